@@ -1,0 +1,130 @@
+"""Every error that Infuse raises on purpose: one root, one leaf per kind of trouble.
+
+A message is one paragraph: where it happened, what is wrong, what to do, and a code that stays the same over
+releases. Exceptions of lower libraries are mapped to one of these where they enter Infuse.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+
+class InfuseError(Exception):
+    """The root of all errors of Infuse.
+
+    `what` is a statement of what is wrong, `where` the place (file, node, pass …), `hint` what the user can do.
+    """
+
+    code: ClassVar[str] = "INF-000"
+
+    def __init__(self, what: str, *, where: str | None = None, hint: str | None = None) -> None:
+        super().__init__(what)
+        self.what = what
+        self.where = where
+        self.hint = hint
+
+    def within(self, place: str) -> None:
+        """Add an outer place in front of `where`; for callers that know more, who then re-raise."""
+        self.where = place if self.where is None else f"{place}: {self.where}"
+
+    def __str__(self) -> str:
+        place = f"{self.where}: " if self.where else ""
+        advice = f" Hint: {_sentence(self.hint)}" if self.hint else ""
+        return f"[{self.code}] {place}{_sentence(self.what)}{advice}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_restore, (type(self), self.what, self.where, self.hint))
+
+
+class ModelFileError(InfuseError):
+    """A model file cannot be read: missing, cut off, not the format it claims, or inconsistent in itself."""
+
+    code = "INF-101"
+
+
+class UnsupportedOperatorError(InfuseError):
+    """A model uses an operator, a version of it or an attribute that is not known here."""
+
+    code = "INF-102"
+
+
+class GraphError(InfuseError):
+    """A graph is not well formed: a cycle, a value used before it is made, a wrong number of inputs."""
+
+    code = "INF-201"
+
+
+class ShapeError(InfuseError):
+    """Shapes do not fit together, or a shape is not one that the operator accepts."""
+
+    code = "INF-202"
+
+
+class TypeMismatchError(InfuseError):
+    """Element types do not fit together, or a type is not one that the operator accepts."""
+
+    code = "INF-203"
+
+
+class RuleError(InfuseError):
+    """A rewrite rule or a pass is not well formed, unknown, or broke its contract."""
+
+    code = "INF-301"
+
+
+class VerificationError(InfuseError):
+    """A changed model does not compute what the original computes."""
+
+    code = "INF-302"
+
+
+class ToolchainError(InfuseError):
+    """There is no usable C++ compiler, or it cannot build for the wanted target."""
+
+    code = "INF-401"
+
+
+class CompileError(InfuseError):
+    """The C++ compiler rejected generated code, or died."""
+
+    code = "INF-402"
+
+
+class CacheError(InfuseError):
+    """The cache of compiled models cannot be used: not writable, disk full, or not safe to load from."""
+
+    code = "INF-403"
+
+
+class CompiledModelError(InfuseError):
+    """A compiled model folder is broken, incomplete, or was built for another release or machine."""
+
+    code = "INF-501"
+
+
+class InputError(InfuseError):
+    """The arrays given to a model are not what it takes: name, element type, rank or size."""
+
+    code = "INF-502"
+
+
+class RuntimeFailure(InfuseError):
+    """A compiled model failed while it ran: out of memory, an index out of range."""
+
+    code = "INF-503"
+
+
+class OptionError(InfuseError):
+    """An argument, a command-line option or an environment variable has no meaning here."""
+
+    code = "INF-601"
+
+
+def _sentence(text: str) -> str:
+    """`text` with one mark at its end."""
+    text = text.rstrip()
+    return text if text.endswith((".", "!", "?", ":")) else f"{text}."
+
+
+def _restore(kind: type[InfuseError], what: str, where: str | None, hint: str | None) -> InfuseError:
+    return kind(what, where=where, hint=hint)
