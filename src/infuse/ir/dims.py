@@ -1,0 +1,417 @@
+"""Symbolic dimensions: integer polynomials over named symbols, floor quotients, remainders, maxima and minima.
+
+A dimension is a Python int or an `Expr`. Arithmetic is canonical: equal polynomials are equal objects under `==` and
+`hash`, and an expression that is a plain number becomes an int. Symbols stand for sizes, so they are at least zero.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache, reduce
+from typing import Any, Union
+
+from infuse.errors import ShapeError
+
+Dim = Union[int, "Expr"]
+_Monomial = tuple[tuple["Atom", int], ...]
+
+
+class Atom:
+    """An indivisible factor: a symbol, or a function of dimensions that polynomials cannot express."""
+
+    __slots__ = ("args", "kind", "_hash")
+
+    def __init__(self, kind: str, *args: Any) -> None:
+        self.kind, self.args = kind, args
+        self._hash = hash((kind, args))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Atom) and self.kind == other.kind and self.args == other.args
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __str__(self) -> str:
+        if self.kind == "symbol":
+            return str(self.args[0])
+        if self.kind in ("max", "min"):
+            return f"{self.kind}({', '.join(map(str, self.args))})"
+        return f"({_group(self.args[0])} {'//' if self.kind == 'div' else '%'} {_group(self.args[1])})"
+
+    def sort_key(self) -> tuple[int, str]:
+        return (0 if self.kind == "symbol" else 1, str(self))
+
+
+def _group(dim: Dim) -> str:
+    text = str(dim)
+    return text if text.isidentifier() or text.isdigit() or _wrapped(text) else f"({text})"
+
+
+def _wrapped(text: str) -> bool:
+    depth = 0
+    for i, c in enumerate(text):
+        depth += (c == "(") - (c == ")")
+        if depth == 0:
+            return i == len(text) - 1 and text[0] == "("
+    return False
+
+
+class Expr:
+    """A canonical polynomial: `terms` maps a monomial (atoms with powers) to its integer coefficient."""
+
+    __slots__ = ("_hash", "terms")
+
+    def __init__(self, terms: Mapping[_Monomial, int]) -> None:
+        self.terms = dict(terms)
+        self._hash = hash(frozenset(self.terms.items()))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Expr) and self.terms == other.terms
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __bool__(self) -> bool:
+        raise ShapeError(f"whether the symbolic dimension {self} is zero is not known before run time")
+
+    def __index__(self) -> int:
+        raise ShapeError(f"the symbolic dimension {self} has no value before run time")
+
+    def __add__(self, other: Any) -> Dim:
+        return _sum(self, other) if isinstance(other, (int, Expr)) else NotImplemented
+
+    __radd__ = __add__
+
+    def __neg__(self) -> Dim:
+        return _make({m: -c for m, c in self.terms.items()})
+
+    def __sub__(self, other: Any) -> Dim:
+        return _sum(self, -other) if isinstance(other, (int, Expr)) else NotImplemented
+
+    def __rsub__(self, other: Any) -> Dim:
+        return _sum(-self, other) if isinstance(other, (int, Expr)) else NotImplemented
+
+    def __mul__(self, other: Any) -> Dim:
+        return _product(self, other) if isinstance(other, (int, Expr)) else NotImplemented
+
+    __rmul__ = __mul__
+
+    def __floordiv__(self, other: Any) -> Dim:
+        return floordiv(self, other) if isinstance(other, (int, Expr)) else NotImplemented
+
+    def __rfloordiv__(self, other: Any) -> Dim:
+        return floordiv(other, self) if isinstance(other, (int, Expr)) else NotImplemented
+
+    def __mod__(self, other: Any) -> Dim:
+        return mod(self, other) if isinstance(other, (int, Expr)) else NotImplemented
+
+    def __rmod__(self, other: Any) -> Dim:
+        return mod(other, self) if isinstance(other, (int, Expr)) else NotImplemented
+
+    def __str__(self) -> str:
+        parts: list[str] = []
+        for monomial, coefficient in sorted(self.terms.items(), key=_term_key):
+            factors = [str(a) if p == 1 else "*".join([str(a)] * p) for a, p in monomial]
+            if abs(coefficient) != 1 or not factors:
+                factors.insert(0, str(abs(coefficient)))
+            sign = "-" if coefficient < 0 else "+"
+            parts.append(f"{sign} {'*'.join(factors)}")
+        text = " ".join(parts)
+        return text[2:] if text.startswith("+ ") else "-" + text[2:]
+
+    __repr__ = __str__
+
+
+def _term_key(term: tuple[_Monomial, int]) -> tuple[int, list[tuple[int, str]]]:
+    monomial, _ = term
+    return (-sum(p for _, p in monomial), [a.sort_key() for a, _ in monomial])
+
+
+def _make(terms: Mapping[_Monomial, int]) -> Dim:
+    kept = {m: c for m, c in terms.items() if c}
+    if not kept:
+        return 0
+    if len(kept) == 1 and () in kept:
+        return kept[()]
+    return Expr(kept)
+
+
+def _terms(dim: Dim) -> dict[_Monomial, int]:
+    return dim.terms if isinstance(dim, Expr) else ({(): int(dim)} if dim else {})
+
+
+def _sum(a: Dim, b: Dim) -> Dim:
+    terms = dict(_terms(a))
+    for monomial, coefficient in _terms(b).items():
+        terms[monomial] = terms.get(monomial, 0) + coefficient
+    return _make(terms)
+
+
+def _product(a: Dim, b: Dim) -> Dim:
+    terms: dict[_Monomial, int] = {}
+    for m1, c1 in _terms(a).items():
+        for m2, c2 in _terms(b).items():
+            powers: dict[Atom, int] = dict(m1)
+            for atom, power in m2:
+                powers[atom] = powers.get(atom, 0) + power
+            monomial = tuple(sorted(powers.items(), key=lambda item: item[0].sort_key()))
+            terms[monomial] = terms.get(monomial, 0) + c1 * c2
+    return _make(terms)
+
+
+@lru_cache(maxsize=4096)
+def symbol(name: str) -> Expr:
+    """The named unknown size `name` (an identifier, or any text that ONNX allows as dim_param)."""
+    return Expr({((Atom("symbol", name), 1),): 1})
+
+
+def _atom(kind: str, *args: Dim) -> Dim:
+    return Expr({((Atom(kind, *args), 1),): 1})
+
+
+def is_static(dim: Dim) -> bool:
+    """Whether `dim` is a number."""
+    return not isinstance(dim, Expr)
+
+
+def _divide_monomial(monomial: _Monomial, by: _Monomial) -> _Monomial | None:
+    powers = dict(monomial)
+    for atom, power in by:
+        if powers.get(atom, 0) < power:
+            return None
+        powers[atom] -= power
+    return tuple((a, p) for a, p in powers.items() if p)
+
+
+def exact_divide(a: Dim, b: Dim) -> Dim | None:
+    """`a / b` where every term of `a` is divisible by `b` (a number or a single term), else None."""
+    if a == b:
+        return 1
+    divisor = _terms(b)
+    if len(divisor) != 1:
+        return _divide_polynomial(a, b) if isinstance(a, Expr) and isinstance(b, Expr) else None
+    ((by, factor),) = divisor.items()
+    terms: dict[_Monomial, int] = {}
+    for monomial, coefficient in _terms(a).items():
+        rest = _divide_monomial(monomial, by)
+        if rest is None or coefficient % factor:
+            return None
+        terms[rest] = coefficient // factor
+    return _make(terms)
+
+
+def _divide_polynomial(a: Expr, b: Expr) -> Dim | None:
+    """Exact multivariate long division by the leading term, or None."""
+    lead, lead_factor = min(b.terms.items(), key=_term_key)
+    quotient: Dim = 0
+    rest: Dim = a
+    for _ in range(len(a.terms) * 4):
+        if not isinstance(rest, Expr):
+            return quotient if rest == 0 else None
+        monomial, coefficient = min(rest.terms.items(), key=_term_key)
+        factor = _divide_monomial(monomial, lead)
+        if factor is None or coefficient % lead_factor:
+            return None
+        step = _make({factor: coefficient // lead_factor})
+        quotient, rest = quotient + step, rest - _product(step, b)
+    return None
+
+
+def floordiv(a: Dim, b: Dim) -> Dim:
+    """`a // b` rounded down; multiples of a numeric `b` are taken out of the quotient."""
+    if isinstance(b, int) and b == 0:
+        raise ShapeError(f"division of the dimension {a} by zero")
+    if isinstance(a, int) and isinstance(b, int):
+        return a // b
+    exact = exact_divide(a, b)
+    if exact is not None:
+        return exact
+    if isinstance(b, int) and b > 0:
+        whole = _make({m: c // b for m, c in _terms(a).items() if c % b == 0})
+        if whole != 0:
+            return whole + floordiv(a - whole * b, b)
+    return _atom("div", a, b)
+
+
+def mod(a: Dim, b: Dim) -> Dim:
+    """`a - (a // b) * b`, the remainder with the sign of `b`."""
+    if isinstance(a, int) and isinstance(b, int):
+        if b == 0:
+            raise ShapeError(f"division of the dimension {a} by zero")
+        return a % b
+    if exact_divide(a, b) is not None:
+        return 0
+    if isinstance(b, int) and b > 0:
+        rest = _make({m: c % b for m, c in _terms(a).items()})
+        if isinstance(rest, int):
+            return rest % b
+        return _atom("mod", rest, b)
+    return _atom("mod", a, b)
+
+
+def ceildiv(a: Dim, b: Dim) -> Dim:
+    """`a / b` rounded up."""
+    return floordiv(a + b - 1, b)
+
+
+def is_nonnegative(dim: Dim) -> bool:
+    """Whether `dim` is certainly at least zero, symbols being sizes."""
+    if isinstance(dim, int):
+        return dim >= 0
+    return all(c >= 0 and all(_atom_nonnegative(a) for a, _ in m) for m, c in dim.terms.items())
+
+
+def _atom_nonnegative(atom: Atom) -> bool:
+    if atom.kind == "symbol":
+        return True
+    if atom.kind == "mod":
+        return isinstance(atom.args[1], int) and atom.args[1] > 0
+    if atom.kind == "max":
+        return any(is_nonnegative(a) for a in atom.args)
+    return all(is_nonnegative(a) for a in atom.args)
+
+
+def maximum(a: Dim, b: Dim) -> Dim:
+    """The larger of two dimensions."""
+    return _extreme("max", a, b)
+
+
+def minimum(a: Dim, b: Dim) -> Dim:
+    """The smaller of two dimensions."""
+    return _extreme("min", a, b)
+
+
+def _extreme(kind: str, a: Dim, b: Dim) -> Dim:
+    if isinstance(a, int) and isinstance(b, int):
+        return max(a, b) if kind == "max" else min(a, b)
+    if is_nonnegative(a - b):
+        return a if kind == "max" else b
+    if is_nonnegative(b - a):
+        return b if kind == "max" else a
+    return _atom(kind, *sorted((a, b), key=str))
+
+
+def compare(kind: str, a: Dim, b: Dim) -> bool | None:
+    """`a kind b` for kind in == != < <= > >=; None where it depends on the symbols' values."""
+    difference = a - b
+    if isinstance(difference, int):
+        return bool(_COMPARE[kind](difference, 0))
+    at_least, at_most = is_nonnegative(difference), is_nonnegative(-difference)
+    positive, negative = is_nonnegative(difference - 1), is_nonnegative(-difference - 1)
+    if positive or negative:
+        return bool(_COMPARE[kind](1 if positive else -1, 0))
+    if at_least and kind in (">=", "<"):
+        return kind == ">="
+    if at_most and kind in ("<=", ">"):
+        return kind == "<="
+    return None
+
+
+_COMPARE: dict[str, Callable[[int, int], bool]] = {
+    **{"==": operator.eq, "!=": operator.ne, "<": operator.lt},
+    **{"<=": operator.le, ">": operator.gt, ">=": operator.ge},
+}
+
+
+def symbols(dim: Dim) -> set[str]:
+    """Names of all symbols in `dim`."""
+    found: set[str] = set()
+    if isinstance(dim, Expr):
+        for monomial in dim.terms:
+            for atom, _ in monomial:
+                if atom.kind == "symbol":
+                    found.add(atom.args[0])
+                else:
+                    found = found.union(*(symbols(a) for a in atom.args))
+    return found
+
+
+def substitute(dim: Dim, values: Mapping[str, Dim]) -> Dim:
+    """`dim` with the named symbols replaced; the others stay."""
+    if not isinstance(dim, Expr):
+        return dim
+    total: Dim = 0
+    for monomial, coefficient in dim.terms.items():
+        term: Dim = coefficient
+        for atom, power in monomial:
+            base = _substitute_atom(atom, values)
+            for _ in range(power):
+                term = term * base
+        total = total + term
+    return total
+
+
+def _substitute_atom(atom: Atom, values: Mapping[str, Dim]) -> Dim:
+    if atom.kind == "symbol":
+        name = atom.args[0]
+        return values[name] if name in values else symbol(name)
+    return _FUNCTIONS[atom.kind](*(substitute(a, values) for a in atom.args))
+
+
+_FUNCTIONS: dict[str, Callable[[Dim, Dim], Dim]] = {
+    **{"div": floordiv, "mod": mod, "max": maximum, "min": minimum},
+}
+
+
+def evaluate(dim: Dim, values: Mapping[str, int]) -> int:
+    """The number that `dim` is under these symbol values; ShapeError when one is missing."""
+    result = substitute(dim, values)
+    if isinstance(result, Expr):
+        raise ShapeError(f"the size {dim} needs values for {', '.join(sorted(symbols(result)))}")
+    return result
+
+
+def product(dims: Iterable[Dim]) -> Dim:
+    """The product of dimensions, 1 for none."""
+    return reduce(operator.mul, dims, 1)
+
+
+def c_text(dim: Dim, name: Callable[[str], str]) -> str:
+    """`dim` as a C++ expression of type long; `name` gives the variable of a symbol."""
+    if not isinstance(dim, Expr):
+        return f"{dim}L"
+    terms = []
+    for monomial, coefficient in sorted(dim.terms.items(), key=_term_key):
+        factors = [f"{coefficient}L"] if coefficient != 1 or not monomial else []
+        factors += [_c_atom(atom, name) for atom, power in monomial for _ in range(power)]
+        terms.append("*".join(factors))
+    return terms[0] if len(terms) == 1 else f"({' + '.join(terms)})"
+
+
+def _c_atom(atom: Atom, name: Callable[[str], str]) -> str:
+    if atom.kind == "symbol":
+        return name(atom.args[0])
+    function = {"div": "floor_div", "mod": "floor_mod", "max": "max_long", "min": "min_long"}[atom.kind]
+    return f"{function}({', '.join(c_text(a, name) for a in atom.args)})"
+
+
+_BINARY: dict[type[ast.operator], Callable[[Dim, Dim], Dim]] = {
+    **{ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul},
+    **{ast.FloorDiv: floordiv, ast.Mod: mod},
+}
+
+
+def parse(text: str) -> Dim:
+    """A dimension from its printed form; any text that is no expression is one symbol of that name."""
+    try:
+        tree = ast.parse(text.strip(), mode="eval").body
+        return _parse(tree)
+    except (SyntaxError, ValueError, RecursionError):
+        return symbol(text)
+
+
+def _parse(node: ast.expr) -> Dim:
+    if isinstance(node, ast.Constant) and type(node.value) is int:
+        return node.value
+    if isinstance(node, ast.Name):
+        return symbol(node.id)
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return -_parse(node.operand)
+    if isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
+        return _BINARY[type(node.op)](_parse(node.left), _parse(node.right))
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and len(node.args) == 2:
+        if node.func.id.lower() in ("max", "min"):
+            return _FUNCTIONS[node.func.id.lower()](_parse(node.args[0]), _parse(node.args[1]))
+    raise ValueError("not a dimension expression")

@@ -1,0 +1,360 @@
+"""The graph: values and nodes with explicit use-def edges, made of objects and never of names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, Union, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from infuse import dtypes
+from infuse.dtypes import DType
+from infuse.errors import GraphError
+from infuse.ir.dims import Dim
+from infuse.ir.types import Shape, TensorType, Type
+
+Array = npt.NDArray[Any]
+
+
+@runtime_checkable
+class Operator(Protocol):
+    """What the graph needs to know of an operator: its name, its domain and its attributes."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def domain(self) -> str: ...
+
+    def attributes(self) -> Mapping[str, Any]:
+        """Attribute values by name; hashable."""
+        ...
+
+    def infer_types(self, node: Node) -> Sequence[Type]:
+        """Types of the outputs of `node`; ShapeError or TypeMismatchError when it is ill-typed."""
+        ...
+
+
+class Use(NamedTuple):
+    """One place where a value is read: input `index` of a node, or output `index` of a graph."""
+
+    user: Union[Node, Graph]
+    index: int
+
+
+class Value:
+    """A tensor (or sequence) that flows: made by a node, fed from outside, or constant.
+
+    `const` holds the elements of a constant. `content` holds what is known of the elements of a small integer
+    tensor, as an object array of dimensions: that is how symbolic sizes travel through shape arithmetic.
+    """
+
+    __slots__ = ("const", "content", "index", "name", "producer", "type", "uses")
+
+    def __init__(self, type: Type, name: str = "", const: Array | None = None) -> None:
+        self.type = type
+        self.name = name
+        self.const = const
+        self.content: Array | None = None
+        self.producer: Node | None = None
+        self.index = 0
+        self.uses: dict[Use, None] = {}
+
+    @property
+    def tensor(self) -> TensorType:
+        """The tensor type; GraphError for a sequence or optional."""
+        if not isinstance(self.type, TensorType):
+            raise GraphError(f"value {self.name!r} is a {self.type} where a tensor is needed")
+        return self.type
+
+    @property
+    def dtype(self) -> DType:
+        return self.tensor.dtype
+
+    @property
+    def shape(self) -> Shape:
+        """The shape; GraphError when not even the rank is known."""
+        if self.tensor.shape is None:
+            raise GraphError(f"the rank of value {self.name!r} is not known")
+        return self.tensor.shape
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    @property
+    def is_const(self) -> bool:
+        return self.const is not None
+
+    @property
+    def is_graph_output(self) -> bool:
+        return any(isinstance(use.user, Graph) for use in self.uses)
+
+    def users(self) -> Iterator[Node]:
+        """The nodes that read this value, each once, in the order in which they came."""
+        seen: set[int] = set()
+        for use in self.uses:
+            if isinstance(use.user, Node) and id(use.user) not in seen:
+                seen.add(id(use.user))
+                yield use.user
+
+    def replace_by(self, other: Value) -> None:
+        """Let everyone who reads this value read `other`."""
+        for user, index in list(self.uses):
+            user.set_operand(index, other)
+
+    def __repr__(self) -> str:
+        return f"%{self.name or id(self)}: {self.type}"
+
+
+class Node:
+    """One operation. Bodies of control flow are `subgraphs`; they may read values of the graphs around them."""
+
+    __slots__ = ("doc", "graph", "inputs", "metadata", "name", "op", "origin", "outputs", "subgraphs")
+
+    def __init__(
+        self,
+        op: Operator,
+        inputs: Iterable[Value | None],
+        outputs: Iterable[Value],
+        *,
+        name: str = "",
+        origin: tuple[str, ...] = (),
+        subgraphs: Mapping[str, Graph] | None = None,
+    ) -> None:
+        self.op = op
+        self.name = name
+        self.origin = origin or ((name,) if name else ())
+        self.doc = ""
+        self.metadata: dict[str, str] = {}
+        self.graph: Graph | None = None
+        self.inputs: list[Value | None] = []
+        self.outputs = list(outputs)
+        self.subgraphs = dict(subgraphs or {})
+        for index, value in enumerate(self.outputs):
+            value.producer, value.index = self, index
+        for body in self.subgraphs.values():
+            body.parent = self
+        self.set_inputs(inputs)
+
+    @property
+    def kind(self) -> str:
+        """The operator's name."""
+        return self.op.name
+
+    @property
+    def output(self) -> Value:
+        """The only (or first) output."""
+        return self.outputs[0]
+
+    def input(self, index: int) -> Value | None:
+        """Input `index`, None when it is absent."""
+        return self.inputs[index] if index < len(self.inputs) else None
+
+    def set_operand(self, index: int, value: Value | None) -> None:
+        old = self.inputs[index]
+        if old is not None:
+            old.uses.pop(Use(self, index), None)
+        self.inputs[index] = value
+        if value is not None:
+            value.uses[Use(self, index)] = None
+
+    def set_inputs(self, values: Iterable[Value | None]) -> None:
+        """Read these values from now on; absent ones at the end are dropped."""
+        for index, old in enumerate(self.inputs):
+            if old is not None:
+                old.uses.pop(Use(self, index), None)
+        self.inputs = list(values)
+        while self.inputs and self.inputs[-1] is None:
+            self.inputs.pop()
+        for index, value in enumerate(self.inputs):
+            if value is not None:
+                value.uses[Use(self, index)] = None
+
+    def operands(self) -> Iterator[Value]:
+        """All values read by this node itself (not by its subgraphs)."""
+        return (v for v in self.inputs if v is not None)
+
+    def __repr__(self) -> str:
+        return f"{self.kind}({self.name})"
+
+
+class Graph:
+    """A network or the body of a control-flow node: inputs, nodes and outputs.
+
+    Outputs keep their own names: `output_names[i]` stays when `outputs[i]` is replaced by another value.
+    """
+
+    def __init__(self, name: str = "graph") -> None:
+        self.name = name
+        self.inputs: list[Value] = []
+        self.outputs: list[Value] = []
+        self.output_names: list[str] = []
+        self.parent: Node | None = None
+        self.doc = ""
+        self.metadata: dict[str, str] = {}
+        self.opsets: dict[str, int] = {}
+        self._nodes: dict[Node, None] = {}
+
+    # -- building ------------------------------------------------------------------------------------------------
+
+    def add_input(self, name: str, type: Type) -> Value:
+        value = Value(type, name)
+        self.inputs.append(value)
+        return value
+
+    def add_node(self, node: Node) -> Node:
+        node.graph = self
+        self._nodes[node] = None
+        return node
+
+    def add_output(self, value: Value, name: str | None = None) -> None:
+        self.outputs.append(value)
+        self.output_names.append(value.name if name is None else name)
+        value.uses[Use(self, len(self.outputs) - 1)] = None
+
+    def set_operand(self, index: int, value: Value) -> None:
+        """Let output `index` be `value`."""
+        self.outputs[index].uses.pop(Use(self, index), None)
+        self.outputs[index] = value
+        value.uses[Use(self, index)] = None
+
+    def remove(self, node: Node) -> None:
+        """Take out a node that nobody reads."""
+        if any(value.uses for value in node.outputs):
+            raise GraphError(f"node {node.name!r} is still read and cannot be removed")
+        node.set_inputs(())
+        for body in node.subgraphs.values():
+            body.clear()
+        node.graph = None
+        del self._nodes[node]
+
+    def clear(self) -> None:
+        """Give up all uses, those of captured outer values too."""
+        for index, value in enumerate(self.outputs):
+            value.uses.pop(Use(self, index), None)
+        for node in list(self._nodes):
+            node.set_inputs(())
+            for body in node.subgraphs.values():
+                body.clear()
+
+    # -- reading -------------------------------------------------------------------------------------------------
+
+    @property
+    def nodes(self) -> list[Node]:
+        """The nodes, each after those whose values it (or its subgraphs) reads; GraphError on a cycle."""
+        return topological_order(self)
+
+    @property
+    def unordered_nodes(self) -> Iterable[Node]:
+        """The nodes in no particular order, without any cost."""
+        return self._nodes.keys()
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+    def __contains__(self, node: object) -> bool:
+        return node in self._nodes
+
+    def constants(self) -> list[Value]:
+        """The constant values that nodes of this graph or its outputs read, each once."""
+        found: dict[Value, None] = {}
+        for node in self.nodes:
+            found.update((v, None) for v in node.operands() if v.is_const)
+        found.update((v, None) for v in self.outputs if v.is_const)
+        return list(found)
+
+    def all_graphs(self) -> Iterator[Graph]:
+        """This graph and all bodies inside, outermost first."""
+        pending = [self]
+        while pending:
+            graph = pending.pop()
+            yield graph
+            pending.extend(body for node in graph._nodes for body in node.subgraphs.values())
+
+    def __repr__(self) -> str:
+        return f"Graph({self.name!r}, {len(self)} nodes)"
+
+
+def captured(node: Node) -> Iterator[Value]:
+    """Outer values that the subgraphs of `node` read (a value may come more than once)."""
+    for body in node.subgraphs.values():
+        for graph in body.all_graphs():
+            for inner in graph.unordered_nodes:
+                yield from inner.operands()
+            yield from graph.outputs
+
+
+def topological_order(graph: Graph) -> list[Node]:
+    """Nodes of `graph` in execution order, stable with respect to insertion; linear time."""
+    order: list[Node] = []
+    state: dict[Node, int] = {}
+    for root in graph.unordered_nodes:
+        if root in state:
+            continue
+        stack: list[tuple[Node, Iterator[Node]]] = [(root, _producers(graph, root))]
+        state[root] = 1
+        while stack:
+            node, pending = stack[-1]
+            for producer in pending:
+                mark = state.get(producer)
+                if mark == 1:
+                    raise GraphError(
+                        f"the graph has a cycle through {producer.kind} node {producer.name!r}",
+                        where=graph.name,
+                        hint="a value depends on itself; the file is broken or a rewrite built it wrongly",
+                    )
+                if mark is None:
+                    state[producer] = 1
+                    stack.append((producer, _producers(graph, producer)))
+                    break
+            else:
+                state[node] = 2
+                order.append(node)
+                stack.pop()
+    return order
+
+
+def _producers(graph: Graph, node: Node) -> Iterator[Node]:
+    for value in node.inputs:
+        if value is not None and value.producer is not None and value.producer.graph is graph:
+            yield value.producer
+    if node.subgraphs:
+        for value in captured(node):
+            if value.producer is not None and value.producer.graph is graph:
+                yield value.producer
+
+
+def constant(array: Array | float | int | Sequence[Any], name: str = "", dtype: DType | None = None) -> Value:
+    """A constant value of these elements; Python floats become float32, ints int64 unless `dtype` says else."""
+    if dtype is not None:
+        data = np.asarray(array, dtype=dtype.numpy)
+    elif isinstance(array, (np.ndarray, np.generic)):
+        data = np.asarray(array)
+    else:
+        data = np.asarray(array)
+        data = data.astype(np.float32) if data.dtype.kind == "f" else data
+    element = dtype or dtypes.by_numpy(data.dtype)
+    value = Value(TensorType(element, tuple(int(d) for d in data.shape)), name, data)
+    if element.kind in "iu" and data.size <= 64:
+        value.content = as_content(data)
+    return value
+
+
+def as_content(data: Array) -> Array:
+    """Integers as an object array of dimensions."""
+    content = np.empty(data.shape, dtype=object)
+    content[...] = data.tolist() if data.ndim else int(data)
+    return content
+
+
+def known_ints(value: Value | None) -> tuple[Dim, ...] | None:
+    """The elements of a 0-D or 1-D integer value as far as they are known as dimensions, else None."""
+    if value is None:
+        return None
+    if value.content is not None:
+        return tuple(value.content.reshape(-1).tolist())
+    if value.const is not None and value.const.ndim <= 1:
+        return tuple(int(x) for x in value.const.reshape(-1))
+    return None

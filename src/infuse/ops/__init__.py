@@ -1,0 +1,26 @@
+"""Operators, each defined once, and the functions that write them into expressions (`ops.gelu(x)`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from infuse.ir.expression import Call, const, maybe, one_of, rest
+from infuse.ops import elementwise, movement, nn, reduction
+from infuse.ops.base import REGISTRY, Op, call, infer_node, snake_case
+
+_FUNCTIONS: dict[str, Callable[..., Call]] = {snake_case(name): call(name, domain) for domain, name in REGISTRY}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _FUNCTIONS:
+        return _FUNCTIONS[name]
+    raise AttributeError(f"there is no operator function {name!r}")
+
+
+if TYPE_CHECKING:
+
+    def __dir__() -> list[str]: ...
+
+
+__all__ = ["REGISTRY", "Call", "Op", "const", "infer_node", "maybe", "one_of", "rest"]

@@ -1,0 +1,338 @@
+"""The operator: attributes, types, meaning, formula, accuracy and samples, defined once per operator."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import itertools
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Union
+
+import numpy as np
+import numpy.typing as npt
+from typing_extensions import dataclass_transform
+
+from infuse import dtypes
+from infuse.dtypes import DType
+from infuse.errors import InfuseError, ShapeError, TypeMismatchError, UnsupportedOperatorError
+from infuse.ir import dims
+from infuse.ir.expression import Call, register_operator
+from infuse.ir.graph import Node, Value
+from infuse.ir.types import Shape, TensorType, Type
+from infuse.ops.formula import Formulas, Term
+
+Array = npt.NDArray[Any]
+Inferred = Union[Type, tuple[Type, ...]]
+REGISTRY: dict[tuple[str, str], type[Op]] = {}
+CONTENT_LIMIT = 256
+
+
+@dataclass(frozen=True)
+class Rounding:
+    """How far a native result may lie from the exact one: `ulp` units in the last place of the output type, or `abs`
+    times the largest magnitude among the exact results, whichever is larger; `why` when it is not obvious."""
+
+    ulp: float = 4
+    abs: float = 0.0
+    why: str = ""
+
+
+EXACT = Rounding(ulp=0)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One row of the operator's generated tests: input arrays or shapes by parameter name, and attributes."""
+
+    inputs: Mapping[str, Any]
+    attributes: Mapping[str, Any]
+
+
+@dataclass_transform(frozen_default=True)
+class Op:
+    """An operator with its attributes.
+
+    A subclass states its attributes as annotated defaults and writes `infer` and `eval`; their parameters are the inputs
+    (`= None`: optional, `*xs`: variadic). `infer` gets `Value`s (shape, dtype, `const`, `content`), `eval` gets arrays.
+    Both return one result or a tuple. The class registers itself under its name and domain.
+    """
+
+    name: ClassVar[str] = ""
+    domain: ClassVar[str] = ""
+    since: ClassVar[int] = 1
+    """First opset of ONNX that has the operator in this form."""
+    commutative: ClassVar[bool] = False
+    carries_dims: ClassVar[bool] = False
+    """Whether `eval` may run on object arrays of dimensions, so that symbolic sizes travel through it."""
+    deterministic: ClassVar[bool] = True
+    accuracy: ClassVar[Rounding] = EXACT
+    samples: ClassVar[Sequence[Sample]] = ()
+
+    def __init_subclass__(cls, abstract: bool = False, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        dataclasses.dataclass(frozen=True)(cls)
+        if abstract:
+            return
+        cls.name = cls.__dict__.get("name", cls.__name__)
+        REGISTRY[cls.domain, cls.name] = cls
+        register_operator(cls.domain, cls.name, cls)
+
+    def infer(self, *inputs: Any) -> Inferred:
+        """Types of the outputs; ShapeError or TypeMismatchError when the inputs do not fit."""
+        raise UnsupportedOperatorError(f"{self.name} has no type inference")
+
+    def eval(self, *inputs: Any) -> Any:
+        """The meaning in plain NumPy: oracle, constant folder, host fallback."""
+        raise UnsupportedOperatorError(f"{self.name} has no evaluation")
+
+    def content(self, *inputs: Any) -> Any:
+        """What is known of the output's elements as dimensions, from object arrays of the inputs' elements."""
+        return self.eval(*inputs)
+
+    # -- derived -------------------------------------------------------------------------------------------------
+
+    def attributes(self) -> Mapping[str, Any]:
+        """Attribute values by name."""
+        return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}  # type: ignore[arg-type]
+
+    def replace(self, **changes: Any) -> Op:
+        """The same operator with some attributes changed."""
+        return dataclasses.replace(self, **changes)  # type: ignore[type-var]
+
+    def infer_types(self, node: Node) -> Sequence[Type]:
+        check_arity(self, node)
+        try:
+            result = self.infer(*node.inputs)
+        except InfuseError as error:
+            if error.where is None:
+                error.where = f"{self.name} node {node.name!r}"
+            raise
+        types = result if isinstance(result, tuple) else (result,)
+        if len(types) < len(node.outputs):
+            raise TypeMismatchError(
+                f"{self.name} has {len(types)} outputs, {len(node.outputs)} are asked for", where=f"node {node.name!r}"
+            )
+        return types[: len(node.outputs)]
+
+
+@dataclass(frozen=True)
+class Signature:
+    """Parameters of an operator: names, how many are required, whether the last takes any number."""
+
+    names: tuple[str, ...]
+    required: int
+    variadic: bool
+
+
+_SIGNATURES: dict[type, Signature] = {}
+
+
+def signature(op: type[Op]) -> Signature:
+    """The inputs of an operator, read from the parameters of its `infer`."""
+    found = _SIGNATURES.get(op)
+    if found is None:
+        parameters = list(inspect.signature(op.infer).parameters.values())[1:]
+        fixed = [p for p in parameters if p.kind is not p.VAR_POSITIONAL]
+        found = Signature(
+            tuple(p.name for p in parameters),
+            sum(p.default is p.empty for p in fixed),
+            len(fixed) < len(parameters),
+        )
+        _SIGNATURES[op] = found
+    return found
+
+
+def check_arity(op: Op, node: Node) -> None:
+    """ShapeError-like complaint when inputs are missing or too many."""
+    expected = signature(type(op))
+    given = len(node.inputs)
+    if given < expected.required or (given > len(expected.names) and not expected.variadic):
+        raise TypeMismatchError(
+            f"{op.name} takes {', '.join(expected.names)}; {given} inputs are given", where=f"node {node.name!r}"
+        )
+    for name, value in zip(expected.names[: expected.required], node.inputs):
+        if value is None:
+            raise TypeMismatchError(f"{op.name} needs its input {name!r}", where=f"node {node.name!r}")
+
+
+def infer_node(node: Node) -> None:
+    """Set types and contents of the outputs of `node`; bodies must have been inferred before."""
+    for value, inferred in zip(node.outputs, node.op.infer_types(node)):
+        value.type = inferred
+        value.content = None
+    op = node.op
+    if isinstance(op, Op) and op.carries_dims:
+        _infer_content(op, node)
+
+
+def _infer_content(op: Op, node: Node) -> None:
+    first = node.output
+    if not isinstance(first.type, TensorType) or not (first.dtype.is_integer or first.dtype.is_bool):
+        return
+    size = first.type.size
+    if not isinstance(size, int) or size > CONTENT_LIMIT:
+        return
+    contents = [None if v is None else _content_of(op, v) for v in node.inputs]
+    if any(c is None for c, v in zip(contents, node.inputs) if v is not None):
+        return
+    result = op.content(*contents)
+    for value, known in zip(node.outputs, result if isinstance(result, tuple) else (result,)):
+        if known is not None:
+            array = np.asarray(known, dtype=object)
+            if all(isinstance(x, (int, np.integer, np.bool_, dims.Expr)) for x in array.reshape(-1)):
+                value.content = array
+
+
+def _content_of(op: Op, value: Value) -> Any:
+    if value.content is not None:
+        return value.content
+    if value.const is not None and value.const.size <= CONTENT_LIMIT and value.const.dtype.kind in "iub":
+        return value.const.astype(object)
+    return None
+
+
+class Elementwise(Op, abstract=True):
+    """An operator that treats every element alike, after broadcasting its inputs against each other.
+
+    A subclass writes `eval` and, to be native and fusible, `scalar`.
+    """
+
+    def infer(self, *xs: Value) -> Inferred:
+        return TensorType(self.result_dtype(*xs), broadcast_shapes(*(x.tensor.shape for x in xs if x is not None)))
+
+    def result_dtype(self, *xs: Value) -> DType:
+        """Element type of the result; by default all inputs must agree and the result is the same."""
+        return same_dtype(self.name, *xs)
+
+    def scalar(self, e: Formulas, *xs: Term) -> Term:
+        """The result for one element, as a formula."""
+        raise UnsupportedOperatorError(f"{self.name} has no scalar formula")
+
+
+def same_dtype(name: str, *xs: Value | None) -> DType:
+    """The common element type; TypeMismatchError when they differ."""
+    kinds = [x.dtype for x in xs if x is not None]
+    if any(k != kinds[0] for k in kinds):
+        raise TypeMismatchError(f"{name} needs inputs of one element type, found {', '.join(map(str, kinds))}")
+    return kinds[0]
+
+
+def broadcast_shapes(*shapes: Shape | None) -> Shape | None:
+    """NumPy's broadcasting over symbolic shapes; a symbolic size against a number other than one becomes that number
+    (checked at run time), two different symbolic sizes become their maximum."""
+    if any(s is None for s in shapes):
+        return None
+    rank = max((len(s) for s in shapes if s is not None), default=0)
+    result: list[dims.Dim] = []
+    for axis in range(rank):
+        size: dims.Dim = 1
+        for shape in shapes:
+            assert shape is not None
+            position = axis - rank + len(shape)
+            if position >= 0:
+                size = _broadcast_dims(size, shape[position])
+        result.append(size)
+    return tuple(result)
+
+
+def _broadcast_dims(a: dims.Dim, b: dims.Dim) -> dims.Dim:
+    if a == b or b == 1:
+        return a
+    if a == 1:
+        return b
+    if isinstance(a, int) and isinstance(b, int):
+        raise ShapeError(f"sizes {a} and {b} do not broadcast", hint="sizes must be equal or one of them 1")
+    if isinstance(a, int):
+        return a
+    if isinstance(b, int):
+        return b
+    return dims.maximum(a, b)
+
+
+def normalize_axis(axis: int, rank: int, op: str) -> int:
+    """A possibly negative axis as an index; ShapeError when it lies outside."""
+    if not -rank <= axis < rank:
+        raise ShapeError(f"axis {axis} of {op} lies outside a tensor of rank {rank}")
+    return axis % rank if rank else 0
+
+
+# -- samples -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Ints:
+    """A random integer input of this shape with low <= element < high."""
+
+    shape: tuple[int, ...]
+    low: int = -10
+    high: int = 10
+    dtype: DType = dtypes.int64
+
+
+@dataclass(frozen=True)
+class Floats:
+    """A random floating input of this shape, uniform in [low, high)."""
+
+    shape: tuple[int, ...]
+    low: float = -3.0
+    high: float = 3.0
+    dtype: DType = dtypes.float32
+
+
+@dataclass(frozen=True)
+class Bools:
+    """A random boolean input of this shape."""
+
+    shape: tuple[int, ...]
+
+
+def cases(**columns: Sequence[Any]) -> Callable[[type[Op]], tuple[Sample, ...]]:
+    """Sample rows: columns named like inputs go side by side (one row each), attributes multiply the rows.
+
+    An input is a shape (random float32), `Ints`, `Floats`, `Bools`, an array (taken as it is, constant) or None.
+    """
+
+    def rows(op: type[Op]) -> tuple[Sample, ...]:
+        names = set(signature(op).names)
+        given = {k: v for k, v in columns.items() if k in names}
+        varied = {k: v for k, v in columns.items() if k not in names}
+        inputs = [dict(zip(given, row)) for row in zip(*given.values(), strict=True)] or [{}]
+        attributes = [dict(zip(varied, row)) for row in itertools.product(*varied.values())]
+        return tuple(Sample(i, a) for i in inputs for a in attributes)
+
+    return rows
+
+
+def sample_rows(op: type[Op]) -> tuple[Sample, ...]:
+    """All sample rows of an operator, `cases` resolved."""
+    declared = op.__dict__.get("samples", op.samples)
+    groups = declared if isinstance(declared, (tuple, list)) else (declared,)
+    rows: list[Sample] = []
+    for group in groups:
+        rows.extend([group] if isinstance(group, Sample) else group(op))
+    return tuple(rows)
+
+
+# -- expressions -------------------------------------------------------------------------------------------------
+
+
+def snake_case(name: str) -> str:
+    """`LayerNormalization` → `layer_normalization`, `MatMul` → `matmul`."""
+    if name in ("MatMul", "CumSum", "MaxPool", "AveragePool"):
+        return {"MatMul": "matmul", "CumSum": "cumsum", "MaxPool": "max_pool", "AveragePool": "average_pool"}[name]
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
+
+
+def call(kind: str, domain: str = "") -> Callable[..., Call]:
+    """The function that writes an operator into an expression: `call("Erf")(x)`.
+
+    Keyword arguments are attributes; `name=` labels the node for a rule's `when` and `build`.
+    """
+
+    def function(*args: Any, name: str = "", **attributes: Any) -> Call:
+        return Call(kind, args, attributes, domain=domain, label=name)
+
+    function.__name__ = snake_case(kind)
+    return function
