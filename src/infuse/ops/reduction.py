@@ -1,0 +1,1 @@
+"""Reductions: many elements along some axes become one."""
