@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 import itertools
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Union
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +25,7 @@ from infuse.ir.types import Shape, TensorType, Type
 from infuse.ops.formula import Formulas, Term
 
 Array = npt.NDArray[Any]
-Inferred = Union[Type, tuple[Type, ...]]
+Inferred = Type | tuple[Type, ...]
 REGISTRY: dict[tuple[str, str], type[Op]] = {}
 CONTENT_LIMIT = 256
 
@@ -32,7 +33,8 @@ CONTENT_LIMIT = 256
 @dataclass(frozen=True)
 class Rounding:
     """How far a native result may lie from the exact one: `ulp` units in the last place of the output type, or `abs`
-    times the largest magnitude among the exact results, whichever is larger; `why` when it is not obvious."""
+    times the largest magnitude among the exact results, whichever is larger; `why` when it is not obvious.
+    """
 
     ulp: float = 4
     abs: float = 0.0
@@ -50,13 +52,18 @@ class Sample:
     attributes: Mapping[str, Any]
 
 
+Rows = Callable[[type["Op"]], tuple[Sample, ...]]
+Samples = Rows | Sequence[Sample | Rows]
+
+
 @dataclass_transform(frozen_default=True)
 class Op:
     """An operator with its attributes.
 
-    A subclass states its attributes as annotated defaults and writes `infer` and `eval`; their parameters are the inputs
+    A subclass states its attributes as annotated defaults and writes `infer` and `eval`; their parameters are inputs
     (`= None`: optional, `*xs`: variadic). `infer` gets `Value`s (shape, dtype, `const`, `content`), `eval` gets arrays.
-    Both return one result or a tuple. The class registers itself under its name and domain.
+    Both return one result or a tuple. The class registers itself under its name and domain. Inside `eval` NumPy is
+    silent about overflow and invalid operands: their results are what IEEE 754 says.
     """
 
     name: ClassVar[str] = ""
@@ -68,26 +75,28 @@ class Op:
     """Whether `eval` may run on object arrays of dimensions, so that symbolic sizes travel through it."""
     deterministic: ClassVar[bool] = True
     accuracy: ClassVar[Rounding] = EXACT
-    samples: ClassVar[Sequence[Sample]] = ()
+    samples: ClassVar[Samples] = ()
 
     def __init_subclass__(cls, abstract: bool = False, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         dataclasses.dataclass(frozen=True)(cls)
+        if "eval" in cls.__dict__:
+            cls.eval = _quiet(cls.__dict__["eval"])  # type: ignore[method-assign]
         if abstract:
             return
         cls.name = cls.__dict__.get("name", cls.__name__)
         REGISTRY[cls.domain, cls.name] = cls
         register_operator(cls.domain, cls.name, cls)
 
-    def infer(self, *inputs: Any) -> Inferred:
+    def infer(self, *inputs: Any, **named: Any) -> Inferred:
         """Types of the outputs; ShapeError or TypeMismatchError when the inputs do not fit."""
         raise UnsupportedOperatorError(f"{self.name} has no type inference")
 
-    def eval(self, *inputs: Any) -> Any:
+    def eval(self, *inputs: Any, **named: Any) -> Any:
         """The meaning in plain NumPy: oracle, constant folder, host fallback."""
         raise UnsupportedOperatorError(f"{self.name} has no evaluation")
 
-    def content(self, *inputs: Any) -> Any:
+    def content(self, *inputs: Any, **named: Any) -> Any:
         """What is known of the output's elements as dimensions, from object arrays of the inputs' elements."""
         return self.eval(*inputs)
 
@@ -116,6 +125,28 @@ class Op:
             )
         return types[: len(node.outputs)]
 
+    def infer_node(self, node: Node) -> None:
+        """Set types and contents of the outputs of `node`."""
+        for value, inferred in zip(node.outputs, self.infer_types(node)):
+            value.type = inferred
+            value.content = None
+        if self.carries_dims:
+            _infer_content(self, node)
+
+
+def _quiet(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function` without NumPy's warnings, giving arrays where NumPy gives its own scalars."""
+
+    @functools.wraps(function)
+    def run(*args: Any, **named: Any) -> Any:
+        with np.errstate(all="ignore"):
+            result = function(*args, **named)
+        if isinstance(result, tuple):
+            return tuple(np.asarray(r) if isinstance(r, np.generic) else r for r in result)
+        return np.asarray(result) if isinstance(result, np.generic) else result
+
+    return run
+
 
 @dataclass(frozen=True)
 class Signature:
@@ -130,10 +161,11 @@ _SIGNATURES: dict[type, Signature] = {}
 
 
 def signature(op: type[Op]) -> Signature:
-    """The inputs of an operator, read from the parameters of its `infer`."""
+    """The inputs of an operator, read from the parameters of its `infer` (of `eval` where it is elementwise)."""
     found = _SIGNATURES.get(op)
     if found is None:
-        parameters = list(inspect.signature(op.infer).parameters.values())[1:]
+        reader = op.eval if issubclass(op, Elementwise) else op.infer
+        parameters = list(inspect.signature(reader).parameters.values())[1:]
         fixed = [p for p in parameters if p.kind is not p.VAR_POSITIONAL]
         found = Signature(
             tuple(p.name for p in parameters),
@@ -159,12 +191,7 @@ def check_arity(op: Op, node: Node) -> None:
 
 def infer_node(node: Node) -> None:
     """Set types and contents of the outputs of `node`; bodies must have been inferred before."""
-    for value, inferred in zip(node.outputs, node.op.infer_types(node)):
-        value.type = inferred
-        value.content = None
-    op = node.op
-    if isinstance(op, Op) and op.carries_dims:
-        _infer_content(op, node)
+    node.op.infer_node(node)
 
 
 def _infer_content(op: Op, node: Node) -> None:
@@ -206,7 +233,7 @@ class Elementwise(Op, abstract=True):
         """Element type of the result; by default all inputs must agree and the result is the same."""
         return same_dtype(self.name, *xs)
 
-    def scalar(self, e: Formulas, *xs: Term) -> Term:
+    def scalar(self, e: Formulas, *xs: Any, **named: Any) -> Term:
         """The result for one element, as a formula."""
         raise UnsupportedOperatorError(f"{self.name} has no scalar formula")
 
@@ -221,7 +248,8 @@ def same_dtype(name: str, *xs: Value | None) -> DType:
 
 def broadcast_shapes(*shapes: Shape | None) -> Shape | None:
     """NumPy's broadcasting over symbolic shapes; a symbolic size against a number other than one becomes that number
-    (checked at run time), two different symbolic sizes become their maximum."""
+    (checked at run time), two different symbolic sizes become their maximum.
+    """
     if any(s is None for s in shapes):
         return None
     rank = max((len(s) for s in shapes if s is not None), default=0)
@@ -288,7 +316,7 @@ class Bools:
     shape: tuple[int, ...]
 
 
-def cases(**columns: Sequence[Any]) -> Callable[[type[Op]], tuple[Sample, ...]]:
+def cases(**columns: Sequence[Any]) -> Rows:
     """Sample rows: columns named like inputs go side by side (one row each), attributes multiply the rows.
 
     An input is a shape (random float32), `Ints`, `Floats`, `Bools`, an array (taken as it is, constant) or None.
@@ -307,8 +335,8 @@ def cases(**columns: Sequence[Any]) -> Callable[[type[Op]], tuple[Sample, ...]]:
 
 def sample_rows(op: type[Op]) -> tuple[Sample, ...]:
     """All sample rows of an operator, `cases` resolved."""
-    declared = op.__dict__.get("samples", op.samples)
-    groups = declared if isinstance(declared, (tuple, list)) else (declared,)
+    declared: Samples = op.__dict__.get("samples", op.samples)
+    groups = (declared,) if callable(declared) else declared
     rows: list[Sample] = []
     for group in groups:
         rows.extend([group] if isinstance(group, Sample) else group(op))
