@@ -9,8 +9,8 @@
 #include <malloc.h>
 extern "C" {
 typedef unsigned long(__stdcall* infuse_thread_entry)(void*);
-__declspec(dllimport) void* __stdcall CreateThread(void*, size_t, infuse_thread_entry, void*, unsigned long,
-                                                   unsigned long*);
+__declspec(dllimport) void* __stdcall CreateThread(void*, size_t, infuse_thread_entry, void*,
+                                                   unsigned long, unsigned long*);
 __declspec(dllimport) unsigned long __stdcall WaitForSingleObject(void*, unsigned long);
 __declspec(dllimport) int __stdcall CloseHandle(void*);
 __declspec(dllimport) unsigned long __stdcall GetCurrentThreadId(void);
@@ -23,8 +23,9 @@ extern "C" {
 __declspec(dllimport) void __stdcall AcquireSRWLockExclusive(struct _RTL_SRWLOCK*);
 __declspec(dllimport) void __stdcall ReleaseSRWLockExclusive(struct _RTL_SRWLOCK*);
 __declspec(dllimport) void __stdcall WakeAllConditionVariable(struct _RTL_CONDITION_VARIABLE*);
-__declspec(dllimport) int __stdcall SleepConditionVariableSRW(struct _RTL_CONDITION_VARIABLE*, struct _RTL_SRWLOCK*,
-                                                              unsigned long, unsigned long);
+__declspec(dllimport) int __stdcall SleepConditionVariableSRW(struct _RTL_CONDITION_VARIABLE*,
+                                                              struct _RTL_SRWLOCK*, unsigned long,
+                                                              unsigned long);
 }
 #elif defined(__wasm__)
 #define INFUSE_SINGLE_THREAD 1
@@ -54,25 +55,25 @@ constexpr long round_up(long value, long step) { return (value + step - 1) / ste
 
 inline void cpu_pause() {
 #if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
+  __builtin_ia32_pause();
 #elif defined(__aarch64__) || defined(__arm__)
-    __asm__ __volatile__("yield");
+  __asm__ __volatile__("yield");
 #endif
 }
 
 /** Nanoseconds on a clock that never runs backwards. */
 inline long long now_ns() {
 #if defined(INFUSE_POSIX)
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * 1000000000LL + t.tv_nsec;
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return t.tv_sec * 1000000000LL + t.tv_nsec;
 #elif defined(INFUSE_WINDOWS)
-    long long ticks = 0, rate = 1;
-    QueryPerformanceCounter(reinterpret_cast<union _LARGE_INTEGER*>(&ticks));
-    QueryPerformanceFrequency(reinterpret_cast<union _LARGE_INTEGER*>(&rate));
-    return ticks / rate * 1000000000LL + ticks % rate * 1000000000LL / rate;
+  long long ticks = 0, rate = 1;
+  QueryPerformanceCounter(reinterpret_cast<union _LARGE_INTEGER*>(&ticks));
+  QueryPerformanceFrequency(reinterpret_cast<union _LARGE_INTEGER*>(&rate));
+  return ticks / rate * 1000000000LL + ticks % rate * 1000000000LL / rate;
 #else
-    return 0;
+  return 0;
 #endif
 }
 
@@ -80,27 +81,27 @@ inline long long now_ns() {
 
 /** Aligned memory, on huge pages when it is big; null when there is none. */
 inline char* memory_open(long bytes) {
-    if (bytes < 0) return nullptr;
-    long align = bytes >= HUGE_PAGE ? HUGE_PAGE : 4096;
-    if (bytes > INTPTR_MAX - align) return nullptr;
-    size_t size = static_cast<size_t>(round_up(bytes > 0 ? bytes : 1, CACHE_LINE));
+  if (bytes < 0) return nullptr;
+  long align = bytes >= HUGE_PAGE ? HUGE_PAGE : 4096;
+  if (bytes > INTPTR_MAX - align) return nullptr;
+  size_t size = static_cast<size_t>(round_up(bytes > 0 ? bytes : 1, CACHE_LINE));
 #if defined(INFUSE_WINDOWS)
-    return static_cast<char*>(_aligned_malloc(size, static_cast<size_t>(align)));
+  return static_cast<char*>(_aligned_malloc(size, static_cast<size_t>(align)));
 #else
-    void* memory = nullptr;
-    if (posix_memalign(&memory, static_cast<size_t>(align), size) != 0) return nullptr;
+  void* memory = nullptr;
+  if (posix_memalign(&memory, static_cast<size_t>(align), size) != 0) return nullptr;
 #if defined(__linux__)
-    if (align == HUGE_PAGE) madvise(memory, size, MADV_HUGEPAGE);
+  if (align == HUGE_PAGE) madvise(memory, size, MADV_HUGEPAGE);
 #endif
-    return static_cast<char*>(memory);
+  return static_cast<char*>(memory);
 #endif
 }
 
 inline void memory_close(char* memory) {
 #if defined(INFUSE_WINDOWS)
-    _aligned_free(memory);
+  _aligned_free(memory);
 #else
-    free(memory);
+  free(memory);
 #endif
 }
 
@@ -109,16 +110,16 @@ inline void memory_close(char* memory) {
 /** Processors that this process may run on. */
 inline int processors() {
 #if defined(__linux__)
-    cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
 #endif
 #if defined(INFUSE_POSIX)
-    long count = sysconf(_SC_NPROCESSORS_ONLN);
-    return count > 0 ? static_cast<int>(count) : 1;
+  long count = sysconf(_SC_NPROCESSORS_ONLN);
+  return count > 0 ? static_cast<int>(count) : 1;
 #elif defined(INFUSE_WINDOWS)
-    return static_cast<int>(GetActiveProcessorCount(0xffff));
+  return static_cast<int>(GetActiveProcessorCount(0xffff));
 #else
-    return 1;
+  return 1;
 #endif
 }
 
@@ -126,31 +127,31 @@ inline int processors() {
 
 /** A word that threads can sleep on until another thread changes it. */
 struct Gate {
-    int word;
+  int word;
 #if defined(INFUSE_WINDOWS)
-    void* lock;
-    void* changed;
+  void* lock;
+  void* changed;
 #elif defined(INFUSE_POSIX) && !defined(__linux__)
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
+  pthread_mutex_t lock;
+  pthread_cond_t changed;
 #endif
 };
 
 inline void gate_open(Gate* gate, int value) {
-    memset(gate, 0, sizeof *gate);
-    gate->word = value;
+  memset(gate, 0, sizeof *gate);
+  gate->word = value;
 #if defined(INFUSE_POSIX) && !defined(__linux__)
-    pthread_mutex_init(&gate->lock, nullptr);
-    pthread_cond_init(&gate->changed, nullptr);
+  pthread_mutex_init(&gate->lock, nullptr);
+  pthread_cond_init(&gate->changed, nullptr);
 #endif
 }
 
 inline void gate_close(Gate* gate) {
 #if defined(INFUSE_POSIX) && !defined(__linux__)
-    pthread_cond_destroy(&gate->changed);
-    pthread_mutex_destroy(&gate->lock);
+  pthread_cond_destroy(&gate->changed);
+  pthread_mutex_destroy(&gate->lock);
 #else
-    (void)gate;
+  (void)gate;
 #endif
 }
 
@@ -159,36 +160,38 @@ inline int gate_load(const Gate* gate) { return __atomic_load_n(&gate->word, __A
 /** Sleeps while the word equals `value`; may also return early. */
 inline void gate_wait(Gate* gate, int value) {
 #if defined(__linux__)
-    syscall(SYS_futex, &gate->word, 128 /* FUTEX_WAIT | FUTEX_PRIVATE_FLAG */, value, nullptr, nullptr, 0);
+  syscall(SYS_futex, &gate->word, 128 /* FUTEX_WAIT | FUTEX_PRIVATE_FLAG */, value, nullptr,
+          nullptr, 0);
 #elif defined(INFUSE_POSIX)
-    pthread_mutex_lock(&gate->lock);
-    if (gate_load(gate) == value) pthread_cond_wait(&gate->changed, &gate->lock);
-    pthread_mutex_unlock(&gate->lock);
+  pthread_mutex_lock(&gate->lock);
+  if (gate_load(gate) == value) pthread_cond_wait(&gate->changed, &gate->lock);
+  pthread_mutex_unlock(&gate->lock);
 #elif defined(INFUSE_WINDOWS)
-    auto lock = reinterpret_cast<struct _RTL_SRWLOCK*>(&gate->lock);
-    auto changed = reinterpret_cast<struct _RTL_CONDITION_VARIABLE*>(&gate->changed);
-    AcquireSRWLockExclusive(lock);
-    if (gate_load(gate) == value) SleepConditionVariableSRW(changed, lock, 0xffffffffUL, 0);
-    ReleaseSRWLockExclusive(lock);
+  auto lock = reinterpret_cast<struct _RTL_SRWLOCK*>(&gate->lock);
+  auto changed = reinterpret_cast<struct _RTL_CONDITION_VARIABLE*>(&gate->changed);
+  AcquireSRWLockExclusive(lock);
+  if (gate_load(gate) == value) SleepConditionVariableSRW(changed, lock, 0xffffffffUL, 0);
+  ReleaseSRWLockExclusive(lock);
 #else
-    (void)gate, (void)value;
+  (void)gate, (void)value;
 #endif
 }
 
 /** Wakes every sleeper; call it after the word has changed. */
 inline void gate_wake(Gate* gate) {
 #if defined(__linux__)
-    syscall(SYS_futex, &gate->word, 129 /* FUTEX_WAKE | FUTEX_PRIVATE_FLAG */, INT32_MAX, nullptr, nullptr, 0);
+  syscall(SYS_futex, &gate->word, 129 /* FUTEX_WAKE | FUTEX_PRIVATE_FLAG */, INT32_MAX, nullptr,
+          nullptr, 0);
 #elif defined(INFUSE_POSIX)
-    pthread_mutex_lock(&gate->lock);
-    pthread_cond_broadcast(&gate->changed);
-    pthread_mutex_unlock(&gate->lock);
+  pthread_mutex_lock(&gate->lock);
+  pthread_cond_broadcast(&gate->changed);
+  pthread_mutex_unlock(&gate->lock);
 #elif defined(INFUSE_WINDOWS)
-    AcquireSRWLockExclusive(reinterpret_cast<struct _RTL_SRWLOCK*>(&gate->lock));
-    WakeAllConditionVariable(reinterpret_cast<struct _RTL_CONDITION_VARIABLE*>(&gate->changed));
-    ReleaseSRWLockExclusive(reinterpret_cast<struct _RTL_SRWLOCK*>(&gate->lock));
+  AcquireSRWLockExclusive(reinterpret_cast<struct _RTL_SRWLOCK*>(&gate->lock));
+  WakeAllConditionVariable(reinterpret_cast<struct _RTL_CONDITION_VARIABLE*>(&gate->changed));
+  ReleaseSRWLockExclusive(reinterpret_cast<struct _RTL_SRWLOCK*>(&gate->lock));
 #else
-    (void)gate;
+  (void)gate;
 #endif
 }
 
@@ -197,10 +200,10 @@ inline void gate_wake(Gate* gate) {
 /** One running thread; `entry` never throws and its result is ignored. */
 struct Thread {
 #if defined(INFUSE_POSIX)
-    pthread_t id;
+  pthread_t id;
 #elif defined(INFUSE_WINDOWS)
-    void* handle;
-    unsigned long id;
+  void* handle;
+  unsigned long id;
 #endif
 };
 
@@ -213,47 +216,48 @@ typedef void* ThreadResult;
 #endif
 
 /** Starts a thread that takes no signals; false when the system refuses. */
-inline bool thread_open(Thread* thread, ThreadResult(INFUSE_THREAD_CALL* entry)(void*), void* argument) {
+inline bool thread_open(Thread* thread, ThreadResult(INFUSE_THREAD_CALL* entry)(void*),
+                        void* argument) {
 #if defined(INFUSE_POSIX)
-    pthread_attr_t attributes;
-    if (pthread_attr_init(&attributes) != 0) return false;
-    pthread_attr_setstacksize(&attributes, 4 << 20);
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int status = pthread_create(&thread->id, &attributes, entry, argument);
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    pthread_attr_destroy(&attributes);
-    return status == 0;
+  pthread_attr_t attributes;
+  if (pthread_attr_init(&attributes) != 0) return false;
+  pthread_attr_setstacksize(&attributes, 4 << 20);
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  int status = pthread_create(&thread->id, &attributes, entry, argument);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  pthread_attr_destroy(&attributes);
+  return status == 0;
 #elif defined(INFUSE_WINDOWS)
-    thread->handle = CreateThread(nullptr, 4 << 20, entry, argument, 0, &thread->id);
-    return thread->handle != nullptr;
+  thread->handle = CreateThread(nullptr, 4 << 20, entry, argument, 0, &thread->id);
+  return thread->handle != nullptr;
 #else
-    (void)thread, (void)entry, (void)argument;
-    return false;
+  (void)thread, (void)entry, (void)argument;
+  return false;
 #endif
 }
 
 inline void thread_join(Thread* thread) {
 #if defined(INFUSE_POSIX)
-    pthread_join(thread->id, nullptr);
+  pthread_join(thread->id, nullptr);
 #elif defined(INFUSE_WINDOWS)
-    WaitForSingleObject(thread->handle, 0xffffffffUL);
-    CloseHandle(thread->handle);
+  WaitForSingleObject(thread->handle, 0xffffffffUL);
+  CloseHandle(thread->handle);
 #else
-    (void)thread;
+  (void)thread;
 #endif
 }
 
 /** True in the thread itself. */
 inline bool thread_is_self(const Thread* thread) {
 #if defined(INFUSE_POSIX)
-    return pthread_equal(thread->id, pthread_self()) != 0;
+  return pthread_equal(thread->id, pthread_self()) != 0;
 #elif defined(INFUSE_WINDOWS)
-    return thread->id == GetCurrentThreadId();
+  return thread->id == GetCurrentThreadId();
 #else
-    (void)thread;
-    return false;
+  (void)thread;
+  return false;
 #endif
 }
 
@@ -261,42 +265,42 @@ inline bool thread_is_self(const Thread* thread) {
 
 /** Tells a forked child from the process that made the mark. */
 struct ForkMark {
-    int* page;
-    long process;
+  int* page;
+  long process;
 };
 
 inline void fork_mark_open(ForkMark* mark) {
-    mark->page = nullptr;
-    mark->process = 0;
+  mark->page = nullptr;
+  mark->process = 0;
 #if defined(INFUSE_POSIX)
-    mark->process = static_cast<long>(getpid());
+  mark->process = static_cast<long>(getpid());
 #if defined(__linux__) && defined(MADV_WIPEONFORK)
-    void* page = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (page == MAP_FAILED) return;
-    if (madvise(page, 4096, MADV_WIPEONFORK) != 0) {
-        munmap(page, 4096);
-        return;
-    }
-    mark->page = static_cast<int*>(page);
-    *mark->page = 1;
+  void* page = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (page == MAP_FAILED) return;
+  if (madvise(page, 4096, MADV_WIPEONFORK) != 0) {
+    munmap(page, 4096);
+    return;
+  }
+  mark->page = static_cast<int*>(page);
+  *mark->page = 1;
 #endif
 #endif
 }
 
 inline void fork_mark_close(ForkMark* mark) {
 #if defined(__linux__)
-    if (mark->page) munmap(mark->page, 4096);
+  if (mark->page) munmap(mark->page, 4096);
 #endif
-    mark->page = nullptr;
+  mark->page = nullptr;
 }
 
 /** True in a child that was forked after the mark was opened. */
 inline bool forked(const ForkMark* mark) {
 #if defined(INFUSE_POSIX)
-    return mark->page ? *mark->page == 0 : mark->process != static_cast<long>(getpid());
+  return mark->page ? *mark->page == 0 : mark->process != static_cast<long>(getpid());
 #else
-    (void)mark;
-    return false;
+  (void)mark;
+  return false;
 #endif
 }
 

@@ -13,13 +13,13 @@ struct Context;
 
 /** The mailbox of one worker thread, alone on its cache lines. */
 struct alignas(2 * CACHE_LINE) Worker {
-    Gate state;
-    void (*call)(const void* body, long begin, long end, int worker);
-    const void* body;
-    long begin, end;
-    Context* context;
-    Thread thread;
-    int index;
+  Gate state;
+  void (*call)(const void* body, long begin, long end, int worker);
+  const void* body;
+  long begin, end;
+  Context* context;
+  Thread thread;
+  int index;
 };
 
 /**
@@ -27,211 +27,214 @@ struct alignas(2 * CACHE_LINE) Worker {
  * Made by context_open, ended by context_close.
  */
 struct Context {
-    int threads;
-    char* arena;
-    long arena_bytes;
+  int threads;
+  char* arena;
+  long arena_bytes;
 
-    /**
-     * Calls body(long begin, long end, int worker) on contiguous ranges that cover [0, n)
-     * and returns when all are done. No range is shorter than `grain` unless it is the only one.
-     * Called while another call is spread over the pool, it runs the whole range on the calling worker.
-     */
-    template <class Body>
-    void parallel(long n, const Body& body, long grain = 1);
+  /**
+   * Calls body(long begin, long end, int worker) on contiguous ranges that cover [0, n)
+   * and returns when all are done. No range is shorter than `grain` unless it is the only one.
+   * Called while another call is spread over the pool, it runs the whole range on the calling
+   * worker.
+   */
+  template <class Body>
+  void parallel(long n, const Body& body, long grain = 1);
 
-    /** Aligned memory of worker `worker`, as many bytes as were reserved. */
-    char* scratch(int worker) const { return scratch_memory + worker * scratch_stride; }
+  /** Aligned memory of worker `worker`, as many bytes as were reserved. */
+  char* scratch(int worker) const { return scratch_memory + worker * scratch_stride; }
 
-    /** Grows scratch and arena to at least these sizes, contents lost; false when out of memory. */
-    bool reserve(long scratch_bytes_per_worker, long arena_bytes);
+  /** Grows scratch and arena to at least these sizes, contents lost; false when out of memory. */
+  bool reserve(long scratch_bytes_per_worker, long arena_bytes);
 
-    char* scratch_memory;
-    long scratch_stride;
-    Worker* workers;
-    int started;
-    bool busy;
-    bool spins;
-    ForkMark mark;
-    alignas(2 * CACHE_LINE) Gate pending;
-    alignas(2 * CACHE_LINE) int waiting;
+  char* scratch_memory;
+  long scratch_stride;
+  Worker* workers;
+  int started;
+  bool busy;
+  bool spins;
+  ForkMark mark;
+  alignas(2 * CACHE_LINE) Gate pending;
+  alignas(2 * CACHE_LINE) int waiting;
 };
 
 // ---------------------------------------------------------------- waiting
 
 /** Spins until the word differs from `value`, for SPIN_NS at the longest. */
 inline bool spin_while(const Gate* gate, int value) {
-    long long stop = 0;
-    for (int round = 0;; ++round) {
-        for (int i = 0; i < 32; ++i) {
-            if (__atomic_load_n(&gate->word, __ATOMIC_ACQUIRE) != value) return true;
-            cpu_pause();
-        }
-        long long now = now_ns();
-        if (round == 0) stop = now + SPIN_NS;
-        if (now >= stop) return false;
+  long long stop = 0;
+  for (int round = 0;; ++round) {
+    for (int i = 0; i < 32; ++i) {
+      if (__atomic_load_n(&gate->word, __ATOMIC_ACQUIRE) != value) return true;
+      cpu_pause();
     }
+    long long now = now_ns();
+    if (round == 0) stop = now + SPIN_NS;
+    if (now >= stop) return false;
+  }
 }
 
 inline int worker_wait(Worker* worker) {
-    if (worker->context->spins) spin_while(&worker->state, IDLE);
-    int expected = IDLE;
-    bool slept = __atomic_compare_exchange_n(&worker->state.word, &expected, ASLEEP, false, __ATOMIC_SEQ_CST,
-                                             __ATOMIC_SEQ_CST);
-    if (!slept) return expected;
-    int state;
-    while ((state = gate_load(&worker->state)) == ASLEEP) gate_wait(&worker->state, ASLEEP);
-    return state;
+  if (worker->context->spins) spin_while(&worker->state, IDLE);
+  int expected = IDLE;
+  bool slept = __atomic_compare_exchange_n(&worker->state.word, &expected, ASLEEP, false,
+                                           __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+  if (!slept) return expected;
+  int state;
+  while ((state = gate_load(&worker->state)) == ASLEEP) gate_wait(&worker->state, ASLEEP);
+  return state;
 }
 
 inline void worker_post(Worker* worker, int state) {
-    int before = __atomic_exchange_n(&worker->state.word, state, __ATOMIC_SEQ_CST);
-    if (before == ASLEEP) gate_wake(&worker->state);
+  int before = __atomic_exchange_n(&worker->state.word, state, __ATOMIC_SEQ_CST);
+  if (before == ASLEEP) gate_wake(&worker->state);
 }
 
 inline ThreadResult INFUSE_THREAD_CALL worker_main(void* argument) {
-    Worker* worker = static_cast<Worker*>(argument);
-    Context* context = worker->context;
-    while (worker_wait(worker) != QUITTING) {
-        worker->call(worker->body, worker->begin, worker->end, worker->index);
-        __atomic_store_n(&worker->state.word, IDLE, __ATOMIC_SEQ_CST);
-        int left = __atomic_sub_fetch(&context->pending.word, 1, __ATOMIC_SEQ_CST);
-        if (left == 0 && __atomic_load_n(&context->waiting, __ATOMIC_SEQ_CST)) gate_wake(&context->pending);
-    }
-    return 0;
+  Worker* worker = static_cast<Worker*>(argument);
+  Context* context = worker->context;
+  while (worker_wait(worker) != QUITTING) {
+    worker->call(worker->body, worker->begin, worker->end, worker->index);
+    __atomic_store_n(&worker->state.word, IDLE, __ATOMIC_SEQ_CST);
+    int left = __atomic_sub_fetch(&context->pending.word, 1, __ATOMIC_SEQ_CST);
+    if (left == 0 && __atomic_load_n(&context->waiting, __ATOMIC_SEQ_CST))
+      gate_wake(&context->pending);
+  }
+  return 0;
 }
 
 inline void wait_for_workers(Context* context) {
-    Gate* pending = &context->pending;
-    long long stop = now_ns() + SPIN_NS;
-    int left;
-    while (context->spins && (left = __atomic_load_n(&pending->word, __ATOMIC_ACQUIRE)) != 0) {
-        spin_while(pending, left);
-        if (now_ns() >= stop) break;
-    }
-    if (__atomic_load_n(&pending->word, __ATOMIC_ACQUIRE) == 0) return;
-    __atomic_store_n(&context->waiting, 1, __ATOMIC_SEQ_CST);
-    while ((left = gate_load(pending)) != 0) gate_wait(pending, left);
-    __atomic_store_n(&context->waiting, 0, __ATOMIC_SEQ_CST);
+  Gate* pending = &context->pending;
+  long long stop = now_ns() + SPIN_NS;
+  int left;
+  while (context->spins && (left = __atomic_load_n(&pending->word, __ATOMIC_ACQUIRE)) != 0) {
+    spin_while(pending, left);
+    if (now_ns() >= stop) break;
+  }
+  if (__atomic_load_n(&pending->word, __ATOMIC_ACQUIRE) == 0) return;
+  __atomic_store_n(&context->waiting, 1, __ATOMIC_SEQ_CST);
+  while ((left = gate_load(pending)) != 0) gate_wait(pending, left);
+  __atomic_store_n(&context->waiting, 0, __ATOMIC_SEQ_CST);
 }
 
 // ---------------------------------------------------------------- start and end
 
-/** Starts the workers of a new context or of a forked copy; fewer threads when the system refuses one. */
+/** Starts the workers of a new context or of a forked copy; fewer threads when the system refuses
+ * one. */
 inline void start_workers(Context* context) {
-    fork_mark_close(&context->mark);
-    fork_mark_open(&context->mark);
-    gate_open(&context->pending, 0);
-    context->waiting = 0;
-    context->started = 0;
-    context->busy = false;
-    context->spins = processors() >= context->threads;
-    for (int i = 1; i < context->threads; ++i) {
-        Worker* worker = context->workers + i;
-        gate_open(&worker->state, IDLE);
-        worker->context = context;
-        worker->index = i;
-        if (!thread_open(&worker->thread, worker_main, worker)) {
-            gate_close(&worker->state);
-            context->threads = i;
-            break;
-        }
-        context->started = i;
+  fork_mark_close(&context->mark);
+  fork_mark_open(&context->mark);
+  gate_open(&context->pending, 0);
+  context->waiting = 0;
+  context->started = 0;
+  context->busy = false;
+  context->spins = processors() >= context->threads;
+  for (int i = 1; i < context->threads; ++i) {
+    Worker* worker = context->workers + i;
+    gate_open(&worker->state, IDLE);
+    worker->context = context;
+    worker->index = i;
+    if (!thread_open(&worker->thread, worker_main, worker)) {
+      gate_close(&worker->state);
+      context->threads = i;
+      break;
     }
+    context->started = i;
+  }
 }
 
 inline void stop_workers(Context* context) {
-    for (int i = 1; i <= context->started; ++i) worker_post(context->workers + i, QUITTING);
-    for (int i = 1; i <= context->started; ++i) {
-        thread_join(&context->workers[i].thread);
-        gate_close(&context->workers[i].state);
-    }
-    gate_close(&context->pending);
+  for (int i = 1; i <= context->started; ++i) worker_post(context->workers + i, QUITTING);
+  for (int i = 1; i <= context->started; ++i) {
+    thread_join(&context->workers[i].thread);
+    gate_close(&context->workers[i].state);
+  }
+  gate_close(&context->pending);
 }
 
 /** Opens a context of `threads` workers, one a processor when 0; null when out of memory. */
 inline Context* context_open(int threads) {
-    if (threads <= 0) threads = processors();
-    if (threads > MOST_THREADS) threads = MOST_THREADS;
-    long head = round_up(sizeof(Context), 2 * CACHE_LINE);
-    long bytes = head + threads * static_cast<long>(sizeof(Worker));
-    char* memory = memory_open(bytes);
-    if (!memory) return nullptr;
-    memset(memory, 0, static_cast<size_t>(bytes));
-    Context* context = reinterpret_cast<Context*>(memory);
-    context->threads = threads;
-    context->workers = reinterpret_cast<Worker*>(memory + head);
-    start_workers(context);
-    return context;
+  if (threads <= 0) threads = processors();
+  if (threads > MOST_THREADS) threads = MOST_THREADS;
+  long head = round_up(sizeof(Context), 2 * CACHE_LINE);
+  long bytes = head + threads * static_cast<long>(sizeof(Worker));
+  char* memory = memory_open(bytes);
+  if (!memory) return nullptr;
+  memset(memory, 0, static_cast<size_t>(bytes));
+  Context* context = reinterpret_cast<Context*>(memory);
+  context->threads = threads;
+  context->workers = reinterpret_cast<Worker*>(memory + head);
+  start_workers(context);
+  return context;
 }
 
 /** Ends the threads and frees everything; null is allowed. */
 inline void context_close(Context* context) {
-    if (!context) return;
-    if (!forked(&context->mark)) stop_workers(context);
-    fork_mark_close(&context->mark);
-    memory_close(context->arena);
-    memory_close(context->scratch_memory);
-    memory_close(reinterpret_cast<char*>(context));
+  if (!context) return;
+  if (!forked(&context->mark)) stop_workers(context);
+  fork_mark_close(&context->mark);
+  memory_close(context->arena);
+  memory_close(context->scratch_memory);
+  memory_close(reinterpret_cast<char*>(context));
 }
 
 inline bool Context::reserve(long scratch_bytes_per_worker, long bytes) {
-    if (scratch_bytes_per_worker > scratch_stride) {
-        long stride = round_up(scratch_bytes_per_worker, CACHE_LINE), total;
-        if (__builtin_mul_overflow(stride, static_cast<long>(threads), &total)) return false;
-        char* memory = memory_open(total);
-        if (!memory) return false;
-        memory_close(scratch_memory);
-        scratch_memory = memory;
-        scratch_stride = stride;
-    }
-    if (bytes > arena_bytes || !arena) {
-        char* memory = memory_open(bytes);
-        if (!memory) return false;
-        memory_close(arena);
-        arena = memory;
-        arena_bytes = bytes;
-    }
-    return true;
+  if (scratch_bytes_per_worker > scratch_stride) {
+    long stride = round_up(scratch_bytes_per_worker, CACHE_LINE), total;
+    if (__builtin_mul_overflow(stride, static_cast<long>(threads), &total)) return false;
+    char* memory = memory_open(total);
+    if (!memory) return false;
+    memory_close(scratch_memory);
+    scratch_memory = memory;
+    scratch_stride = stride;
+  }
+  if (bytes > arena_bytes || !arena) {
+    char* memory = memory_open(bytes);
+    if (!memory) return false;
+    memory_close(arena);
+    arena = memory;
+    arena_bytes = bytes;
+  }
+  return true;
 }
 
 // ---------------------------------------------------------------- parallel
 
 /** The worker that the calling thread is, while the context is busy. */
 inline int current_worker(const Context* context) {
-    for (int i = 1; i <= context->started; ++i)
-        if (thread_is_self(&context->workers[i].thread)) return i;
-    return 0;
+  for (int i = 1; i <= context->started; ++i)
+    if (thread_is_self(&context->workers[i].thread)) return i;
+  return 0;
 }
 
 template <class Body>
 inline void call_body(const void* body, long begin, long end, int worker) {
-    (*static_cast<const Body*>(body))(begin, end, worker);
+  (*static_cast<const Body*>(body))(begin, end, worker);
 }
 
 template <class Body>
 void Context::parallel(long n, const Body& body, long grain) {
-    if (n <= 0) return;
-    long most = grain > 1 ? n / grain : n;
-    if (most > 1 && threads > 1 && forked(&mark)) start_workers(this);
-    int used = most < threads ? static_cast<int>(most) : threads;
-    if (used <= 1 || busy) {
-        body(0L, n, busy ? current_worker(this) : 0);
-        return;
-    }
-    busy = true;
-    __atomic_store_n(&pending.word, used - 1, __ATOMIC_RELAXED);
-    long share = n / used, extra = n % used;
-    for (int i = 1; i < used; ++i) {
-        Worker* worker = workers + i;
-        worker->call = call_body<Body>;
-        worker->body = &body;
-        worker->begin = share * i + (i < extra ? i : extra);
-        worker->end = worker->begin + share + (i < extra);
-        worker_post(worker, POSTED);
-    }
-    body(0L, share + (extra > 0), 0);
-    wait_for_workers(this);
-    busy = false;
+  if (n <= 0) return;
+  long most = grain > 1 ? n / grain : n;
+  if (most > 1 && threads > 1 && forked(&mark)) start_workers(this);
+  int used = most < threads ? static_cast<int>(most) : threads;
+  if (used <= 1 || busy) {
+    body(0L, n, busy ? current_worker(this) : 0);
+    return;
+  }
+  busy = true;
+  __atomic_store_n(&pending.word, used - 1, __ATOMIC_RELAXED);
+  long share = n / used, extra = n % used;
+  for (int i = 1; i < used; ++i) {
+    Worker* worker = workers + i;
+    worker->call = call_body<Body>;
+    worker->body = &body;
+    worker->begin = share * i + (i < extra ? i : extra);
+    worker->end = worker->begin + share + (i < extra);
+    worker_post(worker, POSTED);
+  }
+  body(0L, share + (extra > 0), 0);
+  wait_for_workers(this);
+  busy = false;
 }
 
 }  // namespace infuse

@@ -1,0 +1,460 @@
+// Strided copies: transposes, slices, broadcasts, fills.
+#pragma once
+#include "simd.hpp"
+#include "threads.hpp"
+
+namespace infuse {
+
+constexpr int MOST_DIMS = 16;
+constexpr long COPY_GRAIN = 32768;  // bytes that are worth a thread
+
+template <int Bytes>
+struct Element;
+template <>
+struct Element<1> {
+  typedef uint8_t type __attribute__((may_alias));
+};
+template <>
+struct Element<2> {
+  typedef uint16_t type __attribute__((may_alias, aligned(1)));
+};
+template <>
+struct Element<4> {
+  typedef uint32_t type __attribute__((may_alias, aligned(1)));
+};
+template <>
+struct Element<8> {
+  typedef uint64_t type __attribute__((may_alias, aligned(1)));
+};
+template <>
+struct Element<16> {
+  typedef uint64_t type __attribute__((vector_size(16), may_alias, aligned(1)));
+};
+
+namespace copying {
+
+/** Loop dimensions, outermost first, with the element strides of source and destination. */
+struct Dims {
+  int rank;
+  long size[MOST_DIMS], from[MOST_DIMS], to[MOST_DIMS];
+};
+
+// ---------------------------------------------------------------- making loops simple
+
+inline void append(Dims* dims, long size, long from, long to) {
+  int at = dims->rank++;
+  for (; at > 0 && dims->to[at - 1] < to; --at) {
+    dims->size[at] = dims->size[at - 1];
+    dims->from[at] = dims->from[at - 1];
+    dims->to[at] = dims->to[at - 1];
+  }
+  dims->size[at] = size;
+  dims->from[at] = from;
+  dims->to[at] = to;
+}
+
+inline void merge_neighbours(Dims* dims) {
+  int kept = 0;
+  for (int i = 1; i < dims->rank; ++i) {
+    bool joined = dims->from[kept] == dims->size[i] * dims->from[i] &&
+                  dims->to[kept] == dims->size[i] * dims->to[i];
+    if (joined) {
+      dims->size[kept] *= dims->size[i];
+    } else {
+      ++kept;
+      dims->size[kept] = dims->size[i];
+    }
+    dims->from[kept] = dims->from[i];
+    dims->to[kept] = dims->to[i];
+  }
+  dims->rank = kept + 1;
+}
+
+inline void remove(Dims* dims, int at) {
+  for (int i = at; i + 1 < dims->rank; ++i) {
+    dims->size[i] = dims->size[i + 1];
+    dims->from[i] = dims->from[i + 1];
+    dims->to[i] = dims->to[i + 1];
+  }
+  --dims->rank;
+}
+
+/** Sizes of one removed, destination strides positive and falling, neighbours merged; false when
+ * empty. */
+inline bool simplify(int rank, const long* size, const long* from, const long* to, Dims* dims,
+                     long* from_start, long* to_start) {
+  dims->rank = 0;
+  *from_start = *to_start = 0;
+  for (int i = 0; i < rank; ++i) {
+    if (size[i] == 0) return false;
+    if (size[i] == 1) continue;
+    bool back = to[i] < 0;
+    if (back) {
+      *from_start += (size[i] - 1) * from[i];
+      *to_start += (size[i] - 1) * to[i];
+    }
+    append(dims, size[i], back ? -from[i] : from[i], back ? -to[i] : to[i]);
+  }
+  if (dims->rank == 0) append(dims, 1, 1, 1);
+  merge_neighbours(dims);
+  return true;
+}
+
+/** Where an index of the outer loops lies in source and destination. */
+struct Walk {
+  const Dims* dims;
+  long at[MOST_DIMS];
+  long from, to;
+
+  Walk(const Dims* loops, long index) : dims(loops), from(0), to(0) {
+    for (int i = dims->rank - 1; i >= 0; --i) {
+      at[i] = index % dims->size[i];
+      index /= dims->size[i];
+      from += at[i] * dims->from[i];
+      to += at[i] * dims->to[i];
+    }
+  }
+
+  void next() {
+    for (int i = dims->rank - 1; i >= 0; --i) {
+      from += dims->from[i];
+      to += dims->to[i];
+      if (++at[i] < dims->size[i]) return;
+      from -= dims->size[i] * dims->from[i];
+      to -= dims->size[i] * dims->to[i];
+      at[i] = 0;
+    }
+  }
+};
+
+inline long product(const Dims& dims) {
+  long all = 1;
+  for (int i = 0; i < dims.rank; ++i) all *= dims.size[i];
+  return all;
+}
+
+/**
+ * Calls body(from, to, begin, end) for every outer index and every piece [begin, end) of [0, n),
+ * over the threads; `bytes` are the bytes of one element of n.
+ */
+template <class Body>
+inline void each_piece(Context& context, const Dims& outer, long n, long piece, long bytes,
+                       const Body& body) {
+  long pieces = (n + piece - 1) / piece;
+  long cost = (piece < n ? piece : n) * bytes;
+  long grain = (COPY_GRAIN + cost - 1) / cost;
+  context.parallel(
+      product(outer) * pieces,
+      [&](long first, long last, int) {
+        Walk walk(&outer, first / pieces);
+        long part = first % pieces;
+        for (long unit = first; unit < last; ++unit) {
+          long begin = part * piece, end = begin + piece < n ? begin + piece : n;
+          body(walk.from, walk.to, begin, end);
+          if (++part == pieces) {
+            part = 0;
+            walk.next();
+          }
+        }
+      },
+      grain);
+}
+
+// ---------------------------------------------------------------- runs
+
+template <int Bytes>
+inline void move(void* to, const void* from) {
+  memcpy(to, from, Bytes);
+}
+
+/** Copies a run of bytes that do not overlap; short runs without a call. */
+inline void copy_run(char* to, const char* from, long bytes) {
+  if (bytes > 256) {
+    memcpy(to, from, static_cast<size_t>(bytes));
+  } else if (bytes >= long(sizeof(vf))) {
+    constexpr long STEP = sizeof(vf);
+    for (long i = 0; i < bytes - STEP; i += STEP) move<STEP>(to + i, from + i);
+    move<STEP>(to + bytes - STEP, from + bytes - STEP);
+  } else if (bytes >= 16) {
+    for (long i = 0; i < bytes - 16; i += 16) move<16>(to + i, from + i);
+    move<16>(to + bytes - 16, from + bytes - 16);
+  } else if (bytes >= 8) {
+    move<8>(to, from);
+    move<8>(to + bytes - 8, from + bytes - 8);
+  } else if (bytes >= 4) {
+    move<4>(to, from);
+    move<4>(to + bytes - 4, from + bytes - 4);
+  } else {
+    for (long i = 0; i < bytes; ++i) to[i] = from[i];
+  }
+}
+
+template <class T>
+inline void copy_strided(T* to, long to_stride, const T* from, long from_stride, long count) {
+  if (to_stride == 1 && from_stride == 0) {
+    T value = *from;
+    for (long i = 0; i < count; ++i) to[i] = value;
+  } else if (to_stride == 1 && from_stride == 2) {
+    for (long i = 0; i < count; ++i) to[i] = from[2 * i];
+  } else if (to_stride == 1 && from_stride == -1) {
+    for (long i = 0; i < count; ++i) to[i] = from[-i];
+  } else {
+    for (long i = 0; i < count; ++i) to[i * to_stride] = from[i * from_stride];
+  }
+}
+
+// ---------------------------------------------------------------- transposes
+
+constexpr int tile_side(int bytes) {
+  return bytes == 16 ? 8 : (bytes >= 4 ? LANES * 4 : 16) / bytes;
+}
+
+/** The square of elements that is turned in registers. */
+template <class T>
+struct Tile {
+  static constexpr int SIDE = tile_side(sizeof(T));
+  static constexpr int BYTES = SIDE * sizeof(T);
+  typedef T vector __attribute__((vector_size(BYTES), aligned(BYTES)));
+};
+
+template <int... I>
+struct Indices {};
+template <int N, int... I>
+struct CountTo : CountTo<N - 1, N - 1, I...> {};
+template <int... I>
+struct CountTo<0, I...> {
+  typedef Indices<I...> type;
+};
+
+/** Exchanges the off-diagonal blocks of side Step in two rows. */
+template <int Step, class V, int... I>
+INFUSE_INLINE void exchange(V& a, V& b, Indices<I...>) {
+  constexpr int N = sizeof...(I);
+  V low = __builtin_shufflevector(a, b, (I & Step ? I - Step + N : I)...);
+  V high = __builtin_shufflevector(a, b, (I & Step ? I + N : I + Step)...);
+  a = low;
+  b = high;
+}
+
+template <int Side, int Step, class V>
+INFUSE_INLINE void turn(V* rows) {
+  if constexpr (Step > 0) {
+#pragma GCC unroll 16
+    for (int i = 0; i < Side; ++i)
+      if (!(i & Step)) exchange<Step>(rows[i], rows[i + Step], typename CountTo<Side>::type());
+    turn<Side, Step / 2>(rows);
+  }
+}
+
+/** to[j][l] = from[l][j] for one full tile. */
+template <class T>
+INFUSE_INLINE void turn_tile(T* to, long to_stride, const T* from, long from_stride) {
+  constexpr int SIDE = Tile<T>::SIDE;
+  typename Tile<T>::vector rows[SIDE];
+#pragma GCC unroll 16
+  for (int i = 0; i < SIDE; ++i) memcpy(&rows[i], from + i * from_stride, sizeof rows[i]);
+  turn<SIDE, SIDE / 2>(rows);
+#pragma GCC unroll 16
+  for (int i = 0; i < SIDE; ++i) memcpy(to + i * to_stride, &rows[i], sizeof rows[i]);
+}
+
+/** to[j][l] = from[l][j] for j < width, l < height, less than a tile in one of them. */
+template <class T>
+inline void turn_edge(T* to, long to_stride, const T* from, long from_stride, long width,
+                      long height) {
+  if constexpr (sizeof(T) == 4) {
+    vf rows[LANES];
+#pragma GCC unroll 16
+    for (int i = 0; i < LANES; ++i) {
+      const float* row = reinterpret_cast<const float*>(from + i * from_stride);
+      rows[i] = i < height ? load(row, Tail{int(width)}) : vf{};
+    }
+    turn<LANES, LANES / 2>(rows);
+#pragma GCC unroll 16
+    for (int i = 0; i < LANES; ++i) {
+      float* row = reinterpret_cast<float*>(to + i * to_stride);
+      if (i < width) store(row, rows[i], Tail{int(height)});
+    }
+  } else {
+    for (long l = 0; l < height; ++l)
+      for (long j = 0; j < width; ++j) to[j * to_stride + l] = from[l * from_stride + j];
+  }
+}
+
+/** to[j][l] = from[l][j] for j < width, l < height. */
+template <class T>
+inline void turn_block(T* to, long to_stride, const T* from, long from_stride, long width,
+                       long height) {
+  constexpr long SIDE = tile_side(sizeof(T));
+  for (long l = 0; l < height; l += SIDE) {
+    long high = height - l < SIDE ? height - l : SIDE;
+    for (long j = 0; j < width; j += SIDE) {
+      long wide = width - j < SIDE ? width - j : SIDE;
+      T* target = to + j * to_stride + l;
+      const T* source = from + l * from_stride + j;
+      if constexpr (sizeof(T) < 16) {
+        if (high == SIDE && wide == SIDE) {
+          turn_tile<T>(target, to_stride, source, from_stride);
+          continue;
+        }
+      }
+      turn_edge<T>(target, to_stride, source, from_stride, wide, high);
+    }
+  }
+}
+
+/** A few rows become interleaved: to[i * N + l] = from[l * stride + i]. */
+template <int N, class T>
+inline void interleave(T* __restrict to, const T* __restrict from, long stride, long count) {
+  for (long i = 0; i < count; ++i)
+    for (int l = 0; l < N; ++l) to[i * N + l] = from[l * stride + i];
+}
+
+/** Interleaved values become rows: to[l * stride + i] = from[i * N + l]. */
+template <int N, class T>
+inline void separate(T* __restrict to, long stride, const T* __restrict from, long count) {
+  for (long i = 0; i < count; ++i)
+    for (int l = 0; l < N; ++l) to[l * stride + i] = from[i * N + l];
+}
+
+template <class T>
+inline void interleave_any(T* to, const T* from, long stride, long count, long rows) {
+  if (rows == 2) interleave<2>(to, from, stride, count);
+  if (rows == 3) interleave<3>(to, from, stride, count);
+  if (rows == 4) interleave<4>(to, from, stride, count);
+}
+
+template <class T>
+inline void separate_any(T* to, long stride, const T* from, long count, long rows) {
+  if (rows == 2) separate<2>(to, stride, from, count);
+  if (rows == 3) separate<3>(to, stride, from, count);
+  if (rows == 4) separate<4>(to, stride, from, count);
+}
+
+/** The innermost loop writes along `to`, loop `along` reads along `from`. */
+template <class T>
+inline void transpose(Context& context, const Dims& dims, int along, const T* from, T* to) {
+  int last = dims.rank - 1;
+  long width = dims.size[along], height = dims.size[last];
+  long from_stride = dims.from[last], to_stride = dims.to[along];
+  Dims outer = dims;
+  remove(&outer, last);
+  remove(&outer, along);
+  bool weave = height >= 2 && height <= 4 && to_stride == height;
+  bool part = width >= 2 && width <= 4 && from_stride == width;
+  if (weave) {
+    each_piece(context, outer, width, 4096, height * long(sizeof(T)),
+               [&](long f, long t, long begin, long end) {
+                 interleave_any(to + t + begin * height, from + f + begin, from_stride, end - begin,
+                                height);
+               });
+  } else if (part) {
+    each_piece(context, outer, height, 4096, width * long(sizeof(T)),
+               [&](long f, long t, long begin, long end) {
+                 separate_any(to + t + begin, to_stride, from + f + begin * width, end - begin,
+                              width);
+               });
+  } else if (width >= 128) {
+    each_piece(context, outer, width, 64, height * long(sizeof(T)),
+               [&](long f, long t, long begin, long end) {
+                 turn_block<T>(to + t + begin * to_stride, to_stride, from + f + begin, from_stride,
+                               end - begin, height);
+               });
+  } else {
+    each_piece(context, outer, height, 512, width * long(sizeof(T)),
+               [&](long f, long t, long begin, long end) {
+                 turn_block<T>(to + t + begin, to_stride, from + f + begin * from_stride,
+                               from_stride, width, end - begin);
+               });
+  }
+}
+
+// ---------------------------------------------------------------- choosing
+
+/** True when the innermost run is one wider element for all loops; makes it so. */
+inline bool widen(Dims* dims, long most) {
+  int last = dims->rank - 1;
+  long run = dims->size[last];
+  if (last == 0 || dims->from[last] != 1 || dims->to[last] != 1 || run > most || (run & (run - 1)))
+    return false;
+  for (int i = 0; i < last; ++i)
+    if (dims->from[i] % run || dims->to[i] % run) return false;
+  for (int i = 0; i < last; ++i) {
+    dims->from[i] /= run;
+    dims->to[i] /= run;
+  }
+  dims->rank = last;
+  return true;
+}
+
+template <class T>
+inline void copy_dims(Context& context, const Dims& dims, const T* from, T* to) {
+  int last = dims.rank - 1;
+  long count = dims.size[last], from_stride = dims.from[last], to_stride = dims.to[last];
+  if (to_stride == 1 && from_stride != 1)
+    for (int i = last - 1; i >= 0; --i)
+      if (dims.from[i] == 1) return transpose<T>(context, dims, i, from, to);
+  Dims outer = dims;
+  outer.rank = last;
+  bool run = from_stride == 1 && to_stride == 1;
+  each_piece(context, outer, count, 1L << 14, sizeof(T), [&](long f, long t, long begin, long end) {
+    const T* source = from + f + begin * from_stride;
+    T* target = to + t + begin * to_stride;
+    if (run)
+      copy_run(reinterpret_cast<char*>(target), reinterpret_cast<const char*>(source),
+               (end - begin) * long(sizeof(T)));
+    else
+      copy_strided(target, to_stride, source, from_stride, end - begin);
+  });
+}
+
+template <int Bytes>
+inline void copy_as(Context& context, const Dims& dims, const void* from, void* to) {
+  typedef typename Element<Bytes>::type T;
+  copy_dims<T>(context, dims, static_cast<const T*>(from), static_cast<T*>(to));
+}
+
+}  // namespace copying
+
+/**
+ * Copies dims[0] × … × dims[rank-1] elements of ElemBytes (1, 2, 4, 8, 16) from src to dst.
+ * Strides count elements and may be negative; a source stride of 0 repeats. src and dst do not
+ * overlap.
+ */
+template <int ElemBytes>
+inline void copy_nd(Context& context, int rank, const long* dims, const long* src_strides,
+                    const long* dst_strides, const void* src, void* dst) {
+  copying::Dims loops;
+  long from_start, to_start;
+  if (!copying::simplify(rank, dims, src_strides, dst_strides, &loops, &from_start, &to_start))
+    return;
+  const char* from = static_cast<const char*>(src) + from_start * ElemBytes;
+  char* to = static_cast<char*>(dst) + to_start * ElemBytes;
+  long run = loops.size[loops.rank - 1] * ElemBytes;
+  bool wide = copying::widen(&loops, 16 / ElemBytes);
+  switch (wide ? run : ElemBytes) {
+    case 1:
+      return copying::copy_as<1>(context, loops, from, to);
+    case 2:
+      return copying::copy_as<2>(context, loops, from, to);
+    case 4:
+      return copying::copy_as<4>(context, loops, from, to);
+    case 8:
+      return copying::copy_as<8>(context, loops, from, to);
+    default:
+      return copying::copy_as<16>(context, loops, from, to);
+  }
+}
+
+/** Writes `value` to count elements. */
+template <class T>
+inline void fill(Context& context, T* to, long count, T value) {
+  context.parallel(
+      count,
+      [&](long begin, long end, int) {
+        for (long i = begin; i < end; ++i) to[i] = value;
+      },
+      COPY_GRAIN / long(sizeof(T)));
+}
+
+}  // namespace infuse
