@@ -412,6 +412,7 @@ def _parse(node: ast.expr) -> Dim:
     if isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
         return _BINARY[type(node.op)](_parse(node.left), _parse(node.right))
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and len(node.args) == 2:
-        if node.func.id.lower() in ("max", "min"):
-            return _FUNCTIONS[node.func.id.lower()](_parse(node.args[0]), _parse(node.args[1]))
+        function = {"max": maximum, "min": minimum}.get(node.func.id.lower())
+        if function is not None:
+            return function(_parse(node.args[0]), _parse(node.args[1]))
     raise ValueError("not a dimension expression")

@@ -1,7 +1,7 @@
 """Operator expressions: `0.5 * x * (1 + ops.erf(x))` as data, read as a pattern or built into nodes.
 
-A `Call` names an operator, its operands and the attributes that are given; operands are values, numbers, arrays, pattern
-variables or further calls. Python's operators make the calls that ONNX has for them.
+A `Call` names an operator, its operands and the attributes that are given; operands are values, numbers, arrays,
+pattern variables or further calls. Python's operators make the calls that ONNX has for them.
 """
 
 from __future__ import annotations
@@ -72,7 +72,8 @@ class Expression:
 
 class Call(Expression):
     """Output `output` of operator `kind` applied to `args`; attributes that are not given are free (in a pattern) or
-    defaults (in a build). `label` names the matched node for `when` and `build`."""
+    defaults (in a build). `label` names the matched node for `when` and `build`.
+    """
 
     __slots__ = ("args", "attributes", "domain", "kind", "label", "output", "root")
 
@@ -118,9 +119,7 @@ class Variable(Expression):
 
     __slots__ = ("constant", "name", "optional", "variadic")
 
-    def __init__(
-        self, name: str, *, optional: bool = False, variadic: bool = False, constant: bool = False
-    ) -> None:
+    def __init__(self, name: str, *, optional: bool = False, variadic: bool = False, constant: bool = False) -> None:
         self.name = name
         self.optional, self.variadic, self.constant = optional, variadic, constant
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, Union, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -35,11 +35,15 @@ class Operator(Protocol):
         """Types of the outputs of `node`; ShapeError or TypeMismatchError when it is ill-typed."""
         ...
 
+    def infer_node(self, node: Node) -> None:
+        """Set types and contents of the outputs of `node`."""
+        ...
+
 
 class Use(NamedTuple):
     """One place where a value is read: input `index` of a node, or output `index` of a graph."""
 
-    user: Union[Node, Graph]
+    user: Node | Graph
     index: int
 
 

@@ -1,0 +1,20 @@
+"""The rewriting engine: patterns, matcher, patches, driver and record. It knows no particular rule."""
+
+from infuse.rewrite.driver import Driver, explain
+from infuse.rewrite.patch import Patch, remove_dead
+from infuse.rewrite.record import Report, Rewrite
+from infuse.rewrite.rule import LEVELS, Pass, Refusal, Rule, require
+
+__all__ = [
+    "LEVELS",
+    "Driver",
+    "Pass",
+    "Patch",
+    "Refusal",
+    "Report",
+    "Rewrite",
+    "Rule",
+    "explain",
+    "remove_dead",
+    "require",
+]

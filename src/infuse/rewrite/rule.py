@@ -1,0 +1,121 @@
+"""A rewrite rule: `match` says what to look for, `when` what must hold, `build` what stands there afterwards."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import Any, ClassVar
+
+from infuse.errors import RuleError
+from infuse.ir.expression import Call, Variable
+from infuse.ir.graph import Graph, Value
+
+LEVELS = ("none", "basic", "extended", "all")
+
+
+class Refusal(Exception):
+    """A rule's statement that it does not apply here, with the reason."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+def require(condition: object, reason: str) -> None:
+    """Refuse with this reason unless the condition holds."""
+    if not condition:
+        raise Refusal(reason)
+
+
+class Rule:
+    """A local rewrite.
+
+    `match` gets one pattern variable per parameter and returns a pattern (or a list of spellings). `when` and `build`
+    ask for what they need by parameter name: a variable's value, or a node labelled with `name=` in the pattern. `when`
+    refuses through `require`. `build` returns the replacement of each output of the root: an expression or a value.
+
+    The driver guarantees the rest: same types before and after, interior values have no other reader (unless
+    `shares`), names and origins carried over, operands of commutative operators in any order.
+    """
+
+    level: ClassVar[str] = "basic"
+    rows: ClassVar[tuple[str, ...]] = ()
+    """Feature rows (docs/features.md) that this rule delivers."""
+    shares: ClassVar[bool] = False
+    """Whether matched nodes below the root may have other readers, and then stay for them."""
+    opt_in: ClassVar[bool] = False
+    """Fires only when named in `only` or `enable`."""
+
+    @property
+    def name(self) -> str:
+        return type(self).__name__
+
+    def match(self, *variables: Any) -> Any:
+        """The pattern."""
+        raise RuleError(f"rule {self.name} has no match")
+
+    def build(self, *bound: Any) -> Any:
+        """The replacement."""
+        raise RuleError(f"rule {self.name} has no build")
+
+    @cached_property
+    def patterns(self) -> tuple[Call, ...]:
+        """The spellings that `match` returns."""
+        variables = [Variable(name) for name in _parameters(self.match)]
+        result = self.match(*variables)
+        spellings = tuple(result) if isinstance(result, (list, tuple)) else (result,)
+        for spelling in spellings:
+            if not isinstance(spelling, Call):
+                raise RuleError(f"rule {self.name}: match must return operator calls, found {spelling!r}")
+        return spellings
+
+    @cached_property
+    def _conditions(self) -> tuple[Callable[..., None], tuple[str, ...]] | None:
+        when = getattr(self, "when", None)
+        return None if when is None else (when, _parameters(when))
+
+    @cached_property
+    def _build_parameters(self) -> tuple[str, ...]:
+        return _parameters(self.build)
+
+    def check(self, bound: Mapping[str, Any]) -> None:
+        """Run `when`; Refusal when it does not hold."""
+        if self._conditions is not None:
+            function, names = self._conditions
+            function(*(self._lookup(bound, n) for n in names))
+
+    def replacement(self, bound: Mapping[str, Any]) -> tuple[Any, ...]:
+        """Run `build`; one entry per output of the root."""
+        result = self.build(*(self._lookup(bound, n) for n in self._build_parameters))
+        return result if isinstance(result, tuple) else (result,)
+
+    def _lookup(self, bound: Mapping[str, Any], name: str) -> Any:
+        if name not in bound:
+            raise RuleError(f"rule {self.name} asks for {name!r}, which its pattern does not bind")
+        return bound[name]
+
+
+def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:
+    return tuple(inspect.signature(function).parameters)
+
+
+class Pass:
+    """A global transformation of a graph; `requires` names passes that must have run before."""
+
+    level: ClassVar[str] = "basic"
+    rows: ClassVar[tuple[str, ...]] = ()
+    requires: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def name(self) -> str:
+        return type(self).__name__
+
+    def run(self, graph: Graph, context: Any) -> None:
+        """Transform `graph` in place, reporting through `context.record`."""
+        raise RuleError(f"pass {self.name} has no run")
+
+
+def is_scalar(value: Value | None) -> bool:
+    """Whether a value has one element whatever the symbols are."""
+    return value is not None and value.tensor.size == 1
