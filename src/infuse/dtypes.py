@@ -44,7 +44,7 @@ class DType:
 
     @property
     def bytes(self) -> int:
-        """Bytes of one element in memory; four-bit types are stored one to a byte."""
+        """Bytes of one element in memory; types below eight bits are stored one to a byte."""
         return max(1, self.bits // 8)
 
     def __str__(self) -> str:
@@ -84,11 +84,16 @@ float8e5m2fnuz: Final = _make("float8e5m2fnuz", ml_dtypes.float8_e5m2fnuz, 8, ""
 uint4: Final = _make("uint4", ml_dtypes.uint4, 4, "", 21, "u")
 int4: Final = _make("int4", ml_dtypes.int4, 4, "", 22, "i")
 float4e2m1: Final = _make("float4e2m1", ml_dtypes.float4_e2m1fn, 4, "", 23, "f")
+float8e8m0: Final = _make("float8e8m0", ml_dtypes.float8_e8m0fnu, 8, "", 24, "f")
+uint2: Final = _make("uint2", ml_dtypes.uint2, 2, "", 25, "u")
+int2: Final = _make("int2", ml_dtypes.int2, 2, "", 26, "i")
+float6e2m3: Final = _make("float6e2m3", ml_dtypes.float6_e2m3fn, 6, "", 27, "f")
+float6e3m2: Final = _make("float6e3m2", ml_dtypes.float6_e3m2fn, 6, "", 28, "f")
 
 ALL: Final = (
     *(float32, uint8, int8, uint16, int16, int32, int64, string, bool_, float16, float64, uint32, uint64),
     *(complex64, complex128, bfloat16, float8e4m3fn, float8e4m3fnuz, float8e5m2, float8e5m2fnuz, uint4, int4),
-    float4e2m1,
+    *(float4e2m1, float8e8m0, uint2, int2, float6e2m3, float6e3m2),
 )
 _BY_NAME: Final = {d.name: d for d in ALL}
 _BY_ONNX: Final = {d.onnx: d for d in ALL}
