@@ -161,10 +161,19 @@ def _product(a: Dim, b: Dim) -> Dim:
     return _make(terms)
 
 
+_NAMES: set[str] = set()
+
+
 @lru_cache(maxsize=4096)
 def symbol(name: str) -> Expr:
     """The named unknown size `name` (an identifier, or any text that ONNX allows as dim_param)."""
+    _NAMES.add(name)
     return Expr({((Atom("symbol", name), 1),): 1})
+
+
+def is_used(name: str) -> bool:
+    """Whether any symbol of this name was made in this process."""
+    return name in _NAMES
 
 
 def _atom(kind: str, *args: Dim) -> Dim:

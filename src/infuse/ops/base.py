@@ -100,6 +100,10 @@ class Op:
         """What is known of the output's elements as dimensions, from object arrays of the inputs' elements."""
         return self.eval(*inputs)
 
+    def contents(self, node: Node) -> Sequence[Array | None]:
+        """What is known of the elements of each output: `content` of the inputs, where all are few and known."""
+        return _carried(self, node)
+
     # -- derived -------------------------------------------------------------------------------------------------
 
     def attributes(self) -> Mapping[str, Any]:
@@ -131,7 +135,8 @@ class Op:
             value.type = inferred
             value.content = None
         if self.carries_dims:
-            _infer_content(self, node)
+            for value, known in zip(node.outputs, self.contents(node)):
+                value.content = known
 
 
 def _quiet(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -194,25 +199,30 @@ def infer_node(node: Node) -> None:
     node.op.infer_node(node)
 
 
-def _infer_content(op: Op, node: Node) -> None:
+def _carried(op: Op, node: Node) -> Sequence[Array | None]:
     first = node.output
     if not isinstance(first.type, TensorType) or not (first.dtype.is_integer or first.dtype.is_bool):
-        return
+        return ()
     size = first.type.size
     if not isinstance(size, int) or size > CONTENT_LIMIT:
-        return
-    contents = [None if v is None else _content_of(op, v) for v in node.inputs]
+        return ()
+    contents = [None if v is None else _content_of(v) for v in node.inputs]
     if any(c is None for c, v in zip(contents, node.inputs) if v is not None):
-        return
-    result = op.content(*contents)
-    for value, known in zip(node.outputs, result if isinstance(result, tuple) else (result,)):
-        if known is not None:
-            array = np.asarray(known, dtype=object)
-            if all(isinstance(x, (int, np.integer, np.bool_, dims.Expr)) for x in array.reshape(-1)):
-                value.content = array
+        return ()
+    try:
+        result = op.content(*contents)
+    except ShapeError:  # a symbolic size where only a number tells the result
+        return ()
+    return [_as_dims(x) for x in (result if isinstance(result, tuple) else (result,))]
 
 
-def _content_of(op: Op, value: Value) -> Any:
+def _as_dims(known: Any) -> Array | None:
+    array = np.asarray(known, dtype=object)
+    fits = all(isinstance(x, (int, np.integer, np.bool_, dims.Expr)) for x in array.reshape(-1))
+    return array if known is not None and fits else None
+
+
+def _content_of(value: Value) -> Any:
     if value.content is not None:
         return value.content
     if value.const is not None and value.const.size <= CONTENT_LIMIT and value.const.dtype.kind in "iub":
