@@ -1,7 +1,7 @@
 """Well-known networks with seeded random weights, exported to ONNX by both of PyTorch's exporters.
 
 `python -m benchmarks.zoo_models FOLDER [NAME…]` writes NAME.onnx (the TorchScript exporter) and NAME.dynamo.onnx; files
-that are there already stay as they are. The two graphs of one network differ greatly: the optimizer must cope with both.
+that are there already stay as they are. The two graphs of one network differ greatly, and both must be optimized well.
 """
 
 import argparse

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 from filelock import FileLock
 
+from benchmarks.inputs import default_zoo
+
 ROOT = Path(__file__).resolve().parent.parent
 ROW = re.compile(r"[ACEGRSZ]\d{1,2}")
 
@@ -61,7 +63,7 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
 @pytest.fixture(scope="session")
 def zoo_folder() -> Path:
     """Where exported networks are kept, shared by all runs: $INFUSE_ZOO."""
-    folder = Path(os.environ.get("INFUSE_ZOO") or Path.home() / ".cache" / "infuse-zoo")
+    folder = default_zoo()
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 

@@ -1,0 +1,49 @@
+"""What a figure was measured on: processor, cores, versions."""
+
+import importlib.metadata
+import json
+import os
+import platform
+from pathlib import Path
+
+PACKAGES = ("infuse", "numpy", "onnx", "onnxruntime", "openvino", "torch")
+
+
+def processor() -> str:
+    """Model name of the processor."""
+    info = Path("/proc/cpuinfo")
+    if info.is_file():
+        for line in info.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def versions() -> dict[str, str]:
+    """Version of each package that is installed."""
+    found = {}
+    for name in PACKAGES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def describe() -> dict[str, object]:
+    """Everything that a reader needs beside the figures."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return {
+        "processor": processor(),
+        "cores": cores,
+        "system": platform.system(),
+        "machine": platform.machine(),
+        "python": platform.python_version(),
+        "versions": versions(),
+    }
+
+
+def save(path: Path, content: dict[str, object]) -> None:
+    """Write figures as JSON, with the machine they were measured on."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"machine": describe()} | content, indent=1) + "\n", encoding="utf-8")

@@ -1,0 +1,146 @@
+"""One engine with one model in a process of its own, driven by JSON lines over pipes.
+
+The far side opens the model and sends what that cost. Then it reads {"do": "time", "seconds": s, "least": n} and sends
+the seconds of every run, or reads {"do": "answer", "file": path} and writes the outputs there. A failure is sent as
+{"error": text}.
+"""
+
+import json
+import os
+import resource
+import select
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
+
+from benchmarks.engines import ENGINES, Arrays, Engine
+from benchmarks.inputs import make_inputs
+
+WARM_UP = 2
+TIMEOUT = 600
+ROOT = Path(__file__).resolve().parent.parent
+
+
+class WorkerError(RuntimeError):
+    """An engine could not do what it was asked."""
+
+
+class Worker:
+    """This side of the pipes; a context manager that ends the process. WorkerError where the engine fails."""
+
+    def __init__(self, engine: str, model: Path, threads: int, dims: dict[str, int]) -> None:
+        command = [sys.executable, "-m", "benchmarks.worker", engine, str(model), str(threads), json.dumps(dims)]
+        pipe = subprocess.PIPE
+        self.process = subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe, text=True)
+        try:
+            self.facts: dict[str, float] = self._receive()
+        except WorkerError:
+            self.close()
+            raise
+
+    def time(self, seconds: float, least: int) -> list[float]:
+        """Seconds of each run, for at least that long and that often, after a warm-up."""
+        times: list[float] = self._ask({"do": "time", "seconds": seconds, "least": least})["times"]
+        return times
+
+    def answer(self, file: Path) -> Arrays:
+        """The outputs, by way of a file; completes `facts`."""
+        told = self._ask({"do": "answer", "file": str(file)})
+        self.facts = told["facts"]
+        with np.load(file) as saved:
+            return {name: saved[f"arr_{i}"] for i, name in enumerate(told["names"])}
+
+    def close(self) -> None:
+        """End the process."""
+        if self.process.stdin:
+            self.process.stdin.close()
+        try:
+            self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        if self.process.stdout:
+            self.process.stdout.close()
+
+    def __enter__(self) -> "Worker":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _ask(self, message: dict[str, Any]) -> dict[str, Any]:
+        assert self.process.stdin
+        try:
+            self.process.stdin.write(json.dumps(message) + "\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            raise WorkerError(f"the process ended with status {self.process.wait()}") from None
+        return self._receive()
+
+    def _receive(self) -> dict[str, Any]:
+        assert self.process.stdout
+        if not select.select([self.process.stdout], [], [], TIMEOUT)[0]:
+            self.process.kill()
+            raise WorkerError(f"no answer for {TIMEOUT} seconds")
+        line = self.process.stdout.readline()
+        if not line:
+            raise WorkerError(f"the process ended with status {self.process.wait()}")
+        message: dict[str, Any] = json.loads(line)
+        if "error" in message:
+            raise WorkerError(message["error"])
+        return message
+
+
+def measure(engine: Engine, inputs: Arrays, seconds: float, least: int) -> list[float]:
+    """Seconds of each run."""
+    for _ in range(WARM_UP):
+        engine.run(inputs)
+    times: list[float] = []
+    end = time.perf_counter() + seconds
+    while len(times) < least or time.perf_counter() < end:
+        start = time.perf_counter()
+        engine.run(inputs)
+        times.append(time.perf_counter() - start)
+    return times
+
+
+def serve(engine: Engine, inputs: Arrays, answers: TextIO) -> None:
+    """Answer every line of standard input until it ends."""
+    for line in sys.stdin:
+        message = json.loads(line)
+        if message["do"] == "time":
+            reply(answers, {"times": measure(engine, inputs, message["seconds"], message["least"])})
+        else:
+            outputs = engine.answer(inputs)
+            np.savez(message["file"], *outputs.values())
+            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+            reply(answers, {"names": list(outputs), "facts": engine.facts | {"peak_rss_bytes": peak}})
+
+
+def reply(answers: TextIO, message: dict[str, Any]) -> None:
+    """Send one line."""
+    answers.write(json.dumps(message) + "\n")
+    answers.flush()
+
+
+def main(name: str, model: str, threads: str, dims: str) -> int:
+    """Open the model, say what that cost, serve."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what an engine prints goes to standard error, not between the answers
+    try:
+        inputs = make_inputs(Path(model), json.loads(dims))
+        engine: Engine = ENGINES[name](Path(model), int(threads))
+        reply(answers, engine.facts)
+        serve(engine, inputs, answers)
+    except Exception as error:  # whatever an engine raises is its answer
+        reply(answers, {"error": f"{type(error).__name__}: {error}"})
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
