@@ -62,14 +62,15 @@ INFUSE_INLINE void sweep(long begin, long end, F&& f) {
 
 // ---- splat -----------------------------------------------------------------------------------
 
-INFUSE_INLINE vf splat(float x) { return vf{} + x; }
-INFUSE_INLINE vi splat(int32_t x) { return vi{} + x; }
+// Subtracting +0 keeps every number, -0 too, so compilers leave only the broadcast.
+INFUSE_INLINE vf splat(float x) { return x - vf{}; }
+INFUSE_INLINE vi splat(int32_t x) { return x - vi{}; }
 
 namespace detail {
 template <class L> struct Splat {
-  static INFUSE_INLINE vf of(float x) { return vf{} + x; }
-  static INFUSE_INLINE vi of(int32_t x) { return vi{} + x; }
-  static INFUSE_INLINE vi of(bool x) { return vi{} - int32_t(x); }
+  static INFUSE_INLINE vf of(float x) { return splat(x); }
+  static INFUSE_INLINE vi of(int32_t x) { return splat(x); }
+  static INFUSE_INLINE vi of(bool x) { return splat(-int32_t(x)); }
 };
 template <> struct Splat<One> {
   template <class T> static INFUSE_INLINE T of(T x) { return x; }
@@ -91,7 +92,7 @@ INFUSE_INLINE vi iota() {
 }
 
 // All bits set in the first n lanes.
-INFUSE_INLINE vi lane_mask(Full) { return vi{} - 1; }
+INFUSE_INLINE vi lane_mask(Full) { return splat(-1); }
 INFUSE_INLINE vi lane_mask(Tail t) { return iota() < splat(int32_t(t.n)); }
 
 // ---- bits and conversions --------------------------------------------------------------------
