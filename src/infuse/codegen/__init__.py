@@ -1,0 +1,1 @@
+"""Kernel groups to C++ to a shared library."""

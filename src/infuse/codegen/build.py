@@ -1,0 +1,202 @@
+"""From C++ source and weights to a compiled model folder: compile, write, describe, publish."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+from pathlib import Path
+from threading import Event
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from infuse.codegen.cache import Cache
+from infuse.codegen.toolchain import Progress, Target, Toolchain
+from infuse.errors import OptionError
+from infuse.runtime.folder import ABI, HEADER, LIBRARY, METADATA, SOURCE, WEIGHTS, describe_files
+
+KERNELS: Final = Path(__file__).parents[1] / "kernels"
+ALIGNMENT: Final = 64
+_CHUNK: Final = 1 << 24
+
+Weights = Iterable[tuple[int, NDArray[Any]]]
+"""Offsets in the weights file, ascending multiples of 64, and what stands there; read only when compiling."""
+
+
+def build(
+    sources: Mapping[str, str],
+    weights: Weights,
+    weights_bytes: int,
+    metadata: Mapping[str, Any],
+    *,
+    key: str,
+    target: Target | str = "native",
+    toolchain: Toolchain | None = None,
+    output: str | os.PathLike[str] | None = None,
+    cache: Cache | None = None,
+    jobs: int | None = None,
+    progress: Progress | None = None,
+) -> Path:
+    """The folder of the compiled model: from the cache when the same was compiled before, else made now.
+
+    `sources` maps file names, "model.cpp" among them, to C++ text that implements `model.h`. `key` must stand for the
+    content of the weights; sources, target, compiler, kernels and metadata are added to it here. `metadata` is what
+    `infuse_metadata` returns. With `output`, the result is a copy there, and an older model there is replaced.
+    Raises ToolchainError, CompileError, CacheError or OptionError.
+    """
+    assert SOURCE in sources, f"one of the sources must be {SOURCE}"
+    if output is not None:
+        _check_replaceable(Path(output))
+    target = Target.resolve(target) if isinstance(target, str) else target
+    toolchain = toolchain or Toolchain.find()
+
+    def make(folder: Path) -> None:
+        for name, text in sources.items():
+            (folder / name).write_text(text, "utf-8")
+        (folder / HEADER).write_text(_header(metadata), "utf-8")
+        stop = Event()
+        with ThreadPoolExecutor(1) as writer:
+            writing = writer.submit(_write_weights, folder / WEIGHTS, weights, weights_bytes, stop)
+            try:
+                toolchain.compile(
+                    [folder / name for name in sources if name.endswith(".cpp")],
+                    folder / LIBRARY,
+                    target=target,
+                    include=[KERNELS, folder],
+                    jobs=jobs,
+                    progress=progress,
+                )
+            except BaseException:
+                stop.set()
+                raise
+            weights_sha256 = writing.result()
+        _write_metadata(folder, metadata, weights_sha256, target, toolchain)
+
+    full_key = _digest(key, *_flat(sources), json.dumps(metadata), target.fingerprint, toolchain.identity, _kernels())
+    made = (cache or Cache()).obtain(full_key, make)
+    return made if output is None else _place(made, Path(output))
+
+
+def _write_weights(path: Path, weights: Weights, total: int, stop: Event) -> str:
+    """Write the weights file, zeros between the arrays, until `stop` is set; returns its SHA-256."""
+    found = hashlib.sha256()
+    position = 0
+    with path.open("wb", buffering=0) as file:
+
+        def put(data: memoryview) -> None:
+            for start in range(0, len(data), _CHUNK):
+                if stop.is_set():
+                    return
+                chunk = data[start : start + _CHUNK]
+                found.update(chunk)
+                while chunk:
+                    chunk = chunk[file.write(chunk) or 0 :]
+
+        for offset, array in weights:
+            assert offset >= position, "the weights overlap or are not in order"
+            assert offset % ALIGNMENT == 0, "a weight does not start at a multiple of 64"
+            if stop.is_set():
+                break
+            put(memoryview(bytes(offset - position)))
+            data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+            put(data)
+            position = offset + len(data)
+        assert position <= total or stop.is_set(), "the weights are larger than was announced"
+        put(memoryview(bytes(max(0, total - position))))
+    return found.hexdigest()
+
+
+def _write_metadata(
+    folder: Path, metadata: Mapping[str, Any], weights_sha256: str, target: Target, toolchain: Toolchain
+) -> None:
+    content = {
+        **metadata,
+        "abi": ABI,
+        "target": target.name,
+        "cpu_features": sorted(target.features),
+        "toolchain": toolchain.version,
+        "files": describe_files(folder, weights_sha256),
+    }
+    (folder / METADATA).write_text(json.dumps(content, indent=1), "utf-8")
+
+
+def _header(metadata: Mapping[str, Any]) -> str:
+    """`model.h`, with this model's inputs and outputs in its comment."""
+    lines = []
+    for kind in ("inputs", "outputs"):
+        for i, entry in enumerate(metadata.get(kind, ())):
+            sizes = "".join(f"[{_plain(size)}]" for size in entry["shape"])
+            lines.append(f" * {kind}[{i}]: {_plain(entry['name'])}, {_plain(entry['dtype'])}{sizes}")
+    symbols = ", ".join(map(_plain, metadata.get("symbols", ()))) or "no symbol: NULL will do"
+    text = Path(__file__).with_name("model.h").read_text("utf-8")
+    return text.replace("@SYMBOLS@", symbols).replace("@TENSORS@", "\n".join(lines))
+
+
+def _plain(text: object) -> str:
+    """Text of a model, made harmless in a C comment."""
+    return re.sub(r"[^\w.:+%() -]", "_", str(text))
+
+
+def _flat(sources: Mapping[str, str]) -> list[str]:
+    return [part for name in sorted(sources) for part in (name, sources[name])]
+
+
+def _digest(*parts: str) -> str:
+    found = hashlib.sha256()
+    for part in parts:
+        data = part.encode()
+        found.update(len(data).to_bytes(8, "little"))
+        found.update(data)
+    return found.hexdigest()[:40]
+
+
+def _kernels() -> str:
+    """The hash of all kernel headers."""
+    headers = sorted(KERNELS.glob("*.hpp"))
+    return _hash_files(tuple((path, path.stat().st_mtime_ns, path.stat().st_size) for path in headers))
+
+
+@lru_cache(maxsize=4)
+def _hash_files(files: tuple[tuple[Path, int, int], ...]) -> str:
+    return _digest(*(part for path, _, _ in files for part in (path.name, path.read_text("utf-8"))))
+
+
+def _check_replaceable(output: Path) -> None:
+    """OptionError unless `output` is free, an empty folder, or a compiled model."""
+    compiled = (output / METADATA).is_file() and (output / LIBRARY).is_file()
+    if output.exists() and not compiled and (not output.is_dir() or any(output.iterdir())):
+        what = "a folder with other things in it" if output.is_dir() else "a file"
+        raise OptionError(f"the output is {what}", where=str(output), hint="name a folder that does not exist yet")
+
+
+def _place(made: Path, output: Path) -> Path:
+    """Copy a compiled model to `output`, where it appears whole or not at all."""
+    output = output.absolute()
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        staging = Path(tempfile.mkdtemp(prefix=f".{output.name}-", dir=output.parent))
+    except OSError as error:
+        raise OptionError(f"the output cannot be written: {error.strerror}", where=str(output)) from error
+    new, old = staging / "new", staging / "old"
+    try:
+        new.mkdir()
+        for file in made.iterdir():
+            shutil.copyfile(file, new / file.name)
+        if output.exists():
+            output.rename(old)
+        new.rename(output)
+    except OSError as error:
+        raise OptionError(f"the output cannot be written: {error}", where=str(output)) from error
+    finally:
+        if old.exists() and not output.exists():
+            old.rename(output)
+        shutil.rmtree(staging, ignore_errors=True)
+    return output

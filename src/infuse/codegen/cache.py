@@ -1,0 +1,251 @@
+"""The folder where compiled models are kept, found again by the hash of all that they were made from."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import errno
+import os
+import shutil
+import stat
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import filelock
+import platformdirs
+
+from infuse.errors import CacheError, CompiledModelError, CompileError, OptionError
+from infuse.runtime.folder import WEIGHTS, read_metadata, verify
+
+FOLDER_VARIABLE: Final = "INFUSE_CACHE"
+SIZE_VARIABLE: Final = "INFUSE_CACHE_SIZE"
+
+_DEFAULT_SIZE: Final = 10 * 10**9
+_UNITS: Final = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+_NEW: Final = ".new-"  # a folder being filled
+_OLD: Final = ".old-"  # a folder being removed
+_FAILED: Final = "failed-"  # the sources of a compilation that failed
+_LOCKS: Final = ".locks"
+_ABANDONED_SECONDS: Final = 24 * 3600
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
+_READ_ONLY: Final = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST)
+_ELSEWHERE: Final = f"set {FOLDER_VARIABLE} to a folder on a disk with space, or free some"
+
+
+class Cache:
+    """Compiled model folders by key. A folder appears whole or not at all, and is checked before it is used.
+
+    `root` (default: `$INFUSE_CACHE`, else the user's cache folder) must belong to this user, and nobody else may
+    write to it, since code from it is run. When it grows over `limit` bytes (default: `$INFUSE_CACHE_SIZE`, else
+    10 GB), the folders that were used longest ago are removed.
+    """
+
+    def __init__(self, root: Path | None = None, limit: int | None = None) -> None:
+        chosen = os.environ.get(FOLDER_VARIABLE, "").strip()
+        if root is None:
+            root = Path(chosen) if chosen else platformdirs.user_cache_path("infuse", appauthor=False)
+        self.root = root.expanduser().absolute()
+        self.limit = _size_limit() if limit is None else limit
+        self._entries = self.root / "compiled"
+
+    def obtain(self, key: str, make: Callable[[Path], None]) -> Path:
+        """The folder of `key`; if there is none, `make` fills an empty one, which then becomes it.
+
+        Two processes that ask for the same key at once make it once: the second waits for the first. Where the cache
+        cannot be written, the folder is a temporary one of this process, and a warning says so.
+        """
+        writable = self._prepare()
+        self._check_safe()
+        found = self._find(key)
+        if found is not None:
+            return found
+        if not writable:
+            return self._make_private(key, make)
+        with self._lock(key):
+            found = self._find(key)
+            if found is None:
+                found = self._make(key, make)
+        self.evict(keep=key)
+        return found
+
+    def evict(self, keep: str = "") -> None:
+        """Remove what was used longest ago until `limit` is kept; the folder of the key `keep` stays in any case."""
+        aged: list[tuple[float, int, Path]] = []
+        for folder in _folders(self._entries):
+            with contextlib.suppress(FileNotFoundError):  # another process is removing it too
+                used = folder.stat().st_mtime
+                if not folder.name.startswith("."):
+                    aged.append((used, _bytes_of(folder), folder))
+                elif folder.name != _LOCKS and time.time() - used > _ABANDONED_SECONDS:
+                    shutil.rmtree(folder, ignore_errors=True)
+        total = sum(size for _, size, _ in aged)
+        for _, size, folder in sorted(aged):
+            if total <= self.limit:
+                return
+            if folder.name != keep:
+                self._remove(folder)
+                total -= size
+
+    def _find(self, key: str) -> Path | None:
+        """The folder of `key` if it is there and whole."""
+        folder = self._entries / key
+        if not folder.is_dir():
+            return None
+        try:
+            verify(folder, read_metadata(folder))
+        except CompiledModelError:
+            return None
+        with contextlib.suppress(OSError):  # in a read-only cache the time of use cannot be kept
+            os.utime(folder)
+        return folder
+
+    def _make(self, key: str, make: Callable[[Path], None]) -> Path:
+        folder = self._entries / key
+        with _full_disk_named(self._entries):
+            filling = Path(tempfile.mkdtemp(prefix=_NEW, dir=self._entries))
+            try:
+                make(filling)
+                if folder.exists():
+                    self._remove(folder)
+                filling.rename(folder)
+            except CompileError as error:
+                self._keep_sources(filling, key, error)
+                raise
+            finally:
+                shutil.rmtree(filling, ignore_errors=True)
+        return folder
+
+    def _make_private(self, key: str, make: Callable[[Path], None]) -> Path:
+        private = Path(tempfile.mkdtemp(prefix="infuse-"))
+        _remove_at_exit(private)
+        warnings.warn(
+            f"the cache {self._entries} cannot be written, so the model is compiled into {private} and will be "
+            f"compiled again by the next process; set {FOLDER_VARIABLE} to a folder of your own to keep it",
+            stacklevel=4,
+        )
+        filling = private / key
+        filling.mkdir()
+        with _full_disk_named(private):
+            make(filling)
+        return filling
+
+    def _keep_sources(self, filling: Path, key: str, error: CompileError) -> None:
+        """Leave the sources that did not compile where the error says they are."""
+        kept = self._entries / f"{_FAILED}{key}"
+        self._remove(kept)
+        (filling / WEIGHTS).unlink(missing_ok=True)
+        filling.rename(kept)
+        if error.where is not None:
+            error.where = error.where.replace(str(filling), str(kept))
+
+    def _remove(self, folder: Path) -> None:
+        """Remove a folder so that nobody ever sees half of it."""
+        try:
+            leaving = Path(tempfile.mkdtemp(prefix=_OLD, dir=self._entries))
+            folder.rename(leaving / folder.name)
+        except FileNotFoundError:
+            leaving.rmdir()
+            return
+        shutil.rmtree(leaving, ignore_errors=True)
+
+    @contextmanager
+    def _lock(self, key: str) -> Iterator[None]:
+        """Held by one process at a time; the system gives it free when its holder dies."""
+        locks = self._entries / _LOCKS
+        locks.mkdir(mode=0o700, exist_ok=True)
+        with filelock.FileLock(locks / f"{key}.lock"):
+            yield
+
+    def _prepare(self) -> bool:
+        """Make the folders that are not there yet; False when the cache cannot be written."""
+        try:
+            self.root.parent.mkdir(parents=True, exist_ok=True)
+            for folder in (self.root, self._entries):
+                folder.mkdir(mode=0o700, exist_ok=True)
+            return os.access(self._entries, os.W_OK | os.X_OK)
+        except OSError as error:
+            if error.errno in _FULL:
+                raise _full(self._entries) from error
+            if error.errno in _READ_ONLY:
+                return False
+            raise CacheError(f"the cache cannot be used: {error}", where=str(self._entries)) from error
+
+    def _check_safe(self) -> None:
+        """CacheError when somebody else could put code into the cache."""
+        if not hasattr(os, "getuid"):
+            return
+        for folder in (self.root, self._entries):
+            try:
+                found = folder.stat()
+            except OSError:  # not there yet, or not to be reached: nothing will be loaded from it
+                return
+            if found.st_uid != os.getuid():
+                raise CacheError(
+                    f"the cache belongs to another user (number {found.st_uid}), and code is loaded from it",
+                    where=str(folder),
+                    hint=f"set {FOLDER_VARIABLE} to a folder of your own",
+                )
+            if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+                raise CacheError(
+                    "others may write to the cache, and code is loaded from it",
+                    where=str(folder),
+                    hint=f"take the right away with chmod go-w, or set {FOLDER_VARIABLE} to a folder of your own",
+                )
+
+
+@contextmanager
+def _full_disk_named(folder: Path) -> Iterator[None]:
+    """Turns the system's error of a full disk into one that says which disk."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _FULL:
+            raise _full(folder) from error
+        raise CacheError(f"the cache cannot be written: {error}", where=str(folder)) from error
+    except CacheError as error:
+        if error.where is None:
+            error.where, error.hint = str(folder), _ELSEWHERE
+        raise
+
+
+def _full(folder: Path) -> CacheError:
+    return CacheError("the disk of the cache is full", where=str(folder), hint=_ELSEWHERE)
+
+
+def _folders(parent: Path) -> list[Path]:
+    try:
+        return [path for path in parent.iterdir() if path.is_dir()]
+    except FileNotFoundError:
+        return []
+
+
+def _bytes_of(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.iterdir() if path.is_file())
+
+
+def _size_limit() -> int:
+    """The bytes that `$INFUSE_CACHE_SIZE` allows: a number with K, M, G or T, and B if one likes."""
+    text = os.environ.get(SIZE_VARIABLE, "").strip().upper()
+    if not text:
+        return _DEFAULT_SIZE
+    number = text.removesuffix("B").rstrip("KMGT")
+    unit = text.removesuffix("B")[len(number) :]
+    try:
+        return int(float(number) * _UNITS[unit])
+    except (ValueError, KeyError, OverflowError):
+        raise OptionError(f"{SIZE_VARIABLE} is {text!r}, which is no size", hint='for example "20GB"') from None
+
+
+def _remove_at_exit(folder: Path) -> None:
+    owner = os.getpid()
+
+    def remove() -> None:
+        if os.getpid() == owner:  # a forked child leaves its parent's folder alone
+            shutil.rmtree(folder, ignore_errors=True)
+
+    atexit.register(remove)

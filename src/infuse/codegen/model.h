@@ -1,0 +1,66 @@
+/*
+ * The C interface of a model compiled by Infuse. The library needs nothing but the C library and threads.
+ *
+ *     void* weights = mmap(0, size, PROT_READ, MAP_SHARED, open("weights.bin", O_RDONLY), 0);
+ *     void* context = infuse_open(weights, 4);
+ *     int64_t symbols[] = {8};                        // the values of @SYMBOLS@
+ *     const void* inputs[] = {x};                     // dense row-major arrays, in the order below
+ *     void* outputs[] = {y};                          // written to; infuse_shapes tells their sizes
+ *     if (infuse_run(context, symbols, inputs, outputs) != INFUSE_OK)
+ *         fprintf(stderr, "%s\n", infuse_error(context));
+ *     infuse_close(context);
+ *
+@TENSORS@
+ *
+ * Compile: cc main.c model.so -Wl,-rpath,. && ./a.out
+ */
+#ifndef INFUSE_MODEL_H
+#define INFUSE_MODEL_H
+
+#include <stdint.h>
+
+#if defined(_WIN32)
+#define INFUSE_API __declspec(dllexport)
+#else
+#define INFUSE_API __attribute__((visibility("default")))
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { INFUSE_OK = 0, INFUSE_OUT_OF_MEMORY = 1, INFUSE_BAD_DATA = 2 };
+
+/** A JSON object: abi, name, inputs, outputs (name, dtype, shape), symbols, target, weights_bytes. */
+INFUSE_API const char* infuse_metadata(void);
+
+/**
+ * A context: working memory and `threads` threads. NULL when out of memory.
+ * `weights` is the content of weights.bin, at an address that is a multiple of 64, and must outlive the context;
+ * any number of contexts may share it. NULL for a model without weights.
+ */
+INFUSE_API void* infuse_open(const void* weights, int threads);
+
+/** Writes all sizes of all outputs, one after another, for these symbol values. Nonzero when they are invalid. */
+INFUSE_API int infuse_shapes(const int64_t* symbols, int64_t* dims);
+
+/**
+ * Computes the outputs. A context runs one call at a time; several contexts may run at once.
+ * Inputs and outputs may have any alignment that suits their element type, and must not overlap.
+ */
+INFUSE_API int infuse_run(void* context, const int64_t* symbols, const void* const* inputs, void* const* outputs);
+
+/** The text of the last infuse_run that did not return INFUSE_OK; valid until the next call. */
+INFUSE_API const char* infuse_error(void* context);
+
+/** Bytes of working memory that the context holds now. */
+INFUSE_API int64_t infuse_arena_bytes(void* context);
+
+/** Ends the threads and frees the memory of a context. NULL is allowed. */
+INFUSE_API void infuse_close(void* context);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

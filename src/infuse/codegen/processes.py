@@ -1,0 +1,103 @@
+"""Child processes side by side, all of which end when one fails or the caller is interrupted."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import signal
+import subprocess
+from collections import deque
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+Command = tuple[str, ...]
+"""A program and its arguments, run without a shell."""
+
+
+class Failed(Exception):
+    """A command ended with an error: its exit status (negative: the signal) and all that it wrote."""
+
+    def __init__(self, command: Command, status: int, text: str) -> None:
+        super().__init__(text)
+        self.command = command
+        self.status = status
+        self.text = text
+
+
+def environment() -> dict[str, str]:
+    """The environment for compilers: ours, with messages in English."""
+    return {**os.environ, "LC_ALL": "C"}
+
+
+def run_all(commands: Sequence[Command], folder: Path, jobs: int, done: Callable[[int], None]) -> None:
+    """Run all commands in `folder`, at most `jobs` at once, calling `done` with the number that have ended.
+
+    Their temporary files go there too. The first that fails raises Failed. When this function ends, however it ends,
+    none of its processes is left.
+    """
+    waiting = deque(commands)
+    running: dict[int, _Child] = {}
+    finished = 0
+    with selectors.DefaultSelector() as selector:
+        try:
+            while waiting or running:
+                while waiting and len(running) < max(1, jobs):
+                    child = _Child(waiting.popleft(), folder)
+                    running[child.output] = child
+                    selector.register(child.output, selectors.EVENT_READ)
+                for key, _ in selector.select():
+                    if running[key.fd].read():
+                        continue
+                    selector.unregister(key.fd)
+                    child = running.pop(key.fd)
+                    status, text = child.finish()
+                    if status:
+                        raise Failed(child.command, status, text)
+                    finished += 1
+                    done(finished)
+        finally:
+            for child in running.values():
+                child.kill()
+
+
+class _Child:
+    """One running command, in a process group of its own, with its output collected."""
+
+    def __init__(self, command: Command, folder: Path) -> None:
+        self.command = command
+        self._text: list[bytes] = []
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            cwd=folder,
+            env={**environment(), "TMPDIR": str(folder)},
+            start_new_session=True,
+        )
+        assert self._process.stdout is not None
+        self.output = self._process.stdout.fileno()
+
+    def read(self) -> bool:
+        """Take what the command has written; False at its end."""
+        chunk = os.read(self.output, 1 << 16)
+        self._text.append(chunk)
+        return bool(chunk)
+
+    def finish(self) -> tuple[int, str]:
+        """Exit status and output of a command that has closed its output."""
+        status = self._process.wait()
+        self._close()
+        return status, b"".join(self._text).decode("utf-8", "replace")
+
+    def kill(self) -> None:
+        """End the command and all processes that it started."""
+        with contextlib.suppress(ProcessLookupError):  # it ended by itself
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        self._close()
+
+    def _close(self) -> None:
+        if self._process.stdout is not None:
+            self._process.stdout.close()

@@ -1,0 +1,239 @@
+"""The C++ compiler: finding one, what it is told, and running it over several sources at once."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+from infuse.codegen.processes import Command, Failed, environment, run_all
+from infuse.errors import CacheError, CompileError, OptionError, ToolchainError
+from infuse.runtime.cpus import cpu_description, cpu_features, cpu_limit
+
+Progress = Callable[[str, int, int], None]
+"""Called with the name of a stage, the steps done and the steps in all."""
+
+_INSTALL: Final = "install one: pip install ziglang, or your system's g++ (apt install g++), or set CXX"
+_COMPILE: Final = (
+    *("-O3", "-std=c++17", "-fPIC", "-fvisibility=hidden", "-pthread"),
+    *("-fno-exceptions", "-fno-rtti", "-fno-math-errno", "-fno-stack-protector", "-fno-threadsafe-statics"),
+)
+_LINK: Final = ("-shared", "-pthread")
+_LINK_ELF: Final = ("-Wl,-Bsymbolic", "-Wl,-z,defs", "-Wl,--as-needed")
+
+_V3: Final = frozenset(("avx", "avx2", "fma", "f16c", "bmi1", "bmi2", "movbe"))
+_V4: Final = _V3 | frozenset(("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"))
+_LEVELS: Final = {"x86-64": frozenset[str](), "x86-64-v3": _V3, "x86-64-v4": _V4}
+
+
+@dataclass(frozen=True)
+class Target:
+    """What code is generated for.
+
+    `march` is the processor as GCC names it, `features` the instruction sets that a machine must have to run the
+    code, `fingerprint` the text that must be part of every cache key.
+    """
+
+    name: str
+    march: str
+    features: frozenset[str]
+    fingerprint: str
+
+    @classmethod
+    def resolve(cls, name: str = "native") -> Target:
+        """The target called "native" (this processor), "x86-64", "x86-64-v3" (AVX2) or "x86-64-v4" (AVX-512)."""
+        if name == "native":
+            return cls(name, name, cpu_features(), f"native {cpu_description()}")
+        if name not in _LEVELS:
+            raise OptionError(f"there is no target {name!r}", hint=f"one of: native, {', '.join(_LEVELS)}")
+        if platform.machine().lower() not in ("x86_64", "amd64"):
+            raise ToolchainError(f"the target {name!r} cannot be built on {platform.machine()}", hint='use "native"')
+        return cls(name, name, _LEVELS[name], name)
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """A C++ compiler: how to call it, its kind ("gcc", "clang" or "zig") and its version line."""
+
+    command: tuple[str, ...]
+    kind: str
+    version: str
+
+    @classmethod
+    def find(cls) -> Toolchain:
+        """The compiler of `$CXX`, else of the system, else of the package ziglang; ToolchainError when none works."""
+        chosen = os.environ.get("CXX", "").strip()
+        if chosen:
+            return cls.from_command(_split(chosen))
+        tried = []
+        for name in ("g++", "clang++", "c++"):
+            path = shutil.which(name)
+            if path is None:
+                continue
+            try:
+                return cls.from_command((path,))
+            except ToolchainError as error:
+                tried.append(error.what)
+        zig = _ziglang()
+        if zig is not None:
+            return cls.from_command((str(zig), "c++"))
+        raise ToolchainError("; ".join(["no C++ compiler was found", *tried]), hint=_INSTALL)
+
+    @classmethod
+    def from_command(cls, command: Sequence[str]) -> Toolchain:
+        """The compiler that this command starts; ToolchainError when it does not start or is none."""
+        program = shutil.which(command[0])
+        if program is None:
+            raise ToolchainError(f"the C++ compiler {command[0]!r} does not exist or may not be run", hint=_INSTALL)
+        program = str(Path(program).absolute())
+        status = Path(program).stat()
+        kind, version = _identify((program, *command[1:]), status.st_mtime_ns, status.st_size)
+        return cls((program, *command[1:]), kind, version)
+
+    @property
+    def identity(self) -> str:
+        """The text that must be part of every cache key: which compiler, with which flags."""
+        return " ".join((self.version, *_COMPILE, *self._link_flags()))
+
+    def compile(
+        self,
+        sources: Sequence[Path],
+        output: Path,
+        *,
+        target: Target,
+        include: Sequence[Path] = (),
+        jobs: int | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        """Compile `sources`, at most `jobs` at once (default: all processors), and link them to the library `output`.
+
+        Objects and temporary files lie beside `output`. CompileError when the compiler rejects a source; when
+        interrupted, all compilers are ended before the interrupt goes on.
+        """
+        sources, output = [source.absolute() for source in sources], output.absolute()
+        report = progress or _silent
+        flags = [*_COMPILE, *self._target_flags(target), *(f"-I{path.absolute()}" for path in include)]
+        link = [*self._link_flags(), "-o", str(output)]
+        if len(sources) == 1:
+            report("compile", 0, 1)
+            self._run([(*self.command, *flags, str(sources[0]), *link)], output.parent)
+            report("compile", 1, 1)
+            return
+        objects = [output.parent / f"{output.stem}.{i}.o" for i in range(len(sources))]
+        steps = [(*self.command, *flags, "-c", str(source), "-o", str(made)) for source, made in zip(sources, objects)]
+        total = len(sources) + 1
+        report("compile", 0, total)
+        self._run(steps, output.parent, jobs or cpu_limit(), lambda done: report("compile", done, total))
+        self._run([(*self.command, *self._target_flags(target), *map(str, objects), *link)], output.parent)
+        for made in objects:
+            made.unlink()
+        report("compile", total, total)
+
+    def _run(
+        self,
+        commands: Sequence[Command],
+        folder: Path,
+        jobs: int = 1,
+        done: Callable[[int], None] = lambda count: None,
+    ) -> None:
+        try:
+            run_all(commands, folder, jobs, done)
+        except Failed as failed:
+            raise self._error(failed) from None
+
+    def _error(self, failed: Failed) -> Exception:
+        text = failed.text
+        if "No space left on device" in text or "Disk quota exceeded" in text:
+            return CacheError("the disk is full: the compiler could not write its output", hint="free some space")
+        if re.search(r"bad value .* for .-march|unknown (target )?CPU|unsupported argument .* to option '-march", text):
+            what = f"{self.version} cannot build for this target: {_first_error(text)}"
+            return ToolchainError(what, hint="use a newer compiler (pip install ziglang), or another target")
+        if failed.status < 0 or re.search(r"Killed|out of memory|bad_alloc", text):
+            what = f"{self.version} was killed or ran out of memory: {_first_error(text)}"
+            return CompileError(what, hint="compile with fewer jobs at once, or give the process more memory")
+        where = next((argument for argument in failed.command if argument.endswith(".cpp")), None)
+        hint = "this is a fault of Infuse and not of your model: please report it, with that source"
+        return CompileError(f"{self.version} failed: {_first_error(text)}", where=where, hint=hint)
+
+    def _target_flags(self, target: Target) -> list[str]:
+        if self.kind == "zig":
+            return [f"-march={target.march.replace('-', '_')}", "-fno-sanitize=undefined"]
+        machine = platform.machine().lower()
+        if target.march == "native" and machine in ("aarch64", "arm64"):
+            return ["-mcpu=native"]
+        return [f"-march={target.march}", *(["-fno-gnu-unique"] if self.kind == "gcc" else [])]
+
+    def _link_flags(self) -> list[str]:
+        elf = _LINK_ELF if sys.platform == "linux" else ()
+        old_gcc = self.kind == "gcc" and _major(self.version) < 13
+        return [*_LINK, *elf, *([] if old_gcc else ["-nostdlib++"])]
+
+
+def _silent(stage: str, done: int, total: int) -> None:
+    """The progress of a caller who asked for none."""
+
+
+def _split(text: str) -> tuple[str, ...]:
+    """The words of `$CXX`, which may be one path with spaces in it or a command with arguments."""
+    if shutil.which(text):
+        return (text,)
+    try:
+        words = tuple(shlex.split(text))
+    except ValueError as error:
+        raise ToolchainError(f"CXX is {text!r}, which is no command: {error}", hint=_INSTALL) from error
+    return words or (text,)
+
+
+def _ziglang() -> Path | None:
+    """The compiler of the installed package ziglang."""
+    spec = importlib.util.find_spec("ziglang")
+    folders = spec.submodule_search_locations if spec else None
+    found = [Path(folder) / name for folder in folders or () for name in ("zig", "zig.exe")]
+    return next((path for path in found if path.is_file()), None)
+
+
+@lru_cache(maxsize=64)
+def _identify(command: tuple[str, ...], changed: int, size: int) -> tuple[str, str]:
+    """Kind and version line of a compiler; `changed` and `size` of its program make the answer forgotten in time."""
+    zig = command[1:] == ("c++",) and Path(command[0]).name.startswith("zig")
+    question = (command[0], "version") if zig else (*command, "--version")
+    try:
+        answer = subprocess.run(question, capture_output=True, text=True, env=environment(), check=False)
+    except OSError as error:
+        raise ToolchainError(
+            f"the C++ compiler {command[0]!r} cannot be run: {error.strerror}", hint=_INSTALL
+        ) from error
+    line = next(iter(answer.stdout.splitlines()), "").strip()
+    if answer.returncode or not line:
+        told = f": {_first_error(answer.stderr)}" if answer.stderr.strip() else ""
+        raise ToolchainError(f"{shlex.join(command)!r} does not work as a C++ compiler{told}", hint=_INSTALL)
+    if zig:
+        return "zig", f"zig {line}"
+    kind = "clang" if "clang" in answer.stdout else "gcc"
+    return ("zig" if "ziglang" in command else kind), line
+
+
+def _major(version: str) -> int:
+    """The first number of the last dotted version in a line such as "g++ (Debian 12.2.0-14) 12.2.0"."""
+    found = re.findall(r"(\d+)\.\d+(?:\.\d+)?", version)
+    return int(found[-1]) if found else 0
+
+
+def _first_error(text: str) -> str:
+    """The line of a compiler's output that says what is wrong."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    for pattern in (r"\berror:", r"undefined (reference|symbol)", r"\berror\b"):
+        found = next((line for line in lines if re.search(pattern, line, re.IGNORECASE)), None)
+        if found:
+            return found
+    return lines[-1] if lines else "it gave no reason"

@@ -1,0 +1,100 @@
+"""What this machine offers a process: how many processors it may use, and which instructions they know."""
+
+from __future__ import annotations
+
+import os
+import platform
+from functools import lru_cache
+from pathlib import Path
+
+from infuse.errors import OptionError
+
+THREADS_VARIABLE = "INFUSE_NUM_THREADS"
+
+# Instruction sets that a compiler may choose on its own when it builds for one processor, as Linux names them.
+_X86_EXTENSIONS = (
+    *("sse", "ssse3", "popcnt", "avx", "fma", "f16c", "bmi", "abm", "movbe"),
+    *("gfni", "vaes", "vpclmul", "amx"),
+)
+
+
+def available_cpus() -> int:
+    """The number of threads to use: `$INFUSE_NUM_THREADS`, else `cpu_limit()`."""
+    text = os.environ.get(THREADS_VARIABLE, "").strip()
+    if not text:
+        return cpu_limit()
+    if not text.isdecimal() or int(text) < 1:
+        raise OptionError(f"{THREADS_VARIABLE} is {text!r}, which is no number of threads", hint="set it to 1 or more")
+    return int(text)
+
+
+def cpu_limit(root: Path = Path("/")) -> int:
+    """The number of processors that this process may keep busy: its affinity mask and its cgroup quota, at least 1.
+
+    `root` is where `proc` and `sys` are found.
+    """
+    quota = cgroup_quota(root)
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return allowed if quota is None else max(1, min(allowed, quota))
+
+
+def cgroup_quota(root: Path = Path("/")) -> int | None:
+    """The processor quota of this process's control groups, rounded up; None when there is no limit.
+
+    Reads version 1 and version 2, at this group and at every group above it, as each may set a limit.
+    """
+    quotas: list[float] = []
+    for line in _read(root / "proc/self/cgroup").splitlines():
+        _, controllers, path = (*line.split(":", 2), "", "")[:3]
+        relative = Path(path.lstrip("/"))
+        if not controllers:
+            mounts = [root / "sys/fs/cgroup", root / "sys/fs/cgroup/unified"]
+        elif "cpu" in controllers.split(","):
+            mounts = [root / "sys/fs/cgroup" / controllers, root / "sys/fs/cgroup/cpu"]
+        else:
+            continue
+        for mount in mounts:
+            for group in (relative, *relative.parents):
+                quotas += _quota(mount / group)
+    return max(1, int(-(-min(quotas) // 1))) if quotas else None
+
+
+def _quota(group: Path) -> list[float]:
+    """The quota set at one control group, in processors: a list of one or none."""
+    text = _read(group / "cpu.max") or f"{_read(group / 'cpu.cfs_quota_us')} {_read(group / 'cpu.cfs_period_us')}"
+    fields = text.split()
+    if len(fields) != 2 or not fields[0].isdecimal() or not fields[1].isdecimal() or int(fields[1]) == 0:
+        return []
+    return [int(fields[0]) / int(fields[1])]
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:  # a file that is not there is the answer "no limit"
+        return ""
+
+
+@lru_cache(maxsize=1)
+def cpu_features() -> frozenset[str]:
+    """The instruction-set extensions of this processor, as Linux names them; empty where they cannot be read."""
+    for line in _read(Path("/proc/cpuinfo")).splitlines():
+        name, _, value = line.partition(":")
+        if name.strip() == "flags":
+            return frozenset(flag for flag in value.split() if flag.startswith(_X86_EXTENSIONS))
+        if name.strip() == "Features":
+            return frozenset(value.split())
+    return frozenset()
+
+
+@lru_cache(maxsize=1)
+def cpu_description() -> str:
+    """One line that two machines share only if code built for one runs as well on the other."""
+    wanted = ("vendor_id", "cpu family", "model", "CPU implementer", "CPU part", "CPU variant")
+    facts: dict[str, str] = {}
+    for line in _read(Path("/proc/cpuinfo")).splitlines():
+        name, _, value = line.partition(":")
+        if name.strip() in wanted:
+            facts.setdefault(name.strip(), value.strip())
+    identity = " ".join(facts.get(name, "") for name in wanted).strip() or platform.processor()
+    return f"{platform.machine()} {identity} {' '.join(sorted(cpu_features()))}"

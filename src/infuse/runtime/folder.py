@@ -1,0 +1,127 @@
+"""The folder of a compiled model: which files it has, and how one knows that they are whole."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from infuse.errors import CompiledModelError
+from infuse.runtime.cpus import cpu_features
+
+ABI: Final = 1
+LIBRARY: Final = "model.so"
+WEIGHTS: Final = "weights.bin"
+HEADER: Final = "model.h"
+SOURCE: Final = "model.cpp"
+METADATA: Final = "metadata.json"
+CHECK_VARIABLE: Final = "INFUSE_CHECK"
+
+_BLOCK: Final = 4096
+_SAMPLES: Final = 64
+_REBUILD: Final = "compile the model again"
+
+
+def full_check() -> bool:
+    """Whether `$INFUSE_CHECK` asks for every check that exists, also the slow ones."""
+    return os.environ.get(CHECK_VARIABLE, "0") not in ("", "0")
+
+
+def digest(path: Path) -> str:
+    """SHA-256 of a file."""
+    found = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(1 << 20):
+            found.update(chunk)
+    return found.hexdigest()
+
+
+def sampled_digest(path: Path) -> str:
+    """SHA-256 of a file's size and of 64 blocks spread over it from its first byte to its last."""
+    size = path.stat().st_size
+    found = hashlib.sha256(str(size).encode())
+    with path.open("rb", buffering=0) as file:
+        for i in range(_SAMPLES):
+            file.seek(max(0, size - _BLOCK) * i // (_SAMPLES - 1))
+            found.update(file.read(_BLOCK))
+    return found.hexdigest()
+
+
+def describe_files(folder: Path, weights_sha256: str) -> dict[str, dict[str, Any]]:
+    """The `files` table of `metadata.json`: what `verify` will compare with."""
+    library, weights = folder / LIBRARY, folder / WEIGHTS
+    return {
+        LIBRARY: {"bytes": library.stat().st_size, "sha256": digest(library)},
+        WEIGHTS: {"bytes": weights.stat().st_size, "sha256": weights_sha256, "sample": sampled_digest(weights)},
+    }
+
+
+def read_metadata(folder: Path) -> dict[str, Any]:
+    """The content of `metadata.json`; CompiledModelError when the folder is no compiled model of this release."""
+    path = folder / METADATA
+    try:
+        metadata = json.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        what = "is not a compiled model" if folder.is_dir() else "does not exist"
+        raise CompiledModelError(f"the folder {what}", where=str(folder), hint="infuse.compile makes one") from None
+    except (OSError, ValueError) as error:
+        raise CompiledModelError(f"it cannot be read: {error}", where=str(path), hint=_REBUILD) from error
+    if not isinstance(metadata, dict):
+        raise CompiledModelError("it is no JSON object", where=str(path), hint=_REBUILD)
+    check_abi(metadata, path)
+    return metadata
+
+
+def check_abi(metadata: Mapping[str, Any], where: Path) -> None:
+    """CompiledModelError unless `metadata` declares the binary interface that this release speaks."""
+    found = metadata.get("abi")
+    if found != ABI:
+        raise CompiledModelError(
+            f"its binary interface has number {found!r}, and this release of Infuse speaks {ABI}",
+            where=str(where),
+            hint=f"{_REBUILD} with this release",
+        )
+
+
+def verify(folder: Path, metadata: Mapping[str, Any], *, full: bool | None = None) -> None:
+    """CompiledModelError unless library and weights are the files that `metadata` describes.
+
+    Sizes and the library's hash are always compared, the weights by a sample of their blocks; with `full`
+    (default: `$INFUSE_CHECK`) all weights are read.
+    """
+    files = metadata.get("files")
+    if not isinstance(files, dict):
+        raise CompiledModelError("the table of files is missing", where=str(folder / METADATA), hint=_REBUILD)
+    for name in (LIBRARY, WEIGHTS):
+        entry, path = files.get(name), folder / name
+        if not isinstance(entry, dict):
+            raise CompiledModelError(f"{name} is not described", where=str(folder / METADATA), hint=_REBUILD)
+        if not path.is_file():
+            raise CompiledModelError("the file is missing", where=str(path), hint=_REBUILD)
+        size = path.stat().st_size
+        if size != entry.get("bytes"):
+            raise CompiledModelError(
+                f"the file has {size} bytes instead of {entry.get('bytes')}", where=str(path), hint=_REBUILD
+            )
+    sampled = name_of_check = "sample"
+    if full_check() if full is None else full:
+        name_of_check = "sha256"
+    for name, kind in ((LIBRARY, "sha256"), (WEIGHTS, name_of_check)):
+        compute = sampled_digest if kind == sampled else digest
+        if compute(folder / name) != files[name].get(kind):
+            raise CompiledModelError("the content is not what was compiled", where=str(folder / name), hint=_REBUILD)
+
+
+def check_cpu(metadata: Mapping[str, Any], where: Path) -> None:
+    """CompiledModelError when the model was built for instructions that this processor does not have."""
+    missing = sorted(set(metadata.get("cpu_features", ())) - cpu_features()) if cpu_features() else []
+    if missing:
+        raise CompiledModelError(
+            f"the model was built for the target {metadata.get('target')!r}, and this processor has no "
+            f"{', '.join(missing)}",
+            where=str(where),
+            hint='compile it for this machine, or for a target that all your machines share, such as "x86-64-v3"',
+        )

@@ -1,0 +1,111 @@
+"""The shared library of a compiled model and its weights, in memory."""
+
+from __future__ import annotations
+
+import _ctypes
+import ctypes
+import json
+import mmap
+import weakref
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from infuse.errors import CompiledModelError, RuntimeFailure
+from infuse.runtime.folder import LIBRARY, WEIGHTS, check_abi
+
+_POINTER = ctypes.c_void_p
+_PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
+    "infuse_metadata": (ctypes.c_char_p, []),
+    "infuse_open": (_POINTER, [_POINTER, ctypes.c_int]),
+    "infuse_shapes": (ctypes.c_int, [_POINTER, _POINTER]),
+    "infuse_run": (ctypes.c_int, [_POINTER, _POINTER, _POINTER, _POINTER]),
+    "infuse_error": (ctypes.c_char_p, [_POINTER]),
+    "infuse_arena_bytes": (ctypes.c_int64, [_POINTER]),
+    "infuse_close": (None, [_POINTER]),
+}
+
+
+class Library:
+    """The seven functions of a compiled model's binary interface, and its weights mapped read-only.
+
+    Unloaded when the last reference is gone; every open context keeps one.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        path = folder / LIBRARY
+        try:
+            self._library = ctypes.CDLL(str(path))
+        except OSError as error:
+            raise CompiledModelError(
+                f"the library cannot be loaded: {error}", where=str(path), hint="compile the model again"
+            ) from error
+        weakref.finalize(self, _ctypes.dlclose, self._library._handle).atexit = False
+        for name, (result, arguments) in _PROTOTYPES.items():
+            function = getattr(self._library, name, None)
+            if function is None:
+                raise CompiledModelError(
+                    f"the library has no function {name}", where=str(path), hint="compile the model again"
+                )
+            function.restype, function.argtypes = result, arguments
+        self.metadata = self._read_metadata(path)
+        self._weights = _map(folder / WEIGHTS)
+        self.run = self._library.infuse_run
+
+    def _read_metadata(self, path: Path) -> dict[str, Any]:
+        text = self._library.infuse_metadata()
+        try:
+            metadata = json.loads(text or b"")
+        except ValueError as error:
+            raise CompiledModelError(f"the library's metadata cannot be read: {error}", where=str(path)) from error
+        if not isinstance(metadata, dict):
+            raise CompiledModelError("the library's metadata is no JSON object", where=str(path))
+        check_abi(metadata, path)
+        return metadata
+
+    @property
+    def weights_bytes(self) -> int:
+        """Bytes of the weights file."""
+        return int(self._weights.nbytes)
+
+    def open(self, threads: int) -> int:
+        """A new context with its own arena and threads; to be given to `close`."""
+        handle = self._library.infuse_open(self._weights.ctypes.data, threads)
+        if not handle:
+            raise RuntimeFailure(
+                f"there is not enough memory to open the model with {threads} threads",
+                hint="use fewer threads or fewer concurrent calls, or give the process more memory",
+            )
+        return int(handle)
+
+    def close(self, handle: int) -> None:
+        """End a context that no call is using."""
+        self._library.infuse_close(handle)
+
+    def error(self, handle: int) -> str:
+        """The text of the last failure of a context."""
+        return (self._library.infuse_error(handle) or b"").decode("utf-8", "replace")
+
+    def arena_bytes(self, handle: int) -> int:
+        """Bytes of working memory of a context."""
+        return int(self._library.infuse_arena_bytes(handle))
+
+    def output_sizes(self, symbols: int, total: int) -> list[int] | None:
+        """The `total` sizes of all outputs for the symbol values at this address; None if they are invalid."""
+        sizes = (ctypes.c_int64 * max(1, total))()
+        return None if self._library.infuse_shapes(symbols, ctypes.addressof(sizes)) else list(sizes[:total])
+
+
+def _map(path: Path) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    """A file as a read-only array that shares the page cache with all processes."""
+    try:
+        with path.open("rb") as file:
+            if path.stat().st_size == 0:
+                return np.zeros(0, np.uint8)
+            mapping = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    except OSError as error:
+        raise CompiledModelError(f"the weights cannot be read: {error}", where=str(path)) from error
+    if hasattr(mmap, "MADV_WILLNEED"):
+        mapping.madvise(mmap.MADV_WILLNEED)
+    return np.frombuffer(mapping, np.uint8)

@@ -1,0 +1,234 @@
+"""One execution context of a compiled model: the code between a Python call and the native function."""
+
+from __future__ import annotations
+
+import ctypes
+import difflib
+import math
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+from numpy import empty, ndarray
+from numpy.typing import NDArray
+
+from infuse.errors import InputError, RuntimeFailure
+from infuse.runtime.library import Library
+from infuse.runtime.shapes import ShapeBinder, TensorSpec
+
+Array = NDArray[Any]
+
+_BYTE_VIEW: Final[Callable[[Any], ctypes.c_char]] = ctypes.c_char.from_buffer
+_ADDRESS: Final = ctypes.addressof
+_ALIGNMENT: Final = 64
+_ALIGNED_FROM: Final = 1 << 16  # bytes; below, the alignment of an array costs more than it gains
+_MOST_PLANS: Final = 1024
+_FAILURES: Final = {1: "out of memory", 2: "an index or a value in the input data is out of range"}
+
+
+class Plan:
+    """What all calls with the same input shapes have in common."""
+
+    __slots__ = ("_symbols", "direct", "outputs", "symbols")
+
+    def __init__(self, values: Sequence[int], outputs: Sequence[tuple[tuple[int, ...], np.dtype[Any]]]) -> None:
+        self._symbols = (ctypes.c_int64 * max(1, len(values)))(*values)
+        self.symbols = _ADDRESS(self._symbols)
+        self.outputs = tuple(outputs)
+        bytes_of = [math.prod(shape) * dtype.itemsize for shape, dtype in outputs]
+        self.direct = all(0 < size < _ALIGNED_FROM for size in bytes_of) and all(_viewable(d) for _, d in outputs)
+
+
+class Signature:
+    """The inputs and outputs of a model, and its plans, shared by all of its sessions."""
+
+    def __init__(self, library: Library) -> None:
+        metadata = library.metadata
+        self.library = library
+        self.inputs = tuple(TensorSpec.from_metadata(entry) for entry in metadata.get("inputs", ()))
+        self.outputs = tuple(TensorSpec.from_metadata(entry) for entry in metadata.get("outputs", ()))
+        self.input_names = tuple(spec.name for spec in self.inputs)
+        self.output_names = tuple(spec.name for spec in self.outputs)
+        self.plans: dict[tuple[tuple[int, ...], ...], Plan] = {}
+        self._binder = ShapeBinder(self.inputs, metadata.get("symbols", ()))
+
+    def plan(self, shapes: tuple[tuple[int, ...], ...]) -> Plan:
+        """Make and keep the plan for these shapes; InputError when the model does not take them."""
+        values = self._binder.bind(shapes)
+        bare = Plan(values, ())
+        sizes = self.library.output_sizes(bare.symbols, sum(len(spec.shape) for spec in self.outputs))
+        if sizes is None or any(size < 0 for size in sizes):
+            bound = ", ".join(f"{name} = {value}" for name, value in zip(self._binder.symbols, values))
+            raise InputError(f"the model gives no valid output shapes for {bound or 'its fixed shapes'}")
+        outputs, start = [], 0
+        for spec in self.outputs:
+            outputs.append((tuple(sizes[start : start + len(spec.shape)]), spec.dtype))
+            start += len(spec.shape)
+        if len(self.plans) >= _MOST_PLANS:
+            self.plans.clear()
+        return self.plans.setdefault(shapes, Plan(values, outputs))
+
+    def missing_or_unknown(self, given: Mapping[str, object]) -> InputError:
+        """The error for input names that are not those of the model."""
+        missing = [name for name in self.input_names if name not in given]
+        unknown = [name for name in given if name not in self.input_names]
+        parts = []
+        if missing:
+            parts.append(f"the input {', '.join(map(repr, missing))} is missing")
+        if unknown:
+            parts.append(f"the model has no input {', '.join(map(repr, unknown))}")
+        nearest = [difflib.get_close_matches(str(name), missing or self.input_names, 1) for name in unknown]
+        guess = next((f"did you mean {found[0]!r}? " for found in nearest if found), "")
+        return InputError(" and ".join(parts), hint=f"{guess}the model takes {', '.join(map(str, self.inputs))}")
+
+
+class Session:
+    """Runs a model in one context of its own. A session runs one call at a time: give each thread its own."""
+
+    def __init__(self, signature: Signature, threads: int) -> None:
+        library = signature.library
+        handle = library.open(threads)
+        self._closer = weakref.finalize(self, library.close, handle)
+        self._closer.atexit = False
+        self._signature = signature
+        self._handle = handle
+        self._native = library.run
+        self._plans = signature.plans
+        self._dtypes = tuple(spec.dtype for spec in signature.inputs)
+        self._inputs = (ctypes.c_void_p * max(1, len(signature.inputs)))()
+        self._outputs = (ctypes.c_void_p * max(1, len(signature.outputs)))()
+        self._input_table = _ADDRESS(self._inputs)
+        self._output_table = _ADDRESS(self._outputs)
+
+    @property
+    def arena_bytes(self) -> int:
+        """Bytes of working memory that this session holds."""
+        return self._signature.library.arena_bytes(self._open_handle())
+
+    def run(self, inputs: Mapping[str, Any]) -> dict[str, Array]:
+        """The outputs by name, freshly allocated, for arrays by input name.
+
+        Raises InputError when names, types or shapes are not the model's, RuntimeFailure when the run fails.
+        """
+        signature = self._signature
+        try:
+            values = [inputs[name] for name in signature.input_names]
+        except KeyError:
+            raise signature.missing_or_unknown(inputs) from None
+        if len(inputs) != len(values):
+            raise signature.missing_or_unknown(inputs)
+        return dict(zip(signature.output_names, self.execute(values)))
+
+    def __call__(self, *inputs: Any) -> Any:
+        """The outputs for arrays in the order of the model's inputs: a tuple, or the array itself when it is one."""
+        return unpack(self.execute(inputs))
+
+    def execute(self, values: Sequence[Any]) -> list[Array]:
+        """The outputs in order for arrays in order."""
+        dtypes, pointers = self._dtypes, self._inputs
+        if len(values) != len(dtypes):
+            raise self._wrong_count(len(values))
+        shapes, kept = [], []
+        i = 0
+        for array in values:
+            if type(array) is not ndarray or array.dtype is not dtypes[i]:
+                array = self._convert(i, array)
+                kept.append(array)
+            shapes.append(array.shape)
+            try:
+                pointers[i] = _ADDRESS(_BYTE_VIEW(array))
+            except (TypeError, ValueError, BufferError):  # read-only, strided, empty, or a type of no buffer format
+                array = np.ascontiguousarray(array)
+                kept.append(array)
+                pointers[i] = array.ctypes.data
+            i += 1
+        key = tuple(shapes)
+        plan = self._plans.get(key) or self._signature.plan(key)
+        results = self._allocate(plan)
+        handle = self._handle or self._open_handle()
+        status = self._native(handle, plan.symbols, self._input_table, self._output_table)
+        if status:
+            raise self._failure(status)
+        return results
+
+    def close(self) -> None:
+        """Free the context; later calls raise RuntimeFailure. Closing twice does nothing."""
+        self._handle = 0
+        self._closer()
+
+    def abandon(self) -> None:
+        """Forget the context without ending its threads: for a child after a fork, where they do not exist."""
+        self._handle = 0
+        self._closer.detach()
+
+    def _allocate(self, plan: Plan) -> list[Array]:
+        pointers, results = self._outputs, []
+        if plan.direct:
+            for i, (shape, dtype) in enumerate(plan.outputs):
+                array = empty(shape, dtype)
+                pointers[i] = _ADDRESS(_BYTE_VIEW(array))
+                results.append(array)
+            return results
+        for i, (shape, dtype) in enumerate(plan.outputs):
+            array = _aligned(shape, dtype)
+            pointers[i] = array.ctypes.data
+            results.append(array)
+        return results
+
+    def _open_handle(self) -> int:
+        if not self._handle:
+            raise RuntimeFailure("the session is closed", hint="open another one, or load the model again")
+        return self._handle
+
+    def _convert(self, index: int, value: Any) -> Array:
+        """`value` as an array of the type of input `index`, without changing any number in it."""
+        spec = self._signature.inputs[index]
+        try:
+            array = np.asarray(value)
+        except ValueError as error:
+            raise InputError(f"the input {spec.name} is no array: {error}", hint=f"the model takes {spec}") from error
+        if array.dtype == spec.dtype:
+            return array
+        swapped = array.dtype.newbyteorder() == spec.dtype
+        plain = not hasattr(value, "dtype") and np.can_cast(array.dtype, spec.dtype, "same_kind")
+        if not swapped and not plain:
+            advice = f"convert it, for example with .astype({spec.dtype.name!r})"
+            raise InputError(
+                f"the input {spec.name} has the element type {array.dtype}", hint=f"the model takes {spec}; {advice}"
+            )
+        return array.astype(spec.dtype)
+
+    def _wrong_count(self, count: int) -> InputError:
+        inputs = self._signature.inputs
+        return InputError(
+            f"{count} arrays were given to a model with {len(inputs)} inputs",
+            hint=f"the model takes {', '.join(map(str, inputs))}",
+        )
+
+    def _failure(self, status: int) -> RuntimeFailure:
+        text = self._signature.library.error(self._handle)
+        what = _FAILURES.get(status, f"it ended with status {status}")
+        return RuntimeFailure(f"the model failed: {what}" + (f" ({text})" if text else ""))
+
+
+def unpack(results: list[Array]) -> Any:
+    """The only element, or all as a tuple."""
+    return results[0] if len(results) == 1 else tuple(results)
+
+
+def _aligned(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """An uninitialized array that starts at a cache line."""
+    size = math.prod(shape) * dtype.itemsize
+    raw = np.empty(size + _ALIGNMENT, np.uint8)
+    start = -raw.ctypes.data % _ALIGNMENT
+    return raw[start : start + size].view(dtype).reshape(shape)
+
+
+def _viewable(dtype: np.dtype[Any]) -> bool:
+    """Whether arrays of this type have a buffer format that ctypes accepts."""
+    try:
+        _BYTE_VIEW(np.zeros(1, dtype))
+    except (TypeError, ValueError, BufferError):
+        return False
+    return True
