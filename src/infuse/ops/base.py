@@ -236,10 +236,10 @@ class Elementwise(Op, abstract=True):
     A subclass writes `eval` and, to be native and fusible, `scalar`.
     """
 
-    def infer(self, *xs: Value) -> Inferred:
+    def infer(self, *xs: Any, **named: Any) -> Inferred:
         return TensorType(self.result_dtype(*xs), broadcast_shapes(*(x.tensor.shape for x in xs if x is not None)))
 
-    def result_dtype(self, *xs: Value) -> DType:
+    def result_dtype(self, *xs: Any, **named: Any) -> DType:
         """Element type of the result; by default all inputs must agree and the result is the same."""
         return same_dtype(self.name, *xs)
 

@@ -6,6 +6,7 @@ single elements, and the cost model counts it. `e` is the `Formulas` object belo
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Union
 
@@ -84,7 +85,7 @@ class Term:
 class Formulas:
     """The functions a formula may use; each has an overload of the same name in kernels/math.hpp."""
 
-    def __getattr__(self, op: str) -> Any:
+    def __getattr__(self, op: str) -> Callable[..., Term]:
         if op not in FUNCTIONS:
             raise AttributeError(f"formulas have no function {op!r}; one of: {', '.join(sorted(FUNCTIONS))}")
 
@@ -111,10 +112,9 @@ class Formulas:
 
 
 PREDICATES = frozenset({"isnan", "isinf", "logical_and", "logical_or", "logical_not", "logical_xor"})
-FUNCTIONS = PREDICATES | frozenset(
-    "exp expm1 log log1p tanh erf sigmoid softplus sqrt rsqrt pow sin cos tan asin acos atan sinh cosh asinh acosh atanh "
-    "floor ceil round trunc abs neg sign min max mod fmod bit_and bit_or bit_xor bit_not shift_left shift_right".split()
-)
+_NUMERIC = """exp expm1 log log1p tanh erf sigmoid softplus sqrt rsqrt pow sin cos tan asin acos atan sinh cosh asinh
+    acosh atanh floor ceil round trunc abs neg sign min max mod fmod bit_and bit_or bit_xor bit_not shift_left shift_right"""
+FUNCTIONS = PREDICATES | frozenset(_NUMERIC.split())
 
 E = Formulas()
 

@@ -1,0 +1,174 @@
+"""Selection and conversion of elements."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+
+from infuse import dtypes
+from infuse.dtypes import DType
+from infuse.errors import ShapeError
+from infuse.ir.dims import Dim, Expr, compare, maximum, minimum
+from infuse.ir.graph import Value
+from infuse.ops.base import Array, Bools, Elementwise, Inferred, Ints, cases, same_dtype
+from infuse.ops.elementwise import Numeric, f32, on_dims, require_kind
+from infuse.ops.formula import Formulas, Term
+from infuse.ops.unary import SPECIALS
+
+
+class Where(Elementwise):
+    """x where the condition is true, else y; all three broadcast."""
+
+    since = 16
+    carries_dims = True
+    samples = cases(
+        condition=[Bools((2, 3)), Bools(()), Bools((4, 1)), Bools((5,))],
+        x=[(3,), (2, 1), Ints((1, 6)), Bools((5,))],
+        y=[(), (2, 5), Ints((6,)), Bools((1,))],
+    )
+
+    def result_dtype(self, condition: Value, x: Value, y: Value) -> DType:
+        require_kind("the condition of Where", condition.dtype, "b")
+        return same_dtype(self.name, x, y)
+
+    def eval(self, condition: Array, x: Array, y: Array) -> Array:
+        return np.where(condition, x, y)
+
+    def content(self, condition: Array, x: Array, y: Array) -> Array | None:
+        return on_dims(lambda chosen, a, b: a if chosen else b, condition, x, y)
+
+    def scalar(self, e: Formulas, condition: Term, x: Term, y: Term) -> Term:
+        return e.select(condition, x, y)
+
+
+class Clip(Numeric):
+    """x limited to [min, max]: min(max(x, min), max); either limit (a scalar) may be absent, NaN stays."""
+
+    since = 13
+    carries_dims = True
+    samples = cases(
+        x=[(2, 3), (7,), (7,), (7,), Ints((6,)), SPECIALS, (5,)],
+        min=[np.float32(-1), None, np.float32(0), None, np.int64(-2), np.float32(0), np.float32(1)],
+        max=[np.float32(1), np.float32(1), None, None, np.int64(3), np.float32(6), np.float32(-1)],
+    )
+
+    def infer(self, x: Value, min: Value | None = None, max: Value | None = None) -> Inferred:
+        self.result_dtype(x, min, max)
+        for limit in (min, max):
+            if limit is not None and isinstance(limit.tensor.size, int) and limit.tensor.size != 1:
+                raise ShapeError(f"Clip takes scalar limits, found the shape {limit.shape}")
+        return x.type
+
+    def eval(self, x: Array, min: Array | None = None, max: Array | None = None) -> Array:
+        raised = x if min is None else np.maximum(x, min.reshape(()))
+        return raised if max is None else np.minimum(raised, max.reshape(()))
+
+    def content(self, x: Array, min: Array | None = None, max: Array | None = None) -> Array | None:
+        raised = x if min is None else on_dims(maximum, x, min.reshape(()))
+        return raised if max is None or raised is None else on_dims(minimum, raised, max.reshape(()))
+
+    def scalar(self, e: Formulas, x: Term, min: Term | None = None, max: Term | None = None) -> Term:
+        raised: Term = x if min is None else e.max(x, min)
+        limited: Term = raised if max is None else e.min(raised, max)
+        return limited
+
+
+class Cast(Elementwise):
+    """Elements converted to the type `to`; with `saturate`, small floats stop at their largest number."""
+
+    to: DType
+    saturate: int = 1
+    round_mode: str = "up"
+
+    since = 13
+    carries_dims = True
+    samples = cases(
+        x=[(2, 3), Ints((5,), -3, 3), Bools((7,)), f32(0.5, -0.5, 1e9, -0.0, 0.1)],
+        to=[dtypes.float64, dtypes.float16, dtypes.int32, dtypes.int64, dtypes.bool_, dtypes.float8e4m3fn],
+    )
+
+    def __post_init__(self) -> None:
+        """Accept the number that ONNX gives to an element type."""
+        if isinstance(self.to, int):
+            object.__setattr__(self, "to", dtypes.by_onnx(self.to))
+
+    def result_dtype(self, x: Value) -> DType:
+        return self.to
+
+    def eval(self, x: Array) -> Array:
+        return convert(x, self.to, bool(self.saturate))
+
+    def content(self, x: Array) -> Array | None:
+        return on_dims(lambda value: _convert_dim(value, self.to), x)
+
+    def scalar(self, e: Formulas, x: Term) -> Term:
+        return e.cast(x, self.to)
+
+
+class CastLike(Elementwise):
+    """Elements converted to the type of the second input."""
+
+    saturate: int = 1
+    round_mode: str = "up"
+
+    since = 15
+    carries_dims = True
+    samples = cases(
+        x=[(2, 3), Ints((5,), -3, 3), f32(0.5, -0.5, 1e9, -0.0, 0.1)],
+        target=[Ints((1,)), (4,), np.float16(1)],
+    )
+
+    def infer(self, x: Value, target: Value) -> Inferred:
+        return Cast(target.dtype).infer(x)
+
+    def eval(self, x: Array, target: Array) -> Array:
+        return convert(x, dtypes.by_numpy(target.dtype), bool(self.saturate))
+
+    def content(self, x: Array, target: Array) -> Array | None:
+        return None
+
+    def scalar(self, e: Formulas, x: Term, target: Term) -> Term:
+        return e.cast(x, target.dtype)
+
+
+def convert(x: Array, to: DType, saturate: bool = True) -> Array:
+    """`x` as elements of another type, by ONNX's rules for Cast."""
+    if x.dtype == object or x.dtype.kind in "UST":
+        return x if to is dtypes.string else _parse(x, to)
+    if to is dtypes.string:
+        return np.array([_print(v) for v in x.ravel().tolist()], dtype=object).reshape(x.shape)
+    if to.is_float and to.bits == 8 and saturate:
+        limit = float(ml_dtypes.finfo(to.numpy).max)  # type: ignore[no-untyped-call]
+        return np.clip(x.astype(np.float64), -limit, limit).astype(to.numpy)
+    if to.bits == 4 and dtypes.by_numpy(x.dtype).is_integer:
+        return _wrap(x, to)
+    return x.astype(to.numpy)
+
+
+def _wrap(x: Array, to: DType) -> Array:
+    """The low four bits of integers."""
+    low = x.astype(np.int64) & 15
+    signed = np.where(low > 7, low - 16, low) if to.is_signed else low
+    return signed.astype(np.int8).astype(to.numpy)
+
+
+def _parse(x: Array, to: DType) -> Array:
+    if to.is_integer:
+        values = [int(float(v)) if not v.strip().lstrip("+-").isdigit() else int(v) for v in x.ravel().tolist()]
+        return np.array(values).astype(to.numpy).reshape(x.shape)
+    numbers = np.array([float(v) for v in x.ravel().tolist()], dtype=np.float64)
+    return numbers.astype(to.numpy).reshape(x.shape)
+
+
+def _print(value: float | int | bool) -> str:
+    if isinstance(value, float) and (value != value or value in (np.inf, -np.inf)):
+        return "NaN" if value != value else "INF" if value > 0 else "-INF"
+    return str(value)
+
+
+def _convert_dim(value: Dim, to: DType) -> Dim | None:
+    if to.is_bool:
+        return compare("!=", value, 0)
+    if isinstance(value, Expr):
+        return value if to in (dtypes.int32, dtypes.int64) else None
+    return int(np.asarray(int(value), dtype=np.int64).astype(to.numpy)) if to.is_integer else None
