@@ -122,17 +122,21 @@ class Cache:
 
     def _make_private(self, key: str, make: Callable[[Path], None]) -> Path:
         private = Path(tempfile.mkdtemp(prefix="infuse-"))
-        _remove_at_exit(private)
         warnings.warn(
             f"the cache {self._entries} cannot be written, so the model is compiled into {private} and will be "
             f"compiled again by the next process; set {FOLDER_VARIABLE} to a folder of your own to keep it",
             stacklevel=4,
         )
-        filling = private / key
-        filling.mkdir()
         with _full_disk_named(private):
-            make(filling)
-        return filling
+            try:
+                make(private)
+            except CompileError:  # its sources stay, for the report
+                raise
+            except BaseException:
+                shutil.rmtree(private, ignore_errors=True)
+                raise
+        _remove_at_exit(private)
+        return private
 
     def _keep_sources(self, filling: Path, key: str, error: CompileError) -> None:
         """Leave the sources that did not compile where the error says they are."""

@@ -26,8 +26,10 @@ class Failed(Exception):
 
 
 def environment() -> dict[str, str]:
-    """The environment for compilers: ours, with messages in English."""
-    return {**os.environ, "LC_ALL": "C"}
+    """The environment for compilers: ours, with messages in English, and Zig's own cache in ours if it is set."""
+    cache = os.environ.get("INFUSE_CACHE", "").strip()
+    zig = {"ZIG_GLOBAL_CACHE_DIR": str(Path(cache).absolute() / "zig")} if os.access(cache, os.W_OK) else {}
+    return {**zig, **os.environ, "LC_ALL": "C"}
 
 
 def run_all(commands: Sequence[Command], folder: Path, jobs: int, done: Callable[[int], None]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import platform
@@ -17,11 +18,14 @@ from pathlib import Path
 from typing import Final
 
 from infuse.codegen.processes import Command, Failed, environment, run_all
-from infuse.errors import CacheError, CompileError, OptionError, ToolchainError
+from infuse.errors import CacheError, CompileError, InfuseError, OptionError, ToolchainError
 from infuse.runtime.cpus import cpu_description, cpu_features, cpu_limit
 
 Progress = Callable[[str, int, int], None]
 """Called with the name of a stage, the steps done and the steps in all."""
+
+LOG: Final = "compiler.txt"
+"""Beside the output: what a compiler that failed has written."""
 
 _INSTALL: Final = "install one: pip install ziglang, or your system's g++ (apt install g++), or set CXX"
 _COMPILE: Final = (
@@ -127,6 +131,7 @@ class Toolchain:
         if len(sources) == 1:
             report("compile", 0, 1)
             self._run([(*self.command, *flags, str(sources[0]), *link)], output.parent)
+            self._check_made(output)
             report("compile", 1, 1)
             return
         objects = [output.parent / f"{output.stem}.{i}.o" for i in range(len(sources))]
@@ -135,6 +140,7 @@ class Toolchain:
         report("compile", 0, total)
         self._run(steps, output.parent, jobs or cpu_limit(), lambda done: report("compile", done, total))
         self._run([(*self.command, *self._target_flags(target), *map(str, objects), *link)], output.parent)
+        self._check_made(output)
         for made in objects:
             made.unlink()
         report("compile", total, total)
@@ -149,10 +155,12 @@ class Toolchain:
         try:
             run_all(commands, folder, jobs, done)
         except Failed as failed:
-            raise self._error(failed) from None
+            raise self._error(failed, folder) from None
 
-    def _error(self, failed: Failed) -> Exception:
-        text = failed.text
+    def _error(self, failed: Failed, folder: Path) -> InfuseError:
+        text = failed.text.replace(f"{folder}{os.sep}", "")
+        with contextlib.suppress(OSError):  # a full disk is reported as such below
+            (folder / LOG).write_text(failed.text, "utf-8")
         if "No space left on device" in text or "Disk quota exceeded" in text:
             return CacheError("the disk is full: the compiler could not write its output", hint="free some space")
         if re.search(r"bad value .* for .-march|unknown (target )?CPU|unsupported argument .* to option '-march", text):
@@ -162,8 +170,12 @@ class Toolchain:
             what = f"{self.version} was killed or ran out of memory: {_first_error(text)}"
             return CompileError(what, hint="compile with fewer jobs at once, or give the process more memory")
         where = next((argument for argument in failed.command if argument.endswith(".cpp")), None)
-        hint = "this is a fault of Infuse and not of your model: please report it, with that source"
+        hint = f"this is a fault of Infuse and not of your model: please report it, with that file and {LOG} beside it"
         return CompileError(f"{self.version} failed: {_first_error(text)}", where=where, hint=hint)
+
+    def _check_made(self, output: Path) -> None:
+        if not output.is_file():
+            raise ToolchainError(f"{self.command[0]!r} ended without an error and without a result", hint=_INSTALL)
 
     def _target_flags(self, target: Target) -> list[str]:
         if self.kind == "zig":
@@ -232,7 +244,7 @@ def _major(version: str) -> int:
 def _first_error(text: str) -> str:
     """The line of a compiler's output that says what is wrong."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    for pattern in (r"\berror:", r"undefined (reference|symbol)", r"\berror\b"):
+    for pattern in (r"undefined (reference|symbol)", r"\berror:", r"\berror\b"):
         found = next((line for line in lines if re.search(pattern, line, re.IGNORECASE)), None)
         if found:
             return found

@@ -130,8 +130,7 @@ class Session:
         if len(values) != len(dtypes):
             raise self._wrong_count(len(values))
         shapes, kept = [], []
-        i = 0
-        for array in values:
+        for i, array in enumerate(values):
             if type(array) is not ndarray or array.dtype is not dtypes[i]:
                 array = self._convert(i, array)
                 kept.append(array)
@@ -142,7 +141,6 @@ class Session:
                 array = np.ascontiguousarray(array)
                 kept.append(array)
                 pointers[i] = array.ctypes.data
-            i += 1
         key = tuple(shapes)
         plan = self._plans.get(key) or self._signature.plan(key)
         results = self._allocate(plan)
