@@ -1,0 +1,202 @@
+// Depthwise convolution, channels last: every channel has its own filter.
+#pragma once
+#include "simd.hpp"
+#include "threads.hpp"
+
+namespace infuse {
+
+/** Sizes of a depthwise convolution; c counts input channels. */
+struct DepthwiseShape {
+  long n, h, w, c, oh, ow, kh, kw, stride_h, stride_w, dil_h, dil_w, pad_top, pad_left;
+};
+
+namespace depthwise_detail {
+
+/** One output row of one block of channels. */
+struct Row {
+  const DepthwiseShape* shape;
+  const float* image;    // the input image
+  const float* weights;  // [kh][kw][channels]
+  long out;              // index of the first pixel of the output row
+  long top;              // input row of the first kernel row
+  long first_ky, last_ky;
+  long channels, begin, end;
+};
+
+inline Row row_of(const DepthwiseShape& shape, const float* x, const float* weights, long channels,
+                  long index) {
+  Row row;
+  long image = index / shape.oh, oy = index % shape.oh;
+  row.shape = &shape;
+  row.image = x + image * shape.h * shape.w * shape.c;
+  row.weights = weights;
+  row.out = index * shape.ow;
+  row.top = oy * shape.stride_h - shape.pad_top;
+  row.first_ky = row.top < 0 ? (-row.top + shape.dil_h - 1) / shape.dil_h : 0;
+  row.last_ky = shape.kh;
+  while (row.last_ky > 0 && row.top + (row.last_ky - 1) * shape.dil_h >= shape.h) --row.last_ky;
+  row.channels = channels;
+  return row;
+}
+
+/** Pixels computed at once: they, one row of taps and one input fit the vector registers. */
+constexpr int pixels(int kw) { return LANES == 16 || kw <= 5 ? 8 : 7; }
+
+/** Keeps a loaded vector in a register, so that it is not loaded again for every use. */
+INFUSE_INLINE void hold(vf& value) {
+#if defined(__AVX512F__)
+  __asm__("" : "+v"(value));
+#elif defined(__x86_64__)
+  __asm__("" : "+x"(value));
+#else
+  (void)value;
+#endif
+}
+
+/** P neighbouring pixels of the channels of a row; with Edge some inputs and outputs are absent. */
+template <int KW, int S, int P, bool Edge, class Sink>
+INFUSE_INLINE void neighbours(const Row& row, long ox, const Sink& sink) {
+  constexpr int INPUTS = (P - 1) * S + KW;
+  const long channels = row.channels, width = row.shape->w, out_width = row.shape->ow;
+  const long left = ox * S - row.shape->pad_left;
+  const long input_step = row.shape->dil_h * width * channels;
+  const long rows = row.last_ky - row.first_ky;
+  const float* corner =
+      row.image + ((row.top + row.first_ky * row.shape->dil_h) * width + left) * channels;
+  const float* filter = row.weights + row.first_ky * KW * channels;
+  const long out = row.out + ox;
+  sweep(row.begin, row.end, [&](long c, auto lanes) __attribute__((always_inline)) {
+    vf sum[P];
+#pragma GCC unroll 8
+    for (int p = 0; p < P; ++p) sum[p] = vf{};
+    const float* input = corner + c;
+    const float* taps = filter + c;
+    for (long ky = 0; ky < rows; ++ky) {
+      vf tap[KW];
+#pragma GCC unroll 8
+      for (int kx = 0; kx < KW; ++kx) {
+        tap[kx] = load(taps, lanes);
+        taps += channels;
+      }
+      const float* pixel = input;
+#pragma GCC unroll 32
+      for (int q = 0; q < INPUTS; ++q) {
+        if (!Edge || (left + q >= 0 && left + q < width)) {
+          vf value = load(pixel, lanes);
+          hold(value);
+#pragma GCC unroll 8
+          for (int kx = 0; kx < KW; ++kx) {
+            const int at = q - kx;
+            if (at >= 0 && at % S == 0 && at / S < P)
+              sum[at / S] = fma(value, tap[kx], sum[at / S]);
+          }
+        }
+        pixel += channels;
+      }
+      input += input_step;
+    }
+#pragma GCC unroll 8
+    for (int p = 0; p < P; ++p)
+      if (!Edge || ox + p < out_width) sink(sum[p], out + p, c, lanes);
+  });
+}
+
+template <int KW, int S, class Sink>
+INFUSE_NOINLINE void whole_row(const Row& row, const Sink& sink) {
+  constexpr int P = pixels(KW);
+  const DepthwiseShape& shape = *row.shape;
+  for (long ox = 0; ox < shape.ow; ox += P) {
+    long left = ox * S - shape.pad_left;
+    bool inside = left >= 0 && left + (P - 1) * S + KW <= shape.w && ox + P <= shape.ow;
+    if (inside)
+      neighbours<KW, S, P, false>(row, ox, sink);
+    else
+      neighbours<KW, S, P, true>(row, ox, sink);
+  }
+}
+
+/** The inputs of the output channels at c, each repeated `multiplier` times. */
+template <class L>
+INFUSE_INLINE vf repeated(const float* pixel, long c, long multiplier, L lanes) {
+  vf value = {};
+  for (int i = 0; i < count(lanes); ++i) value[i] = pixel[(c + i) / multiplier];
+  return value;
+}
+
+/** A row with any kernel, stride, dilation and multiplier, four pixels at once. */
+template <class Sink>
+INFUSE_NOINLINE void any_row(const Row& row, long multiplier, const Sink& sink) {
+  const DepthwiseShape& shape = *row.shape;
+  for (long ox = 0; ox < shape.ow; ox += 4) {
+    sweep(row.begin, row.end, [&](long c, auto lanes) {
+      vf sum[4] = {};
+      for (long ky = row.first_ky; ky < row.last_ky; ++ky) {
+        const float* line = row.image + (row.top + ky * shape.dil_h) * shape.w * shape.c;
+        for (long kx = 0; kx < shape.kw; ++kx) {
+          vf tap = load(row.weights + (ky * shape.kw + kx) * row.channels + c, lanes);
+          for (int p = 0; p < 4; ++p) {
+            long x = (ox + p) * shape.stride_w - shape.pad_left + kx * shape.dil_w;
+            if (x < 0 || x >= shape.w) continue;
+            const float* pixel = line + x * shape.c;
+            vf value =
+                multiplier == 1 ? load(pixel + c, lanes) : repeated(pixel, c, multiplier, lanes);
+            sum[p] = fma(value, tap, sum[p]);
+          }
+        }
+      }
+      for (int p = 0; p < 4; ++p)
+        if (ox + p < shape.ow) sink(sum[p], row.out + ox + p, c, lanes);
+    });
+  }
+}
+
+/** Blocks of channels that keep all threads busy although there are few rows. */
+inline long channel_blocks(const Context& context, long rows, long channels) {
+  long wanted = context.threads > 1 ? (8L * context.threads + rows - 1) / rows : 1;
+  long most = channels / 64;
+  return wanted < most ? wanted : most > 1 ? most : 1;
+}
+
+template <class Body>
+inline void each_row(Context& context, const DepthwiseShape& shape, const float* x,
+                     const float* weights, long channels, const Body& body) {
+  long rows = shape.n * shape.oh, blocks = channel_blocks(context, rows, channels);
+  long step = round_up((channels + blocks - 1) / blocks, LANES);
+  long work = shape.ow * shape.kh * shape.kw * step;
+  context.parallel(
+      rows * blocks,
+      [&](long first, long last, int) {
+        for (long unit = first; unit < last; ++unit) {
+          Row row = row_of(shape, x, weights, channels, unit % rows);
+          row.begin = unit / rows * step;
+          row.end = row.begin + step < channels ? row.begin + step : channels;
+          if (row.begin < row.end) body(row);
+        }
+      },
+      1 + 65536 / (work + 1));
+}
+
+}  // namespace depthwise_detail
+
+/**
+ * Convolves x [n, h, w, c] with weights [kh][kw][c]; row = (image, oy, ox), col = channel.
+ * KW and STRIDE are shape.kw and shape.stride_w, and shape.dil_w is 1.
+ */
+template <int KW, int STRIDE, class Sink>
+inline void depthwise(Context& context, const DepthwiseShape& shape, const float* x,
+                      const float* weights, const Sink& sink) {
+  using namespace depthwise_detail;
+  each_row(context, shape, x, weights, shape.c,
+           [&](const Row& row) { whole_row<KW, STRIDE>(row, sink); });
+}
+
+/** The same for any kernel and dilation; weights [kh][kw][c * multiplier], col = output channel. */
+template <class Sink>
+inline void depthwise_any(Context& context, const DepthwiseShape& shape, long multiplier,
+                          const float* x, const float* weights, const Sink& sink) {
+  using namespace depthwise_detail;
+  each_row(context, shape, x, weights, shape.c * multiplier,
+           [&](const Row& row) { any_row(row, multiplier, sink); });
+}
+
+}  // namespace infuse
