@@ -1,8 +1,11 @@
-"""Declares torchvision's compiled operators by schema, so that torchvision imports beside any build of torch.
+"""Makes torchvision importable beside any build of torch.
 
-torchvision's wheel is built for one build of torch; beside another its operators cannot be loaded, and its import fails
-because it registers shape functions for them. Classification models call none of them: the declarations are enough.
+torchvision's wheel is built for one build of torch. Beside another its compiled operators cannot be loaded; its
+import then fails because it registers shape functions for them. Classification models call none: declaring them is
+enough.
 """
+
+from typing import Any
 
 import torch
 
@@ -33,6 +36,17 @@ SCHEMAS = [
     f"_deform_conv2d_backward(Tensor grad, {DEFORM}, {DEFORM_SIZES}) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
 ]
 
-LIBRARY = torch.library.Library("torchvision", "DEF")  # what it declares lasts as long as this object
-for schema in SCHEMAS:
-    LIBRARY.define(schema)
+_kept: list[Any] = []  # what a library declares lasts as long as the library
+
+
+def make_importable() -> None:
+    """Let `import torchvision` succeed, also inside other packages. Does nothing where torchvision is not installed."""
+    try:
+        import torchvision  # noqa: F401
+    except ModuleNotFoundError:
+        return
+    except RuntimeError:  # operator torchvision::… does not exist
+        library = torch.library.Library("torchvision", "DEF")
+        for schema in SCHEMAS:
+            library.define(schema)
+        _kept.append(library)

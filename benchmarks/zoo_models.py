@@ -16,6 +16,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
+from benchmarks.torchvision_schemas import make_importable
+
 
 class Vision(NamedTuple):
     """An image classifier: the library that has it, its name there, its input size."""
@@ -105,8 +107,6 @@ def randomize(model: nn.Module) -> nn.Module:
 
 def vision(name: str) -> Recipe:
     """An image classifier for one image."""
-    if not torch.backends.cuda.is_built():
-        from benchmarks import torchvision_schemas  # noqa: F401  torchvision cannot be imported without
     spec = VISION[name]
     if spec.library == "timm":
         import timm
@@ -188,6 +188,7 @@ def main() -> None:
     if unknown := set(options.names) - set(NAMES):
         parser.error(f"no such network: {', '.join(sorted(unknown))}")
     options.folder.mkdir(parents=True, exist_ok=True)
+    make_importable()
     torch.backends.mha.set_fastpath_enabled(False)  # its fused operator has no ONNX form
     logging.disable(logging.WARNING)
     for name in options.names or NAMES:
