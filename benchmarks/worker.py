@@ -11,7 +11,6 @@ import resource
 import select
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -19,8 +18,8 @@ import numpy as np
 
 from benchmarks.engines import ENGINES, Arrays, Engine
 from benchmarks.inputs import make_inputs
+from benchmarks.measure import repeat
 
-WARM_UP = 2
 TIMEOUT = 600
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -95,25 +94,12 @@ class Worker:
         return message
 
 
-def measure(engine: Engine, inputs: Arrays, seconds: float, least: int) -> list[float]:
-    """Seconds of each run."""
-    for _ in range(WARM_UP):
-        engine.run(inputs)
-    times: list[float] = []
-    end = time.perf_counter() + seconds
-    while len(times) < least or time.perf_counter() < end:
-        start = time.perf_counter()
-        engine.run(inputs)
-        times.append(time.perf_counter() - start)
-    return times
-
-
 def serve(engine: Engine, inputs: Arrays, answers: TextIO) -> None:
     """Answer every line of standard input until it ends."""
     for line in sys.stdin:
         message = json.loads(line)
         if message["do"] == "time":
-            reply(answers, {"times": measure(engine, inputs, message["seconds"], message["least"])})
+            reply(answers, {"times": repeat(lambda: engine.run(inputs), message["seconds"], message["least"])})
         else:
             outputs = engine.answer(inputs)
             np.savez(message["file"], *outputs.values())

@@ -8,15 +8,12 @@ speed meets all of them. Speed is the peer's best time over ours. Exit status 1 
 
 import argparse
 import fnmatch
-import math
-import statistics
 import sys
 import tempfile
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-import numpy as np
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
@@ -24,23 +21,10 @@ from rich.table import Table
 from benchmarks import machine
 from benchmarks.engines import ENGINES, REFERENCE, Arrays
 from benchmarks.inputs import default_zoo, parse_dims
+from benchmarks.measure import Timing, difference, geomean
 from benchmarks.worker import Worker, WorkerError
 
 OURS = "infuse"
-
-
-@dataclass
-class Timing:
-    """All runs of one engine: seconds."""
-
-    best: float
-    median: float
-    runs: int
-
-    @staticmethod
-    def of(times: list[float]) -> "Timing":
-        """Summary of the seconds of each run."""
-        return Timing(min(times), statistics.median(times), len(times))
 
 
 @dataclass
@@ -53,7 +37,7 @@ class Row:
     facts: dict[str, dict[str, float]] = field(default_factory=dict)
     errors: dict[str, str] = field(default_factory=dict)
     difference: float | None = None
-    """Largest |ours - reference| over the largest |reference|, the worst of all outputs."""
+    """Of our answer from the reference, as measure.difference has it."""
 
     def speed(self, peer: str) -> float | None:
         """Best time of the peer over our best."""
@@ -66,24 +50,6 @@ class Row:
         facts = self.facts.get(OURS, {})
         bound = facts.get("arena_lower_bound")
         return facts["arena_bytes"] / bound if bound else None
-
-
-def difference(ours: Arrays, reference: Arrays) -> float:
-    """See Row.difference; infinite where names, shapes or finiteness differ."""
-    if ours.keys() != reference.keys():
-        return math.inf
-    return max((_difference(ours[name], expected) for name, expected in reference.items()), default=0.0)
-
-
-def _difference(ours: np.ndarray, expected: np.ndarray) -> float:
-    finite = np.isfinite(expected)
-    if ours.shape != expected.shape or not np.array_equal(ours[~finite], expected[~finite], equal_nan=True):
-        return math.inf
-    if not finite.any():
-        return 0.0
-    largest = float(np.abs(expected[finite]).max()) or 1.0
-    error = float(np.abs(ours[finite].astype(np.float64) - expected[finite]).max()) / largest
-    return math.inf if math.isnan(error) else error
 
 
 def run(path: Path, threads: int, options: argparse.Namespace) -> Row:
@@ -119,11 +85,6 @@ def alternate(workers: dict[str, Worker], row: Row, options: argparse.Namespace)
                 row.errors[name] = str(error)
                 del times[name]
     return times
-
-
-def geomean(values: list[float]) -> float:
-    """Geometric mean."""
-    return math.exp(statistics.fmean(map(math.log, values)))
 
 
 def summarize(rows: list[Row], peers: list[str]) -> dict[str, dict[str, float]]:

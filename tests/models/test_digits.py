@@ -63,4 +63,4 @@ def test_every_level_gives_the_same_answer(level: str, images: np.ndarray, expec
 @pytest.mark.row("G11")
 def test_no_norm_is_left() -> None:
     better = infuse.optimize(infuse.load(MODEL), level="basic")
-    assert not [node for node in better.nodes if node.op.name == "BatchNormalization"]
+    assert not [node for node in better.nodes if node.kind == "BatchNormalization"]

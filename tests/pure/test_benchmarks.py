@@ -9,7 +9,8 @@ import pytest
 from onnx import TensorProto, helper
 
 from benchmarks.inputs import make_inputs, parse_dims
-from benchmarks.zoo import Row, Timing, difference, is_good, summarize
+from benchmarks.measure import Timing, difference
+from benchmarks.zoo import Row, is_good, summarize
 
 
 @pytest.fixture
