@@ -1,19 +1,387 @@
-"""Operators that move elements or tell sizes, and compute nothing."""
+"""Operators that join, cut, repeat and pad tensors."""
 
 from __future__ import annotations
 
-from infuse.ir.graph import Value
-from infuse.ops.base import Array, Inferred, Op, cases
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from infuse import dtypes
+from infuse.errors import ShapeError, UnsupportedOperatorError
+from infuse.ir import dims
+from infuse.ir.dims import Dim
+from infuse.ir.graph import Node, Value, known_ints
+from infuse.ir.types import Shape, TensorType, Type
+from infuse.ops.base import Array, Inferred, Ints, Op, Sample, cases, normalize_axis, same_dtype
+from infuse.ops.sizes import (
+    FAR,
+    agree_shapes,
+    fresh_dim,
+    fresh_tensor,
+    int64s,
+    integers,
+    known_axes,
+    length,
+    normalize_axes,
+    require_rank,
+    scalar,
+    with_dim,
+)
 
 
 class Identity(Op):
     """The input itself."""
 
     carries_dims = True
-    samples = cases(input=[(2, 3), ()])
+    samples = cases(input=[(2, 3), (), Ints((2,))])
 
     def infer(self, input: Value) -> Inferred:
         return input.type
 
-    def eval(self, input: Array) -> Array:
+    def eval(self, input: Any) -> Any:
         return input
+
+
+class Dropout(Op):
+    """The input itself, as inference has it, and a mask that keeps all; training mode is refused."""
+
+    seed: int | None = None
+    samples = cases(data=[(2, 3), (4,)], ratio=[None, np.array(0.3, np.float32)])
+
+    def infer(self, data: Value, ratio: Value | None = None, training_mode: Value | None = None) -> Inferred:
+        if training_mode is not None and training_mode.const is not None and training_mode.const.any():
+            raise UnsupportedOperatorError("Dropout in training mode", hint="export the model for inference")
+        return data.type, TensorType(dtypes.bool_, data.tensor.shape)
+
+    def eval(self, data: Array, ratio: Array | None = None, training_mode: Array | None = None) -> tuple[Array, Array]:
+        if training_mode is not None and training_mode.any():
+            raise UnsupportedOperatorError("Dropout in training mode", hint="export the model for inference")
+        return data, np.ones(data.shape, dtype=np.bool_)
+
+
+class Concat(Op):
+    """The inputs one after another along an axis."""
+
+    axis: int
+    carries_dims = True
+    samples = (
+        Sample({"inputs": [(2, 3), (2, 1), (2, 4)]}, {"axis": 1}),
+        Sample({"inputs": [(2, 3), (1, 3)]}, {"axis": -2}),
+        Sample({"inputs": [(4,)]}, {"axis": 0}),
+        Sample({"inputs": [(2, 1, 3, 4), (2, 5, 3, 4)]}, {"axis": 1}),
+        Sample({"inputs": [Ints((2,)), Ints((1,))]}, {"axis": 0}),
+    )
+
+    def infer(self, *inputs: Value) -> Inferred:
+        dtype = same_dtype(self.name, *inputs)
+        shapes = [v.tensor.shape for v in inputs]
+        rank = next((len(s) for s in shapes if s is not None), None)
+        if rank is None:
+            return TensorType(dtype, None)
+        axis = normalize_axis(self.axis, rank, self.name)
+        common: Shape | None = None
+        total: Dim = 0
+        for shape in shapes:
+            shape = shape if shape is not None else _unknown(rank)
+            total = total + shape[axis] if len(shape) == rank else total
+            rest = with_dim(shape, axis, 0) if len(shape) == rank else shape
+            common = rest if common is None else agree_shapes(common, rest, "sizes of joined tensors")
+        assert common is not None
+        return TensorType(dtype, with_dim(common, axis, total))
+
+    def eval(self, *inputs: Array) -> Array:
+        return np.concatenate(inputs, axis=self.axis)
+
+
+def _unknown(rank: int) -> Shape:
+    return tuple(fresh_dim("concat") for _ in range(rank))
+
+
+class Split(Op):
+    """Parts of the input along an axis: of the sizes in `split`, or `num_outputs` equal ones with a smaller last."""
+
+    num_outputs: int | None = None
+    axis: int = 0
+    carries_dims = True
+    samples = (
+        cases(
+            input=[(6, 4), (6, 4), (5,)],
+            split=[int64s(2, 4), int64s(1, 0, 5), int64s(5)],
+        ),
+        cases(input=[(6, 5), (4, 8)], num_outputs=[2, 3], axis=[1, -1]),
+    )
+
+    def infer(self, input: Value, split: Value | None = None) -> Inferred:
+        count = self.num_outputs if split is None else length(split)
+        return self._parts(input, split, count or 0)
+
+    def infer_types(self, node: Node) -> Sequence[Type]:
+        split = node.input(1)
+        if split is not None and length(split) is None and node.inputs[0] is not None:
+            return self._parts(node.inputs[0], None, len(node.outputs), known=False)
+        return super().infer_types(node)
+
+    def _parts(self, input: Value, split: Value | None, count: int, known: bool = True) -> tuple[Type, ...]:
+        shape = input.tensor.shape
+        if shape is None:
+            return (TensorType(input.dtype, None),) * count
+        axis = normalize_axis(self.axis, len(shape), self.name)
+        sizes = self._sizes(shape[axis], split, count) if known else None
+        return tuple(
+            TensorType(input.dtype, with_dim(shape, axis, fresh_dim("split") if sizes is None else sizes[i]))
+            for i in range(count)
+        )
+
+    def _sizes(self, dim: Dim, split: Value | None, count: int) -> Sequence[Dim] | None:
+        if split is None:
+            return equal_parts(dim, count)
+        sizes = known_ints(split)
+        if sizes is not None and dims.compare("==", sum(sizes), dim) is False:
+            raise ShapeError(f"the parts {list(sizes)} of Split do not add up to {dim}")
+        return sizes
+
+    def eval(self, input: Array, split: Array | None = None) -> tuple[Array, ...]:
+        size = input.shape[self.axis]
+        sizes = integers(split) if split is not None else equal_parts(size, self.num_outputs or 0)
+        if sum(sizes) != size:
+            raise ShapeError(f"the parts {list(sizes)} of Split do not add up to {size}")
+        return tuple(np.split(input, np.cumsum(sizes)[:-1].tolist(), axis=self.axis))
+
+
+def equal_parts(dim: Dim, count: int) -> list[Any]:
+    """Sizes of `count` parts of `dim`, all equal but a smaller last one; ShapeError when that cannot be."""
+    if count < 1:
+        raise ShapeError("Split needs the sizes of its parts or their number")
+    part = dims.exact_divide(dim, count)
+    part = dims.ceildiv(dim, count) if part is None else part
+    last = dim - part * (count - 1)
+    if isinstance(last, int) and last < 0:
+        raise ShapeError(f"{dim} does not split into {count} parts of {part}")
+    return [part] * (count - 1) + [last]
+
+
+class Slice(Op):
+    """Every `steps`-th element from `starts` to before `ends` of each axis; negative ones count from the end."""
+
+    carries_dims = True
+    samples = cases(
+        data=[(5, 6), (5, 6), (5, 6), (5, 6), (5, 6), (3,), (4, 5)],
+        starts=[int64s(1), int64s(-3, 1), int64s(-1), int64s(4, 0), int64s(9), int64s(0), int64s(-(2**62), 3)],
+        ends=[int64s(3), int64s(-1, 2**63 - 1), int64s(-(2**62)), int64s(0, 6), int64s(12), int64s(0), int64s(9, -9)],
+        axes=[None, None, int64s(1), int64s(0, -1), int64s(0), None, int64s(0, 1)],
+        steps=[None, int64s(1, 2), int64s(-1), int64s(-2, 4), None, None, int64s(3, -1)],
+    )
+
+    def infer(
+        self, data: Value, starts: Value, ends: Value, axes: Value | None = None, steps: Value | None = None
+    ) -> Inferred:
+        shape = data.tensor.shape
+        if shape is None:
+            return TensorType(data.dtype, None)
+        count = length(starts)
+        if axes is None:
+            cut = None if count is None else tuple(range(count))
+        else:
+            cut = known_axes(axes, len(shape), self.name)
+        if cut is None or len(cut) > len(shape):
+            return fresh_tensor(data.dtype, len(shape), "slice")
+        columns = [known_ints(starts), known_ints(ends), (1,) * len(cut) if steps is None else known_ints(steps)]
+        for place, axis in enumerate(cut):
+            start, end, step = (None if c is None else c[place] for c in columns)
+            shape = with_dim(shape, axis, sliced_size(shape[axis], start, end, step))
+        return TensorType(data.dtype, shape)
+
+    def eval(
+        self, data: Array, starts: Array, ends: Array, axes: Array | None = None, steps: Array | None = None
+    ) -> Array:
+        first, last = integers(starts), integers(ends)
+        cut = normalize_axes(integers(axes) if axes is not None else range(len(first)), data.ndim, self.name)
+        for axis, start, end, step in zip(cut, first, last, integers(steps) if steps is not None else [1] * len(first)):
+            begin, stop = bounds(data.shape[axis], start, end, step)
+            data = data[(slice(None),) * axis + (slice(begin, None if stop < 0 else stop, step),)]
+        return np.array(data)
+
+
+def bounds(size: int, start: int, end: int, step: int) -> tuple[int, int]:
+    """First index and the index after the last (-1 before the first) of a slice of an axis."""
+    if step == 0:
+        raise ShapeError("a step of Slice is zero")
+    start, end = (start + size if start < 0 else start), (end + size if end < 0 else end)
+    if step > 0:
+        return min(max(start, 0), size), min(max(end, 0), size)
+    return max(min(start, size - 1), 0) if size else -1, max(min(end, size - 1), -1)
+
+
+def sliced_size(size: Dim, start: Dim | None, end: Dim | None, step: Dim | None) -> Dim:
+    """How many elements a slice of an axis has; a fresh size where that is not known."""
+    if not isinstance(step, int) or start is None or end is None:
+        return fresh_dim("slice")
+    if isinstance(size, int) and isinstance(start, int) and isinstance(end, int):
+        return len(range(*bounds(size, start, end, step), step))
+    first, last = _from_front(start, size), _from_front(end, size)
+    if first is None or last is None or step == 0:
+        return fresh_dim("slice")
+    if step > 0:
+        count = dims.ceildiv(dims.minimum(last, size) - dims.maximum(first, 0), step)
+    else:
+        count = dims.ceildiv(dims.minimum(first, size - 1) - dims.maximum(last, -1), -step)
+    return dims.maximum(count, 0)
+
+
+def _from_front(index: Dim, size: Dim) -> Dim | None:
+    """An index counted from the front, at least -1 and at most `size` where far away; None when its sign is unknown."""
+    if isinstance(index, int) and abs(index) >= FAR:
+        return size if index > 0 else -1
+    negative = dims.compare("<", index, 0)
+    return None if negative is None else index + size if negative else index
+
+
+class Pad(Op):
+    """Elements added before and after each axis: a constant, the edge, a reflection or a repetition; negative ones cut.
+
+    `pads` lists what is added before each axis, then what is added after each.
+    """
+
+    mode: str = "constant"
+    carries_dims = True
+    samples = (
+        cases(
+            data=[(3, 4), (3, 4), (2, 3, 4)],
+            pads=[int64s(1, 0, 2, 1), int64s(0, 2), int64s(1, 2, 0, 1)],
+            axes=[None, int64s(1), int64s(0, -1)],
+            mode=["constant", "edge", "reflect", "wrap"],
+        ),
+        cases(
+            data=[(3, 4), Ints((3, 4))],
+            pads=[int64s(1, 2, 0, 1), int64s(0, 1, 1, 0)],
+            constant_value=[np.array(1.5, np.float32), np.array(-7)],
+        ),
+    )
+
+    def infer(
+        self, data: Value, pads: Value, constant_value: Value | None = None, axes: Value | None = None
+    ) -> Inferred:
+        if self.mode not in ("constant", "edge", "reflect", "wrap"):
+            raise UnsupportedOperatorError(f"mode {self.mode!r} of Pad is not known")
+        shape = data.tensor.shape
+        if shape is None:
+            return TensorType(data.dtype, None)
+        padded = tuple(range(len(shape))) if axes is None else known_axes(axes, len(shape), self.name)
+        amounts = known_ints(pads)
+        if padded is None:
+            return fresh_tensor(data.dtype, len(shape), "pad")
+        if amounts is not None and len(amounts) != 2 * len(padded):
+            raise ShapeError(f"Pad of {len(padded)} axes needs {2 * len(padded)} amounts, found {len(amounts)}")
+        for place, axis in enumerate(padded):
+            grown = fresh_dim("pad") if amounts is None else shape[axis] + amounts[place] + amounts[place + len(padded)]
+            shape = with_dim(shape, axis, grown)
+        return TensorType(data.dtype, shape)
+
+    def eval(self, data: Array, pads: Array, constant_value: Array | None = None, axes: Array | None = None) -> Array:
+        padded = normalize_axes(integers(axes) if axes is not None else range(data.ndim), data.ndim, self.name)
+        amounts = integers(pads)
+        width = [(0, 0)] * data.ndim
+        for place, axis in enumerate(padded):
+            width[axis] = (amounts[place], amounts[place + len(padded)])
+        kept = tuple(slice(max(-a, 0), n - max(-b, 0)) for n, (a, b) in zip(data.shape, width))
+        added = [(max(a, 0), max(b, 0)) for a, b in width]
+        if self.mode == "constant":
+            fill = 0 if constant_value is None else scalar(constant_value)
+            return np.pad(data[kept], added, constant_values=data.dtype.type(fill) if data.dtype != object else fill)
+        return np.pad(data[kept], added, mode=self.mode)  # type: ignore[call-overload, no-any-return]
+
+
+class Tile(Op):
+    """The input repeated along each axis."""
+
+    carries_dims = True
+    samples = cases(input=[(2, 3), (1,), ()], repeats=[int64s(2, 1), int64s(0), int64s()])
+
+    def infer(self, input: Value, repeats: Value) -> Inferred:
+        shape, counts = input.tensor.shape, known_ints(repeats)
+        if shape is None or counts is None:
+            return fresh_tensor(input.dtype, length(repeats) if shape is None else len(shape), "tile")
+        if len(counts) != len(shape):
+            raise ShapeError(f"Tile of {input.type} needs {len(shape)} counts, found {len(counts)}")
+        return TensorType(input.dtype, tuple(d * c for d, c in zip(shape, counts)))
+
+    def eval(self, input: Array, repeats: Array) -> Array:
+        return np.tile(input, integers(repeats))
+
+
+class ReverseSequence(Op):
+    """The first elements of each batch row in reverse order along the time axis, as many as `sequence_lens` says."""
+
+    batch_axis: int = 1
+    time_axis: int = 0
+    samples = (
+        cases(input=[(4, 3)], sequence_lens=[int64s(1, 4, 3)]),
+        cases(input=[(2, 4, 3)], sequence_lens=[int64s(2, 3)], batch_axis=[0], time_axis=[1]),
+    )
+
+    def infer(self, input: Value, sequence_lens: Value) -> Inferred:
+        require_rank(sequence_lens, 1, self.name, "sequence_lens")
+        return input.type
+
+    def eval(self, input: Array, sequence_lens: Array) -> Array:
+        rows = np.moveaxis(input, (self.batch_axis, self.time_axis), (0, 1)).copy()
+        for row, count in zip(rows, integers(sequence_lens)):
+            row[:count] = row[:count][::-1].copy()
+        return np.ascontiguousarray(np.moveaxis(rows, (0, 1), (self.batch_axis, self.time_axis)))
+
+
+class CenterCropPad(Op):
+    """The middle of each axis, cut or padded with zeros to the wanted size."""
+
+    axes: tuple[int, ...] | None = None
+    samples = (
+        cases(input_data=[(5, 8), (4, 3)], shape=[int64s(7, 3), int64s(1, 6)]),
+        cases(input_data=[(5, 8, 3)], shape=[int64s(2, 6)], axes=[(0, 2), (-2, -1)]),
+    )
+
+    def infer(self, input_data: Value, shape: Value) -> Inferred:
+        sizes, wanted = input_data.tensor.shape, known_ints(shape)
+        if sizes is None:
+            return TensorType(input_data.dtype, None)
+        axes = self._axes(len(sizes))
+        if wanted is not None and len(wanted) != len(axes):
+            raise ShapeError(f"CenterCropPad of {len(axes)} axes is given {len(wanted)} sizes")
+        for place, axis in enumerate(axes):
+            sizes = with_dim(sizes, axis, fresh_dim("crop") if wanted is None else wanted[place])
+        return TensorType(input_data.dtype, sizes)
+
+    def _axes(self, rank: int) -> tuple[int, ...]:
+        return tuple(range(rank)) if self.axes is None else normalize_axes(self.axes, rank, self.name)
+
+    def eval(self, input_data: Array, shape: Array) -> Array:
+        result = input_data
+        for axis, wanted in zip(self._axes(input_data.ndim), integers(shape)):
+            size = result.shape[axis]
+            start = max(size - wanted, 0) // 2
+            result = np.take(result, range(start, start + min(size, wanted)), axis)
+            missing = max(wanted - size, 0)
+            added = [(0, 0)] * result.ndim
+            added[axis] = (missing // 2, missing - missing // 2)
+            result = np.pad(result, added)
+        return result
+
+
+class Trilu(Op):
+    """The upper (or lower) triangle of each matrix, from diagonal `k` on; zeros elsewhere."""
+
+    upper: int = 1
+    samples = cases(
+        input=[(3, 4), (3, 4), (2, 3, 3), Ints((4, 2))],
+        k=[None, np.array(1), np.array(-1), np.array(9)],
+        upper=[0, 1],
+    )
+
+    def infer(self, input: Value, k: Value | None = None) -> Inferred:
+        if input.tensor.rank is not None and input.rank < 2:
+            raise ShapeError(f"Trilu needs matrices, found {input.type}")
+        return input.type
+
+    def eval(self, input: Array, k: Array | None = None) -> Array:
+        diagonal = 0 if k is None else int(scalar(k))
+        return np.triu(input, diagonal) if self.upper else np.tril(input, diagonal)

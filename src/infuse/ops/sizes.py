@@ -89,6 +89,12 @@ def normalize_axes(axes: Sequence[int], rank: int, op: str) -> tuple[int, ...]:
     return result
 
 
+def axis_of(value: Value, axis: int, op: str) -> int | None:
+    """`axis` as an index into the shape of `value`; itself, where it counts from the front and the rank is unknown."""
+    rank = value.tensor.rank
+    return normalize_axis(axis, rank, op) if rank is not None else axis if axis >= 0 else None
+
+
 def with_dim(shape: Shape, axis: int, dim: Dim) -> Shape:
     """`shape` with the size of one axis replaced."""
     return (*shape[:axis], dim, *shape[axis + 1 :])

@@ -1,0 +1,312 @@
+"""Operators that give the same elements another shape, or tell the shape."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from infuse import dtypes
+from infuse.errors import ShapeError, UnsupportedOperatorError
+from infuse.ir import dims
+from infuse.ir.dims import Dim
+from infuse.ir.graph import Node, Value, known_ints
+from infuse.ir.types import Shape as Sizes
+from infuse.ir.types import TensorType
+from infuse.ops.base import Array, Inferred, Op, broadcast_shapes, cases
+from infuse.ops.sizes import fresh_dim, fresh_shape, fresh_tensor, int64s, integers, known_axes, length, normalize_axes
+
+
+class Shape(Op):
+    """The sizes of axes `start` to `end` as a list of integers."""
+
+    start: int = 0
+    end: int | None = None
+    carries_dims = True
+    samples = (cases(data=[(2, 3, 4), ()], start=[0, 1, -2], end=[None, -1, 2, 99]),)
+
+    def infer(self, data: Value) -> Inferred:
+        rank = data.tensor.rank
+        count = fresh_dim("rank") if rank is None else len(range(rank)[self.start : self.end])
+        return TensorType(dtypes.int64, (count,))
+
+    def contents(self, node: Node) -> Sequence[Array | None]:
+        value = node.inputs[0]
+        shape = value.tensor.shape if value is not None else None
+        return () if shape is None else [np.array(shape[self.start : self.end], dtype=object)]
+
+    def eval(self, data: Array) -> Array:
+        return np.array(data.shape[self.start : self.end], dtype=np.int64)
+
+
+class Size(Op):
+    """The number of elements."""
+
+    carries_dims = True
+    samples = cases(data=[(2, 3, 4), (), (0, 3)])
+
+    def infer(self, data: Value) -> Inferred:
+        return TensorType(dtypes.int64, ())
+
+    def contents(self, node: Node) -> Sequence[Array | None]:
+        value = node.inputs[0]
+        size = value.tensor.size if value is not None else None
+        return () if size is None else [np.array(size, dtype=object)]
+
+    def eval(self, data: Array) -> Array:
+        return np.array(data.size, dtype=np.int64)
+
+
+class Reshape(Op):
+    """The same elements in the listed shape, where 0 keeps a size (unless `allowzero`) and -1 is what is left."""
+
+    allowzero: int = 0
+    carries_dims = True
+    samples = (
+        cases(
+            data=[(2, 3, 4), (2, 3, 4), (2, 3, 4), (1, 1), (0, 3)],
+            shape=[int64s(6, 4), int64s(0, -1), int64s(-1), int64s(), int64s(0, 3)],
+        ),
+        cases(data=[(0, 3)], shape=[int64s(3, 0)], allowzero=[1]),
+    )
+
+    def infer(self, data: Value, shape: Value) -> Inferred:
+        target = known_ints(shape)
+        if target is None:
+            return TensorType(data.dtype, self._unknown(data, length(shape)))
+        sizes = [self._kept(data, i) if t == 0 and not self.allowzero else t for i, t in enumerate(target)]
+        total = data.tensor.size
+        if -1 in sizes:
+            self._fill(sizes, total)
+        elif total is not None and dims.compare("==", dims.product(sizes), total) is False:
+            raise ShapeError(f"{data.type} has {total} elements and does not reshape to {_listed(sizes)}")
+        return TensorType(data.dtype, tuple(sizes))
+
+    def _unknown(self, data: Value, rank: int | None) -> Sizes | None:
+        """The shape when only its rank is known: a list of one is all elements."""
+        if rank == 1 and data.tensor.size is not None:
+            return (data.tensor.size,)
+        return fresh_shape(rank, "reshape")
+
+    def _kept(self, data: Value, axis: int) -> Dim:
+        shape = data.tensor.shape
+        if shape is None:
+            return fresh_dim("reshape")
+        if axis >= len(shape):
+            raise ShapeError(f"Reshape keeps the size of axis {axis}, which {data.type} does not have")
+        return shape[axis]
+
+    def _fill(self, sizes: list[Dim], total: Dim | None) -> None:
+        """Replace the -1 by what is left of `total`."""
+        place = sizes.index(-1)
+        others = [*sizes[:place], *sizes[place + 1 :]]
+        given = dims.product(others)
+        if -1 in others or given == 0:
+            raise ShapeError(f"the -1 in {_listed(sizes)} is not determined")
+        if total is None:
+            sizes[place] = fresh_dim("reshape")
+            return
+        exact = dims.exact_divide(total, given)
+        if exact is None and isinstance(total, int) and isinstance(given, int):
+            raise ShapeError(f"{total} elements do not reshape to {_listed(sizes)}")
+        sizes[place] = dims.floordiv(total, given) if exact is None else exact
+
+    def eval(self, data: Array, shape: Array) -> Array:
+        keep = not self.allowzero
+        return data.reshape([data.shape[i] if t == 0 and keep else t for i, t in enumerate(integers(shape))])
+
+
+def _listed(sizes: Sequence[Dim]) -> str:
+    return f"[{', '.join(map(str, sizes))}]"
+
+
+class Flatten(Op):
+    """A matrix: the axes before `axis` become its rows, the others its columns."""
+
+    axis: int = 1
+    samples = (cases(input=[(2, 3, 4)], axis=[0, 1, 2, 3, -1]), cases(input=[(), (5,)], axis=[0]))
+
+    def infer(self, input: Value) -> Inferred:
+        shape = input.tensor.shape
+        if shape is None:
+            return fresh_tensor(input.dtype, 2, "flatten")
+        axis = self._split(len(shape))
+        return TensorType(input.dtype, (dims.product(shape[:axis]), dims.product(shape[axis:])))
+
+    def _split(self, rank: int) -> int:
+        if not -rank <= self.axis <= rank:
+            raise ShapeError(f"axis {self.axis} of Flatten lies outside a tensor of rank {rank}")
+        return self.axis + rank if self.axis < 0 else self.axis
+
+    def eval(self, input: Array) -> Array:
+        axis = self._split(input.ndim)
+        rows = int(np.prod(input.shape[:axis]))
+        return input.reshape(rows, int(np.prod(input.shape[axis:])))
+
+
+class Squeeze(Op):
+    """Without the given axes, which have size one; without all such axes where none are given."""
+
+    carries_dims = True
+    samples = cases(
+        data=[(1, 3, 1), (1, 3, 1), (1, 3, 1), (1, 1)],
+        axes=[None, int64s(0), int64s(-1, 0), int64s(0, 1)],
+    )
+
+    def infer(self, data: Value, axes: Value | None = None) -> Inferred:
+        shape = data.tensor.shape
+        if shape is None:
+            return TensorType(data.dtype, None)
+        if axes is None:
+            return TensorType(data.dtype, self._without_ones(shape))
+        known = known_axes(axes, len(shape), self.name)
+        if known is None:
+            count = length(axes)
+            return fresh_tensor(data.dtype, None if count is None else len(shape) - count, "squeeze")
+        for axis in known:
+            if dims.compare("==", shape[axis], 1) is False:
+                raise ShapeError(f"axis {axis} of {data.type} has not size one and cannot be squeezed")
+        return TensorType(data.dtype, tuple(d for i, d in enumerate(shape) if i not in known))
+
+    def _without_ones(self, shape: Sizes) -> Sizes | None:
+        """The rank is unknown when a symbolic size may turn out to be one."""
+        if any(dims.compare("==", d, 1) is None for d in shape):
+            return None
+        return tuple(d for d in shape if d != 1)
+
+    def eval(self, data: Array, axes: Array | None = None) -> Array:
+        if axes is None:
+            return data.reshape([n for n in data.shape if n != 1])
+        return np.squeeze(data, tuple(integers(axes)))
+
+
+class Unsqueeze(Op):
+    """With axes of size one inserted; `axes` counts in the result."""
+
+    carries_dims = True
+    samples = cases(data=[(2, 3), (2, 3), ()], axes=[int64s(0), int64s(-1, 1), int64s(0)])
+
+    def infer(self, data: Value, axes: Value) -> Inferred:
+        shape, count = data.tensor.shape, length(axes)
+        if shape is None or count is None:
+            return TensorType(data.dtype, None)
+        rank = len(shape) + count
+        known = known_axes(axes, rank, self.name)
+        if known is None:
+            return fresh_tensor(data.dtype, rank, "unsqueeze")
+        sizes = iter(shape)
+        return TensorType(data.dtype, tuple(1 if i in known else next(sizes) for i in range(rank)))
+
+    def eval(self, data: Array, axes: Array) -> Array:
+        given = integers(axes)
+        return np.expand_dims(data, normalize_axes(given, data.ndim + len(given), self.name))
+
+
+class Expand(Op):
+    """The input broadcast against a shape; either may stretch the other."""
+
+    carries_dims = True
+    samples = cases(
+        input=[(3, 1), (3, 1), (2, 3), (), (1,)],
+        shape=[int64s(2, 1, 6), int64s(3, 4), int64s(1), int64s(2, 2), int64s(0)],
+    )
+
+    def infer(self, input: Value, shape: Value) -> Inferred:
+        given, target = input.tensor.shape, known_ints(shape)
+        if target is None:
+            target = fresh_shape(length(shape), "expand")
+        if given is None or target is None:
+            return TensorType(input.dtype, None)
+        return TensorType(input.dtype, broadcast_shapes(given, target))
+
+    def eval(self, input: Array, shape: Array) -> Array:
+        sizes = np.broadcast_shapes(input.shape, tuple(integers(shape)))
+        return np.array(np.broadcast_to(input, sizes))
+
+
+class Transpose(Op):
+    """The axes in another order; reversed where no order is given."""
+
+    perm: tuple[int, ...] | None = None
+    carries_dims = True
+    samples = (
+        cases(data=[(2, 3, 4)], perm=[None, (0, 1, 2), (1, 0, 2), (2, 0, 1), (0, 2, 1)]),
+        cases(data=[(2, 3, 4, 5)], perm=[(0, 2, 3, 1), (0, 3, 1, 2)]),
+    )
+
+    def infer(self, data: Value) -> Inferred:
+        shape = data.tensor.shape
+        if shape is None:
+            return fresh_tensor(data.dtype, None if self.perm is None else len(self.perm), "transpose")
+        if self.perm is not None and sorted(self.perm) != list(range(len(shape))):
+            raise ShapeError(f"perm {list(self.perm)} of Transpose is no order of the axes of {data.type}")
+        return TensorType(data.dtype, shape[::-1] if self.perm is None else tuple(shape[i] for i in self.perm))
+
+    def eval(self, data: Array) -> Array:
+        return np.transpose(data, self.perm)
+
+
+class BlockMove(Op, abstract=True):
+    """Moves blocks of pixels between the channels and the plane; `mode` tells which part of the channel index is the
+    block: DCR the leading part, CRD the trailing one.
+    """
+
+    blocksize: int
+    mode: str = "DCR"
+
+    def _check(self, input: Value) -> Sizes | None:
+        if self.mode not in ("DCR", "CRD"):
+            raise UnsupportedOperatorError(f"mode {self.mode!r} of {self.name} is neither DCR nor CRD")
+        shape = input.tensor.shape
+        if shape is not None and len(shape) != 4:
+            raise ShapeError(f"{self.name} needs an input of rank 4, found {input.type}")
+        return shape
+
+    def _divided(self, dim: Dim, by: int) -> Dim:
+        if isinstance(dim, int) and dim % by:
+            raise ShapeError(f"{self.name} needs a size that is a multiple of {by}, found {dim}")
+        return dims.floordiv(dim, by)
+
+
+class DepthToSpace(BlockMove):
+    """Channels rearranged into blocks of the plane."""
+
+    samples = cases(input=[(2, 12, 2, 3), (1, 8, 1, 1)], blocksize=[2], mode=["DCR", "CRD"])
+
+    def infer(self, input: Value) -> Inferred:
+        shape, b = self._check(input), self.blocksize
+        if shape is None:
+            return fresh_tensor(input.dtype, 4, "space")
+        n, c, h, w = shape
+        return TensorType(input.dtype, (n, self._divided(c, b * b), h * b, w * b))
+
+    def eval(self, input: Array) -> Array:
+        b = self.blocksize
+        n, c, h, w = input.shape
+        out = c // (b * b)
+        if self.mode == "DCR":
+            planes = input.reshape(n, b, b, out, h, w).transpose(0, 3, 4, 1, 5, 2)
+        else:
+            planes = input.reshape(n, out, b, b, h, w).transpose(0, 1, 4, 2, 5, 3)
+        result: Array = planes.reshape(n, out, h * b, w * b)
+        return result
+
+
+class SpaceToDepth(BlockMove):
+    """Blocks of the plane rearranged into channels."""
+
+    samples = cases(input=[(2, 3, 4, 6), (1, 1, 2, 2)], blocksize=[2], mode=["DCR", "CRD"])
+
+    def infer(self, input: Value) -> Inferred:
+        shape, b = self._check(input), self.blocksize
+        if shape is None:
+            return fresh_tensor(input.dtype, 4, "depth")
+        n, c, h, w = shape
+        return TensorType(input.dtype, (n, c * (b * b), self._divided(h, b), self._divided(w, b)))
+
+    def eval(self, input: Array) -> Array:
+        (n, c, h, w), b = input.shape, self.blocksize
+        blocks = input.reshape(n, c, h // b, b, w // b, b)
+        order = (0, 3, 5, 1, 2, 4) if self.mode == "DCR" else (0, 1, 3, 5, 2, 4)
+        result: Array = blocks.transpose(order).reshape(n, c * b * b, h // b, w // b)
+        return result
