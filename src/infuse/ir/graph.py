@@ -44,7 +44,7 @@ class Use(NamedTuple):
     """One place where a value is read: input `index` of a node, or output `index` of a graph."""
 
     user: Node | Graph
-    index: int
+    index: int  # type: ignore[assignment]
 
 
 class Value:
@@ -349,7 +349,7 @@ def constant(array: Array | float | int | Sequence[Any], name: str = "", dtype: 
 def as_content(data: Array) -> Array:
     """Integers as an object array of dimensions."""
     content = np.empty(data.shape, dtype=object)
-    content[...] = data.tolist() if data.ndim else int(data)
+    content.reshape(-1)[:] = data.reshape(-1).tolist()
     return content
 
 
