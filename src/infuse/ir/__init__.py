@@ -4,6 +4,17 @@ from infuse.ir.graph import Graph, Node, Use, Value, constant, known_ints
 from infuse.ir.types import DataFormat, OptionalType, SequenceType, Shape, TensorType, Type, tensor
 
 __all__ = [
-    *("DataFormat", "Graph", "Node", "OptionalType", "SequenceType", "Shape", "TensorType", "Type", "Use", "Value"),
-    *("constant", "known_ints", "tensor"),
+    "DataFormat",
+    "Graph",
+    "Node",
+    "OptionalType",
+    "SequenceType",
+    "Shape",
+    "TensorType",
+    "Type",
+    "Use",
+    "Value",
+    "constant",
+    "known_ints",
+    "tensor",
 ]

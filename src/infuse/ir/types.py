@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Union
 
 from infuse import dtypes
 from infuse.dtypes import DType
@@ -77,7 +76,7 @@ class OptionalType:
         return f"optional({self.element})"
 
 
-Type = Union[TensorType, SequenceType, OptionalType]
+Type = TensorType | SequenceType | OptionalType
 
 UNKNOWN = TensorType(dtypes.float32, None)
 
