@@ -1,0 +1,58 @@
+"""Copies of graphs."""
+
+from __future__ import annotations
+
+from infuse.ir.graph import Graph, Node, Value
+
+
+def clone(graph: Graph, values: dict[Value, Value] | None = None) -> Graph:
+    """A copy of `graph` and its bodies; operators and the arrays of constants are shared.
+
+    `values` is filled with the copy of every value. What it holds beforehand is taken as it is, so a body can be copied
+    with other values in place of those that it captures; captured values that are not in it stay shared. Nodes stand in
+    execution order in the copy.
+    """
+    return _Cloning({} if values is None else values).graph(graph)
+
+
+class _Cloning:
+    def __init__(self, values: dict[Value, Value]) -> None:
+        self.values = values
+
+    def graph(self, graph: Graph) -> Graph:
+        copy = Graph(graph.name)
+        copy.doc = graph.doc
+        copy.metadata = dict(graph.metadata)
+        copy.opsets = dict(graph.opsets)
+        copy.inputs = [self.define(value) for value in graph.inputs]
+        for node in graph.nodes:
+            copy.add_node(self.node(node))
+        for value, name in zip(graph.outputs, graph.output_names):
+            copy.add_output(self.read(value), name)
+        return copy
+
+    def node(self, node: Node) -> Node:
+        copy = Node(
+            node.op,
+            [None if value is None else self.read(value) for value in node.inputs],
+            [self.define(value) for value in node.outputs],
+            name=node.name,
+            origin=node.origin,
+            subgraphs={name: self.graph(body) for name, body in node.subgraphs.items()},
+        )
+        copy.origin = node.origin
+        copy.doc = node.doc
+        copy.metadata = dict(node.metadata)
+        return copy
+
+    def define(self, value: Value) -> Value:
+        copy = Value(value.type, value.name, value.const)
+        copy.content = value.content
+        self.values[value] = copy
+        return copy
+
+    def read(self, value: Value) -> Value:
+        known = self.values.get(value)
+        if known is not None:
+            return known
+        return self.define(value) if value.is_const else value
