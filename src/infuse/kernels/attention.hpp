@@ -1,0 +1,370 @@
+// Scaled dot-product attention in blocks: no matrix of all scores ever exists.
+#pragma once
+#include "copy.hpp"
+#include "math.hpp"
+
+namespace infuse {
+
+/** Sizes; query heads share key and value heads in equal groups. */
+struct AttentionShape {
+  long batch, heads, kv_heads, queries, keys, dim, value_dim;
+  float scale;
+  bool causal;         // query i sees the keys j <= i + causal_offset
+  long causal_offset;  // 0 aligns the first query with the first key
+  bool merge_heads;    // row = (batch, query), col = (head, value); else row = (batch, head, query)
+};
+
+/** A tensor of rows that are contiguous; strides count floats. */
+struct HeadRows {
+  const float* data;
+  long batch, head, row;
+
+  const float* at(long b, long h, long i) const { return data + b * batch + h * head + i * row; }
+};
+
+/** Leaves the scores as they are. */
+struct NoMask {
+  template <class L>
+  INFUSE_INLINE vf operator()(vf score, long, long, long, long, L) const {
+    return score;
+  }
+};
+
+/** Adds mask[batch, head, query, key]; a stride of 0 repeats, the stride of keys is 0 or 1. */
+struct AddMask {
+  const float* data;
+  long batch, head, query, key;
+
+  template <class L>
+  INFUSE_INLINE vf operator()(vf score, long b, long h, long i, long j, L lanes) const {
+    const float* mask = data + b * batch + h * head + i * query + j * key;
+    return score + (key == 0 ? splat(*mask) : load(mask, lanes));
+  }
+};
+
+/** Keeps the scores where mask[batch, head, query, key] is true; strides as in AddMask. */
+struct BoolMask {
+  const bool* data;
+  long batch, head, query, key;
+
+  template <class L>
+  INFUSE_INLINE vf operator()(vf score, long b, long h, long i, long j, L lanes) const {
+    const bool* mask = data + b * batch + h * head + i * query + j * key;
+    vi keep = key == 0 ? splat<L>(*mask) : load_mask(mask, lanes);
+    return select(keep, score, splat(-__builtin_inff()));
+  }
+};
+
+namespace attention_detail {
+
+constexpr int ROWS = LANES == 16 ? 12 : 6;  // queries that share the loads of a panel
+constexpr long PANEL = 2 * LANES;
+constexpr long MOST_KEYS = 256;
+constexpr long MOST_QUERIES = 252;
+
+/** Queries of one unit of work. */
+inline long query_block(const AttentionShape& shape) {
+  long blocks = (shape.queries + MOST_QUERIES - 1) / MOST_QUERIES;
+  return round_up((shape.queries + blocks - 1) / blocks, ROWS);
+}
+
+/** Keys of one block, so that all blocks are alike. */
+inline long key_block(const AttentionShape& shape) {
+  long blocks = (shape.keys + MOST_KEYS - 1) / MOST_KEYS;
+  return blocks <= 1 ? MOST_KEYS : round_up((shape.keys + blocks - 1) / blocks, PANEL);
+}
+
+/** The scratch memory of one worker. */
+struct Space {
+  float *q, *k, *v, *scores, *out, *top, *sum;
+};
+
+inline long divide(const AttentionShape& shape, char* memory, Space* space) {
+  long queries = query_block(shape), values = round_up(shape.value_dim, PANEL);
+  float* next = reinterpret_cast<float*>(memory);
+  auto take = [&](long count) {
+    float* part = next;
+    next += round_up(count, CACHE_LINE / 4);
+    return part;
+  };
+  space->q = take(queries * shape.dim);
+  space->k = take(MOST_KEYS * shape.dim);
+  space->v = take(MOST_KEYS * values);
+  space->scores = take(ROWS * MOST_KEYS);
+  space->out = take(queries * values);
+  space->top = take(queries);
+  space->sum = take(queries);
+  return (next - reinterpret_cast<float*>(memory)) * 4L;
+}
+
+/** sum[i][v] += Σ a[i * Row + p * Step] · b[p * b_step + v * LANES ..] */
+template <int R, int V, int Row, int Step>
+INFUSE_INLINE void multiply(const float* a, const float* b, long b_step, long depth,
+                            vf (&sum)[R][V]) {
+  for (long p = 0; p < depth; ++p) {
+    vf right[V];
+#pragma GCC unroll 2
+    for (int v = 0; v < V; ++v) right[v] = load(b + v * LANES, Full{});
+#pragma GCC unroll 12
+    for (int i = 0; i < R; ++i) {
+      vf left = splat(a[i * Row]);
+#pragma GCC unroll 2
+      for (int v = 0; v < V; ++v) sum[i][v] = fma(left, right[v], sum[i][v]);
+    }
+    a += Step;
+    b += b_step;
+  }
+}
+
+/** Scores of R queries with V vectors of keys. */
+template <int R, int V>
+inline void score_tile(const float* q, const float* k, long dim, float scale, float* scores) {
+  vf sum[R][V] = {};
+  multiply<R, V, 1, ROWS>(q, k, PANEL, dim, sum);
+#pragma GCC unroll 12
+  for (int i = 0; i < R; ++i)
+#pragma GCC unroll 2
+    for (int v = 0; v < V; ++v)
+      store(scores + i * MOST_KEYS + v * LANES, sum[i][v] * scale, Full{});
+}
+
+/** Adds the weighted values of R queries to V vectors of their results. */
+template <int R, int V>
+inline void mix_tile(const float* weights, const float* values, long value_step, long keys,
+                     float* out, long out_step) {
+  vf sum[R][V];
+#pragma GCC unroll 12
+  for (int i = 0; i < R; ++i)
+#pragma GCC unroll 2
+    for (int v = 0; v < V; ++v) sum[i][v] = load(out + i * out_step + v * LANES, Full{});
+  multiply<R, V, MOST_KEYS, 1>(weights, values, value_step, keys, sum);
+#pragma GCC unroll 12
+  for (int i = 0; i < R; ++i)
+#pragma GCC unroll 2
+    for (int v = 0; v < V; ++v) store(out + i * out_step + v * LANES, sum[i][v], Full{});
+}
+
+/** The block of keys and values in work. */
+struct Block {
+  long first, count;     // keys
+  const float* k;        // panels [dim][PANEL]
+  const float* v;        // rows of values
+  long v_step, v_panel;  // floats from row to row, from panel to panel
+};
+
+template <int R>
+INFUSE_NOINLINE void score_rows(const AttentionShape& shape, const Block& block, long keys,
+                                const float* q, float* scores) {
+  for (long j = 0; j < keys; j += PANEL) {
+    const float* panel = block.k + j * shape.dim;
+    if (keys - j > LANES)
+      score_tile<R, 2>(q, panel, shape.dim, shape.scale, scores + j);
+    else
+      score_tile<R, 1>(q, panel, shape.dim, shape.scale, scores + j);
+  }
+}
+
+template <int R>
+INFUSE_NOINLINE void mix_rows(const AttentionShape& shape, const Block& block, long keys,
+                              const float* weights, float* out, long out_step) {
+  const float* values = block.v;
+  for (long d = 0; d < shape.value_dim; d += PANEL) {
+    if (shape.value_dim - d > LANES)
+      mix_tile<R, 2>(weights, values, block.v_step, keys, out + d, out_step);
+    else
+      mix_tile<R, 1>(weights, values, block.v_step, keys, out + d, out_step);
+    values += block.v_panel;
+  }
+}
+
+template <int N>
+struct Rows {
+  static constexpr int count = N;
+};
+
+/** Calls step(Rows<n>, first) with sizes n that add up to `rows`. */
+template <class Step>
+INFUSE_INLINE void in_pieces(long rows, const Step& step) {
+  long i = 0;
+  auto take = [&](auto piece) {
+    for (; i + piece.count <= rows; i += piece.count) step(piece, i);
+  };
+  take(Rows<ROWS>());
+  take(Rows<4>());
+  take(Rows<2>());
+  take(Rows<1>());
+}
+
+INFUSE_INLINE vf valid(vf x, vf, Full) { return x; }
+INFUSE_INLINE vf valid(vf x, vf other, Tail lanes) { return select(lane_mask(lanes), x, other); }
+
+/** One row of scores becomes weights; its maximum, sum and result are brought up to date. */
+template <class Mask>
+INFUSE_INLINE void soften(float* scores, long keys, const Mask& mask, long b, long h, long query,
+                          long key, float* top, float* sum, float* out, long values) {
+  const float lowest = -__builtin_inff();
+  vf most = splat(lowest);
+  sweep(0, keys, [&](long j, auto lanes) __attribute__((always_inline)) {
+    vf x = mask(load(scores + j, lanes), b, h, query, key + j, lanes);
+    store(scores + j, x, lanes);
+    most = detail::raw_max(most, valid(x, splat(lowest), lanes));
+  });
+  float now = max(*top, detail::fold(most, [](vf x, vf y) { return detail::raw_max(x, y); })[0]);
+  float shift = now == lowest ? 0.0f : now;
+  vf total = {};
+  sweep(0, keys, [&](long j, auto lanes) __attribute__((always_inline)) {
+    vf x = exp(load(scores + j, lanes) - shift);
+    store(scores + j, x, lanes);
+    total += valid(x, vf{}, lanes);
+  });
+  if (*top != now && *top != lowest) {
+    float faded = exp(*top - shift);
+    *sum *= faded;
+    for (long d = 0; d < values; d += LANES) store(out + d, load(out + d, Full{}) * faded, Full{});
+  }
+  *top = now;
+  *sum += hsum(total);
+}
+
+/** What one unit of work needs to know. */
+struct Unit {
+  long batch, head, first, queries, out_step;
+  Space space;
+};
+
+/** The keys of a block that query `query` sees. */
+inline long visible(const AttentionShape& shape, const Block& block, long query) {
+  if (!shape.causal) return block.count;
+  long seen = query + shape.causal_offset + 1 - block.first;
+  return seen < 0 ? 0 : seen < block.count ? seen : block.count;
+}
+
+/** Brings up to ROWS queries, the first being `row` of the unit, together with a block of keys. */
+template <class Mask>
+INFUSE_NOINLINE void meet(const AttentionShape& shape, const Unit& unit, const Block& block,
+                          long row, const Mask& mask) {
+  const Space& space = unit.space;
+  long rows = unit.queries - row < ROWS ? unit.queries - row : ROWS;
+  long seen = visible(shape, block, unit.first + row + rows - 1);
+  if (seen == 0) return;
+  in_pieces(rows, [&](auto piece, long i) {
+    score_rows<piece.count>(shape, block, seen, space.q + row * shape.dim + i,
+                            space.scores + i * MOST_KEYS);
+  });
+  for (long i = 0; i < rows; ++i) {
+    float* scores = space.scores + i * MOST_KEYS;
+    long query = unit.first + row + i, keys = visible(shape, block, query);
+    soften(scores, keys, mask, unit.batch, unit.head, query, block.first, space.top + row + i,
+           space.sum + row + i, space.out + (row + i) * unit.out_step, unit.out_step);
+    for (long j = keys; j < seen; ++j) scores[j] = 0.0f;
+  }
+  in_pieces(rows, [&](auto piece, long i) {
+    mix_rows<piece.count>(shape, block, seen, space.scores + i * MOST_KEYS,
+                          space.out + (row + i) * unit.out_step, unit.out_step);
+  });
+}
+
+inline void pack_queries(const AttentionShape& shape, const Unit& unit, const HeadRows& q) {
+  for (long row = 0; row < unit.queries; row += ROWS) {
+    long rows = unit.queries - row < ROWS ? unit.queries - row : ROWS;
+    copying::turn_block<float>(unit.space.q + row * shape.dim, ROWS,
+                               q.at(unit.batch, unit.head, unit.first + row), q.row, shape.dim,
+                               rows);
+  }
+  long values = unit.queries * unit.out_step;
+  for (long i = 0; i < values; i += LANES) store(unit.space.out + i, vf{}, Full{});
+  for (long i = 0; i < unit.queries; ++i) {
+    unit.space.top[i] = -__builtin_inff();
+    unit.space.sum[i] = 0.0f;
+  }
+}
+
+/** Keys become panels [dim][PANEL]; values become panels [key][PANEL] when that pays. */
+inline void pack_block(const AttentionShape& shape, const Unit& unit, const HeadRows& k,
+                       const HeadRows& v, Block* block) {
+  long kv_head = unit.head / (shape.heads / shape.kv_heads);
+  const float* keys = k.at(unit.batch, kv_head, block->first);
+  for (long j = 0; j < block->count; j += PANEL) {
+    long count = block->count - j < PANEL ? block->count - j : PANEL;
+    copying::turn_block<float>(unit.space.k + j * shape.dim, PANEL, keys + j * k.row, k.row,
+                               shape.dim, count);
+  }
+  block->k = unit.space.k;
+  block->v = v.at(unit.batch, kv_head, block->first);
+  block->v_step = v.row;
+  block->v_panel = PANEL;
+  if (unit.queries < ROWS && shape.value_dim % LANES == 0) return;
+  for (long d = 0; d < shape.value_dim; d += PANEL) {
+    float* panel = unit.space.v + d * block->count;
+    long width = shape.value_dim - d < PANEL ? shape.value_dim - d : PANEL;
+    for (long j = 0; j < block->count; ++j) {
+      const float* row = block->v + j * v.row + d;
+      sweep(0, width, [&](long i, auto lanes) {
+        store(panel + j * PANEL + i, load(row + i, lanes), Full{});
+      });
+    }
+  }
+  block->v = unit.space.v;
+  block->v_step = PANEL;
+  block->v_panel = block->count * PANEL;
+}
+
+template <class Sink>
+inline void finish(const AttentionShape& shape, const Unit& unit, const Sink& sink) {
+  for (long i = 0; i < unit.queries; ++i) {
+    long query = unit.first + i;
+    long row = shape.merge_heads ? unit.batch * shape.queries + query
+                                 : (unit.batch * shape.heads + unit.head) * shape.queries + query;
+    long col = shape.merge_heads ? unit.head * shape.value_dim : 0;
+    const float* out = unit.space.out + i * unit.out_step;
+    float share = 1.0f / unit.space.sum[i];
+    sweep(0, shape.value_dim,
+          [&](long d, auto lanes) { sink(load(out + d, Full{}) * share, row, col + d, lanes); });
+  }
+}
+
+}  // namespace attention_detail
+
+/** Bytes of scratch per worker. */
+inline long attention_scratch(const AttentionShape& shape) {
+  attention_detail::Space space;
+  return attention_detail::divide(shape, nullptr, &space);
+}
+
+/**
+ * softmax(mask(scale · Q·Kᵀ)) · V. The mask is called as mask(scores, batch, head, query, key,
+ * lanes) and returns the scores to use; a query that sees no key gives NaN.
+ */
+template <class Mask, class Sink>
+inline void attention(Context& context, const AttentionShape& shape, const HeadRows& q,
+                      const HeadRows& k, const HeadRows& v, const Mask& mask, const Sink& sink) {
+  using namespace attention_detail;
+  long rows = query_block(shape), step = key_block(shape);
+  long chunks = (shape.queries + rows - 1) / rows;
+  long work = (rows + 8) * shape.keys * (shape.dim + shape.value_dim);
+  context.parallel(
+      shape.batch * shape.heads * chunks,
+      [&](long begin, long end, int worker) {
+        Unit unit;
+        divide(shape, context.scratch(worker), &unit.space);
+        unit.out_step = round_up(shape.value_dim, PANEL);
+        for (long index = begin; index < end; ++index) {
+          unit.batch = index / chunks / shape.heads;
+          unit.head = index / chunks % shape.heads;
+          unit.first = index % chunks * rows;
+          unit.queries = shape.queries - unit.first < rows ? shape.queries - unit.first : rows;
+          pack_queries(shape, unit, q);
+          long seen = shape.causal ? unit.first + unit.queries + shape.causal_offset : shape.keys;
+          if (seen > shape.keys) seen = shape.keys;
+          for (long key = 0; key < seen; key += step) {
+            Block block = {key, seen - key < step ? seen - key : step, nullptr, nullptr, 0, 0};
+            pack_block(shape, unit, k, v, &block);
+            for (long row = 0; row < unit.queries; row += ROWS) meet(shape, unit, block, row, mask);
+          }
+          finish(shape, unit, sink);
+        }
+      },
+      1 + 200000 / (work + 1));
+}
+
+}  // namespace infuse
