@@ -75,5 +75,5 @@ def source(metadata: dict[str, Any] | None = None) -> str:
 
 def build_adder(**options: Any) -> Path:
     """The folder of the compiled adder."""
-    options = {"sources": {"model.cpp": source()}, "weights": WEIGHTS, "key": "adder", **options}
-    return build(weights_bytes=128, metadata=METADATA, **options)
+    options = {"sources": {"model.cpp": source()}, "weights": WEIGHTS, "weights_bytes": 128, **options}
+    return build(metadata=METADATA, **{"key": "adder", **options})

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from infuse.errors import CompiledModelError, InfuseError, OptionError, RuntimeFailure
+from infuse.errors import CompiledModelError, InfuseError, RuntimeFailure
 from infuse.runtime.cpus import available_cpus
 from infuse.runtime.folder import METADATA, check_cpu, read_metadata, verify
 from infuse.runtime.library import Library
@@ -42,8 +42,6 @@ class CompiledModel:
         """
         if threads is None:
             threads = available_cpus()
-        if threads < 1:
-            raise OptionError(f"{threads} is no number of threads", hint="use 1 or more, or None for all processors")
         path = Path(folder).resolve()
         metadata = read_metadata(path)
         verify(path, metadata)

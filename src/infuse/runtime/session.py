@@ -13,7 +13,7 @@ import numpy as np
 from numpy import empty, ndarray
 from numpy.typing import NDArray
 
-from infuse.errors import InputError, RuntimeFailure
+from infuse.errors import InputError, OptionError, RuntimeFailure
 from infuse.runtime.library import Library
 from infuse.runtime.shapes import ShapeBinder, TensorSpec
 
@@ -87,6 +87,8 @@ class Session:
     """Runs a model in one context of its own. A session runs one call at a time: give each thread its own."""
 
     def __init__(self, signature: Signature, threads: int) -> None:
+        if threads < 1:
+            raise OptionError(f"{threads} is no number of threads", hint="use 1 or more, or None for all processors")
         library = signature.library
         handle = library.open(threads)
         self._closer = weakref.finalize(self, library.close, handle)
@@ -96,6 +98,7 @@ class Session:
         self._native = library.run
         self._plans = signature.plans
         self._dtypes = tuple(spec.dtype for spec in signature.inputs)
+        self._misaligned = tuple(dtype.alignment - 1 for dtype in self._dtypes)
         self._inputs = (ctypes.c_void_p * max(1, len(signature.inputs)))()
         self._outputs = (ctypes.c_void_p * max(1, len(signature.outputs)))()
         self._input_table = _ADDRESS(self._inputs)
@@ -126,7 +129,7 @@ class Session:
 
     def execute(self, values: Sequence[Any]) -> list[Array]:
         """The outputs in order for arrays in order."""
-        dtypes, pointers = self._dtypes, self._inputs
+        dtypes, misaligned, pointers = self._dtypes, self._misaligned, self._inputs
         if len(values) != len(dtypes):
             raise self._wrong_count(len(values))
         shapes, kept = [], []
@@ -136,11 +139,14 @@ class Session:
                 kept.append(array)
             shapes.append(array.shape)
             try:
-                pointers[i] = _ADDRESS(_BYTE_VIEW(array))
+                address = _ADDRESS(_BYTE_VIEW(array))
+                if address & misaligned[i]:
+                    raise ValueError
             except (TypeError, ValueError, BufferError):  # read-only, strided, empty, or a type of no buffer format
-                array = np.ascontiguousarray(array)
+                array = np.require(array, requirements=("C", "A"))
                 kept.append(array)
-                pointers[i] = array.ctypes.data
+                address = array.ctypes.data
+            pointers[i] = address
         key = tuple(shapes)
         plan = self._plans.get(key) or self._signature.plan(key)
         results = self._allocate(plan)
@@ -149,6 +155,12 @@ class Session:
         if status:
             raise self._failure(status)
         return results
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
 
     def close(self) -> None:
         """Free the context; later calls raise RuntimeFailure. Closing twice does nothing."""

@@ -1,0 +1,203 @@
+"""ONNX Runtime's calling convention on top of Infuse, so that a program can change over with one line.
+
+`from infuse.session import InferenceSession, SessionOptions` in place of `from onnxruntime import …`.
+"""
+
+from __future__ import annotations
+
+import enum
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from infuse import dtypes
+from infuse.errors import InputError, OptionError
+from infuse.runtime.model import CompiledModel
+from infuse.runtime.session import Array
+from infuse.runtime.shapes import TensorSpec
+
+CPU_PROVIDER: Final = "CPUExecutionProvider"
+_TYPE_NAMES: Final = {"float32": "float", "float64": "double"}
+
+
+class GraphOptimizationLevel(enum.IntEnum):
+    """How much of the graph is rewritten before it is compiled."""
+
+    ORT_DISABLE_ALL = 0
+    ORT_ENABLE_BASIC = 1
+    ORT_ENABLE_EXTENDED = 2
+    ORT_ENABLE_LAYOUT = 3
+    ORT_ENABLE_ALL = 99
+
+
+_LEVELS: Final[Mapping[int, str]] = {0: "none", 1: "basic", 2: "extended", 3: "all", 99: "all"}
+
+
+class ExecutionMode(enum.IntEnum):
+    """Whether independent branches may run side by side; compiled models decide that for themselves."""
+
+    ORT_SEQUENTIAL = 0
+    ORT_PARALLEL = 1
+
+
+@dataclass
+class SessionOptions:
+    """Options of a session. `intra_op_num_threads`, `graph_optimization_level` and `optimized_model_filepath` matter;
+    the others, and attributes that are not listed here, are kept for programs that set them and change nothing.
+    """
+
+    intra_op_num_threads: int = 0
+    inter_op_num_threads: int = 0
+    graph_optimization_level: GraphOptimizationLevel | int = GraphOptimizationLevel.ORT_ENABLE_ALL
+    optimized_model_filepath: str = ""
+    execution_mode: ExecutionMode = ExecutionMode.ORT_SEQUENTIAL
+    log_severity_level: int = -1
+    log_verbosity_level: int = 0
+    logid: str = ""
+    enable_profiling: bool = False
+    enable_mem_pattern: bool = True
+    enable_mem_reuse: bool = True
+    enable_cpu_mem_arena: bool = True
+    use_deterministic_compute: bool = False
+    _entries: dict[str, str] = field(default_factory=dict, init=False, repr=False)
+
+    def add_session_config_entry(self, name: str, value: str) -> None:
+        """Keep a configuration entry; none has a meaning here."""
+        self._entries[name] = value
+
+    def get_session_config_entry(self, name: str) -> str:
+        """The entry that was added under `name`; OptionError when there is none."""
+        if name not in self._entries:
+            raise OptionError(f"the session options have no entry {name!r}")
+        return self._entries[name]
+
+    def add_free_dimension_override_by_name(self, name: str, size: int) -> None:
+        """Accepted: a compiled model takes every size of a free dimension, this one too."""
+
+    def add_free_dimension_override_by_denotation(self, denotation: str, size: int) -> None:
+        """Accepted: a compiled model takes every size of a free dimension, this one too."""
+
+
+@dataclass(frozen=True)
+class NodeArg:
+    """An input or output: its name, its type as "tensor(float)", and its shape, symbols as text."""
+
+    name: str
+    type: str
+    shape: list[int | str]
+
+    @classmethod
+    def of(cls, spec: TensorSpec) -> NodeArg:
+        """The description of an input or output of a compiled model."""
+        name = dtypes.by_numpy(spec.dtype).name
+        return cls(spec.name, f"tensor({_TYPE_NAMES.get(name, name)})", list(spec.shape))
+
+
+@dataclass(frozen=True)
+class ModelMetadata:
+    """What a model file says about itself."""
+
+    producer_name: str = ""
+    graph_name: str = ""
+    domain: str = ""
+    description: str = ""
+    graph_description: str = ""
+    version: int = 0
+    custom_metadata_map: dict[str, str] = field(default_factory=dict)
+
+
+class InferenceSession:
+    """A model, loaded, optimized and compiled when it is made.
+
+    `path_or_bytes` is a model file or its content; a folder is taken as a compiled model and only loaded. Providers
+    other than the CPU's are not there: asking for none but them is answered with a warning, as ONNX Runtime does.
+    """
+
+    def __init__(
+        self,
+        path_or_bytes: str | os.PathLike[str] | bytes,
+        sess_options: SessionOptions | None = None,
+        providers: Sequence[str | tuple[str, Mapping[str, Any]]] | None = None,
+        provider_options: Sequence[Mapping[str, Any]] | None = None,
+        **_: Any,
+    ) -> None:
+        self._options = sess_options or SessionOptions()
+        wanted = [provider if isinstance(provider, str) else provider[0] for provider in providers or ()]
+        if wanted and CPU_PROVIDER not in wanted:
+            warnings.warn(f"Infuse runs on the CPU; there is no {', '.join(wanted)} here", stacklevel=2)
+        if isinstance(path_or_bytes, bytes) or not os.path.isdir(path_or_bytes):  # noqa: PTH112 (bytes and str)
+            self._model = _compile(path_or_bytes, self._options)
+        else:
+            self._model = CompiledModel.load(path_or_bytes, self._options.intra_op_num_threads or None)
+        self._names = [spec.name for spec in self._model.outputs]
+
+    def run(
+        self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: Any = None
+    ) -> list[Array]:
+        """The named outputs (None: all) in that order, for arrays by input name. Safe to call from several threads."""
+        results = self._model.run(input_feed)
+        if not output_names:
+            return list(results.values())
+        try:
+            return [results[name] for name in output_names]
+        except KeyError as error:
+            raise InputError(
+                f"the model has no output {error.args[0]!r}", hint=f"its outputs are {', '.join(self._names)}"
+            ) from None
+
+    def get_inputs(self) -> list[NodeArg]:
+        """Name, type and shape of every input."""
+        return [NodeArg.of(spec) for spec in self._model.inputs]
+
+    def get_outputs(self) -> list[NodeArg]:
+        """Name, type and shape of every output."""
+        return [NodeArg.of(spec) for spec in self._model.outputs]
+
+    def get_overridable_initializers(self) -> list[NodeArg]:
+        """Weights that a call could replace: none, since weights are compiled in."""
+        return []
+
+    def get_modelmeta(self) -> ModelMetadata:
+        """What the model file says about itself."""
+        found = self._model.metadata
+        known = {name: found[name] for name in ModelMetadata.__dataclass_fields__ if name in found}
+        return ModelMetadata(**{"graph_name": self._model.name, **known})
+
+    def get_session_options(self) -> SessionOptions:
+        """The options that the session was made with."""
+        return self._options
+
+    def get_providers(self) -> list[str]:
+        """What the model runs on."""
+        return [CPU_PROVIDER]
+
+    def get_provider_options(self) -> dict[str, dict[str, str]]:
+        """The options of each provider: none."""
+        return {CPU_PROVIDER: {}}
+
+
+def get_available_providers() -> list[str]:
+    """What models can run on."""
+    return [CPU_PROVIDER]
+
+
+def get_device() -> str:
+    """The kind of processor that models run on."""
+    return "CPU"
+
+
+def _compile(path_or_bytes: Any, options: SessionOptions) -> CompiledModel:
+    import infuse
+
+    level = _LEVELS.get(int(options.graph_optimization_level))
+    if level is None:
+        known = ", ".join(item.name for item in GraphOptimizationLevel)
+        raise OptionError(f"{options.graph_optimization_level} is no optimization level", hint=f"one of: {known}")
+    graph = infuse.optimize(infuse.load(path_or_bytes), level=level)
+    if options.optimized_model_filepath:
+        infuse.save(graph, options.optimized_model_filepath)
+    model = infuse.compile(graph, threads=options.intra_op_num_threads or None)
+    assert isinstance(model, CompiledModel)
+    return model

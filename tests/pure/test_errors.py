@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from infuse import errors
+from infuse.errors import InfuseError, ShapeError
+
+LEAVES = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, InfuseError)]
+
+
+def test_every_kind_has_a_code_of_its_own() -> None:
+    codes = [kind.code for kind in LEAVES]
+    assert len(set(codes)) == len(codes) == 15
+    assert all(kind.__doc__ and kind.code.startswith("INF-") for kind in LEAVES)
+
+
+def test_message_is_one_paragraph_with_place_fault_and_advice() -> None:
+    error = ShapeError("the kernel has 3 axes", where="node 'conv1'", hint="use 4 axes")
+    assert str(error) == "[INF-202] node 'conv1': the kernel has 3 axes. Hint: use 4 axes."
+    assert str(ShapeError("is this one?")) == "[INF-202] is this one?"
+
+
+def test_outer_places_are_added_in_front() -> None:
+    error = ShapeError("the kernel has 3 axes")
+    error.within("node 'conv1'")
+    error.within("net.onnx")
+    assert str(error) == "[INF-202] net.onnx: node 'conv1': the kernel has 3 axes."
+
+
+@pytest.mark.parametrize("kind", LEAVES)
+def test_errors_cross_process_borders(kind: type[InfuseError]) -> None:
+    error = kind("what", where="where", hint="hint")
+    copy = pickle.loads(pickle.dumps(error))
+    assert type(copy) is kind
+    assert str(copy) == str(error)
