@@ -1,0 +1,35 @@
+"""Weights in the order in which the kernels read them: panels of 2 · lanes columns, padded with zeros."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float32]
+
+
+def pack_gemm_b(b: NDArray[Any], lanes: int) -> Floats:
+    """The matrix b[k, n] as [panel, k, 2 · lanes] for kernels/gemm.hpp."""
+    k, n = b.shape
+    width = 2 * lanes
+    panels = -(-n // width)
+    packed = np.zeros((panels, k, width), np.float32)
+    whole = n // width
+    packed[:whole] = b[:, : whole * width].reshape(k, whole, width).transpose(1, 0, 2)
+    if whole < panels:
+        packed[whole, :, : n - whole * width] = b[:, whole * width :]
+    return packed
+
+
+def pack_conv(weights: NDArray[Any], groups: int, lanes: int) -> Floats:
+    """Convolution weights [out, in / groups, kh, kw] as [group, panel, k, 2 · lanes] for kernels/conv.hpp.
+
+    One row of k is one number of the window, in the order kh, kw, channel of the group.
+    """
+    out = weights.shape[0]
+    if out % groups:
+        raise ValueError(f"{out} output channels in {groups} groups")
+    columns = weights.transpose(2, 3, 1, 0).reshape(-1, groups, out // groups)
+    return np.stack([pack_gemm_b(columns[:, g], lanes) for g in range(groups)])
