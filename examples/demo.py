@@ -59,7 +59,7 @@ def network(name: str, threads: int | None, rounds: int, console: Console) -> bo
     console.print(rewrites(better.report), operators(better.report))
     console.print(f"optimized in {optimized - start:.2f} s, compiled in {compiled - optimized:.1f} s")
 
-    inputs = {"image": np.random.default_rng(0).standard_normal((1, 3, 224, 224), np.float32)}
+    inputs = {"input": np.random.default_rng(0).standard_normal((1, 3, 224, 224), np.float32)}
     error = difference(model.run(inputs), peer.answer(inputs))
     right = error <= TOLERANCE
     verdict = "[green]right[/]" if right else "[red]WRONG[/]"

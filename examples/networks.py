@@ -68,8 +68,8 @@ class Builder:
         return self.op("Gemm", pooled, self.weight(weight), self.weight(bias), transB=1)
 
     def model(self, name: str, output: str, batch: int | str, size: int) -> onnx.ModelProto:
-        """The finished, checked model from input `image` to the value `output`."""
-        image = helper.make_tensor_value_info("image", TensorProto.FLOAT, [batch, 3, size, size])
+        """The finished, checked model from `input` to the value `output`."""
+        image = helper.make_tensor_value_info("input", TensorProto.FLOAT, [batch, 3, size, size])
         logits = helper.make_tensor_value_info(output, TensorProto.FLOAT, [batch, CLASSES])
         graph = helper.make_graph(self.nodes, name, [image], [logits], self.weights)
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=8)
@@ -84,7 +84,7 @@ def resnet50(batch: int | str = 1, size: int = 224, seed: int = 0) -> onnx.Model
     def unit(x: str, inputs: int, outputs: int, kernel: int, stride: int = 1) -> str:
         return net.op("Relu", net.norm(net.conv(x, inputs, outputs, kernel, stride), outputs))
 
-    x = unit("image", 3, 64, 7, 2)
+    x = unit("input", 3, 64, 7, 2)
     x = net.op("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4)
     channels = 64
     for width, depth, first_stride in ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2)):
@@ -105,7 +105,7 @@ def mobilenet_v2(batch: int | str = 1, size: int = 224, seed: int = 0) -> onnx.M
     def unit(x: str, inputs: int, outputs: int, kernel: int, stride: int = 1, groups: int = 1) -> str:
         return net.relu6(net.norm(net.conv(x, inputs, outputs, kernel, stride, groups), outputs))
 
-    x, channels = unit("image", 3, 32, 3, 2), 32
+    x, channels = unit("input", 3, 32, 3, 2), 32
     stages = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1))
     for expand, outputs, depth, first_stride in stages:
         for i in range(depth):

