@@ -6,8 +6,23 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from infuse.ir.expression import Call, const, maybe, one_of, rest
-from infuse.ops import activations, arithmetic, comparison, conversion, nn, reduction, unary
-from infuse.ops import creation, indexing, movement, selection, shaping
+from infuse.ops import (
+    activations,
+    arithmetic,
+    comparison,
+    control,
+    conversion,
+    creation,
+    indexing,
+    movement,
+    nn,
+    opaque,
+    reduction,
+    selection,
+    sequences,
+    shaping,
+    unary,
+)
 from infuse.ops.base import REGISTRY, Op, call, infer_node, snake_case
 
 _FUNCTIONS: dict[str, Callable[..., Call]] = {snake_case(name): call(name, domain) for domain, name in REGISTRY}

@@ -1,0 +1,187 @@
+"""The interpreter: runs a graph node by node in NumPy, as the operators define it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from infuse import dtypes
+from infuse.errors import GraphError, InfuseError, InputError, RuntimeFailure
+from infuse.ir import dims
+from infuse.ir.graph import Array, Graph, Node, Value, captured
+from infuse.ir.types import OptionalType, SequenceType, TensorType
+from infuse.ops.base import Op
+from infuse.ops.control import ControlFlow, Run
+from infuse.ops.opaque import Opaque
+
+
+def evaluate(graph: Graph, feeds: Mapping[str, Any], *, fetch: Sequence[str] | None = None) -> dict[str, Array]:
+    """The outputs of `graph` by name for these inputs by name.
+
+    `fetch` names outputs or inner values to compute in place of all outputs; only the nodes that they need run.
+    Sequences are lists. InputError when the inputs do not fit, RuntimeFailure when a node cannot be evaluated.
+    """
+    inputs = check_feeds(graph, feeds)
+    names = list(graph.output_names if fetch is None else fetch)
+    evaluation = _Evaluation()
+    results = evaluation.run(_Plan(graph, _named(graph, names)), dict(zip(graph.inputs, inputs)), None)
+    return dict(zip(names, results))
+
+
+def evaluate_node(node: Node, arrays: Sequence[Any], run: Run | None = None) -> tuple[Any, ...]:
+    """The outputs of one node for these inputs (None: absent). `run` evaluates bodies; without it they may capture
+    constants only.
+    """
+    op = node.op
+    if isinstance(op, Opaque):
+        raise op.refusal(node)
+    assert isinstance(op, Op)
+    try:
+        if isinstance(op, ControlFlow):
+            results = op.run_bodies(node, arrays, run or _Evaluation().body_runner(None))
+        else:
+            results = op.eval(*arrays)
+    except InfuseError as error:
+        error.within(f"{node.kind} node {node.name!r}")
+        raise
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        raise RuntimeFailure(f"cannot be evaluated: {error}", where=f"{node.kind} node {node.name!r}") from error
+    several = isinstance(results, tuple) or isinstance(op, ControlFlow)
+    outputs = tuple(results) if several else (results,)
+    if len(outputs) < len(node.outputs):
+        raise GraphError(
+            f"it gives {len(outputs)} outputs, {len(node.outputs)} are asked for",
+            where=f"{node.kind} node {node.name!r}",
+        )
+    return outputs[: len(node.outputs)]
+
+
+# -- inputs ------------------------------------------------------------------------------------------------------
+
+
+def check_feeds(graph: Graph, feeds: Mapping[str, Any]) -> list[Any]:
+    """The values for the inputs of `graph`, in its order, as arrays; InputError when they do not fit.
+
+    A symbol must stand for the same size wherever it occurs.
+    """
+    names = [v.name for v in graph.inputs]
+    unknown = [n for n in feeds if n not in names]
+    missing = [n for n in names if n not in feeds]
+    if unknown or missing:
+        parts = [f"{', '.join(map(repr, missing))} missing"] * bool(missing)
+        parts += [f"{', '.join(map(repr, unknown))} not known"] * bool(unknown)
+        raise InputError(f"inputs: {'; '.join(parts)}", hint=f"the model takes {', '.join(map(repr, names))}")
+    sizes: dict[str, int] = {}
+    return [_check_feed(value, feeds[value.name], sizes) for value in graph.inputs]
+
+
+def _check_feed(value: Value, given: Any, sizes: dict[str, int]) -> Any:
+    type = value.type
+    if isinstance(type, OptionalType):
+        return None if given is None else _check_feed(Value(type.element, value.name), given, sizes)
+    if isinstance(type, SequenceType):
+        if not isinstance(given, (list, tuple)):
+            raise InputError(f"input {value.name!r} is a sequence and takes a list")
+        return [_check_feed(Value(type.element, value.name), part, {}) for part in given]
+    assert isinstance(type, TensorType)
+    array = np.asarray(given)
+    if dtypes.by_numpy(array.dtype) != type.dtype:
+        raise InputError(f"input {value.name!r} takes {type.dtype}, found {array.dtype}")
+    if type.shape is not None:
+        if len(type.shape) != array.ndim:
+            raise InputError(f"input {value.name!r} takes {type}, found rank {array.ndim}")
+        for dim, size in zip(type.shape, array.shape):
+            _bind(value, dim, size, sizes)
+    return array
+
+
+def _bind(value: Value, dim: dims.Dim, size: int, sizes: dict[str, int]) -> None:
+    for name in dims.symbols(dim):
+        if dim == dims.symbol(name):
+            sizes.setdefault(name, size)
+    expected = dims.substitute(dim, sizes)
+    if isinstance(expected, int) and expected != size:
+        raise InputError(f"a size of input {value.name!r} must be {dim} = {expected}, found {size}")
+
+
+# -- execution ---------------------------------------------------------------------------------------------------
+
+
+def _named(graph: Graph, names: Iterable[str]) -> list[Value]:
+    """Outputs, or else any values of the graph, by name."""
+    known = {v.name: v for node in graph.unordered_nodes for v in node.outputs}
+    known.update({v.name: v for v in graph.inputs})
+    known.update(dict(zip(graph.output_names, graph.outputs)))
+    for name in names:
+        if name not in known:
+            raise InputError(f"there is no value {name!r} to fetch", hint=f"outputs: {', '.join(graph.output_names)}")
+    return [known[name] for name in names]
+
+
+class _Plan:
+    """The nodes of a graph that some of its values need, and what can be forgotten after each."""
+
+    def __init__(self, graph: Graph, wanted: Sequence[Value]) -> None:
+        self.graph = graph
+        self.wanted = list(wanted)
+        order = graph.nodes
+        needed = {v.producer for v in wanted}
+        self.nodes: list[Node] = []
+        self.forget: list[list[Value]] = []
+        kept = set(wanted)
+        for node in reversed(order):
+            if node in needed:
+                reads = [*node.operands(), *captured(node)]
+                needed.update(v.producer for v in reads)
+                last = dict.fromkeys(v for v in (*reads, *node.outputs) if v not in kept)
+                kept.update(last)
+                self.nodes.append(node)
+                self.forget.append(list(last))
+        self.nodes.reverse()
+        self.forget.reverse()
+
+
+@dataclass
+class _Frame:
+    """Values of a running graph, inside the frame of the graph around it."""
+
+    values: dict[Value, Any]
+    outer: _Frame | None
+
+    def read(self, value: Value) -> Any:
+        frame: _Frame | None = self
+        while frame is not None:
+            if value in frame.values:
+                return frame.values[value]
+            frame = frame.outer
+        if value.const is None:
+            raise GraphError(f"value {value.name!r} is read before it is made")
+        return value.const
+
+
+@dataclass
+class _Evaluation:
+    plans: dict[Graph, _Plan] = field(default_factory=dict)
+
+    def run(self, plan: _Plan, inputs: dict[Value, Any], outer: _Frame | None) -> list[Any]:
+        frame = _Frame(inputs, outer)
+        run_body = self.body_runner(frame)
+        for node, forget in zip(plan.nodes, plan.forget):
+            arrays = [None if v is None else frame.read(v) for v in node.inputs]
+            frame.values.update(zip(node.outputs, evaluate_node(node, arrays, run_body)))
+            for value in forget:
+                frame.values.pop(value, None)
+        return [frame.read(v) for v in plan.wanted]
+
+    def body_runner(self, outer: _Frame | None) -> Run:
+        """What evaluates a body that reads values of `outer`."""
+
+        def run(body: Graph, inputs: Sequence[Any]) -> list[Any]:
+            if body not in self.plans:
+                self.plans[body] = _Plan(body, body.outputs)
+            return self.run(self.plans[body], dict(zip(body.inputs, inputs)), outer)
+
+        return run
