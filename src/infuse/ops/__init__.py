@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from infuse.ir.expression import Call, const, maybe, one_of, rest
-from infuse.ops import (
+from infuse.ops import (  # noqa: F401  (each registers its operators)
     activations,
     arithmetic,
     comparison,
