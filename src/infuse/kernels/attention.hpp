@@ -2,6 +2,7 @@
 #pragma once
 #include "copy.hpp"
 #include "math.hpp"
+#include "rows.hpp"
 
 namespace infuse {
 
@@ -178,25 +179,22 @@ INFUSE_NOINLINE void mix_rows(const AttentionShape& shape, const Block& block, l
 }
 
 template <int N>
-struct Rows {
+struct Piece {
   static constexpr int count = N;
 };
 
-/** Calls step(Rows<n>, first) with sizes n that add up to `rows`. */
+/** Calls step(Piece<n>, first) with sizes n that add up to `rows`. */
 template <class Step>
 INFUSE_INLINE void in_pieces(long rows, const Step& step) {
   long i = 0;
   auto take = [&](auto piece) {
     for (; i + piece.count <= rows; i += piece.count) step(piece, i);
   };
-  take(Rows<ROWS>());
-  take(Rows<4>());
-  take(Rows<2>());
-  take(Rows<1>());
+  take(Piece<ROWS>());
+  take(Piece<4>());
+  take(Piece<2>());
+  take(Piece<1>());
 }
-
-INFUSE_INLINE vf valid(vf x, vf, Full) { return x; }
-INFUSE_INLINE vf valid(vf x, vf other, Tail lanes) { return select(lane_mask(lanes), x, other); }
 
 /** One row of scores becomes weights; its maximum, sum and result are brought up to date. */
 template <class Mask>

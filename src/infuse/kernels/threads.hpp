@@ -7,7 +7,7 @@ namespace infuse {
 constexpr int MOST_THREADS = 256;
 constexpr long long SPIN_NS = 40000;
 
-enum WorkerState { IDLE, POSTED, ASLEEP, QUITTING };
+enum WorkerState { IDLE, POSTED, RUNNING, ASLEEP, QUITTING };
 
 struct Context;
 
@@ -33,9 +33,9 @@ struct Context {
 
   /**
    * Calls body(long begin, long end, int worker) on contiguous ranges that cover [0, n)
-   * and returns when all are done. No range is shorter than `grain` unless it is the only one.
-   * Called while another call is spread over the pool, it runs the whole range on the calling
-   * worker.
+   * and returns when all are done; the caller also does what no worker has begun. No range is
+   * shorter than `grain` unless it is the only one. Called while another call is spread over the
+   * pool, it runs the whole range on the calling worker.
    */
   template <class Body>
   void parallel(long n, const Body& body, long grain = 1);
@@ -73,15 +73,16 @@ inline bool spin_while(const Gate* gate, int value) {
   }
 }
 
-inline int worker_wait(Worker* worker) {
-  if (worker->context->spins) spin_while(&worker->state, IDLE);
-  int expected = IDLE;
-  bool slept = __atomic_compare_exchange_n(&worker->state.word, &expected, ASLEEP, false,
-                                           __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
-  if (!slept) return expected;
-  int state;
-  while ((state = gate_load(&worker->state)) == ASLEEP) gate_wait(&worker->state, ASLEEP);
-  return state;
+inline bool change(Gate* gate, int from, int to) {
+  return __atomic_compare_exchange_n(&gate->word, &from, to, false, __ATOMIC_SEQ_CST,
+                                     __ATOMIC_SEQ_CST);
+}
+
+/** Returns once there may be something to do. */
+inline void worker_wait(Worker* worker) {
+  if (worker->context->spins && spin_while(&worker->state, IDLE)) return;
+  if (!change(&worker->state, IDLE, ASLEEP)) return;
+  while (gate_load(&worker->state) == ASLEEP) gate_wait(&worker->state, ASLEEP);
 }
 
 inline void worker_post(Worker* worker, int state) {
@@ -89,28 +90,46 @@ inline void worker_post(Worker* worker, int state) {
   if (before == ASLEEP) gate_wake(&worker->state);
 }
 
+inline void worker_run(Worker* worker) {
+  worker->call(worker->body, worker->begin, worker->end, worker->index);
+}
+
+/** One posted range is done; the last one wakes the caller. */
+inline void report(Context* context) {
+  int left = __atomic_sub_fetch(&context->pending.word, 1, __ATOMIC_SEQ_CST);
+  if (left == 0 && __atomic_load_n(&context->waiting, __ATOMIC_SEQ_CST))
+    gate_wake(&context->pending);
+}
+
 inline ThreadResult INFUSE_THREAD_CALL worker_main(void* argument) {
   Worker* worker = static_cast<Worker*>(argument);
-  Context* context = worker->context;
-  while (worker_wait(worker) != QUITTING) {
-    worker->call(worker->body, worker->begin, worker->end, worker->index);
+  while (gate_load(&worker->state) != QUITTING) {
+    worker_wait(worker);
+    if (!change(&worker->state, POSTED, RUNNING)) continue;
+    worker_run(worker);
     __atomic_store_n(&worker->state.word, IDLE, __ATOMIC_SEQ_CST);
-    int left = __atomic_sub_fetch(&context->pending.word, 1, __ATOMIC_SEQ_CST);
-    if (left == 0 && __atomic_load_n(&context->waiting, __ATOMIC_SEQ_CST))
-      gate_wake(&context->pending);
+    report(worker->context);
   }
   return 0;
 }
 
-inline void wait_for_workers(Context* context) {
+/** Runs the ranges that no worker has begun, then waits for the others. */
+inline void finish_workers(Context* context, int used) {
   Gate* pending = &context->pending;
-  long long stop = now_ns() + SPIN_NS;
-  int left;
-  while (context->spins && (left = __atomic_load_n(&pending->word, __ATOMIC_ACQUIRE)) != 0) {
-    spin_while(pending, left);
-    if (now_ns() >= stop) break;
+  for (int i = 1; i < used; ++i) {
+    Worker* worker = context->workers + i;
+    if (!change(&worker->state, POSTED, IDLE)) continue;
+    worker_run(worker);
+    report(context);
   }
-  if (__atomic_load_n(&pending->word, __ATOMIC_ACQUIRE) == 0) return;
+  int left = gate_load(pending);
+  long long stop = left && context->spins ? now_ns() + SPIN_NS : 0;
+  while (left && stop) {
+    spin_while(pending, left);
+    left = gate_load(pending);
+    if (now_ns() >= stop) stop = 0;
+  }
+  if (left == 0) return;
   __atomic_store_n(&context->waiting, 1, __ATOMIC_SEQ_CST);
   while ((left = gate_load(pending)) != 0) gate_wait(pending, left);
   __atomic_store_n(&context->waiting, 0, __ATOMIC_SEQ_CST);
@@ -118,8 +137,7 @@ inline void wait_for_workers(Context* context) {
 
 // ---------------------------------------------------------------- start and end
 
-/** Starts the workers of a new context or of a forked copy; fewer threads when the system refuses
- * one. */
+/** Starts the workers of a new or forked context; fewer when the system refuses one. */
 inline void start_workers(Context* context) {
   fork_mark_close(&context->mark);
   fork_mark_open(&context->mark);
@@ -233,7 +251,7 @@ void Context::parallel(long n, const Body& body, long grain) {
     worker_post(worker, POSTED);
   }
   body(0L, share + (extra > 0), 0);
-  wait_for_workers(this);
+  finish_workers(this, used);
   busy = false;
 }
 

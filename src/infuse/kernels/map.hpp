@@ -1,0 +1,61 @@
+// Elementwise work over a matrix of rows and columns.
+#pragma once
+#include "simd.hpp"
+#include "threads.hpp"
+
+namespace infuse {
+
+constexpr long MAP_GRAIN = 16384;  // cheap elements that are worth a thread
+
+namespace map_detail {
+
+/** Calls part(row, begin, end) so that all columns of all rows are covered, over the threads. */
+template <class Part>
+INFUSE_INLINE void each_part(Context& context, long rows, long cols, long cost, const Part& part) {
+  if (rows <= 0 || cols <= 0) return;
+  if (context.threads == 1 || rows * cols * cost < 2 * MAP_GRAIN) {
+    for (long row = 0; row < rows; ++row) part(row, 0, cols);
+    return;
+  }
+  long pieces = rows >= 4 * context.threads ? 1 : (4L * context.threads + rows - 1) / rows;
+  long piece = round_up((cols + pieces - 1) / pieces, CACHE_LINE);
+  pieces = (cols + piece - 1) / piece;
+  long work = (piece < cols ? piece : cols) * cost;
+  context.parallel(
+      rows * pieces,
+      [&](long first, long last, int) {
+        if (pieces == 1) {
+          for (long row = first; row < last; ++row) part(row, 0, cols);
+          return;
+        }
+        for (long unit = first; unit < last; ++unit) {
+          long begin = unit % pieces * piece;
+          part(unit / pieces, begin, begin + piece < cols ? begin + piece : cols);
+        }
+      },
+      1 + MAP_GRAIN / work);
+}
+
+}  // namespace map_detail
+
+/**
+ * Calls body(row, col, lanes) for every vector of LANES columns, with Tail for the rest of a row.
+ * The body loads and stores its floats itself; `cost` is its price in cheap operations.
+ */
+template <class Body>
+inline void map2d(Context& context, long rows, long cols, const Body& body, long cost = 1) {
+  map_detail::each_part(context, rows, cols, cost, [&](long row, long begin, long end) {
+    sweep(begin, end,
+          [&](long col, auto lanes) __attribute__((always_inline)) { body(row, col, lanes); });
+  });
+}
+
+/** Calls body(row, col) for every element: for other types than float. */
+template <class Body>
+inline void map_scalar(Context& context, long rows, long cols, const Body& body, long cost = 1) {
+  map_detail::each_part(context, rows, cols, cost, [&](long row, long begin, long end) {
+    for (long col = begin; col < end; ++col) body(row, col);
+  });
+}
+
+}  // namespace infuse

@@ -1,0 +1,165 @@
+// Pooling of images, channels last.
+#pragma once
+#include "math.hpp"
+#include "reduce.hpp"
+
+namespace infuse {
+
+/** Sizes of a pooling; padding is given on all sides because it can count in a mean. */
+struct PoolShape {
+  long n, h, w, c, oh, ow, kh, kw, stride_h, stride_w, dil_h, dil_w;
+  long pad_top, pad_left, pad_bottom, pad_right;
+  bool count_padding;
+};
+
+/** The largest value; NaN wins. */
+struct MaxPool {
+  vf start() const { return splat(-__builtin_inff()); }
+  INFUSE_INLINE vf step(vf sum, vf x) const { return max(sum, x); }
+  INFUSE_INLINE vf finish(vf sum, float) const { return sum; }
+};
+
+/** The mean value. */
+struct MeanPool {
+  vf start() const { return vf{}; }
+  INFUSE_INLINE vf step(vf sum, vf x) const { return sum + x; }
+  INFUSE_INLINE vf finish(vf sum, float count) const { return sum / count; }
+};
+
+/** (Σ |x|^p)^(1/p). */
+struct PowerPool {
+  float p;
+  vf start() const { return vf{}; }
+  INFUSE_INLINE vf step(vf sum, vf x) const {
+    return sum + (p == 2.0f ? x * x : p == 1.0f ? abs(x) : pow(abs(x), splat(p)));
+  }
+  INFUSE_INLINE vf finish(vf sum, float) const {
+    return p == 2.0f ? sqrt(sum) : p == 1.0f ? sum : pow(sum, splat(1.0f / p));
+  }
+};
+
+namespace pool_detail {
+
+/** The taps of a window along one side that lie inside. */
+struct Taps {
+  long first, count;  // first input index and number of taps
+  long counted;       // taps that count in a mean when padding does
+};
+
+inline Taps taps(long out, long stride, long pad, long pad_end, long kernel, long dilation,
+                 long size) {
+  long start = out * stride - pad;
+  long skip = start < 0 ? (-start + dilation - 1) / dilation : 0;
+  long inside = start < size ? (size - start + dilation - 1) / dilation : 0;
+  long padded = start < size + pad_end ? (size + pad_end - start + dilation - 1) / dilation : 0;
+  long last = inside < kernel ? inside : kernel;
+  return {start + skip * dilation, last > skip ? last - skip : 0,
+          padded < kernel ? padded : kernel};
+}
+
+/** N vectors of channels of one window. */
+template <int N, class Op, class L, class Sink>
+INFUSE_INLINE void window(const PoolShape& shape, const Op& op, const float* corner, const Taps& y,
+                          const Taps& x, float count, long row, long c, L lanes, const Sink& sink) {
+  vf sum[N];
+#pragma GCC unroll 4
+  for (int i = 0; i < N; ++i) sum[i] = op.start();
+  const float* line = corner + c;
+  for (long ky = 0; ky < y.count; ++ky) {
+    const float* pixel = line;
+    for (long kx = 0; kx < x.count; ++kx) {
+#pragma GCC unroll 4
+      for (int i = 0; i < N; ++i) sum[i] = op.step(sum[i], load(pixel + i * LANES, lanes));
+      pixel += shape.dil_w * shape.c;
+    }
+    line += shape.dil_h * shape.w * shape.c;
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < N; ++i) sink(op.finish(sum[i], count), row, c + i * LANES, lanes);
+}
+
+template <class Op, class Sink>
+INFUSE_NOINLINE void pool_row(const PoolShape& shape, const Op& op, const float* x, long index,
+                              const Sink& sink) {
+  long image = index / shape.oh;
+  Taps y = taps(index % shape.oh, shape.stride_h, shape.pad_top, shape.pad_bottom, shape.kh,
+                shape.dil_h, shape.h);
+  for (long ox = 0; ox < shape.ow; ++ox) {
+    Taps side =
+        taps(ox, shape.stride_w, shape.pad_left, shape.pad_right, shape.kw, shape.dil_w, shape.w);
+    const float* corner = x + ((image * shape.h + y.first) * shape.w + side.first) * shape.c;
+    float count = float(shape.count_padding ? y.counted * side.counted : y.count * side.count);
+    long row = index * shape.ow + ox, c = 0;
+    for (; c + 4 * LANES <= shape.c; c += 4 * LANES)
+      window<4>(shape, op, corner, y, side, count, row, c, Full{}, sink);
+    sweep(c, shape.c, [&](long at, auto lanes) __attribute__((always_inline)) {
+      window<1>(shape, op, corner, y, side, count, row, at, lanes, sink);
+    });
+  }
+}
+
+}  // namespace pool_detail
+
+/** Pools x [n, h, w, c] with MaxPool, MeanPool or PowerPool; row = (image, oy, ox), col = channel.
+ */
+template <class Op, class Sink>
+inline void pool(Context& context, const PoolShape& shape, const Op& op, const float* x,
+                 const Sink& sink) {
+  long work = shape.ow * shape.c * shape.kh * shape.kw;
+  context.parallel(
+      shape.n * shape.oh,
+      [&](long begin, long end, int) {
+        for (long row = begin; row < end; ++row) pool_detail::pool_row(shape, op, x, row, sink);
+      },
+      1 + 16384 / (work + 1));
+}
+
+/** The mean over the pixels of x [n, pixels, c]; row = image, col = channel. */
+template <class Sink>
+inline void global_mean_pool(Context& context, long n, long pixels, long c, const float* x,
+                             const Sink& sink) {
+  reduce<Mean>(context, {n, pixels, c, c}, x, sink);
+}
+
+/** The maximum over the pixels of x [n, pixels, c]; row = image, col = channel. */
+template <class Sink>
+inline void global_max_pool(Context& context, long n, long pixels, long c, const float* x,
+                            const Sink& sink) {
+  reduce<Max>(context, {n, pixels, c, c}, x, sink);
+}
+
+/**
+ * Max pooling that also tells where: out and index [n, oh, ow, c]; an index counts the elements of
+ * the input as [n, c, h, w], or [n, c, w, h] when columns lead.
+ */
+inline void max_pool_index(Context& context, const PoolShape& shape, const float* x, float* out,
+                           int64_t* index, bool columns_lead) {
+  using namespace pool_detail;
+  context.parallel(shape.n * shape.oh, [&](long begin, long end, int) {
+    for (long unit = begin; unit < end; ++unit) {
+      long image = unit / shape.oh;
+      Taps y =
+          taps(unit % shape.oh, shape.stride_h, shape.pad_top, 0, shape.kh, shape.dil_h, shape.h);
+      for (long at = 0; at < shape.ow * shape.c; ++at) {
+        long c = at % shape.c;
+        Taps side =
+            taps(at / shape.c, shape.stride_w, shape.pad_left, 0, shape.kw, shape.dil_w, shape.w);
+        float best = -__builtin_inff();
+        long place = -1;
+        for (long ky = 0; ky < y.count; ++ky) {
+          for (long kx = 0; kx < side.count; ++kx) {
+            long iy = y.first + ky * shape.dil_h, ix = side.first + kx * shape.dil_w;
+            float value = x[((image * shape.h + iy) * shape.w + ix) * shape.c + c];
+            if (place >= 0 && !(value > best || (value != value && best == best))) continue;
+            best = value;
+            place = columns_lead ? ix * shape.h + iy : iy * shape.w + ix;
+          }
+        }
+        out[unit * shape.ow * shape.c + at] = best;
+        index[unit * shape.ow * shape.c + at] = (image * shape.c + c) * shape.h * shape.w + place;
+      }
+    }
+  });
+}
+
+}  // namespace infuse
