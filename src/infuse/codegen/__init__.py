@@ -1,1 +1,1 @@
-"""Kernel groups to C++ to a shared library."""
+"""Code generation: kernel groups, memory plan, C++ text, toolchain and cache."""

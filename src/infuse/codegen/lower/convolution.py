@@ -1,0 +1,142 @@
+"""Convolutions on channels-last tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from infuse.codegen.groups import Group
+from infuse.codegen.lower.linear import label, require_float32
+from infuse.codegen.lower.views import operand
+from infuse.codegen.lowering import Lowering, lowers
+from infuse.codegen.packing import pack_conv
+from infuse.codegen.program import FunctionWriter, size_text
+from infuse.codegen.tensors import Tensor, channels_last
+from infuse.ir.dims import Dim
+from infuse.ir.graph import Array, Node
+from infuse.ops.spatial import Sliding
+
+
+@dataclass(frozen=True)
+class Window:
+    """A 2-D window: sizes as pairs (height is 1 for 1-D), pads before and after."""
+
+    kernel: list[Dim]
+    strides: list[Dim]
+    dilations: list[Dim]
+    before: list[Dim]
+    after: list[Dim]
+
+
+def window(node: Node, l: Lowering) -> Window:
+    """The window of a 1-D or 2-D convolution or pooling, padding resolved."""
+    op, x = node.op, operand(node)
+    assert isinstance(op, Sliding)
+    rank = x.rank - 2
+    if rank not in (1, 2):
+        l.unsupported(node, f"{rank}-dimensional windows")
+    kernel = op.kernel_shape or tuple(int(k) for k in _sizes(operand(node, 1).shape[2:]))
+    pads = op.padding(x.shape[2:], kernel)
+    line = rank == 1
+    return Window(
+        _two(kernel, line, 1),
+        _two(op.steps(rank), line, 1),
+        _two(op.spread(rank), line, 1),
+        _two([before for before, _ in pads], line, 0),
+        _two([after for _, after in pads], line, 0),
+    )
+
+
+def _sizes(shape: Sequence[Dim]) -> list[int]:
+    return [d for d in shape if isinstance(d, int)]
+
+
+def _two(values: Sequence[Dim], fill: bool, default: int) -> list[Dim]:
+    return [default, *values] if fill else list(values)
+
+
+def image(l: Lowering, node: Node) -> Tensor:
+    """The input, dense and channels last."""
+    x = operand(node)
+    return l.dense(x, channels_last(x.rank))
+
+
+def plane(shape: Sequence[Dim]) -> list[Dim]:
+    """Height and width of a logical N, C, (H,) W shape."""
+    return [1, shape[2]] if len(shape) == 3 else list(shape[2:])
+
+
+@lowers("Conv", fuses=True)
+def conv(l: Lowering, node: Node, group: Group) -> None:
+    require_float32(l, node)
+    x, w = operand(node, 0), operand(node, 1)
+    if w.const is None:
+        l.unsupported(node, "weights that are computed")
+    assert w.const is not None
+    groups = int(node.op.attributes()["group"])
+    channels, out = x.shape[1], node.output.shape[1]
+    tensor = image(l, node)
+    win = window(node, l)
+    f = l.function("conv", *group.nodes)
+    sink = l.sink(f, group, channels_last(node.output.rank), bias=channel_bias(l, node, 2))
+    sizes = [x.shape[0], *plane(x.shape), channels, *plane(node.output.shape)]
+    if groups == channels and groups > 1:
+        _depthwise(l, node, f, tensor, win, sizes, sink)
+    else:
+        shape = [*sizes, out, *win.kernel, *win.strides, *win.dilations, *win.before, groups]
+        text = f"ConvShape{{{', '.join(map(size_text, shape))}}}"
+        weights = _packed(l, node, groups)
+        f.include("conv.hpp")
+        f.scratch(f"conv_scratch({text})", "conv.hpp")
+        f.line(f"conv(c, {text}, {f.read(tensor)}, {f.read(weights)}, {sink});")
+    f.finish(label(group))
+
+
+def channel_bias(l: Lowering, node: Node, index: int) -> Tensor | None:
+    """A per-channel input as a tensor that broadcasts against N, C, spatial… results."""
+    bias = node.input(index)
+    if bias is None:
+        return None
+    view = l.tensor(bias).reshape((bias.shape[0], *(1,) * (node.output.rank - 2)))
+    assert view is not None
+    return view
+
+
+def _packed(l: Lowering, node: Node, groups: int) -> Tensor:
+    w = operand(node, 1)
+    assert w.const is not None
+    out, k = w.const.shape[0], int(np.prod(w.const.shape[1:]))
+    panel, lanes = 2 * l.lanes, l.lanes
+    count = groups * (-(-(out // groups) // panel) * panel) * k
+    return l.program.packed(
+        w.const, ("conv", groups, lanes), count, lambda a: pack_conv(_planar(a), groups, lanes)
+    )
+
+
+def _planar(weights: Array) -> Array:
+    """Weights of a 1-D convolution with a kernel height of one."""
+    return weights[:, :, None, :] if weights.ndim == 3 else weights
+
+
+def _depthwise(
+    l: Lowering, node: Node, f: FunctionWriter, tensor: Tensor, win: Window, sizes: list[Dim], sink: str
+) -> None:
+    w = operand(node, 1)
+    assert w.const is not None
+    out, channels = w.const.shape[0], sizes[3]
+    weights = l.program.packed(
+        w.const, "depthwise", w.const.size, lambda a: np.ascontiguousarray(np.transpose(_planar(a)[:, 0], (1, 2, 0)))
+    )
+    n, h, width, c, oh, ow = sizes
+    shape = [n, h, width, c, oh, ow, *win.kernel, *win.strides, *win.dilations, *win.before]
+    text = f"DepthwiseShape{{{', '.join(map(size_text, shape))}}}"
+    f.include("depthwise.hpp")
+    x, packed = f.read(tensor), f.read(weights)
+    kw, stride = win.kernel[1], win.strides[1]
+    if out == channels and kw in (3, 5, 7) and stride in (1, 2) and win.dilations[1] == 1:
+        f.line(f"depthwise<{kw}, {stride}>(c, {text}, {x}, {packed}, {sink});")
+    else:
+        assert isinstance(channels, int)
+        f.line(f"depthwise_any(c, {text}, {out // channels}, {x}, {packed}, {sink});")

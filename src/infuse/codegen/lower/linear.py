@@ -1,0 +1,169 @@
+"""Matrix products: packed weights, or two computed operands."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from infuse import dtypes
+from infuse.codegen.groups import Group
+from infuse.codegen.lower.views import operand
+from infuse.codegen.lowering import Lowering, lowers
+from infuse.codegen.packing import pack_gemm_b
+from infuse.codegen.program import size_text
+from infuse.codegen.tensors import Tensor, dense, natural
+from infuse.ir import dims
+from infuse.ir.dims import Dim
+from infuse.ir.graph import Node, Value
+
+
+def require_float32(l: Lowering, node: Node) -> None:
+    """UnsupportedOperatorError unless the node computes in float32."""
+    if node.output.dtype != dtypes.float32:
+        l.unsupported(node, f"element type {node.output.dtype}")
+
+
+@lowers("MatMul", fuses=True)
+def matmul(l: Lowering, node: Node, group: Group) -> None:
+    require_float32(l, node)
+    a, b = operand(node, 0), operand(node, 1)
+    if b.const is not None and b.rank == 2 and a.rank >= 2:
+        packed_product(l, node, group, a, b, transposed=False)
+    else:
+        batched_product(l, node, group, l.tensor(a), l.tensor(b))
+
+
+@lowers("Gemm", fuses=True)
+def gemm(l: Lowering, node: Node, group: Group) -> None:
+    require_float32(l, node)
+    a, b, c = operand(node, 0), operand(node, 1), node.input(2)
+    given = node.op.attributes()
+    alpha, beta = float(given["alpha"]), float(given["beta"])
+    if c is not None and beta != 1.0 and c.const is None:
+        l.unsupported(node, "beta with a computed addend")
+    bias = None
+    if c is not None and beta != 0.0:
+        bias = l.tensor(c)
+        if c.const is not None and beta != 1.0:
+            bias = l.program.weight(c.const * np.float32(beta))
+    if b.const is not None and not given["transA"]:
+        packed_product(l, node, group, a, b, bool(given["transB"]), bias, alpha)
+        return
+    left, right = l.tensor(a), l.tensor(b)
+    left = left.permute((1, 0)) if given["transA"] else left
+    right = right.permute((1, 0)) if given["transB"] else right
+    batched_product(l, node, group, left, right, bias, alpha)
+
+
+def packed_product(
+    l: Lowering,
+    node: Node,
+    group: Group,
+    a: Value,
+    b: Value,
+    transposed: bool,
+    bias: Tensor | None = None,
+    scale: float = 1.0,
+) -> None:
+    """Rows of `a` times a constant matrix that is packed at compile time."""
+    k, n = a.shape[-1], node.output.shape[-1]
+    rows = dims.product(a.shape[:-1])
+    left = l.tensor(a).reshape((rows, k))
+    if left is None or left.strides[1] != 1:
+        whole = l.dense(a, natural(a.rank))
+        left = dense(whole.buffer, whole.dtype, (rows, k))
+        left = replace(left, offset=whole.offset)
+    weights = packed_weights(l, b, transposed)
+    f = l.function("matmul", *group.nodes)
+    f.include("gemm.hpp")
+    sink = l.sink(f, group, natural(node.output.rank), bias=bias, scale=scale)
+    row = left.strides[0] if rows != 1 else k
+    shape = ", ".join(map(size_text, (rows, n, k, row)))
+    f.line(f"gemm(c, GemmShape{{{shape}}}, {f.read(left)}, {f.read(weights)}, {sink});")
+    f.finish(label(group))
+
+
+def packed_weights(l: Lowering, b: Value, transposed: bool) -> Tensor:
+    """The weight file's packed form of a constant matrix."""
+    assert b.const is not None
+    n, k = b.const.shape if transposed else b.const.shape[::-1]
+    panel, lanes = 2 * l.lanes, l.lanes
+    return l.program.packed(
+        b.const,
+        ("gemm", transposed, lanes),
+        -(-n // panel) * panel * k,
+        lambda w: pack_gemm_b(w.T if transposed else w, lanes),
+    )
+
+
+def batched_product(
+    l: Lowering,
+    node: Node,
+    group: Group,
+    a: Tensor,
+    b: Tensor,
+    bias: Tensor | None = None,
+    scale: float = 1.0,
+) -> None:
+    """Two computed operands with any strides; leading axes broadcast."""
+    if a.rank == 1:
+        a = a.insert(0)
+    if b.rank == 1:
+        b = b.insert(1)
+    m, k, n = a.shape[-2], a.shape[-1], b.shape[-1]
+    shape = node.output.shape
+    lead = shape[: len(shape) - (operand(node, 0).rank > 1) - (operand(node, 1).rank > 1)]
+    a, b = a.expand((*lead, m, k)), b.expand((*lead, k, n))
+    f = l.function("matmul", *group.nodes)
+    f.include("matmul.hpp")
+    sink = l.sink(f, group, natural(len(shape)), bias=bias, scale=scale)
+    pa, pb = f.read(a), f.read(b)
+    batch = dims.product(lead)
+    strides = [_batch_stride(a, len(lead)), _batch_stride(b, len(lead))]
+    general = any(s is None for s in strides)
+    fields = [batch, m, n, k, 0 if general else strides[0], *a.strides[-2:], 0 if general else strides[1], *b.strides[-2:]]
+    assert all(s is not None for s in fields)
+    text = "MatmulShape{" + ", ".join(size_text(s) for s in fields if s is not None) + "}"
+    f.line(f"const MatmulShape shape = {text};")
+    f.scratch(f"matmul_scratch({text})", "matmul.hpp")
+    if not general:
+        f.line(f"matmul(c, shape, {pa}, {pb}, {sink});")
+    else:
+        f.line(f"const auto a_at = [=](long i) {{ return {_batch_offset(a, len(lead))}; }};")
+        f.line(f"const auto b_at = [=](long i) {{ return {_batch_offset(b, len(lead))}; }};")
+        f.line(f"matmul(c, shape, {pa}, {pb}, a_at, b_at, {sink});")
+    f.finish(label(group))
+
+
+def _batch_stride(tensor: Tensor, lead: int) -> Dim | None:
+    """The distance from one matrix to the next, None where it is not constant."""
+    stride: Dim | None = None
+    below: Dim = 1
+    for axis in range(lead - 1, -1, -1):
+        if tensor.shape[axis] == 1:
+            continue
+        if stride is None:
+            stride = tensor.strides[axis]
+        elif tensor.strides[axis] != stride * below:
+            return None
+        below = below * tensor.shape[axis]
+    return 0 if stride is None else stride
+
+
+def _batch_offset(tensor: Tensor, lead: int) -> str:
+    terms = []
+    below: Dim = 1
+    for axis in range(lead - 1, -1, -1):
+        if tensor.shape[axis] == 1:
+            continue
+        if tensor.strides[axis] != 0:
+            index = f"i / {size_text(below)} % {size_text(tensor.shape[axis])}"
+            terms.append(f"({index}) * {size_text(tensor.strides[axis])}")
+        below = below * tensor.shape[axis]
+    return " + ".join(terms) or "0L"
+
+
+def label(group: Group) -> str:
+    """The kinds of a group's nodes for people."""
+    return " + ".join(n.kind for n in group.nodes)

@@ -1,0 +1,89 @@
+"""Softmax and the normalizations."""
+
+from __future__ import annotations
+
+from infuse.codegen.groups import Group
+from infuse.codegen.lower.linear import label, require_float32
+from infuse.codegen.lower.views import operand
+from infuse.codegen.lowering import Lowering, lowers
+from infuse.codegen.program import FunctionWriter, size_text
+from infuse.codegen.tensors import Tensor, channels_last, natural
+from infuse.ir import dims
+from infuse.ir.graph import Node
+
+
+@lowers("Softmax", "LogSoftmax", fuses=True)
+def softmax(l: Lowering, node: Node, group: Group) -> None:
+    require_float32(l, node)
+    x = operand(node)
+    axis = node.op.attributes()["axis"] % x.rank
+    order = (*(a for a in range(x.rank) if a != axis), axis)
+    tensor = l.dense(x, order)
+    f = l.function("softmax", *group.nodes)
+    f.include("softmax.hpp")
+    sink = l.sink(f, group, order)
+    size = x.shape[axis]
+    rows = dims.product(x.shape[a] for a in order[:-1])
+    reader(f, tensor, size_text(size))
+    name = "log_softmax" if node.kind == "LogSoftmax" else "softmax"
+    f.scratch(f"softmax_scratch({size_text(size)})", "softmax.hpp")
+    f.line(f"{name}(c, {size_text(rows)}, {size_text(size)}, input, {sink});")
+    f.finish(label(group))
+
+
+def reader(f: FunctionWriter, tensor: Tensor, columns: str) -> None:
+    """Define `input(row, col, lanes)` over a dense tensor with that many columns."""
+    pointer = f.read(tensor)
+    f.line("const auto input = [=](long row, long col, auto lanes) INFUSE_LAMBDA {")
+    f.line(f"  return load({pointer} + row * {columns} + col, lanes);")
+    f.line("};")
+
+
+@lowers("LayerNormalization", "RMSNormalization", fuses=True)
+def layer_norm(l: Lowering, node: Node, group: Group) -> None:
+    require_float32(l, node)
+    if any(v.uses for v in node.outputs[1:]):
+        l.unsupported(node, "mean and deviation outputs")
+    x = operand(node)
+    given = node.op.attributes()
+    axis = given["axis"] % x.rank
+    columns = dims.product(x.shape[axis:])
+    rows = dims.product(x.shape[:axis])
+    if x.rank - axis > 1:
+        l.unsupported(node, "more than one normalized axis")
+    tensor = l.dense(x, natural(x.rank))
+    scale, bias = node.input(1), node.input(2)
+    f = l.function("norm", *group.nodes)
+    f.include("norm.hpp")
+    sink = l.sink(f, group, natural(x.rank))
+    reader(f, tensor, size_text(columns))
+    pointers = ["nullptr" if v is None else f.read(l.dense(v)) for v in (scale, bias)]
+    sizes = f"{size_text(rows)}, {size_text(columns)}"
+    epsilon = f"{float(given['epsilon'])!r}f"
+    f.scratch(f"norm_scratch({size_text(columns)})", "norm.hpp")
+    if node.kind == "RMSNormalization":
+        f.line(f"rms_norm(c, {sizes}, input, {pointers[0]}, {epsilon}, {sink});")
+    else:
+        f.line(f"layer_norm(c, {sizes}, input, {pointers[0]}, {pointers[1]}, {epsilon}, {sink});")
+    f.finish(label(group))
+
+
+@lowers("InstanceNormalization", "GroupNormalization", fuses=True)
+def group_norm(l: Lowering, node: Node, group: Group) -> None:
+    require_float32(l, node)
+    x = operand(node)
+    given = node.op.attributes()
+    order = channels_last(x.rank)
+    tensor = l.dense(x, order)
+    channels = x.shape[1]
+    groups = given["num_groups"] if node.kind == "GroupNormalization" else channels
+    f = l.function("group_norm", *group.nodes)
+    f.include("norm.hpp")
+    sink = l.sink(f, group, order)
+    pointers = [f.read(l.dense(operand(node, i))) for i in (1, 2)]
+    sizes = [x.shape[0], dims.product(x.shape[2:]), channels, groups]
+    reader(f, tensor, size_text(channels))
+    text = f"GroupShape{{{', '.join(map(size_text, sizes))}}}"
+    f.scratch(f"group_norm_scratch({text})", "norm.hpp")
+    f.line(f"group_norm(c, {text}, input, {', '.join(pointers)}, {float(given['epsilon'])!r}f, {sink});")
+    f.finish(label(group))

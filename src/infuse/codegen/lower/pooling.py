@@ -1,0 +1,46 @@
+"""Pooling over windows and over whole images, channels last."""
+
+from __future__ import annotations
+
+from infuse.codegen.groups import Group
+from infuse.codegen.lower.convolution import image, plane, window
+from infuse.codegen.lower.linear import label, require_float32
+from infuse.codegen.lower.views import operand
+from infuse.codegen.lowering import Lowering, lowers
+from infuse.codegen.program import size_text
+from infuse.codegen.tensors import channels_last
+from infuse.ir import dims
+from infuse.ir.graph import Node
+
+
+@lowers("MaxPool", "AveragePool", fuses=True)
+def pool(l: Lowering, node: Node, group: Group) -> None:
+    require_float32(l, node)
+    if any(v.uses for v in node.outputs[1:]):
+        l.unsupported(node, "an output of indices")
+    x, win = operand(node), window(node, l)
+    tensor = image(l, node)
+    f = l.function("pool", *group.nodes)
+    f.include("pool.hpp")
+    sink = l.sink(f, group, channels_last(node.output.rank))
+    fields = [x.shape[0], *plane(x.shape), x.shape[1], *plane(node.output.shape), *win.kernel, *win.strides]
+    fields += [*win.dilations, *win.before, *win.after]
+    counted = "true" if node.op.attributes().get("count_include_pad") else "false"
+    shape = f"PoolShape{{{', '.join(map(size_text, fields))}, {counted}}}"
+    kernel = "max_pool" if node.kind == "MaxPool" else "average_pool"
+    f.line(f"{kernel}(c, {shape}, {f.read(tensor)}, {sink});")
+    f.finish(label(group))
+
+
+@lowers("GlobalAveragePool", "GlobalMaxPool", fuses=True)
+def global_pool(l: Lowering, node: Node, group: Group) -> None:
+    require_float32(l, node)
+    x = operand(node)
+    tensor = image(l, node)
+    f = l.function("global_pool", *group.nodes)
+    f.include("pool.hpp")
+    sink = l.sink(f, group, channels_last(x.rank))
+    sizes = ", ".join(map(size_text, (x.shape[0], dims.product(x.shape[2:]), x.shape[1])))
+    kernel = "global_mean_pool" if node.kind == "GlobalAveragePool" else "global_max_pool"
+    f.line(f"{kernel}(c, {sizes}, {f.read(tensor)}, {sink});")
+    f.finish(label(group))

@@ -1,0 +1,142 @@
+"""Operators that only look at the same elements differently: views where strides allow, else one copy."""
+
+from __future__ import annotations
+
+from infuse.codegen.groups import Group
+from infuse.codegen.lowering import Lowering, lowers
+from infuse.codegen.tensors import Order, Tensor, match_shapes, natural
+from infuse.ir import dims
+from infuse.ir.dims import Dim
+from infuse.ir.graph import Node, Value, known_ints
+from infuse.ir.types import Shape
+
+INT_MAX = 2**31 - 1
+
+
+def operand(node: Node, index: int = 0) -> Value:
+    """An input that is known to be there."""
+    value = node.inputs[index]
+    assert value is not None
+    return value
+
+
+@lowers("Identity", "Dropout", reads=(0,))
+def identity(l: Lowering, node: Node, group: Group) -> None:
+    l.tensors[node.output] = l.tensor(operand(node))
+    for mask in node.outputs[1:]:
+        if mask.uses:
+            l.unsupported(node, "a mask output")
+
+
+@lowers("Transpose")
+def transpose(l: Lowering, node: Node, group: Group) -> None:
+    perm = node.op.attributes()["perm"] or range(operand(node).rank)[::-1]
+    l.tensors[node.output] = l.tensor(operand(node)).permute(perm)
+
+
+@lowers("Reshape", "Flatten", "Squeeze", "Unsqueeze", reads=(0,))
+def reshape(l: Lowering, node: Node, group: Group) -> None:
+    l.tensors[node.output] = reshaped(l, operand(node), node.output.shape)
+
+
+def reshaped(l: Lowering, value: Value, shape: Shape) -> Tensor:
+    """A value in another shape; copied where its strides do not allow a view."""
+    tensor = l.tensor(value)
+    view = tensor.reshape(shape)
+    if view is None:
+        view = l.arranged(tensor, _mergeable_order(tensor, shape), value).reshape(shape)
+    if view is None:
+        view = l.arranged(tensor, natural(tensor.rank), value).reshape(shape)
+    if view is None:
+        from infuse.codegen.tensors import dense
+
+        whole = l.arranged(tensor, natural(tensor.rank), value)
+        view = dense(whole.buffer, whole.dtype, shape)
+        view = Tensor(view.buffer, view.dtype, view.shape, view.strides, view.order, whole.offset)
+    return view
+
+
+def _mergeable_order(tensor: Tensor, shape: Shape) -> Order:
+    """The memory order closest to the tensor's own in which the reshape is a view."""
+    groups = match_shapes(tensor.shape, shape)
+    if groups is None:
+        return natural(tensor.rank)
+    order = list(tensor.order)
+    for axes, _ in groups:
+        real = [a for a in axes if tensor.shape[a] != 1]
+        if len(real) < 2:
+            continue
+        last = max(order.index(a) for a in real)
+        tail = [a for a in order[last + 1 :]]
+        head = [a for a in order[: last + 1] if a not in real]
+        order = [*head, *real, *tail]
+    return tuple(order)
+
+
+@lowers("Expand", reads=(0,))
+def expand(l: Lowering, node: Node, group: Group) -> None:
+    l.tensors[node.output] = l.tensor(operand(node)).expand(node.output.shape)
+
+
+@lowers("Slice", reads=(0,))
+def slice_(l: Lowering, node: Node, group: Group) -> None:
+    data = operand(node)
+    starts, steps = known_ints(node.input(1)), known_ints(node.input(4))
+    axes = known_ints(node.input(3))
+    if starts is None or (node.input(3) is not None and axes is None) or (node.input(4) is not None and steps is None):
+        l.unsupported(node, "starts that are computed from data")
+    assert starts is not None
+    tensor = l.tensor(data)
+    for i, start in enumerate(starts):
+        axis = axes[i] if axes is not None else i
+        step = steps[i] if steps is not None else 1
+        assert isinstance(axis, int)
+        axis %= data.rank
+        if not isinstance(step, int):
+            l.unsupported(node, "steps that are computed from data")
+            continue
+        first = _clamped(start, data.shape[axis], step)
+        tensor = tensor.slice(axis, first, node.output.shape[axis], step)
+    l.tensors[node.output] = tensor
+
+
+def _clamped(start: Dim, size: Dim, step: int) -> Dim:
+    """The first index of a slice, counted from the front, inside the axis."""
+    if dims.compare("<", start, 0) is True:
+        start = start + size
+    last = size if step > 0 else size - 1
+    return dims.minimum(dims.maximum(start, 0), last) if not (isinstance(start, int) and start == 0) else 0
+
+
+@lowers("Split", reads=(0,))
+def split(l: Lowering, node: Node, group: Group) -> None:
+    data = operand(node)
+    axis = node.op.attributes()["axis"] % data.rank
+    start: Dim = 0
+    for output in node.outputs:
+        size = output.shape[axis]
+        l.tensors[output] = l.tensor(data).slice(axis, start, size)
+        start = start + size
+
+
+@lowers("Concat")
+def concat(l: Lowering, node: Node, group: Group) -> None:
+    axis = node.op.attributes()["axis"] % node.output.rank
+    whole = l.tensors.get(node.output)
+    if whole is None:
+        biggest = max(node.operands(), key=_static_size)
+        whole = l.allocate(node.output, l.tensor(biggest).order, strided=True)
+        l.tensors[node.output] = whole
+    start: Dim = 0
+    for value in node.operands():
+        size = value.shape[axis]
+        part = whole.slice(axis, start, size)
+        tensor = l.tensor(value)
+        if tensor.buffer is not part.buffer or tensor.offset != part.offset or tensor.strides != part.strides:
+            l.copy(tensor, part, "concat", node)
+        start = start + size
+
+
+def _static_size(value: Value) -> int:
+    size = value.tensor.size
+    return size if isinstance(size, int) else 0

@@ -1,0 +1,390 @@
+"""From the optimized graph to steps: decides where values lie, which copies are needed, and lowers every group.
+
+How one operator becomes a kernel call stands in `lower/`, registered with `@lowers`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from infuse import dtypes
+from infuse.codegen.formulas import FormulaPrinter, literal
+from infuse.codegen.groups import Group, is_vector_term, partition, register_fusible
+from infuse.codegen.program import FunctionWriter, Program, size_text
+from infuse.codegen.space import Space
+from infuse.codegen.tensors import Buffer, Order, Tensor, dense, dense_strides, natural
+from infuse.errors import UnsupportedOperatorError
+from infuse.ir import dims
+from infuse.ir.dims import Dim
+from infuse.ir.graph import Graph, Node, Value
+from infuse.ops.formula import Term
+
+Lower = Callable[["Lowering", Node, Group], None]
+_LOWERINGS: dict[tuple[str, str], Lower] = {}
+_READS: dict[tuple[str, str], tuple[int, ...]] = {}
+
+
+def lowers(
+    *kinds: str, domain: str = "", fuses: bool = False, reads: tuple[int, ...] | None = None
+) -> Callable[[Lower], Lower]:
+    """Register how operators become steps. `fuses`: the kernel ends in a sink. `reads`: the inputs whose elements are
+    read at run time (the others only shape the result)."""
+
+    def register(function: Lower) -> Lower:
+        for kind in kinds:
+            _LOWERINGS[domain, kind] = function
+            if reads is not None:
+                _READS[domain, kind] = reads
+            if fuses:
+                register_fusible(kind)
+        return function
+
+    return register
+
+
+def has_lowering(node: Node) -> bool:
+    """Whether a node that is not elementwise has a native kernel."""
+    return (node.op.domain, node.kind) in _LOWERINGS
+
+
+def lower(graph: Graph, name: str, lanes: int) -> Program:
+    """The program of a graph for vectors of `lanes` floats; UnsupportedOperatorError where a node has no native code."""
+    return Lowering(graph, name, lanes).run()
+
+
+class Lowering:
+    """The state of one lowering: the program so far and where every value lies."""
+
+    def __init__(self, graph: Graph, name: str, lanes: int) -> None:
+        self.graph = graph
+        self.lanes = lanes
+        types = [v.tensor for v in (*graph.inputs, *graph.outputs)]
+        names = sorted(set().union(*(dims.symbols(d) for t in types[: len(graph.inputs)] for d in t.shape or ())))
+        self.program = Program(
+            name,
+            names,
+            [(v.name, v.dtype, v.shape) for v in graph.inputs],
+            [(n, v.dtype, v.shape) for n, v in zip(graph.output_names, graph.outputs)],
+        )
+        self.tensors: dict[Value, Tensor] = {}
+        self._copies: dict[tuple[int, Dim, Any, Order], Tensor] = {}
+        self._homes: dict[Value, Buffer] = {}
+        self._slots: dict[Value, tuple[Value, int, Dim]] = {}
+        self.needed: list[Node] = []
+
+    def run(self) -> Program:
+        for number, value in enumerate(self.graph.inputs):
+            buffer = Buffer("input", 0, number, label=value.name)
+            self.tensors[value] = dense(buffer, value.dtype, value.shape)
+        self.needed = self._needed_nodes()
+        self._choose_homes()
+        for group in partition(self.needed):
+            self._lower_group(group)
+        self._deliver_outputs()
+        return self.program
+
+    # -- planning ------------------------------------------------------------------------------------------------
+
+    def reads(self, node: Node) -> list[Value]:
+        """The inputs of a node whose elements are needed at run time."""
+        wanted = _READS.get((node.op.domain, node.kind))
+        picked = node.inputs if wanted is None else [node.input(i) for i in wanted]
+        return [v for v in picked if v is not None]
+
+    def _needed_nodes(self) -> list[Node]:
+        seen: set[Node] = set()
+        pending = list(self.graph.outputs)
+        while pending:
+            value = pending.pop()
+            node = value.producer
+            if node is None or node in seen or value.content is not None:
+                continue
+            seen.add(node)
+            pending.extend(self.reads(node))
+        return [node for node in self.graph.nodes if node in seen]
+
+    def _choose_homes(self) -> None:
+        """Results that are written where they are wanted: outputs of the graph, operands of a concatenation."""
+        for number, value in enumerate(self.graph.outputs):
+            if value not in self._homes and value.producer is not None:
+                self._homes[value] = Buffer("output", 0, number)
+        for node in self.needed:
+            if node.kind == "Concat" and node.op.domain == "":
+                self._choose_slots(node)
+
+    def _choose_slots(self, node: Node) -> None:
+        axis = node.op.attributes()["axis"] % node.output.rank
+        offset: Dim = 0
+        for value in node.operands():
+            alone = len(value.uses) == 1 and value.producer is not None and value.content is None
+            if alone and value not in self._slots and value not in self._homes:
+                self._slots[value] = (node.output, axis, offset)
+            offset = offset + value.shape[axis]
+
+    # -- values --------------------------------------------------------------------------------------------------
+
+    def tensor(self, value: Value) -> Tensor:
+        """Where a value lies; constants go to the weight file, known sizes are stored by a step."""
+        found = self.tensors.get(value)
+        if found is not None:
+            return found
+        if value.const is not None:
+            found = self.program.weight(value.const)
+        elif value.content is not None:
+            found = self._store_sizes(value)
+        else:
+            raise UnsupportedOperatorError(f"value {value.name!r} has no native code")
+        self.tensors[value] = found
+        return found
+
+    def _store_sizes(self, value: Value) -> Tensor:
+        assert value.content is not None
+        target = self.allocate(value)
+        f = self.function("sizes", value.producer)
+        pointer = f.write(target)
+        for i, size in enumerate(value.content.reshape(-1).tolist()):
+            f.line(f"{pointer}[{i}] = ({value.dtype.c_name}){size_text(size)};")
+        f.finish("sizes")
+        return target
+
+    def allocate(self, value: Value, order: Order | None = None, *, strided: bool = False) -> Tensor:
+        """A place for a result whose axes lie in `order`: its home if it has one that fits, else the arena.
+
+        `strided`: the writer takes any strides whose innermost is 1, so the place may be inside another tensor.
+        """
+        shape = value.shape
+        wanted = order or natural(len(shape))
+        target = dense(Buffer("none", 0), value.dtype, shape, wanted)
+        if strided and value in self._slots:
+            slot = self._slot(value, wanted)
+            if slot is not None:
+                return slot
+        home = self._homes.get(value)
+        if home is not None and target.is_dense(natural(len(shape))):
+            return dense(home, value.dtype, shape, wanted)
+        return self.scratch_tensor(value.dtype, shape, wanted, value.name)
+
+    def scratch_tensor(self, dtype: dtypes.DType, shape: tuple[Dim, ...], order: Order, label: str = "") -> Tensor:
+        """A tensor of its own in the arena."""
+        return dense(self.program.arena(dims.product(shape) * dtype.bytes, label), dtype, shape, order)
+
+    def _slot(self, value: Value, order: Order) -> Tensor | None:
+        """The part of the concatenation's result that `value` fills, None where the orders differ."""
+        whole, axis, offset = self._slots[value]
+        target = self.tensors.get(whole)
+        if target is None:
+            target = self.allocate(whole, order, strided=True)
+            self.tensors[whole] = target
+        if target.order != order or target.dtype != value.dtype:
+            return None
+        return target.slice(axis, offset, value.shape[axis])
+
+    def dense(self, value: Value, order: Order | None = None) -> Tensor:
+        """The value without gaps, its axes in `order` (default: as they lie); copied when it is not."""
+        return self.arranged(self.tensor(value), order, value)
+
+    def arranged(self, tensor: Tensor, order: Order | None = None, value: Value | None = None) -> Tensor:
+        """A tensor without gaps in `order`; copied when it is not."""
+        wanted = order or tensor.order
+        if tensor.is_dense(wanted):
+            return Tensor(
+                tensor.buffer, tensor.dtype, tensor.shape, dense_strides(tensor.shape, wanted), wanted, tensor.offset
+            )
+        if value is not None and value.const is not None:
+            return self.program.weight(value.const, wanted)
+        key = (id(tensor.buffer), tensor.offset, (tensor.shape, tensor.strides), wanted)
+        if key not in self._copies:
+            target = self.scratch_tensor(tensor.dtype, tensor.shape, wanted)
+            self.copy(tensor, target, "reorder")
+            self._copies[key] = target
+        return self._copies[key]
+
+    def copy(self, source: Tensor, target: Tensor, label: str, node: Node | None = None) -> None:
+        """A step that moves elements from one view to another of the same shape."""
+        f = self.function("copy", node)
+        f.include("copy.hpp")
+        read, write = f.read(source), f.write(target)
+        shape = ", ".join(map(size_text, target.shape)) or "1L"
+        from_, to = (", ".join(map(size_text, t.strides)) or "0L" for t in (source, target))
+        f.line(f"const long shape[] = {{{shape}}}, from[] = {{{from_}}}, to[] = {{{to}}};")
+        rank = max(1, target.rank)
+        f.line(f"copy_nd<{source.dtype.bytes}>(c, {rank}, shape, from, to, {read}, {write});")
+        f.finish(label)
+
+    def function(self, name: str, *nodes: Node | None) -> FunctionWriter:
+        """A new step under construction."""
+        return FunctionWriter(self.program, name, [n.name for n in nodes if n is not None])
+
+    # -- groups --------------------------------------------------------------------------------------------------
+
+    def _lower_group(self, group: Group) -> None:
+        node = group.anchor
+        if node is None:
+            self.elementwise(group)
+            return
+        function = _LOWERINGS.get((node.op.domain, node.kind))
+        if function is None:
+            self.unsupported(node)
+        assert function is not None
+        function(self, node, group)
+
+    def unsupported(self, node: Node, why: str = "") -> None:
+        """Raise the error for a node without native code."""
+        opset = self.graph.opsets.get(node.op.domain)
+        raise UnsupportedOperatorError(
+            f"operator {node.kind} has no native code{f' for {why}' if why else ' yet'}",
+            where=f"node {node.name!r} (domain {node.op.domain or 'ai.onnx'}{f', opset {opset}' if opset else ''})",
+            hint="infuse show and infuse optimize work on this model; running it does not",
+        )
+
+    def elementwise(self, group: Group) -> None:
+        """A step for elementwise work without an anchor."""
+        value = group.result
+        terms = [group.formulas[n] for n in group.nodes]
+        operands = [v for v in group.operands() if v.tensor.size != 1 or not v.is_const]
+        order = self._main_order(value, operands)
+        vector = _is_vector(terms, value)
+        space = Space(value.shape, order)
+        tensors = {v: self._operand(v, space, vector) for v in operands}
+        target = self.allocate(value, order, strided=True)
+        space = space.widened([*tensors.values(), target])
+        f = self.function("_".join(dict.fromkeys(n.kind.lower() for n in group.nodes)), *group.nodes)
+        f.include("map.hpp", "element.hpp")
+        text = _Body(f, group, space, tensors, target).text("")
+        rows, columns = size_text(space.rows), size_text(space.columns)
+        kernel = "map2d" if vector else "map_scalar"
+        signature = "(long row, long col, auto lanes)" if vector else "(long row, long col)"
+        head = "using L = decltype(lanes);" if vector else "using L = One; const One lanes{};"
+        f.line(f"{kernel}(c, {rows}, {columns}, [=]{signature} INFUSE_LAMBDA {{")
+        f.line(f"  {head}")
+        f.function.lines += [f"  {line}" for line in text]
+        f.line(f"}}, {sum(map(_cost, terms))});")
+        self.tensors[value] = target
+        f.finish(" + ".join(n.kind for n in group.nodes))
+
+    def _main_order(self, value: Value, operands: Iterable[Value]) -> Order:
+        """The memory order of a result: that of the operand of its shape, computed ones first."""
+        best: Tensor | None = None
+        for operand in operands:
+            if operand.is_const or operand.shape != value.shape:
+                continue
+            tensor = self.tensor(operand)
+            if best is None or (best.order == natural(best.rank) and tensor.order != natural(tensor.rank)):
+                best = tensor
+        return best.order if best is not None else natural(value.rank)
+
+    def _operand(self, value: Value, space: Space, vector: bool) -> Tensor:
+        """An operand that the space can address: with column stride 0 or 1 for vectors, any stride for scalars."""
+        tensor = self.tensor(value)
+        if space.column_stride(tensor) in (0, 1) or (not vector and value.const is None):
+            return tensor
+        shift = len(space.shape) - tensor.rank
+        order = tuple(a - shift for a in space.order if a >= shift)
+        return self.arranged(tensor, order, value)
+
+    def sink(
+        self,
+        f: FunctionWriter,
+        group: Group,
+        order: Order,
+        *,
+        bias: Tensor | None = None,
+        scale: float = 1.0,
+        name: str = "sink",
+    ) -> str:
+        """Define the sink of an anchored group in `f`: scale, bias, fused elementwise work, store. Returns its name.
+
+        The kernel's rows and columns run over the result's axes in `order`.
+        """
+        value = group.result
+        space = Space(value.shape, order)
+        operands = [v for v in group.operands() if v.tensor.size != 1 or not v.is_const]
+        tensors = {v: self._operand(v, space, vector=True) for v in operands}
+        target = self.allocate(value, order, strided=True)
+        body = _Body(f, group, space, tensors, target)
+        start = "acc"
+        if scale != 1.0:
+            start = body.printer.define(f"acc * splat<L>({literal(scale, dtypes.float32)})")
+        if bias is not None:
+            start = body.printer.define(f"{start} + {body.load(bias)}")
+        text = body.text(start)
+        f.include("element.hpp")
+        f.line(f"const auto {name} = [=](auto acc, long row, long col, auto lanes) INFUSE_LAMBDA {{")
+        f.line("  using L = decltype(lanes);")
+        f.function.lines += [f"  {line}" for line in text]
+        f.line("};")
+        self.tensors[value] = target
+        return name
+
+    # -- outputs -------------------------------------------------------------------------------------------------
+
+    def _deliver_outputs(self) -> None:
+        for number, value in enumerate(self.graph.outputs):
+            tensor = self.tensor(value)
+            home = tensor.buffer
+            if home.kind == "output" and home.number == number and tensor.offset == 0:
+                continue
+            target = dense(Buffer("output", 0, number), value.dtype, value.shape)
+            self.copy(tensor, target, "output")
+
+
+class _Body:
+    """Prints the fused elementwise work of a group inside one row/column function."""
+
+    def __init__(
+        self, f: FunctionWriter, group: Group, space: Space, tensors: dict[Value, Tensor], target: Tensor
+    ) -> None:
+        self.f, self.group, self.space, self.tensors, self.target = f, group, space, tensors, target
+        self.printer = FormulaPrinter()
+
+    def load(self, tensor: Tensor) -> str:
+        """C++ text of an operand's elements at (row, col)."""
+        pointer = self.f.read(tensor, self.target)
+        offset = self.space.row_offset(tensor)
+        stride = self.space.column_stride(tensor)
+        if stride == 0:
+            return f"splat<L>({pointer}[{offset}])"
+        column = "col" if stride == 1 else self._strided_column(tensor, stride)
+        return f"load({pointer} + {offset} + {column}, lanes)"
+
+    def _strided_column(self, tensor: Tensor, stride: Dim | None) -> str:
+        if stride is None:
+            raise UnsupportedOperatorError("an operand whose columns do not merge")
+        return f"col * {size_text(stride)}"
+
+    def text(self, start: str) -> list[str]:
+        """Lines that compute the group from the anchor's result `start` and store it."""
+        names: dict[Value, str] = {}
+        if self.group.anchor is not None:
+            names[self.group.anchor.output] = start
+        for node in self.group.nodes:
+            if node is self.group.anchor:
+                continue
+            for value in node.operands():
+                if value not in names:
+                    names[value] = self._operand(value)
+            leaves = {i: names[v] for i, v in enumerate(node.inputs) if v is not None}
+            names[node.output] = self.printer.print(self.group.formulas[node], leaves)
+        pointer = self.f.write(self.target)
+        offset = self.space.row_offset(self.target)
+        result = names[self.group.result]
+        return [*self.printer.lines, f"store({pointer} + {offset} + col, {result}, lanes);"]
+
+    def _operand(self, value: Value) -> str:
+        if value.const is not None and value.tensor.size == 1:
+            return f"splat<L>({literal(value.const.reshape(-1)[0].item(), value.dtype)})"
+        return self.printer.define(self.load(self.tensors[value]))
+
+
+def _is_vector(terms: list[Any], value: Value) -> bool:
+    return value.dtype == dtypes.float32 and all(is_vector_term(t) for t in terms)
+
+
+_COSTLY = frozenset("exp expm1 log log1p tanh erf sigmoid softplus pow sin cos tan".split())
+
+
+def _cost(term: Term) -> int:
+    """The price of a formula in cheap operations."""
+    own = 10 if term.op in _COSTLY else 4 if term.op in ("div", "sqrt") else int(bool(term.args))
+    return own + sum(map(_cost, term.args))

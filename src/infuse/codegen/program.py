@@ -1,0 +1,214 @@
+"""The compiled form before it is text: steps that call functions on tensors, buffers, weights, sizes."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from infuse import dtypes
+from infuse.codegen.tensors import Buffer, Order, Tensor, dense, natural
+from infuse.dtypes import DType, by_numpy
+from infuse.ir import dims
+from infuse.ir.dims import Dim
+from infuse.ir.types import Shape
+
+Array = npt.NDArray[Any]
+WEIGHT_ALIGN = 64
+
+
+def size_text(dim: Dim) -> str:
+    """A size as C++ of type long; symbols are fields of `d`."""
+    return dims.c_text(dim, lambda name: f"d.{symbol_field(name)}")
+
+
+def symbol_field(name: str) -> str:
+    """A C identifier for a symbol, different for different names."""
+    clean = "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in name)
+    if clean == name and not name[:1].isdigit() and len(name) < 40:
+        return f"s_{name}"
+    return f"s_{clean[:24]}_{hashlib.blake2b(name.encode(), digest_size=4).hexdigest()}"
+
+
+@dataclass
+class Function:
+    """The body of a kernel call; steps with equal bodies share it."""
+
+    name: str
+    parameters: list[str] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
+    includes: set[str] = field(default_factory=set)
+
+    def text(self) -> str:
+        """Parameters and body: the identity of the function."""
+        return ", ".join(self.parameters) + "\n" + "\n".join(self.lines)
+
+
+@dataclass
+class Step:
+    """One call of a function: where it reads and writes, which nodes it computes."""
+
+    function: Function
+    arguments: list[Tensor]
+    reads: list[Buffer]
+    writes: list[Buffer]
+    nodes: tuple[str, ...]
+    label: str
+    in_place: list[tuple[Buffer, Buffer]] = field(default_factory=list)
+    """Pairs (written, read) that may share memory when the read buffer is not needed afterwards."""
+    checks: bool = False
+    """Whether the function returns a failure code (bad index)."""
+
+
+class Weights:
+    """The weight file in the making: arrays at aligned positions, equal ones stored once, made when written.
+
+    What is stored is named by a key: how it is packed, and of which constant. `fingerprint` stands for all content.
+    """
+
+    def __init__(self) -> None:
+        self.bytes = 0
+        self._entries: list[tuple[int, Callable[[], Array]]] = []
+        self._known: dict[Any, Buffer] = {}
+        self._digests: dict[int, tuple[Array, bytes]] = {}
+        self._hash = hashlib.blake2b()
+
+    def add(self, source: Array, how: Any, size: int, make: Callable[[Array], Array]) -> Buffer:
+        """The buffer that holds `make(source)`, `size` bytes; `how` names what `make` does."""
+        digest = self._digest(source)
+        key = (digest, source.dtype.str, source.shape, how)
+        if key not in self._known:
+            self._known[key] = Buffer("weight", size, position=self.bytes)
+            self._entries.append((self.bytes, lambda: make(source)))
+            self._hash.update(repr((self.bytes, *key)).encode())
+            self.bytes += -(-size // WEIGHT_ALIGN) * WEIGHT_ALIGN
+        return self._known[key]
+
+    def _digest(self, array: Array) -> bytes:
+        known = self._digests.get(id(array))
+        if known is None:
+            data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+            known = (array, hashlib.blake2b(data, digest_size=20).digest())
+            self._digests[id(array)] = known
+        return known[1]
+
+    def fingerprint(self) -> str:
+        """A hash that stands for the content of the file."""
+        return self._hash.hexdigest()
+
+    def __iter__(self) -> Iterator[tuple[int, Array]]:
+        """Positions and arrays, in the order of the file; packed one after another."""
+        return ((position, make()) for position, make in self._entries)
+
+
+@dataclass
+class Program:
+    """Everything that the source printer needs."""
+
+    name: str
+    symbols: list[str]
+    inputs: list[tuple[str, DType, Shape]]
+    outputs: list[tuple[str, DType, Shape]]
+    steps: list[Step] = field(default_factory=list)
+    buffers: list[Buffer] = field(default_factory=list)
+    weights: Weights = field(default_factory=Weights)
+    scratch: list[str] = field(default_factory=list)
+    scratch_includes: set[str] = field(default_factory=set)
+    checks: list[tuple[str, str]] = field(default_factory=list)
+    """Conditions on the symbols (C++ text) that must hold, and the message when one does not."""
+
+    def arena(self, size: Dim, label: str = "") -> Buffer:
+        """A buffer of `size` bytes in the arena."""
+        buffer = Buffer("arena", size, number=len(self.buffers), label=label)
+        self.buffers.append(buffer)
+        return buffer
+
+    def weight(self, array: Array, order: Order | None = None) -> Tensor:
+        """A constant in the weight file, its axes in `order`."""
+        axes = order or natural(array.ndim)
+        buffer = self.weights.add(
+            array, ("order", axes), array.nbytes, lambda source: np.ascontiguousarray(np.transpose(source, axes))
+        )
+        return dense(buffer, by_numpy(array.dtype), tuple(int(n) for n in array.shape), axes)
+
+    def packed(self, array: Array, how: Any, count: int, make: Callable[[Array], Array]) -> Tensor:
+        """`count` floats made of a constant by `make`, which `how` names."""
+        buffer = self.weights.add(array, how, 4 * count, make)
+        return dense(buffer, dtypes.float32, (count,))
+
+
+class FunctionWriter:
+    """Collects the text of one function and the arguments of its call.
+
+    Parameters are named by position, so that equal work gives equal text.
+    """
+
+    def __init__(self, program: Program, name: str, nodes: Sequence[str]) -> None:
+        self.program = program
+        self.function = Function(name)
+        self.arguments: list[Tensor] = []
+        self.reads: list[Buffer] = []
+        self.writes: list[Buffer] = []
+        self._elsewhere: set[Buffer] = set()
+        self._in_place: dict[tuple[Buffer, Buffer], None] = {}
+        self.nodes = tuple(nodes)
+        self.checks = False
+        self._known: dict[tuple[int, str, Any], str] = {}
+
+    def read(self, tensor: Tensor, target: Tensor | None = None) -> str:
+        """The name of a pointer to the first element of a tensor that is read.
+
+        With `target` given, every element is read just before the element of `target` at the same index is written.
+        """
+        if target is not None and same_place(tensor, target):
+            self._in_place[target.buffer, tensor.buffer] = None
+        else:
+            self._elsewhere.add(tensor.buffer)
+        return self._pointer(tensor, "const ", self.reads)
+
+    def write(self, tensor: Tensor) -> str:
+        """The name of a pointer to the first element of a tensor that is written."""
+        return self._pointer(tensor, "", self.writes)
+
+    def _pointer(self, tensor: Tensor, qualifier: str, log: list[Buffer]) -> str:
+        log.append(tensor.buffer)
+        key = (id(tensor.buffer), qualifier, tensor.offset)
+        if key not in self._known:
+            name = f"p{len(self.arguments)}"
+            self._known[key] = name
+            self.arguments.append(tensor)
+            self.function.parameters.append(f"{qualifier}{tensor.dtype.c_name}* {name}")
+        return self._known[key]
+
+    def line(self, text: str) -> None:
+        self.function.lines.append(text)
+
+    def include(self, *headers: str) -> None:
+        self.function.includes.update(headers)
+
+    def scratch(self, expression: str, header: str) -> None:
+        """Demand scratch memory: a C++ expression in bytes per worker that `header` declares."""
+        self.program.scratch.append(expression)
+        self.program.scratch_includes.add(header)
+
+    def finish(self, label: str) -> Step:
+        """Append the step to the program."""
+        in_place = [pair for pair in self._in_place if pair[1] not in self._elsewhere]
+        step = Step(self.function, self.arguments, self.reads, self.writes, self.nodes, label, in_place, self.checks)
+        self.program.steps.append(step)
+        return step
+
+
+def same_place(operand: Tensor, target: Tensor) -> bool:
+    """Whether element i of `operand` would lie where element i of `target` lies if they shared a buffer."""
+    return (
+        operand.buffer.kind == target.buffer.kind == "arena"
+        and operand.dtype == target.dtype
+        and operand.shape == target.shape
+        and operand.strides == target.strides
+        and operand.offset == target.offset == 0
+    )

@@ -1,0 +1,91 @@
+"""Iteration over a result: rows × columns in memory order, and the addresses of operands in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from infuse.codegen.program import size_text
+from infuse.codegen.tensors import Order, Tensor
+from infuse.ir import dims
+from infuse.ir.dims import Dim
+from infuse.ir.types import Shape
+
+
+class Space:
+    """The elements of a logical shape in memory order, as rows × columns.
+
+    The last `inner` physical axes form the column index (1 for kernels with a sink; more where every operand allows).
+    """
+
+    def __init__(self, shape: Shape, order: Order, inner: int = 1) -> None:
+        self.shape, self.order, self.inner = shape, order, inner
+
+    @property
+    def sizes(self) -> Shape:
+        """Physical sizes, outermost first."""
+        return tuple(self.shape[a] for a in self.order)
+
+    @property
+    def rows(self) -> Dim:
+        return dims.product(self.sizes[: len(self.order) - self.inner])
+
+    @property
+    def columns(self) -> Dim:
+        return dims.product(self.sizes[len(self.order) - self.inner :])
+
+    def strides(self, tensor: Tensor) -> list[Dim]:
+        """Strides of a (broadcast) operand along the physical axes."""
+        shift = len(self.shape) - tensor.rank
+        result: list[Dim] = []
+        for axis in self.order:
+            own = axis - shift
+            repeated = own < 0 or (tensor.shape[own] == 1 and self.shape[axis] != 1)
+            result.append(0 if repeated or self.shape[axis] == 1 else tensor.strides[own])
+        return result
+
+    def column_stride(self, tensor: Tensor) -> Dim | None:
+        """Elements from one column to the next; None where the column axes do not merge for this operand."""
+        strides = self.strides(tensor)
+        merged = _collapse(self.sizes[-self.inner :] if self.inner else (), strides[-self.inner :] if self.inner else [])
+        if not merged:
+            return 0
+        return merged[0][1] if len(merged) == 1 else None
+
+    def widened(self, tensors: Sequence[Tensor]) -> Space:
+        """The space with as many inner axes in the column as all operands allow with a stride of 0 or 1."""
+        best = self
+        for inner in range(2, len(self.order) + 1):
+            wider = Space(self.shape, self.order, inner)
+            if any(wider.column_stride(t) not in (0, 1) for t in tensors):
+                break
+            best = wider
+        return best
+
+    def row_offset(self, tensor: Tensor) -> str:
+        """C++ text of the element offset of an operand at `row`."""
+        outer = len(self.order) - self.inner
+        axes = _collapse(self.sizes[:outer], self.strides(tensor)[:outer])
+        terms = []
+        below: Dim = 1
+        for position in range(len(axes) - 1, -1, -1):
+            size, stride = axes[position]
+            if stride != 0:
+                index = "row" if below == 1 else f"(row / {size_text(below)})"
+                if position > 0:
+                    index = f"({index} % {size_text(size)})"
+                terms.append(index if stride == 1 else f"{index} * {size_text(stride)}")
+            below = below * size
+        return " + ".join(reversed(terms)) or "0L"
+
+
+def _collapse(sizes: Sequence[Dim], strides: Sequence[Dim]) -> list[tuple[Dim, Dim]]:
+    """(size, stride) with mergeable neighbours merged and axes of one element left out."""
+    merged: list[tuple[Dim, Dim]] = []
+    for size, stride in zip(sizes, strides):
+        if size == 1:
+            continue
+        if merged and merged[-1][1] == stride * size:
+            merged[-1] = (merged[-1][0] * size, stride)
+        else:
+            merged.append((size, stride))
+    return merged

@@ -1,0 +1,1 @@
+"""Graph optimization: the pipeline, its passes and its rules."""
