@@ -93,7 +93,8 @@ def test_description(model: CompiledModel) -> None:
     assert model.outputs == (TensorSpec("sum", np.dtype("float32"), ("batch", 3)),)
     assert model.name == "adder"
     assert model.weights_bytes == 128
-    assert model.session().arena_bytes == 2 * 4096
+    assert model.arena_bytes == 2 * 4096
+    assert model.session(threads=3).arena_bytes == 3 * 4096
     assert repr(model) == (
         "<CompiledModel 'adder': (x: float32[batch, 3], y: float32[batch, 3]) → (sum: float32[batch, 3]), 2 threads>"
     )

@@ -80,6 +80,15 @@ class CompiledModel:
         """Bytes of the weights, which all loads on this machine share."""
         return self._signature.library.weights_bytes
 
+    @property
+    def arena_bytes(self) -> int:
+        """Bytes of working memory of one context, after the calls so far."""
+        session = self._take()
+        try:
+            return session.arena_bytes
+        finally:
+            self._give_back(session)
+
     def run(self, inputs: Mapping[str, Any]) -> dict[str, Array]:
         """The outputs by name, freshly allocated, for arrays by input name.
 

@@ -143,9 +143,10 @@ class Session:
                 if address & misaligned[i]:
                     raise ValueError
             except (TypeError, ValueError, BufferError):  # read-only, strided, empty, or a type of no buffer format
-                array = np.require(array, requirements=("C", "A"))
-                kept.append(array)
-                address = array.ctypes.data
+                if not (array.flags.c_contiguous and array.flags.aligned):
+                    array = np.require(array, requirements=("C", "A"))
+                    kept.append(array)
+                address = array.__array_interface__["data"][0]
             pointers[i] = address
         key = tuple(shapes)
         plan = self._plans.get(key) or self._signature.plan(key)

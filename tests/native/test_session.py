@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import infuse
+from infuse.errors import InputError, OptionError
+from infuse.runtime import CompiledModel
+from infuse.session import (
+    ExecutionMode,
+    GraphOptimizationLevel,
+    InferenceSession,
+    SessionOptions,
+    get_available_providers,
+    get_device,
+)
+from tests.native.adder import build_adder
+
+X = np.ones((2, 3), np.float32)
+SUM = np.array([[12, 22, 32]] * 2, np.float32)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("INFUSE_CACHE", str(tmp_path / "cache"))
+    return build_adder()
+
+
+@pytest.fixture
+def calls(folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """The public surface replaced: what each of its functions was called with."""
+    seen: dict[str, Any] = {}
+
+    def load(source: Any) -> str:
+        seen["load"] = source
+        return "graph"
+
+    def optimize(graph: str, level: str) -> str:
+        seen["level"] = level
+        return f"better {graph}"
+
+    def save(graph: str, path: str) -> None:
+        seen["save"] = (graph, path)
+
+    def compile(graph: str, threads: int | None) -> CompiledModel:
+        seen["compile"] = (graph, threads)
+        return CompiledModel.load(folder, threads)
+
+    for function in (load, optimize, save, compile):
+        monkeypatch.setattr(infuse, function.__name__, function, raising=False)
+    return seen
+
+
+def test_compiled_folder_is_run(folder: Path) -> None:
+    session = InferenceSession(folder, providers=["CPUExecutionProvider"])
+    for names in (None, [], ["sum"]):
+        (result,) = session.run(names, {"x": X, "y": X})
+        np.testing.assert_array_equal(result, SUM)
+    (first, second) = session.run(["sum", "sum"], {"x": X, "y": X}, None)
+    np.testing.assert_array_equal(first, second)
+
+
+def test_inputs_and_outputs_are_described(folder: Path) -> None:
+    session = InferenceSession(str(folder))
+    assert [(i.name, i.type, i.shape) for i in session.get_inputs()] == [
+        ("x", "tensor(float)", ["batch", 3]),
+        ("y", "tensor(float)", ["batch", 3]),
+    ]
+    assert [(o.name, o.type, o.shape) for o in session.get_outputs()] == [("sum", "tensor(float)", ["batch", 3])]
+    assert session.get_overridable_initializers() == []
+    assert session.get_modelmeta().graph_name == "adder"
+    assert session.get_modelmeta().custom_metadata_map == {}
+    assert session.get_providers() == get_available_providers() == ["CPUExecutionProvider"]
+    assert session.get_provider_options() == {"CPUExecutionProvider": {}}
+    assert get_device() == "CPU"
+
+
+def test_same_description_as_onnxruntime(folder: Path) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed: pip install infuse[demo]")
+    from onnx import TensorProto, helper
+
+    info = helper.make_tensor_value_info
+    x, y, total = (info(name, TensorProto.FLOAT, ["batch", 3]) for name in ("x", "y", "sum"))
+    graph = helper.make_graph([helper.make_node("Add", ["x", "y"], ["sum"])], "adder", [x, y], [total])
+    content = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
+    peer, ours = onnxruntime.InferenceSession(content), InferenceSession(folder)
+    for question in ("get_inputs", "get_outputs"):
+        theirs, mine = getattr(peer, question)(), getattr(ours, question)()
+        assert [(a.name, a.type, a.shape) for a in mine] == [(a.name, a.type, a.shape) for a in theirs]
+    assert ours.get_modelmeta().graph_name == peer.get_modelmeta().graph_name
+    assert set(SessionOptions().__dict__) - {"_entries"} <= set(dir(onnxruntime.SessionOptions()))
+    for ours_enum, peer_enum in (
+        (GraphOptimizationLevel, onnxruntime.GraphOptimizationLevel),
+        (ExecutionMode, onnxruntime.ExecutionMode),
+    ):
+        for item in ours_enum:
+            assert int(getattr(peer_enum, item.name)) == item.value
+
+
+@pytest.mark.parametrize(
+    ("level", "name"),
+    [
+        (GraphOptimizationLevel.ORT_DISABLE_ALL, "none"),
+        (GraphOptimizationLevel.ORT_ENABLE_BASIC, "basic"),
+        (GraphOptimizationLevel.ORT_ENABLE_EXTENDED, "extended"),
+        (GraphOptimizationLevel.ORT_ENABLE_LAYOUT, "all"),
+        (99, "all"),
+    ],
+)
+def test_model_is_loaded_optimized_and_compiled(level: Any, name: str, calls: dict[str, Any]) -> None:
+    options = SessionOptions()
+    options.graph_optimization_level = level
+    options.intra_op_num_threads = 3
+    options.log_severity_level = 3
+    options.some_attribute_of_a_later_release = 1  # type: ignore[attr-defined]
+    session = InferenceSession("net.onnx", options)
+    assert calls == {"load": "net.onnx", "level": name, "compile": ("better graph", 3)}
+    assert session.get_session_options() is options
+    np.testing.assert_array_equal(session.run(None, {"x": X, "y": X})[0], SUM)
+
+
+def test_defaults_and_bytes(calls: dict[str, Any]) -> None:
+    InferenceSession(b"content")
+    assert calls == {"load": b"content", "level": "all", "compile": ("better graph", None)}
+
+
+def test_optimized_model_is_written(calls: dict[str, Any]) -> None:
+    InferenceSession("net.onnx", sess_options=SessionOptions(optimized_model_filepath="better.onnx"))
+    assert calls["save"] == ("better graph", "better.onnx")
+
+
+def test_unknown_level(calls: dict[str, Any]) -> None:
+    with pytest.raises(OptionError, match=r"7 is no optimization level.*ORT_ENABLE_ALL"):
+        InferenceSession("net.onnx", SessionOptions(graph_optimization_level=7))
+
+
+def test_unknown_output(folder: Path) -> None:
+    with pytest.raises(InputError, match=r"no output 'total'\. Hint: its outputs are sum"):
+        InferenceSession(folder).run(["total"], {"x": X, "y": X})
+
+
+def test_other_providers_are_answered_with_a_warning(folder: Path) -> None:
+    with pytest.warns(UserWarning, match="there is no CUDAExecutionProvider here"):
+        InferenceSession(folder, providers=[("CUDAExecutionProvider", {"device_id": 0})])
+    InferenceSession(folder, providers=["CUDAExecutionProvider", "CPUExecutionProvider"])
+
+
+def test_configuration_entries() -> None:
+    options = SessionOptions()
+    options.add_session_config_entry("session.disable_prepacking", "1")
+    options.add_free_dimension_override_by_name("batch", 1)
+    options.add_free_dimension_override_by_denotation("DATA_BATCH", 1)
+    assert options.get_session_config_entry("session.disable_prepacking") == "1"
+    with pytest.raises(OptionError, match="no entry 'other'"):
+        options.get_session_config_entry("other")
