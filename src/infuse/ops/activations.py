@@ -25,7 +25,8 @@ GELU_CUBIC = 0.044715
 def sigmoid(x: Array) -> Array:
     """1 / (1 + exp(−x)) of float64 elements, without overflow."""
     small = np.exp(-np.abs(x))
-    return np.where(x < 0, small, 1.0) / (1.0 + small)
+    result: Array = np.where(x < 0, small, 1.0) / (1.0 + small)
+    return result
 
 
 def softplus(x: Array) -> Array:
@@ -41,7 +42,7 @@ class Relu(Signed):
     samples = cases(x=[(), (2, 3), (4, 1, 17), Ints((9,), dtype=dtypes.int32), SPECIALS])
 
     def eval(self, x: Array) -> Array:
-        return np.maximum(x, x.dtype.type(0))
+        return np.asarray(np.maximum(x, x.dtype.type(0)))
 
     def scalar(self, e: Formulas, x: Term) -> Term:
         return e.max(x, 0)

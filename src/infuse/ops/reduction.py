@@ -1,1 +1,360 @@
-"""Reductions: many elements along some axes become one."""
+"""Reductions: many elements along some axes become one; and running sums."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from infuse import dtypes
+from infuse.errors import ShapeError, TypeMismatchError
+from infuse.ir.dims import Dim
+from infuse.ir.graph import Value
+from infuse.ir.types import Shape, TensorType
+from infuse.ops.base import Array, Bools, Inferred, Ints, Op, Rounding, Sample, cases, normalize_axis
+from infuse.ops.elementwise import f32, require_kind, widened
+from infuse.ops.formula import Formulas, Term
+from infuse.ops.sizes import fresh_shape, int64s, known_axes, length, normalize_axes
+
+_SUMS = Rounding(ulp=4, abs=1e-6, why="sums round in another order")
+_AXES = (
+    cases(data=[(2, 3, 5), (2, 3, 5), (7,), ()], axes=[int64s(1), int64s(0, -1), None, None], keepdims=[0, 1]),
+    cases(data=[(2, 3)], axes=[None, int64s()], noop_with_empty_axes=[0, 1]),
+)
+_NUMBERS = (*_AXES, cases(data=[Ints((4, 3)), Ints((4, 3), dtype=dtypes.int32)], axes=[int64s(0), None]))
+
+
+class Reduction(Op, abstract=True):
+    """Elements along `axes` (all when absent or empty, none with `noop_with_empty_axes`) become one.
+
+    Every element goes through `each`, two at a time through the formula function `combine`, and the last through
+    `finish`, which also gets the number of elements. That is all that native code needs to know of a reduction.
+    """
+
+    keepdims: int = 1
+    noop_with_empty_axes: int = 0
+
+    kinds: ClassVar[str] = "fiu"
+    combine: ClassVar[str] = "add"
+    """`add`, `mul`, `max` or `min`."""
+
+    def infer(self, data: Value, axes: Value | None = None) -> Inferred:
+        dtype = require_kind(self.name, data.dtype, self.kinds)
+        if data.tensor.shape is None:
+            return TensorType(dtype, None)
+        known: tuple[int, ...] | None = ()
+        if axes is not None:
+            require_kind(f"the axes of {self.name}", axes.dtype, "i")
+            known = known_axes(axes, data.rank, self.name)
+        if known is None:
+            count = length(axes)
+            rank = data.rank if self.keepdims else None if count is None else data.rank - count
+            return TensorType(dtype, fresh_shape(rank, "reduced"))
+        return TensorType(dtype, self._kept(data.shape, known))
+
+    def _kept(self, shape: Shape, axes: tuple[int, ...]) -> Shape:
+        if not axes:
+            axes = () if self.noop_with_empty_axes else tuple(range(len(shape)))
+        kept: list[Dim] = [1 if i in axes else d for i, d in enumerate(shape) if i not in axes or self.keepdims]
+        return tuple(kept)
+
+    def eval(self, data: Array, axes: Array | None = None) -> Array:
+        given = () if axes is None else normalize_axes([int(a) for a in axes.reshape(-1)], data.ndim, self.name)
+        if not given:
+            given = () if self.noop_with_empty_axes else tuple(range(data.ndim))
+        result = self.reduce(data, given)
+        if not self.keepdims:
+            result = np.squeeze(np.asarray(result), axis=given)
+        return np.asarray(result, dtype=data.dtype)
+
+    def reduce(self, data: Array, axes: tuple[int, ...]) -> Any:
+        """The reduction in plain NumPy; reduced axes stay with size one."""
+        raise NotImplementedError
+
+    def each(self, e: Formulas, x: Term) -> Term:
+        """What is done to every element first."""
+        return x
+
+    def finish(self, e: Formulas, total: Term, count: Term) -> Term:
+        """What is done to the combination of `count` elements last."""
+        return total
+
+
+def _sum(data: Array, axes: tuple[int, ...]) -> Any:
+    """Sums in a type that holds them; integers wrap."""
+    wide = widened(data)
+    return np.sum(wide, axis=axes, keepdims=True, dtype=wide.dtype)
+
+
+class ReduceSum(Reduction):
+    """Sum of the elements."""
+
+    since = 13
+    carries_dims = True
+    accuracy = _SUMS
+    samples = _NUMBERS
+
+    def reduce(self, data: Array, axes: tuple[int, ...]) -> Any:
+        return data.sum(axis=axes, keepdims=True) if data.dtype == object else _sum(data, axes)
+
+
+class ReduceMean(Reduction):
+    """Mean of the elements; integers round toward zero."""
+
+    since = 18
+    accuracy = _SUMS
+    samples = _NUMBERS
+
+    def reduce(self, data: Array, axes: tuple[int, ...]) -> Any:
+        return np.mean(data.astype(np.float64), axis=axes, keepdims=True)
+
+    def finish(self, e: Formulas, total: Term, count: Term) -> Term:
+        return total / count
+
+
+class ReduceMax(Reduction):
+    """Largest element, or the lowest number when there is none."""
+
+    since = 20
+    kinds = "fiub"
+    combine = "max"
+    samples = (*_NUMBERS, cases(data=[Bools((3, 4)), f32(1, np.nan, 3)], axes=[int64s(0), None]))
+
+    def reduce(self, data: Array, axes: tuple[int, ...]) -> Any:
+        return np.max(widened(data), axis=axes, keepdims=True, initial=_lowest(data))
+
+
+class ReduceMin(Reduction):
+    """Smallest element, or the highest number when there is none."""
+
+    since = 20
+    kinds = "fiub"
+    combine = "min"
+    samples = ReduceMax.samples
+
+    def reduce(self, data: Array, axes: tuple[int, ...]) -> Any:
+        return np.min(widened(data), axis=axes, keepdims=True, initial=_highest(data))
+
+
+def _lowest(data: Array) -> Any:
+    kind = dtypes.by_numpy(data.dtype)
+    return -np.inf if kind.is_float else False if kind.is_bool else np.iinfo(data.dtype).min
+
+
+def _highest(data: Array) -> Any:
+    kind = dtypes.by_numpy(data.dtype)
+    return np.inf if kind.is_float else True if kind.is_bool else np.iinfo(data.dtype).max
+
+
+class ReduceProd(Reduction):
+    """Product of the elements."""
+
+    since = 18
+    carries_dims = True
+    combine = "mul"
+    accuracy = Rounding(ulp=16, why="every factor adds half a unit")
+    samples = _NUMBERS
+
+    def reduce(self, data: Array, axes: tuple[int, ...]) -> Any:
+        if data.dtype == object:
+            return data.prod(axis=axes, keepdims=True)
+        wide = widened(data)
+        return np.prod(wide, axis=axes, keepdims=True, dtype=wide.dtype)
+
+
+class ReduceSumSquare(Reduction):
+    """Sum of the squares."""
+
+    since = 18
+    accuracy = _SUMS
+    samples = _NUMBERS
+
+    def reduce(self, data: Array, axes: tuple[int, ...]) -> Any:
+        wide = widened(data)
+        return _sum(wide * wide, axes)
+
+    def each(self, e: Formulas, x: Term) -> Term:
+        return x * x
+
+
+class ReduceL1(Reduction):
+    """Sum of the magnitudes."""
+
+    since = 18
+    accuracy = _SUMS
+    samples = _NUMBERS
+
+    def reduce(self, data: Array, axes: tuple[int, ...]) -> Any:
+        return _sum(np.abs(widened(data)), axes)
+
+    def each(self, e: Formulas, x: Term) -> Term:
+        return e.abs(x)
+
+
+class ReduceL2(Reduction):
+    """Square root of the sum of the squares; integers lose the fraction."""
+
+    since = 18
+    accuracy = _SUMS
+    samples = _NUMBERS
+
+    def reduce(self, data: Array, axes: tuple[int, ...]) -> Any:
+        wide = data.astype(np.float64)
+        return np.sqrt(np.sum(wide * wide, axis=axes, keepdims=True))
+
+    def each(self, e: Formulas, x: Term) -> Term:
+        return x * x
+
+    def finish(self, e: Formulas, total: Term, count: Term) -> Term:
+        wide = total if total.dtype.is_float else e.cast(total, dtypes.float64)
+        return e.cast(e.sqrt(wide), total.dtype)
+
+
+class ReduceLogSum(Reduction):
+    """Logarithm of the sum."""
+
+    kinds = "f"
+    since = 18
+    accuracy = Rounding(ulp=8, abs=2e-6, why="the logarithm of a sum near one has the error of the sum")
+    samples = cases(data=[f32(0.5, 2, 3), f32(1e-3, 7).reshape(2, 1)], axes=[None, int64s(0)], keepdims=[0, 1])
+
+    def reduce(self, data: Array, axes: tuple[int, ...]) -> Any:
+        return np.log(np.sum(data.astype(np.float64), axis=axes, keepdims=True))
+
+    def finish(self, e: Formulas, total: Term, count: Term) -> Term:
+        return e.log(total)
+
+
+class ReduceLogSumExp(Reduction):
+    """Logarithm of the sum of the exponentials, without overflow; native code takes the largest element out first."""
+
+    kinds = "f"
+    since = 18
+    accuracy = Rounding(ulp=8, abs=2e-6, why="the logarithm of a sum near one has the error of the sum")
+    samples = (*_AXES, cases(data=[f32(500, 500, -np.inf), f32(-np.inf)], axes=[int64s(0), None]))
+
+    def reduce(self, data: Array, axes: tuple[int, ...]) -> Any:
+        wide = data.astype(np.float64)
+        largest = np.max(wide, axis=axes, keepdims=True, initial=-np.inf)
+        shift = np.where(np.isfinite(largest), largest, 0)
+        return np.log(np.sum(np.exp(wide - shift), axis=axes, keepdims=True)) + shift
+
+    def each(self, e: Formulas, x: Term) -> Term:
+        return e.exp(x)
+
+    def finish(self, e: Formulas, total: Term, count: Term) -> Term:
+        return e.log(total)
+
+
+class _Arg(Op, abstract=True):
+    """The index of an extreme element along one axis."""
+
+    axis: int = 0
+    keepdims: int = 1
+    select_last_index: int = 0
+
+    since = 13
+    samples = (
+        cases(data=[(2, 3, 5), (7,)], axis=[0, -1], keepdims=[0, 1]),
+        cases(data=[f32(1, 3, 3, 1), Ints((4, 3), 0, 2)], select_last_index=[0, 1]),
+    )
+
+    def infer(self, data: Value) -> Inferred:
+        require_kind(self.name, data.dtype, "fiu")
+        if data.tensor.shape is None:
+            return TensorType(dtypes.int64, None)
+        axis = normalize_axis(self.axis, data.rank, self.name)
+        if data.rank and data.shape[axis] == 0:
+            raise ShapeError(f"{self.name} over an axis of size 0 has no result")
+        kept = (1,) if self.keepdims else ()
+        return TensorType(dtypes.int64, (*data.shape[:axis], *kept, *data.shape[axis + 1 :]))
+
+    def best(self, data: Array, axis: int) -> Array:
+        """The first extreme along `axis`."""
+        raise NotImplementedError
+
+    def eval(self, data: Array) -> Array:
+        wide = widened(data)
+        if self.select_last_index:
+            size = wide.shape[self.axis]
+            found = size - 1 - self.best(np.flip(wide, self.axis), self.axis)
+        else:
+            found = self.best(wide, self.axis)
+        return np.asarray(np.expand_dims(found, self.axis) if self.keepdims else found, dtype=np.int64)
+
+
+class ArgMax(_Arg):
+    """Index of the largest element along one axis, the first of equals unless `select_last_index`."""
+
+    def best(self, data: Array, axis: int) -> Array:
+        return np.asarray(data.argmax(axis=axis))
+
+
+class ArgMin(_Arg):
+    """Index of the smallest element along one axis, the first of equals unless `select_last_index`."""
+
+    def best(self, data: Array, axis: int) -> Array:
+        return np.asarray(data.argmin(axis=axis))
+
+
+class _Running(Op, abstract=True):
+    """A running combination along the axis that the second input names."""
+
+    exclusive: int = 0
+    reverse: int = 0
+
+    start: ClassVar[int] = 0
+
+    def infer(self, x: Value, axis: Value) -> Inferred:
+        require_kind(self.name, x.dtype, "fiu")
+        if axis.dtype not in (dtypes.int32, dtypes.int64):
+            raise TypeMismatchError(f"the axis of {self.name} must be int32 or int64, found {axis.dtype}")
+        if isinstance(axis.tensor.size, int) and axis.tensor.size != 1:
+            raise ShapeError(f"{self.name} runs along one axis, found {axis.type}")
+        if x.tensor.rank is not None and axis.const is not None:
+            normalize_axis(int(axis.const.reshape(-1)[0]), x.rank, self.name)
+        return x.type
+
+    def run(self, x: Array, axis: int) -> Array:
+        """The running combination, from the first element on, inclusive."""
+        raise NotImplementedError
+
+    def eval(self, x: Array, axis: Array) -> Array:
+        along = normalize_axis(int(axis.reshape(-1)[0]), x.ndim, self.name)
+        wide = x if x.dtype == object else widened(x)
+        result = self.run(np.flip(wide, along) if self.reverse else wide, along)
+        if self.exclusive:
+            result = np.roll(result, 1, along)
+            result[(slice(None),) * along + (slice(0, 1),)] = self.start
+        return np.asarray(np.flip(result, along) if self.reverse else result, dtype=x.dtype)
+
+
+_LINES = (
+    cases(x=[(5,), (2, 3, 4)], axis=[int64s(0).reshape(()), int64s(-1).reshape(())], exclusive=[0, 1], reverse=[0, 1]),
+    Sample({"x": Ints((4, 3)), "axis": np.array(1, np.int32)}, {"reverse": 1}),
+)
+
+
+class CumSum(_Running):
+    """Running sums along an axis; `exclusive` leaves out the element itself, `reverse` starts at the end."""
+
+    since = 14
+    carries_dims = True
+    accuracy = _SUMS
+    samples = _LINES
+
+    def run(self, x: Array, axis: int) -> Array:
+        return np.cumsum(x, axis=axis, dtype=x.dtype)
+
+
+class CumProd(_Running):
+    """Running products along an axis; `exclusive` leaves out the element itself, `reverse` starts at the end."""
+
+    since = 26
+    start = 1
+    carries_dims = True
+    accuracy = ReduceProd.accuracy
+    samples = _LINES
+
+    def run(self, x: Array, axis: int) -> Array:
+        return np.cumprod(x, axis=axis, dtype=x.dtype)

@@ -1,0 +1,170 @@
+"""Products of matrices and their generalization."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from infuse.errors import ShapeError
+from infuse.ir import dims
+from infuse.ir.dims import Dim
+from infuse.ir.graph import Value
+from infuse.ir.types import Shape, TensorType
+from infuse.ops.base import Array, Inferred, Ints, Op, Rounding, broadcast_shapes, cases, same_dtype
+from infuse.ops.convolution import SUMS
+from infuse.ops.elementwise import require_kind, require_shape, widened
+
+
+def _match(op: str, a: Dim, b: Dim) -> None:
+    if dims.compare("==", a, b) is False:
+        raise ShapeError(f"{op} sums over sizes that differ: {a} and {b}")
+
+
+class MatMul(Op):
+    """Matrix product over the last two axes, the others broadcast; vectors as NumPy's matmul takes them."""
+
+    since = 13
+    accuracy = SUMS
+    samples = cases(
+        a=[(4, 7), (2, 3, 7), (2, 1, 4, 7), (7,), (3, 4, 7), (7,), Ints((3, 4))],
+        b=[(7, 5), (7, 5), (3, 7, 5), (7, 5), (7,), (7,), Ints((4, 2))],
+    )
+
+    def infer(self, a: Value, b: Value) -> Inferred:
+        dtype = require_kind(self.name, same_dtype(self.name, a, b), "fiu")
+        if a.tensor.shape is None or b.tensor.shape is None:
+            return TensorType(dtype, None)
+        if not a.shape or not b.shape:
+            raise ShapeError("MatMul takes vectors, matrices and stacks of them, found a scalar")
+        left, right = a.shape, b.shape
+        rows = left[-2:-1]
+        columns = right[-1:] if len(right) > 1 else ()
+        _match(self.name, left[-1], right[-2] if len(right) > 1 else right[0])
+        stack = broadcast_shapes(left[:-2], right[:-2])
+        assert stack is not None
+        return TensorType(dtype, (*stack, *rows, *columns))
+
+    def eval(self, a: Array, b: Array) -> Array:
+        return np.asarray(np.matmul(widened(a), widened(b)), dtype=a.dtype)
+
+
+class Gemm(Op):
+    """alpha · A · B + beta · C for matrices A and B (transposed if asked) and C broadcast to the result."""
+
+    alpha: float = 1.0
+    beta: float = 1.0
+    transA: int = 0
+    transB: int = 0
+
+    since = 13
+    accuracy = Rounding(ulp=4, abs=4e-6, why="long sums round in another order, and C may cancel them")
+    samples = (
+        cases(
+            a=[(4, 7), (4, 7), (4, 7), (4, 7)],
+            b=[(7, 5), (7, 5), (7, 5), (7, 5)],
+            c=[(5,), None, (4, 1), ()],
+            alpha=[1.0, 0.5],
+            beta=[1.0, 2.0],
+        ),
+        cases(a=[(7, 4)], b=[(5, 7)], c=[(4, 5)], transA=[1], transB=[1]),
+        cases(a=[Ints((3, 4))], b=[Ints((4, 2))], c=[Ints((2,))]),
+    )
+
+    def infer(self, a: Value, b: Value, c: Value | None = None) -> Inferred:
+        dtype = require_kind(self.name, same_dtype(self.name, a, b, c), "fiu")
+        if a.tensor.shape is None or b.tensor.shape is None:
+            return TensorType(dtype, None)
+        if a.rank != 2 or b.rank != 2:
+            raise ShapeError(f"Gemm takes two matrices, found {a.type} and {b.type}")
+        rows, depth = a.shape[::-1] if self.transA else a.shape
+        inner, columns = b.shape[::-1] if self.transB else b.shape
+        _match(self.name, depth, inner)
+        result: Shape = (rows, columns)
+        if c is not None:
+            require_shape(self.name, broadcast_shapes(result, c.tensor.shape), result)
+        return TensorType(dtype, result)
+
+    def eval(self, a: Array, b: Array, c: Array | None = None) -> Array:
+        left, right = widened(a), widened(b)
+        result = (left.T if self.transA else left) @ (right.T if self.transB else right)
+        if self.alpha != 1:
+            result = result * self.alpha
+        if c is not None:
+            result = result + (widened(c) if self.beta == 1 else widened(c) * self.beta)
+        return np.asarray(result, dtype=a.dtype)
+
+
+class Einsum(Op):
+    """Einstein's summation: products over named axes, summed over those that the result does not name."""
+
+    equation: str
+
+    since = 12
+    accuracy = SUMS
+    samples = (
+        cases(xs=[[(4, 7), (7, 5)]], equation=["ij,jk->ik", "ij, jk", "ij,jk->", "ij,jk->kij"]),
+        cases(xs=[[(2, 3, 4), (2, 4, 5)]], equation=["bij,bjk->bik", "...ij,...jk->...ik", "b...j,bjk->b...k"]),
+        cases(xs=[[(4, 4)]], equation=["ii->i", "ii", "ij->ji", "i...->..."]),
+        cases(xs=[[(2, 3), (3, 4), (4,)]], equation=["ij,jk,k->i"]),
+        cases(xs=[[(2, 3, 1, 4), (2, 3, 5, 4)]], equation=["bhid,bhjd->bhij"]),
+    )
+
+    def infer(self, *xs: Value) -> Inferred:
+        dtype = require_kind(self.name, same_dtype(self.name, *xs), "fiu")
+        terms, result = _parse(self.equation, len(xs))
+        shapes = [x.tensor.shape for x in xs]
+        if any(s is None for s in shapes):
+            return TensorType(dtype, None)
+        return TensorType(dtype, _einsum_shape(terms, result, [s for s in shapes if s is not None]))
+
+    def eval(self, *xs: Array) -> Array:
+        compute = np.einsum(self.equation, *(widened(x) for x in xs), optimize=len(xs) > 2)
+        return np.asarray(compute, dtype=xs[0].dtype)
+
+
+def _parse(equation: str, operands: int) -> tuple[list[str], str]:
+    """Labels of the operands and of the result; an ellipsis is the label "."."""
+    text = equation.replace(" ", "").replace("...", ".")
+    left, arrow, right = text.partition("->")
+    terms = left.split(",")
+    if len(terms) != operands:
+        raise ShapeError(f"the equation {equation!r} has {len(terms)} terms for {operands} inputs")
+    labels = left.replace(",", "")
+    bad = sorted(c for c in set(labels + right) if not (c.isalpha() and c.isascii()) and c != ".")
+    if bad or any(t.count(".") > 1 for t in [*terms, right]):
+        raise ShapeError(f"the equation {equation!r} is not well formed")
+    if not arrow:
+        once = sorted(c for c in set(labels) if labels.count(c) == 1 and c != ".")
+        right = ("." if "." in labels else "") + "".join(once)
+    unknown = sorted(set(right) - set(labels))
+    if unknown or len(set(right)) < len(right):
+        raise ShapeError(f"the result of {equation!r} must name labels of the inputs, each once")
+    return terms, right
+
+
+def _einsum_shape(terms: Sequence[str], result: str, shapes: Sequence[Shape]) -> Shape:
+    sizes: dict[str, Dim] = {}
+    batch: Shape = ()
+    for term, shape in zip(terms, shapes):
+        named = len(term) - term.count(".")
+        if named > len(shape) or ("." not in term and named != len(shape)):
+            raise ShapeError(f"the term {term.replace('.', '...')!r} does not fit an input of rank {len(shape)}")
+        spare = len(shape) - named
+        start = term.index(".") if "." in term else len(term)
+        if "." in term:
+            found = broadcast_shapes(batch, shape[start : start + spare])
+            assert found is not None
+            batch = found
+        for label, size in zip(term.replace(".", ""), shape[:start] + shape[start + spare :]):
+            sizes[label] = _common(label, sizes.get(label, 1), size)
+    pieces: list[Shape] = [batch if label == "." else (sizes[label],) for label in result]
+    return tuple(size for piece in pieces for size in piece)
+
+
+def _common(label: str, a: Dim, b: Dim) -> Dim:
+    if a == 1 or b == 1:
+        return b if a == 1 else a
+    if dims.compare("==", a, b) is False:
+        raise ShapeError(f"the label {label!r} of Einsum stands for the sizes {a} and {b}")
+    return a if isinstance(a, int) else b

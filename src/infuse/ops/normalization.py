@@ -1,0 +1,310 @@
+"""Normalizations and the softmax family."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from infuse import dtypes
+from infuse.errors import ShapeError, UnsupportedOperatorError
+from infuse.ir.graph import Value
+from infuse.ir.types import TensorType
+from infuse.ops.base import Array, Inferred, Op, Rounding, broadcast_shapes, cases, normalize_axis, same_dtype
+from infuse.ops.elementwise import f32, require_kind, require_shape, widened
+from infuse.ops.sizes import agree, require_rank
+
+_MOMENTS = Rounding(ulp=8, abs=2e-6, why="sums round in another order")
+
+
+def _stash(x: Array, stash_type: int) -> Array:
+    """`x` in the type that statistics are computed in, at least float32."""
+    wide = dtypes.by_onnx(stash_type).numpy
+    return widened(x if x.dtype == np.float64 else x.astype(wide))
+
+
+def _per_channel(value: Array, rank: int) -> Array:
+    return widened(value).reshape(-1, *(1,) * (rank - 2))
+
+
+def _check_channels(op: str, x: Value, **vectors: Value) -> None:
+    """Every one of the vectors must have one element per channel of x."""
+    for name, vector in vectors.items():
+        require_rank(vector, 1, op, name)
+        if x.tensor.shape is not None and vector.tensor.shape is not None:
+            if x.rank < 2:
+                raise ShapeError(f"{op} takes an input with channels, found {x.type}")
+            agree(vector.shape[0], x.shape[1], f"the size of {name} and the channels of {op}")
+
+
+class BatchNormalization(Op):
+    """(x − mean) / √(variance + epsilon) · scale + bias for every channel, from given statistics; no training."""
+
+    epsilon: float = 1e-5
+    momentum: float = 0.9
+    training_mode: int = 0
+
+    since = 15
+    accuracy = Rounding(ulp=8, abs=1e-6, why="terms may cancel")
+    samples = cases(
+        x=[(2, 3, 4, 5), (4, 3), (1, 3, 7)],
+        scale=[(3,), (3,), (3,)],
+        bias=[(3,), (3,), (3,)],
+        mean=[(3,), (3,), (3,)],
+        variance=[f32(0.5, 1.0, 2.0), f32(1e-3, 1.0, 9.0), f32(0.0, 1.0, 2.0)],
+        epsilon=[1e-5, 1e-2],
+    )
+
+    def infer(self, x: Value, scale: Value, bias: Value, mean: Value, variance: Value) -> Inferred:
+        if self.training_mode:
+            raise UnsupportedOperatorError("BatchNormalization in training mode", hint="export the model for inference")
+        for value in (x, scale, bias, mean, variance):
+            require_kind(self.name, value.dtype, "f")
+        _check_channels(self.name, x, scale=scale, bias=bias, mean=mean, variance=variance)
+        return x.type
+
+    def eval(self, x: Array, scale: Array, bias: Array, mean: Array, variance: Array) -> Array:
+        gain, shift, center, spread = (_per_channel(v, x.ndim) for v in (scale, bias, mean, variance))
+        normal = (widened(x) - center) / np.sqrt(spread + self.epsilon)
+        return np.asarray(normal * gain + shift, dtype=x.dtype)
+
+
+class InstanceNormalization(Op):
+    """Every channel of every image to mean 0 and variance 1, then · scale + bias."""
+
+    epsilon: float = 1e-5
+
+    since = 22
+    accuracy = _MOMENTS
+    samples = cases(x=[(2, 3, 4, 5), (1, 3, 7)], scale=[(3,), (3,)], bias=[(3,), (3,)], epsilon=[1e-5, 1e-2])
+
+    def infer(self, x: Value, scale: Value, bias: Value) -> Inferred:
+        require_kind(self.name, same_dtype(self.name, x, scale, bias), "f")
+        _check_channels(self.name, x, scale=scale, bias=bias)
+        return x.type
+
+    def eval(self, x: Array, scale: Array, bias: Array) -> Array:
+        normal, _, _ = _standardized(widened(x), tuple(range(2, x.ndim)), self.epsilon)
+        return np.asarray(normal * _per_channel(scale, x.ndim) + _per_channel(bias, x.ndim), dtype=x.dtype)
+
+
+class GroupNormalization(Op):
+    """Every group of channels of every image to mean 0 and variance 1, then · scale + bias for every channel."""
+
+    num_groups: int
+    epsilon: float = 1e-5
+    stash_type: int = 1
+
+    since = 21
+    accuracy = _MOMENTS
+    samples = cases(x=[(2, 6, 4, 5), (1, 6, 7)], scale=[(6,), (6,)], bias=[(6,), (6,)], num_groups=[1, 2, 6])
+
+    def infer(self, x: Value, scale: Value, bias: Value) -> Inferred:
+        require_kind(self.name, same_dtype(self.name, x, scale, bias), "f")
+        _check_channels(self.name, x, scale=scale, bias=bias)
+        channels = None if x.tensor.shape is None else x.shape[1]
+        if self.num_groups < 1 or (isinstance(channels, int) and channels % self.num_groups):
+            raise ShapeError(f"GroupNormalization cannot divide {channels} channels into {self.num_groups} groups")
+        return x.type
+
+    def eval(self, x: Array, scale: Array, bias: Array) -> Array:
+        grouped = _stash(x, self.stash_type).reshape(x.shape[0], self.num_groups, -1)
+        normal = _standardized(grouped, (2,), self.epsilon)[0].reshape(x.shape)
+        return np.asarray(normal * _per_channel(scale, x.ndim) + _per_channel(bias, x.ndim), dtype=x.dtype)
+
+
+def _standardized(x: Array, axes: tuple[int, ...], epsilon: float) -> tuple[Array, Array, Array]:
+    """`x` with mean 0 and variance 1 over `axes`, the mean, and one over the standard deviation."""
+    mean = x.mean(axis=axes, keepdims=True)
+    centered = x - mean
+    variance = np.mean(centered * centered, axis=axes, keepdims=True)
+    inverse = 1 / np.sqrt(variance + x.dtype.type(epsilon))
+    return centered * inverse, mean, inverse
+
+
+class LayerNormalization(Op):
+    """All axes from `axis` on to mean 0 and variance 1, then · scale + bias; also gives mean and 1 / deviation."""
+
+    axis: int = -1
+    epsilon: float = 1e-5
+    stash_type: int = 1
+
+    since = 17
+    accuracy = _MOMENTS
+    samples = (
+        cases(x=[(2, 3, 8), (5, 17)], scale=[(8,), (17,)], bias=[(8,), None], epsilon=[1e-5, 1e-2]),
+        cases(x=[(2, 3, 8)], scale=[(3, 8)], bias=[(3, 8)], axis=[1, -2]),
+    )
+
+    def infer(self, x: Value, scale: Value, bias: Value | None = None) -> Inferred:
+        require_kind(self.name, same_dtype(self.name, x, scale, bias), "f")
+        _check_broadcast(self.name, x, scale, bias)
+        statistics = dtypes.by_onnx(self.stash_type)
+        if x.tensor.shape is None:
+            return x.type, TensorType(statistics, None), TensorType(statistics, None)
+        axis = normalize_axis(self.axis, x.rank, self.name)
+        kept = (*x.shape[:axis], *(1,) * (x.rank - axis))
+        return x.type, TensorType(statistics, kept), TensorType(statistics, kept)
+
+    def eval(self, x: Array, scale: Array, bias: Array | None = None) -> tuple[Array, Array, Array]:
+        axes = tuple(range(normalize_axis(self.axis, x.ndim, self.name), x.ndim))
+        normal, mean, inverse = _standardized(_stash(x, self.stash_type), axes, self.epsilon)
+        result = normal * widened(scale)
+        if bias is not None:
+            result = result + widened(bias)
+        statistics = dtypes.by_onnx(self.stash_type).numpy
+        return result.astype(x.dtype), mean.astype(statistics), inverse.astype(statistics)
+
+
+class RMSNormalization(Op):
+    """x / √(mean of x² over all axes from `axis` on + epsilon) · scale."""
+
+    axis: int = -1
+    epsilon: float = 1e-5
+    stash_type: int = 1
+
+    since = 23
+    accuracy = _MOMENTS
+    samples = (
+        cases(x=[(2, 3, 8), (5, 17)], scale=[(8,), (17,)], epsilon=[1e-5, 1e-2]),
+        cases(x=[(2, 3, 8)], scale=[(3, 8)], axis=[1, -2]),
+    )
+
+    def infer(self, x: Value, scale: Value) -> Inferred:
+        require_kind(self.name, x.dtype, "f")
+        _check_broadcast(self.name, x, scale)
+        return TensorType(require_kind(self.name, scale.dtype, "f"), x.tensor.shape)
+
+    def eval(self, x: Array, scale: Array) -> Array:
+        axes = tuple(range(normalize_axis(self.axis, x.ndim, self.name), x.ndim))
+        wide = _stash(x, self.stash_type)
+        mean_square = np.mean(wide * wide, axis=axes, keepdims=True)
+        normal = wide / np.sqrt(mean_square + wide.dtype.type(self.epsilon))
+        return np.asarray(normal * widened(scale), dtype=scale.dtype)
+
+
+def _check_broadcast(op: str, x: Value, *others: Value | None) -> None:
+    """The others must broadcast to the shape of x."""
+    for other in others:
+        if other is not None:
+            require_shape(op, broadcast_shapes(x.tensor.shape, other.tensor.shape), x.tensor.shape)
+
+
+class _AlongAxis(Op, abstract=True):
+    """An operator that treats every line along one axis on its own."""
+
+    axis: int = -1
+
+    def infer(self, x: Value) -> Inferred:
+        require_kind(self.name, x.dtype, "f")
+        if x.tensor.rank is not None:
+            normalize_axis(self.axis, x.rank, self.name)
+        return x.type
+
+
+class LpNormalization(_AlongAxis):
+    """x divided by its Lp norm along one axis (p is 1 or 2); where the norm is zero, zero."""
+
+    p: int = 2
+
+    since = 22
+    accuracy = Rounding(ulp=8, abs=1e-6, why="sums round in another order")
+    samples = cases(x=[(2, 3), (2, 5, 3), np.zeros((2, 2), np.float32)], axis=[-1, 0], p=[1, 2])
+
+    def eval(self, x: Array) -> Array:
+        norm = np.linalg.norm(x.astype(np.float64), self.p, self.axis, keepdims=True)
+        return np.asarray(x / np.where(norm == 0, 1, norm), dtype=x.dtype)
+
+
+class Softmax(_AlongAxis):
+    """Exponentials along one axis, scaled so that they sum to one."""
+
+    since = 13
+    accuracy = Rounding(ulp=8, why="exponentials are rounded before and after they are summed")
+    samples = cases(x=[(3,), (2, 5), (4, 1, 7)], axis=[-1, 0])
+
+    def eval(self, x: Array) -> Array:
+        powers = _powers(x, self.axis)
+        return np.asarray(powers / powers.sum(axis=self.axis, keepdims=True), dtype=x.dtype)
+
+
+class LogSoftmax(_AlongAxis):
+    """Logarithm of the softmax along one axis."""
+
+    since = 13
+    accuracy = Rounding(ulp=8, abs=5e-7, why="near zero the difference cancels")
+    samples = Softmax.samples
+
+    def eval(self, x: Array) -> Array:
+        wide = widened(x)
+        total = _powers(x, self.axis).sum(axis=self.axis, keepdims=True)
+        return np.asarray(wide - wide.max(axis=self.axis, keepdims=True) - np.log(total), dtype=x.dtype)
+
+
+def _powers(x: Array, axis: int) -> Array:
+    """Exponentials of x, relative to the largest of each line."""
+    wide = widened(x)
+    powers: Array = np.exp(wide - wide.max(axis=axis, keepdims=True, initial=-np.inf))
+    return powers
+
+
+class Hardmax(_AlongAxis):
+    """1 at the first largest element along one axis, 0 elsewhere."""
+
+    since = 13
+    samples = cases(x=[(3,), (2, 5), f32(1, 3, 3, 2)], axis=[-1, 0])
+
+    def eval(self, x: Array) -> Array:
+        result = np.zeros_like(x)
+        best = widened(x).argmax(axis=self.axis, keepdims=True)
+        np.put_along_axis(result, best, x.dtype.type(1), axis=self.axis)
+        return result
+
+
+class LRN(Op):
+    """x / (bias + alpha / size · sum of squares over `size` neighbouring channels) ** beta."""
+
+    size: int
+    alpha: float = 0.0001
+    beta: float = 0.75
+    bias: float = 1.0
+
+    since = 13
+    accuracy = Rounding(ulp=8, abs=1e-6, why="sums round in another order")
+    samples = cases(x=[(2, 7, 3, 4), (1, 3, 5)], size=[1, 3, 4], alpha=[0.0001, 0.5], bias=[1.0, 2.0])
+
+    def infer(self, x: Value) -> Inferred:
+        require_kind(self.name, x.dtype, "f")
+        if self.size < 1:
+            raise ShapeError(f"LRN needs a positive size, found {self.size}")
+        return x.type
+
+    def eval(self, x: Array) -> Array:
+        squares = x.astype(np.float64) ** 2
+        before, after = (self.size - 1) // 2, self.size // 2
+        total = np.zeros_like(squares)
+        for channel in range(x.shape[1]):
+            total[:, channel] = squares[:, max(channel - before, 0) : channel + after + 1].sum(axis=1)
+        return np.asarray(x / (self.bias + self.alpha / self.size * total) ** self.beta, dtype=x.dtype)
+
+
+class MeanVarianceNormalization(Op):
+    """(x − mean) / (deviation + 1e-9) over some axes."""
+
+    axes: tuple[int, ...] = (0, 2, 3)
+
+    since = 13
+    accuracy = _MOMENTS
+    samples = cases(x=[(2, 3, 4, 5)], axes=[(0, 2, 3), (2, -1)])
+
+    def infer(self, x: Value) -> Inferred:
+        require_kind(self.name, x.dtype, "f")
+        if x.tensor.rank is not None:
+            for axis in self.axes:
+                normalize_axis(axis, x.rank, self.name)
+        return x.type
+
+    def eval(self, x: Array) -> Array:
+        wide = x.astype(np.float64)
+        deviation: Any = wide.std(axis=self.axes, keepdims=True)
+        return np.asarray((wide - wide.mean(axis=self.axes, keepdims=True)) / (deviation + 1e-9), dtype=x.dtype)

@@ -1,0 +1,263 @@
+"""Resampling of tensors to another size."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from infuse.errors import ShapeError
+from infuse.ir import dims
+from infuse.ir.dims import Dim
+from infuse.ir.graph import Value, known_ints
+from infuse.ir.types import TensorType
+from infuse.ops.base import Array, Inferred, Ints, Op, Rounding, cases
+from infuse.ops.elementwise import f32
+from infuse.ops.sizes import fresh_dim, int64s, normalize_axes, with_dim
+
+_CHOICES = {
+    "mode": ("nearest", "linear", "cubic"),
+    "nearest_mode": ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil"),
+    "keep_aspect_ratio_policy": ("stretch", "not_larger", "not_smaller"),
+    "coordinate_transformation_mode": (
+        *("half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric"),
+        "tf_crop_and_resize",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """One axis that is resampled: sizes before and after, their ratio, and the part of the input that is shown."""
+
+    number: int
+    before: int
+    after: int
+    scale: float
+    begin: float
+    end: float
+
+
+class Resize(Op):
+    """x resampled to `sizes`, or to its sizes times `scales` rounded down, along `axes` (all when empty)."""
+
+    antialias: int = 0
+    axes: tuple[int, ...] = ()
+    coordinate_transformation_mode: str = "half_pixel"
+    cubic_coeff_a: float = -0.75
+    exclude_outside: int = 0
+    extrapolation_value: float = 0.0
+    keep_aspect_ratio_policy: str = "stretch"
+    mode: str = "nearest"
+    nearest_mode: str = "round_prefer_floor"
+
+    since = 19
+    accuracy = Rounding(ulp=4, abs=2e-6, why="weights may have both signs")
+    samples = (
+        cases(
+            x=[(1, 2, 4, 5), (1, 2, 4, 5), (1, 2, 6, 8)],
+            scales=[f32(1, 1, 2, 3), f32(1, 1, 1.5, 0.8), f32(1, 1, 0.5, 0.25)],
+            mode=["nearest", "linear", "cubic"],
+            coordinate_transformation_mode=["half_pixel", "pytorch_half_pixel", "asymmetric", "half_pixel_symmetric"],
+        ),
+        cases(
+            x=[(1, 2, 4, 5), (1, 2, 6, 8)],
+            sizes=[int64s(1, 2, 7, 10), int64s(1, 2, 3, 1)],
+            mode=["nearest", "linear", "cubic"],
+            coordinate_transformation_mode=["half_pixel", "align_corners"],
+        ),
+        cases(x=[(1, 1, 7, 6)], scales=[f32(1, 1, 0.6, 0.5)], nearest_mode=_CHOICES["nearest_mode"]),
+        cases(
+            x=[(1, 1, 7, 9)],
+            sizes=[int64s(4, 3)],
+            axes=[(2, 3)],
+            mode=["linear", "cubic"],
+            antialias=[0, 1],
+            exclude_outside=[0, 1],
+        ),
+        cases(
+            x=[(1, 1, 7, 9)],
+            sizes=[int64s(5, 5)],
+            axes=[(2, 3)],
+            keep_aspect_ratio_policy=["not_larger", "not_smaller"],
+        ),
+        cases(
+            x=[(1, 1, 5, 6)],
+            roi=[f32(0, 0, -0.2, 0.3, 1, 1, 0.9, 1.2)],
+            sizes=[int64s(1, 1, 4, 3)],
+            mode=["linear", "nearest"],
+            coordinate_transformation_mode=["tf_crop_and_resize"],
+            extrapolation_value=[0.0, 7.0],
+        ),
+        cases(x=[Ints((1, 1, 3, 4))], scales=[f32(1, 1, 2, 2)], coordinate_transformation_mode=["asymmetric"]),
+    )
+
+    def infer(
+        self, x: Value, roi: Value | None = None, scales: Value | None = None, sizes: Value | None = None
+    ) -> Inferred:
+        self._check_attributes()
+        if x.tensor.shape is None:
+            return x.type
+        axes = self._axes(x.rank)
+        given = sizes if _present(sizes) else scales
+        if given is None or not _present(given):
+            raise ShapeError("Resize needs scales or sizes")
+        if (
+            given.tensor.shape is not None
+            and given.tensor.size not in (len(axes),)
+            and isinstance(given.tensor.size, int)
+        ):
+            raise ShapeError(f"Resize of {len(axes)} axes needs as many scales or sizes, found {given.type}")
+        shape = x.shape
+        for axis, size in zip(axes, self._sizes([shape[a] for a in axes], given, given is sizes)):
+            shape = with_dim(shape, axis, size)
+        return TensorType(x.dtype, shape)
+
+    def _check_attributes(self) -> None:
+        for name, choices in _CHOICES.items():
+            if getattr(self, name) not in choices:
+                raise ShapeError(f"Resize has no {name} {getattr(self, name)!r}", hint=f"one of: {', '.join(choices)}")
+
+    def _axes(self, rank: int) -> tuple[int, ...]:
+        return normalize_axes(self.axes or range(rank), rank, self.name)
+
+    def _sizes(self, before: Sequence[Dim], given: Value, is_sizes: bool) -> list[Dim]:
+        """Sizes after resampling, as far as they are known."""
+        if not is_sizes:
+            if given.const is None:
+                return [fresh_dim("resize") for _ in before]
+            return [scaled(size, float(s)) for size, s in zip(before, given.const.reshape(-1))]
+        wanted = known_ints(given)
+        if wanted is None:
+            return [fresh_dim("resize") for _ in before]
+        if self.keep_aspect_ratio_policy == "stretch":
+            return list(wanted)
+        if not all(isinstance(d, int) for d in (*before, *wanted)):
+            return [fresh_dim("resize") for _ in before]
+        old = [int(d) for d in before]
+        ratio = self._common_ratio(old, [int(d) for d in wanted])
+        return [_nearest_size(ratio * size) for size in old]
+
+    def _common_ratio(self, before: Sequence[int], wanted: Sequence[int]) -> Fraction:
+        ratios = [Fraction(after, size) for size, after in zip(before, wanted)]
+        return min(ratios) if self.keep_aspect_ratio_policy == "not_larger" else max(ratios)
+
+    def eval(
+        self, x: Array, roi: Array | None = None, scales: Array | None = None, sizes: Array | None = None
+    ) -> Array:
+        plan = self._plan(x, roi, scales, sizes)
+        data = x
+        for axis in plan:
+            if axis.after == axis.before and axis.scale == 1 and (axis.begin, axis.end) == (0, 1):
+                continue
+            data = self._resample(data, axis)
+        return data if data.dtype == x.dtype else np.asarray(data, dtype=x.dtype)
+
+    def _plan(self, x: Array, roi: Array | None, scales: Array | None, sizes: Array | None) -> list[_Axis]:
+        axes = self._axes(x.ndim)
+        before = [x.shape[a] for a in axes]
+        if sizes is not None and sizes.size:
+            after = [int(s) for s in sizes]
+            ratios = [a / b for a, b in zip(after, before)]
+            if self.keep_aspect_ratio_policy != "stretch":
+                common = self._common_ratio(before, after)
+                after = [_nearest_size(common * size) for size in before]
+                ratios = [float(common)] * len(axes)
+        else:
+            assert scales is not None
+            ratios = [float(s) for s in scales.reshape(-1)]
+            after = [int(scaled(size, s)) for size, s in zip(before, ratios)]
+        count = len(axes)
+        crop = self.coordinate_transformation_mode == "tf_crop_and_resize" and roi is not None and roi.size
+        begins = [float(v) for v in roi[:count]] if crop and roi is not None else [0.0] * count
+        ends = [float(v) for v in roi[count:]] if crop and roi is not None else [1.0] * count
+        return [_Axis(*row) for row in zip(axes, before, after, ratios, begins, ends)]
+
+    def _resample(self, data: Array, axis: _Axis) -> Array:
+        places = self._places(axis)
+        outside = np.zeros(axis.after, dtype=bool)
+        if self.coordinate_transformation_mode == "tf_crop_and_resize":
+            outside = (places < 0) | (places > axis.before - 1)
+        spread = (-1,) + (1,) * (data.ndim - 1 - axis.number)
+        if self.mode == "nearest":
+            result = np.take(data, self._nearest(places, axis.before), axis=axis.number)
+        else:
+            indices, weights = self._weights(places, axis)
+            wide = data.astype(np.float64)
+            terms = [
+                np.take(wide, np.clip(i, 0, axis.before - 1), axis=axis.number) * w.reshape(spread)
+                for i, w in zip(indices.T, weights.T)
+            ]
+            result = np.sum(terms, axis=0)
+        if outside.any():
+            result = np.where(outside.reshape(spread), result.dtype.type(self.extrapolation_value), result)
+        return result
+
+    def _places(self, axis: _Axis) -> Array:
+        """Where along the input every output element lies."""
+        place, last = np.arange(axis.after, dtype=np.float64), axis.before - 1
+        mode = self.coordinate_transformation_mode
+        if mode == "asymmetric":
+            return place / axis.scale
+        if mode == "align_corners":
+            return place * (last / (axis.after - 1)) if axis.after > 1 else place
+        if mode == "tf_crop_and_resize":
+            if axis.after == 1:
+                return np.full(1, 0.5 * (axis.begin + axis.end) * last)
+            return axis.begin * last + place * ((axis.end - axis.begin) * last / (axis.after - 1))
+        if mode == "pytorch_half_pixel" and axis.after == 1:
+            return np.zeros(1)
+        centered = (place + 0.5) / axis.scale - 0.5
+        if mode == "half_pixel_symmetric":
+            centered += axis.before / 2 * (1 - axis.after / (axis.scale * axis.before))
+        return centered
+
+    def _nearest(self, places: Array, size: int) -> Array:
+        rounding = {
+            "floor": np.floor(places),
+            "ceil": np.ceil(places),
+            "round_prefer_floor": np.ceil(places - 0.5),
+            "round_prefer_ceil": np.floor(places + 0.5),
+        }
+        return np.clip(rounding[self.nearest_mode], 0, size - 1).astype(np.intp)
+
+    def _weights(self, places: Array, axis: _Axis) -> tuple[Array, Array]:
+        """Input elements that every output element is made of, and their weights."""
+        stretch = min(axis.scale, 1.0) if self.antialias else 1.0
+        reach = 2 if self.mode == "cubic" else 1
+        first = int(np.floor(-reach / stretch)) + 1
+        base = np.floor(places)
+        offsets = np.arange(first, 2 - first)
+        indices = (base[:, None] + offsets).astype(np.intp)
+        distance = np.abs(indices - places[:, None]) * stretch
+        weights = _cubic(distance, self.cubic_coeff_a) if self.mode == "cubic" else np.clip(1 - distance, 0, 1)
+        if self.exclude_outside:
+            weights = np.where((indices < 0) | (indices >= axis.before), 0, weights)
+        if self.exclude_outside or self.antialias:
+            weights = weights / weights.sum(axis=1, keepdims=True)
+        return indices, weights
+
+
+def _cubic(distance: Array, a: float) -> Array:
+    """Keys' convolution kernel."""
+    near = ((a + 2) * distance - (a + 3)) * distance**2 + 1
+    far = a * (((distance - 5) * distance + 8) * distance - 4)
+    return np.where(distance <= 1, near, np.where(distance < 2, far, 0))
+
+
+def _present(value: Value | None) -> bool:
+    """Whether an optional input is there; exporters write an empty vector for an absent one."""
+    return value is not None and value.tensor.size != 0
+
+
+def _nearest_size(size: Fraction) -> int:
+    return int(size + Fraction(1, 2))
+
+
+def scaled(size: Dim, scale: float) -> Dim:
+    """`size · scale` rounded down, the scale being the simplest fraction that float32 rounds to it."""
+    simple = Fraction(scale).limit_denominator(4096)
+    ratio = simple if np.float32(float(simple)) == np.float32(scale) else Fraction(scale)
+    return dims.floordiv(size * ratio.numerator, ratio.denominator)
