@@ -293,13 +293,32 @@ def minimum(a: Dim, b: Dim) -> Dim:
 
 
 def _extreme(kind: str, a: Dim, b: Dim) -> Dim:
+    """The extreme of two, as nested pairs of operands in order of their text; none makes another superfluous."""
     if isinstance(a, int) and isinstance(b, int):
         return max(a, b) if kind == "max" else min(a, b)
-    if is_nonnegative(a - b):
-        return a if kind == "max" else b
-    if is_nonnegative(b - a):
-        return b if kind == "max" else a
-    return _atom(kind, *sorted((a, b), key=str))
+    kept: list[Dim] = []
+    for part in (*_operands(kind, a), *_operands(kind, b)):
+        if not any(_decides(kind, other, part) for other in kept):
+            kept = [other for other in kept if not _decides(kind, part, other)] + [part]
+    return reduce(lambda x, y: _atom(kind, x, y), sorted(kept, key=str))
+
+
+def _operands(kind: str, dim: Dim) -> list[Dim]:
+    """What `dim` is the maximum or minimum of; `dim` alone when it is none."""
+    if isinstance(dim, Expr) and len(dim.terms) == 1:
+        ((monomial, coefficient),) = dim.terms.items()
+        if coefficient == 1 and len(monomial) == 1 and monomial[0][1] == 1 and monomial[0][0].kind == kind:
+            return [part for arg in monomial[0][0].args for part in _operands(kind, arg)]
+    return [dim]
+
+
+def _decides(kind: str, a: Dim, b: Dim) -> bool:
+    """Whether `a` makes `b` superfluous in an extreme: max(a, min(a, c)) is a."""
+    if is_nonnegative(a - b if kind == "max" else b - a):
+        return True
+    opposite = "min" if kind == "max" else "max"
+    parts = _operands(opposite, b)
+    return len(parts) > 1 and any(_decides(kind, a, part) for part in parts)
 
 
 def compare(kind: str, a: Dim, b: Dim) -> bool | None:
