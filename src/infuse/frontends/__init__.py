@@ -1,0 +1,1 @@
+"""Readers of foreign models; every foreign name and version quirk ends here."""

@@ -1,0 +1,77 @@
+"""ONNX models: every opset, functions, external data, models over 2 GB; unknown operators stay opaque."""
+
+from __future__ import annotations
+
+from os import PathLike, fspath
+from pathlib import Path
+
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+from onnx import ModelProto
+
+from infuse.errors import InfuseError, ModelFileError
+from infuse.frontends.onnx.build import Builder
+from infuse.frontends.onnx.files import ExternalFiles, foreign_format, map_file
+from infuse.frontends.onnx.tensors import Tensors
+from infuse.frontends.onnx.wire import Payloads, split
+from infuse.ir.graph import Graph
+from infuse.ops.sizes import numbering
+
+__all__ = ["load"]
+
+
+def load(
+    source: str | PathLike[str] | bytes | bytearray | memoryview | ModelProto,
+    *,
+    folder: str | PathLike[str] | None = None,
+) -> Graph:
+    """The graph of an ONNX model, given by its path, its bytes, or as a ModelProto.
+
+    Operators come in their newest form, whatever the model's opset; functions are inlined, initializers are constants
+    (those that are also inputs are listed in `metadata["onnx.overridable"]`). Large weights stay in the mapped file and
+    are read when used: do not change the file while the graph lives. External data is looked for in `folder`, by
+    default the model's own.
+
+    ModelFileError, GraphError, ShapeError, TypeMismatchError or UnsupportedOperatorError say what is wrong with a model
+    and where.
+    """
+    path = None if isinstance(source, (bytes, bytearray, memoryview, ModelProto)) else Path(fspath(source))
+    files = ExternalFiles(path, None if folder is None else Path(folder))
+    where = "the model" if path is None else str(path)
+    try:
+        if isinstance(source, ModelProto):
+            model, payloads = source, Payloads()
+        else:
+            data = map_file(path) if path is not None else memoryview(source).cast("B")  # type: ignore[arg-type]
+            model, payloads = _parse(data, where)
+        builder = Builder(model, Tensors(files, payloads))
+        with numbering(builder.sizes.taken):
+            graph = builder.graph()
+        files.check_overlaps()
+    except InfuseError as error:
+        if not (error.where or "").startswith(where):
+            error.within(where)
+        raise
+    except RecursionError as error:
+        raise ModelFileError("the model is nested too deeply", where=where) from error
+    return graph
+
+
+def _parse(data: memoryview, where: str) -> tuple[ModelProto, Payloads]:
+    """The message without its large tensors, and those."""
+    if not len(data):
+        raise ModelFileError("it is empty", where=where, hint="the download or export did not finish")
+    try:
+        small, payloads = split(data, where)
+        model = ModelProto.FromString(small)
+    except (DecodeError, InfuseError) as error:
+        advice = foreign_format(bytes(data[:64]))
+        if advice is None and isinstance(error, InfuseError):
+            raise
+        raise ModelFileError("it is not an ONNX model", where=where, hint=advice or "export it again") from error
+    if not model.HasField("graph"):
+        raise ModelFileError(
+            "it is not an ONNX model: it has no graph",
+            where=where,
+            hint=foreign_format(bytes(data[:64])) or "an ONNX file of another kind (a tensor, say) is no model",
+        )
+    return model, payloads

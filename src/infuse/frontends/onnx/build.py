@@ -1,0 +1,280 @@
+"""ModelProto → Graph: nodes in order, names resolved, old forms lifted, functions inlined, types inferred."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, defs
+
+from infuse.errors import GraphError, InfuseError, ModelFileError, UnsupportedOperatorError
+from infuse.frontends.onnx import adapters, legacy  # noqa: F401  (each registers its lifts)
+from infuse.frontends.onnx.attributes import Readers, resolved, value_of, with_element_types
+from infuse.frontends.onnx.forms import Form, adapt
+from infuse.frontends.onnx.functions import body_of, default_attributes, schema_of
+from infuse.frontends.onnx.scopes import Scope, in_order, label
+from infuse.frontends.onnx.signatures import Sizes, read_type, type_of
+from infuse.frontends.onnx.tensors import Tensors
+from infuse.ir.expression import make_operator
+from infuse.ir.graph import Graph, Node, Operator, Value, constant
+from infuse.ir.types import UNKNOWN, Type
+from infuse.ops.base import REGISTRY
+from infuse.ops.opaque import Opaque
+
+NEWEST: Final = defs.onnx_opset_version()
+NODE_LIMIT: Final = 5_000_000
+_DEPTH: Final = 64
+_LISTS: Final = {"value_floats": np.float32, "value_ints": np.int64, "value_strings": np.object_}
+_SCALARS: Final = {"value_float": np.float32, "value_int": np.int64, "value_string": np.object_}
+_MALFORMED: Final = (ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, TypeError, ValueError)
+
+
+class Builder:
+    """Builds the graph of one model."""
+
+    def __init__(self, model: ModelProto, tensors: Tensors) -> None:
+        self.model, self.tensors = model, tensors
+        self.sizes = Sizes(model.graph)
+        self.functions = {(_domain(f.domain), f.name, f.overload): f for f in model.functions}
+        self.nodes = 0
+        self.fed_constants: list[str] = []
+
+    def graph(self) -> Graph:
+        """The model's graph, typed."""
+        model = self.model
+        opsets = _opsets(model.opset_import)
+        if not opsets and model.ir_version < 3:
+            opsets = {"": 1}
+        graph = Graph(model.graph.name or "graph")
+        graph.opsets = opsets
+        self.fill(model.graph, _scope_of(model.graph, graph, opsets))
+        graph.metadata.update(_metadata(model))
+        if self.fed_constants:
+            graph.metadata["onnx.overridable"] = ",".join(self.fed_constants)
+        return graph
+
+    # -- graphs --------------------------------------------------------------------------------------------------
+
+    def fill(self, proto: GraphProto, scope: Scope) -> None:
+        """Fill the graph of `scope` from `proto`."""
+        graph, top = scope.graph, scope.parent is None
+        graph.doc = proto.doc_string
+        graph.metadata.update({entry.key: entry.value for entry in proto.metadata_props})
+        inputs = {info.name for info in proto.input}
+        self.constants(proto, scope, set() if top else inputs)
+        for info in proto.input:
+            if top and info.name in scope.values and scope.values[info.name] not in graph.inputs:
+                self.fed_constants.append(info.name)
+                continue
+            type = type_of(info, self.sizes)
+            if not info.name or (top and type is None):
+                raise ModelFileError(f"input {info.name!r} of the graph has no {'type' if info.name else 'name'}")
+            scope.define(info.name, graph.add_input(scope.prefix + info.name, type or UNKNOWN))
+        for node in in_order(scope.nodes, scope.knows):
+            self.node(node, scope)
+        for name in scope.outputs:
+            value = scope.find(name)
+            if value is None:
+                raise GraphError("an output of the graph has no name, or stands for an input that is not given")
+            graph.add_output(value, name)
+
+    def constants(self, proto: GraphProto, scope: Scope, inputs: set[str]) -> None:
+        """The initializers, as constants; in a body, an input of the same name has the word."""
+        named = [(t.name, self.tensors.array(t)) for t in proto.initializer if t.name not in inputs]
+        named += [(t.values.name, self.tensors.dense(t)) for t in proto.sparse_initializer]
+        for name, array in named:
+            if not name:
+                raise ModelFileError("an initializer has no name")
+            scope.define(name, constant(array, scope.prefix + name))
+
+    def body(self, proto: GraphProto, name: str, scope: Scope) -> Graph:
+        """A subgraph of a node."""
+        inner = _scope_of(proto, Graph(proto.name or name), scope.opsets)
+        inner.parent, inner.prefix, inner.bindings = scope, scope.prefix, scope.bindings
+        inner.functions, inner.typed = scope.functions, False
+        self.fill(proto, inner)
+        return inner.graph
+
+    # -- nodes ---------------------------------------------------------------------------------------------------
+
+    def node(self, proto: NodeProto, scope: Scope) -> None:
+        """Add what a node stands for; errors say which node it was."""
+        self.nodes += 1
+        if self.nodes > NODE_LIMIT:
+            raise ModelFileError(f"the model has more than {NODE_LIMIT} nodes once its functions are inlined")
+        try:
+            self._node(proto, scope)
+        except InfuseError as error:
+            if not error.where or repr(proto.name) not in error.where:
+                error.within(label(proto))
+            raise
+        except _MALFORMED as error:
+            raise ModelFileError(f"the node is not well formed: {error}", where=label(proto)) from error
+
+    def _node(self, proto: NodeProto, scope: Scope) -> None:
+        domain = _domain(proto.domain)
+        attributes = resolved(proto, scope.bindings)
+        if (domain, proto.op_type) == ("", "Constant"):
+            return self.constant_node(proto, attributes, scope)
+        function = self.functions.get((domain, proto.op_type, proto.overload))
+        if function is not None:
+            return self.inline(function, proto, attributes, scope)
+        opset = scope.opsets.get(domain)
+        if opset is None and domain == "":
+            raise ModelFileError("the model imports no opset of ONNX itself, but uses its operators")
+        inputs = [scope.find(name) for name in proto.input]
+        form = self.form(proto, inputs, attributes, scope)
+        if domain == "":
+            adapt(form, opset or 1)
+        if (domain, form.kind) not in REGISTRY:
+            body = body_of(proto, opset or 1, attributes, inputs)
+            if body is not None:
+                schema = schema_of(domain, proto.op_type, opset or 1)
+                defaults = default_attributes(schema) if schema is not None else {}
+                return self.inline(body, proto, {**defaults, **attributes}, scope)
+        node = self.add(_operator(domain, form, opset or 0), form, _names(proto, scope), scope)
+        node.doc = proto.doc_string
+        node.metadata.update({entry.key: entry.value for entry in proto.metadata_props})
+        for name, value in zip(proto.output, node.outputs):
+            if name:
+                scope.define(name, value)
+        return None
+
+    def form(
+        self, proto: NodeProto, inputs: list[Value | None], attributes: Mapping[str, AttributeProto], scope: Scope
+    ) -> Form:
+        """The call that a node makes."""
+        readers: Readers = {
+            "t": lambda tensor, name: self.tensors.array(tensor),
+            "sparse_tensor": lambda tensor, name: self.tensors.dense(tensor),
+            "g": lambda graph, name: self.body(graph, name, scope),
+            "tp": lambda proto, name: read_type(proto, name, self.sizes),
+        }
+        values = {name: value_of(attribute, name, readers) for name, attribute in attributes.items()}
+        used = [bool(name) and scope.reads(name) for name in proto.output]
+        name = scope.prefix + (proto.name or next(filter(None, proto.output), proto.op_type))
+
+        def emit(kind: str, inputs: Sequence[Value | None], attributes: dict[str, Any]) -> Value:
+            inner = Form(kind, list(inputs), attributes, [True], f"{name}/{kind}", emit)
+            return self.add(_operator("", inner, NEWEST), inner, [f"{name}/{kind}"], scope, origin=name).output
+
+        return Form(proto.op_type, inputs, values, used, name, emit)
+
+    def add(self, op: Operator, form: Form, names: Sequence[str], scope: Scope, *, origin: str = "") -> Node:
+        """Add a node to the graph of `scope` and infer its types."""
+        outputs = [Value(self.hint(op, name, scope), name) for _, name in zip(form.used, names)]
+        bodies = {k: v for k, v in _flat(form.attributes) if isinstance(v, Graph)}
+        node = Node(op, form.inputs, outputs, name=form.name, origin=(origin,) if origin else (), subgraphs=bodies)
+        scope.graph.add_node(node)
+        try:
+            op.infer_node(node)
+        except InfuseError:
+            if scope.typed:
+                raise
+        return node
+
+    def hint(self, op: Operator, name: str, scope: Scope) -> Type:
+        """The type that the file states for an output, where inference cannot know it."""
+        info = scope.declared.get(name.removeprefix(scope.prefix)) if isinstance(op, Opaque) else None
+        return (type_of(info, self.sizes) if info is not None else None) or UNKNOWN
+
+    def constant_node(self, proto: NodeProto, attributes: Mapping[str, AttributeProto], scope: Scope) -> None:
+        """A Constant node, whatever form its value has."""
+        if len(attributes) != 1 or len(proto.output) != 1:
+            raise ModelFileError(f"a Constant needs one value and one output, it has {sorted(attributes)}")
+        ((name, attribute),) = attributes.items()
+        readers: Readers = {
+            "t": lambda tensor, name: self.tensors.array(tensor),
+            "sparse_tensor": lambda tensor, name: self.tensors.dense(tensor),
+        }
+        value = value_of(attribute, name, readers)
+        if name in _LISTS or name in _SCALARS:
+            array = np.array(value, dtype=_LISTS.get(name) or _SCALARS[name])
+        elif name in ("value", "sparse_value"):
+            array = value
+        else:
+            raise ModelFileError(f"a Constant has no attribute {name!r}")
+        scope.define(proto.output[0], constant(array, scope.prefix + proto.output[0]))
+
+    # -- functions -----------------------------------------------------------------------------------------------
+
+    def inline(
+        self, function: FunctionProto, proto: NodeProto, attributes: Mapping[str, AttributeProto], scope: Scope
+    ) -> None:
+        """Add the nodes of a function in place of a call."""
+        key = (_domain(proto.domain), proto.op_type, proto.overload)
+        if key in scope.functions or len(scope.functions) > _DEPTH:
+            raise GraphError(f"function {proto.op_type!r} calls itself, or functions are nested too deeply")
+        if len(proto.input) > len(function.input) or len(proto.output) > len(function.output):
+            raise GraphError(
+                f"function {proto.op_type!r} has {len(function.input)} inputs and {len(function.output)} outputs, "
+                f"it is called with {len(proto.input)} and {len(proto.output)}"
+            )
+        inner = Scope(scope.graph, {**scope.opsets, **_opsets(function.opset_import)}, function.node, function.output)
+        inner.hints = getattr(function, "value_info", ())
+        inner.prefix = f"{scope.prefix}{proto.name or proto.op_type}/"
+        inner.bindings = {**{a.name: a for a in function.attribute_proto}, **attributes}
+        inner.functions, inner.typed = (*scope.functions, key), scope.typed
+        for index, name in enumerate(function.input):
+            inner.define(name, scope.find(proto.input[index]) if index < len(proto.input) else None)
+        for node in in_order(function.node, inner.knows):
+            self.node(node, inner)
+        for name, result in zip(proto.output, function.output):
+            value = inner.find(result) if name and (inner.knows(result) or scope.reads(name)) else None
+            if value is not None:
+                scope.define(name, value)
+                if value.producer is not None and value.producer.name.startswith(inner.prefix):
+                    value.name = scope.prefix + name
+
+
+def _operator(domain: str, form: Form, opset: int) -> Operator:
+    """The operator of a form, opaque where it is not known."""
+    values = {name: value for name, value in form.attributes.items() if not _has_graph(value)}
+    if (domain, form.kind) not in REGISTRY:
+        return Opaque(domain, form.kind, values, opset)
+    return make_operator(domain, form.kind, with_element_types(domain, form.kind, values))
+
+
+def _flat(attributes: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    flat: list[tuple[str, Any]] = []
+    for name, value in attributes.items():
+        flat += [(f"{name}/{i}", v) for i, v in enumerate(value)] if isinstance(value, tuple) else [(name, value)]
+    return flat
+
+
+def _has_graph(value: Any) -> bool:
+    return isinstance(value, Graph) or (isinstance(value, tuple) and any(isinstance(v, Graph) for v in value))
+
+
+def _names(proto: NodeProto, scope: Scope) -> list[str]:
+    return [scope.prefix + name if name else "" for name in proto.output]
+
+
+def _scope_of(proto: GraphProto, graph: Graph, opsets: Mapping[str, int]) -> Scope:
+    return Scope(graph, opsets, proto.node, [v.name for v in proto.output], [*proto.value_info, *proto.output])
+
+
+def _domain(name: str) -> str:
+    return "" if name == "ai.onnx" else name
+
+
+def _opsets(imports: Sequence[OperatorSetIdProto]) -> dict[str, int]:
+    opsets = {_domain(entry.domain): int(entry.version) for entry in imports}
+    if not 1 <= opsets.get("", 1) <= NEWEST:
+        raise UnsupportedOperatorError(
+            f"the model uses opset {opsets['']} of ONNX, known are 1 to {NEWEST}",
+            hint=f"export the model with an opset of at most {NEWEST}, or install a newer onnx package",
+        )
+    return opsets
+
+
+def _metadata(model: ModelProto) -> dict[str, str]:
+    """The model's own metadata, and its fields under `onnx.` names."""
+    fields = {
+        **{"producer_name": model.producer_name, "producer_version": model.producer_version},
+        **{"domain": model.domain, "doc_string": model.doc_string},
+        **{"model_version": str(model.model_version or ""), "ir_version": str(model.ir_version or "")},
+    }
+    own = {entry.key: entry.value for entry in model.metadata_props}
+    return {**own, **{f"onnx.{name}": text for name, text in fields.items() if text}}

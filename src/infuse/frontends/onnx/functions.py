@@ -1,0 +1,72 @@
+"""Bodies of operators that ONNX itself defines by other operators."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from onnx import AttributeProto, FunctionProto, NodeProto, TypeProto, defs
+
+from infuse.ir.graph import Value
+from infuse.ir.types import OptionalType, SequenceType, TensorType, Type
+
+
+def schema_of(domain: str, kind: str, opset: int) -> Any:
+    """ONNX's definition of an operator as of an opset, None when there is none."""
+    try:
+        return defs.get_schema(kind, opset, domain)
+    except defs.SchemaError:
+        return None
+
+
+def default_attributes(schema: Any) -> dict[str, AttributeProto]:
+    """The attributes of an operator that have a default."""
+    return {name: a.default_value for name, a in schema.attributes.items() if a.default_value.type}
+
+
+def body_of(
+    node: NodeProto, opset: int, attributes: Mapping[str, AttributeProto], inputs: Sequence[Value | None]
+) -> FunctionProto | None:
+    """The function that a call of a standard operator stands for, None when ONNX does not define it by one."""
+    schema = schema_of(node.domain, node.op_type, opset)
+    if schema is None:
+        return None
+    if schema.has_function:
+        versions = [v for v in schema.function_opset_versions if v <= opset] or schema.function_opset_versions[:1]
+        return _parsed(schema.get_function_with_opset_version(max(versions)))
+    if schema.has_context_dependent_function:
+        call = NodeProto()
+        call.CopyFrom(node)
+        del call.attribute[:]
+        for name, attribute in attributes.items():
+            call.attribute.add().CopyFrom(attribute)
+            call.attribute[-1].name = name
+        types = [type_proto(v.type).SerializeToString() if v is not None else b"" for v in inputs]
+        versions = [v for v in schema.context_dependent_function_opset_versions if v <= opset]
+        if versions:
+            return _parsed(
+                schema.get_context_dependent_function_with_opset_version(max(versions), call.SerializeToString(), types)
+            )
+    return None
+
+
+def _parsed(data: bytes) -> FunctionProto | None:
+    return FunctionProto.FromString(data) if data else None
+
+
+def type_proto(type: Type) -> TypeProto:
+    """ONNX's form of a type; sizes that are expressions stay unknown."""
+    proto = TypeProto()
+    if isinstance(type, TensorType):
+        proto.tensor_type.elem_type = type.dtype.onnx
+        if type.shape is not None:
+            proto.tensor_type.shape.SetInParent()
+            for size in type.shape:
+                dim = proto.tensor_type.shape.dim.add()
+                if isinstance(size, int):
+                    dim.dim_value = size
+    elif isinstance(type, SequenceType):
+        proto.sequence_type.elem_type.CopyFrom(type_proto(type.element))
+    elif isinstance(type, OptionalType):
+        proto.optional_type.elem_type.CopyFrom(type_proto(type.element))
+    return proto

@@ -1,0 +1,108 @@
+"""TypeProto → types: element types, symbolic sizes under clean names, sequences and optionals."""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections.abc import Iterable
+
+from onnx import GraphProto, TensorShapeProto, TypeProto, ValueInfoProto
+
+from infuse.errors import InfuseError, ModelFileError
+from infuse.frontends.onnx.tensors import element_type
+from infuse.ir import dims
+from infuse.ir.dims import Dim, Expr
+from infuse.ir.types import OptionalType, SequenceType, TensorType, Type
+
+
+class Sizes:
+    """The symbolic sizes of one model: the same text is the same symbol, and every symbol is an identifier.
+
+    A text such as `past + seq` is read as an expression where the model's inputs have `past` and `seq` for themselves;
+    any other text is a name. Sizes without text get a symbol from the value's name and the axis.
+    """
+
+    def __init__(self, graph: GraphProto) -> None:
+        self._symbols: dict[str, Dim] = {}
+        self.taken: set[str] = set()
+        texts = [d.dim_param for v in graph.input for d in _shape(v.type) if d.dim_param]
+        for text in texts:
+            if _is_name(text):
+                self._symbols[text] = dims.symbol(text)
+                self.taken.add(text)
+
+    def named(self, text: str) -> Dim:
+        """The size that a dim_param stands for."""
+        found = self._symbols.get(text)
+        if found is None:
+            found = self._symbols[text] = self._expression(text) or self._fresh(text)
+        return found
+
+    def unnamed(self, value: str, axis: int) -> Dim:
+        """A new symbol for an unknown size of a value."""
+        return self._fresh(f"{value or 'value'}_{axis}")
+
+    def _expression(self, text: str) -> Dim | None:
+        parsed = dims.parse(text)
+        known = isinstance(parsed, Expr) and dims.symbols(parsed) <= self.taken
+        return parsed if known else None
+
+    def _fresh(self, text: str) -> Dim:
+        base = re.sub(r"\W", "_", text, flags=re.ASCII)[:80] or "size"
+        if not _is_name(base):
+            base = f"d_{base}"
+        name, count = base, 1
+        while name in self.taken:
+            count += 1
+            name = f"{base}_{count}"
+        self.taken.add(name)
+        return dims.symbol(name)
+
+
+def _is_name(text: str) -> bool:
+    return text.isascii() and text.isidentifier() and not keyword.iskeyword(text)
+
+
+def _shape(proto: TypeProto) -> Iterable[TensorShapeProto.Dimension]:
+    return proto.tensor_type.shape.dim if proto.WhichOneof("value") == "tensor_type" else ()
+
+
+def type_of(info: ValueInfoProto, sizes: Sizes) -> Type | None:
+    """The declared type of a value, None when none is declared."""
+    if not info.HasField("type") or info.type.WhichOneof("value") is None:
+        return None
+    try:
+        return read_type(info.type, info.name, sizes)
+    except InfuseError as error:
+        error.within(f"value {info.name!r}")
+        raise
+
+
+def read_type(proto: TypeProto, name: str, sizes: Sizes) -> Type:
+    """The type that a message states; `name` is where the symbols of unknown sizes get theirs from."""
+    kind = proto.WhichOneof("value")
+    if kind == "tensor_type":
+        tensor = proto.tensor_type
+        if not tensor.HasField("shape"):
+            return TensorType(element_type(tensor.elem_type), None)
+        shape = tuple(_size(dim, name, axis, sizes) for axis, dim in enumerate(tensor.shape.dim))
+        return TensorType(element_type(tensor.elem_type), shape)
+    if kind == "sequence_type":
+        return SequenceType(read_type(proto.sequence_type.elem_type, name, sizes))
+    if kind == "optional_type":
+        return OptionalType(read_type(proto.optional_type.elem_type, name, sizes))
+    raise ModelFileError(
+        f"its type is a {str(kind).removesuffix('_type')}, which has no counterpart here" if kind else "it has no type",
+        hint="export the model with plain tensors (for scikit-learn: options={'zipmap': False})" if kind else None,
+    )
+
+
+def _size(dim: TensorShapeProto.Dimension, name: str, axis: int, sizes: Sizes) -> Dim:
+    if dim.WhichOneof("value") == "dim_value":
+        # Some exporters write -1 for a size that is not known.
+        if dim.dim_value < -1:
+            raise ModelFileError(f"size {dim.dim_value} of its axis {axis} is negative")
+        return dim.dim_value if dim.dim_value >= 0 else sizes.unnamed(name, axis)
+    if dim.dim_param:
+        return sizes.named(dim.dim_param)
+    return sizes.unnamed(name, axis)

@@ -1,0 +1,181 @@
+"""Protobuf's wire format, read only far enough to take large tensors out of a model without copying them.
+
+`split` walks a serialized ModelProto and returns a small copy of it in which the elements of every large tensor are
+replaced by a ticket; the elements stay where they are and come back as memory views. A model whose weights lie in the
+file is so opened at the cost of its structure alone, and may be larger than the 2 GB that protobuf can parse.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from infuse.errors import ModelFileError
+
+LARGE: Final = 1024
+"""Elements from this many bytes on are left where they are."""
+LIMIT: Final = 2**31 - 1
+"""What protobuf can parse."""
+_DEPTH: Final = 100
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+_RAW_DATA, _FLOAT_DATA, _DOUBLE_DATA = 9, 4, 10
+
+_INSIDE: Final[dict[str, dict[int, str]]] = {
+    "Model": {7: "Graph", 25: "Function"},
+    "Graph": {1: "Node", 5: "Tensor", 15: "Sparse"},
+    "Function": {7: "Node"},
+    "Node": {5: "Attribute"},
+    "Attribute": {5: "Tensor", 6: "Graph", 10: "Tensor", 11: "Graph", 22: "Sparse", 23: "Sparse"},
+    "Sparse": {1: "Tensor", 2: "Tensor"},
+}
+
+
+class Field(NamedTuple):
+    """One field of a message: its number and wire type, where it begins, and where its payload lies."""
+
+    number: int
+    wire: int
+    begin: int
+    start: int
+    end: int
+
+
+@dataclass
+class Payloads:
+    """The elements taken out of a model; `take` turns a tensor's raw_data into what it stands for."""
+
+    views: list[memoryview] = field(default_factory=list)
+    mark: bytes = field(default_factory=lambda: b"infuse" + secrets.token_bytes(18))
+
+    def leave(self, view: memoryview) -> bytes:
+        """Remember `view`; the ticket for it."""
+        self.views.append(view)
+        return self.mark + (len(self.views) - 1).to_bytes(8, "little")
+
+    def take(self, raw: bytes) -> bytes | memoryview:
+        """The elements that a ticket stands for, or `raw` itself."""
+        if len(raw) == len(self.mark) + 8 and raw.startswith(self.mark):
+            return self.views[int.from_bytes(raw[-8:], "little")]
+        return raw
+
+
+def split(data: memoryview, where: str) -> tuple[bytes, Payloads]:
+    """A serialized ModelProto without its large tensors, and those tensors' elements.
+
+    ModelFileError when the bytes are not a protobuf message or are cut off; `where` names them in the error.
+    """
+    splitter = _Splitter(data, where)
+    chunks: list[memoryview | bytes] = []
+    size = splitter.message("Model", 0, len(data), chunks, 0)
+    if size > LIMIT:
+        raise ModelFileError(
+            f"the model's structure takes {size} bytes without its large tensors; protobuf reads at most {LIMIT}",
+            where=where,
+        )
+    return b"".join(chunks), splitter.payloads
+
+
+class _Splitter:
+    def __init__(self, data: memoryview, where: str) -> None:
+        self.data, self.where = data, where
+        self.payloads = Payloads()
+
+    def message(self, kind: str, start: int, end: int, out: list[memoryview | bytes], depth: int) -> int:
+        """Append the reduced message to `out`; its size."""
+        if depth > _DEPTH:
+            raise ModelFileError(f"messages are nested more than {_DEPTH} deep", where=self.where)
+        inside = _INSIDE[kind]
+        size, copied = 0, start
+        for item in self.fields(start, end):
+            deeper = inside.get(item.number)
+            if deeper is None or item.end - item.start < LARGE or item.wire != _BYTES:
+                continue
+            parts: list[memoryview | bytes] = []
+            if deeper == "Tensor":
+                length = self.tensor(item.start, item.end, parts)
+            else:
+                length = self.message(deeper, item.start, item.end, parts, depth + 1)
+            if length == item.end - item.start:
+                continue
+            head = _varint(item.number << 3 | _BYTES) + _varint(length)
+            out += [self.data[copied : item.begin], head, *parts]
+            size += item.begin - copied + len(head) + length
+            copied = item.end
+        out.append(self.data[copied:end])
+        return size + end - copied
+
+    def tensor(self, start: int, end: int, out: list[memoryview | bytes]) -> int:
+        """Append the tensor to `out`, with a ticket in place of large elements; its size."""
+        fields = list(self.fields(start, end))
+        elements = [f for f in fields if f.number in (_RAW_DATA, _FLOAT_DATA, _DOUBLE_DATA)]
+        if len(elements) != 1 or elements[0].wire != _BYTES or elements[0].end - elements[0].start < LARGE:
+            out.append(self.data[start:end])
+            return end - start
+        found = elements[0]
+        ticket = self.payloads.leave(self.data[found.start : found.end])
+        head = _varint(_RAW_DATA << 3 | _BYTES) + _varint(len(ticket))
+        out += [self.data[start : found.begin], head, ticket, self.data[found.end : end]]
+        return (found.begin - start) + len(head) + len(ticket) + (end - found.end)
+
+    def fields(self, start: int, end: int) -> Iterator[Field]:
+        """The fields of the message between two positions."""
+        data, position = self.data, start
+        while position < end:
+            begin = position
+            tag = data[position]
+            position += 1
+            if tag >= 0x80:
+                tag, position = self.varint(begin, end)
+            wire = tag & 7
+            if wire == _BYTES:
+                length = data[position] if position < end else 0x80
+                position += 1
+                if length >= 0x80:
+                    length, position = self.varint(position - 1, end)
+                stop = position + length
+            elif wire == _VARINT:
+                _, stop = self.varint(position, end)
+            elif wire in (_FIXED32, _FIXED64):
+                stop = position + (4 if wire == _FIXED32 else 8)
+            else:
+                raise self.malformed(begin)
+            if tag < 8:
+                raise self.malformed(begin)
+            if stop > end:
+                raise self.cut_off(begin, stop - end, end)
+            yield Field(tag >> 3, wire, begin, position, stop)
+            position = stop
+
+    def varint(self, position: int, end: int) -> tuple[int, int]:
+        """A variable-length number and where it ends."""
+        value = shift = 0
+        for at in range(position, min(position + 10, end)):
+            byte = self.data[at]
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return value, at + 1
+            shift += 7
+        raise self.malformed(position) if position + 10 <= end else self.cut_off(position, 1, end)
+
+    def malformed(self, position: int) -> ModelFileError:
+        return ModelFileError(f"the bytes at position {position} are not a protobuf message", where=self.where)
+
+    def cut_off(self, position: int, missing: int, end: int) -> ModelFileError:
+        whole = end == len(self.data)
+        return ModelFileError(
+            f"the field at byte {position} reaches {missing} bytes past the end of "
+            + (f"the file, which has {end} bytes" if whole else f"its message at byte {end}"),
+            where=self.where,
+            hint="the file was cut off or damaged; fetch or export it again" if whole else None,
+        )
+
+
+def _varint(value: int) -> bytes:
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
