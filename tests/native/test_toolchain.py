@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,10 +13,12 @@ from pathlib import Path
 import pytest
 
 from infuse.codegen import toolchain as module
+from infuse.codegen.processes import environment
 from infuse.codegen.toolchain import LOG, Target, Toolchain
 from infuse.errors import CacheError, CompileError, OptionError, ToolchainError
 from infuse.runtime.cpus import cpu_features
 
+ROOT = Path(__file__).resolve().parents[2]
 NATIVE = Target.resolve("native")
 Script = Callable[..., Path]
 
@@ -166,13 +169,15 @@ def test_every_target_compiles(kind: str, target: str, compiler: Toolchain, tmp_
     visible = '__attribute__((visibility("default")))'
     source.write_text(f'int hidden() {{ return 1; }}\nextern "C" {visible} int seen() {{ return hidden() + 41; }}')
     compiler.compile([source], output, target=Target.resolve(target))
+    if Target.resolve(target).features <= cpu_features():
+        assert ctypes.CDLL(str(output)).seen() == 42
+    if not (shutil.which("nm") and shutil.which("readelf")):
+        pytest.skip("binutils are not installed, so the symbols cannot be listed")
     symbols = subprocess.run(["nm", "-D", "--defined-only", output], capture_output=True, text=True, check=True).stdout
     assert [line.split()[2] for line in symbols.splitlines()] == ["seen"]
     needs = subprocess.run(["readelf", "-d", output], capture_output=True, text=True, check=True).stdout
     assert "stdc++" not in needs
     assert "libc++" not in needs
-    if Target.resolve(target).features <= cpu_features():
-        assert ctypes.CDLL(str(output)).seen() == 42
 
 
 def test_several_sources_become_one_library(compiler: Toolchain, tmp_path: Path) -> None:
@@ -277,7 +282,7 @@ def test_interrupt_ends_the_compilers_and_leaves_nothing(script: Script, tmp_pat
     pids, cache = tmp_path / "pids", tmp_path / "cache"
     compiler = script("mine", f'sleep 60 & echo $$ $! >> "{pids}.new"; mv "{pids}.new" "{pids}"; wait')
     program = "from tests.native.adder import build_adder\nbuild_adder()"
-    environment = {**os.environ, "CXX": str(compiler), "INFUSE_CACHE": str(cache), "PYTHONPATH": str(Path.cwd())}
+    environment = {**os.environ, "CXX": str(compiler), "INFUSE_CACHE": str(cache), "PYTHONPATH": str(ROOT)}
     child = subprocess.Popen([sys.executable, "-c", program], env=environment, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 60
     while not pids.exists():
@@ -298,3 +303,15 @@ def test_temporary_files_of_the_compiler_go_beside_the_output(script: Script, tm
     (tmp_path / "a.cpp").write_text("")
     Toolchain.from_command([str(script("mine", body))]).compile([tmp_path / "a.cpp"], output, target=NATIVE)
     assert (tmp_path / "seen").read_text().split() == [str(output.parent)] * 2
+
+
+def test_zig_has_a_cache_where_the_home_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.delenv("ZIG_GLOBAL_CACHE_DIR", raising=False)
+    monkeypatch.setenv("INFUSE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert "ZIG_GLOBAL_CACHE_DIR" not in environment()
+    monkeypatch.setenv("HOME", str(tmp_path / "missing"))
+    assert environment()["ZIG_GLOBAL_CACHE_DIR"] == str(tmp_path / "cache" / "zig")
+    monkeypatch.setenv("ZIG_GLOBAL_CACHE_DIR", "mine")
+    assert environment()["ZIG_GLOBAL_CACHE_DIR"] == "mine"

@@ -26,9 +26,15 @@ class Failed(Exception):
 
 
 def environment() -> dict[str, str]:
-    """The environment for compilers: ours, with messages in English, and Zig's own cache in ours if it is set."""
+    """The environment for compilers: ours, with messages in English.
+
+    Zig keeps a cache in the user's home; where that cannot be written, it goes into Infuse's cache.
+    """
+    home = os.environ.get("XDG_CACHE_HOME") or os.environ.get("HOME", "")
     cache = os.environ.get("INFUSE_CACHE", "").strip()
-    zig = {"ZIG_GLOBAL_CACHE_DIR": str(Path(cache).absolute() / "zig")} if os.access(cache, os.W_OK) else {}
+    zig = (
+        {"ZIG_GLOBAL_CACHE_DIR": str(Path(cache).absolute() / "zig")} if cache and not os.access(home, os.W_OK) else {}
+    )
     return {**zig, **os.environ, "LC_ALL": "C"}
 
 
