@@ -41,7 +41,7 @@ from infuse.ir.text import (
 
 INLINE = 8
 """Constants of at most so many elements are written out."""
-HASHED = 64
+HASHED = 16
 """Constants of more elements than this are written as a hash."""
 
 
