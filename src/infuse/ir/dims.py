@@ -246,9 +246,9 @@ def floordiv(a: Dim, b: Dim) -> Dim:
 
 def mod(a: Dim, b: Dim) -> Dim:
     """`a - (a // b) * b`, the remainder with the sign of `b`."""
+    if isinstance(b, int) and b == 0:
+        raise ShapeError(f"division of the dimension {a} by zero")
     if isinstance(a, int) and isinstance(b, int):
-        if b == 0:
-            raise ShapeError(f"division of the dimension {a} by zero")
         return a % b
     if exact_divide(a, b) is not None:
         return 0
@@ -261,8 +261,8 @@ def mod(a: Dim, b: Dim) -> Dim:
 
 
 def ceildiv(a: Dim, b: Dim) -> Dim:
-    """`a / b` rounded up."""
-    return floordiv(a + b - 1, b)
+    """`a / b` rounded up; a symbolic `b` must be positive."""
+    return -floordiv(-a, b) if isinstance(b, int) and b < 0 else floordiv(a + b - 1, b)
 
 
 def is_nonnegative(dim: Dim) -> bool:
