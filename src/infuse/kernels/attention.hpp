@@ -1,8 +1,8 @@
 // Scaled dot-product attention in blocks: no matrix of all scores ever exists.
 #pragma once
-#include "copy.hpp"
 #include "math.hpp"
 #include "rows.hpp"
+#include "transpose.hpp"
 
 namespace infuse {
 

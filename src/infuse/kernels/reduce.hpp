@@ -1,6 +1,6 @@
 // Reductions over one run of axes: sums, extremes, norms, logarithms and positions.
 #pragma once
-#include "math.hpp"
+#include "reducers.hpp"
 #include "rows.hpp"
 
 namespace infuse {
@@ -11,145 +11,6 @@ namespace infuse {
  */
 struct ReduceShape {
   long outer, reduce, inner, cols;
-};
-
-namespace reduce_detail {
-
-template <class T>
-constexpr T lowest() {
-  if constexpr (T(0.5) != T(0))
-    return T(-__builtin_inf());
-  else if constexpr (T(-1) > T(0))
-    return T(0);
-  else
-    return T(T(1) << (8 * sizeof(T) - 2)) * T(-2);
-}
-
-template <class T>
-constexpr T highest() {
-  if constexpr (T(0.5) != T(0))
-    return T(__builtin_inf());
-  else
-    return T(-1) - lowest<T>();
-}
-
-}  // namespace reduce_detail
-
-// Each reduction has a start, a step that takes a value, a join of two partial results and an end.
-// They work on scalars of any type and, where `start` gives a float, on vectors.
-
-struct Sum {
-  template <class T>
-  static constexpr T start() {
-    return T(0);
-  }
-  template <class V>
-  static INFUSE_INLINE V step(V sum, V x) {
-    return V(sum + x);
-  }
-  template <class V>
-  static INFUSE_INLINE V join(V a, V b) {
-    return V(a + b);
-  }
-  template <class V>
-  static INFUSE_INLINE V end(V sum, long) {
-    return sum;
-  }
-};
-
-struct Mean : Sum {
-  static INFUSE_INLINE vf end(vf sum, long count) { return sum / float(count); }
-  template <class T>
-  static INFUSE_INLINE T end(T sum, long count) {
-    return T(sum / T(count));
-  }
-};
-
-struct Product {
-  template <class T>
-  static constexpr T start() {
-    return T(1);
-  }
-  template <class V>
-  static INFUSE_INLINE V step(V product, V x) {
-    return V(product * x);
-  }
-  template <class V>
-  static INFUSE_INLINE V join(V a, V b) {
-    return V(a * b);
-  }
-  template <class V>
-  static INFUSE_INLINE V end(V product, long) {
-    return product;
-  }
-};
-
-struct Max {
-  template <class T>
-  static constexpr T start() {
-    return reduce_detail::lowest<T>();
-  }
-  template <class V>
-  static INFUSE_INLINE V step(V most, V x) {
-    return max(most, x);
-  }
-  template <class V>
-  static INFUSE_INLINE V join(V a, V b) {
-    return max(a, b);
-  }
-  template <class V>
-  static INFUSE_INLINE V end(V most, long) {
-    return most;
-  }
-};
-
-struct Min {
-  template <class T>
-  static constexpr T start() {
-    return reduce_detail::highest<T>();
-  }
-  template <class V>
-  static INFUSE_INLINE V step(V least, V x) {
-    return min(least, x);
-  }
-  template <class V>
-  static INFUSE_INLINE V join(V a, V b) {
-    return min(a, b);
-  }
-  template <class V>
-  static INFUSE_INLINE V end(V least, long) {
-    return least;
-  }
-};
-
-struct SumSquare : Sum {
-  template <class V>
-  static INFUSE_INLINE V step(V sum, V x) {
-    return V(sum + V(x * x));
-  }
-};
-
-struct L1 : Sum {
-  template <class V>
-  static INFUSE_INLINE V step(V sum, V x) {
-    return V(sum + abs(x));
-  }
-};
-
-struct L2 : SumSquare {
-  static INFUSE_INLINE vf end(vf sum, long) { return sqrt(sum); }
-  template <class T>
-  static INFUSE_INLINE T end(T sum, long) {
-    return T(sqrt(double(sum)));
-  }
-};
-
-struct LogSum : Sum {
-  static INFUSE_INLINE vf end(vf sum, long) { return log(sum); }
-  template <class T>
-  static INFUSE_INLINE T end(T sum, long) {
-    return T(log(double(sum)));
-  }
 };
 
 namespace reduce_detail {
@@ -407,7 +268,7 @@ inline void arg_extreme(Context& context, long outer, long size, long inner, boo
       [&](long begin, long end, int) {
         for (long at = begin; at < end; ++at) {
           const T* value = x + at / inner * size * inner + at % inner;
-          if constexpr (T(0.5) != T(0) && sizeof(T) == 4) {
+          if constexpr (T(T(1) / T(2)) != T(0) && sizeof(T) == 4) {
             if (inner == 1 && !last_of_equals) {
               index[at] = first_extreme<Largest>(value, size);
               continue;

@@ -1,0 +1,264 @@
+// Reading and writing by index. An index counts from the end when negative; one out of range makes
+// the function return false, and no memory outside the tensors is touched.
+#pragma once
+#include "copy.hpp"
+
+namespace infuse {
+
+namespace gather_detail {
+
+/** True when the index is valid; makes it count from the start. */
+template <class Index>
+inline bool normalise(Index index, long size, long* at) {
+  long i = static_cast<long>(index);
+  *at = i < 0 ? i + size : i;
+  if (Index(i) == index && *at >= 0 && *at < size) return true;
+  *at = 0;
+  return false;
+}
+
+/** A flag that any worker may lower. */
+struct Verdict {
+  int good = 1;
+  void fail() { __atomic_store_n(&good, 0, __ATOMIC_RELAXED); }
+  bool operator()() const { return __atomic_load_n(&good, __ATOMIC_RELAXED) != 0; }
+};
+
+inline long grain(long bytes) { return 1 + COPY_GRAIN / (bytes + 1); }
+
+}  // namespace gather_detail
+
+/** y[outer, i, :] = x[outer, index[i], :] for count indices; x [outer, size, inner]. */
+template <int ElemBytes, class Index>
+inline bool gather(Context& context, long outer, long size, long inner, long count, const void* x,
+                   const Index* index, void* y) {
+  typedef typename Element<ElemBytes>::type T;
+  using namespace gather_detail;
+  Verdict verdict;
+  if (inner == 0) return true;
+  const T* from = static_cast<const T*>(x);
+  T* to = static_cast<T*>(y);
+  context.parallel(
+      outer * count,
+      [&](long begin, long end, int) {
+        for (long unit = begin; unit < end; ++unit) {
+          long at;
+          if (!normalise(index[unit % count], size, &at)) {
+            verdict.fail();
+            if (size == 0) return;
+          }
+          const T* source = from + (unit / count * size + at) * inner;
+          if (inner == 1)
+            to[unit] = *source;
+          else
+            copy_bytes(to + unit * inner, source, inner * ElemBytes);
+        }
+      },
+      grain(inner * ElemBytes));
+  return verdict();
+}
+
+namespace gather_detail {
+
+/** Index dimensions, and the strides of the data with the axis apart. */
+struct Along {
+  copying::Dims rows;  // all index dimensions but the last; `from` strides are those of the data
+  long width, step;    // the last index dimension and its stride in the data
+  long axis_size, axis_step;
+};
+
+inline Along along(int rank, const long* index_dims, const long* data_dims, int axis) {
+  Along a;
+  long step = 1;
+  a.rows.rank = rank - 1;
+  for (int i = rank - 1; i >= 0; --i) {
+    long used = i == axis ? 0 : step;
+    if (i == axis) {
+      a.axis_size = data_dims[i];
+      a.axis_step = step;
+    }
+    if (i == rank - 1) {
+      a.width = index_dims[i];
+      a.step = used;
+    } else {
+      a.rows.size[i] = index_dims[i];
+      a.rows.from[i] = used;
+      a.rows.to[i] = 0;
+    }
+    step *= data_dims[i];
+  }
+  return a;
+}
+
+/** Calls body(element of the index tensor, offset in the data) for the rows [begin, end). */
+template <class Index, class Body>
+inline bool each_element(const Along& a, const Index* index, long begin, long end,
+                         const Body& body) {
+  bool good = true;
+  copying::Walk walk(&a.rows, begin);
+  for (long row = begin; row < end; ++row) {
+    for (long i = 0; i < a.width; ++i) {
+      long at, element = row * a.width + i;
+      if (normalise(index[element], a.axis_size, &at))
+        body(element, walk.from + i * a.step + at * a.axis_step);
+      else
+        good = false;
+    }
+    walk.next();
+  }
+  return good;
+}
+
+}  // namespace gather_detail
+
+/** y[.., i, ..] = x[.., index[.., i, ..], ..] along `axis`; y has the shape of the index. */
+template <int ElemBytes, class Index>
+inline bool gather_elements(Context& context, int rank, const long* index_dims,
+                            const long* data_dims, int axis, const void* x, const Index* index,
+                            void* y) {
+  typedef typename Element<ElemBytes>::type T;
+  using namespace gather_detail;
+  Verdict verdict;
+  Along a = along(rank, index_dims, data_dims, axis);
+  context.parallel(
+      copying::product(a.rows),
+      [&](long begin, long end, int) {
+        bool good = each_element(a, index, begin, end, [&](long element, long offset) {
+          static_cast<T*>(y)[element] = static_cast<const T*>(x)[offset];
+        });
+        if (!good) verdict.fail();
+      },
+      grain(a.width * ElemBytes));
+  return verdict();
+}
+
+namespace gather_detail {
+
+/** The offset that a tuple of `depth` indices names; dims are the sizes it indexes. */
+template <class Index>
+inline bool tuple_offset(const Index* index, long depth, const long* dims, long* offset) {
+  bool good = true;
+  *offset = 0;
+  for (long d = 0; d < depth; ++d) {
+    long at;
+    good &= normalise(index[d], dims[d], &at);
+    *offset = *offset * dims[d] + at;
+  }
+  return good;
+}
+
+inline long volume(const long* dims, long depth) {
+  long all = 1;
+  for (long d = 0; d < depth; ++d) all *= dims[d];
+  return all;
+}
+
+}  // namespace gather_detail
+
+/**
+ * y[batch, point, :] = x[batch][index[batch, point, 0..depth)][:]; x [batch, dims.., slice],
+ * index [batch, points, depth].
+ */
+template <int ElemBytes, class Index>
+inline bool gather_nd(Context& context, long batch, long points, long depth, const long* dims,
+                      long slice, const void* x, const Index* index, void* y) {
+  using namespace gather_detail;
+  Verdict verdict;
+  long block = volume(dims, depth);
+  if (slice == 0) return true;
+  context.parallel(
+      batch * points,
+      [&](long begin, long end, int) {
+        for (long unit = begin; unit < end; ++unit) {
+          long offset;
+          if (!tuple_offset(index + unit * depth, depth, dims, &offset)) verdict.fail();
+          if (block == 0) return verdict.fail();
+          long from = (unit / points * block + offset) * slice;
+          copy_bytes(static_cast<char*>(y) + unit * slice * ElemBytes,
+                     static_cast<const char*>(x) + from * ElemBytes, slice * ElemBytes);
+        }
+      },
+      grain(slice * ElemBytes));
+  return verdict();
+}
+
+// How scattered values join what is there.
+
+struct Assign {
+  template <class T>
+  static T join(T, T x) {
+    return x;
+  }
+};
+struct Add {
+  template <class T>
+  static T join(T a, T x) {
+    return T(a + x);
+  }
+};
+struct Multiply {
+  template <class T>
+  static T join(T a, T x) {
+    return T(a * x);
+  }
+};
+struct Smaller {
+  template <class T>
+  static T join(T a, T x) {
+    return a != a || a < x ? a : x;
+  }
+};
+struct Larger {
+  template <class T>
+  static T join(T a, T x) {
+    return a != a || a > x ? a : x;
+  }
+};
+
+/**
+ * y = x, then y[index[point, 0..depth)][:] joins updates[point, :] in order of the points;
+ * x and y [dims.., slice]. x may be y.
+ */
+template <class Join, class T, class Index>
+inline bool scatter_nd(Context& context, long points, long depth, const long* dims, long slice,
+                       const T* x, const Index* index, const T* updates, T* y) {
+  using namespace gather_detail;
+  Verdict verdict;
+  long block = volume(dims, depth);
+  if (x != y) copy_bytes(y, x, block * slice * long(sizeof(T)));
+  if (block == 0) return points == 0 || slice == 0;
+  context.parallel(
+      slice,
+      [&](long begin, long end, int) {
+        for (long point = 0; point < points; ++point) {
+          long offset;
+          if (!tuple_offset(index + point * depth, depth, dims, &offset)) {
+            verdict.fail();
+            continue;
+          }
+          T* to = y + offset * slice;
+          const T* from = updates + point * slice;
+          for (long i = begin; i < end; ++i) to[i] = Join::join(to[i], from[i]);
+        }
+      },
+      grain(points * long(sizeof(T))));
+  return verdict();
+}
+
+/**
+ * y = x, then y[.., index[.., i, ..], ..] joins updates[.., i, ..] along `axis`, in order;
+ * updates have the shape of the index. x may be y.
+ */
+template <class Join, class T, class Index>
+inline bool scatter_elements(Context&, int rank, const long* index_dims, const long* data_dims,
+                             int axis, const T* x, const Index* index, const T* updates, T* y) {
+  using namespace gather_detail;
+  Along a = along(rank, index_dims, data_dims, axis);
+  long all = volume(data_dims, rank);
+  if (x != y) copy_bytes(y, x, all * long(sizeof(T)));
+  return each_element(a, index, 0, copying::product(a.rows), [&](long element, long offset) {
+    y[offset] = Join::join(y[offset], updates[element]);
+  });
+}
+
+}  // namespace infuse

@@ -1,0 +1,110 @@
+// Padding and cropping of tensors.
+#pragma once
+#include "copy.hpp"
+
+namespace infuse {
+
+enum PadMode { PAD_CONSTANT, PAD_REFLECT, PAD_EDGE, PAD_WRAP };
+
+namespace pad_detail {
+
+/** The source index for index i, which may lie outside [0, size); -1 means the constant. */
+inline long source(long i, long size, PadMode mode) {
+  if (i >= 0 && i < size) return i;
+  if (mode == PAD_CONSTANT || size == 0) return -1;
+  if (mode == PAD_EDGE) return i < 0 ? 0 : size - 1;
+  long period = mode == PAD_WRAP ? size : 2 * (size - 1);
+  if (period == 0) return 0;
+  long r = i % period;
+  if (r < 0) r += period;
+  return r < size ? r : period - r;
+}
+
+struct Loops {
+  int rank;
+  long size[MOST_DIMS], out[MOST_DIMS], begin[MOST_DIMS];
+};
+
+/** Joins neighbouring dimensions that are not padded. */
+inline Loops join(int rank, const long* size, const long* begin, const long* out) {
+  Loops loops;
+  loops.rank = 0;
+  bool before = false;
+  for (int i = 0; i < rank; ++i) {
+    bool whole = begin[i] == 0 && size[i] == out[i];
+    if (whole && before) {
+      loops.size[loops.rank - 1] *= size[i];
+      loops.out[loops.rank - 1] *= out[i];
+    } else {
+      loops.size[loops.rank] = size[i];
+      loops.out[loops.rank] = out[i];
+      loops.begin[loops.rank++] = begin[i];
+    }
+    before = whole;
+  }
+  if (loops.rank == 0) loops = {1, {1}, {1}, {0}};
+  return loops;
+}
+
+template <class T>
+inline void fill_run(T* to, long count, T value) {
+  for (long i = 0; i < count; ++i) to[i] = value;
+}
+
+/** One row of the last dimension; a null source is constant throughout. */
+template <class T>
+inline void pad_row(const Loops& loops, PadMode mode, T value, const T* from, T* to) {
+  int last = loops.rank - 1;
+  long size = loops.size[last], out = loops.out[last], begin = loops.begin[last];
+  if (!from) return fill_run(to, out, value);
+  long first = begin > 0 ? (begin < out ? begin : out) : 0;
+  long end = size + begin < out ? size + begin : out;
+  if (end < first) end = first;
+  for (long i = 0; i < first; ++i) {
+    long at = source(i - begin, size, mode);
+    to[i] = at < 0 ? value : from[at];
+  }
+  copy_bytes(to + first, from + first - begin, (end - first) * long(sizeof(T)));
+  for (long i = end; i < out; ++i) {
+    long at = source(i - begin, size, mode);
+    to[i] = at < 0 ? value : from[at];
+  }
+}
+
+}  // namespace pad_detail
+
+/**
+ * Pads (or crops, where negative) a dense tensor: begin[i] elements come before dimension i, whose
+ * output size is out[i]. `value` points to one element and is used by PAD_CONSTANT.
+ */
+template <int ElemBytes>
+inline void pad_nd(Context& context, int rank, const long* size, const long* begin, const long* out,
+                   PadMode mode, const void* value, const void* src, void* dst) {
+  typedef typename Element<ElemBytes>::type T;
+  using namespace pad_detail;
+  Loops loops = join(rank, size, begin, out);
+  T constant = *static_cast<const T*>(value);
+  long rows = 1, width = loops.out[loops.rank - 1];
+  for (int i = 0; i + 1 < loops.rank; ++i) rows *= loops.out[i];
+  if (width == 0) return;
+  context.parallel(
+      rows,
+      [&](long first, long end, int) {
+        for (long row = first; row < end; ++row) {
+          long rest = row, offset = 0, step = loops.size[loops.rank - 1];
+          bool inside = true;
+          for (int i = loops.rank - 2; i >= 0; --i) {
+            long at = source(rest % loops.out[i] - loops.begin[i], loops.size[i], mode);
+            inside &= at >= 0;
+            offset += at * step;
+            rest /= loops.out[i];
+            step *= loops.size[i];
+          }
+          const T* from = inside ? static_cast<const T*>(src) + offset : nullptr;
+          pad_row(loops, mode, constant, from, static_cast<T*>(dst) + row * width);
+        }
+      },
+      1 + COPY_GRAIN / (width * ElemBytes));
+}
+
+}  // namespace infuse

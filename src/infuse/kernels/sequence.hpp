@@ -1,0 +1,194 @@
+// Operators that make or order sequences: range, running sums, triangles, one-hot, top k, non-zero.
+#pragma once
+#include "copy.hpp"
+#include "sort.hpp"
+
+namespace infuse {
+
+/** y[i] = start + i · step. */
+template <class T>
+inline void range(Context& context, T start, T step, long count, T* y) {
+  context.parallel(
+      count,
+      [&](long begin, long end, int) {
+        for (long i = begin; i < end; ++i) y[i] = T(start + T(i) * step);
+      },
+      COPY_GRAIN / long(sizeof(T)));
+}
+
+/** Keeps x[.., i, j] where j >= i + k (upper) or j <= i + k (lower); zero elsewhere. */
+template <class T>
+inline void triangle(Context& context, long batch, long rows, long cols, long k, bool upper,
+                     const T* x, T* y) {
+  context.parallel(
+      batch * rows,
+      [&](long begin, long end, int) {
+        for (long row = begin; row < end; ++row) {
+          long edge = row % rows + k + (upper ? 0 : 1);
+          if (edge < 0) edge = 0;
+          if (edge > cols) edge = cols;
+          const T* from = x + row * cols;
+          T* to = y + row * cols;
+          for (long j = 0; j < edge; ++j) to[j] = upper ? T(0) : from[j];
+          for (long j = edge; j < cols; ++j) to[j] = upper ? from[j] : T(0);
+        }
+      },
+      1 + COPY_GRAIN / (cols * long(sizeof(T)) + 1));
+}
+
+/** Running sums over `size` elements; x and y [outer, size, inner]. */
+template <class T>
+inline void cumsum(Context& context, long outer, long size, long inner, bool exclusive,
+                   bool reverse, const T* x, T* y) {
+  constexpr long WIDTH = 64;
+  long blocks = (inner + WIDTH - 1) / WIDTH;
+  context.parallel(
+      outer * blocks,
+      [&](long begin, long end, int) {
+        for (long unit = begin; unit < end; ++unit) {
+          long first = unit % blocks * WIDTH;
+          long width = inner - first < WIDTH ? inner - first : WIDTH;
+          T sum[WIDTH] = {};
+          for (long i = 0; i < size; ++i) {
+            long at = (unit / blocks * size + (reverse ? size - 1 - i : i)) * inner + first;
+            for (long j = 0; j < width; ++j) {
+              T next = T(sum[j] + x[at + j]);
+              y[at + j] = exclusive ? sum[j] : next;
+              sum[j] = next;
+            }
+          }
+        }
+      },
+      1 + COPY_GRAIN / (size * (inner < WIDTH ? inner : WIDTH) + 1));
+}
+
+/**
+ * y[outer, d, inner] = on where index[outer, inner] is d, else off. A negative index counts from
+ * the end; one out of range gives a column of off.
+ */
+template <class T, class Index>
+inline void one_hot(Context& context, long outer, long depth, long inner, const Index* index, T off,
+                    T on, T* y) {
+  context.parallel(
+      outer * depth,
+      [&](long begin, long end, int) {
+        for (long row = begin; row < end; ++row) {
+          const Index* wanted = index + row / depth * inner;
+          for (long j = 0; j < inner; ++j) {
+            long at = static_cast<long>(wanted[j]);
+            y[row * inner + j] = (at < 0 ? at + depth : at) == row % depth ? on : off;
+          }
+        }
+      },
+      1 + COPY_GRAIN / (inner * long(sizeof(T)) + 1));
+}
+
+// ---------------------------------------------------------------- top k
+
+/** Bytes of scratch per worker for top_k. */
+inline long top_k_scratch(long k) { return 2 * k * long(sizeof(long)) + CACHE_LINE; }
+
+namespace sequence_detail {
+
+/** Orders places by value, then by index; NaN is larger than every number. */
+template <bool Largest, class T>
+struct Before {
+  const T* x;
+  long step;
+
+  bool operator()(long a, long b) const {
+    T u = x[a * step], v = x[b * step];
+    if (u == v || (u != u && v != v)) return a < b;
+    bool larger = u != u || (v == v && u > v);
+    return larger == Largest;
+  }
+};
+
+/** Moves the root of a heap, whose last comes first, down to its place. */
+template <class Order>
+inline void sink_root(long* heap, long count, const Order& before) {
+  long item = heap[0], at = 0;
+  for (long child = 1; child < count; child = 2 * at + 1) {
+    if (child + 1 < count && before(heap[child], heap[child + 1])) ++child;
+    if (!before(item, heap[child])) break;
+    heap[at] = heap[child];
+    at = child;
+  }
+  heap[at] = item;
+}
+
+template <class Order>
+inline void raise_last(long* heap, long at, const Order& before) {
+  long item = heap[at];
+  while (at > 0 && before(heap[(at - 1) / 2], item)) {
+    heap[at] = heap[(at - 1) / 2];
+    at = (at - 1) / 2;
+  }
+  heap[at] = item;
+}
+
+}  // namespace sequence_detail
+
+/**
+ * The k largest (or smallest) of `size` values in order, equal ones by index; x [outer, size,
+ * inner], values and index [outer, k, inner], k <= size. Needs top_k_scratch(k).
+ */
+template <bool Largest, class T>
+inline void top_k(Context& context, long outer, long size, long inner, long k, const T* x,
+                  T* values, int64_t* index) {
+  using namespace sequence_detail;
+  if (k == 0) return;
+  context.parallel(
+      outer * inner,
+      [&](long begin, long end, int worker) {
+        long* heap = reinterpret_cast<long*>(context.scratch(worker));
+        for (long unit = begin; unit < end; ++unit) {
+          const T* from = x + unit / inner * size * inner + unit % inner;
+          Before<Largest, T> before = {from, inner};
+          for (long i = 0; i < k; ++i) {
+            heap[i] = i;
+            raise_last(heap, i, before);
+          }
+          for (long i = k; i < size; ++i) {
+            if (!before(i, heap[0])) continue;
+            heap[0] = i;
+            sink_root(heap, k, before);
+          }
+          merge_sort(heap, heap + k, k, before);
+          long to = unit / inner * k * inner + unit % inner;
+          for (long i = 0; i < k; ++i) {
+            values[to + i * inner] = from[heap[i] * inner];
+            index[to + i * inner] = heap[i];
+          }
+        }
+      },
+      1 + 4096 / (size + 1));
+}
+
+// ---------------------------------------------------------------- non-zero
+
+/** How many of n elements are not zero. */
+template <class T>
+inline long nonzero_count(const T* x, long n) {
+  long count = 0;
+  for (long i = 0; i < n; ++i) count += x[i] != T(0);
+  return count;
+}
+
+/** Writes the places of the `count` non-zero elements, in order; y [rank, count]. */
+template <class T>
+inline void nonzero_fill(int rank, const long* dims, const T* x, long count, int64_t* y) {
+  long n = 1, found = 0;
+  for (int d = 0; d < rank; ++d) n *= dims[d];
+  for (long i = 0; i < n && found < count; ++i) {
+    if (x[i] == T(0)) continue;
+    long rest = i;
+    for (int d = rank - 1; d >= 0; --d) {
+      y[d * count + found] = rest % dims[d];
+      rest /= dims[d];
+    }
+    ++found;
+  }
+}
+
+}  // namespace infuse
