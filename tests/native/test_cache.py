@@ -25,6 +25,7 @@ from infuse.runtime.folder import describe_files
 from tests.native.adder import METADATA, WEIGHTS, build_adder, source
 
 ROOT = Path(__file__).resolve().parents[2]
+PYTHONPATH = f"{ROOT / 'src'}{os.pathsep}{ROOT}"
 ONES = np.ones((2, 3), np.float32)
 SUM = np.array([[12, 22, 32]] * 2, np.float32)
 
@@ -214,7 +215,7 @@ def test_private_folder_is_removed_when_the_process_ends(tmp_path: Path) -> None
 def python(program: str, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-c", program],
-        env={**environment, "PYTHONPATH": str(ROOT)},
+        env={**environment, "PYTHONPATH": PYTHONPATH},
         stdout=subprocess.PIPE,
         text=True,
         check=True,
@@ -238,7 +239,7 @@ print(Cache().obtain("key", make))
 def start(*arguments: object) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-c", WAITING, *map(str, arguments)],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": PYTHONPATH},
         stdout=subprocess.PIPE,
         text=True,
     )
@@ -274,7 +275,7 @@ def test_lock_of_a_killed_process_is_free(tmp_path: Path, root: Path) -> None:
 def test_two_real_compilations_at_once(tmp_path: Path) -> None:
     program = "from tests.native.adder import build_adder; print(build_adder())"
     command = [sys.executable, "-c", program]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, "PYTHONPATH": PYTHONPATH}
     children = [subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     first, second = (child.communicate(timeout=60)[0].strip() for child in children)
     assert first == second

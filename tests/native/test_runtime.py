@@ -23,6 +23,7 @@ from infuse.runtime.shapes import Formula, ShapeBinder, TensorSpec
 from tests.native.adder import METADATA, WEIGHTS, build_adder, source
 
 ROOT = Path(__file__).resolve().parents[2]
+PYTHONPATH = f"{ROOT / 'src'}{os.pathsep}{ROOT}"
 OFFSET = np.array([10, 20, 30], np.float32)
 
 
@@ -510,7 +511,7 @@ if not child:
 assert model._idle == [context]
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, "PYTHONPATH": PYTHONPATH}
     assert subprocess.run([sys.executable, "-c", program], env=environment, check=False).returncode == 0
 
 

@@ -19,6 +19,7 @@ from infuse.errors import CacheError, CompileError, OptionError, ToolchainError
 from infuse.runtime.cpus import cpu_features
 
 ROOT = Path(__file__).resolve().parents[2]
+PYTHONPATH = f"{ROOT / 'src'}{os.pathsep}{ROOT}"
 NATIVE = Target.resolve("native")
 Script = Callable[..., Path]
 
@@ -282,7 +283,7 @@ def test_interrupt_ends_the_compilers_and_leaves_nothing(script: Script, tmp_pat
     pids, cache = tmp_path / "pids", tmp_path / "cache"
     compiler = script("mine", f'sleep 60 & echo $$ $! >> "{pids}.new"; mv "{pids}.new" "{pids}"; wait')
     program = "from tests.native.adder import build_adder\nbuild_adder()"
-    environment = {**os.environ, "CXX": str(compiler), "INFUSE_CACHE": str(cache), "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, "CXX": str(compiler), "INFUSE_CACHE": str(cache), "PYTHONPATH": PYTHONPATH}
     child = subprocess.Popen([sys.executable, "-c", program], env=environment, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 60
     while not pids.exists():
