@@ -27,9 +27,9 @@ class Attention(Op):
     """
 
     is_causal: int = 0
-    kv_num_heads: int = 0
+    kv_num_heads: int | None = None
     left_window_size: int = -1
-    q_num_heads: int = 0
+    q_num_heads: int | None = None
     qk_matmul_output_mode: int = 0
     right_window_size: int = -1
     scale: float | None = None
@@ -117,7 +117,7 @@ class Attention(Op):
         if x.rank != 3:
             raise ShapeError(f"Attention takes inputs of rank 3 or 4, found {x.type}")
         heads = self.q_num_heads if query else self.kv_num_heads
-        if heads < 1:
+        if heads is None or heads < 1:
             raise ShapeError("Attention over inputs of rank 3 needs q_num_heads and kv_num_heads")
         batch, length, hidden = x.shape
         if isinstance(hidden, int) and hidden % heads:
@@ -188,9 +188,9 @@ class Attention(Op):
         return np.where(seen, bias, -np.inf).astype(scores.dtype)
 
 
-def _split(x: Array, heads: int) -> Array:
+def _split(x: Array, heads: int | None) -> Array:
     """(batch, length, heads · size) as (batch, heads, length, size)."""
-    return x if x.ndim == 4 else x.reshape(*x.shape[:2], heads, -1).swapaxes(1, 2)
+    return x if x.ndim == 4 else x.reshape(*x.shape[:2], heads or 1, -1).swapaxes(1, 2)
 
 
 def _weights(scores: Array, bias: Array) -> Array:
@@ -210,7 +210,7 @@ class RotaryEmbedding(Op):
     """
 
     interleaved: int = 0
-    num_heads: int = 0
+    num_heads: int | None = None
     rotary_embedding_dim: int = 0
 
     since = 23
@@ -242,9 +242,10 @@ class RotaryEmbedding(Op):
             require_rank(table, 3 if position_ids is None else 2, self.name, name)
         if x.tensor.shape is None:
             return x.type
-        if x.rank not in (3, 4) or (x.rank == 3 and self.num_heads < 1):
+        heads = self.num_heads or 0
+        if x.rank not in (3, 4) or (x.rank == 3 and heads < 1):
             raise ShapeError(f"RotaryEmbedding takes rank 4, or rank 3 and num_heads; found {x.type}")
-        size = x.shape[3] if x.rank == 4 else dims.floordiv(x.shape[2], self.num_heads)
+        size = x.shape[3] if x.rank == 4 else dims.floordiv(x.shape[2], heads)
         turned = self.rotary_embedding_dim or size
         if isinstance(turned, int) and turned % 2:
             raise ShapeError(f"RotaryEmbedding turns pairs of channels, found {turned} channels")

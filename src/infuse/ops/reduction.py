@@ -19,7 +19,7 @@ from infuse.ops.sizes import fresh_shape, int64s, known_axes, length, normalize_
 _SUMS = Rounding(ulp=4, abs=1e-6, why="sums round in another order")
 _AXES = (
     cases(data=[(2, 3, 5), (2, 3, 5), (7,), ()], axes=[int64s(1), int64s(0, -1), None, None], keepdims=[0, 1]),
-    cases(data=[(2, 3)], axes=[None, int64s()], noop_with_empty_axes=[0, 1]),
+    cases(data=[(2, 3), (2, 3)], axes=[None, int64s()], noop_with_empty_axes=[0, 1]),
 )
 _NUMBERS = (*_AXES, cases(data=[Ints((4, 3)), Ints((4, 3), dtype=dtypes.int32)], axes=[int64s(0), None]))
 

@@ -1,0 +1,1 @@
+"""What tests of operators and rules need: samples, oracles, and comparison within a stated accuracy."""

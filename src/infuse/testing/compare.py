@@ -1,0 +1,79 @@
+"""Comparison of computed with exact results, always within an accuracy that somebody states."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+
+from infuse import dtypes
+from infuse.ops.base import Rounding
+
+Array = npt.NDArray[Any]
+
+
+def assert_agrees(actual: Array, exact: Array, accuracy: Rounding, what: str = "result") -> None:
+    """AssertionError unless `actual` lies within `accuracy` of `exact`; `what` begins the message."""
+    found = difference(actual, exact, accuracy)
+    if found is not None:
+        raise AssertionError(f"{what}: {found}")
+
+
+def difference(actual: Array, exact: Array, accuracy: Rounding) -> str | None:
+    """What is wrong with `actual`, or None when it lies within `accuracy` of `exact`.
+
+    `exact` may be of a wider type: it is rounded to the type of `actual` before units in the last place are counted.
+    NaN agrees with NaN, infinities with equal ones, 0 with −0. Results that are not floats agree when they are equal;
+    only `accuracy.abs` gives integers leeway.
+    """
+    actual, exact = np.asarray(actual), np.asarray(exact)
+    if actual.shape != exact.shape:
+        return f"the shape is {actual.shape}, expected {exact.shape}"
+    kind = dtypes.by_numpy(actual.dtype).kind
+    if (kind == "f") != (dtypes.by_numpy(exact.dtype).kind == "f"):
+        return f"the element type is {actual.dtype}, expected {exact.dtype}"
+    if not actual.size:
+        return None
+    if kind in "sbc":
+        return _report(actual, exact, actual != exact, "")
+    if kind in "iu":
+        error = np.abs(actual.astype(object) - exact.astype(object))
+        leeway = int(accuracy.abs * max(abs(int(v)) for v in exact.reshape(-1))) if accuracy.abs else 0
+        return _report(actual, exact, error > leeway, f"within {leeway}")
+    return _float_difference(actual, exact, accuracy)
+
+
+def _float_difference(actual: Array, exact: Array, accuracy: Rounding) -> str | None:
+    with np.errstate(all="ignore"):
+        found, wanted = actual.astype(np.float64), exact.astype(actual.dtype).astype(np.float64)
+        finite = np.isfinite(wanted) & np.isfinite(found)
+        same = (found == wanted) | (np.isnan(found) & np.isnan(wanted))
+        units = spacing(wanted, actual.dtype)
+        largest = np.max(np.abs(wanted), where=np.isfinite(wanted), initial=0.0)
+        error = np.abs(found - wanted)
+        wrong = ~same & ~(finite & (error <= np.maximum(accuracy.ulp * units, accuracy.abs * largest)))
+    if not wrong.any():
+        return None
+    worst = np.where(wrong & finite, error / units, np.where(wrong, np.inf, 0)).max()
+    relative = np.where(finite, error, 0).max() / largest if largest else np.inf
+    allowed = f"{accuracy.ulp:g} ulp or {accuracy.abs:g} of the largest"
+    return _report(actual, exact, wrong, f"{allowed} allowed, {worst:.3g} ulp and {relative:.3g} found")
+
+
+def spacing(x: Array, dtype: npt.DTypeLike) -> Array:
+    """One unit in the last place of a floating type, at these float64 magnitudes."""
+    limits: Any = ml_dtypes.finfo(np.dtype(dtype))  # type: ignore[no-untyped-call]
+    _, exponent = np.frexp(np.where(np.isfinite(x), x, 0.0))
+    result: Array = np.ldexp(1.0, np.maximum(exponent - 1, limits.minexp) - limits.nmant)
+    return result
+
+
+def _report(actual: Array, exact: Array, wrong: Any, detail: str) -> str | None:
+    places = np.argwhere(np.asarray(wrong, dtype=bool))
+    if not len(places):
+        return None
+    place = tuple(int(i) for i in places[0])
+    first = f"first at {list(place)}: {actual[place]} for {exact[place]}" if place else f"{actual} for {exact}"
+    return f"{len(places)} of {actual.size} elements differ, {first}{f' ({detail})' if detail else ''}"
