@@ -35,9 +35,10 @@ class _Verifier:
         self.outer: set[Graph] = set()
         self.root = graph
         self.checked: set[Value] = set()
-        while self.root.parent is not None and self.root.parent.graph not in (None, *self.outer):
-            assert self.root.parent.graph is not None
+        while self.root.parent is not None and self.root.parent.graph is not None:
             self.root = self.root.parent.graph
+            if self.root is graph or self.root in self.outer:
+                raise GraphError("a graph is the body of a node inside itself", where=graph.name)
             self.outer.add(self.root)
             self.define(self.root)
 
@@ -47,7 +48,7 @@ class _Verifier:
         while pending:
             inner, around = pending.pop()
             if inner in self.enclosing:
-                raise GraphError("a graph is the body of two nodes, or of a node inside itself", where=inner.name)
+                raise GraphError("a graph is the body of two nodes", where=inner.name)
             self.enclosing[inner] = around | {inner}
             self.define(inner)
             for node in inner.unordered_nodes:
