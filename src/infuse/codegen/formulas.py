@@ -19,13 +19,15 @@ def literal(value: float | int | bool, dtype: DType) -> str:
     if dtype.is_bool:
         return "true" if value else "false"
     if dtype.is_integer:
-        return f"({dtype.c_name}){int(value)}{'u' if dtype.kind == 'u' else ''}LL" if int(value) != -(2**63) else (
-            "(-9223372036854775807LL - 1)"
+        return (
+            f"({dtype.c_name}){int(value)}{'u' if dtype.kind == 'u' else ''}LL"
+            if int(value) != -(2**63)
+            else ("(-9223372036854775807LL - 1)")
         )
     number = float(dtype.numpy.type(value)) if dtype.kind == "f" else float(value)
     suffix = "f" if dtype.name == "float32" else ""
     if math.isnan(number):
-        text = f"__builtin_nan{suffix}(\"\")"
+        text = f'__builtin_nan{suffix}("")'
     elif math.isinf(number):
         text = f"{'-' if number < 0 else ''}__builtin_inf{suffix}()"
     else:

@@ -291,14 +291,15 @@ class Lowering:
         *,
         bias: Tensor | None = None,
         scale: float = 1.0,
+        inner: int = 1,
         name: str = "sink",
     ) -> str:
         """Define the sink of an anchored group in `f`: scale, bias, fused elementwise work, store. Returns its name.
 
-        The kernel's rows and columns run over the result's axes in `order`.
+        The kernel's rows and columns run over the result's axes in `order`, the last `inner` of them being columns.
         """
         value = group.result
-        space = Space(value.shape, order)
+        space = Space(value.shape, order, inner)
         operands = [v for v in group.operands() if v.tensor.size != 1 or not v.is_const]
         tensors = {v: self._operand(v, space, vector=True) for v in operands}
         target = self.allocate(value, order, strided=True)

@@ -39,7 +39,9 @@ def print_sources(program: Program, plan: Plan, info: Mapping[str, Any], jobs: i
     sources = {}
     for number, part in enumerate(parts[1:], 1):
         texts = [_define(program, f, names[f.text()]) for f in part]
-        sources[f"kernels_{number}.cpp"] = "\n".join([_preamble(program, part), *texts, "}  // namespace infuse_model\n"])
+        sources[f"kernels_{number}.cpp"] = "\n".join(
+            [_preamble(program, part), *texts, "}  // namespace infuse_model\n"]
+        )
     main = [_preamble(program, parts[0] if parts else [], planning=True)]
     main += declarations
     main += ["", *(_define(program, f, names[f.text()]) for f in (parts[0] if parts else []))]

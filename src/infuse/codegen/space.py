@@ -46,7 +46,9 @@ class Space:
     def column_stride(self, tensor: Tensor) -> Dim | None:
         """Elements from one column to the next; None where the column axes do not merge for this operand."""
         strides = self.strides(tensor)
-        merged = _collapse(self.sizes[-self.inner :] if self.inner else (), strides[-self.inner :] if self.inner else [])
+        merged = _collapse(
+            self.sizes[-self.inner :] if self.inner else (), strides[-self.inner :] if self.inner else []
+        )
         if not merged:
             return 0
         return merged[0][1] if len(merged) == 1 else None

@@ -199,6 +199,8 @@ class Graph:
         self.doc = ""
         self.metadata: dict[str, str] = {}
         self.opsets: dict[str, int] = {}
+        self.report: Any = None
+        """What an optimization did to this graph (`rewrite.Report`), None before any."""
         self._nodes: dict[Node, None] = {}
 
     # -- building ------------------------------------------------------------------------------------------------

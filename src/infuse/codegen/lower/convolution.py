@@ -110,9 +110,7 @@ def _packed(l: Lowering, node: Node, groups: int) -> Tensor:
     out, k = w.const.shape[0], int(np.prod(w.const.shape[1:]))
     panel, lanes = 2 * l.lanes, l.lanes
     count = groups * (-(-(out // groups) // panel) * panel) * k
-    return l.program.packed(
-        w.const, ("conv", groups, lanes), count, lambda a: pack_conv(_planar(a), groups, lanes)
-    )
+    return l.program.packed(w.const, ("conv", groups, lanes), count, lambda a: pack_conv(_planar(a), groups, lanes))
 
 
 def _planar(weights: Array) -> Array:

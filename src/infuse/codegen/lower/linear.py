@@ -122,7 +122,16 @@ def batched_product(
     batch = dims.product(lead)
     strides = [_batch_stride(a, len(lead)), _batch_stride(b, len(lead))]
     general = any(s is None for s in strides)
-    fields = [batch, m, n, k, 0 if general else strides[0], *a.strides[-2:], 0 if general else strides[1], *b.strides[-2:]]
+    fields = [
+        batch,
+        m,
+        n,
+        k,
+        0 if general else strides[0],
+        *a.strides[-2:],
+        0 if general else strides[1],
+        *b.strides[-2:],
+    ]
     assert all(s is not None for s in fields)
     text = "MatmulShape{" + ", ".join(size_text(s) for s in fields if s is not None) + "}"
     f.line(f"const MatmulShape shape = {text};")

@@ -27,8 +27,8 @@ def pool(l: Lowering, node: Node, group: Group) -> None:
     fields += [*win.dilations, *win.before, *win.after]
     counted = "true" if node.op.attributes().get("count_include_pad") else "false"
     shape = f"PoolShape{{{', '.join(map(size_text, fields))}, {counted}}}"
-    kernel = "max_pool" if node.kind == "MaxPool" else "average_pool"
-    f.line(f"{kernel}(c, {shape}, {f.read(tensor)}, {sink});")
+    kind = "MaxPool" if node.kind == "MaxPool" else "MeanPool"
+    f.line(f"pool(c, {shape}, {kind}{{}}, {f.read(tensor)}, {sink});")
     f.finish(label(group))
 
 

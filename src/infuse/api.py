@@ -1,0 +1,98 @@
+"""The public verbs: load, optimize, save, compile."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from infuse.errors import OptionError
+from infuse.ir.graph import Graph
+from infuse.passes.pipeline import Options, optimize_in_place
+from infuse.rewrite import Pass, Report, Rule
+from infuse.runtime import CompiledModel
+
+Progress = Callable[[str, int, int], None]
+PathLike = str | os.PathLike[str]
+
+
+def load(source: PathLike | bytes | Any) -> Graph:
+    """The graph of a model: a path to an .onnx or .infuse file, the bytes of an ONNX model, or a ModelProto.
+
+    Weights stay where they are (memory-mapped) until they are used. ModelFileError when the file is broken.
+    """
+    if isinstance(source, (str, os.PathLike)) and Path(source).suffix == ".infuse":
+        from infuse.ir.file import load as load_infuse
+
+        return load_infuse(Path(source))
+    from infuse.frontends.onnx import load as load_onnx
+
+    return load_onnx(source)
+
+
+def optimize(
+    graph: Graph | PathLike,
+    level: str = "all",
+    *,
+    disable: Iterable[str] = (),
+    only: Iterable[str] = (),
+    enable: Iterable[str] = (),
+    extra: Sequence[Rule | Pass] = (),
+    progress: Progress | None = None,
+) -> Graph:
+    """An optimized copy of `graph`; the original stays as it is. `.report` of the result tells what fired.
+
+    `level` is none, basic (keeps to standard operators), extended (fused operators) or all (also what only this
+    compiler profits from). `disable`, `only` and `enable` name rules; `extra` adds rules and passes of your own.
+    """
+    from infuse.ir.clone import clone
+
+    source = graph if isinstance(graph, Graph) else load(graph)
+    result = clone(source)
+    options = Options(level, frozenset(disable), frozenset(only), frozenset(enable), tuple(extra))
+    result.report = optimize_in_place(result, options, progress)
+    return result
+
+
+def save(graph: Graph, path: PathLike, *, opset: int | None = None) -> None:
+    """Write a graph as .infuse or .onnx, by the ending of `path`. The file appears whole or not at all."""
+    target = Path(path)
+    if target.suffix == ".infuse":
+        from infuse.ir.file import save as save_infuse
+
+        save_infuse(graph, target)
+    elif target.suffix == ".onnx":
+        from infuse.exporters.onnx import save as save_onnx
+
+        save_onnx(graph, target, opset=opset)
+    else:
+        raise OptionError(f"{target.name} ends neither in .infuse nor in .onnx", hint="name the file by its format")
+
+
+def compile(
+    graph: Graph | PathLike,
+    *,
+    target: str = "native",
+    threads: int | None = None,
+    precision: str = "fp32",
+    output: PathLike | None = None,
+    progress: Progress | None = None,
+) -> CompiledModel:
+    """Native code for a graph, ready to run.
+
+    A graph that was not optimized is optimized at level `all` first. `target` is native, x86-64-v4 (AVX-512),
+    x86-64-v3 (AVX2) or x86-64; `threads` the number of threads of a run (default: what this process may use);
+    `output` a folder for the compiled model, which `CompiledModel.load` opens without a compiler.
+    """
+    from infuse.codegen.compile import compile_graph
+
+    source = graph if isinstance(graph, Graph) else load(graph)
+    if source.report is None:
+        source = optimize(source, "all", progress=progress)
+    return compile_graph(
+        source, target=target, threads=threads, precision=precision, output=output, progress=progress
+    )
+
+
+__all__ = ["Report", "compile", "load", "optimize", "save"]

@@ -1,0 +1,135 @@
+"""Reductions, arg reductions and running sums."""
+
+from __future__ import annotations
+
+from infuse import dtypes
+from infuse.codegen.groups import Group
+from infuse.codegen.lower.linear import label
+from infuse.codegen.lower.views import operand
+from infuse.codegen.lowering import Lowering, lowers
+from infuse.codegen.program import size_text
+from infuse.codegen.tensors import Order, Tensor, natural
+from infuse.ir import dims
+from infuse.ir.dims import Dim
+from infuse.ir.graph import Node, known_ints
+
+_REDUCERS = {
+    **{"ReduceSum": "Sum", "ReduceMean": "Mean", "ReduceMax": "Max", "ReduceMin": "Min", "ReduceProd": "Product"},
+    **{"ReduceSumSquare": "SumSquare", "ReduceL1": "L1", "ReduceL2": "L2", "ReduceLogSum": "LogSum"},
+}
+
+
+def _axes(l: Lowering, node: Node) -> list[int]:
+    x = operand(node)
+    if node.input(1) is None:
+        known: tuple[Dim, ...] | None = ()
+    else:
+        known = known_ints(node.input(1))
+    if known is None:
+        l.unsupported(node, "axes that are computed from data")
+    axes = sorted({int(a) % x.rank for a in known or () if isinstance(a, int)})
+    if not axes and not node.op.attributes()["noop_with_empty_axes"]:
+        axes = list(range(x.rank))
+    return axes
+
+
+def _split(tensor: Tensor, axes: list[int]) -> tuple[Order, list[int], list[int]]:
+    """An order in which the reduced axes lie together, the kept axes before them and after them."""
+    order = [a for a in tensor.order if tensor.shape[a] != 1 or a not in axes]
+    places = [i for i, a in enumerate(order) if a in axes]
+    together = not places or places[-1] - places[0] + 1 == len(places)
+    kept = [a for a in order if a not in axes]
+    ones = [a for a in tensor.order if a not in order]
+    if not together:
+        return (*ones, *kept, *axes), kept, []
+    first = places[0] if places else len(order)
+    return (*ones, *order), order[:first], [a for a in order[first:] if a not in axes]
+
+
+@lowers(*_REDUCERS, "ReduceLogSumExp", fuses=True, reads=(0,))
+def reduce(l: Lowering, node: Node, group: Group) -> None:
+    x = operand(node)
+    axes = _axes(l, node)
+    order, before, after = _split(l.tensor(x), axes)
+    tensor = l.dense(x, order)
+    sizes = [dims.product(x.shape[a] for a in part) for part in (before, axes, after)]
+    result_order = _result_order(node, axes, [*before, *after])
+    columns = x.shape[([*before, *after] or [0])[-1]] if before or after else 1
+    shape = f"ReduceShape{{{', '.join(map(size_text, [*sizes, columns]))}}}"
+    f = l.function(node.kind, *group.nodes)
+    f.include("reduce.hpp")
+    if x.dtype != dtypes.float32:
+        if node.kind not in _REDUCERS:
+            l.unsupported(node, f"element type {x.dtype}")
+        target = l.allocate(node.output, result_order)
+        f.line(f"reduce_scalar<{_REDUCERS[node.kind]}>(c, {shape}, {f.read(tensor)}, {f.write(target)});")
+        l.tensors[node.output] = target
+        f.finish(node.kind)
+        return
+    sink = l.sink(f, group, result_order)
+    if node.kind == "ReduceLogSumExp":
+        width = size_text(sizes[1] if sizes[2] == 1 else sizes[2])
+        pointer = f.read(tensor)
+        f.line("const auto input = [=](long row, long col, auto lanes) INFUSE_LAMBDA {")
+        f.line(f"  return load({pointer} + row * {width} + col, lanes);")
+        f.line("};")
+        f.line(f"log_sum_exp(c, {shape}, input, {sink});")
+    else:
+        f.line(f"reduce<{_REDUCERS[node.kind]}>(c, {shape}, {f.read(tensor)}, {sink});")
+    f.finish(label(group))
+
+
+def _result_order(node: Node, axes: list[int], kept: list[int]) -> Order:
+    if node.op.attributes()["keepdims"]:
+        return (*axes, *kept)
+    new = {a: i for i, a in enumerate(sorted(kept))}
+    return tuple(new[a] for a in kept)
+
+
+@lowers("ArgMax", "ArgMin")
+def arg_extreme(l: Lowering, node: Node, group: Group) -> None:
+    x, given = operand(node), node.op.attributes()
+    axis = given["axis"] % x.rank
+    tensor = l.dense(x, natural(x.rank))
+    target = l.allocate(node.output)
+    sizes = [dims.product(x.shape[:axis]), x.shape[axis], dims.product(x.shape[axis + 1 :])]
+    f = l.function(node.kind, node)
+    f.include("reduce.hpp")
+    largest = "true" if node.kind == "ArgMax" else "false"
+    last = "true" if given["select_last_index"] else "false"
+    text = ", ".join(map(size_text, sizes))
+    f.line(f"arg_extreme<{largest}>(c, {text}, {last}, {f.read(tensor)}, {f.write(target)});")
+    f.finish(node.kind)
+    l.tensors[node.output] = target
+
+
+@lowers("CumSum", reads=(0,))
+def cumsum(l: Lowering, node: Node, group: Group) -> None:
+    x, given = operand(node), node.op.attributes()
+    known = known_ints(node.input(1))
+    if known is None or not isinstance(known[0], int):
+        l.unsupported(node, "an axis that is computed from data")
+    assert known is not None
+    axis = int(known[0]) % x.rank  # type: ignore[arg-type]
+    tensor = l.dense(x, natural(x.rank))
+    target = l.allocate(node.output)
+    parts = (x.shape[:axis], x.shape[axis : axis + 1], x.shape[axis + 1 :])
+    outer, size, inner = (size_text(dims.product(part)) for part in parts)
+    f = l.function("cumsum", node)
+    source, out = f.read(tensor), f.write(target)
+    kind = x.dtype.c_name
+    f.line(f"const long n = {size}, inner = {inner};")
+    f.line(f"for (long o = 0; o < {outer}; ++o)")
+    f.line("  for (long i = 0; i < inner; ++i) {")
+    f.line(f"    {kind} sum = 0;")
+    f.line("    for (long k = 0; k < n; ++k) {")
+    f.line(f"      const long at = (o * n + {'n - 1 - k' if given['reverse'] else 'k'}) * inner + i;")
+    if given["exclusive"]:
+        f.line(f"      {out}[at] = sum, sum = ({kind})(sum + {source}[at]);")
+    else:
+        f.line(f"      sum = ({kind})(sum + {source}[at]), {out}[at] = sum;")
+    f.line("    }")
+    f.line("  }")
+    f.finish("CumSum")
+    l.tensors[node.output] = target
+
