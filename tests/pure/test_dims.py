@@ -168,6 +168,9 @@ BATCH, SEQ = symbol("batch"), symbol("seq")
         (dims.minimum(SEQ, 5), "min(5, seq)"),
         (dims.maximum(dims.minimum(SEQ, 5), SEQ), "seq"),
         (dims.minimum(dims.maximum(SEQ, BATCH), SEQ), "seq"),
+        (dims.minimum(SEQ + 1, SEQ + dims.minimum(SEQ, 1)), "seq + min(1, seq)"),
+        (dims.maximum(SEQ, SEQ + dims.minimum(SEQ, 1) - 1), "seq"),
+        (dims.maximum(0, dims.maximum(SEQ - 1, 0) - SEQ), "0"),
         (dims.product([BATCH, SEQ, 768]), "768*batch*seq"),
     ],
 )

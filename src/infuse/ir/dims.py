@@ -269,7 +269,19 @@ def is_nonnegative(dim: Dim) -> bool:
     """Whether `dim` is certainly at least zero, symbols being sizes."""
     if isinstance(dim, int):
         return dim >= 0
-    return all(c >= 0 and all(_atom_nonnegative(a) for a, _ in m) for m, c in dim.terms.items())
+    plain = all(c >= 0 and all(_atom_nonnegative(a) for a, _ in m) for m, c in dim.terms.items())
+    return plain or _nonnegative_by_cases(dim)
+
+
+def _nonnegative_by_cases(dim: Expr) -> bool:
+    """Whether replacing a lone maximum or minimum by what it bounds, or else by each operand, leaves no doubt."""
+    for monomial, coefficient in dim.terms.items():
+        if len(monomial) == 1 and monomial[0][1] == 1 and monomial[0][0].kind in ("max", "min"):
+            atom = monomial[0][0]
+            rest = dim - _make({monomial: coefficient})
+            enough = any if (atom.kind == "max") == (coefficient > 0) else all
+            return enough(is_nonnegative(rest + coefficient * arg) for arg in atom.args)
+    return False
 
 
 def _atom_nonnegative(atom: Atom) -> bool:
