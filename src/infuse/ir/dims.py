@@ -16,6 +16,8 @@ from infuse.errors import ShapeError
 
 Dim = Union[int, "Expr"]
 _Monomial = tuple[tuple["Atom", int], ...]
+MOST_CASES = 6
+"""How many maxima and minima a sum may have to be compared by cases."""
 
 
 class Atom:
@@ -275,13 +277,13 @@ def is_nonnegative(dim: Dim) -> bool:
 
 def _nonnegative_by_cases(dim: Expr) -> bool:
     """Whether replacing a lone maximum or minimum by what it bounds, or else by each operand, leaves no doubt."""
-    for monomial, coefficient in dim.terms.items():
-        if len(monomial) == 1 and monomial[0][1] == 1 and monomial[0][0].kind in ("max", "min"):
-            atom = monomial[0][0]
-            rest = dim - _make({monomial: coefficient})
-            enough = any if (atom.kind == "max") == (coefficient > 0) else all
-            return enough(is_nonnegative(rest + coefficient * arg) for arg in atom.args)
-    return False
+    lone = [m for m in dim.terms if len(m) == 1 and m[0][1] == 1 and m[0][0].kind in ("max", "min")]
+    if not 0 < len(lone) <= MOST_CASES:
+        return False
+    atom, coefficient = lone[0][0][0], dim.terms[lone[0]]
+    rest = dim - _make({lone[0]: coefficient})
+    enough = any if (atom.kind == "max") == (coefficient > 0) else all
+    return enough(is_nonnegative(rest + coefficient * arg) for arg in atom.args)
 
 
 def _atom_nonnegative(atom: Atom) -> bool:
