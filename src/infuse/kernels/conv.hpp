@@ -1,0 +1,228 @@
+// Convolution of channels-last images as a matrix product without im2col.
+//
+// x[n][h][w][c], weights packed as [group][panel][k][NR] with k in the order kh, kw, channel of the
+// group, result row = (n, oh, ow) flattened and col = output channel. A 1-D convolution has h = 1.
+#pragma once
+
+#include "gemm.hpp"
+
+namespace infuse {
+
+struct ConvShape {
+  long n, h, w, c;
+  long oh, ow, oc;
+  long kh, kw;
+  long stride_h, stride_w, dil_h, dil_w;
+  long pad_top, pad_left;
+  long groups;
+};
+
+namespace detail {
+
+// How the rows of the product are found.
+//   PLAIN     the image is the matrix
+//   GATHERED  one pixel a row, some left out
+//   TAPS      one segment of k per number of the window; outside the image lies a row of zeros
+//   LINES     lines are copied with their padding; one segment of k per line of the window
+enum ConvMode { PLAIN, GATHERED, TAPS, LINES };
+
+constexpr ConvMode conv_mode(const ConvShape& s) {
+  const bool point = s.kh == 1 && s.kw == 1 && s.groups == 1 && s.pad_top == 0 && s.pad_left == 0;
+  const bool inside = (s.oh - 1) * s.stride_h < s.h && (s.ow - 1) * s.stride_w < s.w;
+  const bool all = s.stride_h == 1 && s.stride_w == 1 && s.oh == s.h && s.ow == s.w;
+  if (point && inside) return all ? PLAIN : GATHERED;
+  return s.groups == 1 && s.dil_w == 1 && s.kw > 1 && s.c < 32 ? LINES : TAPS;
+}
+
+// Where an output pixel lies.
+struct Pixel {
+  long n, y, x;
+
+  Pixel(const ConvShape& s, long row) : n(row / (s.oh * s.ow)), y(row / s.ow % s.oh), x(row % s.ow) {}
+
+  void next(const ConvShape& s) {
+    if (++x < s.ow) return;
+    x = 0;
+    if (++y < s.oh) return;
+    y = 0, ++n;
+  }
+};
+
+// Rows whose part of the image stays in the second level cache while the weights pass by.
+constexpr long conv_chunk(const ConvShape& s, long panels) {
+  const long taps = s.kh * s.kw, budget = INFUSE_L2_BYTES / 4, word = sizeof(float);
+  if (panels * taps * (s.c / s.groups) * NR * word <= 2 * budget) return MR;
+  const long bytes = s.stride_h * s.stride_w * s.c * word + taps * long(sizeof(float*));
+  return max(budget / bytes / MR * MR, MR);
+}
+
+constexpr long conv_panels(const ConvShape& s) { return s.groups * ceil_div(s.oc / s.groups, NR); }
+
+// Products of the rows [row, end), whose tiles have their pointers one after another in `table`, and
+// the panels [p0, p1) of all groups.
+template <class Sink>
+inline void conv_tiles(const ConvShape& s, const float* const* table, long taps, long k, const float* w,
+                       long row, long end, long p0, long p1, const Sink& sink) {
+  const long c = s.c / s.groups, n = s.oc / s.groups, panels = ceil_div(n, NR);
+  for (long p = p0; p < p1; ++p) {
+    const long g = p / panels, col = g * n + p % panels * NR;
+    const float* const* rows = table;
+    for (long i = row, count; i < end; i += count, rows += taps * count) {
+      count = tile_rows(end - i);
+      gemm_tile(rows, taps, k, g * c, count, w + p * taps * k * NR, i, col, (g + 1) * n, sink);
+    }
+  }
+}
+
+// ---- TAPS ------------------------------------------------------------------------------------
+
+// table[tap * count + i] = where the window of row + i reads tap.
+inline void tap_pointers(const ConvShape& s, const float* x, const float* zeros, long row, long count,
+                         const float** table) {
+  Pixel at(s, row);
+  for (long i = 0; i < count; ++i, at.next(s)) {
+    const float** to = table + i;
+    for (long ky = 0; ky < s.kh; ++ky) {
+      const long y = at.y * s.stride_h - s.pad_top + ky * s.dil_h;
+      const float* line = x + (at.n * s.h + y) * s.w * s.c;
+      for (long kx = 0; kx < s.kw; ++kx, to += count) {
+        const long j = at.x * s.stride_w - s.pad_left + kx * s.dil_w;
+        const bool inside = (unsigned long)y < (unsigned long)s.h && (unsigned long)j < (unsigned long)s.w;
+        *to = inside ? line + j * s.c : zeros;
+      }
+    }
+  }
+}
+
+template <class Sink>
+inline void conv_taps(const ConvShape& s, const float* x, const float* w, long m0, long m1, long p0,
+                      long p1, char* scratch, const Sink& sink) {
+  const long taps = s.kh * s.kw, chunk = conv_chunk(s, p1 - p0);
+  float* zeros = (float*)scratch;
+  memset(zeros, 0, size_t(s.c) * sizeof(float));
+  const float** table = (const float**)(scratch + ceil_div(s.c, 16) * 64);
+  for (long row = m0, end; row < m1; row = end) {
+    end = chunk_end(row, m1, chunk);
+    for (long i = row, count; i < end; i += count) {
+      count = tile_rows(end - i);
+      tap_pointers(s, x, zeros, i, count, table + taps * (i - row));
+    }
+    conv_tiles(s, table, taps, s.c / s.groups, w, row, end, p0, p1, sink);
+  }
+}
+
+constexpr long taps_bytes(const ConvShape& s) {
+  const long rows = conv_chunk(s, conv_panels(s)) + MR;
+  return ceil_div(s.c, 16) * 64 + rows * s.kh * s.kw * long(sizeof(float*));
+}
+
+// ---- LINES -----------------------------------------------------------------------------------
+
+constexpr long line_floats(const ConvShape& s) { return ((s.ow - 1) * s.stride_w + s.kw) * s.c; }
+
+// Lines of the image that `rows` lines of the result read.
+constexpr long line_count(const ConvShape& s, long rows) {
+  return (rows - 1) * s.stride_h + (s.kh - 1) * s.dil_h + 1;
+}
+
+// Lines of the result whose lines of the image stay in a quarter of the second level cache.
+constexpr long line_block(const ConvShape& s) {
+  const long fits = INFUSE_L2_BYTES / 4 / long(sizeof(float)) / line_floats(s) - line_count(s, 1);
+  return min(max(fits / s.stride_h + 1, 1L), s.oh);
+}
+
+// One line of the image, left and right of it zeros; all zeros outside the image.
+inline void copy_line(const ConvShape& s, const float* x, long n, long y, float* to) {
+  const long all = line_floats(s), left = min(s.pad_left * s.c, all);
+  const bool inside = (unsigned long)y < (unsigned long)s.h;
+  const long count = inside ? min(s.w * s.c, all - left) : 0;
+  memset(to, 0, size_t(left) * sizeof(float));
+  memcpy(to + left, x + (n * s.h + (inside ? y : 0)) * s.w * s.c, size_t(count) * sizeof(float));
+  memset(to + left + count, 0, size_t(all - left - count) * sizeof(float));
+}
+
+// table[tap * count + i] = where the window of row + i reads line `tap`; `lines` starts with the
+// first line that row y0 of the image reads.
+inline void line_pointers(const ConvShape& s, const float* lines, long y0, long row, long count,
+                          const float** table) {
+  const long pitch = line_floats(s);
+  Pixel at(s, row);
+  for (long i = 0; i < count; ++i, at.next(s)) {
+    const float* from = lines + (at.y - y0) * s.stride_h * pitch + at.x * s.stride_w * s.c;
+    for (long ky = 0; ky < s.kh; ++ky) table[ky * count + i] = from + ky * s.dil_h * pitch;
+  }
+}
+
+template <class Sink>
+inline void conv_lines(const ConvShape& s, const float* x, const float* w, long m0, long m1, long p0,
+                       long p1, char* scratch, const Sink& sink) {
+  const long block = line_block(s), pitch = line_floats(s);
+  const float** table = (const float**)scratch;
+  float* lines = (float*)(table + 2 * MR * s.kh);
+  for (long row = m0, end; row < m1; row = end) {
+    const Pixel at(s, row);
+    end = min((at.n * s.oh + min(at.y + block, s.oh)) * s.ow, m1);
+    const long last = Pixel(s, end - 1).y;
+    for (long i = 0; i < line_count(s, last + 1 - at.y); ++i)
+      copy_line(s, x, at.n, at.y * s.stride_h - s.pad_top + i, lines + i * pitch);
+    for (long i = row, next; i < end; i = next) {
+      next = chunk_end(i, end, MR);
+      for (long j = i, count; j < next; j += count) {
+        count = tile_rows(next - j);
+        line_pointers(s, lines, at.y, j, count, table + s.kh * (j - i));
+      }
+      conv_tiles(s, table, s.kh, s.kw * s.c, w, i, next, p0, p1, sink);
+    }
+  }
+}
+
+constexpr long lines_bytes(const ConvShape& s) {
+  return line_count(s, line_block(s)) * line_floats(s) * long(sizeof(float)) +
+         2 * MR * s.kh * long(sizeof(float*));
+}
+
+// ---- GATHERED --------------------------------------------------------------------------------
+
+template <class Sink>
+inline void conv_gathered(const ConvShape& s, const float* x, const float* w, long m0, long m1,
+                          long p0, long p1, char* scratch, const Sink& sink) {
+  Pixel at(s, m0);
+  auto source = [&](long) {
+    const float* from = x + ((at.n * s.h + at.y * s.stride_h) * s.w + at.x * s.stride_w) * s.c;
+    at.next(s);
+    return from;
+  };
+  gemm_copied(s.oc, s.c, source, w, m0, m1, p0, p1, (float*)scratch, sink);
+}
+
+}  // namespace detail
+
+// Bytes of scratch that a worker needs for conv.
+constexpr long conv_scratch(const ConvShape& s) {
+  switch (detail::conv_mode(s)) {
+    case detail::PLAIN: return gemm_scratch({s.n * s.h * s.w, s.oc, s.c, s.c});
+    case detail::GATHERED: return detail::copied_bytes(s.oc, s.c);
+    case detail::LINES: return detail::lines_bytes(s);
+    default: return detail::taps_bytes(s);
+  }
+}
+
+template <class Sink>
+void conv(Context& ctx, ConvShape s, const float* x, const float* packed_w, const Sink& sink) {
+  const long m = s.n * s.oh * s.ow, k = s.kh * s.kw * (s.c / s.groups);
+  const detail::ConvMode mode = detail::conv_mode(s);
+  if (m <= 0 || s.oc <= 0) return;
+  if (mode == detail::PLAIN) return gemm(ctx, {m, s.oc, k, k}, x, packed_w, sink);
+  detail::gemm_parallel(ctx, m, detail::conv_panels(s), k,
+                        [&](long m0, long m1, long p0, long p1, int worker) {
+    char* scratch = ctx.scratch(worker);
+    if (mode == detail::GATHERED)
+      detail::conv_gathered(s, x, packed_w, m0, m1, p0, p1, scratch, sink);
+    else if (mode == detail::LINES)
+      detail::conv_lines(s, x, packed_w, m0, m1, p0, p1, scratch, sink);
+    else
+      detail::conv_taps(s, x, packed_w, m0, m1, p0, p1, scratch, sink);
+  });
+}
+
+}  // namespace infuse

@@ -1,0 +1,303 @@
+// Matrix multiplication with packed weights: C = A B, where a Sink receives C and stores it.
+//
+// B is packed in panels of NR columns, panel[k][NR] one after another, columns padded with zeros.
+// A is read in place through row pointers, so that a convolution is the same kernel: a row is made
+// of `taps` segments of k numbers each, and every segment has its own pointer.
+#pragma once
+
+#include "simd.hpp"
+#include "threads.hpp"
+
+#ifndef INFUSE_L2_BYTES
+#define INFUSE_L2_BYTES (1 << 20)
+#endif
+
+namespace infuse {
+
+// Columns of a packed panel, and the most rows of a register tile.
+constexpr long NR = 2 * LANES;
+#if INFUSE_LANES == 16 || defined(__aarch64__)
+constexpr long MR = 12;
+#elif INFUSE_LANES == 8
+constexpr long MR = 6;
+#else
+constexpr long MR = 4;
+#endif
+
+struct GemmShape { long m, n, k, lda; };
+
+// Floats of packed B.
+constexpr long gemm_packed(long n, long k) { return (n + NR - 1) / NR * NR * k; }
+
+namespace detail {
+
+constexpr long ceil_div(long a, long b) { return (a + b - 1) / b; }
+
+// First row of part i when n rows are split into parts whose sizes differ by one at most.
+constexpr long split(long n, long parts, long i) {
+  return n / parts * i + (i < n % parts ? i : n % parts);
+}
+
+// out[R][V * LANES] = rows of A times V vectors of a panel. Segment t of row i starts at
+// rows[t * R + i] + offset.
+// Few rows leave too few independent sums to hide the latency of fma, so they sum U steps apart.
+template <int R, int V>
+INFUSE_NOINLINE void tile(const float* const* rows, long taps, long k, long offset, const float* b,
+                          float* out) {
+  constexpr int U = R * V >= 8 ? 1 : R * V >= 4 ? 2 : 4;
+  vf sum[U][R][V];
+#pragma GCC unroll 16
+  for (int u = 0; u < U; ++u)
+#pragma GCC unroll 16
+    for (int i = 0; i < R; ++i)
+#pragma GCC unroll 16
+      for (int j = 0; j < V; ++j) sum[u][i][j] = vf{};
+  for (long t = 0; t < taps; ++t, rows += R) {
+    // Counting up to zero leaves a register free, and with it all row pointers stay in registers.
+    const float* a[R];
+#pragma GCC unroll 16
+    for (int i = 0; i < R; ++i) a[i] = rows[i] + offset + k;
+    auto step = [&](int u, long p) {
+      vf x[V];
+#pragma GCC unroll 16
+      for (int j = 0; j < V; ++j) x[j] = load(b + j * LANES, Full{});
+#pragma GCC unroll 16
+      for (int i = 0; i < R; ++i)
+#pragma GCC unroll 16
+        for (int j = 0; j < V; ++j) sum[u][i][j] = fma(splat(a[i][p]), x[j], sum[u][i][j]);
+      b += NR;
+    };
+    long p = -k;
+    if (U > 1)
+#pragma GCC unroll 1
+      for (; p <= -U; p += U)
+#pragma GCC unroll 16
+        for (int u = 0; u < U; ++u) step(u, p + u);
+#pragma GCC unroll 1
+    for (; p != 0; ++p) step(0, p);
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < R; ++i)
+#pragma GCC unroll 16
+    for (int j = 0; j < V; ++j) {
+#pragma GCC unroll 16
+      for (int u = 1; u < U; ++u) sum[0][i][j] += sum[u][i][j];
+      store(out + (i * V + j) * LANES, sum[0][i][j], Full{});
+    }
+}
+
+typedef void (*Tile)(const float* const*, long, long, long, const float*, float*);
+
+template <int V> INFUSE_INLINE Tile tile_of(long rows) {
+  static constexpr Tile tiles[] = {
+      tile<1, V>, tile<2, V>, tile<3, V>, tile<4, V>,
+#if INFUSE_LANES >= 8 || defined(__aarch64__)
+      tile<5, V>, tile<6, V>,
+#endif
+#if INFUSE_LANES == 16 || defined(__aarch64__)
+      tile<7, V>, tile<8, V>, tile<9, V>, tile<10, V>, tile<11, V>, tile<12, V>,
+#endif
+  };
+  return tiles[rows - 1];
+}
+
+// Hands `rows` rows of a finished tile to the sink; columns past n do not exist.
+template <class Sink>
+INFUSE_INLINE void drain(const float* tile, long rows, long row, long col, long n, const Sink& sink) {
+  long width = n - col;
+  if (width >= NR) {
+#pragma GCC unroll 1
+    for (long i = 0; i < rows; ++i, tile += NR) {
+      sink(load(tile, Full{}), row + i, col, Full{});
+      sink(load(tile + LANES, Full{}), row + i, col + LANES, Full{});
+    }
+  } else if (width > LANES) {
+#pragma GCC unroll 1
+    for (long i = 0; i < rows; ++i, tile += NR) {
+      sink(load(tile, Full{}), row + i, col, Full{});
+      sink(load(tile + LANES, Full{}), row + i, col + LANES, Tail{int(width - LANES)});
+    }
+  } else {
+#pragma GCC unroll 1
+    for (long i = 0; i < rows; ++i, tile += LANES)
+      sink(load(tile, Full{}), row + i, col, Tail{int(width)});
+  }
+}
+
+// One register tile: rows [row, row + count) times the panel that starts at column col.
+template <class Sink>
+INFUSE_INLINE void gemm_tile(const float* const* rows, long taps, long k, long offset, long count,
+                             const float* panel, long row, long col, long n, const Sink& sink) {
+  alignas(64) float out[MR * NR];
+  Tile run = n - col > LANES ? tile_of<2>(count) : tile_of<1>(count);
+  run(rows, taps, k, offset, panel, out);
+  drain(out, count, row, col, n, sink);
+}
+
+// A full register tile whose sums go to the sink without leaving the registers. Rows in groups of
+// G share a pointer, which x86 addresses as q, q + lda and q + 2 lda.
+template <class Sink>
+INFUSE_NOINLINE void full_tile(const float* a, long lda, long k, const float* b, long row, long col,
+                               const Sink& sink) {
+  constexpr int G = MR % 3 == 0 ? 3 : 2;
+  vf sum[MR][2];
+#pragma GCC unroll 16
+  for (int i = 0; i < MR; ++i) sum[i][0] = sum[i][1] = vf{};
+  const float* q[MR / G];
+#pragma GCC unroll 16
+  for (int i = 0; i < MR / G; ++i) q[i] = a + i * G * lda;
+#pragma GCC unroll 1
+  for (long p = 0; p < k; ++p, b += NR) {
+    vf x = load(b, Full{}), y = load(b + LANES, Full{});
+#pragma GCC unroll 16
+    for (int i = 0; i < MR; ++i) {
+      vf z = splat(q[i / G][i % G * lda + p]);
+      sum[i][0] = fma(z, x, sum[i][0]);
+      sum[i][1] = fma(z, y, sum[i][1]);
+    }
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < MR; ++i) {
+    sink(sum[i][0], row + i, col, Full{});
+    sink(sum[i][1], row + i, col + LANES, Full{});
+  }
+}
+
+// `count` <= MR rows of a matrix times a panel.
+template <class Sink>
+INFUSE_INLINE void edge_tile(GemmShape s, const float* a, const float* panel, long row, long col,
+                             long count, const Sink& sink) {
+  const float* rows[MR];
+  for (long i = 0; i < count; ++i) rows[i] = a + (row + i) * s.lda;
+  gemm_tile(rows, 1, s.k, 0, count, panel, row, col, s.n, sink);
+}
+
+// Rows of the next tile when `left` remain: full tiles, then two halves rather than a thin slice.
+INFUSE_INLINE long tile_rows(long left) {
+  if (left >= 2 * MR || left == MR) return MR;
+  return left > MR ? (left + 1) / 2 : left;
+}
+
+// Rows [row, end) times one panel.
+template <class Sink>
+inline void gemm_rows(GemmShape s, const float* a, const float* panel, long row, long end, long col,
+                      const Sink& sink) {
+  const bool full = s.n - col >= NR;
+  for (long count; row < end; row += count) {
+    count = tile_rows(end - row);
+    if (full && count == MR)
+      full_tile(a + row * s.lda, s.lda, s.k, panel, row, col, sink);
+    else
+      edge_tile(s, a, panel, row, col, count, sink);
+  }
+}
+
+// Either B stays in the second level cache and MR rows of A in the first, or as many rows of A as
+// this stay there while B passes by once.
+constexpr long gemm_chunk(long k, long panels) {
+  const long budget = INFUSE_L2_BYTES / 2 / long(sizeof(float));
+  return panels * k * NR <= budget ? MR : max(budget / k / MR * MR, MR);
+}
+
+// The end of the chunk that starts at `row`; what would be left of a tile is part of it.
+INFUSE_INLINE long chunk_end(long row, long end, long chunk) {
+  return end - row < chunk + MR ? end : row + chunk;
+}
+
+// Rows a multiple of 4 KiB apart fall into one set of the first level cache and push each other out.
+constexpr bool collides(long stride, long k) { return stride % 1024 == 0 && k >= 1024; }
+
+// The distance of copied rows of k floats: whole vectors, no collisions.
+constexpr long gemm_pitch(long k) {
+  const long pitch = ceil_div(k, 16) * 16;
+  return pitch % 512 == 0 ? pitch + 16 : pitch;
+}
+
+constexpr long copied_bytes(long n, long k) {
+  return (gemm_chunk(k, ceil_div(n, NR)) + MR) * gemm_pitch(k) * long(sizeof(float));
+}
+
+// Rows [m0, m1) times panels [p0, p1) on one thread, A used in place.
+template <class Sink>
+inline void gemm_part(GemmShape s, const float* a, const float* b, long m0, long m1, long p0, long p1,
+                      const Sink& sink) {
+  const long chunk = gemm_chunk(s.k, p1 - p0);
+  for (long row = m0, end; row < m1; row = end) {
+    end = chunk_end(row, m1, chunk);
+    for (long p = p0; p < p1; ++p) gemm_rows(s, a, b + p * s.k * NR, row, end, p * NR, sink);
+  }
+}
+
+// The same with rows of A that lie anywhere: source(i) points to row i, `copy` has copied_bytes.
+template <class Source, class Sink>
+inline void gemm_copied(long n, long k, const Source& source, const float* b, long m0, long m1,
+                        long p0, long p1, float* copy, const Sink& sink) {
+  const long chunk = gemm_chunk(k, p1 - p0), pitch = gemm_pitch(k);
+  const GemmShape s = {m1, n, k, pitch};
+  for (long row = m0, end; row < m1; row = end) {
+    end = chunk_end(row, m1, chunk);
+    for (long i = row; i < end; ++i) {
+      const float* from = source(i);
+      float* to = copy + (i - row) * pitch;
+      sweep(0, k, [&](long p, auto l) { store(to + p, load(from + p, l), l); });
+    }
+    const float* rows = copy - row * pitch;
+    for (long p = p0; p < p1; ++p) gemm_rows(s, rows, b + p * k * NR, row, end, p * NR, sink);
+  }
+}
+
+// How many ways to split rows and panels over the threads.
+struct Grid { long rows, panels; };
+
+inline Grid gemm_grid(long threads, long m, long panels, long k) {
+  const long n = panels * NR;
+  Grid best = {1, 1};
+  double least = -1;
+  for (long r = 1; r <= threads && r <= m; ++r) {
+    const long c = min(threads / r, panels);
+    const double work = double(ceil_div(m, r)) * double(ceil_div(panels, c) * NR) * double(k);
+    const double traffic = double(r) * double(n * k) + double(c) * double(m * k);
+    const double cost = work + traffic / 4;
+    if (least < 0 || cost < least) best = {r, c}, least = cost;
+  }
+  return best;
+}
+
+// Calls body(m0, m1, p0, p1, worker) on parts of m rows times so many panels.
+template <class Body>
+inline void gemm_parallel(Context& ctx, long m, long panels, long k, const Body& body) {
+  const Grid grid = gemm_grid(ctx.threads, m, panels, k);
+  ctx.parallel(grid.rows * grid.panels, [&](long begin, long end, int worker) {
+    for (long t = begin; t < end; ++t) {
+      const long i = t / grid.panels, j = t % grid.panels;
+      body(split(m, grid.rows, i), split(m, grid.rows, i + 1), split(panels, grid.panels, j),
+           split(panels, grid.panels, j + 1), worker);
+    }
+  });
+}
+
+}  // namespace detail
+
+// Bytes of scratch that a worker can use for gemm; with less it is slower.
+constexpr long gemm_scratch(GemmShape s) {
+  return detail::collides(s.lda, s.k) ? detail::copied_bytes(s.n, s.k) : 0;
+}
+
+// C[m][n] = A B with A[m][k] of row stride lda and B packed; row and col of the sink count in C.
+template <class Sink>
+void gemm(Context& ctx, GemmShape s, const float* a, const float* packed_b, const Sink& sink) {
+  if (s.m <= 0 || s.n <= 0) return;
+  const bool copies = detail::collides(s.lda, s.k) && s.n >= 4 * NR && s.m >= MR &&
+                      ctx.scratch_stride >= gemm_scratch(s);
+  const long panels = detail::ceil_div(s.n, NR);
+  detail::gemm_parallel(ctx, s.m, panels, s.k, [&](long m0, long m1, long p0, long p1, int worker) {
+    if (copies)
+      detail::gemm_copied(
+          s.n, s.k, [&](long i) { return a + i * s.lda; }, packed_b, m0, m1, p0, p1,
+          (float*)ctx.scratch(worker), sink);
+    else
+      detail::gemm_part(s, a, packed_b, m0, m1, p0, p1, sink);
+  });
+}
+
+}  // namespace infuse

@@ -1,0 +1,122 @@
+// Products of two computed operands, with any strides and any broadcast over batches.
+#pragma once
+
+#include "copy.hpp"
+#include "gemm.hpp"
+
+namespace infuse {
+
+// C[i] = A[i] B[i] for i < batch, A[m][k], B[k][n]. Strides count floats; a batch stride of 0 repeats
+// the operand. The sink's row is i * m + row of C[i].
+struct MatmulShape {
+  long batch, m, n, k;
+  long a_batch, a_row, a_col;
+  long b_batch, b_row, b_col;
+};
+
+namespace detail {
+
+// Panels of B that are packed at a time.
+constexpr long matmul_group(long n, long k) {
+  const long fits = INFUSE_L2_BYTES / 2 / long(sizeof(float)) / (k > 0 ? k * NR : NR);
+  return min(max(fits, 1L), ceil_div(n, NR));
+}
+
+constexpr bool matmul_copies(const MatmulShape& s) {
+  return s.a_col != 1 || collides(s.a_row, s.k);
+}
+
+// to[i][j] = from[i * row + j * col]
+inline void copy_matrix(float* to, long pitch, const float* from, long row, long col, long rows,
+                        long cols) {
+  if (row == 1 && col != 1) {
+    copying::turn_block((uint32_t*)to, pitch, (const uint32_t*)from, col, rows, cols);
+    return;
+  }
+  for (long i = 0; i < rows; ++i)
+    if (col == 1)
+      sweep(0, cols, [&](long j, auto l) { store(to + i * pitch + j, load(from + i * row + j, l), l); });
+    else
+      copying::copy_strided(to + i * pitch, 1, from + i * row, col, cols);
+}
+
+inline void pack_panel(float* panel, const float* b, long row, long col, long k, long width) {
+  if (width < NR)
+    for (long i = 0; i < k; ++i)
+      sweep(width, NR, [&](long j, auto l) { store(panel + i * NR + j, vf{}, l); });
+  copy_matrix(panel, NR, b, row, col, k, width);
+}
+
+// Rows [m0, m1) times panels [p0, p1) of one pair of matrices; `first` is the sink's row of row 0.
+// `held` says which packed panels the scratch holds already.
+template <class Sink>
+inline void matmul_part(const MatmulShape& s, const float* a, const float* b, long first, long m0,
+                        long m1, long p0, long p1, float* scratch, const float** held,
+                        const Sink& sink) {
+  const long group = matmul_group(s.n, s.k), panel = s.k * NR, pitch = gemm_pitch(s.k);
+  const bool copies = matmul_copies(s);
+  float* rows = scratch + group * panel;
+  const GemmShape t = {s.m, s.n, s.k, copies ? pitch : s.a_row};
+  for (long p = p0; p < p1; p += group) {
+    const long end = min(p + group, p1);
+    const float* start = b + p * NR * s.b_col;
+    if (*held != start || p0 + group < p1)
+      for (long j = p; j < end; ++j)
+        pack_panel(scratch + (j - p) * panel, b + j * NR * s.b_col, s.b_row, s.b_col, s.k,
+                   min(NR, s.n - j * NR));
+    *held = start;
+    for (long row = m0, next; row < m1; row = next) {
+      next = chunk_end(row, m1, MR);
+      if (copies) copy_matrix(rows, pitch, a + row * s.a_row, s.a_row, s.a_col, next - row, s.k);
+      const float* base = copies ? rows - (first + row) * pitch : a - first * s.a_row;
+      for (long j = p; j < end; ++j)
+        gemm_rows(t, base, scratch + (j - p) * panel, first + row, first + next, j * NR, sink);
+    }
+  }
+}
+
+}  // namespace detail
+
+// Bytes of scratch that a worker needs for matmul.
+constexpr long matmul_scratch(const MatmulShape& s) {
+  const long rows = detail::matmul_copies(s) ? 2 * MR * detail::gemm_pitch(s.k) : 0;
+  return (detail::matmul_group(s.n, s.k) * s.k * NR + rows) * long(sizeof(float));
+}
+
+// As below, but a_at(i) and b_at(i) give where matrices A[i] and B[i] start, in floats from a and b;
+// the batch strides of the shape are not used.
+template <class AStart, class BStart, class Sink>
+void matmul(Context& ctx, MatmulShape s, const float* a, const float* b, const AStart& a_at,
+            const BStart& b_at, const Sink& sink) {
+  if (s.batch <= 0 || s.m <= 0 || s.n <= 0) return;
+  // Enough parts of a matrix that all threads get the same number.
+  long parts = 1;
+  if (s.batch < 4 * ctx.threads)
+    while (parts < ctx.threads && s.batch * parts % ctx.threads != 0) ++parts;
+  const long panels = detail::ceil_div(s.n, NR);
+  const detail::Grid grid = detail::gemm_grid(parts, s.m, panels, s.k);
+  parts = grid.rows * grid.panels;
+  ctx.parallel(s.batch * parts, [&](long begin, long end, int worker) {
+    const float* held = nullptr;
+    for (long t = begin; t < end; ++t) {
+      // Neighbouring units share the panels of B where they can.
+      const long i = t / parts, part = t % parts, r = part % grid.rows, p = part / grid.rows;
+      detail::matmul_part(s, a + a_at(i), b + b_at(i), i * s.m, detail::split(s.m, grid.rows, r),
+                          detail::split(s.m, grid.rows, r + 1),
+                          detail::split(panels, grid.panels, p),
+                          detail::split(panels, grid.panels, p + 1), (float*)ctx.scratch(worker),
+                          &held, sink);
+    }
+  });
+}
+
+// The products of all batches. Needs matmul_scratch bytes a worker.
+template <class Sink>
+void matmul(Context& ctx, MatmulShape s, const float* a, const float* b, const Sink& sink) {
+  if (s.b_batch == 0 && s.a_batch == s.m * s.a_row) s.m *= s.batch, s.batch = 1;
+  matmul(
+      ctx, s, a, b, [&](long i) { return i * s.a_batch; }, [&](long i) { return i * s.b_batch; },
+      sink);
+}
+
+}  // namespace infuse
