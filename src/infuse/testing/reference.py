@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,18 +18,19 @@ from infuse.ops.base import Op
 from infuse.testing.samples import Row, is_constant, type_of
 
 
-def model_of(row: Row, outputs: int) -> onnx.ModelProto:
-    """A model of one node; inputs that types may depend on are initializers."""
+def model_of(row: Row, wanted: Sequence[bool]) -> onnx.ModelProto:
+    """A model of one node with the wanted outputs; inputs that types may depend on are initializers."""
     names = ["" if x is None else f"x{i}" for i, x in enumerate(row.inputs)]
-    results = [f"y{i}" for i in range(outputs)]
-    node = helper.make_node(row.op.name, names, results, domain=row.op.domain, **attributes_of(row.op))
+    results = [f"y{i}" if one else "" for i, one in enumerate(wanted)]
+    node = helper.make_node(row.op.name, names, results, domain=row.op.domain)
+    node.attribute.extend(attributes_of(row.op))
     fed = [(n, x) for i, (n, x) in enumerate(zip(names, row.inputs)) if x is not None and not is_constant(row, i)]
     held = [(n, x) for i, (n, x) in enumerate(zip(names, row.inputs)) if is_constant(row, i)]
     graph = helper.make_graph(
         [node],
         "one",
         [helper.make_value_info(n, proto_of(type_of(x))) for n, x in fed],
-        [onnx.ValueInfoProto(name=n) for n in results],
+        [onnx.ValueInfoProto(name=n) for n in results if n],
         [numpy_helper.from_array(x, n) for n, x in held],
     )
     opsets = [helper.make_opsetid("", onnx_opset_version())]
@@ -37,26 +39,28 @@ def model_of(row: Row, outputs: int) -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=opsets)
 
 
-def evaluate(row: Row, outputs: int) -> list[Any]:
-    """What ONNX's reference evaluator gives for this row."""
-    model = model_of(row, outputs)
+def evaluate(row: Row, wanted: Sequence[bool] = (True,)) -> list[Any]:
+    """The wanted outputs of this row by ONNX's reference evaluator."""
+    model = model_of(row, wanted)
     feeds = {f"x{i}": x for i, x in enumerate(row.inputs) if x is not None and not is_constant(row, i)}
     with np.errstate(all="ignore"):
         return list(ReferenceEvaluator(model).run(None, feeds))
 
 
-def inferred(row: Row, outputs: int) -> list[TensorType | None]:
-    """Types of the outputs by ONNX's shape inference (None: it says nothing, or no tensor)."""
-    model = onnx.shape_inference.infer_shapes(model_of(row, outputs), check_type=True, strict_mode=True, data_prop=True)
+def inferred(row: Row, wanted: Sequence[bool] = (True,)) -> list[TensorType | None]:
+    """Types of the wanted outputs by ONNX's shape inference (None: it says nothing, or no tensor)."""
+    model = onnx.shape_inference.infer_shapes(model_of(row, wanted), check_type=True, strict_mode=True, data_prop=True)
     return [_tensor_of(value.type) for value in model.graph.output]
 
 
-def attributes_of(op: Op) -> dict[str, Any]:
-    """Attributes as `onnx.helper.make_node` takes them; those that are unset are left out."""
+def attributes_of(op: Op) -> list[onnx.AttributeProto]:
+    """The attributes as ONNX writes them; those that are unset are left out."""
+    values = dict(op.attributes())
+    if op.name == "ConstantOfShape":
+        values = {"value": np.full(1, values["value"], values["dtype"].numpy)}
     known = onnx.defs.get_schema(op.name, onnx_opset_version(), op.domain).attributes
-    required = {name for name, attribute in known.items() if attribute.required}
-    given = {k: v for k, v in op.attributes().items() if v is not None and (k in required or not _is_empty(v))}
-    return {name: _attribute(value) for name, value in given.items()}
+    given = {k: v for k, v in values.items() if v is not None and (known[k].required or not _is_empty(v))}
+    return [helper.make_attribute(k, _attribute(v), attr_type=known[k].type.value) for k, v in given.items()]
 
 
 def _is_empty(value: Any) -> bool:
