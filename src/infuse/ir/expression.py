@@ -7,12 +7,12 @@ pattern variables or further calls. Python's operators make the calls that ONNX 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from infuse.errors import UnsupportedOperatorError
-from infuse.ir.graph import Operator, Value
+
+if TYPE_CHECKING:
+    from infuse.ir.graph import Operator
 
 _FACTORIES: dict[tuple[str, str], Callable[..., Operator]] = {}
 _FALLBACK: list[Callable[[str, str, Mapping[str, Any]], Operator]] = []
@@ -117,7 +117,7 @@ class Call(Expression):
         raise TypeError("an operator call is not a sequence; take its outputs by index")
 
     def __repr__(self) -> str:
-        given = [str(a) if not isinstance(a, (Value, np.ndarray)) else "…" for a in self.args]
+        given = [str(a) if isinstance(a, (Call, Variable, OneOf, int, float)) else "…" for a in self.args]
         given += [f"{k}={v}" for k, v in self.attributes.items()]
         return f"{self.kind}({', '.join(given)})"
 

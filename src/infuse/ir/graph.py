@@ -12,6 +12,7 @@ from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.errors import GraphError
 from infuse.ir.dims import Dim
+from infuse.ir.expression import Expression
 from infuse.ir.types import Shape, TensorType, Type
 
 Array = npt.NDArray[Any]
@@ -47,7 +48,7 @@ class Use(NamedTuple):
     index: int  # type: ignore[assignment]
 
 
-class Value:
+class Value(Expression):
     """A tensor (or sequence) that flows: made by a node, fed from outside, or constant.
 
     `const` holds the elements of a constant. `content` holds what is known of the elements of a small integer

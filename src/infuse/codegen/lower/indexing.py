@@ -38,7 +38,7 @@ def gather(l: Lowering, node: Node, group: Group) -> None:
     f = l.function("gather", node)
     f.include("gather.hpp")
     f.checks = True
-    sizes = [dims.product(x.shape[:axis]), x.shape[axis], dims.product(x.shape[axis + 1 :]), index.tensor.size or 0]
+    sizes = [dims.product(x.shape[:axis]), x.shape[axis], dims.product(x.shape[axis + 1 :]), dims.product(index.shape)]
     text = ", ".join(map(size_text, sizes))
     pointers = f"{f.read(source)}, {f.read(places)}, {f.write(target)}"
     f.line(f"if (!gather<{x.dtype.bytes}>(c, {text}, {pointers})) return 2;")

@@ -11,6 +11,7 @@ from infuse.errors import ModelFileError
 from infuse.ir.flat.records import IDENTIFIER, SCALARS, STRUCTS, TABLES, Net, field_types, storage
 
 DEPTH_LIMIT = 64
+_Read = Callable[["_Decoder", int, int], Any]
 _U16 = struct.Struct("<H").unpack_from
 _U32 = struct.Struct("<I").unpack_from
 _I32 = struct.Struct("<i").unpack_from
@@ -32,8 +33,16 @@ def _fail(what: str) -> NoReturn:
 
 
 class _Field(NamedTuple):
-    read: Callable[[_Decoder, int, int], Any]
+    read: _Read
     default: Any
+
+
+class _Layout(NamedTuple):
+    """Size of a table's own bytes, values of absent fields, and slot, offset and reader of those that are present."""
+
+    size: int
+    defaults: list[Any]
+    present: list[tuple[int, int, _Read]]
 
 
 @cache
@@ -43,7 +52,7 @@ def _fields(table: str) -> list[_Field]:
     return [_Field(_reader(storage(type)), defaults[name]) for name, type in field_types(record).items()]
 
 
-def _reader(type: str) -> Callable[[_Decoder, int, int], Any]:
+def _reader(type: str) -> _Read:
     """The function that reads a field of this type at a position, at some depth."""
     if type in SCALARS:
         unpack = struct.Struct("<" + SCALARS[type]).unpack_from
@@ -65,7 +74,7 @@ def _reader(type: str) -> Callable[[_Decoder, int, int], Any]:
     ]
 
 
-def _struct_reader(record: type[tuple[int, ...]]) -> Callable[[_Decoder, int, int], Any]:
+def _struct_reader(record: type[tuple[int, ...]]) -> _Read:
     layout = struct.Struct("<" + "".join(SCALARS[t] for t in field_types(record).values()))
 
     def read(decoder: _Decoder, position: int, depth: int) -> list[tuple[int, ...]]:
@@ -86,7 +95,7 @@ class _Decoder:
     def __init__(self, data: bytes) -> None:
         self.data = data
         self.budget = 2 * len(data)
-        self.layouts: dict[int, tuple[int, ...]] = {}
+        self.layouts: dict[tuple[int, str], _Layout] = {}
         self.strings: dict[int, str] = {}
 
     def spend(self, size: int) -> None:
@@ -98,29 +107,29 @@ class _Decoder:
         if depth > DEPTH_LIMIT:
             _fail(f"tables are nested more than {DEPTH_LIMIT} deep")
         vtable = position - _I32(self.data, position)[0]
-        offsets = self.layouts.get(vtable) or self.layout(vtable)
-        self.spend(offsets[0])
-        if position + offsets[0] > len(self.data):
+        layout = self.layouts.get((vtable, name)) or self.layout(vtable, name)
+        self.spend(layout.size)
+        if position + layout.size > len(self.data):
             _fail("a table ends outside of the file")
-        values = []
-        slots = len(offsets)
-        for slot, field in enumerate(_fields(name), 1):
-            offset = offsets[slot] if slot < slots else 0
-            values.append(field.read(self, position + offset, depth + 1) if offset else field.default)
+        values = layout.defaults.copy()
+        for slot, offset, read in layout.present:
+            values[slot] = read(self, position + offset, depth + 1)
         return TABLES[name]._make(values)  # type: ignore[attr-defined]
 
-    def layout(self, vtable: int) -> tuple[int, ...]:
-        """Size of a table's own bytes and the offsets of its fields."""
+    def layout(self, vtable: int, name: str) -> _Layout:
+        """How the tables of this name that use this vtable are laid out."""
         if vtable < 0:
             _fail("a table has no layout")
-        size = _U16(self.data, vtable)[0]
-        if size < 4 or size % 2:
+        length = _U16(self.data, vtable)[0]
+        if length < 4 or length % 2:
             _fail("the layout of a table has no possible size")
-        offsets: tuple[int, ...] = struct.unpack_from(f"<{size // 2 - 1}H", self.data, vtable + 2)
-        if offsets[0] < 4 or any(o >= offsets[0] or 0 < o < 4 for o in offsets[1:]):
+        size, *offsets = struct.unpack_from(f"<{length // 2 - 1}H", self.data, vtable + 2)
+        if size < 4 or any(o >= size or 0 < o < 4 for o in offsets):
             _fail("a field lies outside of its table")
-        self.layouts[vtable] = offsets
-        return offsets
+        fields = _fields(name)
+        present = [(slot, o, field.read) for slot, (o, field) in enumerate(zip(offsets, fields)) if o]
+        layout = self.layouts[vtable, name] = _Layout(size, [f.default for f in fields], present)
+        return layout
 
     def follow(self, position: int) -> int:
         """Where the offset at `position` leads."""
