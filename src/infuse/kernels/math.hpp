@@ -288,9 +288,9 @@ INFUSE_INLINE vf sine(vf x, int32_t quarter) {
   vf n = shifted - magic;
   vi k = as_int(shifted) + quarter;
 #if INFUSE_FMA
-  vf r = fma(n, splat(-1.57079637f), x);
-  r = fma(n, splat(4.37113883e-08f), r);
-  r = fma(n, splat(1.71512451e-15f), r);
+  vf r = fma(n, splat(-1.57079625f), x);
+  r = fma(n, splat(-7.54978942e-08f), r);
+  r = fma(n, splat(-5.39030253e-15f), r);
 #else
   vf r = x - n * 1.5703125f;
   r = r - n * 4.83751297e-04f;
@@ -299,7 +299,7 @@ INFUSE_INLINE vf sine(vf x, int32_t quarter) {
 #endif
   vf t = r * r;
   vf s = fma(fma(splat(-1.9515218e-04f), t, splat(8.33216029e-03f)), t, splat(-0.166666546f));
-  s = fma(r * t, s, r);
+  s = r * fma(t, s, splat(1.0f));
   vf c = fma(fma(splat(2.44330826e-05f), t, splat(-1.38873156e-03f)), t, splat(4.16666457e-02f));
   c = fma(t * t, c, fma(t, splat(-0.5f), splat(1.0f)));
   vf y = select((k & 1) == 0, s, c);
@@ -308,12 +308,14 @@ INFUSE_INLINE vf sine(vf x, int32_t quarter) {
 }  // namespace detail
 
 INFUSE_INLINE vf sin(vf x) {
-  if (__builtin_expect(any(abs(x) > 10000.0f), 0)) return detail::libm_sin(x);
-  return detail::sine(x, 0);
+  vi far = abs(x) > 10000.0f;
+  vf y = detail::sine(x, 0);
+  return __builtin_expect(any(far), 0) ? select(far, detail::libm_sin(x), y) : y;
 }
 INFUSE_INLINE vf cos(vf x) {
-  if (__builtin_expect(any(abs(x) > 10000.0f), 0)) return detail::libm_cos(x);
-  return detail::sine(x, 1);
+  vi far = abs(x) > 10000.0f;
+  vf y = detail::sine(x, 1);
+  return __builtin_expect(any(far), 0) ? select(far, detail::libm_cos(x), y) : y;
 }
 
 // ---- float scalars by the same polynomials, doubles by libm ----------------------------------
