@@ -225,7 +225,8 @@ def sliced_size(size: Dim, start: Dim | None, end: Dim | None, step: Dim | None)
     if step > 0:
         count = dims.ceildiv(dims.minimum(last, size) - dims.maximum(first, 0), step)
     else:
-        count = dims.ceildiv(dims.minimum(first, size - 1) - dims.maximum(last, -1), -step)
+        begin = dims.minimum(dims.maximum(first, 0), size - 1)
+        count = dims.ceildiv(begin - dims.maximum(dims.minimum(last, size - 1), -1), -step)
     return dims.maximum(count, 0)
 
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from infuse import dtypes
 from infuse.errors import ShapeError, TypeMismatchError
+from infuse.ir import dims
 from infuse.ir.graph import Value
 from infuse.ir.types import TensorType
 from infuse.ops.base import Array, Bools, Floats, Inferred, Ints, Op, cases, normalize_axis
@@ -127,7 +128,7 @@ class NonMaxSuppression(Op):
     ) -> Inferred:
         for value, name in ((boxes, "boxes"), (scores, "scores")):
             require_rank(value, 3, self.name, name)
-        if boxes.tensor.shape is not None and boxes.shape[2] != 4:
+        if boxes.tensor.shape is not None and dims.compare("==", boxes.shape[2], 4) is False:
             raise ShapeError(f"NonMaxSuppression needs four numbers per box, found {boxes.type}")
         return TensorType(dtypes.int64, (fresh_dim("boxes"), 3))
 
