@@ -7,6 +7,9 @@ from typing import Final
 import numpy as np
 
 from infuse.frontends.onnx.forms import Form, lift
+from infuse.ir.expression import make_operator
+from infuse.ir.graph import Graph, Node, Value
+from infuse.ir.types import UNKNOWN
 
 REDUCTIONS: Final = (
     *("ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd"),
@@ -204,5 +207,16 @@ def dropout_to_input(form: Form) -> None:
 
 @lift(9, "Scan")
 def scan_over_batches(form: Form) -> None:
-    """Before 9, it runs over batches."""
-    raise form.refuse("before opset 9 it runs over batches")
+    """Before 9, it runs over batches: a scan of the scan."""
+    if form.inputs[0] is not None:
+        raise form.refuse("its sequences have lengths of their own")
+    body, scanned = form.attributes["body"], form.attributes["num_scan_inputs"]
+    batch = Graph("batch")
+    inputs = [batch.add_input(f"{form.name}/{value.name}", UNKNOWN) for value in body.inputs]
+    outputs = [Value(UNKNOWN, f"{form.name}/{name}") for name in body.output_names]
+    options = {"num_scan_inputs": scanned, "scan_input_directions": form.attributes.get("directions")}
+    scan = Node(make_operator("", "Scan", options), inputs, outputs, name=form.name, subgraphs={"body": body})
+    batch.add_node(scan)
+    for value in outputs:
+        batch.add_output(value)
+    form.become("Scan", *form.inputs[1:], num_scan_inputs=len(inputs), body=batch)

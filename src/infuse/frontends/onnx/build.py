@@ -13,7 +13,7 @@ from infuse.frontends.onnx import adapters, legacy  # noqa: F401  (each register
 from infuse.frontends.onnx.attributes import Readers, resolved, value_of, with_element_types
 from infuse.frontends.onnx.forms import Form, adapt
 from infuse.frontends.onnx.functions import body_of, default_attributes, schema_of
-from infuse.frontends.onnx.scopes import Scope, in_order, label
+from infuse.frontends.onnx.scopes import Scope, in_order, label, label_name
 from infuse.frontends.onnx.signatures import Sizes, read_type, type_of
 from infuse.frontends.onnx.tensors import Tensors
 from infuse.ir.expression import make_operator
@@ -106,7 +106,7 @@ class Builder:
         try:
             self._node(proto, scope)
         except InfuseError as error:
-            if not error.where or repr(proto.name) not in error.where:
+            if not error.where or repr(scope.prefix + label_name(proto)) not in error.where:
                 error.within(label(proto))
             raise
         except _MALFORMED as error:
@@ -153,7 +153,7 @@ class Builder:
         }
         values = {name: value_of(attribute, name, readers) for name, attribute in attributes.items()}
         used = [bool(name) and scope.reads(name) for name in proto.output]
-        name = scope.prefix + (proto.name or next(filter(None, proto.output), proto.op_type))
+        name = scope.prefix + label_name(proto)
 
         def emit(kind: str, inputs: Sequence[Value | None], attributes: dict[str, Any]) -> Value:
             inner = Form(kind, list(inputs), attributes, [True], f"{name}/{kind}", emit)

@@ -153,4 +153,9 @@ def _makers(node: NodeProto, names: Sequence[str], maker: Mapping[str, int], sta
 
 def label(node: NodeProto) -> str:
     """How an error names a node."""
-    return f"{node.op_type} node {node.name!r}"
+    return f"{node.op_type} node {label_name(node)!r}"
+
+
+def label_name(node: NodeProto) -> str:
+    """The name of a node, or of what it makes."""
+    return node.name or next(filter(None, node.output), node.op_type)

@@ -1,0 +1,84 @@
+"""A graph in a chosen opset: every node spelled, or decomposed into nodes that are."""
+
+from __future__ import annotations
+
+from infuse.errors import UnsupportedOperatorError
+from infuse.exporters.onnx.decompose import decompose
+from infuse.exporters.onnx.spelling import NotExpressible, Spelling, spell
+from infuse.ir.clone import clone
+from infuse.ir.expression import make_operator
+from infuse.ir.graph import Graph, Node, Value
+
+LOWEST = 13
+USUAL = 17
+
+
+class Lowered:
+    """A copy of a graph that can be written in `opset`: `spellings` says how each of its nodes is."""
+
+    def __init__(self, graph: Graph, opset: int) -> None:
+        self.opset = opset
+        self.graph = clone(graph)
+        self.spellings: dict[Node, Spelling] = {}
+        for inner in list(self.graph.all_graphs()):
+            _settle_outputs(inner)
+            for node in inner.nodes:
+                self._node(node, inner)
+
+    def _node(self, node: Node, graph: Graph) -> None:
+        try:
+            self.spellings[node] = spell(node, self.opset)
+        except NotExpressible as reason:
+            self._decompose(node, graph, reason)
+
+    def _decompose(self, node: Node, graph: Graph, reason: NotExpressible) -> None:
+        """Put nodes that can be spelled in place of `node`, which cannot be for `reason`."""
+        try:
+            results, created = decompose(node, graph)
+        except NotExpressible as other:
+            what = f"{node.kind} cannot be written in opset {self.opset}: {reason}; {other}"
+            raise _Refused(what, f"{node.kind} node {node.name!r}", reason.needs) from other
+        for value, result in zip(node.outputs, results):
+            if result is not None:
+                value.replace_by(result)
+                if result.producer in created:
+                    result.name = value.name
+        graph.remove(node)
+        for new in created:
+            self._node(new, graph)
+
+
+class _Refused(Exception):
+    def __init__(self, what: str, where: str, needs: int | None) -> None:
+        super().__init__(what)
+        self.what, self.where, self.needs = what, where, needs
+
+
+def lower(graph: Graph, opset: int | None) -> Lowered:
+    """`graph` in `opset`, or when that is None in the lowest one that can express it, from the model's own (or 17) on.
+
+    UnsupportedOperatorError when a node has no form there.
+    """
+    tried = opset if opset is not None else max(graph.opsets.get("", USUAL), LOWEST)
+    while True:
+        try:
+            return Lowered(graph, tried)
+        except _Refused as refusal:
+            if opset is not None or refusal.needs is None:
+                hint = f"opset {refusal.needs} may have it" if refusal.needs else None
+                raise UnsupportedOperatorError(refusal.what, where=refusal.where, hint=hint) from refusal
+            tried = refusal.needs
+
+
+def _settle_outputs(graph: Graph) -> None:
+    """Let every output be made by a node of this graph, and only one output be that value: ONNX names them so."""
+    seen: set[Value] = set()
+    for index, (value, name) in enumerate(zip(graph.outputs, graph.output_names)):
+        passed = graph.parent is None and value in graph.inputs and value.name == name and value not in seen
+        made = value.producer is not None and value.producer.graph is graph and value not in seen
+        if not made and not passed:
+            copy = Value(value.type, name)
+            node = Node(make_operator("", "Identity", {}), [value], [copy], name=f"{name}/Identity")
+            graph.add_node(node)
+            graph.set_operand(index, copy)
+        seen.add(graph.outputs[index])

@@ -1,0 +1,177 @@
+"""A lowered graph as a ModelProto, its constants apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from onnx import GraphProto, ModelProto, NodeProto
+from onnx.helper import VERSION_TABLE
+
+from infuse import dtypes
+from infuse.dtypes import DType
+from infuse.exporters.onnx.lowering import Lowered
+from infuse.exporters.onnx.messages import Array, attribute, value_info
+from infuse.exporters.onnx.spelling import schema_of, trim
+from infuse.ir.graph import Graph, Node, Value
+from infuse.ir.types import TensorType
+from infuse.ops.opaque import Opaque
+
+_FIRST_IR: Final = {
+    **{d.name: 9 for d in (dtypes.float8e4m3fn, dtypes.float8e4m3fnuz, dtypes.float8e5m2, dtypes.float8e5m2fnuz)},
+    **{"uint4": 10, "int4": 10, "float4e2m1": 11, "float8e8m0": 12, "uint2": 13, "int2": 13},
+    **{"float6e2m3": 14, "float6e3m2": 14},
+}
+"""The first version of the file format that has an element type."""
+_PREFIX: Final = "onnx."
+
+
+@dataclass(frozen=True)
+class Constant:
+    """An initializer that is not part of the message yet."""
+
+    name: str
+    array: Array
+    dtype: DType
+
+
+def write(lowered: Lowered) -> tuple[ModelProto, list[Constant]]:
+    """The model without its initializers, and those."""
+    writer = _Writer(lowered)
+    graph = lowered.graph
+    model = ModelProto()
+    model.graph.CopyFrom(writer.graph(graph))
+    domains = {node.op.domain for inner in graph.all_graphs() for node in inner.unordered_nodes}
+    for domain in ["", *sorted(domains - {""})]:
+        version = lowered.opset if not domain else _domain_version(graph, domain)
+        model.opset_import.add(domain=domain, version=version)
+    model.ir_version = _ir_version(lowered.opset, graph)
+    _write_metadata(model, graph)
+    return model, list(writer.constants.values())
+
+
+class _Writer:
+    def __init__(self, lowered: Lowered) -> None:
+        self.lowered = lowered
+        self.names: dict[Value, str] = {}
+        self.taken: set[str] = {""}
+        self.node_names: set[str] = {""}
+        self.constants: dict[Value, Constant] = {}
+        top = lowered.graph
+        for value in top.inputs:
+            self.names[value] = self.unique(value.name, "input")
+        for value, name in zip(top.outputs, top.output_names):
+            if value not in self.names:
+                self.names[value] = self.unique(name, "output")
+
+    def unique(self, name: str, otherwise: str) -> str:
+        """`name`, numbered where it is taken."""
+        name = name or otherwise
+        result, count = name, 1
+        while result in self.taken:
+            count += 1
+            result = f"{name}_{count}"
+        self.taken.add(result)
+        return result
+
+    def name(self, value: Value | None, otherwise: str = "value") -> str:
+        """The name of a value; constants are collected on the way."""
+        if value is None:
+            return ""
+        if value not in self.names:
+            self.names[value] = self.unique(value.name, "constant" if value.is_const else otherwise)
+            if value.const is not None:
+                self.constants[value] = Constant(self.names[value], value.const, value.dtype)
+        return self.names[value]
+
+    def graph(self, graph: Graph) -> GraphProto:
+        """The message of a graph or body."""
+        proto = GraphProto(name=graph.name or "graph", doc_string=graph.doc)
+        proto.input.extend(value_info(self.name(v, "input"), v.type) for v in graph.inputs)
+        for node in graph.nodes:
+            proto.node.append(self.node(node))
+            if isinstance(node.op, Opaque):
+                inner = [v for v in node.outputs if v.uses and not v.is_graph_output]
+                proto.value_info.extend(value_info(self.name(v), v.type) for v in inner if _is_typed(v))
+        proto.output.extend(value_info(self.name(v, "output"), v.type) for v in graph.outputs)
+        return proto
+
+    def node(self, node: Node) -> NodeProto:
+        """The message of a node."""
+        spelling = self.lowered.spellings[node]
+        schema = schema_of(spelling.kind, self.lowered.opset) if not spelling.domain else None
+        proto = NodeProto(op_type=spelling.kind, domain=spelling.domain, doc_string=node.doc)
+        proto.name = _unique_name(node.name or spelling.kind, self.node_names)
+        proto.input.extend(self.name(v) for v in _trimmed(spelling.inputs))
+        outputs = trim(spelling, self.lowered.opset)
+        proto.output.extend(self.name(v, f"{proto.name}_output") for v in outputs)
+        values: dict[str, Any] = {**spelling.attributes, **_grouped(spelling.bodies)}
+        for name in sorted(values):
+            proto.attribute.append(attribute(name, values[name], schema, self.graph))
+        for key, text in node.metadata.items():
+            proto.metadata_props.add(key=key, value=text)
+        return proto
+
+
+def _trimmed(values: Iterable[Value | None]) -> list[Value | None]:
+    result = list(values)
+    while result and result[-1] is None:
+        result.pop()
+    return result
+
+
+def _unique_name(name: str, taken: set[str]) -> str:
+    result, count = name, 1
+    while result in taken:
+        count += 1
+        result = f"{name}_{count}"
+    taken.add(result)
+    return result
+
+
+def _grouped(bodies: dict[str, Graph]) -> dict[str, Any]:
+    """Bodies by attribute; `name/0`, `name/1` are a list."""
+    result: dict[str, Any] = {}
+    for key, body in bodies.items():
+        name, _, index = key.partition("/")
+        if index:
+            result.setdefault(name, []).append(body)
+        else:
+            result[name] = body
+    return result
+
+
+def _is_typed(value: Value) -> bool:
+    return not isinstance(value.type, TensorType) or value.type.shape is not None
+
+
+def _domain_version(graph: Graph, domain: str) -> int:
+    operators = [node.op for inner in graph.all_graphs() for node in inner.unordered_nodes]
+    versions = [op.version for op in operators if isinstance(op, Opaque) and op.domain == domain]
+    return graph.opsets.get(domain) or max(versions, default=0) or 1
+
+
+def _ir_version(opset: int, graph: Graph) -> int:
+    """The version of the file format: that of the release that brought the opset, or later for newer element types."""
+    released = min(ir for _, ir, version, *_ in VERSION_TABLE if version >= opset)
+    values = [v for g in graph.all_graphs() for v in g.inputs]
+    for inner in graph.all_graphs():
+        for node in inner.unordered_nodes:
+            values += [*node.outputs, *node.operands()]
+    needed = [_FIRST_IR.get(v.type.dtype.name, 0) for v in values if isinstance(v.type, TensorType)]
+    return max([released, *needed])
+
+
+def _write_metadata(model: ModelProto, graph: Graph) -> None:
+    """The graph's metadata; what was read from fields of a model goes back there."""
+    fields = {k.removeprefix(_PREFIX): v for k, v in graph.metadata.items() if k.startswith(_PREFIX)}
+    model.producer_name = fields.get("producer_name", "infuse")
+    model.producer_version = fields.get("producer_version", "")
+    model.domain = fields.get("domain", "")
+    model.doc_string = fields.get("doc_string", "")
+    version = fields.get("model_version", "0")
+    model.model_version = int(version) if version.lstrip("-").isdigit() else 0
+    for key, text in graph.metadata.items():
+        if not key.startswith(_PREFIX):
+            model.metadata_props.add(key=key, value=text)
