@@ -29,7 +29,8 @@ def lowers(
     *kinds: str, domain: str = "", fuses: bool = False, reads: tuple[int, ...] | None = None
 ) -> Callable[[Lower], Lower]:
     """Register how operators become steps. `fuses`: the kernel ends in a sink. `reads`: the inputs whose elements are
-    read at run time (the others only shape the result)."""
+    read at run time (the others only shape the result).
+    """
 
     def register(function: Lower) -> Lower:
         for kind in kinds:
@@ -251,7 +252,7 @@ class Lowering:
         space = space.widened([*tensors.values(), target])
         f = self.function("_".join(dict.fromkeys(n.kind.lower() for n in group.nodes)), *group.nodes)
         f.include("map.hpp", "element.hpp")
-        text = _Body(f, group, space, tensors, target).text("")
+        text = _Body(f, group, space, tensors, target, size_text).text("")
         rows, columns = size_text(space.rows), size_text(space.columns)
         kernel = "map2d" if vector else "map_scalar"
         signature = "(long row, long col, auto lanes)" if vector else "(long row, long col)"
@@ -303,7 +304,7 @@ class Lowering:
         operands = [v for v in group.operands() if v.tensor.size != 1 or not v.is_const]
         tensors = {v: self._operand(v, space, vector=True) for v in operands}
         target = self.allocate(value, order, strided=True)
-        body = _Body(f, group, space, tensors, target)
+        body = _Body(f, group, space, tensors, target, f.number)
         start = "acc"
         if scale != 1.0:
             start = body.printer.define(f"acc * splat<L>({literal(scale, dtypes.float32)})")
@@ -334,15 +335,22 @@ class _Body:
     """Prints the fused elementwise work of a group inside one row/column function."""
 
     def __init__(
-        self, f: FunctionWriter, group: Group, space: Space, tensors: dict[Value, Tensor], target: Tensor
+        self,
+        f: FunctionWriter,
+        group: Group,
+        space: Space,
+        tensors: dict[Value, Tensor],
+        target: Tensor,
+        text: Callable[[Dim], str],
     ) -> None:
+        self.size = text
         self.f, self.group, self.space, self.tensors, self.target = f, group, space, tensors, target
         self.printer = FormulaPrinter()
 
     def load(self, tensor: Tensor) -> str:
         """C++ text of an operand's elements at (row, col)."""
         pointer = self.f.read(tensor, self.target)
-        offset = self.space.row_offset(tensor)
+        offset = self.space.row_offset(tensor, self.size)
         stride = self.space.column_stride(tensor)
         if stride == 0:
             return f"splat<L>({pointer}[{offset}])"
@@ -352,7 +360,7 @@ class _Body:
     def _strided_column(self, tensor: Tensor, stride: Dim | None) -> str:
         if stride is None:
             raise UnsupportedOperatorError("an operand whose columns do not merge")
-        return f"col * {size_text(stride)}"
+        return f"col * {self.size(stride)}"
 
     def text(self, start: str) -> list[str]:
         """Lines that compute the group from the anchor's result `start` and store it."""
@@ -368,7 +376,7 @@ class _Body:
             leaves = {i: names[v] for i, v in enumerate(node.inputs) if v is not None}
             names[node.output] = self.printer.print(self.group.formulas[node], leaves)
         pointer = self.f.write(self.target)
-        offset = self.space.row_offset(self.target)
+        offset = self.space.row_offset(self.target, self.size)
         result = names[self.group.result]
         return [*self.printer.lines, f"store({pointer} + {offset} + col, {result}, lanes);"]
 
@@ -382,7 +390,7 @@ def _is_vector(terms: list[Any], value: Value) -> bool:
     return value.dtype == dtypes.float32 and all(is_vector_term(t) for t in terms)
 
 
-_COSTLY = frozenset("exp expm1 log log1p tanh erf sigmoid softplus pow sin cos tan".split())
+_COSTLY = frozenset(["exp", "expm1", "log", "log1p", "tanh", "erf", "sigmoid", "softplus", "pow", "sin", "cos", "tan"])
 
 
 def _cost(term: Term) -> int:

@@ -53,7 +53,7 @@ class Step:
     """One call of a function: where it reads and writes, which nodes it computes."""
 
     function: Function
-    arguments: list[Tensor]
+    arguments: list[Tensor | Dim]
     reads: list[Buffer]
     writes: list[Buffer]
     nodes: tuple[str, ...]
@@ -150,7 +150,7 @@ class FunctionWriter:
     def __init__(self, program: Program, name: str, nodes: Sequence[str]) -> None:
         self.program = program
         self.function = Function(name)
-        self.arguments: list[Tensor] = []
+        self.arguments: list[Tensor | Dim] = []
         self.reads: list[Buffer] = []
         self.writes: list[Buffer] = []
         self._elsewhere: set[Buffer] = set()
@@ -183,6 +183,20 @@ class FunctionWriter:
             self.arguments.append(tensor)
             self.function.parameters.append(f"{qualifier}{tensor.dtype.c_name}* {name}")
         return self._known[key]
+
+    def number(self, size: Dim) -> str:
+        """The name of a parameter that carries a size.
+
+        Sizes as parameters let layers that differ only in them share one compiled function; where a constant size
+        makes the code faster, `size_text` prints it into the body instead.
+        """
+        self.function.parameters.append(f"const long n{len(self.arguments)}")
+        self.arguments.append(size)
+        return f"n{len(self.arguments) - 1}"
+
+    def numbers(self, *sizes: Dim) -> str:
+        """Several sizes, separated by commas."""
+        return ", ".join(map(self.number, sizes))
 
     def line(self, text: str) -> None:
         self.function.lines.append(text)

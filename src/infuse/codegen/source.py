@@ -169,6 +169,9 @@ def _run_text(program: Program, plan: Plan, names: Mapping[str, str]) -> str:
 def _call(step: Step, names: Mapping[str, str], slots: Mapping[int, int]) -> str:
     arguments = []
     for tensor, parameter in zip(step.arguments, step.function.parameters):
+        if not isinstance(tensor, Tensor):
+            arguments.append(size_text(tensor))
+            continue
         kind = parameter.rsplit(" ", 1)[0]
         offset = "" if tensor.offset == 0 else f" + {size_text(tensor.offset)}"
         arguments.append(f"({kind})({_base(tensor, slots)}){offset}")

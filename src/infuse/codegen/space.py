@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from infuse.codegen.program import size_text
 from infuse.codegen.tensors import Order, Tensor
@@ -63,8 +63,8 @@ class Space:
             best = wider
         return best
 
-    def row_offset(self, tensor: Tensor) -> str:
-        """C++ text of the element offset of an operand at `row`."""
+    def row_offset(self, tensor: Tensor, text: Callable[[Dim], str] = size_text) -> str:
+        """C++ text of the element offset of an operand at `row`; `text` prints sizes."""
         outer = len(self.order) - self.inner
         axes = _collapse(self.sizes[:outer], self.strides(tensor)[:outer])
         terms = []
@@ -72,10 +72,10 @@ class Space:
         for position in range(len(axes) - 1, -1, -1):
             size, stride = axes[position]
             if stride != 0:
-                index = "row" if below == 1 else f"(row / {size_text(below)})"
+                index = "row" if below == 1 else f"(row / {text(below)})"
                 if position > 0:
-                    index = f"({index} % {size_text(size)})"
-                terms.append(index if stride == 1 else f"{index} * {size_text(stride)}")
+                    index = f"({index} % {text(size)})"
+                terms.append(index if stride == 1 else f"{index} * {text(stride)}")
             below = below * size
         return " + ".join(reversed(terms)) or "0L"
 

@@ -29,10 +29,10 @@ def attention(l: Lowering, node: Node, group: Group) -> None:
     mask = _mask(l, node, f, (q.shape[0], q.shape[1], q.shape[2], k.shape[2]))
     sizes = [q.shape[0], q.shape[1], k.shape[1], q.shape[2], k.shape[2], q.shape[3], v.shape[3]]
     causal = "true" if given["is_causal"] else "false"
-    fields = f"{', '.join(map(size_text, sizes))}, {float(scale)!r}f, {causal}, 0L, true"
-    f.scratch(f"attention_scratch(AttentionShape{{{fields}}})", "attention.hpp")
-    rows = [f"HeadRows{{{f.read(t)}, {', '.join(size_text(s) for s in t.strides[:3])}}}" for t in (q, k, v)]
-    f.line(f"attention(c, AttentionShape{{{fields}}}, {', '.join(rows)}, {mask}, {sink});")
+    rest = f"{float(scale)!r}f, {causal}, 0L, true"
+    f.scratch(f"attention_scratch(AttentionShape{{{', '.join(map(size_text, sizes))}, {rest}}})", "attention.hpp")
+    rows = [f"HeadRows{{{f.read(t)}, {f.numbers(*t.strides[:3])}}}" for t in (q, k, v)]
+    f.line(f"attention(c, AttentionShape{{{f.numbers(*sizes)}, {rest}}}, {', '.join(rows)}, {mask}, {sink});")
     f.finish(label(group))
 
 
@@ -80,7 +80,7 @@ def _mask(l: Lowering, node: Node, f: FunctionWriter, scores: tuple[object, ...]
     for axis in range(4):
         own = axis - 4 + tensor.rank
         repeated = own < 0 or tensor.shape[own] == 1
-        strides.append(size_text(0 if repeated else tensor.strides[own]))
+        strides.append(f.number(0 if repeated else tensor.strides[own]))
     kind = "BoolMask" if value.dtype == dtypes.bool_ else "AddMask"
     return f"{kind}{{{f.read(tensor)}, {', '.join(strides)}}}"
 

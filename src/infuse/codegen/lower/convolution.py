@@ -86,11 +86,10 @@ def conv(l: Lowering, node: Node, group: Group) -> None:
         _depthwise(l, node, f, tensor, win, sizes, sink)
     else:
         shape = [*sizes, out, *win.kernel, *win.strides, *win.dilations, *win.before, groups]
-        text = f"ConvShape{{{', '.join(map(size_text, shape))}}}"
         weights = _packed(l, node, groups)
         f.include("conv.hpp")
-        f.scratch(f"conv_scratch({text})", "conv.hpp")
-        f.line(f"conv(c, {text}, {f.read(tensor)}, {f.read(weights)}, {sink});")
+        f.scratch(f"conv_scratch(ConvShape{{{', '.join(map(size_text, shape))}}})", "conv.hpp")
+        f.line(f"conv(c, ConvShape{{{f.numbers(*shape)}}}, {f.read(tensor)}, {f.read(weights)}, {sink});")
     f.finish(label(group))
 
 
@@ -129,7 +128,7 @@ def _depthwise(
     )
     n, h, width, c, oh, ow = sizes
     shape = [n, h, width, c, oh, ow, *win.kernel, *win.strides, *win.dilations, *win.before]
-    text = f"DepthwiseShape{{{', '.join(map(size_text, shape))}}}"
+    text = f"DepthwiseShape{{{f.numbers(*shape)}}}"
     f.include("depthwise.hpp")
     x, packed = f.read(tensor), f.read(weights)
     kw, stride = win.kernel[1], win.strides[1]
@@ -137,4 +136,4 @@ def _depthwise(
         f.line(f"depthwise<{kw}, {stride}>(c, {text}, {x}, {packed}, {sink});")
     else:
         assert isinstance(channels, int)
-        f.line(f"depthwise_any(c, {text}, {out // channels}, {x}, {packed}, {sink});")
+        f.line(f"depthwise_any(c, {text}, {f.number(out // channels)}, {x}, {packed}, {sink});")

@@ -11,7 +11,7 @@ from infuse.codegen.groups import Group
 from infuse.codegen.lower.views import operand
 from infuse.codegen.lowering import Lowering, lowers
 from infuse.codegen.packing import pack_gemm_b
-from infuse.codegen.program import size_text
+from infuse.codegen.program import FunctionWriter, size_text
 from infuse.codegen.tensors import Tensor, dense, natural
 from infuse.ir import dims
 from infuse.ir.dims import Dim
@@ -79,8 +79,7 @@ def packed_product(
     f.include("gemm.hpp")
     sink = l.sink(f, group, natural(node.output.rank), bias=bias, scale=scale)
     row = left.strides[0] if rows != 1 else k
-    shape = ", ".join(map(size_text, (rows, n, k, row)))
-    f.line(f"gemm(c, GemmShape{{{shape}}}, {f.read(left)}, {f.read(weights)}, {sink});")
+    f.line(f"gemm(c, GemmShape{{{f.numbers(rows, n, k, row)}}}, {f.read(left)}, {f.read(weights)}, {sink});")
     f.finish(label(group))
 
 
@@ -133,14 +132,14 @@ def batched_product(
         *b.strides[-2:],
     ]
     assert all(s is not None for s in fields)
-    text = "MatmulShape{" + ", ".join(size_text(s) for s in fields if s is not None) + "}"
-    f.line(f"const MatmulShape shape = {text};")
-    f.scratch(f"matmul_scratch({text})", "matmul.hpp")
+    known = [s for s in fields if s is not None]
+    f.line(f"const MatmulShape shape = {{{f.numbers(*known)}}};")
+    f.scratch(f"matmul_scratch(MatmulShape{{{', '.join(map(size_text, known))}}})", "matmul.hpp")
     if not general:
         f.line(f"matmul(c, shape, {pa}, {pb}, {sink});")
     else:
-        f.line(f"const auto a_at = [=](long i) {{ return {_batch_offset(a, len(lead))}; }};")
-        f.line(f"const auto b_at = [=](long i) {{ return {_batch_offset(b, len(lead))}; }};")
+        f.line(f"const auto a_at = [=](long i) {{ return {_batch_offset(f, a, len(lead))}; }};")
+        f.line(f"const auto b_at = [=](long i) {{ return {_batch_offset(f, b, len(lead))}; }};")
         f.line(f"matmul(c, shape, {pa}, {pb}, a_at, b_at, {sink});")
     f.finish(label(group))
 
@@ -160,15 +159,15 @@ def _batch_stride(tensor: Tensor, lead: int) -> Dim | None:
     return 0 if stride is None else stride
 
 
-def _batch_offset(tensor: Tensor, lead: int) -> str:
+def _batch_offset(f: FunctionWriter, tensor: Tensor, lead: int) -> str:
     terms = []
     below: Dim = 1
     for axis in range(lead - 1, -1, -1):
         if tensor.shape[axis] == 1:
             continue
         if tensor.strides[axis] != 0:
-            index = f"i / {size_text(below)} % {size_text(tensor.shape[axis])}"
-            terms.append(f"({index}) * {size_text(tensor.strides[axis])}")
+            index = f"i / {f.number(below)} % {f.number(tensor.shape[axis])}"
+            terms.append(f"({index}) * {f.number(tensor.strides[axis])}")
         below = below * tensor.shape[axis]
     return " + ".join(terms) or "0L"
 

@@ -23,11 +23,12 @@ def softmax(l: Lowering, node: Node, group: Group) -> None:
     f.include("softmax.hpp")
     sink = l.sink(f, group, order)
     size = x.shape[axis]
+    columns = f.number(size)
     rows = dims.product(x.shape[a] for a in order[:-1])
-    reader(f, tensor, size_text(size))
+    reader(f, tensor, columns)
     name = "log_softmax" if node.kind == "LogSoftmax" else "softmax"
     f.scratch(f"softmax_scratch({size_text(size)})", "softmax.hpp")
-    f.line(f"{name}(c, {size_text(rows)}, {size_text(size)}, input, {sink});")
+    f.line(f"{name}(c, {f.number(rows)}, {columns}, input, {sink});")
     f.finish(label(group))
 
 
@@ -56,9 +57,10 @@ def layer_norm(l: Lowering, node: Node, group: Group) -> None:
     f = l.function("norm", *group.nodes)
     f.include("norm.hpp")
     sink = l.sink(f, group, natural(x.rank))
-    reader(f, tensor, size_text(columns))
+    width = f.number(columns)
+    reader(f, tensor, width)
     pointers = ["nullptr" if v is None else f.read(l.dense(v)) for v in (scale, bias)]
-    sizes = f"{size_text(rows)}, {size_text(columns)}"
+    sizes = f"{f.number(rows)}, {width}"
     epsilon = f"{float(given['epsilon'])!r}f"
     f.scratch(f"norm_scratch({size_text(columns)})", "norm.hpp")
     if node.kind == "RMSNormalization":
@@ -85,5 +87,5 @@ def group_norm(l: Lowering, node: Node, group: Group) -> None:
     reader(f, tensor, size_text(channels))
     text = f"GroupShape{{{', '.join(map(size_text, sizes))}}}"
     f.scratch(f"group_norm_scratch({text})", "norm.hpp")
-    f.line(f"group_norm(c, {text}, input, {', '.join(pointers)}, {float(given['epsilon'])!r}f, {sink});")
+    f.line(f"group_norm(c, {shape}, input, {', '.join(pointers)}, {float(given['epsilon'])!r}f, {sink});")
     f.finish(label(group))

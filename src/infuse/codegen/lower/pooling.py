@@ -7,7 +7,6 @@ from infuse.codegen.lower.convolution import image, plane, window
 from infuse.codegen.lower.linear import label, require_float32
 from infuse.codegen.lower.views import operand
 from infuse.codegen.lowering import Lowering, lowers
-from infuse.codegen.program import size_text
 from infuse.codegen.tensors import channels_last
 from infuse.ir import dims
 from infuse.ir.graph import Node
@@ -26,7 +25,7 @@ def pool(l: Lowering, node: Node, group: Group) -> None:
     fields = [x.shape[0], *plane(x.shape), x.shape[1], *plane(node.output.shape), *win.kernel, *win.strides]
     fields += [*win.dilations, *win.before, *win.after]
     counted = "true" if node.op.attributes().get("count_include_pad") else "false"
-    shape = f"PoolShape{{{', '.join(map(size_text, fields))}, {counted}}}"
+    shape = f"PoolShape{{{f.numbers(*fields)}, {counted}}}"
     kind = "MaxPool" if node.kind == "MaxPool" else "MeanPool"
     f.line(f"pool(c, {shape}, {kind}{{}}, {f.read(tensor)}, {sink});")
     f.finish(label(group))
@@ -40,7 +39,7 @@ def global_pool(l: Lowering, node: Node, group: Group) -> None:
     f = l.function("global_pool", *group.nodes)
     f.include("pool.hpp")
     sink = l.sink(f, group, channels_last(x.rank))
-    sizes = ", ".join(map(size_text, (x.shape[0], dims.product(x.shape[2:]), x.shape[1])))
+    sizes = f.numbers(x.shape[0], dims.product(x.shape[2:]), x.shape[1])
     kernel = "global_mean_pool" if node.kind == "GlobalAveragePool" else "global_max_pool"
     f.line(f"{kernel}(c, {sizes}, {f.read(tensor)}, {sink});")
     f.finish(label(group))

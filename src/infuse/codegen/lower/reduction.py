@@ -55,8 +55,8 @@ def reduce(l: Lowering, node: Node, group: Group) -> None:
     sizes = [dims.product(x.shape[a] for a in part) for part in (before, axes, after)]
     result_order = _result_order(node, axes, [*before, *after])
     columns = x.shape[([*before, *after] or [0])[-1]] if before or after else 1
-    shape = f"ReduceShape{{{', '.join(map(size_text, [*sizes, columns]))}}}"
     f = l.function(node.kind, *group.nodes)
+    shape = f"ReduceShape{{{f.numbers(*sizes, columns)}}}"
     f.include("reduce.hpp")
     if x.dtype != dtypes.float32:
         if node.kind not in _REDUCERS:
@@ -68,7 +68,7 @@ def reduce(l: Lowering, node: Node, group: Group) -> None:
         return
     sink = l.sink(f, group, result_order)
     if node.kind == "ReduceLogSumExp":
-        width = size_text(sizes[1] if sizes[2] == 1 else sizes[2])
+        width = f.number(sizes[1] if sizes[2] == 1 else sizes[2])
         pointer = f.read(tensor)
         f.line("const auto input = [=](long row, long col, auto lanes) INFUSE_LAMBDA {")
         f.line(f"  return load({pointer} + row * {width} + col, lanes);")
