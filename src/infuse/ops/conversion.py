@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import ml_dtypes
 import numpy as np
 
@@ -132,7 +134,7 @@ def convert(x: Array, to: DType, saturate: bool = True) -> Array:
     if x.dtype == object or x.dtype.kind in "UST":
         return x if to is dtypes.string else _parse(x, to)
     if to is dtypes.string:
-        return np.array([_print(v) for v in x.ravel().tolist()], dtype=object).reshape(x.shape)
+        return np.array([_print(v) for v in x.ravel()], dtype=object).reshape(x.shape)
     if to.is_float and to.bits == 8 and saturate:
         limit = float(ml_dtypes.finfo(to.numpy).max)  # type: ignore[no-untyped-call]
         return np.clip(x.astype(np.float64), -limit, limit).astype(to.numpy)
@@ -156,10 +158,10 @@ def _parse(x: Array, to: DType) -> Array:
     return numbers.astype(to.numpy).reshape(x.shape)
 
 
-def _print(value: float | int | bool) -> str:
-    if isinstance(value, float) and (value != value or value in (np.inf, -np.inf)):
-        return "NaN" if value != value else "INF" if value > 0 else "-INF"
-    return str(value)
+def _print(value: Any) -> str:
+    """The shortest text that reads back as this element."""
+    special = {"nan": "NaN", "inf": "INF", "-inf": "-INF"}
+    return special.get(str(value), str(value))
 
 
 def _convert_dim(value: Dim, to: DType) -> Dim | None:

@@ -68,7 +68,7 @@ class Resize(Op):
             mode=["nearest", "linear", "cubic"],
             coordinate_transformation_mode=["half_pixel", "align_corners"],
         ),
-        cases(x=[(1, 1, 7, 6)], scales=[f32(1, 1, 0.6, 0.5)], nearest_mode=_CHOICES["nearest_mode"]),
+        cases(x=[(1, 1, 7, 6)], scales=[f32(1, 1, 0.625, 0.5)], nearest_mode=_CHOICES["nearest_mode"]),
         cases(
             x=[(1, 1, 7, 9)],
             sizes=[int64s(4, 3)],
@@ -85,7 +85,7 @@ class Resize(Op):
         ),
         cases(
             x=[(1, 1, 5, 6)],
-            roi=[f32(0, 0, -0.2, 0.3, 1, 1, 0.9, 1.2)],
+            roi=[f32(0, 0, -0.2, 0.25, 1, 1, 0.9, 1.25)],
             sizes=[int64s(1, 1, 4, 3)],
             mode=["linear", "nearest"],
             coordinate_transformation_mode=["tf_crop_and_resize"],
@@ -128,7 +128,7 @@ class Resize(Op):
         if not is_sizes:
             if given.const is None:
                 return [fresh_dim("resize") for _ in before]
-            return [scaled(size, float(s)) for size, s in zip(before, given.const.reshape(-1))]
+            return [scaled(size, meant(float(s))) for size, s in zip(before, given.const.reshape(-1))]
         wanted = known_ints(given)
         if wanted is None:
             return [fresh_dim("resize") for _ in before]
@@ -167,8 +167,9 @@ class Resize(Op):
                 ratios = [float(common)] * len(axes)
         else:
             assert scales is not None
-            ratios = [float(s) for s in scales.reshape(-1)]
-            after = [int(scaled(size, s)) for size, s in zip(before, ratios)]
+            exact = [meant(float(s)) for s in scales.reshape(-1)]
+            after = [int(scaled(size, s)) for size, s in zip(before, exact)]
+            ratios = [float(s) for s in exact]
         count = len(axes)
         crop = self.coordinate_transformation_mode == "tf_crop_and_resize" and roi is not None and roi.size
         begins = [float(v) for v in roi[:count]] if crop and roi is not None else [0.0] * count
@@ -256,8 +257,12 @@ def _nearest_size(size: Fraction) -> int:
     return int(size + Fraction(1, 2))
 
 
-def scaled(size: Dim, scale: float) -> Dim:
-    """`size · scale` rounded down, the scale being the simplest fraction that float32 rounds to it."""
+def meant(scale: float) -> Fraction:
+    """The simplest fraction that float32 rounds to this scale: 3/5 for 0.6, which float32 holds as 0.60000002."""
     simple = Fraction(scale).limit_denominator(4096)
-    ratio = simple if np.float32(float(simple)) == np.float32(scale) else Fraction(scale)
-    return dims.floordiv(size * ratio.numerator, ratio.denominator)
+    return simple if np.float32(float(simple)) == np.float32(scale) else Fraction(scale)
+
+
+def scaled(size: Dim, scale: Fraction) -> Dim:
+    """`size · scale` rounded down."""
+    return dims.floordiv(size * scale.numerator, scale.denominator)

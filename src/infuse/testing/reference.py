@@ -58,7 +58,7 @@ def attributes_of(op: Op) -> list[onnx.AttributeProto]:
     values = dict(op.attributes())
     if op.name == "ConstantOfShape":
         values = {"value": np.full(1, values["value"], values["dtype"].numpy)}
-    known = onnx.defs.get_schema(op.name, onnx_opset_version(), op.domain).attributes
+    known: Any = onnx.defs.get_schema(op.name, onnx_opset_version(), op.domain).attributes
     given = {k: v for k, v in values.items() if v is not None and (known[k].required or not _is_empty(v))}
     return [helper.make_attribute(k, _attribute(v), attr_type=known[k].type.value) for k, v in given.items()]
 
