@@ -67,6 +67,8 @@ class Sliding(Op, abstract=True):
     def window_counts(self, sizes: Sequence[Dim], kernel: Sequence[Dim], ceil_mode: bool = False) -> Shape:
         """How many windows fit along each spatial axis; ShapeError when none does."""
         pads, extents = self.padding(sizes, kernel), self.extents(kernel)
+        if self.auto_pad in ("SAME_UPPER", "SAME_LOWER"):
+            return tuple(dims.ceildiv(size, step) for size, step in zip(sizes, self.steps(len(sizes))))
         counts: list[Dim] = []
         for axis, step in enumerate(self.steps(len(sizes))):
             begin, end = pads[axis]
