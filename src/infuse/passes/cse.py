@@ -1,86 +1,122 @@
-"""Common subexpressions: equal operators on equal inputs are computed once, equal constants are stored once."""
+"""Common subexpressions: what computes the same is computed once, equal constants are stored once."""
 
 from __future__ import annotations
 
-import hashlib
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
 
-from infuse.ir.graph import Graph, Node, Value
+from infuse.ir.graph import Array, Graph, Node, Value
 from infuse.ops.base import Op
 from infuse.rewrite import Pass
-from infuse.rewrite.patch import redirect
+from infuse.rewrite.patch import redirect, remove_dead
 from infuse.rewrite.record import Report, Rewrite, label
 
-SMALL = 4096
+PREFIX = 4096
+"""Bytes by which constants are told apart before they are compared as a whole."""
 
 
 class EliminateCommonSubexpressions(Pass):
-    """One node for all that compute the same; linear time by hashing."""
+    """One node for all that compute the same; linear time by hashing.
+
+    Equal are nodes with equal operators and inputs, and integers that are known to be the same sizes, however they are
+    computed. Equal constants become one.
+    """
 
     level = "basic"
     rows = ("G10",)
 
-    def run(self, graph: Graph, context: Report) -> None:
+    def run(self, graph: Graph, report: Report) -> None:
+        constants: dict[Hashable, Value] = {}
         for inner in graph.all_graphs():
-            _constants(inner)
-            _nodes(inner, context)
+            _merge_constants(inner, constants)
+        for inner in graph.all_graphs():
+            self._merge_nodes(inner, report)
+
+    def _merge_nodes(self, graph: Graph, report: Report) -> None:
+        seen: dict[Hashable, Node] = {}
+        for node in graph.nodes:
+            if node.graph is None:
+                continue
+            for key in (_node_key(node), _content_key(node)):
+                if key is None:
+                    continue
+                first = seen.get(key)
+                if first is None or first.graph is None:
+                    seen[key] = node
+                    continue
+                if first is node:
+                    continue
+                for old, new in zip(node.outputs, first.outputs):
+                    redirect(old, new)
+                removed = label(remove_dead([node]))
+                report.add(Rewrite(self.name, removed, (), self.level, self.rows, f"same as {first.name}"))
+                break
 
 
-def _constants(graph: Graph) -> None:
-    """Let equal constants be one value; large ones are compared by identity of their memory, then by hash."""
-    seen: dict[Any, Value] = {}
+def _node_key(node: Node) -> Hashable | None:
+    """What makes two nodes the same; None where nothing does."""
+    op = node.op
+    if node.subgraphs or not isinstance(op, Op) or not op.deterministic:
+        return None
+    inputs = [0 if v is None else id(v) for v in node.inputs]
+    if op.commutative:
+        inputs.sort()
+    return (op, tuple(inputs), len(node.outputs))
+
+
+def _content_key(node: Node) -> Hashable | None:
+    """The known elements of a node that computes sizes."""
+    value = node.outputs[0]
+    content = value.content
+    if content is None or len(node.outputs) > 1 or not isinstance(node.op, Op):
+        return None
+    return (value.dtype, content.shape, tuple(content.reshape(-1).tolist()))
+
+
+# -- constants ---------------------------------------------------------------------------------------------------
+
+
+def _merge_constants(graph: Graph, seen: dict[Hashable, Value]) -> None:
     for value in graph.constants():
         assert value.const is not None
-        key = _constant_key(value.const)
-        first = seen.setdefault(key, value)
-        if first is not value and not value.is_graph_output:
+        first = seen.setdefault(_constant_key(value.const), value)
+        if first is not value:
             redirect(value, first)
 
 
-def _constant_key(array: Any) -> Any:
+def _constant_key(array: Array) -> Hashable:
     if array.dtype == object:
-        return id(array)
-    if array.nbytes <= SMALL:
-        return (array.dtype.str, array.shape, array.tobytes())
-    sample = np.ascontiguousarray(array.reshape(-1)[:: max(1, array.size // 512)])
+        return (array.shape, tuple(array.reshape(-1).tolist()))
+    if array.nbytes <= PREFIX:
+        return (array.dtype.str, array.dtype.name, array.shape, array.tobytes())
     if not array.flags.c_contiguous:
-        return id(array)
-    quick = (array.dtype.str, array.shape, sample.tobytes())
-    return _Lazy(quick, array)
+        return (array.__array_interface__["data"][0], array.strides, array.dtype.name, array.shape)
+    return _Large(array)
 
 
-class _Lazy:
-    """A key for a large array: compared by a sample first, and by full content only when samples agree."""
+class _Large:
+    """A key for a large array: by its first bytes, and by all of them only where those agree."""
 
-    __slots__ = ("array", "hash", "quick")
+    __slots__ = ("bytes", "key")
 
-    def __init__(self, quick: Any, array: Any) -> None:
-        self.quick, self.array = quick, array
-        self.hash = int.from_bytes(hashlib.blake2b(quick[2], digest_size=8).digest(), "little")
+    def __init__(self, array: Array) -> None:
+        self.bytes: Array = array.reshape(-1).view(np.uint8)
+        self.key = (array.dtype.name, array.shape, self.bytes[:PREFIX].tobytes())
 
     def __hash__(self) -> int:
-        return self.hash
+        return hash(self.key)
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, _Lazy) or self.quick != other.quick:
+        if not isinstance(other, _Large) or self.key != other.key:
             return False
-        return self.array is other.array or memoryview(self.array).cast("B") == memoryview(other.array).cast("B")
+        return _address(self.bytes) == _address(other.bytes) or _same_bytes(self.bytes, other.bytes)
 
 
-def _nodes(graph: Graph, report: Report) -> None:
-    seen: dict[Any, Node] = {}
-    for node in graph.nodes:
-        op = node.op
-        if node.subgraphs or not isinstance(op, Op) or not op.deterministic:
-            continue
-        key = (type(op), op, tuple(None if v is None else id(v) for v in node.inputs), len(node.outputs))
-        first = seen.setdefault(key, node)
-        if first is node:
-            continue
-        for old, new in zip(node.outputs, first.outputs):
-            redirect(old, new)
-        removed = label([node])
-        graph.remove(node)
-        report.add(Rewrite("EliminateCommonSubexpressions", removed, (), rows=("G10",), note=f"same as {first.name}"))
+def _address(array: Array) -> Any:
+    return array.__array_interface__["data"][0]
+
+
+def _same_bytes(a: Array, b: Array, step: int = 1 << 20) -> bool:
+    return all(np.array_equal(a[i : i + step], b[i : i + step]) for i in range(0, len(a), step))

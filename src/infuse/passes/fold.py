@@ -10,50 +10,53 @@ from infuse.errors import InfuseError
 from infuse.ir.graph import Node, Value, constant
 from infuse.ir.types import TensorType
 from infuse.ops.base import Op
+from infuse.ops.evaluate import evaluate_node
 
 GROWTH_LIMIT = 1 << 20
 """Bytes by which a folded result may be larger than what it is made of: folding must not blow up the file."""
+GROWTH_FACTOR = 4
+"""How many times as large it may be in any case: weights stored in fewer bits are widened once, not at every run."""
 
 
 class Folder:
-    """Evaluates nodes at compile time; `limit` bounds the growth of the constants, `skipped` counts what it held back."""
+    """Evaluates nodes at compile time; `limit` bounds the growth of the constants, `skipped` tells what stayed."""
 
     def __init__(self, limit: int = GROWTH_LIMIT) -> None:
         self.limit = limit
-        self.skipped: dict[str, str] = {}
+        self.skipped: dict[Node, str] = {}
 
     def __call__(self, node: Node) -> Sequence[Value] | None:
         """Constants for the outputs of `node`, None where it stays."""
         op = node.op
-        if not isinstance(op, Op) or not op.deterministic or node.subgraphs:
+        if not isinstance(op, Op) or not op.deterministic or node.subgraphs or not node.outputs:
             return None
         known = _from_content(node)
         if known is not None:
             return known
-        if not node.outputs or any(v is not None and v.const is None for v in node.inputs):
+        if any(v is not None and v.const is None for v in node.inputs) or node in self.skipped:
             return None
-        if not all(isinstance(v.type, TensorType) for v in node.outputs):
-            return None
-        if self._grows(node):
+        if not all(isinstance(v.type, TensorType) for v in node.outputs) or self._grows(node):
             return None
         try:
-            with np.errstate(all="ignore"):
-                result = op.eval(*(None if v is None else v.const for v in node.inputs))
+            results = evaluate_node(node, [None if v is None else v.const for v in node.inputs])
         except InfuseError as error:
-            self.skipped[node.name] = str(error)
+            self.skipped[node] = str(error)
             return None
-        arrays = result if isinstance(result, tuple) else (result,)
-        return [_constant(array, value) for array, value in zip(arrays, node.outputs)]
+        return [_constant(array, value) for array, value in zip(results, node.outputs)]
+
+    def notes(self) -> list[str]:
+        """What could have been folded and was not, and why."""
+        return [f"{node.name or node.kind} is not folded: {why}" for node, why in self.skipped.items() if node.graph]
 
     def _grows(self, node: Node) -> bool:
-        given = sum(v.const.nbytes for v in node.operands() if v.const is not None)
+        given = sum(v.const.nbytes for v in dict.fromkeys(node.operands()) if v.const is not None)
         made = 0
         for value in node.outputs:
             size = value.tensor.size
             made += size * value.dtype.bytes if isinstance(size, int) else 0
-        if made - given <= self.limit:
+        if made <= max(given + self.limit, GROWTH_FACTOR * given):
             return False
-        self.skipped[node.name] = f"{node.kind} would turn {given} bytes of constants into {made}"
+        self.skipped[node] = f"{node.kind} would turn {given} bytes of constants into {made}"
         return True
 
 
@@ -62,14 +65,12 @@ def _from_content(node: Node) -> Sequence[Value] | None:
     results = []
     for value in node.outputs:
         content = value.content
-        if content is None or not all(isinstance(x, (int, bool, np.integer, np.bool_)) for x in content.reshape(-1)):
+        if content is None or not all(isinstance(x, (int, np.integer, np.bool_)) for x in content.reshape(-1)):
             return None
         results.append(_constant(content.astype(value.dtype.numpy), value))
-    return results or None
+    return results
 
 
 def _constant(array: object, like: Value) -> Value:
-    data = np.asarray(array)
-    result = constant(np.ascontiguousarray(data).reshape(data.shape), dtype=like.dtype)
-    result.name = like.name
-    return result
+    """A constant with these elements; a view of a large weight (its transpose, say) stays a view."""
+    return constant(np.asarray(array), like.name, like.dtype)

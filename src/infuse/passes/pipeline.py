@@ -2,118 +2,173 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from infuse.errors import OptionError
+from infuse.errors import OptionError, RuleError
+from infuse.ir.clone import clone
 from infuse.ir.graph import Graph
+from infuse.ir.verify import verify
+from infuse.ops.inference import symbols_of
+from infuse.ops.sizes import numbering
 from infuse.passes.cse import EliminateCommonSubexpressions
-from infuse.passes.fold import Folder
+from infuse.passes.fold import GROWTH_LIMIT, Folder
+from infuse.passes.inline import InlineConstantIf
 from infuse.passes.rules import ALL_RULES
-from infuse.rewrite import LEVELS, Driver, Pass, Report, Rule
+from infuse.passes.split import SlicesAsSplit
+from infuse.rewrite import LEVELS, Driver, Explanation, Pass, Report, Rule, explain
 from infuse.rewrite.record import count_operators
 
-ROUNDS = 4
+PASSES: tuple[Pass, ...] = (InlineConstantIf(), EliminateCommonSubexpressions(), SlicesAsSplit())
+"""Global passes in the order in which they run, each time the rules have come to rest."""
+FOLD = "FoldConstants"
+ROUNDS = 50
 Progress = Callable[[str, int, int], None]
 
 
 @dataclass
 class Options:
-    """What a user may switch: the level, rules left out, the only rules, opt-in rules."""
+    """What a user may switch: the level, rules and passes left out, the only ones, those that need asking for."""
 
     level: str = "all"
     disable: frozenset[str] = frozenset()
     only: frozenset[str] = frozenset()
     enable: frozenset[str] = frozenset()
-    extra: Sequence[Rule | Pass] = field(default_factory=tuple)
-    fold_limit: int | None = None
+    extra: Sequence[Rule | Pass] = ()
+    """Rules and passes of the user's own; the rules are tried before the others."""
+    fold_limit: int = GROWTH_LIMIT
+    """Bytes by which constant folding may enlarge a constant."""
 
-    def selects(self, thing: Rule | Pass) -> bool:
-        """Whether a rule or pass runs."""
-        if thing.name in self.disable or LEVELS.index(thing.level) > LEVELS.index(self.level):
-            return False
-        if self.only and thing.name not in self.only:
+    def selects(self, thing: Rule | Pass, level: str) -> bool:
+        """Whether a rule or pass runs at a level."""
+        if LEVELS.index(thing.level) > LEVELS.index(level) or not self._named(thing.name):
             return False
         return not getattr(thing, "opt_in", False) or thing.name in self.enable or thing.name in self.only
 
+    def _named(self, name: str) -> bool:
+        return name not in self.disable and (not self.only or name in self.only)
 
-def optimize_in_place(graph: Graph, options: Options, progress: Progress | None = None) -> Report:
-    """Run the pipeline on `graph`.
+    @property
+    def folds(self) -> bool:
+        """Whether constants are folded."""
+        return self._named(FOLD)
 
-    basic:    fold constants, rewrite to the fixed point, merge equal nodes; again while that changes anything
-    extended: the same with the fused operators
-    all:      the same; layout, memory and target belong to the code generator
+
+def optimize_in_place(graph: Graph, options: Options | None = None, progress: Progress | None = None) -> Report:
+    """Run the pipeline on `graph`; the record of what happened.
+
+    basic:    fold constants, remove what does nothing, fold weights into weights; standard operators only
+    extended: the same with fused operators (Gelu, LayerNormalization, Attention …)
+    all:      the same with what only pays for native code; layout and memory belong to the code generator
+
+    Each level: rewrite by rules to the fixed point, run the passes; again until a round changes nothing.
+    OptionError for an unknown level or name, RuleError where a rule breaks its contract. With the environment's
+    INFUSE_CHECK=1 the verifier runs after every stretch of rules and every pass, with 2 after every rewrite.
     """
+    options = options or Options()
     check_names(options)
     report = Report(before=count_operators(graph))
-    if options.level != "none":
-        stages = [level for level in ("basic", "extended", "all") if LEVELS.index(level) <= LEVELS.index(options.level)]
-        for number, level in enumerate(stages):
+    levels = LEVELS[1 : LEVELS.index(options.level) + 1]
+    with numbering(_symbols(graph)):
+        for number, level in enumerate(levels):
             if progress:
-                progress(level, number, len(stages))
-            _stage(graph, level, options, report)
-        if progress:
-            progress("done", len(stages), len(stages))
+                progress(level, number, len(levels))
+            _run_level(graph, level, options, report)
+    if progress:
+        progress("done", len(levels), len(levels))
     report.after = count_operators(graph)
     return report
 
 
-def _stage(graph: Graph, level: str, options: Options, report: Report) -> None:
-    rules = [r for r in (*ALL_RULES, *options.extra) if isinstance(r, Rule)]
-    active = [r for r in rules if options.selects(r) and LEVELS.index(r.level) <= LEVELS.index(level)]
-    passes: list[Pass] = [EliminateCommonSubexpressions(), *(p for p in options.extra if isinstance(p, Pass))]
-    fold = None
-    if "FoldConstants" not in options.disable and (not options.only or "FoldConstants" in options.only):
-        fold = Folder() if options.fold_limit is None else Folder(options.fold_limit)
-    driver = Driver(active, report, fold=fold, check=_checker())
+def _run_level(graph: Graph, level: str, options: Options, report: Report) -> None:
+    started = time.perf_counter()
+    checks = os.environ.get("INFUSE_CHECK", "0")
+    rules = [t for t in (*options.extra, *ALL_RULES) if isinstance(t, Rule) and options.selects(t, level)]
+    passes = [t for t in (*PASSES, *options.extra) if isinstance(t, Pass) and options.selects(t, level)]
+    check_order(passes)
+    fold = Folder(options.fold_limit) if options.folds else None
+    driver = Driver(rules, report, fold=fold, check=_checked if checks == "2" else None)
     for _ in range(ROUNDS):
-        started = time.perf_counter()
-        changed = driver.run(graph)
         before = len(report.rewrites)
-        for each in passes:
-            if options.selects(each):
-                each.run(graph, report)
-        report.seconds[level] = report.seconds.get(level, 0.0) + time.perf_counter() - started
-        if not changed or len(report.rewrites) == before:
+        for step in (driver, *passes):
+            done = len(report.rewrites)
+            if isinstance(step, Driver):
+                step.run(graph)
+            else:
+                step.run(graph, report)
+            if checks in ("1", "2") and len(report.rewrites) > done:
+                _checked(graph, "the rules" if isinstance(step, Driver) else step.name)
+        if len(report.rewrites) == before:
             break
+    else:
+        report.notes.append(f"level {level} was still changing the graph after {ROUNDS} rounds")
     if fold is not None:
-        report.notes += [f"not folded: {name}: {why}" for name, why in fold.skipped.items()]
+        report.notes += fold.notes()
+    report.seconds[level] = time.perf_counter() - started
 
 
-def _checker() -> Callable[[Graph, str], None] | None:
-    if os.environ.get("INFUSE_CHECK", "0") in ("", "0"):
-        return None
-    from infuse.ir.verify import verify
+def _checked(graph: Graph, name: str) -> None:
+    """RuleError unless the graph is well formed after `name`."""
+    root = graph
+    while root.parent is not None and root.parent.graph is not None:
+        root = root.parent.graph
+    try:
+        verify(root)
+    except Exception as error:
+        raise RuleError(f"{name} left a broken graph: {error}") from error
 
-    def check(graph: Graph, name: str) -> None:
-        verify(graph)
 
-    return check
+def _symbols(graph: Graph) -> set[str]:
+    """Names of all symbols in the graph, which sizes made on the way must not take."""
+    found: set[str] = set()
+    for inner in graph.all_graphs():
+        values = [*inner.inputs, *(v for node in inner.unordered_nodes for v in node.outputs)]
+        found.update(*(symbols_of(v.type) for v in values))
+    return found
+
+
+# -- names -------------------------------------------------------------------------------------------------------
+
+
+def check_order(passes: Sequence[Pass]) -> None:
+    """RuleError unless every pass stands after those that it requires."""
+    names = [p.name for p in passes]
+    for index, each in enumerate(passes):
+        missing = [name for name in each.requires if name not in names[:index]]
+        if missing:
+            raise RuleError(f"pass {each.name} must run after {', '.join(missing)}")
 
 
 def check_names(options: Options) -> None:
-    """OptionError for an unknown level or rule name."""
+    """OptionError for an unknown level, rule or pass."""
     if options.level not in LEVELS:
         raise OptionError(f"there is no level {options.level!r}", hint=f"one of: {', '.join(LEVELS)}")
-    known = {r.name for r in ALL_RULES} | {t.name for t in options.extra}
-    known |= {"FoldConstants", EliminateCommonSubexpressions().name}
+    known = {FOLD, *(t.name for t in (*ALL_RULES, *PASSES, *options.extra))}
     for name in sorted(options.disable | options.only | options.enable):
         if name not in known:
             raise OptionError(f"there is no rule {name!r}", hint=f"did you mean {_nearest(name, known)!r}?")
 
 
-def _nearest(name: str, known: Iterable[str]) -> str:
-    import difflib
+def find_rule(name: str, extra: Sequence[Rule] = ()) -> Rule:
+    """The rule called `name`; OptionError when there is none."""
+    rules = {r.name: r for r in (*ALL_RULES, *extra)}
+    if name not in rules:
+        raise OptionError(f"there is no rule {name!r}", hint=f"did you mean {_nearest(name, rules)!r}?")
+    return rules[name]
 
+
+def _nearest(name: str, known: Iterable[str]) -> str:
     return (difflib.get_close_matches(name, sorted(known), 1, 0.0) or [""])[0]
 
 
-def find_rule(name: str, extra: Sequence[Rule] = ()) -> Rule:
-    """The rule called `name`; OptionError when there is none."""
-    for rule in (*ALL_RULES, *extra):
-        if rule.name == name:
-            return rule
-    names = [r.name for r in (*ALL_RULES, *extra)]
-    raise OptionError(f"there is no rule {name!r}", hint=f"did you mean {_nearest(name, names)!r}?")
+def why(graph: Graph, name: str, options: Options | None = None) -> list[Explanation]:
+    """Why the rule `name` fires or not, on a copy of `graph` after all other rules up to its level have run."""
+    options = options or Options()
+    rule = find_rule(name, [t for t in options.extra if isinstance(t, Rule)])
+    copy = clone(graph)
+    others = Options(rule.level, options.disable | {name}, frozenset(), options.enable, options.extra)
+    optimize_in_place(copy, others)
+    return explain(rule, copy)

@@ -1,6 +1,7 @@
 """The rewriting engine: patterns, matcher, patches, driver and record. It knows no particular rule."""
 
-from infuse.rewrite.driver import Driver, explain
+from infuse.rewrite.driver import Driver
+from infuse.rewrite.explain import Explanation, explain
 from infuse.rewrite.patch import Patch, remove_dead
 from infuse.rewrite.record import Report, Rewrite
 from infuse.rewrite.rule import LEVELS, Pass, Refusal, Rule, require
@@ -8,6 +9,7 @@ from infuse.rewrite.rule import LEVELS, Pass, Refusal, Rule, require
 __all__ = [
     "LEVELS",
     "Driver",
+    "Explanation",
     "Pass",
     "Patch",
     "Refusal",

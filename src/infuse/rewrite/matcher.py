@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from infuse.dtypes import DType
 from infuse.ir.expression import Call, OneOf, Variable
-from infuse.ir.graph import Node, Value
+from infuse.ir.graph import Array, Node, Value
 
-COMMUTATIVE = frozenset({"Add", "Mul", "Max", "Min", "And", "Or", "Xor", "Equal", "Sum", "BitwiseAnd", "BitwiseOr"})
 TOLERANCE = 2e-6
-"""Relative difference up to which a constant in a model is the number in a pattern: models store float32, some
-exporters print seven digits."""
+"""Relative difference up to which a constant in a model is a rounded number of a pattern: models store float32, some
+exporters print seven digits. Numbers that float32 holds exactly (0, 1, 0.5, 6) are compared exactly."""
+SPLAT_LIMIT = 1 << 16
+"""Elements of the largest constant that is compared with one number."""
 
 
 @dataclass(frozen=True)
@@ -28,14 +31,14 @@ class Match:
 
 @dataclass
 class Trace:
-    """The best partial match so far: how many pattern nodes agreed, and where and why it stopped."""
+    """The best partial match so far: which nodes agreed, and where and why it stopped."""
 
     depth: int = -1
     node: Node | None = None
     reason: str = ""
     covered: tuple[Node, ...] = field(default=())
 
-    def note(self, state: _State, node: Node | None, reason: str) -> None:
+    def note(self, state: _State, node: Node, reason: str) -> None:
         if len(state.nodes) > self.depth:
             self.depth, self.node, self.reason, self.covered = len(state.nodes), node, reason, state.nodes
 
@@ -55,7 +58,7 @@ class _State:
 
 
 def matches(pattern: Call, root: Node, trace: Trace | None = None) -> Iterator[Match]:
-    """All ways in which `pattern` fits with `root` as its last operation."""
+    """All ways in which `pattern` fits with `root` as its last operation; nodes of other graphs are not matched."""
     for state in _match_node(pattern, root, _State({}, ()), trace):
         yield Match(root, state.bound, state.nodes)
 
@@ -65,10 +68,16 @@ def _match_node(call: Call, node: Node, state: _State, trace: Trace | None) -> I
         if trace:
             trace.note(state, node, f"{call.kind} is needed, {node.kind} found")
         return
+    if state.nodes and node.graph is not state.nodes[0].graph:
+        if trace:
+            trace.note(state, node, f"{node.kind} lies in another graph")
+        return
     for known, matched in state.calls:
         if known is call.root:
             if matched is node:
                 yield state
+            elif trace:
+                trace.note(state, node, f"the same {call.kind} is needed in both places")
             return
     if call.attributes:
         found = node.op.attributes()
@@ -78,14 +87,20 @@ def _match_node(call: Call, node: Node, state: _State, trace: Trace | None) -> I
                     trace.note(state, node, f"attribute {name} is {found.get(name)!r}, {wanted!r} is needed")
                 return
     covered = state.cover(call, node)
-    yield from _match_operands(call.args, tuple(node.inputs), node, covered, trace)
-    if len(call.args) == 2 == len(node.inputs) and node.kind in COMMUTATIVE and call.args[0] is not call.args[1]:
-        yield from _match_operands(call.args, tuple(node.inputs[::-1]), node, covered, trace)
+    args, inputs = call.args, tuple(node.inputs)
+    yield from _match_operands(args, inputs, node, covered, trace)
+    if len(args) == 2 == len(inputs) and is_commutative(node) and args[0] is not args[1]:
+        yield from _match_operands(args, inputs[::-1], node, covered, trace)
+
+
+def is_commutative(node: Node) -> bool:
+    """Whether the order of the operands does not matter."""
+    return bool(getattr(node.op, "commutative", False))
 
 
 def _equal(found: Any, wanted: Any) -> bool:
     if isinstance(wanted, float) and isinstance(found, (int, float)):
-        return bool(np.isclose(found, wanted, rtol=TOLERANCE, atol=0))
+        return math.isclose(found, wanted, rel_tol=TOLERANCE)
     return bool(found == wanted)
 
 
@@ -100,7 +115,10 @@ def _match_operands(
         return
     first = patterns[0]
     if isinstance(first, Variable) and first.variadic:
-        yield state.bind(first.name, values)
+        if first.name not in state.bound:
+            yield state.bind(first.name, values)
+        elif state.bound[first.name] == values:
+            yield state
         return
     value = values[0] if values else None
     for matched in _match_value(first, value, node, state, trace):
@@ -117,16 +135,20 @@ def _match_value(pattern: Any, value: Value | None, node: Node, state: _State, t
         if trace:
             trace.note(state, node, f"an input of {node.kind} is absent")
     elif isinstance(pattern, Call):
-        if value.producer is None or value.index != pattern.output:
-            if trace:
-                what = "a constant" if value.is_const else "an input of the graph"
-                trace.note(state, node, f"{pattern.kind} is needed as input of {node.kind}, found {what}")
-        else:
+        if value.producer is not None and value.index == pattern.output:
             yield from _match_node(pattern, value.producer, state, trace)
+        elif trace:
+            trace.note(state, node, f"{pattern.kind} is needed as input of {node.kind}, found {_source(value)}")
     elif is_number(value, pattern):
         yield state
     elif trace:
         trace.note(state, node, f"the constant {pattern} is needed as input of {node.kind}")
+
+
+def _source(value: Value) -> str:
+    if value.producer is not None:
+        return f"output {value.index} of {value.producer.kind}"
+    return "a constant" if value.is_const else "an input of the graph"
 
 
 def _match_variable(
@@ -146,6 +168,9 @@ def _match_variable(
         trace.note(state, node, f"{variable.name} must be the same value in both places")
 
 
+# -- numbers -----------------------------------------------------------------------------------------------------
+
+
 def is_number(value: Value | None, number: Any) -> bool:
     """Whether `value` is a constant all of whose elements are `number` (an array: elementwise)."""
     if value is None or value.const is None:
@@ -153,8 +178,76 @@ def is_number(value: Value | None, number: Any) -> bool:
     data = value.const
     if isinstance(number, np.ndarray):
         return data.shape == number.shape and bool(np.array_equal(data, number))
-    if data.size == 0 or data.size > 65536 or data.dtype.kind not in "fiubV":
+    if not 0 < data.size <= SPLAT_LIMIT or value.dtype.is_bool is not isinstance(number, bool):
         return False
-    if data.dtype.kind in "iub":
-        return bool(np.all(data == number))
-    return bool(np.allclose(data.astype(np.float64), float(number), rtol=TOLERANCE, atol=0))
+    if value.dtype.kind not in "fiub" or not _near(data.flat[0], number, value.dtype):
+        return False
+    return data.size == 1 or _is_splat(data) or _all_near(data, number, value.dtype)
+
+
+def _near(element: Any, number: float, dtype: DType) -> bool:
+    found, wanted = float(element), float(number)
+    return found == wanted or math.isclose(found, wanted, rel_tol=_tolerance(wanted, dtype))
+
+
+def _is_splat(data: Array) -> bool:
+    return bool((data == data.flat[0]).all())
+
+
+def _all_near(data: Array, number: float, dtype: DType) -> bool:
+    wanted = float(number)
+    return bool(np.all(np.abs(data.astype(np.float64) - wanted) <= _tolerance(wanted, dtype) * abs(wanted)))
+
+
+def _tolerance(number: float, dtype: DType) -> float:
+    """How far a stored constant may lie from `number`, relative to it."""
+    if not dtype.is_float or float(np.float32(number)) == number:
+        return 0.0
+    return max(TOLERANCE, {16: 2.0**-8 if dtype.name == "bfloat16" else 2.0**-11}.get(dtype.bits, 0.0))
+
+
+# -- a quick look before the search ------------------------------------------------------------------------------
+
+Glance = tuple[bool, tuple[Any, ...]]
+_CONSTANT = "constant"
+
+
+def glance(pattern: Call) -> Glance:
+    """What can be seen of a pattern at one look: kinds of the producers of its operands."""
+    return any(isinstance(a, Variable) and a.variadic for a in pattern.args), tuple(map(_look, pattern.args))
+
+
+def _look(pattern: Any) -> Any:
+    """The kinds that make an operand, `_CONSTANT`, or None for anything."""
+    if isinstance(pattern, Variable):
+        return _CONSTANT if pattern.constant and not pattern.optional else None
+    if isinstance(pattern, OneOf):
+        looks = [_look(choice) for choice in pattern.choices]
+        if any(look is None or look is _CONSTANT for look in looks):
+            return None
+        return frozenset().union(*looks)
+    return frozenset((pattern.kind,)) if isinstance(pattern, Call) else _CONSTANT
+
+
+def may_match(look: Glance, node: Node) -> bool:
+    """False where a pattern with this glance certainly does not fit at `node`."""
+    open_ended, wanted = look
+    inputs = node.inputs
+    if open_ended or len(inputs) > len(wanted):
+        return open_ended
+    if len(inputs) == 2 == len(wanted):
+        a, b = inputs
+        if _seen(wanted[0], a) and _seen(wanted[1], b):
+            return True
+        return is_commutative(node) and _seen(wanted[0], b) and _seen(wanted[1], a)
+    return all(_seen(look, value) for look, value in zip(wanted, inputs))
+
+
+def _seen(look: Any, value: Value | None) -> bool:
+    if look is None:
+        return True
+    if value is None:
+        return False
+    if look is _CONSTANT:
+        return value.const is not None
+    return value.producer is not None and value.producer.op.name in look

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,12 +11,12 @@ from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.errors import RuleError
 from infuse.ir.expression import Call, make_operator
-from infuse.ir.graph import Graph, Node, Use, Value, constant
-from infuse.ir.types import TensorType
+from infuse.ir.graph import Graph, Node, Operator, Use, Value, captured, constant
+from infuse.ir.types import UNKNOWN
 
 
 class Patch:
-    """New nodes in one graph on behalf of one rewrite; `origin` is what they stem from."""
+    """New nodes in one graph on behalf of one rewrite; `origin` is what they stem from, `name` what they stand for."""
 
     def __init__(self, graph: Graph, origin: Iterable[str] = (), name: str = "") -> None:
         self.graph = graph
@@ -30,15 +30,15 @@ class Patch:
         if isinstance(expression, Value):
             return expression
         if isinstance(expression, Call):
-            return self.node(expression).outputs[expression.output]
+            node = self.node(expression)
+            return node.outputs[expression.output]
         if isinstance(expression, np.ndarray):
             return constant(expression)
         if isinstance(expression, (bool, int, float, np.generic)):
-            default = dtypes.float32 if isinstance(expression, float) else dtypes.int64
-            return constant(np.asarray(expression), dtype=like or default)
+            return constant(np.asarray(expression), dtype=like or _default(expression))
         if isinstance(expression, (tuple, list)):
             return constant(np.asarray(expression, dtype=np.int64))
-        raise RuleError(f"{self.name}: {type(expression).__name__} is no expression")
+        raise RuleError(f"{type(expression).__name__} is no expression")
 
     def node(self, call: Call) -> Node:
         """The node of a call; the same call always gives the same node."""
@@ -46,42 +46,29 @@ class Patch:
         if known is not None:
             self._grow(known[1], call.output)
             return known[1]
-        like = self._dtype_of(call.args)
-        inputs = [None if a is None else self.value(a, like) for a in call.args]
-        operator = make_operator(call.domain, call.kind, call.attributes)
-        node = Node(operator, inputs, [Value(TensorType(dtypes.float32, None))], origin=self.origin)
-        self._grow(node, call.output)
-        node.name = self.name
-        self.graph.add_node(node)
-        node.op.infer_node(node)
-        self.created.append(node)
+        operands = [a if a is None or _is_number(a) else self.value(a) for a in call.args]
+        inputs = [self.value(a, _type_for(a, operands)) if _is_number(a) else a for a in operands]
+        node = self.add(make_operator(call.domain, call.kind, call.attributes), inputs, call.output + 1)
         self._built[id(call.root)] = (call.root, node)
         return node
 
-    def add(self, op: Any, inputs: Sequence[Value | None], outputs: int = 1) -> list[Value]:
-        """A node of a given operator object; its outputs."""
-        values = [Value(TensorType(dtypes.float32, None)) for _ in range(outputs)]
-        node = self.graph.add_node(Node(op, inputs, values, name=self.name, origin=self.origin))
-        node.op.infer_node(node)
+    def add(self, op: Operator, inputs: Sequence[Value | None], outputs: int = 1) -> Node:
+        """A node of a given operator object."""
+        values = [Value(UNKNOWN) for _ in range(outputs)]
+        node = Node(op, inputs, values, name=f"{self.name}/{op.name}" if self.name else "", origin=self.origin)
+        self.graph.add_node(node)
         self.created.append(node)
-        return values
+        node.op.infer_node(node)
+        return node
 
     def _grow(self, node: Node, output: int) -> None:
+        if len(node.outputs) > output:
+            return
         while len(node.outputs) <= output:
-            value = Value(TensorType(dtypes.float32, None))
+            value = Value(UNKNOWN)
             value.producer, value.index = node, len(node.outputs)
             node.outputs.append(value)
-            if node.graph is not None:
-                node.op.infer_node(node)
-
-    def _dtype_of(self, args: Sequence[Any]) -> DType | None:
-        for arg in args:
-            if isinstance(arg, Value):
-                return arg.dtype
-        for arg in args:
-            if isinstance(arg, Call):
-                return self.value(arg).dtype
-        return None
+        node.op.infer_node(node)
 
     def undo(self) -> None:
         """Remove what was created and is not read."""
@@ -90,7 +77,26 @@ class Patch:
                 self.graph.remove(node)
 
 
-def remove_dead(graph: Graph, candidates: Iterable[Node]) -> list[Node]:
+def _is_number(expression: Any) -> bool:
+    return isinstance(expression, (bool, int, float, np.generic))
+
+
+def _default(number: Any) -> DType:
+    if isinstance(number, np.generic):
+        return dtypes.by_numpy(number.dtype)
+    return dtypes.bool_ if isinstance(number, bool) else dtypes.int64 if isinstance(number, int) else dtypes.float32
+
+
+def _type_for(number: Any, operands: Sequence[Any]) -> DType | None:
+    """The element type of the first operand that can hold `number`."""
+    kinds = "b" if isinstance(number, (bool, np.bool_)) else "fiu" if isinstance(number, (int, np.integer)) else "f"
+    return next((v.dtype for v in operands if isinstance(v, Value) and v.dtype.kind in kinds), None)
+
+
+# -- edges -------------------------------------------------------------------------------------------------------
+
+
+def remove_dead(candidates: Iterable[Node]) -> list[Node]:
     """Remove the candidates that nobody reads, and what only they kept alive; returns the removed nodes."""
     removed: list[Node] = []
     pending = list(candidates)
@@ -98,43 +104,33 @@ def remove_dead(graph: Graph, candidates: Iterable[Node]) -> list[Node]:
         node = pending.pop()
         if node.graph is None or any(v.uses for v in node.outputs):
             continue
-        owner = node.graph
-        below = [v.producer for v in node.operands() if v.producer is not None]
-        for body in node.subgraphs.values():
-            below += _producers_outside(body)
-        owner.remove(node)
+        below = producers(node)
+        node.graph.remove(node)
         removed.append(node)
         pending.extend(below)
     return removed
 
 
-def _producers_outside(body: Graph) -> list[Node]:
-    found = []
-    for graph in body.all_graphs():
-        for node in graph.unordered_nodes:
-            found += [v.producer for v in node.operands() if v.producer is not None]
-        found += [v.producer for v in graph.outputs if v.producer is not None]
+def producers(node: Node) -> list[Node]:
+    """The nodes whose values `node` and its bodies read, those outside the bodies among them."""
+    found = [v.producer for v in node.operands() if v.producer is not None]
+    if node.subgraphs:
+        found += [v.producer for v in captured(node) if v.producer is not None]
     return found
 
 
-def redirect(old: Value, new: Value) -> None:
-    """Move all readers of `old` to `new`, which takes over the name unless it has a better one."""
+def redirect(old: Value, new: Value, created: Collection[Node] = ()) -> None:
+    """Move all readers of `old` to `new`, which takes over the name where it has none; `created` read on."""
     for user, index in list(old.uses):
-        if isinstance(user, Node) and new.producer is user:
-            continue
-        user.set_operand(index, new)
-    if old.name and (not new.name or old.is_graph_output) and new.producer is not None:
+        if user not in created:
+            user.set_operand(index, new)
+    if old.name and not new.name and new.producer is not None:
         new.name = old.name
 
 
-def is_output(value: Value) -> bool:
-    """Whether a graph (or body) gives this value out."""
-    return any(not isinstance(use.user, Node) for use in value.uses)
-
-
-def only_used_by(value: Value, nodes: Iterable[Node]) -> Use | None:
+def other_use(value: Value, nodes: Iterable[Node]) -> Use | None:
     """The first use of `value` by somebody else than `nodes`, None when there is none."""
-    allowed = set(nodes)
+    allowed = nodes if isinstance(nodes, (set, frozenset)) else set(nodes)
     for use in value.uses:
         if not isinstance(use.user, Node) or use.user not in allowed:
             return use

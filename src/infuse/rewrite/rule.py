@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 
 from infuse.errors import RuleError
 from infuse.ir.expression import Call, Variable
-from infuse.ir.graph import Graph, Value
+from infuse.ir.graph import Graph
+from infuse.rewrite.record import Report
 
 LEVELS = ("none", "basic", "extended", "all")
 
@@ -111,11 +112,6 @@ class Pass:
     def name(self) -> str:
         return type(self).__name__
 
-    def run(self, graph: Graph, context: Any) -> None:
-        """Transform `graph` in place, reporting through `context.record`."""
+    def run(self, graph: Graph, report: Report) -> None:
+        """Transform `graph` in place, adding to `report` what was done."""
         raise RuleError(f"pass {self.name} has no run")
-
-
-def is_scalar(value: Value | None) -> bool:
-    """Whether a value has one element whatever the symbols are."""
-    return value is not None and value.tensor.size == 1

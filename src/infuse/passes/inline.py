@@ -1,0 +1,53 @@
+"""Control flow whose way is known at compile time."""
+
+from __future__ import annotations
+
+from infuse.ir.clone import clone
+from infuse.ir.graph import Graph, Node, Value
+from infuse.rewrite import Pass
+from infuse.rewrite.patch import redirect, remove_dead
+from infuse.rewrite.record import Report, Rewrite, label
+from infuse.rewrite.refine import reinfer
+
+
+class InlineConstantIf(Pass):
+    """If with a constant condition → the nodes of the branch that is taken."""
+
+    level = "basic"
+    rows = ("C7", "G1")
+
+    def run(self, graph: Graph, report: Report) -> None:
+        pending = [graph]
+        while pending:
+            inner = pending.pop()
+            for node in inner.nodes:
+                if node.kind == "If" and node.op.domain == "":
+                    self._inline(node, report)
+            pending.extend(body for node in inner.unordered_nodes for body in node.subgraphs.values())
+
+    def _inline(self, node: Node, report: Report) -> None:
+        condition = node.inputs[0]
+        if condition is None or condition.const is None or node.graph is None:
+            return
+        taken = node.subgraphs["then_branch" if condition.const.any() else "else_branch"]
+        copies: dict[Value, Value] = {}
+        created = [_moved(inner, node.graph, copies) for inner in taken.nodes]
+        for old, result in zip(node.outputs, taken.outputs):
+            new = copies.get(result, result)
+            redirect(old, new)
+            reinfer(new)
+        removed = label(remove_dead([node]))
+        report.add(Rewrite(self.name, removed, label(created), self.level, self.rows))
+
+
+def _moved(node: Node, graph: Graph, copies: dict[Value, Value]) -> Node:
+    """A copy of `node` in `graph`, reading copies of what has been copied before."""
+    outputs = []
+    for value in node.outputs:
+        copy = Value(value.type, value.name)
+        copy.content = value.content
+        copies[value] = copy
+        outputs.append(copy)
+    inputs = [None if v is None else copies.get(v, v) for v in node.inputs]
+    bodies = {name: clone(body, copies) for name, body in node.subgraphs.items()}
+    return graph.add_node(Node(node.op, inputs, outputs, name=node.name, origin=node.origin, subgraphs=bodies))
