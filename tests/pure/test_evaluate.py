@@ -259,5 +259,5 @@ def test_unknown_operators_leave_given_types() -> None:
         evaluate(graph, {"x": ROWS})
     assert str(caught.value) == (
         "[INF-102] node 'n': operator com.example::Strange of opset 5 is not known and cannot be run. "
-        "Hint: register it with infuse.ops.base.Op, or export the model without it."
+        "Hint: define it as an infuse.ops.Op, or export the model without it."
     )

@@ -38,7 +38,7 @@ class Gather(Op):
     """The parts of an axis that the indices name; their shape takes the place of the axis."""
 
     axis: int = 0
-    since = 1
+    since = 11
     carries_dims = True
     samples = (
         cases(data=[(5, 4), (5, 4)], indices=[Ints((2, 3), -4, 4), np.array(-1)], axis=[0, 1, -1]),

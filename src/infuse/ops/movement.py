@@ -47,6 +47,8 @@ class Dropout(Op):
     """The input itself, as inference has it, and a mask that keeps all; training mode is refused."""
 
     seed: int | None = None
+
+    since = 12
     samples = cases(data=[(2, 3), (4,)], ratio=[None, np.array(0.3, np.float32)])
 
     def infer(self, data: Value, ratio: Value | None = None, training_mode: Value | None = None) -> Inferred:
@@ -64,6 +66,8 @@ class Concat(Op):
     """The inputs one after another along an axis."""
 
     axis: int
+
+    since = 11
     carries_dims = True
     samples = (
         Sample({"inputs": [(2, 3), (2, 1), (2, 4)]}, {"axis": 1}),
@@ -103,6 +107,8 @@ class Split(Op):
 
     num_outputs: int | None = None
     axis: int = 0
+
+    since = 18
     carries_dims = True
     samples = (
         cases(
@@ -164,6 +170,7 @@ def equal_parts(dim: Dim, count: int) -> list[Any]:
 class Slice(Op):
     """Every `steps`-th element from `starts` to before `ends` of each axis; negative ones count from the end."""
 
+    since = 10
     carries_dims = True
     samples = cases(
         data=[(5, 6), (5, 6), (5, 6), (5, 6), (5, 6), (3,), (4, 5)],
@@ -245,6 +252,8 @@ class Pad(Op):
     """
 
     mode: str = "constant"
+
+    since = 19
     carries_dims = True
     samples = (
         cases(
@@ -296,6 +305,7 @@ class Pad(Op):
 class Tile(Op):
     """The input repeated along each axis."""
 
+    since = 6
     carries_dims = True
     samples = cases(input=[(2, 3), (1,), ()], repeats=[int64s(2, 1), int64s(0), int64s()])
 
@@ -316,6 +326,8 @@ class ReverseSequence(Op):
 
     batch_axis: int = 1
     time_axis: int = 0
+
+    since = 10
     samples = (
         cases(input=[(4, 3)], sequence_lens=[int64s(1, 4, 3)]),
         cases(input=[(2, 4, 3)], sequence_lens=[int64s(2, 3)], batch_axis=[0], time_axis=[1]),
@@ -336,6 +348,8 @@ class CenterCropPad(Op):
     """The middle of each axis, cut or padded with zeros to the wanted size."""
 
     axes: tuple[int, ...] | None = None
+
+    since = 18
     samples = (
         cases(input_data=[(5, 8), (4, 3)], shape=[int64s(7, 3), int64s(1, 6)]),
         cases(input_data=[(5, 8, 3)], shape=[int64s(2, 6)], axes=[(0, 2), (-2, -1)]),
@@ -372,6 +386,8 @@ class Trilu(Op):
     """The upper (or lower) triangle of each matrix, from diagonal `k` on; zeros elsewhere."""
 
     upper: int = 1
+
+    since = 14
     samples = cases(
         input=[(3, 4), (3, 4), (2, 3, 3), Ints((4, 2))],
         k=[None, np.array(1), np.array(-1), np.array(9)],

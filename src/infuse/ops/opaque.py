@@ -54,7 +54,7 @@ class Opaque:
         return UnsupportedOperatorError(
             f"operator {self.domain or 'ai.onnx'}::{self.name}{version} is not known and cannot be run",
             where=f"node {node.name!r}",
-            hint="register it with infuse.ops.base.Op, or export the model without it",
+            hint="define it as an infuse.ops.Op, or export the model without it",
         )
 
     def __eq__(self, other: object) -> bool:

@@ -33,7 +33,7 @@ class Compress(Op):
     """The parts along an axis (of the flattened input where none is given) whose condition holds."""
 
     axis: int | None = None
-    since = 9
+    since = 11
     samples = cases(
         input=[(3, 4), (3, 4)],
         condition=[np.array([True, False, True]), Bools((2,))],

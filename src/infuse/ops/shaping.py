@@ -22,6 +22,8 @@ class Shape(Op):
 
     start: int = 0
     end: int | None = None
+
+    since = 15
     carries_dims = True
     samples = (cases(data=[(2, 3, 4), ()], start=[0, 1, -2], end=[None, -1, 2, 99]),)
 
@@ -61,6 +63,8 @@ class Reshape(Op):
     """The same elements in the listed shape, where 0 keeps a size (unless `allowzero`) and -1 is what is left."""
 
     allowzero: int = 0
+
+    since = 14
     carries_dims = True
     samples = (
         cases(
@@ -124,6 +128,8 @@ class Flatten(Op):
     """A matrix: the axes before `axis` become its rows, the others its columns."""
 
     axis: int = 1
+
+    since = 11
     samples = (cases(input=[(2, 3, 4)], axis=[0, 1, 2, 3, -1]), cases(input=[(), (5,)], axis=[0]))
 
     def infer(self, input: Value) -> Inferred:
@@ -147,6 +153,7 @@ class Flatten(Op):
 class Squeeze(Op):
     """Without the given axes, which have size one; without all such axes where none are given."""
 
+    since = 13
     carries_dims = True
     samples = cases(
         data=[(1, 3, 1), (1, 3, 1), (1, 3, 1), (1, 1)],
@@ -183,6 +190,7 @@ class Squeeze(Op):
 class Unsqueeze(Op):
     """With axes of size one inserted; `axes` counts in the result."""
 
+    since = 13
     carries_dims = True
     samples = cases(data=[(2, 3), (2, 3), ()], axes=[int64s(0), int64s(-1, 1), int64s(0)])
 
@@ -205,6 +213,7 @@ class Unsqueeze(Op):
 class Expand(Op):
     """The input broadcast against a shape; either may stretch the other."""
 
+    since = 8
     carries_dims = True
     samples = cases(
         input=[(3, 1), (3, 1), (2, 3), (), (1,)],
@@ -271,6 +280,7 @@ class BlockMove(Op, abstract=True):
 class DepthToSpace(BlockMove):
     """Channels rearranged into blocks of the plane."""
 
+    since = 11
     samples = cases(input=[(2, 12, 2, 3), (1, 8, 1, 1)], blocksize=[2], mode=["DCR", "CRD"])
 
     def infer(self, input: Value) -> Inferred:
@@ -295,6 +305,7 @@ class DepthToSpace(BlockMove):
 class SpaceToDepth(BlockMove):
     """Blocks of the plane rearranged into channels."""
 
+    since = 28
     samples = cases(input=[(2, 3, 4, 6), (1, 1, 2, 2)], blocksize=[2], mode=["DCR", "CRD"])
 
     def infer(self, input: Value) -> Inferred:
