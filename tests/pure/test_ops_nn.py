@@ -117,9 +117,9 @@ def test_transposed_convolution_is_the_transpose(geometry: tuple[dict[str, Any],
 def test_symbolic_images_keep_readable_sizes() -> None:
     image, filters = tensor(F32, "batch", 3, "h", "w"), tensor(F32, 8, 3, 3, 3)
     halved = infer(op("Conv", pads=(1, 1, 1, 1), strides=(2, 2)), image, filters)
-    assert shape_text(halved) == "batch, 8, ((h - 1) // 2) + 1, ((w - 1) // 2) + 1"
+    assert shape_text(halved) == "batch, 8, ((h + 1) // 2), ((w + 1) // 2)"
     same = infer(op("Conv", auto_pad="SAME_UPPER", strides=(2, 2)), image, filters)
-    assert shape_text(same) == "batch, 8, ((h + 1) // 2), ((w + 1) // 2)"
+    assert same == halved
     assert shape_text(infer(op("Conv", pads=(1, 1, 1, 1)), image, filters)) == "batch, 8, h, w"
     assert shape_text(infer(op("Conv", auto_pad="SAME_UPPER"), image, filters)) == "batch, 8, h, w"
     pooled = infer(op("MaxPool", kernel_shape=(3, 3), strides=(2, 2), ceil_mode=1), image)

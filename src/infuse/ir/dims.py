@@ -231,7 +231,7 @@ def _divide_polynomial(a: Expr, b: Expr) -> Dim | None:
 
 
 def floordiv(a: Dim, b: Dim) -> Dim:
-    """`a // b` rounded down; multiples of a numeric `b` are taken out of the quotient."""
+    """`a // b` rounded down; multiples of a numeric `b` are taken out, so (h - 1) // 2 + 1 is (h + 1) // 2."""
     if isinstance(b, int) and b == 0:
         raise ShapeError(f"division of the dimension {a} by zero")
     if isinstance(a, int) and isinstance(b, int):
@@ -240,7 +240,7 @@ def floordiv(a: Dim, b: Dim) -> Dim:
     if exact is not None:
         return exact
     if isinstance(b, int) and b > 0:
-        whole = _make({m: c // b for m, c in _terms(a).items() if c % b == 0})
+        whole = _make({m: c // b for m, c in _terms(a).items() if c % b == 0 or not m})
         if whole != 0:
             return whole + floordiv(a - whole * b, b)
     return _atom("div", a, b)
