@@ -66,7 +66,8 @@ def spacing(x: Array, dtype: npt.DTypeLike) -> Array:
     """One unit in the last place of a floating type, at these float64 magnitudes."""
     limits: Any = ml_dtypes.finfo(np.dtype(dtype))  # type: ignore[no-untyped-call]
     _, exponent = np.frexp(np.where(np.isfinite(x), x, 0.0))
-    result: Array = np.ldexp(1.0, np.maximum(exponent - 1, limits.minexp) - limits.nmant)
+    lowest = np.where(x == 0, limits.minexp, np.maximum(exponent - 1, limits.minexp))
+    result: Array = np.ldexp(1.0, lowest - limits.nmant)
     return result
 
 
