@@ -18,6 +18,7 @@ from infuse.errors import UnsupportedOperatorError
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Graph, Node, Value
+from infuse.ops.base import Elementwise
 from infuse.ops.formula import Term
 
 Lower = Callable[["Lowering", Node, Group], None]
@@ -73,6 +74,7 @@ class Lowering:
         self._homes: dict[Value, Buffer] = {}
         self._slots: dict[Value, tuple[Value, int, Dim]] = {}
         self.needed: list[Node] = []
+        self._joined: set[tuple[Value, int, Dim]] = set()
 
     def run(self) -> Program:
         for number, value in enumerate(self.graph.inputs):
@@ -110,18 +112,43 @@ class Lowering:
         for number, value in enumerate(self.graph.outputs):
             if value not in self._homes and value.producer is not None:
                 self._homes[value] = Buffer("output", 0, number)
-        for node in self.needed:
-            if node.kind == "Concat" and node.op.domain == "":
-                self._choose_slots(node)
+        concats = [n for n in self.needed if n.kind == "Concat" and n.op.domain == ""]
+        self._nest_concats(concats)
+        for node in concats:
+            self._choose_slots(node)
+
+    def _nest_concats(self, concats: list[Node]) -> None:
+        """A concatenation whose operands are the first ones of a larger one is a part of that one's result."""
+        by_first: dict[tuple[Value | None, int], list[Node]] = {}
+        for node in concats:
+            axis = node.op.attributes()["axis"] % node.output.rank
+            by_first.setdefault((node.inputs[0], axis), []).append(node)
+        for (_, axis), family in by_first.items():
+            family.sort(key=lambda n: len(n.inputs), reverse=True)
+            whole = family[0]
+            for node in family[1:]:
+                if node.output not in self._homes and node.inputs == whole.inputs[: len(node.inputs)]:
+                    self._slots[node.output] = (whole.output, axis, 0)
 
     def _choose_slots(self, node: Node) -> None:
+        if node.output in self._slots:
+            return
         axis = node.op.attributes()["axis"] % node.output.rank
         offset: Dim = 0
         for value in node.operands():
-            alone = len(value.uses) == 1 and value.producer is not None and value.content is None
-            if alone and value not in self._slots and value not in self._homes:
+            makes = value.producer is not None and value.content is None
+            if makes and value not in self._slots and value not in self._homes and self._only_joined(value):
                 self._slots[value] = (node.output, axis, offset)
             offset = offset + value.shape[axis]
+
+    def _only_joined(self, value: Value) -> bool:
+        """Whether concatenations that share their memory read the value, each once, and otherwise elementwise work."""
+        users = list(value.users())
+        joins = [u for u in users if u.kind == "Concat"]
+        if value.is_graph_output or not all(u in joins or isinstance(u.op, Elementwise) for u in users):
+            return False
+        roots = {self._slots[u.output][0] if u.output in self._slots else u.output for u in joins}
+        return len(roots) == 1 and sum(use.user in joins for use in value.uses) == len(joins)
 
     # -- values --------------------------------------------------------------------------------------------------
 
@@ -201,13 +228,22 @@ class Lowering:
             self._copies[key] = target
         return self._copies[key]
 
+    def join(self, value: Value, part: Tensor, node: Node) -> None:
+        """Bring an operand of a concatenation to its place, unless it was written or copied there before."""
+        tensor = self.tensor(value)
+        there = tensor.buffer is part.buffer and tensor.offset == part.offset and tensor.strides == part.strides
+        key = (value, id(part.buffer), part.offset)
+        if not there and key not in self._joined:
+            self.copy(tensor, part, "concat", node)
+            self._joined.add(key)
+
     def copy(self, source: Tensor, target: Tensor, label: str, node: Node | None = None) -> None:
         """A step that moves elements from one view to another of the same shape."""
         f = self.function("copy", node)
         f.include("copy.hpp")
         read, write = f.read(source), f.write(target)
-        shape = ", ".join(map(size_text, target.shape)) or "1L"
-        from_, to = (", ".join(map(size_text, t.strides)) or "0L" for t in (source, target))
+        shape = f.numbers(*target.shape) or "1L"
+        from_, to = (f.numbers(*t.strides) or "0L" for t in (source, target))
         f.line(f"const long shape[] = {{{shape}}}, from[] = {{{from_}}}, to[] = {{{to}}};")
         rank = max(1, target.rank)
         f.line(f"copy_nd<{source.dtype.bytes}>(c, {rank}, shape, from, to, {read}, {write});")
@@ -252,8 +288,8 @@ class Lowering:
         space = space.widened([*tensors.values(), target])
         f = self.function("_".join(dict.fromkeys(n.kind.lower() for n in group.nodes)), *group.nodes)
         f.include("map.hpp", "element.hpp")
-        text = _Body(f, group, space, tensors, target, size_text).text("")
-        rows, columns = size_text(space.rows), size_text(space.columns)
+        text = _Body(f, group, space, tensors, target).text("")
+        rows, columns = f.number(space.rows), f.number(space.columns)
         kernel = "map2d" if vector else "map_scalar"
         signature = "(long row, long col, auto lanes)" if vector else "(long row, long col)"
         head = "using L = decltype(lanes);" if vector else "using L = One; const One lanes{};"
@@ -304,7 +340,7 @@ class Lowering:
         operands = [v for v in group.operands() if v.tensor.size != 1 or not v.is_const]
         tensors = {v: self._operand(v, space, vector=True) for v in operands}
         target = self.allocate(value, order, strided=True)
-        body = _Body(f, group, space, tensors, target, f.number)
+        body = _Body(f, group, space, tensors, target)
         start = "acc"
         if scale != 1.0:
             start = body.printer.define(f"acc * splat<L>({literal(scale, dtypes.float32)})")
@@ -341,16 +377,14 @@ class _Body:
         space: Space,
         tensors: dict[Value, Tensor],
         target: Tensor,
-        text: Callable[[Dim], str],
     ) -> None:
-        self.size = text
         self.f, self.group, self.space, self.tensors, self.target = f, group, space, tensors, target
         self.printer = FormulaPrinter()
 
     def load(self, tensor: Tensor) -> str:
         """C++ text of an operand's elements at (row, col)."""
         pointer = self.f.read(tensor, self.target)
-        offset = self.space.row_offset(tensor, self.size)
+        offset = self.space.row_offset(tensor, self.f.number)
         stride = self.space.column_stride(tensor)
         if stride == 0:
             return f"splat<L>({pointer}[{offset}])"
@@ -360,7 +394,7 @@ class _Body:
     def _strided_column(self, tensor: Tensor, stride: Dim | None) -> str:
         if stride is None:
             raise UnsupportedOperatorError("an operand whose columns do not merge")
-        return f"col * {self.size(stride)}"
+        return f"col * {self.f.number(stride)}"
 
     def text(self, start: str) -> list[str]:
         """Lines that compute the group from the anchor's result `start` and store it."""
@@ -376,7 +410,7 @@ class _Body:
             leaves = {i: names[v] for i, v in enumerate(node.inputs) if v is not None}
             names[node.output] = self.printer.print(self.group.formulas[node], leaves)
         pointer = self.f.write(self.target)
-        offset = self.space.row_offset(self.target, self.size)
+        offset = self.space.row_offset(self.target, self.f.number)
         result = names[self.group.result]
         return [*self.printer.lines, f"store({pointer} + {offset} + col, {result}, lanes);"]
 

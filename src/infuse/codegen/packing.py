@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float32]
+
+_WINOGRAD: Final = {
+    2: np.array([[2, 0, 0], [1, 1, 1], [1, -1, 1], [0, 0, 2]]) / 2,
+    4: np.array([[6, 0, 0], [-4, -4, -4], [-4, 4, -4], [1, 2, 4], [1, -2, 4], [0, 0, 24]]) / 24,
+}
+"""G of F(tile × tile, 3 × 3): the points 0, 1, −1, (2, −2,) infinity."""
 
 
 def pack_gemm_b(b: NDArray[Any], lanes: int) -> Floats:
@@ -33,3 +39,15 @@ def pack_conv(weights: NDArray[Any], groups: int, lanes: int) -> Floats:
         raise ValueError(f"{out} output channels in {groups} groups")
     columns = weights.transpose(2, 3, 1, 0).reshape(-1, groups, out // groups)
     return np.stack([pack_gemm_b(columns[:, g], lanes) for g in range(groups)])
+
+
+def winograd_weights(weights: NDArray[Any], tile: int, lanes: int) -> Floats:
+    """Weights [out, in, 3, 3] as G g Gᵀ in [panel, (tile + 2)², in, 2 · lanes] for kernels/winograd.hpp.
+
+    `tile` is 2 or 4. Computed in float64 and rounded once.
+    """
+    g = _WINOGRAD[tile]
+    out, channels = weights.shape[:2]
+    columns = np.ascontiguousarray(weights.reshape(out, channels, 9).transpose(1, 0, 2), np.float64)
+    turned = (columns @ np.kron(g, g).T).transpose(2, 0, 1)
+    return np.stack([pack_gemm_b(matrix, lanes) for matrix in turned], axis=1)

@@ -64,7 +64,7 @@ class Space:
         return best
 
     def row_offset(self, tensor: Tensor, text: Callable[[Dim], str] = size_text) -> str:
-        """C++ text of the element offset of an operand at `row`; `text` prints sizes."""
+        """C++ text of the element offset of an operand at `row`; `text` prints factors (divisors are constants)."""
         outer = len(self.order) - self.inner
         axes = _collapse(self.sizes[:outer], self.strides(tensor)[:outer])
         terms = []
@@ -72,9 +72,9 @@ class Space:
         for position in range(len(axes) - 1, -1, -1):
             size, stride = axes[position]
             if stride != 0:
-                index = "row" if below == 1 else f"(row / {text(below)})"
+                index = "row" if below == 1 else f"(row / {size_text(below)})"
                 if position > 0:
-                    index = f"({index} % {text(size)})"
+                    index = f"({index} % {size_text(size)})"
                 terms.append(index if stride == 1 else f"{index} * {text(stride)}")
             below = below * size
         return " + ".join(reversed(terms)) or "0L"

@@ -14,6 +14,7 @@ from infuse.codegen.lowering import Lowering, lowers
 from infuse.codegen.packing import pack_conv
 from infuse.codegen.program import FunctionWriter, size_text
 from infuse.codegen.tensors import Tensor, channels_last
+from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Array, Node
 from infuse.ops.spatial import Sliding
@@ -77,12 +78,19 @@ def conv(l: Lowering, node: Node, group: Group) -> None:
     assert w.const is not None
     groups = int(node.op.attributes()["group"])
     channels, out = x.shape[1], node.output.shape[1]
-    tensor = image(l, node)
     win = window(node, l)
     f = l.function("conv", *group.nodes)
+    rows = _pixel_rows(l, node, win, groups)
+    tensor = image(l, node) if rows is None else rows
     sink = l.sink(f, group, channels_last(node.output.rank), bias=channel_bias(l, node, 2))
     sizes = [x.shape[0], *plane(x.shape), channels, *plane(node.output.shape)]
-    if groups == channels and groups > 1:
+    if rows is not None:
+        f.include("gemm.hpp")
+        weights = _packed(l, node, groups)
+        row = rows.strides[0] if rows.shape[0] != 1 else channels
+        shape = f"GemmShape{{{f.numbers(rows.shape[0], out, channels, row)}}}"
+        f.line(f"gemm(c, {shape}, {f.read(rows)}, {f.read(weights)}, {sink});")
+    elif groups == channels and groups > 1:
         _depthwise(l, node, f, tensor, win, sizes, sink)
     else:
         shape = [*sizes, out, *win.kernel, *win.strides, *win.dilations, *win.before, groups]
@@ -91,6 +99,24 @@ def conv(l: Lowering, node: Node, group: Group) -> None:
         f.scratch(f"conv_scratch(ConvShape{{{', '.join(map(size_text, shape))}}})", "conv.hpp")
         f.line(f"conv(c, ConvShape{{{f.numbers(*shape)}}}, {f.read(tensor)}, {f.read(weights)}, {sink});")
     f.finish(label(group))
+
+
+def _pixel_rows(l: Lowering, node: Node, win: Window, groups: int) -> Tensor | None:
+    """The pixels as rows of a matrix, where the convolution is a matrix product; they need not lie without gaps."""
+    plain = win.kernel == [1, 1] and win.strides == [1, 1] and groups == 1
+    if not plain or any(p != 0 for p in (*win.before, *win.after)):
+        return None
+    x = operand(node)
+    view = _rows(l.tensor(x))
+    return _rows(image(l, node)) if view is None else view
+
+
+def _rows(tensor: Tensor) -> Tensor | None:
+    """An image tensor as pixels × channels with neighbouring channels side by side, None where strides forbid it."""
+    shape = (dims.product([tensor.shape[0], *tensor.shape[2:]]), tensor.shape[1])
+    view = tensor.permute(channels_last(tensor.rank)).reshape(shape)
+    fits = view is not None and (view.strides[1] == 1 or view.shape[1] == 1)
+    return view if fits else None
 
 
 def channel_bias(l: Lowering, node: Node, index: int) -> Tensor | None:

@@ -130,10 +130,7 @@ def concat(l: Lowering, node: Node, group: Group) -> None:
     start: Dim = 0
     for value in node.operands():
         size = value.shape[axis]
-        part = whole.slice(axis, start, size)
-        tensor = l.tensor(value)
-        if tensor.buffer is not part.buffer or tensor.offset != part.offset or tensor.strides != part.strides:
-            l.copy(tensor, part, "concat", node)
+        l.join(value, whole.slice(axis, start, size), node)
         start = start + size
 
 
