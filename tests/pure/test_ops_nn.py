@@ -14,7 +14,10 @@ from infuse.ir import dims
 from infuse.ir.graph import Node, Value, constant, known_ints
 from infuse.ir.types import TensorType, tensor
 from infuse.ops.base import Op, Rounding
+from infuse.ops.formula import E, inputs
+from infuse.ops.reduction import Reduction
 from infuse.testing.compare import assert_agrees
+from infuse.testing.formulas import interpret
 
 F32 = dtypes.float32
 CLOSE = Rounding(ulp=4, abs=2e-6)
@@ -356,6 +359,25 @@ def test_reduced_shapes() -> None:
     assert infer(op("ReduceMax"), x, tensor(dtypes.int64, 1)).rank == 3
     assert infer(op("ReduceMax", keepdims=0), x, tensor(dtypes.int64, 2)).rank == 1
     assert infer(op("ReduceMax", keepdims=0), x, tensor(dtypes.int64, "n")).shape is None
+
+
+REDUCTIONS = [kind for _, kind in sorted(ops.REGISTRY.items()) if issubclass(kind, Reduction)]
+
+
+@pytest.mark.parametrize("kind", REDUCTIONS, ids=lambda k: k.name)
+def test_reduction_formulas_agree_with_evaluation(kind: type[Reduction], rng: np.random.Generator) -> None:
+    combine = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}[kind.combine]
+    operator = kind(keepdims=0)
+    for data in (rng.uniform(0.5, 2, (3, 7)).astype(np.float32), rng.integers(-9, 9, (3, 7))):
+        if dtypes.by_numpy(data.dtype).kind not in kind.kinds:
+            continue
+        element = dtypes.by_numpy(data.dtype)
+        x, count = inputs(element, element)
+        mapped = interpret(operator.each(E, x), [data])
+        total = combine.reduce(mapped, axis=1).astype(data.dtype)
+        found = interpret(operator.finish(E, x, count), [total, np.array(7, data.dtype)])
+        exact = operator.eval(data.astype(np.float64) if element.is_float else data, np.array([1]))
+        assert_agrees(found, exact, kind.accuracy, f"{kind.name} of {data.dtype}")
 
 
 def test_sizes_travel_through_reductions() -> None:
