@@ -147,6 +147,7 @@ LIES: dict[str, tuple[Change, str]] = {
     "negative size": (lambda n: changed(n, "types", 1, shape=[-37]), "negative size"),
     "no such element type": (lambda n: changed(n, "types", 1, data_type=99), "there is no element type number 99"),
     "no such format": (lambda n: changed(n, "types", 1, data_format=99), "there is no data format number 99"),
+    "format of a low rank": (lambda n: changed(n, "types", 1, data_format=2), "rank 1 cannot be stored as NHWC"),
     "no such kind of type": (lambda n: changed(n, "types", 1, kind=99), "99 is no kind of type"),
     "type in itself": (lambda n: changed(n, "types", 1, kind=2, element=1), "no type before this one number 1"),
     "constant sequence": (lambda n: changed(n, "types", 1, kind=2, element=0), "a constant is a seq"),

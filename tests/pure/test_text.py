@@ -3,6 +3,7 @@
 import math
 import random
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,10 +14,12 @@ from infuse import dtypes
 from infuse.errors import GraphError, InfuseError, ModelFileError, UnsupportedOperatorError
 from infuse.ir import DataFormat, Graph, Node, SequenceType, TensorType, Value, constant, dims, tensor
 from infuse.ir.equality import equal, same_attribute
+from infuse.ir.file import load, save
 from infuse.ir.parser import parse, parse_dim
 from infuse.ir.printer import big_constants, print_graph
 from infuse.ir.text import array_text, content_hash, dim_text
 from infuse.ir.verify import verify
+from infuse.ops.base import REGISTRY, sample_rows
 from tests.pure.random_graphs import Branch, Toy, random_array, random_attribute, random_dim, random_graph
 
 SEEDS = st.integers(0, 10**6)
@@ -178,6 +181,19 @@ def test_hashes_tell_arrays_apart(seed: int) -> None:
     assert len(hashes) == (1 if same else 2) or any(x != x for x in a.reshape(-1).tolist())
 
 
+@pytest.mark.parametrize(("domain", "name"), sorted(REGISTRY))
+def test_every_operator_reads_back(domain: str, name: str, tmp_path: Path) -> None:
+    operator = REGISTRY[domain, name]
+    graph = Graph(name)
+    for row in sample_rows(operator):
+        graph.add_node(Node(operator(**row.attributes), [], []))
+    again = parse(print_graph(graph))
+    save(graph, tmp_path / "g.infuse")
+    for copy in (again, load(tmp_path / "g.infuse")):
+        assert equal(graph, copy, annotations=False) is None
+        assert [type(node.op) for node in copy.nodes] == [operator] * len(graph)
+
+
 # -- reading -----------------------------------------------------------------------------------------------------
 
 
@@ -213,6 +229,7 @@ WRONG = {
     'graph "g" (%x: float33[2])': ("line 1, column 16", "an element type such as float32, found 'float33'"),
     'graph "g" (%x: float32[-2])': ("line 1, column 24", "a size is at least zero"),
     'graph "g" (%x: float32[2]@NHCW)': ("line 1, column 27", "expected a storage format"),
+    'graph "g" (%x: float32[2]@NHWC)': ("line 1, column 26", "a tensor of rank 1 cannot be stored as NHWC"),
     'graph "g" (%x: float32[2] %y': ("line 1, column 27", "expected ',' or ')'"),
     'graph "g" (%x: float32[b // 0])': ("line 1, column 26", "by zero"),
     'graph "g\\q" ()': ("line 1, column 7", "no well-formed string"),

@@ -22,6 +22,10 @@ class DataFormat(str, Enum):
     NHWC = "NHWC"
     NCHWc = "NCHWc"
 
+    def fits(self, rank: int) -> bool:
+        """Whether tensors of this rank can lie so: those with batch, channels and at least one more dimension."""
+        return self is DataFormat.ND or rank >= 3
+
 
 @dataclass(frozen=True)
 class TensorType:

@@ -9,7 +9,7 @@ from infuse.errors import GraphError, InfuseError, UnsupportedOperatorError
 from infuse.ir import dims
 from infuse.ir.dims import Expr
 from infuse.ir.graph import Graph, Node, Use, Value, topological_order
-from infuse.ir.types import UNKNOWN, DataFormat, OptionalType, SequenceType, TensorType, Type
+from infuse.ir.types import UNKNOWN, OptionalType, SequenceType, TensorType, Type
 
 
 def verify(graph: Graph, *, infer: bool = True) -> None:
@@ -155,7 +155,7 @@ def _check_type(type: Type, place: str) -> None:
     for dim in type.shape:
         if not isinstance(dim, (int, Expr)) or (isinstance(dim, int) and dim < 0):
             raise GraphError(f"{dim!r} is no size", where=place)
-    if type.format is not DataFormat.ND and len(type.shape) < 3:
+    if not type.format.fits(len(type.shape)):
         raise GraphError(f"a tensor of rank {len(type.shape)} cannot be stored as {type.format.value}", where=place)
 
 

@@ -109,7 +109,10 @@ class Words:
             cursor.expect("]")
         else:
             shape = [self.size() for _ in cursor.separated("]")]
+        start = cursor.token
         format = self.format() if cursor.at("@") else DataFormat.ND
+        if shape is not None and not format.fits(len(shape)):
+            cursor.fail_at(start.position, f"a tensor of rank {len(shape)} cannot be stored as {format.value}")
         return TensorType(dtype, None if shape is None else tuple(shape), format)
 
     def size(self) -> Dim:

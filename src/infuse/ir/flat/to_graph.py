@@ -75,6 +75,8 @@ class _Reader:
         shape = tuple(self.sizes(record.shape, record.symbols))
         if any(isinstance(d, int) and d < 0 for d in shape):
             _fail("a tensor has a negative size")
+        if not format.fits(len(shape)):
+            _fail(f"a tensor of rank {len(shape)} cannot be stored as {format.value}")
         return TensorType(dtype, shape, format)
 
     def dtype(self, code: int) -> DType:
