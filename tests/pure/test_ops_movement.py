@@ -131,6 +131,10 @@ def test_what_is_inferred_holds(name: str, knowledge: str, rng: np.random.Genera
         (Split(), (X,), "needs the sizes of its parts or their number"),
         (Slice(), (tensor(dtypes.float32, 4), [0], [2], [0], [0]), "step of Slice is zero"),
         (Slice(), (X, [0], [2], [7]), "axis 7 of Slice"),
+        (Slice(), (X, [0, 1], [2]), "one start, end and step for each of its 2 axes"),
+        (Reshape(), (X, [-2, 0]), "has a negative size"),
+        (ConstantOfShape(), ([3, -1],), "has a negative size"),
+        (Range(), ([0, 1], [3], [1]), "needs a single number"),
         (Pad(), (X, [1, 2]), "needs 6 amounts"),
         (Tile(), (X, [1, 2]), "needs 3 counts"),
         (CenterCropPad(), (X, [1, 2]), "is given 2 sizes"),
@@ -145,6 +149,7 @@ def test_what_is_inferred_holds(name: str, knowledge: str, rng: np.random.Genera
         (DepthToSpace(blocksize=2), (tensor(dtypes.float32, 1, 6, 2, 2),), "multiple of 4"),
         (SpaceToDepth(blocksize=2), (tensor(dtypes.float32, 1, 6, 3, 2),), "multiple of 2"),
         (DepthToSpace(blocksize=2), (X,), "rank 4"),
+        (DepthToSpace(blocksize=0), (X,), "is not positive"),
         (NonMaxSuppression(), (tensor(dtypes.float32, 1, 6, 3), X), "four numbers per box"),
         (Compress(), (X, tensor(dtypes.bool_, 1, 2)), "rank 1"),
     ],
@@ -169,6 +174,8 @@ def test_shapes_that_do_not_fit(op: Op, inputs: Sequence[Any], message: str) -> 
         (ScatterND(reduction="xor"), (X, SIZES, X), UnsupportedOperatorError, "reduction 'xor'"),
         (Dropout(), (X, None, np.array(True)), UnsupportedOperatorError, "training mode"),
         (Reshape(), (X,), TypeMismatchError, "takes data, shape"),
+        (Concat(axis=0), (), TypeMismatchError, "takes one or more inputs"),
+        (Concat(axis=0), (None, X), TypeMismatchError, "none of them absent"),
     ],
 )
 def test_types_and_attributes_that_do_not_fit(

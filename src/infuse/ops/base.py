@@ -127,6 +127,9 @@ class Op:
             raise TypeMismatchError(
                 f"{self.name} has {len(types)} outputs, {len(node.outputs)} are asked for", where=f"node {node.name!r}"
             )
+        for type in types:
+            if isinstance(type, TensorType) and any(isinstance(d, int) and d < 0 for d in type.shape or ()):
+                raise ShapeError(f"its result {type} has a negative size", where=f"{self.name} node {node.name!r}")
         return types[: len(node.outputs)]
 
     def infer_node(self, node: Node) -> None:
@@ -192,6 +195,8 @@ def check_arity(op: Op, node: Node) -> None:
     for name, value in zip(expected.names[: expected.required], node.inputs):
         if value is None:
             raise TypeMismatchError(f"{op.name} needs its input {name!r}", where=f"node {node.name!r}")
+    if expected.variadic and len(expected.names) == 1 and (not node.inputs or None in node.inputs):
+        raise TypeMismatchError(f"{op.name} takes one or more inputs, none of them absent", where=f"node {node.name!r}")
 
 
 def infer_node(node: Node) -> None:
@@ -211,8 +216,8 @@ def _carried(op: Op, node: Node) -> Sequence[Array | None]:
         return ()
     try:
         result = op.content(*contents)
-    except ShapeError:  # a symbolic size where only a number tells the result
-        return ()
+    except (ShapeError, ValueError, IndexError):
+        return ()  # a symbolic size where only a number tells the result, or numbers that will fail at run time
     return [_as_dims(x) for x in (result if isinstance(result, tuple) else (result,))]
 
 
@@ -358,8 +363,9 @@ def sample_rows(op: type[Op]) -> tuple[Sample, ...]:
 
 def snake_case(name: str) -> str:
     """`LayerNormalization` → `layer_normalization`, `MatMul` → `matmul`."""
-    if name in ("MatMul", "CumSum", "MaxPool", "AveragePool"):
-        return {"MatMul": "matmul", "CumSum": "cumsum", "MaxPool": "max_pool", "AveragePool": "average_pool"}[name]
+    words = {"MatMul": "matmul", "CumSum": "cumsum", "CumProd": "cumprod", "IsNaN": "is_nan"}
+    if name in words:
+        return words[name]
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
 
 

@@ -14,7 +14,7 @@ from infuse.ir.dims import Dim
 from infuse.ir.graph import Value, known_ints
 from infuse.ir.types import TensorType
 from infuse.ops.base import Array, Floats, Inferred, Ints, Op, cases, same_dtype
-from infuse.ops.sizes import fresh_dim, fresh_shape, int64s, integers, length, scalar
+from infuse.ops.sizes import fresh_dim, fresh_shape, int64s, integers, known_one, length, scalar
 
 
 class ConstantOfShape(Op):
@@ -58,13 +58,11 @@ class Range(Op):
 
     def infer(self, start: Value, limit: Value, delta: Value) -> Inferred:
         dtype = same_dtype(self.name, start, limit, delta)
+        first, last, step = (known_one(v, self.name) for v in (start, limit, delta))
         if all(v.const is not None for v in (start, limit, delta)):
-            first, last, step = (scalar(v.const) for v in (start, limit, delta))
-            return TensorType(dtype, (self._count(first, last, step),))
-        known = [known_ints(v) for v in (start, limit, delta)]
-        if any(k is None for k in known):
+            return TensorType(dtype, (self._count(*(scalar(v.const) for v in (start, limit, delta))),))
+        if first is None or last is None or step is None or not dtype.is_integer:
             return TensorType(dtype, (fresh_dim("range"),))
-        first, last, step = (k[0] for k in known if k is not None)
         return TensorType(dtype, (self._symbolic_count(first, last, step),))
 
     def _count(self, start: Any, limit: Any, delta: Any) -> int:

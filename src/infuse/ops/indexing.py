@@ -9,10 +9,10 @@ import numpy as np
 from infuse import dtypes
 from infuse.errors import ShapeError, TypeMismatchError, UnsupportedOperatorError
 from infuse.ir import dims
-from infuse.ir.graph import Value, known_ints
+from infuse.ir.graph import Value
 from infuse.ir.types import TensorType
 from infuse.ops.base import Array, Inferred, Ints, Op, cases, normalize_axis, same_dtype
-from infuse.ops.sizes import agree_shapes, axis_of, fresh_dim, int64s, scalar, with_dim
+from infuse.ops.sizes import agree_shapes, axis_of, fresh_dim, int64s, known_one, scalar, with_dim
 
 REDUCTIONS: dict[str, Any] = {
     **{"none": None, "add": np.add, "mul": np.multiply},
@@ -222,8 +222,8 @@ class OneHot(Op):
         if shape is None:
             return TensorType(values.dtype, None)
         axis = normalize_axis(self.axis, len(shape) + 1, self.name)
-        known = known_ints(depth)
-        size = known[0] if known else fresh_dim("depth")
+        known = known_one(depth, self.name)
+        size = fresh_dim("depth") if known is None else known
         return TensorType(values.dtype, (*shape[:axis], size, *shape[axis:]))
 
     def eval(self, indices: Array, depth: Array, values: Array) -> Array:
@@ -250,11 +250,11 @@ class TopK(Op):
     )
 
     def infer(self, X: Value, K: Value) -> Inferred:
-        shape, known = X.tensor.shape, known_ints(K)
+        shape, known = X.tensor.shape, known_one(K, self.name)
         if shape is None:
             return TensorType(X.dtype, None), TensorType(dtypes.int64, None)
         axis = normalize_axis(self.axis, len(shape), self.name)
-        count = known[0] if known else fresh_dim("top")
+        count = fresh_dim("top") if known is None else known
         if dims.compare(">", count, shape[axis]):
             raise ShapeError(f"TopK asks for {count} of {shape[axis]} elements")
         chosen = with_dim(shape, axis, count)

@@ -191,8 +191,10 @@ class Slice(Op):
             cut = None if count is None else tuple(range(count))
         else:
             cut = known_axes(axes, len(shape), self.name)
-        if cut is None or len(cut) > len(shape):
+        if cut is None:
             return fresh_tensor(data.dtype, len(shape), "slice")
+        if len(cut) > len(shape) or any(length(v) not in (None, len(cut)) for v in (starts, ends, steps)):
+            raise ShapeError(f"Slice of {data.type} needs one start, end and step for each of its {len(cut)} axes")
         columns = [known_ints(starts), known_ints(ends), (1,) * len(cut) if steps is None else known_ints(steps)]
         for place, axis in enumerate(cut):
             start, end, step = (None if c is None else c[place] for c in columns)

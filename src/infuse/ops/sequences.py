@@ -10,6 +10,7 @@ import numpy as np
 from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.errors import ShapeError, TypeMismatchError
+from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Value, known_ints
 from infuse.ir.types import OptionalType, SequenceType, Shape, TensorType, Type
@@ -173,7 +174,7 @@ class SplitToSequence(Op):
     def _part(self, shape: Shape, axis: int, split: Value | None) -> Dim:
         """The size that all parts have, or a fresh one."""
         sizes = (1,) if split is None else known_ints(split)
-        if sizes is None:
+        if not sizes or any(dims.compare("<=", s, 0) for s in sizes):
             return fresh_dim("split")
         size = shape[axis]
         if split is not None and split.tensor.rank == 0:

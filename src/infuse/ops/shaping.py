@@ -264,6 +264,8 @@ class BlockMove(Op, abstract=True):
     mode: str = "DCR"
 
     def _check(self, input: Value) -> Sizes | None:
+        if self.blocksize < 1:
+            raise ShapeError(f"blocksize {self.blocksize} of {self.name} is not positive")
         if self.mode not in ("DCR", "CRD"):
             raise UnsupportedOperatorError(f"mode {self.mode!r} of {self.name} is neither DCR nor CRD")
         shape = input.tensor.shape

@@ -73,6 +73,14 @@ def length(value: Value | None) -> int | None:
     return size if isinstance(size, int) else None
 
 
+def known_one(value: Value, op: str) -> Dim | None:
+    """The only element of an input, where it is known; ShapeError when there are more or none."""
+    if value.tensor.size not in (None, 1) and isinstance(value.tensor.size, int):
+        raise ShapeError(f"{op} needs a single number, found {value.type}")
+    known = known_ints(value)
+    return known[0] if known else None
+
+
 def known_axes(axes: Value, rank: int, op: str) -> tuple[int, ...] | None:
     """The elements of an `axes` input as indices, each once; None where they are not known."""
     known = known_ints(axes)
