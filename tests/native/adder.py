@@ -62,6 +62,8 @@ const char* infuse_error(void* opened) { return ((Context*)opened)->error; }
 
 int64_t infuse_arena_bytes(void* opened) { return ((Context*)opened)->threads * 4096; }
 
+int64_t infuse_live_bytes(void* opened) { return ((Context*)opened)->threads * 4096; }
+
 void infuse_close(void* opened) { free(opened); }
 """
 

@@ -56,6 +56,9 @@ INFUSE_API const char* infuse_error(void* context);
 /** Bytes of working memory that the context holds now. */
 INFUSE_API int64_t infuse_arena_bytes(void* context);
 
+/** The largest sum of bytes of intermediate tensors that were live at once in the last run: the arena's lower bound. */
+INFUSE_API int64_t infuse_live_bytes(void* context);
+
 /** Ends the threads and frees the memory of a context. NULL is allowed. */
 INFUSE_API void infuse_close(void* context);
 

@@ -9,11 +9,12 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float32]
 
+_B: Final = 2.0**0.5
 _WINOGRAD: Final = {
     2: np.array([[2, 0, 0], [1, 1, 1], [1, -1, 1], [0, 0, 2]]) / 2,
-    4: np.array([[6, 0, 0], [-4, -4, -4], [-4, 4, -4], [1, 2, 4], [1, -2, 4], [0, 0, 24]]) / 24,
+    4: np.array([[6, 0, 0], [-4, -2 * _B, -2], [-4, 2 * _B, -2], [1, _B, 2], [1, -_B, 2], [0, 0, 6]]) / 6,
 }
-"""G of F(tile × tile, 3 × 3): the points 0, 1, −1, (2, −2,) infinity."""
+"""The matrix G of F(tile × tile, 3 × 3), as kernels/winograd.hpp has it."""
 
 
 def pack_gemm_b(b: NDArray[Any], lanes: int) -> Floats:

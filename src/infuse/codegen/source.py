@@ -102,40 +102,65 @@ def _define(program: Program, function: Function, name: str) -> str:
 
 
 def _plan_text(program: Program, plan: Plan) -> str:
-    """The function that finds arena offsets and scratch for given sizes."""
-    count = len(plan.buffers)
-    lines = [f"constexpr int BUFFERS = {count};", ""]
-    lines.append("// Arena offsets for these sizes; returns the arena's bytes, negative when memory runs out.")
-    lines.append("static long place(const Sizes& d, long* offsets) {")
-    lines.append("  (void)d;")
+    """What finds arena offsets and scratch for given sizes."""
+    sizes = ", ".join(size_text(b.bytes) for b in plan.buffers) or "0L"
+    first = ", ".join(str(b.first) for b in plan.buffers) or "0"
+    last = ", ".join(str(b.last) for b in plan.buffers) or "0"
+    scratch = [f"  most = max_long(most, {text});" for text in dict.fromkeys(program.scratch)]
+    return f"""constexpr int BUFFERS = {len(plan.buffers)};
+
+// The first and the last step that needs a buffer.
+static const int first_step[] = {{{first}}};
+static const int last_step[] = {{{last}}};
+
+struct BufferSizes {{
+  long bytes[BUFFERS + 1];
+}};
+
+static BufferSizes buffer_sizes(const Sizes& d) {{
+  (void)d;
+  return {{{{{sizes}}}}};
+}}
+
+// The largest sum of bytes that are live in one step: no plan needs less.
+static long live_bytes(const Sizes& d) {{
+  const BufferSizes sizes = buffer_sizes(d);
+  long most = 0;
+  for (int step = 0; step < {len(program.steps)}; ++step) {{
+    long live = 0;
+    for (int i = 0; i < BUFFERS; ++i)
+      if (first_step[i] <= step && step <= last_step[i]) live += (sizes.bytes[i] + 63) / 64 * 64;
+    most = max_long(most, live);
+  }}
+  return most;
+}}
+
+// Arena offsets for these sizes; returns the arena's bytes, negative when memory runs out.
+static long place(const Sizes& d, long* offsets) {{
+  (void)d;
+{_placement(plan)}
+}}
+
+// Scratch bytes that each worker needs.
+static long scratch_bytes(const Sizes& d) {{
+  (void)d;
+  long most = 64;
+{chr(10).join(scratch)}
+  return most;
+}}
+"""
+
+
+def _placement(plan: Plan) -> str:
     if plan.offsets is not None:
-        lines += [f"  offsets[{i}] = {offset}L;" for i, offset in enumerate(plan.offsets)]
-        lines.append(f"  return {plan.total}L;")
-    else:
-        lines += _runtime_plan(plan)
-    lines += ["}", ""]
-    lines.append("static long scratch_bytes(const Sizes& d) {")
-    lines.append("  (void)d;")
-    lines.append("  long most = 64;")
-    lines += [f"  most = max_long(most, {text});" for text in dict.fromkeys(program.scratch)]
-    lines += ["  return most;", "}", ""]
-    return "\n".join(lines)
-
-
-def _runtime_plan(plan: Plan) -> list[str]:
-    sizes = ", ".join(size_text(b.bytes) for b in plan.buffers)
-    first = ", ".join(str(b.first) for b in plan.buffers)
-    last = ", ".join(str(b.last) for b in plan.buffers)
-    return [
-        f"  const long sizes[] = {{{sizes}}};",
-        f"  static const int first[] = {{{first}}};",
-        f"  static const int last[] = {{{last}}};",
-        "  void* work = malloc(arena_plan_scratch(BUFFERS));",
-        "  if (!work) return -1;",
-        "  const long total = arena_plan(sizes, first, last, BUFFERS, offsets, work);",
-        "  free(work);",
-        "  return total;",
-    ]
+        lines = [f"  offsets[{i}] = {offset}L;" for i, offset in enumerate(plan.offsets)]
+        return "\n".join([*lines, f"  return {plan.total}L;"])
+    return """  const BufferSizes sizes = buffer_sizes(d);
+  void* work = malloc(arena_plan_scratch(BUFFERS));
+  if (!work) return -1;
+  const long total = arena_plan(sizes.bytes, first_step, last_step, BUFFERS, offsets, work);
+  free(work);
+  return total;"""
 
 
 def _run_text(program: Program, plan: Plan, names: Mapping[str, str]) -> str:
@@ -262,6 +287,8 @@ INFUSE_API int infuse_run(void* context, const int64_t* symbols, const void* con
 INFUSE_API const char* infuse_error(void* context) {{ return ((Model*)context)->error; }}
 
 INFUSE_API int64_t infuse_arena_bytes(void* context) {{ return ((Model*)context)->bytes; }}
+
+INFUSE_API int64_t infuse_live_bytes(void* context) {{ return live_bytes(((Model*)context)->d); }}
 
 INFUSE_API void infuse_close(void* context) {{
   if (!context) return;

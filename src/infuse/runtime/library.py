@@ -23,12 +23,13 @@ _PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "infuse_run": (ctypes.c_int, [_POINTER, _POINTER, _POINTER, _POINTER]),
     "infuse_error": (ctypes.c_char_p, [_POINTER]),
     "infuse_arena_bytes": (ctypes.c_int64, [_POINTER]),
+    "infuse_live_bytes": (ctypes.c_int64, [_POINTER]),
     "infuse_close": (None, [_POINTER]),
 }
 
 
 class Library:
-    """The seven functions of a compiled model's binary interface, and its weights mapped read-only.
+    """The eight functions of a compiled model's binary interface, and its weights mapped read-only.
 
     Unloaded when the last reference is gone; every open context keeps one.
     """
@@ -90,6 +91,10 @@ class Library:
     def arena_bytes(self, handle: int) -> int:
         """Bytes of working memory of a context."""
         return int(self._library.infuse_arena_bytes(handle))
+
+    def live_bytes(self, handle: int) -> int:
+        """The most bytes of intermediate tensors that were live at once in the last run of a context."""
+        return int(self._library.infuse_live_bytes(handle))
 
     def output_sizes(self, symbols: int, total: int) -> list[int] | None:
         """The `total` sizes of all outputs for the symbol values at this address; None if they are invalid."""

@@ -89,6 +89,15 @@ class CompiledModel:
         finally:
             self._give_back(session)
 
+    @property
+    def arena_lower_bound(self) -> int:
+        """The most bytes of intermediate tensors that were live at once, for the sizes of the last call."""
+        session = self._take()
+        try:
+            return session.live_bytes
+        finally:
+            self._give_back(session)
+
     def run(self, inputs: Mapping[str, Any]) -> dict[str, Array]:
         """The outputs by name, freshly allocated, for arrays by input name.
 

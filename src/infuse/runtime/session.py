@@ -109,6 +109,11 @@ class Session:
         """Bytes of working memory that this session holds."""
         return self._signature.library.arena_bytes(self._open_handle())
 
+    @property
+    def live_bytes(self) -> int:
+        """The most bytes of intermediate tensors that were live at once in the last run: what a plan cannot undercut."""
+        return self._signature.library.live_bytes(self._open_handle())
+
     def run(self, inputs: Mapping[str, Any]) -> dict[str, Array]:
         """The outputs by name, freshly allocated, for arrays by input name.
 
