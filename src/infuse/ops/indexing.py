@@ -12,7 +12,17 @@ from infuse.ir import dims
 from infuse.ir.graph import Value
 from infuse.ir.types import TensorType
 from infuse.ops.base import Array, Inferred, Ints, Op, cases, normalize_axis, same_dtype
-from infuse.ops.sizes import agree_shapes, axis_of, fresh_dim, int64s, known_one, scalar, with_dim
+from infuse.ops.sizes import (
+    agree_shapes,
+    axis_of,
+    fresh_dim,
+    int64s,
+    integers,
+    known_one,
+    require_rank,
+    scalar,
+    with_dim,
+)
 
 REDUCTIONS: dict[str, Any] = {
     **{"none": None, "add": np.add, "mul": np.multiply},
@@ -203,6 +213,29 @@ class ScatterND(Scatter):
 
     def eval(self, data: Array, indices: Array, updates: Array) -> Array:
         return self._write(data, index_tuples(indices, data.shape, self.name), updates)
+
+
+class ReverseSequence(Op):
+    """The first elements of each batch row in reverse order along the time axis, as many as `sequence_lens` says."""
+
+    batch_axis: int = 1
+    time_axis: int = 0
+
+    since = 10
+    samples = (
+        cases(input=[(4, 3)], sequence_lens=[int64s(1, 4, 3)]),
+        cases(input=[(2, 4, 3)], sequence_lens=[int64s(2, 3)], batch_axis=[0], time_axis=[1]),
+    )
+
+    def infer(self, input: Value, sequence_lens: Value) -> Inferred:
+        require_rank(sequence_lens, 1, self.name, "sequence_lens")
+        return input.type
+
+    def eval(self, input: Array, sequence_lens: Array) -> Array:
+        rows = np.moveaxis(input, (self.batch_axis, self.time_axis), (0, 1)).copy()
+        for row, count in zip(rows, integers(sequence_lens)):
+            row[:count] = row[:count][::-1].copy()
+        return np.ascontiguousarray(np.moveaxis(rows, (0, 1), (self.batch_axis, self.time_axis)))
 
 
 class OneHot(Op):

@@ -24,7 +24,6 @@ from infuse.ops.sizes import (
     known_axes,
     length,
     normalize_axes,
-    require_rank,
     scalar,
     with_dim,
 )
@@ -321,29 +320,6 @@ class Tile(Op):
 
     def eval(self, input: Array, repeats: Array) -> Array:
         return np.tile(input, integers(repeats))
-
-
-class ReverseSequence(Op):
-    """The first elements of each batch row in reverse order along the time axis, as many as `sequence_lens` says."""
-
-    batch_axis: int = 1
-    time_axis: int = 0
-
-    since = 10
-    samples = (
-        cases(input=[(4, 3)], sequence_lens=[int64s(1, 4, 3)]),
-        cases(input=[(2, 4, 3)], sequence_lens=[int64s(2, 3)], batch_axis=[0], time_axis=[1]),
-    )
-
-    def infer(self, input: Value, sequence_lens: Value) -> Inferred:
-        require_rank(sequence_lens, 1, self.name, "sequence_lens")
-        return input.type
-
-    def eval(self, input: Array, sequence_lens: Array) -> Array:
-        rows = np.moveaxis(input, (self.batch_axis, self.time_axis), (0, 1)).copy()
-        for row, count in zip(rows, integers(sequence_lens)):
-            row[:count] = row[:count][::-1].copy()
-        return np.ascontiguousarray(np.moveaxis(rows, (0, 1), (self.batch_axis, self.time_axis)))
 
 
 class CenterCropPad(Op):
