@@ -1,6 +1,7 @@
 // Calls the matrix kernels as generated code does, for test_kernels_gemm.py.
 #include "conv.hpp"
 #include "matmul.hpp"
+#include "winograd.hpp"
 
 using namespace infuse;
 
@@ -68,4 +69,21 @@ EXPORT void run_conv(int threads, const ConvShape* s, const float* x, const floa
                      float low, float* out) {
   Run run(threads, conv_scratch(*s));
   conv(*run.ctx, *s, x, w, Sink{bias, out, s->oc, low});
+}
+
+template <int M>
+static void run_winograd(int threads, const ConvShape* s, const float* x, const float* w,
+                         const float* bias, float low, float* out) {
+  Run run(threads, winograd_scratch<M>(*s));
+  winograd<M>(*run.ctx, *s, x, w, Sink{bias, out, s->oc, low});
+}
+
+EXPORT void run_winograd2(int threads, const ConvShape* s, const float* x, const float* w,
+                          const float* bias, float low, float* out) {
+  run_winograd<2>(threads, s, x, w, bias, low, out);
+}
+
+EXPORT void run_winograd4(int threads, const ConvShape* s, const float* x, const float* w,
+                          const float* bias, float low, float* out) {
+  run_winograd<4>(threads, s, x, w, bias, low, out);
 }

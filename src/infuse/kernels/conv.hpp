@@ -4,6 +4,7 @@
 // group, result row = (n, oh, ow) flattened and col = output channel. A 1-D convolution has h = 1.
 #pragma once
 
+#include "copy.hpp"
 #include "gemm.hpp"
 
 namespace infuse {
@@ -15,7 +16,13 @@ struct ConvShape {
   long stride_h, stride_w, dil_h, dil_w;
   long pad_top, pad_left;
   long groups;
+  bool planar = false;  // x is [n][c][h][w]; only where conv_takes_planar
 };
+
+// Whether conv can read an image whose channels are planes.
+constexpr bool conv_takes_planar(const ConvShape& s) {
+  return s.groups == 1 && s.dil_w == 1 && s.c < 32;
+}
 
 namespace detail {
 
@@ -23,15 +30,16 @@ namespace detail {
 //   PLAIN     the image is the matrix
 //   GATHERED  one pixel a row, some left out
 //   TAPS      one segment of k per number of the window; outside the image lies a row of zeros
-//   LINES     lines are copied with their padding; one segment of k per line of the window
+//   LINES     few channels: lines are copied with their padding, then windows one after another
 enum ConvMode { PLAIN, GATHERED, TAPS, LINES };
 
 constexpr ConvMode conv_mode(const ConvShape& s) {
   const bool point = s.kh == 1 && s.kw == 1 && s.groups == 1 && s.pad_top == 0 && s.pad_left == 0;
   const bool inside = (s.oh - 1) * s.stride_h < s.h && (s.ow - 1) * s.stride_w < s.w;
   const bool all = s.stride_h == 1 && s.stride_w == 1 && s.oh == s.h && s.ow == s.w;
+  if (s.planar) return LINES;
   if (point && inside) return all ? PLAIN : GATHERED;
-  return s.groups == 1 && s.dil_w == 1 && s.kw > 1 && s.c < 32 ? LINES : TAPS;
+  return conv_takes_planar(s) && s.kw > 1 ? LINES : TAPS;
 }
 
 // Where an output pixel lies.
@@ -133,52 +141,58 @@ constexpr long line_block(const ConvShape& s) {
 
 // One line of the image, left and right of it zeros; all zeros outside the image.
 inline void copy_line(const ConvShape& s, const float* x, long n, long y, float* to) {
-  const long all = line_floats(s), left = min(s.pad_left * s.c, all);
+  const long all = line_floats(s) / s.c, left = min(s.pad_left, all);
   const bool inside = (unsigned long)y < (unsigned long)s.h;
-  const long count = inside ? min(s.w * s.c, all - left) : 0;
-  memset(to, 0, size_t(left) * sizeof(float));
-  memcpy(to + left, x + (n * s.h + (inside ? y : 0)) * s.w * s.c, size_t(count) * sizeof(float));
-  memset(to + left + count, 0, size_t(all - left - count) * sizeof(float));
+  const long count = inside ? min(s.w, all - left) : 0;
+  memset(to, 0, size_t(left * s.c) * sizeof(float));
+  memset(to + (left + count) * s.c, 0, size_t((all - left - count) * s.c) * sizeof(float));
+  to += left * s.c;
+  if (!s.planar) {
+    memcpy(to, x + (n * s.h + (inside ? y : 0)) * s.w * s.c, size_t(count * s.c) * sizeof(float));
+    return;
+  }
+  const float* from = x + (n * s.c * s.h + (inside ? y : 0)) * s.w;
+  if (s.c == 3)
+    copying::interleave<3>(to, from, s.h * s.w, count);
+  else
+    copying::turn_block((uint32_t*)to, s.c, (const uint32_t*)from, s.h * s.w, count, s.c);
 }
 
-// table[tap * count + i] = where the window of row + i reads line `tap`; `lines` starts with the
-// first line that row y0 of the image reads.
-inline void line_pointers(const ConvShape& s, const float* lines, long y0, long row, long count,
-                          const float** table) {
-  const long pitch = line_floats(s);
-  Pixel at(s, row);
-  for (long i = 0; i < count; ++i, at.next(s)) {
-    const float* from = lines + (at.y - y0) * s.stride_h * pitch + at.x * s.stride_w * s.c;
-    for (long ky = 0; ky < s.kh; ++ky) table[ky * count + i] = from + ky * s.dil_h * pitch;
-  }
+// The window of one pixel, whose first line starts at `from`, as one row. Up to LANES - 1 floats
+// after both are read and written, too.
+INFUSE_INLINE void copy_window(const ConvShape& s, const float* from, float* to) {
+  const long width = s.kw * s.c, step = s.dil_h * line_floats(s);
+  for (long y = 0; y < s.kh; ++y, from += step, to += width)
+    for (long i = 0; i < width; i += LANES) store(to + i, load(from + i, Full{}), Full{});
 }
 
 template <class Sink>
 inline void conv_lines(const ConvShape& s, const float* x, const float* w, long m0, long m1, long p0,
                        long p1, char* scratch, const Sink& sink) {
-  const long block = line_block(s), pitch = line_floats(s);
-  const float** table = (const float**)scratch;
-  float* lines = (float*)(table + 2 * MR * s.kh);
+  const long k = s.kh * s.kw * s.c, block = line_block(s), line = line_floats(s), pitch = gemm_pitch(k);
+  float* windows = (float*)scratch;
+  float* lines = windows + 2 * MR * pitch + LANES;
+  const GemmShape shape = {m1, s.oc, k, pitch};
   for (long row = m0, end; row < m1; row = end) {
-    const Pixel at(s, row);
-    end = min((at.n * s.oh + min(at.y + block, s.oh)) * s.ow, m1);
-    const long last = Pixel(s, end - 1).y;
-    for (long i = 0; i < line_count(s, last + 1 - at.y); ++i)
-      copy_line(s, x, at.n, at.y * s.stride_h - s.pad_top + i, lines + i * pitch);
+    Pixel at(s, row);
+    const long y0 = at.y;
+    end = min((at.n * s.oh + min(y0 + block, s.oh)) * s.ow, m1);
+    for (long i = 0; i < line_count(s, Pixel(s, end - 1).y + 1 - y0); ++i)
+      copy_line(s, x, at.n, y0 * s.stride_h - s.pad_top + i, lines + i * line);
     for (long i = row, next; i < end; i = next) {
       next = chunk_end(i, end, MR);
-      for (long j = i, count; j < next; j += count) {
-        count = tile_rows(next - j);
-        line_pointers(s, lines, at.y, j, count, table + s.kh * (j - i));
-      }
-      conv_tiles(s, table, s.kh, s.kw * s.c, w, i, next, p0, p1, sink);
+      for (long j = i; j < next; ++j, at.next(s))
+        copy_window(s, lines + (at.y - y0) * s.stride_h * line + at.x * s.stride_w * s.c,
+                    windows + (j - i) * pitch);
+      for (long p = p0; p < p1; ++p)
+        gemm_rows(shape, windows - i * pitch, w + p * k * NR, i, next, p * NR, sink);
     }
   }
 }
 
 constexpr long lines_bytes(const ConvShape& s) {
-  return line_count(s, line_block(s)) * line_floats(s) * long(sizeof(float)) +
-         2 * MR * s.kh * long(sizeof(float*));
+  return (line_count(s, line_block(s)) * line_floats(s) + 2 * LANES +
+          2 * MR * gemm_pitch(s.kh * s.kw * s.c)) * long(sizeof(float));
 }
 
 // ---- GATHERED --------------------------------------------------------------------------------

@@ -33,11 +33,11 @@ inline void copy_matrix(float* to, long pitch, const float* from, long row, long
     copying::turn_block((uint32_t*)to, pitch, (const uint32_t*)from, col, rows, cols);
     return;
   }
-  for (long i = 0; i < rows; ++i)
+  for (long i = 0; i < rows; ++i, to += pitch, from += row)
     if (col == 1)
-      sweep(0, cols, [&](long j, auto l) { store(to + i * pitch + j, load(from + i * row + j, l), l); });
+      sweep(0, cols, [&](long j, auto l) { store(to + j, load(from + j, l), l); });
     else
-      copying::copy_strided(to + i * pitch, 1, from + i * row, col, cols);
+      for (long j = 0; j < cols; ++j) to[j] = from[j * col];
 }
 
 inline void pack_panel(float* panel, const float* b, long row, long col, long k, long width) {
