@@ -41,7 +41,7 @@ def formula(node: Node) -> Term | None:
     leaves = inputs(*(v.dtype if v is not None else dtypes.float32 for v in node.inputs))
     given = [leaf if v is not None else None for leaf, v in zip(leaves, node.inputs)]
     try:
-        return op.scalar(E, *given)  # type: ignore[arg-type]
+        return op.scalar(E, *given)
     except UnsupportedOperatorError:
         return None
 

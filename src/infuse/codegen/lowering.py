@@ -51,7 +51,10 @@ def has_lowering(node: Node) -> bool:
 
 
 def lower(graph: Graph, name: str, lanes: int) -> Program:
-    """The program of a graph for vectors of `lanes` floats; UnsupportedOperatorError where a node has no native code."""
+    """The program of a graph for vectors of `lanes` floats.
+
+    UnsupportedOperatorError where a node has no native code.
+    """
     return Lowering(graph, name, lanes).run()
 
 

@@ -28,7 +28,8 @@ class Plan:
 
 def lifetimes(program: Program) -> list[Buffer]:
     """Set first and last use of every arena buffer, share memory where a step may work in place, and return the
-    buffers that need a place of their own."""
+    buffers that need a place of their own.
+    """
     for buffer in program.buffers:
         buffer.first, buffer.last, buffer.shares = -1, -1, None
     for number, step in enumerate(program.steps):

@@ -92,7 +92,7 @@ class Weights:
         known = self._digests.get(id(array))
         if known is None:
             data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-            known = (array, hashlib.blake2b(data, digest_size=20).digest())
+            known = (array, hashlib.blake2b(data.data, digest_size=20).digest())
             self._digests[id(array)] = known
         return known[1]
 

@@ -1,7 +1,8 @@
-"""Where a value lies in memory: a buffer, an offset and strides. Views cost nothing; what needs data moved says None."""
+"""Where a value lies in memory: a buffer, an offset and strides. A view costs nothing; None says that data must move."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -40,7 +41,8 @@ class Buffer:
 @dataclass(frozen=True)
 class Tensor:
     """A view of a buffer. `shape`, `strides` (in elements) are logical; `order` names the axes from outermost to
-    innermost in memory."""
+    innermost in memory.
+    """
 
     buffer: Buffer
     dtype: DType
@@ -109,7 +111,7 @@ class Tensor:
         shape.insert(axis, 1)
         strides.insert(axis, 0)
         order = [a + (a >= axis) for a in self.order]
-        after = [a for a in range(axis + 1, len(shape))]
+        after = list(range(axis + 1, len(shape)))
         position = order.index(after[0]) if after else len(order)
         order.insert(position, axis)
         return replace(self, shape=tuple(shape), strides=tuple(strides), order=tuple(order))
@@ -163,7 +165,7 @@ def _merge(tensor: Tensor, axes: Sequence[int]) -> tuple[Dim, int] | None:
     real = [a for a in axes if tensor.shape[a] != 1]
     if not real:
         return 0, -1
-    for outer, inner in zip(real, real[1:]):
+    for outer, inner in itertools.pairwise(real):
         if tensor.strides[outer] != tensor.strides[inner] * tensor.shape[inner]:
             return None
     return tensor.strides[real[-1]], real[-1]

@@ -1,17 +1,7 @@
 """How operators become kernel calls, one file per family; importing this registers them all."""
 
-from infuse.codegen.lower import (
-    attention,
-    convolution,
-    indexing,
-    linear,
-    movement,
-    normalization,
-    pooling,
-    reduction,
-    views,
-)
+import importlib
+import pkgutil
 
-__all__ = [
-    *("attention", "convolution", "indexing", "linear", "movement", "normalization", "pooling", "reduction", "views"),
-]
+for _family in pkgutil.iter_modules(__path__):
+    importlib.import_module(f"{__name__}.{_family.name}")

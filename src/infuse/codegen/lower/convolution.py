@@ -31,13 +31,13 @@ class Window:
     after: list[Dim]
 
 
-def window(node: Node, l: Lowering) -> Window:
+def window(node: Node, low: Lowering) -> Window:
     """The window of a 1-D or 2-D convolution or pooling, padding resolved."""
     op, x = node.op, operand(node)
     assert isinstance(op, Sliding)
     rank = x.rank - 2
     if rank not in (1, 2):
-        l.unsupported(node, f"{rank}-dimensional windows")
+        low.unsupported(node, f"{rank}-dimensional windows")
     kernel = op.kernel_shape or tuple(int(k) for k in _sizes(operand(node, 1).shape[2:]))
     pads = op.padding(x.shape[2:], kernel)
     line = rank == 1
@@ -58,10 +58,10 @@ def _two(values: Sequence[Dim], fill: bool, default: int) -> list[Dim]:
     return [default, *values] if fill else list(values)
 
 
-def image(l: Lowering, node: Node) -> Tensor:
+def image(low: Lowering, node: Node) -> Tensor:
     """The input, dense and channels last."""
     x = operand(node)
-    return l.dense(x, channels_last(x.rank))
+    return low.dense(x, channels_last(x.rank))
 
 
 def plane(shape: Sequence[Dim]) -> list[Dim]:
@@ -70,45 +70,45 @@ def plane(shape: Sequence[Dim]) -> list[Dim]:
 
 
 @lowers("Conv", fuses=True)
-def conv(l: Lowering, node: Node, group: Group) -> None:
-    require_float32(l, node)
+def conv(low: Lowering, node: Node, group: Group) -> None:
+    require_float32(low, node)
     x, w = operand(node, 0), operand(node, 1)
     if w.const is None:
-        l.unsupported(node, "weights that are computed")
+        low.unsupported(node, "weights that are computed")
     assert w.const is not None
     groups = int(node.op.attributes()["group"])
     channels, out = x.shape[1], node.output.shape[1]
-    win = window(node, l)
-    f = l.function("conv", *group.nodes)
-    rows = _pixel_rows(l, node, win, groups)
-    tensor = image(l, node) if rows is None else rows
-    sink = l.sink(f, group, channels_last(node.output.rank), bias=channel_bias(l, node, 2))
+    win = window(node, low)
+    f = low.function("conv", *group.nodes)
+    rows = _pixel_rows(low, node, win, groups)
+    tensor = image(low, node) if rows is None else rows
+    sink = low.sink(f, group, channels_last(node.output.rank), bias=channel_bias(low, node, 2))
     sizes = [x.shape[0], *plane(x.shape), channels, *plane(node.output.shape)]
     if rows is not None:
         f.include("gemm.hpp")
-        weights = _packed(l, node, groups)
+        weights = _packed(low, node, groups)
         row = rows.strides[0] if rows.shape[0] != 1 else channels
-        shape = f"GemmShape{{{f.numbers(rows.shape[0], out, channels, row)}}}"
-        f.line(f"gemm(c, {shape}, {f.read(rows)}, {f.read(weights)}, {sink});")
+        fields = f.numbers(rows.shape[0], out, channels, row)
+        f.line(f"gemm(c, GemmShape{{{fields}}}, {f.read(rows)}, {f.read(weights)}, {sink});")
     elif groups == channels and groups > 1:
-        _depthwise(l, node, f, tensor, win, sizes, sink)
+        _depthwise(low, node, f, tensor, win, sizes, sink)
     else:
         shape = [*sizes, out, *win.kernel, *win.strides, *win.dilations, *win.before, groups]
-        weights = _packed(l, node, groups)
+        weights = _packed(low, node, groups)
         f.include("conv.hpp")
         f.scratch(f"conv_scratch(ConvShape{{{', '.join(map(size_text, shape))}}})", "conv.hpp")
         f.line(f"conv(c, ConvShape{{{f.numbers(*shape)}}}, {f.read(tensor)}, {f.read(weights)}, {sink});")
     f.finish(label(group))
 
 
-def _pixel_rows(l: Lowering, node: Node, win: Window, groups: int) -> Tensor | None:
+def _pixel_rows(low: Lowering, node: Node, win: Window, groups: int) -> Tensor | None:
     """The pixels as rows of a matrix, where the convolution is a matrix product; they need not lie without gaps."""
     plain = win.kernel == [1, 1] and win.strides == [1, 1] and groups == 1
     if not plain or any(p != 0 for p in (*win.before, *win.after)):
         return None
     x = operand(node)
-    view = _rows(l.tensor(x))
-    return _rows(image(l, node)) if view is None else view
+    view = _rows(low.tensor(x))
+    return _rows(image(low, node)) if view is None else view
 
 
 def _rows(tensor: Tensor) -> Tensor | None:
@@ -119,23 +119,23 @@ def _rows(tensor: Tensor) -> Tensor | None:
     return view if fits else None
 
 
-def channel_bias(l: Lowering, node: Node, index: int) -> Tensor | None:
+def channel_bias(low: Lowering, node: Node, index: int) -> Tensor | None:
     """A per-channel input as a tensor that broadcasts against N, C, spatial… results."""
     bias = node.input(index)
     if bias is None:
         return None
-    view = l.tensor(bias).reshape((bias.shape[0], *(1,) * (node.output.rank - 2)))
+    view = low.tensor(bias).reshape((bias.shape[0], *(1,) * (node.output.rank - 2)))
     assert view is not None
     return view
 
 
-def _packed(l: Lowering, node: Node, groups: int) -> Tensor:
+def _packed(low: Lowering, node: Node, groups: int) -> Tensor:
     w = operand(node, 1)
     assert w.const is not None
     out, k = w.const.shape[0], int(np.prod(w.const.shape[1:]))
-    panel, lanes = 2 * l.lanes, l.lanes
+    panel, lanes = 2 * low.lanes, low.lanes
     count = groups * (-(-(out // groups) // panel) * panel) * k
-    return l.program.packed(w.const, ("conv", groups, lanes), count, lambda a: pack_conv(_planar(a), groups, lanes))
+    return low.program.packed(w.const, ("conv", groups, lanes), count, lambda a: pack_conv(_planar(a), groups, lanes))
 
 
 def _planar(weights: Array) -> Array:
@@ -144,12 +144,12 @@ def _planar(weights: Array) -> Array:
 
 
 def _depthwise(
-    l: Lowering, node: Node, f: FunctionWriter, tensor: Tensor, win: Window, sizes: list[Dim], sink: str
+    low: Lowering, node: Node, f: FunctionWriter, tensor: Tensor, win: Window, sizes: list[Dim], sink: str
 ) -> None:
     w = operand(node, 1)
     assert w.const is not None
     out, channels = w.const.shape[0], sizes[3]
-    weights = l.program.packed(
+    weights = low.program.packed(
         w.const, "depthwise", w.const.size, lambda a: np.ascontiguousarray(np.transpose(_planar(a)[:, 0], (1, 2, 0)))
     )
     n, h, width, c, oh, ow = sizes

@@ -14,28 +14,28 @@ from infuse.ir.graph import Node, Value
 _JOINS = {"none": "Assign", "add": "Add", "mul": "Multiply", "min": "Smaller", "max": "Larger"}
 
 
-def row_major(l: Lowering, value: Value) -> Tensor:
+def row_major(low: Lowering, value: Value) -> Tensor:
     """The value, dense in row-major order."""
-    return l.dense(value, natural(value.rank))
+    return low.dense(value, natural(value.rank))
 
 
 @lowers("Gather")
-def gather(l: Lowering, node: Node, group: Group) -> None:
+def gather(low: Lowering, node: Node, group: Group) -> None:
     x, index = operand(node, 0), operand(node, 1)
     axis = node.op.attributes()["axis"] % x.rank
     if index.const is not None and index.const.size == 1:
         number, size = int(index.const.reshape(-1)[0]), x.shape[axis]
         start = size + number if number < 0 else number
         if dims.compare("<", start, size) is not False and dims.compare(">=", start, 0) is not False:
-            view = l.tensor(x).slice(axis, start, 1)
+            view = low.tensor(x).slice(axis, start, 1)
             view = view.drop(axis)
             for _ in range(index.rank):
                 view = view.insert(axis)
-            l.tensors[node.output] = view
+            low.tensors[node.output] = view
             return
-    source, places = row_major(l, x), row_major(l, index)
-    target = l.allocate(node.output)
-    f = l.function("gather", node)
+    source, places = row_major(low, x), row_major(low, index)
+    target = low.allocate(node.output)
+    f = low.function("gather", node)
     f.include("gather.hpp")
     f.checks = True
     sizes = [dims.product(x.shape[:axis]), x.shape[axis], dims.product(x.shape[axis + 1 :]), dims.product(index.shape)]
@@ -43,7 +43,7 @@ def gather(l: Lowering, node: Node, group: Group) -> None:
     pointers = f"{f.read(source)}, {f.read(places)}, {f.write(target)}"
     f.line(f"if (!gather<{x.dtype.bytes}>(c, {text}, {pointers})) return 2;")
     f.finish("Gather")
-    l.tensors[node.output] = target
+    low.tensors[node.output] = target
 
 
 def sizes_array(name: str, value: Value) -> str:
@@ -52,35 +52,33 @@ def sizes_array(name: str, value: Value) -> str:
 
 
 @lowers("GatherElements")
-def gather_elements(l: Lowering, node: Node, group: Group) -> None:
+def gather_elements(low: Lowering, node: Node, group: Group) -> None:
     x, index = operand(node, 0), operand(node, 1)
     axis = node.op.attributes()["axis"] % x.rank
-    source, places = row_major(l, x), row_major(l, index)
-    target = l.allocate(node.output)
-    f = l.function("gather_elements", node)
+    source, places = row_major(low, x), row_major(low, index)
+    target = low.allocate(node.output)
+    f = low.function("gather_elements", node)
     f.include("gather.hpp")
     f.checks = True
     f.line(sizes_array("index_sizes", index))
     f.line(sizes_array("sizes", x))
     pointers = f"{f.read(source)}, {f.read(places)}, {f.write(target)}"
-    f.line(
-        f"if (!gather_elements<{x.dtype.bytes}>(c, {x.rank}, index_sizes, sizes, {axis}, {pointers})) return 2;"
-    )
+    f.line(f"if (!gather_elements<{x.dtype.bytes}>(c, {x.rank}, index_sizes, sizes, {axis}, {pointers})) return 2;")
     f.finish("GatherElements")
-    l.tensors[node.output] = target
+    low.tensors[node.output] = target
 
 
 @lowers("GatherND")
-def gather_nd(l: Lowering, node: Node, group: Group) -> None:
+def gather_nd(low: Lowering, node: Node, group: Group) -> None:
     x, index = operand(node, 0), operand(node, 1)
     lead = node.op.attributes()["batch_dims"]
     depth = index.shape[-1]
     if not isinstance(depth, int):
-        l.unsupported(node, "index tuples of unknown length")
+        low.unsupported(node, "index tuples of unknown length")
     assert isinstance(depth, int)
-    source, places = row_major(l, x), row_major(l, index)
-    target = l.allocate(node.output)
-    f = l.function("gather_nd", node)
+    source, places = row_major(low, x), row_major(low, index)
+    target = low.allocate(node.output)
+    f = low.function("gather_nd", node)
     f.include("gather.hpp")
     f.checks = True
     selected = x.shape[lead : lead + depth]
@@ -91,19 +89,19 @@ def gather_nd(l: Lowering, node: Node, group: Group) -> None:
     pointers = f"{f.read(source)}, {f.read(places)}, {f.write(target)}"
     f.line(f"if (!gather_nd<{x.dtype.bytes}>(c, {text}, {pointers})) return 2;")
     f.finish("GatherND")
-    l.tensors[node.output] = target
+    low.tensors[node.output] = target
 
 
 @lowers("ScatterND")
-def scatter_nd(l: Lowering, node: Node, group: Group) -> None:
+def scatter_nd(low: Lowering, node: Node, group: Group) -> None:
     x, index, updates = (operand(node, i) for i in range(3))
     depth = index.shape[-1]
     if not isinstance(depth, int) or not x.dtype.c_name:
-        l.unsupported(node, "these operands")
+        low.unsupported(node, "these operands")
     assert isinstance(depth, int)
-    tensors = [row_major(l, v) for v in (x, index, updates)]
-    target = l.allocate(node.output)
-    f = l.function("scatter_nd", node)
+    tensors = [row_major(low, v) for v in (x, index, updates)]
+    target = low.allocate(node.output)
+    f = low.function("scatter_nd", node)
     f.include("gather.hpp")
     f.checks = True
     f.line(f"const long sizes[] = {{{', '.join(map(size_text, x.shape[:depth])) or '1L'}}};")
@@ -113,16 +111,16 @@ def scatter_nd(l: Lowering, node: Node, group: Group) -> None:
     text = f"{size_text(points)}, {depth}, sizes, {size_text(slice_)}, {pointers}"
     f.line(f"if (!scatter_nd<{join}>(c, {text})) return 2;")
     f.finish("ScatterND")
-    l.tensors[node.output] = target
+    low.tensors[node.output] = target
 
 
 @lowers("ScatterElements")
-def scatter_elements(l: Lowering, node: Node, group: Group) -> None:
+def scatter_elements(low: Lowering, node: Node, group: Group) -> None:
     x, index, updates = (operand(node, i) for i in range(3))
     axis = node.op.attributes()["axis"] % x.rank
-    tensors = [row_major(l, v) for v in (x, index, updates)]
-    target = l.allocate(node.output)
-    f = l.function("scatter_elements", node)
+    tensors = [row_major(low, v) for v in (x, index, updates)]
+    target = low.allocate(node.output)
+    f = low.function("scatter_elements", node)
     f.include("gather.hpp")
     f.checks = True
     f.line(sizes_array("index_sizes", index))
@@ -132,20 +130,20 @@ def scatter_elements(l: Lowering, node: Node, group: Group) -> None:
     text = f"{x.rank}, index_sizes, sizes, {axis}, {pointers}"
     f.line(f"if (!scatter_elements<{join}>(c, {text})) return 2;")
     f.finish("ScatterElements")
-    l.tensors[node.output] = target
+    low.tensors[node.output] = target
 
 
 @lowers("Trilu", reads=(0,))
-def trilu(l: Lowering, node: Node, group: Group) -> None:
+def trilu(low: Lowering, node: Node, group: Group) -> None:
     x, offset = operand(node), node.input(1)
     shift = 0
     if offset is not None:
         if offset.const is None:
-            l.unsupported(node, "a diagonal that is computed")
+            low.unsupported(node, "a diagonal that is computed")
             return
         shift = int(offset.const.reshape(-1)[0])
-    source, target = row_major(l, x), l.allocate(node.output)
-    f = l.function("trilu", node)
+    source, target = row_major(low, x), low.allocate(node.output)
+    f = low.function("trilu", node)
     read, write = f.read(source), f.write(target)
     rows, columns = x.shape[-2:]
     count = size_text(dims.product(x.shape[:-1]))
@@ -157,4 +155,4 @@ def trilu(l: Lowering, node: Node, group: Group) -> None:
     kept = f"j - i % {size_text(rows)} {compare} {shift}"
     f.line(f"    {write}[i * columns + j] = {kept} ? {read}[i * columns + j] : {zero};")
     f.finish("Trilu")
-    l.tensors[node.output] = target
+    low.tensors[node.output] = target

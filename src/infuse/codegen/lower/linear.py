@@ -18,46 +18,46 @@ from infuse.ir.dims import Dim
 from infuse.ir.graph import Node, Value
 
 
-def require_float32(l: Lowering, node: Node) -> None:
+def require_float32(low: Lowering, node: Node) -> None:
     """UnsupportedOperatorError unless the node computes in float32."""
     if node.output.dtype != dtypes.float32:
-        l.unsupported(node, f"element type {node.output.dtype}")
+        low.unsupported(node, f"element type {node.output.dtype}")
 
 
 @lowers("MatMul", fuses=True)
-def matmul(l: Lowering, node: Node, group: Group) -> None:
-    require_float32(l, node)
+def matmul(low: Lowering, node: Node, group: Group) -> None:
+    require_float32(low, node)
     a, b = operand(node, 0), operand(node, 1)
     if b.const is not None and b.rank == 2 and a.rank >= 2:
-        packed_product(l, node, group, a, b, transposed=False)
+        packed_product(low, node, group, a, b, transposed=False)
     else:
-        batched_product(l, node, group, l.tensor(a), l.tensor(b))
+        batched_product(low, node, group, low.tensor(a), low.tensor(b))
 
 
 @lowers("Gemm", fuses=True)
-def gemm(l: Lowering, node: Node, group: Group) -> None:
-    require_float32(l, node)
+def gemm(low: Lowering, node: Node, group: Group) -> None:
+    require_float32(low, node)
     a, b, c = operand(node, 0), operand(node, 1), node.input(2)
     given = node.op.attributes()
     alpha, beta = float(given["alpha"]), float(given["beta"])
     if c is not None and beta != 1.0 and c.const is None:
-        l.unsupported(node, "beta with a computed addend")
+        low.unsupported(node, "beta with a computed addend")
     bias = None
     if c is not None and beta != 0.0:
-        bias = l.tensor(c)
+        bias = low.tensor(c)
         if c.const is not None and beta != 1.0:
-            bias = l.program.weight(c.const * np.float32(beta))
+            bias = low.program.weight(c.const * np.float32(beta))
     if b.const is not None and not given["transA"]:
-        packed_product(l, node, group, a, b, bool(given["transB"]), bias, alpha)
+        packed_product(low, node, group, a, b, bool(given["transB"]), bias, alpha)
         return
-    left, right = l.tensor(a), l.tensor(b)
+    left, right = low.tensor(a), low.tensor(b)
     left = left.permute((1, 0)) if given["transA"] else left
     right = right.permute((1, 0)) if given["transB"] else right
-    batched_product(l, node, group, left, right, bias, alpha)
+    batched_product(low, node, group, left, right, bias, alpha)
 
 
 def packed_product(
-    l: Lowering,
+    low: Lowering,
     node: Node,
     group: Group,
     a: Value,
@@ -69,26 +69,26 @@ def packed_product(
     """Rows of `a` times a constant matrix that is packed at compile time."""
     k, n = a.shape[-1], node.output.shape[-1]
     rows = dims.product(a.shape[:-1])
-    left = l.tensor(a).reshape((rows, k))
+    left = low.tensor(a).reshape((rows, k))
     if left is None or left.strides[1] != 1:
-        whole = l.dense(a, natural(a.rank))
+        whole = low.dense(a, natural(a.rank))
         left = dense(whole.buffer, whole.dtype, (rows, k))
         left = replace(left, offset=whole.offset)
-    weights = packed_weights(l, b, transposed)
-    f = l.function("matmul", *group.nodes)
+    weights = packed_weights(low, b, transposed)
+    f = low.function("matmul", *group.nodes)
     f.include("gemm.hpp")
-    sink = l.sink(f, group, natural(node.output.rank), bias=bias, scale=scale)
+    sink = low.sink(f, group, natural(node.output.rank), bias=bias, scale=scale)
     row = left.strides[0] if rows != 1 else k
     f.line(f"gemm(c, GemmShape{{{f.numbers(rows, n, k, row)}}}, {f.read(left)}, {f.read(weights)}, {sink});")
     f.finish(label(group))
 
 
-def packed_weights(l: Lowering, b: Value, transposed: bool) -> Tensor:
+def packed_weights(low: Lowering, b: Value, transposed: bool) -> Tensor:
     """The weight file's packed form of a constant matrix."""
     assert b.const is not None
     n, k = b.const.shape if transposed else b.const.shape[::-1]
-    panel, lanes = 2 * l.lanes, l.lanes
-    return l.program.packed(
+    panel, lanes = 2 * low.lanes, low.lanes
+    return low.program.packed(
         b.const,
         ("gemm", transposed, lanes),
         -(-n // panel) * panel * k,
@@ -97,7 +97,7 @@ def packed_weights(l: Lowering, b: Value, transposed: bool) -> Tensor:
 
 
 def batched_product(
-    l: Lowering,
+    low: Lowering,
     node: Node,
     group: Group,
     a: Tensor,
@@ -114,9 +114,9 @@ def batched_product(
     shape = node.output.shape
     lead = shape[: len(shape) - (operand(node, 0).rank > 1) - (operand(node, 1).rank > 1)]
     a, b = a.expand((*lead, m, k)), b.expand((*lead, k, n))
-    f = l.function("matmul", *group.nodes)
+    f = low.function("matmul", *group.nodes)
     f.include("matmul.hpp")
-    sink = l.sink(f, group, natural(len(shape)), bias=bias, scale=scale)
+    sink = low.sink(f, group, natural(len(shape)), bias=bias, scale=scale)
     pa, pb = f.read(a), f.read(b)
     batch = dims.product(lead)
     strides = [_batch_stride(a, len(lead)), _batch_stride(b, len(lead))]

@@ -13,15 +13,15 @@ from infuse.ir.graph import Node
 
 
 @lowers("Softmax", "LogSoftmax", fuses=True)
-def softmax(l: Lowering, node: Node, group: Group) -> None:
-    require_float32(l, node)
+def softmax(low: Lowering, node: Node, group: Group) -> None:
+    require_float32(low, node)
     x = operand(node)
     axis = node.op.attributes()["axis"] % x.rank
     order = (*(a for a in range(x.rank) if a != axis), axis)
-    tensor = l.dense(x, order)
-    f = l.function("softmax", *group.nodes)
+    tensor = low.dense(x, order)
+    f = low.function("softmax", *group.nodes)
     f.include("softmax.hpp")
-    sink = l.sink(f, group, order)
+    sink = low.sink(f, group, order)
     size = x.shape[axis]
     columns = f.number(size)
     rows = dims.product(x.shape[a] for a in order[:-1])
@@ -41,25 +41,25 @@ def reader(f: FunctionWriter, tensor: Tensor, columns: str) -> None:
 
 
 @lowers("LayerNormalization", "RMSNormalization", fuses=True)
-def layer_norm(l: Lowering, node: Node, group: Group) -> None:
-    require_float32(l, node)
+def layer_norm(low: Lowering, node: Node, group: Group) -> None:
+    require_float32(low, node)
     if any(v.uses for v in node.outputs[1:]):
-        l.unsupported(node, "mean and deviation outputs")
+        low.unsupported(node, "mean and deviation outputs")
     x = operand(node)
     given = node.op.attributes()
     axis = given["axis"] % x.rank
     columns = dims.product(x.shape[axis:])
     rows = dims.product(x.shape[:axis])
     if x.rank - axis > 1:
-        l.unsupported(node, "more than one normalized axis")
-    tensor = l.dense(x, natural(x.rank))
+        low.unsupported(node, "more than one normalized axis")
+    tensor = low.dense(x, natural(x.rank))
     scale, bias = node.input(1), node.input(2)
-    f = l.function("norm", *group.nodes)
+    f = low.function("norm", *group.nodes)
     f.include("norm.hpp")
-    sink = l.sink(f, group, natural(x.rank))
+    sink = low.sink(f, group, natural(x.rank))
     width = f.number(columns)
     reader(f, tensor, width)
-    pointers = ["nullptr" if v is None else f.read(l.dense(v)) for v in (scale, bias)]
+    pointers = ["nullptr" if v is None else f.read(low.dense(v)) for v in (scale, bias)]
     sizes = f"{f.number(rows)}, {width}"
     epsilon = f"{float(given['epsilon'])!r}f"
     f.scratch(f"norm_scratch({size_text(columns)})", "norm.hpp")
@@ -71,21 +71,22 @@ def layer_norm(l: Lowering, node: Node, group: Group) -> None:
 
 
 @lowers("InstanceNormalization", "GroupNormalization", fuses=True)
-def group_norm(l: Lowering, node: Node, group: Group) -> None:
-    require_float32(l, node)
+def group_norm(low: Lowering, node: Node, group: Group) -> None:
+    require_float32(low, node)
     x = operand(node)
     given = node.op.attributes()
     order = channels_last(x.rank)
-    tensor = l.dense(x, order)
+    tensor = low.dense(x, order)
     channels = x.shape[1]
     groups = given["num_groups"] if node.kind == "GroupNormalization" else channels
-    f = l.function("group_norm", *group.nodes)
+    f = low.function("group_norm", *group.nodes)
     f.include("norm.hpp")
-    sink = l.sink(f, group, order)
-    pointers = [f.read(l.dense(operand(node, i))) for i in (1, 2)]
+    sink = low.sink(f, group, order)
+    pointers = [f.read(low.dense(operand(node, i))) for i in (1, 2)]
     sizes = [x.shape[0], dims.product(x.shape[2:]), channels, groups]
-    reader(f, tensor, size_text(channels))
+    reader(f, tensor, f.number(channels))
     text = f"GroupShape{{{', '.join(map(size_text, sizes))}}}"
     f.scratch(f"group_norm_scratch({text})", "norm.hpp")
-    f.line(f"group_norm(c, {shape}, input, {', '.join(pointers)}, {float(given['epsilon'])!r}f, {sink});")
+    fields = f"GroupShape{{{f.numbers(*sizes)}}}, input, {', '.join(pointers)}, {float(given['epsilon'])!r}f"
+    f.line(f"group_norm(c, {fields}, {sink});")
     f.finish(label(group))

@@ -13,15 +13,15 @@ from infuse.ir.graph import Node
 
 
 @lowers("MaxPool", "AveragePool", fuses=True)
-def pool(l: Lowering, node: Node, group: Group) -> None:
-    require_float32(l, node)
+def pool(low: Lowering, node: Node, group: Group) -> None:
+    require_float32(low, node)
     if any(v.uses for v in node.outputs[1:]):
-        l.unsupported(node, "an output of indices")
-    x, win = operand(node), window(node, l)
-    tensor = image(l, node)
-    f = l.function("pool", *group.nodes)
+        low.unsupported(node, "an output of indices")
+    x, win = operand(node), window(node, low)
+    tensor = image(low, node)
+    f = low.function("pool", *group.nodes)
     f.include("pool.hpp")
-    sink = l.sink(f, group, channels_last(node.output.rank))
+    sink = low.sink(f, group, channels_last(node.output.rank))
     fields = [x.shape[0], *plane(x.shape), x.shape[1], *plane(node.output.shape), *win.kernel, *win.strides]
     fields += [*win.dilations, *win.before, *win.after]
     counted = "true" if node.op.attributes().get("count_include_pad") else "false"
@@ -32,13 +32,13 @@ def pool(l: Lowering, node: Node, group: Group) -> None:
 
 
 @lowers("GlobalAveragePool", "GlobalMaxPool", fuses=True)
-def global_pool(l: Lowering, node: Node, group: Group) -> None:
-    require_float32(l, node)
+def global_pool(low: Lowering, node: Node, group: Group) -> None:
+    require_float32(low, node)
     x = operand(node)
-    tensor = image(l, node)
-    f = l.function("global_pool", *group.nodes)
+    tensor = image(low, node)
+    f = low.function("global_pool", *group.nodes)
     f.include("pool.hpp")
-    sink = l.sink(f, group, channels_last(x.rank))
+    sink = low.sink(f, group, channels_last(x.rank))
     sizes = f.numbers(x.shape[0], dims.product(x.shape[2:]), x.shape[1])
     kernel = "global_mean_pool" if node.kind == "GlobalAveragePool" else "global_max_pool"
     f.line(f"{kernel}(c, {sizes}, {f.read(tensor)}, {sink});")

@@ -19,14 +19,14 @@ _REDUCERS = {
 }
 
 
-def _axes(l: Lowering, node: Node) -> list[int]:
+def _axes(low: Lowering, node: Node) -> list[int]:
     x = operand(node)
     if node.input(1) is None:
         known: tuple[Dim, ...] | None = ()
     else:
         known = known_ints(node.input(1))
     if known is None:
-        l.unsupported(node, "axes that are computed from data")
+        low.unsupported(node, "axes that are computed from data")
     axes = sorted({int(a) % x.rank for a in known or () if isinstance(a, int)})
     if not axes and not node.op.attributes()["noop_with_empty_axes"]:
         axes = list(range(x.rank))
@@ -47,26 +47,26 @@ def _split(tensor: Tensor, axes: list[int]) -> tuple[Order, list[int], list[int]
 
 
 @lowers(*_REDUCERS, "ReduceLogSumExp", fuses=True, reads=(0,))
-def reduce(l: Lowering, node: Node, group: Group) -> None:
+def reduce(low: Lowering, node: Node, group: Group) -> None:
     x = operand(node)
-    axes = _axes(l, node)
-    order, before, after = _split(l.tensor(x), axes)
-    tensor = l.dense(x, order)
+    axes = _axes(low, node)
+    order, before, after = _split(low.tensor(x), axes)
+    tensor = low.dense(x, order)
     sizes = [dims.product(x.shape[a] for a in part) for part in (before, axes, after)]
     result_order = _result_order(node, axes, [*before, *after])
     columns = x.shape[([*before, *after] or [0])[-1]] if before or after else 1
-    f = l.function(node.kind, *group.nodes)
+    f = low.function(node.kind, *group.nodes)
     shape = f"ReduceShape{{{f.numbers(*sizes, columns)}}}"
     f.include("reduce.hpp")
     if x.dtype != dtypes.float32:
         if node.kind not in _REDUCERS:
-            l.unsupported(node, f"element type {x.dtype}")
-        target = l.allocate(node.output, result_order)
+            low.unsupported(node, f"element type {x.dtype}")
+        target = low.allocate(node.output, result_order)
         f.line(f"reduce_scalar<{_REDUCERS[node.kind]}>(c, {shape}, {f.read(tensor)}, {f.write(target)});")
-        l.tensors[node.output] = target
+        low.tensors[node.output] = target
         f.finish(node.kind)
         return
-    sink = l.sink(f, group, result_order)
+    sink = low.sink(f, group, result_order)
     if node.kind == "ReduceLogSumExp":
         width = f.number(sizes[1] if sizes[2] == 1 else sizes[2])
         pointer = f.read(tensor)
@@ -87,35 +87,35 @@ def _result_order(node: Node, axes: list[int], kept: list[int]) -> Order:
 
 
 @lowers("ArgMax", "ArgMin")
-def arg_extreme(l: Lowering, node: Node, group: Group) -> None:
+def arg_extreme(low: Lowering, node: Node, group: Group) -> None:
     x, given = operand(node), node.op.attributes()
     axis = given["axis"] % x.rank
-    tensor = l.dense(x, natural(x.rank))
-    target = l.allocate(node.output)
+    tensor = low.dense(x, natural(x.rank))
+    target = low.allocate(node.output)
     sizes = [dims.product(x.shape[:axis]), x.shape[axis], dims.product(x.shape[axis + 1 :])]
-    f = l.function(node.kind, node)
+    f = low.function(node.kind, node)
     f.include("reduce.hpp")
     largest = "true" if node.kind == "ArgMax" else "false"
     last = "true" if given["select_last_index"] else "false"
     text = ", ".join(map(size_text, sizes))
     f.line(f"arg_extreme<{largest}>(c, {text}, {last}, {f.read(tensor)}, {f.write(target)});")
     f.finish(node.kind)
-    l.tensors[node.output] = target
+    low.tensors[node.output] = target
 
 
 @lowers("CumSum", reads=(0,))
-def cumsum(l: Lowering, node: Node, group: Group) -> None:
+def cumsum(low: Lowering, node: Node, group: Group) -> None:
     x, given = operand(node), node.op.attributes()
     known = known_ints(node.input(1))
     if known is None or not isinstance(known[0], int):
-        l.unsupported(node, "an axis that is computed from data")
+        low.unsupported(node, "an axis that is computed from data")
     assert known is not None
-    axis = int(known[0]) % x.rank  # type: ignore[arg-type]
-    tensor = l.dense(x, natural(x.rank))
-    target = l.allocate(node.output)
+    axis = int(known[0]) % x.rank
+    tensor = low.dense(x, natural(x.rank))
+    target = low.allocate(node.output)
     parts = (x.shape[:axis], x.shape[axis : axis + 1], x.shape[axis + 1 :])
     outer, size, inner = (size_text(dims.product(part)) for part in parts)
-    f = l.function("cumsum", node)
+    f = low.function("cumsum", node)
     source, out = f.read(tensor), f.write(target)
     kind = x.dtype.c_name
     f.line(f"const long n = {size}, inner = {inner};")
@@ -131,5 +131,4 @@ def cumsum(l: Lowering, node: Node, group: Group) -> None:
     f.line("    }")
     f.line("  }")
     f.finish("CumSum")
-    l.tensors[node.output] = target
-
+    low.tensors[node.output] = target

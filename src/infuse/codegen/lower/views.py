@@ -21,36 +21,36 @@ def operand(node: Node, index: int = 0) -> Value:
 
 
 @lowers("Identity", "Dropout", reads=(0,))
-def identity(l: Lowering, node: Node, group: Group) -> None:
-    l.tensors[node.output] = l.tensor(operand(node))
+def identity(low: Lowering, node: Node, group: Group) -> None:
+    low.tensors[node.output] = low.tensor(operand(node))
     for mask in node.outputs[1:]:
         if mask.uses:
-            l.unsupported(node, "a mask output")
+            low.unsupported(node, "a mask output")
 
 
 @lowers("Transpose")
-def transpose(l: Lowering, node: Node, group: Group) -> None:
+def transpose(low: Lowering, node: Node, group: Group) -> None:
     perm = node.op.attributes()["perm"] or range(operand(node).rank)[::-1]
-    l.tensors[node.output] = l.tensor(operand(node)).permute(perm)
+    low.tensors[node.output] = low.tensor(operand(node)).permute(perm)
 
 
 @lowers("Reshape", "Flatten", "Squeeze", "Unsqueeze", reads=(0,))
-def reshape(l: Lowering, node: Node, group: Group) -> None:
-    l.tensors[node.output] = reshaped(l, operand(node), node.output.shape)
+def reshape(low: Lowering, node: Node, group: Group) -> None:
+    low.tensors[node.output] = reshaped(low, operand(node), node.output.shape)
 
 
-def reshaped(l: Lowering, value: Value, shape: Shape) -> Tensor:
+def reshaped(low: Lowering, value: Value, shape: Shape) -> Tensor:
     """A value in another shape; copied where its strides do not allow a view."""
-    tensor = l.tensor(value)
+    tensor = low.tensor(value)
     view = tensor.reshape(shape)
     if view is None:
-        view = l.arranged(tensor, _mergeable_order(tensor, shape), value).reshape(shape)
+        view = low.arranged(tensor, _mergeable_order(tensor, shape), value).reshape(shape)
     if view is None:
-        view = l.arranged(tensor, natural(tensor.rank), value).reshape(shape)
+        view = low.arranged(tensor, natural(tensor.rank), value).reshape(shape)
     if view is None:
         from infuse.codegen.tensors import dense
 
-        whole = l.arranged(tensor, natural(tensor.rank), value)
+        whole = low.arranged(tensor, natural(tensor.rank), value)
         view = dense(whole.buffer, whole.dtype, shape)
         view = Tensor(view.buffer, view.dtype, view.shape, view.strides, view.order, whole.offset)
     return view
@@ -67,37 +67,37 @@ def _mergeable_order(tensor: Tensor, shape: Shape) -> Order:
         if len(real) < 2:
             continue
         last = max(order.index(a) for a in real)
-        tail = [a for a in order[last + 1 :]]
+        tail = list(order[last + 1 :])
         head = [a for a in order[: last + 1] if a not in real]
         order = [*head, *real, *tail]
     return tuple(order)
 
 
 @lowers("Expand", reads=(0,))
-def expand(l: Lowering, node: Node, group: Group) -> None:
-    l.tensors[node.output] = l.tensor(operand(node)).expand(node.output.shape)
+def expand(low: Lowering, node: Node, group: Group) -> None:
+    low.tensors[node.output] = low.tensor(operand(node)).expand(node.output.shape)
 
 
 @lowers("Slice", reads=(0,))
-def slice_(l: Lowering, node: Node, group: Group) -> None:
+def slice_(low: Lowering, node: Node, group: Group) -> None:
     data = operand(node)
     starts, steps = known_ints(node.input(1)), known_ints(node.input(4))
     axes = known_ints(node.input(3))
     if starts is None or (node.input(3) is not None and axes is None) or (node.input(4) is not None and steps is None):
-        l.unsupported(node, "starts that are computed from data")
+        low.unsupported(node, "starts that are computed from data")
     assert starts is not None
-    tensor = l.tensor(data)
+    tensor = low.tensor(data)
     for i, start in enumerate(starts):
         axis = axes[i] if axes is not None else i
         step = steps[i] if steps is not None else 1
         assert isinstance(axis, int)
         axis %= data.rank
         if not isinstance(step, int):
-            l.unsupported(node, "steps that are computed from data")
+            low.unsupported(node, "steps that are computed from data")
             continue
         first = _clamped(start, data.shape[axis], step)
         tensor = tensor.slice(axis, first, node.output.shape[axis], step)
-    l.tensors[node.output] = tensor
+    low.tensors[node.output] = tensor
 
 
 def _clamped(start: Dim, size: Dim, step: int) -> Dim:
@@ -109,28 +109,28 @@ def _clamped(start: Dim, size: Dim, step: int) -> Dim:
 
 
 @lowers("Split", reads=(0,))
-def split(l: Lowering, node: Node, group: Group) -> None:
+def split(low: Lowering, node: Node, group: Group) -> None:
     data = operand(node)
     axis = node.op.attributes()["axis"] % data.rank
     start: Dim = 0
     for output in node.outputs:
         size = output.shape[axis]
-        l.tensors[output] = l.tensor(data).slice(axis, start, size)
+        low.tensors[output] = low.tensor(data).slice(axis, start, size)
         start = start + size
 
 
 @lowers("Concat")
-def concat(l: Lowering, node: Node, group: Group) -> None:
+def concat(low: Lowering, node: Node, group: Group) -> None:
     axis = node.op.attributes()["axis"] % node.output.rank
-    whole = l.tensors.get(node.output)
+    whole = low.tensors.get(node.output)
     if whole is None:
         biggest = max(node.operands(), key=_static_size)
-        whole = l.allocate(node.output, l.tensor(biggest).order, strided=True)
-        l.tensors[node.output] = whole
+        whole = low.allocate(node.output, low.tensor(biggest).order, strided=True)
+        low.tensors[node.output] = whole
     start: Dim = 0
     for value in node.operands():
         size = value.shape[axis]
-        l.join(value, whole.slice(axis, start, size), node)
+        low.join(value, whole.slice(axis, start, size), node)
         start = start + size
 
 
