@@ -14,25 +14,13 @@ from infuse.ir.types import TensorType
 from infuse.ops.base import Array, Floats, Inferred, Ints, Rounding, cases
 from infuse.ops.elementwise import Floating, Numeric, Signed, f32, require_shape, rounded
 from infuse.ops.formula import Formulas, Term
-from infuse.ops.unary import SPECIALS, erf
+from infuse.ops.special import erf, sigmoid, softplus
+from infuse.ops.unary import SPECIALS
 
 _FLOATS = cases(x=[(), (2, 3), (4, 1, 17), Floats((50,), -30, 30), SPECIALS])
 RSQRT2 = math.sqrt(0.5)
 GELU_SLOPE = math.sqrt(2 / math.pi)
 GELU_CUBIC = 0.044715
-
-
-def sigmoid(x: Array) -> Array:
-    """1 / (1 + exp(−x)) of float64 elements, without overflow."""
-    small = np.exp(-np.abs(x))
-    result: Array = np.where(x < 0, small, 1.0) / (1.0 + small)
-    return result
-
-
-def softplus(x: Array) -> Array:
-    """log(1 + exp(x)) of float64 elements, without overflow."""
-    result: Array = np.maximum(x, 0.0) + np.log1p(np.exp(-np.abs(x)))
-    return result
 
 
 class Relu(Signed):

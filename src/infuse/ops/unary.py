@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import ClassVar
 
@@ -16,17 +15,12 @@ from infuse.ir.graph import Value
 from infuse.ops.base import Array, Elementwise, Floats, Ints, Rounding, cases
 from infuse.ops.elementwise import Floating, Numeric, Signed, f32, on_dims, require_kind, rounded, widened
 from infuse.ops.formula import Formulas, Term
+from infuse.ops.special import erf
 
 SPECIALS = f32(np.nan, np.inf, -np.inf, 0.0, -0.0, 0.5, -0.5, 1.5, 2.5, -1.5, 1e-40, 88.0, -104.0)
 _NUMBERS = cases(x=[(), (2, 3), Ints((7,)), Ints((5,), dtype=dtypes.int32), SPECIALS])
 _FLOATS = cases(x=[(), (2, 3), (4, 1, 17), Floats((50,), -30, 30), SPECIALS])
 _UNIT = cases(x=[Floats((), -1, 1), Floats((3, 17), -1, 1), f32(1, -1, 0, -0.0, 2, np.nan, np.inf)])
-
-
-def erf(x: Array) -> Array:
-    """The error function of float64 elements, as the C library computes it."""
-    values = [math.erf(v) for v in x.ravel().tolist()]
-    return np.array(values, dtype=np.float64).reshape(x.shape)
 
 
 class Neg(Signed):

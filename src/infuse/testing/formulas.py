@@ -9,11 +9,10 @@ import numpy as np
 
 from infuse.dtypes import DType
 from infuse.ir.graph import Array
-from infuse.ops.activations import sigmoid, softplus
 from infuse.ops.conversion import convert
 from infuse.ops.elementwise import widened
 from infuse.ops.formula import Term
-from infuse.ops.unary import erf
+from infuse.ops.special import erf, sigmoid, softplus
 
 
 def interpret(term: Term, inputs: Sequence[Array]) -> Array:
