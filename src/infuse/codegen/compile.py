@@ -20,9 +20,9 @@ from infuse.runtime.model import CompiledModel
 Progress = Callable[[str, int, int], None]
 
 
-def generate(graph: Graph, target: Target) -> tuple[Program, Plan]:
-    """The program of a graph for a target, and its memory plan."""
-    program = lower(graph, graph.name or "model", lanes_of(target))
+def generate(graph: Graph, target: Target, threads: int = 1) -> tuple[Program, Plan]:
+    """The program of a graph for a target and a number of threads, and its memory plan."""
+    program = lower(graph, graph.name or "model", lanes_of(target), threads)
     return program, plan(program)
 
 
@@ -46,7 +46,7 @@ def compile_graph(
     if precision != "fp32":
         raise OptionError(f"precision {precision!r} is not available", hint="fp32 is")
     resolved = Target.resolve(target)
-    program, memory = generate(graph, resolved)
+    program, memory = generate(graph, resolved, threads or available_cpus())
     fingerprint = program.weights.fingerprint()
     info = metadata(program, fingerprint)
     info["arena"] = {"bytes": memory.total, "lower_bound": memory.lower_bound} if memory.offsets is not None else None

@@ -50,20 +50,20 @@ def has_lowering(node: Node) -> bool:
     return (node.op.domain, node.kind) in _LOWERINGS
 
 
-def lower(graph: Graph, name: str, lanes: int) -> Program:
-    """The program of a graph for vectors of `lanes` floats.
+def lower(graph: Graph, name: str, lanes: int, threads: int = 1) -> Program:
+    """The program of a graph for vectors of `lanes` floats, to be run mostly with `threads` threads.
 
     UnsupportedOperatorError where a node has no native code.
     """
-    return Lowering(graph, name, lanes).run()
+    return Lowering(graph, name, lanes, threads).run()
 
 
 class Lowering:
     """The state of one lowering: the program so far and where every value lies."""
 
-    def __init__(self, graph: Graph, name: str, lanes: int) -> None:
+    def __init__(self, graph: Graph, name: str, lanes: int, threads: int = 1) -> None:
         self.graph = graph
-        self.lanes = lanes
+        self.lanes, self.threads = lanes, threads
         types = [v.tensor for v in (*graph.inputs, *graph.outputs)]
         names = sorted(set().union(*(dims.symbols(d) for t in types[: len(graph.inputs)] for d in t.shape or ())))
         self.program = Program(

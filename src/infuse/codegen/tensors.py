@@ -1,4 +1,4 @@
-"""Where a value lies in memory: a buffer, an offset and strides. A view costs nothing; None says that data must move."""
+"""Where a value lies in memory: buffer, offset, strides. A view costs nothing; None says that data must move."""
 
 from __future__ import annotations
 

@@ -11,12 +11,12 @@ from infuse.codegen.groups import Group
 from infuse.codegen.lower.linear import label, require_float32
 from infuse.codegen.lower.views import operand
 from infuse.codegen.lowering import Lowering, lowers
-from infuse.codegen.packing import pack_conv
+from infuse.codegen.packing import pack_conv, winograd_weights
 from infuse.codegen.program import FunctionWriter, size_text
-from infuse.codegen.tensors import Tensor, channels_last
+from infuse.codegen.tensors import Tensor, channels_last, natural
 from infuse.ir import dims
 from infuse.ir.dims import Dim
-from infuse.ir.graph import Array, Node
+from infuse.ir.graph import Array, Node, Value
 from infuse.ops.spatial import Sliding
 
 
@@ -75,30 +75,89 @@ def conv(low: Lowering, node: Node, group: Group) -> None:
     x, w = operand(node, 0), operand(node, 1)
     if w.const is None:
         low.unsupported(node, "weights that are computed")
-    assert w.const is not None
     groups = int(node.op.attributes()["group"])
-    channels, out = x.shape[1], node.output.shape[1]
     win = window(node, low)
     f = low.function("conv", *group.nodes)
+    sizes = [x.shape[0], *plane(x.shape), x.shape[1], *plane(node.output.shape)]
     rows = _pixel_rows(low, node, win, groups)
-    tensor = image(low, node) if rows is None else rows
-    sink = low.sink(f, group, channels_last(node.output.rank), bias=channel_bias(low, node, 2))
-    sizes = [x.shape[0], *plane(x.shape), channels, *plane(node.output.shape)]
+    planar = rows is None and _takes_planes(low, x, win, groups)
     if rows is not None:
-        f.include("gemm.hpp")
-        weights = _packed(low, node, groups)
-        row = rows.strides[0] if rows.shape[0] != 1 else channels
-        fields = f.numbers(rows.shape[0], out, channels, row)
-        f.line(f"gemm(c, GemmShape{{{fields}}}, {f.read(rows)}, {f.read(weights)}, {sink});")
-    elif groups == channels and groups > 1:
+        tensor = rows
+    else:
+        tensor = low.tensor(x) if planar else image(low, node)
+    sink = low.sink(f, group, channels_last(node.output.rank), bias=channel_bias(low, node, 2))
+    if rows is not None:
+        _matrix(low, node, f, rows, sink)
+    elif groups == x.shape[1] and groups > 1:
         _depthwise(low, node, f, tensor, win, sizes, sink)
     else:
-        shape = [*sizes, out, *win.kernel, *win.strides, *win.dilations, *win.before, groups]
-        weights = _packed(low, node, groups)
-        f.include("conv.hpp")
-        f.scratch(f"conv_scratch(ConvShape{{{', '.join(map(size_text, shape))}}})", "conv.hpp")
-        f.line(f"conv(c, ConvShape{{{f.numbers(*shape)}}}, {f.read(tensor)}, {f.read(weights)}, {sink});")
+        fields = [*sizes, node.output.shape[1], *win.kernel, *win.strides, *win.dilations, *win.before, groups]
+        _windows(low, node, f, tensor, fields, planar, sink)
     f.finish(label(group))
+
+
+def _matrix(low: Lowering, node: Node, f: FunctionWriter, rows: Tensor, sink: str) -> None:
+    f.include("gemm.hpp")
+    count, channels = rows.shape
+    fields = f.numbers(count, node.output.shape[1], channels, rows.strides[0] if count != 1 else channels)
+    f.line(f"gemm(c, GemmShape{{{fields}}}, {f.read(rows)}, {f.read(_packed(low, node, 1))}, {sink});")
+
+
+def _windows(
+    low: Lowering, node: Node, f: FunctionWriter, tensor: Tensor, fields: list[Dim], planar: bool, sink: str
+) -> None:
+    tile = 0 if planar else winograd_tile(fields, low.threads)
+    shape = f"ConvShape{{{', '.join(map(size_text, fields))}{', true' if planar else ''}}}"
+    text = f"ConvShape{{{f.numbers(*fields)}{', true' if planar else ''}}}"
+    if tile:
+        f.include("winograd.hpp")
+        f.scratch(f"winograd_scratch<{tile}>({shape})", "winograd.hpp")
+        weights = _winograd_packed(low, node, tile)
+        f.line(f"winograd<{tile}>(c, {text}, {f.read(tensor)}, {f.read(weights)}, {sink});")
+        return
+    f.include("conv.hpp")
+    f.scratch(f"conv_scratch({shape})", "conv.hpp")
+    groups = int(node.op.attributes()["group"])
+    f.line(f"conv(c, {text}, {f.read(tensor)}, {f.read(_packed(low, node, groups))}, {sink});")
+
+
+def _takes_planes(low: Lowering, x: Value, win: Window, groups: int) -> bool:
+    """Whether the kernel reads the image as it comes, channels as planes (kernels/conv.hpp: conv_takes_planar)."""
+    tensor, channels = low.tensor(x), x.shape[1]
+    few = isinstance(channels, int) and channels < 32
+    planes = tensor.is_dense(natural(x.rank)) and not tensor.is_dense(channels_last(x.rank))
+    return few and planes and groups == 1 and win.dilations[1] == 1
+
+
+FLOPS = 110e9
+"""Multiplications and additions a core does in a second, roughly."""
+BANDWIDTH = 20e9
+"""Bytes a second that all cores together read from memory, roughly."""
+
+
+def winograd_tile(fields: list[Dim], threads: int) -> int:
+    """The tile size of the cheapest Winograd form of a convolution (ConvShape's fields), 0 for none.
+
+    A model of time: arithmetic at the cores' speed, weights at the memory's; the transforms count as arithmetic at a
+    quarter of the speed.
+    """
+    if not all(isinstance(n, int) for n in fields):
+        return 0
+    n, _, _, c, oh, ow, oc, kh, kw, *rest, groups = (int(d) for d in fields if isinstance(d, int))
+    if (kh, kw) != (3, 3) or rest[:4] != [1, 1, 1, 1] or groups != 1 or c < 16 or oc < 16:
+        return 0
+
+    def seconds(products: float, transforms: float, weights: float) -> float:
+        work = (products + 4 * transforms) / (FLOPS * threads)
+        return max(work, 4 * weights / BANDWIDTH)
+
+    best, tile = seconds(2.0 * 9 * n * oh * ow * c * oc, 0, 9.0 * c * oc), 0
+    for m in (4, 2):
+        tiles, points = n * -(-oh // m) * -(-ow // m), (m + 2) ** 2
+        cost = seconds(2.4 * points * tiles * c * oc, 4.0 * points * tiles * (c + oc), float(points) * c * oc)
+        if cost < best:
+            best, tile = cost, m
+    return tile
 
 
 def _pixel_rows(low: Lowering, node: Node, win: Window, groups: int) -> Tensor | None:
@@ -136,6 +195,17 @@ def _packed(low: Lowering, node: Node, groups: int) -> Tensor:
     panel, lanes = 2 * low.lanes, low.lanes
     count = groups * (-(-(out // groups) // panel) * panel) * k
     return low.program.packed(w.const, ("conv", groups, lanes), count, lambda a: pack_conv(_planar(a), groups, lanes))
+
+
+def _winograd_packed(low: Lowering, node: Node, tile: int) -> Tensor:
+    w = operand(node, 1)
+    assert w.const is not None
+    out, channels = w.const.shape[:2]
+    panel, lanes = 2 * low.lanes, low.lanes
+    count = -(-out // panel) * panel * (tile + 2) ** 2 * channels
+    return low.program.packed(
+        w.const, ("winograd", tile, lanes), count, lambda a: winograd_weights(_planar(a), tile, lanes)
+    )
 
 
 def _planar(weights: Array) -> Array:
