@@ -1,0 +1,9 @@
+"""`python -m infuse` is the command `infuse`."""
+
+from __future__ import annotations
+
+import sys
+
+from infuse.cli.main import main
+
+sys.exit(main())

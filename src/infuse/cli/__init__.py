@@ -1,0 +1,1 @@
+"""The command line: `infuse show | optimize | why | compile | run | bench`."""

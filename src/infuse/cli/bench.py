@@ -1,0 +1,162 @@
+"""`infuse bench`: how fast a model runs, alone or beside another runtime."""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import infuse
+from infuse.cli import inputs, options, terminal
+from infuse.cli.models import Opened, open_model
+from infuse.cli.options import AsJson, ChosenLevel, Dims, Level, ModelOrFolder, Seed, Threads
+from infuse.cli.outputs import type_text
+from infuse.cli.verification import relative_difference
+from infuse.errors import OptionError, RuntimeFailure
+from infuse.ir.graph import Array
+
+WARM_UP = 2
+Arrays = dict[str, Array]
+
+
+class Peer(str, Enum):
+    """Another runtime."""
+
+    onnxruntime = "onnxruntime"
+
+
+def bench(
+    model: ModelOrFolder,
+    threads: Threads = None,
+    rounds: Annotated[int, typer.Option(min=1, help="How often the runtimes take turns.")] = 5,
+    seconds: Annotated[float, typer.Option(min=0.0, help="Least length of one turn.")] = 0.5,
+    against: Annotated[Peer | None, typer.Option(help="The runtime to compare with.", show_default=False)] = None,
+    dim: Dims = None,
+    seed: Seed = 0,
+    level: ChosenLevel = Level.all,
+    as_json: AsJson = False,
+) -> None:
+    """Measure a model's speed on random inputs.
+
+    With a peer, both take turns in one process (A B A B), and their answers are compared.
+    """
+    given = options.dims(dim)
+    peer_path = None if against is None else _file_for_peer(model)
+    opened = open_model(model, threads=threads, level=level)
+    with opened.model as compiled:
+        values = inputs.sizes(compiled.inputs, given)
+        limits = {} if opened.graph is None else inputs.index_limits(opened.graph)
+        feeds = inputs.random_inputs(compiled.inputs, values, seed, limits)
+        runs: dict[str, Callable[[], Any]] = {"infuse": lambda: compiled.run(feeds)}
+        answer = compiled.run(feeds)
+        difference = None
+        if peer_path is not None:
+            peer = _Onnxruntime(opened, peer_path, compiled.threads)
+            difference = _worst(answer, peer.run(feeds))
+            runs["onnxruntime"] = lambda: peer.session.run(None, feeds)
+        with terminal.progress(model.name) as progress:
+            times = alternate(runs, rounds, seconds, lambda done: progress("measure", done, rounds))
+        facts = {
+            "inputs": {name: type_text(array) for name, array in feeds.items()},
+            "threads": compiled.threads,
+            "times": {name: _summary(taken) for name, taken in times.items()},
+            "speed": min(times["onnxruntime"]) / min(times["infuse"]) if peer_path is not None else None,
+            "difference": difference,
+            "arena_bytes": compiled.arena_bytes,
+            "arena_lower_bound": compiled.arena_lower_bound,
+            "weights_bytes": compiled.weights_bytes,
+        }
+    if as_json:
+        terminal.say_json(facts)
+    else:
+        _print(facts)
+
+
+def alternate(
+    runs: Mapping[str, Callable[[], Any]], rounds: int, seconds: float, done: Callable[[int], None]
+) -> dict[str, list[float]]:
+    """Seconds of every call; in each round, each of `runs` has a turn of at least `seconds` and one call."""
+    times: dict[str, list[float]] = {name: [] for name in runs}
+    for number in range(rounds):
+        done(number)
+        for name, run in runs.items():
+            for _ in range(WARM_UP):
+                run()
+            end = time.perf_counter() + seconds
+            while True:
+                started = time.perf_counter()
+                run()
+                stopped = time.perf_counter()
+                times[name].append(stopped - started)
+                if stopped >= end:
+                    break
+    return times
+
+
+def _summary(seconds: list[float]) -> dict[str, float]:
+    return {"min_ms": min(seconds) * 1e3, "median_ms": statistics.median(seconds) * 1e3, "runs": len(seconds)}
+
+
+def _worst(ours: Arrays, theirs: Arrays) -> float:
+    return max((relative_difference(ours[name], array) for name, array in theirs.items()), default=0.0)
+
+
+def _file_for_peer(model: Path) -> Path:
+    try:
+        import onnxruntime  # noqa: F401
+    except ImportError as error:
+        raise OptionError("onnxruntime is not installed here", hint="pip install onnxruntime") from error
+    if model.is_dir():
+        raise OptionError(f"{model} is a compiled model, which another runtime cannot read", hint="name the model file")
+    return model
+
+
+class _Onnxruntime:
+    """ONNX Runtime's CPU provider with all of its optimizations; its errors become RuntimeFailure."""
+
+    def __init__(self, opened: Opened, path: Path, threads: int) -> None:
+        import onnxruntime
+
+        settings = onnxruntime.SessionOptions()
+        settings.intra_op_num_threads = threads
+        settings.inter_op_num_threads = 1
+        settings.log_severity_level = 3
+        with tempfile.TemporaryDirectory() as folder:
+            file = path
+            if path.suffix == ".infuse":
+                assert opened.graph is not None
+                file = Path(folder) / "model.onnx"
+                infuse.save(opened.graph, file)
+            try:
+                self.session = onnxruntime.InferenceSession(file, settings, providers=["CPUExecutionProvider"])
+            except Exception as error:
+                raise RuntimeFailure(f"onnxruntime cannot open the model: {error}", where=str(path)) from error
+        self._names = [output.name for output in self.session.get_outputs()]
+
+    def run(self, feeds: Arrays) -> Arrays:
+        try:
+            return dict(zip(self._names, self.session.run(None, feeds)))
+        except Exception as error:
+            raise RuntimeFailure(f"onnxruntime failed: {error}") from error
+
+
+def _print(facts: dict[str, Any]) -> None:
+    given = ", ".join(f"{name}: {kind}" for name, kind in facts["inputs"].items())
+    terminal.say(f"{given}; {facts['threads']} thread{'' if facts['threads'] == 1 else 's'}")
+    rows = [
+        (name, f"{taken['min_ms']:.3f}", f"{taken['median_ms']:.3f}", taken["runs"])
+        for name, taken in facts["times"].items()
+    ]
+    terminal.say_table("", ("", "#min ms", "#median ms", "#runs"), rows)
+    if facts["speed"] is not None:
+        terminal.say(f"speed: {facts['speed']:.2f} × onnxruntime's, by the least times")
+        terminal.say(f"largest difference of the answers: {facts['difference']:.1e} of the output's largest element")
+    keys = ("arena_bytes", "arena_lower_bound", "weights_bytes")
+    arena, bound, weights = (terminal.bytes_text(facts[key]) for key in keys)
+    terminal.say(f"working memory {arena} (lower bound {bound}), weights {weights}")

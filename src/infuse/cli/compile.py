@@ -1,0 +1,51 @@
+"""`infuse compile`: a folder that runs without a compiler."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import infuse
+from infuse.cli import terminal
+from infuse.cli.options import AsJson, ChosenLevel, Level, ModelFile, Target
+
+
+def compile(
+    model: ModelFile,
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="FOLDER", help="The folder to write.")],
+    target: Target = "native",
+    level: ChosenLevel = Level.all,
+    as_json: AsJson = False,
+) -> None:
+    """Compile a model to a folder: library, weights, header and source."""
+    started = time.perf_counter()
+    graph = infuse.load(model)
+    with terminal.progress(model.name) as progress:
+        better = infuse.optimize(graph, level.value, progress=progress)
+        optimized = time.perf_counter()
+        with infuse.compile(better, target=target, output=output, progress=progress) as compiled:
+            facts = {
+                "output": str(output),
+                "target": target,
+                "inputs": [str(spec) for spec in compiled.inputs],
+                "outputs": [str(spec) for spec in compiled.outputs],
+                "arena": compiled.metadata.get("arena"),
+            }
+    facts["optimize_seconds"] = optimized - started
+    facts["compile_seconds"] = time.perf_counter() - optimized
+    facts["files"] = {file.name: file.stat().st_size for file in sorted(output.iterdir())}
+    if as_json:
+        terminal.say_json(facts)
+    else:
+        _print(facts)
+
+
+def _print(facts: dict[str, Any]) -> None:
+    rows = [(name, terminal.bytes_text(size)) for name, size in facts["files"].items()]
+    terminal.say_table(facts["output"], ("file", "#size"), rows)
+    for kind in ("inputs", "outputs"):
+        terminal.say(f"{kind}: {', '.join(facts[kind])}")
+    terminal.say(f"optimized in {facts['optimize_seconds']:.2f} s, compiled in {facts['compile_seconds']:.2f} s")

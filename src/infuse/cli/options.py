@@ -1,0 +1,83 @@
+"""Arguments and options that several commands have, and how their texts are read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from infuse.errors import OptionError
+from infuse.rewrite import LEVELS
+
+
+class Level(str, Enum):
+    """An optimization level."""
+
+    none = "none"
+    basic = "basic"
+    extended = "extended"
+    all = "all"
+
+
+assert tuple(level.value for level in Level) == LEVELS
+
+ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="An .onnx or .infuse file.", show_default=False)]
+ModelOrFolder = Annotated[
+    Path,
+    typer.Argument(
+        metavar="MODEL",
+        help="An .onnx or .infuse file, or the folder of a compiled model.",
+        show_default=False,
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Answer with JSON.")]
+ChosenLevel = Annotated[Level, typer.Option("--level", help="How much of the graph is rewritten.")]
+Target = Annotated[
+    str, typer.Option(help="Processor: native, x86-64, x86-64-v3 (AVX2) or x86-64-v4 (AVX-512).", metavar="NAME")
+]
+Threads = Annotated[
+    int | None, typer.Option(min=1, help="Threads of a run; default: all processors that this process may use.")
+]
+Dims = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--dim",
+        metavar="NAME=SIZE",
+        help="Size of a symbolic dimension of random inputs; default: 1 for batch, 224 for height and width, else 32.",
+    ),
+]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of random inputs.")]
+
+
+def names(texts: Iterable[str] | None) -> list[str]:
+    """Rule names given one by one or with commas between them."""
+    return [name.strip() for text in texts or () for name in text.split(",") if name.strip()]
+
+
+def dims(texts: Iterable[str] | None) -> dict[str, int]:
+    """`["batch=2", "seq=8"]` → `{"batch": 2, "seq": 8}`; OptionError for anything else."""
+    found: dict[str, int] = {}
+    for text in texts or ():
+        name, equals, size = text.rpartition("=")
+        if not equals or not name or not size.isdecimal():
+            raise OptionError(f"--dim {text} does not give a symbol its size", hint="write it as --dim batch=2")
+        found[name] = int(size)
+    return found
+
+
+def check_output(path: Path, *endings: str) -> None:
+    """OptionError, before any work is done, when a file cannot be written at `path` or must end otherwise."""
+    where = f"output {path}"
+    if path.suffix not in endings:
+        raise OptionError(f"its name does not end in {' or '.join(endings)}", where=where)
+    if path.is_dir():
+        raise OptionError("it is a folder", where=where, hint="name a file")
+    folder = path.absolute().parent
+    if not folder.is_dir():
+        raise OptionError(f"the folder {folder} does not exist", where=where, hint="create it first")
+    if not os.access(folder, os.W_OK):
+        raise OptionError(f"the folder {folder} cannot be written", where=where)

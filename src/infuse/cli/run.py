@@ -1,0 +1,107 @@
+"""`infuse run`: one inference on given or random inputs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from infuse.cli import inputs, options, terminal
+from infuse.cli.models import Opened, open_model
+from infuse.cli.options import AsJson, ChosenLevel, Dims, Level, ModelOrFolder, Seed, Threads
+from infuse.cli.outputs import statistics, type_text, write_arrays
+from infuse.errors import InputError, OptionError
+from infuse.ir.graph import Array
+
+
+def run(
+    model: ModelOrFolder,
+    files: Annotated[
+        list[str] | None,
+        typer.Option("--input", metavar="NAME=FILE.npy", help="The array of one input (repeatable)."),
+    ] = None,
+    archive: Annotated[
+        Path | None, typer.Option("--inputs", metavar="FILE.npz", help="Arrays of inputs by name.")
+    ] = None,
+    random: Annotated[bool, typer.Option("--random", help="Make up the inputs that are not given.")] = False,
+    seed: Seed = 0,
+    dim: Dims = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="OUT.npz", help="Write the outputs here.")
+    ] = None,
+    threads: Threads = None,
+    level: ChosenLevel = Level.all,
+    as_json: AsJson = False,
+) -> None:
+    """Run a model once and print what comes out."""
+    if output is not None:
+        options.check_output(output, ".npz")
+    sizes = options.dims(dim)
+    if sizes and not random:
+        raise OptionError("--dim sets sizes of random inputs", hint="add --random")
+    opened = open_model(model, threads=threads, level=level)
+    with opened.model as compiled:
+        given = inputs.read_inputs(files, archive, [spec.name for spec in compiled.inputs])
+        fed = complete(opened, given, sizes, seed) if random else _all_given(opened, given)
+        started = time.perf_counter()
+        results = compiled.run(fed)
+        seconds = time.perf_counter() - started
+    if output is not None:
+        write_arrays(output, results)
+    facts: dict[str, Any] = {
+        "inputs": [{"name": name, "type": type_text(array)} for name, array in fed.items()],
+        "outputs": [{"name": name, "type": type_text(array), **statistics(array)} for name, array in results.items()],
+        "seconds": seconds,
+        "output": None if output is None else str(output),
+    }
+    if as_json:
+        terminal.say_json(facts)
+    else:
+        _print(facts)
+
+
+def complete(opened: Opened, given: Mapping[str, Array], sizes: Mapping[str, int], seed: int) -> dict[str, Array]:
+    """The given inputs, and random ones for the others; sizes that given inputs show hold for all."""
+    specs = opened.model.inputs
+    shown = {
+        size: array.shape[axis]
+        for spec in specs
+        if (array := given.get(spec.name)) is not None and array.ndim == len(spec.shape)
+        for axis, size in enumerate(spec.shape)
+        if isinstance(size, str) and size.isidentifier()
+    }
+    values = inputs.sizes(specs, {**shown, **sizes})
+    limits = {} if opened.graph is None else inputs.index_limits(opened.graph)
+    return {**inputs.random_inputs(specs, values, seed, limits), **given}
+
+
+def _all_given(opened: Opened, given: Mapping[str, Array]) -> dict[str, Array]:
+    missing = [spec for spec in opened.model.inputs if spec.name not in given]
+    if missing:
+        raise InputError(
+            f"no array is given for {', '.join(map(str, missing))}",
+            hint=f"give it with --input {missing[0].name}=FILE.npy, or let --random make it up",
+        )
+    return dict(given)
+
+
+def _print(facts: dict[str, Any]) -> None:
+    for entry in facts["inputs"]:
+        terminal.say(f"input {entry['name']}: {entry['type']}")
+    numbers = ("min", "max", "mean", "std")
+    rows = [
+        (
+            entry["name"],
+            entry["type"],
+            *(f"{entry[key]:.6g}" if key in entry else "–" for key in numbers),
+            entry.get("not_finite", "–"),
+        )
+        for entry in facts["outputs"]
+    ]
+    terminal.say_table("outputs", ("name", "type", *(f"#{key}" for key in numbers), "#not finite"), rows)
+    terminal.say(f"ran in {facts['seconds'] * 1e3:.2f} ms (the first run also plans the memory)")
+    if facts["output"]:
+        terminal.say(f"wrote {facts['output']}")

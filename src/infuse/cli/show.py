@@ -1,0 +1,113 @@
+"""`infuse show`: what a model is made of."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+import infuse
+from infuse.cli import terminal
+from infuse.cli.options import AsJson, ModelFile, Target
+from infuse.codegen.compile import generate
+from infuse.codegen.toolchain import Target as Processor
+from infuse.ir.graph import Graph, Value
+from infuse.ir.printer import print_graph
+from infuse.ops.inference import symbols_of
+from infuse.rewrite.record import count_operators
+
+
+def show(
+    model: ModelFile,
+    text: Annotated[bool, typer.Option("--text", help="Print the graph in its text form.")] = False,
+    kernels: Annotated[
+        bool, typer.Option("--kernels", help="List the kernel calls of the compiled form, and its memory.")
+    ] = False,
+    target: Target = "native",
+    as_json: AsJson = False,
+) -> None:
+    """Print a model's inputs, outputs, operators and size."""
+    graph = infuse.load(model)
+    if text and not as_json:
+        print(print_graph(graph), end="")
+        return
+    facts = describe(graph)
+    if text:
+        facts["text"] = print_graph(graph)
+    if kernels:
+        facts["kernels"] = describe_kernels(graph, target)
+    if as_json:
+        terminal.say_json(facts)
+    else:
+        _print(facts)
+
+
+def describe(graph: Graph) -> dict[str, Any]:
+    """What the graph holds, as plain data."""
+    arrays = {id(v.const): v for inner in graph.all_graphs() for v in inner.constants()}.values()
+    outputs = zip(graph.output_names, graph.outputs)
+    return {
+        "name": graph.name,
+        "opsets": {domain or "ai.onnx": version for domain, version in graph.opsets.items()},
+        "inputs": [_tensor(value.name, value) for value in graph.inputs],
+        "outputs": [_tensor(name, value) for name, value in outputs],
+        "symbols": sorted(set().union(*(symbols_of(value.type) for value in graph.inputs))),
+        "nodes": sum(len(inner) for inner in graph.all_graphs()),
+        "operators": dict(count_operators(graph).most_common()),
+        "parameters": sum(v.const.size for v in arrays if v.const is not None and v.dtype.is_float),
+        "weights_bytes": sum(v.const.nbytes for v in arrays if v.const is not None),
+    }
+
+
+def _tensor(name: str, value: Value) -> dict[str, str]:
+    return {"name": name, "type": str(value.type)}
+
+
+def describe_kernels(graph: Graph, target: str) -> dict[str, Any]:
+    """The kernel calls that the graph becomes after optimization, and the plan of their working memory."""
+    with terminal.progress(graph.name) as report:
+        better = infuse.optimize(graph, progress=report)
+    program, plan = generate(better, Processor.resolve(target))
+    called = {name for step in program.steps for name in step.nodes}
+    static = plan.offsets is not None
+    return {
+        "calls": [
+            {"kernel": step.label, "function": step.function.name, "nodes": list(step.nodes)} for step in program.steps
+        ],
+        "functions": len({step.function.text() for step in program.steps}),
+        "nodes": len(better),
+        "nodes_without_call": sum(node.name not in called for node in better.unordered_nodes),
+        "packed_weights_bytes": program.weights.bytes,
+        "arena_bytes": plan.total if static else None,
+        "arena_lower_bound": plan.lower_bound if static else None,
+    }
+
+
+def _print(facts: dict[str, Any]) -> None:
+    opsets = ", ".join(f"{domain} {version}" for domain, version in facts["opsets"].items())
+    terminal.say(f"{facts['name']}: {facts['nodes']} nodes, opsets {opsets or 'unknown'}")
+    terminal.say(f"{facts['parameters']:,} parameters, {terminal.bytes_text(facts['weights_bytes'])} of constants")
+    if facts["symbols"]:
+        terminal.say(f"symbolic dimensions: {', '.join(facts['symbols'])}")
+    rows = [(kind, entry["name"], entry["type"]) for kind in ("inputs", "outputs") for entry in facts[kind]]
+    terminal.say_table("", ("", "name", "type"), [(kind.removesuffix("s"), *rest) for kind, *rest in rows])
+    terminal.say_table("operators", ("operator", "#count"), facts["operators"].items())
+    if "kernels" in facts:
+        _print_kernels(facts["kernels"])
+
+
+def _print_kernels(kernels: dict[str, Any]) -> None:
+    calls = kernels["calls"]
+    rows = [(i, call["kernel"], len(call["nodes"]), ", ".join(call["nodes"])) for i, call in enumerate(calls)]
+    terminal.say_table("kernel calls", ("##", "computes", "#nodes", "names"), rows)
+    free = kernels["nodes_without_call"]
+    terminal.say(
+        f"{len(calls)} calls of {kernels['functions']} functions for {kernels['nodes']} nodes"
+        + (f"; {free} nodes need none (views, sizes)" if free else "")
+    )
+    terminal.say(f"packed weights: {terminal.bytes_text(kernels['packed_weights_bytes'])}")
+    if kernels["arena_bytes"] is None:
+        terminal.say("arena: planned at run time, for the sizes of each call")
+    else:
+        arena, bound = kernels["arena_bytes"], kernels["arena_lower_bound"]
+        terminal.say(f"arena: {arena:,} bytes, lower bound {bound:,} bytes")

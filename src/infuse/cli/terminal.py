@@ -1,0 +1,102 @@
+"""What the commands print: tables and JSON on standard output, progress and remarks on standard error."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, TextIO
+
+from rich import box
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from infuse.api import Progress as Report
+
+PIPED_WIDTH = 160
+"""Columns of a table that no terminal shows, unless $COLUMNS says else."""
+
+
+def console(file: TextIO | None = None) -> Console:
+    """A console that takes text as it is: names of models may hold what rich reads as markup."""
+    stream = file or sys.stdout
+    width = None if stream.isatty() or os.environ.get("COLUMNS", "").isdigit() else PIPED_WIDTH
+    return Console(file=stream, markup=False, highlight=False, emoji=False, width=width)
+
+
+def say(text: str) -> None:
+    """A line of the answer."""
+    console().print(text, soft_wrap=True)
+
+
+def note(text: str) -> None:
+    """A remark beside the answer."""
+    console(sys.stderr).print(text, soft_wrap=True)
+
+
+def complain(text: str) -> None:
+    """The reason why the command failed."""
+    console(sys.stderr).print(f"infuse: {text}", soft_wrap=True)
+
+
+def say_json(data: Any) -> None:
+    """The answer for a machine; numbers that JSON does not know become null."""
+    print(json.dumps(_plain(data), indent=1, ensure_ascii=False))
+
+
+def _plain(data: Any) -> Any:
+    if isinstance(data, dict):
+        return {str(k): _plain(v) for k, v in data.items()}
+    if isinstance(data, (list, tuple)):
+        return [_plain(v) for v in data]
+    if isinstance(data, float) and not math.isfinite(data):
+        return None
+    return data
+
+
+def say_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], *, last_bold: bool = False) -> None:
+    """A table; columns whose name begins with # hold numbers, which stand to the right."""
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in columns:
+        table.add_column(name.removeprefix("#"), justify="right" if name.startswith("#") else "left", overflow="fold")
+    lines = [[str(cell) for cell in row] for row in rows]
+    for number, line in enumerate(lines):
+        is_last = last_bold and number == len(lines) - 1
+        if is_last:
+            table.add_section()
+        table.add_row(*line, style="bold" if is_last else None)
+    console().print(table)
+
+
+@contextlib.contextmanager
+def progress(what: str) -> Iterator[Report]:
+    """A progress bar on standard error while the block runs, where that is a terminal: call it as api.Progress."""
+    shown = console(sys.stderr)
+    if not shown.is_terminal:
+        yield _silent
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=shown, transient=True) as bar:
+        task = bar.add_task(what, total=None)
+
+        def report(stage: str, done: int, total: int) -> None:
+            bar.update(task, description=f"{what}: {stage}", completed=done, total=total)
+
+        yield report
+
+
+def _silent(stage: str, done: int, total: int) -> None:
+    """The progress of a command whose standard error nobody watches."""
+
+
+def bytes_text(count: float) -> str:
+    """A number of bytes for people."""
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if count < 1000 or unit == "GB":
+            break
+        count /= 1000
+    return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"
