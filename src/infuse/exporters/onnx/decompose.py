@@ -23,7 +23,7 @@ from infuse.ir.types import UNKNOWN
 from infuse.ops.base import call
 
 Decomposition = Callable[["Inputs"], Any]
-_AND: Final = call("And")
+_AND, _NOT = call("And"), call("Not")
 DECOMPOSITIONS: Final[dict[str, Decomposition]] = {}
 
 
@@ -122,7 +122,7 @@ class _Building:
             return self.known[id(call.root)]
         numbers = (bool, int, float)
         built = {i: self.value(a) for i, a in enumerate(call.args) if a is not None and not isinstance(a, numbers)}
-        like = next((v.dtype for v in built.values()), dtypes.float32)
+        like = next((v.dtype for v in built.values() if not v.dtype.is_bool), dtypes.float32)
         inputs = [None if a is None else built.get(i) or self.value(a, like) for i, a in enumerate(call.args)]
         op = make_operator(call.domain, call.kind, call.attributes)
         name = f"{self.node.name}/{call.kind}"
@@ -172,6 +172,15 @@ def mish(given: Inputs) -> Any:
 def hard_swish(given: Inputs) -> Any:
     """X · hard sigmoid of x."""
     return given[0] * ops.hard_sigmoid(given[0], alpha=1 / 6, beta=0.5)
+
+
+@instead("Mod")
+def mod(given: Inputs) -> Any:
+    """The remainder with the sign of a, moved by b where b's sign is another."""
+    a, b = given[0], given[1]
+    rest = ops.mod(a, b, fmod=1)
+    moved = _AND(_NOT(ops.equal(rest, 0.0)), ops.xor(ops.less(rest, 0.0), ops.less(b, 0.0)))
+    return ops.where(moved, rest + b, rest)
 
 
 @instead("CastLike")

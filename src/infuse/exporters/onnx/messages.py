@@ -51,9 +51,9 @@ def type_proto(type: Type) -> TypeProto:
     return proto
 
 
-def value_info(name: str, type: Type) -> ValueInfoProto:
-    """A name with its type."""
-    return ValueInfoProto(name=name, type=type_proto(type))
+def value_info(name: str, type: Type | None) -> ValueInfoProto:
+    """A name with its type, or without one."""
+    return ValueInfoProto(name=name, type=None if type is None else type_proto(type))
 
 
 def tensor_head(name: str, array: Array, dtype: DType) -> TensorProto:

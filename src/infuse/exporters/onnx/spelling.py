@@ -134,8 +134,8 @@ def _same(a: Any, b: Any) -> bool:
 def _opaque(spelling: Spelling, op: Opaque, opset: int) -> Spelling:
     """An unknown operator of ONNX itself keeps its form, so its opset must define it alike."""
     own, there = schema_of(op.name, op.version or opset), schema_of(op.name, opset)
-    if own is not None and there is not None and own.since_version != there.since_version:
-        raise NotExpressible(f"it is kept as it was in opset {op.version}", max(op.version, opset + 1))
+    if own is not None and (there is None or own.since_version != there.since_version):
+        raise NotExpressible(f"it is kept as it was in opset {op.version}", op.version if op.version > opset else None)
     return spelling
 
 
@@ -173,10 +173,10 @@ def _check(spelling: Spelling, schema: Any) -> None:
     for name, value in list(spelling.attributes.items()):
         if name not in schema.attributes:
             raise NotExpressible(f"it has no {name} (here {value!r})")
-    if len(spelling.inputs) > schema.max_input:
-        raise NotExpressible(f"it takes {schema.max_input} inputs there, not {len(spelling.inputs)}")
+    if not schema.min_input <= len(spelling.inputs) <= schema.max_input:
+        raise NotExpressible(f"it takes {schema.min_input} to {schema.max_input} inputs, not {len(spelling.inputs)}")
     if len(spelling.outputs) > schema.max_output:
-        raise NotExpressible(f"it gives {schema.max_output} outputs there, not {len(spelling.outputs)}")
+        raise NotExpressible(f"it gives {schema.max_output} outputs, not {len(spelling.outputs)}")
     accepted = _types(spelling.kind, schema.since_version)
     for index, value in enumerate(spelling.inputs):
         if value is not None and type_text(value.type) not in accepted[min(index, len(accepted) - 1)]:
@@ -316,7 +316,6 @@ def unshifted_coordinates(spelling: Spelling) -> None:
         raise NotExpressible("it has no half_pixel coordinates")
 
 
-@before(19, "Cast")
 @before(24, "Cast")
 def numbers_saturate(spelling: Spelling) -> None:
     """How small floats are rounded only matters for those."""
@@ -324,6 +323,14 @@ def numbers_saturate(spelling: Spelling) -> None:
     for name, default in (("saturate", 1), ("round_mode", "up")):
         if not small or spelling.attributes.get(name) == default:
             spelling.attributes.pop(name, None)
+
+
+@before(28, "Mod")
+def remainders_of_integers(spelling: Spelling) -> None:
+    """Floating remainders have the sign of the dividend."""
+    first = spelling.inputs[0]
+    if first is not None and first.dtype.is_float and not spelling.attributes.get("fmod"):
+        raise NotExpressible("floating remainders have the sign of the dividend there")
 
 
 @before(20, "GridSample")

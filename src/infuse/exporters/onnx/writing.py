@@ -15,7 +15,7 @@ from infuse.exporters.onnx.lowering import Lowered
 from infuse.exporters.onnx.messages import Array, attribute, value_info
 from infuse.exporters.onnx.spelling import schema_of, trim
 from infuse.ir.graph import Graph, Node, Value
-from infuse.ir.types import TensorType
+from infuse.ir.types import UNKNOWN, TensorType, Type
 from infuse.ops.opaque import Opaque
 
 _FIRST_IR: Final = {
@@ -88,13 +88,13 @@ class _Writer:
     def graph(self, graph: Graph) -> GraphProto:
         """The message of a graph or body."""
         proto = GraphProto(name=graph.name or "graph", doc_string=graph.doc)
-        proto.input.extend(value_info(self.name(v, "input"), v.type) for v in graph.inputs)
+        proto.input.extend(value_info(self.name(v, "input"), _stated(v, graph)) for v in graph.inputs)
         for node in graph.nodes:
             proto.node.append(self.node(node))
             if isinstance(node.op, Opaque):
                 inner = [v for v in node.outputs if v.uses and not v.is_graph_output]
                 proto.value_info.extend(value_info(self.name(v), v.type) for v in inner if _is_typed(v))
-        proto.output.extend(value_info(self.name(v, "output"), v.type) for v in graph.outputs)
+        proto.output.extend(value_info(self.name(v, "output"), _stated(v, graph)) for v in graph.outputs)
         return proto
 
     def node(self, node: Node) -> NodeProto:
@@ -140,6 +140,11 @@ def _grouped(bodies: dict[str, Graph]) -> dict[str, Any]:
         else:
             result[name] = body
     return result
+
+
+def _stated(value: Value, graph: Graph) -> Type | None:
+    """The type to write for an input or output; a dead branch may have values without one."""
+    return None if graph.parent is not None and value.type is UNKNOWN else value.type
 
 
 def _is_typed(value: Value) -> bool:

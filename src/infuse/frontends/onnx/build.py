@@ -18,7 +18,7 @@ from infuse.frontends.onnx.signatures import Sizes, read_type, type_of
 from infuse.frontends.onnx.tensors import Tensors
 from infuse.ir.expression import make_operator
 from infuse.ir.graph import Graph, Node, Operator, Value, constant
-from infuse.ir.types import UNKNOWN, Type
+from infuse.ir.types import UNKNOWN, SequenceType, TensorType, Type
 from infuse.ops.base import REGISTRY
 from infuse.ops.opaque import Opaque
 
@@ -27,6 +27,7 @@ NODE_LIMIT: Final = 5_000_000
 _DEPTH: Final = 64
 _LISTS: Final = {"value_floats": np.float32, "value_ints": np.int64, "value_strings": np.object_}
 _SCALARS: Final = {"value_float": np.float32, "value_int": np.int64, "value_string": np.object_}
+_NEW_NAMES: Final = {"Scatter": "ScatterElements", "Upsample": "Resize"}
 _MALFORMED: Final = (ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, TypeError, ValueError)
 
 
@@ -77,6 +78,8 @@ class Builder:
             value = scope.find(name)
             if value is None:
                 raise GraphError("an output of the graph has no name, or stands for an input that is not given")
+            if scope.typed and name in scope.declared:
+                value.type = _refined(value.type, type_of(scope.declared[name], self.sizes))
             graph.add_output(value, name)
 
     def constants(self, proto: GraphProto, scope: Scope, inputs: set[str]) -> None:
@@ -125,7 +128,7 @@ class Builder:
             raise ModelFileError("the model imports no opset of ONNX itself, but uses its operators")
         inputs = [scope.find(name) for name in proto.input]
         form = self.form(proto, inputs, attributes, scope)
-        if domain == "":
+        if domain == "" and ("", _NEW_NAMES.get(form.kind, form.kind)) in REGISTRY:
             adapt(form, opset or 1)
         if (domain, form.kind) not in REGISTRY:
             body = body_of(proto, opset or 1, attributes, inputs)
@@ -226,6 +229,15 @@ class Builder:
                 scope.define(name, value)
                 if value.producer is not None and value.producer.name.startswith(inner.prefix):
                     value.name = scope.prefix + name
+
+
+def _refined(inferred: Type, declared: Type | None) -> Type:
+    """The inferred type, with the declared shape where not even its rank is known."""
+    if isinstance(inferred, SequenceType) and isinstance(declared, SequenceType):
+        return SequenceType(_refined(inferred.element, declared.element))
+    if isinstance(inferred, TensorType) and inferred.shape is None and isinstance(declared, TensorType):
+        return declared if declared.dtype == inferred.dtype else inferred
+    return inferred
 
 
 def _operator(domain: str, form: Form, opset: int) -> Operator:
