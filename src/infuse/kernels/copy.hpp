@@ -133,13 +133,19 @@ inline long product(const Dims& dims) {
   return all;
 }
 
-/**
- * Calls body(from, to, begin, end) for every outer index and every piece [begin, end) of [0, n),
- * over the threads; `bytes` are the bytes of one element of n.
+/** A copy whose outer loops are walked, and what is done with one piece [begin, end) of the inner.
  */
-template <class Body>
+struct Job {
+  void (*piece)(const Job& job, long from, long to, long begin, long end);
+  const void* from;
+  void* to;
+  long from_stride, to_stride;  // of the loop that is cut into pieces
+  long across, across_from;     // of a transpose: the size and source stride of the other loop
+};
+
+/** Runs the job for all outer indices and all pieces of [0, n), `bytes` being those of one of n. */
 inline void each_piece(Context& context, const Dims& outer, long n, long piece, long bytes,
-                       const Body& body) {
+                       const Job& job) {
   long pieces = (n + piece - 1) / piece;
   long cost = (piece < n ? piece : n) * bytes;
   long grain = (COPY_GRAIN + cost - 1) / cost;
@@ -150,7 +156,7 @@ inline void each_piece(Context& context, const Dims& outer, long n, long piece, 
         long part = first % pieces;
         for (long unit = first; unit < last; ++unit) {
           long begin = part * piece, end = begin + piece < n ? begin + piece : n;
-          body(walk.from, walk.to, begin, end);
+          job.piece(job, walk.from, walk.to, begin, end);
           if (++part == pieces) {
             part = 0;
             walk.next();
@@ -199,20 +205,54 @@ inline void copy_bytes(void* to, const void* from, long bytes) {
 namespace copying {
 
 template <class T>
-inline void copy_strided(T* to, long to_stride, const T* from, long from_stride, long count) {
-  if (to_stride == 1 && from_stride == 0) {
-    T value = *from;
-    for (long i = 0; i < count; ++i) to[i] = value;
-  } else if (to_stride == 1 && from_stride == 2) {
-    for (long i = 0; i < count; ++i) to[i] = from[2 * i];
-  } else if (to_stride == 1 && from_stride == -1) {
-    for (long i = 0; i < count; ++i) to[i] = from[-i];
+inline void run_piece(const Job& job, long from, long to, long begin, long end) {
+  copy_bytes(static_cast<T*>(job.to) + to + begin, static_cast<const T*>(job.from) + from + begin,
+             (end - begin) * long(sizeof(T)));
+}
+
+template <class T>
+inline void strided_piece(const Job& job, long from, long to, long begin, long end) {
+  const T* source = static_cast<const T*>(job.from) + from + begin * job.from_stride;
+  T* target = static_cast<T*>(job.to) + to + begin * job.to_stride;
+  if (job.from_stride == 0 && job.to_stride == 1) {
+    T value = *source;
+    for (long i = 0; i < end - begin; ++i) target[i] = value;
   } else {
-    for (long i = 0; i < count; ++i) to[i * to_stride] = from[i * from_stride];
+    for (long i = 0; i < end - begin; ++i) target[i * job.to_stride] = source[i * job.from_stride];
   }
 }
 
 // ---------------------------------------------------------------- transposes
+
+template <class T>
+inline void weave_piece(const Job& job, long from, long to, long begin, long end) {
+  interleave_any(static_cast<T*>(job.to) + to + begin * job.across,
+                 static_cast<const T*>(job.from) + from + begin, job.across_from, end - begin,
+                 job.across);
+}
+
+template <class T>
+inline void part_piece(const Job& job, long from, long to, long begin, long end) {
+  separate_any(static_cast<T*>(job.to) + to + begin, job.to_stride,
+               static_cast<const T*>(job.from) + from + begin * job.across, end - begin,
+               job.across);
+}
+
+/** A block that is cut along the loop that reads its neighbours. */
+template <class T>
+inline void wide_piece(const Job& job, long from, long to, long begin, long end) {
+  turn_block<T>(static_cast<T*>(job.to) + to + begin * job.to_stride, job.to_stride,
+                static_cast<const T*>(job.from) + from + begin, job.across_from, end - begin,
+                job.across);
+}
+
+/** A block that is cut along the loop that writes its neighbours. */
+template <class T>
+inline void high_piece(const Job& job, long from, long to, long begin, long end) {
+  turn_block<T>(static_cast<T*>(job.to) + to + begin, job.to_stride,
+                static_cast<const T*>(job.from) + from + begin * job.from_stride, job.from_stride,
+                job.across, end - begin);
+}
 
 /** The innermost loop writes along `to`, loop `along` reads along `from`. */
 template <class T>
@@ -223,33 +263,22 @@ inline void transpose(Context& context, const Dims& dims, int along, const T* fr
   Dims outer = dims;
   remove(&outer, last);
   remove(&outer, along);
-  bool weave = height >= 2 && height <= 4 && to_stride == height;
-  bool part = width >= 2 && width <= 4 && from_stride == width;
-  if (weave) {
-    each_piece(context, outer, width, 4096, height * long(sizeof(T)),
-               [&](long f, long t, long begin, long end) {
-                 interleave_any(to + t + begin * height, from + f + begin, from_stride, end - begin,
-                                height);
-               });
-  } else if (part) {
-    each_piece(context, outer, height, 4096, width * long(sizeof(T)),
-               [&](long f, long t, long begin, long end) {
-                 separate_any(to + t + begin, to_stride, from + f + begin * width, end - begin,
-                              width);
-               });
-  } else if (width >= 128) {
-    each_piece(context, outer, width, 64, height * long(sizeof(T)),
-               [&](long f, long t, long begin, long end) {
-                 turn_block<T>(to + t + begin * to_stride, to_stride, from + f + begin, from_stride,
-                               end - begin, height);
-               });
-  } else {
-    each_piece(context, outer, height, 512, width * long(sizeof(T)),
-               [&](long f, long t, long begin, long end) {
-                 turn_block<T>(to + t + begin, to_stride, from + f + begin * from_stride,
-                               from_stride, width, end - begin);
-               });
+  Job wide = {wide_piece<T>, from, to, 1, to_stride, height, from_stride};
+  Job high = {high_piece<T>, from, to, from_stride, to_stride, width, 1};
+  if constexpr (sizeof(T) == 4 || sizeof(T) == 8) {
+    if (height >= 2 && height <= 4 && to_stride == height) {
+      wide.piece = weave_piece<T>;
+      return each_piece(context, outer, width, 4096, height * long(sizeof(T)), wide);
+    }
+    if (width >= 2 && width <= 4 && from_stride == width) {
+      high.piece = part_piece<T>;
+      return each_piece(context, outer, height, 4096, width * long(sizeof(T)), high);
+    }
   }
+  if (width >= 128)
+    each_piece(context, outer, width, 64, height * long(sizeof(T)), wide);
+  else
+    each_piece(context, outer, height, 512, width * long(sizeof(T)), high);
 }
 
 // ---------------------------------------------------------------- choosing
@@ -280,21 +309,23 @@ inline void copy_dims(Context& context, const Dims& dims, const T* from, T* to) 
   Dims outer = dims;
   outer.rank = last;
   bool run = from_stride == 1 && to_stride == 1;
-  each_piece(context, outer, count, 1L << 14, sizeof(T), [&](long f, long t, long begin, long end) {
-    const T* source = from + f + begin * from_stride;
-    T* target = to + t + begin * to_stride;
-    if (run)
-      copy_run(reinterpret_cast<char*>(target), reinterpret_cast<const char*>(source),
-               (end - begin) * long(sizeof(T)));
-    else
-      copy_strided(target, to_stride, source, from_stride, end - begin);
-  });
+  Job job = {run ? run_piece<T> : strided_piece<T>, from, to, from_stride, to_stride, 0, 0};
+  each_piece(context, outer, count, 1L << 14, sizeof(T), job);
 }
 
 template <int Bytes>
 inline void copy_as(Context& context, const Dims& dims, const void* from, void* to) {
   typedef typename Element<Bytes>::type T;
   copy_dims<T>(context, dims, static_cast<const T*>(from), static_cast<T*>(to));
+}
+
+/** Copies elements of `bytes` bytes, which are Bytes or a multiple. */
+template <int Bytes>
+inline void copy_wide(Context& context, long bytes, const Dims& dims, const void* from, void* to) {
+  if constexpr (Bytes < 16) {
+    if (bytes > Bytes) return copy_wide<2 * Bytes>(context, bytes, dims, from, to);
+  }
+  copy_as<Bytes>(context, dims, from, to);
 }
 
 }  // namespace copying
@@ -315,18 +346,7 @@ inline void copy_nd(Context& context, int rank, const long* dims, const long* sr
   char* to = static_cast<char*>(dst) + to_start * ElemBytes;
   long run = loops.size[loops.rank - 1] * ElemBytes;
   bool wide = copying::widen(&loops, 16 / ElemBytes);
-  switch (wide ? run : ElemBytes) {
-    case 1:
-      return copying::copy_as<1>(context, loops, from, to);
-    case 2:
-      return copying::copy_as<2>(context, loops, from, to);
-    case 4:
-      return copying::copy_as<4>(context, loops, from, to);
-    case 8:
-      return copying::copy_as<8>(context, loops, from, to);
-    default:
-      return copying::copy_as<16>(context, loops, from, to);
-  }
+  copying::copy_wide<ElemBytes>(context, wide ? run : ElemBytes, loops, from, to);
 }
 
 /** Writes `value` to count elements. */

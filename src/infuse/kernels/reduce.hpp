@@ -199,6 +199,7 @@ inline void log_sum_exp(Context& context, const ReduceShape& shape, const In& in
 /** Reduces dense values of any type by Op; x [outer, reduce, inner], y [outer, inner]. */
 template <class Op, class T>
 inline void reduce_scalar(Context& context, const ReduceShape& shape, const T* x, T* y) {
+  typedef typename reduce_detail::Wide<T>::type Count;
   constexpr long WIDTH = 64;
   long blocks = (shape.inner + WIDTH - 1) / WIDTH;
   context.parallel(
@@ -207,13 +208,13 @@ inline void reduce_scalar(Context& context, const ReduceShape& shape, const T* x
         for (long unit = first; unit < last; ++unit) {
           long outer = unit / blocks, begin = unit % blocks * WIDTH;
           long count = shape.inner - begin < WIDTH ? shape.inner - begin : WIDTH;
-          T sum[WIDTH];
-          for (long i = 0; i < count; ++i) sum[i] = Op::template start<T>();
+          Count sum[WIDTH];
+          for (long i = 0; i < count; ++i) sum[i] = Count(Op::template start<T>());
           const T* row = x + outer * shape.reduce * shape.inner + begin;
           for (long r = 0; r < shape.reduce; ++r, row += shape.inner)
-            for (long i = 0; i < count; ++i) sum[i] = Op::step(sum[i], row[i]);
+            for (long i = 0; i < count; ++i) sum[i] = Op::step(sum[i], Count(row[i]));
           for (long i = 0; i < count; ++i)
-            y[outer * shape.inner + begin + i] = Op::end(sum[i], shape.reduce);
+            y[outer * shape.inner + begin + i] = T(Op::end(sum[i], shape.reduce));
         }
       },
       1 + reduce_detail::GRAIN / (shape.reduce * (shape.inner < WIDTH ? shape.inner : WIDTH) + 1));
@@ -268,7 +269,7 @@ inline void arg_extreme(Context& context, long outer, long size, long inner, boo
       [&](long begin, long end, int) {
         for (long at = begin; at < end; ++at) {
           const T* value = x + at / inner * size * inner + at % inner;
-          if constexpr (T(T(1) / T(2)) != T(0) && sizeof(T) == 4) {
+          if constexpr (is_float<T> && sizeof(T) == 4) {
             if (inner == 1 && !last_of_equals) {
               index[at] = first_extreme<Largest>(value, size);
               continue;

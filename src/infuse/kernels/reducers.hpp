@@ -7,8 +7,15 @@ namespace infuse {
 namespace reduce_detail {
 
 template <class T>
+constexpr bool is_float = false;
+template <>
+constexpr bool is_float<float> = true;
+template <>
+constexpr bool is_float<double> = true;
+
+template <class T>
 constexpr T lowest() {
-  if constexpr (T(T(1) / T(2)) != T(0))
+  if constexpr (is_float<T>)
     return T(-__builtin_inf());
   else if constexpr (T(-1) > T(0))
     return T(0);
@@ -18,11 +25,33 @@ constexpr T lowest() {
 
 template <class T>
 constexpr T highest() {
-  if constexpr (T(T(1) / T(2)) != T(0))
+  if constexpr (is_float<T>)
     return T(__builtin_inf());
   else
-    return T(-1) - lowest<T>();
+    return T(T(-1) - lowest<T>());
 }
+
+/** What a reduction of T counts in: small integers do not overflow on the way. */
+template <class T>
+struct Wide {
+  typedef T type;
+};
+template <>
+struct Wide<int8_t> {
+  typedef int64_t type;
+};
+template <>
+struct Wide<int16_t> : Wide<int8_t> {};
+template <>
+struct Wide<int32_t> : Wide<int8_t> {};
+template <>
+struct Wide<uint8_t> {
+  typedef uint64_t type;
+};
+template <>
+struct Wide<uint16_t> : Wide<uint8_t> {};
+template <>
+struct Wide<uint32_t> : Wide<uint8_t> {};
 
 }  // namespace reduce_detail
 
@@ -52,6 +81,9 @@ struct Mean : Sum {
   static INFUSE_INLINE vf end(vf sum, long count) { return sum / float(count); }
   template <class T>
   static INFUSE_INLINE T end(T sum, long count) {
+    if constexpr (!reduce_detail::is_float<T>) {
+      if (count == 0) return T(0);
+    }
     return T(sum / T(count));
   }
 };

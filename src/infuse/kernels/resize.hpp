@@ -34,17 +34,25 @@ struct ResizeShape {
   float cubic;           // the coefficient a, -0.75 by custom
   bool exclude_outside;  // taps outside the image weigh nothing
   float outside;         // the value outside of the image for CROP_AND_RESIZE
+  bool antialias;        // a smaller image is made of all pixels that it covers
 };
 
 namespace resize_detail {
 
-constexpr int TAPS = 4;
-
 /** The inputs that make one output along one side. */
 struct Taps {
-  int count;  // 0 where the constant for outside is due
-  long at[TAPS];
-  float weight[TAPS];
+  long count;  // 0 where the constant for outside is due
+  const long* at;
+  const float* weight;
+};
+
+/** The taps of all outputs of one side, `most` places for each. */
+struct Table {
+  long most;
+  long *count, *at;
+  float* weight;
+
+  Taps operator[](long i) const { return {count[i], at + i * most, weight + i * most}; }
 };
 
 inline double position(const ResizeShape& shape, const ResizeSide& side, long i) {
@@ -83,45 +91,63 @@ inline double rounded(ResizeRounding rounding, double x) {
   }
 }
 
-/** The cubic convolution of Keys at the distances t + 1, t, 1 - t, 2 - t. */
-inline void cubic_weights(double t, double a, double* weight) {
-  auto near = [&](double s) { return ((a + 2) * s - (a + 3)) * s * s + 1; };
-  auto far = [&](double s) { return ((a * s - 5 * a) * s + 8 * a) * s - 4 * a; };
-  weight[0] = far(1 + t);
-  weight[1] = near(t);
-  weight[2] = near(1 - t);
-  weight[3] = far(2 - t);
+/** What an input at this distance weighs. */
+inline double weight_at(const ResizeShape& shape, double distance) {
+  if (distance < 0) distance = -distance;
+  if (shape.mode == RESIZE_LINEAR) return distance < 1 ? 1 - distance : 0;
+  const double s = distance, a = double(shape.cubic);
+  if (s <= 1) return ((a + 2) * s - (a + 3)) * s * s + 1;
+  return s < 2 ? a * (((s - 5) * s + 8) * s - 4) : 0;
 }
 
-inline Taps taps_at(const ResizeShape& shape, const ResizeSide& side, long i) {
-  double x = position(shape, side, i), weight[TAPS] = {1, 0, 0, 0};
-  Taps taps = {1, {}, {}};
-  if (shape.coordinates == CROP_AND_RESIZE && (x < 0 || x > double(side.size - 1))) taps.count = 0;
-  if (taps.count == 0) return taps;
-  long first = long(floor(x));
-  double t = x - floor(x);
-  if (shape.mode == RESIZE_NEAREST) first = long(rounded(shape.rounding, x));
-  if (shape.mode == RESIZE_LINEAR) {
-    taps.count = 2;
-    weight[0] = 1 - t;
-    weight[1] = t;
+inline double shrink(const ResizeShape& shape, const ResizeSide& side) {
+  return shape.antialias && side.scale < 1 ? side.scale : 1;
+}
+
+/** Inputs before the position of an output that may weigh something, counted from the next one. */
+inline long reach(const ResizeShape& shape, const ResizeSide& side) {
+  return long(ceil((shape.mode == RESIZE_CUBIC ? 2 : 1) / shrink(shape, side)));
+}
+
+inline long most_taps(const ResizeShape& shape, const ResizeSide& side) {
+  return shape.mode == RESIZE_NEAREST ? 1 : 2 * reach(shape, side);
+}
+
+/** Fills the taps of output i. */
+inline void fill_taps(const ResizeShape& shape, const ResizeSide& side, const Table& table,
+                      long i) {
+  double x = position(shape, side, i), sum = 0;
+  long* at = table.at + i * table.most;
+  float* weight = table.weight + i * table.most;
+  bool outside = shape.coordinates == CROP_AND_RESIZE && (x < 0 || x > double(side.size - 1));
+  table.count[i] = outside ? 0 : table.most;
+  long first = shape.mode == RESIZE_NEAREST ? long(rounded(shape.rounding, x))
+                                            : long(floor(x)) + 1 - reach(shape, side);
+  for (long k = 0; k < table.most; ++k) {
+    long place = first + k;
+    double w = 1;
+    if (shape.mode != RESIZE_NEAREST) {
+      w = weight_at(shape, (double(place) - x) * shrink(shape, side));
+      if (shape.exclude_outside && (place < 0 || place >= side.size)) w = 0;
+    }
+    at[k] = place < 0 ? 0 : place < side.size ? place : side.size - 1;
+    weight[k] = float(w);
+    sum += w;
   }
-  if (shape.mode == RESIZE_CUBIC) {
-    taps.count = 4;
-    cubic_weights(t, double(shape.cubic), weight);
-    --first;
-  }
-  double sum = 0;
-  for (int k = 0; k < taps.count; ++k) {
-    long at = first + k;
-    bool outside = at < 0 || at >= side.size;
-    if (outside && shape.exclude_outside && shape.mode != RESIZE_NEAREST) weight[k] = 0;
-    taps.at[k] = at < 0 ? 0 : at < side.size ? at : side.size - 1;
-    sum += weight[k];
-  }
-  bool scaled = shape.exclude_outside && shape.mode != RESIZE_NEAREST && sum != 0;
-  for (int k = 0; k < taps.count; ++k) taps.weight[k] = float(scaled ? weight[k] / sum : weight[k]);
-  return taps;
+  if (!shape.exclude_outside && !shape.antialias) return;
+  for (long k = 0; k < table.most && sum != 0; ++k) weight[k] = float(double(weight[k]) / sum);
+}
+
+/** The bytes of a table; makes it too, where there is memory. */
+inline long make_table(const ResizeShape& shape, const ResizeSide& side, char* memory,
+                       Table* table) {
+  table->most = most_taps(shape, side);
+  long taps = side.out * table->most;
+  table->at = reinterpret_cast<long*>(memory);
+  table->count = table->at + taps;
+  table->weight = reinterpret_cast<float*>(table->count + side.out);
+  for (long i = 0; memory && i < side.out; ++i) fill_taps(shape, side, *table, i);
+  return round_up((taps + side.out) * long(sizeof(long)) + taps * 4, CACHE_LINE);
 }
 
 /** One pixel of the output. */
@@ -130,10 +156,10 @@ INFUSE_INLINE void pixel(const ResizeShape& shape, const float* image, const Tap
                          long row, const Sink& sink) {
   sweep(0, shape.c, [&](long c, auto lanes) __attribute__((always_inline)) {
     vf sum = {};
-    for (int ky = 0; ky < y.count; ++ky) {
+    for (long ky = 0; ky < y.count; ++ky) {
       const float* line = image + y.at[ky] * shape.w.size * shape.c + c;
       vf part = {};
-      for (int kx = 0; kx < x.count; ++kx)
+      for (long kx = 0; kx < x.count; ++kx)
         part = fma(load(line + x.at[kx] * shape.c, lanes), splat(x.weight[kx]), part);
       sum = fma(part, splat(y.weight[ky]), sum);
     }
@@ -156,30 +182,32 @@ INFUSE_INLINE void copied(const ResizeShape& shape, const float* image, const Ta
 
 /** Bytes of scratch per worker. */
 inline long resize_scratch(const ResizeShape& shape) {
-  return (shape.h.out + shape.w.out) * long(sizeof(resize_detail::Taps)) + CACHE_LINE;
+  resize_detail::Table table;
+  return resize_detail::make_table(shape, shape.h, nullptr, &table) +
+         resize_detail::make_table(shape, shape.w, nullptr, &table);
 }
 
 /** Resizes x [n, h, w, c]; row = (image, oy, ox), col = channel. Needs resize_scratch(shape). */
 template <class Sink>
 inline void resize(Context& context, const ResizeShape& shape, const float* x, const Sink& sink) {
   using namespace resize_detail;
-  Taps* down = reinterpret_cast<Taps*>(context.scratch(0));
-  Taps* across = down + shape.h.out;
-  for (long i = 0; i < shape.h.out; ++i) down[i] = taps_at(shape, shape.h, i);
-  for (long i = 0; i < shape.w.out; ++i) across[i] = taps_at(shape, shape.w, i);
-  long work = shape.w.out * shape.c * (shape.mode == RESIZE_NEAREST ? 1 : 4);
+  Table down, across;
+  long used = make_table(shape, shape.h, context.scratch(0), &down);
+  make_table(shape, shape.w, context.scratch(0) + used, &across);
+  long work = shape.w.out * shape.c * down.most * across.most;
   context.parallel(
       shape.n * shape.h.out,
       [&](long begin, long end, int) {
         for (long line = begin; line < end; ++line) {
           const float* image = x + line / shape.h.out * shape.h.size * shape.w.size * shape.c;
-          const Taps& y = down[line % shape.h.out];
+          const Taps y = down[line % shape.h.out];
           for (long ox = 0; ox < shape.w.out; ++ox) {
             long row = line * shape.w.out + ox;
-            if (y.count == 1 && across[ox].count == 1)
-              copied(shape, image, y, across[ox], row, sink);
+            const Taps side = across[ox];
+            if (y.count == 1 && side.count == 1)
+              copied(shape, image, y, side, row, sink);
             else
-              pixel(shape, image, y, across[ox], row, sink);
+              pixel(shape, image, y, side, row, sink);
           }
         }
       },

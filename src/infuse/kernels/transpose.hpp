@@ -83,7 +83,7 @@ inline void turn_edge(T* to, long to_stride, const T* from, long from_stride, lo
 
 /** to[j][l] = from[l][j] for j < width, l < height. */
 template <class T>
-inline void turn_block(T* to, long to_stride, const T* from, long from_stride, long width,
+INFUSE_NOINLINE void turn_block(T* to, long to_stride, const T* from, long from_stride, long width,
                        long height) {
   constexpr long SIDE = tile_side(sizeof(T));
   for (long l = 0; l < height; l += SIDE) {
