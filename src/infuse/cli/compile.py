@@ -10,23 +10,27 @@ import typer
 
 import infuse
 from infuse.cli import terminal
-from infuse.cli.options import AsJson, ChosenLevel, Level, ModelFile, Target
+from infuse.cli.options import AsJson, ChosenLevel, Level, ModelFile, Target, Threads
 
 
 def compile(
     model: ModelFile,
     output: Annotated[Path, typer.Option("-o", "--output", metavar="FOLDER", help="The folder to write.")],
     target: Target = "native",
+    threads: Threads = None,
     level: ChosenLevel = Level.all,
     as_json: AsJson = False,
 ) -> None:
-    """Compile a model to a folder: library, weights, header and source."""
+    """Compile a model to a folder: library, weights, header and source.
+
+    Kernels are chosen for the number of threads that runs will have.
+    """
     started = time.perf_counter()
     graph = infuse.load(model)
     with terminal.progress(model.name) as progress:
         better = infuse.optimize(graph, level.value, progress=progress)
         optimized = time.perf_counter()
-        with infuse.compile(better, target=target, output=output, progress=progress) as compiled:
+        with infuse.compile(better, target=target, threads=threads, output=output, progress=progress) as compiled:
             facts = {
                 "output": str(output),
                 "target": target,

@@ -8,13 +8,14 @@ import typer
 
 import infuse
 from infuse.cli import terminal
-from infuse.cli.options import AsJson, ModelFile, Target
+from infuse.cli.options import AsJson, ModelFile, Target, Threads
 from infuse.codegen.compile import generate
 from infuse.codegen.toolchain import Target as Processor
 from infuse.ir.graph import Graph, Value
 from infuse.ir.printer import print_graph
 from infuse.ops.inference import symbols_of
 from infuse.rewrite.record import count_operators
+from infuse.runtime import available_cpus
 
 
 def show(
@@ -24,6 +25,7 @@ def show(
         bool, typer.Option("--kernels", help="List the kernel calls of the compiled form, and its memory.")
     ] = False,
     target: Target = "native",
+    threads: Threads = None,
     as_json: AsJson = False,
 ) -> None:
     """Print a model's inputs, outputs, operators and size."""
@@ -35,7 +37,7 @@ def show(
     if text:
         facts["text"] = print_graph(graph)
     if kernels:
-        facts["kernels"] = describe_kernels(graph, target)
+        facts["kernels"] = describe_kernels(graph, target, threads)
     if as_json:
         terminal.say_json(facts)
     else:
@@ -63,11 +65,11 @@ def _tensor(name: str, value: Value) -> dict[str, str]:
     return {"name": name, "type": str(value.type)}
 
 
-def describe_kernels(graph: Graph, target: str) -> dict[str, Any]:
+def describe_kernels(graph: Graph, target: str, threads: int | None = None) -> dict[str, Any]:
     """The kernel calls that the graph becomes after optimization, and the plan of their working memory."""
     with terminal.progress(graph.name) as report:
         better = infuse.optimize(graph, progress=report)
-    program, plan = generate(better, Processor.resolve(target))
+    program, plan = generate(better, Processor.resolve(target), threads or available_cpus())
     called = {name for step in program.steps for name in step.nodes}
     static = plan.offsets is not None
     return {
