@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from infuse.errors import OptionError, RuleError
 from infuse.ir.clone import clone
@@ -93,14 +94,13 @@ def _run_level(graph: Graph, level: str, options: Options, report: Report) -> No
     driver = Driver(rules, report, fold=fold, check=_checked if checks == "2" else None)
     for _ in range(ROUNDS):
         before = len(report.rewrites)
-        for step in (driver, *passes):
+        steps: list[tuple[str, Callable[[], object]]] = [("the rules", partial(driver.run, graph))]
+        steps += [(each.name, partial(each.run, graph, report)) for each in passes]
+        for name, step in steps:
             done = len(report.rewrites)
-            if isinstance(step, Driver):
-                step.run(graph)
-            else:
-                step.run(graph, report)
+            step()
             if checks in ("1", "2") and len(report.rewrites) > done:
-                _checked(graph, "the rules" if isinstance(step, Driver) else step.name)
+                _checked(graph, name)
         if len(report.rewrites) == before:
             break
     else:

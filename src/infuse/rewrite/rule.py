@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -33,8 +33,9 @@ class Rule:
     """A local rewrite.
 
     `match` gets one pattern variable per parameter and returns a pattern (or a list of spellings). `when` and `build`
-    ask for what they need by parameter name: a variable's value, or a node labelled with `name=` in the pattern. `when`
-    refuses through `require`. `build` returns the replacement of each output of the root: an expression or a value.
+    ask for what they need by parameter name: a variable's value, a node labelled with `name=` in the pattern, `root`;
+    a parameter with a default may be left unbound by some spellings. `when` refuses through `require`. `build` returns
+    the replacement of each output of the root: an expression or a value.
 
     The driver guarantees the rest: same types before and after, interior values have no other reader (unless
     `shares`), names and origins carried over, operands of commutative operators in any order.
@@ -47,6 +48,10 @@ class Rule:
     """Whether matched nodes below the root may have other readers, and then stay for them."""
     opt_in: ClassVar[bool] = False
     """Fires only when named in `only` or `enable`."""
+    rounding: ClassVar[str] = ""
+    """Why floating results may differ in their last bits; empty where they are the same bit by bit."""
+    examples: ClassVar[Sequence[Mapping[str, Any]]] = ()
+    """Operands for the generated tests, by variable: a shape, or an array. Labels give attributes to their nodes."""
 
     @property
     def name(self) -> str:
@@ -63,7 +68,7 @@ class Rule:
     @cached_property
     def patterns(self) -> tuple[Call, ...]:
         """The spellings that `match` returns."""
-        variables = [Variable(name) for name in _parameters(self.match)]
+        variables = [Variable(parameter.name) for parameter in _parameters(self.match)]
         result = self.match(*variables)
         spellings = tuple(result) if isinstance(result, (list, tuple)) else (result,)
         for spelling in spellings:
@@ -72,33 +77,35 @@ class Rule:
         return spellings
 
     @cached_property
-    def _conditions(self) -> tuple[Callable[..., None], tuple[str, ...]] | None:
+    def _condition(self) -> tuple[Callable[..., None], tuple[inspect.Parameter, ...]] | None:
         when = getattr(self, "when", None)
         return None if when is None else (when, _parameters(when))
 
     @cached_property
-    def _build_parameters(self) -> tuple[str, ...]:
+    def _build_parameters(self) -> tuple[inspect.Parameter, ...]:
         return _parameters(self.build)
 
     def check(self, bound: Mapping[str, Any]) -> None:
         """Run `when`; Refusal when it does not hold."""
-        if self._conditions is not None:
-            function, names = self._conditions
-            function(*(self._lookup(bound, n) for n in names))
+        if self._condition is not None:
+            function, parameters = self._condition
+            function(*(self._argument(bound, p) for p in parameters))
 
     def replacement(self, bound: Mapping[str, Any]) -> tuple[Any, ...]:
         """Run `build`; one entry per output of the root."""
-        result = self.build(*(self._lookup(bound, n) for n in self._build_parameters))
+        result = self.build(*(self._argument(bound, p) for p in self._build_parameters))
         return result if isinstance(result, tuple) else (result,)
 
-    def _lookup(self, bound: Mapping[str, Any], name: str) -> Any:
-        if name not in bound:
-            raise RuleError(f"rule {self.name} asks for {name!r}, which its pattern does not bind")
-        return bound[name]
+    def _argument(self, bound: Mapping[str, Any], parameter: inspect.Parameter) -> Any:
+        if parameter.name in bound:
+            return bound[parameter.name]
+        if parameter.default is inspect.Parameter.empty:
+            raise RuleError(f"it asks for {parameter.name!r}, which its pattern does not bind")
+        return parameter.default
 
 
-def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:
-    return tuple(inspect.signature(function).parameters)
+def _parameters(function: Callable[..., Any]) -> tuple[inspect.Parameter, ...]:
+    return tuple(inspect.signature(function).parameters.values())
 
 
 class Pass:

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from infuse.passes.rules import arithmetic, attention, convolution, linear, normalization, noop, shape
+from infuse.passes.rules import (
+    activations,
+    arithmetic,
+    attention,
+    convolution,
+    linear,
+    movement,
+    noop,
+    normalization,
+    shape,
+)
 from infuse.rewrite import Rule
 
-ALL_RULES: tuple[Rule, ...] = tuple(
-    rule()
-    for module in (noop, shape, arithmetic, convolution, linear, normalization, attention)
-    for rule in module.RULES
-)
+MODULES = (noop, shape, movement, arithmetic, activations, convolution, linear, normalization, attention)
+ALL_RULES: tuple[Rule, ...] = tuple(rule() for module in MODULES for rule in module.RULES)

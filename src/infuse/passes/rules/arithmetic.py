@@ -1,8 +1,7 @@
-"""Activations recognised from their parts, and arithmetic made simpler."""
+"""Arithmetic made simpler: constants merged, signs and reciprocals absorbed, cheaper operators."""
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -10,129 +9,39 @@ import numpy as np
 from infuse import ops
 from infuse.ir.expression import Call
 from infuse.ir.graph import Node, Value
+from infuse.passes.rules.common import data, regroup, require_float, require_same_type, reshapes, rounded, wide
 from infuse.rewrite import Rule, require
 
-
-def _require_float(x: Value) -> None:
-    require(x.dtype.is_float, f"it needs a float input, found {x.dtype}")
-
-
-class FuseErfGelu(Rule):
-    """0.5 · x · (1 + erf(x / √2)) → Gelu(x)"""
-
-    level = "extended"
-    rows = ("G27",)
-
-    def match(self, x: Any) -> Any:
-        spellings = []
-        for inner in (x / math.sqrt(2), x * math.sqrt(0.5)):
-            gate = ops.erf(inner) + 1.0
-            spellings += [(x * gate) * 0.5, (x * 0.5) * gate, x * (gate * 0.5), (x * gate) / 2.0]
-        return spellings
-
-    def when(self, x: Value) -> None:
-        _require_float(x)
-
-    def build(self, x: Value) -> Any:
-        return ops.gelu(x)
-
-
-class FuseTanhGelu(Rule):
-    """0.5 · x · (1 + tanh(√(2/π) · (x + 0.044715 · x³))) → Gelu(x, tanh)"""
-
-    level = "extended"
-    rows = ("G27",)
-
-    def match(self, x: Any) -> Any:
-        k = math.sqrt(2 / math.pi)
-        cubes = ops.one_of(x**3.0, x * (x * x))
-        inner = ops.one_of((x + cubes * 0.044715) * k, (x + (0.044715 * x) * (x * x)) * k)
-        gate = ops.tanh(inner) + 1.0
-        return [(x * gate) * 0.5, (x * 0.5) * gate, x * (gate * 0.5)]
-
-    def when(self, x: Value) -> None:
-        _require_float(x)
-
-    def build(self, x: Value) -> Any:
-        return ops.gelu(x, approximate="tanh")
-
-
-class FuseSwish(Rule):
-    """x · sigmoid(x) → Swish(x)"""
-
-    level = "extended"
-    rows = ("G18", "G27")
-
-    def match(self, x: Any) -> Any:
-        return x * ops.sigmoid(x)
-
-    def when(self, x: Value) -> None:
-        _require_float(x)
-
-    def build(self, x: Value) -> Any:
-        return ops.swish(x)
-
-
-class FuseHardSwish(Rule):
-    """x · HardSigmoid(x, 1/6, 1/2) → HardSwish(x), also from x · clip(x + 3, 0, 6) / 6"""
-
-    level = "extended"
-    rows = ("G18", "G27")
-
-    def match(self, x: Any) -> Any:
-        gate = ops.clip(x + 3.0, 0.0, 6.0)
-        return [
-            x * ops.hard_sigmoid(x, alpha=1 / 6, beta=0.5),
-            (x * gate) / 6.0,
-            x * (gate / 6.0),
-            (x * gate) * (1 / 6),
-            x * (gate * (1 / 6)),
-        ]
-
-    def when(self, x: Value) -> None:
-        _require_float(x)
-
-    def build(self, x: Value) -> Any:
-        return ops.hard_swish(x)
-
-
-class FuseMish(Rule):
-    """x · tanh(softplus(x)) → Mish(x)"""
-
-    level = "extended"
-    rows = ("G27",)
-
-    def match(self, x: Any) -> Any:
-        return x * ops.tanh(ops.softplus(x))
-
-    def when(self, x: Value) -> None:
-        _require_float(x)
-
-    def build(self, x: Value) -> Any:
-        return ops.mish(x)
+_MERGED = "constants are combined before, not after"
 
 
 class _MergeConstants(Rule):
-    """(x ∘ a) ∘ b → x ∘ (a ∘ b) for constants of a float tensor's size or smaller."""
+    """(x ∘ a) ∘ b → x ∘ (a ∘ b) where the merged constant is no larger."""
 
     rows = ("G26",)
+    rounding = _MERGED
     kind = ""
 
     def match(self, x: Any, a: Any, b: Any) -> Any:
         return Call(self.kind, (Call(self.kind, (x, ops.const(a))), ops.const(b)))
 
-    def when(self, x: Value, a: Value, b: Value, root: Node) -> None:
-        assert a.const is not None and b.const is not None
+    def when(self, a: Value, b: Value) -> None:
         require(a.dtype.is_float or a.dtype.is_integer, f"not for {a.dtype}")
-        merged = np.broadcast_shapes(a.const.shape, b.const.shape)
-        require(int(np.prod(merged)) <= max(a.const.size, b.const.size), "the merged constant would be larger")
+        size = int(np.prod(np.broadcast_shapes(data(a).shape, data(b).shape)))
+        require(size <= max(data(a).size, data(b).size), "the merged constant would be larger")
+        self._merged(a, b)
 
     def build(self, x: Value, a: Value, b: Value) -> Any:
-        assert a.const is not None and b.const is not None
-        wide = np.float64 if a.dtype.is_float else a.const.dtype
-        left, right = a.const.astype(wide), b.const.astype(wide)
-        merged = left + right if self.kind == "Add" else left * right
-        return Call(self.kind, (x, np.asarray(merged).astype(a.const.dtype)))
+        return Call(self.kind, (x, self._merged(a, b)))
+
+    def _merged(self, a: Value, b: Value) -> Any:
+        with np.errstate(over="ignore"):
+            merged = wide(a) + wide(b) if self.kind == "Add" else wide(a) * wide(b)
+        result = rounded(merged, a)
+        if a.dtype.is_float and self.kind == "Mul":
+            lost = (np.abs(result) < np.finfo(np.float32).tiny) & (merged != 0)
+            require(not lost.any(), "the merged constant is too small")
+        return result
 
 
 class MergeAddedConstants(_MergeConstants):
@@ -147,66 +56,187 @@ class MergeFactors(_MergeConstants):
     kind = "Mul"
 
 
-class DivideByConstant(Rule):
-    """x / c → x · (1 / c) for a power of two, or on request of level `all` for any float constant"""
+class AddThroughReshape(Rule):
+    """Reshape(Reshape(x) + c) back to the shape of x → x + Reshape(c), so that masks of windows meet their scores"""
 
-    level = "all"
+    rows = ("G24", "G33")
+
+    def match(self, x: Any, inside: Any, c: Any, outside: Any) -> Any:
+        shifted = ops.one_of(*reshapes(x, inside, "inner")) + ops.const(c)
+        return reshapes(shifted, outside)
+
+    def when(self, x: Value, c: Value, inner: Node, root: Node) -> None:
+        require_same_type(x, root, "it does not come back to the shape")
+        require(inner.output.tensor.is_static, "the shape is not known")
+        self._addend(x, c, inner)
+
+    def build(self, x: Value, c: Value, inner: Node) -> Any:
+        return x + self._addend(x, c, inner)
+
+    def _addend(self, x: Value, c: Value, inner: Node) -> Any:
+        """The constant as it meets x: whole where its axes are cut or joined, broadcast where they stay."""
+        shape = [int(d) for d in inner.output.shape if isinstance(d, int)]
+        given = [int(d) for d in x.shape if isinstance(d, int)]
+        require(c.rank <= len(shape), "the constant stretches the shape")
+        full = data(c).reshape((1,) * (len(shape) - c.rank) + data(c).shape)
+        fine = [i for i, n in enumerate(shape) if n != 1]
+        coarse = [i for i, n in enumerate(given) if n != 1]
+        groups = regroup([shape[i] for i in fine], [given[i] for i in coarse])
+        require(groups is not None, "it cuts the axes of x")
+        assert groups is not None
+        target = [1] * len(given)
+        for axis, group in zip(coarse, groups):
+            varies = [full.shape[fine[g]] != 1 for g in group]
+            require(all(varies) or not any(varies), "the constant repeats inside of an axis")
+            target[axis] = given[axis] if any(varies) else 1
+        return full.reshape(target)
+
+
+class SubtractAsAdd(Rule):
+    """x - c → x + (-c) for a constant c"""
+
+    rows = ("G26",)
+
+    def match(self, x: Any, c: Any) -> Any:
+        return x - ops.const(c)
+
+    def when(self, c: Value) -> None:
+        require(c.dtype.is_signed, f"{c.dtype} has no negative numbers")
+
+    def build(self, x: Value, c: Value) -> Any:
+        return x + np.negative(data(c))
+
+
+class AbsorbNegation(Rule):
+    """x + (-y) → x - y, x - (-y) → x + y, (-x) · (-y) → x · y, (-x) / (-y) → x / y"""
+
+    rows = ("G26",)
+
+    def match(self, x: Any, y: Any) -> Any:
+        return [x + (-y), x - (-y), (-x) * (-y), (-x) / (-y)]
+
+    def build(self, x: Value, y: Value, root: Node) -> Any:
+        return {"Add": x - y, "Sub": x + y, "Mul": x * y, "Div": x / y}[root.kind]
+
+
+class DoubleAsProduct(Rule):
+    """x + x → x · 2"""
+
+    rows = ("G26",)
+
+    def match(self, x: Any) -> Any:
+        return x + x
+
+    def when(self, x: Value) -> None:
+        require_float(x)
+
+    def build(self, x: Value) -> Any:
+        return x * 2.0
+
+
+class SumAsAdd(Rule):
+    """Sum(x, y) → x + y"""
+
+    rows = ("G26",)
+
+    def match(self, x: Any, y: Any) -> Any:
+        return ops.sum(x, y)
+
+    def build(self, x: Value, y: Value) -> Any:
+        return x + y
+
+
+class ReciprocalAsQuotient(Rule):
+    """x · Reciprocal(y), x · (1 / y) → x / y; 1 / y → Reciprocal(y)"""
+
+    rows = ("G26",)
+    rounding = "one rounding in place of two"
+
+    def match(self, x: Any, y: Any) -> Any:
+        return [x * ops.reciprocal(y), x * (1.0 / y), ops.div(1.0, y, name="inverse")]
+
+    def when(self, y: Value, root: Node) -> None:
+        require_float(y)
+        if root.kind == "Div":
+            require_same_type(y, root, "the one stretches the shape")
+
+    def build(self, x: Value | None, y: Value, root: Node) -> Any:
+        return ops.reciprocal(y) if root.kind == "Div" else Call("Div", (x, y))
+
+
+class DivideByPowerOfTwo(Rule):
+    """x / c → x · (1 / c) for powers of two, exactly"""
+
     rows = ("G26",)
 
     def match(self, x: Any, c: Any) -> Any:
         return x / ops.const(c)
 
-    def when(self, x: Value, c: Value) -> None:
-        assert c.const is not None
-        _require_float(x)
-        magnitude = np.abs(c.const.astype(np.float64))
-        require(bool(np.all((magnitude > 1e-30) & (magnitude < 1e30))), "the reciprocal is not a normal number")
+    def when(self, c: Value) -> None:
+        require_float(c)
+        mantissa, exponent = np.frexp(wide(c))
+        require(bool(np.all(np.abs(mantissa) == 0.5)), "it is no power of two")
+        require(bool(np.all(np.abs(exponent) < 14)), "the reciprocal might not be a normal number")
 
     def build(self, x: Value, c: Value) -> Any:
-        assert c.const is not None
-        return x_times(x, (1 / c.const.astype(np.float64)).astype(c.const.dtype))
+        return x * (1 / wide(c)).astype(c.dtype.numpy)
 
 
-def x_times(x: Value, factor: Any) -> Call:
-    """x · factor"""
-    return Call("Mul", (x, np.asarray(factor)))
-
-
-class PowAsProduct(Rule):
-    """x ** 2 → x · x"""
+class DivideByConstant(Rule):
+    """x / c → x · (1 / c) for any float constant, to the last bit or the one before"""
 
     level = "all"
     rows = ("G26",)
+    rounding = "the reciprocal is rounded"
+
+    def match(self, x: Any, c: Any) -> Any:
+        return x / ops.const(c)
+
+    def when(self, c: Value) -> None:
+        require_float(c)
+        magnitude = np.abs(wide(c))
+        require(bool(np.all((magnitude > 1e-30) & (magnitude < 1e30))), "the reciprocal is not a normal number")
+        require(c.dtype.bits >= 32, f"{c.dtype} has too few bits")
+
+    def build(self, x: Value, c: Value) -> Any:
+        return x * (1 / wide(c)).astype(c.dtype.numpy)
+
+
+class PowAsProduct(Rule):
+    """x ** 2 → x · x, x ** 3 → x · x · x, x ** -1 → Reciprocal(x)"""
+
+    level = "all"
+    rows = ("G26",)
+    rounding = "products round at every step"
 
     def match(self, x: Any) -> Any:
-        return x**2.0
+        return [x**2.0, x**3.0, x**-1.0]
 
     def when(self, x: Value, root: Node) -> None:
-        require(x.type == root.output.type, "the exponent stretches the shape")
+        require_float(x)
+        require_same_type(x, root, "the exponent stretches the shape")
 
-    def build(self, x: Value) -> Any:
-        return Call("Mul", (x, x))
+    def build(self, x: Value, root: Node) -> Any:
+        exponent = root.inputs[1]
+        assert exponent is not None
+        power = int(data(exponent).flat[0])
+        return {2: x * x, 3: (x * x) * x}[power] if power > 0 else ops.reciprocal(x)
 
 
-class PReluAsLeakyRelu(Rule):
-    """PRelu with one slope → LeakyRelu"""
+class RemoveNotBeforeWhere(Rule):
+    """Where(Not(c), a, b) → Where(c, b, a)"""
 
-    rows = ("G20",)
+    rows = ("G26",)
+    shares = True
 
-    def match(self, x: Any, s: Any) -> Any:
-        return ops.p_relu(x, ops.const(s))
+    def match(self, c: Any, a: Any, b: Any) -> Any:
+        return ops.where(Call("Not", (c,)), a, b)
 
-    def when(self, x: Value, s: Value, root: Node) -> None:
-        assert s.const is not None
-        require(s.const.size > 0 and bool(np.all(s.const == s.const.reshape(-1)[0])), "the slopes differ")
-        require(x.type == root.output.type, "the slope stretches the shape")
-
-    def build(self, x: Value, s: Value) -> Any:
-        assert s.const is not None
-        return ops.leaky_relu(x, alpha=float(s.const.reshape(-1)[0]))
+    def build(self, c: Value, a: Value, b: Value) -> Any:
+        return ops.where(c, b, a)
 
 
 RULES = (
-    *(FuseErfGelu, FuseTanhGelu, FuseSwish, FuseHardSwish, FuseMish, MergeAddedConstants, MergeFactors),
-    *(DivideByConstant, PowAsProduct, PReluAsLeakyRelu),
+    *(MergeAddedConstants, MergeFactors, AddThroughReshape, SubtractAsAdd, AbsorbNegation, DoubleAsProduct, SumAsAdd),
+    *(ReciprocalAsQuotient, DivideByPowerOfTwo, DivideByConstant, PowAsProduct, RemoveNotBeforeWhere),
 )

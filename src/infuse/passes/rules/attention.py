@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -9,100 +10,147 @@ import numpy as np
 from infuse import ops
 from infuse.ir import dims
 from infuse.ir.expression import Call, OneOf, Variable
-from infuse.ir.graph import Node, Value
+from infuse.ir.graph import Array, Node, Value
+from infuse.passes.rules.common import data, is_one, number, require_float, require_shape
 from infuse.rewrite import Rule, require
 
+LARGEST_MASK = 1 << 24
+"""Bytes of the largest sum of constant masks that is stored."""
+FAR_BELOW = -1e9
+"""A score that no other score changes when it is added."""
 
-def _scaled(x: Any, factor: str, divisor: str) -> OneOf:
-    """x · c, x / c or x itself, the constant bound to one of two names."""
-    return ops.one_of(x * ops.const(Variable(factor)), x / ops.const(Variable(divisor)), x)
+
+def _scaled(x: Any, name: str) -> OneOf:
+    """`x` · c, x / c, or x itself; the constant bound to one of two names."""
+    factor, divisor = Variable(f"{name}_factor"), Variable(f"{name}_divisor")
+    return ops.one_of(x * ops.const(factor), x / ops.const(divisor), x)
 
 
 class FuseAttention(Rule):
-    """softmax(scale · Q · Kᵀ + mask) · V → Attention(Q, K, V, mask), on (batch, heads, sequence, size) tensors.
+    """softmax(scale · Q · Kᵀ + mask) · V → Attention(Q, K, V, mask), for heads side by side in one or two axes.
 
-    The scale may stand at Q, at Kᵀ, at the product, or be shared out between them.
+    The scale may stand at Q, at Kᵀ, at the product, or be shared out between them. A mask may also choose: where a
+    condition holds the score, elsewhere a number far below. Rows that a mask of -∞ hides as a whole give zeros, where
+    the parts give NaN.
     """
 
     level = "extended"
     rows = ("G33",)
+    rounding = "scores are scaled in another place, and summed block by block"
 
-    def match(self, q: Any, kt: Any, v: Any, mask: Any) -> Any:
-        left, right = _scaled(q, "q_factor", "q_divisor"), _scaled(kt, "k_factor", "k_divisor")
-        scores = _scaled(ops.matmul(left, right, name="product"), "s_factor", "s_divisor")
-        masked = ops.one_of(scores + mask, scores)
-        return ops.matmul(ops.softmax(masked, name="softmax"), v, name="mix")
+    def match(self, q: Any, kt: Any, v: Any, mask: Any, more: Any, condition: Any, low: Any) -> Any:
+        product = ops.matmul(_scaled(q, "q"), _scaled(kt, "k"), name="product")
+        scores = _scaled(product, "s")
+        chosen = ops.one_of(
+            scores,
+            ops.where(condition, scores, ops.const(low), name="keeps"),
+            ops.where(condition, ops.const(low), scores, name="hides"),
+        )
+        masked = ops.one_of((chosen + mask) + more, chosen + mask, chosen)
+        weights = ops.softmax(masked, name="softmax")
+        safe = ops.where(Call("IsNaN", (weights,)), 0.0, weights)
+        return ops.matmul(ops.one_of(weights, safe), v, name="mix")
 
-    def when(self, q: Value, kt: Value, v: Value, softmax: Node, product: Node, root: Node) -> None:
-        shapes = [value.tensor.shape for value in (q, kt, v)]
-        require(all(s is not None and len(s) == 4 for s in shapes), "Q, K and V do not have four axes")
-        require(softmax.op.attributes()["axis"] in (-1, 3), "softmax does not run over the keys")
-        require(all(x.dtype.is_float for x in (q, kt, v)), "the elements are no floats")
-        for axis in (0, 1):
-            sizes = {x.shape[axis] for x in (q, kt, v)}
-            require(len(sizes) == 1, "batch or heads are broadcast")
-        require(product.output.shape == softmax.output.shape, "the mask stretches the scores")
+    def when(
+        self,
+        q: Value,
+        kt: Value,
+        v: Value,
+        softmax: Node,
+        product: Node,
+        mask: Value | None = None,
+        more: Value | None = None,
+        condition: Value | None = None,
+        low: Value | None = None,
+        q_factor: Value | None = None,
+        q_divisor: Value | None = None,
+        k_factor: Value | None = None,
+        k_divisor: Value | None = None,
+        s_factor: Value | None = None,
+        s_divisor: Value | None = None,
+    ) -> None:
+        require_float(q)
+        require_shape(q, kt, v)
+        rank = q.rank
+        require(rank in (3, 4) and kt.rank == rank == v.rank, "Q, K and V do not have three or four axes")
+        require(softmax.op.attributes()["axis"] in (-1, rank - 1), "softmax does not run over the keys")
+        for axis in range(rank - 2):
+            require(q.shape[axis] == kt.shape[axis] == v.shape[axis], "batch or heads are broadcast")
+        require(kt.shape[-1] == v.shape[-2], "keys and values differ in number")
+        for constant in (q_factor, q_divisor, k_factor, k_divisor, s_factor, s_divisor):
+            if constant is not None:
+                require(number(constant) != 0, "the scale is zero")
+                require(constant.rank <= rank, "the scale stretches the scores")
+        for given in (mask, more, condition):
+            if given is not None:
+                _require_fit(given, product.output)
+        require(low is None or number(low) <= FAR_BELOW, "what is hidden still counts")
 
-    def build(self, root: Node, patch: Any, q: Value, kt: Value, v: Value, softmax: Node, product: Node) -> Any:
-        mask, scale = _read_scores(softmax, product, q, kt)
-        k = ops.transpose(kt, perm=(0, 1, 3, 2))
-        if mask is None:
-            return Call("Attention", (q, k, v), {"scale": scale})
-        return Call("Attention", (q, k, v, mask), {"scale": scale})
-
-
-def _read_scores(softmax: Node, product: Node, q: Value, kt: Value) -> tuple[Value | None, float]:
-    """The mask and the total scale between the product's operands and the softmax."""
-    scale = 1.0
-    for operand, plain in zip(product.inputs, (q, kt)):
-        assert operand is not None
-        if operand is not plain and operand.producer is not None:
-            scale *= _factor(operand.producer)
-    mask: Value | None = None
-    value = softmax.inputs[0]
-    while value is not None and value is not product.output:
-        node = value.producer
-        assert node is not None
-        if node.kind == "Add":
-            first, second = node.inputs
-            inside = first if first is not None and _leads_to(first, product) else second
-            mask = second if inside is first else first
-            value = inside
-        else:
-            scale *= _factor(node)
-            value = next(x for x in node.operands() if x.const is None)
-    require(mask is None or mask.rank <= 4, "the mask has more than four axes")
-    if mask is not None:
-        require(_fits(mask, softmax.output), "the mask does not broadcast against the scores")
-    return mask, scale
-
-
-def _leads_to(value: Value, product: Node) -> bool:
-    for _ in range(3):
-        if value is product.output:
-            return True
-        node = value.producer
-        if node is None or node.kind not in ("Mul", "Div"):
-            return False
-        computed = [x for x in node.operands() if x.const is None]
-        if len(computed) != 1:
-            return False
-        value = computed[0]
-    return False
-
-
-def _factor(node: Node) -> float:
-    """The scalar by which a Mul or Div multiplies its computed operand."""
-    constant = next(x.const for x in node.operands() if x.const is not None)
-    require(constant.size == 1, "the scale varies")
-    number = float(np.asarray(constant).reshape(-1)[0])
-    return number if node.kind == "Mul" else 1 / number
+    def build(
+        self,
+        q: Value,
+        kt: Value,
+        v: Value,
+        mask: Value | None = None,
+        more: Value | None = None,
+        condition: Value | None = None,
+        low: Value | None = None,
+        keeps: Node | None = None,
+        q_factor: Value | None = None,
+        q_divisor: Value | None = None,
+        k_factor: Value | None = None,
+        k_divisor: Value | None = None,
+        s_factor: Value | None = None,
+        s_divisor: Value | None = None,
+    ) -> Any:
+        scale = math.prod(number(c) for c in (q_factor, k_factor, s_factor) if c is not None)
+        scale /= math.prod(number(c) for c in (q_divisor, k_divisor, s_divisor) if c is not None)
+        masks: list[Any] = [m for m in (mask, more) if m is not None]
+        if condition is not None and low is not None:
+            limit, zero = (np.asarray(n, dtype=q.dtype.numpy) for n in (number(low), 0))
+            masks.append(ops.where(condition, *((zero, limit) if keeps is not None else (limit, zero))))
+        return _attention(q, kt, v, masks, scale)
 
 
-def _fits(mask: Value, scores: Value) -> bool:
-    shift = scores.rank - mask.rank
-    pairs = [(mask.shape[i], scores.shape[i + shift]) for i in range(mask.rank)]
-    return all(dims.compare("==", a, 1) is True or a == b for a, b in pairs)
+def _attention(q: Value, kt: Value, v: Value, masks: list[Any], scale: float) -> Call:
+    """The operator over four axes; where there are three, batch and heads are one of them."""
+    flat = q.rank == 3
+    k = ops.transpose(kt, perm=(0, 2, 1) if flat else (0, 1, 3, 2))
+    front = np.zeros(1, dtype=np.int64)
+    operands = [ops.unsqueeze(x, front) if flat else x for x in (q, k, v)]
+    total = _sum(masks)
+    call = Call("Attention", (*operands, *([] if total is None else [total])), {"scale": scale})
+    return ops.squeeze(call, front) if flat else call
+
+
+def _sum(masks: list[Any]) -> Any:
+    """One mask for all; constant ones are added now where the sum is not too large."""
+    total: Any = None
+    for mask in masks:
+        total = mask if total is None else _constant_sum(total, mask)
+    return total
+
+
+def _constant_sum(a: Any, b: Any) -> Any:
+    arrays: list[Array] = [data(m) if isinstance(m, Value) else m for m in (a, b) if _is_constant(m)]
+    if len(arrays) == 2:
+        size = math.prod(np.broadcast_shapes(arrays[0].shape, arrays[1].shape)) * arrays[0].itemsize
+        if size <= LARGEST_MASK:
+            return arrays[0] + arrays[1]
+    return ops.add(a, b)
+
+
+def _is_constant(mask: Any) -> bool:
+    return isinstance(mask, np.ndarray) or (isinstance(mask, Value) and mask.is_const)
+
+
+def _require_fit(mask: Value, scores: Value) -> None:
+    """Refuse unless a mask is broadcast to the scores without stretching them, with a column for every key."""
+    require_shape(mask)
+    require(2 <= mask.rank <= scores.rank, "the mask does not have the axes of the scores")
+    pairs = list(zip(mask.shape[::-1], scores.shape[::-1]))
+    require(all(is_one(a) or a == b for a, b in pairs), "the mask does not broadcast against the scores")
+    require(dims.compare("==", *pairs[0]) is True, "the mask has one column for all keys")
 
 
 RULES = (FuseAttention,)

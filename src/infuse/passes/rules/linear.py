@@ -1,4 +1,4 @@
-"""Matrix products with constants: bias, scale and normalization folded in."""
+"""Matrix products with constants: bias, scale and normalization folded in, reshapes moved out."""
 
 from __future__ import annotations
 
@@ -8,110 +8,290 @@ import numpy as np
 
 from infuse import ops
 from infuse.ir import dims
-from infuse.ir.graph import Node, Value
-from infuse.passes.rules.convolution import old_bias
+from infuse.ir.dims import Dim
+from infuse.ir.expression import Call
+from infuse.ir.graph import Array, Node, Value
+from infuse.passes.rules.common import (
+    attribute,
+    data,
+    is_one,
+    permutation,
+    require_float,
+    require_shape,
+    require_unread,
+    reshape_target,
+    rounded,
+    target_shape,
+    wide,
+)
+from infuse.passes.rules.convolution import scale_and_shift
 from infuse.rewrite import Rule, require
+
+_SCALED = "weights are scaled in place of operands or results"
+
+
+def per_column(c: Value, columns: Dim) -> Array:
+    """A constant that meets the last axis as one number per column; Refusal when it varies over other axes."""
+    require(isinstance(columns, int), "the number of columns is not known")
+    assert isinstance(columns, int)
+    require(all(is_one(n) for n in c.shape[:-1]), "the constant varies over rows")
+    require(c.tensor.size in (1, columns), "the constant stretches the columns")
+    return np.broadcast_to(data(c).reshape(-1), (columns,)).astype(np.float64)
 
 
 class FuseMatMulAdd(Rule):
     """MatMul(x, w) + b → Gemm(x, w, b) for matrices"""
 
     rows = ("G15",)
+    rounding = "the bias may be added first"
 
     def match(self, x: Any, w: Any, b: Any) -> Any:
         return ops.matmul(x, ops.const(w)) + ops.const(b)
 
     def when(self, x: Value, w: Value, b: Value, root: Node) -> None:
-        require(x.tensor.shape is not None and x.rank == 2 and w.rank == 2, "the operands are no matrices")
-        require(b.rank <= 2 and b.shape in ((w.shape[1],), (1, w.shape[1])), "the addend is no bias")
-        require(w.dtype.is_float and len(root.output.shape) == 2, f"elements of {w.dtype}")
+        require_float(w)
+        require_shape(x)
+        require(x.rank == 2 and w.rank == 2, "the operands are no matrices")
+        require(b.rank <= 2, "the addend is no bias")
+        per_column(b, w.shape[1])
 
     def build(self, x: Value, w: Value, b: Value) -> Any:
-        return ops.gemm(x, w, b)
+        return ops.gemm(x, w, rounded(per_column(b, w.shape[1]), b))
 
 
 class FuseGemmAdd(Rule):
     """Gemm(x, w) + b, Gemm(x, w, c) + b → Gemm(x, w, c + b)"""
 
     rows = ("G15",)
+    rounding = "constants are added first"
 
     def match(self, x: Any, w: Any, c: Any, b: Any) -> Any:
         return ops.gemm(x, w, ops.const(ops.maybe(c)), name="gemm") + ops.const(b)
 
     def when(self, gemm: Node, b: Value, c: Value | None) -> None:
-        n = gemm.output.shape[1]
-        require(b.shape in ((n,), (1, n)), "the addend is no bias")
-        require(c is None or c.shape in ((n,), (1, n)), "the Gemm adds a matrix")
+        require_float(b)
+        require(b.rank <= 2, "the addend is no bias")
+        for addend in (b, c):
+            if addend is not None:
+                per_column(addend, gemm.output.shape[1])
 
     def build(self, gemm: Node, x: Value, w: Value, c: Value | None, b: Value) -> Any:
-        given = dict(gemm.op.attributes())
-        assert b.const is not None
-        total = b.const.reshape(-1).astype(np.float64)
-        if c is not None and c.const is not None:
-            total = total + given["beta"] * c.const.reshape(-1).astype(np.float64)
+        given, columns = dict(gemm.op.attributes()), gemm.output.shape[1]
+        total = per_column(b, columns)
+        if c is not None:
+            total = total + given["beta"] * per_column(c, columns)
         given["beta"] = 1.0
-        return ops.gemm(x, w, total.astype(b.const.dtype), **given)
+        return ops.gemm(x, w, rounded(total, b), **given)
+
+
+class FuseGemmScale(Rule):
+    """Gemm(x, w, b) · c → Gemm(x, w · c, b · c), one number per column (also / c)"""
+
+    rows = ("G13", "G16")
+    rounding = _SCALED
+
+    def match(self, x: Any, w: Any, b: Any, c: Any) -> Any:
+        gemm = ops.gemm(x, ops.const(w), ops.const(ops.maybe(b)), name="gemm")
+        return [gemm * ops.const(c), gemm / ops.const(c)]
+
+    def when(self, gemm: Node, b: Value | None, c: Value, root: Node) -> None:
+        require_float(c)
+        require(c.rank <= 2, "the constant stretches the shape")
+        factor = per_column(c, gemm.output.shape[1])
+        require(root.kind == "Mul" or bool(np.all(factor != 0)), "it divides by zero")
+        if b is not None:
+            per_column(b, gemm.output.shape[1])
+
+    def build(self, gemm: Node, x: Value, w: Value, b: Value | None, c: Value, root: Node) -> Any:
+        factor = per_column(c, gemm.output.shape[1])
+        factor = 1 / factor if root.kind == "Div" else factor
+        bias = None if b is None else per_column(b, gemm.output.shape[1]) * factor
+        return scaled_gemm(gemm, x, w, factor, bias)
+
+
+def scaled_gemm(gemm: Node, x: Value, w: Value, factor: Array, bias: Array | None) -> Call:
+    """The Gemm with its columns scaled and another bias, which is still multiplied by beta."""
+    given = gemm.op.attributes()
+    weights = wide(w) * (factor.reshape(-1, 1) if given["transB"] else factor)
+    args = [x, rounded(weights, w), *([] if bias is None else [rounded(bias, w)])]
+    return Call("Gemm", tuple(args), given)
 
 
 class FuseGemmBatchNormalization(Rule):
     """BatchNormalization(Gemm(x, w, b)) → Gemm with scaled weights"""
 
     rows = ("G17",)
+    rounding = _SCALED
 
     def match(self, x: Any, w: Any, b: Any, scale: Any, shift: Any, mean: Any, var: Any) -> Any:
         given = [ops.const(v) for v in (scale, shift, mean, var)]
         gemm = ops.gemm(x, ops.const(w), ops.const(ops.maybe(b)), name="gemm")
         return ops.batch_normalization(gemm, *given, name="norm")
 
-    def when(self, gemm: Node, b: Value | None) -> None:
-        require(b is None or b.rank == 1, "the Gemm adds a matrix")
+    def when(self, gemm: Node, b: Value | None, norm: Node) -> None:
+        require_float(gemm.output)
+        require_unread(norm, "the running statistics are")
+        require(b is None or attribute(gemm, "beta") == 1, "the bias is scaled")
+        if b is not None:
+            per_column(b, gemm.output.shape[1])
 
-    def build(
-        self,
-        gemm: Node,
-        x: Value,
-        w: Value,
-        b: Value | None,
-        scale: Value,
-        shift: Value,
-        mean: Value,
-        var: Value,
-        norm: Node,
-    ) -> Any:
-        s, t, m, v = (c.const.astype(np.float64) for c in (scale, shift, mean, var) if c.const is not None)
-        factor = s / np.sqrt(v + norm.op.attributes()["epsilon"])
+    def build(self, gemm: Node, x: Value, w: Value, b: Value | None, norm: Node) -> Any:
+        factor, addend = scale_and_shift(norm)
+        own = np.zeros(len(factor)) if b is None else per_column(b, gemm.output.shape[1])
+        call = scaled_gemm(gemm, x, w, factor, own * factor + addend)
+        call.attributes["beta"] = 1.0
+        return call
+
+
+class FuseMatMulScale(Rule):
+    """MatMul(x, w) · c → MatMul(x, w · c), one number or one per column (also / c)"""
+
+    rows = ("G16",)
+    rounding = _SCALED
+
+    def match(self, x: Any, w: Any, c: Any) -> Any:
+        product = ops.matmul(x, ops.const(w))
+        return [product * ops.const(c), product / ops.const(c)]
+
+    def when(self, x: Value, w: Value, c: Value, root: Node) -> None:
+        _require_matrix(x, w, c)
+        factor = per_column(c, w.shape[1])
+        require(root.kind == "Mul" or bool(np.all(factor != 0)), "it divides by zero")
+
+    def build(self, x: Value, w: Value, c: Value, root: Node) -> Any:
+        factor = per_column(c, w.shape[1])
+        return ops.matmul(x, rounded(wide(w) * (1 / factor if root.kind == "Div" else factor), w))
+
+
+class FuseScaleMatMul(Rule):
+    """MatMul(x · c, w) → MatMul(x, w · c), one number or one per row of w (also / c); after activations"""
+
+    level = "all"
+    rows = ("G16",)
+    rounding = _SCALED
+
+    def match(self, x: Any, w: Any, c: Any) -> Any:
+        scaled = [x * ops.const(c), x / ops.const(c)]
+        return [ops.matmul(part, ops.const(w), name=name) for part, name in zip(scaled, ("times", "over"))]
+
+    def when(self, x: Value, w: Value, c: Value, over: Node | None = None) -> None:
+        _require_matrix(x, w, c)
+        factor = per_column(c, w.shape[0])
+        require(over is None or bool(np.all(factor != 0)), "it divides by zero")
+
+    def build(self, x: Value, w: Value, c: Value, over: Node | None = None) -> Any:
+        factor = per_column(c, w.shape[0]).reshape(-1, 1)
+        return ops.matmul(x, rounded(wide(w) * (factor if over is None else 1 / factor), w))
+
+
+def _require_matrix(x: Value, w: Value, c: Value) -> None:
+    """Refuse unless w is a matrix of floats, and c does not stretch x."""
+    require_float(w, c)
+    require_shape(x)
+    require(w.rank == 2 and x.rank >= 2, "the weights are no matrix")
+    require(c.rank <= x.rank, "the constant stretches the shape")
+
+
+class FuseTransposeGemm(Rule):
+    """Gemm(Transpose(x), w), Gemm(x, Transpose(w)) → Gemm that transposes"""
+
+    rows = ("G29",)
+    shares = True
+
+    def match(self, x: Any, y: Any, rest: Any) -> Any:
+        left = ops.gemm(ops.transpose(x, name="moved"), y, ops.rest(rest), name="gemm")
+        right = ops.gemm(y, ops.transpose(x, name="moved"), ops.rest(rest), name="gemm")
+        return [left, right]
+
+    def when(self, moved: Node) -> None:
+        require(permutation(moved) == (1, 0), "the order of the axes stays")
+
+    def build(self, x: Value, y: Value, rest: tuple[Value, ...], moved: Node, gemm: Node) -> Any:
+        first = gemm.inputs[0] is moved.output
         given = dict(gemm.op.attributes())
-        assert w.const is not None
-        shaped = factor.reshape(-1, 1) if given["transB"] else factor
-        bias = (given["beta"] * np.broadcast_to(old_bias(b, len(factor)), factor.shape) - m) * factor + t
-        given["beta"] = 1.0
-        kind = w.const.dtype
-        return ops.gemm(x, (w.const * shaped).astype(kind), bias.astype(kind), **given)
+        name = "transA" if first else "transB"
+        given[name] = 1 - given[name]
+        return Call("Gemm", ((x, y) if first else (y, x)) + tuple(rest), given)
 
 
 class UnflattenGemm(Rule):
-    """Reshape(Gemm(Reshape(x, (-1, k)), w, b), (…, n)) → MatMul(x, w) + b, without the reshapes"""
+    """Reshape(Gemm(Reshape(x), w, b)) that only arranges rows → MatMul(Reshape(x), w) + b; what follows can fuse"""
 
     level = "all"
     rows = ("G7", "G19")
+    rounding = "the bias may be added later"
 
     def match(self, x: Any, s: Any, w: Any, b: Any, t: Any) -> Any:
-        flat = ops.reshape(x, s)
-        gemm = ops.gemm(flat, ops.const(w), ops.const(ops.maybe(b)), transA=0, alpha=1.0, beta=1.0, name="gemm")
+        weights, bias = ops.const(w), ops.const(ops.maybe(b))
+        gemm = ops.gemm(ops.reshape(x, s), weights, bias, transA=0, alpha=1.0, beta=1.0, name="gemm")
         return ops.reshape(gemm, t)
 
     def when(self, x: Value, w: Value, b: Value | None, gemm: Node, root: Node) -> None:
-        require(x.tensor.shape is not None and root.output.tensor.shape is not None, "the shape is not known")
-        require(x.rank >= 2 and x.shape[:-1] == root.output.shape[:-1], "the rows are arranged anew")
-        k = gemm.inputs[0].shape[1] if gemm.inputs[0] is not None else None
-        require(dims.compare("==", x.shape[-1], k if k is not None else 0) is True, "the rows are cut anew")
-        require(b is None or b.rank == 1, "the Gemm adds a matrix")
+        require_shape(x, root.output)
+        require(root.output.rank >= 3, "the result is a matrix")
+        same = dims.compare("==", root.output.shape[-1], gemm.output.shape[1])
+        require(same is True, "the columns are arranged anew")
+        require(target_shape(x.shape, self._rows(w, gemm, root)) is not None, "two sizes change symbolically")
+        require(b is None or b.rank <= 1, "the Gemm adds a matrix")
 
-    def build(self, x: Value, w: Value, b: Value | None, gemm: Node) -> Any:
-        assert w.const is not None
-        matrix = np.ascontiguousarray(w.const.T) if gemm.op.attributes()["transB"] else w
-        product = ops.matmul(x, matrix)
+    def build(self, x: Value, w: Value, b: Value | None, gemm: Node, root: Node) -> Any:
+        shape = self._rows(w, gemm, root)
+        rows = x if x.shape == shape else ops.reshape(x, reshape_target(x.shape, shape))
+        product = ops.matmul(rows, data(w).T if attribute(gemm, "transB") else w)
         return product if b is None else product + b
 
+    def _rows(self, w: Value, gemm: Node, root: Node) -> tuple[Dim, ...]:
+        depth = w.shape[1 if attribute(gemm, "transB") else 0]
+        return (*root.output.shape[:-1], depth)
 
-RULES = (FuseMatMulAdd, FuseGemmAdd, FuseGemmBatchNormalization, UnflattenGemm)
+
+class EinsumAsMatMul(Rule):
+    """Einsum of two operands that is a product of matrices, up to the order of axes → MatMul"""
+
+    rows = ("G24",)
+    rounding = "sums run in another order"
+
+    def match(self, x: Any, y: Any) -> Any:
+        return ops.einsum(x, y)
+
+    def when(self, x: Value, y: Value, root: Node) -> None:
+        require_shape(x, y)
+        self._plan(root)
+
+    def build(self, x: Value, y: Value, root: Node) -> Any:
+        left, right, made, wanted = self._plan(root)
+        a, b = _labels(root)[:2]
+        product = ops.matmul(_ordered(x, a, left), _ordered(y, b, right))
+        return _ordered(product, made, wanted)
+
+    def _plan(self, root: Node) -> tuple[str, str, str, str]:
+        """Orders of the labels of both operands, of their product, and of the result."""
+        parts = _labels(root)
+        require(len(parts) == 3 and "." not in "".join(parts), "the equation is not written out")
+        a, b, out = parts
+        require(all(len(set(p)) == len(p) for p in parts), "a label comes twice in one operand")
+        batch = [c for c in out if c in a and c in b]
+        summed = [c for c in a if c in b and c not in out]
+        rows, columns = ([c for c in p if c not in other] for p, other in ((a, b), (b, a)))
+        require(len(summed) == 1 and len(rows) == 1 and len(columns) == 1, "it is no product of matrices")
+        require(set(rows + columns) <= set(out), "it sums over one operand alone")
+        shapes = dict(zip(a, root.inputs[0].shape)), dict(zip(b, root.inputs[1].shape))  # type: ignore[union-attr]
+        require(all(shapes[0][c] == shapes[1][c] for c in batch + summed), "an axis is broadcast")
+        lead = "".join(batch)
+        return lead + rows[0] + summed[0], lead + summed[0] + columns[0], lead + rows[0] + columns[0], out
+
+
+def _labels(einsum: Node) -> list[str]:
+    """Labels of the operands and of the result."""
+    equation: str = attribute(einsum, "equation")
+    return equation.replace(" ", "").replace("->", ",").split(",")
+
+
+def _ordered(x: Any, labels: str, wanted: str) -> Any:
+    return x if labels == wanted else ops.transpose(x, perm=tuple(labels.index(c) for c in wanted))
+
+
+RULES = (
+    *(FuseMatMulAdd, FuseGemmAdd, FuseGemmScale, FuseGemmBatchNormalization, FuseMatMulScale, FuseScaleMatMul),
+    *(FuseTransposeGemm, UnflattenGemm, EinsumAsMatMul),
+)

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from infuse import ops
-from infuse.ir import dims
+from infuse.ir.expression import Call
 from infuse.ir.graph import Node, Value, known_ints
+from infuse.passes.rules.common import attribute, axes_of, data, is_one, permutation, require_same_type, require_unread
 from infuse.rewrite import Rule, require
 
 
@@ -33,7 +34,7 @@ class RemoveDropout(Rule):
         return ops.dropout(x, ops.rest(more))
 
     def when(self, root: Node, more: tuple[Value | None, ...]) -> None:
-        require(not any(v.uses for v in root.outputs[1:]), "the mask is read")
+        require_unread(root, "the mask is")
         training = more[1] if len(more) > 1 else None
         require(training is None or (training.const is not None and not training.const.any()), "it may train")
 
@@ -46,8 +47,8 @@ class RemoveCast(Rule):
 
     rows = ("G5",)
 
-    def match(self, x: Any) -> Any:
-        return ops.cast(x)
+    def match(self, x: Any, y: Any) -> Any:
+        return [ops.cast(x), ops.cast_like(x, y)]
 
     def when(self, x: Value, root: Node) -> None:
         require(x.dtype == root.output.dtype, f"it converts {x.dtype} to {root.output.dtype}")
@@ -56,45 +57,50 @@ class RemoveCast(Rule):
         return x
 
 
-class _SameShape(Rule):
-    """A movement that leaves the shape as it is moves nothing."""
+class RemoveExpand(Rule):
+    """Expand(x, shape of x) → x"""
 
     rows = ("G5",)
-
-    def when(self, x: Value, root: Node) -> None:
-        require(x.tensor.shape is not None, "the shape is not known")
-        require(x.type == root.output.type, f"it changes {x.type} to {root.output.type}")
-
-    def build(self, x: Value) -> Any:
-        return x
-
-
-class RemoveExpand(_SameShape):
-    """Expand(x, shape of x) → x"""
 
     def match(self, x: Any, shape: Any) -> Any:
         return ops.expand(x, shape)
 
-
-class RemoveReshape(_SameShape):
-    """Reshape(x, shape of x) → x"""
-
-    def match(self, x: Any, shape: Any) -> Any:
-        return [ops.reshape(x, shape), ops.flatten(x)]
+    def when(self, x: Value, root: Node) -> None:
+        require_same_type(x, root, "it stretches")
 
     def build(self, x: Value) -> Any:
         return x
 
 
-class RemoveTile(_SameShape):
+class RemoveReshape(Rule):
+    """Reshape, Flatten, Squeeze or Unsqueeze of x to its own shape → x"""
+
+    rows = ("G5",)
+
+    def match(self, x: Any, more: Any) -> Any:
+        return [Call(kind, (x, ops.rest(more))) for kind in ("Reshape", "Flatten", "Squeeze", "Unsqueeze")]
+
+    def when(self, x: Value, root: Node) -> None:
+        require_same_type(x, root, "it changes the shape")
+
+    def build(self, x: Value) -> Any:
+        return x
+
+
+class RemoveTile(Rule):
     """Tile(x, ones) → x"""
+
+    rows = ("G5",)
 
     def match(self, x: Any, repeats: Any) -> Any:
         return ops.tile(x, repeats)
 
-    def when(self, x: Value, repeats: Value, root: Node) -> None:
+    def when(self, x: Value, repeats: Value) -> None:
         known = known_ints(repeats)
         require(known is not None and all(r == 1 for r in known), "it repeats")
+
+    def build(self, x: Value) -> Any:
+        return x
 
 
 class RemoveSlice(Rule):
@@ -102,20 +108,20 @@ class RemoveSlice(Rule):
 
     rows = ("G5",)
 
-    def match(self, x: Any, more: Any) -> Any:
-        return ops.slice(x, ops.rest(more))
+    def match(self, x: Any, starts: Any, ends: Any, axes: Any, steps: Any) -> Any:
+        return ops.slice(x, starts, ends, ops.maybe(axes), ops.maybe(steps))
 
-    def when(self, x: Value, more: tuple[Value | None, ...], root: Node) -> None:
-        require(x.tensor.shape is not None and x.type == root.output.type, "it takes a part")
-        steps = known_ints(more[3]) if len(more) > 3 else ()
-        require(steps is not None and all(s == 1 for s in steps), "it steps through the elements")
+    def when(self, x: Value, steps: Value | None, root: Node) -> None:
+        require_same_type(x, root, "it takes a part")
+        known = () if steps is None else known_ints(steps)
+        require(known is not None and all(s == 1 for s in known), "it steps through the elements")
 
     def build(self, x: Value) -> Any:
         return x
 
 
 class RemoveTranspose(Rule):
-    """Transpose(x) in the same order → x"""
+    """Transpose(x) in the same order, axes of size one aside → x"""
 
     rows = ("G5",)
 
@@ -123,11 +129,9 @@ class RemoveTranspose(Rule):
         return ops.transpose(x)
 
     def when(self, x: Value, root: Node) -> None:
-        perm = root.op.attributes()["perm"]
-        require(x.tensor.shape is not None, "the rank is not known")
-        moved = [p for p in (perm or range(x.rank)[::-1]) if x.shape[p] != 1]
-        require(perm is not None or x.rank < 2, "it reverses the axes")
-        require(moved == sorted(moved) and x.type == root.output.type, "it moves axes")
+        require_same_type(x, root, "it moves axes")
+        moved = [p for p in permutation(root) if not is_one(x.shape[p])]
+        require(moved == sorted(moved), "it moves axes")
 
     def build(self, x: Value) -> Any:
         return x
@@ -149,24 +153,40 @@ class RemovePad(Rule):
         return x
 
 
-class RemoveConcat(Rule):
-    """Concat of one input → the input; empty operands of a Concat left out"""
+class RemoveSingle(Rule):
+    """Concat, Sum, Mean, Max, Min of one input, Split into one part → the input"""
+
+    rows = ("G5",)
+
+    def match(self, x: Any, more: Any) -> Any:
+        variadic = [Call(kind, (x,)) for kind in ("Concat", "Sum", "Mean", "Max", "Min")]
+        return [*variadic, ops.split(x, ops.rest(more))]
+
+    def when(self, root: Node) -> None:
+        require(len(root.outputs) == 1, "there are several parts")
+
+    def build(self, x: Value) -> Any:
+        return x
+
+
+class RemoveEmptyOperands(Rule):
+    """Concat(x, empty, y) → Concat(x, y)"""
 
     rows = ("G5",)
 
     def match(self, xs: Any) -> Any:
-        return ops.concat(ops.rest(xs), name="concat")
+        return ops.concat(ops.rest(xs))
 
-    def when(self, xs: tuple[Value, ...], concat: Node) -> None:
-        require(len(self._kept(xs, concat)) < len(xs) or len(xs) == 1, "no operand is empty")
+    def when(self, xs: tuple[Value, ...], root: Node) -> None:
+        require(len(self._kept(xs, root)) < len(xs), "no operand is empty")
 
-    def build(self, xs: tuple[Value, ...], concat: Node) -> Any:
-        kept = self._kept(xs, concat)
-        return kept[0] if len(kept) == 1 else ops.concat(*kept, axis=concat.op.attributes()["axis"])
+    def build(self, xs: tuple[Value, ...], root: Node) -> Any:
+        return ops.concat(*self._kept(xs, root), axis=attribute(root, "axis"))
 
-    def _kept(self, xs: tuple[Value, ...], concat: Node) -> list[Value]:
-        axis = concat.op.attributes()["axis"]
-        return [x for x in xs if x.tensor.shape is None or x.shape[axis] != 0] or list(xs[:1])
+    def _kept(self, xs: tuple[Value, ...], root: Node) -> list[Value]:
+        axis = attribute(root, "axis")
+        kept = [x for x in xs if x.tensor.shape is None or x.shape[axis] != 0]
+        return kept or list(xs[:1])
 
 
 class RemovePool(Rule):
@@ -182,61 +202,82 @@ class RemovePool(Rule):
         require(all(k == 1 for k in given["kernel_shape"]), "the window has more than one pixel")
         require(all(s == 1 for s in given["strides"] or ()), "it skips pixels")
         require(not any(given["pads"] or ()) and x.type == root.output.type, "it pads")
-        require(not any(v.uses for v in root.outputs[1:]), "the indices are read")
+        require_unread(root, "the indices are")
 
     def build(self, x: Value) -> Any:
         return x
 
 
 class RemoveNeutral(Rule):
-    """x + 0, x - 0, x · 1, x / 1, x ** 1 → x"""
+    """x + 0, x - 0, x · 1, x / 1, x ** 1, x and true, x or false, x xor false → x (-0 + 0 stays -0)"""
 
     rows = ("G5", "G26")
 
     def match(self, x: Any) -> Any:
-        return [x + 0.0, x - 0.0, x * 1.0, x / 1.0, x**1.0]
+        logic = [Call(kind, (x, neutral)) for kind, neutral in (("And", True), ("Or", False), ("Xor", False))]
+        return [x + 0.0, x - 0.0, x * 1.0, x / 1.0, x**1.0, *logic]
 
     def when(self, x: Value, root: Node) -> None:
-        require(x.tensor.shape is not None and x.type == root.output.type, "the constant stretches the shape")
+        require_same_type(x, root, "the constant stretches the shape")
 
     def build(self, x: Value) -> Any:
         return x
 
 
 class RemoveWhere(Rule):
-    """Where with a constant condition that is the same everywhere → that side"""
+    """Where with a constant condition that is the same everywhere, or two equal sides → that side"""
 
     rows = ("G5",)
 
     def match(self, c: Any, a: Any, b: Any) -> Any:
-        return ops.where(ops.const(c), a, b)
+        return [ops.where(ops.const(c), a, b), ops.where(c, a, a)]
 
-    def when(self, c: Value, a: Value, b: Value, root: Node) -> None:
-        assert c.const is not None
-        require(c.const.size > 0 and (c.const.all() or not c.const.any()), "the condition varies")
-        kept = a if c.const.all() else b
-        require(kept.type == root.output.type, "the other side stretches the shape")
+    def when(self, c: Value, a: Value, root: Node) -> None:
+        kept = self._kept(c, a, root)
+        require_same_type(kept, root, "the other side stretches the shape")
 
-    def build(self, c: Value, a: Value, b: Value) -> Any:
-        assert c.const is not None
-        return a if bool(np.all(c.const)) else b
+    def build(self, c: Value, a: Value, root: Node) -> Any:
+        return self._kept(c, a, root)
+
+    def _kept(self, c: Value, a: Value, root: Node) -> Value:
+        other = root.inputs[2]
+        assert other is not None
+        if other is a:
+            return a
+        chosen = data(c)
+        require(chosen.size > 0 and (chosen.all() or not chosen.any()), "the condition varies")
+        return a if chosen.all() else other
 
 
 class RemoveReduction(Rule):
-    """ReduceMean, ReduceSum, ReduceMax, ReduceMin over axes of size one, sizes kept → x"""
+    """ReduceMean, ReduceSum, ReduceProd, ReduceMax, ReduceMin over axes of size one → x, reshaped where they go"""
+
+    rows = ("G5", "G7")
+
+    def match(self, x: Any, axes: Any) -> Any:
+        kinds = ("ReduceMean", "ReduceSum", "ReduceProd", "ReduceMax", "ReduceMin")
+        return [Call(kind, (x, ops.const(axes))) for kind in kinds]
+
+    def when(self, x: Value, axes: Value) -> None:
+        known = axes_of(axes, x)
+        require(len(known) > 0, "the axes are all or none")
+        require(all(is_one(x.shape[a]) for a in known), "an axis has more than one element")
+
+    def build(self, x: Value, axes: Value, root: Node) -> Any:
+        return x if attribute(root, "keepdims") else ops.squeeze(x, np.asarray(axes_of(axes, x), dtype=np.int64))
+
+
+class RemoveClip(Rule):
+    """Clip(x) without limits → x"""
 
     rows = ("G5",)
 
-    def match(self, x: Any, axes: Any) -> Any:
-        kinds = (ops.reduce_mean, ops.reduce_sum, ops.reduce_max, ops.reduce_min)
-        return [kind(x, ops.const(axes), keepdims=1) for kind in kinds]
+    def match(self, x: Any, low: Any, high: Any) -> Any:
+        return ops.clip(x, ops.const(ops.maybe(low)), ops.const(ops.maybe(high)))
 
-    def when(self, x: Value, axes: Value, root: Node) -> None:
-        known = known_ints(axes)
-        require(known is not None and len(known) > 0 and x.tensor.shape is not None, "the axes are not known")
-        assert known is not None
-        sizes = [x.shape[a] for a in known if isinstance(a, int)]
-        require(all(dims.compare("==", s, 1) for s in sizes), "an axis has more than one element")
+    def when(self, low: Value | None, high: Value | None) -> None:
+        for limit, far in ((low, -np.inf), (high, np.inf)):
+            require(limit is None or float(data(limit).flat[0]) == far, "it has a limit")
 
     def build(self, x: Value) -> Any:
         return x
@@ -244,5 +285,6 @@ class RemoveReduction(Rule):
 
 RULES = (
     *(RemoveIdentity, RemoveDropout, RemoveCast, RemoveExpand, RemoveReshape, RemoveTile, RemoveSlice),
-    *(RemoveTranspose, RemovePad, RemoveConcat, RemovePool, RemoveNeutral, RemoveWhere, RemoveReduction),
+    *(RemoveTranspose, RemovePad, RemoveSingle, RemoveEmptyOperands, RemovePool, RemoveNeutral, RemoveWhere),
+    *(RemoveReduction, RemoveClip),
 )

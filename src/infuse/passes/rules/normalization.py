@@ -1,4 +1,4 @@
-"""Normalizations recognised from their parts."""
+"""Normalizations, softmax and pooling recognised from their parts."""
 
 from __future__ import annotations
 
@@ -7,61 +7,195 @@ from typing import Any
 import numpy as np
 
 from infuse import ops
+from infuse.ir.dims import Dim
 from infuse.ir.expression import Call
-from infuse.ir.graph import Node, Value, known_ints
+from infuse.ir.graph import Array, Node, Value
+from infuse.passes.rules.common import (
+    RESHAPES,
+    attribute,
+    axes_of,
+    data,
+    number,
+    require_float,
+    require_same_type,
+    require_shape,
+    rounded,
+    wide,
+)
 from infuse.rewrite import Rule, require
 
+_MOMENTS = "means are summed in another order"
+REDUCTIONS = ("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd")
 
-def _mean(x: Any, axes: Any, name: str = "") -> Call:
-    return ops.reduce_mean(x, ops.const(axes), keepdims=1, name=name)
+
+def _mean(x: Any, axes: Any) -> Call:
+    return Call("ReduceMean", (x, ops.const(axes)), {"keepdims": 1})
+
+
+def _last_axes(x: Value, axes: Value) -> int:
+    """The first of the last axes that `axes` lists, all of known size; Refusal when it lists others."""
+    known = sorted(axes_of(axes, x))
+    require(known == list(range(x.rank - len(known), x.rank)) and known, "it does not normalize the last axes")
+    require(all(isinstance(d, int) for d in x.shape[known[0] :]), "the size is not known")
+    return known[0]
+
+
+def _ones(x: Value, axis: int) -> Array:
+    return np.ones([int(d) for d in x.shape[axis:] if isinstance(d, int)], dtype=x.dtype.numpy)
 
 
 class FuseLayerNormalization(Rule):
-    """(x - mean(x)) / √(mean((x - mean(x))²) + ε) · scale + shift → LayerNormalization"""
+    """(x - mean(x)) / √(mean((x - mean(x))²) + ε) → LayerNormalization"""
 
     level = "extended"
     rows = ("G27",)
+    rounding = _MOMENTS
 
-    def match(self, x: Any, a: Any, e: Any, scale: Any, shift: Any) -> Any:
+    def match(self, x: Any, a: Any, e: Any) -> Any:
         centred = x - _mean(x, a)
-        spread = ops.one_of(centred**2.0, centred * centred)
-        deviation = ops.sqrt(_mean(spread, a, name="variance") + ops.const(e))
-        return (centred / deviation) * ops.const(scale) + ops.const(shift)
+        variance = _mean(ops.one_of(centred**2.0, centred * centred), a)
+        deviation = ops.sqrt(variance + ops.const(e))
+        inverse = ops.one_of(ops.reciprocal(deviation), 1.0 / deviation, (variance + ops.const(e)) ** -0.5)
+        return [centred / deviation, centred * inverse]
 
-    def when(self, x: Value, a: Value, e: Value, scale: Value, shift: Value) -> None:
-        known = known_ints(a)
-        require(x.tensor.shape is not None and known is not None, "the axes are not known")
-        require(known in ((-1,), (x.rank - 1,)), "it does not normalize the last axis")
-        require(e.tensor.size == 1, "ε varies")
-        n = (x.shape[-1],)
-        require(scale.shape == n and shift.shape == n, "scale and shift are not per column")
+    def when(self, x: Value, a: Value, e: Value) -> None:
+        require_float(x)
+        _last_axes(x, a)
+        number(e)
 
-    def build(self, x: Value, e: Value, scale: Value, shift: Value) -> Any:
-        assert e.const is not None
-        return ops.layer_normalization(x, scale, shift, axis=-1, epsilon=float(e.const.reshape(-1)[0]))
+    def build(self, x: Value, a: Value, e: Value) -> Any:
+        axis = _last_axes(x, a)
+        return ops.layer_normalization(x, _ones(x, axis), axis=axis - x.rank, epsilon=number(e))
 
 
 class FuseRMSNormalization(Rule):
-    """x / √(mean(x²) + ε) · scale → RMSNormalization"""
+    """x / √(mean(x²) + ε) → RMSNormalization"""
 
     level = "extended"
     rows = ("G27",)
+    rounding = _MOMENTS
 
-    def match(self, x: Any, a: Any, e: Any, scale: Any) -> Any:
-        squares = ops.one_of(x**2.0, x * x)
-        root = ops.sqrt(_mean(squares, a) + ops.const(e))
-        normal = ops.one_of(x / root, x * ops.reciprocal(root), x * (1.0 / root))
-        return normal * ops.const(scale)
+    def match(self, x: Any, a: Any, e: Any) -> Any:
+        mean = _mean(ops.one_of(x**2.0, x * x), a) + ops.const(e)
+        root = ops.sqrt(mean)
+        return [x / root, x * ops.one_of(ops.reciprocal(root), 1.0 / root, mean**-0.5)]
 
-    def when(self, x: Value, a: Value, e: Value, scale: Value) -> None:
-        known = known_ints(a)
-        require(x.tensor.shape is not None and known is not None, "the axes are not known")
-        require(known in ((-1,), (x.rank - 1,)), "it does not normalize the last axis")
-        require(e.tensor.size == 1 and scale.shape == (x.shape[-1],), "ε or scale do not fit")
+    def when(self, x: Value, a: Value, e: Value) -> None:
+        require_float(x)
+        _last_axes(x, a)
+        number(e)
 
-    def build(self, x: Value, e: Value, scale: Value) -> Any:
-        assert e.const is not None
-        return ops.rms_normalization(x, scale, axis=-1, epsilon=float(e.const.reshape(-1)[0]))
+    def build(self, x: Value, a: Value, e: Value) -> Any:
+        axis = _last_axes(x, a)
+        return ops.rms_normalization(x, _ones(x, axis), axis=axis - x.rank, epsilon=number(e))
+
+
+class FuseNormalizationScale(Rule):
+    """LayerNormalization(x, s, b) · c → LayerNormalization(x, s · c, b · c) (RMS and Group too)"""
+
+    level = "extended"
+    rows = ("G17", "G27")
+    rounding = "two factors are multiplied first"
+
+    def match(self, x: Any, s: Any, b: Any, c: Any) -> Any:
+        kinds = ("LayerNormalization", "RMSNormalization", "GroupNormalization")
+        norms = [Call(kind, (x, ops.const(s), ops.const(ops.maybe(b))), label="norm") for kind in kinds]
+        norms[1] = Call(kinds[1], (x, ops.const(s)), label="norm")
+        return [norm * ops.const(c) for norm in norms]
+
+    def when(self, x: Value, s: Value, c: Value, norm: Node) -> None:
+        require_float(s)
+        _affine(c, s, x, norm)
+
+    def build(self, x: Value, s: Value, c: Value, norm: Node) -> Any:
+        factor, b = _affine(c, s, x, norm), norm.input(2)
+        args = [rounded(wide(v) * factor, v) for v in (s, b) if v is not None]
+        return Call(norm.kind, (x, *args), norm.op.attributes())
+
+
+class FuseNormalizationShift(Rule):
+    """LayerNormalization(x, s, b) + c → LayerNormalization(x, s, b + c) (Group too)"""
+
+    level = "extended"
+    rows = ("G17", "G27")
+    rounding = "two addends are added first"
+
+    def match(self, x: Any, s: Any, b: Any, c: Any) -> Any:
+        kinds = ("LayerNormalization", "GroupNormalization")
+        norms = [Call(kind, (x, ops.const(s), ops.const(ops.maybe(b))), label="norm") for kind in kinds]
+        return [norm + ops.const(c) for norm in norms]
+
+    def when(self, x: Value, s: Value, c: Value, norm: Node) -> None:
+        require_float(s)
+        _affine(c, s, x, norm)
+
+    def build(self, x: Value, s: Value, c: Value, norm: Node) -> Any:
+        addend, b = _affine(c, s, x, norm), norm.input(2)
+        return Call(norm.kind, (x, s, rounded(addend if b is None else addend + wide(b), s)), norm.op.attributes())
+
+
+def _affine(c: Value, s: Value, x: Value, norm: Node) -> Array:
+    """A constant that meets a normalization's result as numbers like its scale; Refusal when it varies otherwise."""
+    require_shape(x)
+    require(c.rank <= x.rank, "the constant stretches the shape")
+    shape = (1,) * (x.rank - c.rank) + data(c).shape
+    if norm.kind == "GroupNormalization":
+        require(all(n == 1 for i, n in enumerate(shape) if i != 1), "the constant varies over pixels or images")
+        kept: tuple[int, ...] = shape[1:2]
+    else:
+        axis = attribute(norm, "axis") % x.rank
+        require(all(n == 1 for n in shape[:axis]), "the constant varies over what is normalized")
+        kept = shape[axis:]
+    require(all(n in (1, m) for n, m in zip(kept, data(s).shape)), "the constant stretches the shape")
+    return np.broadcast_to(data(c).reshape(kept), data(s).shape).astype(np.float64)
+
+
+class FuseGroupNormalization(Rule):
+    """Reshape(InstanceNormalization(Reshape(x, groups))) → GroupNormalization(x)"""
+
+    level = "extended"
+    rows = ("G27",)
+    rounding = _MOMENTS
+
+    def match(self, x: Any, s: Any, a: Any, b: Any, t: Any) -> Any:
+        norm = ops.instance_normalization(ops.reshape(x, s), ops.const(a), ops.const(b), name="norm")
+        return ops.reshape(norm, t)
+
+    def when(self, x: Value, a: Value, b: Value, norm: Node, root: Node) -> None:
+        require_same_type(x, root, "it does not come back to the shape")
+        require(x.rank >= 3 and isinstance(x.shape[1], int), "the channels are not known")
+        groups, grouped = data(a).size, norm.output.shape
+        require(len(grouped) >= 3 and grouped[:2] == (x.shape[0], groups), "images are mixed")
+        require(int(x.shape[1]) % groups == 0, "groups have different sizes")
+        require(bool((data(a) == 1).all() and (data(b) == 0).all()), "the groups are scaled")
+
+    def build(self, x: Value, a: Value, norm: Node) -> Any:
+        channels = x.shape[1]
+        assert isinstance(channels, int)
+        given = {"num_groups": data(a).size, "epsilon": attribute(norm, "epsilon")}
+        scale, shift = (f(channels, dtype=x.dtype.numpy) for f in (np.ones, np.zeros))
+        return Call("GroupNormalization", (x, scale, shift), given)
+
+
+class FuseSoftmax(Rule):
+    """exp(x - max(x)) / sum(exp(x - max(x))) → Softmax(x)"""
+
+    level = "extended"
+    rows = ("G27",)
+    rounding = "exponentials are summed in another order"
+
+    def match(self, x: Any, a: Any, b: Any) -> Any:
+        powers = ops.exp(x - Call("ReduceMax", (x, ops.const(a)), {"keepdims": 1}))
+        return powers / Call("ReduceSum", (powers, ops.const(b)), {"keepdims": 1})
+
+    def when(self, x: Value, a: Value, b: Value) -> None:
+        require_float(x)
+        axes = axes_of(a, x)
+        require(len(axes) == 1, "it runs over several axes")
+        require(axes_of(b, x) == axes, "maximum and sum run over different axes")
+
+    def build(self, x: Value, a: Value) -> Any:
+        return ops.softmax(x, axis=axes_of(a, x)[0] - x.rank)
 
 
 class GlobalAveragePool(Rule):
@@ -69,43 +203,64 @@ class GlobalAveragePool(Rule):
 
     level = "extended"
     rows = ("G31",)
+    rounding = _MOMENTS
 
     def match(self, x: Any, a: Any) -> Any:
-        return ops.reduce_mean(x, ops.const(a), keepdims=1)
+        return _mean(x, a)
 
-    def when(self, x: Value, a: Value, root: Node) -> None:
-        known = known_ints(a)
-        require(x.tensor.shape is not None and known is not None, "the axes are not known")
-        assert known is not None
-        axes = sorted(n % x.rank for n in known if isinstance(n, int))
+    def when(self, x: Value, a: Value) -> None:
+        require_float(x)
+        axes = sorted(axes_of(a, x))
         require(x.rank in (3, 4, 5) and axes == list(range(2, x.rank)), "other axes than the spatial ones")
-        require(x.dtype.is_float and isinstance(x.shape[1], int), "the channels are not known")
+        require(isinstance(x.shape[1], int), "the channels are not known")
 
     def build(self, x: Value) -> Any:
         return ops.global_average_pool(x)
 
 
-class MergeReduceMeans(Rule):
-    """ReduceMean over one axis, then over another → ReduceMean over both"""
+class MergeReductions(Rule):
+    """ReduceMean over one axis, then over another → ReduceMean over both (also Sum, Max, Min, Prod)"""
 
     rows = ("G31",)
+    rounding = _MOMENTS
 
     def match(self, x: Any, a: Any, b: Any) -> Any:
-        inner = ops.reduce_mean(x, ops.const(a), keepdims=1)
-        return ops.reduce_mean(inner, ops.const(b), keepdims=1)
+        inner = [Call(kind, (x, ops.const(a)), {"keepdims": 1}) for kind in REDUCTIONS]
+        return [Call(kind, (part, ops.const(b))) for kind, part in zip(REDUCTIONS, inner)]
 
-    def when(self, x: Value, a: Value, b: Value) -> None:
-        first, second = known_ints(a), known_ints(b)
-        require(x.tensor.shape is not None and first and second, "the axes are not known")
-        require(not set(_axes(first, x)) & set(_axes(second, x)), "an axis is reduced twice")
+    def when(self, x: Value, a: Value, b: Value, root: Node) -> None:
+        require(root.kind != "ReduceMean" or x.dtype.is_float, "means of integers are rounded")
+        first, second = axes_of(a, x), axes_of(b, x)
+        require(len(first) > 0 and len(second) > 0, "the axes are all or none")
+        require(not set(first) & set(second), "an axis is reduced twice")
 
-    def build(self, x: Value, a: Value, b: Value) -> Any:
-        axes = sorted({*_axes(known_ints(a), x), *_axes(known_ints(b), x)})
-        return ops.reduce_mean(x, np.asarray(axes, dtype=np.int64), keepdims=1)
-
-
-def _axes(known: Any, x: Value) -> list[int]:
-    return [n % x.rank for n in known or () if isinstance(n, int)]
+    def build(self, x: Value, a: Value, b: Value, root: Node) -> Any:
+        axes = np.asarray(sorted({*axes_of(a, x), *axes_of(b, x)}), dtype=np.int64)
+        return Call(root.kind, (x, axes), {"keepdims": attribute(root, "keepdims")})
 
 
-RULES = (FuseLayerNormalization, FuseRMSNormalization, MergeReduceMeans, GlobalAveragePool)
+class FuseReductionReshape(Rule):
+    """Squeeze or Unsqueeze of what a reduction keeps or drops → the reduction that drops or keeps it"""
+
+    rows = ("G7", "G9")
+
+    def match(self, x: Any, a: Any, more: Any) -> Any:
+        parts = [Call(kind, (x, ops.const(a)), label="reduction") for kind in REDUCTIONS]
+        return [Call(kind, (ops.one_of(*parts), ops.rest(more))) for kind in RESHAPES]
+
+    def when(self, x: Value, a: Value, reduction: Node, root: Node) -> None:
+        axes = axes_of(a, x)
+        require(len(axes) > 0, "the axes are all or none")
+        kept: list[Dim] = [1 if i in axes else d for i, d in enumerate(x.shape)]
+        dropped: list[Dim] = [d for i, d in enumerate(x.shape) if i not in axes]
+        wanted = dropped if attribute(reduction, "keepdims") else kept
+        require(root.output.tensor.shape == tuple(wanted), "it does more than to drop or restore the axes")
+
+    def build(self, x: Value, a: Value, reduction: Node) -> Any:
+        return Call(reduction.kind, (x, a), {"keepdims": 1 - attribute(reduction, "keepdims")})
+
+
+RULES = (
+    *(FuseLayerNormalization, FuseRMSNormalization, FuseNormalizationScale, FuseNormalizationShift),
+    *(FuseGroupNormalization, FuseSoftmax, MergeReductions, FuseReductionReshape, GlobalAveragePool),
+)

@@ -8,9 +8,20 @@ import numpy as np
 
 from infuse import ops
 from infuse.dtypes import DType
+from infuse.ir.dims import Dim
 from infuse.ir.expression import Call
 from infuse.ir.graph import Node, Value, known_ints
-from infuse.ir.types import Shape
+from infuse.passes.rules.common import (
+    RESHAPES,
+    attribute,
+    is_one,
+    permutation,
+    regroup,
+    require_shape,
+    reshape_target,
+    reshapes,
+    target_shape,
+)
 from infuse.rewrite import Rule, require
 
 
@@ -23,20 +34,10 @@ class MergeTransposes(Rule):
     def match(self, x: Any) -> Any:
         return ops.transpose(ops.transpose(x, name="inner"), name="outer")
 
-    def when(self, inner: Node, outer: Node) -> None:
-        require(inner.op.attributes()["perm"] and outer.op.attributes()["perm"], "an order is left to its default")
-
     def build(self, x: Value, inner: Node, outer: Node) -> Any:
-        first, second = inner.op.attributes()["perm"], outer.op.attributes()["perm"]
+        first, second = permutation(inner), permutation(outer)
         perm = tuple(first[p] for p in second)
         return x if perm == tuple(range(len(perm))) else ops.transpose(x, perm=perm)
-
-
-_RESHAPES = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
-
-
-def _reshape_like(x: Any, more: Any, name: str) -> list[Call]:
-    return [Call(kind, (x, ops.rest(more)), label=name) for kind in _RESHAPES]
 
 
 class MergeReshapes(Rule):
@@ -46,37 +47,15 @@ class MergeReshapes(Rule):
     shares = True
 
     def match(self, x: Any, inner: Any, outer: Any) -> Any:
-        below = ops.one_of(*_reshape_like(x, inner, ""))
-        return [Call(kind, (below, ops.rest(outer))) for kind in _RESHAPES]
+        below = ops.one_of(*reshapes(x, inner))
+        return [Call(kind, (below, ops.rest(outer))) for kind in RESHAPES]
 
     def when(self, x: Value, root: Node) -> None:
-        require(x.tensor.shape is not None, "the shape is not known")
-        require(target_shape(x.shape, root.output.tensor.shape) is not None, "two sizes are computed from data")
+        require_shape(x, root.output)
+        require(target_shape(x.shape, root.output.shape) is not None, "two sizes change symbolically")
 
     def build(self, x: Value, root: Node) -> Any:
-        if x.shape == root.output.shape:
-            return x
-        target = target_shape(x.shape, root.output.shape)
-        return ops.reshape(x, np.asarray(target, dtype=np.int64))
-
-
-def target_shape(given: Shape, wanted: Shape | None) -> list[int] | None:
-    """A constant Reshape target that gives `wanted`: 0 keeps a size, one -1; None where that cannot say it."""
-    if wanted is None:
-        return None
-    target: list[int] = []
-    for axis, size in enumerate(wanted):
-        if isinstance(size, int):
-            if size == 0:
-                return None
-            target.append(size)
-        elif axis < len(given) and given[axis] == size:
-            target.append(0)
-        elif -1 not in target:
-            target.append(-1)
-        else:
-            return None
-    return target
+        return x if x.shape == root.output.shape else ops.reshape(x, reshape_target(x.shape, root.output.shape))
 
 
 class MaterializeReshape(Rule):
@@ -85,15 +64,16 @@ class MaterializeReshape(Rule):
     rows = ("G6", "G7")
 
     def match(self, x: Any, shape: Any) -> Any:
-        return ops.reshape(x, shape, name="reshape")
+        return ops.reshape(x, shape)
 
     def when(self, x: Value, shape: Value, root: Node) -> None:
         require(shape.const is None, "the sizes are constant")
-        require(x.tensor.shape is not None and known_ints(shape) is not None, "the sizes come from data")
+        require_shape(x)
+        require(known_ints(shape) is not None, "the sizes come from data")
         require(target_shape(x.shape, root.output.tensor.shape) is not None, "two sizes change symbolically")
 
     def build(self, x: Value, root: Node) -> Any:
-        return ops.reshape(x, np.asarray(target_shape(x.shape, root.output.shape), dtype=np.int64))
+        return ops.reshape(x, reshape_target(x.shape, root.output.shape))
 
 
 class MergeCasts(Rule):
@@ -105,7 +85,7 @@ class MergeCasts(Rule):
     def match(self, x: Any) -> Any:
         return ops.cast(ops.cast(x, name="inner"), name="outer")
 
-    def when(self, x: Value, inner: Node, outer: Node) -> None:
+    def when(self, x: Value, inner: Node) -> None:
         require(lossless(x.dtype, inner.output.dtype), f"{inner.output.dtype} does not hold every {x.dtype}")
 
     def build(self, x: Value, outer: Node) -> Any:
@@ -123,6 +103,21 @@ def lossless(source: DType, target: DType) -> bool:
     return bool(np.can_cast(source.numpy, target.numpy, "safe"))
 
 
+class CastLikeAsCast(Rule):
+    """CastLike(x, y) → Cast(x, to the type of y)"""
+
+    rows = ("G6",)
+
+    def match(self, x: Any, y: Any) -> Any:
+        return ops.cast_like(x, y)
+
+    def when(self, x: Value, y: Value) -> None:
+        require(x.dtype != y.dtype, "it converts nothing")
+
+    def build(self, x: Value, y: Value, root: Node) -> Any:
+        return ops.cast(x, to=y.dtype, **root.op.attributes())
+
+
 class SqueezeAsReshape(Rule):
     """Flatten, Squeeze, Unsqueeze of a known shape → Reshape with constant sizes"""
 
@@ -130,58 +125,113 @@ class SqueezeAsReshape(Rule):
     rows = ("G2",)
 
     def match(self, x: Any, more: Any) -> Any:
-        return [Call(kind, (x, ops.rest(more))) for kind in _RESHAPES[1:]]
+        return [Call(kind, (x, ops.rest(more))) for kind in RESHAPES[1:]]
 
     def when(self, x: Value, root: Node) -> None:
-        require(x.tensor.shape is not None, "the shape is not known")
-        require(target_shape(x.shape, root.output.tensor.shape) is not None, "two sizes change symbolically")
+        require_shape(x, root.output)
+        require(target_shape(x.shape, root.output.shape) is not None, "two sizes change symbolically")
 
     def build(self, x: Value, root: Node) -> Any:
-        return ops.reshape(x, np.asarray(target_shape(x.shape, root.output.shape), dtype=np.int64))
+        return ops.reshape(x, reshape_target(x.shape, root.output.shape))
 
 
-class RemoveExpandBeforeElementwise(Rule):
-    """Add(Expand(x), y) → Add(x, y), where y has the full shape (also Sub, Mul, Div, Where)"""
+class TransposeAsReshape(Rule):
+    """Transpose(x) that moves only axes of size one → Reshape(x)"""
+
+    rows = ("G8", "G24")
+
+    def match(self, x: Any) -> Any:
+        return ops.transpose(x)
+
+    def when(self, x: Value, root: Node) -> None:
+        require_shape(x, root.output)
+        moved = [p for p in permutation(root) if not is_one(x.shape[p])]
+        require(moved == sorted(moved), "it moves axes")
+        require(x.shape != root.output.shape, "it moves nothing")
+        require(target_shape(x.shape, root.output.shape) is not None, "two sizes change symbolically")
+
+    def build(self, x: Value, root: Node) -> Any:
+        return ops.reshape(x, reshape_target(x.shape, root.output.shape))
+
+
+class MoveReshapeUp(Rule):
+    """Reshape(Transpose(Reshape(x))), the outer one cutting axes → Transpose(Reshape(x))"""
+
+    rows = ("G8", "G24")
+
+    def match(self, x: Any, inner: Any, outer: Any) -> Any:
+        below = ops.one_of(*reshapes(x, inner))
+        moved = ops.transpose(below, name="transpose")
+        return [Call(kind, (moved, ops.rest(outer))) for kind in RESHAPES]
+
+    def when(self, x: Value, transpose: Node, root: Node) -> None:
+        require_shape(x, transpose.output, root.output)
+        shape, _ = self._before(transpose, root)
+        require(target_shape(x.shape, tuple(shape)) is not None, "two sizes change symbolically")
+
+    def build(self, x: Value, transpose: Node, root: Node) -> Any:
+        shape, perm = self._before(transpose, root)
+        inner = x if x.shape == tuple(shape) else ops.reshape(x, reshape_target(x.shape, tuple(shape)))
+        return ops.transpose(inner, perm=perm)
+
+    def _before(self, transpose: Node, root: Node) -> tuple[list[Dim], tuple[int, ...]]:
+        """The shape before the transpose with the axes cut already, and the order that then gives the root's."""
+        perm, moved, wanted = permutation(transpose), transpose.output.shape, root.output.shape
+        places = [i for i, size in enumerate(wanted) if not is_one(size)]
+        kept = [i for i, size in enumerate(moved) if not is_one(size)]
+        groups = regroup([wanted[i] for i in places], [moved[i] for i in kept])
+        require(groups is not None, "it joins or mixes axes")
+        assert groups is not None
+        ones = [i for i, size in enumerate(wanted) if is_one(size)]
+        by_source = sorted((perm[axis], [places[g] for g in group]) for axis, group in zip(kept, groups))
+        order = ones + [place for _, group in by_source for place in group]
+        return [wanted[i] for i in order], tuple(order.index(i) for i in range(len(wanted)))
+
+
+class RemoveReshapeBeforeBroadcast(Rule):
+    """Add(Reshape(x), y), the Reshape putting axes of size one in front → Add(x, y) (and other such operators)"""
+
+    rows = ("G7",)
+
+    def match(self, x: Any, more: Any, y: Any) -> Any:
+        wide = ops.one_of(*reshapes(x, more, "wide"))
+        one_way = [Call(kind, (wide, y)) for kind in ("Add", "Mul", "Sub", "Div", "And", "Or", "Equal")]
+        return [*one_way, *(Call(kind, (y, wide)) for kind in ("Sub", "Div"))]
+
+    def when(self, x: Value, y: Value, wide: Node, root: Node) -> None:
+        require_shape(x, y, wide.output)
+        added = wide.output.rank - x.rank
+        require(added > 0 and wide.output.shape[added:] == x.shape, "it does more than to add axes in front")
+        require(all(is_one(size) for size in wide.output.shape[:added]), "it does more than to add axes in front")
+        require(y.rank >= wide.output.rank, "it sets the rank of the result")
+        require(x.tensor.size != root.output.tensor.size, "it is not broadcast")
+
+    def build(self, x: Value, y: Value, root: Node) -> Any:
+        return Call(root.kind, (y, x) if root.inputs[0] is y else (x, y))
+
+
+class RemoveExpandBeforeBroadcast(Rule):
+    """Add(Expand(x), y) → Add(x, y), where y has the full shape (and other such operators; ConstantOfShape too)"""
 
     rows = ("G7",)
     shares = True
 
     def match(self, x: Any, shape: Any, y: Any) -> Any:
-        wide = ops.expand(x, shape)
-        pairs = [Call(kind, (wide, y)) for kind in ("Add", "Mul", "Sub", "Div", "And", "Or")]
-        return [*pairs, *(Call(kind, (y, wide)) for kind in ("Sub", "Div"))]
+        wide = ops.one_of(ops.expand(x, shape, name="wide"), ops.constant_of_shape(shape, name="wide"))
+        one_way = [Call(kind, (wide, y)) for kind in ("Add", "Mul", "Sub", "Div", "And", "Or", "Equal", "Less")]
+        return [*one_way, *(Call(kind, (y, wide)) for kind in ("Sub", "Div", "Less"))]
 
-    def when(self, y: Value, root: Node) -> None:
-        require(y.tensor.shape is not None and y.shape == root.output.shape, "the expansion makes the shape")
+    def when(self, y: Value, wide: Node, root: Node) -> None:
+        require(y.tensor.shape is not None and y.shape == root.output.tensor.shape, "the expansion makes the shape")
 
-    def build(self, x: Value, y: Value, root: Node) -> Any:
-        first = root.inputs[0] is not y
-        return Call(root.kind, (x, y) if first else (y, x))
-
-
-class CountIndicesFromFront(Rule):
-    """Gather(x, negative constant) → Gather(x, the same counted from the front)"""
-
-    rows = ("G5",)
-
-    def match(self, x: Any, i: Any) -> Any:
-        return ops.gather(x, ops.const(i), name="gather")
-
-    def when(self, x: Value, i: Value, gather: Node) -> None:
-        assert i.const is not None
-        axis = gather.op.attributes()["axis"]
-        require(bool((i.const < 0).any()), "no index counts from the end")
-        require(x.tensor.shape is not None and isinstance(x.shape[axis], int), "the size is not known")
-
-    def build(self, x: Value, i: Value, gather: Node) -> Any:
-        assert i.const is not None
-        axis = gather.op.attributes()["axis"]
-        size = x.shape[axis]
-        assert isinstance(size, int)
-        return ops.gather(x, np.where(i.const < 0, i.const + size, i.const), axis=axis)
+    def build(self, y: Value, wide: Node, root: Node) -> Any:
+        narrow: Any = wide.inputs[0]
+        if wide.kind == "ConstantOfShape":
+            narrow = np.asarray(attribute(wide, "value")).astype(wide.output.dtype.numpy).reshape(())
+        return Call(root.kind, (y, narrow) if root.inputs[0] is y else (narrow, y))
 
 
 RULES = (
-    *(MergeTransposes, MaterializeReshape, MergeReshapes, MergeCasts, SqueezeAsReshape),
-    *(RemoveExpandBeforeElementwise, CountIndicesFromFront),
+    *(MergeTransposes, MaterializeReshape, MergeReshapes, MergeCasts, CastLikeAsCast, SqueezeAsReshape),
+    *(TransposeAsReshape, MoveReshapeUp, RemoveReshapeBeforeBroadcast, RemoveExpandBeforeBroadcast),
 )

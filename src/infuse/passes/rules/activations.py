@@ -1,0 +1,266 @@
+"""Activations recognised from their parts, and activations of activations."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from infuse import ops
+from infuse.ir.expression import Call
+from infuse.ir.graph import Node, Value
+from infuse.passes.rules.common import data, number, require_float, require_same_type
+from infuse.rewrite import Rule, require
+
+_FUSED = "one function in place of several rounded steps"
+
+
+class FuseErfGelu(Rule):
+    """0.5 · x · (1 + erf(x / √2)) → Gelu(x)"""
+
+    level = "extended"
+    rows = ("G27",)
+    rounding = _FUSED
+
+    def match(self, x: Any) -> Any:
+        gate = ops.erf(ops.one_of(x / math.sqrt(2), x * math.sqrt(0.5))) + 1.0
+        return [(x * gate) * 0.5, (x * 0.5) * gate, x * (gate * 0.5), (x * gate) / 2.0]
+
+    def when(self, x: Value) -> None:
+        require_float(x)
+
+    def build(self, x: Value) -> Any:
+        return ops.gelu(x)
+
+
+class FuseTanhGelu(Rule):
+    """0.5 · x · (1 + tanh(√(2/π) · (x + 0.044715 · x³))) → Gelu(x, tanh)"""
+
+    level = "extended"
+    rows = ("G27",)
+    rounding = _FUSED
+
+    def match(self, x: Any) -> Any:
+        k = math.sqrt(2 / math.pi)
+        cubes = ops.one_of(x**3.0, x * (x * x))
+        inner = ops.one_of(
+            (x + cubes * 0.044715) * k,
+            (x + (0.044715 * x) * (x * x)) * k,
+            (x * k) * ((x * x) * 0.044715 + 1.0),
+        )
+        gate = ops.tanh(inner) + 1.0
+        return [(x * gate) * 0.5, (x * 0.5) * gate, x * (gate * 0.5)]
+
+    def when(self, x: Value) -> None:
+        require_float(x)
+
+    def build(self, x: Value) -> Any:
+        return ops.gelu(x, approximate="tanh")
+
+
+class FuseSwish(Rule):
+    """x · sigmoid(α · x) → Swish(x, α)"""
+
+    level = "extended"
+    rows = ("G18", "G27")
+    rounding = _FUSED
+
+    def match(self, x: Any, a: Any) -> Any:
+        return [x * ops.sigmoid(x), x * ops.sigmoid(x * ops.const(a), name="gate")]
+
+    def when(self, x: Value, root: Node) -> None:
+        require_float(x)
+        require_same_type(x, root, "the factor stretches the shape")
+        self._alpha(x, root)
+
+    def build(self, x: Value, root: Node) -> Any:
+        return ops.swish(x, alpha=self._alpha(x, root))
+
+    def _alpha(self, x: Value, root: Node) -> float:
+        gate = next(v.producer for v in root.operands() if v is not x)
+        assert gate is not None
+        inner = gate.inputs[0]
+        assert inner is not None
+        if inner is x:
+            return 1.0
+        assert inner.producer is not None
+        return number(next(v for v in inner.producer.operands() if v is not x))
+
+
+class FuseHardSigmoid(Rule):
+    """clip(x + 3, 0, 6) / 6 → HardSigmoid(x, 1/6, 1/2)"""
+
+    level = "extended"
+    rows = ("G18", "G27")
+    rounding = _FUSED
+
+    def match(self, x: Any) -> Any:
+        gate = ops.clip(x + 3.0, 0.0, 6.0)
+        return [gate / 6.0, gate * (1 / 6)]
+
+    def when(self, x: Value, root: Node) -> None:
+        require_float(x)
+        require_same_type(x, root, "a constant stretches the shape")
+
+    def build(self, x: Value) -> Any:
+        return ops.hard_sigmoid(x, alpha=1 / 6, beta=0.5)
+
+
+class FuseHardSwish(Rule):
+    """x · HardSigmoid(x, 1/6, 1/2) → HardSwish(x), also from x · clip(x + 3, 0, 6) / 6"""
+
+    level = "extended"
+    rows = ("G18", "G27")
+    rounding = _FUSED
+
+    def match(self, x: Any) -> Any:
+        product = x * ops.clip(x + 3.0, 0.0, 6.0)
+        return [x * ops.hard_sigmoid(x, alpha=1 / 6, beta=0.5), product / 6.0, product * (1 / 6)]
+
+    def when(self, x: Value, root: Node) -> None:
+        require_float(x)
+        require_same_type(x, root, "a constant stretches the shape")
+
+    def build(self, x: Value) -> Any:
+        return ops.hard_swish(x)
+
+
+class FuseMish(Rule):
+    """x · tanh(softplus(x)) → Mish(x)"""
+
+    level = "extended"
+    rows = ("G27",)
+    rounding = _FUSED
+
+    def match(self, x: Any) -> Any:
+        return x * ops.tanh(ops.softplus(x))
+
+    def when(self, x: Value) -> None:
+        require_float(x)
+
+    def build(self, x: Value) -> Any:
+        return ops.mish(x)
+
+
+class PReluAsLeakyRelu(Rule):
+    """PRelu with one slope → LeakyRelu"""
+
+    rows = ("G20",)
+
+    def match(self, x: Any, s: Any) -> Any:
+        return ops.p_relu(x, ops.const(s))
+
+    def when(self, x: Value, s: Value, root: Node) -> None:
+        require_float(x)
+        slopes = data(s)
+        require(slopes.size > 0 and bool(np.all(slopes == slopes.flat[0])), "the slopes differ")
+        require_same_type(x, root, "the slope stretches the shape")
+
+    def build(self, x: Value, s: Value) -> Any:
+        return ops.leaky_relu(x, alpha=float(data(s).flat[0]))
+
+
+class RemoveRepeated(Rule):
+    """f(f(x)) → f(x) for Relu, Abs, Sign, Ceil, Floor, Round"""
+
+    rows = ("G8", "G26")
+    shares = True
+
+    def match(self, x: Any) -> Any:
+        kinds = ("Relu", "Abs", "Sign", "Ceil", "Floor", "Round")
+        return [Call(kind, (Call(kind, (x,), label="inner"),)) for kind in kinds]
+
+    def build(self, inner: Node) -> Any:
+        return inner.output
+
+
+class RemoveInverse(Rule):
+    """Neg(Neg(x)), Not(Not(x)), BitwiseNot(BitwiseNot(x)) → x"""
+
+    rows = ("G9", "G26")
+    shares = True
+
+    def match(self, x: Any) -> Any:
+        return [Call(kind, (Call(kind, (x,)),)) for kind in ("Neg", "Not", "BitwiseNot")]
+
+    def build(self, x: Value) -> Any:
+        return x
+
+
+class MergeClips(Rule):
+    """Clip(Clip(x)), Relu(Clip(x)), Clip(Relu(x)) → Clip(x)"""
+
+    rows = ("G8", "G26")
+    shares = True
+
+    def match(self, x: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
+        inner = ops.clip(x, ops.const(ops.maybe(a)), ops.const(ops.maybe(b)), name="inner")
+        below = ops.one_of(inner, ops.relu(x, name="inner"))
+        outer = ops.clip(below, ops.const(ops.maybe(c)), ops.const(ops.maybe(d)), name="outer")
+        return [outer, ops.relu(inner, name="outer")]
+
+    def when(self, inner: Node, outer: Node) -> None:
+        for low, high in (_limits(inner), _limits(outer)):
+            require(low is None or high is None or low <= high, "the lower limit is above the upper one")
+
+    def build(self, x: Value, inner: Node, outer: Node) -> Any:
+        (low, high), second = _limits(inner), _limits(outer)
+        limits = []
+        for own, other in ((low, second[0]), (high, second[1])):
+            chosen = other if own is None else _clipped(own, *second)
+            limits.append(None if chosen is None else np.asarray(chosen, dtype=x.dtype.numpy))
+        return Call("Clip", (x, *limits))
+
+
+def _limits(node: Node) -> tuple[Any, Any]:
+    """What Clip or Relu limits to, None where it does not."""
+    if node.kind == "Relu":
+        return 0, None
+    low, high = (node.input(i) for i in (1, 2))
+    return tuple(None if v is None else data(v).flat[0] for v in (low, high))  # type: ignore[return-value]
+
+
+def _clipped(x: Any, low: Any, high: Any) -> Any:
+    raised = x if low is None or x >= low else low
+    return raised if high is None or raised <= high else high
+
+
+class LimitAsClip(Rule):
+    """Max(x, number), Min(x, number) → Clip(x)"""
+
+    rows = ("G26",)
+
+    def match(self, x: Any, c: Any) -> Any:
+        return [Call(kind, (x, ops.const(c))) for kind in ("Max", "Min")]
+
+    def when(self, x: Value, c: Value, root: Node) -> None:
+        require(c.tensor.size == 1, "the limit varies")
+        require_same_type(x, root, "the limit stretches the shape")
+        require(not np.isnan(data(c).astype(np.float64)).any(), "the limit is not a number")
+
+    def build(self, x: Value, c: Value, root: Node) -> Any:
+        limit = data(c).reshape(())
+        return Call("Clip", (x, limit) if root.kind == "Max" else (x, None, limit))
+
+
+class ClipAsRelu(Rule):
+    """Clip(x, 0) → Relu(x)"""
+
+    rows = ("G26",)
+
+    def match(self, x: Any, high: Any) -> Any:
+        return ops.clip(x, 0.0, ops.const(ops.maybe(high)))
+
+    def when(self, x: Value, high: Value | None) -> None:
+        require(x.dtype.is_float, f"Relu is not for {x.dtype}")
+        require(high is None or float(data(high).flat[0]) == np.inf, "there is an upper limit")
+
+    def build(self, x: Value) -> Any:
+        return ops.relu(x)
+
+
+RULES = (
+    *(FuseErfGelu, FuseTanhGelu, FuseSwish, FuseHardSwish, FuseHardSigmoid, FuseMish, PReluAsLeakyRelu),
+    *(RemoveRepeated, RemoveInverse, MergeClips, LimitAsClip, ClipAsRelu),
+)
