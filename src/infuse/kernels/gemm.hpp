@@ -266,7 +266,10 @@ inline Grid gemm_grid(long threads, long m, long panels, long k) {
 // Calls body(m0, m1, p0, p1, worker) on parts of m rows times so many panels.
 template <class Body>
 inline void gemm_parallel(Context& ctx, long m, long panels, long k, const Body& body) {
-  const Grid grid = gemm_grid(ctx.threads, m, panels, k);
+  // A thread for less work costs more than it gains.
+  const double worth = 1 + double(m) * double(panels * NR) * double(k) / 16384;
+  const long threads = worth < ctx.threads ? long(worth) : ctx.threads;
+  const Grid grid = gemm_grid(threads, m, panels, k);
   ctx.parallel(grid.rows * grid.panels, [&](long begin, long end, int worker) {
     for (long t = begin; t < end; ++t) {
       const long i = t / grid.panels, j = t % grid.panels;

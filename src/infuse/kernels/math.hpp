@@ -84,7 +84,8 @@ INFUSE_INLINE vf rsqrt(vf x) { return 1.0f / sqrt(x); }
 
 // ---- rounding --------------------------------------------------------------------------------
 
-#if defined(__clang__)
+// Without an instruction for it, clang would call the C library, which need not have the function.
+#if defined(__clang__) && (defined(__SSE4_1__) || defined(__aarch64__) || defined(__wasm_simd128__))
 INFUSE_INLINE vf round(vf x) { return __builtin_elementwise_roundeven(x); }
 INFUSE_INLINE vf floor(vf x) { return __builtin_elementwise_floor(x); }
 INFUSE_INLINE vf ceil(vf x) { return __builtin_elementwise_ceil(x); }

@@ -80,7 +80,7 @@ template <int M> struct Winograd {
 
   // The most tiles of a block.
   static constexpr long block(const ConvShape& s) {
-    const long fits = INFUSE_L2_BYTES * 3 / 8 / (N * N * gemm_pitch(s.c) * WORD);
+    const long fits = INFUSE_L2_BYTES / 4 / (N * N * gemm_pitch(s.c) * WORD);
     return min(max(fits, 2 * MR), tiles(s));
   }
 
