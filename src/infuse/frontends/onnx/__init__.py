@@ -11,6 +11,7 @@ from onnx import ModelProto
 from infuse.errors import InfuseError, ModelFileError
 from infuse.frontends.onnx.build import Builder
 from infuse.frontends.onnx.files import ExternalFiles, foreign_format, map_file
+from infuse.frontends.onnx.malformed import MALFORMED, malformed
 from infuse.frontends.onnx.tensors import Tensors
 from infuse.frontends.onnx.wire import Payloads, split
 from infuse.ir.graph import Graph
@@ -35,6 +36,7 @@ def load(
     and where.
     """
     path = None if isinstance(source, (bytes, bytearray, memoryview, ModelProto)) else Path(fspath(source))
+    model = ModelProto()
     files = ExternalFiles(path, None if folder is None else Path(folder))
     where = "the model" if path is None else str(path)
     try:
@@ -53,6 +55,8 @@ def load(
         raise
     except RecursionError as error:
         raise ModelFileError("the model is nested too deeply", where=where) from error
+    except MALFORMED as error:
+        raise malformed(model, error, where) from error
     return graph
 
 

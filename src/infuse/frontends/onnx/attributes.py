@@ -15,13 +15,13 @@ from infuse.errors import ModelFileError
 from infuse.frontends.onnx.tensors import element_type
 from infuse.ops.base import REGISTRY
 
-_KINDS: Final[dict[int, str]] = {
-    **{AttributeProto.FLOAT: "f", AttributeProto.INT: "i", AttributeProto.STRING: "s", AttributeProto.TENSOR: "t"},
-    **{AttributeProto.GRAPH: "g", AttributeProto.SPARSE_TENSOR: "sparse_tensor", AttributeProto.TYPE_PROTO: "tp"},
-    **{AttributeProto.FLOATS: "floats", AttributeProto.INTS: "ints", AttributeProto.STRINGS: "strings"},
-    **{AttributeProto.TENSORS: "tensors", AttributeProto.GRAPHS: "graphs"},
-    **{AttributeProto.SPARSE_TENSORS: "sparse_tensors", AttributeProto.TYPE_PROTOS: "type_protos"},
+FIELDS: Final = {
+    **{"FLOAT": "f", "INT": "i", "STRING": "s", "TENSOR": "t", "GRAPH": "g", "TYPE_PROTO": "tp"},
+    **{"FLOATS": "floats", "INTS": "ints", "STRINGS": "strings", "TENSORS": "tensors", "GRAPHS": "graphs"},
+    **{"SPARSE_TENSOR": "sparse_tensor", "SPARSE_TENSORS": "sparse_tensors", "TYPE_PROTOS": "type_protos"},
 }
+"""The field of an AttributeProto that holds the value, by the name of its type."""
+_BY_NUMBER: Final = {AttributeProto.AttributeType.Value(name): field for name, field in FIELDS.items()}
 _ELEMENTS: Final = {
     **{"floats": "f", "ints": "i", "strings": "s", "tensors": "t", "graphs": "g"},
     **{"sparse_tensors": "sparse_tensor", "type_protos": "tp"},
@@ -47,18 +47,18 @@ def resolved(node: NodeProto, bindings: Bindings) -> dict[str, AttributeProto]:
 
 def value_of(attribute: AttributeProto, name: str, readers: Readers) -> Any:
     """The value of an attribute: a number, a text, or what its reader makes of it; lists become tuples."""
-    kind = _field(attribute, name)
+    kind = field_of(attribute, name)
     value = getattr(attribute, kind)
     if kind not in _ELEMENTS:
         return _convert(kind, value, name, readers)
     return tuple(_convert(_ELEMENTS[kind], v, f"{name}/{i}", readers) for i, v in enumerate(value))
 
 
-def _field(attribute: AttributeProto, name: str) -> str:
+def field_of(attribute: AttributeProto, name: str) -> str:
     """The field that holds the value; files older than the type number tell it by what is set."""
-    kind = _KINDS.get(attribute.type)
+    kind = _BY_NUMBER.get(attribute.type)
     if kind is None and attribute.type == AttributeProto.UNDEFINED:
-        kind = next((field.name for field, _ in attribute.ListFields() if field.name in _KINDS.values()), None)
+        kind = next((field.name for field, _ in attribute.ListFields() if field.name in _BY_NUMBER.values()), None)
     if kind is None:
         raise ModelFileError(f"attribute {name!r} has type number {attribute.type}, which is not known")
     return kind
@@ -81,17 +81,16 @@ def shortest(value: float) -> float:
 
 def with_element_types(domain: str, kind: str, attributes: dict[str, Any]) -> dict[str, Any]:
     """The attributes with ONNX's numbers of element types as types, where the operator wants types."""
-    names = _element_type_fields(domain, kind) & attributes.keys()
-    return {k: _element_type(v) if k in names else v for k, v in attributes.items()}
+    fields = _element_type_fields(domain, kind)
+    return {k: _element_type(v, fields[k]) if k in fields and isinstance(v, int) else v for k, v in attributes.items()}
 
 
-def _element_type(code: Any) -> Any:
-    if not isinstance(code, int):
-        return code
-    return element_type(code) if code else None
+def _element_type(code: int, optional: bool) -> Any:
+    return None if optional and code == 0 else element_type(code)
 
 
 @cache
-def _element_type_fields(domain: str, kind: str) -> frozenset[str]:
+def _element_type_fields(domain: str, kind: str) -> dict[str, bool]:
+    """The attributes of an operator that are element types, and whether they may be absent."""
     fields = dataclasses.fields(REGISTRY[domain, kind])  # type: ignore[arg-type]
-    return frozenset(f.name for f in fields if dtypes.DType.__name__ in str(f.type))
+    return {f.name: f.default is None for f in fields if dtypes.DType.__name__ in str(f.type)}

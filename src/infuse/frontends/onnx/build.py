@@ -6,29 +6,28 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
-from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, defs
+from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto
 
 from infuse.errors import GraphError, InfuseError, ModelFileError, UnsupportedOperatorError
 from infuse.frontends.onnx import adapters, legacy  # noqa: F401  (each registers its lifts)
 from infuse.frontends.onnx.attributes import Readers, resolved, value_of, with_element_types
 from infuse.frontends.onnx.forms import Form, adapt
-from infuse.frontends.onnx.functions import body_of, default_attributes, schema_of
+from infuse.frontends.onnx.functions import NEWEST, body_of, check_call, default_attributes, opset_of, schema_of
+from infuse.frontends.onnx.malformed import MALFORMED, malformed
 from infuse.frontends.onnx.scopes import Scope, in_order, label, label_name
 from infuse.frontends.onnx.signatures import Sizes, read_type, type_of
 from infuse.frontends.onnx.tensors import Tensors
 from infuse.ir.expression import make_operator
 from infuse.ir.graph import Graph, Node, Operator, Value, constant
 from infuse.ir.types import UNKNOWN, SequenceType, TensorType, Type
-from infuse.ops.base import REGISTRY
+from infuse.ops.base import REGISTRY, Op
 from infuse.ops.opaque import Opaque
 
-NEWEST: Final = defs.onnx_opset_version()
 NODE_LIMIT: Final = 5_000_000
 _DEPTH: Final = 64
 _LISTS: Final = {"value_floats": np.float32, "value_ints": np.int64, "value_strings": np.object_}
 _SCALARS: Final = {"value_float": np.float32, "value_int": np.int64, "value_string": np.object_}
 _NEW_NAMES: Final = {"Scatter": "ScatterElements", "Upsample": "Resize"}
-_MALFORMED: Final = (ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, TypeError, ValueError)
 
 
 class Builder:
@@ -112,37 +111,47 @@ class Builder:
             if not error.where or repr(scope.prefix + label_name(proto)) not in error.where:
                 error.within(label(proto))
             raise
-        except _MALFORMED as error:
-            raise ModelFileError(f"the node is not well formed: {error}", where=label(proto)) from error
+        except MALFORMED as error:
+            raise malformed(proto, error, label(proto)) from error
 
     def _node(self, proto: NodeProto, scope: Scope) -> None:
         domain = _domain(proto.domain)
         attributes = resolved(proto, scope.bindings)
         if (domain, proto.op_type) == ("", "Constant"):
+            check_call(proto, "", self.opset("", "Constant", scope), attributes)
             return self.constant_node(proto, attributes, scope)
         function = self.functions.get((domain, proto.op_type, proto.overload))
         if function is not None:
             return self.inline(function, proto, attributes, scope)
-        opset = scope.opsets.get(domain)
-        if opset is None and domain == "":
-            raise ModelFileError("the model imports no opset of ONNX itself, but uses its operators")
+        opset = self.opset(domain, proto.op_type, scope)
         inputs = [scope.find(name) for name in proto.input]
+        check_call(proto, domain, opset, attributes)
         form = self.form(proto, inputs, attributes, scope)
         if domain == "" and ("", _NEW_NAMES.get(form.kind, form.kind)) in REGISTRY:
-            adapt(form, opset or 1)
+            adapt(form, opset)
         if (domain, form.kind) not in REGISTRY:
-            body = body_of(proto, opset or 1, attributes, inputs)
+            body = body_of(proto, opset, attributes, inputs)
             if body is not None:
-                schema = schema_of(domain, proto.op_type, opset or 1)
+                schema = schema_of(domain, proto.op_type, opset)
                 defaults = default_attributes(schema) if schema is not None else {}
                 return self.inline(body, proto, {**defaults, **attributes}, scope)
-        node = self.add(_operator(domain, form, opset or 0), form, _names(proto, scope), scope)
+        op = _operator(domain, form, opset)
+        if not form.used and isinstance(op, Op):
+            return None
+        node = self.add(op, form, _names(proto, scope), scope)
         node.doc = proto.doc_string
         node.metadata.update({entry.key: entry.value for entry in proto.metadata_props})
         for name, value in zip(proto.output, node.outputs):
             if name:
                 scope.define(name, value)
         return None
+
+    def opset(self, domain: str, kind: str, scope: Scope) -> int:
+        """The opset that a call is to be read in."""
+        version = scope.opsets.get(domain, 0)
+        if not version and domain == "":
+            raise ModelFileError("the model imports no opset of ONNX itself, but uses its operators")
+        return opset_of(domain, kind, version)
 
     def form(
         self, proto: NodeProto, inputs: list[Value | None], attributes: Mapping[str, AttributeProto], scope: Scope
@@ -184,18 +193,15 @@ class Builder:
 
     def constant_node(self, proto: NodeProto, attributes: Mapping[str, AttributeProto], scope: Scope) -> None:
         """A Constant node, whatever form its value has."""
-        if len(attributes) != 1 or len(proto.output) != 1:
+        if len(attributes) != 1 or len(proto.output) != 1 or not proto.output[0]:
             raise ModelFileError(f"a Constant needs one value and one output, it has {sorted(attributes)}")
         ((name, attribute),) = attributes.items()
-        readers: Readers = {
-            "t": lambda tensor, name: self.tensors.array(tensor),
-            "sparse_tensor": lambda tensor, name: self.tensors.dense(tensor),
-        }
-        value = value_of(attribute, name, readers)
         if name in _LISTS or name in _SCALARS:
-            array = np.array(value, dtype=_LISTS.get(name) or _SCALARS[name])
-        elif name in ("value", "sparse_value"):
-            array = value
+            array = np.array(value_of(attribute, name, {}), dtype=_LISTS.get(name) or _SCALARS[name])
+        elif name == "value":
+            array = self.tensors.array(attribute.t)
+        elif name == "sparse_value":
+            array = self.tensors.dense(attribute.sparse_tensor)
         else:
             raise ModelFileError(f"a Constant has no attribute {name!r}")
         scope.define(proto.output[0], constant(array, scope.prefix + proto.output[0]))

@@ -3,20 +3,64 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from functools import cache
+from typing import Any, Final
 
 from onnx import AttributeProto, FunctionProto, NodeProto, TypeProto, defs
 
+from infuse.errors import ModelFileError
+from infuse.frontends.onnx.attributes import FIELDS, field_of
 from infuse.ir.graph import Value
 from infuse.ir.types import OptionalType, SequenceType, TensorType, Type
 
+NEWEST: Final = defs.onnx_opset_version()
+_ANY: Final = 2**31 - 1
 
+
+@cache
 def schema_of(domain: str, kind: str, opset: int) -> Any:
     """ONNX's definition of an operator as of an opset, None when there is none."""
     try:
         return defs.get_schema(kind, opset, domain)
     except defs.SchemaError:
         return None
+
+
+@cache
+def opset_of(domain: str, kind: str, opset: int) -> int:
+    """The opset to read a call in: the model's, or the operator's first where a model uses it too early."""
+    newest = range(opset, NEWEST + 1 if not domain else opset + 1)
+    return next((v for v in newest if schema_of(domain, kind, v) is not None), opset)
+
+
+@cache
+def _attribute_types(domain: str, kind: str, opset: int) -> tuple[dict[str, str], frozenset[str]]:
+    """The fields that the attributes of an operator are stored in, and the attributes that must be given."""
+    attributes = schema_of(domain, kind, opset).attributes
+    fields = {name: FIELDS[str(a.type).rsplit(".", 1)[-1]] for name, a in attributes.items()}
+    return fields, frozenset(name for name, a in attributes.items() if a.required)
+
+
+def check_call(node: NodeProto, domain: str, opset: int, attributes: Mapping[str, AttributeProto]) -> None:
+    """ModelFileError unless a call has as many inputs and outputs and such attributes as ONNX defines."""
+    schema = schema_of(domain, node.op_type, opset)
+    if schema is None:
+        return
+    for what, count, least, most in (
+        ("inputs", len(node.input), schema.min_input, schema.max_input),
+        ("outputs", len(node.output), schema.min_output, schema.max_output),
+    ):
+        if not least <= count <= most:
+            wanted = str(least) if least == most else f"at least {least}" if most >= _ANY else f"{least} to {most}"
+            raise ModelFileError(f"{node.op_type} of opset {opset} has {wanted} {what}, the node has {count}")
+    fields, required = _attribute_types(domain, node.op_type, opset)
+    for name in required - attributes.keys():
+        raise ModelFileError(f"its attribute {name!r} is missing")
+    for name, attribute in attributes.items():
+        if name not in fields:
+            raise ModelFileError(f"{node.op_type} of opset {opset} has no attribute {name!r}")
+        if field_of(attribute, name) != fields[name]:
+            raise ModelFileError(f"its attribute {name!r} is stored as {field_of(attribute, name)}, not {fields[name]}")
 
 
 def default_attributes(schema: Any) -> dict[str, AttributeProto]:
