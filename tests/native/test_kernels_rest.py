@@ -77,7 +77,11 @@ def library(libraries: Callable[[str], ctypes.CDLL], request: pytest.FixtureRequ
     return libraries(request.param)
 
 
-@pytest.fixture(scope="module", params=[("native", 1), ("native", 2), *((name, 3) for name in targets())], ids=str)
+@pytest.fixture(
+    scope="module",
+    params=[("native", 1), ("native", 2), *((name, 3) for name in targets())],
+    ids="{0[0]}-{0[1]}".format,
+)
 def run(libraries: Callable[[str], ctypes.CDLL], request: pytest.FixtureRequest) -> Iterator[Driver]:
     target, threads = request.param
     driver = Driver(libraries(target), threads)

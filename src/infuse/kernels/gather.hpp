@@ -2,6 +2,7 @@
 // the function return false, and no memory outside the tensors is touched.
 #pragma once
 #include "copy.hpp"
+#include "wrap.hpp"
 
 namespace infuse {
 
@@ -193,13 +194,13 @@ struct Assign {
 struct Add {
   template <class T>
   static T join(T a, T x) {
-    return T(a + x);
+    return plus(a, x);
   }
 };
 struct Multiply {
   template <class T>
   static T join(T a, T x) {
-    return T(a * x);
+    return times(a, x);
   }
 };
 struct Smaller {

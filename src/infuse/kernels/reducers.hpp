@@ -1,6 +1,7 @@
 // What a reduction does with its values.
 #pragma once
 #include "math.hpp"
+#include "wrap.hpp"
 
 namespace infuse {
 
@@ -65,11 +66,11 @@ struct Sum {
   }
   template <class V>
   static INFUSE_INLINE V step(V sum, V x) {
-    return V(sum + x);
+    return plus(sum, x);
   }
   template <class V>
   static INFUSE_INLINE V join(V a, V b) {
-    return V(a + b);
+    return plus(a, b);
   }
   template <class V>
   static INFUSE_INLINE V end(V sum, long) {
@@ -95,11 +96,11 @@ struct Product {
   }
   template <class V>
   static INFUSE_INLINE V step(V product, V x) {
-    return V(product * x);
+    return times(product, x);
   }
   template <class V>
   static INFUSE_INLINE V join(V a, V b) {
-    return V(a * b);
+    return times(a, b);
   }
   template <class V>
   static INFUSE_INLINE V end(V product, long) {
@@ -148,14 +149,14 @@ struct Min {
 struct SumSquare : Sum {
   template <class V>
   static INFUSE_INLINE V step(V sum, V x) {
-    return V(sum + V(x * x));
+    return plus(sum, times(x, x));
   }
 };
 
 struct L1 : Sum {
   template <class V>
   static INFUSE_INLINE V step(V sum, V x) {
-    return V(sum + abs(x));
+    return plus(sum, abs(x));
   }
 };
 

@@ -2,6 +2,7 @@
 #pragma once
 #include "copy.hpp"
 #include "sort.hpp"
+#include "wrap.hpp"
 
 namespace infuse {
 
@@ -11,7 +12,7 @@ inline void range(Context& context, T start, T step, long count, T* y) {
   context.parallel(
       count,
       [&](long begin, long end, int) {
-        for (long i = begin; i < end; ++i) y[i] = T(start + T(i) * step);
+        for (long i = begin; i < end; ++i) y[i] = plus(start, times(T(i), step));
       },
       COPY_GRAIN / long(sizeof(T)));
 }
@@ -52,7 +53,7 @@ inline void cumsum(Context& context, long outer, long size, long inner, bool exc
           for (long i = 0; i < size; ++i) {
             long at = (unit / blocks * size + (reverse ? size - 1 - i : i)) * inner + first;
             for (long j = 0; j < width; ++j) {
-              T next = T(sum[j] + x[at + j]);
+              T next = plus(sum[j], x[at + j]);
               y[at + j] = exclusive ? sum[j] : next;
               sum[j] = next;
             }
