@@ -52,30 +52,37 @@ INFUSE_NOINLINE void tile(const float* const* rows, long taps, long k, long offs
     for (int i = 0; i < R; ++i)
 #pragma GCC unroll 16
       for (int j = 0; j < V; ++j) sum[u][i][j] = vf{};
-  for (long t = 0; t < taps; ++t, rows += R) {
-    // Counting up to zero leaves a register free, and with it all row pointers stay in registers.
-    const float* a[R];
+  const float* a[R];
+  auto step = [&](int u, long p) __attribute__((always_inline)) {
+    vf x[V];
 #pragma GCC unroll 16
-    for (int i = 0; i < R; ++i) a[i] = rows[i] + offset + k;
-    auto step = [&](int u, long p) {
-      vf x[V];
+    for (int j = 0; j < V; ++j) x[j] = load(b + j * LANES, Full{});
 #pragma GCC unroll 16
-      for (int j = 0; j < V; ++j) x[j] = load(b + j * LANES, Full{});
+    for (int i = 0; i < R; ++i)
 #pragma GCC unroll 16
-      for (int i = 0; i < R; ++i)
+      for (int j = 0; j < V; ++j) sum[u][i][j] = fma(splat(a[i][p]), x[j], sum[u][i][j]);
+    b += NR;
+  };
+  // Counting up to zero leaves a register free, and with it all row pointers stay in registers.
+  // Loops that test at their end let compilers keep the sums in registers, too.
+  long left = k > 0 ? taps : 0;
+  if (left > 0) do {
 #pragma GCC unroll 16
-        for (int j = 0; j < V; ++j) sum[u][i][j] = fma(splat(a[i][p]), x[j], sum[u][i][j]);
-      b += NR;
-    };
-    long p = -k;
-    if (U > 1)
+      for (int i = 0; i < R; ++i) a[i] = rows[i] + offset + k;
+      rows += R;
+      long p = -k;
+      if constexpr (U > 1) {
 #pragma GCC unroll 1
-      for (; p <= -U; p += U)
+        for (; p <= -U; p += U)
 #pragma GCC unroll 16
-        for (int u = 0; u < U; ++u) step(u, p + u);
+          for (int u = 0; u < U; ++u) step(u, p + u);
 #pragma GCC unroll 1
-    for (; p != 0; ++p) step(0, p);
-  }
+        for (; p != 0; ++p) step(0, p);
+      } else {
+        do step(0, p);
+        while (++p != 0);
+      }
+    } while (--left > 0);
 #pragma GCC unroll 16
   for (int i = 0; i < R; ++i)
 #pragma GCC unroll 16
@@ -145,7 +152,10 @@ INFUSE_NOINLINE void full_tile(const float* a, long lda, long k, const float* b,
   for (int i = 0; i < MR; ++i) sum[i][0] = sum[i][1] = vf{};
   const float* q[MR / G];
 #pragma GCC unroll 16
-  for (int i = 0; i < MR / G; ++i) q[i] = a + i * G * lda;
+  for (int i = 0; i < MR / G; ++i) {
+    q[i] = a + i * G * lda;
+    __asm__("" : "+r"(q[i]));  // else clang computes it anew in every step
+  }
 #pragma GCC unroll 1
   for (long p = 0; p < k; ++p, b += NR) {
     vf x = load(b, Full{}), y = load(b + LANES, Full{});
