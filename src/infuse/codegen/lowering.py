@@ -10,7 +10,7 @@ from typing import Any
 
 from infuse import dtypes
 from infuse.codegen.formulas import FormulaPrinter, literal
-from infuse.codegen.groups import Group, is_vector_term, partition, register_fusible
+from infuse.codegen.groups import Group, cost, is_vector_term, partition, register_fusible
 from infuse.codegen.program import FunctionWriter, Program, size_text
 from infuse.codegen.space import Space
 from infuse.codegen.tensors import Buffer, Order, Tensor, dense, dense_strides, natural
@@ -19,7 +19,6 @@ from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Graph, Node, Value
 from infuse.ops.base import Elementwise
-from infuse.ops.formula import Term
 
 Lower = Callable[["Lowering", Node, Group], None]
 _LOWERINGS: dict[tuple[str, str], Lower] = {}
@@ -84,6 +83,7 @@ class Lowering:
             buffer = Buffer("input", 0, number, label=value.name)
             self.tensors[value] = dense(buffer, value.dtype, value.shape)
         self.needed = self._needed_nodes()
+        self._collect_checks()
         self._choose_homes()
         for group in partition(self.needed):
             self._lower_group(group)
@@ -109,6 +109,18 @@ class Lowering:
             seen.add(node)
             pending.extend(self.reads(node))
         return [node for node in self.graph.nodes if node in seen]
+
+    def _collect_checks(self) -> None:
+        """What inference took for granted of the symbols' values becomes a check before every run with new sizes."""
+        seen: set[tuple[Dim, Dim]] = set()
+        for node in self.needed:
+            with dims.assumptions() as found:
+                node.op.infer_types(node)
+            for a, b in found:
+                if (a, b) not in seen:
+                    seen.add((a, b))
+                    text = f"{node.kind} node {node.name!r} needs {a} = {b}"
+                    self.program.checks.append((f"{size_text(a)} == {size_text(b)}", text))
 
     def _choose_homes(self) -> None:
         """Results that are written where they are wanted: outputs of the graph, operands of a concatenation."""
@@ -284,7 +296,7 @@ class Lowering:
         terms = [group.formulas[n] for n in group.nodes]
         operands = [v for v in group.operands() if v.tensor.size != 1 or not v.is_const]
         order = self._main_order(value, operands)
-        vector = _is_vector(terms, value)
+        vector = all(map(is_vector_term, terms))
         space = Space(value.shape, order)
         tensors = {v: self._operand(v, space, vector) for v in operands}
         target = self.allocate(value, order, strided=True)
@@ -299,7 +311,7 @@ class Lowering:
         f.line(f"{kernel}(c, {rows}, {columns}, [=]{signature} INFUSE_LAMBDA {{")
         f.line(f"  {head}")
         f.function.lines += [f"  {line}" for line in text]
-        f.line(f"}}, {sum(map(_cost, terms))});")
+        f.line(f"}}, {sum(map(cost, terms))});")
         self.tensors[value] = target
         f.finish(" + ".join(n.kind for n in group.nodes))
 
@@ -390,7 +402,7 @@ class _Body:
         offset = self.space.row_offset(tensor, self.f.number)
         stride = self.space.column_stride(tensor)
         if stride == 0:
-            return f"splat<L>({pointer}[{offset}])"
+            return f"splat<L>(load({pointer} + {offset}, One{{}}))"
         column = "col" if stride == 1 else self._strided_column(tensor, stride)
         return f"load({pointer} + {offset} + {column}, lanes)"
 
@@ -407,10 +419,10 @@ class _Body:
         for node in self.group.nodes:
             if node is self.group.anchor:
                 continue
-            for value in node.operands():
+            for value in self.group.reads(node):
                 if value not in names:
                     names[value] = self._operand(value)
-            leaves = {i: names[v] for i, v in enumerate(node.inputs) if v is not None}
+            leaves = {i: names[v] for i, v in enumerate(node.inputs) if v is not None and v in names}
             names[node.output] = self.printer.print(self.group.formulas[node], leaves)
         pointer = self.f.write(self.target)
         offset = self.space.row_offset(self.target, self.f.number)
@@ -421,16 +433,3 @@ class _Body:
         if value.const is not None and value.tensor.size == 1:
             return f"splat<L>({literal(value.const.reshape(-1)[0].item(), value.dtype)})"
         return self.printer.define(self.load(self.tensors[value]))
-
-
-def _is_vector(terms: list[Any], value: Value) -> bool:
-    return value.dtype == dtypes.float32 and all(is_vector_term(t) for t in terms)
-
-
-_COSTLY = frozenset(["exp", "expm1", "log", "log1p", "tanh", "erf", "sigmoid", "softplus", "pow", "sin", "cos", "tan"])
-
-
-def _cost(term: Term) -> int:
-    """The price of a formula in cheap operations."""
-    own = 10 if term.op in _COSTLY else 4 if term.op in ("div", "sqrt") else int(bool(term.args))
-    return own + sum(map(_cost, term.args))

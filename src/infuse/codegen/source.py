@@ -88,7 +88,12 @@ def _preamble(program: Program, functions: list[Function], planning: bool = Fals
 
 
 def _comment(text: str) -> str:
-    return "".join(c if c.isascii() and c.isprintable() and c != "\\" else "?" for c in text)[:80]
+    return "".join(c if c.isascii() and c.isprintable() and c != "\\" else "?" for c in text)[:160]
+
+
+def _string(text: str) -> str:
+    """A C++ string literal of plain characters."""
+    return '"' + _comment(text).replace('"', "'") + '"'
 
 
 def _head(program: Program, function: Function, name: str) -> str:
@@ -106,6 +111,7 @@ def _plan_text(program: Program, plan: Plan) -> str:
     sizes = ", ".join(size_text(b.bytes) for b in plan.buffers) or "0L"
     first = ", ".join(str(b.first) for b in plan.buffers) or "0"
     last = ", ".join(str(b.last) for b in plan.buffers) or "0"
+    checks = [f"  if (!({test})) return {_string(text)};" for test, text in program.checks]
     scratch = [f"  most = max_long(most, {text});" for text in dict.fromkeys(program.scratch)]
     return f"""constexpr int BUFFERS = {len(plan.buffers)};
 
@@ -120,6 +126,13 @@ struct BufferSizes {{
 static BufferSizes buffer_sizes(const Sizes& d) {{
   (void)d;
   return {{{{{sizes}}}}};
+}}
+
+// What these sizes contradict, null when they fit.
+static const char* misfit(const Sizes& d) {{
+  (void)d;
+{chr(10).join(checks)}
+  return nullptr;
 }}
 
 // The largest sum of bytes that are live in one step: no plan needs less.
@@ -269,6 +282,10 @@ INFUSE_API int infuse_run(void* context, const int64_t* symbols, const void* con
   const Sizes d = read_sizes(symbols);
   if (!m.planned || !equal(d, m.d)) {{
     m.planned = false;
+    if (const char* wrong = misfit(d)) {{
+      m.error = wrong;
+      return INFUSE_BAD_DATA;
+    }}
     m.bytes = place(d, m.offsets);
     if (m.bytes < 0 || !m.pool->reserve(scratch_bytes(d), m.bytes)) {{
       m.error = "out of memory for the working buffers";

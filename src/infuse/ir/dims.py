@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import lru_cache, reduce
 from typing import Any, Union
 
@@ -349,6 +351,30 @@ def compare(kind: str, a: Dim, b: Dim) -> bool | None:
     if at_most and kind in ("<=", ">"):
         return kind == "<="
     return None
+
+
+_ASSUMED: ContextVar[list[tuple[Dim, Dim]] | None] = ContextVar("assumed", default=None)
+
+
+def must_equal(a: Dim, b: Dim) -> bool:
+    """State that two sizes have to be equal: False when they cannot be; where it depends on the symbols' values it is
+    taken for granted, and noted for whoever collects `assumptions`."""
+    verdict = compare("==", a, b)
+    collected = _ASSUMED.get()
+    if verdict is None and collected is not None:
+        collected.append((a, b))
+    return verdict is not False
+
+
+@contextmanager
+def assumptions() -> Iterator[list[tuple[Dim, Dim]]]:
+    """Collect the equalities that inference inside this context takes for granted: a run must check them."""
+    found: list[tuple[Dim, Dim]] = []
+    token = _ASSUMED.set(found)
+    try:
+        yield found
+    finally:
+        _ASSUMED.reset(token)
 
 
 _COMPARE: dict[str, Callable[[int, int], bool]] = {

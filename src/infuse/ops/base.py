@@ -287,6 +287,7 @@ def _broadcast_dims(a: dims.Dim, b: dims.Dim) -> dims.Dim:
         return b
     if isinstance(a, int) and isinstance(b, int):
         raise ShapeError(f"sizes {a} and {b} do not broadcast", hint="sizes must be equal or one of them 1")
+    dims.must_equal(a, b)
     if isinstance(a, int):
         return a
     if isinstance(b, int):

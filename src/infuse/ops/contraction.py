@@ -17,7 +17,7 @@ from infuse.ops.elementwise import require_kind, require_shape, widened
 
 
 def _match(op: str, a: Dim, b: Dim) -> None:
-    if dims.compare("==", a, b) is False:
+    if not dims.must_equal(a, b):
         raise ShapeError(f"{op} sums over sizes that differ: {a} and {b}")
 
 
@@ -165,6 +165,6 @@ def _einsum_shape(terms: Sequence[str], result: str, shapes: Sequence[Shape]) ->
 def _common(label: str, a: Dim, b: Dim) -> Dim:
     if a == 1 or b == 1:
         return b if a == 1 else a
-    if dims.compare("==", a, b) is False:
+    if not dims.must_equal(a, b):
         raise ShapeError(f"the label {label!r} of Einsum stands for the sizes {a} and {b}")
     return a if isinstance(a, int) else b

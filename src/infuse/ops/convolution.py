@@ -170,7 +170,7 @@ def _kernel(name: str, stated: tuple[int, ...], kernel: Sequence[Dim]) -> list[D
 
 
 def _agree(name: str, a: Dim, b: Dim, what: str, other: str) -> None:
-    if dims.compare("==", a, b) is False:
+    if not dims.must_equal(a, b):
         raise ShapeError(f"{name}: {what} ({a}) and {other} ({b}) must be equal")
 
 

@@ -142,7 +142,7 @@ class Split(Op):
         if split is None:
             return equal_parts(dim, count)
         sizes = known_ints(split)
-        if sizes is not None and dims.compare("==", sum(sizes), dim) is False:
+        if sizes is not None and not dims.must_equal(sum(sizes), dim):
             raise ShapeError(f"the parts {list(sizes)} of Split do not add up to {dim}")
         return sizes
 

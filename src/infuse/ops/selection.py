@@ -128,7 +128,7 @@ class NonMaxSuppression(Op):
     ) -> Inferred:
         for value, name in ((boxes, "boxes"), (scores, "scores")):
             require_rank(value, 3, self.name, name)
-        if boxes.tensor.shape is not None and dims.compare("==", boxes.shape[2], 4) is False:
+        if boxes.tensor.shape is not None and not dims.must_equal(boxes.shape[2], 4):
             raise ShapeError(f"NonMaxSuppression needs four numbers per box, found {boxes.type}")
         return TensorType(dtypes.int64, (fresh_dim("boxes"), 3))
 

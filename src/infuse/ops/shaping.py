@@ -82,7 +82,7 @@ class Reshape(Op):
         total = data.tensor.size
         if -1 in sizes:
             self._fill(sizes, total)
-        elif total is not None and dims.compare("==", dims.product(sizes), total) is False:
+        elif total is not None and not dims.must_equal(dims.product(sizes), total):
             raise ShapeError(f"{data.type} has {total} elements and does not reshape to {_listed(sizes)}")
         return TensorType(data.dtype, tuple(sizes))
 
@@ -114,6 +114,7 @@ class Reshape(Op):
         if exact is None and isinstance(total, int) and isinstance(given, int):
             raise ShapeError(f"{total} elements do not reshape to {_listed(sizes)}")
         sizes[place] = dims.floordiv(total, given) if exact is None else exact
+        dims.must_equal(sizes[place] * given, total)
 
     def eval(self, data: Array, shape: Array) -> Array:
         keep = not self.allowzero
@@ -171,7 +172,7 @@ class Squeeze(Op):
             count = length(axes)
             return fresh_tensor(data.dtype, None if count is None else len(shape) - count, "squeeze")
         for axis in known:
-            if dims.compare("==", shape[axis], 1) is False:
+            if not dims.must_equal(shape[axis], 1):
                 raise ShapeError(f"axis {axis} of {data.type} has not size one and cannot be squeezed")
         return TensorType(data.dtype, tuple(d for i, d in enumerate(shape) if i not in known))
 

@@ -110,7 +110,7 @@ def with_dim(shape: Shape, axis: int, dim: Dim) -> Shape:
 
 def agree(a: Dim, b: Dim, what: str) -> Dim:
     """The common value of two sizes that must be equal, the better known one; ShapeError when they cannot be."""
-    if dims.compare("==", a, b) is False:
+    if not dims.must_equal(a, b):
         raise ShapeError(f"{what} must be equal, found {a} and {b}")
     return a if isinstance(a, int) else b
 
