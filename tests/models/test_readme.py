@@ -1,6 +1,7 @@
 """What README.md promises: its Python runs as it stands, and the commands it names exist."""
 
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -9,9 +10,12 @@ import onnx
 import pytest
 
 from examples.networks import mobilenet_v2
+from tests.cli_tools import Cli, small_network
 
-README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 PYTHON = "\n".join(re.findall(r"```python\n(.*?)```", README, re.DOTALL))
+COMMANDS = [line for block in re.findall(r"```sh\n(.*?)```", README, re.DOTALL) for line in block.splitlines()]
 VERBS = re.findall(r"^\| `infuse (\w+) ", README, re.MULTILINE)
 
 
@@ -23,6 +27,32 @@ def test_the_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
     (logits,) = names["outputs"]
     assert logits.shape == (1, 1000)
     assert re.search(r"\d+ → \d+ nodes", capsys.readouterr().out)
+
+
+def test_the_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    small_network(tmp_path / "model.onnx")
+    monkeypatch.chdir(tmp_path)
+    cli = Cli(capsys)
+    commands = [shlex.split(line)[1:] for line in COMMANDS if line.startswith("infuse ")]
+    assert {command[0] for command in commands} == set(VERBS)
+    for command in commands:
+        answer = cli(*command)
+        assert answer.status == 0, (command, answer.err)
+        assert answer.out
+
+
+def test_the_measurements_exist() -> None:
+    named = set(re.findall(r"python -m (benchmarks\.\w+)", README))
+    assert "benchmarks.zoo" in named
+    for module in named:
+        assert (ROOT / module.replace(".", "/")).with_suffix(".py").exists(), module
+
+
+def test_links_lead_somewhere() -> None:
+    links = re.findall(r"\]\((?!https?:)([^)#]+)\)", README)
+    assert links
+    for link in links:
+        assert (ROOT / link).exists(), link
 
 
 @pytest.mark.parametrize("verb", VERBS)
