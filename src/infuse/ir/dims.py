@@ -358,7 +358,8 @@ _ASSUMED: ContextVar[list[tuple[Dim, Dim]] | None] = ContextVar("assumed", defau
 
 def must_equal(a: Dim, b: Dim) -> bool:
     """State that two sizes have to be equal: False when they cannot be; where it depends on the symbols' values it is
-    taken for granted, and noted for whoever collects `assumptions`."""
+    taken for granted, and noted for whoever collects `assumptions`.
+    """
     verdict = compare("==", a, b)
     collected = _ASSUMED.get()
     if verdict is None and collected is not None:

@@ -225,7 +225,7 @@ class Session:
     def _failure(self, status: int) -> RuntimeFailure:
         text = self._signature.library.error(self._handle)
         what = _FAILURES.get(status, f"it ended with status {status}")
-        return RuntimeFailure(f"the model failed: {what}" + (f" ({text})" if text else ""))
+        return RuntimeFailure(f"the model failed: {text or what}")
 
 
 def unpack(results: list[Array]) -> Any:
