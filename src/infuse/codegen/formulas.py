@@ -10,30 +10,39 @@ from infuse.errors import UnsupportedOperatorError
 from infuse.ops.formula import Term
 
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
+_BITS = {"bit_and": "&", "bit_or": "|", "bit_xor": "^"}
 _RENAMED = {"isnan": "is_nan", "isinf": "is_inf"}
-_BITS = {"bit_and": "&", "bit_or": "|", "bit_xor": "^", "shift_left": "<<", "shift_right": ">>"}
+_EXACT = frozenset(["input", "const", "cast"])
+
+
+def is_half(dtype: DType) -> bool:
+    """Whether elements are kept in 16 bits and computed in float32."""
+    return dtype.is_float and dtype.bits == 16
 
 
 def literal(value: float | int | bool, dtype: DType) -> str:
-    """A number as a C++ literal of this type, exact."""
+    """A number of this type as a C++ literal, exact; halves are floats while they are computed."""
     if dtype.is_bool:
         return "true" if value else "false"
     if dtype.is_integer:
-        return (
-            f"({dtype.c_name}){int(value)}{'u' if dtype.kind == 'u' else ''}LL"
-            if int(value) != -(2**63)
-            else ("(-9223372036854775807LL - 1)")
-        )
-    number = float(dtype.numpy.type(value)) if dtype.kind == "f" else float(value)
-    suffix = "f" if dtype.name == "float32" else ""
+        number = int(value)
+        text = f"{number}{'u' if dtype.kind == 'u' else ''}LL" if number != -(2**63) else f"(-{2**63 - 1}LL - 1)"
+        return f"({dtype.c_name}){text}"
+    return _float_literal(float(dtype.numpy.type(value)), "" if dtype.bits == 64 else "f")
+
+
+def stored_literal(value: float | int | bool, dtype: DType) -> str:
+    """The same as it lies in memory."""
+    return f"{dtype.c_name}({literal(value, dtype)})" if is_half(dtype) else literal(value, dtype)
+
+
+def _float_literal(number: float, suffix: str) -> str:
     if math.isnan(number):
-        text = f'__builtin_nan{suffix}("")'
-    elif math.isinf(number):
-        text = f"{'-' if number < 0 else ''}__builtin_inf{suffix}()"
-    else:
-        text = number.hex() if abs(number) >= 2**53 or number != round(number, 6) else repr(number)
-        text += suffix
-    return text if suffix or dtype.name == "float64" else f"({dtype.c_name}){text}"
+        return f'__builtin_nan{suffix}("")'
+    if math.isinf(number):
+        return f"{'-' if number < 0 else ''}__builtin_inf{suffix}()"
+    plain = abs(number) < 2**53 and number == round(number, 6)
+    return f"{number!r}{suffix}" if plain else f"{number.hex()}{suffix}"
 
 
 class FormulaPrinter:
@@ -44,7 +53,6 @@ class FormulaPrinter:
 
     def __init__(self, prefix: str = "t") -> None:
         self.lines: list[str] = []
-        self._names: dict[Term, str] = {}
         self._prefix = prefix
 
     def define(self, text: str) -> str:
@@ -54,35 +62,52 @@ class FormulaPrinter:
         return name
 
     def print(self, term: Term, inputs: Mapping[int, str]) -> str:
-        """The name of the variable (or literal) that holds the term."""
-        cache: dict[Term, str] = {}
-        return self._print(term, inputs, cache)
+        """The name of the variable (or literal) that holds the term, rounded to its type."""
+        result = self._print(term, inputs, {})
+        if is_half(term.dtype) and term.op not in _EXACT:
+            return self.define(f"round_to<{term.dtype.c_name}>({result})")
+        return result
 
-    def _print(self, term: Term, inputs: Mapping[int, str], cache: dict[Term, str]) -> str:
+    def _print(self, term: Term, inputs: Mapping[int, str], known: dict[int, str]) -> str:
         if term.op == "input":
             return inputs[term.value]
         if term.op == "const":
             return f"splat<L>({literal(term.value, term.dtype)})"
-        if term in cache:
-            return cache[term]
-        args = [self._print(a, inputs, cache) for a in term.args]
-        cache[term] = self.define(_call(term, args))
-        return cache[term]
+        if id(term) not in known:
+            args = [self._print(a, inputs, known) for a in term.args]
+            known[id(term)] = self.define(_call(term, args))
+        return known[id(term)]
 
 
 def _call(term: Term, args: list[str]) -> str:
-    if not term.dtype.c_name:
-        raise UnsupportedOperatorError(f"element type {term.dtype} has no native code yet")
-    narrow = term.dtype.is_integer and term.dtype.bits < 32
-    if term.op in _INFIX:
-        text = f"{args[0]} {_INFIX[term.op]} {args[1]}"
-        if term.op == "div" and term.dtype.is_integer:
-            text = f"div({args[0]}, {args[1]})"
-        return f"({term.dtype.c_name})({text})" if narrow or term.dtype.name == "float16" else text
-    if term.op in _BITS:
-        return f"({term.dtype.c_name})({args[0]} {_BITS[term.op]} {args[1]})"
-    if term.op == "bit_not":
-        return f"({term.dtype.c_name})(~{args[0]})"
+    dtype = term.dtype
+    if not dtype.c_name:
+        raise UnsupportedOperatorError(f"element type {dtype} has no native code yet")
     if term.op == "cast":
-        return f"convert<{term.dtype.c_name}>({args[0]})"
-    return f"{_RENAMED.get(term.op, term.op)}({', '.join(args)})"
+        return _cast(term.args[0].dtype, dtype, args[0])
+    if term.op in _BITS:
+        return f"({dtype.c_name})({args[0]} {_BITS[term.op]} {args[1]})"
+    if term.op == "bit_not":
+        return f"({dtype.c_name})(~{args[0]})"
+    if dtype.is_integer and (term.op == "neg" or (term.op in _INFIX and term.op != "div")):
+        return _wrapping(dtype, term.op, args)
+    if term.op in _INFIX and not dtype.is_integer:
+        return f"{args[0]} {_INFIX[term.op]} {args[1]}"
+    return f"infuse::{_RENAMED.get(term.op, term.op)}({', '.join(args)})"
+
+
+def _wrapping(dtype: DType, op: str, args: list[str]) -> str:
+    """Integer arithmetic modulo two to the number of bits: signed overflow has no meaning in C++."""
+    wide = "uint64_t" if dtype.bits == 64 else "uint32_t"
+    left, right = args if len(args) == 2 else ("0", args[0])
+    return f"({dtype.c_name})(({wide}){left} {_INFIX.get(op, '-')} ({wide}){right})"
+
+
+def _cast(source: DType, target: DType, text: str) -> str:
+    if not is_half(target):
+        return f"convert<{target.c_name}>({text})"
+    if source.is_integer:
+        text = f"convert<double>({text})"
+    elif source.is_bool:
+        text = f"convert<float>({text})"
+    return f"round_to<{target.c_name}>({text})"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from infuse import dtypes
+from infuse.codegen.formulas import is_half
+from infuse.dtypes import DType
 from infuse.errors import UnsupportedOperatorError
 from infuse.ir.graph import Node, Value
 from infuse.ops.base import Elementwise
@@ -23,14 +25,25 @@ class Group:
     def result(self) -> Value:
         return self.nodes[-1].output
 
+    @property
+    def is_vector(self) -> bool:
+        """Whether all formulas run on vectors."""
+        return all(map(is_vector_term, self.formulas.values()))
+
     def operands(self) -> list[Value]:
         """Values that elementwise nodes of the group read from outside, each once."""
         inside = {n.output for n in self.nodes}
         found: dict[Value, None] = {}
         for node in self.nodes:
-            if node is not self.anchor:
-                found.update((v, None) for v in node.operands() if v not in inside)
+            found.update((v, None) for v in self.reads(node) if v not in inside)
         return list(found)
+
+    def reads(self, node: Node) -> list[Value]:
+        """The operands that the formula of `node` uses; none for the anchor."""
+        if node is self.anchor:
+            return []
+        used = leaves(self.formulas[node])
+        return [v for i, v in enumerate(node.inputs) if v is not None and i in used]
 
 
 def formula(node: Node) -> Term | None:
@@ -46,13 +59,34 @@ def formula(node: Node) -> Term | None:
         return None
 
 
-def is_vector_term(term: Term) -> bool:
-    """Whether a formula can run on vectors of floats: floats throughout, booleans only inside."""
+def leaves(term: Term) -> set[int]:
+    """The numbers of the inputs that a formula uses."""
     if term.op == "input":
-        return term.dtype == dtypes.float32
-    if term.op == "const":
-        return term.dtype == dtypes.float32 or term.dtype.is_bool
-    return (term.dtype == dtypes.float32 or term.dtype.is_bool) and all(is_vector_term(a) for a in term.args)
+        return {term.value}
+    return set().union(*(leaves(a) for a in term.args))
+
+
+def is_vector_type(dtype: DType) -> bool:
+    """Whether elements fit the lanes of a vector of float32: floats of 32 and 16 bits, booleans as masks."""
+    return dtype == dtypes.float32 or dtype.is_bool or is_half(dtype)
+
+
+def is_vector_term(term: Term) -> bool:
+    """Whether a formula can run on vectors."""
+    return is_vector_type(term.dtype) and all(is_vector_term(a) for a in term.args)
+
+
+_COSTLY = frozenset(["exp", "expm1", "log", "log1p", "tanh", "erf", "sigmoid", "softplus", "pow", "sin", "cos", "tan"])
+
+
+def cost(term: Term) -> int:
+    """The price of a formula in cheap operations."""
+    own = 10 if term.op in _COSTLY else 4 if term.op in ("div", "sqrt") else int(bool(term.args))
+    return own + sum(map(cost, term.args))
+
+
+MOST_NODES = 64
+"""Nodes of one group: a longer chain gains nothing from one loop and compiles slowly."""
 
 
 def partition(nodes: list[Node]) -> list[Group]:
@@ -60,52 +94,63 @@ def partition(nodes: list[Node]) -> list[Group]:
 
     A node joins the group that makes its operand when nobody else reads that operand, so no cycle can arise.
     """
-    member: dict[Node, Group] = {}
+    member: dict[Value, Group] = {}
     needed = set(nodes)
+    groups: dict[int, Group] = {}
     for node in nodes:
         term = formula(node)
-        group = None
+        group = Group([node], node if term is None else None)
         if term is not None:
-            group = _join(node, term, member, needed)
-        if group is None:
-            group = Group([node], node if term is None else None)
-            if term is not None:
-                group.formulas[node] = term
-        member[node] = group
-        for inner in group.nodes:
-            member[inner] = group
+            joined = _joinable(node, term, member, needed)
+            group = _merge(joined, groups) if joined else Group([])
+            group.nodes.append(node)
+            group.formulas[node] = term
+        groups[id(group)] = group
+        member.update((v, group) for v in node.outputs)
     position = {node: i for i, node in enumerate(nodes)}
-    unique = {id(g): g for g in member.values()}.values()
-    return sorted(unique, key=lambda g: position[g.nodes[-1]])
+    return sorted(groups.values(), key=lambda g: position[g.nodes[-1]])
 
 
-def _join(node: Node, term: Term, member: dict[Node, Group], needed: set[Node]) -> Group | None:
-    """The group that `node` extends, with further groups merged into it."""
+def _merge(joined: list[Group], groups: dict[int, Group]) -> Group:
+    """One group of several: the anchored one, else the largest, takes in the others."""
+    whole = max(joined, key=lambda g: (g.anchor is not None, len(g.nodes)))
+    for other in joined:
+        if other is not whole:
+            whole.nodes += other.nodes
+            whole.formulas |= other.formulas
+            del groups[id(other)]
+    return whole
+
+
+def _joinable(node: Node, term: Term, member: dict[Value, Group], needed: set[Node]) -> list[Group]:
+    """The groups that `node` can extend: at most one of them anchored."""
     chosen: list[Group] = []
-    anchored = False
-    vector = is_vector_term(term) and term.dtype == dtypes.float32
+    size = 1
     for value in reversed(list(dict.fromkeys(node.operands()))):
-        producer = value.producer
-        if producer is None or producer not in member:
+        group = member.get(value)
+        if group is None or group in chosen or not _extends(group, value, node, needed):
             continue
-        group = member[producer]
-        if group in chosen or not _extends(group, value, node, needed):
+        anchored = group.anchor is not None and any(g.anchor is not None for g in chosen)
+        if anchored or size + len(group.nodes) > MOST_NODES or not _fits(group, term):
             continue
-        if group.anchor is not None and (anchored or not vector):
-            continue
-        anchored = anchored or group.anchor is not None
+        size += len(group.nodes)
         chosen.append(group)
-    if not chosen:
-        return None
-    merged = Group([], next((g.anchor for g in chosen if g.anchor is not None), None))
-    for group in reversed(chosen):
-        merged.nodes += group.nodes
-        merged.formulas |= group.formulas
-    if not _allowed(merged, node, term):
-        return None
-    merged.nodes.append(node)
-    merged.formulas[node] = term
-    return merged
+    if any(g.anchor is not None for g in chosen) and not all(g.is_vector for g in chosen):
+        return [g for g in chosen if g.is_vector]
+    return chosen
+
+
+def _fits(group: Group, term: Term) -> bool:
+    """Whether a formula may follow those of a group: work on vectors does not become work on single elements."""
+    if group.anchor is not None:
+        return is_vector_term(term)
+    if group.is_vector == is_vector_term(term):
+        return True
+    return sum(map(cost, group.formulas.values())) < CHEAP if group.is_vector else cost(term) < CHEAP
+
+
+CHEAP = 8
+"""Operations that may run element by element to save a pass over memory."""
 
 
 def _extends(group: Group, value: Value, node: Node, needed: set[Node]) -> bool:
@@ -117,13 +162,6 @@ def _extends(group: Group, value: Value, node: Node, needed: set[Node]) -> bool:
     if group.anchor is not None and not fusible(group.anchor):
         return False
     return value.shape == node.output.shape
-
-
-def _allowed(merged: Group, node: Node, term: Term) -> bool:
-    if merged.anchor is None:
-        return True
-    terms = [*merged.formulas.values(), term]
-    return all(is_vector_term(t) for t in terms) and node.output.dtype == dtypes.float32
 
 
 _FUSIBLE: set[str] = set()

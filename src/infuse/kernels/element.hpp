@@ -1,6 +1,7 @@
 // What generated formulas need beside math.hpp: conversions between element types and integer sizes.
 #pragma once
 
+#include "half.hpp"
 #include "math.hpp"
 
 #define INFUSE_LAMBDA __attribute__((always_inline))
@@ -15,12 +16,39 @@ inline long floor_mod(long a, long b) { return a - floor_div(a, b) * b; }
 inline long max_long(long a, long b) { return a > b ? a : b; }
 inline long min_long(long a, long b) { return a < b ? a : b; }
 
+// ---- conversions -----------------------------------------------------------------------------
+
 namespace detail {
-// A conversion of one element; floats outside the range of an integer type wrap as they do on x86.
+template <class T> constexpr double power_of_two(int n) {
+  double x = 1;
+  for (int i = 0; i < n; ++i) x *= 2;
+  return x;
+}
+// As x86 does it: truncated where T holds the result, else the smallest T.
+template <class T, class S> INFUSE_INLINE T truncated(S x) {
+  constexpr S limit = S(power_of_two<T>(8 * sizeof(T) - 1));
+  return x >= -limit && x < limit ? T(x) : T(T(1) << (8 * sizeof(T) - 2)) * T(-2);
+}
+template <class S> INFUSE_INLINE uint64_t truncated_unsigned(S x) {
+  constexpr S limit = S(power_of_two<S>(63));
+  if (x >= limit) return x < 2 * limit ? uint64_t(x) : uint64_t(1) << 63;
+  return uint64_t(truncated<int64_t>(x));
+}
+
+// A conversion of one element; a float that an integer type does not hold gives what NumPy gives on
+// x86: narrow types take the low bits of the conversion to int32, uint32 those of int64.
 template <class T> struct Convert {
   template <class S> static INFUSE_INLINE T of(S x) { return T(x); }
-  static INFUSE_INLINE T of(float x) { return T(int64_t(x)); }
-  static INFUSE_INLINE T of(double x) { return T(int64_t(x)); }
+  static INFUSE_INLINE T of(float x) { return whole(x); }
+  static INFUSE_INLINE T of(double x) { return whole(x); }
+  template <class S> static INFUSE_INLINE T whole(S x) {
+    if constexpr (sizeof(T) == 8)
+      return T(-1) > T(0) ? T(truncated_unsigned(x)) : T(truncated<int64_t>(x));
+    else if constexpr (sizeof(T) == 4 && T(-1) > T(0))
+      return T(truncated<int64_t>(x));
+    else
+      return T(truncated<int32_t>(x));
+  }
 };
 template <> struct Convert<float> {
   template <class S> static INFUSE_INLINE float of(S x) { return float(x); }
@@ -36,13 +64,26 @@ template <> struct Convert<bool> {
   static INFUSE_INLINE vi of(vf x) { return x != 0.0f; }
   static INFUSE_INLINE vi of(vi x) { return x; }
 };
-template <> struct Convert<uint64_t> {
-  template <class S> static INFUSE_INLINE uint64_t of(S x) { return uint64_t(x); }
-  static INFUSE_INLINE uint64_t of(float x) { return x < 0 ? uint64_t(int64_t(x)) : uint64_t(x); }
-  static INFUSE_INLINE uint64_t of(double x) { return x < 0 ? uint64_t(int64_t(x)) : uint64_t(x); }
-};
 }  // namespace detail
 
 template <class T, class S> INFUSE_INLINE auto convert(S x) { return detail::Convert<T>::of(x); }
+
+// ---- shifts ----------------------------------------------------------------------------------
+
+// Shifting by all bits or more leaves nothing, or the sign.
+template <class T> INFUSE_INLINE T shift_left(T x, T by) {
+  return uint64_t(by) < 8 * sizeof(T) ? T(uint64_t(x) << (uint64_t(by) & 63)) : T(0);
+}
+template <class T> INFUSE_INLINE T shift_right(T x, T by) {
+  constexpr int last = 8 * sizeof(T) - 1;
+  return uint64_t(by) <= last ? T(x >> (by & last)) : T(x < 0 ? -1 : 0);
+}
+
+// ---- booleans in memory ----------------------------------------------------------------------
+
+INFUSE_INLINE vi load(const bool* p, Full lanes) { return load_mask(p, lanes); }
+INFUSE_INLINE vi load(const bool* p, Tail lanes) { return load_mask(p, lanes); }
+INFUSE_INLINE void store(bool* p, vi x, Full lanes) { store_mask(p, x, lanes); }
+INFUSE_INLINE void store(bool* p, vi x, Tail lanes) { store_mask(p, x, lanes); }
 
 }  // namespace infuse
