@@ -346,6 +346,20 @@ def test_sliced_and_repeated_copy(run: Driver, size: int) -> None:
         assert np.count_nonzero(wide) == np.count_nonzero(source), "something else was written"
 
 
+@pytest.mark.parametrize("size", [1, 2, 4])
+def test_short_runs_need_no_alignment(run: Driver, size: int) -> None:
+    whole = numbered(ELEMENTS[size], 7, 16 * 9 + 1)
+    for width, start in product((2, 4, 8), range(4)):
+        source = whole[:, start : start + 128].reshape(7, -1, width)
+        source = as_strided(whole[:, start:], source.shape, (whole.strides[0] - size, width * size, size)).swapaxes(
+            0, 1
+        )
+        for offset in range(3):
+            target = zeros(source.size + offset, dtype=source.dtype)[offset:].reshape(source.shape)
+            copy(run, source, target)
+            np.testing.assert_array_equal(target, source)
+
+
 def test_large_copy_is_shared_by_the_threads(run: Driver) -> None:
     for shape in ((400, 500), (3, 60_000), (60_000, 3), (60_000, 5), (200_000,)):
         source = numbered(np.float32, *shape).T

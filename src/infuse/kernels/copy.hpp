@@ -12,23 +12,23 @@ template <int Bytes>
 struct Element;
 template <>
 struct Element<1> {
-  typedef uint8_t type __attribute__((may_alias));
+  typedef uint8_t type;
 };
 template <>
 struct Element<2> {
-  typedef uint16_t type __attribute__((may_alias, aligned(1)));
+  typedef uint16_t type;
 };
 template <>
 struct Element<4> {
-  typedef uint32_t type __attribute__((may_alias, aligned(1)));
+  typedef uint32_t type;
 };
 template <>
 struct Element<8> {
-  typedef uint64_t type __attribute__((may_alias, aligned(1)));
+  typedef uint64_t type;
 };
 template <>
 struct Element<16> {
-  typedef uint64_t type __attribute__((vector_size(16), may_alias, aligned(1)));
+  typedef uint64_t type __attribute__((vector_size(16)));
 };
 
 namespace copying {
@@ -345,7 +345,8 @@ inline void copy_nd(Context& context, int rank, const long* dims, const long* sr
   const char* from = static_cast<const char*>(src) + from_start * ElemBytes;
   char* to = static_cast<char*>(dst) + to_start * ElemBytes;
   long run = loops.size[loops.rank - 1] * ElemBytes;
-  bool wide = copying::widen(&loops, 16 / ElemBytes);
+  bool aligned = (reinterpret_cast<intptr_t>(from) | reinterpret_cast<intptr_t>(to)) % run == 0;
+  bool wide = aligned && copying::widen(&loops, 16 / ElemBytes);
   copying::copy_wide<ElemBytes>(context, wide ? run : ElemBytes, loops, from, to);
 }
 

@@ -14,7 +14,9 @@ template <class Part>
 INFUSE_INLINE void each_part(Context& context, long rows, long cols, long cost, const Part& part) {
   if (rows <= 0 || cols <= 0) return;
   if (context.threads == 1 || rows * cols * cost < 2 * MAP_GRAIN) {
+    settle();
     for (long row = 0; row < rows; ++row) part(row, 0, cols);
+    settle();
     return;
   }
   long pieces = rows >= 4 * context.threads ? 1 : (4L * context.threads + rows - 1) / rows;

@@ -229,6 +229,9 @@ inline void call_body(const void* body, long begin, long end, int worker) {
   (*static_cast<const Body*>(body))(begin, end, worker);
 }
 
+/** Keeps accesses in order around a kernel, which may see one tensor as several types. */
+inline void settle() { __asm__ __volatile__("" ::: "memory"); }
+
 template <class Body>
 void Context::parallel(long n, const Body& body, long grain) {
   if (n <= 0) return;
@@ -236,7 +239,9 @@ void Context::parallel(long n, const Body& body, long grain) {
   if (most > 1 && threads > 1 && forked(&mark)) start_workers(this);
   int used = most < threads ? static_cast<int>(most) : threads;
   if (used <= 1 || busy) {
+    settle();
     body(0L, n, busy ? current_worker(this) : 0);
+    settle();
     return;
   }
   busy = true;
