@@ -35,7 +35,8 @@ class Sizes:
         """The size that a dim_param stands for."""
         found = self._symbols.get(text)
         if found is None:
-            found = self._symbols[text] = self._expression(text) or self._fresh(text)
+            expression = self._expression(text)
+            found = self._symbols[text] = self._fresh(text) if expression is None else expression
         return found
 
     def unnamed(self, value: str, axis: int) -> Dim:
