@@ -213,8 +213,8 @@ def test_conv_1x1(library: ctypes.CDLL, rng: Rng, out_channels: int, threads: in
     check_conv(library, rng, (1, 4, 5, 8), out_channels, (1, 1), (2, 2), pads=(1, 1, 1, 1), threads=threads)
 
 
-@pytest.mark.parametrize("threads", THREADS)
-@pytest.mark.parametrize("channels", [1, 2, 3, 4, 16, 31, 32, 40])
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("channels", [1, 3, 16, 31, 40])
 @pytest.mark.parametrize("kernel", [(3, 3), (1, 7), (7, 1), (2, 4), (5, 5)])
 def test_conv_windows(library: ctypes.CDLL, rng: Rng, kernel: tuple[int, int], channels: int, threads: int) -> None:
     for strides, pads in product([(1, 1), (2, 2), (3, 1)], [(0, 0, 0, 0), (1, 1, 1, 1), (2, 3, 0, 1)]):
@@ -301,9 +301,9 @@ def check_winograd(
     assert np.abs(out - expected).max() <= rounding * typical
 
 
-@pytest.mark.parametrize("threads", THREADS)
-@pytest.mark.parametrize("channels", [1, 3, 16, 20, 40])
-@pytest.mark.parametrize("out_channels", [1, 8, 16, 19, 48])
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("channels", [1, 16, 20, 40])
+@pytest.mark.parametrize("out_channels", [1, 16, 19, 48])
 @pytest.mark.parametrize("tile", [2, 4])
 def test_winograd(library: ctypes.CDLL, rng: Rng, tile: int, out_channels: int, channels: int, threads: int) -> None:
     check_winograd(library, rng, tile, (2, 7, 9, channels), out_channels, threads=threads)

@@ -69,7 +69,7 @@ constexpr long conv_panels(const ConvShape& s) { return s.groups * ceil_div(s.oc
 // Products of the rows [row, end), whose tiles have their pointers one after another in `table`, and
 // the panels [p0, p1) of all groups.
 template <class Sink>
-inline void conv_tiles(const ConvShape& s, const float* const* table, long taps, long k, const float* w,
+INFUSE_NOINLINE void conv_tiles(const ConvShape& s, const float* const* table, long taps, long k, const float* w,
                        long row, long end, long p0, long p1, const Sink& sink) {
   const long c = s.c / s.groups, n = s.oc / s.groups, panels = ceil_div(n, NR);
   for (long p = p0; p < p1; ++p) {
@@ -85,7 +85,7 @@ inline void conv_tiles(const ConvShape& s, const float* const* table, long taps,
 // ---- TAPS ------------------------------------------------------------------------------------
 
 // table[tap * count + i] = where the window of row + i reads tap.
-inline void tap_pointers(const ConvShape& s, const float* x, const float* zeros, long row, long count,
+INFUSE_NOINLINE inline void tap_pointers(const ConvShape& s, const float* x, const float* zeros, long row, long count,
                          const float** table) {
   Pixel at(s, row);
   for (long i = 0; i < count; ++i, at.next(s)) {
@@ -140,7 +140,7 @@ constexpr long line_block(const ConvShape& s) {
 }
 
 // One line of the image, left and right of it zeros; all zeros outside the image.
-inline void copy_line(const ConvShape& s, const float* x, long n, long y, float* to) {
+INFUSE_NOINLINE inline void copy_line(const ConvShape& s, const float* x, long n, long y, float* to) {
   const long all = line_floats(s) / s.c, left = min(s.pad_left, all);
   const bool inside = (unsigned long)y < (unsigned long)s.h;
   const long count = inside ? min(s.w, all - left) : 0;

@@ -133,7 +133,7 @@ INFUSE_INLINE void drain(const float* tile, long rows, long row, long col, long 
 
 // One register tile: rows [row, row + count) times the panel that starts at column col.
 template <class Sink>
-INFUSE_INLINE void gemm_tile(const float* const* rows, long taps, long k, long offset, long count,
+INFUSE_NOINLINE void gemm_tile(const float* const* rows, long taps, long k, long offset, long count,
                              const float* panel, long row, long col, long n, const Sink& sink) {
   alignas(64) float out[MR * NR];
   Tile run = n - col > LANES ? tile_of<2>(count) : tile_of<1>(count);
@@ -190,7 +190,7 @@ INFUSE_INLINE long tile_rows(long left) {
 
 // Rows [row, end) times one panel.
 template <class Sink>
-inline void gemm_rows(GemmShape s, const float* a, const float* panel, long row, long end, long col,
+INFUSE_NOINLINE void gemm_rows(GemmShape s, const float* a, const float* panel, long row, long end, long col,
                       const Sink& sink) {
   const bool full = s.n - col >= NR;
   for (long count; row < end; row += count) {
@@ -259,7 +259,7 @@ inline void gemm_copied(long n, long k, const Source& source, const float* b, lo
 // How many ways to split rows and panels over the threads.
 struct Grid { long rows, panels; };
 
-inline Grid gemm_grid(long threads, long m, long panels, long k) {
+INFUSE_NOINLINE inline Grid gemm_grid(long threads, long m, long panels, long k) {
   const long n = panels * NR;
   Grid best = {1, 1};
   double least = -1;

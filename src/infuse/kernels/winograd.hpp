@@ -158,7 +158,7 @@ INFUSE_NOINLINE void winograd_output(const float* from, long step, float* out) {
 
 // Results of the tiles [first, first + count) in the vector of channels at col, to the sink.
 template <int M, class L, class Sink>
-inline void winograd_drain(const ConvShape& s, const float* from, long step, long width, long first,
+INFUSE_NOINLINE void winograd_drain(const ConvShape& s, const float* from, long step, long width, long first,
                            long count, long col, L lanes, const Sink& sink) {
   typedef Winograd<M> W;
   const long across = W::across(s), down = W::down(s);
@@ -183,7 +183,7 @@ struct StoreTile {
 };
 
 // out[count][width] = a[count][k] times a panel.
-inline void winograd_product(const float* a, long pitch, long k, long count, const float* panel,
+INFUSE_NOINLINE inline void winograd_product(const float* a, long pitch, long k, long count, const float* panel,
                              long width, float* out) {
   for (long row = 0, rows; row < count; row += rows) {
     rows = tile_rows(count - row);
@@ -200,7 +200,7 @@ inline void winograd_product(const float* a, long pitch, long k, long count, con
 // The tiles [t0, t1) of a block times panels [p0, p1). `input` holds the whole block, whose first
 // tile is `first`.
 template <int M, class Sink>
-inline void winograd_part(const ConvShape& s, const float* input, long step, const float* w, long first,
+INFUSE_NOINLINE void winograd_part(const ConvShape& s, const float* input, long step, const float* w, long first,
                           long t0, long t1, long p0, long p1, float* products, const Sink& sink) {
   constexpr int N = Winograd<M>::N;
   const long pitch = gemm_pitch(s.c), count = t1 - t0, gap = Winograd<M>::output_step(count);
