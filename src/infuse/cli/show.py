@@ -105,7 +105,7 @@ def _print_kernels(kernels: dict[str, Any]) -> None:
     free = kernels["nodes_without_call"]
     terminal.say(
         f"{len(calls)} calls of {kernels['functions']} functions for {kernels['nodes']} nodes"
-        + (f"; {free} nodes need none (views, sizes)" if free else "")
+        + (f"; {free} of them need none (views, sizes)" if free else "")
     )
     terminal.say(f"packed weights: {terminal.bytes_text(kernels['packed_weights_bytes'])}")
     if kernels["arena_bytes"] is None:
