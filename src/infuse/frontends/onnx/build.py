@@ -71,7 +71,7 @@ class Builder:
             if not info.name or (top and type is None):
                 raise ModelFileError(f"input {info.name!r} of the graph has no {'type' if info.name else 'name'}")
             scope.define(info.name, graph.add_input(scope.prefix + info.name, type or UNKNOWN))
-        for node in in_order(scope.nodes, scope.knows):
+        for node in in_order(scope):
             self.node(node, scope)
         for name in scope.outputs:
             value = scope.find(name)
@@ -227,7 +227,7 @@ class Builder:
         inner.functions, inner.typed = (*scope.functions, key), scope.typed
         for index, name in enumerate(function.input):
             inner.define(name, scope.find(proto.input[index]) if index < len(proto.input) else None)
-        for node in in_order(function.node, inner.knows):
+        for node in in_order(inner):
             self.node(node, inner)
         for name, result in zip(proto.output, function.output):
             value = inner.find(result) if name and (inner.knows(result) or scope.reads(name)) else None

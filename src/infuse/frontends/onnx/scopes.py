@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Final
 
 from onnx import AttributeProto, GraphProto, NodeProto, ValueInfoProto
 
 from infuse.errors import GraphError
 from infuse.ir.graph import Graph, Value
+
+_ONE_NAME: Final = "every value of an ONNX graph must have one name and one producer"
 
 
 @dataclass
@@ -55,10 +58,7 @@ class Scope:
     def define(self, name: str, value: Value | None) -> None:
         """Let `name` stand for `value`; GraphError when it already stands for one in this graph."""
         if name in self.values:
-            raise GraphError(
-                f"the name {name!r} is given to two values",
-                hint="every value of an ONNX graph must have one name and one producer",
-            )
+            raise GraphError(f"the name {name!r} is given to two values", hint=_ONE_NAME)
         self.values[name] = value
 
     def reads(self, name: str) -> bool:
@@ -106,11 +106,13 @@ def free_names(graph: GraphProto) -> set[str]:
     return free - own
 
 
-def in_order(nodes: Sequence[NodeProto], known: Callable[[str], bool]) -> Sequence[NodeProto]:
-    """The nodes, each after those that it reads; the given order where that is one.
+def in_order(scope: Scope) -> Sequence[NodeProto]:
+    """The nodes of a graph, each after those that it reads; the given order where that is one.
 
-    GraphError for a name that nobody makes and for a cycle.
+    GraphError for a name that nobody makes, for one that is made twice, and for a cycle.
     """
+    nodes, known = scope.nodes, scope.knows
+    _check_made_once(scope)
     captured = [set[str]().union(*map(free_names, subgraphs(node))) for node in nodes]
     needs = [[n for n in (*node.input, *names) if n and not known(n)] for node, names in zip(nodes, captured)]
     made: set[str] = set()
@@ -119,6 +121,15 @@ def in_order(nodes: Sequence[NodeProto], known: Callable[[str], bool]) -> Sequen
             return _sorted(nodes, needs)
         made.update(node.output)
     return nodes
+
+
+def _check_made_once(scope: Scope) -> None:
+    taken = set(scope.values)
+    for node in scope.nodes:
+        for name in filter(None, node.output):
+            if name in taken:
+                raise GraphError(f"the name {name!r} is given to two values", where=label(node), hint=_ONE_NAME)
+            taken.add(name)
 
 
 def _sorted(nodes: Sequence[NodeProto], needs: Sequence[Sequence[str]]) -> list[NodeProto]:
