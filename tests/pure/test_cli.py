@@ -15,7 +15,7 @@ from onnx import TensorProto, helper
 import infuse
 from infuse.cli import inputs, terminal
 from infuse.cli.verification import multiplications, relative_difference, verify
-from infuse.errors import VerificationError
+from infuse.errors import RuntimeFailure, VerificationError
 from infuse.ir.graph import Graph
 from infuse.ops.evaluate import evaluate
 from infuse.passes.rules import ALL_RULES
@@ -100,6 +100,7 @@ def test_optimize_writes_a_smaller_model_that_computes_the_same(cli: Cli, networ
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.row("G38")
 def test_optimize_prints_what_it_did(cli: Cli, network: Path, tmp_path: Path) -> None:
     text = cli("optimize", network, "-o", tmp_path / "out.onnx").out
     for part in (
@@ -153,6 +154,7 @@ def test_a_skipped_verification_says_why(cli: Cli, network: Path, monkeypatch: p
     assert "verified on random inputs" in cli("optimize", network, "-o", out, "--verify").out
 
 
+@pytest.mark.row("G39")
 def test_a_wrong_rewrite_is_found_and_nothing_is_written(
     cli: Cli, network: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -182,11 +184,19 @@ def test_models_that_draw_random_numbers_are_not_compared(tmp_path: Path) -> Non
     assert "'noise' draws random numbers" in verdict.reason
 
 
-def test_a_graph_that_stops_working_is_an_error(network: Path) -> None:
+def test_a_graph_that_stops_working_is_an_error(network: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(graph: Graph, feeds: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        if graph is broken:
+            raise RuntimeFailure("it cannot be evaluated")
+        return evaluate(graph, feeds)
+
     graph, broken = infuse.load(network), infuse.load(network)
-    broken.output_names[0] = "other"
-    with pytest.raises((VerificationError, KeyError)):
+    monkeypatch.setattr("infuse.cli.verification.evaluate", failing)
+    with pytest.raises(VerificationError, match="the optimized model cannot be evaluated"):
         verify(graph, broken, at_any_cost=True, given={})
+    verdict = verify(broken, graph, at_any_cost=True, given={})
+    assert not verdict.checked
+    assert "the original cannot be evaluated" in str(verdict)
 
 
 def test_multiplications_are_counted(network: Path) -> None:
@@ -224,6 +234,7 @@ def test_why_tells_that_a_rule_fires(cli: Cli, network: Path) -> None:
     assert facts["fired"] == 1
 
 
+@pytest.mark.row("G38")
 def test_why_tells_what_stopped_a_rule(cli: Cli, network: Path) -> None:
     facts = cli("why", network, "FuseAttention", "--json").json
     (match,) = facts["matches"]
