@@ -344,10 +344,12 @@ class Lowering:
         bias: Tensor | None = None,
         scale: float = 1.0,
         inner: int = 1,
+        before: Callable[[Callable[[Tensor], str]], str] | None = None,
         name: str = "sink",
     ) -> str:
         """Define the sink of an anchored group in `f`: scale, bias, fused elementwise work, store. Returns its name.
 
+        `before` writes what comes first, an expression in `acc`; it is given a function that loads a broadcast tensor.
         The kernel's rows and columns run over the result's axes in `order`, the last `inner` of them being columns.
         """
         value = group.result
@@ -356,7 +358,7 @@ class Lowering:
         tensors = {v: self._operand(v, space, vector=True) for v in operands}
         target = self.allocate(value, order, strided=True)
         body = _Body(f, group, space, tensors, target)
-        start = "acc"
+        start = "acc" if before is None else body.printer.define(before(body.load))
         if scale != 1.0:
             start = body.printer.define(f"acc * splat<L>({literal(scale, dtypes.float32)})")
         if bias is not None:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from infuse import dtypes
+from infuse.codegen.formulas import literal
 from infuse.codegen.groups import Group
+from infuse.codegen.lower.convolution import channel_bias
 from infuse.codegen.lower.linear import label, require_float32
 from infuse.codegen.lower.views import operand
 from infuse.codegen.lowering import Lowering, lowers
@@ -90,3 +95,38 @@ def group_norm(low: Lowering, node: Node, group: Group) -> None:
     fields = f"GroupShape{{{f.numbers(*sizes)}}}, input, {', '.join(pointers)}, {float(given['epsilon'])!r}f"
     f.line(f"group_norm(c, {fields}, {sink});")
     f.finish(label(group))
+
+
+@lowers("BatchNormalization", fuses=True)
+def batch_norm(low: Lowering, node: Node, group: Group) -> None:
+    require_float32(low, node)
+    if any(v.uses for v in node.outputs[1:]):
+        low.unsupported(node, "running statistics")
+    x = operand(node)
+    tensor = low.tensor(x)
+    tensor = low.arranged(tensor, tensor.order, x)
+    scale, shift, mean, variance = (channel_vector(low, node, i) for i in range(1, 5))
+    epsilon = literal(float(node.op.attributes()["epsilon"]), dtypes.float32)
+
+    def normalize(load: Callable[[Tensor], str]) -> str:
+        factor = f"{load(scale)} / sqrt({load(variance)} + splat<L>({epsilon}))"
+        return f"(acc - {load(mean)}) * ({factor}) + {load(shift)}"
+
+    f = low.function("batch_norm", *group.nodes)
+    f.include("map.hpp")
+    sink = low.sink(f, group, tensor.order, before=normalize)
+    columns = tensor.physical_shape[-1]
+    width = f.number(columns)
+    reader(f, tensor, width)
+    rows = f.number(dims.product(tensor.physical_shape[:-1]))
+    f.line(f"map2d(c, {rows}, {width}, [=](long row, long col, auto lanes) INFUSE_LAMBDA {{")
+    f.line(f"  {sink}(input(row, col, lanes), row, col, lanes);")
+    f.line("}, 4);")
+    f.finish(label(group))
+
+
+def channel_vector(low: Lowering, node: Node, index: int) -> Tensor:
+    """A per-channel input as a tensor that broadcasts against N, C, spatial… results."""
+    vector = channel_bias(low, node, index)
+    assert vector is not None
+    return vector
