@@ -38,7 +38,7 @@ constexpr long split(long n, long parts, long i) {
   return n / parts * i + (i < n % parts ? i : n % parts);
 }
 
-// out[R][V * LANES] = rows of A times V vectors of a panel. Segment t of row i starts at
+// out[R][NR] = rows of A times the first V vectors of a panel. Segment t of row i starts at
 // rows[t * R + i] + offset.
 // Few rows leave too few independent sums to hide the latency of fma, so they sum U steps apart.
 template <int R, int V>
@@ -89,7 +89,7 @@ INFUSE_NOINLINE void tile(const float* const* rows, long taps, long k, long offs
     for (int j = 0; j < V; ++j) {
 #pragma GCC unroll 16
       for (int u = 1; u < U; ++u) sum[0][i][j] += sum[u][i][j];
-      store(out + (i * V + j) * LANES, sum[0][i][j], Full{});
+      store(out + i * NR + j * LANES, sum[0][i][j], Full{});
     }
 }
 
@@ -110,30 +110,25 @@ template <int V> INFUSE_INLINE Tile tile_of(long rows) {
 
 // Hands `rows` rows of a finished tile to the sink; columns past n do not exist.
 template <class Sink>
-INFUSE_INLINE void drain(const float* tile, long rows, long row, long col, long n, const Sink& sink) {
-  long width = n - col;
-  if (width >= NR) {
+INFUSE_NOINLINE void drain(const float* tile, long rows, long row, long col, long n, const Sink& sink) {
+  const long width = n - col;
 #pragma GCC unroll 1
-    for (long i = 0; i < rows; ++i, tile += NR) {
-      sink(load(tile, Full{}), row + i, col, Full{});
-      sink(load(tile + LANES, Full{}), row + i, col + LANES, Full{});
+  for (long end = row + rows; row < end; ++row, tile += NR) {
+    if (width < LANES) {
+      sink(load(tile, Full{}), row, col, Tail{int(width)});
+      continue;
     }
-  } else if (width > LANES) {
-#pragma GCC unroll 1
-    for (long i = 0; i < rows; ++i, tile += NR) {
-      sink(load(tile, Full{}), row + i, col, Full{});
-      sink(load(tile + LANES, Full{}), row + i, col + LANES, Tail{int(width - LANES)});
-    }
-  } else {
-#pragma GCC unroll 1
-    for (long i = 0; i < rows; ++i, tile += LANES)
-      sink(load(tile, Full{}), row + i, col, Tail{int(width)});
+    sink(load(tile, Full{}), row, col, Full{});
+    if (width >= NR)
+      sink(load(tile + LANES, Full{}), row, col + LANES, Full{});
+    else if (width > LANES)
+      sink(load(tile + LANES, Full{}), row, col + LANES, Tail{int(width - LANES)});
   }
 }
 
 // One register tile: rows [row, row + count) times the panel that starts at column col.
 template <class Sink>
-INFUSE_NOINLINE void gemm_tile(const float* const* rows, long taps, long k, long offset, long count,
+INFUSE_INLINE void gemm_tile(const float* const* rows, long taps, long k, long offset, long count,
                              const float* panel, long row, long col, long n, const Sink& sink) {
   alignas(64) float out[MR * NR];
   Tile run = n - col > LANES ? tile_of<2>(count) : tile_of<1>(count);
@@ -141,27 +136,36 @@ INFUSE_NOINLINE void gemm_tile(const float* const* rows, long taps, long k, long
   drain(out, count, row, col, n, sink);
 }
 
-// A full register tile whose sums go to the sink without leaving the registers. Rows in groups of
-// G share a pointer, which x86 addresses as q, q + lda and q + 2 lda.
+// Rows in groups of G share a pointer, which x86 addresses as q, q + lda and q + 2 lda.
+struct RowGroups {
+  static constexpr int G = MR % 3 == 0 ? 3 : 2;
+  const float* q[MR / G];
+  long lda;
+
+  INFUSE_INLINE RowGroups(const float* a, long step) : lda(step) {
+#pragma GCC unroll 16
+    for (int i = 0; i < MR / G; ++i) {
+      q[i] = a + i * G * lda;
+      __asm__("" : "+r"(q[i]));  // else clang computes it anew in every step
+    }
+  }
+  INFUSE_INLINE float at(int row, long p) const { return q[row / G][row % G * lda + p]; }
+};
+
+// A full register tile whose sums go to the sink without leaving the registers.
 template <class Sink>
 INFUSE_NOINLINE void full_tile(const float* a, long lda, long k, const float* b, long row, long col,
                                const Sink& sink) {
-  constexpr int G = MR % 3 == 0 ? 3 : 2;
   vf sum[MR][2];
 #pragma GCC unroll 16
   for (int i = 0; i < MR; ++i) sum[i][0] = sum[i][1] = vf{};
-  const float* q[MR / G];
-#pragma GCC unroll 16
-  for (int i = 0; i < MR / G; ++i) {
-    q[i] = a + i * G * lda;
-    __asm__("" : "+r"(q[i]));  // else clang computes it anew in every step
-  }
+  const RowGroups rows(a, lda);
 #pragma GCC unroll 1
   for (long p = 0; p < k; ++p, b += NR) {
     vf x = load(b, Full{}), y = load(b + LANES, Full{});
 #pragma GCC unroll 16
     for (int i = 0; i < MR; ++i) {
-      vf z = splat(q[i / G][i % G * lda + p]);
+      vf z = splat(rows.at(i, p));
       sum[i][0] = fma(z, x, sum[i][0]);
       sum[i][1] = fma(z, y, sum[i][1]);
     }
@@ -173,13 +177,55 @@ INFUSE_NOINLINE void full_tile(const float* a, long lda, long k, const float* b,
   }
 }
 
-// `count` <= MR rows of a matrix times a panel.
-template <class Sink>
-INFUSE_INLINE void edge_tile(GemmShape s, const float* a, const float* panel, long row, long col,
-                             long count, const Sink& sink) {
+#if INFUSE_LANES == 16
+// Half vectors: some processors do two operations on them in the time of one on a whole vector.
+typedef float half_vf __attribute__((vector_size(32)));
+typedef float half_any __attribute__((vector_size(32), aligned(4), may_alias));
+INFUSE_INLINE half_vf half_fma(float a, half_vf b, half_vf c) {
+#if defined(__clang__)
+  return __builtin_elementwise_fma(a - half_vf{}, b, c);
+#else
+  return __builtin_ia32_vfmaddps256(a - half_vf{}, b, c);
+#endif
+}
+
+// out[MR][NR] = MR rows times the first H half vectors of a panel, 1 <= H <= 3.
+template <int H>
+INFUSE_NOINLINE void narrow_tile(const float* a, long lda, long k, const float* b, float* out) {
+  vf whole[MR];
+  half_vf half[MR];
+#pragma GCC unroll 16
+  for (int i = 0; i < MR; ++i) whole[i] = vf{}, half[i] = half_vf{};
+  const RowGroups rows(a, lda);
+#pragma GCC unroll 1
+  for (long p = 0; p < k; ++p, b += NR) {
+    vf x = load(b, Full{});
+    half_vf y = *(const half_any*)(b + H / 2 * LANES);
+#pragma GCC unroll 16
+    for (int i = 0; i < MR; ++i) {
+      if (H >= 2) whole[i] = fma(splat(rows.at(i, p)), x, whole[i]);
+      if (H != 2) half[i] = half_fma(rows.at(i, p), y, half[i]);
+    }
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < MR; ++i) {
+    if (H >= 2) store(out + i * NR, whole[i], Full{});
+    if (H != 2) *(half_any*)(out + i * NR + H / 2 * LANES) = half[i];
+  }
+}
+#endif
+
+// The product of `count` <= MR rows of a matrix and a panel of which `width` columns are wanted.
+INFUSE_NOINLINE inline void edge_tile(const float* a, long lda, long k, const float* panel, long count,
+                                      long width, float* out) {
+#if INFUSE_LANES == 16
+  if (count == MR && width <= LANES / 2) return narrow_tile<1>(a, lda, k, panel, out);
+  if (count == MR && width <= LANES) return narrow_tile<2>(a, lda, k, panel, out);
+  if (count == MR && width <= LANES * 3 / 2) return narrow_tile<3>(a, lda, k, panel, out);
+#endif
   const float* rows[MR];
-  for (long i = 0; i < count; ++i) rows[i] = a + (row + i) * s.lda;
-  gemm_tile(rows, 1, s.k, 0, count, panel, row, col, s.n, sink);
+  for (long i = 0; i < count; ++i) rows[i] = a + i * lda;
+  (width > LANES ? tile_of<2>(count) : tile_of<1>(count))(rows, 1, k, 0, panel, out);
 }
 
 // Rows of the next tile when `left` remain: full tiles, then two halves rather than a thin slice.
@@ -192,13 +238,15 @@ INFUSE_INLINE long tile_rows(long left) {
 template <class Sink>
 INFUSE_NOINLINE void gemm_rows(GemmShape s, const float* a, const float* panel, long row, long end, long col,
                       const Sink& sink) {
-  const bool full = s.n - col >= NR;
+  alignas(64) float out[MR * NR];
   for (long count; row < end; row += count) {
     count = tile_rows(end - row);
-    if (full && count == MR)
+    if (s.n - col >= NR && count == MR) {
       full_tile(a + row * s.lda, s.lda, s.k, panel, row, col, sink);
-    else
-      edge_tile(s, a, panel, row, col, count, sink);
+    } else {
+      edge_tile(a + row * s.lda, s.lda, s.k, panel, count, s.n - col, out);
+      drain(out, count, row, col, s.n, sink);
+    }
   }
 }
 

@@ -158,15 +158,15 @@ INFUSE_NOINLINE void winograd_output(const float* from, long step, float* out) {
 
 // Results of the tiles [first, first + count) in the vector of channels at col, to the sink.
 template <int M, class L, class Sink>
-INFUSE_NOINLINE void winograd_drain(const ConvShape& s, const float* from, long step, long width, long first,
-                           long count, long col, L lanes, const Sink& sink) {
+INFUSE_NOINLINE void winograd_drain(const ConvShape& s, const float* from, long step, long first,
+                                    long count, long col, L lanes, const Sink& sink) {
   typedef Winograd<M> W;
   const long across = W::across(s), down = W::down(s);
   alignas(64) float out[M * M * LANES];
   for (long t = 0; t < count; ++t) {
     const long tile = first + t, line = tile / across;
     const long y0 = line % down * M, x0 = tile % across * M;
-    winograd_output<M>(from + t * width, step, out);
+    winograd_output<M>(from + t * NR, step, out);
     const long ys = min(s.oh - y0, long(M)), xs = min(s.ow - x0, long(M));
     for (long y = 0; y < ys; ++y)
       for (long x = 0; x < xs; ++x)
@@ -182,18 +182,15 @@ struct StoreTile {
   }
 };
 
-// out[count][width] = a[count][k] times a panel.
-INFUSE_NOINLINE inline void winograd_product(const float* a, long pitch, long k, long count, const float* panel,
-                             long width, float* out) {
-  for (long row = 0, rows; row < count; row += rows) {
-    rows = tile_rows(count - row);
-    if (rows == MR && width == NR) {
-      full_tile(a + row * pitch, pitch, k, panel, row, 0, StoreTile{out});
-      continue;
-    }
-    const float* pointers[MR];
-    for (long i = 0; i < rows; ++i) pointers[i] = a + (row + i) * pitch;
-    (width == NR ? tile_of<2>(rows) : tile_of<1>(rows))(pointers, 1, k, 0, panel, out + row * width);
+// out[count][NR] = a[count][k] times a panel of which `width` columns are wanted.
+INFUSE_NOINLINE inline void winograd_product(const float* a, long pitch, long k, long count,
+                                             const float* panel, long width, float* out) {
+  for (long rows; count > 0; count -= rows, a += rows * pitch, out += rows * NR) {
+    rows = tile_rows(count);
+    if (rows == MR && width >= NR)
+      full_tile(a, pitch, k, panel, 0, 0, StoreTile{out});
+    else
+      edge_tile(a, pitch, k, panel, rows, width, out);
   }
 }
 
@@ -205,15 +202,15 @@ INFUSE_NOINLINE void winograd_part(const ConvShape& s, const float* input, long 
   constexpr int N = Winograd<M>::N;
   const long pitch = gemm_pitch(s.c), count = t1 - t0, gap = Winograd<M>::output_step(count);
   for (long p = p0; p < p1; ++p) {
-    const long col = p * NR, left = s.oc - col, width = left > LANES ? NR : LANES;
+    const long col = p * NR, left = s.oc - col;
     for (long i = 0; i < N * N; ++i)
       winograd_product(input + i * step + t0 * pitch, pitch, s.c, count, w + (p * N * N + i) * s.c * NR,
-                       width, products + i * gap);
+                       left, products + i * gap);
     for (long v = 0; v < min(left, NR); v += LANES)
       if (left - v >= LANES)
-        winograd_drain<M>(s, products + v, gap, width, first + t0, count, col + v, Full{}, sink);
+        winograd_drain<M>(s, products + v, gap, first + t0, count, col + v, Full{}, sink);
       else
-        winograd_drain<M>(s, products + v, gap, width, first + t0, count, col + v, Tail{int(left - v)},
+        winograd_drain<M>(s, products + v, gap, first + t0, count, col + v, Tail{int(left - v)},
                           sink);
   }
 }
