@@ -321,6 +321,18 @@ inline void finish(const AttentionShape& shape, const Unit& unit, const Sink& si
   }
 }
 
+/** Queries of one unit, fewer than query_block where that gives all threads as much to do. */
+inline long shared_block(const AttentionShape& shape, int threads) {
+  long rows = query_block(shape), pairs = shape.batch * shape.heads;
+  long chunks = (shape.queries + rows - 1) / rows;
+  for (long more = chunks; more < chunks + threads && pairs * chunks < 4L * threads; ++more) {
+    long fewer = round_up((shape.queries + more - 1) / more, ROWS);
+    if (fewer < 4 * ROWS) break;
+    if (pairs * more % threads == 0) return fewer;
+  }
+  return rows;
+}
+
 }  // namespace attention_detail
 
 /** Bytes of scratch per worker. */
@@ -337,7 +349,7 @@ template <class Mask, class Sink>
 inline void attention(Context& context, const AttentionShape& shape, const HeadRows& q,
                       const HeadRows& k, const HeadRows& v, const Mask& mask, const Sink& sink) {
   using namespace attention_detail;
-  long rows = query_block(shape), step = key_block(shape);
+  long rows = shared_block(shape, context.threads), step = key_block(shape);
   long chunks = (shape.queries + rows - 1) / rows;
   long work = (rows + 8) * shape.keys * (shape.dim + shape.value_dim);
   context.parallel(

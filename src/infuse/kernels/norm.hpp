@@ -5,58 +5,87 @@
 
 namespace infuse {
 
-/** Bytes of scratch per worker for rows of `cols` elements. */
-inline long norm_scratch(long cols) { return cols * 4 + CACHE_LINE; }
-
 namespace norm_detail {
 
 constexpr long GRAIN = 16384;
+constexpr int TOGETHER = 4;  // rows whose sums hide each other's latency
 
-/** Keeps a row and returns its sum. */
-template <class In>
-INFUSE_INLINE float keep_row(long row, long cols, float* kept, const In& in) {
-  vf even = {}, odd = {};
-  long c = 0;
-  for (; c + 2 * LANES <= cols; c += 2 * LANES) {
-    vf a = in(row, c, Full{}), b = in(row, c + LANES, Full{});
-    store(kept + c, a, Full{});
-    store(kept + c + LANES, b, Full{});
-    even += a;
-    odd += b;
-  }
-  sweep(c, cols, [&](long i, auto lanes) __attribute__((always_inline)) {
-    vf a = in(row, i, lanes);
-    store(kept + i, a, lanes);
-    even += valid(a, vf{}, lanes);
-  });
-  return hsum(even + odd);
+}  // namespace norm_detail
+
+/** Bytes of scratch per worker for rows of `cols` elements. */
+inline long norm_scratch(long cols) {
+  return norm_detail::TOGETHER * round_up(cols, LANES) * 4 + CACHE_LINE;
 }
 
-/** The sum of (x - centre)² over a kept row. */
-INFUSE_INLINE float squares(const float* kept, long cols, float centre) {
-  vf even = {}, odd = {};
-  long c = 0;
-  for (; c + 2 * LANES <= cols; c += 2 * LANES) {
-    vf a = load(kept + c, Full{}) - centre, b = load(kept + c + LANES, Full{}) - centre;
-    even = fma(a, a, even);
-    odd = fma(b, b, odd);
+namespace norm_detail {
+
+/** What the columns of all rows share. */
+struct Columns {
+  long count;
+  const float *scale, *bias;  // may be null
+};
+
+/** Sums of value(column, row, lanes) over the columns, in parts that stay accurate. */
+template <int R, class Value>
+INFUSE_INLINE void add_up(long columns, float (&sums)[R], const Value& value) {
+  constexpr long PART = 32 * LANES;
+  vf total[R] = {};
+  for (long first = 0; first < columns; first += PART) {
+    vf part[R] = {};
+    long last = first + PART < columns ? first + PART : columns;
+    sweep(first, last, [&](long c, auto lanes) __attribute__((always_inline)) {
+      for (int i = 0; i < R; ++i) part[i] = value(part[i], c, i, lanes);
+    });
+    for (int i = 0; i < R; ++i) total[i] += part[i];
   }
-  sweep(c, cols, [&](long i, auto lanes) __attribute__((always_inline)) {
-    vf a = valid(load(kept + i, lanes) - centre, vf{}, lanes);
-    even = fma(a, a, even);
-  });
-  return hsum(even + odd);
+  for (int i = 0; i < R; ++i) sums[i] = hsum(total[i]);
 }
 
-template <class Row>
-INFUSE_INLINE void each_row(Context& context, long rows, long cols, const Row& body) {
-  context.parallel(
-      rows,
-      [&](long begin, long end, int worker) {
-        float* kept = reinterpret_cast<float*>(context.scratch(worker));
-        for (long row = begin; row < end; ++row) body(row, kept);
-      },
-      1 + GRAIN / (cols + 16));
+/** R rows from `row` on become (x - centre) · factor · scale + bias. */
+template <bool Centred, int R, class In, class Factor, class Sink>
+INFUSE_INLINE void norm_rows(const Columns& columns, long row, float* kept, const In& in,
+                             const Factor& factor, const Sink& sink) {
+  float sums[R], centre[R] = {}, share[R];
+  auto keep = [&](vf sum, long c, int i, auto lanes) __attribute__((always_inline)) {
+    vf x = in(row + i, c, lanes);
+    store(kept + c * R + i * LANES, x, Full{});
+    x = valid(x, vf{}, lanes);
+    return Centred ? sum + x : fma(x, x, sum);
+  };
+  add_up(columns.count, sums, keep);
+  if (Centred) {
+    for (int i = 0; i < R; ++i) centre[i] = sums[i] / float(columns.count);
+    auto square = [&](vf sum, long c, int i, auto lanes) __attribute__((always_inline)) {
+      vf x = valid(load(kept + c * R + i * LANES, Full{}) - centre[i], vf{}, lanes);
+      return fma(x, x, sum);
+    };
+    add_up(columns.count, sums, square);
+  }
+  for (int i = 0; i < R; ++i) share[i] = factor(sums[i]);
+  sweep(0, columns.count, [&](long c, auto lanes) __attribute__((always_inline)) {
+    vf scale = load_or(columns.scale, c, 1.0f, lanes), bias = load_or(columns.bias, c, 0.0f, lanes);
+    for (int i = 0; i < R; ++i) {
+      vf x = (load(kept + c * R + i * LANES, Full{}) - centre[i]) * share[i];
+      sink(fma(x, scale, bias), row + i, c, lanes);
+    }
+  });
+}
+
+template <bool Centred, class In, class Factor, class Sink>
+inline void norm(Context& context, long rows, const Columns& columns, const In& in,
+                 const Factor& factor, const Sink& sink) {
+  const long together = columns.count <= 2048 ? TOGETHER : 1;
+  context.parallel((rows + together - 1) / together,
+                   [&](long begin, long end, int worker) {
+                     float* kept = reinterpret_cast<float*>(context.scratch(worker));
+                     long row = begin * together,
+                          last = end * together < rows ? end * together : rows;
+                     for (; together > 1 && row + TOGETHER <= last; row += TOGETHER)
+                       norm_rows<Centred, TOGETHER>(columns, row, kept, in, factor, sink);
+                     for (; row < last; ++row)
+                       norm_rows<Centred, 1>(columns, row, kept, in, factor, sink);
+                   },
+                   1 + GRAIN / ((columns.count + 16) * together));
 }
 
 }  // namespace norm_detail
@@ -68,60 +97,45 @@ INFUSE_INLINE void each_row(Context& context, long rows, long cols, const Row& b
 template <class In, class Sink>
 inline void layer_norm(Context& context, long rows, long cols, const In& in, const float* scale,
                        const float* bias, float eps, const Sink& sink) {
-  using namespace norm_detail;
-  each_row(context, rows, cols, [&](long row, float* kept) {
-    float mean = keep_row(row, cols, kept, in) / float(cols);
-    float factor = 1.0f / sqrt(squares(kept, cols, mean) / float(cols) + eps);
-    sweep(0, cols, [&](long c, auto lanes) __attribute__((always_inline)) {
-      vf x = (load(kept + c, lanes) - mean) * factor;
-      sink(fma(x, load_or(scale, c, 1.0f, lanes), load_or(bias, c, 0.0f, lanes)), row, c, lanes);
-    });
-  });
+  auto factor = [&](float squares) { return 1.0f / sqrt(squares / float(cols) + eps); };
+  norm_detail::norm<true>(context, rows, {cols, scale, bias}, in, factor, sink);
 }
 
 /** x / sqrt(mean(x²) + eps) · scale over the columns of each row; otherwise as layer_norm. */
 template <class In, class Sink>
 inline void rms_norm(Context& context, long rows, long cols, const In& in, const float* scale,
                      float eps, const Sink& sink) {
-  using namespace norm_detail;
-  each_row(context, rows, cols, [&](long row, float* kept) {
-    keep_row(row, cols, kept, in);
-    float factor = 1.0f / sqrt(squares(kept, cols, 0.0f) / float(cols) + eps);
-    sweep(0, cols, [&](long c, auto lanes) __attribute__((always_inline)) {
-      sink(load(kept + c, lanes) * factor * load_or(scale, c, 1.0f, lanes), row, c, lanes);
-    });
-  });
+  auto factor = [&](float squares) { return 1.0f / sqrt(squares / float(cols) + eps); };
+  norm_detail::norm<false>(context, rows, {cols, scale, nullptr}, in, factor, sink);
 }
 
 /** x / max(sqrt(Σ x²), least) over the columns of each row; a row of zeros stays zero. */
 template <class In, class Sink>
 inline void l2_norm(Context& context, long rows, long cols, const In& in, float least,
                     const Sink& sink) {
-  using namespace norm_detail;
-  each_row(context, rows, cols, [&](long row, float* kept) {
-    keep_row(row, cols, kept, in);
-    float length = max(sqrt(squares(kept, cols, 0.0f)), least);
-    float factor = length == 0.0f ? 0.0f : 1.0f / length;
-    sweep(0, cols, [&](long c, auto lanes) __attribute__((always_inline)) {
-      sink(load(kept + c, lanes) * factor, row, c, lanes);
-    });
-  });
+  auto factor = [&](float squares) {
+    float length = max(sqrt(squares), least);
+    return length == 0.0f ? 0.0f : 1.0f / length;
+  };
+  norm_detail::norm<false>(context, rows, {cols, nullptr, nullptr}, in, factor, sink);
 }
 
 /** x / Σ |x| over the columns of each row; a row of zeros stays zero. */
 template <class In, class Sink>
 inline void l1_norm(Context& context, long rows, long cols, const In& in, const Sink& sink) {
-  using namespace norm_detail;
-  each_row(context, rows, cols, [&](long row, float* kept) {
-    keep_row(row, cols, kept, in);
-    vf total = {};
-    sweep(0, cols, [&](long c, auto lanes) { total += abs(load(kept + c, lanes)); });
-    float sum = hsum(total);
-    float factor = sum == 0.0f ? 0.0f : 1.0f / sum;
-    sweep(0, cols, [&](long c, auto lanes) __attribute__((always_inline)) {
-      sink(load(kept + c, lanes) * factor, row, c, lanes);
-    });
-  });
+  context.parallel(
+      rows,
+      [&](long begin, long end, int) {
+        for (long row = begin; row < end; ++row) {
+          vf total = {};
+          sweep(0, cols,
+                [&](long c, auto lanes) { total += abs(valid(in(row, c, lanes), vf{}, lanes)); });
+          float sum = hsum(total), factor = sum == 0.0f ? 0.0f : 1.0f / sum;
+          sweep(0, cols,
+                [&](long c, auto lanes) { sink(in(row, c, lanes) * factor, row, c, lanes); });
+        }
+      },
+      1 + norm_detail::GRAIN / (cols + 16));
 }
 
 // ---------------------------------------------------------------- groups of channels
