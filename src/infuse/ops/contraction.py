@@ -112,7 +112,7 @@ class Einsum(Op):
 
     def infer(self, *xs: Value) -> Inferred:
         dtype = require_kind(self.name, same_dtype(self.name, *xs), "fiu")
-        terms, result = _parse(self.equation, len(xs))
+        terms, result = parse_equation(self.equation, len(xs))
         shapes = [x.tensor.shape for x in xs]
         if any(s is None for s in shapes):
             return TensorType(dtype, None)
@@ -123,7 +123,7 @@ class Einsum(Op):
         return np.asarray(compute, dtype=xs[0].dtype)
 
 
-def _parse(equation: str, operands: int) -> tuple[list[str], str]:
+def parse_equation(equation: str, operands: int) -> tuple[list[str], str]:
     """Labels of the operands and of the result; an ellipsis is the label "."."""
     text = equation.replace(" ", "").replace("...", ".")
     left, arrow, right = text.partition("->")
