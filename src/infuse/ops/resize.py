@@ -29,7 +29,7 @@ _CHOICES = {
 
 
 @dataclass(frozen=True)
-class _Axis:
+class ResizedAxis:
     """One axis that is resampled: sizes before and after, their ratio, and the part of the input that is shown."""
 
     number: int
@@ -38,6 +38,11 @@ class _Axis:
     scale: float
     begin: float
     end: float
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether every element stays as it is."""
+        return self.after == self.before and self.scale == 1 and (self.begin, self.end) == (0, 1)
 
 
 class Resize(Op):
@@ -147,17 +152,18 @@ class Resize(Op):
     def eval(
         self, x: Array, roi: Array | None = None, scales: Array | None = None, sizes: Array | None = None
     ) -> Array:
-        plan = self._plan(x, roi, scales, sizes)
         data = x
-        for axis in plan:
-            if axis.after == axis.before and axis.scale == 1 and (axis.begin, axis.end) == (0, 1):
-                continue
-            data = self._resample(data, axis)
+        for axis in self.plan(x.shape, roi, scales, sizes):
+            if not axis.is_identity:
+                data = self.resample(data, axis)
         return data if data.dtype == x.dtype else np.asarray(data, dtype=x.dtype)
 
-    def _plan(self, x: Array, roi: Array | None, scales: Array | None, sizes: Array | None) -> list[_Axis]:
-        axes = self._axes(x.ndim)
-        before = [x.shape[a] for a in axes]
+    def plan(
+        self, shape: tuple[int, ...], roi: Array | None, scales: Array | None, sizes: Array | None
+    ) -> list[ResizedAxis]:
+        """The axes of an input of this shape that are resampled, one after another."""
+        axes = self._axes(len(shape))
+        before = [shape[a] for a in axes]
         if sizes is not None and sizes.size:
             after = [int(s) for s in sizes]
             ratios = [a / b for a, b in zip(after, before)]
@@ -174,13 +180,17 @@ class Resize(Op):
         crop = self.coordinate_transformation_mode == "tf_crop_and_resize" and roi is not None and roi.size
         begins = [float(v) for v in roi[:count]] if crop and roi is not None else [0.0] * count
         ends = [float(v) for v in roi[count:]] if crop and roi is not None else [1.0] * count
-        return [_Axis(*row) for row in zip(axes, before, after, ratios, begins, ends)]
+        return [ResizedAxis(*row) for row in zip(axes, before, after, ratios, begins, ends)]
 
-    def _resample(self, data: Array, axis: _Axis) -> Array:
+    def outside(self, axis: ResizedAxis) -> Array:
+        """Which output elements lie outside of the input and get the extrapolation value."""
         places = self._places(axis)
-        outside = np.zeros(axis.after, dtype=bool)
-        if self.coordinate_transformation_mode == "tf_crop_and_resize":
-            outside = (places < 0) | (places > axis.before - 1)
+        crops = self.coordinate_transformation_mode == "tf_crop_and_resize"
+        return np.asarray(((places < 0) | (places > axis.before - 1)) & crops)
+
+    def resample(self, data: Array, axis: ResizedAxis) -> Array:
+        """One axis resampled; linear and cubic modes give float64."""
+        places, outside = self._places(axis), self.outside(axis)
         spread = (-1,) + (1,) * (data.ndim - 1 - axis.number)
         if self.mode == "nearest":
             result = np.take(data, self._nearest(places, axis.before), axis=axis.number)
@@ -196,7 +206,7 @@ class Resize(Op):
             result = np.where(outside.reshape(spread), result.dtype.type(self.extrapolation_value), result)
         return result
 
-    def _places(self, axis: _Axis) -> Array:
+    def _places(self, axis: ResizedAxis) -> Array:
         """Where along the input every output element lies."""
         place, last = np.arange(axis.after, dtype=np.float64), axis.before - 1
         mode = self.coordinate_transformation_mode
@@ -224,7 +234,7 @@ class Resize(Op):
         }
         return np.clip(rounding[self.nearest_mode], 0, size - 1).astype(np.intp)
 
-    def _weights(self, places: Array, axis: _Axis) -> tuple[Array, Array]:
+    def _weights(self, places: Array, axis: ResizedAxis) -> tuple[Array, Array]:
         """Input elements that every output element is made of, and their weights."""
         stretch = min(axis.scale, 1.0) if self.antialias else 1.0
         reach = 2 if self.mode == "cubic" else 1
