@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import infuse.codegen.lower  # noqa: F401  registers the lowerings
 from infuse.codegen.build import build
+from infuse.codegen.expand import expand
 from infuse.codegen.lowering import lower
 from infuse.codegen.memory import Plan, plan
 from infuse.codegen.program import Program
@@ -22,7 +23,7 @@ Progress = Callable[[str, int, int], None]
 
 def generate(graph: Graph, target: Target, threads: int = 1) -> tuple[Program, Plan]:
     """The program of a graph for a target and a number of threads, and its memory plan."""
-    program = lower(graph, graph.name or "model", lanes_of(target), threads)
+    program = lower(expand(graph), graph.name or "model", lanes_of(target), threads)
     return program, plan(program)
 
 

@@ -1,0 +1,104 @@
+"""Rearrangements and comparisons of places, as views and elementwise work."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from infuse import dtypes
+from infuse.codegen.expand.composer import Composer, Results, expands
+from infuse.ir import dims
+from infuse.ir.graph import Node, Value, constant, known_ints
+
+
+def _first(node: Node) -> Value:
+    x = node.inputs[0]
+    assert x is not None
+    return x
+
+
+@expands("DepthToSpace")
+def depth_to_space(make: Composer, node: Node) -> Results:
+    x, given = _first(node), node.op.attributes()
+    b = given["blocksize"]
+    n, c, h, w = x.shape
+    out = dims.floordiv(c, b * b)
+    if given["mode"] == "DCR":
+        blocks = make.permute(make.reshape(x, n, b, b, out, h, w), 0, 3, 4, 1, 5, 2)
+    else:
+        blocks = make.permute(make.reshape(x, n, out, b, b, h, w), 0, 1, 4, 2, 5, 3)
+    return make.reshape(blocks, n, out, h * b, w * b)
+
+
+@expands("SpaceToDepth")
+def space_to_depth(make: Composer, node: Node) -> Results:
+    x, given = _first(node), node.op.attributes()
+    b = given["blocksize"]
+    n, c, h, w = x.shape
+    rows, columns = dims.floordiv(h, b), dims.floordiv(w, b)
+    order = (0, 3, 5, 1, 2, 4) if given["mode"] == "DCR" else (0, 1, 3, 5, 2, 4)
+    blocks = make.permute(make.reshape(x, n, c, rows, b, columns, b), *order)
+    return make.reshape(blocks, n, c * b * b, rows, columns)
+
+
+@expands("CenterCropPad")
+def center_crop_pad(make: Composer, node: Node) -> Results:
+    x = result = _first(node)
+    axes = node.op.attributes()["axes"]
+    wanted = known_ints(node.input(1))
+    if wanted is None:
+        make.unsupported("a shape that is computed from data")
+    for axis, target in zip(range(x.rank) if axes is None else axes, wanted):
+        axis %= x.rank
+        size = x.shape[axis]
+        start = dims.floordiv(dims.maximum(size - target, 0), 2)
+        result = make.slice(result, axis, start, start + dims.minimum(size, target))
+        missing = dims.maximum(target - size, 0)
+        result = make.pad(result, axis, dims.floordiv(missing, 2), missing - dims.floordiv(missing, 2))
+    return result
+
+
+@expands("OneHot")
+def one_hot(make: Composer, node: Node) -> Results:
+    indices, depth, values = (v for v in node.inputs if v is not None)
+    known = known_ints(depth)
+    if known is None and depth.const is not None:
+        known = (int(depth.const.reshape(-1)[0]),)
+    if known is None:
+        make.unsupported("a depth that is computed from data")
+    axis = node.op.attributes()["axis"] % (indices.rank + 1)
+    places = make.reshape(indices, *indices.shape[:axis], 1, *indices.shape[axis:])
+    size = make.cast(make.size(known[0]), indices.dtype)
+    if indices.dtype.is_signed:
+        places = make("Where", make("Less", places, 0), places + size, places)
+    choices = make.reshape(make.range(known[0]), known[0], *(1,) * (indices.rank - axis))
+    off, on = (make.reshape(make.slice(values, 0, i, i + 1)) for i in range(2))
+    return make("Where", make("Equal", places, make.cast(choices, indices.dtype)), on, off)
+
+
+@expands("EyeLike")
+def eye_like(make: Composer, node: Node) -> Results:
+    given, shape, dtype = node.op.attributes(), node.output.shape, node.output.dtype
+    rows, columns = shape
+    if isinstance(rows, int) and isinstance(columns, int):
+        return make("Identity", constant(np.eye(rows, columns, given["k"], dtype=dtype.numpy)))
+    diagonal = make(make.reshape(make.range(rows), rows, 1) + given["k"])
+    return make.cast(make("Equal", diagonal, make.range(columns)), dtype)
+
+
+@expands("Compress")
+def compress(make: Composer, node: Node) -> Results:
+    x, condition = (v for v in node.inputs if v is not None)
+    if condition.const is None:
+        return None
+    axis = node.op.attributes()["axis"]
+    if axis is None:
+        x, axis = make.reshape(x, dims.product(x.shape)), 0
+    return make("Gather", x, constant(np.flatnonzero(condition.const)), axis=axis)
+
+
+@expands("Dropout")
+def dropout(make: Composer, node: Node) -> Results:
+    if not any(v.uses for v in node.outputs[1:]):
+        return None
+    x = _first(node)
+    return [make("Identity", x), make("ConstantOfShape", make.ints(*x.shape), value=True, dtype=dtypes.bool_)]
