@@ -174,6 +174,8 @@ class Lowering:
             return found
         if value.const is not None:
             found = self.program.weight(value.const)
+        elif value.content is not None and all(isinstance(size, int) for size in value.content.reshape(-1)):
+            found = self.program.weight(value.content.astype(value.dtype.numpy))
         elif value.content is not None:
             found = self._store_sizes(value)
         else:
