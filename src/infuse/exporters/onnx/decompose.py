@@ -156,12 +156,6 @@ def swish(given: Inputs) -> Any:
     return x * ops.sigmoid(x if alpha == 1 else alpha * x)
 
 
-@instead("SwiGLU")
-def swiglu(given: Inputs) -> Any:
-    """The gate's swish times the other input."""
-    return swish(given) * given[1]
-
-
 @instead("Mish")
 def mish(given: Inputs) -> Any:
     """X · tanh(softplus(x))."""

@@ -316,6 +316,13 @@ def unshifted_coordinates(spelling: Spelling) -> None:
         raise NotExpressible("it has no half_pixel coordinates")
 
 
+@before(18, "ScatterElements", "ScatterND")
+def only_sums_and_products(spelling: Spelling) -> None:
+    """Two ways to reduce came later."""
+    if spelling.attributes.get("reduction") in ("max", "min"):
+        raise NotExpressible(f"it cannot reduce by {spelling.attributes['reduction']}")
+
+
 @before(24, "Cast")
 def numbers_saturate(spelling: Spelling) -> None:
     """How small floats are rounded only matters for those."""

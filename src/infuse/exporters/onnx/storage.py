@@ -31,8 +31,11 @@ def store(model: ModelProto, constants: Sequence[Constant], path: Path, external
     if external is None:
         external = total_bytes(model, constants) > LIMIT
     name = external if isinstance(external, str) else f"{path.name}.data"
+    external = external is not False
     if external and (not name or Path(name).name != name or name == path.name):
         raise OptionError(f"external data cannot be called {name!r}", hint="give a file name without a folder")
+    if path.is_dir():
+        raise ModelFileError("the model cannot be written: it is a folder", where=str(path))
     targets = ([path.parent / name] if external else []) + [path]
     temporary = [target.with_name(f".{target.name}.{secrets.token_hex(6)}") for target in targets]
     try:

@@ -101,7 +101,7 @@ class _Writer:
         """The message of a node."""
         spelling = self.lowered.spellings[node]
         schema = schema_of(spelling.kind, self.lowered.opset) if not spelling.domain else None
-        proto = NodeProto(op_type=spelling.kind, domain=spelling.domain, doc_string=node.doc)
+        proto = NodeProto(op_type=spelling.kind, domain=spelling.domain or None, doc_string=node.doc or None)
         proto.name = _unique_name(node.name or spelling.kind, self.node_names)
         proto.input.extend(self.name(v) for v in _trimmed(spelling.inputs))
         outputs = trim(spelling, self.lowered.opset)
