@@ -28,7 +28,8 @@ struct Run {
 
   Run(int threads, long bytes) : ctx(context_open(threads)) {
     ctx->reserve(bytes, 64);
-    const size_t page = size_t(sysconf(_SC_PAGESIZE)), used = size_t(ctx->scratch_stride * ctx->threads);
+    const size_t page = size_t(sysconf(_SC_PAGESIZE)),
+                 used = size_t(ctx->scratch_stride * ctx->threads);
     const size_t round = (used + page - 1) / page * page;
     size = round + page;
     mapped = (char*)mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -58,15 +59,16 @@ EXPORT void run_matmul(int threads, const MatmulShape* s, const float* a, const 
 }
 
 EXPORT void run_matmul_at(int threads, const MatmulShape* s, const float* a, const float* b,
-                          const long* a_at, const long* b_at, const float* bias, float low, float* out) {
+                          const long* a_at, const long* b_at, const float* bias, float low,
+                          float* out) {
   Run run(threads, matmul_scratch(*s));
   matmul(
       *run.ctx, *s, a, b, [=](long i) { return a_at[i]; }, [=](long i) { return b_at[i]; },
       Sink{bias, out, s->n, low});
 }
 
-EXPORT void run_conv(int threads, const ConvShape* s, const float* x, const float* w, const float* bias,
-                     float low, float* out) {
+EXPORT void run_conv(int threads, const ConvShape* s, const float* x, const float* w,
+                     const float* bias, float low, float* out) {
   Run run(threads, conv_scratch(*s));
   conv(*run.ctx, *s, x, w, Sink{bias, out, s->oc, low});
 }

@@ -46,7 +46,8 @@ constexpr ConvMode conv_mode(const ConvShape& s) {
 struct Pixel {
   long n, y, x;
 
-  Pixel(const ConvShape& s, long row) : n(row / (s.oh * s.ow)), y(row / s.ow % s.oh), x(row % s.ow) {}
+  Pixel(const ConvShape& s, long row)
+      : n(row / (s.oh * s.ow)), y(row / s.ow % s.oh), x(row % s.ow) {}
 
   void next(const ConvShape& s) {
     if (++x < s.ow) return;
@@ -66,11 +67,12 @@ constexpr long conv_chunk(const ConvShape& s, long panels) {
 
 constexpr long conv_panels(const ConvShape& s) { return s.groups * ceil_div(s.oc / s.groups, NR); }
 
-// Products of the rows [row, end), whose tiles have their pointers one after another in `table`, and
-// the panels [p0, p1) of all groups.
+// Products of the rows [row, end), whose tiles have their pointers one after another in `table`,
+// and the panels [p0, p1) of all groups.
 template <class Sink>
-INFUSE_NOINLINE void conv_tiles(const ConvShape& s, const float* const* table, long taps, long k, const float* w,
-                       long row, long end, long p0, long p1, const Sink& sink) {
+INFUSE_NOINLINE void conv_tiles(const ConvShape& s, const float* const* table, long taps, long k,
+                                const float* w, long row, long end, long p0, long p1,
+                                const Sink& sink) {
   const long c = s.c / s.groups, n = s.oc / s.groups, panels = ceil_div(n, NR);
   for (long p = p0; p < p1; ++p) {
     const long g = p / panels, col = g * n + p % panels * NR;
@@ -85,8 +87,8 @@ INFUSE_NOINLINE void conv_tiles(const ConvShape& s, const float* const* table, l
 // ---- TAPS ------------------------------------------------------------------------------------
 
 // table[tap * count + i] = where the window of row + i reads tap.
-INFUSE_NOINLINE inline void tap_pointers(const ConvShape& s, const float* x, const float* zeros, long row, long count,
-                         const float** table) {
+INFUSE_NOINLINE inline void tap_pointers(const ConvShape& s, const float* x, const float* zeros,
+                                         long row, long count, const float** table) {
   Pixel at(s, row);
   for (long i = 0; i < count; ++i, at.next(s)) {
     const float** to = table + i;
@@ -95,7 +97,8 @@ INFUSE_NOINLINE inline void tap_pointers(const ConvShape& s, const float* x, con
       const float* line = x + (at.n * s.h + y) * s.w * s.c;
       for (long kx = 0; kx < s.kw; ++kx, to += count) {
         const long j = at.x * s.stride_w - s.pad_left + kx * s.dil_w;
-        const bool inside = (unsigned long)y < (unsigned long)s.h && (unsigned long)j < (unsigned long)s.w;
+        const bool inside =
+            (unsigned long)y < (unsigned long)s.h && (unsigned long)j < (unsigned long)s.w;
         *to = inside ? line + j * s.c : zeros;
       }
     }
@@ -140,7 +143,8 @@ constexpr long line_block(const ConvShape& s) {
 }
 
 // One line of the image, left and right of it zeros; all zeros outside the image.
-INFUSE_NOINLINE inline void copy_line(const ConvShape& s, const float* x, long n, long y, float* to) {
+INFUSE_NOINLINE inline void copy_line(const ConvShape& s, const float* x, long n, long y,
+                                      float* to) {
   const long all = line_floats(s) / s.c, left = min(s.pad_left, all);
   const bool inside = (unsigned long)y < (unsigned long)s.h;
   const long count = inside ? min(s.w, all - left) : 0;
@@ -167,9 +171,10 @@ INFUSE_INLINE void copy_window(const ConvShape& s, const float* from, float* to)
 }
 
 template <class Sink>
-inline void conv_lines(const ConvShape& s, const float* x, const float* w, long m0, long m1, long p0,
-                       long p1, char* scratch, const Sink& sink) {
-  const long k = s.kh * s.kw * s.c, block = line_block(s), line = line_floats(s), pitch = gemm_pitch(k);
+inline void conv_lines(const ConvShape& s, const float* x, const float* w, long m0, long m1,
+                       long p0, long p1, char* scratch, const Sink& sink) {
+  const long k = s.kh * s.kw * s.c, block = line_block(s), line = line_floats(s),
+             pitch = gemm_pitch(k);
   float* windows = (float*)scratch;
   float* lines = windows + 2 * MR * pitch + LANES;
   const GemmShape shape = {m1, s.oc, k, pitch};
@@ -192,7 +197,8 @@ inline void conv_lines(const ConvShape& s, const float* x, const float* w, long 
 
 constexpr long lines_bytes(const ConvShape& s) {
   return (line_count(s, line_block(s)) * line_floats(s) + 2 * LANES +
-          2 * MR * gemm_pitch(s.kh * s.kw * s.c)) * long(sizeof(float));
+          2 * MR * gemm_pitch(s.kh * s.kw * s.c)) *
+         long(sizeof(float));
 }
 
 // ---- GATHERED --------------------------------------------------------------------------------
@@ -214,10 +220,14 @@ inline void conv_gathered(const ConvShape& s, const float* x, const float* w, lo
 // Bytes of scratch that a worker needs for conv.
 constexpr long conv_scratch(const ConvShape& s) {
   switch (detail::conv_mode(s)) {
-    case detail::PLAIN: return gemm_scratch({s.n * s.h * s.w, s.oc, s.c, s.c});
-    case detail::GATHERED: return detail::copied_bytes(s.oc, s.c);
-    case detail::LINES: return detail::lines_bytes(s);
-    default: return detail::taps_bytes(s);
+    case detail::PLAIN:
+      return gemm_scratch({s.n * s.h * s.w, s.oc, s.c, s.c});
+    case detail::GATHERED:
+      return detail::copied_bytes(s.oc, s.c);
+    case detail::LINES:
+      return detail::lines_bytes(s);
+    default:
+      return detail::taps_bytes(s);
   }
 }
 
@@ -229,14 +239,14 @@ void conv(Context& ctx, ConvShape s, const float* x, const float* packed_w, cons
   if (mode == detail::PLAIN) return gemm(ctx, {m, s.oc, k, k}, x, packed_w, sink);
   detail::gemm_parallel(ctx, m, detail::conv_panels(s), k,
                         [&](long m0, long m1, long p0, long p1, int worker) {
-    char* scratch = ctx.scratch(worker);
-    if (mode == detail::GATHERED)
-      detail::conv_gathered(s, x, packed_w, m0, m1, p0, p1, scratch, sink);
-    else if (mode == detail::LINES)
-      detail::conv_lines(s, x, packed_w, m0, m1, p0, p1, scratch, sink);
-    else
-      detail::conv_taps(s, x, packed_w, m0, m1, p0, p1, scratch, sink);
-  });
+                          char* scratch = ctx.scratch(worker);
+                          if (mode == detail::GATHERED)
+                            detail::conv_gathered(s, x, packed_w, m0, m1, p0, p1, scratch, sink);
+                          else if (mode == detail::LINES)
+                            detail::conv_lines(s, x, packed_w, m0, m1, p0, p1, scratch, sink);
+                          else
+                            detail::conv_taps(s, x, packed_w, m0, m1, p0, p1, scratch, sink);
+                        });
 }
 
 }  // namespace infuse

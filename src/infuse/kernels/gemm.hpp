@@ -24,7 +24,9 @@ constexpr long MR = 6;
 constexpr long MR = 4;
 #endif
 
-struct GemmShape { long m, n, k, lda; };
+struct GemmShape {
+  long m, n, k, lda;
+};
 
 // Floats of packed B.
 constexpr long gemm_packed(long n, long k) { return (n + NR - 1) / NR * NR * k; }
@@ -95,7 +97,8 @@ INFUSE_NOINLINE void tile(const float* const* rows, long taps, long k, long offs
 
 typedef void (*Tile)(const float* const*, long, long, long, const float*, float*);
 
-template <int V> INFUSE_INLINE Tile tile_of(long rows) {
+template <int V>
+INFUSE_INLINE Tile tile_of(long rows) {
   static constexpr Tile tiles[] = {
       tile<1, V>, tile<2, V>, tile<3, V>, tile<4, V>,
 #if INFUSE_LANES >= 8 || defined(__aarch64__)
@@ -110,7 +113,8 @@ template <int V> INFUSE_INLINE Tile tile_of(long rows) {
 
 // Hands `rows` rows of a finished tile to the sink; columns past n do not exist.
 template <class Sink>
-INFUSE_NOINLINE void drain(const float* tile, long rows, long row, long col, long n, const Sink& sink) {
+INFUSE_NOINLINE void drain(const float* tile, long rows, long row, long col, long n,
+                           const Sink& sink) {
   const long width = n - col;
 #pragma GCC unroll 1
   for (long end = row + rows; row < end; ++row, tile += NR) {
@@ -216,8 +220,8 @@ INFUSE_NOINLINE void narrow_tile(const float* a, long lda, long k, const float* 
 #endif
 
 // The product of `count` <= MR rows of a matrix and a panel of which `width` columns are wanted.
-INFUSE_NOINLINE inline void edge_tile(const float* a, long lda, long k, const float* panel, long count,
-                                      long width, float* out) {
+INFUSE_NOINLINE inline void edge_tile(const float* a, long lda, long k, const float* panel,
+                                      long count, long width, float* out) {
 #if INFUSE_LANES == 16
   if (count == MR && width <= LANES / 2) return narrow_tile<1>(a, lda, k, panel, out);
   if (count == MR && width <= LANES) return narrow_tile<2>(a, lda, k, panel, out);
@@ -236,8 +240,8 @@ INFUSE_INLINE long tile_rows(long left) {
 
 // Rows [row, end) times one panel.
 template <class Sink>
-INFUSE_NOINLINE void gemm_rows(GemmShape s, const float* a, const float* panel, long row, long end, long col,
-                      const Sink& sink) {
+INFUSE_NOINLINE void gemm_rows(GemmShape s, const float* a, const float* panel, long row, long end,
+                               long col, const Sink& sink) {
   alignas(64) float out[MR * NR];
   for (long count; row < end; row += count) {
     count = tile_rows(end - row);
@@ -262,7 +266,8 @@ INFUSE_INLINE long chunk_end(long row, long end, long chunk) {
   return end - row < chunk + MR ? end : row + chunk;
 }
 
-// Rows a multiple of 4 KiB apart fall into one set of the first level cache and push each other out.
+// Rows a multiple of 4 KiB apart fall into one set of the first level cache and push each other
+// out.
 constexpr bool collides(long stride, long k) { return stride % 1024 == 0 && k >= 1024; }
 
 // The distance of copied rows of k floats: whole vectors, no collisions.
@@ -277,8 +282,8 @@ constexpr long copied_bytes(long n, long k) {
 
 // Rows [m0, m1) times panels [p0, p1) on one thread, A used in place.
 template <class Sink>
-inline void gemm_part(GemmShape s, const float* a, const float* b, long m0, long m1, long p0, long p1,
-                      const Sink& sink) {
+inline void gemm_part(GemmShape s, const float* a, const float* b, long m0, long m1, long p0,
+                      long p1, const Sink& sink) {
   const long chunk = gemm_chunk(s.k, p1 - p0);
   for (long row = m0, end; row < m1; row = end) {
     end = chunk_end(row, m1, chunk);
@@ -305,7 +310,9 @@ inline void gemm_copied(long n, long k, const Source& source, const float* b, lo
 }
 
 // How many ways to split rows and panels over the threads.
-struct Grid { long rows, panels; };
+struct Grid {
+  long rows, panels;
+};
 
 INFUSE_NOINLINE inline Grid gemm_grid(long threads, long m, long panels, long k) {
   const long n = panels * NR;

@@ -12,12 +12,30 @@ namespace infuse {
 
 // ---- comparisons and masks -------------------------------------------------------------------
 
-template <class T> INFUSE_INLINE auto eq(T a, T b) { return a == b; }
-template <class T> INFUSE_INLINE auto ne(T a, T b) { return a != b; }
-template <class T> INFUSE_INLINE auto lt(T a, T b) { return a < b; }
-template <class T> INFUSE_INLINE auto le(T a, T b) { return a <= b; }
-template <class T> INFUSE_INLINE auto gt(T a, T b) { return a > b; }
-template <class T> INFUSE_INLINE auto ge(T a, T b) { return a >= b; }
+template <class T>
+INFUSE_INLINE auto eq(T a, T b) {
+  return a == b;
+}
+template <class T>
+INFUSE_INLINE auto ne(T a, T b) {
+  return a != b;
+}
+template <class T>
+INFUSE_INLINE auto lt(T a, T b) {
+  return a < b;
+}
+template <class T>
+INFUSE_INLINE auto le(T a, T b) {
+  return a <= b;
+}
+template <class T>
+INFUSE_INLINE auto gt(T a, T b) {
+  return a > b;
+}
+template <class T>
+INFUSE_INLINE auto ge(T a, T b) {
+  return a >= b;
+}
 
 INFUSE_INLINE vi logical_and(vi a, vi b) { return a & b; }
 INFUSE_INLINE vi logical_or(vi a, vi b) { return a | b; }
@@ -33,9 +51,7 @@ INFUSE_INLINE bool logical_not(bool a) { return !a; }
 namespace detail {
 constexpr int32_t SIGN = int32_t(0x80000000);
 // The magnitude of the first with the sign of the second.
-INFUSE_INLINE vf copysign(vf x, vf s) {
-  return as_float((as_int(x) & ~SIGN) | (as_int(s) & SIGN));
-}
+INFUSE_INLINE vf copysign(vf x, vf s) { return as_float((as_int(x) & ~SIGN) | (as_int(s) & SIGN)); }
 INFUSE_INLINE vf infinity() { return splat(__builtin_inff()); }
 INFUSE_INLINE vf nan() { return splat(__builtin_nanf("")); }
 }  // namespace detail
@@ -44,15 +60,24 @@ INFUSE_INLINE vf abs(vf x) { return as_float(as_int(x) & ~detail::SIGN); }
 INFUSE_INLINE vi abs(vi x) { return x < 0 ? -x : x; }
 INFUSE_INLINE float abs(float x) { return __builtin_fabsf(x); }
 INFUSE_INLINE double abs(double x) { return __builtin_fabs(x); }
-template <class T> INFUSE_INLINE T abs(T x) { return x < 0 ? T(-x) : x; }
+template <class T>
+INFUSE_INLINE T abs(T x) {
+  return x < 0 ? T(-x) : x;
+}
 
-template <class T> INFUSE_INLINE T neg(T x) { return T(-x); }
+template <class T>
+INFUSE_INLINE T neg(T x) {
+  return T(-x);
+}
 
 INFUSE_INLINE vf sign(vf x) {
   return select(x > 0.0f, splat(1.0f), select(x < 0.0f, splat(-1.0f), x + 0.0f));
 }
 INFUSE_INLINE vi sign(vi x) { return (x < 0) - (x > 0); }
-template <class T> INFUSE_INLINE T sign(T x) { return x > 0 ? T(1) : x < 0 ? T(-1) : T(x + T(0)); }
+template <class T>
+INFUSE_INLINE T sign(T x) {
+  return x > 0 ? T(1) : x < 0 ? T(-1) : T(x + T(0));
+}
 
 INFUSE_INLINE vi is_nan(vf x) { return x != x; }
 INFUSE_INLINE bool is_nan(float x) { return x != x; }
@@ -79,7 +104,10 @@ INFUSE_INLINE vf sqrt(vf x) {
 }
 INFUSE_INLINE float sqrt(float x) { return __builtin_sqrtf(x); }
 INFUSE_INLINE double sqrt(double x) { return __builtin_sqrt(x); }
-template <class T> INFUSE_INLINE T rsqrt(T x) { return 1 / sqrt(x); }
+template <class T>
+INFUSE_INLINE T rsqrt(T x) {
+  return 1 / sqrt(x);
+}
 INFUSE_INLINE vf rsqrt(vf x) { return 1.0f / sqrt(x); }
 
 // ---- rounding --------------------------------------------------------------------------------
@@ -128,7 +156,10 @@ INFUSE_INLINE double trunc(double x) { return __builtin_trunc(x); }
 namespace detail {
 // x = n ln 2 + r with a whole n; p = e^r - 1, |r| <= ln(2) / 2. The caller clamps x. For NaN, p is
 // NaN and i is any number.
-struct Reduced { vi i; vf n, p; };
+struct Reduced {
+  vi i;
+  vf n, p;
+};
 
 INFUSE_INLINE Reduced reduce_exp(vf x) {
   const vf magic = splat(12582912.0f);
@@ -210,9 +241,7 @@ INFUSE_INLINE vf log1p(vf x) {
   return select(u == 1.0f, x, r);
 }
 
-INFUSE_INLINE vf softplus(vf x) {
-  return max(x, vf{}) + log1p(exp(-abs(x)));
-}
+INFUSE_INLINE vf softplus(vf x) { return max(x, vf{}) + log1p(exp(-abs(x))); }
 
 // ---- tanh and erf: x P(x^2) / Q(x^2), minimax up to where the result rounds to 1 -------------
 
@@ -252,12 +281,12 @@ INFUSE_INLINE vf erf(vf x) {
 
 // ---- functions that go lane by lane through libm ---------------------------------------------
 
-#define INFUSE_LIBM(name) \
+#define INFUSE_LIBM(name)                                              \
   INFUSE_INLINE float name(float x) { return __builtin_##name##f(x); } \
-  INFUSE_INLINE double name(double x) { return __builtin_##name(x); } \
-  INFUSE_NOINLINE inline vf name(vf x) { \
-    for (int i = 0; i < LANES; ++i) x[i] = __builtin_##name##f(x[i]); \
-    return x; \
+  INFUSE_INLINE double name(double x) { return __builtin_##name(x); }  \
+  INFUSE_NOINLINE inline vf name(vf x) {                               \
+    for (int i = 0; i < LANES; ++i) x[i] = __builtin_##name##f(x[i]);  \
+    return x;                                                          \
   }
 INFUSE_LIBM(tan)
 INFUSE_LIBM(asin)
@@ -351,66 +380,8 @@ INFUSE_INLINE double sigmoid(double x) {
   double e = exp(-abs(x));
   return (x < 0 ? e : 1.0) / (1.0 + e);
 }
-INFUSE_INLINE double softplus(double x) {
-  return max(x, 0.0) + log1p(exp(-abs(x)));
-}
-
-// ---- division, remainders and powers ---------------------------------------------------------
-
-// Integer division truncates towards zero; a zero divisor gives zero and never traps.
-INFUSE_INLINE vf div(vf a, vf b) { return a / b; }
-INFUSE_INLINE float div(float a, float b) { return a / b; }
-INFUSE_INLINE double div(double a, double b) { return a / b; }
-template <class T> INFUSE_INLINE T div(T a, T b) {
-  if (b == 0) return 0;
-  return T(-1) < T(0) && b == T(-1) ? T(0 - uint64_t(a)) : T(a / b);
-}
-
-// The remainder with the sign of the dividend, as in C.
-INFUSE_INLINE float fmod(float a, float b) { return __builtin_fmodf(a, b); }
-INFUSE_INLINE double fmod(double a, double b) { return __builtin_fmod(a, b); }
-template <class T> INFUSE_INLINE T fmod(T a, T b) {
-  return b == 0 || (T(-1) < T(0) && b == T(-1)) ? T(0) : T(a % b);
-}
-
-// The remainder with the sign of the divisor, as in Python.
-INFUSE_INLINE float mod(float a, float b) {
-  float r = fmod(a, b);
-  if (r == 0) return __builtin_copysignf(r, b);
-  return (r < 0) != (b < 0) ? r + b : r;
-}
-INFUSE_INLINE double mod(double a, double b) {
-  double r = fmod(a, b);
-  if (r == 0) return __builtin_copysign(r, b);
-  return (r < 0) != (b < 0) ? r + b : r;
-}
-template <class T> INFUSE_INLINE T mod(T a, T b) {
-  T r = fmod(a, b);
-  return r != 0 && (r < 0) != (b < 0) ? T(r + b) : r;
-}
-
-INFUSE_INLINE float pow(float a, float b) { return __builtin_powf(a, b); }
-INFUSE_INLINE double pow(double a, double b) { return __builtin_pow(a, b); }
-// Wraps on overflow; a negative exponent truncates the exact result.
-template <class T> INFUSE_INLINE T pow(T a, T b) {
-  if (b < 0) return a == 1 ? T(1) : a == T(-1) ? (b & 1 ? T(-1) : T(1)) : T(0);
-  uint64_t r = 1;
-  for (uint64_t x = uint64_t(a); b != 0; b = T(b >> 1), x *= x) r *= b & 1 ? x : 1;
-  return T(r);
-}
-
-#define INFUSE_LANEWISE(name, V) \
-  INFUSE_NOINLINE inline V name(V a, V b) { \
-    for (int i = 0; i < LANES; ++i) a[i] = name(a[i], b[i]); \
-    return a; \
-  }
-INFUSE_LANEWISE(fmod, vf)
-INFUSE_LANEWISE(mod, vf)
-INFUSE_LANEWISE(pow, vf)
-INFUSE_LANEWISE(div, vi)
-INFUSE_LANEWISE(fmod, vi)
-INFUSE_LANEWISE(mod, vi)
-INFUSE_LANEWISE(pow, vi)
-#undef INFUSE_LANEWISE
+INFUSE_INLINE double softplus(double x) { return max(x, 0.0) + log1p(exp(-abs(x))); }
 
 }  // namespace infuse
+
+#include "power.hpp"

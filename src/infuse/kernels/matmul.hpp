@@ -6,8 +6,8 @@
 
 namespace infuse {
 
-// C[i] = A[i] B[i] for i < batch, A[m][k], B[k][n]. Strides count floats; a batch stride of 0 repeats
-// the operand. The sink's row is i * m + row of C[i].
+// C[i] = A[i] B[i] for i < batch, A[m][k], B[k][n]. Strides count floats; a batch stride of 0
+// repeats the operand. The sink's row is i * m + row of C[i].
 struct MatmulShape {
   long batch, m, n, k;
   long a_batch, a_row, a_col;
@@ -83,8 +83,8 @@ constexpr long matmul_scratch(const MatmulShape& s) {
   return (detail::matmul_group(s.n, s.k) * s.k * NR + rows) * long(sizeof(float));
 }
 
-// As below, but a_at(i) and b_at(i) give where matrices A[i] and B[i] start, in floats from a and b;
-// the batch strides of the shape are not used.
+// As below, but a_at(i) and b_at(i) give where matrices A[i] and B[i] start, in floats from a and
+// b; the batch strides of the shape are not used.
 template <class AStart, class BStart, class Sink>
 void matmul(Context& ctx, MatmulShape s, const float* a, const float* b, const AStart& a_at,
             const BStart& b_at, const Sink& sink) {
@@ -101,11 +101,10 @@ void matmul(Context& ctx, MatmulShape s, const float* a, const float* b, const A
     for (long t = begin; t < end; ++t) {
       // Neighbouring units share the panels of B where they can.
       const long i = t / parts, part = t % parts, r = part % grid.rows, p = part / grid.rows;
-      detail::matmul_part(s, a + a_at(i), b + b_at(i), i * s.m, detail::split(s.m, grid.rows, r),
-                          detail::split(s.m, grid.rows, r + 1),
-                          detail::split(panels, grid.panels, p),
-                          detail::split(panels, grid.panels, p + 1), (float*)ctx.scratch(worker),
-                          &held, sink);
+      detail::matmul_part(
+          s, a + a_at(i), b + b_at(i), i * s.m, detail::split(s.m, grid.rows, r),
+          detail::split(s.m, grid.rows, r + 1), detail::split(panels, grid.panels, p),
+          detail::split(panels, grid.panels, p + 1), (float*)ctx.scratch(worker), &held, sink);
     }
   });
 }

@@ -45,7 +45,9 @@ typedef int32_t vi __attribute__((vector_size(LANES * 4)));
 typedef uint32_t vu __attribute__((vector_size(LANES * 4)));
 
 struct Full {};
-struct Tail { int n; };
+struct Tail {
+  int n;
+};
 struct One {};
 
 INFUSE_INLINE int count(Full) { return LANES; }
@@ -67,19 +69,26 @@ INFUSE_INLINE vf splat(float x) { return x - vf{}; }
 INFUSE_INLINE vi splat(int32_t x) { return x - vi{}; }
 
 namespace detail {
-template <class L> struct Splat {
+template <class L>
+struct Splat {
   static INFUSE_INLINE vf of(float x) { return splat(x); }
   static INFUSE_INLINE vi of(int32_t x) { return splat(x); }
   static INFUSE_INLINE vi of(bool x) { return splat(-int32_t(x)); }
 };
-template <> struct Splat<One> {
-  template <class T> static INFUSE_INLINE T of(T x) { return x; }
+template <>
+struct Splat<One> {
+  template <class T>
+  static INFUSE_INLINE T of(T x) {
+    return x;
+  }
 };
 }  // namespace detail
 
 // The scalar in every lane; a bool becomes a mask. With One, the scalar itself.
 template <class L, class T>
-INFUSE_INLINE auto splat(T x) { return detail::Splat<L>::of(x); }
+INFUSE_INLINE auto splat(T x) {
+  return detail::Splat<L>::of(x);
+}
 
 INFUSE_INLINE vi iota() {
 #if INFUSE_LANES == 16
@@ -99,14 +108,28 @@ INFUSE_INLINE vi lane_mask(Tail t) { return iota() < splat(int32_t(t.n)); }
 
 INFUSE_INLINE vi as_int(vf x) { return (vi)x; }
 INFUSE_INLINE vf as_float(vi x) { return (vf)x; }
-INFUSE_INLINE int32_t as_int(float x) { int32_t r; memcpy(&r, &x, 4); return r; }
-INFUSE_INLINE float as_float(int32_t x) { float r; memcpy(&r, &x, 4); return r; }
+INFUSE_INLINE int32_t as_int(float x) {
+  int32_t r;
+  memcpy(&r, &x, 4);
+  return r;
+}
+INFUSE_INLINE float as_float(int32_t x) {
+  float r;
+  memcpy(&r, &x, 4);
+  return r;
+}
 
 // Numeric conversion; to_int truncates towards zero and is undefined outside int32.
 INFUSE_INLINE vf to_float(vi x) { return __builtin_convertvector(x, vf); }
 INFUSE_INLINE vi to_int(vf x) { return __builtin_convertvector(x, vi); }
-template <class T> INFUSE_INLINE float to_float(T x) { return float(x); }
-template <class T> INFUSE_INLINE int32_t to_int(T x) { return int32_t(x); }
+template <class T>
+INFUSE_INLINE float to_float(T x) {
+  return float(x);
+}
+template <class T>
+INFUSE_INLINE int32_t to_int(T x) {
+  return int32_t(x);
+}
 
 // ---- load and store --------------------------------------------------------------------------
 
@@ -140,7 +163,10 @@ INFUSE_INLINE vf load_n(const float* p, int n) {
   return r;
 }
 INFUSE_INLINE void store_n(float* p, vf x, int n) {
-  if (n == LANES) { *(vf_any*)p = x; return; }
+  if (n == LANES) {
+    *(vf_any*)p = x;
+    return;
+  }
   if (n > 0) p[0] = x[0];
   if (n > 1) p[1] = x[1];
   if (n > 2) p[2] = x[2];
@@ -154,94 +180,19 @@ INFUSE_INLINE vi load(const int32_t* p, Full) { return *(const detail::vi_any*)p
 INFUSE_INLINE vi load(const int32_t* p, Tail t) {
   return as_int(detail::load_n((const float*)p, t.n));
 }
-template <class T> INFUSE_INLINE T load(const T* p, One) { return *p; }
+template <class T>
+INFUSE_INLINE T load(const T* p, One) {
+  return *p;
+}
 
 INFUSE_INLINE void store(float* p, vf x, Full) { *(detail::vf_any*)p = x; }
 INFUSE_INLINE void store(float* p, vf x, Tail t) { detail::store_n(p, x, t.n); }
 INFUSE_INLINE void store(int32_t* p, vi x, Full) { *(detail::vi_any*)p = x; }
-INFUSE_INLINE void store(int32_t* p, vi x, Tail t) {
-  detail::store_n((float*)p, as_float(x), t.n);
+INFUSE_INLINE void store(int32_t* p, vi x, Tail t) { detail::store_n((float*)p, as_float(x), t.n); }
+template <class T>
+INFUSE_INLINE void store(T* p, T x, One) {
+  *p = x;
 }
-template <class T> INFUSE_INLINE void store(T* p, T x, One) { *p = x; }
-
-// ---- narrow integers and booleans in memory --------------------------------------------------
-
-namespace detail {
-template <class T> INFUSE_INLINE vi widen(const T* p) {
-  typedef T narrow __attribute__((vector_size(LANES * sizeof(T))));
-  narrow x;
-  memcpy(&x, p, sizeof x);
-  return __builtin_convertvector(x, vi);
-}
-// gcc 12 converts narrow vectors one lane at a time.
-#if !defined(__clang__) && INFUSE_LANES >= 8 && defined(__AVX2__)
-typedef char v16c __attribute__((vector_size(16)));
-typedef short v_short __attribute__((vector_size(LANES * 2)));
-typedef long long v2q __attribute__((vector_size(16)));
-template <class V> INFUSE_INLINE V raw(const void* p) {
-  V x;
-  if (LANES * sizeof(x[0]) == sizeof x) {
-    memcpy(&x, p, sizeof x);
-    return x;
-  }
-  long long half;
-  memcpy(&half, p, sizeof half);
-  v2q pair = {half, 0};
-  memcpy(&x, &pair, sizeof half * 2);
-  return x;
-}
-#if INFUSE_LANES == 16
-#define INFUSE_WIDEN(T, V, op) \
-  template <> INFUSE_INLINE vi widen(const T* p) { \
-    return __builtin_ia32_##op##512_mask(raw<V>(p), vi{}, (short)-1); \
-  }
-INFUSE_WIDEN(int16_t, v_short, pmovsxwd)
-INFUSE_WIDEN(uint16_t, v_short, pmovzxwd)
-#else
-#define INFUSE_WIDEN(T, V, op) \
-  template <> INFUSE_INLINE vi widen(const T* p) { \
-    return __builtin_ia32_##op##256(raw<V>(p)); \
-  }
-INFUSE_WIDEN(int16_t, v_short, pmovsxwd)
-INFUSE_WIDEN(uint16_t, v_short, pmovzxwd)
-#endif
-INFUSE_WIDEN(int8_t, v16c, pmovsxbd)
-INFUSE_WIDEN(uint8_t, v16c, pmovzxbd)
-#undef INFUSE_WIDEN
-#endif
-}  // namespace detail
-
-// Loads int8, uint8, int16 or uint16 as int32.
-template <class T> INFUSE_INLINE vi load_wide(const T* p, Full) { return detail::widen(p); }
-template <class T> INFUSE_INLINE vi load_wide(const T* p, Tail t) {
-  T x[LANES] = {};
-  for (int i = 0; i < t.n; ++i) x[i] = p[i];
-  return load_wide(x, Full{});
-}
-template <class T> INFUSE_INLINE int32_t load_wide(const T* p, One) { return int32_t(*p); }
-
-// Stores the low bits of each lane.
-template <class T> INFUSE_INLINE void store_narrow(T* p, vi x, Full) {
-  typedef T narrow __attribute__((vector_size(LANES * sizeof(T))));
-  narrow r = __builtin_convertvector(x, narrow);
-  memcpy(p, &r, sizeof r);
-}
-template <class T> INFUSE_INLINE void store_narrow(T* p, vi x, Tail t) {
-  T r[LANES];
-  store_narrow(r, x, Full{});
-  for (int i = 0; i < t.n; ++i) p[i] = r[i];
-}
-template <class T> INFUSE_INLINE void store_narrow(T* p, int32_t x, One) { *p = T(x); }
-
-// Booleans are bytes of 0 and 1 in memory, masks in registers.
-template <class L> INFUSE_INLINE vi load_mask(const bool* p, L lanes) {
-  return load_wide((const uint8_t*)p, lanes) != vi{};
-}
-INFUSE_INLINE bool load_mask(const bool* p, One) { return *p; }
-template <class L> INFUSE_INLINE void store_mask(bool* p, vi x, L lanes) {
-  store_narrow((uint8_t*)p, x & 1, lanes);
-}
-INFUSE_INLINE void store_mask(bool* p, bool x, One) { *p = x; }
 
 // ---- arithmetic that needs more than an operator ---------------------------------------------
 
@@ -269,7 +220,10 @@ INFUSE_INLINE double fma(double a, double b, double c) {
 
 INFUSE_INLINE vf select(vi mask, vf a, vf b) { return mask ? a : b; }
 INFUSE_INLINE vi select(vi mask, vi a, vi b) { return mask ? a : b; }
-template <class T> INFUSE_INLINE T select(bool mask, T a, T b) { return mask ? a : b; }
+template <class T>
+INFUSE_INLINE T select(bool mask, T a, T b) {
+  return mask ? a : b;
+}
 
 namespace detail {
 // The operand b where either is NaN, as the x86 instructions do.
@@ -298,20 +252,27 @@ INFUSE_INLINE vf max(vf a, vf b) { return select(b != b, b, detail::raw_max(b, a
 INFUSE_INLINE vf min(vf a, vf b) { return select(b != b, b, detail::raw_min(b, a)); }
 INFUSE_INLINE vi max(vi a, vi b) { return a > b ? a : b; }
 INFUSE_INLINE vi min(vi a, vi b) { return a < b ? a : b; }
-template <class T> constexpr INFUSE_INLINE T max(T a, T b) { return a != a || a > b ? a : b; }
-template <class T> constexpr INFUSE_INLINE T min(T a, T b) { return a != a || a < b ? a : b; }
+template <class T>
+constexpr INFUSE_INLINE T max(T a, T b) {
+  return a != a || a > b ? a : b;
+}
+template <class T>
+constexpr INFUSE_INLINE T min(T a, T b) {
+  return a != a || a < b ? a : b;
+}
 
 // ---- reductions over the lanes ---------------------------------------------------------------
 
 namespace detail {
 // Lane i of the result is lane i + step, modulo LANES.
-template <int step, class V> INFUSE_INLINE V rotate(V x) {
+template <int step, class V>
+INFUSE_INLINE V rotate(V x) {
 #define INFUSE_AT(i) (((i) + step) % LANES)
 #if INFUSE_LANES == 16
-  return __builtin_shufflevector(
-      x, x, INFUSE_AT(0), INFUSE_AT(1), INFUSE_AT(2), INFUSE_AT(3), INFUSE_AT(4), INFUSE_AT(5),
-      INFUSE_AT(6), INFUSE_AT(7), INFUSE_AT(8), INFUSE_AT(9), INFUSE_AT(10), INFUSE_AT(11),
-      INFUSE_AT(12), INFUSE_AT(13), INFUSE_AT(14), INFUSE_AT(15));
+  return __builtin_shufflevector(x, x, INFUSE_AT(0), INFUSE_AT(1), INFUSE_AT(2), INFUSE_AT(3),
+                                 INFUSE_AT(4), INFUSE_AT(5), INFUSE_AT(6), INFUSE_AT(7),
+                                 INFUSE_AT(8), INFUSE_AT(9), INFUSE_AT(10), INFUSE_AT(11),
+                                 INFUSE_AT(12), INFUSE_AT(13), INFUSE_AT(14), INFUSE_AT(15));
 #elif INFUSE_LANES == 8
   return __builtin_shufflevector(x, x, INFUSE_AT(0), INFUSE_AT(1), INFUSE_AT(2), INFUSE_AT(3),
                                  INFUSE_AT(4), INFUSE_AT(5), INFUSE_AT(6), INFUSE_AT(7));
@@ -320,7 +281,8 @@ template <int step, class V> INFUSE_INLINE V rotate(V x) {
 #endif
 #undef INFUSE_AT
 }
-template <class V, class F> INFUSE_INLINE V fold(V x, F f) {
+template <class V, class F>
+INFUSE_INLINE V fold(V x, F f) {
 #if INFUSE_LANES == 16
   x = f(x, rotate<8>(x));
 #endif
@@ -332,15 +294,36 @@ template <class V, class F> INFUSE_INLINE V fold(V x, F f) {
 }
 }  // namespace detail
 
-INFUSE_INLINE float hsum(vf x) { return detail::fold(x, [](vf a, vf b) { return a + b; })[0]; }
-INFUSE_INLINE float hmax(vf x) { return detail::fold(x, [](vf a, vf b) { return max(a, b); })[0]; }
-INFUSE_INLINE float hmin(vf x) { return detail::fold(x, [](vf a, vf b) { return min(a, b); })[0]; }
-INFUSE_INLINE int32_t hsum(vi x) { return detail::fold(x, [](vi a, vi b) { return a + b; })[0]; }
-INFUSE_INLINE int32_t hmax(vi x) { return detail::fold(x, [](vi a, vi b) { return max(a, b); })[0]; }
-INFUSE_INLINE int32_t hmin(vi x) { return detail::fold(x, [](vi a, vi b) { return min(a, b); })[0]; }
-template <class T> INFUSE_INLINE T hsum(T x) { return x; }
-template <class T> INFUSE_INLINE T hmax(T x) { return x; }
-template <class T> INFUSE_INLINE T hmin(T x) { return x; }
+INFUSE_INLINE float hsum(vf x) {
+  return detail::fold(x, [](vf a, vf b) { return a + b; })[0];
+}
+INFUSE_INLINE float hmax(vf x) {
+  return detail::fold(x, [](vf a, vf b) { return max(a, b); })[0];
+}
+INFUSE_INLINE float hmin(vf x) {
+  return detail::fold(x, [](vf a, vf b) { return min(a, b); })[0];
+}
+INFUSE_INLINE int32_t hsum(vi x) {
+  return detail::fold(x, [](vi a, vi b) { return a + b; })[0];
+}
+INFUSE_INLINE int32_t hmax(vi x) {
+  return detail::fold(x, [](vi a, vi b) { return max(a, b); })[0];
+}
+INFUSE_INLINE int32_t hmin(vi x) {
+  return detail::fold(x, [](vi a, vi b) { return min(a, b); })[0];
+}
+template <class T>
+INFUSE_INLINE T hsum(T x) {
+  return x;
+}
+template <class T>
+INFUSE_INLINE T hmax(T x) {
+  return x;
+}
+template <class T>
+INFUSE_INLINE T hmin(T x) {
+  return x;
+}
 
 INFUSE_INLINE bool any(vi mask) {
 #if INFUSE_LANES == 16
@@ -360,3 +343,5 @@ INFUSE_INLINE void prefetch(const void* p) { __builtin_prefetch(p, 0, 3); }
 INFUSE_INLINE void prefetch_l2(const void* p) { __builtin_prefetch(p, 0, 2); }
 
 }  // namespace infuse
+
+#include "narrow.hpp"

@@ -69,7 +69,8 @@ INFUSE_INLINE void from_tile(const vf (&x)[4], vf (&y)[2]) {
 // ---- tiles -----------------------------------------------------------------------------------
 
 // Where tiles lie, and the sizes of their blocks.
-template <int M> struct Winograd {
+template <int M>
+struct Winograd {
   static constexpr int N = M + 2;
   static constexpr long WORD = sizeof(float);
 
@@ -85,7 +86,9 @@ template <int M> struct Winograd {
   }
 
   // Floats from one of the N N matrices to the next: a line more, so that they do not collide.
-  static constexpr long input_step(const ConvShape& s, long count) { return count * gemm_pitch(s.c) + 16; }
+  static constexpr long input_step(const ConvShape& s, long count) {
+    return count * gemm_pitch(s.c) + 16;
+  }
   static constexpr long output_step(long count) { return count * NR + 16; }
 
   static constexpr long zeros(const ConvShape& s) { return ceil_div(s.c, 16) * 16; }
@@ -96,8 +99,8 @@ template <int M> struct Winograd {
 
 // The transformed tiles [first, first + count): out[N N][tile][channel].
 template <int M>
-INFUSE_NOINLINE void winograd_input(const ConvShape& s, const float* x, const float* zeros, long first,
-                                    long count, float* out, long step) {
+INFUSE_NOINLINE void winograd_input(const ConvShape& s, const float* x, const float* zeros,
+                                    long first, long count, float* out, long step) {
   typedef Winograd<M> W;
   constexpr int N = W::N;
   const long across = W::across(s), down = W::down(s), pitch = gemm_pitch(s.c);
@@ -107,8 +110,8 @@ INFUSE_NOINLINE void winograd_input(const ConvShape& s, const float* x, const fl
     const float* from[N][N];
     for (long r = 0; r < N; ++r)
       for (long q = 0; q < N; ++q) {
-        const bool inside =
-            (unsigned long)(y + r) < (unsigned long)s.h && (unsigned long)(i + q) < (unsigned long)s.w;
+        const bool inside = (unsigned long)(y + r) < (unsigned long)s.h &&
+                            (unsigned long)(i + q) < (unsigned long)s.w;
         from[r][q] = inside ? x + ((image * s.h + y + r) * s.w + i + q) * s.c : zeros;
       }
     sweep(0, s.c, [&](long c, auto lanes) {
@@ -170,8 +173,8 @@ INFUSE_NOINLINE void winograd_drain(const ConvShape& s, const float* from, long 
     const long ys = min(s.oh - y0, long(M)), xs = min(s.ow - x0, long(M));
     for (long y = 0; y < ys; ++y)
       for (long x = 0; x < xs; ++x)
-        sink(load(out + (y * M + x) * LANES, Full{}), (line / down * s.oh + y0 + y) * s.ow + x0 + x, col,
-             lanes);
+        sink(load(out + (y * M + x) * LANES, Full{}), (line / down * s.oh + y0 + y) * s.ow + x0 + x,
+             col, lanes);
   }
 }
 
@@ -197,15 +200,16 @@ INFUSE_NOINLINE inline void winograd_product(const float* a, long pitch, long k,
 // The tiles [t0, t1) of a block times panels [p0, p1). `input` holds the whole block, whose first
 // tile is `first`.
 template <int M, class Sink>
-INFUSE_NOINLINE void winograd_part(const ConvShape& s, const float* input, long step, const float* w, long first,
-                          long t0, long t1, long p0, long p1, float* products, const Sink& sink) {
+INFUSE_NOINLINE void winograd_part(const ConvShape& s, const float* input, long step,
+                                   const float* w, long first, long t0, long t1, long p0, long p1,
+                                   float* products, const Sink& sink) {
   constexpr int N = Winograd<M>::N;
   const long pitch = gemm_pitch(s.c), count = t1 - t0, gap = Winograd<M>::output_step(count);
   for (long p = p0; p < p1; ++p) {
     const long col = p * NR, left = s.oc - col;
     for (long i = 0; i < N * N; ++i)
-      winograd_product(input + i * step + t0 * pitch, pitch, s.c, count, w + (p * N * N + i) * s.c * NR,
-                       left, products + i * gap);
+      winograd_product(input + i * step + t0 * pitch, pitch, s.c, count,
+                       w + (p * N * N + i) * s.c * NR, left, products + i * gap);
     for (long v = 0; v < min(left, NR); v += LANES)
       if (left - v >= LANES)
         winograd_drain<M>(s, products + v, gap, first + t0, count, col + v, Full{}, sink);
@@ -218,7 +222,8 @@ INFUSE_NOINLINE void winograd_part(const ConvShape& s, const float* input, long 
 }  // namespace detail
 
 // Bytes of scratch that a worker needs for winograd.
-template <int M> constexpr long winograd_scratch(const ConvShape& s) {
+template <int M>
+constexpr long winograd_scratch(const ConvShape& s) {
   return detail::Winograd<M>::scratch(s);
 }
 
@@ -237,14 +242,16 @@ void winograd(Context& ctx, ConvShape s, const float* x, const float* packed_w, 
       float* zeros = (float*)ctx.scratch(worker);
       float *input = zeros + W::zeros(s), *products = input + most;
       memset(zeros, 0, size_t(s.c) * sizeof(float));
-      const long t0 = detail::split(tiles, grid.rows, begin), t1 = detail::split(tiles, grid.rows, end);
+      const long t0 = detail::split(tiles, grid.rows, begin),
+                 t1 = detail::split(tiles, grid.rows, end);
       const long blocks = detail::ceil_div(t1 - t0, block);
       for (long b = 0; b < blocks; ++b) {
         const long first = t0 + detail::split(t1 - t0, blocks, b);
         const long count = t0 + detail::split(t1 - t0, blocks, b + 1) - first;
         const long step = W::input_step(s, count);
         detail::winograd_input<M>(s, x, zeros, first, count, input, step);
-        detail::winograd_part<M>(s, input, step, packed_w, first, 0, count, 0, panels, products, sink);
+        detail::winograd_part<M>(s, input, step, packed_w, first, 0, count, 0, panels, products,
+                                 sink);
       }
     });
     return;
@@ -265,10 +272,10 @@ void winograd(Context& ctx, ConvShape s, const float* x, const float* packed_w, 
       float* products = (float*)ctx.scratch(worker) + W::zeros(s) + most;
       for (long u = begin; u < end; ++u) {
         const long r = u / grid.panels, p = u % grid.panels;
-        detail::winograd_part<M>(s, input, step, packed_w, first, detail::split(count, grid.rows, r),
-                                 detail::split(count, grid.rows, r + 1),
-                                 detail::split(panels, grid.panels, p),
-                                 detail::split(panels, grid.panels, p + 1), products, sink);
+        detail::winograd_part<M>(
+            s, input, step, packed_w, first, detail::split(count, grid.rows, r),
+            detail::split(count, grid.rows, r + 1), detail::split(panels, grid.panels, p),
+            detail::split(panels, grid.panels, p + 1), products, sink);
       }
     });
   }
