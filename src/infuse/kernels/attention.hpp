@@ -315,7 +315,7 @@ inline void finish(const AttentionShape& shape, const Unit& unit, const Sink& si
                                  : (unit.batch * shape.heads + unit.head) * shape.queries + query;
     long col = shape.merge_heads ? unit.head * shape.value_dim : 0;
     const float* out = unit.space.out + i * unit.out_step;
-    float share = 1.0f / unit.space.sum[i];
+    float sum = unit.space.sum[i], share = sum == 0.0f ? 0.0f : 1.0f / sum;
     sweep(0, shape.value_dim,
           [&](long d, auto lanes) { sink(load(out + d, Full{}) * share, row, col + d, lanes); });
   }
