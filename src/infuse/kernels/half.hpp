@@ -16,13 +16,16 @@ INFUSE_INLINE uint16_t brain_bits(float x) {
 }
 
 #if defined(__F16C__)
-typedef short v8s __attribute__((vector_size(16)));
-typedef float v4f __attribute__((vector_size(16)));
 INFUSE_INLINE float half_value(uint16_t bits) {
-  return __builtin_ia32_vcvtph2ps(v8s{short(bits)})[0];
+  _Float16 x;
+  memcpy(&x, &bits, sizeof x);
+  return float(x);
 }
 INFUSE_INLINE uint16_t half_bits(float x) {
-  return uint16_t(__builtin_ia32_vcvtps2ph(v4f{x}, 0)[0]);
+  _Float16 half = _Float16(x);
+  uint16_t bits;
+  memcpy(&bits, &half, sizeof bits);
+  return bits;
 }
 #else
 inline float half_value(uint16_t bits) {
@@ -86,14 +89,22 @@ INFUSE_INLINE void store(bfloat16* p, float x, One) { *p = bfloat16(x); }
 namespace half_detail {
 
 typedef uint16_t vh __attribute__((vector_size(LANES * 2)));
+#if defined(__clang__) && defined(__F16C__)
+typedef _Float16 vhalf __attribute__((vector_size(LANES * 2)));
+#endif
 
 INFUSE_INLINE vf widen(const float16* p) {
-#if INFUSE_LANES == 16 && defined(__F16C__)
+#if defined(__clang__) && defined(__F16C__)
+  vhalf x;
+  memcpy(&x, p, sizeof x);
+  return __builtin_convertvector(x, vf);
+#elif INFUSE_LANES == 16 && defined(__F16C__)
   typedef short v16s __attribute__((vector_size(32)));
   v16s x;
   memcpy(&x, p, sizeof x);
   return __builtin_ia32_vcvtph2ps512_mask(x, vf{}, (short)-1, 4);
 #elif INFUSE_LANES == 8 && defined(__F16C__)
+  typedef short v8s __attribute__((vector_size(16)));
   v8s x;
   memcpy(&x, p, sizeof x);
   return __builtin_ia32_vcvtph2ps256(x);
@@ -108,11 +119,15 @@ INFUSE_INLINE vf widen(const bfloat16* p) {
 }
 
 INFUSE_INLINE void narrow(float16* p, vf x) {
-#if INFUSE_LANES == 16 && defined(__F16C__)
+#if defined(__clang__) && defined(__F16C__)
+  vhalf r = __builtin_convertvector(x, vhalf);
+  memcpy(p, &r, sizeof r);
+#elif INFUSE_LANES == 16 && defined(__F16C__)
   typedef short v16s __attribute__((vector_size(32)));
   v16s r = __builtin_ia32_vcvtps2ph512_mask(x, 0, v16s{}, (short)-1);
   memcpy(p, &r, sizeof r);
 #elif INFUSE_LANES == 8 && defined(__F16C__)
+  typedef short v8s __attribute__((vector_size(16)));
   v8s r = __builtin_ia32_vcvtps2ph256(x, 0);
   memcpy(p, &r, sizeof r);
 #else
