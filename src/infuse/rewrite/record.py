@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from infuse.ir.graph import Graph
+from infuse.ir.graph import Graph, Node
 
 
 @dataclass(frozen=True)
 class Rewrite:
-    """One rewrite that fired."""
+    """One rewrite that fired. Nodes are given as `Kind(name)`."""
 
     rule: str
     removed: tuple[str, ...]
-    """Nodes that are gone, as `Kind(name)`."""
+    """Nodes that are gone."""
     created: tuple[str, ...]
     level: str = "basic"
     rows: tuple[str, ...] = ()
@@ -29,8 +29,19 @@ class Rewrite:
 
 
 @dataclass
+class Effect:
+    """What one rule did in total."""
+
+    fired: int = 0
+    saved: int = 0
+    """Nodes fewer than before."""
+    level: str = "basic"
+    rows: tuple[str, ...] = ()
+
+
+@dataclass
 class Report:
-    """The record of an optimization: operator counts before and after, rewrites in order, seconds per pass."""
+    """The record of an optimization: operator counts before and after, rewrites in order, seconds per level."""
 
     before: Counter[str] = field(default_factory=Counter)
     after: Counter[str] = field(default_factory=Counter)
@@ -48,19 +59,30 @@ class Report:
         return Counter(r.rule for r in self.rewrites)
 
     @property
+    def effects(self) -> dict[str, Effect]:
+        """What each rule did, the one that fired most first."""
+        found: dict[str, Effect] = {}
+        for rewrite in self.rewrites:
+            effect = found.setdefault(rewrite.rule, Effect(level=rewrite.level, rows=rewrite.rows))
+            effect.fired += 1
+            effect.saved += rewrite.saved
+        return dict(sorted(found.items(), key=lambda item: (-item[1].fired, item[0])))
+
+    @property
     def nodes_before(self) -> int:
-        return sum(self.before.values())
+        return self.before.total()
 
     @property
     def nodes_after(self) -> int:
-        return sum(self.after.values())
+        return self.after.total()
 
     def to_dict(self) -> dict[str, Any]:
         """The report as plain data for JSON."""
         return {
             "nodes": {"before": self.nodes_before, "after": self.nodes_after},
-            "operators": {"before": dict(self.before), "after": dict(self.after)},
-            "fired": dict(self.fired),
+            "operators": {"before": dict(self.before.most_common()), "after": dict(self.after.most_common())},
+            "fired": dict(self.fired.most_common()),
+            "rules": {name: asdict(effect) for name, effect in self.effects.items()},
             "rewrites": [
                 {
                     "rule": r.rule,
@@ -71,13 +93,21 @@ class Report:
                 }
                 for r in self.rewrites
             ],
-            "seconds": self.seconds,
-            "notes": self.notes,
+            "seconds": dict(self.seconds),
+            "notes": list(self.notes),
         }
 
     def __str__(self) -> str:
-        rules = ", ".join(f"{name} ×{count}" for name, count in self.fired.most_common())
-        return f"{self.nodes_before} → {self.nodes_after} nodes; {rules or 'no rewrite'}"
+        """A table: nodes before and after, what each rule did, which operators are fewer or more."""
+        head = f"{self.nodes_before} → {self.nodes_after} nodes in {sum(self.seconds.values()):.2f} s"
+        if not self.rewrites:
+            return f"{head}; no rewrite"
+        width = max(len(name) for name in self.effects)
+        rules = [f"  {name:{width}}  ×{e.fired:<5d} {-e.saved:+d} nodes" for name, e in self.effects.items()]
+        changes = {kind: self.after[kind] - self.before[kind] for kind in {*self.before, *self.after}}
+        moved = sorted((n, kind) for kind, n in changes.items() if n)
+        operators = ", ".join(f"{kind} {self.before[kind]}→{self.after[kind]}" for _, kind in moved)
+        return "\n".join([head, *rules, f"  operators: {operators}", *(f"  {note}" for note in self.notes)])
 
 
 def count_operators(graph: Graph) -> Counter[str]:
@@ -85,6 +115,6 @@ def count_operators(graph: Graph) -> Counter[str]:
     return Counter(node.kind for g in graph.all_graphs() for node in g.unordered_nodes)
 
 
-def label(nodes: Iterable[Any]) -> tuple[str, ...]:
+def label(nodes: Iterable[Node]) -> tuple[str, ...]:
     """`Kind(name)` of nodes."""
     return tuple(f"{n.kind}({n.name})" for n in nodes)

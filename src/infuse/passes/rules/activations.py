@@ -248,6 +248,7 @@ class ClipAsRelu(Rule):
     """Clip(x, 0) → Relu(x)"""
 
     rows = ("G26",)
+    examples = ({"x": (4, 4), "high": np.float32(np.inf)},)
 
     def match(self, x: Any, high: Any) -> Any:
         return ops.clip(x, 0.0, ops.const(ops.maybe(high)))

@@ -9,7 +9,8 @@ import numpy as np
 from infuse import ops
 from infuse.ir.expression import Call
 from infuse.ir.graph import Node, Value
-from infuse.passes.rules.common import data, regroup, require_float, require_same_type, reshapes, rounded, wide
+from infuse.ops.sizes import int64s
+from infuse.passes.rules.common import data, regroup, require_float, require_same_type, rounded, wide
 from infuse.rewrite import Rule, require
 
 _MERGED = "constants are combined before, not after"
@@ -60,10 +61,16 @@ class AddThroughReshape(Rule):
     """Reshape(Reshape(x) + c) back to the shape of x → x + Reshape(c), so that masks of windows meet their scores"""
 
     rows = ("G24", "G33")
+    examples = tuple(
+        {"x": (4, 3, 2), "inside": inside, "c": (1, 4, 1, 2), "outside": outside}
+        for inside in (int64s(1, 4, 3, 2), int64s(0))
+        for outside in (int64s(4, 3, 2), int64s(0))
+    )
 
     def match(self, x: Any, inside: Any, c: Any, outside: Any) -> Any:
-        shifted = ops.one_of(*reshapes(x, inside, "inner")) + ops.const(c)
-        return reshapes(shifted, outside)
+        into = [Call(kind, (x, inside), label="inner") for kind in ("Reshape", "Unsqueeze")]
+        shifted = ops.one_of(*into) + ops.const(c)
+        return [Call(kind, (shifted, outside)) for kind in ("Reshape", "Squeeze")]
 
     def when(self, x: Value, c: Value, inner: Node, root: Node) -> None:
         require_same_type(x, root, "it does not come back to the shape")
@@ -150,7 +157,8 @@ class ReciprocalAsQuotient(Rule):
     """x · Reciprocal(y), x · (1 / y) → x / y; 1 / y → Reciprocal(y)"""
 
     rows = ("G26",)
-    rounding = "one rounding in place of two"
+    rounding = "one rounding in place of two, and no overflow of 1 / y on the way"
+    examples = ({"x": (3, 4), "y": (4,)},)
 
     def match(self, x: Any, y: Any) -> Any:
         return [x * ops.reciprocal(y), x * (1.0 / y), ops.div(1.0, y, name="inverse")]
@@ -160,7 +168,7 @@ class ReciprocalAsQuotient(Rule):
         if root.kind == "Div":
             require_same_type(y, root, "the one stretches the shape")
 
-    def build(self, x: Value | None, y: Value, root: Node) -> Any:
+    def build(self, y: Value, root: Node, x: Value | None = None) -> Any:
         return ops.reciprocal(y) if root.kind == "Div" else Call("Div", (x, y))
 
 
@@ -168,6 +176,7 @@ class DivideByPowerOfTwo(Rule):
     """x / c → x · (1 / c) for powers of two, exactly"""
 
     rows = ("G26",)
+    examples = ({"x": (4,), "c": np.array([0.5, 2, -4, 1], dtype=np.float32)},)
 
     def match(self, x: Any, c: Any) -> Any:
         return x / ops.const(c)

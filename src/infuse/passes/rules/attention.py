@@ -11,6 +11,7 @@ from infuse import ops
 from infuse.ir import dims
 from infuse.ir.expression import Call, OneOf, Variable
 from infuse.ir.graph import Array, Node, Value
+from infuse.ops.base import Bools
 from infuse.passes.rules.common import data, is_one, number, require_float, require_shape
 from infuse.rewrite import Rule, require
 
@@ -37,6 +38,15 @@ class FuseAttention(Rule):
     level = "extended"
     rows = ("G33",)
     rounding = "scores are scaled in another place, and summed block by block"
+    examples = tuple(
+        {
+            **{"q": (*heads, 5, 4), "kt": (*heads, 4, 6), "v": (*heads, 6, 7), "mask": (1, 5, 6), "more": (5, 6)},
+            **{"condition": Bools((5, 6)), "low": np.float32(-1e9), "q_factor": np.float32(0.5)},
+            **{"k_factor": np.float32(0.5), "s_factor": np.float32(2), "q_divisor": np.float32(2)},
+            **{"k_divisor": np.float32(3), "s_divisor": np.float32(0.5)},
+        }
+        for heads in ((2, 3), (3,))
+    )
 
     def match(self, q: Any, kt: Any, v: Any, mask: Any, more: Any, condition: Any, low: Any) -> Any:
         product = ops.matmul(_scaled(q, "q"), _scaled(kt, "k"), name="product")

@@ -9,11 +9,19 @@ import numpy as np
 from infuse import ops
 from infuse.ir.expression import Call
 from infuse.ir.graph import Array, Node, Value, known_ints
+from infuse.ops.sizes import int64s
 from infuse.passes.rules.common import attribute, data, require_float, require_unread, rounded, wide
 from infuse.rewrite import Rule, require
 
 _CONV = ("Conv", "ConvTranspose")
 _SCALED = "weights are scaled in place of results"
+
+
+_STATISTICS = {"scale": (4,), "shift": (4,), "mean": (4,), "var": (4,)}
+_EXAMPLES = (
+    {"x": (2, 4, 5, 5), "w": (4, 4, 3, 3), "b": (4,), "c": (4, 1, 1), **_STATISTICS},
+    {"x": (2, 4, 6), "w": (4, 2, 2), "b": (4,), "c": (), **_STATISTICS, "conv": {"group": 2, "strides": (2,)}},
+)
 
 
 def convolution(kind: str, x: Any, w: Any, b: Any) -> Call:
@@ -67,6 +75,7 @@ class FuseConvBatchNormalization(Rule):
 
     rows = ("G11", "G17")
     rounding = _SCALED
+    examples = _EXAMPLES
 
     def match(self, x: Any, w: Any, b: Any, scale: Any, shift: Any, mean: Any, var: Any) -> Any:
         given = [ops.const(v) for v in (scale, shift, mean, var)]
@@ -87,6 +96,7 @@ class FuseConvScale(Rule):
 
     rows = ("G13",)
     rounding = _SCALED
+    examples = _EXAMPLES
 
     def match(self, x: Any, w: Any, b: Any, c: Any) -> Any:
         convs = [convolution(kind, x, w, b) for kind in _CONV]
@@ -109,6 +119,7 @@ class FuseConvAdd(Rule):
 
     rows = ("G12",)
     rounding = "the bias is added first"
+    examples = _EXAMPLES
 
     def match(self, x: Any, w: Any, b: Any, c: Any) -> Any:
         convs = [convolution(kind, x, w, b) for kind in _CONV]
@@ -128,6 +139,7 @@ class FuseBatchNormalizationConv(Rule):
 
     rows = ("G17",)
     rounding = _SCALED
+    examples = _EXAMPLES
 
     def match(self, x: Any, w: Any, b: Any, scale: Any, shift: Any, mean: Any, var: Any) -> Any:
         given = [ops.const(v) for v in (scale, shift, mean, var)]
@@ -156,6 +168,7 @@ class BatchNormalizationAsScale(Rule):
     level = "all"
     rows = ("G20",)
     rounding = "scale and deviation are one factor"
+    examples = ({"x": (2, 4, 3, 3), **_STATISTICS}, {"x": (3, 4), **_STATISTICS})
 
     def match(self, x: Any, scale: Any, shift: Any, mean: Any, var: Any) -> Any:
         return ops.batch_normalization(x, *(ops.const(v) for v in (scale, shift, mean, var)))
@@ -170,10 +183,14 @@ class BatchNormalizationAsScale(Rule):
         return x * factor + addend
 
 
+_AROUND = int64s(0, 0, 1, 0, 0, 0, 2, 1)
+
+
 class FusePadConv(Rule):
     """Conv(Pad(x, zeros), w) → Conv(x, w) with larger pads"""
 
     rows = ("G12",)
+    examples = ({"x": (1, 4, 5, 5), "p": _AROUND, "fill": np.float32(0), "rest": [(3, 4, 3, 3), (3,)]},)
 
     def match(self, x: Any, p: Any, fill: Any, rest: Any) -> Any:
         padded = ops.pad(x, p, ops.const(ops.maybe(fill)), mode="constant")

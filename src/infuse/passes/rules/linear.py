@@ -11,6 +11,7 @@ from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.expression import Call
 from infuse.ir.graph import Array, Node, Value
+from infuse.ops.sizes import int64s
 from infuse.passes.rules.common import (
     attribute,
     data,
@@ -44,6 +45,7 @@ class FuseMatMulAdd(Rule):
 
     rows = ("G15",)
     rounding = "the bias may be added first"
+    examples = ({"x": (3, 4), "w": (4, 5), "b": (5,)}, {"x": (3, 4), "w": (4, 5), "b": (1, 5)})
 
     def match(self, x: Any, w: Any, b: Any) -> Any:
         return ops.matmul(x, ops.const(w)) + ops.const(b)
@@ -122,6 +124,10 @@ class FuseGemmBatchNormalization(Rule):
 
     rows = ("G17",)
     rounding = _SCALED
+    examples = tuple(
+        {"x": (3, 4), "w": w, "b": (5,), "scale": (5,), "shift": (5,), "mean": (5,), "var": (5,), "gemm": {"transB": t}}
+        for t, w in enumerate([(4, 5), (5, 4)])
+    )
 
     def match(self, x: Any, w: Any, b: Any, scale: Any, shift: Any, mean: Any, var: Any) -> Any:
         given = [ops.const(v) for v in (scale, shift, mean, var)]
@@ -197,6 +203,7 @@ class FuseTransposeGemm(Rule):
 
     rows = ("G29",)
     shares = True
+    examples = ({"x": (4, 3), "y": (4, 5), "rest": []}, {"x": (3, 5), "y": (4, 5), "rest": [(3,)]})
 
     def match(self, x: Any, y: Any, rest: Any) -> Any:
         left = ops.gemm(ops.transpose(x, name="moved"), y, ops.rest(rest), name="gemm")
@@ -220,6 +227,10 @@ class UnflattenGemm(Rule):
     level = "all"
     rows = ("G7", "G19")
     rounding = "the bias may be added later"
+    examples = tuple(
+        {"x": (2, 3, 4), "s": int64s(6, 4), "w": w, "b": (5,), "t": int64s(2, 3, 5), "gemm": {"transB": t}}
+        for t, w in enumerate([(4, 5), (5, 4)])
+    )
 
     def match(self, x: Any, s: Any, w: Any, b: Any, t: Any) -> Any:
         weights, bias = ops.const(w), ops.const(ops.maybe(b))

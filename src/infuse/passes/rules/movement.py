@@ -9,8 +9,10 @@ import numpy as np
 from infuse import ops
 from infuse.ir import dims
 from infuse.ir.dims import Dim
+from infuse.ir.expression import Call
 from infuse.ir.graph import Node, Value, known_ints
 from infuse.ops.movement import bounds
+from infuse.ops.sizes import int64s
 from infuse.passes.rules.common import attribute, data, is_one, require_shape
 from infuse.rewrite import Refusal, Rule, require
 
@@ -84,6 +86,7 @@ class MergeConcats(Rule):
     """Concat(Concat(x, y), z) along one axis → Concat(x, y, z)"""
 
     rows = ("G8",)
+    examples = ({"xs": [Call("Concat", ((4, 3), (4, 2)), {"axis": 1}), (4, 1)], "root": {"axis": -1}},)
 
     def match(self, xs: Any) -> Any:
         return ops.concat(ops.rest(xs))
@@ -105,11 +108,15 @@ class MergeConcats(Rule):
         return list(node.operands()) if alone and len(axes) == 2 and axes[0] == axes[1] else None
 
 
+_HALVES = Call("Split", ((4, 6),), {"axis": 1, "num_outputs": 2})
+
+
 class RemoveSplitConcat(Rule):
     """Concat(Split(x)) of all parts in order → x"""
 
     rows = ("G9",)
     shares = True
+    examples = ({"xs": [_HALVES, _HALVES[1]], "root": {"axis": 1}},)
 
     def match(self, xs: Any) -> Any:
         return ops.concat(ops.rest(xs))
@@ -207,6 +214,7 @@ class SqueezeSliceAsGather(Rule):
     """Squeeze(Slice(x)) of one index → Gather(x, index)"""
 
     rows = ("G8",)
+    examples = ({"x": (3, 4), "cut": [int64s(-2), int64s(3), int64s(1)], "axes": int64s(1)},)
 
     def match(self, x: Any, cut: Any, axes: Any) -> Any:
         return ops.squeeze(ops.slice(x, ops.rest(cut), name="slice"), axes)
@@ -248,10 +256,14 @@ class TileAsExpand(Rule):
         return ops.expand(x, repeats)
 
 
+_ZERO = np.zeros((), dtype=np.float32)
+
+
 class MergePads(Rule):
     """Pad(Pad(x)) with one constant → Pad(x)"""
 
     rows = ("G8",)
+    examples = ({"x": (3, 4), "a": int64s(1, 0, 0, 2), "b": int64s(0, 3, 1, 0), "fill": _ZERO, "other": _ZERO},)
 
     def match(self, x: Any, a: Any, b: Any, fill: Any, other: Any) -> Any:
         inner = ops.pad(x, ops.const(a), ops.const(ops.maybe(fill)), mode="constant")

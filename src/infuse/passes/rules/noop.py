@@ -9,6 +9,7 @@ import numpy as np
 from infuse import ops
 from infuse.ir.expression import Call
 from infuse.ir.graph import Node, Value, known_ints
+from infuse.ops.sizes import int64s
 from infuse.passes.rules.common import attribute, axes_of, data, is_one, permutation, require_same_type, require_unread
 from infuse.rewrite import Rule, require
 
@@ -73,12 +74,12 @@ class RemoveExpand(Rule):
 
 
 class RemoveReshape(Rule):
-    """Reshape, Flatten, Squeeze or Unsqueeze of x to its own shape → x"""
+    """Reshape, Flatten or Squeeze of x to its own shape → x"""
 
     rows = ("G5",)
 
     def match(self, x: Any, more: Any) -> Any:
-        return [Call(kind, (x, ops.rest(more))) for kind in ("Reshape", "Flatten", "Squeeze", "Unsqueeze")]
+        return [Call(kind, (x, ops.rest(more))) for kind in ("Reshape", "Flatten", "Squeeze")]
 
     def when(self, x: Value, root: Node) -> None:
         require_same_type(x, root, "it changes the shape")
@@ -107,6 +108,7 @@ class RemoveSlice(Rule):
     """Slice(x) of everything → x"""
 
     rows = ("G5",)
+    examples = ({"x": (4, 4), "starts": int64s(0), "ends": int64s(9), "axes": int64s(1), "steps": int64s(1)},)
 
     def match(self, x: Any, starts: Any, ends: Any, axes: Any, steps: Any) -> Any:
         return ops.slice(x, starts, ends, ops.maybe(axes), ops.maybe(steps))
@@ -141,6 +143,7 @@ class RemovePad(Rule):
     """Pad(x) by nothing → x"""
 
     rows = ("G5",)
+    examples = ({"x": (4, 4), "pads": int64s(0, 0, 0, 0), "more": []},)
 
     def match(self, x: Any, pads: Any, more: Any) -> Any:
         return ops.pad(x, pads, ops.rest(more))
@@ -162,8 +165,9 @@ class RemoveSingle(Rule):
         variadic = [Call(kind, (x,)) for kind in ("Concat", "Sum", "Mean", "Max", "Min")]
         return [*variadic, ops.split(x, ops.rest(more))]
 
-    def when(self, root: Node) -> None:
+    def when(self, x: Value, root: Node) -> None:
         require(len(root.outputs) == 1, "there are several parts")
+        require_same_type(x, root, "the part is not known to be the whole")
 
     def build(self, x: Value) -> Any:
         return x
@@ -173,6 +177,7 @@ class RemoveEmptyOperands(Rule):
     """Concat(x, empty, y) → Concat(x, y)"""
 
     rows = ("G5",)
+    examples = ({"xs": [(4, 4), (0, 4)], "root": {"axis": 0}},)
 
     def match(self, xs: Any) -> Any:
         return ops.concat(ops.rest(xs))
@@ -193,6 +198,7 @@ class RemovePool(Rule):
     """A pooling over one pixel with stride 1 → x"""
 
     rows = ("G5",)
+    examples = ({"x": (1, 4, 4, 4), "root": {"kernel_shape": (1, 1)}},)
 
     def match(self, x: Any) -> Any:
         return [ops.max_pool(x), ops.average_pool(x)]
@@ -271,6 +277,7 @@ class RemoveClip(Rule):
     """Clip(x) without limits → x"""
 
     rows = ("G5",)
+    examples = ({"x": (4,), "low": np.float32(-np.inf), "high": np.float32(np.inf)},)
 
     def match(self, x: Any, low: Any, high: Any) -> Any:
         return ops.clip(x, ops.const(ops.maybe(low)), ops.const(ops.maybe(high)))

@@ -10,6 +10,7 @@ from infuse import ops
 from infuse.ir.dims import Dim
 from infuse.ir.expression import Call
 from infuse.ir.graph import Array, Node, Value
+from infuse.ops.sizes import int64s
 from infuse.passes.rules.common import (
     RESHAPES,
     attribute,
@@ -44,12 +45,16 @@ def _ones(x: Value, axis: int) -> Array:
     return np.ones([int(d) for d in x.shape[axis:] if isinstance(d, int)], dtype=x.dtype.numpy)
 
 
+_MOMENT_EXAMPLES = tuple({"x": (2, 3, 4), "a": axes, "e": np.float32(1e-5)} for axes in (int64s(-1), int64s(2, 1)))
+
+
 class FuseLayerNormalization(Rule):
     """(x - mean(x)) / √(mean((x - mean(x))²) + ε) → LayerNormalization"""
 
     level = "extended"
     rows = ("G27",)
     rounding = _MOMENTS
+    examples = _MOMENT_EXAMPLES
 
     def match(self, x: Any, a: Any, e: Any) -> Any:
         centred = x - _mean(x, a)
@@ -74,6 +79,7 @@ class FuseRMSNormalization(Rule):
     level = "extended"
     rows = ("G27",)
     rounding = _MOMENTS
+    examples = _MOMENT_EXAMPLES
 
     def match(self, x: Any, a: Any, e: Any) -> Any:
         mean = _mean(ops.one_of(x**2.0, x * x), a) + ops.const(e)
@@ -90,18 +96,31 @@ class FuseRMSNormalization(Rule):
         return ops.rms_normalization(x, _ones(x, axis), axis=axis - x.rank, epsilon=number(e))
 
 
+_EXAMPLES = (
+    {"x": (2, 3, 4), "s": (4,), "b": (4,), "c": (4,)},
+    {"x": (2, 3, 4), "s": (3, 4), "b": (3, 4), "c": (1, 4), "norm": {"axis": 1}},
+    {"x": (2, 4, 3, 3), "s": (4,), "b": (4,), "c": (4, 1, 1), "norm": {"num_groups": 2}},
+)
+
+
+def _normalizations(x: Any, s: Any, b: Any) -> list[Call]:
+    """The patterns of normalizations with constant scale, and shift where there is one."""
+    scale, shift = ops.const(s), ops.const(b)
+    layer = [(x, scale), (x, scale, shift)]
+    operands = [*(("LayerNormalization", args) for args in layer), ("RMSNormalization", (x, scale))]
+    return [Call(kind, args, label="norm") for kind, args in [*operands, ("GroupNormalization", (x, scale, shift))]]
+
+
 class FuseNormalizationScale(Rule):
     """LayerNormalization(x, s, b) · c → LayerNormalization(x, s · c, b · c) (RMS and Group too)"""
 
     level = "extended"
     rows = ("G17", "G27")
     rounding = "two factors are multiplied first"
+    examples = _EXAMPLES
 
     def match(self, x: Any, s: Any, b: Any, c: Any) -> Any:
-        kinds = ("LayerNormalization", "RMSNormalization", "GroupNormalization")
-        norms = [Call(kind, (x, ops.const(s), ops.const(ops.maybe(b))), label="norm") for kind in kinds]
-        norms[1] = Call(kinds[1], (x, ops.const(s)), label="norm")
-        return [norm * ops.const(c) for norm in norms]
+        return [norm * ops.const(c) for norm in _normalizations(x, s, b)]
 
     def when(self, x: Value, s: Value, c: Value, norm: Node) -> None:
         require_float(s)
@@ -119,11 +138,11 @@ class FuseNormalizationShift(Rule):
     level = "extended"
     rows = ("G17", "G27")
     rounding = "two addends are added first"
+    examples = _EXAMPLES
 
     def match(self, x: Any, s: Any, b: Any, c: Any) -> Any:
-        kinds = ("LayerNormalization", "GroupNormalization")
-        norms = [Call(kind, (x, ops.const(s), ops.const(ops.maybe(b))), label="norm") for kind in kinds]
-        return [norm + ops.const(c) for norm in norms]
+        norms = _normalizations(x, s, b)
+        return [norm + ops.const(c) for norm in norms if norm.kind != "RMSNormalization"]
 
     def when(self, x: Value, s: Value, c: Value, norm: Node) -> None:
         require_float(s)
@@ -156,6 +175,12 @@ class FuseGroupNormalization(Rule):
     level = "extended"
     rows = ("G27",)
     rounding = _MOMENTS
+    examples = (
+        {
+            **{"x": (2, 4, 3, 3), "s": int64s(0, 2, -1), "t": int64s(2, 4, 3, 3)},
+            **{"a": np.ones(2, np.float32), "b": np.zeros(2, np.float32)},
+        },
+    )
 
     def match(self, x: Any, s: Any, a: Any, b: Any, t: Any) -> Any:
         norm = ops.instance_normalization(ops.reshape(x, s), ops.const(a), ops.const(b), name="norm")
@@ -226,7 +251,7 @@ class MergeReductions(Rule):
 
     def match(self, x: Any, a: Any, b: Any) -> Any:
         inner = [Call(kind, (x, ops.const(a)), {"keepdims": 1}) for kind in REDUCTIONS]
-        return [Call(kind, (part, ops.const(b))) for kind, part in zip(REDUCTIONS, inner)]
+        return [Call(kind, (part, ops.const(b)), {"keepdims": 1}) for kind, part in zip(REDUCTIONS, inner)]
 
     def when(self, x: Value, a: Value, b: Value, root: Node) -> None:
         require(root.kind != "ReduceMean" or x.dtype.is_float, "means of integers are rounded")
@@ -236,7 +261,7 @@ class MergeReductions(Rule):
 
     def build(self, x: Value, a: Value, b: Value, root: Node) -> Any:
         axes = np.asarray(sorted({*axes_of(a, x), *axes_of(b, x)}), dtype=np.int64)
-        return Call(root.kind, (x, axes), {"keepdims": attribute(root, "keepdims")})
+        return Call(root.kind, (x, axes), {"keepdims": 1})
 
 
 class FuseReductionReshape(Rule):

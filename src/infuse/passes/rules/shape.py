@@ -11,6 +11,8 @@ from infuse.dtypes import DType
 from infuse.ir.dims import Dim
 from infuse.ir.expression import Call
 from infuse.ir.graph import Node, Value, known_ints
+from infuse.ops.base import Bools
+from infuse.ops.sizes import int64s
 from infuse.passes.rules.common import (
     RESHAPES,
     attribute,
@@ -47,8 +49,7 @@ class MergeReshapes(Rule):
     shares = True
 
     def match(self, x: Any, inner: Any, outer: Any) -> Any:
-        below = ops.one_of(*reshapes(x, inner))
-        return [Call(kind, (below, ops.rest(outer))) for kind in RESHAPES]
+        return reshapes(ops.one_of(*reshapes(x, inner)), outer)
 
     def when(self, x: Value, root: Node) -> None:
         require_shape(x, root.output)
@@ -62,6 +63,7 @@ class MaterializeReshape(Rule):
     """Reshape(x, computed sizes) → Reshape(x, constant with 0 and -1)"""
 
     rows = ("G6", "G7")
+    examples = ({"x": (4, 6), "shape": Call("Shape", ((3, 8),))},)
 
     def match(self, x: Any, shape: Any) -> Any:
         return ops.reshape(x, shape)
@@ -154,15 +156,27 @@ class TransposeAsReshape(Rule):
         return ops.reshape(x, reshape_target(x.shape, root.output.shape))
 
 
+_MOVED = (
+    {"x": (4, 6, 5), "inner": [int64s(24, 5)], "transpose": {"perm": (1, 0)}, "outer": [int64s(5, 4, 6)]},
+    {"x": (4, 6, 5), "inner": [], "transpose": {"perm": (1, 0)}, "outer": [int64s(5, 6, 4)]},
+    {"x": (4, 1, 6), "inner": [int64s(1)], "transpose": {"perm": (1, 0)}, "outer": [int64s(3, 2, 4)]},
+    {"x": (4, 6), "inner": [int64s(0)], "transpose": {"perm": (2, 0, 1)}, "outer": [int64s(6, 2, 2)]},
+)
+
+
 class MoveReshapeUp(Rule):
     """Reshape(Transpose(Reshape(x))), the outer one cutting axes → Transpose(Reshape(x))"""
 
     rows = ("G8", "G24")
+    examples = tuple(
+        {**moved, "outer": outer}
+        for moved in _MOVED
+        for outer in (moved["outer"], [], [int64s()], [int64s(1)], [int64s(0)])
+    )
 
     def match(self, x: Any, inner: Any, outer: Any) -> Any:
-        below = ops.one_of(*reshapes(x, inner))
-        moved = ops.transpose(below, name="transpose")
-        return [Call(kind, (moved, ops.rest(outer))) for kind in RESHAPES]
+        moved = ops.transpose(ops.one_of(*reshapes(x, inner)), name="transpose")
+        return reshapes(moved, outer)
 
     def when(self, x: Value, transpose: Node, root: Node) -> None:
         require_shape(x, transpose.output, root.output)
@@ -192,10 +206,11 @@ class RemoveReshapeBeforeBroadcast(Rule):
     """Add(Reshape(x), y), the Reshape putting axes of size one in front → Add(x, y) (and other such operators)"""
 
     rows = ("G7",)
+    examples = tuple({"x": (4,), "more": more, "y": (3, 4)} for more in (int64s(1, 4), int64s(0)))
 
     def match(self, x: Any, more: Any, y: Any) -> Any:
-        wide = ops.one_of(*reshapes(x, more, "wide"))
-        one_way = [Call(kind, (wide, y)) for kind in ("Add", "Mul", "Sub", "Div", "And", "Or", "Equal")]
+        wide = ops.one_of(*(Call(kind, (x, more), label="wide") for kind in ("Reshape", "Unsqueeze")))
+        one_way = [Call(kind, (wide, y)) for kind in ("Add", "Mul", "Sub", "Div", "Equal")]
         return [*one_way, *(Call(kind, (y, wide)) for kind in ("Sub", "Div"))]
 
     def when(self, x: Value, y: Value, wide: Node, root: Node) -> None:
@@ -215,11 +230,17 @@ class RemoveExpandBeforeBroadcast(Rule):
 
     rows = ("G7",)
     shares = True
+    examples = (
+        {"x": (4,), "shape": int64s(3, 4), "y": (3, 4)},
+        {"x": Bools((4,)), "shape": int64s(3, 4), "y": Bools((3, 4))},
+    )
 
     def match(self, x: Any, shape: Any, y: Any) -> Any:
-        wide = ops.one_of(ops.expand(x, shape, name="wide"), ops.constant_of_shape(shape, name="wide"))
-        one_way = [Call(kind, (wide, y)) for kind in ("Add", "Mul", "Sub", "Div", "And", "Or", "Equal", "Less")]
-        return [*one_way, *(Call(kind, (y, wide)) for kind in ("Sub", "Div", "Less"))]
+        expanded = ops.expand(x, shape, name="wide")
+        wide = ops.one_of(expanded, ops.constant_of_shape(shape, name="wide"))
+        one_way = [Call(kind, (wide, y)) for kind in ("Add", "Mul", "Sub", "Div", "Equal", "Less")]
+        logic = [Call(kind, (expanded, y)) for kind in ("And", "Or")]
+        return [*one_way, *logic, *(Call(kind, (y, wide)) for kind in ("Sub", "Div", "Less"))]
 
     def when(self, y: Value, wide: Node, root: Node) -> None:
         require(y.tensor.shape is not None and y.shape == root.output.tensor.shape, "the expansion makes the shape")
