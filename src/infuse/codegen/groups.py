@@ -174,4 +174,5 @@ def register_fusible(kind: str) -> None:
 
 def fusible(node: Node) -> bool:
     """Whether elementwise work may follow `node` inside its kernel."""
-    return node.kind in _FUSIBLE and node.output.dtype == dtypes.float32
+    alone = not any(v.uses for v in node.outputs[1:])
+    return alone and node.kind in _FUSIBLE and node.output.dtype == dtypes.float32

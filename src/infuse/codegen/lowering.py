@@ -359,6 +359,8 @@ class Lowering:
         operands = [v for v in group.operands() if v.tensor.size != 1 or not v.is_const]
         tensors = {v: self._operand(v, space, vector=True) for v in operands}
         target = self.allocate(value, order, strided=True)
+        if bias is not None and space.column_stride(bias) not in (0, 1):
+            bias = self.arranged(bias, natural(bias.rank))
         body = _Body(f, group, space, tensors, target)
         start = "acc" if before is None else body.printer.define(before(body.load))
         if scale != 1.0:

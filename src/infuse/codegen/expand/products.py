@@ -126,9 +126,19 @@ def _matrix(make: Composer, x: _Named, batch: list[str], rows: list[str], column
 
 @expands("Attention")
 def attention(make: Composer, node: Node) -> Results:
-    if node.output.dtype == dtypes.float32 and not _needs_scores(node):
+    if node.output.dtype != dtypes.float32 or _needs_scores(node):
+        return _Attention(make, node).results()
+    mask, keys = node.input(3), node.inputs[1]
+    if mask is None or keys is None or mask.shape[-1] == keys.shape[-2]:
         return None
-    return _Attention(make, node).results()
+    whole = _lengthened(make, mask, keys.shape[-2])
+    return make.apply(node.op, [*node.inputs[:3], whole])
+
+
+def _lengthened(make: Composer, mask: Value, keys: Dim) -> Value:
+    """A mask that stops before the last key, with the other keys hidden."""
+    fill = make.number(False if mask.dtype.is_bool else -math.inf, mask.dtype)
+    return make("Pad", mask, make.ints(0, keys - mask.shape[-1]), fill, make.ints(mask.rank - 1))
 
 
 def _needs_scores(node: Node) -> bool:
@@ -219,10 +229,8 @@ class _Attention:
         if mask is None:
             return None
         make = self.make
-        missing = scores.shape[-1] - mask.shape[-1]
-        if missing != 0:
-            fill = make.number(False if mask.dtype.is_bool else -math.inf, mask.dtype)
-            mask = make("Pad", mask, make.ints(0, missing), fill, make.ints(mask.rank - 1))
+        if mask.shape[-1] != scores.shape[-1]:
+            mask = _lengthened(make, mask, scores.shape[-1])
         shape = (*(1,) * (4 - mask.rank), *mask.shape)
         if shape[1] == 1:
             return make.reshape(mask, shape[0], 1, 1, *shape[2:])

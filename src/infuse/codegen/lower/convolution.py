@@ -7,9 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from infuse import dtypes
 from infuse.codegen.groups import Group
-from infuse.codegen.lower.linear import label, require_float32
+from infuse.codegen.lower.computed import packed_at_run_time
+from infuse.codegen.lower.linear import gemm_scratch, label
 from infuse.codegen.lower.views import operand
+from infuse.codegen.lower.windows import plain_conv
 from infuse.codegen.lowering import Lowering, lowers
 from infuse.codegen.packing import pack_conv, winograd_weights
 from infuse.codegen.program import FunctionWriter, size_text
@@ -71,20 +74,17 @@ def plane(shape: Sequence[Dim]) -> list[Dim]:
 
 @lowers("Conv", fuses=True)
 def conv(low: Lowering, node: Node, group: Group) -> None:
-    require_float32(low, node)
-    x, w = operand(node, 0), operand(node, 1)
-    if w.const is None:
-        low.unsupported(node, "weights that are computed")
+    x = operand(node)
+    if x.dtype != dtypes.float32:
+        plain_conv(low, node)
+        return
     groups = int(node.op.attributes()["group"])
     win = window(node, low)
     f = low.function("conv", *group.nodes)
     sizes = [x.shape[0], *plane(x.shape), x.shape[1], *plane(node.output.shape)]
     rows = _pixel_rows(low, node, win, groups)
     planar = rows is None and _takes_planes(low, x, win, groups)
-    if rows is not None:
-        tensor = rows
-    else:
-        tensor = low.tensor(x) if planar else image(low, node)
+    tensor = rows if rows is not None else low.tensor(x) if planar else image(low, node)
     sink = low.sink(f, group, channels_last(node.output.rank), bias=channel_bias(low, node, 2))
     if rows is not None:
         _matrix(low, node, f, rows, sink)
@@ -99,14 +99,15 @@ def conv(low: Lowering, node: Node, group: Group) -> None:
 def _matrix(low: Lowering, node: Node, f: FunctionWriter, rows: Tensor, sink: str) -> None:
     f.include("gemm.hpp")
     count, channels = rows.shape
-    fields = f.numbers(count, node.output.shape[1], channels, rows.strides[0] if count != 1 else channels)
-    f.line(f"gemm(c, GemmShape{{{fields}}}, {f.read(rows)}, {f.read(_packed(low, node, 1))}, {sink});")
+    fields = (count, node.output.shape[1], channels, rows.strides[0] if count != 1 else channels)
+    gemm_scratch(f, *fields)
+    f.line(f"gemm(c, GemmShape{{{f.numbers(*fields)}}}, {f.read(rows)}, {f.read(_packed(low, node, 1))}, {sink});")
 
 
 def _windows(
     low: Lowering, node: Node, f: FunctionWriter, tensor: Tensor, fields: list[Dim], planar: bool, sink: str
 ) -> None:
-    tile = 0 if planar else winograd_tile(fields, low.threads)
+    tile = winograd_tile(fields, low.threads) if operand(node, 1).is_const and not planar else 0
     shape = f"ConvShape{{{', '.join(map(size_text, fields))}{', true' if planar else ''}}}"
     text = f"ConvShape{{{f.numbers(*fields)}{', true' if planar else ''}}}"
     if tile:
@@ -190,7 +191,8 @@ def channel_bias(low: Lowering, node: Node, index: int) -> Tensor | None:
 
 def _packed(low: Lowering, node: Node, groups: int) -> Tensor:
     w = operand(node, 1)
-    assert w.const is not None
+    if w.const is None:
+        return packed_at_run_time(low, w, groups)
     out, k = w.const.shape[0], int(np.prod(w.const.shape[1:]))
     panel, lanes = 2 * low.lanes, low.lanes
     count = groups * (-(-(out // groups) // panel) * panel) * k
@@ -213,15 +215,20 @@ def _planar(weights: Array) -> Array:
     return weights[:, :, None, :] if weights.ndim == 3 else weights
 
 
+def _channels_last(weights: Array) -> Array:
+    """Weights of one channel each as kernel height, kernel width, channel."""
+    return np.ascontiguousarray(np.transpose(_planar(weights)[:, 0], (1, 2, 0)))
+
+
 def _depthwise(
     low: Lowering, node: Node, f: FunctionWriter, tensor: Tensor, win: Window, sizes: list[Dim], sink: str
 ) -> None:
     w = operand(node, 1)
-    assert w.const is not None
-    out, channels = w.const.shape[0], sizes[3]
-    weights = low.program.packed(
-        w.const, "depthwise", w.const.size, lambda a: np.ascontiguousarray(np.transpose(_planar(a)[:, 0], (1, 2, 0)))
-    )
+    out, channels = w.shape[0], sizes[3]
+    if w.const is None:
+        weights = low.arranged(low.tensor(w).permute((*range(1, w.rank), 0)), natural(w.rank))
+    else:
+        weights = low.program.packed(w.const, "depthwise", w.const.size, _channels_last)
     n, h, width, c, oh, ow = sizes
     shape = [n, h, width, c, oh, ow, *win.kernel, *win.strides, *win.dilations, *win.before]
     text = f"DepthwiseShape{{{f.numbers(*shape)}}}"
@@ -232,4 +239,5 @@ def _depthwise(
         f.line(f"depthwise<{kw}, {stride}>(c, {text}, {x}, {packed}, {sink});")
     else:
         assert isinstance(channels, int)
+        assert isinstance(out, int)
         f.line(f"depthwise_any(c, {text}, {f.number(out // channels)}, {x}, {packed}, {sink});")

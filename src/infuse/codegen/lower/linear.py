@@ -8,6 +8,7 @@ import numpy as np
 
 from infuse import dtypes
 from infuse.codegen.groups import Group
+from infuse.codegen.lower.plain import plain_matmul
 from infuse.codegen.lower.views import operand
 from infuse.codegen.lowering import Lowering, lowers
 from infuse.codegen.packing import pack_gemm_b
@@ -26,7 +27,9 @@ def require_float32(low: Lowering, node: Node) -> None:
 
 @lowers("MatMul", fuses=True)
 def matmul(low: Lowering, node: Node, group: Group) -> None:
-    require_float32(low, node)
+    if node.output.dtype != dtypes.float32:
+        plain_matmul(low, node)
+        return
     a, b = operand(node, 0), operand(node, 1)
     if b.const is not None and b.rank == 2 and a.rank >= 2:
         packed_product(low, node, group, a, b, transposed=False)
@@ -79,8 +82,14 @@ def packed_product(
     f.include("gemm.hpp")
     sink = low.sink(f, group, natural(node.output.rank), bias=bias, scale=scale)
     row = left.strides[0] if rows != 1 else k
+    gemm_scratch(f, rows, n, k, row)
     f.line(f"gemm(c, GemmShape{{{f.numbers(rows, n, k, row)}}}, {f.read(left)}, {f.read(weights)}, {sink});")
     f.finish(label(group))
+
+
+def gemm_scratch(f: FunctionWriter, *fields: Dim) -> None:
+    """Demand the scratch with which a product avoids rows that fall on the same cache lines."""
+    f.scratch(f"gemm_scratch(GemmShape{{{', '.join(map(size_text, fields))}}})", "gemm.hpp")
 
 
 def packed_weights(low: Lowering, b: Value, transposed: bool) -> Tensor:

@@ -40,7 +40,7 @@ def pad(low: Lowering, node: Node, group: Group) -> None:
     low.tensors[node.output] = target
 
 
-def fill(low: Lowering, target: Tensor, number: float | int | bool, node: Node) -> None:
+def fill(low: Lowering, target: Tensor, number: float | int | bool, node: Node | None) -> None:
     """A step that writes one number everywhere."""
     f = low.function("fill", node)
     f.include("copy.hpp")

@@ -2,38 +2,41 @@
 
 from __future__ import annotations
 
+from infuse import dtypes
 from infuse.codegen.groups import Group
 from infuse.codegen.lower.convolution import image, plane, window
-from infuse.codegen.lower.linear import label, require_float32
+from infuse.codegen.lower.linear import label
 from infuse.codegen.lower.views import operand
+from infuse.codegen.lower.windows import plain_pool
 from infuse.codegen.lowering import Lowering, lowers
 from infuse.codegen.tensors import channels_last
 from infuse.ir import dims
 from infuse.ir.graph import Node
 
 
-@lowers("MaxPool", "AveragePool", fuses=True)
+@lowers("MaxPool", "AveragePool", "LpPool", fuses=True)
 def pool(low: Lowering, node: Node, group: Group) -> None:
-    require_float32(low, node)
-    if any(v.uses for v in node.outputs[1:]):
-        low.unsupported(node, "an output of indices")
-    x, win = operand(node), window(node, low)
+    x, given = operand(node), node.op.attributes()
+    if x.dtype != dtypes.float32 or x.rank > 4 or any(v.uses for v in node.outputs[1:]):
+        plain_pool(low, node)
+        return
+    win = window(node, low)
     tensor = image(low, node)
     f = low.function("pool", *group.nodes)
     f.include("pool.hpp")
     sink = low.sink(f, group, channels_last(node.output.rank))
     fields = [x.shape[0], *plane(x.shape), x.shape[1], *plane(node.output.shape), *win.kernel, *win.strides]
     fields += [*win.dilations, *win.before, *win.after]
-    counted = "true" if node.op.attributes().get("count_include_pad") else "false"
+    counted = "true" if given.get("count_include_pad") else "false"
     shape = f"PoolShape{{{f.numbers(*fields)}, {counted}}}"
-    kind = "MaxPool" if node.kind == "MaxPool" else "MeanPool"
-    f.line(f"pool(c, {shape}, {kind}{{}}, {f.read(tensor)}, {sink});")
+    p = float(given.get("p", 0))
+    kind = {"MaxPool": "MaxPool{}", "AveragePool": "MeanPool{}", "LpPool": f"PowerPool{{{p!r}f}}"}[node.kind]
+    f.line(f"pool(c, {shape}, {kind}, {f.read(tensor)}, {sink});")
     f.finish(label(group))
 
 
 @lowers("GlobalAveragePool", "GlobalMaxPool", fuses=True)
 def global_pool(low: Lowering, node: Node, group: Group) -> None:
-    require_float32(low, node)
     x = operand(node)
     tensor = image(low, node)
     f = low.function("global_pool", *group.nodes)

@@ -1,0 +1,43 @@
+"""Matrix products of any element type and strides, without blocking."""
+
+from __future__ import annotations
+
+from infuse.codegen.lower.views import operand
+from infuse.codegen.lowering import Lowering
+from infuse.codegen.program import FunctionWriter
+from infuse.codegen.tensors import Tensor
+from infuse.ir import dims
+from infuse.ir.graph import Node
+
+
+def plain_matmul(low: Lowering, node: Node) -> None:
+    """MatMul of other elements than float32; integers wrap."""
+    a, b = (low.tensor(operand(node, i)) for i in range(2))
+    a, b = a.insert(0) if a.rank == 1 else a, b.insert(1) if b.rank == 1 else b
+    m, k, n = a.shape[-2], a.shape[-1], b.shape[-1]
+    shape = node.output.shape
+    lead = shape[: len(shape) - (operand(node, 0).rank > 1) - (operand(node, 1).rank > 1)]
+    a, b = a.expand((*lead, m, k)), b.expand((*lead, k, n))
+    target = low.allocate(node.output)
+    f = low.function("plain_matmul", node)
+    f.include("lines.hpp")
+    sizes = f.numbers(dims.product(lead), m, n, k, *a.strides[-2:], *b.strides[-2:])
+    offsets = [f"[=](long i) {{ return {batch_offset(f, t, len(lead))}; }}" for t in (a, b)]
+    arguments = f"{f.read(a)}, {offsets[0]}, {f.read(b)}, {offsets[1]}, {f.write(target)}"
+    f.line(f"plain_matmul(c, PlainProduct{{{sizes}}}, {arguments});")
+    f.finish("MatMul")
+    low.tensors[node.output] = target
+
+
+def batch_offset(f: FunctionWriter, tensor: Tensor, lead: int) -> str:
+    """C++ text of the offset of matrix `i`, the first `lead` axes counting matrices."""
+    terms = ["0 * i"]
+    below = dims.product(())
+    for axis in range(lead - 1, -1, -1):
+        if tensor.shape[axis] == 1:
+            continue
+        if tensor.strides[axis] != 0:
+            index = f"i / {f.number(below)} % {f.number(tensor.shape[axis])}"
+            terms.append(f"({index}) * {f.number(tensor.strides[axis])}")
+        below = below * tensor.shape[axis]
+    return " + ".join(terms)

@@ -1,0 +1,124 @@
+// Operators that treat every line along one axis on its own: running combinations, reversal, and
+// the plain matrix product.
+#pragma once
+#include "copy.hpp"
+
+namespace infuse {
+
+namespace line_detail {
+
+/** What sums and products of T are computed in: integers wrap. */
+template <class T> struct Working {
+  typedef uint64_t type;
+};
+template <> struct Working<float> {
+  typedef float type;
+};
+template <> struct Working<double> {
+  typedef double type;
+};
+
+}  // namespace line_detail
+
+struct RunningSum {
+  static constexpr int START = 0;
+  template <class T>
+  static T join(T a, T b) {
+    return a + b;
+  }
+};
+struct RunningProduct {
+  static constexpr int START = 1;
+  template <class T>
+  static T join(T a, T b) {
+    return a * b;
+  }
+};
+
+/** Running combinations over `size` elements; x and y [outer, size, inner]. */
+template <class Op, class T>
+inline void running(Context& context, long outer, long size, long inner, bool exclusive,
+                    bool reverse, const T* x, T* y) {
+  typedef typename line_detail::Working<T>::type W;
+  constexpr long WIDTH = 64;
+  long blocks = (inner + WIDTH - 1) / WIDTH;
+  context.parallel(
+      outer * blocks,
+      [&](long begin, long end, int) {
+        for (long unit = begin; unit < end; ++unit) {
+          long first = unit % blocks * WIDTH;
+          long width = inner - first < WIDTH ? inner - first : WIDTH;
+          W total[WIDTH];
+          for (long j = 0; j < width; ++j) total[j] = W(Op::START);
+          for (long i = 0; i < size; ++i) {
+            long at = (unit / blocks * size + (reverse ? size - 1 - i : i)) * inner + first;
+            for (long j = 0; j < width; ++j) {
+              W next = Op::join(total[j], W(x[at + j]));
+              y[at + j] = T(exclusive ? total[j] : next);
+              total[j] = next;
+            }
+          }
+        }
+      },
+      1 + COPY_GRAIN / (size * (inner < WIDTH ? inner : WIDTH) + 1));
+}
+
+/**
+ * The first lengths[i] of `size` slices in reverse order, the others as they are; x and y
+ * [count, size, bytes]. False when a length is negative or larger than size.
+ */
+template <class Index>
+inline bool reverse_lines(Context& context, long count, long size, long bytes, const char* x,
+                          const Index* lengths, char* y) {
+  for (long i = 0; i < count; ++i)
+    if (lengths[i] < 0 || long(lengths[i]) > size) return false;
+  context.parallel(
+      count * size,
+      [&](long begin, long end, int) {
+        for (long row = begin; row < end; ++row) {
+          long line = row / size, at = row % size, length = long(lengths[line]);
+          long from = line * size + (at < length ? length - 1 - at : at);
+          copy_bytes(y + row * bytes, x + from * bytes, bytes);
+        }
+      },
+      1 + COPY_GRAIN / (bytes + 1));
+  return true;
+}
+
+/** Matrices with any strides. */
+struct PlainProduct {
+  long batch, m, n, k;
+  long a_row, a_col, b_row, b_col;
+};
+
+/** y [batch, m, n] = a · b; a_at(i) and b_at(i) give the offsets of matrix i. */
+template <class T, class At, class Bt>
+inline void plain_matmul(Context& context, const PlainProduct& shape, const T* a, const At& a_at,
+                         const T* b, const Bt& b_at, T* y) {
+  typedef typename line_detail::Working<T>::type W;
+  constexpr long WIDTH = 64;
+  context.parallel(
+      shape.batch * shape.m,
+      [&](long begin, long end, int) {
+        for (long row = begin; row < end; ++row) {
+          const T* left = a + a_at(row / shape.m) + row % shape.m * shape.a_row;
+          const T* right = b + b_at(row / shape.m);
+          for (long first = 0; first < shape.n; first += WIDTH) {
+            long width = shape.n - first < WIDTH ? shape.n - first : WIDTH;
+            W sum[WIDTH] = {};
+            for (long p = 0; p < shape.k; ++p) {
+              W factor = W(left[p * shape.a_col]);
+              const T* from = right + p * shape.b_row + first * shape.b_col;
+              if (shape.b_col == 1)
+                for (long j = 0; j < width; ++j) sum[j] += factor * W(from[j]);
+              else
+                for (long j = 0; j < width; ++j) sum[j] += factor * W(from[j * shape.b_col]);
+            }
+            for (long j = 0; j < width; ++j) y[row * shape.n + first + j] = T(sum[j]);
+          }
+        }
+      },
+      1 + COPY_GRAIN / (shape.n * shape.k + 1));
+}
+
+}  // namespace infuse
