@@ -12,14 +12,14 @@ import infuse
 KERNELS = Path(infuse.__file__).parent / "kernels"
 DIGITS = Path(__file__).parents[1] / "models" / "data" / "digits.onnx"
 CLANG = [sys.executable, "-m", "ziglang", "c++"]
-FLAGS = ["-std=c++17", "-fsyntax-only", "-fno-exceptions", "-fno-rtti", f"-I{KERNELS}"]
+FLAGS = ["-std=c++17", "-c", "-fno-exceptions", "-fno-rtti", f"-I{KERNELS}"]
 
 
 def compile_headers(tmp_path: Path, command: list[str]) -> subprocess.CompletedProcess[str]:
     source = tmp_path / "headers.cpp"
     names = sorted(header.name for header in KERNELS.glob("*.hpp"))
     source.write_text("".join(f'#include "{name}"\n' for name in names))
-    return subprocess.run([*command, *FLAGS, str(source)], capture_output=True, text=True, check=False)
+    return subprocess.run([*command, *FLAGS, str(source), "-o", str(tmp_path / "headers.o")], capture_output=True, text=True, check=False)
 
 
 @pytest.mark.row("R1")
