@@ -13,7 +13,7 @@ import numpy.typing as npt
 from infuse import dtypes
 from infuse.codegen.tensors import Buffer, Order, Tensor, dense, natural
 from infuse.dtypes import DType, by_numpy
-from infuse.ir import dims
+from infuse.ir import dim_text
 from infuse.ir.dims import Dim
 from infuse.ir.types import Shape
 
@@ -23,7 +23,7 @@ WEIGHT_ALIGN = 64
 
 def size_text(dim: Dim) -> str:
     """A size as C++ of type long; symbols are fields of `d`."""
-    return dims.c_text(dim, lambda name: f"d.{symbol_field(name)}")
+    return dim_text.c_text(dim, lambda name: f"d.{symbol_field(name)}")
 
 
 def symbol_field(name: str) -> str:

@@ -6,7 +6,6 @@ A dimension is a Python int or an `Expr`. Arithmetic is canonical: equal polynom
 
 from __future__ import annotations
 
-import ast
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -116,7 +115,7 @@ class Expr:
 
     def __str__(self) -> str:
         parts: list[str] = []
-        for monomial, coefficient in sorted(self.terms.items(), key=_term_key):
+        for monomial, coefficient in sorted(self.terms.items(), key=term_key):
             factors = [str(a) if p == 1 else "*".join([str(a)] * p) for a, p in monomial]
             if abs(coefficient) != 1 or not factors:
                 factors.insert(0, str(abs(coefficient)))
@@ -128,7 +127,8 @@ class Expr:
     __repr__ = __str__
 
 
-def _term_key(term: tuple[_Monomial, int]) -> tuple[int, list[tuple[int, str]]]:
+def term_key(term: tuple[_Monomial, int]) -> tuple[int, list[tuple[int, str]]]:
+    """The order in which terms are printed: higher powers first, then by name."""
     monomial, _ = term
     return (-sum(p for _, p in monomial), [a.sort_key() for a, _ in monomial])
 
@@ -217,13 +217,13 @@ def exact_divide(a: Dim, b: Dim) -> Dim | None:
 
 def _divide_polynomial(a: Expr, b: Expr) -> Dim | None:
     """Exact multivariate long division by the leading term, or None."""
-    lead, lead_factor = min(b.terms.items(), key=_term_key)
+    lead, lead_factor = min(b.terms.items(), key=term_key)
     quotient: Dim = 0
     rest: Dim = a
     for _ in range(len(a.terms) * 4):
         if not isinstance(rest, Expr):
             return quotient if rest == 0 else None
-        monomial, coefficient = min(rest.terms.items(), key=_term_key)
+        monomial, coefficient = min(rest.terms.items(), key=term_key)
         factor = _divide_monomial(monomial, lead)
         if factor is None or coefficient % lead_factor:
             return None
@@ -435,53 +435,3 @@ def evaluate(dim: Dim, values: Mapping[str, int]) -> int:
 def product(dims: Iterable[Dim]) -> Dim:
     """The product of dimensions, 1 for none."""
     return reduce(operator.mul, dims, 1)
-
-
-def c_text(dim: Dim, name: Callable[[str], str]) -> str:
-    """`dim` as a C++ expression of type long; `name` gives the variable of a symbol."""
-    if not isinstance(dim, Expr):
-        return f"{dim}L"
-    terms = []
-    for monomial, coefficient in sorted(dim.terms.items(), key=_term_key):
-        factors = [f"{coefficient}L"] if coefficient != 1 or not monomial else []
-        factors += [_c_atom(atom, name) for atom, power in monomial for _ in range(power)]
-        terms.append("*".join(factors))
-    return terms[0] if len(terms) == 1 else f"({' + '.join(terms)})"
-
-
-def _c_atom(atom: Atom, name: Callable[[str], str]) -> str:
-    if atom.kind == "symbol":
-        return name(atom.args[0])
-    function = {"div": "floor_div", "mod": "floor_mod", "max": "max_long", "min": "min_long"}[atom.kind]
-    return f"{function}({', '.join(c_text(a, name) for a in atom.args)})"
-
-
-_BINARY: dict[type[ast.operator], Callable[[Dim, Dim], Dim]] = {
-    **{ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul},
-    **{ast.FloorDiv: floordiv, ast.Mod: mod},
-}
-
-
-def parse(text: str) -> Dim:
-    """A dimension from its printed form; any text that is no expression is one symbol of that name."""
-    try:
-        tree = ast.parse(text.strip(), mode="eval").body
-        return _parse(tree)
-    except (SyntaxError, ValueError, RecursionError):
-        return symbol(text)
-
-
-def _parse(node: ast.expr) -> Dim:
-    if isinstance(node, ast.Constant) and type(node.value) is int:
-        return node.value
-    if isinstance(node, ast.Name):
-        return symbol(node.id)
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        return -_parse(node.operand)
-    if isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
-        return _BINARY[type(node.op)](_parse(node.left), _parse(node.right))
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and len(node.args) == 2:
-        function = {"max": maximum, "min": minimum}.get(node.func.id.lower())
-        if function is not None:
-            return function(_parse(node.args[0]), _parse(node.args[1]))
-    raise ValueError("not a dimension expression")

@@ -9,6 +9,7 @@ from enum import Enum
 from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.ir import dims
+from infuse.ir.dim_text import parse as parse_dim
 from infuse.ir.dims import Dim
 
 Shape = tuple[Dim, ...]
@@ -87,4 +88,4 @@ UNKNOWN = TensorType(dtypes.float32, None)
 
 def tensor(dtype: DType, *shape: Dim | str) -> TensorType:
     """A tensor type; text sizes are parsed: `tensor(float32, "batch", 3)`."""
-    return TensorType(dtype, tuple(dims.parse(d) if isinstance(d, str) else d for d in shape))
+    return TensorType(dtype, tuple(parse_dim(d) if isinstance(d, str) else d for d in shape))

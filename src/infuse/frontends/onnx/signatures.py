@@ -10,7 +10,7 @@ from onnx import GraphProto, TensorShapeProto, TypeProto, ValueInfoProto
 
 from infuse.errors import InfuseError, ModelFileError
 from infuse.frontends.onnx.tensors import element_type
-from infuse.ir import dims
+from infuse.ir import dim_text, dims
 from infuse.ir.dims import Dim, Expr
 from infuse.ir.types import OptionalType, SequenceType, TensorType, Type
 
@@ -44,7 +44,7 @@ class Sizes:
         return self._fresh(f"{value or 'value'}_{axis}")
 
     def _expression(self, text: str) -> Dim | None:
-        parsed = dims.parse(text)
+        parsed = dim_text.parse(text)
         known = isinstance(parsed, Expr) and dims.symbols(parsed) <= self.taken
         return parsed if known else None
 

@@ -1,0 +1,59 @@
+"""Dimensions as text: the C++ expression of one, and one from its printed form."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable
+
+from infuse.ir.dims import Atom, Dim, Expr, floordiv, maximum, minimum, mod, symbol, term_key
+
+
+def c_text(dim: Dim, name: Callable[[str], str]) -> str:
+    """`dim` as a C++ expression of type long; `name` gives the variable of a symbol."""
+    if not isinstance(dim, Expr):
+        return f"{dim}L"
+    terms = []
+    for monomial, coefficient in sorted(dim.terms.items(), key=term_key):
+        factors = [f"{coefficient}L"] if coefficient != 1 or not monomial else []
+        factors += [_c_atom(atom, name) for atom, power in monomial for _ in range(power)]
+        terms.append("*".join(factors))
+    return terms[0] if len(terms) == 1 else f"({' + '.join(terms)})"
+
+
+def _c_atom(atom: Atom, name: Callable[[str], str]) -> str:
+    if atom.kind == "symbol":
+        return name(atom.args[0])
+    function = {"div": "floor_div", "mod": "floor_mod", "max": "max_long", "min": "min_long"}[atom.kind]
+    return f"{function}({', '.join(c_text(a, name) for a in atom.args)})"
+
+
+_BINARY: dict[type[ast.operator], Callable[[Dim, Dim], Dim]] = {
+    **{ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul},
+    **{ast.FloorDiv: floordiv, ast.Mod: mod},
+}
+
+
+def parse(text: str) -> Dim:
+    """A dimension from its printed form; any text that is no expression is one symbol of that name."""
+    try:
+        tree = ast.parse(text.strip(), mode="eval").body
+        return _parse(tree)
+    except (SyntaxError, ValueError, RecursionError):
+        return symbol(text)
+
+
+def _parse(node: ast.expr) -> Dim:
+    if isinstance(node, ast.Constant) and type(node.value) is int:
+        return node.value
+    if isinstance(node, ast.Name):
+        return symbol(node.id)
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return -_parse(node.operand)
+    if isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
+        return _BINARY[type(node.op)](_parse(node.left), _parse(node.right))
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and len(node.args) == 2:
+        function = {"max": maximum, "min": minimum}.get(node.func.id.lower())
+        if function is not None:
+            return function(_parse(node.args[0]), _parse(node.args[1]))
+    raise ValueError("not a dimension expression")
