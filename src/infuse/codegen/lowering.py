@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from infuse import dtypes
-from infuse.codegen.formulas import FormulaPrinter, literal
+from infuse.codegen.body import Body
+from infuse.codegen.formulas import literal
 from infuse.codegen.groups import Group, cost, is_vector_term, partition, register_fusible
 from infuse.codegen.program import FunctionWriter, Program, size_text
 from infuse.codegen.space import Space
@@ -305,7 +306,7 @@ class Lowering:
         space = space.widened([*tensors.values(), target])
         f = self.function("_".join(dict.fromkeys(n.kind.lower() for n in group.nodes)), *group.nodes)
         f.include("map.hpp", "element.hpp")
-        text = _Body(f, group, space, tensors, target).text("")
+        text = Body(f, group, space, tensors, target).text("")
         rows, columns = f.number(space.rows), f.number(space.columns)
         kernel = "map2d" if vector else "map_scalar"
         signature = "(long row, long col, auto lanes)" if vector else "(long row, long col)"
@@ -361,7 +362,7 @@ class Lowering:
         target = self.allocate(value, order, strided=True)
         if bias is not None and space.column_stride(bias) not in (0, 1):
             bias = self.arranged(bias, natural(bias.rank))
-        body = _Body(f, group, space, tensors, target)
+        body = Body(f, group, space, tensors, target)
         start = "acc" if before is None else body.printer.define(before(body.load))
         if scale != 1.0:
             start = body.printer.define(f"acc * splat<L>({literal(scale, dtypes.float32)})")
@@ -386,56 +387,3 @@ class Lowering:
                 continue
             target = dense(Buffer("output", 0, number), value.dtype, value.shape)
             self.copy(tensor, target, "output")
-
-
-class _Body:
-    """Prints the fused elementwise work of a group inside one row/column function."""
-
-    def __init__(
-        self,
-        f: FunctionWriter,
-        group: Group,
-        space: Space,
-        tensors: dict[Value, Tensor],
-        target: Tensor,
-    ) -> None:
-        self.f, self.group, self.space, self.tensors, self.target = f, group, space, tensors, target
-        self.printer = FormulaPrinter()
-
-    def load(self, tensor: Tensor) -> str:
-        """C++ text of an operand's elements at (row, col)."""
-        pointer = self.f.read(tensor, self.target)
-        offset = self.space.row_offset(tensor, self.f.number)
-        stride = self.space.column_stride(tensor)
-        if stride == 0:
-            return f"splat<L>(load({pointer} + {offset}, One{{}}))"
-        column = "col" if stride == 1 else self._strided_column(tensor, stride)
-        return f"load({pointer} + {offset} + {column}, lanes)"
-
-    def _strided_column(self, tensor: Tensor, stride: Dim | None) -> str:
-        if stride is None:
-            raise UnsupportedOperatorError("an operand whose columns do not merge")
-        return f"col * {self.f.number(stride)}"
-
-    def text(self, start: str) -> list[str]:
-        """Lines that compute the group from the anchor's result `start` and store it."""
-        names: dict[Value, str] = {}
-        if self.group.anchor is not None:
-            names[self.group.anchor.output] = start
-        for node in self.group.nodes:
-            if node is self.group.anchor:
-                continue
-            for value in self.group.reads(node):
-                if value not in names:
-                    names[value] = self._operand(value)
-            leaves = {i: names[v] for i, v in enumerate(node.inputs) if v is not None and v in names}
-            names[node.output] = self.printer.print(self.group.formulas[node], leaves)
-        pointer = self.f.write(self.target)
-        offset = self.space.row_offset(self.target, self.f.number)
-        result = names[self.group.result]
-        return [*self.printer.lines, f"store({pointer} + {offset} + col, {result}, lanes);"]
-
-    def _operand(self, value: Value) -> str:
-        if value.const is not None and value.tensor.size == 1:
-            return f"splat<L>({literal(value.const.reshape(-1)[0].item(), value.dtype)})"
-        return self.printer.define(self.load(self.tensors[value]))

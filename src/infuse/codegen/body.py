@@ -1,0 +1,65 @@
+"""The elementwise work of a group as C++ inside one function of row and column."""
+
+from __future__ import annotations
+
+from infuse.codegen.formulas import FormulaPrinter, literal
+from infuse.codegen.groups import Group
+from infuse.codegen.program import FunctionWriter
+from infuse.codegen.space import Space
+from infuse.codegen.tensors import Tensor
+from infuse.errors import UnsupportedOperatorError
+from infuse.ir.dims import Dim
+from infuse.ir.graph import Value
+
+
+class Body:
+    """Prints the fused elementwise work of a group inside one row/column function."""
+
+    def __init__(
+        self,
+        f: FunctionWriter,
+        group: Group,
+        space: Space,
+        tensors: dict[Value, Tensor],
+        target: Tensor,
+    ) -> None:
+        self.f, self.group, self.space, self.tensors, self.target = f, group, space, tensors, target
+        self.printer = FormulaPrinter()
+
+    def load(self, tensor: Tensor) -> str:
+        """C++ text of an operand's elements at (row, col)."""
+        pointer = self.f.read(tensor, self.target)
+        offset = self.space.row_offset(tensor, self.f.number)
+        stride = self.space.column_stride(tensor)
+        if stride == 0:
+            return f"splat<L>(load({pointer} + {offset}, One{{}}))"
+        column = "col" if stride == 1 else self._strided_column(tensor, stride)
+        return f"load({pointer} + {offset} + {column}, lanes)"
+
+    def _strided_column(self, tensor: Tensor, stride: Dim | None) -> str:
+        if stride is None:
+            raise UnsupportedOperatorError("an operand whose columns do not merge")
+        return f"col * {self.f.number(stride)}"
+
+    def text(self, start: str) -> list[str]:
+        """Lines that compute the group from the anchor's result `start` and store it."""
+        names: dict[Value, str] = {}
+        if self.group.anchor is not None:
+            names[self.group.anchor.output] = start
+        for node in self.group.nodes:
+            if node is self.group.anchor:
+                continue
+            for value in self.group.reads(node):
+                if value not in names:
+                    names[value] = self._operand(value)
+            leaves = {i: names[v] for i, v in enumerate(node.inputs) if v is not None and v in names}
+            names[node.output] = self.printer.print(self.group.formulas[node], leaves)
+        pointer = self.f.write(self.target)
+        offset = self.space.row_offset(self.target, self.f.number)
+        result = names[self.group.result]
+        return [*self.printer.lines, f"store({pointer} + {offset} + col, {result}, lanes);"]
+
+    def _operand(self, value: Value) -> str:
+        if value.const is not None and value.tensor.size == 1:
+            return f"splat<L>({literal(value.const.reshape(-1)[0].item(), value.dtype)})"
+        return self.printer.define(self.load(self.tensors[value]))
