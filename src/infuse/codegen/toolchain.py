@@ -30,7 +30,8 @@ LOG: Final = "compiler.txt"
 _INSTALL: Final = "install one: pip install ziglang, or your system's g++ (apt install g++), or set CXX"
 _COMPILE: Final = (
     *("-O3", "-std=c++17", "-fPIC", "-fvisibility=hidden", "-pthread"),
-    *("-fno-exceptions", "-fno-rtti", "-fno-math-errno", "-fno-strict-aliasing", "-fno-stack-protector", "-fno-threadsafe-statics"),
+    *("-fno-exceptions", "-fno-rtti", "-fno-math-errno", "-fno-strict-aliasing"),
+    *("-fno-stack-protector", "-fno-threadsafe-statics"),
 )
 _LINK: Final = ("-shared", "-pthread")
 _LINK_ELF: Final = ("-Wl,-Bsymbolic", "-Wl,-z,defs", "-Wl,--as-needed")
