@@ -12,7 +12,7 @@ import numpy as np
 from infuse.errors import InfuseError
 from infuse.ir.expression import Call, OneOf, Variable
 from infuse.ir.graph import Array, Graph, Node, Value, constant
-from infuse.ir.types import UNKNOWN
+from infuse.ir.types import UNKNOWN, TensorType
 from infuse.ops.base import REGISTRY, Bools, Floats, Ints, Op, sample_rows, signature
 from infuse.rewrite import Rule
 from infuse.rewrite.patch import Patch
@@ -125,9 +125,9 @@ class _Choice:
 
 
 Example = Mapping[str, Any]
-"""Operands by variable: a shape (of floats), `Ints`, `Bools`, an array (constant), an operator call on such operands, a
-list of these where the variable takes several. Under a label, or `root`: attributes of that node. Under `outputs`: how
-many outputs the root has.
+"""Operands by variable: a shape (of floats), `Ints`, `Bools`, a type, an array (constant), an operator call on such
+operands, a list of these where the variable takes several. Under a label, or `root`: attributes of that node. Under
+`outputs`: how many outputs the root has.
 """
 
 
@@ -139,6 +139,8 @@ class _Build:
         self.steps = _post_order(pattern)
         self.left = BUILDS
         self.made: dict[int, Node] = {}
+        self.operands: Mapping[str, Any] = {}
+        self.inputs: dict[str, Value] = {}
 
     def on(self, example: Example) -> tuple[Graph, Node] | None:
         """The graph on given operands; None where a variable has none or an operator refuses."""
@@ -225,7 +227,9 @@ class _Build:
 
     def _value(self, graph: Graph, name: str, spec: Any, fixed: bool) -> Value:
         if isinstance(spec, Call):
-            return self._expression(graph, name, spec)
+            return self.expression(graph, name, spec)
+        if isinstance(spec, TensorType):
+            return graph.add_input(name, spec)
         if isinstance(spec, (np.ndarray, np.generic)):
             return constant(np.asarray(spec), name)
         if isinstance(spec, tuple):
@@ -233,14 +237,23 @@ class _Build:
         array: Array = draw(spec, self.rng)
         return constant(array, name) if fixed else graph.add_input(name, type_of(array))
 
-    def _expression(self, graph: Graph, name: str, spec: Call) -> Value:
+    def expression(self, graph: Graph, name: str, spec: Call) -> Value:
         """An operand made by an operator of the graph, whose operands are specs in turn."""
         made = self.made.get(id(spec.root))
         if made is None or made.graph is not graph:
-            args = [self._value(graph, f"{name}.{i}", one, False) for i, one in enumerate(spec.args)]
+            args = [self._leaf(graph, f"{name}.{i}", one) for i, one in enumerate(spec.args)]
             made = Patch(graph).node(Call(spec.kind, tuple(args), spec.attributes, domain=spec.domain)[spec.output])
             self.made[id(spec.root)] = made
         return self._output(made, spec.output)
+
+    def _leaf(self, graph: Graph, name: str, spec: Any) -> Any:
+        if spec is None or isinstance(spec, (bool, int, float, Value)):
+            return spec
+        if isinstance(spec, Variable):
+            if spec.name not in self.inputs:
+                self.inputs[spec.name] = self._value(graph, spec.name, self.operands[spec.name], spec.constant)
+            return self.inputs[spec.name]
+        return self._value(graph, name, spec, False)
 
     def _output(self, node: Node, index: int) -> Value:
         while len(node.outputs) <= index:
@@ -272,8 +285,31 @@ def _post_order(pattern: Call) -> list[Call]:
     return list(found.values())
 
 
+def names_of(pattern: Call) -> set[str]:
+    """Names of the variables and labels of a pattern without alternatives."""
+    steps = _post_order(pattern)
+    return {v.name for step in steps for v in _variables(step)} | {step.label for step in steps if step.label}
+
+
 def _variables(step: Call) -> list[Variable]:
     return [arg for arg in step.args if isinstance(arg, Variable)]
+
+
+def graph_of(*results: Call, rng: np.random.Generator | None = None, **operands: Any) -> Graph:
+    """A graph with these outputs, y0, y1, …; a variable is the operand of its name (as in an `Example`).
+
+    The same call is the same node. Arguments of calls may also be operands themselves.
+    """
+    graph = Graph("written")
+    builder = _Build(results[0], rng or np.random.default_rng(0))
+    builder.operands = operands
+    for index, result in enumerate(results):
+        graph.add_output(builder.expression(graph, "x", result), f"y{index}")
+    for number, node in enumerate(graph.nodes):
+        node.name = f"n{number}"
+        for index, value in enumerate(node.outputs):
+            value.name = f"{node.name}.{index}"
+    return graph
 
 
 # -- operands ----------------------------------------------------------------------------------------------------
@@ -324,4 +360,4 @@ def _same(a: Any, b: Any) -> bool:
     return type(a) is type(b) and repr(a) == repr(b)
 
 
-__all__ = ["Example", "build", "spellings"]
+__all__ = ["Example", "build", "graph_of", "names_of", "spellings"]

@@ -26,7 +26,7 @@ from infuse.rewrite.driver import refusal
 from infuse.rewrite.matcher import is_commutative, matches
 from infuse.rewrite.refine import Change, compare_types
 from infuse.testing.compare import difference
-from infuse.testing.patterns import build, spellings
+from infuse.testing.patterns import build, names_of, spellings
 
 EXACT = Rounding(ulp=0)
 ROUNDED = Rounding(ulp=4, abs=2e-5, why="the rule says why it rounds otherwise")
@@ -86,8 +86,9 @@ def _runs(case: Case) -> bool:
 
 
 def example_case(rule: Rule, example: Mapping[str, Any], rng: np.random.Generator) -> Case:
-    """The first spelling that can be built on the operands of `example`, whether the rule fires on it or not."""
-    for pattern, concrete in spellings(rule, rng):
+    """A spelling built on the operands of `example`, if possible one that takes them all; the rule may fire or not."""
+    ordered = sorted(spellings(rule, rng), key=lambda pair: len(example.keys() - names_of(pair[1])))
+    for pattern, concrete in ordered:
         for graph, root in build(concrete, (example,), rng):
             return Case(rule, pattern, str(concrete), graph, root, random_feeds(graph, rng))
     raise AssertionError(f"{rule.name} has no spelling that takes {', '.join(example) or 'nothing'}")

@@ -182,6 +182,7 @@ class FuseScaleMatMul(Rule):
 
     def when(self, x: Value, w: Value, c: Value, over: Node | None = None) -> None:
         _require_matrix(x, w, c)
+        require(x.shape[-1] == w.shape[0], "the constant stretches the rows")
         factor = per_column(c, w.shape[0])
         require(over is None or bool(np.all(factor != 0)), "it divides by zero")
 
