@@ -19,6 +19,7 @@ from infuse.errors import UnsupportedOperatorError
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Graph, Node, Value
+from infuse.ir.types import TensorType
 from infuse.ops.base import Elementwise
 
 Lower = Callable[["Lowering", Node, Group], None]
@@ -58,12 +59,21 @@ def lower(graph: Graph, name: str, lanes: int, threads: int = 1) -> Program:
     return Lowering(graph, name, lanes, threads).run()
 
 
+def _check_interface(graph: Graph) -> None:
+    """UnsupportedOperatorError unless inputs and outputs are tensors of known rank and native element types."""
+    for value in (*graph.inputs, *graph.outputs):
+        native = isinstance(value.type, TensorType) and value.type.shape is not None and value.type.dtype.c_name
+        if not native:
+            raise UnsupportedOperatorError(f"{value.name!r} is a {value.type}, which native code does not take")
+
+
 class Lowering:
     """The state of one lowering: the program so far and where every value lies."""
 
     def __init__(self, graph: Graph, name: str, lanes: int, threads: int = 1) -> None:
         self.graph = graph
         self.lanes, self.threads = lanes, threads
+        _check_interface(graph)
         types = [v.tensor for v in (*graph.inputs, *graph.outputs)]
         names = sorted(set().union(*(dims.symbols(d) for t in types[: len(graph.inputs)] for d in t.shape or ())))
         self.program = Program(
@@ -274,6 +284,8 @@ class Lowering:
     # -- groups --------------------------------------------------------------------------------------------------
 
     def _lower_group(self, group: Group) -> None:
+        for inner in group.nodes:
+            self._check_results(inner)
         node = group.anchor
         if node is None:
             self.elementwise(group)
@@ -283,6 +295,15 @@ class Lowering:
             self.unsupported(node)
         assert function is not None
         function(self, node, group)
+
+    def _check_results(self, node: Node) -> None:
+        """UnsupportedOperatorError unless the sizes of the results follow from those of the inputs."""
+        known = set(self.program.symbols)
+        for value in node.outputs:
+            if not isinstance(value.type, TensorType) or value.type.shape is None:
+                self.unsupported(node, "sequences and results of unknown rank")
+            elif not set().union(*(dims.symbols(d) for d in value.type.shape)) <= known:
+                self.unsupported(node, "results whose sizes depend on the elements of its inputs")
 
     def unsupported(self, node: Node, why: str = "") -> None:
         """Raise the error for a node without native code."""

@@ -39,6 +39,14 @@ def gemm(make: Composer, node: Node) -> Results:
     return result if addend is None else make(result + addend)
 
 
+@expands("MatMul")
+def matmul(make: Composer, node: Node) -> Results:
+    a, b = (v for v in node.inputs if v is not None)
+    if a.rank < 2 or b.rank != 1:
+        return None
+    return make.reshape(make("MatMul", a, make.reshape(b, b.shape[0], 1)), *node.output.shape)
+
+
 # -- Einsum ------------------------------------------------------------------------------------------------------
 
 
