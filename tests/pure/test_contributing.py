@@ -28,6 +28,12 @@ def test_the_generated_tests_take_the_operators(project: Path) -> None:
     assert int(counted[1]) >= 10
 
 
+def test_the_generated_tests_take_the_rule(project: Path) -> None:
+    done = run_tests(project, "tests/pure/test_rules.py", "-k", "Softcap or test_every_rule")
+    assert done.returncode == 0, done.stdout
+    assert "4 passed" in done.stdout
+
+
 def test_the_rule_fires(project: Path) -> None:
     done = run_tests(project, "tests/pure/test_softcap.py", "tests/pure/test_imports.py")
     assert done.returncode == 0, done.stdout

@@ -8,6 +8,9 @@ from typing import NamedTuple
 
 import pytest
 
+from infuse.passes.pipeline import PASSES
+from infuse.passes.rules import ALL_RULES
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "features.md"
 COUNTS = {"C": 10, "G": 39, "R": 8, "Z": 7, "A": 2, "S": 9, "E": 2}
@@ -84,3 +87,9 @@ def test_marked_tests_are_evidence_for_rows_that_are_there() -> None:
     marked = {(id, path.name) for path in (ROOT / "tests").rglob("test_*.py") for id in marks(path)}
     assert len(marked) > 10
     assert {(id, name) for id, name in marked if states.get(id, "not yet") == "not yet"} == set()
+
+
+def test_rules_deliver_rows_that_are_there() -> None:
+    states = {row.id: row.state for row in rows()}
+    delivered = {(id, each.name) for each in (*ALL_RULES, *PASSES) for id in each.rows}
+    assert {(id, name) for id, name in delivered if states.get(id, "not yet") == "not yet"} == set()
