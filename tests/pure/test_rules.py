@@ -196,6 +196,26 @@ REFUSALS: dict[str, tuple[Any, str]] = {
         },
         "batch or heads are broadcast",
     ),
+    "SinkTransposeUnary": (ops.softmax(ops.transpose(M)), "the graph has no"),
+    "SinkTransposeConstant": ({"x": (1, 4), "c": (3, 1, 1), "moved": {"perm": (1, 0)}}, "the constant stretches"),
+    "SinkTransposePair": (
+        {"x": (4, 4), "y": (4, 4), "moved": {"perm": (1, 0)}, "other": {"perm": (0, 1)}},
+        "the orders differ",
+    ),
+    "SinkTransposeResidual": (
+        {"x": Call("Relu", ((2, 3, 4, 5),)), "y": (2, 4, 5, 3), "moved": {"perm": (0, 2, 3, 1)}},
+        "it does not move channels to the front",
+    ),
+    "NeutralAsExpand": ({"y": (4,), "s": int64s(3, 4), "wide": {"value": f32(2)}}, "the number changes y"),
+    "CompareRange": (
+        {"a": np.array(0), "n": Call("Size", ((3,),)), "d": np.array(1), "b": np.array(1), "s": int64s(-1, 1)},
+        "some numbers may be smaller",
+    ),
+    "SinkExpand": ({"x": (3, 4), "s": int64s(4)}, "it stretches nothing"),
+    "RemoveExpandBeforeAttention": (
+        {"q": (2, 3, 5, 4), "k": (2, 3, 6, 4), "v": (2, 3, 6, 4), "mask": (5, 1), "s": int64s(5, 6)},
+        "the mask has one column for all keys",
+    ),
 }
 
 

@@ -15,7 +15,8 @@ from infuse.rewrite.refine import Change, compare_types, reinfer
 from infuse.rewrite.rule import Refusal, Rule
 
 LONGEST_LINE = 1000
-"""Rewrites of one another's results without a node saved, from which on rules are held to be endless."""
+"""Rewrites of one another's results without a node saved, from which on rules are held to be endless; in a graph of
+more nodes, as many as that has."""
 FIRES_PER_NODE = 10
 
 Folder = Callable[[Node], "Sequence[Value] | None"]
@@ -49,7 +50,7 @@ class Driver:
         queue = _Worklist()
         for inner in graph.all_graphs():
             queue.push(inner.nodes)
-        limits = _Limits(graph.name, FIRES_PER_NODE * len(queue) + 2 * LONGEST_LINE)
+        limits = _Limits(graph.name, len(queue))
         changed = False
         while (node := queue.pop()) is not None:
             touched = self._visit(node, limits)
@@ -240,16 +241,17 @@ class _Worklist:
 class _Limits:
     """Ends rules that feed each other forever: by their number, and by how long a line of rewrites saved nothing."""
 
-    def __init__(self, graph: str, most: int) -> None:
+    def __init__(self, graph: str, nodes: int) -> None:
         self.graph = graph
-        self.most = most
+        self.most = FIRES_PER_NODE * nodes + 2 * LONGEST_LINE
+        self.longest = max(LONGEST_LINE, nodes)
         self.fires: Counter[str] = Counter()
         self.line: dict[Node, int] = {}
 
     def count(self, rule: str, covered: Iterable[Node], created: Iterable[Node], saved: int) -> None:
         self.fires[rule] += 1
         length = max(self.line.pop(n, 0) for n in covered) + 1 if saved <= 0 else 0
-        if length > LONGEST_LINE or self.fires.total() > self.most:
+        if length > self.longest or self.fires.total() > self.most:
             worst, times = self.fires.most_common(1)[0]
             raise RuleError(
                 f"rewriting does not come to an end: {worst} fired {times} times",

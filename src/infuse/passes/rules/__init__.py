@@ -8,6 +8,7 @@ from infuse.passes.rules import (
     attention,
     convolution,
     linear,
+    motion,
     movement,
     noop,
     normalization,
@@ -15,5 +16,5 @@ from infuse.passes.rules import (
 )
 from infuse.rewrite import Rule
 
-MODULES = (noop, shape, movement, arithmetic, activations, convolution, linear, normalization, attention)
+MODULES = (noop, shape, movement, arithmetic, activations, convolution, linear, normalization, attention, motion)
 ALL_RULES: tuple[Rule, ...] = tuple(rule() for module in MODULES for rule in module.RULES)
