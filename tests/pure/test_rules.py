@@ -206,6 +206,7 @@ REFUSALS: dict[str, tuple[Any, str]] = {
         {"x": Call("Relu", ((2, 3, 4, 5),)), "y": (2, 4, 5, 3), "moved": {"perm": (0, 2, 3, 1)}},
         "it does not move channels to the front",
     ),
+    "ReadShapeEarlier": (ops.shape(ops.transpose(M)), "no operand of what makes it has the same shape"),
     "NeutralAsExpand": ({"y": (4,), "s": int64s(3, 4), "wide": {"value": f32(2)}}, "the number changes y"),
     "CompareRange": (
         {"a": np.array(0), "n": Call("Size", ((3,),)), "d": np.array(1), "b": np.array(1), "s": int64s(-1, 1)},

@@ -11,6 +11,7 @@ from infuse.dtypes import DType
 from infuse.ir.dims import Dim
 from infuse.ir.expression import Call
 from infuse.ir.graph import Node, Value, known_ints
+from infuse.ir.types import TensorType
 from infuse.ops.base import Bools
 from infuse.ops.sizes import int64s
 from infuse.passes.rules.common import (
@@ -252,7 +253,32 @@ class RemoveExpandBeforeBroadcast(Rule):
         return Call(root.kind, (y, narrow) if root.inputs[0] is y else (narrow, y))
 
 
+class ReadShapeEarlier(Rule):
+    """Shape(f(x)) → Shape(x), where f keeps the shape, so that f is not computed for its shape alone"""
+
+    rows = ("G6",)
+    examples = ({"y": Call("Relu", ((3, 4),)), "root": {"start": 1}},)
+
+    def match(self, y: Any) -> Any:
+        return ops.shape(y)
+
+    def when(self, y: Value) -> None:
+        self._source(y)
+
+    def build(self, y: Value, root: Node) -> Any:
+        return ops.shape(self._source(y), **root.op.attributes())
+
+    def _source(self, y: Value) -> Value:
+        """An operand of what makes `y` that has the same shape."""
+        require_shape(y)
+        require(y.producer is not None, "the shape is that of an input")
+        assert y.producer is not None
+        same = [x for x in y.producer.operands() if isinstance(x.type, TensorType) and x.type.shape == y.shape]
+        require(len(same) > 0, "no operand of what makes it has the same shape")
+        return same[0]
+
+
 RULES = (
     *(MergeTransposes, MaterializeReshape, MergeReshapes, MergeCasts, CastLikeAsCast, SqueezeAsReshape),
-    *(TransposeAsReshape, MoveReshapeUp, RemoveReshapeBeforeBroadcast, RemoveExpandBeforeBroadcast),
+    *(TransposeAsReshape, MoveReshapeUp, RemoveReshapeBeforeBroadcast, RemoveExpandBeforeBroadcast, ReadShapeEarlier),
 )
