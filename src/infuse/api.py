@@ -90,9 +90,7 @@ def compile(
     source = graph if isinstance(graph, Graph) else load(graph)
     if source.report is None:
         source = optimize(source, "all", progress=progress)
-    return compile_graph(
-        source, target=target, threads=threads, precision=precision, output=output, progress=progress
-    )
+    return compile_graph(source, target=target, threads=threads, precision=precision, output=output, progress=progress)
 
 
 __all__ = ["Report", "compile", "load", "optimize", "save"]

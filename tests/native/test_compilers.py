@@ -19,7 +19,8 @@ def compile_headers(tmp_path: Path, command: list[str]) -> subprocess.CompletedP
     source = tmp_path / "headers.cpp"
     names = sorted(header.name for header in KERNELS.glob("*.hpp"))
     source.write_text("".join(f'#include "{name}"\n' for name in names))
-    return subprocess.run([*command, *FLAGS, str(source), "-o", str(tmp_path / "headers.o")], capture_output=True, text=True, check=False)
+    arguments = [*command, *FLAGS, str(source), "-o", str(tmp_path / "headers.o")]
+    return subprocess.run(arguments, capture_output=True, text=True, check=False)
 
 
 @pytest.mark.row("R1")

@@ -13,7 +13,7 @@ from infuse.errors import InfuseError, ShapeError, TypeMismatchError, Unsupporte
 from infuse.ir import dims
 from infuse.ir.graph import Node, Value, constant, known_ints
 from infuse.ir.types import TensorType, tensor
-from infuse.ops.base import Op, Rounding
+from infuse.ops.base import REGISTRY, Op, Rounding, snake_case
 from infuse.ops.formula import E, inputs
 from infuse.ops.reduction import Reduction
 from infuse.testing.compare import assert_agrees
@@ -532,3 +532,8 @@ UNKNOWN = TensorType(F32, None)
 )
 def test_unknown_ranks_stay_unknown(operator: Op, types: tuple[Any, ...]) -> None:
     assert infer(operator, *types).shape is None
+
+
+def test_no_operator_function_is_hidden_by_a_module() -> None:
+    hidden = [name for _, name in REGISTRY if not callable(getattr(ops, snake_case(name)))]
+    assert hidden == []

@@ -9,7 +9,7 @@ from infuse.ir.expression import Call, const, maybe, one_of, rest
 from infuse.ops import (  # noqa: F401  (each registers its operators)
     activations,
     arithmetic,
-    attention,
+    attending,
     comparison,
     contraction,
     control,
@@ -22,7 +22,7 @@ from infuse.ops import (  # noqa: F401  (each registers its operators)
     opaque,
     pooling,
     reduction,
-    resize,
+    resampling,
     selection,
     sequences,
     shaping,
@@ -30,10 +30,13 @@ from infuse.ops import (  # noqa: F401  (each registers its operators)
 )
 from infuse.ops.base import REGISTRY, Op, call, infer_node, snake_case
 
-_FUNCTIONS: dict[str, Callable[..., Call]] = {snake_case(name): call(name, domain) for domain, name in REGISTRY}
+_FUNCTIONS: dict[str, Callable[..., Call]] = {}
 
 
 def __getattr__(name: str) -> Any:
+    if name not in _FUNCTIONS:
+        # Operators of users may have been registered since the last look.
+        _FUNCTIONS.update((snake_case(op), call(op, domain)) for domain, op in REGISTRY)
     if name in _FUNCTIONS:
         return _FUNCTIONS[name]
     raise AttributeError(f"there is no operator function {name!r}")

@@ -111,7 +111,7 @@ class Session:
 
     @property
     def live_bytes(self) -> int:
-        """The most bytes of intermediate tensors that were live at once in the last run: what a plan cannot undercut."""
+        """The most bytes of intermediate tensors that were live at once in the last run; no plan needs less."""
         return self._signature.library.live_bytes(self._open_handle())
 
     def run(self, inputs: Mapping[str, Any]) -> dict[str, Array]:

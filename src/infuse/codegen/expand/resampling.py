@@ -9,7 +9,7 @@ import numpy as np
 from infuse import dtypes
 from infuse.codegen.expand.composer import Composer, Results, expands
 from infuse.ir.graph import Node, Value, constant
-from infuse.ops.resize import Resize, ResizedAxis
+from infuse.ops.resampling import Resize, ResizedAxis
 
 
 @expands("Resize")
@@ -38,7 +38,7 @@ def resizes_image(node: Node) -> bool:
     x, op = node.inputs[0], node.op
     assert x is not None
     assert isinstance(op, Resize)
-    if x.dtype != dtypes.float32 or x.rank not in (3, 4) or op.antialias or op.keep_aspect_ratio_policy != "stretch":
+    if x.dtype != dtypes.float32 or x.rank not in (3, 4) or op.keep_aspect_ratio_policy != "stretch":
         return False
     if x.shape[:2] != node.output.shape[:2]:
         return False
