@@ -61,7 +61,9 @@ class Decoder(nn.Module):
 
 
 def randomize(model: nn.Module) -> nn.Module:
-    """Norm statistics and scales away from 0 and 1, so that a wrong fold is seen."""
+    """Norm statistics and scales away from 0 and 1, so that a wrong fold is seen; no layer is all zeros, as the head of
+    a fresh vision transformer is, so that the answer depends on the input.
+    """
     for name, buffer in model.named_buffers():
         if name.endswith("running_mean"):
             buffer.normal_(0, 0.2)
@@ -72,6 +74,8 @@ def randomize(model: nn.Module) -> nn.Module:
             param.data.uniform_(0.5, 1.5)
         if param.dim() == 1 and name.endswith("bias"):
             param.data.normal_(0, 0.1)
+        if param.dim() > 1 and not param.any():
+            param.data.normal_(0, 0.02)
     return model
 
 
