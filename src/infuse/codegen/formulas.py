@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+import numpy as np
+
 from infuse.dtypes import DType
 from infuse.errors import UnsupportedOperatorError
 from infuse.ops.formula import Term
@@ -21,14 +23,16 @@ def is_half(dtype: DType) -> bool:
 
 
 def literal(value: float | int | bool, dtype: DType) -> str:
-    """A number of this type as a C++ literal, exact; halves are floats while they are computed."""
+    """A number as a C++ literal of this type; halves are floats while they are computed."""
     if dtype.is_bool:
         return "true" if value else "false"
     if dtype.is_integer:
         number = int(value)
         text = f"{number}{'u' if dtype.kind == 'u' else ''}LL" if number != -(2**63) else f"(-{2**63 - 1}LL - 1)"
         return f"({dtype.c_name}){text}"
-    return _float_literal(float(dtype.numpy.type(value)), "" if dtype.bits == 64 else "f")
+    if dtype.bits == 64:
+        return _float_literal(float(value), "")
+    return _float_literal(float(np.float32(value)), "f")
 
 
 def stored_literal(value: float | int | bool, dtype: DType) -> str:

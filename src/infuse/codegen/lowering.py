@@ -6,7 +6,7 @@ How one operator becomes a kernel call stands in `lower/`, registered with `@low
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NoReturn
 
 from infuse import dtypes
 from infuse.codegen.body import Body
@@ -128,6 +128,8 @@ class Lowering:
             with dims.assumptions() as found:
                 node.op.infer_types(node)
             for a, b in found:
+                if not dims.symbols(a) | dims.symbols(b) <= set(self.program.symbols):
+                    self.unsupported(node, "results whose sizes depend on the elements of its inputs")
                 if (a, b) not in seen:
                     seen.add((a, b))
                     text = f"{node.kind} node {node.name!r} needs {a} = {b}"
@@ -305,7 +307,7 @@ class Lowering:
             elif not set().union(*(dims.symbols(d) for d in value.type.shape)) <= known:
                 self.unsupported(node, "results whose sizes depend on the elements of its inputs")
 
-    def unsupported(self, node: Node, why: str = "") -> None:
+    def unsupported(self, node: Node, why: str = "") -> NoReturn:
         """Raise the error for a node without native code."""
         opset = self.graph.opsets.get(node.op.domain)
         raise UnsupportedOperatorError(

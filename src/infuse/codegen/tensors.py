@@ -116,6 +116,16 @@ class Tensor:
         order.insert(position, axis)
         return replace(self, shape=tuple(shape), strides=tuple(strides), order=tuple(order))
 
+    def unfold(self, axis: int, outer: Dim, inner: Dim) -> Tensor:
+        """With one axis of outer · inner elements as two axes."""
+        shape, strides = list(self.shape), list(self.strides)
+        shape[axis : axis + 1] = [outer, inner]
+        strides[axis : axis + 1] = [strides[axis] * inner, strides[axis]]
+        order: list[int] = []
+        for a in self.order:
+            order += [axis, axis + 1] if a == axis else [a + (a > axis)]
+        return replace(self, shape=tuple(shape), strides=tuple(strides), order=tuple(order))
+
     def expand(self, shape: Shape) -> Tensor:
         """Broadcast to a shape of at least its rank; repeated axes get stride 0."""
         result = self

@@ -9,7 +9,7 @@ from infuse.codegen.lowering import Lowering, lowers
 from infuse.codegen.program import size_text
 from infuse.codegen.tensors import Tensor, natural
 from infuse.ir import dims
-from infuse.ir.graph import Node, Value
+from infuse.ir.graph import Node, Value, known_ints
 
 _JOINS = {"none": "Assign", "add": "Add", "mul": "Multiply", "min": "Smaller", "max": "Larger"}
 
@@ -133,26 +133,66 @@ def scatter_elements(low: Lowering, node: Node, group: Group) -> None:
     low.tensors[node.output] = target
 
 
-@lowers("Trilu", reads=(0,))
+@lowers("Trilu")
 def trilu(low: Lowering, node: Node, group: Group) -> None:
     x, offset = operand(node), node.input(1)
-    shift = 0
-    if offset is not None:
-        if offset.const is None:
-            low.unsupported(node, "a diagonal that is computed")
-            return
-        shift = int(offset.const.reshape(-1)[0])
     source, target = row_major(low, x), low.allocate(node.output)
     f = low.function("trilu", node)
-    read, write = f.read(source), f.write(target)
-    rows, columns = x.shape[-2:]
-    count = size_text(dims.product(x.shape[:-1]))
-    compare = ">=" if node.op.attributes()["upper"] else "<="
-    zero = "false" if x.dtype == dtypes.bool_ else f"({x.dtype.c_name})0"
-    f.line(f"const long columns = {size_text(columns)};")
-    f.line(f"for (long i = 0; i < {count}; ++i)")
-    f.line("  for (long j = 0; j < columns; ++j)")
-    kept = f"j - i % {size_text(rows)} {compare} {shift}"
-    f.line(f"    {write}[i * columns + j] = {kept} ? {read}[i * columns + j] : {zero};")
+    f.include("sequence.hpp")
+    sizes = f.numbers(dims.product(x.shape[:-2]), *x.shape[-2:])
+    known = None if offset is None else known_ints(offset)
+    if offset is None or known is not None:
+        diagonal = f.number(known[0] if known else 0)
+    else:
+        diagonal = f"long({f.read(low.dense(offset))}[0])"
+    upper = "true" if node.op.attributes()["upper"] else "false"
+    # Bits of zero are zero in every type.
+    kind = f"uint{8 * x.dtype.bytes}_t"
+    read, write = (f"(const {kind}*){f.read(source)}", f"({kind}*){f.write(target)}")
+    f.line(f"triangle(c, {sizes}, {diagonal}, {upper}, {read}, {write});")
     f.finish("Trilu")
+    low.tensors[node.output] = target
+
+
+@lowers("TopK", reads=(0,))
+def top_k(low: Lowering, node: Node, group: Group) -> None:
+    x, given = operand(node), node.op.attributes()
+    axis = given["axis"] % x.rank
+    source = row_major(low, x)
+    count = node.output.shape[axis]
+    values, places = low.allocate(node.output), _second(low, node)
+    f = low.function("top_k", node)
+    f.include("sequence.hpp")
+    f.scratch(f"top_k_scratch({size_text(count)})", "sequence.hpp")
+    sizes = f.numbers(dims.product(x.shape[:axis]), x.shape[axis], dims.product(x.shape[axis + 1 :]), count)
+    largest = "true" if given["largest"] else "false"
+    f.line(f"top_k<{largest}>(c, {sizes}, {f.read(source)}, {f.write(values)}, {f.write(places)});")
+    f.finish("TopK")
+    low.tensors[node.output] = values
+
+
+def _second(low: Lowering, node: Node) -> Tensor:
+    """Where the second output goes, a place to forget where nobody reads it."""
+    if len(node.outputs) < 2:
+        return low.scratch_tensor(dtypes.int64, node.output.shape, natural(node.output.rank))
+    low.tensors[node.outputs[1]] = low.allocate(node.outputs[1])
+    return low.tensors[node.outputs[1]]
+
+
+@lowers("ReverseSequence")
+def reverse_sequence(low: Lowering, node: Node, group: Group) -> None:
+    x, lengths = operand(node, 0), operand(node, 1)
+    given = node.op.attributes()
+    batch, time = given["batch_axis"] % x.rank, given["time_axis"] % x.rank
+    order = (batch, time, *(a for a in range(x.rank) if a not in (batch, time)))
+    source, counts = low.dense(x, order), low.dense(lengths)
+    target = low.allocate(node.output, order)
+    f = low.function("reverse_sequence", node)
+    f.include("lines.hpp")
+    f.checks = True
+    rest = dims.product(x.shape[a] for a in order[2:])
+    sizes = f.numbers(x.shape[batch], x.shape[time], rest * x.dtype.bytes)
+    read, write = f"(const char*){f.read(source)}", f"(char*){f.write(target)}"
+    f.line(f"if (!reverse_lines(c, {sizes}, {read}, {f.read(counts)}, {write})) return 2;")
+    f.finish("ReverseSequence")
     low.tensors[node.output] = target

@@ -2,58 +2,95 @@
 
 from __future__ import annotations
 
-from infuse.codegen.formulas import literal
+from infuse.codegen.formulas import stored_literal
 from infuse.codegen.groups import Group
 from infuse.codegen.lower.views import operand
 from infuse.codegen.lowering import Lowering, lowers
-from infuse.codegen.program import size_text
+from infuse.codegen.program import FunctionWriter
 from infuse.codegen.tensors import Tensor
+from infuse.ir import dims
+from infuse.ir.dims import Dim
 from infuse.ir.graph import Node, known_ints
+
+_MODES = {"constant": "PAD_CONSTANT", "edge": "PAD_EDGE", "reflect": "PAD_REFLECT", "wrap": "PAD_WRAP"}
 
 
 @lowers("Pad", reads=(0, 2))
 def pad(low: Lowering, node: Node, group: Group) -> None:
+    before = _pads_before(low, node)
+    source = low.tensor(operand(node))
+    target = low.allocate(node.output, source.order)
+    constant = node.op.attributes()["mode"] == "constant"
+    grows = all(dims.is_nonnegative(p) for p in (*before, *_pads_after(node, before)))
+    if constant and grows and _fill_number(node) is not None:
+        fill(low, target, _fill_number(node), node)
+        inside = target
+        for axis, size in enumerate(source.shape):
+            inside = inside.slice(axis, before[axis], size)
+        low.copy(source, inside, "pad", node)
+    else:
+        _padded(low, node, low.arranged(source, target.order), target, before)
+    low.tensors[node.output] = target
+
+
+def _pads_before(low: Lowering, node: Node) -> list[Dim]:
+    """What is added before every axis, negative where elements are cut."""
     data, pads = operand(node), known_ints(node.input(1))
     axes = known_ints(node.input(3)) if node.input(3) is not None else tuple(range(data.rank))
     if pads is None or axes is None:
         low.unsupported(node, "sizes that are computed from data")
-    if node.op.attributes()["mode"] != "constant":
-        low.unsupported(node, f"mode {node.op.attributes()['mode']}")
-    assert pads is not None
-    assert axes is not None
-    value = node.input(2)
-    if value is not None and value.const is None:
-        low.unsupported(node, "a fill value that is computed")
-    number = 0 if value is None or value.const is None else value.const.reshape(-1)[0].item()
-    source = low.tensor(data)
-    target = low.allocate(node.output, source.order)
-    fill(low, target, number, node)
-    inside = target
+    before: list[Dim] = [0] * data.rank
     for i, axis in enumerate(axes):
         assert isinstance(axis, int)
-        axis %= data.rank
-        inside = inside.slice(axis, pads[i], data.shape[axis])
-    cropped = [p for p in pads if isinstance(p, int) and p < 0]
-    if cropped:
-        low.unsupported(node, "negative sizes")
-    low.copy(source, inside, "pad", node)
-    low.tensors[node.output] = target
+        before[axis % data.rank] = pads[i]
+    return before
 
 
-def fill(low: Lowering, target: Tensor, number: float | int | bool, node: Node | None) -> None:
+def _pads_after(node: Node, before: list[Dim]) -> list[Dim]:
+    sizes = zip(node.output.shape, operand(node).shape, before)
+    return [out - size - first for out, size, first in sizes]
+
+
+def _fill_number(node: Node) -> float | int | bool | None:
+    """The fill value where it is a constant."""
+    value = node.input(2)
+    if value is None:
+        return 0
+    return None if value.const is None else value.const.reshape(-1)[0].item()
+
+
+def _padded(low: Lowering, node: Node, source: Tensor, target: Tensor, before: list[Dim]) -> None:
+    """All modes, positive and negative amounts, on dense tensors of the same order."""
+    f = low.function("pad", node)
+    f.include("pad.hpp")
+    value = node.input(2)
+    if value is None or value.const is not None:
+        f.line(f"const {source.dtype.c_name} value = {stored_literal(_fill_number(node) or 0, source.dtype)};")
+        number = "&value"
+    else:
+        number = f.read(low.dense(value))
+    order = source.order or (0,)
+    for name, sizes in (("size", source.shape), ("begin", before), ("out", target.shape)):
+        f.line(f"const long {name}[] = {{{f.numbers(*(sizes[a] if sizes else 1 for a in order))}}};")
+    mode = _MODES[node.op.attributes()["mode"]]
+    arguments = f"{len(order)}, size, begin, out, {mode}, {number}, {f.read(source)}, {f.write(target)}"
+    f.line(f"pad_nd<{source.dtype.bytes}>(c, {arguments});")
+    f.finish("pad")
+
+
+def fill(low: Lowering, target: Tensor, number: float | int | bool | None, node: Node | None) -> None:
     """A step that writes one number everywhere."""
+    assert number is not None
     f = low.function("fill", node)
     f.include("copy.hpp")
-    f.line(f"fill(c, {f.write(target)}, {size_text(target.size)}, {literal(number, target.dtype)});")
+    f.line(f"fill(c, {f.write(target)}, {f.number(target.size)}, {stored_literal(number, target.dtype)});")
     f.finish("fill")
 
 
 @lowers("ConstantOfShape", reads=())
 def constant_of_shape(low: Lowering, node: Node, group: Group) -> None:
-    value = node.op.attributes()["value"]
     target = low.allocate(node.output)
-    number = value if isinstance(value, (int, float)) else getattr(value, "item", lambda: 0)()
-    fill(low, target, number, node)
+    fill(low, target, node.op.attributes()["value"], node)
     low.tensors[node.output] = target
 
 
@@ -62,30 +99,31 @@ def tile(low: Lowering, node: Node, group: Group) -> None:
     data, repeats = operand(node), known_ints(node.input(1))
     if repeats is None:
         low.unsupported(node, "repeats that are computed from data")
-    assert repeats is not None
-    tensor = low.tensor(data)
-    view = tensor
-    shape = []
-    for axis in range(data.rank):
-        view = view.insert(2 * axis)
-        shape += [repeats[axis], data.shape[axis]]
+    source = low.tensor(data)
     target = low.allocate(node.output)
-    whole = target.reshape(tuple(shape))
-    if whole is None:
-        low.unsupported(node, "these sizes")
-    assert whole is not None
-    low.copy(view.expand(tuple(shape)), whole, "tile", node)
+    spread, whole = source, target
+    shape: list[Dim] = []
+    for axis in range(data.rank):
+        spread = spread.insert(2 * axis)
+        whole = whole.unfold(2 * axis, repeats[axis], data.shape[axis])
+        shape += [repeats[axis], data.shape[axis]]
+    low.copy(spread.expand(tuple(shape)), whole, "tile", node)
     low.tensors[node.output] = target
 
 
 @lowers("Range")
 def range_(low: Lowering, node: Node, group: Group) -> None:
-    start, _, step = (low.tensor(operand(node, i)) for i in range(3))
+    start, step = (low.tensor(operand(node, i)) for i in (0, 2))
     target = low.allocate(node.output)
     f = low.function("range", node)
-    kind = node.output.dtype.c_name
-    first, delta, out = f.read(start), f.read(step), f.write(target)
-    count = size_text(node.output.shape[0])
-    f.line(f"for (long i = 0; i < {count}; ++i) {out}[i] = ({kind})({first}[0] + ({kind})i * {delta}[0]);")
+    f.include("sequence.hpp")
+    first, delta = (_single(f, t) for t in (start, step))
+    f.line(f"range(c, {first}, {delta}, {f.number(node.output.shape[0])}, {f.write(target)});")
     f.finish("range")
     low.tensors[node.output] = target
+
+
+def _single(f: FunctionWriter, tensor: Tensor) -> str:
+    """C++ text of the only element of a tensor."""
+    return f"{f.read(tensor)}[0]"
+

@@ -103,32 +103,20 @@ def arg_extreme(low: Lowering, node: Node, group: Group) -> None:
     low.tensors[node.output] = target
 
 
-@lowers("CumSum", reads=(0,))
-def cumsum(low: Lowering, node: Node, group: Group) -> None:
+@lowers("CumSum", "CumProd", reads=(0,))
+def running(low: Lowering, node: Node, group: Group) -> None:
     x, given = operand(node), node.op.attributes()
     known = known_ints(node.input(1))
     if known is None or not isinstance(known[0], int):
         low.unsupported(node, "an axis that is computed from data")
-    assert known is not None
-    axis = int(known[0]) % x.rank
+    axis = known[0] % x.rank
     tensor = low.dense(x, natural(x.rank))
     target = low.allocate(node.output)
-    parts = (x.shape[:axis], x.shape[axis : axis + 1], x.shape[axis + 1 :])
-    outer, size, inner = (size_text(dims.product(part)) for part in parts)
-    f = low.function("cumsum", node)
-    source, out = f.read(tensor), f.write(target)
-    kind = x.dtype.c_name
-    f.line(f"const long n = {size}, inner = {inner};")
-    f.line(f"for (long o = 0; o < {outer}; ++o)")
-    f.line("  for (long i = 0; i < inner; ++i) {")
-    f.line(f"    {kind} sum = 0;")
-    f.line("    for (long k = 0; k < n; ++k) {")
-    f.line(f"      const long at = (o * n + {'n - 1 - k' if given['reverse'] else 'k'}) * inner + i;")
-    if given["exclusive"]:
-        f.line(f"      {out}[at] = sum, sum = ({kind})(sum + {source}[at]);")
-    else:
-        f.line(f"      sum = ({kind})(sum + {source}[at]), {out}[at] = sum;")
-    f.line("    }")
-    f.line("  }")
-    f.finish("CumSum")
+    f = low.function(node.kind, node)
+    f.include("lines.hpp")
+    sizes = f.numbers(*(dims.product(part) for part in (x.shape[:axis], x.shape[axis : axis + 1], x.shape[axis + 1 :])))
+    exclusive, reverse = ("true" if given[name] else "false" for name in ("exclusive", "reverse"))
+    join = "RunningSum" if node.kind == "CumSum" else "RunningProduct"
+    f.line(f"running<{join}>(c, {sizes}, {exclusive}, {reverse}, {f.read(tensor)}, {f.write(target)});")
+    f.finish(node.kind)
     low.tensors[node.output] = target

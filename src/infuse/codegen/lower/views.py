@@ -94,7 +94,6 @@ def slice_(low: Lowering, node: Node, group: Group) -> None:
         axis %= data.rank
         if not isinstance(step, int):
             low.unsupported(node, "steps that are computed from data")
-            continue
         first = _clamped(start, data.shape[axis], step)
         tensor = tensor.slice(axis, first, node.output.shape[axis], step)
     low.tensors[node.output] = tensor
