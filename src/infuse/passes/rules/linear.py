@@ -225,7 +225,7 @@ class FuseTransposeGemm(Rule):
 class UnflattenGemm(Rule):
     """Reshape(Gemm(Reshape(x), w, b)) that only arranges rows → MatMul(Reshape(x), w) + b; what follows can fuse"""
 
-    level = "all"
+    level = "extended"
     rows = ("G7", "G19")
     rounding = "the bias may be added later"
     examples = tuple(
