@@ -13,29 +13,22 @@ namespace map_detail {
 template <class Part>
 INFUSE_INLINE void each_part(Context& context, long rows, long cols, long cost, const Part& part) {
   if (rows <= 0 || cols <= 0) return;
-  if (context.threads == 1 || rows * cols * cost < 2 * MAP_GRAIN) {
-    settle();
-    for (long row = 0; row < rows; ++row) part(row, 0, cols);
-    settle();
-    return;
-  }
-  long pieces = rows >= 4 * context.threads ? 1 : (4L * context.threads + rows - 1) / rows;
-  long piece = round_up((cols + pieces - 1) / pieces, CACHE_LINE);
+  bool alone = context.threads == 1 || rows * cols * cost < 2 * MAP_GRAIN;
+  bool whole = alone || rows >= 4 * context.threads;
+  long pieces = whole ? 1 : (4L * context.threads + rows - 1) / rows;
+  long piece = whole ? cols : round_up((cols + pieces - 1) / pieces, CACHE_LINE);
   pieces = (cols + piece - 1) / piece;
-  long work = (piece < cols ? piece : cols) * cost;
-  context.parallel(
-      rows * pieces,
-      [&](long first, long last, int) {
-        if (pieces == 1) {
-          for (long row = first; row < last; ++row) part(row, 0, cols);
-          return;
-        }
-        for (long unit = first; unit < last; ++unit) {
-          long begin = unit % pieces * piece;
-          part(unit / pieces, begin, begin + piece < cols ? begin + piece : cols);
-        }
-      },
-      1 + MAP_GRAIN / work);
+  // One copy of the body in the code, however it is run.
+  const auto run = [&](long first, long last, int) INFUSE_NOINLINE {
+    long row = first / pieces, at = first % pieces;
+    for (long unit = first; unit < last; ++unit) {
+      long begin = at * piece;
+      part(row, begin, begin + piece < cols ? begin + piece : cols);
+      if (++at == pieces) at = 0, ++row;
+    }
+  };
+  if (alone) return run(0, rows * pieces, 0);
+  context.parallel(rows * pieces, run, 1 + MAP_GRAIN / ((piece < cols ? piece : cols) * cost));
 }
 
 }  // namespace map_detail
