@@ -832,7 +832,9 @@ def reference(q: Array, k: Array, v: Array, scale: float, mask: Array | None, vi
     scores = np.where(visible, scores, -INF)
     with np.errstate(invalid="ignore"):
         weights = np.exp(scores - scores.max(-1, keepdims=True))
-        return np.einsum("bhmn,bhnd->bhmd", weights / weights.sum(-1, keepdims=True), v)  # type: ignore[no-any-return]
+        weights = weights / weights.sum(-1, keepdims=True)
+        weights[np.isneginf(scores).all(-1)] = 0  # a query that sees no key
+        return np.einsum("bhmn,bhnd->bhmd", weights, v)  # type: ignore[no-any-return]
 
 
 ATTENTIONS = [  # batch, heads, kv heads, queries, keys, dim, value dim

@@ -343,7 +343,7 @@ inline long attention_scratch(const AttentionShape& shape) {
 
 /**
  * softmax(mask(scale · Q·Kᵀ)) · V. The mask is called as mask(scores, batch, head, query, key,
- * lanes) and returns the scores to use; a query that sees no key gives NaN.
+ * lanes) and returns the scores to use; a query that sees no key gives zeros.
  */
 template <class Mask, class Sink>
 inline void attention(Context& context, const AttentionShape& shape, const HeadRows& q,
