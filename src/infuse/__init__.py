@@ -1,9 +1,11 @@
 """Infuse: a trained model in, a verified and fast native library out.
 
-    graph  = infuse.load("model.onnx")
-    better = infuse.optimize(graph, level="all")
-    model  = infuse.compile(better)
-    out    = model.run({"input": x})
+```python
+graph = infuse.load("model.onnx")
+better = infuse.optimize(graph, level="all")
+model = infuse.compile(better)
+out = model.run({"input": x})
+```
 """
 
 from __future__ import annotations
