@@ -301,7 +301,7 @@ class BitShift(Integral):
         amount = np.where(valid, y, 0).astype(x.dtype)
         if self.direction == "LEFT":
             return np.where(valid, np.left_shift(x, amount), 0).astype(x.dtype)
-        return np.where(valid, np.right_shift(x, amount), np.where(x < 0, -1, 0)).astype(x.dtype)
+        return np.where(valid, np.right_shift(x, amount), np.where(x < 0, -1, 0).astype(x.dtype))
 
     def scalar(self, e: Formulas, x: Term, y: Term) -> Term:
         result: Term = e.shift_left(x, y) if self.direction == "LEFT" else e.shift_right(x, y)
