@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from infuse.ir.clone import clone
 from infuse.ir.graph import Graph, Node, Value
 from infuse.rewrite import Pass
@@ -26,10 +28,10 @@ class InlineConstantIf(Pass):
             pending.extend(body for node in inner.unordered_nodes for body in node.subgraphs.values())
 
     def _inline(self, node: Node, report: Report) -> None:
-        condition = node.inputs[0]
-        if condition is None or condition.const is None or node.graph is None:
+        chosen = _known_truth(node.inputs[0])
+        if chosen is None or node.graph is None:
             return
-        taken = node.subgraphs["then_branch" if condition.const.any() else "else_branch"]
+        taken = node.subgraphs["then_branch" if chosen else "else_branch"]
         copies: dict[Value, Value] = {}
         created = [_moved(inner, node.graph, copies) for inner in taken.nodes]
         for old, result in zip(node.outputs, taken.outputs):
@@ -38,6 +40,18 @@ class InlineConstantIf(Pass):
             reinfer(new)
         removed = label(remove_dead([node]))
         report.add(Rewrite(self.name, removed, label(created), self.level, self.rows))
+
+
+def _known_truth(condition: Value | None) -> bool | None:
+    """Whether a condition holds, None where only run time tells."""
+    if condition is None:
+        return None
+    if condition.const is not None:
+        return bool(condition.const.any())
+    known = None if condition.content is None else condition.content.reshape(-1)
+    if known is None or len(known) != 1 or not isinstance(known[0], (int, np.integer, np.bool_)):
+        return None
+    return bool(known[0])
 
 
 def _moved(node: Node, graph: Graph, copies: dict[Value, Value]) -> Node:

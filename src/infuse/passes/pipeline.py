@@ -23,8 +23,11 @@ from infuse.passes.split import SlicesAsSplit
 from infuse.rewrite import LEVELS, Driver, Explanation, Pass, Report, Rule, explain
 from infuse.rewrite.record import count_operators
 
-PASSES: tuple[Pass, ...] = (InlineConstantIf(), EliminateCommonSubexpressions(), SlicesAsSplit())
-"""Global passes in the order in which they run, each time the rules have come to rest."""
+FIRST: tuple[Pass, ...] = (InlineConstantIf(),)
+"""Passes that run before the rules: these need not look at branches that are never taken."""
+LAST: tuple[Pass, ...] = (EliminateCommonSubexpressions(), SlicesAsSplit())
+"""Passes that run when the rules have come to rest, in this order."""
+PASSES = (*FIRST, *LAST)
 FOLD = "FoldConstants"
 ROUNDS = 50
 Progress = Callable[[str, int, int], None]
@@ -65,7 +68,7 @@ def optimize_in_place(graph: Graph, options: Options | None = None, progress: Pr
     extended: the same with fused operators (Gelu, LayerNormalization, Attention …)
     all:      the same with what only pays for native code; layout and memory belong to the code generator
 
-    Each level: rewrite by rules to the fixed point, run the passes; again until a round changes nothing.
+    Each level: the first passes, the rules to their fixed point, the last passes; again until a round changes nothing.
     OptionError for an unknown level or name, RuleError where a rule breaks its contract. With the environment's
     INFUSE_CHECK=1 the verifier runs after every stretch of rules and every pass, with 2 after every rewrite.
     """
@@ -88,14 +91,15 @@ def _run_level(graph: Graph, level: str, options: Options, report: Report) -> No
     started = time.perf_counter()
     checks = os.environ.get("INFUSE_CHECK", "0")
     rules = [t for t in (*options.extra, *ALL_RULES) if isinstance(t, Rule) and options.selects(t, level)]
-    passes = [t for t in (*PASSES, *options.extra) if isinstance(t, Pass) and options.selects(t, level)]
-    check_order(passes)
+    first = [t for t in FIRST if options.selects(t, level)]
+    last = [t for t in (*LAST, *options.extra) if isinstance(t, Pass) and options.selects(t, level)]
+    check_order([*first, *last])
     fold = Folder(options.fold_limit) if options.folds else None
     driver = Driver(rules, report, fold=fold, check=_checked if checks == "2" else None)
+    steps: list[tuple[str, Callable[[], object]]] = [(p.name, partial(p.run, graph, report)) for p in first]
+    steps += [("the rules", partial(driver.run, graph)), *((p.name, partial(p.run, graph, report)) for p in last)]
     for _ in range(ROUNDS):
         before = len(report.rewrites)
-        steps: list[tuple[str, Callable[[], object]]] = [("the rules", partial(driver.run, graph))]
-        steps += [(each.name, partial(each.run, graph, report)) for each in passes]
         for name, step in steps:
             done = len(report.rewrites)
             step()

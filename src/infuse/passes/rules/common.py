@@ -117,7 +117,13 @@ def target_shape(given: Shape, wanted: Shape | None) -> list[int] | None:
             target.append(-1)
         else:
             return None
-    return target
+    others = [size for size, place in zip(wanted, target) if place != -1]
+    return None if -1 in target and any(map(_may_vanish, others)) else target
+
+
+def _may_vanish(dim: Dim) -> bool:
+    """Whether a size may be zero although all symbols are positive; then a -1 beside it says nothing."""
+    return dims.compare(">", dims.substitute(dim, {s: dims.symbol(s) + 1 for s in dims.symbols(dim)}), 0) is not True
 
 
 def reshape_target(given: Shape, wanted: Shape | None) -> Array:
