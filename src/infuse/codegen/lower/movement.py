@@ -126,4 +126,3 @@ def range_(low: Lowering, node: Node, group: Group) -> None:
 def _single(f: FunctionWriter, tensor: Tensor) -> str:
     """C++ text of the only element of a tensor."""
     return f"{f.read(tensor)}[0]"
-
