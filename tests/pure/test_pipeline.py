@@ -11,6 +11,7 @@ from infuse.ir.expression import Call
 from infuse.ir.graph import Graph, Value, constant
 from infuse.ir.types import tensor
 from infuse.ir.verify import verify
+from infuse.ops.base import Ints
 from infuse.ops.evaluate import evaluate
 from infuse.ops.sizes import int64s
 from infuse.passes.cse import EliminateCommonSubexpressions
@@ -121,6 +122,15 @@ def test_random_networks_keep_their_meaning(seeds: range, level: str, monkeypatc
             error, shift = (np.abs(x[finite] - exact).max(initial=0) for x in (found, nearby[name]))
             largest = np.abs(exact).max(initial=0)
             assert error <= 1e-5 * largest + 20 * shift, f"seed {seed}, output {name}"
+
+
+@pytest.mark.row("G16")
+@pytest.mark.parametrize(("size", "fires"), [(64, True), (600, False)])
+def test_large_weights_that_others_read_are_not_copied(size: int, fires: bool) -> None:
+    weights = constant(np.ones((size, size), np.float32))
+    graph = written(ops.matmul(X, weights) * 0.5, ops.gather(weights, Y), x=(2, size), y=Ints((2,), 0, 4))
+    report = optimize_in_place(graph, Options("all"))
+    assert (report.fired["FuseMatMulScale"] == 1) is fires
 
 
 # -- folding and common subexpressions ---------------------------------------------------------------------------

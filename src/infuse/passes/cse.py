@@ -79,8 +79,10 @@ def _content_key(node: Node) -> Hashable | None:
 
 
 def _merge_constants(graph: Graph, seen: dict[Hashable, Value]) -> None:
-    for value in graph.constants():
-        assert value.const is not None
+    read = [v for node in graph.unordered_nodes for v in node.operands()]
+    for value in dict.fromkeys([*read, *graph.outputs]):
+        if value.const is None:
+            continue
         first = seen.setdefault(_constant_key(value.const), value)
         if first is not value:
             redirect(value, first)

@@ -22,9 +22,8 @@ class InlineConstantIf(Pass):
         pending = [graph]
         while pending:
             inner = pending.pop()
-            for node in inner.nodes:
-                if node.kind == "If" and node.op.domain == "":
-                    self._inline(node, report)
+            for node in [n for n in inner.unordered_nodes if n.kind == "If" and n.op.domain == ""]:
+                self._inline(node, report)
             pending.extend(body for node in inner.unordered_nodes for body in node.subgraphs.values())
 
     def _inline(self, node: Node, report: Report) -> None:

@@ -25,7 +25,7 @@ class SlicesAsSplit(Pass):
     def run(self, graph: Graph, report: Report) -> None:
         for inner in graph.all_graphs():
             found: dict[tuple[Value, int], list[Part]] = defaultdict(list)
-            for node in inner.nodes:
+            for node in inner.unordered_nodes:
                 cut = _cut(node)
                 if cut is not None:
                     value, axis, start, end = cut

@@ -65,6 +65,12 @@ def require_same_type(x: Value, root: Node, reason: str) -> None:
     require(x.type == root.output.type, reason)
 
 
+def require_own(weights: Value) -> None:
+    """Refuse to change large weights that others read too: they would be stored twice."""
+    alone = len(weights.uses) == 1 or data(weights).nbytes <= SHARED_LIMIT
+    require(alone, "the weights are shared")
+
+
 def require_unread(node: Node, what: str) -> None:
     """Refuse where outputs of `node` after the first are read."""
     require(not any(v.uses for v in node.outputs[1:]), f"{what} read")
@@ -79,6 +85,8 @@ def axes_of(axes: Value | None, x: Value) -> list[int]:
     return [int(a) % x.rank for a in known if isinstance(a, int)]
 
 
+SHARED_LIMIT = 1 << 20
+"""Bytes of the largest weights of which a changed copy may stand beside the original."""
 RESHAPES = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
 
 

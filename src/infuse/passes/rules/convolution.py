@@ -10,7 +10,7 @@ from infuse import ops
 from infuse.ir.expression import Call
 from infuse.ir.graph import Array, Node, Value, known_ints
 from infuse.ops.sizes import int64s
-from infuse.passes.rules.common import attribute, data, require_float, require_unread, rounded, wide
+from infuse.passes.rules.common import attribute, data, require_float, require_own, require_unread, rounded, wide
 from infuse.rewrite import Rule, require
 
 _CONV = ("Conv", "ConvTranspose")
@@ -104,6 +104,7 @@ class FuseConvScale(Rule):
 
     def when(self, conv: Node, c: Value, w: Value, root: Node) -> None:
         require_float(w)
+        require_own(w)
         factor = per_channel(c, conv)
         require(root.kind == "Mul" or bool(np.all(factor != 0)), "it divides by zero")
 

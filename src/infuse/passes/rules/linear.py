@@ -18,6 +18,7 @@ from infuse.passes.rules.common import (
     is_one,
     permutation,
     require_float,
+    require_own,
     require_shape,
     require_unread,
     reshape_target,
@@ -96,8 +97,9 @@ class FuseGemmScale(Rule):
         gemm = ops.gemm(x, ops.const(w), ops.const(ops.maybe(b)), name="gemm")
         return [gemm * ops.const(c), gemm / ops.const(c)]
 
-    def when(self, gemm: Node, b: Value | None, c: Value, root: Node) -> None:
+    def when(self, gemm: Node, w: Value, b: Value | None, c: Value, root: Node) -> None:
         require_float(c)
+        require_own(w)
         require(c.rank <= 2, "the constant stretches the shape")
         factor = per_column(c, gemm.output.shape[1])
         require(root.kind == "Mul" or bool(np.all(factor != 0)), "it divides by zero")
@@ -194,6 +196,7 @@ class FuseScaleMatMul(Rule):
 def _require_matrix(x: Value, w: Value, c: Value) -> None:
     """Refuse unless w is a matrix of floats, and c does not stretch x."""
     require_float(w, c)
+    require_own(w)
     require_shape(x)
     require(w.rank == 2 and x.rank >= 2, "the weights are no matrix")
     require(c.rank <= x.rank, "the constant stretches the shape")
