@@ -221,3 +221,37 @@ def test_a_branch_that_is_taken_for_sure_takes_the_place_of_the_if(condition: bo
     verify(graph)
     assert "If" not in kinds(graph)
     assert evaluate(graph, feeds)["chosen"].tolist() == expected.tolist()
+
+
+def part(start: int, end: int, axis: int = 1, step: int = 1) -> Call:
+    return ops.slice(X, *(int64s(n) for n in (start, end, axis, step)))
+
+
+@pytest.mark.row("G8", "G9")
+@pytest.mark.parametrize(
+    ("parts", "left"),
+    [
+        ((part(0, 2), part(2, 9)), ["Split"]),
+        ((part(-4, 99), part(0, 1), part(1, 2)), ["Split"]),
+        ((part(0, 2), part(3, 6)), ["Slice", "Slice"]),
+        ((part(0, 3), part(2, 6)), ["Slice", "Slice"]),
+        ((part(0, 2, 0), part(2, 6)), ["Slice"]),
+        ((part(0, 6, 1, 2), part(1, 6, 1, 2)), ["Slice", "Slice"]),
+        ((part(0, 2),), ["Slice"]),
+    ],
+)
+def test_slices_that_cut_one_axis_into_pieces_are_one_split(parts: tuple[Call, ...], left: list[str]) -> None:
+    graph = written(*parts, x=(2, 6))
+    feeds = {"x": np.arange(12, dtype=np.float32).reshape(2, 6)}
+    expected = evaluate(graph, feeds)
+    optimize_in_place(graph, Options("basic", disable=frozenset({"RemoveSlice"} if left == ["Slice"] else ())))
+    verify(graph)
+    assert set(kinds(graph)) == set(left)
+    assert all(np.array_equal(expected[name], array) for name, array in evaluate(graph, feeds).items())
+
+
+@pytest.mark.row("G9")
+def test_what_is_sliced_apart_and_joined_again_is_left_alone() -> None:
+    graph = written(ops.relu(ops.concat(part(0, 2), part(2, 6), axis=1)), x=(2, 6))
+    optimize_in_place(graph, Options("basic"))
+    assert kinds(graph) == ["Relu"]
