@@ -18,7 +18,8 @@ def c_text(dim: Dim, name: Callable[[str], str]) -> str:
         factors = [f"{coefficient}L"] if coefficient != 1 or not monomial else []
         factors += [_c_atom(atom, name) for atom, power in monomial for _ in range(power)]
         terms.append("*".join(factors))
-    return terms[0] if len(terms) == 1 else f"({' + '.join(terms)})"
+    alone = len(terms) == 1 and "*" not in terms[0]
+    return terms[0] if alone else f"({' + '.join(terms)})"
 
 
 def _c_atom(atom: Atom, name: Callable[[str], str]) -> str:
