@@ -10,6 +10,7 @@ import numpy as np
 from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.errors import UnsupportedOperatorError
+from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.expression import Call, make_operator
 from infuse.ir.graph import Graph, Node, Operator, Value, constant
@@ -128,11 +129,15 @@ class Composer:
         return self("Transpose", value, perm=perm)
 
     def slice(self, value: Value, axis: int, start: Dim, end: Dim, step: int = 1) -> Value:
-        """Elements start, start + step, … before end of one axis."""
+        """Elements start, start + step, … before end of one axis; symbolic limits must lie inside."""
         if value.const is not None and isinstance(start, int) and isinstance(end, int):
             place = (slice(None),) * axis + (slice(start, end, step),)
             return constant(np.ascontiguousarray(value.const[place]))
-        return self("Slice", value, *(self.ints(i) for i in (start, end, axis, step)))
+        result = self("Slice", value, *(self.ints(i) for i in (start, end, axis, step)))
+        if step > 0 and not isinstance(result.shape[axis], int):
+            size = dims.ceildiv(end - start, step)
+            result.type = TensorType(value.dtype, (*value.shape[:axis], size, *value.shape[axis + 1 :]))
+        return result
 
     def pad(self, value: Value, axis: int, before: Dim, after: Dim) -> Value:
         """Zeros before and after the elements of one axis."""

@@ -289,10 +289,11 @@ def rotary_embedding(make: Composer, node: Node) -> Results:
     if flat:
         heads = given["num_heads"]
         x = make.permute(make.reshape(x, batch, length, heads, dims.floordiv(x.shape[2], heads)), 0, 2, 1, 3)
-    turned, size = given["rotary_embedding_dim"] or x.shape[3], x.shape[3]
-    half = dims.floordiv(turned, 2)
+    half, size = cos.shape[-1], x.shape[3]
+    turned = half * 2
+    whole = not given["rotary_embedding_dim"] or turned == size
     cos, sin = (make.reshape(table, table.shape[0], 1, table.shape[1], half) for table in (cos, sin))
-    part = make.slice(x, 3, 0, turned) if turned != size else x
+    part = x if whole else make.slice(x, 3, 0, turned)
     if given["interleaved"]:
         pairs = make.reshape(part, *part.shape[:3], half, 2)
         even, odd = (make.reshape(make.slice(pairs, 4, i, i + 1), *part.shape[:3], half) for i in range(2))
@@ -304,7 +305,7 @@ def rotary_embedding(make: Composer, node: Node) -> Results:
         result = make.reshape(make("Concat", *joined, axis=4), *part.shape)
     else:
         result = make("Concat", real, imaginary, axis=3)
-    if turned != size:
+    if not whole:
         result = make("Concat", result, make.slice(x, 3, turned, size), axis=3)
     if flat:
         result = make.reshape(make.permute(result, 0, 2, 1, 3), *node.output.shape)

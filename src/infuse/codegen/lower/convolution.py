@@ -75,6 +75,8 @@ def plane(shape: Sequence[Dim]) -> list[Dim]:
 @lowers("Conv", fuses=True)
 def conv(low: Lowering, node: Node, group: Group) -> None:
     x = operand(node)
+    if not operand(node, 1).tensor.is_static:
+        low.unsupported(node, "filters of unknown size")
     if x.dtype != dtypes.float32:
         plain_conv(low, node)
         return
