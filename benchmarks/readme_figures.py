@@ -41,6 +41,8 @@ def text(results: dict[str, Any], source: str) -> str:
         "Infuse's, *difference* the largest one between the answers over the largest output. Medians and memory are "
         f"in [{source}]({source}); `python -m benchmarks.zoo --against onnxruntime --json {source}` measured them."
     )
+    if "remark" in results:
+        intro += f" {results['remark']}"
     return "\n\n".join([intro, "\n".join(lines), "; ".join(means) + "."])
 
 
