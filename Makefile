@@ -21,8 +21,8 @@ help:  ## this list
 demo: $(VENV)/.demo  ## two networks optimized, compiled, checked and timed (no torch)
 	$(BIN)/python -m examples.demo
 
-test: $(VENV)/.test lint  ## lint, types and all tests but the full zoo
-	$(BIN)/python -m pytest $(PYTEST_ARGS) -m "not zoo"
+test: $(VENV)/.test lint  ## lint, types and all tests but the full zoo and the full tables
+	$(BIN)/python -m pytest $(PYTEST_ARGS) -m "not zoo and not full"
 
 test-full: $(VENV)/.test lint zoo  ## all tests, over every network of the zoo
 	$(BIN)/python -m pytest $(PYTEST_ARGS)

@@ -271,7 +271,7 @@ class Lowering:
         """A step that moves elements from one view to another of the same shape."""
         f = self.function("copy", node)
         f.include("copy.hpp")
-        read, write = f.read(source), f.write(target)
+        read, write = f.read(source.bits), f.write(target.bits)
         shape = f.numbers(*target.shape) or "1L"
         from_, to = (f.numbers(*t.strides) or "0L" for t in (source, target))
         f.line(f"const long shape[] = {{{shape}}}, from[] = {{{from_}}}, to[] = {{{to}}};")

@@ -6,12 +6,14 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.types import Shape
 
 Order = tuple[int, ...]
+_UNSIGNED = {d.bytes: d for d in (dtypes.uint8, dtypes.uint16, dtypes.uint32, dtypes.uint64)}
 
 
 @dataclass(eq=False)
@@ -76,6 +78,11 @@ class Tensor:
             if self.shape[axis] != 1:
                 return self.strides[axis]
         return 1
+
+    @property
+    def bits(self) -> Tensor:
+        """The same as unsigned integers: what only moves elements is compiled once for all types of a size."""
+        return replace(self, dtype=_UNSIGNED[self.dtype.bytes])
 
     # -- views ---------------------------------------------------------------------------------------------------
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from infuse import dtypes
 from infuse.codegen.groups import Group
 from infuse.codegen.lower.views import operand
 from infuse.codegen.lowering import Lowering, lowers
-from infuse.codegen.program import size_text
+from infuse.codegen.program import FunctionWriter, size_text
 from infuse.codegen.tensors import Tensor, natural
 from infuse.ir import dims
+from infuse.ir.dims import Dim
 from infuse.ir.graph import Node, Value, known_ints
 
 _JOINS = {"none": "Assign", "add": "Add", "mul": "Multiply", "min": "Smaller", "max": "Larger"}
@@ -27,6 +30,7 @@ def gather(low: Lowering, node: Node, group: Group) -> None:
         number, size = int(index.const.reshape(-1)[0]), x.shape[axis]
         start = size + number if number < 0 else number
         if dims.compare("<", start, size) is not False and dims.compare(">=", start, 0) is not False:
+            _require_inside(low, node, start, size)
             view = low.tensor(x).slice(axis, start, 1)
             view = view.drop(axis)
             for _ in range(index.rank):
@@ -39,16 +43,24 @@ def gather(low: Lowering, node: Node, group: Group) -> None:
     f.include("gather.hpp")
     f.checks = True
     sizes = [dims.product(x.shape[:axis]), x.shape[axis], dims.product(x.shape[axis + 1 :]), dims.product(index.shape)]
-    text = ", ".join(map(size_text, sizes))
-    pointers = f"{f.read(source)}, {f.read(places)}, {f.write(target)}"
+    text = f.numbers(*sizes)
+    pointers = f"{f.read(source.bits)}, {f.read(places)}, {f.write(target.bits)}"
     f.line(f"if (!gather<{x.dtype.bytes}>(c, {text}, {pointers})) return 2;")
     f.finish("Gather")
     low.tensors[node.output] = target
 
 
-def sizes_array(name: str, value: Value) -> str:
-    """The definition of a C array of a value's sizes."""
-    return f"const long {name}[] = {{{', '.join(map(size_text, value.shape)) or '1L'}}};"
+def _require_inside(low: Lowering, node: Node, index: Dim, size: Dim) -> None:
+    """A check before the run where symbolic sizes leave open whether an index lies inside."""
+    for a, b in ((index, size), (-1, index)):
+        if dims.compare("<", a, b) is None:
+            text = f"{node.kind} node {node.name!r} needs {a} < {b}"
+            low.program.checks.append((f"{size_text(a)} < {size_text(b)}", text))
+
+
+def sizes_array(f: FunctionWriter, name: str, sizes: Sequence[Dim]) -> None:
+    """Define a C array of sizes."""
+    f.line(f"const long {name}[] = {{{f.numbers(*sizes) or '1L'}}};")
 
 
 @lowers("GatherElements")
@@ -60,9 +72,9 @@ def gather_elements(low: Lowering, node: Node, group: Group) -> None:
     f = low.function("gather_elements", node)
     f.include("gather.hpp")
     f.checks = True
-    f.line(sizes_array("index_sizes", index))
-    f.line(sizes_array("sizes", x))
-    pointers = f"{f.read(source)}, {f.read(places)}, {f.write(target)}"
+    sizes_array(f, "index_sizes", index.shape)
+    sizes_array(f, "sizes", x.shape)
+    pointers = f"{f.read(source.bits)}, {f.read(places)}, {f.write(target.bits)}"
     f.line(f"if (!gather_elements<{x.dtype.bytes}>(c, {x.rank}, index_sizes, sizes, {axis}, {pointers})) return 2;")
     f.finish("GatherElements")
     low.tensors[node.output] = target
@@ -75,18 +87,16 @@ def gather_nd(low: Lowering, node: Node, group: Group) -> None:
     depth = index.shape[-1]
     if not isinstance(depth, int):
         low.unsupported(node, "index tuples of unknown length")
-    assert isinstance(depth, int)
     source, places = row_major(low, x), row_major(low, index)
     target = low.allocate(node.output)
     f = low.function("gather_nd", node)
     f.include("gather.hpp")
     f.checks = True
-    selected = x.shape[lead : lead + depth]
-    f.line(f"const long sizes[] = {{{', '.join(map(size_text, selected)) or '1L'}}};")
+    sizes_array(f, "sizes", x.shape[lead : lead + depth])
     batch, points = dims.product(index.shape[:lead]), dims.product(index.shape[lead:-1])
     slice_ = dims.product(x.shape[lead + depth :])
-    text = f"{size_text(batch)}, {size_text(points)}, {depth}, sizes, {size_text(slice_)}"
-    pointers = f"{f.read(source)}, {f.read(places)}, {f.write(target)}"
+    text = f"{f.numbers(batch, points)}, {depth}, sizes, {f.number(slice_)}"
+    pointers = f"{f.read(source.bits)}, {f.read(places)}, {f.write(target.bits)}"
     f.line(f"if (!gather_nd<{x.dtype.bytes}>(c, {text}, {pointers})) return 2;")
     f.finish("GatherND")
     low.tensors[node.output] = target
@@ -98,17 +108,16 @@ def scatter_nd(low: Lowering, node: Node, group: Group) -> None:
     depth = index.shape[-1]
     if not isinstance(depth, int) or not x.dtype.c_name:
         low.unsupported(node, "these operands")
-    assert isinstance(depth, int)
     tensors = [row_major(low, v) for v in (x, index, updates)]
     target = low.allocate(node.output)
     f = low.function("scatter_nd", node)
     f.include("gather.hpp")
     f.checks = True
-    f.line(f"const long sizes[] = {{{', '.join(map(size_text, x.shape[:depth])) or '1L'}}};")
+    sizes_array(f, "sizes", x.shape[:depth])
     points, slice_ = dims.product(index.shape[:-1]), dims.product(x.shape[depth:])
     pointers = ", ".join([*(f.read(t) for t in tensors), f.write(target)])
     join = _JOINS[node.op.attributes()["reduction"]]
-    text = f"{size_text(points)}, {depth}, sizes, {size_text(slice_)}, {pointers}"
+    text = f"{f.number(points)}, {depth}, sizes, {f.number(slice_)}, {pointers}"
     f.line(f"if (!scatter_nd<{join}>(c, {text})) return 2;")
     f.finish("ScatterND")
     low.tensors[node.output] = target
@@ -123,8 +132,8 @@ def scatter_elements(low: Lowering, node: Node, group: Group) -> None:
     f = low.function("scatter_elements", node)
     f.include("gather.hpp")
     f.checks = True
-    f.line(sizes_array("index_sizes", index))
-    f.line(sizes_array("sizes", x))
+    sizes_array(f, "index_sizes", index.shape)
+    sizes_array(f, "sizes", x.shape)
     pointers = ", ".join([*(f.read(t) for t in tensors), f.write(target)])
     join = _JOINS[node.op.attributes()["reduction"]]
     text = f"{x.rank}, index_sizes, sizes, {axis}, {pointers}"
@@ -147,9 +156,7 @@ def trilu(low: Lowering, node: Node, group: Group) -> None:
         diagonal = f"long({f.read(low.dense(offset))}[0])"
     upper = "true" if node.op.attributes()["upper"] else "false"
     # Bits of zero are zero in every type.
-    kind = f"uint{8 * x.dtype.bytes}_t"
-    read, write = (f"(const {kind}*){f.read(source)}", f"({kind}*){f.write(target)}")
-    f.line(f"triangle(c, {sizes}, {diagonal}, {upper}, {read}, {write});")
+    f.line(f"triangle(c, {sizes}, {diagonal}, {upper}, {f.read(source.bits)}, {f.write(target.bits)});")
     f.finish("Trilu")
     low.tensors[node.output] = target
 
@@ -192,7 +199,7 @@ def reverse_sequence(low: Lowering, node: Node, group: Group) -> None:
     f.checks = True
     rest = dims.product(x.shape[a] for a in order[2:])
     sizes = f.numbers(x.shape[batch], x.shape[time], rest * x.dtype.bytes)
-    read, write = f"(const char*){f.read(source)}", f"(char*){f.write(target)}"
+    read, write = f"(const char*){f.read(source.bits)}", f"(char*){f.write(target.bits)}"
     f.line(f"if (!reverse_lines(c, {sizes}, {read}, {f.read(counts)}, {write})) return 2;")
     f.finish("ReverseSequence")
     low.tensors[node.output] = target
