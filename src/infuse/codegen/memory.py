@@ -59,12 +59,41 @@ def plan(program: Program) -> Plan:
         return Plan(buffers, None, 0, 0)
     numbers = [_aligned(size) for size in sizes]
     bound = lower_bound(buffers, numbers)
-    offsets = min(
-        (place(buffers, numbers, order) for order in _orders(buffers, numbers)),
-        key=lambda offs: max((o + n for o, n in zip(offs, numbers)), default=0),
-    )
-    total = max((o + n for o, n in zip(offsets, numbers)), default=0)
-    return Plan(buffers, offsets, total, bound)
+    offsets = _place_well(buffers, numbers, bound)
+    return Plan(buffers, offsets, _top(offsets, numbers), bound)
+
+
+def _top(offsets: Sequence[int], sizes: Sequence[int]) -> int:
+    return max((o + n for o, n in zip(offsets, sizes)), default=0)
+
+
+WORK = 2_000_000
+"""Comparisons of buffers that a better plan may cost."""
+
+
+def _place_well(buffers: Sequence[Buffer], sizes: Sequence[int], bound: int) -> list[int]:
+    """The best of several orders of placing; then what sticks out at the top is placed earlier, again and again."""
+    best = place_in_time(buffers, sizes)
+    best_order = list(range(len(buffers)))
+    if len(buffers) ** 2 > WORK:
+        return best
+    for order in _orders(buffers, sizes):
+        offsets = place(buffers, sizes, order)
+        if _top(offsets, sizes) < _top(best, sizes):
+            best, best_order = offsets, order
+        if _top(best, sizes) <= bound:
+            return best
+    order, offsets = best_order, best
+    for _ in range(min(100, WORK // (len(buffers) ** 2 + 1))):
+        top = _top(offsets, sizes)
+        high = {i for i in order if offsets[i] + sizes[i] == top}
+        order = [i for i in order if i in high] + [i for i in order if i not in high]
+        offsets = place(buffers, sizes, order)
+        if _top(offsets, sizes) < _top(best, sizes):
+            best = offsets
+        if _top(best, sizes) <= bound:
+            break
+    return best
 
 
 def _aligned(size: Dim) -> int:
@@ -86,7 +115,7 @@ def lower_bound(buffers: Sequence[Buffer], sizes: Sequence[int]) -> int:
 
 
 def _orders(buffers: Sequence[Buffer], sizes: Sequence[int]) -> list[list[int]]:
-    """Placement orders worth trying: by size, by lifetime, by product, by start."""
+    """Placement orders worth trying: by size, by size and lifetime, by lifetime, by how full memory is meanwhile."""
     numbers = range(len(buffers))
     span = [b.last - b.first + 1 for b in buffers]
     pressure = _pressure(buffers, sizes)
@@ -94,7 +123,6 @@ def _orders(buffers: Sequence[Buffer], sizes: Sequence[int]) -> list[list[int]]:
         sorted(numbers, key=lambda i: (-sizes[i], buffers[i].first)),
         sorted(numbers, key=lambda i: (-sizes[i] * span[i], buffers[i].first)),
         sorted(numbers, key=lambda i: (-span[i], -sizes[i])),
-        sorted(numbers, key=lambda i: (buffers[i].first, -span[i])),
         sorted(numbers, key=lambda i: (-pressure[i], -sizes[i], buffers[i].first)),
     ]
 
@@ -116,15 +144,29 @@ def place(buffers: Sequence[Buffer], sizes: Sequence[int], order: Sequence[int])
     placed: list[int] = []
     for i in order:
         first, last = buffers[i].first, buffers[i].last
-        beside = sorted(
-            (offsets[j], offsets[j] + sizes[j]) for j in placed if buffers[j].first <= last and first <= buffers[j].last
-        )
-        best, gap, end = -1, 0, 0
-        for start, stop in beside:
-            room = start - end
-            if room >= sizes[i] and (best < 0 or room < gap):
-                best, gap = end, room
-            end = max(end, stop)
-        offsets[i] = best if best >= 0 else end
+        beside = [j for j in placed if buffers[j].first <= last and first <= buffers[j].last]
+        offsets[i] = _tightest_gap(sizes[i], sorted((offsets[j], offsets[j] + sizes[j]) for j in beside))
         placed.append(i)
     return offsets
+
+
+def place_in_time(buffers: Sequence[Buffer], sizes: Sequence[int]) -> list[int]:
+    """The same in order of the first use, in time that grows with the buffers live at once."""
+    offsets = [0] * len(buffers)
+    live: list[int] = []
+    for i in sorted(range(len(buffers)), key=lambda i: (buffers[i].first, -sizes[i])):
+        live = [j for j in live if buffers[j].last >= buffers[i].first]
+        offsets[i] = _tightest_gap(sizes[i], sorted((offsets[j], offsets[j] + sizes[j]) for j in live))
+        live.append(i)
+    return offsets
+
+
+def _tightest_gap(size: int, taken: Sequence[tuple[int, int]]) -> int:
+    """Where `size` bytes go: into the tightest gap between sorted ranges, else behind them."""
+    best, gap, end = -1, 0, 0
+    for start, stop in taken:
+        room = start - end
+        if room >= size and (best < 0 or room < gap):
+            best, gap = end, room
+        end = max(end, stop)
+    return best if best >= 0 else end
