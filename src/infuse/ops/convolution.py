@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -62,7 +63,7 @@ class Conv(Sliding):
         data = padded(wide, self.int_padding(sizes, kernel), 0)
         view = windows(data, kernel, self.steps(rank), self.spread(rank), counts)
         order = (0, 1, *range(2 + rank, 2 + 2 * rank), *range(2, 2 + rank))
-        columns = view.transpose(order).reshape(x.shape[0], self.group, w[0].size, -1)
+        columns = view.transpose(order).reshape(x.shape[0], self.group, w[0].size, math.prod(counts))
         result = filters.reshape(self.group, w.shape[0] // self.group, -1) @ columns
         result = result.reshape(x.shape[0], w.shape[0], *counts)
         if b is not None:
@@ -135,7 +136,7 @@ class ConvTranspose(Sliding):
         rank = len(sizes)
         shape, pads = self.placement(sizes, kernel)
         counts = static(shape)
-        grouped = wide.reshape(batch, self.group, channels // self.group, -1)
+        grouped = wide.reshape(batch, self.group, channels // self.group, math.prod(sizes))
         flat = filters.reshape(self.group, channels // self.group, -1)
         spread = (flat.transpose(0, 2, 1) @ grouped).reshape(batch, self.group, per_group, *kernel, *sizes)
         extents = static(self.extents(kernel))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -87,11 +88,12 @@ class MaxPool(_Pool):
 
     def eval(self, x: Array) -> tuple[Array, Array]:
         rank, counts = len(self.kernel_shape), self.counts(x.shape[2:])
-        places = np.arange(x[0, 0].size).reshape(x.shape[2:], order="F" if self.storage_order else "C")
+        places = np.arange(math.prod(x.shape[2:])).reshape(x.shape[2:], order="F" if self.storage_order else "C")
         floating = dtypes.by_numpy(x.dtype).is_float
         geometry = (self.kernel_shape, self.steps(rank), self.spread(rank), counts)
         lowest = -np.inf if floating else np.iinfo(x.dtype).min
-        values = windows(self.covered(widened(x), lowest), *geometry).reshape(*x.shape[:2], *counts, -1)
+        width = math.prod(self.kernel_shape)
+        values = windows(self.covered(widened(x), lowest), *geometry).reshape(*x.shape[:2], *counts, width)
         inside = windows(self.covered(np.ones((1, 1, *x.shape[2:]), bool), 0), *geometry).reshape(1, 1, *counts, -1)
         spots = windows(self.covered(places[None, None], 0), *geometry).reshape(1, 1, *counts, -1)
         best = _first_largest(values, inside)
