@@ -269,6 +269,8 @@ class Lowering:
 
     def copy(self, source: Tensor, target: Tensor, label: str, node: Node | None = None) -> None:
         """A step that moves elements from one view to another of the same shape."""
+        if target.size == 0:
+            return
         f = self.function("copy", node)
         f.include("copy.hpp")
         read, write = f.read(source.bits), f.write(target.bits)
@@ -288,6 +290,10 @@ class Lowering:
     def _lower_group(self, group: Group) -> None:
         for inner in group.nodes:
             self._check_results(inner)
+        last = group.nodes[-1]
+        if all(v.tensor.size == 0 for v in last.outputs):
+            self.tensors.update((v, self.allocate(v)) for v in last.outputs)
+            return
         node = group.anchor
         if node is None:
             self.elementwise(group)

@@ -87,13 +87,18 @@ def _preamble(program: Program, functions: list[Function], planning: bool = Fals
     return "\n".join(lines)
 
 
+_UNSAFE = frozenset("\\\"'?#{};")
+
+
 def _comment(text: str) -> str:
-    return "".join(c if c.isascii() and c.isprintable() and c != "\\" else "?" for c in text)[:160]
+    """Text of a model as plain characters that mean nothing in C++."""
+    plain = "".join(c if c.isascii() and c.isprintable() and c not in _UNSAFE else "_" for c in text)
+    return plain.replace("*/", "* _").replace("/*", "_ *")[:160]
 
 
 def _string(text: str) -> str:
     """A C++ string literal of plain characters."""
-    return '"' + _comment(text).replace('"', "'") + '"'
+    return f'"{_comment(text)}"'
 
 
 def _head(program: Program, function: Function, name: str) -> str:
@@ -215,7 +220,17 @@ def _call(step: Step, names: Mapping[str, str], slots: Mapping[int, int]) -> str
         arguments.append(f"({kind})({_base(tensor, slots)}){offset}")
     call = f"{names[step.function.text()]}({', '.join(['c', 'd', *arguments])})"
     comment = f"  // {_comment(step.label)}"
-    return f"if (int failed = {call}) return failed;{comment}" if step.checks else f"{call};{comment}"
+    statement = f"if (int failed = {call}) return failed;" if step.checks else f"{call};"
+    return f"{_unless_empty(step)}{statement}{comment}"
+
+
+def _unless_empty(step: Step) -> str:
+    """The condition under which a step has something to write, where symbolic sizes leave that open."""
+    pairs = zip(step.arguments, step.function.parameters)
+    written = [a.size for a, p in pairs if isinstance(a, Tensor) and not p.startswith("const ")]
+    open_ = [size_text(size) for size in dict.fromkeys(written) if isinstance(size, dims.Expr)]
+    known = any(isinstance(size, int) and size > 0 for size in written)
+    return "" if known or not open_ else f"if ({' + '.join(open_)} > 0) "
 
 
 def _base(tensor: Tensor, slots: Mapping[int, int]) -> str:

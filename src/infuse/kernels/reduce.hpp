@@ -114,7 +114,7 @@ inline void each_columns(Context& context, const ReduceShape& shape, const Body&
           body(unit / blocks, col, col + block < shape.cols ? col + block : shape.cols);
         }
       },
-      1 + GRAIN / (shape.reduce * block));
+      1 + GRAIN / (shape.reduce * block + 1));
 }
 
 }  // namespace reduce_detail
