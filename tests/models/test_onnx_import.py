@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -374,12 +373,8 @@ def test_a_network_is_typed_as_by_onnx(name: str, zoo_model: Callable[[str], Pat
 
 
 def test_loading_costs_no_reading_of_weights(zoo_model: Callable[[str], Path]) -> None:
-    """A hundred megabytes of weights are opened within the time that a few would take to read."""
+    """Weights are views of the mapped file."""
     path = zoo_model("minilm_l6")
-    times = []
-    for _ in range(3):
-        start = time.perf_counter()
-        graph = load(path)
-        times.append(time.perf_counter() - start)
-    assert sum(v.const.nbytes for v in graph.constants() if v.const is not None) > 80e6
-    assert min(times) < 0.5
+    arrays = [v.const for v in load(path).constants() if v.const is not None and v.const.nbytes > 1 << 16]
+    assert sum(array.nbytes for array in arrays) > 80e6
+    assert not any(array.flags.owndata for array in arrays)
