@@ -8,11 +8,11 @@ namespace infuse {
 namespace reduce_detail {
 
 template <class T>
-constexpr bool is_float = false;
+inline constexpr bool is_float = false;
 template <>
-constexpr bool is_float<float> = true;
+inline constexpr bool is_float<float> = true;
 template <>
-constexpr bool is_float<double> = true;
+inline constexpr bool is_float<double> = true;
 
 template <class T>
 constexpr T lowest() {
