@@ -39,18 +39,20 @@ def optimize(
     only: Iterable[str] = (),
     enable: Iterable[str] = (),
     extra: Sequence[Rule | Pass] = (),
+    runtime: str = "",
     progress: Progress | None = None,
 ) -> Graph:
     """An optimized copy of `graph`; the original stays as it is. `.report` of the result tells what fired.
 
     `level` is none, basic (keeps to standard operators), extended (fused operators) or all (also what only this
     compiler profits from). `disable`, `only` and `enable` name rules; `extra` adds rules and passes of your own.
+    With `runtime="onnxruntime"` the result may also use the operators that only ONNX Runtime has (domain com.microsoft).
     """
     from infuse.ir.clone import clone
 
     source = graph if isinstance(graph, Graph) else load(graph)
     result = clone(source)
-    options = Options(level, frozenset(disable), frozenset(only), frozenset(enable), tuple(extra))
+    options = Options(level, frozenset(disable), frozenset(only), frozenset(enable), tuple(extra), runtime=runtime)
     result.report = optimize_in_place(result, options, progress)
     return result
 

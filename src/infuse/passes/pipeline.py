@@ -30,6 +30,7 @@ LAST: tuple[Pass, ...] = (EliminateCommonSubexpressions(), SlicesAsSplit())
 PASSES = (*FIRST, *LAST)
 FOLD = "FoldConstants"
 ROUNDS = 50
+RUNTIMES = ("", "onnxruntime")
 Progress = Callable[[str, int, int], None]
 
 
@@ -45,12 +46,16 @@ class Options:
     """Rules and passes of the user's own; the rules are tried before the others."""
     fold_limit: int = GROWTH_LIMIT
     """Bytes by which constant folding may enlarge a constant."""
+    runtime: str = ""
+    """Whose own operators the result may use: onnxruntime, or empty for standard operators only."""
 
     def selects(self, thing: Rule | Pass, level: str) -> bool:
         """Whether a rule or pass runs at a level."""
         if LEVELS.index(thing.level) > LEVELS.index(level) or not self._named(thing.name):
             return False
-        return not getattr(thing, "opt_in", False) or thing.name in self.enable or thing.name in self.only
+        if thing.runtime not in ("", self.runtime):
+            return False
+        return not thing.opt_in or thing.name in self.enable or thing.name in self.only
 
     def _named(self, name: str) -> bool:
         return name not in self.disable and (not self.only or name in self.only)
@@ -150,6 +155,10 @@ def check_names(options: Options) -> None:
     """OptionError for an unknown level, rule or pass."""
     if options.level not in LEVELS:
         raise OptionError(f"there is no level {options.level!r}", hint=f"one of: {', '.join(LEVELS)}")
+    if options.runtime not in RUNTIMES:
+        raise OptionError(
+            f"nothing is known of a runtime {options.runtime!r}", hint=f"one of: {', '.join(RUNTIMES[1:])}"
+        )
     known = {FOLD, *(t.name for t in (*ALL_RULES, *PASSES, *options.extra))}
     for name in sorted(options.disable | options.only | options.enable):
         if name not in known:

@@ -48,6 +48,8 @@ class Rule:
     """Whether matched nodes below the root may have other readers, and then stay for them."""
     opt_in: ClassVar[bool] = False
     """Fires only when named in `only` or `enable`."""
+    runtime: ClassVar[str] = ""
+    """The one runtime that has the operators it builds (onnxruntime); empty for rules that serve everybody."""
     rounding: ClassVar[str] = ""
     """Why floating results may differ in their last bits; empty where they are the same bit by bit."""
     examples: ClassVar[Sequence[Mapping[str, Any]]] = ()
@@ -113,6 +115,10 @@ class Pass:
 
     level: ClassVar[str] = "basic"
     rows: ClassVar[tuple[str, ...]] = ()
+    opt_in: ClassVar[bool] = False
+    """Runs only when named in `only` or `enable`."""
+    runtime: ClassVar[str] = ""
+    """The one runtime that has the operators it builds; empty for passes that serve everybody."""
     requires: ClassVar[tuple[str, ...]] = ()
 
     @property
