@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from infuse.codegen.formulas import FormulaPrinter, literal
+from infuse.codegen.formulas import FormulaPrinter
 from infuse.codegen.groups import Group
 from infuse.codegen.program import FunctionWriter
 from infuse.codegen.space import Space
@@ -60,6 +60,4 @@ class Body:
         return [*self.printer.lines, f"store({pointer} + {offset} + col, {result}, lanes);"]
 
     def _operand(self, value: Value) -> str:
-        if value.const is not None and value.tensor.size == 1:
-            return f"splat<L>({literal(value.const.reshape(-1)[0].item(), value.dtype)})"
         return self.printer.define(self.load(self.tensors[value]))

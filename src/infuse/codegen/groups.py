@@ -52,11 +52,18 @@ def formula(node: Node) -> Term | None:
     if not isinstance(op, Elementwise) or any(v is None for v in node.inputs[:1]):
         return None
     leaves = inputs(*(v.dtype if v is not None else dtypes.float32 for v in node.inputs))
-    given = [leaf if v is not None else None for leaf, v in zip(leaves, node.inputs)]
+    given = [None if v is None else _constant(v) or leaf for leaf, v in zip(leaves, node.inputs)]
     try:
         return op.scalar(E, *given)
     except UnsupportedOperatorError:
         return None
+
+
+def _constant(value: Value) -> Term | None:
+    """A single number that is known, None for anything else."""
+    if value.const is None or value.const.size != 1 or value.dtype.kind not in "fiub":
+        return None
+    return E.const(value.const.reshape(-1)[0].item(), value.dtype)
 
 
 def leaves(term: Term) -> set[int]:

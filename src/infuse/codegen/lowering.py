@@ -326,7 +326,7 @@ class Lowering:
         """A step for elementwise work without an anchor."""
         value = group.result
         terms = [group.formulas[n] for n in group.nodes]
-        operands = [v for v in group.operands() if v.tensor.size != 1 or not v.is_const]
+        operands = group.operands()
         order = self._main_order(value, operands)
         vector = all(map(is_vector_term, terms))
         space = Space(value.shape, order)
@@ -386,7 +386,7 @@ class Lowering:
         """
         value = group.result
         space = Space(value.shape, order, inner)
-        operands = [v for v in group.operands() if v.tensor.size != 1 or not v.is_const]
+        operands = group.operands()
         tensors = {v: self._operand(v, space, vector=True) for v in operands}
         target = self.allocate(value, order, strided=True)
         if bias is not None and space.column_stride(bias) not in (0, 1):
