@@ -164,6 +164,11 @@ def test_names_origins_and_the_record_are_carried_over() -> None:
     assert (rewrite.rule, rewrite.removed, rewrite.saved) == ("Made", ("Relu(last)", "Abs(n0)"), 0)
 
 
+def test_what_a_rule_says_of_a_rewrite_stands_in_the_report() -> None:
+    rule = rule_of(lambda x: ops.relu(x), lambda x: ops.abs(x), note=staticmethod(lambda root: f"it was {root.kind}"))
+    assert [r.note for r in run(written(ops.relu(X)), rule).rewrites] == ["it was Relu"]
+
+
 def test_a_result_of_another_type_is_refused_as_an_error() -> None:
     rule = rule_of(lambda x: ops.relu(x), lambda x: ops.cast(x, to=dtypes.float64))
     with pytest.raises(RuleError, match=r"rule Made at Relu node 'n0': it would change the type from float32\[2, 3\]"):

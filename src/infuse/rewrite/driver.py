@@ -86,6 +86,7 @@ class Driver:
         patch = Patch(root.graph, origin, root.name)
         try:
             results = _build(rule, match, patch)
+            note = rule.remark({**match.bound, "root": root})
         except Refusal:
             results = None
         except Exception as error:
@@ -94,7 +95,7 @@ class Driver:
         if results is None or _same_as_before(root, results):
             patch.undo()
             return None
-        touched = self._replace(root, results, match.nodes, patch.created, rule.name, rule.level, rule.rows)
+        touched = self._replace(root, results, match.nodes, patch.created, rule.name, rule.level, rule.rows, note)
         limits.count(rule.name, match.nodes, patch.created, self.report.rewrites[-1].saved)
         return touched
 
@@ -107,6 +108,7 @@ class Driver:
         name: str,
         level: str,
         rows: tuple[str, ...],
+        note: str = "",
     ) -> list[Node]:
         """Let `results` stand for the outputs of `root`; the nodes to look at again."""
         graph = root.graph
@@ -131,7 +133,7 @@ class Driver:
             if len(value.uses) <= 2:
                 touched.extend(value.users())
         removed = label(gone) if len(gone) != len(covered) else before
-        self.report.add(Rewrite(name, removed, label(created), level, rows))
+        self.report.add(Rewrite(name, removed, label(created), level, rows, note))
         if self.check is not None:
             self.check(graph, name)
         return touched

@@ -35,7 +35,8 @@ class Rule:
     `match` gets one pattern variable per parameter and returns a pattern (or a list of spellings). `when` and `build`
     ask for what they need by parameter name: a variable's value, a node labelled with `name=` in the pattern, `root`;
     a parameter with a default may be left unbound by some spellings. `when` refuses through `require`. `build` returns
-    the replacement of each output of the root: an expression or a value.
+    the replacement of each output of the root: an expression or a value. `note`, where a rule has one, says of a rewrite
+    what the report is to tell beside it: a cost, an error.
 
     The driver guarantees the rest: same types before and after, interior values have no other reader (unless
     `shares`), names and origins carried over, operands of commutative operators in any order.
@@ -71,7 +72,12 @@ class Rule:
     def patterns(self) -> tuple[Call, ...]:
         """The spellings that `match` returns."""
         variables = [Variable(parameter.name) for parameter in _parameters(self.match)]
-        result = self.match(*variables)
+        try:
+            result = self.match(*variables)
+        except RuleError:
+            raise
+        except Exception as error:
+            raise RuleError(f"rule {self.name}: match failed: {type(error).__name__}: {error}") from error
         spellings = tuple(result) if isinstance(result, (list, tuple)) else (result,)
         for spelling in spellings:
             if not isinstance(spelling, Call):
@@ -82,6 +88,11 @@ class Rule:
     def _condition(self) -> tuple[Callable[..., None], tuple[inspect.Parameter, ...]] | None:
         when = getattr(self, "when", None)
         return None if when is None else (when, _parameters(when))
+
+    @cached_property
+    def _note(self) -> tuple[Callable[..., str], tuple[inspect.Parameter, ...]] | None:
+        note = getattr(self, "note", None)
+        return None if note is None else (note, _parameters(note))
 
     @cached_property
     def _build_parameters(self) -> tuple[inspect.Parameter, ...]:
@@ -97,6 +108,13 @@ class Rule:
         """Run `build`; one entry per output of the root."""
         result = self.build(*(self._argument(bound, p) for p in self._build_parameters))
         return result if isinstance(result, tuple) else (result,)
+
+    def remark(self, bound: Mapping[str, Any]) -> str:
+        """Run `note`; empty where the rule has none."""
+        if self._note is None:
+            return ""
+        function, parameters = self._note
+        return function(*(self._argument(bound, p) for p in parameters))
 
     def _argument(self, bound: Mapping[str, Any], parameter: inspect.Parameter) -> Any:
         if parameter.name in bound:
