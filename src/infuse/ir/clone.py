@@ -10,7 +10,7 @@ def clone(graph: Graph, values: dict[Value, Value] | None = None) -> Graph:
 
     `values` is filled with the copy of every value. What it holds beforehand is taken as it is, so a body can be copied
     with other values in place of those that it captures; captured values that are not in it stay shared. Nodes stand in
-    execution order in the copy.
+    execution order in the copy, each with the serial number of what it copies.
     """
     return _Cloning({} if values is None else values).graph(graph)
 
@@ -40,6 +40,7 @@ class _Cloning:
             origin=node.origin,
             subgraphs={name: self.graph(body) for name, body in node.subgraphs.items()},
         )
+        copy.serial = node.serial
         copy.origin = node.origin
         copy.doc = node.doc
         copy.metadata = dict(node.metadata)

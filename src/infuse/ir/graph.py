@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -16,6 +17,7 @@ from infuse.ir.expression import Expression
 from infuse.ir.types import Shape, TensorType, Type
 
 Array = npt.NDArray[Any]
+_SERIALS = itertools.count()
 
 
 @runtime_checkable
@@ -114,9 +116,12 @@ class Value(Expression):
 
 
 class Node:
-    """One operation. Bodies of control flow are `subgraphs`; they may read values of the graphs around them."""
+    """One operation. Bodies of control flow are `subgraphs`; they may read values of the graphs around them.
 
-    __slots__ = ("doc", "graph", "inputs", "metadata", "name", "op", "origin", "outputs", "subgraphs")
+    `serial` is a number that no other node of the process has, but for its copies in clones of its graph.
+    """
+
+    __slots__ = ("doc", "graph", "inputs", "metadata", "name", "op", "origin", "outputs", "serial", "subgraphs")
 
     def __init__(
         self,
@@ -129,6 +134,7 @@ class Node:
         subgraphs: Mapping[str, Graph] | None = None,
     ) -> None:
         self.op = op
+        self.serial = next(_SERIALS)
         self.name = name
         self.origin = origin or ((name,) if name else ())
         self.doc = ""
