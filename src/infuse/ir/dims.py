@@ -339,6 +339,13 @@ def _decides(kind: str, a: Dim, b: Dim) -> bool:
 
 def compare(kind: str, a: Dim, b: Dim) -> bool | None:
     """`a kind b` for kind in == != < <= > >=; None where it depends on the symbols' values."""
+    if isinstance(a, int) and isinstance(b, int):
+        return bool(_COMPARE[kind](a, b))
+    return _compare(kind, a, b)
+
+
+@lru_cache(maxsize=1 << 14)
+def _compare(kind: str, a: Dim, b: Dim) -> bool | None:
     difference = a - b
     if isinstance(difference, int):
         return bool(_COMPARE[kind](difference, 0))
