@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar
 
+import numpy as np
+
 from infuse.errors import RuleError
 from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Graph
@@ -36,7 +38,7 @@ class Rule:
     ask for what they need by parameter name: a variable's value, a node labelled with `name=` in the pattern, `root`;
     a parameter with a default may be left unbound by some spellings. `when` refuses through `require`. `build` returns
     the replacement of each output of the root: an expression or a value. `note`, where a rule has one, says of a rewrite
-    what the report is to tell beside it: a cost, an error.
+    what the report is to tell beside it: a cost, an error. NumPy does not warn inside of them.
 
     The driver guarantees the rest: same types before and after, interior values have no other reader (unless
     `shares`), names and origins carried over, operands of commutative operators in any order.
@@ -98,12 +100,14 @@ class Rule:
     def _build_parameters(self) -> tuple[inspect.Parameter, ...]:
         return _parameters(self.build)
 
+    @np.errstate(all="ignore")
     def check(self, bound: Mapping[str, Any]) -> None:
         """Run `when`; Refusal when it does not hold."""
         if self._condition is not None:
             function, parameters = self._condition
             function(*(self._argument(bound, p) for p in parameters))
 
+    @np.errstate(all="ignore")
     def replacement(self, bound: Mapping[str, Any]) -> tuple[Any, ...]:
         """Run `build`; one entry per output of the root."""
         result = self.build(*(self._argument(bound, p) for p in self._build_parameters))
