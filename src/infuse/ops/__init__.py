@@ -17,6 +17,9 @@ from infuse.ops import (  # noqa: F401  (each registers its operators)
     convolution,
     creation,
     indexing,
+    microsoft,
+    microsoft_attention,
+    microsoft_grouped,
     movement,
     normalization,
     opaque,
@@ -35,8 +38,8 @@ _FUNCTIONS: dict[str, Callable[..., Call]] = {}
 
 def __getattr__(name: str) -> Any:
     if name not in _FUNCTIONS:
-        # Operators of users may have been registered since the last look.
-        _FUNCTIONS.update((snake_case(op), call(op, domain)) for domain, op in REGISTRY)
+        # Operators of users may have been registered since the last look; ONNX's own come last and have the name.
+        _FUNCTIONS.update((snake_case(op), call(op, domain)) for domain, op in sorted(REGISTRY, reverse=True))
     if name in _FUNCTIONS:
         return _FUNCTIONS[name]
     raise AttributeError(f"there is no operator function {name!r}")

@@ -158,11 +158,14 @@ def _quiet(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @dataclass(frozen=True)
 class Signature:
-    """Parameters of an operator: names, how many are required, whether the last takes any number."""
+    """Parameters of an operator: names, how many are required, whether the last takes any number, and which of the
+    required ones may be absent all the same (annotated with None) since others follow.
+    """
 
     names: tuple[str, ...]
     required: int
     variadic: bool
+    absent: frozenset[str] = frozenset()
 
 
 _SIGNATURES: dict[type, Signature] = {}
@@ -179,6 +182,7 @@ def signature(op: type[Op]) -> Signature:
             tuple(p.name for p in parameters),
             sum(p.default is p.empty for p in fixed),
             len(fixed) < len(parameters),
+            frozenset(p.name for p in fixed if "None" in str(p.annotation)),
         )
         _SIGNATURES[op] = found
     return found
@@ -193,7 +197,7 @@ def check_arity(op: Op, node: Node) -> None:
             f"{op.name} takes {', '.join(expected.names)}; {given} inputs are given", where=f"node {node.name!r}"
         )
     for name, value in zip(expected.names[: expected.required], node.inputs):
-        if value is None:
+        if value is None and name not in expected.absent:
             raise TypeMismatchError(f"{op.name} needs its input {name!r}", where=f"node {node.name!r}")
     if expected.variadic and len(expected.names) == 1 and (not node.inputs or None in node.inputs):
         raise TypeMismatchError(f"{op.name} takes one or more inputs, none of them absent", where=f"node {node.name!r}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -247,9 +248,10 @@ def _refined(inferred: Type, declared: Type | None) -> Type:
 
 
 def _operator(domain: str, form: Form, opset: int) -> Operator:
-    """The operator of a form, opaque where it is not known."""
+    """The operator of a form, opaque where it is not known, or in another version than ours of a foreign domain."""
     values = {name: value for name, value in form.attributes.items() if not _has_graph(value)}
-    if (domain, form.kind) not in REGISTRY:
+    known = REGISTRY.get((domain, form.kind))
+    if known is None or (domain and not values.keys() <= {field.name for field in dataclasses.fields(known)}):  # type: ignore[arg-type]
         return Opaque(domain, form.kind, values, opset)
     return make_operator(domain, form.kind, with_element_types(domain, form.kind, values))
 

@@ -1,0 +1,276 @@
+"""ONNX Runtime's own attention operators (domain com.microsoft).
+
+`eval` covers what the runtime's processor kernels do; what only other devices have raises UnsupportedOperatorError.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from infuse.errors import ShapeError, UnsupportedOperatorError
+from infuse.ir import dims
+from infuse.ir.dims import Dim
+from infuse.ir.graph import Value
+from infuse.ir.types import Shape, TensorType
+from infuse.ops.base import Array, Inferred, Op, Rounding, cases, same_dtype
+from infuse.ops.elementwise import require_kind, widened
+from infuse.ops.microsoft import DOMAIN
+from infuse.ops.sizes import fresh_dim
+
+SUMS = Rounding(ulp=8, abs=1e-5, why="two long sums and exponentials between them")
+
+
+class MultiHeadAttention(Op):
+    """softmax(q · kᵀ · scale + bias + mask) · v for each head, q, k and v (batch, length, heads · size); also gives
+    present keys and values, and the weights.
+
+    `bias` is that of the projections, added to q, k and v first. k and v may have the heads in front already
+    (batch, heads, length, size). The mask says how many keys count, or by ones which (batch, keys).
+    """
+
+    num_heads: int
+    mask_filter_value: float = -10000.0
+    scale: float | None = None
+    unidirectional: int = 0
+
+    domain = DOMAIN
+    accuracy = SUMS
+    samples = (
+        cases(
+            query=[(2, 3, 8)] * 2,
+            key=[(2, 5, 8)] * 2,
+            value=[(2, 5, 12)] * 2,
+            bias=[None, (28,)],
+            attention_bias=[(1, 2, 3, 5), None],
+            num_heads=[2],
+            scale=[None, 0.5],
+        ),
+        cases(
+            query=[(2, 3, 8)] * 2,
+            key=[(2, 5, 8), (2, 2, 5, 4)],
+            value=[(2, 5, 8), (2, 2, 5, 4)],
+            key_padding_mask=[np.array([[1, 1, 1, 0, 0], [1, 0, 1, 1, 1]], np.int32), None],
+            num_heads=[2],
+        ),
+        cases(
+            query=[(2, 3, 8)],
+            key=[(2, 3, 8)],
+            value=[(2, 3, 8)],
+            past_key=[(2, 2, 4, 4)],
+            past_value=[(2, 2, 4, 4)],
+            num_heads=[2],
+            unidirectional=[0, 1],
+        ),
+    )
+
+    def infer(
+        self,
+        query: Value,
+        key: Value | None = None,
+        value: Value | None = None,
+        bias: Value | None = None,
+        key_padding_mask: Value | None = None,
+        attention_bias: Value | None = None,
+        past_key: Value | None = None,
+        past_value: Value | None = None,
+        past_sequence_length: Value | None = None,
+        cache_indirection: Value | None = None,
+    ) -> Inferred:
+        dtype = require_kind(self.name, same_dtype(self.name, query, key, value, attention_bias), "f")
+        regular = key is not None and value is not None and past_sequence_length is None
+        known = regular and not any(x is None or x.tensor.shape is None for x in (query, key, value))
+        if not known or key is None or value is None or query.rank != 3:
+            return tuple(TensorType(dtype, None) for _ in range(4))
+        batch, length, _ = query.shape
+        heads = [_headed(x.shape, self.num_heads, self.name) for x in (key, value)]
+        past: Dim = 0
+        if past_key is not None:
+            past = past_key.shape[2] if past_key.tensor.shape is not None else fresh_dim("past")
+        total = heads[0][2] + past
+        present = [TensorType(dtype, (batch, self.num_heads, total, x[3])) for x in heads]
+        result = TensorType(dtype, (batch, length, heads[1][3] * self.num_heads))
+        return result, *present, TensorType(dtype, (batch, self.num_heads, length, total))
+
+    def eval(
+        self,
+        query: Array,
+        key: Array | None = None,
+        value: Array | None = None,
+        bias: Array | None = None,
+        key_padding_mask: Array | None = None,
+        attention_bias: Array | None = None,
+        past_key: Array | None = None,
+        past_value: Array | None = None,
+        past_sequence_length: Array | None = None,
+        cache_indirection: Array | None = None,
+    ) -> tuple[Array, Array, Array, Array]:
+        if key is None or value is None or query.ndim != 3 or past_sequence_length is not None:
+            raise UnsupportedOperatorError(f"{self.name} over packed inputs or shared buffers")
+        parts = [widened(x) for x in (query, key, value)]
+        if bias is not None:
+            widths = [x.shape[2] if x.ndim == 3 else x.shape[1] * x.shape[3] for x in parts]
+            shifts = np.split(widened(bias), np.cumsum(widths)[:2])
+            parts = [x + _like(b, x) for x, b in zip(parts, shifts)]
+        q, k, v = (split(x, self.num_heads) for x in parts)
+        if past_key is not None and past_value is not None:
+            k, v = (np.concatenate([widened(p), x], axis=2) for p, x in ((past_key, k), (past_value, v)))
+        mask = _mask(key_padding_mask, q.shape[2], k.shape[2], self.mask_filter_value)
+        if self.unidirectional:
+            mask = mask + _causal(q.shape[2], k.shape[2])
+        if attention_bias is not None:
+            mask = mask + widened(attention_bias)
+        result, weights = attend(q, k, v, mask, self.scale)
+        own = query.dtype
+        return join(result).astype(own), k.astype(own), v.astype(own), weights.astype(own)
+
+
+class Attention(Op):
+    """MultiHeadAttention of x · weights + bias, the weights of q, k and v side by side; also gives the present keys and
+    values as one tensor (2, batch, heads, length, size), which goes in as `past`.
+
+    The mask says how many keys count, or by ones which: (batch, keys), (batch, queries, keys). Present values are
+    NaN where they do not have the size of keys.
+    """
+
+    num_heads: int
+    do_rotary: int = 0
+    mask_filter_value: float = -10000.0
+    past_present_share_buffer: int | None = None
+    qkv_hidden_sizes: tuple[int, ...] = ()
+    rotary_embedding_dim: int | None = None
+    scale: float | None = None
+    unidirectional: int = 0
+
+    domain = DOMAIN
+    accuracy = SUMS
+    samples = (
+        cases(
+            x=[(2, 3, 6)] * 3,
+            weights=[(6, 24)] * 3,
+            bias=[(24,)] * 3,
+            mask_index=[None, np.array([3, 2], np.int32), np.array([[1, 1, 0], [1, 0, 1]], np.int32)],
+            attention_bias=[(1, 2, 3, 3), None, None],
+            num_heads=[2],
+            unidirectional=[0, 1],
+        ),
+        cases(x=[(2, 3, 6)], weights=[(6, 24)], bias=[(24,)], num_heads=[2], qkv_hidden_sizes=[(8, 8, 8)]),
+        cases(x=[(2, 3, 6)], weights=[(6, 24)], bias=[(24,)], past=[(2, 2, 2, 4, 4)], num_heads=[2]),
+    )
+
+    def infer(
+        self,
+        x: Value,
+        weights: Value,
+        bias: Value | None = None,
+        mask_index: Value | None = None,
+        past: Value | None = None,
+        attention_bias: Value | None = None,
+        past_sequence_length: Value | None = None,
+    ) -> Inferred:
+        dtype = require_kind(self.name, same_dtype(self.name, x, weights, bias, past, attention_bias), "f")
+        if x.tensor.shape is None or weights.tensor.shape is None or past_sequence_length is not None:
+            return TensorType(dtype, None), TensorType(dtype, None)
+        if x.rank != 3 or weights.rank != 2:
+            raise ShapeError(f"Attention takes (batch, length, size) and a matrix, found {x.type} and {weights.type}")
+        batch, length, _ = x.shape
+        keys, values = self._widths(weights.shape[1])[1:]
+        before: Dim = 0
+        if past is not None:
+            before = past.shape[3] if past.tensor.shape is not None else fresh_dim("past")
+        present = (2, batch, self.num_heads, length + before, dims.floordiv(keys, self.num_heads))
+        return TensorType(dtype, (batch, length, values)), TensorType(dtype, present)
+
+    def _widths(self, total: Dim) -> tuple[Dim, ...]:
+        return self.qkv_hidden_sizes or (dims.floordiv(total, 3),) * 3
+
+    def eval(
+        self,
+        x: Array,
+        weights: Array,
+        bias: Array | None = None,
+        mask_index: Array | None = None,
+        past: Array | None = None,
+        attention_bias: Array | None = None,
+        past_sequence_length: Array | None = None,
+    ) -> tuple[Array, Array]:
+        if self.do_rotary or past_sequence_length is not None:
+            raise UnsupportedOperatorError(f"{self.name} with rotary embedding or shared buffers")
+        projected = widened(x) @ widened(weights)
+        if bias is not None:
+            projected = projected + widened(bias)
+        widths = [int(str(w)) for w in self._widths(weights.shape[1])]
+        q, k, v = (split(p, self.num_heads) for p in np.split(projected, np.cumsum(widths)[:2], axis=2))
+        if past is not None:
+            k, v = (np.concatenate([widened(p), new], axis=2) for p, new in zip(past, (k, v)))
+        mask = _mask(mask_index, q.shape[2], k.shape[2], self.mask_filter_value)
+        if self.unidirectional:
+            mask = mask + _causal(q.shape[2], k.shape[2])
+        if attention_bias is not None:
+            mask = mask + widened(attention_bias)
+        result, _ = attend(q, k, v, mask, self.scale)
+        present = np.stack([k, v if k.shape == v.shape else np.full_like(k, np.nan)])
+        return join(result).astype(x.dtype), present.astype(x.dtype)
+
+
+# -- parts -------------------------------------------------------------------------------------------------------
+
+
+def _headed(shape: Shape, heads: int, op: str) -> Shape:
+    """(batch, length, heads · size) as (batch, heads, length, size); the latter as it is."""
+    if len(shape) == 4:
+        return shape
+    if len(shape) != 3:
+        return (fresh_dim("size"), heads, fresh_dim("length"), fresh_dim("size"))
+    if isinstance(shape[2], int) and shape[2] % heads:
+        raise ShapeError(f"{op} cannot divide {shape[2]} channels into {heads} heads")
+    return shape[0], heads, shape[1], dims.floordiv(shape[2], heads)
+
+
+def split(x: Array, heads: int) -> Array:
+    """(batch, length, heads · size) as (batch, heads, length, size); the latter as it is."""
+    return x if x.ndim == 4 else x.reshape(*x.shape[:2], heads, -1).swapaxes(1, 2)
+
+
+def join(x: Array) -> Array:
+    """(batch, heads, length, size) as (batch, length, heads · size)."""
+    return np.asarray(x.swapaxes(1, 2).reshape(x.shape[0], x.shape[2], -1))
+
+
+def _like(bias: Array, x: Array) -> Array:
+    """A bias of all channels for x as it lies."""
+    return bias if x.ndim == 3 else bias.reshape(1, x.shape[1], 1, x.shape[3])
+
+
+def _mask(mask: Array | None, queries: int, keys: int, hidden: float) -> Array:
+    """What is added to the scores for a padding mask: how many keys count, or which."""
+    if mask is None:
+        return np.zeros((1, 1, 1, 1), np.float32)
+    if mask.ndim == 1:
+        seen = np.arange(keys) < mask[:, None]
+        return np.asarray(np.where(seen, np.float32(0), np.float32(hidden))[:, None, None])
+    if mask.ndim not in (2, 3) or mask.shape[-1] != keys:
+        raise UnsupportedOperatorError(
+            f"attention with a mask of shape {list(mask.shape)} for {queries} × {keys} scores"
+        )
+    added: Array = np.where(mask != 0, np.float32(0), np.float32(hidden))
+    return added.reshape(len(added), 1, -1, keys)
+
+
+def _causal(queries: int, keys: int) -> Array:
+    """Hides the keys after each query, the last of which is at the last key."""
+    seen = np.arange(keys) <= np.arange(keys - queries, keys)[:, None]
+    hidden: Array = np.where(seen, np.float32(0), np.float32(np.finfo(np.float32).min))
+    return hidden
+
+
+def attend(q: Array, k: Array, v: Array, mask: Array, scale: float | None, softcap: float = 0.0) -> tuple[Array, Array]:
+    """softmax(q · kᵀ · scale, capped, + mask) · v for each head, and the weights."""
+    scores = q @ k.swapaxes(2, 3) * (1 / math.sqrt(q.shape[3]) if scale is None else scale)
+    if softcap:
+        scores = softcap * np.tanh(scores / softcap)
+    scores = scores + mask
+    powers: Array = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    weights = powers / powers.sum(axis=-1, keepdims=True)
+    return np.asarray(weights @ v), weights

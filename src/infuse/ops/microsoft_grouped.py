@@ -1,0 +1,241 @@
+"""ONNX Runtime's attention with shared heads and a cache, and its rotary embedding (domain com.microsoft)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from infuse.errors import UnsupportedOperatorError
+from infuse.ir import dims
+from infuse.ir.graph import Value
+from infuse.ir.types import TensorType
+from infuse.ops.base import Array, Inferred, Ints, Op, Rounding, cases, same_dtype
+from infuse.ops.elementwise import require_kind, widened
+from infuse.ops.microsoft import DOMAIN
+from infuse.ops.microsoft_attention import SUMS, attend, join, split
+from infuse.ops.sizes import fresh_dim, known_one
+
+
+class RotaryEmbedding(Op):
+    """Pairs of channels turned by the angles of their positions, which tables (positions, half) give.
+
+    x is (batch, heads, length, size) or (batch, length, heads · size); `position_ids` (batch, length), or the first
+    position of all rows.
+    """
+
+    interleaved: int = 0
+    is_packed_batching: int = 0
+    num_heads: int = 0
+    rotary_embedding_dim: int = 0
+    scale: float = 1.0
+
+    domain = DOMAIN
+    accuracy = Rounding(ulp=2, abs=3e-7, why="the two products may cancel")
+    samples = (
+        cases(
+            x=[(2, 3, 4, 8), (2, 3, 4, 8)],
+            position_ids=[Ints((2, 4), 0, 10), np.array([3], np.int64)],
+            cos=[(10, 4)] * 2,
+            sin=[(10, 4)] * 2,
+            interleaved=[0, 1],
+        ),
+        cases(
+            x=[(2, 4, 24)],
+            position_ids=[Ints((2, 4), 0, 10)],
+            cos=[(10, 2)],
+            sin=[(10, 2)],
+            num_heads=[3],
+            rotary_embedding_dim=[4],
+        ),
+    )
+
+    def infer(self, x: Value, position_ids: Value, cos: Value, sin: Value) -> Inferred:
+        require_kind(self.name, same_dtype(self.name, x, cos, sin), "f")
+        require_kind(f"position_ids of {self.name}", position_ids.dtype, "i")
+        return x.type
+
+    def eval(self, x: Array, position_ids: Array, cos: Array, sin: Array) -> Array:
+        if self.is_packed_batching:
+            raise UnsupportedOperatorError(f"{self.name} over packed batches")
+        size = 2 * cos.shape[1] if not self.rotary_embedding_dim else 0
+        heads = x if x.ndim == 4 else split(x, self.num_heads or x.shape[2] // size)
+        places = position_ids
+        if position_ids.size == 1:
+            places = np.broadcast_to(position_ids.reshape(()) + np.arange(heads.shape[2]), heads.shape[::2][:2])
+        result = turned(widened(heads), widened(cos)[places], widened(sin)[places], bool(self.interleaved))
+        return (result if x.ndim == 4 else join(result)).astype(x.dtype)
+
+
+class GroupQueryAttention(Op):
+    """Causal attention in which several heads of queries share a head of keys and values; also gives present keys and
+    values.
+
+    q, k and v are (batch, length, heads · size), or q holds all three and k and v are absent. Row b of the batch has
+    `seqlens_k[b]` + 1 keys, the past ones first; with `do_rotary` q and k are turned by their positions.
+    """
+
+    num_heads: int
+    kv_num_heads: int
+    causal: int = 1
+    do_rotary: int = 0
+    k_quant_type: str = "NONE"
+    kv_cache_bit_width: int | None = None
+    local_window_size: int = -1
+    qk_norm_epsilon: float = 1e-6
+    qk_output: int = 0
+    rotary_interleaved: int = 0
+    scale: float | None = None
+    sliding_window_cache: int = 0
+    smooth_softmax: int = -1
+    softcap: float = 0.0
+    v_quant_type: str = "NONE"
+
+    domain = DOMAIN
+    accuracy = SUMS
+    samples = (
+        cases(
+            query=[(2, 3, 64), (2, 3, 128)],
+            key=[(2, 3, 32), None],
+            value=[(2, 3, 32), None],
+            past_key=[None, None],
+            past_value=[None, None],
+            seqlens_k=[np.array([2, 2], np.int32)] * 2,
+            total_sequence_length=[np.array(3, np.int32)] * 2,
+            num_heads=[4],
+            kv_num_heads=[2],
+            softcap=[0.0, 2.0],
+        ),
+        cases(
+            query=[(2, 1, 64)],
+            key=[(2, 1, 32)],
+            value=[(2, 1, 32)],
+            past_key=[(2, 2, 4, 16)],
+            past_value=[(2, 2, 4, 16)],
+            seqlens_k=[np.array([4, 4], np.int32)],
+            total_sequence_length=[np.array(5, np.int32)],
+            cos_cache=[(16, 8)],
+            sin_cache=[(16, 8)],
+            num_heads=[4],
+            kv_num_heads=[2],
+            do_rotary=[0, 1],
+            local_window_size=[-1, 3],
+        ),
+    )
+
+    def infer(
+        self,
+        query: Value,
+        key: Value | None,
+        value: Value | None,
+        past_key: Value | None,
+        past_value: Value | None,
+        seqlens_k: Value,
+        total_sequence_length: Value,
+        cos_cache: Value | None = None,
+        sin_cache: Value | None = None,
+        position_ids: Value | None = None,
+        attention_bias: Value | None = None,
+        head_sink: Value | None = None,
+        k_scale: Value | None = None,
+        v_scale: Value | None = None,
+        q_norm_weight: Value | None = None,
+        k_norm_weight: Value | None = None,
+    ) -> Inferred:
+        dtype = require_kind(self.name, query.dtype, "f")
+        cache = past_key.dtype if past_key is not None else dtype
+        if query.tensor.shape is None or query.rank != 3:
+            return tuple(TensorType(t, None) for t in (dtype, cache, cache, dtype))
+        batch, length, width = query.shape
+        heads = self.num_heads if key is not None else self.num_heads + 2 * self.kv_num_heads
+        size = dims.floordiv(width, heads)
+        stored = known_one(total_sequence_length, self.name)
+        total = fresh_dim("total") if stored is None else stored
+        if past_key is not None:
+            total = fresh_dim("total") if past_key.tensor.shape is None else dims.maximum(total, past_key.shape[2])
+        present = TensorType(cache, (batch, self.kv_num_heads, total, size))
+        scores = TensorType(dtype, (batch, self.num_heads, length, total))
+        return TensorType(dtype, (batch, length, size * self.num_heads)), present, present, scores
+
+    def eval(
+        self,
+        query: Array,
+        key: Array | None,
+        value: Array | None,
+        past_key: Array | None,
+        past_value: Array | None,
+        seqlens_k: Array,
+        total_sequence_length: Array,
+        cos_cache: Array | None = None,
+        sin_cache: Array | None = None,
+        position_ids: Array | None = None,
+        attention_bias: Array | None = None,
+        head_sink: Array | None = None,
+        k_scale: Array | None = None,
+        v_scale: Array | None = None,
+        q_norm_weight: Array | None = None,
+        k_norm_weight: Array | None = None,
+    ) -> tuple[Array, Array, Array]:
+        special = (head_sink, k_scale, v_scale, q_norm_weight, k_norm_weight)
+        if any(x is not None for x in special) or self.sliding_window_cache or self.smooth_softmax > 0:
+            raise UnsupportedOperatorError(f"{self.name} with quantized or sliding caches, sinks or normalized heads")
+        q, k, v = self._parts(query, key, value)
+        batch, _, length, size = q.shape
+        total = int(total_sequence_length)
+        stored = total if past_key is None else max(total, past_key.shape[2])
+        present = np.zeros((2, batch, self.kv_num_heads, stored, size), k.dtype)
+        result = np.zeros_like(q)
+        for row, last in enumerate(seqlens_k.reshape(-1).tolist()):
+            before = 0 if length == total else last + 1 - length
+            places = np.arange(before, before + length) if position_ids is None else position_ids[row]
+            own, new = (x[row : row + 1] for x in (q, k))
+            if self.do_rotary and cos_cache is not None and sin_cache is not None:
+                cos, sin = (widened(table)[places][None] for table in (cos_cache, sin_cache))
+                own, new = (turned(x, cos, sin, bool(self.rotary_interleaved)) for x in (own, new))
+            if past_key is not None and past_value is not None:
+                for kept, past in zip(present, (past_key, past_value)):
+                    kept[row, :, : past.shape[2]] = past[row]
+            present[0, row, :, before : before + length] = new[0]
+            present[1, row, :, before : before + length] = v[row]
+            keys, values = (np.repeat(x[row, :, : before + length], self._shared, axis=0)[None] for x in present)
+            mask = self._mask(length, before, attention_bias, row)
+            result[row] = attend(own, keys, values, mask, self.scale, self.softcap)[0][0]
+        return join(result).astype(query.dtype), present[0].astype(query.dtype), present[1].astype(query.dtype)
+
+    @property
+    def _shared(self) -> int:
+        return self.num_heads // self.kv_num_heads
+
+    def _parts(self, query: Array, key: Array | None, value: Array | None) -> tuple[Array, Array, Array]:
+        """Queries, keys and values by heads."""
+        if key is not None and value is not None:
+            heads = (self.num_heads, self.kv_num_heads, self.kv_num_heads)
+            q, k, v = (split(widened(x), n) for x, n in zip((query, key, value), heads))
+            return q, k, v
+        whole = split(widened(query), self.num_heads + 2 * self.kv_num_heads)
+        q, k, v = np.split(whole, np.cumsum([self.num_heads, self.kv_num_heads]), axis=1)
+        return q, k, v
+
+    def _mask(self, length: int, before: int, attention_bias: Array | None, row: int) -> Array:
+        ahead = np.arange(before + length) - np.arange(before, before + length)[:, None]
+        hidden = np.zeros(ahead.shape, bool)
+        if self.causal:
+            hidden = ahead > 0
+        if self.local_window_size >= 0:
+            hidden = hidden | (-ahead >= self.local_window_size)
+        mask: Array = np.where(hidden, np.float32(-np.inf), np.float32(0))[None, None]
+        if attention_bias is None:
+            return mask
+        own = attention_bias[min(row, len(attention_bias) - 1)][None]
+        return np.asarray(mask + widened(own)[..., : before + length])
+
+
+def turned(x: Array, cos: Array, sin: Array, interleaved: bool) -> Array:
+    """X (batch, heads, length, size) turned by angles (batch, length, half)."""
+    half = cos.shape[-1]
+    real, imaginary = cos[:, None], sin[:, None]
+    even, odd = (
+        (slice(0, 2 * half, 2), slice(1, 2 * half, 2)) if interleaved else (slice(0, half), slice(half, 2 * half))
+    )
+    result: Array = x.copy()
+    result[..., even] = real * x[..., even] - imaginary * x[..., odd]
+    result[..., odd] = imaginary * x[..., even] + real * x[..., odd]
+    return result

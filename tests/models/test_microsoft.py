@@ -1,0 +1,94 @@
+"""ONNX Runtime's own operators: attributes, results and types as the runtime itself has them."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime.capi.onnxruntime_pybind11_state as runtime
+import pytest
+from onnx import helper
+
+from infuse import ops
+from infuse.ops.base import Op
+from infuse.ops.normalization import Softmax
+from infuse.testing.compare import assert_agrees
+from infuse.testing.samples import Row, results, rows
+from tests.models.onnx_tools import run
+
+MODULES = ("microsoft", "microsoft_attention", "microsoft_grouped")
+OPS = [op for _, op in sorted(ops.REGISTRY.items()) if op.__module__.rpartition(".")[2] in MODULES]
+SCHEMAS = {(s.domain, s.name): s for s in runtime.get_all_operator_schema()}
+# Further outputs that the processor's kernels do not give.
+OUTPUTS = {
+    "SkipLayerNormalization": (0, 3),
+    "SkipSimplifiedLayerNormalization": (0, 3),
+    "GroupQueryAttention": (0, 1, 2),
+    "MultiHeadAttention": (0, 1, 2),
+}
+NO_KERNEL = ("BiasSoftmax",)
+"""What only other devices have."""
+
+
+def table(op: type[Op]) -> list[Row]:
+    """The rows of an operator with attributes as ONNX stores them."""
+    found = []
+    for row in rows(op, np.random.default_rng(1)):
+        numbers = {k: float(np.float32(v)) for k, v in row.op.attributes().items() if isinstance(v, float)}
+        found.append(dataclasses.replace(row, op=row.op.replace(**numbers)))
+    return found
+
+
+def model_of(row: Row, outputs: int) -> onnx.ModelProto:
+    """A model of one node with the outputs that the runtime gives."""
+    wanted = OUTPUTS.get(row.op.name, range(outputs))
+    names = ["" if x is None else f"x{i}" for i, x in enumerate(row.inputs)]
+    node = helper.make_node(
+        row.op.name, names, [f"y{i}" if i in wanted else "" for i in range(outputs)], domain=row.op.domain
+    )
+    for key, value in row.op.attributes().items():
+        if value not in (None, (), ""):
+            node.attribute.append(helper.make_attribute(key, value))
+    infos = [
+        helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(x.dtype), x.shape)
+        for n, x in zip(names, row.inputs)
+        if n
+    ]
+    outs = [onnx.ValueInfoProto(name=f"y{i}") for i in wanted if i < outputs]
+    imports = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    return helper.make_model(helper.make_graph([node], "one", infos, outs), opset_imports=imports, ir_version=8)
+
+
+@pytest.mark.parametrize("op", [op for op in OPS if op.name not in NO_KERNEL], ids=lambda op: op.name)
+def test_the_runtime_computes_the_same(op: type[Op]) -> None:
+    for row in table(op):
+        found = results(row)
+        wanted = [i for i in OUTPUTS.get(op.name, range(len(found))) if i < len(found)]
+        feeds = {f"x{i}": x for i, x in enumerate(row.inputs) if x is not None}
+        for index, expected in zip(wanted, run(model_of(row, len(found)), feeds), strict=True):
+            assert found[index].shape == expected.shape, f"{row} output {index}"
+            assert_agrees(found[index], expected, op.accuracy, f"{row} output {index}")
+
+
+def test_softmax_of_a_sum() -> None:
+    for row in table(ops.REGISTRY["com.microsoft", "BiasSoftmax"]):
+        data, bias = row.inputs
+        expected = Softmax(axis=row.op.axis).eval(data + bias)
+        assert_agrees(results(row)[0], expected, row.op.accuracy, str(row))
+
+
+@pytest.mark.parametrize("op", OPS, ids=lambda op: op.name)
+def test_attributes_are_those_of_the_runtime(op: type[Op]) -> None:
+    schema: Any = SCHEMAS[op.domain, op.name]
+    fields = {f.name: f.default for f in dataclasses.fields(op)}  # type: ignore[arg-type]
+    assert set(schema.attributes) <= fields.keys()
+    for name, attribute in schema.attributes.items():
+        stated = onnx.AttributeProto.FromString(attribute._default_value)
+        if attribute.required:
+            assert fields[name] is dataclasses.MISSING, name
+        elif stated.type:
+            default = helper.get_attribute_value(stated)
+            default = default.decode() if isinstance(default, bytes) else default
+            assert fields[name] == pytest.approx(default), name
