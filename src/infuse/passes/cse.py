@@ -10,8 +10,9 @@ import numpy as np
 from infuse.ir.graph import Array, Graph, Node, Value
 from infuse.ops.base import Op
 from infuse.rewrite import Pass
+from infuse.rewrite.mention import label, mention
 from infuse.rewrite.patch import redirect, remove_dead
-from infuse.rewrite.record import Report, Rewrite, label
+from infuse.rewrite.record import Report, Rewrite
 
 PREFIX = 4096
 """Bytes by which constants are told apart before they are compared as a whole."""
@@ -51,7 +52,8 @@ class EliminateCommonSubexpressions(Pass):
                 for old, new in zip(node.outputs, first.outputs):
                     redirect(old, new)
                 removed = label(remove_dead([node]))
-                report.add(Rewrite(self.name, removed, (), self.level, self.rows, f"same as {first.name}"))
+                same = f"same as {first.name}"
+                report.add(Rewrite(self.name, removed, (), self.level, self.rows, same, (mention(first),)))
                 break
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from infuse.errors import InfuseError, RuleError
 from infuse.ir.expression import Call
 from infuse.ir.graph import Graph, Node, Use, Value
 from infuse.rewrite.matcher import Glance, Match, glance, matches, may_match
+from infuse.rewrite.mention import label, mention
 from infuse.rewrite.patch import Patch, other_use, producers, redirect, remove_dead
-from infuse.rewrite.record import Report, Rewrite, label
+from infuse.rewrite.record import Report, Rewrite
 from infuse.rewrite.refine import Change, compare_types, reinfer
 from infuse.rewrite.rule import Refusal, Rule
 
@@ -27,6 +28,8 @@ class Driver:
     """Applies `rules` to a graph and its bodies, in the order given where several fit.
 
     `fold` may turn a node into constants; it is tried before any rule. `check` is called after every rewrite.
+    `settled` are rules of which the graph is known to be at rest, folding included: the first run tries them only
+    where something changes.
     """
 
     def __init__(
@@ -36,26 +39,35 @@ class Driver:
         *,
         fold: Folder | None = None,
         check: Check | None = None,
+        settled: Collection[Rule] = (),
     ) -> None:
         self.report = report or Report()
         self.fold = fold
         self.check = check
-        self._by_kind: dict[tuple[str, str], list[tuple[Rule, Call, Glance]]] = defaultdict(list)
+        self.work: Counter[str] = Counter()
+        """How much was done: visits of nodes, patterns that were matched."""
+        self._all = _Rules()
+        self._new = _Rules()
         for rule in rules:
-            for pattern in rule.patterns:
-                self._by_kind[pattern.domain, pattern.kind].append((rule, pattern, glance(pattern)))
+            self._all.add(rule)
+            if rule not in settled:
+                self._new.add(rule)
+        self._at_rest = bool(settled)
 
     def run(self, graph: Graph) -> bool:
         """Rewrite to the fixed point; whether anything changed. RuleError when rules do not come to an end."""
         queue = _Worklist()
         for inner in graph.all_graphs():
-            queue.push(inner.nodes)
+            queue.push(inner.nodes if not self._at_rest else inner.unordered_nodes)
         limits = _Limits(graph.name, len(queue))
+        untouched = set(queue.nodes) if self._at_rest else set()
+        self._at_rest = False
         changed = False
         while (node := queue.pop()) is not None:
-            touched = self._visit(node, limits)
+            touched = self._match(node, self._new, limits) if node in untouched else self._visit(node, limits)
             if touched is not None:
                 changed = True
+                untouched.difference_update(touched)
                 queue.push(touched)
         return changed
 
@@ -68,9 +80,15 @@ class Driver:
         constants = self.fold(node) if self.fold is not None else None
         if constants is not None:
             return self._replace(node, constants, (node,), (), "FoldConstants", "basic", ("G1",))
-        for rule, pattern, look in self._by_kind.get((node.op.domain, node.kind), ()):
+        return self._match(node, self._all, limits)
+
+    def _match(self, node: Node, rules: _Rules, limits: _Limits) -> list[Node] | None:
+        """Apply the first of `rules` that fits at a node."""
+        self.work["visits"] += 1
+        for rule, pattern, look in rules.by_kind.get((node.op.domain, node.op.name), ()):
             if not may_match(look, node):
                 continue
+            self.work["matched"] += 1
             for match in matches(pattern, node):
                 if refusal(rule, match) is not None:
                     continue
@@ -115,15 +133,17 @@ class Driver:
         assert graph is not None
         touched: list[Node] = list(created)
         boundary = dict.fromkeys(v for node in covered for v in node.operands())
-        before = label(covered)
+        new_nodes = set(created)
+        heirs = dict.fromkeys(v.producer for v in results if v.producer is not None and v.producer not in new_nodes)
         for old, new in zip(root.outputs, results):
             better = compare_types(old.type, new.type) is Change.BETTER
             if new.content is None:
                 new.content = old.content
+            readers = list(old.users())
             redirect(old, new, created)
-            touched.extend(new.users())
+            touched.extend(readers)
             if better:
-                touched.extend(reinfer(new))
+                touched.extend(reinfer(readers))
         gone = remove_dead([root])
         if created and results[0].producer is created[-1]:
             created[-1].name = root.name or created[-1].name
@@ -132,8 +152,9 @@ class Driver:
                 touched.append(value.producer)
             if len(value.uses) <= 2:
                 touched.extend(value.users())
-        removed = label(gone) if len(gone) != len(covered) else before
-        self.report.add(Rewrite(name, removed, label(created), level, rows, note))
+        place = {node: index for index, node in enumerate(covered)}
+        removed = label(sorted(gone, key=lambda node: place.get(node, len(place))))
+        self.report.add(Rewrite(name, removed, label(created), level, rows, note, tuple(map(mention, heirs))))
         if self.check is not None:
             self.check(graph, name)
         return touched
@@ -215,6 +236,17 @@ def _same_operand(a: Value | None, b: Value | None) -> bool:
     return a.const.dtype == b.const.dtype and a.const.shape == b.const.shape and a.const.tobytes() == b.const.tobytes()
 
 
+class _Rules:
+    """Rules and their patterns by the kind of their roots."""
+
+    def __init__(self) -> None:
+        self.by_kind: dict[tuple[str, str], list[tuple[Rule, Call, Glance]]] = defaultdict(list)
+
+    def add(self, rule: Rule) -> None:
+        for pattern in rule.patterns:
+            self.by_kind[pattern.domain, pattern.kind].append((rule, pattern, glance(pattern)))
+
+
 class _Worklist:
     """Nodes to look at, each once."""
 
@@ -224,6 +256,10 @@ class _Worklist:
 
     def __len__(self) -> int:
         return len(self._queue)
+
+    @property
+    def nodes(self) -> Iterable[Node]:
+        return self._queue
 
     def push(self, nodes: Iterable[Node]) -> None:
         for node in nodes:

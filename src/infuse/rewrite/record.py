@@ -3,29 +3,42 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from infuse.ir.graph import Graph, Node
+from infuse.ir.graph import Graph
+from infuse.rewrite.mention import Mention, label
+
+ABOUT: dict[str, str] = {
+    "FoldConstants": "a node whose inputs are all known → constants",
+    "RemoveDead": "a node that nobody reads → nothing",
+}
+"""What rules and passes do, by name: their docstrings."""
 
 
 @dataclass(frozen=True)
 class Rewrite:
-    """One rewrite that fired. Nodes are given as `Kind(name)`."""
+    """One rewrite that fired. Nodes are given as `Kind(name)`; `label` makes these, and they know which node it was."""
 
     rule: str
     removed: tuple[str, ...]
-    """Nodes that are gone."""
+    """Nodes that are gone, those in the bodies of gone nodes among them."""
     created: tuple[str, ...]
     level: str = "basic"
     rows: tuple[str, ...] = ()
     note: str = ""
+    heirs: tuple[str, ...] = ()
+    """Nodes that stood there before and give their results to the readers of what is gone."""
 
     @property
     def saved(self) -> int:
         """Nodes fewer than before."""
         return len(self.removed) - len(self.created)
+
+    @property
+    def about(self) -> str:
+        """The equation of the rule, or what the pass does."""
+        return ABOUT.get(self.rule, "")
 
 
 @dataclass
@@ -89,6 +102,7 @@ class Report:
                     "level": r.level,
                     "removed": list(r.removed),
                     "created": list(r.created),
+                    "heirs": list(r.heirs),
                     "note": r.note,
                 }
                 for r in self.rewrites
@@ -115,6 +129,4 @@ def count_operators(graph: Graph) -> Counter[str]:
     return Counter(node.kind for g in graph.all_graphs() for node in g.unordered_nodes)
 
 
-def label(nodes: Iterable[Node]) -> tuple[str, ...]:
-    """`Kind(name)` of nodes."""
-    return tuple(f"{n.kind}({n.name})" for n in nodes)
+__all__ = ["ABOUT", "Effect", "Mention", "Report", "Rewrite", "count_operators", "label"]

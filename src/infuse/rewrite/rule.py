@@ -12,7 +12,7 @@ import numpy as np
 from infuse.errors import RuleError
 from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Graph
-from infuse.rewrite.record import Report
+from infuse.rewrite.record import ABOUT, Report
 
 LEVELS = ("none", "basic", "extended", "all")
 
@@ -57,6 +57,10 @@ class Rule:
     """Why floating results may differ in their last bits; empty where they are the same bit by bit."""
     examples: ClassVar[Sequence[Mapping[str, Any]]] = ()
     """Operands for the generated tests, by variable: a shape, or an array. Labels give attributes to their nodes."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        ABOUT[cls.__name__] = inspect.cleandoc(cls.__doc__ or "")
 
     @property
     def name(self) -> str:
@@ -142,6 +146,10 @@ class Pass:
     runtime: ClassVar[str] = ""
     """The one runtime that has the operators it builds; empty for passes that serve everybody."""
     requires: ClassVar[tuple[str, ...]] = ()
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        ABOUT[cls.__name__] = inspect.cleandoc(cls.__doc__ or "")
 
     @property
     def name(self) -> str:
