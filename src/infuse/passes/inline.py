@@ -37,7 +37,7 @@ class InlineConstantIf(Pass):
         for old, result in zip(node.outputs, taken.outputs):
             new = copies.get(result, result)
             redirect(old, new)
-            reinfer(new)
+            reinfer(new.users())
         removed = label(remove_dead([node]))
         report.add(Rewrite(self.name, removed, label(created), self.level, self.rows))
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from enum import Enum
 
 from infuse.ir import dims
 from infuse.ir.dims import Dim
-from infuse.ir.graph import Node, Value
+from infuse.ir.graph import Node
 from infuse.ir.types import TensorType, Type
 
 
@@ -66,12 +67,14 @@ def _is_part(part: Dim, whole: Dim) -> bool:
     return atom.kind in ("max", "min") and any(a == part or _is_part(part, a) for a in atom.args)
 
 
-def reinfer(value: Value) -> list[Node]:
-    """Infer again downstream of a value whose type says more than before; the nodes that know more now."""
+def reinfer(readers: Iterable[Node]) -> list[Node]:
+    """Infer again from the readers of a value on whose type says more than before; the nodes that know more now."""
     changed: list[Node] = []
-    pending = deque(value.users())
+    pending = deque(readers)
+    queued = set(pending)
     while pending:
         node = pending.popleft()
+        queued.discard(node)
         before = [(v.type, v.content) for v in node.outputs]
         node.op.infer_node(node)
         better = False
@@ -84,6 +87,7 @@ def reinfer(value: Value) -> list[Node]:
             better = better or change is Change.BETTER or (content is None) is not (output.content is None)
         if better:
             changed.append(node)
-            for output in node.outputs:
-                pending.extend(output.users())
+            fresh = [user for output in node.outputs for user in output.users() if user not in queued]
+            pending.extend(dict.fromkeys(fresh))
+            queued.update(fresh)
     return changed
