@@ -10,7 +10,7 @@ out = model.run({"input": x})
 
 from __future__ import annotations
 
-from infuse.api import compile, load, optimize, save
+from infuse.api import compile, load, optimize, register, save, unregister
 from infuse.errors import InfuseError
 from infuse.ir.graph import Graph
 from infuse.runtime import CompiledModel
@@ -28,5 +28,7 @@ __all__ = [
     "compile",
     "load",
     "optimize",
+    "register",
     "save",
+    "unregister",
 ]

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from infuse.errors import OptionError
 from infuse.ir.graph import Graph
+from infuse.passes.binding import set_dims as fix_sizes
 from infuse.passes.pipeline import Options, optimize_in_place
+from infuse.passes.registry import register, unregister
+from infuse.passes.verification import Witness, optimize_verified
 from infuse.rewrite import Pass, Report, Rule
 from infuse.runtime import CompiledModel
 
@@ -40,19 +43,33 @@ def optimize(
     enable: Iterable[str] = (),
     extra: Sequence[Rule | Pass] = (),
     runtime: str = "",
+    set_dims: Mapping[str, int] | None = None,
+    verify: bool = False,
+    inputs: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
 ) -> Graph:
     """An optimized copy of `graph`; the original stays as it is. `.report` of the result tells what fired.
 
     `level` is none, basic (keeps to standard operators), extended (fused operators) or all (also what only this
     compiler profits from). `disable`, `only` and `enable` name rules; `extra` adds rules and passes of your own.
-    With `runtime="onnxruntime"` the result may also use the operators that only ONNX Runtime has (domain com.microsoft).
+    With `runtime="onnxruntime"` the result may also use the operators that only ONNX Runtime has (com.microsoft).
+    `set_dims` fixes symbolic sizes.
+
+    With `verify`, or `inputs` to do it on (arrays by name), the result is compared with the original in NumPy, on
+    random inputs for two sets of sizes; a rule after which it differs is found, left out, and named in
+    `.report.verification`. It costs two evaluations of the model, far more than the optimization.
     """
     from infuse.ir.clone import clone
 
     source = graph if isinstance(graph, Graph) else load(graph)
     result = clone(source)
+    if set_dims:
+        fix_sizes(result, set_dims)
     options = Options(level, frozenset(disable), frozenset(only), frozenset(enable), tuple(extra), runtime=runtime)
+    if inputs is not None:
+        return optimize_verified(result, options, Witness.on_given(result, inputs), progress)
+    if verify:
+        return optimize_verified(result, options, Witness.on_random(result), progress)
     result.report = optimize_in_place(result, options, progress)
     return result
 
@@ -95,4 +112,4 @@ def compile(
     return compile_graph(source, target=target, threads=threads, precision=precision, output=output, progress=progress)
 
 
-__all__ = ["Report", "compile", "load", "optimize", "save"]
+__all__ = ["Report", "compile", "load", "optimize", "register", "save", "unregister"]

@@ -17,9 +17,10 @@ from infuse.cli import inputs, options, terminal
 from infuse.cli.models import Opened, open_model
 from infuse.cli.options import AsJson, ChosenLevel, Dims, Level, ModelOrFolder, Seed, Threads
 from infuse.cli.outputs import type_text
-from infuse.cli.verification import relative_difference
 from infuse.errors import OptionError, RuntimeFailure
 from infuse.ir.graph import Array
+from infuse.ops.feeds import index_limits
+from infuse.passes.verification import relative_difference
 
 WARM_UP = 2
 Arrays = dict[str, Array]
@@ -51,7 +52,7 @@ def bench(
     opened = open_model(model, threads=threads, level=level)
     with opened.model as compiled:
         values = inputs.sizes(compiled.inputs, given)
-        limits = {} if opened.graph is None else inputs.index_limits(opened.graph)
+        limits = {} if opened.graph is None else index_limits(opened.graph)
         feeds = inputs.random_inputs(compiled.inputs, values, seed, limits)
         runs: dict[str, Callable[[], Any]] = {"infuse": lambda: compiled.run(feeds)}
         answer = compiled.run(feeds)

@@ -9,16 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from infuse import dtypes
 from infuse.errors import InputError, OptionError
-from infuse.ir.graph import Array, Graph, Value
+from infuse.ir.graph import Array
+from infuse.ops.feeds import default_size, random_array
 from infuse.runtime.shapes import Formula, TensorSpec
-
-BATCH_SIZE, IMAGE_SIZE, OTHER_SIZE = 1, 224, 32
-_IMAGE_AXES = ("height", "width", "h", "w")
-_KEEP_INDICES = frozenset(
-    ("Cast", "Identity", "Reshape", "Unsqueeze", "Squeeze", "Flatten", "Transpose", "Expand", "Slice", "Concat")
-)
 
 
 def sizes(specs: Sequence[TensorSpec], given: Mapping[str, int]) -> dict[str, int]:
@@ -38,68 +32,20 @@ def _symbols(text: str) -> list[str]:
     return sorted(Formula(text).symbols) if any(c in text for c in "+-*/%(") else [text]
 
 
-def default_size(symbol: str) -> int:
-    """A usual size for a symbol of this name."""
-    name = symbol.lower()
-    if name.startswith("batch") or name in ("n", "b"):
-        return BATCH_SIZE
-    return IMAGE_SIZE if name in _IMAGE_AXES or name.endswith(("height", "width")) else OTHER_SIZE
-
-
 def random_inputs(
     specs: Iterable[TensorSpec], values: Mapping[str, int], seed: int, limits: Mapping[str, int]
 ) -> dict[str, Array]:
-    """Arrays for these inputs; `values` are the sizes of symbols.
-
-    Floats are normal with variance 1. Inputs whose name says mask are ones. Other integers lie below their limit in
-    `limits`, else are 0 or 1, which are valid indices nearly everywhere.
-    """
+    """Arrays for these inputs; `values` are the sizes of symbols, `limits` those of integers by input."""
     rng = np.random.default_rng(seed)
     made = {}
     for spec in specs:
         shape = [size if isinstance(size, int) else _size(size, values) for size in spec.shape]
-        made[spec.name] = _random(spec, shape, rng, limits.get(spec.name, 2))
+        made[spec.name] = random_array(spec.name, spec.dtype, shape, rng, limits.get(spec.name, 2))
     return made
 
 
 def _size(text: str, values: Mapping[str, int]) -> int:
     return values[text] if text in values else Formula(text)(values)
-
-
-def _random(spec: TensorSpec, shape: list[int], rng: np.random.Generator, limit: int) -> Array:
-    if dtypes.by_numpy(spec.dtype).is_float:
-        return rng.standard_normal(shape, np.float32).astype(spec.dtype)
-    if spec.dtype.kind not in "iub":
-        raise InputError(f"there are no random values of type {spec.dtype} for {spec}", hint="give it with --input")
-    if "mask" in spec.name.lower():
-        return np.ones(shape, spec.dtype)
-    return rng.integers(0, limit, shape).astype(spec.dtype)
-
-
-def index_limits(graph: Graph) -> dict[str, int]:
-    """For inputs whose elements select from a table (Gather): the number of its rows, the smallest where several."""
-    found: dict[str, int] = {}
-    for source in graph.inputs:
-        pending, seen = [source], {source}
-        while pending:
-            value = pending.pop()
-            for user in value.users():
-                if user.kind in _KEEP_INDICES:
-                    fresh = [v for v in user.outputs if v not in seen]
-                    seen.update(fresh)
-                    pending += fresh
-                elif user.kind == "Gather" and user.input(1) is value:
-                    rows = _rows(user.input(0), user.op.attributes()["axis"])
-                    if rows is not None:
-                        found[source.name] = min(rows, found.get(source.name, rows))
-    return found
-
-
-def _rows(table: Value | None, axis: int) -> int | None:
-    if table is None or table.tensor.shape is None:
-        return None
-    size = table.shape[axis]
-    return size if isinstance(size, int) and size > 0 else None
 
 
 def read_inputs(files: Iterable[str] | None, archive: Path | None, known: Sequence[str]) -> dict[str, Array]:

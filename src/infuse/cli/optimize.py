@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
+from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,13 +11,24 @@ import typer
 
 import infuse
 from infuse.cli import options, terminal
+from infuse.cli.inputs import read_inputs
 from infuse.cli.options import AsJson, ChosenLevel, Dims, Level, ModelFile
-from infuse.cli.verification import Verdict, verify
+from infuse.cli.work import LIMIT, multiplications
 from infuse.errors import OptionError
 from infuse.ir.graph import Graph
-from infuse.rewrite import Report
+from infuse.passes.binding import set_dims
+from infuse.passes.pipeline import Options, near_misses
+from infuse.passes.verification import Witness, optimize_verified, trial_sizes
+from infuse.rewrite import Report, Verdict
 
 RuleNames = list[str] | None
+
+
+class Runtime(str, Enum):
+    """Whose own operators a result may use."""
+
+    standard = "standard"
+    onnxruntime = "onnxruntime"
 
 
 def optimize(
@@ -27,60 +38,95 @@ def optimize(
     disable: Annotated[RuleNames, typer.Option(metavar="RULE", help="Leave this rule out (repeatable).")] = None,
     only: Annotated[RuleNames, typer.Option(metavar="RULE", help="Try no other rules (repeatable).")] = None,
     enable: Annotated[RuleNames, typer.Option(metavar="RULE", help="Try this opt-in rule too (repeatable).")] = None,
-    opset: Annotated[int | None, typer.Option(min=13, help="Opset of an .onnx file; default: the newest.")] = None,
+    opset: Annotated[int | None, typer.Option(min=13, help="Opset of an .onnx file; default: the model's own.")] = None,
+    runtime: Annotated[
+        Runtime, typer.Option("--for", help="Whose operators the result may use, besides the standard ones.")
+    ] = Runtime.standard,
+    fixed: Annotated[
+        list[str] | None,
+        typer.Option("--set-dim", metavar="NAME=SIZE", help="Fix a symbolic dimension in the result (repeatable)."),
+    ] = None,
     verification: Annotated[
         bool | None,
         typer.Option(
             "--verify/--no-verify",
-            help="Compare original and result on random inputs; by default where that takes seconds.",
+            help="Compare original and result, leave out a rule that is wrong; default: where that takes seconds.",
             show_default=False,
         ),
     ] = None,
+    archive: Annotated[
+        Path | None,
+        typer.Option("--inputs", metavar="FILE.npz", help="Inputs to compare on; default: random ones.", exists=False),
+    ] = None,
     dim: Dims = None,
+    report: Annotated[
+        Path | None, typer.Option(metavar="PAGE.html", help="Write a page: the graph before and after, every rewrite.")
+    ] = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Also list every rewrite, and where rules nearly fired and why not.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Write an optimized copy of a model and report which rules fired."""
     options.check_output(output, ".onnx", ".infuse")
     if opset is not None and output.suffix != ".onnx":
         raise OptionError("--opset is for .onnx files", where=f"output {output}")
+    if report is not None:
+        options.check_output(report, ".html")
+    if archive is not None and verification is False:
+        raise OptionError("--inputs are for the comparison that --no-verify leaves out")
+    chosen = Options(
+        level.value,
+        frozenset(options.names(disable)),
+        frozenset(options.names(only)),
+        frozenset(options.names(enable)),
+        runtime="" if runtime is Runtime.standard else runtime.value,
+    )
     sizes = options.dims(dim)
     graph = infuse.load(model)
+    set_dims(graph, options.dims(fixed, "--set-dim"))
     with terminal.progress(model.name) as progress:
-        started = time.perf_counter()
-        better = infuse.optimize(
-            graph,
-            level.value,
-            disable=options.names(disable),
-            only=options.names(only),
-            enable=options.names(enable),
-            progress=progress,
-        )
-        seconds = time.perf_counter() - started
-        progress("verify", 0, 1)
-        if verification is False:
-            verdict = Verdict(False, reason="--no-verify")
-        else:
-            verdict = verify(graph, better, at_any_cost=verification is True, given=sizes)
+        progress("read", 0, 1)
+        witness = _witness(graph, verification, archive, sizes)
+        better = optimize_verified(graph, chosen, witness, progress)
         progress("write", 0, 1)
         infuse.save(better, output, opset=opset)
-    facts = {**better.report.to_dict(), "optimize_seconds": seconds, "verification": verdict.to_dict()}
+    facts = {**better.report.to_dict(), "optimize_seconds": sum(better.report.seconds.values())}
     facts["output"] = {"path": str(output), "bytes": output.stat().st_size}
+    if explain:
+        facts["near_misses"] = near_misses(better, chosen)
     if as_json:
         terminal.say_json(facts)
     else:
-        _print(better, facts, verdict)
+        _print(better.report, facts)
 
 
-def _print(better: Graph, facts: dict[str, Any], verdict: Verdict) -> None:
-    report: Report = better.report
+def _witness(graph: Graph, wanted: bool | None, archive: Path | None, sizes: dict[str, int]) -> Witness:
+    """The original's answers to compare with; none where that is not wanted, or takes long and was not asked for."""
+    if wanted is False:
+        return Witness(graph, [], reason="--no-verify")
+    if archive is not None:
+        return Witness.on_given(graph, read_inputs(None, archive, [v.name for v in graph.inputs]))
+    work = sum(multiplications(graph, values) for values in trial_sizes(graph, sizes))
+    if work > LIMIT and not wanted:
+        reason = f"it takes {work:.1e} multiplications in NumPy; --verify does it all the same"
+        return Witness(graph, [], reason=reason)
+    return Witness.on_random(graph, sizes)
+
+
+def _print(report: Report, facts: dict[str, Any]) -> None:
     kinds = sorted(report.before | report.after)
     rows = [(kind, report.before[kind] or "–", report.after[kind] or "–") for kind in kinds]
     rows.append(("all", report.nodes_before, report.nodes_after))
     terminal.say_table("operators", ("operator", "#before", "#after"), rows, last_bold=True)
     terminal.say_table("rules that fired", ("rule", "level", "#fired", "#nodes saved"), _fired(report))
+    if "near_misses" in facts:
+        _explain(report, facts["near_misses"])
     for remark in report.notes:
         terminal.say(remark)
     terminal.say(f"optimized in {facts['optimize_seconds']:.2f} s")
+    verdict = report.verification
+    assert isinstance(verdict, Verdict)
     terminal.say(str(verdict))
     terminal.say(f"wrote {facts['output']['path']} ({terminal.bytes_text(facts['output']['bytes'])})")
 
@@ -92,3 +138,14 @@ def _fired(report: Report) -> list[tuple[str, str, int, int]]:
         saved[rewrite.rule] += rewrite.saved
         levels[rewrite.rule] = rewrite.level
     return [(rule, levels[rule], count, saved[rule]) for rule, count in report.fired.most_common()]
+
+
+def _explain(report: Report, misses: list[dict[str, str]]) -> None:
+    rows = [
+        (number, r.rule, ", ".join(r.removed) or "–", ", ".join(r.created) or "–")
+        for number, r in enumerate(report.rewrites, 1)
+    ]
+    terminal.say_table("rewrites in order", ("#", "rule", "removed", "created"), rows)
+    terminal.say_table(
+        "rules that nearly fired", ("rule", "node", "why not"), [(m["rule"], m["node"], m["reason"]) for m in misses]
+    )

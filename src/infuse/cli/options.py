@@ -58,14 +58,15 @@ def names(texts: Iterable[str] | None) -> list[str]:
     return [name.strip() for text in texts or () for name in text.split(",") if name.strip()]
 
 
-def dims(texts: Iterable[str] | None) -> dict[str, int]:
-    """`["batch=2", "seq=8"]` → `{"batch": 2, "seq": 8}`; OptionError for anything else."""
+def dims(texts: Iterable[str] | None, option: str = "--dim") -> dict[str, int]:
+    """`["batch=2", "seq=8"]` → `{"batch": 2, "seq": 8}`; OptionError for anything else, and for contradictions."""
     found: dict[str, int] = {}
     for text in texts or ():
         name, equals, size = text.rpartition("=")
         if not equals or not name or not size.isdecimal():
-            raise OptionError(f"--dim {text} does not give a symbol its size", hint="write it as --dim batch=2")
-        found[name] = int(size)
+            raise OptionError(f"{option} {text} does not give a symbol its size", hint=f"write it as {option} batch=2")
+        if found.setdefault(name, int(size)) != int(size):
+            raise OptionError(f"{option} gives {name} the sizes {found[name]} and {size}", hint="give it one")
     return found
 
 

@@ -15,6 +15,7 @@ from infuse.cli.options import AsJson, ChosenLevel, Dims, Level, ModelOrFolder, 
 from infuse.cli.outputs import statistics, type_text, write_arrays
 from infuse.errors import InputError, OptionError
 from infuse.ir.graph import Array
+from infuse.ops.feeds import index_limits
 
 
 def run(
@@ -74,7 +75,7 @@ def complete(opened: Opened, given: Mapping[str, Array], sizes: Mapping[str, int
         if isinstance(size, str) and size.isidentifier()
     }
     values = inputs.sizes(specs, {**shown, **sizes})
-    limits = {} if opened.graph is None else inputs.index_limits(opened.graph)
+    limits = {} if opened.graph is None else index_limits(opened.graph)
     return {**inputs.random_inputs(specs, values, seed, limits), **given}
 
 

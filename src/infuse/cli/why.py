@@ -13,6 +13,7 @@ from infuse.cli.options import AsJson
 from infuse.errors import OptionError
 from infuse.passes import pipeline
 from infuse.passes.fold import Folder
+from infuse.passes.registry import registered
 from infuse.passes.rules import ALL_RULES
 from infuse.rewrite import LEVELS, Pass, Rule
 
@@ -47,7 +48,7 @@ def examine(model: str, name: str) -> dict[str, Any]:
     """What is said of the rule, and how often it fires in the whole optimization, as plain data."""
     if name in _passes():
         raise OptionError(f"{name} is a pass, which matches no pattern", hint="infuse optimize tells what it did")
-    rule = pipeline.find_rule(name)
+    rule = pipeline.find_rule(name, [t for t in registered() if isinstance(t, Rule)])
     graph = infuse.load(model)
     enable = [name] if rule.opt_in else []
     with terminal.progress(name) as progress:
@@ -74,7 +75,8 @@ def _first_paragraph(thing: object) -> str:
 
 def _passes() -> dict[str, Pass | Folder]:
     """What `optimize` reports and switches like a rule, but is none."""
-    return {pipeline.FOLD: Folder(), **{each.name: each for each in pipeline.PASSES}}
+    theirs = [t for t in registered() if isinstance(t, Pass)]
+    return {pipeline.FOLD: Folder(), **{each.name: each for each in (*pipeline.PASSES, *theirs)}}
 
 
 def _print(facts: dict[str, Any]) -> None:
@@ -94,7 +96,8 @@ def _reason(match: dict[str, Any]) -> str:
 
 
 def _list(as_json: bool) -> None:
-    rules = sorted(map(_describe, ALL_RULES), key=lambda rule: LEVELS.index(rule["level"]))
+    theirs = [t for t in registered() if isinstance(t, Rule)]
+    rules = sorted(map(_describe, (*ALL_RULES, *theirs)), key=lambda rule: LEVELS.index(rule["level"]))
     passes = [{"pass": name, "what": _first_paragraph(each)} for name, each in _passes().items()]
     if as_json:
         terminal.say_json({"rules": rules, "passes": passes})

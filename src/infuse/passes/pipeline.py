@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from infuse.errors import OptionError, RuleError
+from infuse.errors import InfuseError, OptionError, RuleError
 from infuse.ir.clone import clone
 from infuse.ir.graph import Graph
 from infuse.ir.verify import verify
@@ -18,6 +18,7 @@ from infuse.ops.sizes import numbering
 from infuse.passes.cse import EliminateCommonSubexpressions
 from infuse.passes.fold import GROWTH_LIMIT, Folder
 from infuse.passes.inline import InlineConstantIf
+from infuse.passes.registry import registered
 from infuse.passes.rules import ALL_RULES
 from infuse.passes.split import SlicesAsSplit
 from infuse.rewrite import LEVELS, Driver, Explanation, Pass, Report, Rule, explain
@@ -46,8 +47,15 @@ class Options:
     """Rules and passes of the user's own; the rules are tried before the others."""
     fold_limit: int = GROWTH_LIMIT
     """Bytes by which constant folding may enlarge a constant."""
+    stop_after: int | None = None
+    """Number of rewrites after which the pipeline stops; a pass that has begun still finishes."""
     runtime: str = ""
     """Whose own operators the result may use: onnxruntime, or empty for standard operators only."""
+
+    @property
+    def extensions(self) -> tuple[Rule | Pass, ...]:
+        """The user's own rules and passes: those given here, and those registered."""
+        return (*self.extra, *registered())
 
     def selects(self, thing: Rule | Pass, level: str) -> bool:
         """Whether a rule or pass runs at a level."""
@@ -79,7 +87,7 @@ def optimize_in_place(graph: Graph, options: Options | None = None, progress: Pr
     """
     options = options or Options()
     check_names(options)
-    report = Report(before=count_operators(graph))
+    report = Report(before=count_operators(graph), limit=options.stop_after)
     levels = LEVELS[1 : LEVELS.index(options.level) + 1]
     with numbering(_symbols(graph)):
         for number, level in enumerate(levels):
@@ -95,28 +103,47 @@ def optimize_in_place(graph: Graph, options: Options | None = None, progress: Pr
 def _run_level(graph: Graph, level: str, options: Options, report: Report) -> None:
     started = time.perf_counter()
     checks = os.environ.get("INFUSE_CHECK", "0")
-    rules = [t for t in (*options.extra, *ALL_RULES) if isinstance(t, Rule) and options.selects(t, level)]
+    rules = [t for t in (*options.extensions, *ALL_RULES) if isinstance(t, Rule) and options.selects(t, level)]
     first = [t for t in FIRST if options.selects(t, level)]
-    last = [t for t in (*LAST, *options.extra) if isinstance(t, Pass) and options.selects(t, level)]
+    last = [t for t in (*LAST, *options.extensions) if isinstance(t, Pass) and options.selects(t, level)]
     check_order([*first, *last])
     fold = Folder(options.fold_limit) if options.folds else None
     driver = Driver(rules, report, fold=fold, check=_checked if checks == "2" else None)
-    steps: list[tuple[str, Callable[[], object]]] = [(p.name, partial(p.run, graph, report)) for p in first]
-    steps += [("the rules", partial(driver.run, graph)), *((p.name, partial(p.run, graph, report)) for p in last)]
+    steps: list[tuple[str, Callable[[], object]]] = [(p.name, partial(_run_pass, p, graph, report)) for p in first]
+    steps += [
+        ("the rules", partial(driver.run, graph)),
+        *((p.name, partial(_run_pass, p, graph, report)) for p in last),
+    ]
     for _ in range(ROUNDS):
         before = len(report.rewrites)
         for name, step in steps:
+            if report.is_full:
+                break
             done = len(report.rewrites)
             step()
             if checks in ("1", "2") and len(report.rewrites) > done:
                 _checked(graph, name)
-        if len(report.rewrites) == before:
+        if len(report.rewrites) == before or report.is_full:
             break
     else:
         report.notes.append(f"level {level} was still changing the graph after {ROUNDS} rounds")
     if fold is not None:
         report.notes += fold.notes()
     report.seconds[level] = time.perf_counter() - started
+
+
+def _run_pass(each: Pass, graph: Graph, report: Report) -> None:
+    try:
+        each.run(graph, report)
+    except InfuseError as error:
+        error.within(f"pass {each.name}")
+        raise
+    except Exception as error:
+        raise RuleError(
+            f"it failed: {type(error).__name__}: {error}",
+            where=f"pass {each.name}",
+            hint=f"leave it out with --disable {each.name}, and report the model",
+        ) from error
 
 
 def _checked(graph: Graph, name: str) -> None:
@@ -159,7 +186,11 @@ def check_names(options: Options) -> None:
         raise OptionError(
             f"nothing is known of a runtime {options.runtime!r}", hint=f"one of: {', '.join(RUNTIMES[1:])}"
         )
-    known = {FOLD, *(t.name for t in (*ALL_RULES, *PASSES, *options.extra))}
+    own = {FOLD, *(rule.name for rule in ALL_RULES), *(each.name for each in PASSES)}
+    taken = [t.name for t in options.extensions if t.name in own]
+    if taken:
+        raise RuleError(f"{taken[0]} is the name of a rule of Infuse", hint="give your rule or pass another name")
+    known = own | {t.name for t in options.extensions}
     for name in sorted(options.disable | options.only | options.enable):
         if name not in known:
             raise OptionError(f"there is no rule {name!r}", hint=f"did you mean {_nearest(name, known)!r}?")
@@ -180,8 +211,19 @@ def _nearest(name: str, known: Iterable[str]) -> str:
 def why(graph: Graph, name: str, options: Options | None = None) -> list[Explanation]:
     """Why the rule `name` fires or not, on a copy of `graph` after all other rules up to its level have run."""
     options = options or Options()
-    rule = find_rule(name, [t for t in options.extra if isinstance(t, Rule)])
+    rule = find_rule(name, [t for t in options.extensions if isinstance(t, Rule)])
     copy = clone(graph)
     others = Options(rule.level, options.disable | {name}, frozenset(), options.enable, options.extra)
     optimize_in_place(copy, others)
     return explain(rule, copy)
+
+
+def near_misses(graph: Graph, options: Options) -> list[dict[str, str]]:
+    """Where in an optimized graph the pattern of a rule fits and a condition refuses: rule, node, reason."""
+    rules = [t for t in (*options.extensions, *ALL_RULES) if isinstance(t, Rule) and options.selects(t, options.level)]
+    return [
+        {"rule": rule.name, "node": f"{found.kind}({found.node})", "reason": found.reason}
+        for rule in rules
+        for found in explain(rule, graph)
+        if found.complete and not found.fires
+    ]

@@ -5,17 +5,20 @@ from infuse.rewrite.explain import Explanation, explain
 from infuse.rewrite.patch import Patch, remove_dead
 from infuse.rewrite.record import Report, Rewrite
 from infuse.rewrite.rule import LEVELS, Pass, Refusal, Rule, require
+from infuse.rewrite.verdict import Guilty, Verdict
 
 __all__ = [
     "LEVELS",
     "Driver",
     "Explanation",
+    "Guilty",
     "Pass",
     "Patch",
     "Refusal",
     "Report",
     "Rewrite",
     "Rule",
+    "Verdict",
     "explain",
     "remove_dead",
     "require",

@@ -63,7 +63,7 @@ class Driver:
         untouched = set(queue.nodes) if self._at_rest else set()
         self._at_rest = False
         changed = False
-        while (node := queue.pop()) is not None:
+        while not self.report.is_full and (node := queue.pop()) is not None:
             touched = self._match(node, self._new, limits) if node in untouched else self._visit(node, limits)
             if touched is not None:
                 changed = True
@@ -290,10 +290,11 @@ class _Limits:
         self.fires[rule] += 1
         length = max(self.line.pop(n, 0) for n in covered) + 1 if saved <= 0 else 0
         if length > self.longest or self.fires.total() > self.most:
-            worst, times = self.fires.most_common(1)[0]
+            times = self.fires.most_common(1)[0][1]
+            worst = [name for name, count in self.fires.most_common(4) if 2 * count >= times]
             raise RuleError(
-                f"rewriting does not come to an end: {worst} fired {times} times",
+                f"rewriting does not come to an end: {' and '.join(worst)} fired {times} times",
                 where=self.graph,
-                hint=f"disable it (--disable {worst}) and report the model",
+                hint=f"disable one (--disable {worst[0]}) and report the model",
             )
         self.line.update((node, length) for node in created)

@@ -8,6 +8,7 @@ from typing import Any
 
 from infuse.ir.graph import Graph
 from infuse.rewrite.mention import Mention, label
+from infuse.rewrite.verdict import Verdict
 
 ABOUT: dict[str, str] = {
     "FoldConstants": "a node whose inputs are all known → constants",
@@ -62,6 +63,14 @@ class Report:
     seconds: dict[str, float] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     """What was not done, and why."""
+    verification: Verdict | None = None
+    """What the comparison with the original found, None where there was none."""
+    limit: int | None = None
+    """Number of rewrites after which no more are made."""
+
+    @property
+    def is_full(self) -> bool:
+        return self.limit is not None and len(self.rewrites) >= self.limit
 
     def add(self, rewrite: Rewrite) -> None:
         self.rewrites.append(rewrite)
@@ -109,6 +118,7 @@ class Report:
             ],
             "seconds": dict(self.seconds),
             "notes": list(self.notes),
+            "verification": self.verification.to_dict() if self.verification else None,
         }
 
     def __str__(self) -> str:

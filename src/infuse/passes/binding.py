@@ -1,0 +1,81 @@
+"""Symbolic sizes fixed on request: the same graph for one batch size, one image size …"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from infuse.errors import InfuseError, OptionError, ShapeError
+from infuse.ir import dims
+from infuse.ir.graph import Array, Graph, Value
+from infuse.ir.types import OptionalType, SequenceType, TensorType, Type
+from infuse.ops.feeds import input_symbols
+from infuse.ops.inference import symbols_of
+from infuse.rewrite.refine import Change, compare_types
+
+
+def set_dims(graph: Graph, sizes: Mapping[str, int]) -> None:
+    """Give symbols of `graph` these sizes, in place; what follows from them is known as well afterwards.
+
+    OptionError for a symbol that no input has and for sizes below zero, ShapeError (with the node) where the model does
+    not allow the size.
+    """
+    symbols = input_symbols(graph)
+    for name, size in sizes.items():
+        if name not in symbols:
+            known = f"its symbols are {', '.join(symbols)}" if symbols else "all of its sizes are fixed"
+            raise OptionError(f"the model has no symbolic dimension {name!r}", hint=known)
+        if size < 0:
+            raise OptionError(f"symbolic dimension {name!r} cannot be {size}", hint="sizes are not negative")
+    for value in graph.inputs:
+        value.type = _bound(value.type, sizes)
+        if isinstance(value.type, TensorType) and any(isinstance(d, int) and d < 0 for d in value.type.shape or ()):
+            raise ShapeError(f"input {value.name!r} would be {value.type}", where=_where(sizes))
+    try:
+        _infer(graph, sizes)
+    except InfuseError as error:
+        error.within(_where(sizes))
+        raise
+
+
+def _infer(graph: Graph, sizes: Mapping[str, int]) -> None:
+    for node in graph.nodes:
+        for body in node.subgraphs.values():
+            for value in body.inputs:
+                value.type = _bound(value.type, sizes)
+            _infer(body, sizes)
+        known = [(_bound(v.type, sizes), _bound_content(v, sizes)) for v in node.outputs]
+        node.op.infer_node(node)
+        for value, (type, content) in zip(node.outputs, known):
+            change = compare_types(type, value.type)
+            if change is Change.CLASH:
+                raise ShapeError(
+                    f"output {value.name!r} would be {value.type} and {type}",
+                    where=f"{node.kind} node {node.name!r}",
+                    hint="the model does not allow this size",
+                )
+            if change is Change.WEAKER:
+                value.type = type
+            if value.content is None:
+                value.content = content
+
+
+def _where(sizes: Mapping[str, int]) -> str:
+    return f"with {', '.join(f'{name} = {size}' for name, size in sizes.items())}"
+
+
+def _bound(type: Type, sizes: Mapping[str, int]) -> Type:
+    if not symbols_of(type) & sizes.keys():
+        return type
+    if isinstance(type, (SequenceType, OptionalType)):
+        return type.__class__(_bound(type.element, sizes))
+    assert isinstance(type, TensorType)
+    return type.substitute(sizes)
+
+
+def _bound_content(value: Value, sizes: Mapping[str, int]) -> Array | None:
+    if value.content is None:
+        return None
+    bound: Array = value.content.copy()
+    for index, dim in enumerate(bound.reshape(-1)):
+        bound.reshape(-1)[index] = dims.substitute(dim, dict(sizes))
+    return bound
