@@ -11,6 +11,7 @@ from functools import partial
 
 from infuse.errors import InfuseError, OptionError, RuleError
 from infuse.ir.clone import clone
+from infuse.ir.collection import uncollected
 from infuse.ir.graph import Graph
 from infuse.ir.verify import verify
 from infuse.ops.inference import symbols_of
@@ -89,18 +90,20 @@ def optimize_in_place(graph: Graph, options: Options | None = None, progress: Pr
     check_names(options)
     report = Report(before=count_operators(graph), limit=options.stop_after)
     levels = LEVELS[1 : LEVELS.index(options.level) + 1]
-    with numbering(_symbols(graph)):
+    settled: list[Rule] = []
+    with numbering(_symbols(graph)), uncollected():
         for number, level in enumerate(levels):
             if progress:
                 progress(level, number, len(levels))
-            _run_level(graph, level, options, report)
+            settled = _run_level(graph, level, options, report, settled)
     if progress:
         progress("done", len(levels), len(levels))
     report.after = count_operators(graph)
     return report
 
 
-def _run_level(graph: Graph, level: str, options: Options, report: Report) -> None:
+def _run_level(graph: Graph, level: str, options: Options, report: Report, settled: list[Rule]) -> list[Rule]:
+    """Run one level on a graph in which `settled` have come to rest; the rules that have so afterwards."""
     started = time.perf_counter()
     checks = os.environ.get("INFUSE_CHECK", "0")
     rules = [t for t in (*options.extensions, *ALL_RULES) if isinstance(t, Rule) and options.selects(t, level)]
@@ -108,7 +111,7 @@ def _run_level(graph: Graph, level: str, options: Options, report: Report) -> No
     last = [t for t in (*LAST, *options.extensions) if isinstance(t, Pass) and options.selects(t, level)]
     check_order([*first, *last])
     fold = Folder(options.fold_limit) if options.folds else None
-    driver = Driver(rules, report, fold=fold, check=_checked if checks == "2" else None)
+    driver = Driver(rules, report, fold=fold, check=_checked if checks == "2" else None, settled=settled)
     steps: list[tuple[str, Callable[[], object]]] = [(p.name, partial(_run_pass, p, graph, report)) for p in first]
     steps += [
         ("the rules", partial(driver.run, graph)),
@@ -127,9 +130,11 @@ def _run_level(graph: Graph, level: str, options: Options, report: Report) -> No
             break
     else:
         report.notes.append(f"level {level} was still changing the graph after {ROUNDS} rounds")
+        rules = []
     if fold is not None:
         report.notes += fold.notes()
     report.seconds[level] = time.perf_counter() - started
+    return rules
 
 
 def _run_pass(each: Pass, graph: Graph, report: Report) -> None:
