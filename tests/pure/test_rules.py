@@ -18,6 +18,7 @@ from infuse.passes.rules import ALL_RULES
 from infuse.rewrite import Rule, explain
 from infuse.testing import rules as generated
 from infuse.testing.patterns import graph_of
+from tests.pure.refused_algebra import REFUSED
 
 X, M, V = Variable("X"), Variable("M"), Variable("V")
 OPERANDS = {"X": (2, 3, 4), "M": (3, 4), "V": (4,)}
@@ -33,6 +34,7 @@ def f32(*values: float) -> Any:
 
 # Rule → operands on which its pattern fits (or a graph on which it does not), and what the refusal says.
 REFUSALS: dict[str, tuple[Any, str]] = {
+    **REFUSED,
     "RemoveIdentity": (-X, "the graph has no Identity node"),
     "RemoveDropout": ({"x": (4,), "more": [f32(0.5)], "outputs": 2}, "the mask is read"),
     "RemoveCast": ({"x": (4,), "y": (4,), "root": {"to": dtypes.int64}}, "it converts float32 to int64"),

@@ -6,15 +6,20 @@ from infuse.passes.rules import (
     activations,
     arithmetic,
     attention,
+    chains,
     convolution,
     linear,
     motion,
     movement,
     noop,
     normalization,
+    pooled,
     shape,
 )
 from infuse.rewrite import Rule
 
-MODULES = (noop, shape, movement, arithmetic, activations, convolution, linear, normalization, attention, motion)
+MODULES = (
+    *(noop, shape, movement, arithmetic, activations, convolution, linear, chains, pooled, normalization),
+    *(attention, motion),
+)
 ALL_RULES: tuple[Rule, ...] = tuple(rule() for module in MODULES for rule in module.RULES)

@@ -24,9 +24,9 @@ _EXAMPLES = (
 )
 
 
-def convolution(kind: str, x: Any, w: Any, b: Any) -> Call:
+def convolution(kind: str, x: Any, w: Any, b: Any, name: str = "conv") -> Call:
     """The pattern of a convolution with constant weights and perhaps a constant bias."""
-    return Call(kind, (x, ops.const(w), ops.const(ops.maybe(b))), label="conv")
+    return Call(kind, (x, ops.const(w), ops.const(ops.maybe(b))), label=name)
 
 
 def per_channel(c: Value, conv: Node) -> Array:
@@ -46,8 +46,9 @@ def out_axis(conv: Node, values: Array, w: Value) -> Array:
     if conv.kind == "Conv":
         return values.reshape(-1, *(1,) * (w.rank - 1))
     groups, inner = attribute(conv, "group"), data(w).shape[0]
-    per_group = np.repeat(values.reshape(groups, 1, -1), inner // groups, axis=1)
-    return per_group.reshape(inner, -1, *(1,) * (w.rank - 2))
+    columns = values.size // groups
+    per_group = np.repeat(values.reshape(groups, 1, columns), inner // groups, axis=1)
+    return per_group.reshape(inner, columns, *(1,) * (w.rank - 2))
 
 
 def rebuilt(conv: Node, x: Value, w: Value, weights: Array, bias: Array | None) -> Call:
@@ -151,6 +152,10 @@ class FuseBatchNormalizationConv(Rule):
         require_unread(norm, "the running statistics are")
         padding = attribute(conv, "pads")
         require(not any(padding or ()) and attribute(conv, "auto_pad") in ("NOTSET", "VALID"), "it pads with zeros")
+        scale = norm.inputs[1]
+        assert scale is not None
+        require(scale.shape == (attribute(conv, "group") * w.shape[1],), "the channels do not fit")
+        require(w.tensor.size != 0, "the weights are empty")
 
     def build(self, x: Value, w: Value, b: Value | None, norm: Node, conv: Node) -> Any:
         factor, addend = scale_and_shift(norm)
