@@ -9,7 +9,7 @@ from onnx import ModelProto
 
 from infuse.errors import ModelFileError, OptionError
 from infuse.exporters.onnx.lowering import LOWEST, lower
-from infuse.exporters.onnx.messages import tensor
+from infuse.exporters.onnx.messages import put_elements
 from infuse.exporters.onnx.spelling import NEWEST
 from infuse.exporters.onnx.storage import LIMIT, store, total_bytes
 from infuse.exporters.onnx.writing import write
@@ -35,7 +35,9 @@ def to_model(graph: Graph, opset: int | None = None) -> ModelProto:
             f"the model takes about {total_bytes(model, constants)} bytes; a message holds at most {LIMIT}",
             hint="write it with save(), which puts the weights beside the model",
         )
-    model.graph.initializer.extend(tensor(c.name, c.array, c.dtype) for c in constants)
+    for item in constants:
+        proto = model.graph.initializer.add(name=item.name, dims=item.array.shape, data_type=item.dtype.onnx)
+        put_elements(proto, item.array, item.dtype)
     return model
 
 

@@ -64,11 +64,25 @@ def tensor_head(name: str, array: Array, dtype: DType) -> TensorProto:
 def tensor(name: str, array: Array, dtype: DType) -> TensorProto:
     """A tensor with its elements."""
     proto = tensor_head(name, array, dtype)
+    put_elements(proto, array, dtype)
+    return proto
+
+
+def put_elements(proto: TensorProto, array: Array, dtype: DType) -> None:
+    """Give a tensor its elements."""
     if dtype == dtypes.string:
         proto.string_data.extend(_bytes(x) for x in array.reshape(-1))
     else:
-        proto.raw_data = bytes(elements(array, dtype))
-    return proto
+        proto.raw_data = _whole_base(array, dtype) or bytes(elements(array, dtype))
+
+
+def _whole_base(array: Array, dtype: DType) -> bytes | None:
+    """The bytes object that an array shows from end to end as it lies there, so that it need not be copied."""
+    base: Any = array
+    while isinstance(base, np.ndarray):
+        base = base.base
+    fits = isinstance(base, bytes) and len(base) == array.nbytes and dtype.bits >= 8
+    return base if fits and array.flags.c_contiguous and array.dtype.isnative else None
 
 
 def _bytes(text: Any) -> bytes:
