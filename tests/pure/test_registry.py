@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from infuse.ir.graph import Graph
 from infuse.passes import registry
 from infuse.rewrite import Pass, Rule
 from infuse.testing.patterns import graph_of
+from infuse.testing.rules import check_rule
 
 PACKAGE = Path(__file__).parents[1] / "packages" / "infuse-pairs"
 X = Variable("X")
@@ -146,3 +148,17 @@ def test_an_installed_package_adds_its_rules(tmp_path: Path) -> None:
     found = json.loads(listed.stdout)
     assert any(rule["rule"] == "SinhFromExp" for rule in found["rules"])
     assert any(each["pass"] == "CountNodes" for each in found["passes"])
+
+
+def test_the_guide_shows_the_package_as_it_is() -> None:
+    guide = (PACKAGE.parents[2] / "docs" / "extending.md").read_text("utf-8")
+    shown = dict(re.findall(r"^```\w+\n# (tests/\S+)\n(.*?)^```$", guide, re.DOTALL | re.MULTILINE))
+    files = [PACKAGE / "pyproject.toml", PACKAGE / "src" / "infuse_pairs" / "__init__.py"]
+    assert shown == {str(path.relative_to(PACKAGE.parents[2])): path.read_text("utf-8") for path in files}
+
+
+def test_the_rule_of_the_package_passes_the_generated_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(PACKAGE / "src"))
+    from infuse_pairs import SinhFromExp
+
+    assert check_rule(SinhFromExp())
