@@ -198,6 +198,18 @@ REFUSALS: dict[str, tuple[Any, str]] = {
         },
         "batch or heads are broadcast",
     ),
+    "FlattenAttention": (
+        {"operands": [(2, 3, 5, 4), (2, 3, 6, 4), (2, 3, 6, 4)], "moved": {"perm": (0, 2, 1, 3)}},
+        "is not cut from rows of all heads",
+    ),
+    "RemoveReshapesAroundProduct": (
+        {"x": (2, 3, 4), "inner": [int64s(6, 4)], "w": (4, 6), "b": (6,), "outer": [int64s(2, 3, 2, 3)]},
+        "the columns are arranged anew",
+    ),
+    "RemoveTransposesAroundProduct": (
+        {"x": (2, 3, 4), "w": (4, 5), "b": (5,), "inner": {"perm": (1, 0, 2)}, "outer": {"perm": (0, 2, 1)}},
+        "the columns move",
+    ),
     "SinkTransposeUnary": (ops.softmax(ops.transpose(M)), "the graph has no"),
     "SinkTransposeConstant": ({"x": (1, 4), "c": (3, 1, 1), "moved": {"perm": (1, 0)}}, "the constant stretches"),
     "SinkTransposePair": (

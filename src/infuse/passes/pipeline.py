@@ -19,6 +19,7 @@ from infuse.ops.sizes import numbering
 from infuse.passes.cse import EliminateCommonSubexpressions
 from infuse.passes.fold import GROWTH_LIMIT, Folder
 from infuse.passes.inline import InlineConstantIf
+from infuse.passes.products import MergeProducts
 from infuse.passes.registry import registered
 from infuse.passes.rules import ALL_RULES
 from infuse.passes.split import SlicesAsSplit
@@ -27,7 +28,7 @@ from infuse.rewrite.record import count_operators
 
 FIRST: tuple[Pass, ...] = (InlineConstantIf(),)
 """Passes that run before the rules: these need not look at branches that are never taken."""
-LAST: tuple[Pass, ...] = (EliminateCommonSubexpressions(), SlicesAsSplit())
+LAST: tuple[Pass, ...] = (EliminateCommonSubexpressions(), SlicesAsSplit(), MergeProducts())
 """Passes that run when the rules have come to rest, in this order."""
 PASSES = (*FIRST, *LAST)
 FOLD = "FoldConstants"

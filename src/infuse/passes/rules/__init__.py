@@ -8,18 +8,20 @@ from infuse.passes.rules import (
     attention,
     chains,
     convolution,
+    heads,
     linear,
     motion,
     movement,
     noop,
     normalization,
     pooled,
+    rowwise,
     shape,
 )
 from infuse.rewrite import Rule
 
 MODULES = (
-    *(noop, shape, movement, arithmetic, activations, convolution, linear, chains, pooled, normalization),
-    *(attention, motion),
+    *(noop, shape, movement, arithmetic, activations, convolution, linear, chains, pooled, normalization, rowwise),
+    *(attention, heads, motion),
 )
 ALL_RULES: tuple[Rule, ...] = tuple(rule() for module in MODULES for rule in module.RULES)

@@ -1,0 +1,211 @@
+"""Attention over rows of all heads side by side: no Reshape and no Transpose before and after it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from infuse import ops
+from infuse.ir import dims
+from infuse.ir.dims import Dim
+from infuse.ir.expression import Call
+from infuse.ir.graph import Node, Value
+from infuse.ops.sizes import int64s
+from infuse.passes.rules.common import is_one, permutation, require_shape, reshape_target
+from infuse.passes.rules.views import View, views
+from infuse.rewrite import Rule, require
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Heads (batch, heads, length, size) found as columns of a matrix: `width` of them, from `start` on `count`.
+
+    Its rows run over batch and length, or over length and batch where `turned`.
+    """
+
+    source: Value
+    batch: Dim
+    length: Dim
+    width: int
+    start: int
+    count: int
+    turned: bool
+
+    @property
+    def shape(self) -> tuple[Dim, Dim, int]:
+        """The shape in which its rows lie."""
+        return (self.length, self.batch, self.width) if self.turned else (self.batch, self.length, self.width)
+
+    @property
+    def cost(self) -> int:
+        """Operators from the source to these columns."""
+        return (self.source.shape != self.shape) + self.turned + (self.count != self.width)
+
+    @property
+    def matrix(self) -> tuple[Value, bool, int]:
+        """What it has in common with other columns of the same rows."""
+        return self.source, self.turned, self.width
+
+    def whole(self) -> Any:
+        """All columns as (batch, length, width)."""
+        x: Any = self.source
+        if x.shape != self.shape:
+            x = ops.reshape(x, reshape_target(x.shape, self.shape))
+        return ops.transpose(x, perm=(1, 0, 2)) if self.turned else x
+
+
+def find_rows(heads: Value) -> Rows | None:
+    """The columns that a value (batch, heads, length, size) consists of, None where it does not.
+
+    Of all values on the way the one is taken that leaves the fewest operators, its own and those above it.
+    """
+    if heads.tensor.shape is None or heads.rank != 4:
+        return None
+    _, count, _, size = heads.shape
+    if not isinstance(count, int) or not isinstance(size, int) or count * size == 0:
+        return None
+    seen = [_rows(heads, source, view) for source, view in views(heads)]
+    found = [(rows.cost - depth, depth, rows) for depth, rows in enumerate(seen) if rows is not None]
+    return min(found, key=lambda each: each[:2])[2] if found else None
+
+
+def _rows(heads: Value, source: Value, view: View) -> Rows | None:
+    batch, count, length, size = heads.shape
+    assert isinstance(count, int)
+    assert isinstance(size, int)
+    steps = [None if is_one(n) else step for n, step in view.axes]
+    width = dims.exact_divide(dims.product(source.shape), batch * length)
+    if not isinstance(width, int) or view.offset + count * size > width:
+        return None
+    if steps[3] not in (None, 1) or steps[1] not in (None, size):
+        return None
+    for turned in (False, True):
+        wanted = (width, batch * width) if turned else (length * width, width)
+        if steps[0] in (None, wanted[0]) and steps[2] in (None, wanted[1]):
+            return Rows(source, batch, length, width, view.offset, count * size, turned)
+    return None
+
+
+def columns(found: Sequence[Rows]) -> list[Any]:
+    """An expression (batch, length, count) for each; columns of one matrix come from one Split."""
+    parts: dict[tuple[Value, bool, int], set[tuple[int, int]]] = {}
+    for rows in found:
+        parts.setdefault(rows.matrix, set()).add((rows.start, rows.count))
+    wholes = {matrix: next(r for r in found if r.matrix == matrix).whole() for matrix in parts}
+    splits = {matrix: _split(wholes[matrix], matrix[2], sorted(ranges)) for matrix, ranges in parts.items()}
+    return [splits[rows.matrix][rows.start, rows.count] for rows in found]
+
+
+def _split(whole: Any, width: int, ranges: list[tuple[int, int]]) -> dict[tuple[int, int], Any]:
+    """Each range of the columns of `whole`."""
+    if ranges == [(0, width)]:
+        return {ranges[0]: whole}
+    ends = [0, *(start + count for start, count in ranges)]
+    if [start for start, _ in ranges] == ends[:-1] and ends[-1] == width:
+        split = ops.split(whole, int64s(*(count for _, count in ranges)), axis=2)
+        return {part: split[index] for index, part in enumerate(ranges)}
+    axis, step = int64s(2), int64s(1)
+    return {(a, n): ops.slice(whole, int64s(a), int64s(a + n), axis, step) for a, n in ranges}
+
+
+class FlattenAttention(Rule):
+    """Transpose(Attention(heads of q, k, v)) → Reshape(Attention(rows of q, k, v)), which splits into heads itself
+
+    The heads may come through Reshape, Transpose, Split, Slice and Gather from rows of q, k and v side by side, and
+    may be turned by RotaryEmbedding on the way.
+    """
+
+    level = "extended"
+    rows = ("G33",)
+    rounding = "the same, in another order in memory"
+    examples = tuple(
+        {
+            "operands": [Call("Transpose", (Call("Reshape", (x, int64s(*s))),), {"perm": (0, 2, 1, 3)}) for x, s in xs],
+            "moved": {"perm": (0, 2, 1, 3)},
+        }
+        for xs in (
+            (((2, 5, 12), (2, 5, 3, 4)), ((2, 6, 12), (2, 6, 3, 4)), ((2, 6, 9), (2, 6, 3, 3))),
+            (((4, 5, 12), (4, 5, 3, 4)),) * 3,
+        )
+    )
+
+    def match(self, operands: Any) -> Any:
+        return ops.transpose(Call("Attention", (ops.rest(operands),), label="attention"), name="moved")
+
+    def when(self, operands: tuple[Value | None, ...], attention: Node, moved: Node) -> None:
+        self._found(operands)
+        self._shape(attention)
+        require_shape(moved.output)
+        perm = [p for p in permutation(moved) if not is_one(attention.output.shape[p])]
+        require([p for p in perm if p in (1, 3)] in ([1, 3], [1], [3], []), "the elements of a head are mixed")
+        require(self._order(attention, moved) is not None, "heads do not come to lie side by side")
+
+    def build(self, operands: tuple[Value | None, ...], attention: Node, moved: Node) -> Any:
+        flat = _turned(operands, columns(self._found(operands)))
+        q, k = operands[0], operands[1]
+        assert q is not None
+        assert k is not None
+        heads = {"q_num_heads": q.shape[1], "kv_num_heads": k.shape[1]}
+        call: Any = Call("Attention", (*flat, *operands[3:]), {**attention.op.attributes(), **heads})
+        shape = self._shape(attention)
+        order = self._order(attention, moved)
+        if order == (1, 0, 2):
+            call, shape = ops.transpose(call, perm=order), (shape[1], shape[0], shape[2])
+        return ops.reshape(call, reshape_target(shape, moved.output.shape))
+
+    def _found(self, operands: tuple[Value | None, ...]) -> list[Rows]:
+        found = []
+        for heads in operands[:3]:
+            assert heads is not None
+            require_shape(heads)
+            require(heads.rank == 4, "heads are side by side already")
+            rows = find_rows(_unturned(heads))
+            require(rows is not None, f"{heads.name!r} is not cut from rows of all heads")
+            assert rows is not None
+            found.append(rows)
+        return found
+
+    def _shape(self, attention: Node) -> tuple[Dim, Dim, Dim]:
+        """The shape of the rows of all heads."""
+        batch, heads, length, size = attention.output.shape
+        require(isinstance(size, int) and isinstance(heads, int), "the heads are not known")
+        return batch, length, heads * size
+
+    def _order(self, attention: Node, moved: Node) -> tuple[int, ...] | None:
+        """The order of batch, length and columns in the result; None where it mixes them."""
+        shape = attention.output.shape
+        perm = [p for p in permutation(moved) if not is_one(shape[p])]
+        for order, wanted in (((0, 1, 2), (0, 2, 1, 3)), ((1, 0, 2), (2, 0, 1, 3))):
+            if perm == [p for p in wanted if not is_one(shape[p])]:
+                return order
+        return None
+
+
+def _unturned(heads: Value) -> Value:
+    """What RotaryEmbedding turns, or the heads themselves."""
+    turn = _rotary(heads)
+    source = heads if turn is None else turn.inputs[0]
+    assert source is not None
+    return source
+
+
+def _rotary(heads: Value) -> Node | None:
+    node = heads.producer
+    return node if node is not None and node.kind == "RotaryEmbedding" and not node.op.domain else None
+
+
+def _turned(operands: Sequence[Value | None], flat: list[Any]) -> list[Any]:
+    """The rows of all heads, turned as the heads were."""
+    result = []
+    for heads, rows in zip(operands, flat):
+        assert heads is not None
+        turn = _rotary(heads)
+        if turn is not None:
+            given = {**turn.op.attributes(), "num_heads": heads.shape[1]}
+            rows = Call("RotaryEmbedding", (rows, *turn.inputs[1:]), given)
+        result.append(rows)
+    return result
+
+
+RULES = (FlattenAttention,)
