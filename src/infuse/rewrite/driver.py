@@ -44,8 +44,6 @@ class Driver:
         self.report = report or Report()
         self.fold = fold
         self.check = check
-        self.work: Counter[str] = Counter()
-        """How much was done: visits of nodes, patterns that were matched."""
         self._all = _Rules()
         self._new = _Rules()
         for rule in rules:
@@ -84,11 +82,9 @@ class Driver:
 
     def _match(self, node: Node, rules: _Rules, limits: _Limits) -> list[Node] | None:
         """Apply the first of `rules` that fits at a node."""
-        self.work["visits"] += 1
         for rule, pattern, look in rules.by_kind.get((node.op.domain, node.op.name), ()):
             if not may_match(look, node):
                 continue
-            self.work["matched"] += 1
             for match in matches(pattern, node):
                 if refusal(rule, match) is not None:
                     continue

@@ -93,6 +93,19 @@ def wide(nodes: int) -> Graph:
 
 
 @_family
+def fan(nodes: int) -> Graph:
+    """Values with very many readers: an input, a weight and a size, each behind operations without effect."""
+    build = _Building("fan")
+    x = build.input(shape=("batch", WIDTH))
+    weight, size = build.weights(WIDTH), build(ops.shape(x))
+    outputs: list[Value] = []
+    while len(build.graph) < nodes:
+        row = ops.add(ops.identity(x), ops.identity(weight))
+        outputs.append(build(ops.reshape(ops.mul(ops.dropout(row), np.float32(len(outputs))), ops.identity(size))))
+    return build.done(*outputs)
+
+
+@_family
 def transformer(nodes: int) -> Graph:
     """Layers as exporters write them: normalization in parts, attention through reshapes, erf-GELU."""
     build = _Building("transformer")
@@ -146,7 +159,7 @@ def repeated(nodes: int) -> Graph:
     x = build.input()
     total = x
     while len(build.graph) < nodes:
-        total = build(ops.add(total, ops.tanh(ops.mul(ops.sigmoid(x), build(constant(np.float32([3])))))))
+        total = build(ops.add(total, ops.tanh(ops.mul(ops.sigmoid(x), np.array([3], np.float32)))))
     return build.done(total)
 
 
@@ -210,7 +223,7 @@ def loops(nodes: int) -> Graph:
     count = 0
     while count < nodes:
         body = _loop_body(x)
-        inputs = [constant(np.int64(3)), constant(np.True_), x]
+        inputs = [constant(3), constant(np.array(True)), x]
         node = Node(make_operator("", "Loop", {}), inputs, [Value(x.type)], subgraphs={"body": body})
         build.graph.add_node(node)
         node.op.infer_node(node)
