@@ -16,6 +16,8 @@ from infuse.ir.graph import Array, Node, Value
 TOLERANCE = 2e-6
 """Relative difference up to which a constant in a model is a rounded number of a pattern: models store float32, some
 exporters print seven digits. Numbers that float32 holds exactly (0, 1, 0.5, 6) are compared exactly."""
+DOUBLE_TOLERANCE = 1e-12
+"""The same for constants that are stored as float64: seven digits are another number there."""
 SPLAT_LIMIT = 1 << 16
 """Elements of the largest constant that is compared with one number."""
 
@@ -203,6 +205,8 @@ def _tolerance(number: float, dtype: DType) -> float:
     """How far a stored constant may lie from `number`, relative to it."""
     if not dtype.is_float or float(np.float32(number)) == number:
         return 0.0
+    if dtype.bits == 64:
+        return DOUBLE_TOLERANCE
     return max(TOLERANCE, {16: 2.0**-8 if dtype.name == "bfloat16" else 2.0**-11}.get(dtype.bits, 0.0))
 
 

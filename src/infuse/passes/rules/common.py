@@ -47,6 +47,13 @@ def attribute(node: Node, name: str) -> Any:
     return node.op.attributes()[name]
 
 
+def require_attribute(number: float, x: Value) -> None:
+    """Refuse to make an attribute, which ONNX stores as float32, of a number of which float64 elements hold more."""
+    with np.errstate(over="ignore"):
+        held = float(np.float32(number)) == number
+    require(held or x.dtype.bits < 64, "float64 holds more digits than an attribute")
+
+
 def require_float(*values: Value) -> None:
     """Refuse unless all values are floating."""
     for value in values:
