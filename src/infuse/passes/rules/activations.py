@@ -10,7 +10,7 @@ import numpy as np
 from infuse import ops
 from infuse.ir.expression import Call
 from infuse.ir.graph import Node, Value
-from infuse.passes.rules.common import data, number, require_float, require_same_type
+from infuse.passes.rules.common import data, number, require_attribute, require_float, require_same_type
 from infuse.rewrite import Rule, require
 
 _FUSED = "one function in place of several rounded steps"
@@ -72,7 +72,7 @@ class FuseSwish(Rule):
     def when(self, x: Value, root: Node) -> None:
         require_float(x)
         require_same_type(x, root, "the factor stretches the shape")
-        self._alpha(x, root)
+        require_attribute(self._alpha(x, root), x)
 
     def build(self, x: Value, root: Node) -> Any:
         return ops.swish(x, alpha=self._alpha(x, root))
@@ -102,6 +102,7 @@ class FuseHardSigmoid(Rule):
     def when(self, x: Value, root: Node) -> None:
         require_float(x)
         require_same_type(x, root, "a constant stretches the shape")
+        require_attribute(1 / 6, x)
 
     def build(self, x: Value) -> Any:
         return ops.hard_sigmoid(x, alpha=1 / 6, beta=0.5)
@@ -156,6 +157,7 @@ class PReluAsLeakyRelu(Rule):
         slopes = data(s)
         require(slopes.size > 0 and bool(np.all(slopes == slopes.flat[0])), "the slopes differ")
         require_same_type(x, root, "the slope stretches the shape")
+        require_attribute(float(slopes.flat[0]), x)
 
     def build(self, x: Value, s: Value) -> Any:
         return ops.leaky_relu(x, alpha=float(data(s).flat[0]))
