@@ -171,7 +171,7 @@ class Scan(ControlFlow):
             raise ShapeError(f"scanned inputs have {[len(s) for s in scanned]} slices")
         rows: list[list[Any]] = []
         for parts in zip(*scanned):
-            results = run(body, [*state, *(np.ascontiguousarray(p) for p in parts)])
+            results = run(body, [*state, *(np.array(p, order="C") for p in parts)])
             state = results[:count]
             rows.append(results[count:])
         return state + [self._stacked_rows(rows, i, v) for i, v in enumerate(body.outputs[count:])]

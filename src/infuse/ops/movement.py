@@ -285,8 +285,12 @@ class Pad(Op):
         if amounts is not None and len(amounts) != 2 * len(padded):
             raise ShapeError(f"Pad of {len(padded)} axes needs {2 * len(padded)} amounts, found {len(amounts)}")
         for place, axis in enumerate(padded):
-            grown = fresh_dim("pad") if amounts is None else shape[axis] + amounts[place] + amounts[place + len(padded)]
-            shape = with_dim(shape, axis, grown)
+            if amounts is None:
+                shape = with_dim(shape, axis, fresh_dim("pad"))
+                continue
+            size, before, after = shape[axis], amounts[place], amounts[place + len(padded)]
+            self._check_cut(size, before, after)
+            shape = with_dim(shape, axis, size + before + after)
         return TensorType(data.dtype, shape)
 
     def eval(self, data: Array, pads: Array, constant_value: Array | None = None, axes: Array | None = None) -> Array:
@@ -295,12 +299,20 @@ class Pad(Op):
         width = [(0, 0)] * data.ndim
         for place, axis in enumerate(padded):
             width[axis] = (amounts[place], amounts[place + len(padded)])
+        for size, (before, after) in zip(data.shape, width):
+            self._check_cut(size, before, after)
         kept = tuple(slice(max(-a, 0), n - max(-b, 0)) for n, (a, b) in zip(data.shape, width))
         added = [(max(a, 0), max(b, 0)) for a, b in width]
         if self.mode == "constant":
             fill = 0 if constant_value is None else scalar(constant_value)
             return np.pad(data[kept], added, constant_values=data.dtype.type(fill) if data.dtype != object else fill)
         return np.pad(data[kept], added, mode=self.mode)  # type: ignore[call-overload, no-any-return]
+
+    def _check_cut(self, size: Dim, before: Dim, after: Dim) -> None:
+        """ShapeError when more is cut off than there is."""
+        left = size + dims.minimum(before, 0) + dims.minimum(after, 0)
+        if dims.compare("<", left, 0):
+            raise ShapeError(f"Pad by {before} and {after} cuts more than the {size} elements of an axis")
 
 
 class Tile(Op):

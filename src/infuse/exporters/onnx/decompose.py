@@ -103,7 +103,8 @@ class _Building:
         """What takes the place of an output that is read."""
         if expression is None:
             raise NotExpressible(f"its output {value.index} has no decomposition")
-        return self.value(expression)
+        # A value that is there already keeps the name that it has.
+        return self.value(ops.identity(expression) if isinstance(expression, Given) else expression)
 
     def value(self, expression: Any, like: DType = dtypes.float32) -> Value:
         if isinstance(expression, Value):
@@ -236,7 +237,8 @@ def group_normalization(given: Inputs) -> Any:
     rows = ops.reshape(x, [0, groups, -1])
     deviation = rows - ops.reduce_mean(rows, [2])
     variance = ops.reduce_mean(deviation * deviation, [2])
-    normal = ops.reshape(ops.div(deviation, ops.sqrt(variance + given.attributes["epsilon"])), ops.shape(given[0]))
+    quotient = ops.div(deviation, ops.sqrt(variance + given.attributes["epsilon"]))
+    normal = ops.reshape(quotient, ops.shape(given[0]), allowzero=1)
     column = [-1] + [1] * (rank - 2)
     return back(normal) * ops.reshape(given[1], column) + ops.reshape(given[2], column)
 
