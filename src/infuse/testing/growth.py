@@ -1,0 +1,364 @@
+"""Graphs that grow node by node: what types do not accept, or what does not run at every size, is taken back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from infuse import dtypes
+from infuse.dtypes import DType
+from infuse.errors import InfuseError
+from infuse.ir import dims
+from infuse.ir.expression import Call, make_operator
+from infuse.ir.graph import Array, Graph, Node, Operator, Value, constant
+from infuse.ir.types import TensorType
+from infuse.ops.base import Bools, Floats, Ints
+from infuse.ops.evaluate import evaluate_node
+from infuse.rewrite.patch import Patch
+from infuse.testing.samples import draw, type_of
+
+LARGEST = 2048
+"""Elements of one value."""
+LOUDEST = 1e4
+"""Magnitude of its floats, mostly."""
+SIZES = (1, 2, 3, 4)
+SYMBOLS = ("n", "m")
+SPECIALS = (0.0, 1.0, -1.0, 2.0, 0.5, 6.0, -0.0)
+EXTREMES = (np.nan, np.inf, -np.inf, -0.0, 1e-40, 3e38)
+
+Sizes = Mapping[str, int]
+
+
+Read = Callable[[Value], Any]
+Change = Callable[[Node, Sequence[Any]], Sequence[Any]]
+
+
+class Misfit(Exception):
+    """What was tried does not fit the values that there are."""
+
+
+class Growth:
+    """A graph with its values and, for each assignment of sizes to symbols, the arrays that they hold there.
+
+    `outer` is the growth of the graph around a body. All choices are drawn from `rng`.
+    """
+
+    def __init__(
+        self, rng: np.random.Generator, graph: Graph, sizes: Sequence[Sizes], dtype: DType, outer: Growth | None = None
+    ) -> None:
+        self.rng, self.graph, self.sizes, self.dtype, self.outer = rng, graph, sizes, dtype, outer
+        self.patch = Patch(graph)
+        self.values: list[Value] = []
+        self.arrays: dict[Value, list[Any]] = {}
+        self.bodies: list[Graph] = []
+        self.symbolic = bool(sizes[0])
+        self.extreme = False
+
+    # -- choices -------------------------------------------------------------------------------------------------
+
+    def chance(self, probability: float) -> bool:
+        return bool(self.rng.random() < probability)
+
+    def one(self, choices: Sequence[Any]) -> Any:
+        """One of these; Misfit where there are none."""
+        if not len(choices):
+            raise Misfit("there is nothing to choose from")
+        return choices[int(self.rng.integers(len(choices)))]
+
+    def number(self, low: int, high: int) -> int:
+        """An integer from low to high, both possible."""
+        return int(self.rng.integers(low, high + 1))
+
+    def pick(self, fits: Callable[[Value], object] = lambda v: True) -> Value:
+        """A value of the graph or the graphs around it that fits, rather a late one."""
+        found = [v for v in self.visible() if isinstance(v.type, TensorType) and fits(v)]
+        if found and self.chance(0.7):
+            found = found[-5:]
+        value: Value = self.one(found)
+        return value
+
+    def pick_float(self, least_rank: int = 0) -> Value:
+        return self.pick(lambda v: v.dtype.is_float and v.rank >= least_rank)
+
+    def visible(self) -> list[Value]:
+        """All values that a node here may read."""
+        return [*(self.outer.visible() if self.outer else ()), *self.values]
+
+    def axis(self, x: Value, extra: int = 0) -> int:
+        """An axis of x, counted from the front or from the end."""
+        rank = x.rank + extra
+        if not rank:
+            raise Misfit("a scalar has no axes")
+        return self.number(-rank, rank - 1)
+
+    def held(self, value: Value) -> list[Any]:
+        """The arrays of a value, one for each assignment of sizes."""
+        if value.const is not None:
+            return [value.const] * len(self.sizes)
+        here = self.arrays.get(value)
+        if here is None and self.outer is not None:
+            return self.outer.held(value)
+        assert here is not None
+        return here
+
+    # -- sources -------------------------------------------------------------------------------------------------
+
+    def root(self) -> Growth:
+        return self if self.outer is None else self.outer.root()
+
+    def input(self, type: TensorType, spec: Any = None) -> Value:
+        """A new input of the outermost graph; its elements are like `spec`, else moderate."""
+        root = self.root()
+        arrays = []
+        for sizes in root.sizes:
+            shape = tuple(dims.evaluate(d, sizes) for d in type.shape or ())
+            arrays.append(self.elements(shape, type.dtype, spec))
+        value = root.graph.add_input(f"x{len(root.graph.inputs)}", type)
+        root.arrays[value] = arrays
+        root.values.append(value)
+        return value
+
+    def elements(self, shape: tuple[int, ...], dtype: DType, spec: Any = None) -> Array:
+        """Random elements; floats lie mostly away from zero, so that quotients stay small."""
+        if isinstance(spec, (Ints, Floats)):
+            return np.asarray(draw(replace(spec, shape=shape, dtype=dtype), self.rng))
+        if dtype.is_bool:
+            return np.asarray(self.rng.random(shape) < 0.5)
+        if dtype.is_integer:
+            return np.asarray(self.rng.integers(0 if dtype.kind == "u" else -4, 8, shape)).astype(dtype.numpy)
+        found = np.asarray(self.rng.uniform(0.5, 1.5, shape) * self.rng.choice([-1, 1], shape)).astype(dtype.numpy)
+        root = self.root()
+        if root.extreme and found.size:
+            with np.errstate(all="ignore"):
+                places = self.rng.integers(found.size, size=2)
+                found.reshape(-1)[places] = np.array(self.rng.choice(EXTREMES, 2)).astype(dtype.numpy)
+        return found
+
+    def constant(self, shape: tuple[int, ...], dtype: DType) -> Value:
+        """A constant, often of one special number."""
+        if self.chance(0.5):
+            return self.full(shape, self.one(SPECIALS), dtype)
+        return constant(self.elements(shape, dtype), "", dtype)
+
+    def full(self, shape: tuple[int, ...], number: float, dtype: DType) -> Value:
+        with np.errstate(all="ignore"):
+            return constant(np.full(shape, number).astype(dtype.numpy), "", dtype)
+
+    def shape(self, least: int = 0, most: int = 5) -> tuple[dims.Dim, ...]:
+        """A random shape, some of its sizes symbols."""
+        rank = min(self.number(least, most), self.number(least, most))
+        sizes: list[dims.Dim] = [self.one(SIZES) for _ in range(rank)]
+        for axis in range(rank):
+            if self.symbolic and self.chance(0.5 if axis == 0 else 0.15):
+                sizes[axis] = dims.symbol(self.one(SYMBOLS))
+            elif self.chance(0.02):
+                sizes[axis] = 0
+        return tuple(sizes)
+
+    # -- nodes ---------------------------------------------------------------------------------------------------
+
+    def add(self, op: Operator, inputs: Sequence[Value | None], outputs: int = 1) -> list[Value]:
+        """The outputs of a new node; InfuseError or Misfit where the operands do not suit it at every size."""
+        node = self.patch.add(op, list(inputs), outputs)
+        self.admit(node)
+        return node.outputs
+
+    def make(self, expression: Any) -> Value:
+        """The value of an expression of calls."""
+        if not isinstance(expression, Call):
+            return self.patch.value(expression)
+        before = len(self.patch.created)
+        value = self.patch.value(expression)
+        for node in self.patch.created[before:]:
+            self.admit(node)
+        return value
+
+    def call(self, kind: str, *args: Any, **attributes: Any) -> Value:
+        """One operator on values, numbers and lists of integers."""
+        return self.make(Call(kind, args, attributes))
+
+    def several(self, count: int, kind: str, *args: Any, **attributes: Any) -> list[Value]:
+        """All outputs of one operator with `count` of them."""
+        inputs = [a if a is None else self.patch.value(a) for a in args]
+        return self.add(make_operator("", kind, attributes), inputs, count)
+
+    def admit(self, node: Node) -> None:
+        """Run a new node at every size, and hold what inference says of it against the results."""
+        for value in node.outputs:
+            for sizes in self.root().sizes:
+                size = dims.substitute(value.type.size or 0, sizes) if isinstance(value.type, TensorType) else 0
+                if isinstance(size, int) and size > LARGEST:
+                    raise Misfit("it is large")
+        rows = []
+        for run in range(len(self.sizes)):
+            arrays = [None if v is None else self.held(v)[run] for v in node.inputs]
+            rows.append(evaluate_node(node, arrays, partial(self.run_body, run)))
+        for index, value in enumerate(node.outputs):
+            column = [row[index] for row in rows]
+            if isinstance(value.type, TensorType):
+                for sizes, array in zip(self.root().sizes, column):
+                    self._bound(np.asarray(array))
+                    if self.outer is None:
+                        check_type(value, array, sizes)
+            self.arrays[value] = column
+            self.values.append(value)
+
+    def _bound(self, array: Array) -> None:
+        if array.size > LARGEST or array.ndim > 6:
+            raise Misfit("it is large")
+        if array.dtype.kind in "OUS" or not array.size or not dtypes.by_numpy(array.dtype).is_float:
+            return
+        if not self.root().extreme and not np.all(np.abs(array.astype(np.float64)) < LOUDEST) and self.chance(0.97):
+            raise Misfit("it is loud")
+
+    def run_body(self, run: int, body: Graph, given: Sequence[Any]) -> list[Any]:
+        """The outputs of a body whose captured values hold what they hold in this run."""
+        return run_graph(body, given, lambda v: self.held(v)[run])
+
+    # -- steps ---------------------------------------------------------------------------------------------------
+
+    def step(self, way: Callable[[Growth], Any]) -> bool:
+        """Add what `way` makes, or nothing where it does not fit; whether it did."""
+        root = self.root()
+        nodes, inputs, visible = len(self.patch.created), len(root.graph.inputs), len(self.values)
+        bodies = len(self.bodies)
+        try:
+            way(self)
+        except (InfuseError, Misfit, MemoryError):
+            for body in self.bodies[bodies:]:
+                body.clear()
+            for node in reversed(self.patch.created[nodes:]):
+                if node.graph is not None:
+                    self.graph.remove(node)
+            del self.patch.created[nodes:]
+            self._forget(visible)
+            if root is self:
+                del self.graph.inputs[inputs:]
+            return False
+        return True
+
+    def _forget(self, visible: int) -> None:
+        for value in self.values[visible:]:
+            del self.arrays[value]
+        del self.values[visible:]
+
+    # -- operands that fit ---------------------------------------------------------------------------------------
+
+    def like(self, spec: Any, dtype: DType | None = None) -> Value:
+        """A value of a spec's shape and element type: one that there is, one made of it, an input or a constant.
+
+        A spec is a shape (of floats), `Ints`, `Floats`, `Bools`, a type or an array, which becomes a constant.
+        """
+        type, spec = self._wanted(spec, dtype)
+        if isinstance(spec, np.ndarray):
+            return constant(spec, "", type.dtype)
+        ranged = isinstance(spec, (Ints, Floats))
+        fitting = [] if ranged else [v for v in self.visible() if v.type == type]
+        if fitting and self.chance(0.7):
+            value: Value = self.one(fitting[-4:])
+            return value
+        if self.chance(0.4):
+            try:
+                return self.adapted(type, spec)
+            except Misfit:
+                pass
+        if type.is_static and self.chance(0.3):
+            return constant(self.elements(_numbers(type), type.dtype, spec), "", type.dtype)
+        return self.input(type, spec)
+
+    def _wanted(self, spec: Any, dtype: DType | None) -> tuple[TensorType, Any]:
+        if isinstance(spec, TensorType):
+            return spec, None
+        if isinstance(spec, Bools):
+            return TensorType(dtypes.bool_, spec.shape), spec
+        if isinstance(spec, Ints):
+            return TensorType(spec.dtype, spec.shape), spec
+        if isinstance(spec, Floats):
+            return TensorType(dtype if dtype and spec.dtype == dtypes.float32 else spec.dtype, spec.shape), spec
+        if isinstance(spec, tuple):
+            return TensorType(dtype or self.dtype, spec), None
+        array = np.asarray(spec)
+        if dtype and array.dtype == np.float32:
+            array = array.astype(dtype.numpy)
+        found = type_of(array)
+        assert isinstance(found, TensorType)
+        return found, array
+
+    def adapted(self, type: TensorType, spec: Any = None) -> Value:
+        """A value of this type made of another one, whatever its shape and its kind of numbers."""
+        x = self.pick(lambda v: v.dtype.kind in "fiub" and v.dtype.bits >= 8)
+        if type.dtype.bits < 8 or type.dtype.kind not in "fiub":
+            raise Misfit("such elements are not made of others")
+        if x.tensor.shape != type.shape:
+            if not type.is_static:
+                raise Misfit("symbolic sizes are not made of others")
+            x = self.reshaped(x, _numbers(type))
+        if isinstance(spec, Ints):
+            x = x if x.dtype == dtypes.int64 else self.call("Cast", x, to=dtypes.int64)
+            width, low = np.int64(max(spec.high - spec.low, 1)), np.int64(spec.low)
+            x = self.call("Add", self.call("Mod", x, width), low)
+        if isinstance(spec, Floats):
+            x = x if x.dtype == dtypes.float32 else self.call("Cast", x, to=dtypes.float32)
+            x = self.call("Clip", x, float(spec.low), float(spec.high))
+        return x if x.dtype == type.dtype else self.call("Cast", x, to=type.dtype)
+
+    def reshaped(self, x: Value, shape: tuple[int, ...]) -> Value:
+        """The elements of x, repeated or cut off, in a shape."""
+        count = int(np.prod(shape))
+        if x.tensor.size == count:
+            return self.call("Reshape", x, list(shape))
+        if x.tensor.size == 1 and self.chance(0.5):
+            return self.call("Expand", self.call("Reshape", x, [1] * len(shape)), list(shape))
+        flat = self.call("Reshape", x, [-1])
+        size = x.tensor.size
+        if not isinstance(size, int) or size < count:
+            zeros = constant(np.ones(count).astype(x.dtype.numpy), "", x.dtype)
+            flat = self.call("Concat", flat, zeros, axis=0)
+        return self.call("Reshape", self.call("Slice", flat, [0], [count], [0]), list(shape))
+
+
+def run_graph(graph: Graph, given: Sequence[Any], outer: Read, change: Change | None = None) -> list[Any]:
+    """The outputs of a graph on these inputs, node by node; `outer` tells what constants and captured values hold,
+    `change` may put other results in place of a node's.
+    """
+    inner: dict[Value, Any] = dict(zip(graph.inputs, given))
+
+    def read(value: Value) -> Any:
+        return inner[value] if value in inner else outer(value)
+
+    def run_body(body: Graph, inputs: Sequence[Any]) -> list[Any]:
+        return run_graph(body, inputs, read, change)
+
+    for node in graph.nodes:
+        results = evaluate_node(node, [None if v is None else read(v) for v in node.inputs], run_body)
+        inner.update(zip(node.outputs, results if change is None else change(node, results)))
+    return [read(v) for v in graph.outputs]
+
+
+def _numbers(type: TensorType) -> tuple[int, ...]:
+    return tuple(d for d in type.shape or () if isinstance(d, int))
+
+
+def check_type(value: Value, array: Any, sizes: Sizes) -> None:
+    """AssertionError unless an array is what the type and the content of `value` say at these sizes."""
+    type = value.tensor
+    what = f"{value.producer} gives {array.dtype}{list(array.shape)} where {type} is inferred, {dict(sizes)}"
+    assert dtypes.by_numpy(array.dtype) == type.dtype, what
+    if type.shape is not None:
+        assert len(type.shape) == array.ndim, what
+        for dim, size in zip(type.shape, array.shape):
+            expected = dims.substitute(dim, sizes)
+            if isinstance(expected, int) and expected != size:
+                if array.size == 0:
+                    raise Misfit("nothing is left, of which inference does not know")
+                if expected == 0 and value.producer is not None and value.producer.kind == "Reshape":
+                    raise Misfit("a size turns out to be the zero that stands for another one")
+                raise AssertionError(what)
+    if value.content is not None:
+        for known, element in zip(value.content.reshape(-1), array.reshape(-1)):
+            expected = dims.substitute(known, sizes)
+            assert isinstance(expected, dims.Expr) or int(expected) == int(element), f"{what}: content {value.content}"
