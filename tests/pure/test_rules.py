@@ -241,8 +241,20 @@ def by_rule(select: Callable[[Rule], bool] = lambda rule: True) -> Any:
 
 @by_rule()
 def test_a_rule_fires_on_every_spelling_and_keeps_the_meaning(rule: Rule) -> None:
-    """Same results, names and types; operands swapped; interior values read elsewhere; symbolic sizes."""
-    assert len(generated.check_rule(rule)) >= len(rule.patterns)
+    """Same results, names and types; operands swapped; interior values read elsewhere; in branches, loops and files; with
+    other types, sizes, axes, attributes and constants, and symbolic sizes.
+    """
+    evidence = generated.check_rule(rule)
+    assert len(evidence.cases) >= len(rule.patterns)
+    assert evidence.fired > 0
+
+
+@pytest.mark.full
+@pytest.mark.timeout(1200)
+@by_rule()
+def test_a_rule_keeps_the_meaning_of_many_variants(rule: Rule) -> None:
+    for seed in (1, 2):
+        generated.check_rule(rule, seed, 5000)
 
 
 @by_rule()

@@ -82,6 +82,14 @@ def widened(x: Array, wide: Any = np.float32) -> Array:
     return x.astype(wide) if narrow else x
 
 
+def mean(x: Array, axes: tuple[int, ...] | None) -> Array:
+    """The mean along axes, which are kept; that of nothing is NaN."""
+    total: Array = x.sum(axis=axes, keepdims=True)
+    axes = tuple(range(x.ndim)) if axes is None else axes
+    result: Array = total / np.prod([x.shape[a] for a in axes], dtype=x.dtype)
+    return result
+
+
 def rounded(function: Callable[..., Any], *xs: Array) -> Array:
     """`function` of floats, computed in float64 and rounded once to the type of the first."""
     result: Array = np.asarray(function(*(x.astype(np.float64) for x in xs)))

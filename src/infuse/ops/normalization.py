@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from infuse import dtypes
@@ -11,7 +9,7 @@ from infuse.errors import ShapeError, UnsupportedOperatorError
 from infuse.ir.graph import Value
 from infuse.ir.types import TensorType
 from infuse.ops.base import Array, Inferred, Op, Rounding, broadcast_shapes, cases, normalize_axis, same_dtype
-from infuse.ops.elementwise import f32, require_kind, require_shape, widened
+from infuse.ops.elementwise import f32, mean, require_kind, require_shape, widened
 from infuse.ops.sizes import agree, require_rank
 
 _MOMENTS = Rounding(ulp=8, abs=2e-6, why="sums round in another order")
@@ -115,11 +113,10 @@ class GroupNormalization(Op):
 
 def _standardized(x: Array, axes: tuple[int, ...], epsilon: float) -> tuple[Array, Array, Array]:
     """`x` with mean 0 and variance 1 over `axes`, the mean, and one over the standard deviation."""
-    mean = x.mean(axis=axes, keepdims=True)
-    centered = x - mean
-    variance = np.mean(centered * centered, axis=axes, keepdims=True)
-    inverse = 1 / np.sqrt(variance + x.dtype.type(epsilon))
-    return centered * inverse, mean, inverse
+    middle = mean(x, axes)
+    centered = x - middle
+    inverse = 1 / np.sqrt(mean(centered * centered, axes) + x.dtype.type(epsilon))
+    return centered * inverse, middle, inverse
 
 
 class LayerNormalization(Op):
@@ -178,8 +175,7 @@ class RMSNormalization(Op):
     def eval(self, x: Array, scale: Array) -> Array:
         axes = tuple(range(normalize_axis(self.axis, x.ndim, self.name), x.ndim))
         wide = _stash(x, self.stash_type)
-        mean_square = np.mean(wide * wide, axis=axes, keepdims=True)
-        normal = wide / np.sqrt(mean_square + wide.dtype.type(self.epsilon))
+        normal = wide / np.sqrt(mean(wide * wide, axes) + wide.dtype.type(self.epsilon))
         return np.asarray(normal * widened(scale), dtype=scale.dtype)
 
 
@@ -306,5 +302,5 @@ class MeanVarianceNormalization(Op):
 
     def eval(self, x: Array) -> Array:
         wide = x.astype(np.float64)
-        deviation: Any = wide.std(axis=self.axes, keepdims=True)
-        return np.asarray((wide - wide.mean(axis=self.axes, keepdims=True)) / (deviation + 1e-9), dtype=x.dtype)
+        centered = wide - mean(wide, self.axes)
+        return np.asarray(centered / (np.sqrt(mean(centered * centered, self.axes)) + 1e-9), dtype=x.dtype)

@@ -13,7 +13,7 @@ from infuse.errors import ShapeError
 from infuse.ir.graph import Value
 from infuse.ir.types import TensorType
 from infuse.ops.base import Array, Inferred, Ints, Op, Rounding, cases
-from infuse.ops.elementwise import require_kind, widened
+from infuse.ops.elementwise import mean, require_kind, widened
 from infuse.ops.spatial import Sliding, last_axes, padded, static, taps, windows
 
 
@@ -185,7 +185,7 @@ class GlobalAveragePool(_GlobalPool):
     since = 22
 
     def eval(self, x: Array) -> Array:
-        return np.asarray(np.mean(widened(x), axis=_spatial(x), keepdims=True), dtype=x.dtype)
+        return np.asarray(mean(widened(x), _spatial(x)), dtype=x.dtype)
 
 
 class GlobalMaxPool(_GlobalPool):

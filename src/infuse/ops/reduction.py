@@ -12,7 +12,7 @@ from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
 from infuse.ir.types import Shape, TensorType
 from infuse.ops.base import Array, Bools, Inferred, Ints, Op, Rounding, Sample, cases, normalize_axis
-from infuse.ops.elementwise import f32, require_kind, widened
+from infuse.ops.elementwise import f32, mean, require_kind, widened
 from infuse.ops.formula import Formulas, Term
 from infuse.ops.sizes import fresh_shape, int64s, known_axes, length, normalize_axes
 
@@ -106,7 +106,7 @@ class ReduceMean(Reduction):
     samples = _NUMBERS
 
     def reduce(self, data: Array, axes: tuple[int, ...]) -> Any:
-        return np.mean(data.astype(np.float64), axis=axes, keepdims=True)
+        return mean(data.astype(np.float64), axes)
 
     def finish(self, e: Formulas, total: Term, count: Term) -> Term:
         return total / count

@@ -1,35 +1,47 @@
 """Generated tests of rewrite rules: a rule's own pattern is built as a graph, and both sides are run.
 
-`check_rule(MyRule())` is the whole test of a rule; the functions below it are its parts.
+`check_rule(MyRule())` is the whole test of a rule; the functions below it are its parts. What it tries besides the
+graphs themselves: other types, sizes, attributes and constants (variants), and other surroundings.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
 import numpy as np
 
-from infuse.errors import InfuseError
-from infuse.ir import dims
+from infuse import dtypes
+from infuse.errors import InfuseError, UnsupportedOperatorError
 from infuse.ir.clone import clone
 from infuse.ir.expression import Call, make_operator
 from infuse.ir.graph import Array, Graph, Node, Value
+from infuse.ir.printer import print_graph
 from infuse.ir.types import TensorType
 from infuse.ir.verify import verify
-from infuse.ops.base import Elementwise, Rounding
+from infuse.ops.base import Rounding
 from infuse.ops.evaluate import evaluate
+from infuse.ops.inference import infer_graph
 from infuse.rewrite import Driver, Report, Rule
 from infuse.rewrite.driver import refusal
 from infuse.rewrite.matcher import is_commutative, matches
 from infuse.rewrite.refine import Change, compare_types
 from infuse.testing.compare import difference
 from infuse.testing.patterns import build, names_of, spellings
+from infuse.testing.surroundings import CONDITION, around_branch, in_branches, in_loop, reread
+from infuse.testing.variants import CHANGES, bindings, make_symbolic, random_array
 
 EXACT = Rounding(ulp=0)
-ROUNDED = Rounding(ulp=4, abs=2e-5, why="the rule says why it rounds otherwise")
+COARSE = {"float16": 2.0**-6, "bfloat16": 2.0**-3}
+"""Some roundings in types of few digits."""
+LARGE = 1e20
+VARIANTS = 300
+"""Variants of a rule that are tried by default."""
+LEAST_VARIANTS = 30
+"""Variants of one of its cases that are tried at least."""
 SPECIALS = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-40, 3e38, -1.0], dtype=np.float32)
 
 
@@ -94,32 +106,43 @@ def example_case(rule: Rule, example: Mapping[str, Any], rng: np.random.Generato
     raise AssertionError(f"{rule.name} has no spelling that takes {', '.join(example) or 'nothing'}")
 
 
-def random_feeds(graph: Graph, rng: np.random.Generator) -> dict[str, Array]:
-    """Random inputs; floats lie between -3 and 3."""
-    return {v.name: _random(v.tensor, rng) for v in graph.inputs}
-
-
-def _random(type: TensorType, rng: np.random.Generator) -> Array:
-    shape = [int(d) if isinstance(d, int) else 4 for d in type.shape or ()]
-    if type.dtype.is_bool:
-        return np.asarray(rng.random(shape) < 0.5)
-    if type.dtype.is_integer:
-        return np.asarray(rng.integers(0, 4, shape)).astype(type.dtype.numpy)
-    return np.asarray(rng.uniform(-3, 3, shape)).astype(type.dtype.numpy)
+def random_feeds(graph: Graph, rng: np.random.Generator, sizes: Mapping[str, int] | None = None) -> dict[str, Array]:
+    """Random inputs, their symbols having these sizes."""
+    return {v.name: random_array(v.tensor.substitute(sizes or {}), rng) for v in graph.inputs}
 
 
 # -- checks ------------------------------------------------------------------------------------------------------
 
 
-def check_rule(rule: Rule, seed: int = 0) -> list[Case]:
-    """Everything below for every spelling of a rule; AssertionError says what is wrong. The cases."""
+@dataclass
+class Evidence:
+    """What a rule was tried on: its own cases, and how many variants it fired on, by change."""
+
+    cases: list[Case]
+    tried: int = 0
+    fired: int = 0
+    changes: Counter[str] = field(default_factory=Counter)
+
+    def __str__(self) -> str:
+        parts = ", ".join(f"{name} {count}" for name, count in sorted(self.changes.items()))
+        return f"{len(self.cases)} cases; fired on {self.fired} of {self.tried} variants: {parts}"
+
+
+def check_rule(rule: Rule, seed: int = 0, variants: int = VARIANTS) -> Evidence:
+    """Everything below for every spelling of a rule; AssertionError says what is wrong.
+
+    `variants` is how many are tried for the rule as a whole, and at least some for each of its cases.
+    """
     rng = np.random.default_rng(seed)
-    found = cases(rule, rng)
-    for case in found:
+    found = Evidence(cases(rule, rng))
+    each = max(LEAST_VARIANTS, variants // len(found.cases))
+    for case in found.cases:
         check_meaning(case)
         check_swapped(case)
         check_readers(case)
-        check_symbols(case)
+        check_surroundings(case, found)
+        for _ in range(each):
+            check_variant(case, rng, found)
     return found
 
 
@@ -127,10 +150,19 @@ def check_meaning(case: Case) -> None:
     """The rule fires, and the result computes the same under the same names and types, special numbers included."""
     after = _rewritten(case.graph, case)
     _compare(case, case.graph, after, case.feeds)
-    operators = [node.op for node in case.graph.unordered_nodes]
-    if not case.rule.rounding and all(isinstance(op, Elementwise) for op in operators):
-        special = {name: _with_specials(array) for name, array in case.feeds.items()}
-        _compare(case, case.graph, after, special)
+    _check_specials(case, case.graph, after, case.feeds)
+
+
+def _check_specials(case: Case, before: Graph, after: Graph, feeds: Mapping[str, Array], what: str = "") -> None:
+    """A rule that is exact is so for infinities, NaN and zeros too."""
+    special = {name: _with_specials(array) for name, array in feeds.items()}
+    if case.rule.rounding or all(special[name] is array for name, array in feeds.items()):
+        return
+    try:
+        expected = evaluate(before, special)
+    except InfuseError:  # some inputs are no plain numbers: sizes, places
+        return
+    _agree(case, before, after, expected, special, f"on infinities and NaN {what}")
 
 
 def check_swapped(case: Case) -> None:
@@ -158,23 +190,99 @@ def check_readers(case: Case) -> None:
             _compare(case, graph, _optimized(graph, case.rule)[0], case.feeds)
 
 
-def check_symbols(case: Case) -> None:
-    """Where the first sizes of the inputs are symbolic and the rule fires all the same, the result is the same."""
+def check_surroundings(case: Case, evidence: Evidence) -> None:
+    """The rule fires in branches and loops, on constants of either spelling in a file, and means the same."""
+    inner = {v.name for v in case.interior}
+    places: dict[str, Callable[[], Graph]] = {
+        "in branches": lambda: in_branches(case.graph),
+        "in a loop": lambda: in_loop(case.graph, carried=False),
+        "in a loop that carries the inputs": lambda: in_loop(case.graph, carried=True),
+        "with initializers": lambda: reread(case.graph, nodes=False),
+        "with Constant nodes": lambda: reread(case.graph, nodes=True),
+    }
+    for place, make in places.items():
+        try:
+            graph = make()
+        except UnsupportedOperatorError:  # ONNX does not have it in this form
+            continue
+        feeds = {**case.feeds, CONDITION: np.array(True)}
+        feeds = {v.name: feeds[v.name] for v in graph.inputs}
+        after = _rewritten(graph, case, place)
+        _compare(case, graph, after, feeds, place)
+        evidence.changes[place] += 1
+    if inner:
+        graph = around_branch(case.graph, case.root)
+        feeds = {**case.feeds, CONDITION: np.array(True)}
+        _compare(case, graph, _optimized(graph, case.rule)[0], feeds, "with the last node in a branch")
+
+
+def check_variant(case: Case, rng: np.random.Generator, evidence: Evidence) -> None:
+    """A random variant means the same if the operators accept it and the rule fires on it."""
     graph = clone(case.graph)
-    for value in graph.inputs:
-        if value.shape and value.shape[0] == 4:
-            value.type = _symbolic(value.tensor)
-    try:
-        for node in graph.nodes:
-            node.op.infer_node(node)
-    except InfuseError:  # a constant fixes the size
+    chosen = [CHANGES[i] for i in rng.integers(len(CHANGES), size=int(rng.integers(1, 4)))]
+    made = [change.__name__ for change in chosen if change(graph, rng)]
+    sizes = {}
+    if rng.random() < 0.4:
+        before = {v.name: v.shape for v in graph.inputs}
+        if make_symbolic(graph, rng):
+            made.append(make_symbolic.__name__)
+            pairs = [(d, n) for v in graph.inputs for d, n in zip(v.shape, before[v.name])]
+            sizes = {str(d): n for d, n in pairs if not isinstance(d, int) and isinstance(n, int)}
+    if not made or not _accepted(graph) or (case.rule.rounding and _has_extremes(graph)):
         return
-    _compare(case, graph, _optimized(graph, case.rule)[0], case.feeds)
+    evidence.tried += 1
+    what = f"after {', '.join(made)}:\n{print_graph(graph)}"
+    for number, binding in enumerate(bindings(list(sizes), sizes, rng) if sizes else ({},)):
+        feeds = random_feeds(graph, rng, binding)
+        expected = _run_all(graph, feeds, binding)
+        if expected is None:
+            if not number:
+                return
+            continue
+        if not number:
+            after, report = _try(graph, case, what)
+            if not report.fired[case.rule.name]:
+                return
+            evidence.fired += 1
+            evidence.changes.update(made)
+        _agree(case, graph, after, expected, feeds, what)
+        _check_specials(case, graph, after, feeds, what)
 
 
-def _symbolic(type: TensorType) -> TensorType:
-    assert type.shape is not None
-    return TensorType(type.dtype, (dims.symbol("n"), *type.shape[1:]))
+def _has_extremes(graph: Graph) -> bool:
+    """Whether a constant has huge elements or none that are numbers: what rounds otherwise need not agree on them."""
+    floats = [v.const.astype(np.float64) for v in graph.constants() if v.const is not None and v.dtype.is_float]
+    return not all((np.abs(array) < LARGE).all() for array in floats)
+
+
+def _accepted(graph: Graph) -> bool:
+    """Whether the operators take each other's results; their outputs have types then."""
+    try:
+        infer_graph(graph)
+    except (InfuseError, TypeError, ValueError, IndexError, AssertionError):
+        return False
+    return True
+
+
+def _run_all(graph: Graph, feeds: Mapping[str, Array], sizes: Mapping[str, int]) -> dict[str, Array] | None:
+    """The outputs, None where a node cannot run or finds sizes that its types rule out."""
+    names = [v.name for node in graph.nodes for v in node.outputs if isinstance(v.type, TensorType)]
+    try:
+        found = evaluate(graph, feeds, fetch=[*graph.output_names, *names])
+    except InfuseError:
+        return None
+    for value in (v for node in graph.nodes for v in node.outputs if v.name in found):
+        wanted = value.tensor.substitute(sizes)
+        if wanted.is_static and wanted.shape != found[value.name].shape:
+            return None
+    return {name: found[name] for name in graph.output_names}
+
+
+def _try(graph: Graph, case: Case, what: str) -> tuple[Graph, Report]:
+    try:
+        return _optimized(graph, case.rule)
+    except Exception as error:
+        raise AssertionError(f"{case.rule.name} fails {what}: {error}") from error
 
 
 def _with_reader(case: Case, index: int, outside: bool) -> tuple[Graph, Node, Value]:
@@ -192,10 +300,11 @@ def _with_reader(case: Case, index: int, outside: bool) -> tuple[Graph, Node, Va
 
 
 def _with_specials(array: Array) -> Array:
-    if array.dtype != np.float32:
+    if not dtypes.by_numpy(array.dtype).is_float:
         return array
     result: Array = array.copy()
-    result.reshape(-1)[: SPECIALS.size] = SPECIALS[: result.size]
+    with np.errstate(over="ignore"):
+        result.reshape(-1)[: SPECIALS.size] = SPECIALS[: result.size].astype(array.dtype)
     return result
 
 
@@ -211,19 +320,54 @@ def _fires(graph: Graph, rule: Rule) -> bool:
     return _optimized(graph, rule)[1].fired[rule.name] > 0
 
 
-def _rewritten(graph: Graph, case: Case) -> Graph:
+def _rewritten(graph: Graph, case: Case, what: str = "") -> Graph:
     result, report = _optimized(graph, case.rule)
-    assert report.fired[case.rule.name] > 0, f"{case}: the rule does not fire"
+    assert report.fired[case.rule.name] > 0, f"{case}: the rule does not fire {what}"
     return result
 
 
-def _compare(case: Case, before: Graph, after: Graph, feeds: Mapping[str, Array]) -> None:
-    assert after.output_names == before.output_names, f"{case}: outputs were {before.output_names}"
+def _compare(case: Case, before: Graph, after: Graph, feeds: Mapping[str, Array], what: str = "") -> None:
+    _agree(case, before, after, evaluate(before, feeds), feeds, what)
+
+
+def _agree(
+    case: Case,
+    before: Graph,
+    after: Graph,
+    expected: Mapping[str, Array],
+    feeds: Mapping[str, Array],
+    what: str = "",
+) -> None:
+    """AssertionError unless `after` gives what is expected of `before`, under its names and of its types."""
+    assert after.output_names == before.output_names, f"{case}: outputs were {before.output_names} {what}"
     for old, new in zip(before.outputs, after.outputs):
         change = compare_types(old.type, new.type)
-        assert change in (Change.SAME, Change.BETTER), f"{case}: the type {old.type} became {new.type}"
-    expected, found = evaluate(before, feeds), evaluate(after, feeds)
-    accuracy = ROUNDED if case.rule.rounding else EXACT
+        assert change in (Change.SAME, Change.BETTER), f"{case}: the type {old.type} became {new.type} {what}"
+    try:
+        found = evaluate(after, feeds)
+    except InfuseError as error:
+        raise AssertionError(f"{case} {what}: the result cannot run: {error}\n{print_graph(after)}") from error
     for name, wanted in expected.items():
-        wrong = difference(found[name], wanted, accuracy)
-        assert wrong is None, f"{case}: output {name}: {wrong}"
+        wrong = _difference(found[name], wanted, _accuracy(case.rule, before))
+        assert wrong is None, f"{case} {what}: output {name}: {wrong}\n{print_graph(after)}"
+
+
+def _difference(found: Array, wanted: Array, accuracy: Rounding) -> str | None:
+    """What is wrong with a result; terms of about one may have cancelled out in it."""
+    wrong = difference(found, wanted, accuracy)
+    if wrong is None or found.shape != wanted.shape or not accuracy.abs:
+        return wrong
+    with np.errstate(invalid="ignore"):
+        error = np.abs(found.astype(np.float64) - wanted.astype(np.float64))
+    same = (found == wanted) | (np.isnan(found) & np.isnan(wanted))
+    return None if bool(np.all(same | (error <= accuracy.abs))) else wrong
+
+
+def _accuracy(rule: Rule, graph: Graph) -> Rounding:
+    """None for a rule that is exact; for others what some roundings in the narrowest type make."""
+    if not rule.rounding:
+        return EXACT
+    values = [*graph.inputs, *(v for node in graph.unordered_nodes for v in (*node.operands(), *node.outputs))]
+    found = {v.dtype.name for v in values if isinstance(v.type, TensorType)}
+    leeway = max((COARSE[name] for name in found & COARSE.keys()), default=2e-5)
+    return Rounding(ulp=4, abs=leeway, why="the rule says why it rounds otherwise")

@@ -17,8 +17,8 @@ from infuse.rewrite import Rule, require
 
 LARGEST_MASK = 1 << 24
 """Bytes of the largest sum of constant masks that is stored."""
-FAR_BELOW = -1e9
-"""A score that no other score changes when it is added."""
+FAR_BELOW = {64: -1e18}
+"""A score, by bits of the type, that no other score changes when it is added; -1e9 in types that hold fewer digits."""
 
 
 def _scaled(x: Any, name: str) -> OneOf:
@@ -84,17 +84,19 @@ class FuseAttention(Rule):
         rank = q.rank
         require(rank in (3, 4) and kt.rank == rank == v.rank, "Q, K and V do not have three or four axes")
         require(softmax.op.attributes()["axis"] in (-1, rank - 1), "softmax does not run over the keys")
+        require(0 not in q.shape[: rank - 2], "there are no heads")
         for axis in range(rank - 2):
             require(q.shape[axis] == kt.shape[axis] == v.shape[axis], "batch or heads are broadcast")
         require(kt.shape[-1] == v.shape[-2], "keys and values differ in number")
         for constant in (q_factor, q_divisor, k_factor, k_divisor, s_factor, s_divisor):
             if constant is not None:
                 require(number(constant) != 0, "the scale is zero")
+                require(np.isfinite(number(constant)), "the scale is no number")
                 require(constant.rank <= rank, "the scale stretches the scores")
         for given in (mask, more, condition):
             if given is not None:
                 _require_fit(given, product.output)
-        require(low is None or number(low) <= FAR_BELOW, "what is hidden still counts")
+        require(low is None or number(low) <= FAR_BELOW.get(q.dtype.bits, -1e9), "what is hidden still counts")
 
     def build(
         self,

@@ -131,6 +131,9 @@ class RemoveSplitConcat(Rule):
         require_shape(source)
         axes = [attribute(node, "axis") % source.rank for node in (split, root)]
         require(axes[0] == axes[1], "it joins along another axis")
+        sizes = root.output.shape[axes[0]], source.shape[axes[0]]
+        parts = attribute(split, "num_outputs") or len(xs)
+        require(parts == len(xs) and dims.compare("==", *sizes) is not False, "some parts are not joined")
 
     def build(self, xs: tuple[Value, ...]) -> Any:
         assert xs[0].producer is not None
@@ -287,12 +290,14 @@ class MergeExpands(Rule):
     def match(self, x: Any, a: Any, b: Any) -> Any:
         return ops.expand(ops.expand(x, a), b)
 
-    def when(self, root: Node) -> None:
+    def when(self, b: Value, root: Node) -> None:
         shape = root.output.tensor.shape
-        require(shape is not None and all(dims.is_static(d) for d in shape), "the shape is not known")
+        known = shape is not None and all(dims.is_static(d) for d in shape)
+        require(known or (shape is not None and known_ints(b) == shape), "the shape is not known")
 
-    def build(self, x: Value, root: Node) -> Any:
-        return ops.expand(x, np.asarray(root.output.shape, dtype=np.int64))
+    def build(self, x: Value, b: Value, root: Node) -> Any:
+        shape = root.output.shape
+        return ops.expand(x, np.asarray(shape, dtype=np.int64) if all(dims.is_static(d) for d in shape) else b)
 
 
 RULES = (

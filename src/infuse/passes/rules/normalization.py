@@ -66,7 +66,7 @@ class FuseLayerNormalization(Rule):
     def when(self, x: Value, a: Value, e: Value) -> None:
         require_float(x)
         _last_axes(x, a)
-        number(e)
+        require(0 <= number(e) < np.inf, "ε is negative or no number")
 
     def build(self, x: Value, a: Value, e: Value) -> Any:
         axis = _last_axes(x, a)
@@ -89,7 +89,7 @@ class FuseRMSNormalization(Rule):
     def when(self, x: Value, a: Value, e: Value) -> None:
         require_float(x)
         _last_axes(x, a)
-        number(e)
+        require(0 <= number(e) < np.inf, "ε is negative or no number")
 
     def build(self, x: Value, a: Value, e: Value) -> Any:
         axis = _last_axes(x, a)
@@ -164,7 +164,9 @@ def _affine(c: Value, s: Value, x: Value, norm: Node) -> Array:
     else:
         axis = attribute(norm, "axis") % x.rank
         require(all(n == 1 for n in shape[:axis]), "the constant varies over what is normalized")
-        kept = shape[axis:]
+        extra = x.rank - axis - s.rank
+        require(extra >= 0 and all(n == 1 for n in shape[axis : axis + extra]), "the constant stretches the scale")
+        kept = shape[axis + extra :]
     require(all(n in (1, m) for n, m in zip(kept, data(s).shape)), "the constant stretches the shape")
     return np.broadcast_to(data(c).reshape(kept), data(s).shape).astype(np.float64)
 
