@@ -27,8 +27,9 @@ class FuseErfGelu(Rule):
         gate = ops.erf(ops.one_of(x / math.sqrt(2), x * math.sqrt(0.5))) + 1.0
         return [(x * gate) * 0.5, (x * 0.5) * gate, x * (gate * 0.5), (x * gate) / 2.0]
 
-    def when(self, x: Value) -> None:
+    def when(self, x: Value, root: Node) -> None:
         require_float(x)
+        require_same_type(x, root, "a constant stretches the shape")
 
     def build(self, x: Value) -> Any:
         return ops.gelu(x)
@@ -52,8 +53,9 @@ class FuseTanhGelu(Rule):
         gate = ops.tanh(inner) + 1.0
         return [(x * gate) * 0.5, (x * 0.5) * gate, x * (gate * 0.5)]
 
-    def when(self, x: Value) -> None:
+    def when(self, x: Value, root: Node) -> None:
         require_float(x)
+        require_same_type(x, root, "a constant stretches the shape")
 
     def build(self, x: Value) -> Any:
         return ops.gelu(x, approximate="tanh")
@@ -204,6 +206,7 @@ class MergeClips(Rule):
 
     def when(self, inner: Node, outer: Node) -> None:
         for low, high in (_limits(inner), _limits(outer)):
+            require(not any(limit is not None and limit != limit for limit in (low, high)), "a limit is not a number")
             require(low is None or high is None or low <= high, "the lower limit is above the upper one")
 
     def build(self, x: Value, inner: Node, outer: Node) -> Any:
