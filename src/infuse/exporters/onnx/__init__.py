@@ -12,7 +12,8 @@ from infuse.exporters.onnx.lowering import LOWEST, lower
 from infuse.exporters.onnx.messages import put_elements
 from infuse.exporters.onnx.spelling import NEWEST
 from infuse.exporters.onnx.storage import LIMIT, store, total_bytes
-from infuse.exporters.onnx.writing import write
+from infuse.exporters.onnx.writing import Constant, write
+from infuse.ir.collection import uncollected
 from infuse.ir.graph import Graph
 
 __all__ = ["save", "to_model"]
@@ -28,8 +29,7 @@ def to_model(graph: Graph, opset: int | None = None) -> ModelProto:
     Names, documentation and metadata stay; names that are taken are numbered, missing ones made up. Unknown operators
     are written as they came.
     """
-    lowered = lower(graph, _checked(opset))
-    model, constants = write(lowered)
+    model, constants = _message(graph, opset)
     if total_bytes(model, constants) > LIMIT:
         raise ModelFileError(
             f"the model takes about {total_bytes(model, constants)} bytes; a message holds at most {LIMIT}",
@@ -53,8 +53,14 @@ def save(
     where the model would pass the 2 GB that protobuf can read. Files appear under their names only when they are
     complete, so a model may be written over the one that it was read from. ModelFileError when they cannot be written.
     """
-    model, constants = write(lower(graph, _checked(opset)))
+    model, constants = _message(graph, opset)
     store(model, constants, Path(path), external_data)
+
+
+def _message(graph: Graph, opset: int | None) -> tuple[ModelProto, list[Constant]]:
+    """The model without its initializers, and those."""
+    with uncollected():
+        return write(lower(graph, _checked(opset)))
 
 
 def _checked(opset: int | None) -> int | None:

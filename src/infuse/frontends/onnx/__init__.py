@@ -14,6 +14,7 @@ from infuse.frontends.onnx.files import ExternalFiles, foreign_format, map_file
 from infuse.frontends.onnx.malformed import MALFORMED, malformed
 from infuse.frontends.onnx.tensors import Tensors
 from infuse.frontends.onnx.wire import Payloads, split
+from infuse.ir.collection import uncollected
 from infuse.ir.graph import Graph
 from infuse.ops.sizes import numbering
 
@@ -46,7 +47,7 @@ def load(
             data = map_file(path) if path is not None else memoryview(source).cast("B")  # type: ignore[arg-type]
             model, payloads = _parse(data, where)
         builder = Builder(model, Tensors(files, payloads))
-        with numbering(builder.sizes.taken):
+        with uncollected(), numbering(builder.sizes.taken):
             graph = builder.graph()
         files.check_overlaps()
     except InfuseError as error:
