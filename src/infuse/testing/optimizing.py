@@ -70,11 +70,11 @@ def reloaded(graph: Graph) -> Graph | None:
 
 
 def as_stored(graph: Graph) -> Graph:
-    """A copy whose attributes have the precision in which ONNX stores them."""
+    """A copy whose attributes have the digits that come back from ONNX: as many as float32 needs."""
     copy = clone(graph)
     for inner in copy.all_graphs():
         for node in inner.unordered_nodes:
-            numbers = {k: float(np.float32(v)) for k, v in node.op.attributes().items() if isinstance(v, float)}
+            numbers = {k: float(str(np.float32(v))) for k, v in node.op.attributes().items() if isinstance(v, float)}
             if numbers and isinstance(node.op, Op):
                 node.op = node.op.replace(**numbers)
     return copy

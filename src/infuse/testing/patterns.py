@@ -137,6 +137,8 @@ class _Build:
     def __init__(self, pattern: Call, rng: np.random.Generator) -> None:
         self.rng = rng
         self.steps = _post_order(pattern)
+        inner = [arg for step in self.steps for arg in step.args if isinstance(arg, Call)]
+        self.read = {id(arg.root): 1 + max(a.output for a in inner if a.root is arg.root) for arg in inner}
         self.left = BUILDS
         self.made: dict[int, Node] = {}
         self.operands: Mapping[str, Any] = {}
@@ -208,7 +210,7 @@ class _Build:
             args = [operand for arg in step.args for operand in _resolved(arg, values, nodes)]
             call = Call(step.kind, tuple(args), {**choice.attributes, **step.attributes}, domain=step.domain)
             try:
-                node = patch.node(call[choice.outputs - 1])
+                node = patch.node(call[max(choice.outputs, self.read.get(id(step), 1)) - 1])
             except (InfuseError, TypeError, ValueError, IndexError):
                 return None
             node.name = f"n{len(nodes)}"
