@@ -4,8 +4,12 @@ from typing import Any
 
 import numpy as np
 
+from infuse import ops
+from infuse.ir.expression import Call, Variable
+from infuse.ops.base import Ints
 from infuse.ops.sizes import int64s
 
+M, V = Variable("M"), Variable("V")
 IMAGE = (1, 4, 5, 5)
 
 
@@ -48,4 +52,41 @@ REFUSED: dict[str, tuple[Any, str]] = {
         },
         "the padding is not counted as zeros",
     ),
+    "AddMatMuls": ({"x": (2, 3), "a": (3, 4), "b": (3, 1)}, "the products have different shapes"),
+    "AddConvs": (
+        {"x": IMAGE, "a": (4, 4, 3, 3), "p": (4,), "b": (4, 4, 1, 1), "q": (4,), "two": {"pads": (1, 1, -3, -3)}},
+        "one window does not lie inside of the other",
+    ),
+    "AddInputToConv": (
+        {"x": IMAGE, "w": (4, 4, 2, 2), "b": (4,), "conv": {"pads": (-1, 0, 2, 1)}},
+        "no tap meets the pixel itself",
+    ),
+    "CommonFactor": ({"x": (3,), "y": (2, 1), "a": (2, 3)}, "the operands have different shapes"),
+    "CommonOperand": ({"x": (2,), "a": f32(1, 2), "b": f32(1, -2)}, "the constants have different signs"),
+    "MergeAffine": ({"x": (2,), "a": f32(1, 0), "b": f32(1), "c": f32(2)}, "a constant is zero, infinite"),
+    "MergeQuotients": ({"x": (2, 3), "a": (3,), "b": (2, 1)}, "the merged constant would be larger"),
+    "NegateConstant": (
+        -Call("Div", (Ints((3,), 1, 5), np.array([3]))),
+        "not for int64",
+    ),
+    "NegateDifference": (-(V + M), "Sub is needed, Add found"),
+    "ProductAsNegation": (V * np.full((1, 1), -1, np.float32), "the constant stretches the shape"),
+    "RemoveNegationBeforeAbs": (ops.abs(V), "Neg is needed as input of Abs, found an input of the graph"),
+    "PowAsRoot": (V ** np.full((1, 1), 0.5, np.float32), "the exponent stretches the shape"),
+    "NotOfComparison": ({"x": (3,), "y": (3,)}, "NaN may be among float32"),
+    "FusePRelu": ({"x": (2,), "a": f32(0.5, np.inf)}, "a slope is infinite"),
+    "FuseClippedLine": ({"x": (2,), "a": f32(1), "b": f32(1, 2)}, "the constant varies"),
+    "FuseSigmoid": (ops.reciprocal(ops.exp(-V) + 2.0), "the constant 1.0 is needed as input of Add"),
+    "FuseTanh": (ops.sigmoid(V) * 2.0 - 1.0, "Mul is needed as input of Sigmoid"),
+    "FuseSoftplus": (ops.log(ops.exp(V) + np.ones((1, 1), np.float32)), "a constant stretches the shape"),
+    "FuseSoftsign": (V / (ops.abs(M) + 1.0), "x must be the same value in both places"),
+    "FuseLogSoftmax": (ops.log(ops.sigmoid(V)), "Softmax is needed, Sigmoid found"),
+    "ArgMaxBeforeSoftmax": ({"x": (3, 4), "root": {"axis": 0}}, "it runs over another axis"),
+    "FuseReduction": ({"x": Ints((3, 4)), "axes": int64s(0)}, "it needs floats, found int64"),
+    "FuseLogSumExp": (ops.log(ops.reduce_sum(ops.abs(M), int64s(0))), "Exp is needed, Abs found"),
+    "FuseSumSquare": (
+        ops.reduce_sum(V ** np.full((1, 1), 2, np.float32), int64s(0)),
+        "the exponent stretches the shape",
+    ),
+    "RemoveReluOfPositive": (ops.relu(ops.tanh(V)), "is needed, Tanh found"),
 }

@@ -234,7 +234,8 @@ class LogSoftmax(_AlongAxis):
     def eval(self, x: Array) -> Array:
         wide = widened(x)
         total = _powers(x, self.axis).sum(axis=self.axis, keepdims=True)
-        return np.asarray(wide - wide.max(axis=self.axis, keepdims=True) - np.log(total), dtype=x.dtype)
+        largest = wide.max(axis=self.axis, keepdims=True, initial=-np.inf)
+        return np.asarray(wide - largest - np.log(total), dtype=x.dtype)
 
 
 def _powers(x: Array, axis: int) -> Array:

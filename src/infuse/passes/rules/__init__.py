@@ -7,13 +7,16 @@ from infuse.passes.rules import (
     arithmetic,
     attention,
     chains,
+    composed,
     convolution,
+    factors,
     heads,
     linear,
     motion,
     movement,
     noop,
     normalization,
+    parallel,
     pooled,
     rowwise,
     shape,
@@ -21,7 +24,7 @@ from infuse.passes.rules import (
 from infuse.rewrite import Rule
 
 MODULES = (
-    *(noop, shape, movement, arithmetic, activations, convolution, linear, chains, pooled, normalization, rowwise),
-    *(attention, heads, motion),
+    *(noop, shape, movement, arithmetic, factors, activations, composed, convolution, linear, chains, pooled),
+    *(parallel, normalization, rowwise, attention, heads, motion),
 )
 ALL_RULES: tuple[Rule, ...] = tuple(rule() for module in MODULES for rule in module.RULES)

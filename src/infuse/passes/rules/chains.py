@@ -69,8 +69,8 @@ def _flag(node: Node | None, name: str) -> bool:
 def _matrix(w: Value, node: Node | None) -> Array:
     """What a Gemm or MatMul multiplies by, its factor included."""
     given = {} if node is None else node.op.attributes()
-    weights = wide(w).T if given.get("transB") else wide(w)
-    return weights * given.get("alpha", 1.0)
+    weights: Array = wide(w).T if given.get("transB") else wide(w)
+    return weights * float(given.get("alpha", 1.0))
 
 
 def _addend(c: Value | None, node: Node | None) -> Array | None:
@@ -163,7 +163,7 @@ class MergeGemms(Rule):
         outer, own, later = _matrix(b, root), _addend(p, first), _addend(q, root)
         shifts = [own @ outer] if own is not None else []
         shifts += [later] if later is not None else []
-        args = [x, rounded(_matrix(a, first) @ outer, a), *([rounded(sum(shifts), a)] if shifts else [])]
+        args = [x, rounded(_matrix(a, first) @ outer, a), *([rounded(np.sum(shifts, axis=0), a)] if shifts else [])]
         return Call("Gemm", tuple(args), {"transA": int(_flag(first, "transA"))})
 
     def note(self, a: Value, b: Value, root: Node, first: Node | None = None) -> str:
@@ -243,8 +243,9 @@ def _composed(inner: Array, outer: Array, first: Node, second: Node) -> Array:
     for i in np.ndindex(one.kernel):
         for j in np.ndindex(two.kernel):
             place = one.offset(i), two.offset(j)
-            spot: Any = tuple((a + b * s) // d for a, b, s, d in zip(*place, one.strides, merged.dilations))
-            result[(..., *spot)] += outer[(..., *j)] @ inner[(..., *i)]
+            spot = ((a + b * s) // d for a, b, s, d in zip(*place, one.strides, merged.dilations))
+            target = (slice(None),) * 3 + tuple(spot)
+            result[target] += outer[target[:3] + j] @ inner[target[:3] + i]
     return result.reshape(-1, *result.shape[2:])
 
 

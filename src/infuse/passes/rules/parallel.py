@@ -1,0 +1,150 @@
+"""Linear operators on one tensor whose results are added: one of them with the sum of the weights does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from infuse import ops
+from infuse.ir.expression import Call
+from infuse.ir.graph import Array, Node, Value
+from infuse.passes.rules.chains import require_filled
+from infuse.passes.rules.common import attribute, require_float, require_shape, require_unread, rounded, wide
+from infuse.passes.rules.convolution import convolution, old_bias, scale_and_shift
+from infuse.passes.rules.window import Window, require_explicit
+from infuse.rewrite import Rule, require
+
+_ADDED = "weights are added first"
+
+
+class AddMatMuls(Rule):
+    """MatMul(x, a) + MatMul(x, b) → MatMul(x, a + b) (also - )"""
+
+    level = "extended"
+    rows = ("G26",)
+    rounding = _ADDED
+    examples = ({"x": (2, 3, 4), "a": (4, 5), "b": (4, 5)},)
+
+    def match(self, x: Any, a: Any, b: Any) -> Any:
+        pair = (ops.matmul(x, ops.const(a), name="one"), ops.matmul(x, ops.const(b), name="two"))
+        return [Call(kind, pair) for kind in ("Add", "Sub")]
+
+    def when(self, x: Value, a: Value, b: Value) -> None:
+        require_float(x)
+        require_shape(x)
+        require_filled(a, b)
+        require(a.type == b.type, "the products have different shapes")
+
+    def build(self, x: Value, a: Value, b: Value, one: Node, root: Node) -> Any:
+        first, second = (a, b) if root.inputs[0] is one.output else (b, a)
+        other = -wide(second) if root.kind == "Sub" else wide(second)
+        return ops.matmul(x, rounded(wide(first) + other, a))
+
+
+class AddConvs(Rule):
+    """Conv(x, a, p) + Conv(x, b, q) with windows around one centre → Conv(x, a + b, p + q), the smaller filled up"""
+
+    level = "extended"
+    rows = ("G26",)
+    rounding = _ADDED
+    examples = tuple(
+        {"x": (1, 4, 6, 5), "a": (4, 2, 3, 3), "p": (4,), "b": b, "q": (4,), "one": one, "two": two}
+        for one in ({"pads": (1, 1, 1, 1), "group": 2},)
+        for b, two in (((4, 2, 1, 1), {"group": 2}), ((4, 2, 3, 1), {"group": 2, "pads": (1, 0, 1, 0)}))
+    )
+
+    def match(self, x: Any, a: Any, p: Any, b: Any, q: Any) -> Any:
+        return convolution("Conv", x, a, p, "one") + convolution("Conv", x, b, q, "two")
+
+    def when(self, x: Value, a: Value, b: Value, one: Node, two: Node) -> None:
+        require_float(x)
+        require_filled(a, b)
+        require_explicit(one, two)
+        require(one.output.type == two.output.type, "the results have different shapes")
+        require(attribute(one, "group") == attribute(two, "group"), "the groups differ")
+        large, small = self._ordered(one, two)
+        require(large.strides == small.strides, "they step differently")
+        wider = any(k > 1 for k in small.kernel)
+        require(not wider or large.dilations == small.dilations, "they spread differently")
+        self._margins(large, small)
+
+    def build(self, x: Value, a: Value, p: Value | None, b: Value, q: Value | None, one: Node, two: Node) -> Any:
+        large, small = self._ordered(one, two)
+        node, weights, others = (one, a, b) if large == Window.of(one) else (two, b, a)
+        margins = [(0, 0), (0, 0), *self._margins(large, small)]
+        total = wide(weights) + np.pad(wide(others), margins)
+        args = [x, rounded(total, a)]
+        if p is not None or q is not None:
+            args.append(rounded(old_bias(p, len(total)) + old_bias(q, len(total)), a))
+        return Call("Conv", tuple(args), node.op.attributes())
+
+    def _ordered(self, one: Node, two: Node) -> tuple[Window, Window]:
+        """The window that holds the other first."""
+        pair = Window.of(one), Window.of(two)
+        return pair if sum(pair[0].kernel) >= sum(pair[1].kernel) else pair[::-1]
+
+    def _margins(self, large: Window, small: Window) -> list[tuple[int, int]]:
+        """Taps to add before and after the smaller window along each axis; Refusal where it does not lie inside."""
+        rank = len(large.kernel)
+        found = []
+        for k, m, step, begin, other in zip(
+            large.kernel, small.kernel, large.dilations, large.pads[:rank], small.pads[:rank]
+        ):
+            before, left = divmod(begin - other, step)
+            require(left == 0 and before >= 0 and k - m - before >= 0, "one window does not lie inside of the other")
+            found.append((before, k - m - before))
+        return found
+
+
+class AddInputToConv(Rule):
+    """Conv(x, w, b) + x, Conv(x, w, b) + BatchNormalization(x) → Conv(x, w + s at the centre, b + t)"""
+
+    level = "extended"
+    rows = ("G12", "G26")
+    rounding = _ADDED
+    examples = (
+        {
+            **{"x": (1, 4, 6, 5), "w": (4, 2, 3, 3), "b": (4,), "conv": {"pads": (1, 1, 1, 1), "group": 2}},
+            **{"scale": (4,), "shift": (4,), "mean": (4,), "var": (4,)},
+        },
+    )
+
+    def match(self, x: Any, w: Any, b: Any, scale: Any, shift: Any, mean: Any, var: Any) -> Any:
+        given = [ops.const(v) for v in (scale, shift, mean, var)]
+        conv = convolution("Conv", x, w, b)
+        return [conv + x, conv + ops.batch_normalization(x, *given, name="norm")]
+
+    def when(self, x: Value, w: Value, conv: Node, norm: Node | None = None) -> None:
+        require_float(x)
+        require_shape(x)
+        require_filled(w)
+        require_explicit(conv)
+        require(x.type == conv.output.type, "the result has another shape than x")
+        window = Window.of(conv)
+        require(all(s == 1 for s in window.strides), "it steps")
+        self._centre(window)
+        if norm is not None:
+            require_unread(norm, "the running statistics are")
+
+    def build(self, x: Value, w: Value, b: Value | None, conv: Node, norm: Node | None = None) -> Any:
+        weights = wide(w).copy()
+        filters, depth = weights.shape[:2]
+        scale, shift = (np.ones(filters), np.zeros(filters)) if norm is None else scale_and_shift(norm)
+        each = np.arange(filters)
+        taps = (each, each % depth) + self._centre(Window.of(conv))
+        weights[taps] += scale
+        bias: list[Array] = [] if b is None and norm is None else [rounded(old_bias(b, filters) + shift, w)]
+        return Call("Conv", (x, rounded(weights, w), *bias), conv.op.attributes())
+
+    def _centre(self, window: Window) -> tuple[int, ...]:
+        """The tap that meets the pixel itself; Refusal where there is none."""
+        found = []
+        for kernel, step, begin in zip(window.kernel, window.dilations, window.pads):
+            tap, left = divmod(begin, step)
+            require(left == 0 and 0 <= tap < kernel, "no tap meets the pixel itself")
+            found.append(tap)
+        return tuple(found)
+
+
+RULES = (AddMatMuls, AddConvs, AddInputToConv)
