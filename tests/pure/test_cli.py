@@ -126,6 +126,22 @@ def test_rules_are_chosen(cli: Cli, network: Path, options: list[str], fired: se
     assert set(facts["fired"]) == fired
 
 
+@pytest.mark.parametrize(
+    ("ending", "options", "level"),
+    [
+        (".infuse", [], "all"),
+        (".onnx", [], "basic"),
+        (".onnx", ["--opset", 23], "extended"),
+        (".onnx", ["--for", "onnxruntime"], "extended"),
+        (".onnx", ["--level", "all"], "all"),
+    ],
+)
+def test_the_level_serves_whoever_reads_the_file(
+    cli: Cli, network: Path, tmp_path: Path, ending: str, options: list[object], level: str
+) -> None:
+    assert cli("optimize", network, "-o", tmp_path / f"o{ending}", "--json", *options).json["level"] == level
+
+
 def test_rules_are_left_out(cli: Cli, network: Path) -> None:
     out = network.with_suffix(".infuse")
     facts = cli("optimize", network, "-o", out, "--json", "--disable", "FuseConvBatchNormalization").json

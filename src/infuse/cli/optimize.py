@@ -12,7 +12,7 @@ import typer
 import infuse
 from infuse.cli import options, terminal
 from infuse.cli.inputs import read_inputs
-from infuse.cli.options import AsJson, ChosenLevel, Dims, Level, ModelFile
+from infuse.cli.options import AsJson, Dims, Level, ModelFile
 from infuse.cli.work import LIMIT, multiplications
 from infuse.errors import OptionError
 from infuse.ir.graph import Graph
@@ -22,6 +22,8 @@ from infuse.passes.verification import Witness, optimize_verified, trial_sizes
 from infuse.rewrite import Report, Verdict
 
 RuleNames = list[str] | None
+FUSED_OPSET = 23
+"""The first opset with Attention, RMSNormalization and RotaryEmbedding."""
 
 
 class Runtime(str, Enum):
@@ -34,7 +36,14 @@ class Runtime(str, Enum):
 def optimize(
     model: ModelFile,
     output: Annotated[Path, typer.Option("-o", "--output", metavar="OUT", help="The file to write: .onnx or .infuse.")],
-    level: ChosenLevel = Level.all,
+    level: Annotated[
+        Level | None,
+        typer.Option(
+            help="How much of the graph is rewritten; default: all for .infuse; for .onnx extended where the opset has "
+            "the fused operators (23 and newer) and with --for, else basic.",
+            show_default=False,
+        ),
+    ] = None,
     disable: Annotated[RuleNames, typer.Option(metavar="RULE", help="Leave this rule out (repeatable).")] = None,
     only: Annotated[RuleNames, typer.Option(metavar="RULE", help="Try no other rules (repeatable).")] = None,
     enable: Annotated[RuleNames, typer.Option(metavar="RULE", help="Try this opt-in rule too (repeatable).")] = None,
@@ -75,15 +84,16 @@ def optimize(
         options.check_output(report, ".html")
     if archive is not None and verification is False:
         raise OptionError("--inputs are for the comparison that --no-verify leaves out")
+    graph = infuse.load(model)
+    foreign = "" if runtime is Runtime.standard else runtime.value
     chosen = Options(
-        level.value,
+        (level or _default_level(output, opset or graph.opsets.get("", 0), foreign)).value,
         frozenset(options.names(disable)),
         frozenset(options.names(only)),
         frozenset(options.names(enable)),
-        runtime="" if runtime is Runtime.standard else runtime.value,
+        runtime=foreign,
     )
     sizes = options.dims(dim)
-    graph = infuse.load(model)
     set_dims(graph, options.dims(fixed, "--set-dim"))
     with terminal.progress(model.name) as progress:
         progress("read", 0, 1)
@@ -91,7 +101,7 @@ def optimize(
         better = optimize_verified(graph, chosen, witness, progress)
         progress("write", 0, 1)
         infuse.save(better, output, opset=opset)
-    facts = {**better.report.to_dict(), "optimize_seconds": sum(better.report.seconds.values())}
+    facts = {**better.report.to_dict(), "level": chosen.level, "optimize_seconds": sum(better.report.seconds.values())}
     facts["output"] = {"path": str(output), "bytes": output.stat().st_size}
     if explain:
         facts["near_misses"] = near_misses(better, chosen)
@@ -99,6 +109,13 @@ def optimize(
         terminal.say_json(facts)
     else:
         _print(better.report, facts)
+
+
+def _default_level(output: Path, opset: int, runtime: str) -> Level:
+    """What serves whoever reads the file: fused operators only where they stay fused."""
+    if output.suffix == ".infuse":
+        return Level.all
+    return Level.extended if runtime or opset >= FUSED_OPSET else Level.basic
 
 
 def _witness(graph: Graph, wanted: bool | None, archive: Path | None, sizes: dict[str, int]) -> Witness:
@@ -124,7 +141,7 @@ def _print(report: Report, facts: dict[str, Any]) -> None:
         _explain(report, facts["near_misses"])
     for remark in report.notes:
         terminal.say(remark)
-    terminal.say(f"optimized in {facts['optimize_seconds']:.2f} s")
+    terminal.say(f"optimized at level {facts['level']} in {facts['optimize_seconds']:.2f} s")
     verdict = report.verification
     assert isinstance(verdict, Verdict)
     terminal.say(str(verdict))
