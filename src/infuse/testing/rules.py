@@ -266,7 +266,7 @@ def _accepted(graph: Graph) -> bool:
 
 def _run_all(graph: Graph, feeds: Mapping[str, Array], sizes: Mapping[str, int]) -> dict[str, Array] | None:
     """The outputs, None where a node cannot run or finds sizes that its types rule out."""
-    names = [v.name for node in graph.nodes for v in node.outputs if isinstance(v.type, TensorType)]
+    names = [v.name for node in graph.nodes for v in node.outputs if v.name and isinstance(v.type, TensorType)]
     try:
         found = evaluate(graph, feeds, fetch=[*graph.output_names, *names])
     except InfuseError:
@@ -369,5 +369,5 @@ def _accuracy(rule: Rule, graph: Graph) -> Rounding:
         return EXACT
     values = [*graph.inputs, *(v for node in graph.unordered_nodes for v in (*node.operands(), *node.outputs))]
     found = {v.dtype.name for v in values if isinstance(v.type, TensorType)}
-    leeway = max((COARSE[name] for name in found & COARSE.keys()), default=2e-5)
+    leeway = max((COARSE[name] for name in found & COARSE.keys()), default=1e-4)
     return Rounding(ulp=4, abs=leeway, why="the rule says why it rounds otherwise")

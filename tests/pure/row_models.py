@@ -1,0 +1,465 @@
+"""A small model for each row of the graph optimizer: what it is, and what is left of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from infuse.ir.graph import Array, Graph
+from infuse.ir.parser import parse
+
+Switch = tuple[str, Callable[..., Any]]
+"""A function of the project by its path, and what stands in for it where the row is switched off."""
+
+
+@dataclass(frozen=True)
+class Example:
+    """A model in text form, and the operators that are left of it at some level.
+
+    A body `%y = Relu(%x)` gets `header` and a return of `%y` around it. Weights written `$w: float32[3, 4]` are random.
+    With `native` it is about the kernels: the operators that each computes, and how many tensors it reads.
+    """
+
+    row: str
+    what: str
+    body: str
+    left: str
+    level: str = "basic"
+    header: str = "%x: float32[n, 4]"
+    runtime: str = ""
+    enable: tuple[str, ...] = ()
+    native: bool = False
+    off: tuple[Switch, ...] = field(default=())
+    """What to switch off beside the rules and passes that name the row."""
+
+    def graph(self) -> Graph:
+        """The model."""
+        text = re.sub(r"(\$\w+: float32\[[\d, ]*\])$", r"\1#?", self.body.strip(), flags=re.M)
+        whole = f'graph "row" ({self.header}) {{\n{text}\n}}'
+        if "return" not in text:
+            whole = whole[:-1] + "return y = %y\n}"
+        return parse(whole, weights(whole))
+
+    def __str__(self) -> str:
+        return f"{self.row}: {self.what}"
+
+
+def weights(text: str) -> dict[str, Array]:
+    """Random numbers, far from zero, for the constants that a text only names."""
+    rng = np.random.default_rng(0)
+    found = re.findall(r"\$(\w+): float32\[([\d, ]*)\]#\?", text)
+    return {name: _random(rng, [int(n) for n in shape.split(",") if n.strip()]) for name, shape in found}
+
+
+def _random(rng: np.random.Generator, shape: list[int]) -> Array:
+    return np.asarray(rng.uniform(0.5, 1.5, shape)).astype(np.float32)
+
+
+IMAGE = "%x: float32[n, 4, 6, 6]"
+CONV = "$w: float32[4, 4, 3, 3]\n%c = Conv(%x, $w)\n"
+STATISTICS = "$s: float32[4]\n$h: float32[4]\n$m: float32[4]\n$v: float32[4]\n"
+MATRIX = "$w: float32[4, 5]\n%p = MatMul(%x, $w)\n"
+APART: Switch = ("infuse.codegen.groups.fusible", lambda node: False)
+"""Native code with one kernel for each operator."""
+
+FOLDING = (
+    Example("G1", "all inputs constant: a constant", "%a = Exp(float32[]{1.0})\n%b = Neg(%a)\n%y = Add(%x, %b)", "Add"),
+    Example(
+        "G2",
+        "Unsqueeze of a constant",
+        "%c = Unsqueeze(float32[4]{1.0, 2.0, 3.0, 4.0}, int64[1]{1})\n%y = Add(%x, %c)",
+        "Add",
+        header="%x: float32[4, n]",
+        off=(("infuse.passes.fold.Folder.__call__", lambda self, node: None),),
+    ),
+    Example(
+        "G2",
+        "Unsqueeze with constant axes costs nothing",
+        "%u = Unsqueeze(%x, int64[1]{1})\n%y = Relu(%u)",
+        "Reshape Relu",
+        "all",
+    ),
+    Example(
+        "G3",
+        "a scalar constant becomes a literal of the kernel",
+        "%a = Mul(%x, float32[]{2.0})\n%y = Add(%a, float32[]{1.0})",
+        "Mul + Add of 1",
+        native=True,
+        off=(("infuse.codegen.groups._constant", lambda value: None),),
+    ),
+)
+WITHOUT_MEANING = (
+    Example(
+        "G4",
+        "Identity and Dropout",
+        "%a = Identity(%x)\n%b = Dropout(%a, float32[]{0.5})\n%y = Relu(%b)",
+        "Relu",
+    ),
+    Example(
+        "G5",
+        "parameters without meaning",
+        """%a = Cast(%x, to=float32)
+        %b = Slice(%a, int64[1]{0}, int64[1]{99}, int64[1]{1})
+        %c = Transpose(%b, perm=(0, 1))
+        %d = Pad(%c, int64[4]{0, 0, 0, 0})
+        %e = Concat(%d, axis=0)
+        %f = Mul(%e, float32[]{1.0})
+        %g = Add(%f, float32[]{0.0})
+        %h = Expand(%g, int64[1]{1})
+        %i = Reshape(%h, int64[2]{0, 4})
+        %y = Relu(%i)""",
+        "Relu",
+    ),
+    Example(
+        "G5",
+        "a pooling over one pixel",
+        "%p = MaxPool(%x, kernel_shape=(1, 1), strides=(1, 1))\n%y = Relu(%p)",
+        "Relu",
+        header=IMAGE,
+    ),
+    Example(
+        "G6",
+        "dead code and orphan constants",
+        "$w: float32[4]\n%a = Exp(%x)\n%b = Add(%a, $w)\n%y = Relu(%x)",
+        "Relu",
+        off=(("infuse.rewrite.driver._is_dead", lambda node: False),),
+    ),
+    Example(
+        "G6",
+        "work for a shape alone",
+        "%a = Exp(%x)\n%s = Shape(%a)\n%y = Add(%s, int64[2]{1, 1})",
+        "Shape Add",
+    ),
+    Example(
+        "G7",
+        "Reshape before an addition that broadcasts",
+        "%u = Reshape(%z, int64[2]{1, 4})\n%y = Add(%x, %u)",
+        "Add",
+        header="%x: float32[n, 4], %z: float32[4]",
+    ),
+    Example(
+        "G7",
+        "Squeeze after a reduction",
+        "%r = ReduceMean(%x, int64[1]{1}, keepdims=1)\n%y = Squeeze(%r, int64[1]{1})",
+        "ReduceMean",
+    ),
+    Example(
+        "G8",
+        "one Reshape, one Transpose, one Cast are left of two each",
+        """%a = Reshape(%x, int64[3]{0, 2, 2})
+        %b = Reshape(%a, int64[2]{0, 4})
+        %c = Transpose(%b, perm=(1, 0))
+        %d = Relu(%c)
+        %e = Cast(%d, to=float64)
+        %f = Cast(%e, to=float16)
+        %g = Reshape(%f, int64[3]{2, 2, -1})
+        %h = Transpose(%g, perm=(1, 0, 2))
+        %y = Transpose(%h, perm=(2, 0, 1))""",
+        "Transpose Relu Cast Reshape Transpose",
+    ),
+    Example(
+        "G9",
+        "what undoes itself",
+        """%a = Unsqueeze(%x, int64[1]{0})
+        %b = Squeeze(%a, int64[1]{0})
+        %c = Transpose(%b, perm=(1, 0))
+        %d = Transpose(%c, perm=(1, 0))
+        %e = Cast(%d, to=float64)
+        %f = Cast(%e, to=float32)
+        %g, %h = Split(%f, num_outputs=2, axis=1)
+        %i = Concat(%g, %h, axis=1)
+        %y = Relu(%i)""",
+        "Relu",
+    ),
+    Example(
+        "G10",
+        "a subgraph that is computed twice",
+        "%a = Exp(%x)\n%b = Sin(%a)\n%c = Exp(%x)\n%d = Sin(%c)\n%y = Mul(%b, %d)",
+        "Exp Sin Mul",
+    ),
+)
+CONVOLUTIONS = (
+    Example(
+        "G11",
+        "Conv + BatchNorm + activation",
+        CONV + STATISTICS + "%b = BatchNormalization(%c, $s, $h, $m, $v)\n%y = Relu(%b)",
+        "Conv Relu",
+        header=IMAGE,
+    ),
+    Example("G12", "Conv + constant", CONV + "$b: float32[4, 1, 1]\n%y = Add(%c, $b)", "Conv", header=IMAGE),
+    Example(
+        "G12",
+        "the residual of a Conv",
+        CONV + "%a = Add(%c, %z)\n%y = Relu(%a)",
+        "Conv + Add + Relu of 3",
+        native=True,
+        header=f"{IMAGE}, %z: float32[n, 4, 4, 4]",
+        off=(APART,),
+    ),
+    Example(
+        "G13",
+        "Conv + scale + activation",
+        CONV + "%a = Mul(%c, float32[]{2.0})\n%d = Div(%a, float32[]{3.0})\n%y = Relu(%d)",
+        "Conv Relu",
+        header=IMAGE,
+    ),
+    Example(
+        "G14",
+        "Conv after pooling + MatMul",
+        """$w: float32[3, 4, 1, 1]
+        $v: float32[3, 2]
+        %c = Conv(%x, $w)
+        %f = Flatten(%c)
+        %y = MatMul(%f, $v)""",
+        "Conv Reshape",
+        header="%x: float32[n, 4, 1, 1]",
+    ),
+    Example("G15", "MatMul + Add", MATRIX + "$b: float32[5]\n%y = Add(%p, $b)", "Gemm"),
+    Example(
+        "G16",
+        "a scale before and one after a MatMul",
+        "$w: float32[4, 5]\n%a = Mul(%x, float32[]{0.5})\n%p = MatMul(%a, $w)\n%y = Mul(%p, float32[]{3.0})",
+        "MatMul",
+        "all",
+    ),
+    Example(
+        "G17",
+        "Gemm + BatchNorm",
+        """$w: float32[4, 4]
+        $c: float32[4]
+        %p = Gemm(%x, $w, $c)
+        """
+        + STATISTICS
+        + "%y = BatchNormalization(%p, $s, $h, $m, $v)",
+        "Gemm",
+    ),
+    Example(
+        "G17",
+        "BatchNorm before Conv",
+        STATISTICS + "$w: float32[4, 4, 3, 3]\n%b = BatchNormalization(%x, $s, $h, $m, $v)\n%y = Conv(%b, $w)",
+        "Conv",
+        header=IMAGE,
+    ),
+    *(
+        Example(
+            "G18",
+            f"{kind} in the kernel of Conv",
+            CONV + f"%y = {call}",
+            f"Conv + {kind} of 2",
+            "none",
+            native=True,
+            header=IMAGE,
+            off=(APART,),
+        )
+        for kind, call in (
+            ("Relu", "Relu(%c)"),
+            ("Clip", "Clip(%c, float32[]{0.0}, float32[]{6.0})"),
+            ("LeakyRelu", "LeakyRelu(%c, alpha=0.1)"),
+            ("PRelu", "PRelu(%c, float32[1]{0.1})"),
+            ("Sigmoid", "Sigmoid(%c)"),
+            ("HardSwish", "HardSwish(%c)"),
+            ("Swish", "Swish(%c)"),
+            ("Gelu", "Gelu(%c)"),
+        )
+    ),
+    Example(
+        "G18",
+        "GELU in the kernel of MatMul",
+        MATRIX + "%y = Gelu(%p)",
+        "MatMul + Gelu of 2",
+        "none",
+        native=True,
+        off=(APART,),
+    ),
+    Example(
+        "G19",
+        "Gemm of rows to MatMul, where what follows can fuse",
+        """$w: float32[4, 5]
+        %r = Reshape(%x, int64[2]{-1, 4})
+        %g = Gemm(%r, $w)
+        %y = Reshape(%g, int64[3]{-1, 3, 5})""",
+        "MatMul",
+        "extended",
+        header="%x: float32[n, 3, 4]",
+    ),
+    Example(
+        "G20",
+        "BatchNorm is a scale",
+        STATISTICS + "%y = BatchNormalization(%x, $s, $h, $m, $v)",
+        "Mul Add",
+        "all",
+        header=IMAGE,
+    ),
+    Example("G20", "PRelu with one slope", "%y = PRelu(%x, float32[1]{0.1})", "LeakyRelu"),
+    Example("G21", "two linears in a row", MATRIX + "$v: float32[5, 3]\n%y = MatMul(%p, $v)", "MatMul"),
+    Example(
+        "G21",
+        "two convolutions in a row",
+        "$w: float32[4, 4, 1, 1]\n%c = Conv(%x, $w)\n$v: float32[4, 4, 3, 3]\n%y = Conv(%c, $v)",
+        "Conv",
+        header=IMAGE,
+    ),
+)
+EXCHANGES = (
+    Example(
+        "G24",
+        "transposes of both operands, moved down and cancelled",
+        "%a = Transpose(%x, perm=(1, 0))\n%b = Transpose(%z, perm=(1, 0))\n%c = Add(%a, %b)\n"
+        "%y = Transpose(%c, perm=(1, 0))",
+        "Add",
+        header="%x: float32[n, 4], %z: float32[n, 4]",
+    ),
+    Example(
+        "G25",
+        "a pooling before the convolution of single pixels",
+        "$w: float32[8, 4, 1, 1]\n%c = Conv(%x, $w)\n%y = AveragePool(%c, kernel_shape=(2, 2), strides=(2, 2))",
+        "AveragePool Conv",
+        header=IMAGE,
+    ),
+    Example(
+        "G26",
+        "constants merged, signs absorbed",
+        """%a = Add(%x, float32[]{1.0})
+        %b = Add(%a, float32[]{2.0})
+        %c = Neg(%b)
+        %y = Sub(%x, %c)""",
+        "Add Add",
+    ),
+    Example(
+        "G29",
+        "Transpose before Gemm",
+        "%t = Transpose(%z, perm=(1, 0))\n%y = Gemm(%x, %t)",
+        "Gemm",
+        header="%x: float32[n, 4], %z: float32[5, 4]",
+    ),
+    Example(
+        "G30",
+        "a · x + b · y in one kernel",
+        "%a = Mul(%x, float32[]{0.3})\n%b = Mul(%z, float32[]{0.7})\n%y = Add(%a, %b)",
+        "Mul + Mul + Add of 2",
+        native=True,
+        header="%x: float32[n, 4], %z: float32[n, 4]",
+        off=(("infuse.codegen.groups._joinable", lambda node, term, member, needed: []),),
+    ),
+    Example(
+        "G31",
+        "ReduceMean over W, then over H",
+        "%a = ReduceMean(%x, int64[1]{3}, keepdims=1)\n%y = ReduceMean(%a, int64[1]{2}, keepdims=1)",
+        "GlobalAveragePool",
+        "extended",
+        header=IMAGE,
+    ),
+)
+CENTRED = """%m = ReduceMean(%x, int64[1]{-1}, keepdims=1)
+%d = Sub(%x, %m)
+%q = Mul(%d, %d)
+%v = ReduceMean(%q, int64[1]{-1}, keepdims=1)
+%e = Add(%v, float32[]{1e-5})
+%r = Sqrt(%e)
+%n = Div(%d, %r)
+"""
+COMPOSED = (
+    Example(
+        "G27",
+        "LayerNormalization",
+        CENTRED + "$s: float32[4]\n$b: float32[4]\n%o = Mul(%n, $s)\n%y = Add(%o, $b)",
+        "LayerNormalization",
+        "extended",
+    ),
+    Example(
+        "G27",
+        "RMSNormalization",
+        """%q = Pow(%x, float32[]{2.0})
+        %v = ReduceMean(%q, int64[1]{-1}, keepdims=1)
+        %e = Add(%v, float32[]{1e-6})
+        %r = Sqrt(%e)
+        %y = Div(%x, %r)""",
+        "RMSNormalization",
+        "extended",
+    ),
+    Example(
+        "G27",
+        "GroupNormalization",
+        """%g = Reshape(%x, int64[3]{0, 2, -1})
+        %i = InstanceNormalization(%g, float32[2]{1.0, 1.0}, float32[2]{0.0, 0.0})
+        %y = Reshape(%i, int64[4]{0, 4, 6, 6})""",
+        "GroupNormalization",
+        "extended",
+        header="%x: float32[2, 4, 6, 6]",
+    ),
+    Example(
+        "G27",
+        "Softmax",
+        """%m = ReduceMax(%x, int64[1]{-1}, keepdims=1)
+        %d = Sub(%x, %m)
+        %e = Exp(%d)
+        %s = ReduceSum(%e, int64[1]{-1}, keepdims=1)
+        %y = Div(%e, %s)""",
+        "Softmax",
+        "extended",
+    ),
+    Example(
+        "G27",
+        "GELU by erf",
+        """%a = Div(%x, float32[]{1.4142135})
+        %e = Erf(%a)
+        %b = Add(%e, float32[]{1.0})
+        %c = Mul(%x, %b)
+        %y = Mul(%c, float32[]{0.5})""",
+        "Gelu",
+        "extended",
+    ),
+    Example(
+        "G27",
+        "GELU by tanh",
+        """%a = Pow(%x, float32[]{3.0})
+        %b = Mul(%a, float32[]{0.044715})
+        %c = Add(%x, %b)
+        %d = Mul(%c, float32[]{0.7978846})
+        %t = Tanh(%d)
+        %e = Add(%t, float32[]{1.0})
+        %f = Mul(%x, %e)
+        %y = Mul(%f, float32[]{0.5})""",
+        "Gelu",
+        "extended",
+    ),
+    Example("G27", "SiLU", "%s = Sigmoid(%x)\n%y = Mul(%x, %s)", "Swish", "extended"),
+    Example(
+        "G27",
+        "HardSwish",
+        """%a = Add(%x, float32[]{3.0})
+        %b = Clip(%a, float32[]{0.0}, float32[]{6.0})
+        %c = Mul(%x, %b)
+        %y = Div(%c, float32[]{6.0})""",
+        "HardSwish",
+        "extended",
+    ),
+    Example("G27", "Mish", "%a = Softplus(%x)\n%t = Tanh(%a)\n%y = Mul(%x, %t)", "Mish", "extended"),
+    Example(
+        "G32",
+        "bias + GELU in the kernel of MatMul",
+        MATRIX + "$b: float32[5]\n%a = Add(%p, $b)\n%y = Gelu(%a)",
+        "MatMul + Add + Gelu of 3",
+        "none",
+        native=True,
+        off=(APART,),
+    ),
+    Example(
+        "G33",
+        "attention",
+        """%k = Transpose(%k0, perm=(0, 1, 3, 2))
+        %p = MatMul(%x, %k)
+        %s = Mul(%p, float32[]{0.5})
+        %m = Add(%s, %mask)
+        %w = Softmax(%m, axis=-1)
+        %y = MatMul(%w, %v)""",
+        "Attention",
+        "extended",
+        header="%x: float32[b, 3, n, 4], %k0: float32[b, 3, m, 4], %v: float32[b, 3, m, 4], %mask: float32[n, m]",
+    ),
+)
+EXAMPLES = (*FOLDING, *WITHOUT_MEANING, *CONVOLUTIONS, *EXCHANGES, *COMPOSED)

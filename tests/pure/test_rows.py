@@ -1,0 +1,76 @@
+"""Each row of the graph optimizer does what its sentence says, and what delivers it is what does it.
+
+The models stand in row_models.py. Switched off are the rules and passes that name the row in `rows`.
+"""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import infuse
+import infuse.codegen.compile  # registers what makes native code of operators
+from infuse.codegen.lowering import lower
+from infuse.ir.graph import Array, Graph
+from infuse.ops.evaluate import evaluate
+from infuse.passes.pipeline import FOLD, PASSES
+from infuse.passes.rules import ALL_RULES
+from tests.pure.row_models import EXAMPLES, Example
+from tests.pure.test_features import rows as features
+
+IDS = [f"G{number}" for number in (*range(1, 34), 38, 39)]
+ELSEWHERE = {"G38", "G39"}
+LANES = 8
+
+
+def marked(examples: Any) -> Any:
+    return [pytest.param(e, id=f"{e.row} {e.what}", marks=pytest.mark.row(e.row)) for e in examples]
+
+
+def delivering(row: str) -> list[str]:
+    """Names of the rules and passes that deliver a row."""
+    names = [each.name for each in (*ALL_RULES, *PASSES) if row in each.rows]
+    names += [each.name for each in PASSES if set(each.requires) & set(names)]
+    return [*names, *([FOLD] if row == "G1" else [])]
+
+
+def optimized(example: Example, disable: Any = ()) -> Graph:
+    return infuse.optimize(
+        example.graph(), example.level, disable=disable, enable=example.enable, runtime=example.runtime
+    )
+
+
+def left(example: Example, graph: Graph) -> str:
+    """The operators of a graph in their order; for native rows the kernels and how many tensors each reads."""
+    if not example.native:
+        return " ".join(node.kind for node in graph.nodes)
+    steps = [step for step in lower(graph, "row", LANES).steps if step.nodes]
+    return ", ".join(f"{step.label} of {len({id(b) for b in step.reads})}" for step in steps)
+
+
+def feeds(graph: Graph) -> dict[str, Array]:
+    rng = np.random.default_rng(0)
+    shapes = {v.name: [d if isinstance(d, int) else 3 for d in v.shape] for v in graph.inputs}
+    return {name: np.asarray(rng.uniform(-2, 2, shape)).astype(np.float32) for name, shape in shapes.items()}
+
+
+@pytest.mark.parametrize("example", marked(EXAMPLES))
+def test_a_row_is_delivered(example: Example) -> None:
+    before = example.graph()
+    after = optimized(example)
+    assert left(example, after) == example.left
+    given = feeds(before)
+    for name, wanted in evaluate(before, given).items():
+        np.testing.assert_allclose(evaluate(after, given)[name], wanted, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("example", marked(EXAMPLES))
+def test_a_row_is_not_delivered_when_it_is_switched_off(example: Example, monkeypatch: pytest.MonkeyPatch) -> None:
+    for path, stub in example.off:
+        monkeypatch.setattr(path, stub)
+    assert left(example, optimized(example, delivering(example.row))) != example.left
+
+
+def test_every_row_that_is_there_has_a_model() -> None:
+    there = {row.id for row in features() if row.state != "not yet"}
+    assert [id for id in IDS if id in there - ELSEWHERE and id not in {e.row for e in EXAMPLES}] == []
