@@ -11,6 +11,7 @@ from infuse.exporters.onnx import to_model
 from infuse.frontends.onnx import load
 from infuse.ir.clone import clone
 from infuse.ir.graph import Graph
+from infuse.ir.printer import changed_attributes
 from infuse.ir.verify import verify
 from infuse.ops.base import Op
 from infuse.ops.evaluate import evaluate
@@ -74,7 +75,8 @@ def as_stored(graph: Graph) -> Graph:
     copy = clone(graph)
     for inner in copy.all_graphs():
         for node in inner.unordered_nodes:
-            numbers = {k: float(str(np.float32(v))) for k, v in node.op.attributes().items() if isinstance(v, float)}
+            given = changed_attributes(node).items()
+            numbers = {k: float(str(np.float32(v))) for k, v in given if isinstance(v, float)}
             if numbers and isinstance(node.op, Op):
                 node.op = node.op.replace(**numbers)
     return copy
