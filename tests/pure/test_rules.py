@@ -210,6 +210,14 @@ REFUSALS: dict[str, tuple[Any, str]] = {
         {"x": (2, 3, 4), "w": (4, 5), "b": (5,), "inner": {"perm": (1, 0, 2)}, "outer": {"perm": (0, 2, 1)}},
         "the columns move",
     ),
+    "RemoveGatherInOrder": ({"x": (4, 3), "i": int64s(0, 0, 2, 3)}, "it does not read everything in order"),
+    "GatherEqualElements": ({"x": np.arange(6), "i": Ints((4,), 0, 6)}, "the elements differ"),
+    "AddEqualRows": ({"y": (1, 4), "t": (5, 4), "i": np.array([[2]]), "s": int64s(2, 3)}, "the rows make the shape"),
+    "AddIntoTable": ({"x": (2, 4), "t": (5, 4), "i": Ints((2,), 0, 5), "c": (2, 1)}, "the constant varies from place"),
+    "SliceGatheredTable": (
+        {"t": (2, 4), "i": np.zeros((1, 6), np.int64), "n": Call("Shape", ((4,),)), "axes": int64s(1)},
+        "the table would grow",
+    ),
     "SinkTransposeUnary": (ops.softmax(ops.transpose(M)), "the graph has no"),
     "SinkTransposeConstant": ({"x": (1, 4), "c": (3, 1, 1), "moved": {"perm": (1, 0)}}, "the constant stretches"),
     "SinkTransposePair": (

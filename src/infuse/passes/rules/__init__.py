@@ -9,6 +9,7 @@ from infuse.passes.rules import (
     chains,
     composed,
     convolution,
+    gathering,
     factors,
     heads,
     linear,
@@ -25,6 +26,6 @@ from infuse.rewrite import Rule
 
 MODULES = (
     *(noop, shape, movement, arithmetic, factors, activations, composed, convolution, linear, chains, pooled),
-    *(parallel, normalization, rowwise, attention, heads, motion),
+    *(parallel, normalization, rowwise, gathering, attention, heads, motion),
 )
 ALL_RULES: tuple[Rule, ...] = tuple(rule() for module in MODULES for rule in module.RULES)

@@ -12,8 +12,9 @@ from infuse.ir import dims
 from infuse.ir.expression import Call, OneOf, Variable
 from infuse.ir.graph import Array, Node, Value
 from infuse.ops.base import Bools
+from infuse.ops.sizes import int64s
 from infuse.passes.rules.common import data, is_one, number, require_float, require_shape
-from infuse.rewrite import Rule, require
+from infuse.rewrite import Patch, Rule, require
 
 LARGEST_MASK = 1 << 24
 """Bytes of the largest sum of constant masks that is stored."""
@@ -100,6 +101,7 @@ class FuseAttention(Rule):
 
     def build(
         self,
+        patch: Patch,
         q: Value,
         kt: Value,
         v: Value,
@@ -121,18 +123,31 @@ class FuseAttention(Rule):
         if condition is not None and low is not None:
             limit, zero = (np.asarray(n, dtype=q.dtype.numpy) for n in (number(low), 0))
             masks.append(ops.where(condition, *((zero, limit) if keeps is not None else (limit, zero))))
-        return _attention(q, kt, v, masks, scale)
+        return _attention(patch, q, kt, v, masks, scale)
 
 
-def _attention(q: Value, kt: Value, v: Value, masks: list[Any], scale: float) -> Call:
+def _attention(patch: Patch, q: Value, kt: Value, v: Value, masks: list[Any], scale: float) -> Call:
     """The operator over four axes; where there are three, batch and heads are one of them."""
     flat = q.rank == 3
     k = ops.transpose(kt, perm=(0, 2, 1) if flat else (0, 1, 3, 2))
     front = np.zeros(1, dtype=np.int64)
     operands = [ops.unsqueeze(x, front) if flat else x for x in (q, k, v)]
     total = _sum(masks)
-    call = Call("Attention", (*operands, *([] if total is None else [total])), {"scale": scale})
+    wide = [] if total is None else [_for_all_queries(patch.value(total, like=q.dtype), q)]
+    call = Call("Attention", (*operands, *wide), {"scale": scale})
     return ops.squeeze(call, front) if flat else call
+
+
+def _for_all_queries(mask: Value, q: Value) -> Any:
+    """The mask with a row for every query: ONNX Runtime's Attention asks for that, although ONNX does not."""
+    queries = q.shape[-2]
+    if mask.shape[-2] == queries or not is_one(mask.shape[-2]):
+        return mask
+    if isinstance(queries, int):
+        return ops.expand(mask, int64s(queries, 1))
+    same = mask.shape[-1] == queries
+    count = ops.shape(mask, start=mask.rank - 1) if same else ops.shape(q, start=q.rank - 2, end=q.rank - 1)
+    return ops.expand(mask, ops.concat(count, int64s(1), axis=0))
 
 
 def _sum(masks: list[Any]) -> Any:

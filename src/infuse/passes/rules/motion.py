@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from infuse import ops
+from infuse.ir import dims
 from infuse.ir.expression import Call
 from infuse.ir.graph import Array, Node, Value
 from infuse.ops.base import Bools
@@ -186,7 +187,7 @@ class SinkExpand(Rule):
         return [*(Call(kind, (wide,)) for kind in UNARY), ops.where(wide, first, second)]
 
     def when(self, x: Value, root: Node, a: Value | None = None, b: Value | None = None) -> None:
-        require_shape(x)
+        require_shape(x, root.output)
         for side in (a, b):
             require(side is None or (side.tensor.size == 1 and side.rank <= root.output.rank), "a side varies")
         require(x.tensor.size != root.output.tensor.size, "it stretches nothing")
@@ -199,7 +200,7 @@ class SinkExpand(Rule):
 class RemoveExpandBeforeAttention(Rule):
     """Attention(q, k, v, Expand(mask)) → Attention(q, k, v, mask), which broadcasts by itself"""
 
-    level = "extended"
+    level = "all"
     rows = ("G33",)
     shares = True
     rounding = "the same, block by block"
@@ -208,8 +209,10 @@ class RemoveExpandBeforeAttention(Rule):
     def match(self, q: Any, k: Any, v: Any, mask: Any, s: Any) -> Any:
         return Call("Attention", (q, k, v, ops.expand(mask, s, name="wide")))
 
-    def when(self, mask: Value, wide: Node) -> None:
-        require_shape(mask, wide.output)
+    def when(self, q: Value, mask: Value, wide: Node, root: Node) -> None:
+        require_shape(mask, wide.output, root.output)
+        rows = q.shape[2 if q.rank == 4 else 1], wide.output.shape[-2:][0]
+        require(dims.compare("==", *rows) is True, "the mask makes the shape")
         require(mask.rank >= 2, "the mask has one axis")
         require(mask.shape[-1] == wide.output.shape[-1], "the mask has one column for all keys")
 

@@ -45,7 +45,7 @@ def views(value: Value) -> Iterator[tuple[Value, View]]:
         source = node.inputs[0]
         view: View | None = dense(source.shape)
         for step, result in chain:
-            view = _through(step, result, view) if view is not None else None
+            view = through(step, result, view) if view is not None else None
         if view is None:
             return
         yield source, view
@@ -55,13 +55,15 @@ def _known(value: Value) -> bool:
     return isinstance(value.type, TensorType) and value.type.shape is not None and not value.is_const
 
 
-def _through(node: Node, result: Value, view: View) -> View | None:
-    """What an output of `node` is where `view` is its first input; None where that is no view."""
+def through(node: Node, result: Value, view: View) -> View | None:
+    """What an output of a movement operator is where `view` is its first input; None where that is no view."""
     try:
         if node.kind == "Transpose":
             return View(view.offset, tuple(view.axes[p] for p in permutation(node)))
         if node.kind in RESHAPES:
             return rearranged(view, result.shape) if result.tensor.shape is not None else None
+        if node.kind == "Expand":
+            return _stretched(view, result.shape) if result.tensor.shape is not None else None
         if node.kind == "Gather":
             return _picked(node, view)
         if node.kind == "Slice":
@@ -98,6 +100,12 @@ def rearranged(view: View, shape: Shape) -> View | None:
         if not is_one(rest):
             pieces.insert(0, (rest, step))
     return None if pieces else View(view.offset, tuple(axes))
+
+
+def _stretched(view: View, shape: Shape) -> View:
+    """Axes of size one repeated, and new ones in front."""
+    axes = ((1, 0),) * (len(shape) - len(view.axes)) + view.axes
+    return View(view.offset, tuple((size, 0 if is_one(own) else step) for size, (own, step) in zip(shape, axes)))
 
 
 def _picked(node: Node, view: View) -> View | None:
