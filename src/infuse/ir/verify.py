@@ -24,7 +24,7 @@ def verify(graph: Graph, *, infer: bool = True) -> None:
         verifier.graph(inner)
     if infer:
         for inner in verifier.enclosing:
-            for node in inner.unordered_nodes:
+            for node in () if _never_runs(inner) else inner.unordered_nodes:
                 _check_inferred(node, _place(inner, node))
 
 
@@ -169,6 +169,23 @@ def _check_constant(value: Value, place: str) -> None:
         raise GraphError(f"constant {value.name!r} is {type}, its array {found}", where=place)
     if array.shape != type.shape:
         raise GraphError(f"constant {value.name!r} is {type}, its array {found}", where=place)
+
+
+def _never_runs(graph: Graph) -> bool:
+    """Whether a graph is, or lies in, a branch that a known condition does not choose: that need not be well-typed."""
+    while graph.parent is not None:
+        node = graph.parent
+        condition = node.input(0)
+        if node.kind == "If" and node.op.domain == "" and condition is not None:
+            known = condition.const if condition.const is not None else condition.content
+            if known is not None and known.size == 1 and not isinstance(known.item(), Expr):
+                chosen = node.subgraphs.get("then_branch" if known.item() else "else_branch")
+                if chosen is not graph:
+                    return True
+        if node.graph is None:
+            break
+        graph = node.graph
+    return False
 
 
 def _check_inferred(node: Node, place: str) -> None:
