@@ -214,7 +214,7 @@ def test_deep_nesting_is_refused() -> None:
         attribute = records.Attribute("x", records.AttributeKind.Tuple, items=[attribute])
     net = records.Net(operators=[records.Operator("", "Branch", [attribute])], graphs=[records.SubGraph()])
     refused(repack(encode(net), b""), "nested more than 64 deep")
-    count = 200
+    count = 300
     bodies = [records.SubGraph(ops=[records.Op(bodies=[records.Body("b", i + 1)])]) for i in range(count)]
     net = records.Net(operators=[records.Operator("", "Branch")], graphs=[*bodies, records.SubGraph()])
     refused(repack(encode(net), b""), "nested too deep")

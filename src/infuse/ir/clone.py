@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from infuse.ir.graph import Graph, Node, Value
+from infuse.ir.nesting import room_for
 
 
 def clone(graph: Graph, values: dict[Value, Value] | None = None) -> Graph:
@@ -12,7 +13,8 @@ def clone(graph: Graph, values: dict[Value, Value] | None = None) -> Graph:
     with other values in place of those that it captures; captured values that are not in it stay shared. Nodes stand in
     execution order in the copy, each with the serial number of what it copies.
     """
-    return _Cloning({} if values is None else values).graph(graph)
+    with room_for(graph):
+        return _Cloning({} if values is None else values).graph(graph)
 
 
 class _Cloning:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from infuse.ir.graph import Array, Graph, Node, Value
+from infuse.ir.nesting import room_for
 
 
 def equal(a: Graph, b: Graph, *, annotations: bool = True) -> str | None:
@@ -19,7 +20,8 @@ def equal(a: Graph, b: Graph, *, annotations: bool = True) -> str | None:
     inner values and nodes, origins, documentation, metadata and opsets.
     """
     try:
-        _Comparison(annotations).graphs(a, b, a.name or "graph")
+        with room_for(a):
+            _Comparison(annotations).graphs(a, b, a.name or "graph")
     except _Difference as difference:
         return str(difference)
     return None

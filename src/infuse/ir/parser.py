@@ -11,6 +11,7 @@ from infuse.ir.dims import Dim
 from infuse.ir.expression import make_operator
 from infuse.ir.graph import Array, Graph, Node, Value, constant
 from infuse.ir.lexer import Cursor
+from infuse.ir.nesting import DEEPEST, room
 from infuse.ir.text import content_hash
 from infuse.ir.types import UNKNOWN
 from infuse.ir.words import Words
@@ -24,7 +25,8 @@ def parse(text: str, constants: Mapping[str, Array] | None = None) -> Graph:
     column, where the text is not well formed; GraphError where a name is unknown or given twice.
     """
     parser = _Parser(Cursor(text), constants or {})
-    graph = parser.graph()
+    with room(DEEPEST):
+        graph = parser.graph()
     if parser.cursor.token.kind != "end":
         parser.cursor.fail("expected the end of the text")
     return graph
@@ -56,10 +58,11 @@ class _Parser:
         for _ in cursor.separated(")"):
             graph.inputs.append(self.input())
         cursor.expect("{")
-        with cursor.nested():
-            while not cursor.accept("return"):
-                self.statement(graph)
-            self.outputs(graph)
+        if len(self.scopes) > DEEPEST + 1:
+            cursor.fail(f"graphs are nested more than {DEEPEST} deep")
+        while not cursor.accept("return"):
+            self.statement(graph)
+        self.outputs(graph)
         self.scopes.pop()
         return graph
 
@@ -183,11 +186,10 @@ class _Parser:
     def bodies(self) -> dict[str, Graph]:
         cursor = self.cursor
         found: dict[str, Graph] = {}
-        with cursor.nested():
-            while not cursor.accept("}"):
-                name = cursor.name("the name of a body")
-                cursor.expect("=")
-                found[name] = self.graph()
+        while not cursor.accept("}"):
+            name = cursor.name("the name of a body")
+            cursor.expect("=")
+            found[name] = self.graph()
         return found
 
     def infer(self, node: Node) -> None:

@@ -27,6 +27,7 @@ from typing import Any
 from infuse.errors import GraphError
 from infuse.ir.equality import same_attribute
 from infuse.ir.graph import Array, Graph, Node, Value
+from infuse.ir.nesting import room_for
 from infuse.ir.text import (
     DOTTED,
     NOT_IN_VALUE_NAMES,
@@ -47,12 +48,14 @@ HASHED = 16
 
 def print_graph(graph: Graph, *, hashes: bool = True) -> str:
     """The text of `graph`. Without `hashes`, the content of big constants is not read, and the text says `#?`."""
-    return "".join(_Printer(graph, hashes).parts)
+    with room_for(graph):
+        return "".join(_Printer(graph, hashes).parts)
 
 
 def big_constants(graph: Graph) -> dict[str, Array]:
     """The arrays that the text of `graph` only names, by that name: what `parser.parse` needs besides the text."""
-    return _Printer(graph, hashes=False).big
+    with room_for(graph):
+        return _Printer(graph, hashes=False).big
 
 
 def changed_attributes(node: Node) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from infuse.errors import GraphError, InfuseError, UnsupportedOperatorError
 from infuse.ir import dims
 from infuse.ir.dims import Expr
 from infuse.ir.graph import Graph, Node, Use, Value, topological_order
+from infuse.ir.nesting import room_for
 from infuse.ir.types import UNKNOWN, OptionalType, SequenceType, TensorType, Type
 
 
@@ -23,9 +24,10 @@ def verify(graph: Graph, *, infer: bool = True) -> None:
     for inner in verifier.collect(graph):
         verifier.graph(inner)
     if infer:
-        for inner in verifier.enclosing:
-            for node in () if _never_runs(inner) else inner.unordered_nodes:
-                _check_inferred(node, _place(inner, node))
+        with room_for(graph):
+            for inner in verifier.enclosing:
+                for node in () if _never_runs(inner) else inner.unordered_nodes:
+                    _check_inferred(node, _place(inner, node))
 
 
 class _Verifier:

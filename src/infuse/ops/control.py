@@ -16,6 +16,7 @@ from infuse.errors import GraphError, InfuseError, ShapeError, TypeMismatchError
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Graph, Node, Value, captured, known_ints
+from infuse.ir.nesting import room_for
 from infuse.ir.types import OptionalType, SequenceType, TensorType, Type
 from infuse.ops.base import Array, Inferred, Op, check_arity, normalize_axis
 from infuse.ops.inference import infer_body, symbols_of
@@ -31,7 +32,8 @@ class ControlFlow(Op, abstract=True):
     def infer_types(self, node: Node) -> Sequence[Type]:
         check_arity(self, node)
         try:
-            types = self.infer_bodies(node)
+            with room_for(*node.subgraphs.values()):
+                types = self.infer_bodies(node)
             if len(types) < len(node.outputs):
                 raise TypeMismatchError(f"its bodies give {len(types)} outputs, {len(node.outputs)} are asked for")
         except InfuseError as error:

@@ -12,6 +12,7 @@ from infuse import dtypes
 from infuse.errors import GraphError, InfuseError, InputError, RuntimeFailure
 from infuse.ir import dims
 from infuse.ir.graph import Array, Graph, Node, Value, captured
+from infuse.ir.nesting import room_for
 from infuse.ir.types import OptionalType, SequenceType, TensorType
 from infuse.ops.base import Op
 from infuse.ops.control import ControlFlow, Run
@@ -27,7 +28,8 @@ def evaluate(graph: Graph, feeds: Mapping[str, Any], *, fetch: Sequence[str] | N
     inputs = check_feeds(graph, feeds)
     names = list(graph.output_names if fetch is None else fetch)
     evaluation = _Evaluation()
-    results = evaluation.run(_Plan(graph, _named(graph, names)), dict(zip(graph.inputs, inputs)), None)
+    with room_for(graph):
+        results = evaluation.run(_Plan(graph, _named(graph, names)), dict(zip(graph.inputs, inputs)), None)
     return dict(zip(names, results))
 
 

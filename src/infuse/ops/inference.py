@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from infuse.ir import dims
 from infuse.ir.graph import Graph
+from infuse.ir.nesting import room_for
 from infuse.ir.types import OptionalType, SequenceType, TensorType, Type
 from infuse.ops.base import Op, infer_node
 from infuse.ops.sizes import numbering
@@ -15,7 +16,7 @@ def infer_graph(graph: Graph) -> None:
     Sizes that only run time knows get symbols numbered from one, so the same graph always gets the same names. Errors
     carry the node.
     """
-    with numbering(_given_symbols(graph)):
+    with numbering(_given_symbols(graph)), room_for(graph):
         infer_body(graph)
 
 

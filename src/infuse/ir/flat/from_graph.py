@@ -15,6 +15,7 @@ from infuse.ir.equality import raw_bytes
 from infuse.ir.flat import records as r
 from infuse.ir.flat.records import AttributeKind, TypeKind
 from infuse.ir.graph import Array, Graph, Node, Operator, Value
+from infuse.ir.nesting import room_for
 from infuse.ir.text import dim_text
 from infuse.ir.types import DataFormat, OptionalType, SequenceType, TensorType, Type
 
@@ -29,7 +30,8 @@ def to_records(graph: Graph, version: int, producer: str) -> tuple[r.Net, list[A
     in the file.
     """
     collector = _Collector()
-    collector.graph(graph)
+    with room_for(graph):
+        collector.graph(graph)
     net = r.Net(
         version=version,
         producer=producer,

@@ -14,10 +14,10 @@ from infuse.errors import InfuseError, ModelFileError, UnsupportedOperatorError
 from infuse.ir.dims import Dim
 from infuse.ir.expression import make_operator
 from infuse.ir.flat import records as r
-from infuse.ir.flat.decode import DEPTH_LIMIT
 from infuse.ir.flat.from_graph import FORMATS
 from infuse.ir.flat.records import AttributeKind, TypeKind
 from infuse.ir.graph import Array, Graph, Node, Operator, Value, constant
+from infuse.ir.nesting import DEEPEST, room
 from infuse.ir.parser import parse_dim
 from infuse.ir.types import OptionalType, SequenceType, TensorType, Type
 
@@ -31,7 +31,8 @@ def to_graph(net: r.Net, weights: Array) -> Graph:
 
     ModelFileError when the records contradict each other; UnsupportedOperatorError when an operator is not known.
     """
-    return _Reader(net, weights).network()
+    with room(DEEPEST):
+        return _Reader(net, weights).network()
 
 
 def _fail(what: str) -> NoReturn:
@@ -210,7 +211,7 @@ class _Reader:
 
     def graph(self, index: int, depth: int) -> Graph:
         record = _pick(self.net.graphs, index, "graph")
-        if self.started[index] or depth > DEPTH_LIMIT:
+        if self.started[index] or depth > DEEPEST:
             _fail(f"graph {record.name!r} is inside itself, is used twice, or is nested too deep")
         self.started[index] = True
         graph = Graph(record.name)
