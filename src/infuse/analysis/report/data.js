@@ -1,0 +1,208 @@
+// The comparison as objects: two graphs, the rewrites between them, and how both hang together.
+"use strict";
+
+const FAMILIES = {
+  product: "convolutions and products",
+  attention: "attention",
+  normalization: "normalization",
+  activation: "activation",
+  elementwise: "elementwise",
+  reduction: "reduction and pooling",
+  movement: "movement and shapes",
+  control: "control flow",
+  other: "other",
+  input: "inputs and outputs",
+};
+
+const source = JSON.parse(document.getElementById("data").textContent);
+
+const format = {
+  quantity(number) {
+    const size = Math.abs(number);
+    for (const [factor, unit] of [[1e12, " T"], [1e9, " G"], [1e6, " M"], [1e3, " k"]]) {
+      if (size >= factor && (factor > 1e3 || size >= 1e4)) return `${Number((number / factor).toPrecision(3))}${unit}`;
+    }
+    return number.toLocaleString("en");
+  },
+  bytes(number) {
+    const size = Math.abs(number);
+    for (const [factor, unit] of [[2 ** 40, "TiB"], [2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"]]) {
+      if (size >= factor) return `${Number((number / factor).toPrecision(3))} ${unit}`;
+    }
+    return `${number} B`;
+  },
+  change(before, after) {
+    if (before === after) return "±0 %";
+    if (!before) return "";
+    const percent = (100 * (after - before)) / before;
+    if (Math.abs(percent) < 0.05) return percent > 0 ? "+<0.1 %" : "−<0.1 %";
+    const digits = Math.abs(percent) < 10 ? 1 : 0;
+    return `${percent > 0 ? "+" : "−"}${Math.abs(percent).toFixed(digits)} %`;
+  },
+  /** What became less, with a minus sign, as people write changes. */
+  saved(number, write = format.quantity) {
+    return number === 0 ? "±0" : `${number > 0 ? "−" : "+"}${write(Math.abs(number))}`;
+  },
+  /** A name that may break between its words. */
+  breakable: (name) => name.replace(/([a-z0-9])([A-Z])/g, "$1\u200b$2"),
+  /** `float32[1, 64, 56, 56]` → `1×64×56×56`. */
+  shape(type) {
+    const inside = /\[(.*)\]/.exec(type);
+    if (!inside) return type;
+    return inside[1] === "" ? "scalar" : inside[1].split(", ").join("×");
+  },
+};
+
+/** One graph: its nodes, then its inputs and outputs as nodes of the family "input". */
+class Side {
+  constructor(name, graph) {
+    this.name = name;
+    this.totals = graph.totals;
+    this.nodes = graph.nodes.map((node, index) => ({ ...node, index }));
+    const ends = (list, kind) =>
+      list.map((value) => ({
+        id: -1, kind, domain: "", name: value.name, family: "input", body: "", attributes: {}, cost: null,
+        inputs: kind === "Output" ? [value] : [], outputs: kind === "Input" ? [value] : [],
+      }));
+    for (const end of [...ends(graph.inputs, "Input"), ...ends(graph.outputs, "Output")]) {
+      this.nodes.push({ ...end, index: this.nodes.length });
+    }
+    this.count = graph.nodes.length;
+    this.edges = graph.edges;
+    this.byId = new Map();
+    for (const node of this.nodes.slice(0, this.count)) {
+      if (!this.byId.has(node.id)) this.byId.set(node.id, []);
+      this.byId.get(node.id).push(node.index);
+    }
+    this.into = this.nodes.map(() => []);
+    this.outof = this.nodes.map(() => []);
+    this.edges.forEach(([from, to], number) => {
+      this.outof[from].push(number);
+      this.into[to].push(number);
+    });
+  }
+
+  has(id) {
+    return this.byId.has(id);
+  }
+
+  /** Positions of the nodes with these ids. */
+  indices(ids) {
+    return ids.flatMap((id) => this.byId.get(id) ?? []).sort((a, b) => a - b);
+  }
+
+  /** Longest way from the beginning to each node. */
+  get depths() {
+    const depths = new Int32Array(this.nodes.length);
+    for (let node = 0; node < this.count; node++) {
+      for (const edge of this.into[node]) depths[node] = Math.max(depths[node], depths[this.edges[edge][0]] + 1);
+    }
+    return depths;
+  }
+
+  /** Nodes in the order in which they are drawn: each right before the first that needs it, what is far down first. */
+  get order() {
+    const order = [];
+    const depths = this.depths;
+    const deep = (a, b) => depths[this.edges[b][0]] - depths[this.edges[a][0]];
+    const needs = this.into.map((edges) => [...edges].sort(deep));
+    const seen = new Uint8Array(this.nodes.length);
+    for (const sink of this.nodes.keys()) {
+      if (this.outof[sink].length || seen[sink]) continue;
+      const stack = [[sink, 0]];
+      seen[sink] = 1;
+      while (stack.length) {
+        const top = stack.at(-1);
+        const edge = needs[top[0]][top[1]++];
+        if (edge === undefined) order.push(stack.pop()[0]);
+        else if (!seen[this.edges[edge][0]]) {
+          seen[this.edges[edge][0]] = 1;
+          stack.push([this.edges[edge][0], 0]);
+        }
+      }
+    }
+    return order;
+  }
+}
+
+const model = {
+  title: source.title,
+  sides: { before: new Side("before", source.before), after: new Side("after", source.after) },
+  rewrites: source.rewrites,
+  rules: source.rules,
+  labels: source.labels,
+  seconds: source.seconds,
+  notes: source.notes,
+  verification: source.verification,
+  made: new Map(), // id → the rewrites that created it, in order
+  gone: new Map(), // id → the rewrites that removed it, in order
+};
+
+model.rewrites.forEach((rewrite, number) => {
+  const note = (where, id) => where.set(id, [...(where.get(id) ?? []), number]);
+  rewrite.created.forEach((id) => note(model.made, id));
+  rewrite.removed.forEach((id) => note(model.gone, id));
+});
+
+/** Ids among those of `side` that are reached from `start`; the way goes on only from others. */
+function closure(start, side, onward) {
+  const found = new Set();
+  const seen = new Set();
+  const pending = [...start];
+  while (pending.length) {
+    const id = pending.pop();
+    if (side.has(id)) found.add(id);
+    else if (!seen.has(id)) {
+      seen.add(id);
+      pending.push(...onward(id));
+    }
+  }
+  return [...found];
+}
+
+/** Ids of original nodes that a rewrite replaced, itself or through the rewrites before it. */
+function consumed(number) {
+  const earlier = (id) => (model.made.get(id) ?? []).filter((n) => n < number).at(-1);
+  return closure(model.rewrites[number].removed, model.sides.before, (id) => model.rewrites[earlier(id)]?.removed ?? []);
+}
+
+/** Ids of final nodes that stem from what a rewrite created. */
+function produced(number) {
+  const later = (id) => (model.gone.get(id) ?? []).filter((n) => n > number).at(-1);
+  return closure(model.rewrites[number].created, model.sides.after, (id) => model.rewrites[later(id)]?.created ?? []);
+}
+
+/** Ids of final nodes that serve the readers of what a rewrite removed without making anything new. */
+function heirs(number) {
+  const strong = new Set(produced(number));
+  const later = (id) => (model.gone.get(id) ?? []).at(-1);
+  const onward = (id) => {
+    const next = model.rewrites[later(id)];
+    return next ? [...next.created, ...next.heirs] : [];
+  };
+  const start = [...model.rewrites[number].heirs, ...model.rewrites[number].created];
+  return closure(start, model.sides.after, onward).filter((id) => !strong.has(id));
+}
+
+/** The rewrites that led to a node of the optimized graph, the last one first. */
+function ancestry(id) {
+  const found = new Set();
+  const pending = [...(model.made.get(id) ?? []).slice(-1)];
+  while (pending.length) {
+    const number = pending.pop();
+    if (found.has(number)) continue;
+    found.add(number);
+    for (const each of model.rewrites[number].removed) pending.push(...(model.made.get(each) ?? []).filter((n) => n < number).slice(-1));
+  }
+  return [...found].sort((a, b) => b - a);
+}
+
+/** The text of a node wherever it stood: in a graph, or only between two rewrites. */
+function labelOf(id) {
+  for (const side of Object.values(model.sides)) {
+    const [index] = side.byId.get(id) ?? [];
+    if (index !== undefined) return { text: side.nodes[index].name || side.nodes[index].kind, kind: side.nodes[index].kind, side: side.name, index };
+  }
+  const [, kind, name] = /^(\w+)\((.*)\)$/s.exec(model.labels[id] ?? "") ?? [null, "?", ""];
+  return { text: name || kind, kind, side: null, index: -1 };
+}
