@@ -13,6 +13,7 @@ from infuse.errors import InfuseError, OptionError, RuleError
 from infuse.ir.clone import clone
 from infuse.ir.collection import uncollected
 from infuse.ir.graph import Graph
+from infuse.ir.nesting import room_for
 from infuse.ir.verify import verify
 from infuse.ops.inference import symbols_of
 from infuse.ops.sizes import numbering
@@ -92,7 +93,7 @@ def optimize_in_place(graph: Graph, options: Options | None = None, progress: Pr
     report = Report(before=count_operators(graph), limit=options.stop_after)
     levels = LEVELS[1 : LEVELS.index(options.level) + 1]
     settled: list[Rule] = []
-    with numbering(_symbols(graph)), uncollected():
+    with numbering(_symbols(graph)), uncollected(), room_for(graph):
         for number, level in enumerate(levels):
             if progress:
                 progress(level, number, len(levels))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from onnx import ModelProto
 
-from infuse.errors import ModelFileError, OptionError
+from infuse.errors import GraphError, ModelFileError, OptionError
 from infuse.exporters.onnx.lowering import LOWEST, lower
 from infuse.exporters.onnx.messages import put_elements
 from infuse.exporters.onnx.spelling import NEWEST
@@ -15,8 +15,12 @@ from infuse.exporters.onnx.storage import LIMIT, store, total_bytes
 from infuse.exporters.onnx.writing import Constant, write
 from infuse.ir.collection import uncollected
 from infuse.ir.graph import Graph
+from infuse.ir.nesting import depth
 
 __all__ = ["save", "to_model"]
+
+NESTED = 31
+"""Levels of bodies in an ONNX file: each is three messages deep, and protobuf reads a hundred."""
 
 
 def to_model(graph: Graph, opset: int | None = None) -> ModelProto:
@@ -59,6 +63,10 @@ def save(
 
 def _message(graph: Graph, opset: int | None) -> tuple[ModelProto, list[Constant]]:
     """The model without its initializers, and those."""
+    if depth(graph) > NESTED:
+        raise GraphError(
+            f"its bodies are nested {depth(graph)} deep; an ONNX file holds {NESTED} levels", hint="keep it as .infuse"
+        )
     with uncollected():
         return write(lower(graph, _checked(opset)))
 
