@@ -55,6 +55,8 @@ class Rule:
     """The one runtime that has the operators it builds (onnxruntime); empty for rules that serve everybody."""
     rounding: ClassVar[str] = ""
     """Why floating results may differ in their last bits; empty where they are the same bit by bit."""
+    error: float = 0.0
+    """How far results may be off, relative to the largest, where a rule approximates; such a rule is `opt_in`."""
     examples: ClassVar[Sequence[Mapping[str, Any]]] = ()
     """Operands for the generated tests, by variable: a shape, or an array. Labels give attributes to their nodes."""
 

@@ -370,4 +370,4 @@ def _accuracy(rule: Rule, graph: Graph) -> Rounding:
     values = [*graph.inputs, *(v for node in graph.unordered_nodes for v in (*node.operands(), *node.outputs))]
     found = {v.dtype.name for v in values if isinstance(v.type, TensorType)}
     leeway = max((COARSE[name] for name in found & COARSE.keys()), default=1e-4)
-    return Rounding(ulp=4, abs=leeway, why="the rule says why it rounds otherwise")
+    return Rounding(ulp=4, abs=max(leeway, rule.error), why="the rule says why it rounds otherwise")
