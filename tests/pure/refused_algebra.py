@@ -9,8 +9,13 @@ from infuse.ir.expression import Call, Variable
 from infuse.ops.base import Ints
 from infuse.ops.sizes import int64s
 
-M, V = Variable("M"), Variable("V")
+M, P, V = Variable("M"), Variable("P"), Variable("V")
 IMAGE = (1, 4, 5, 5)
+FILTERS = {"w": (4, 4, 3, 3), "b": (4,)}
+STATISTICS = {"scale": (4,), "shift": (4,), "mean": (4,), "var": (4,)}
+STATISTICS5 = {"scale": (5,), "shift": (5,), "mean": (5,), "var": (5,)}
+MINUS = -P
+PARTS = ops.split(P, num_outputs=2, axis=1)
 
 
 def f32(*values: float) -> Any:
@@ -89,4 +94,52 @@ REFUSED: dict[str, tuple[Any, str]] = {
         "the exponent stretches the shape",
     ),
     "RemoveReluOfPositive": (ops.relu(ops.tanh(V)), "is needed, Tanh found"),
+    "MergeSplitConvs": (
+        ops.concat(*(ops.conv(PARTS[i], np.ones((3, 2, 2, 2), np.float32)) for i in (1, 0)), axis=1),
+        "the parts are in another order",
+    ),
+    "MergeFilters": (
+        ops.concat(*(ops.conv(MINUS, np.ones((2, 4, 3, 3), np.float32), pads=(n,) * 4) for n in (0, 0)), axis=2),
+        "it does not join channels",
+    ),
+    "SplitGroupedConv": ({"x": IMAGE, "w": (8, 1, 3, 3), "b": (8,), "conv": {"group": 4}}, "each channel is a group"),
+    "FuseDepthToSpace": (
+        {"x": IMAGE, "s": int64s(1, 2, 2, 1, 5, 5), "t": int64s(1, 1, 10, 10), "moved": {"perm": (0, 3, 4, 2, 5, 1)}},
+        "the order of the axes is another",
+    ),
+    "FuseSpaceToDepth": (
+        {
+            **{"x": (1, 4, 6, 6), "s": int64s(1, 4, 2, 3, 3, 2), "t": int64s(1, 24, 2, 3)},
+            "moved": {"perm": (0, 3, 5, 1, 2, 4)},
+        },
+        "it does not cut pixels into squares",
+    ),
+    "SlicesAsSpaceToDepth": (
+        ops.concat(*(ops.slice(MINUS, *map(int64s, (0, 5, n, 5))) for n in (2, 2, 2, 2)), axis=1),
+        "there are not as many as pixels in a square",
+    ),
+    "FuseOrderConv": ({"x": IMAGE, "i": int64s(0, 1, 2, 2), **FILTERS}, "channels are left out or come twice"),
+    "FuseConvOrder": ({"x": IMAGE, "i": int64s(0, 1, 1), **FILTERS}, "a channel comes twice"),
+    "SeparateConv": ({"x": IMAGE, **FILTERS, "conv": {"strides": (2, 2)}}, "it would multiply as often"),
+    "GemmAsConv": ({"x": (3, 2), "w": (3, 4), "b": (4,), "gemm": {"transA": 1}}, "rows become columns"),
+    "ConvAsGemm": ({"x": IMAGE, "w": (4, 4, 1, 1), "b": (4,)}, "x has several pixels"),
+    "FuseNormScale": ({"x": IMAGE, **STATISTICS, "c": (1, 1, 5)}, "the constant varies over pixels or images"),
+    "FuseNormShift": ({"x": (2, 4), **STATISTICS, "c": (2, 1)}, "the constant varies over pixels or images"),
+    "FuseAffineNorm": ({"x": (1, 4), **STATISTICS, "c": (2, 4)}, "the constant stretches the shape"),
+    "MergeNorms": (
+        ops.batch_normalization(ops.batch_normalization(P, *(V,) * 4), *(f32(1, 2, 3, 4),) * 4),
+        "scale must be a constant",
+    ),
+    "FuseProductNorm": (
+        {"x": (3, 5, 2), "w": (2, 4), "b": (4,), **STATISTICS5, "moved": {"perm": (2, 1, 0)}},
+        "the channels are not the columns",
+    ),
+    "FuseNormGemm": (
+        {"x": (3, 4), "w": (3, 5), "b": (5,), **STATISTICS, "gemm": {"transA": 1}},
+        "rows become columns",
+    ),
+    "FuseAffineConv": (
+        ops.conv(P + np.ones((4, 1, 1), np.float32), np.ones((2, 4, 3, 3), np.float32), pads=(1, 1, 1, 1)),
+        "it pads with zeros",
+    ),
 }

@@ -21,7 +21,7 @@ from infuse.testing.patterns import graph_of
 from tests.pure.refused_algebra import REFUSED
 
 X, M, V = Variable("X"), Variable("M"), Variable("V")
-OPERANDS = {"X": (2, 3, 4), "M": (3, 4), "V": (4,)}
+OPERANDS = {"X": (2, 3, 4), "M": (3, 4), "V": (4,), "P": (1, 4, 5, 5)}
 HALVES = ops.split(M, num_outputs=2, axis=1)
 IMAGE = (1, 4, 5, 5)
 FILTERS = {"w": (4, 4, 3, 3), "b": (4,)}

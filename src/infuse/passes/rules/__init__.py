@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from infuse.passes.rules import (
     activations,
+    affine,
+    approximate,
     arithmetic,
     attention,
     chains,
     composed,
     convolution,
-    gathering,
     factors,
+    gathering,
+    grouped,
     heads,
     linear,
     motion,
@@ -18,6 +21,7 @@ from infuse.passes.rules import (
     noop,
     normalization,
     parallel,
+    pixels,
     pooled,
     rowwise,
     shape,
@@ -25,7 +29,7 @@ from infuse.passes.rules import (
 from infuse.rewrite import Rule
 
 MODULES = (
-    *(noop, shape, movement, arithmetic, factors, activations, composed, convolution, linear, chains, pooled),
-    *(parallel, normalization, rowwise, gathering, attention, heads, motion),
+    *(noop, shape, pixels, movement, arithmetic, factors, activations, composed, convolution, affine, linear),
+    *(chains, parallel, pooled, grouped, approximate, normalization, rowwise, gathering, attention, heads, motion),
 )
 ALL_RULES: tuple[Rule, ...] = tuple(rule() for module in MODULES for rule in module.RULES)

@@ -30,8 +30,13 @@ def convolution(kind: str, x: Any, w: Any, b: Any, name: str = "conv") -> Call:
 
 
 def per_channel(c: Value, conv: Node) -> Array:
-    """A constant that meets N, C, spatial… as one number per channel; Refusal when it varies otherwise."""
-    shape = conv.output.tensor.shape
+    """A constant that meets the result of a convolution as one number per channel; Refusal when it varies otherwise."""
+    return by_channel(c, conv.output)
+
+
+def by_channel(c: Value, x: Value) -> Array:
+    """A constant that meets x (N, C, spatial…) as one number per channel; Refusal when it varies otherwise."""
+    shape = x.tensor.shape
     require(shape is not None and isinstance(shape[1], int), "the number of channels is not known")
     assert shape is not None
     require(c.rank <= len(shape), "the constant stretches the shape")

@@ -131,9 +131,8 @@ class AddInputToConv(Rule):
         weights = wide(w).copy()
         filters, depth = weights.shape[:2]
         scale, shift = (np.ones(filters), np.zeros(filters)) if norm is None else scale_and_shift(norm)
-        each = np.arange(filters)
-        taps = (each, each % depth) + self._centre(Window.of(conv))
-        weights[taps] += scale
+        each, taps = np.arange(filters), self._centre(Window.of(conv))
+        weights.reshape(filters, depth, -1)[each, each % depth, np.ravel_multi_index(taps, weights.shape[2:])] += scale
         bias: list[Array] = [] if b is None and norm is None else [rounded(old_bias(b, filters) + shift, w)]
         return Call("Conv", (x, rounded(weights, w), *bias), conv.op.attributes())
 

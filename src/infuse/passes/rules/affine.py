@@ -1,0 +1,245 @@
+"""Scale, shift and BatchNormalization folded into each other and into the linear operator before or after."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from infuse import ops
+from infuse.ir.expression import Call
+from infuse.ir.graph import Array, Node, Value
+from infuse.passes.rules.chains import require_filled
+from infuse.passes.rules.common import (
+    attribute,
+    permutation,
+    require_float,
+    require_same_type,
+    require_shape,
+    require_unread,
+    rounded,
+    wide,
+)
+from infuse.passes.rules.convolution import by_channel, convolution, old_bias, rebuilt, scale_and_shift
+from infuse.passes.rules.linear import per_column
+from infuse.passes.rules.window import Window, by_group, require_explicit
+from infuse.rewrite import Rule, require
+
+_MERGED = "constants are combined first"
+_STATISTICS = {"scale": (4,), "shift": (4,), "mean": (4,), "var": (4,)}
+_UNREAD = "the running statistics are"
+_EXAMPLES = tuple({"x": (2, 4, 3), "c": c, **_STATISTICS} for c in ((4, 1), (1,)))
+
+
+def _normalization(x: Any, scale: Any, shift: Any, mean: Any, var: Any, name: str = "norm") -> Call:
+    """The pattern of a BatchNormalization with constant statistics."""
+    return Call("BatchNormalization", (x, *(ops.const(v) for v in (scale, shift, mean, var))), label=name)
+
+
+class FuseNormScale(Rule):
+    """BatchNormalization(x) · c → BatchNormalization with scale · c and shift · c, per channel (Instance too)"""
+
+    rows = ("G17",)
+    rounding = _MERGED
+    examples = _EXAMPLES
+
+    def match(self, x: Any, scale: Any, shift: Any, mean: Any, var: Any, c: Any) -> Any:
+        instance = ops.instance_normalization(x, ops.const(scale), ops.const(shift), name="norm")
+        return [norm * ops.const(c) for norm in (_normalization(x, scale, shift, mean, var), instance)]
+
+    def when(self, norm: Node, c: Value) -> None:
+        require_float(c)
+        require_unread(norm, _UNREAD)
+        by_channel(c, norm.output)
+
+    def build(self, norm: Node, x: Value, scale: Value, shift: Value, c: Value) -> Any:
+        factor = by_channel(c, norm.output)
+        args = [rounded(wide(v) * factor, v) for v in (scale, shift)]
+        return Call(norm.kind, (x, *args, *norm.inputs[3:]), norm.op.attributes())
+
+
+class FuseNormShift(Rule):
+    """BatchNormalization(x) + c → BatchNormalization with shift + c, per channel (Instance too)"""
+
+    rows = ("G17",)
+    rounding = _MERGED
+    examples = _EXAMPLES
+
+    def match(self, x: Any, scale: Any, shift: Any, mean: Any, var: Any, c: Any) -> Any:
+        instance = ops.instance_normalization(x, ops.const(scale), ops.const(shift), name="norm")
+        return [norm + ops.const(c) for norm in (_normalization(x, scale, shift, mean, var), instance)]
+
+    def when(self, norm: Node, c: Value) -> None:
+        require_float(c)
+        require_unread(norm, _UNREAD)
+        by_channel(c, norm.output)
+
+    def build(self, norm: Node, x: Value, scale: Value, shift: Value, c: Value) -> Any:
+        moved = rounded(wide(shift) + by_channel(c, norm.output), shift)
+        return Call(norm.kind, (x, scale, moved, *norm.inputs[3:]), norm.op.attributes())
+
+
+class FuseAffineNorm(Rule):
+    """BatchNormalization(x · c), BatchNormalization(x + c) → BatchNormalization(x) with other constants"""
+
+    rows = ("G17",)
+    rounding = _MERGED
+    examples = _EXAMPLES
+
+    def match(self, x: Any, scale: Any, shift: Any, mean: Any, var: Any, c: Any) -> Any:
+        before = [Call(kind, (x, ops.const(c)), label="before") for kind in ("Mul", "Add")]
+        return [_normalization(part, scale, shift, mean, var) for part in before]
+
+    def when(self, x: Value, c: Value, before: Node, norm: Node) -> None:
+        require_float(c)
+        require_unread(norm, _UNREAD)
+        require_same_type(x, before, "the constant stretches the shape")
+        by_channel(c, x)
+
+    def build(self, x: Value, scale: Value, shift: Value, c: Value, before: Node, norm: Node) -> Any:
+        mean, var = norm.inputs[3:5]
+        assert mean is not None
+        amount = by_channel(c, x)
+        if before.kind == "Add":
+            args: list[Any] = [scale, shift, rounded(wide(mean) - amount, mean)]
+        else:
+            _, addend = scale_and_shift(norm)
+            args = [rounded(wide(scale) * amount, scale), rounded(addend, shift), np.zeros_like(rounded(amount, mean))]
+        return Call("BatchNormalization", (x, *args, var), norm.op.attributes())
+
+
+class MergeNorms(Rule):
+    """BatchNormalization(BatchNormalization(x)) → one BatchNormalization"""
+
+    rows = ("G17", "G21")
+    rounding = _MERGED
+    examples = ({"x": (2, 4, 3), **_STATISTICS, "s": (4,), "b": (4,), "m": (4,), "v": (4,)},)
+
+    def match(self, x: Any, scale: Any, shift: Any, mean: Any, var: Any, s: Any, b: Any, m: Any, v: Any) -> Any:
+        return _normalization(_normalization(x, scale, shift, mean, var, "inner"), s, b, m, v, "outer")
+
+    def when(self, s: Value, inner: Node, outer: Node) -> None:
+        require_float(s)
+        require_unread(inner, _UNREAD)
+        require_unread(outer, _UNREAD)
+
+    def build(self, x: Value, s: Value, b: Value, m: Value, v: Value, inner: Node, outer: Node) -> Any:
+        (factor, addend), (_, last) = scale_and_shift(inner), scale_and_shift(outer)
+        scale = wide(s) * factor
+        second = wide(s) / np.sqrt(wide(v) + attribute(outer, "epsilon"))
+        moved = addend * second + last
+        args = (rounded(scale, s), rounded(moved, b), np.zeros_like(rounded(moved, m)), v)
+        return Call("BatchNormalization", (x, *args), outer.op.attributes())
+
+
+class FuseProductNorm(Rule):
+    """BatchNormalization(MatMul(x, w)) → Gemm(x, w · s, t); with columns moved to axis 1 → the same before Transpose"""
+
+    rows = ("G17", "G20")
+    rounding = "weights are scaled in place of results"
+    examples = (
+        {"x": (3, 2), "w": (2, 4), **_STATISTICS},
+        {"x": (3, 5, 2), "w": (2, 4), "b": (4,), **_STATISTICS, "moved": {"perm": (0, 2, 1)}},
+    )
+
+    def match(self, x: Any, w: Any, b: Any, scale: Any, shift: Any, mean: Any, var: Any) -> Any:
+        product = ops.matmul(x, ops.const(w), name="product")
+        rows = [ops.transpose(part, name="moved") for part in (product, product + ops.const(b))]
+        return [_normalization(part, scale, shift, mean, var) for part in (product, *rows)]
+
+    def when(
+        self, x: Value, w: Value, norm: Node, product: Node, moved: Node | None = None, b: Value | None = None
+    ) -> None:
+        require_float(w)
+        require_shape(x, product.output)
+        require_filled(w)
+        require_unread(norm, _UNREAD)
+        require(w.rank == 2, "the weights are no matrix")
+        rank = product.output.rank
+        place = permutation(moved)[1] if moved is not None else 1
+        require(rank >= 2 and place == rank - 1, "the channels are not the columns")
+        require(moved is not None or rank == 2, "the channels are not the columns")
+        if b is not None:
+            require(b.rank <= rank, "the addend stretches the shape")
+            per_column(b, w.shape[1])
+
+    def build(self, x: Value, w: Value, norm: Node, moved: Node | None = None, b: Value | None = None) -> Any:
+        factor, addend = scale_and_shift(norm)
+        if b is not None:
+            addend = addend + per_column(b, w.shape[1]) * factor
+        weights, bias = rounded(wide(w) * factor, w), rounded(addend, w)
+        if moved is None:
+            return Call("Gemm", (x, weights, bias))
+        return ops.transpose(ops.matmul(x, weights) + bias, perm=permutation(moved))
+
+
+class FuseNormGemm(Rule):
+    """Gemm(BatchNormalization(x), w, b), MatMul alike → Gemm with rows of w scaled, and their shift in the bias"""
+
+    rows = ("G17",)
+    rounding = "weights are scaled in place of operands"
+    examples = tuple(
+        {"x": (3, 4), "w": w, "b": (1, 5), **_STATISTICS, "gemm": gemm}
+        for w, gemm in (((4, 5), {"alpha": 0.5, "beta": 2.0}), ((5, 4), {"transB": 1}))
+    )
+
+    def match(self, x: Any, w: Any, b: Any, scale: Any, shift: Any, mean: Any, var: Any) -> Any:
+        norm = _normalization(x, scale, shift, mean, var)
+        gemm = ops.gemm(norm, ops.const(w), ops.const(ops.maybe(b)), name="gemm")
+        return [gemm, ops.matmul(norm, ops.const(w))]
+
+    def when(self, x: Value, w: Value, norm: Node, root: Node, b: Value | None = None) -> None:
+        require_float(w)
+        require_shape(x)
+        require_filled(w)
+        require_unread(norm, _UNREAD)
+        require(x.rank == 2 and w.rank == 2, "the operands are no matrices")
+        require(not root.op.attributes().get("transA"), "rows become columns")
+        if b is not None:
+            per_column(b, root.output.shape[1])
+
+    def build(self, x: Value, w: Value, norm: Node, root: Node, b: Value | None = None) -> Any:
+        given = root.op.attributes()
+        factor, addend = scale_and_shift(norm)
+        matrix = (wide(w).T if given.get("transB") else wide(w)) * given.get("alpha", 1.0)
+        bias = addend @ matrix
+        if b is not None:
+            bias = bias + per_column(b, matrix.shape[1]) * given["beta"]
+        return Call("Gemm", (x, rounded(matrix * factor[:, None], w), rounded(bias, w)))
+
+
+class FuseAffineConv(Rule):
+    """Conv(x · c, w) → Conv(x, w · c); Conv(x + c, w) without padding → Conv(x, w) with c · w in the bias"""
+
+    rows = ("G13", "G17")
+    rounding = "weights are scaled in place of operands"
+    examples = (
+        {"x": (2, 4, 5), "w": (4, 4, 2), "b": (4,), "c": (4, 1)},
+        {"x": (2, 4, 5), "w": (6, 2, 2), "b": (6,), "c": (1,), "conv": {"group": 2, "strides": (2,)}},
+    )
+
+    def match(self, x: Any, w: Any, b: Any, c: Any) -> Any:
+        before = [Call(kind, (x, ops.const(c)), label="before") for kind in ("Mul", "Add")]
+        return [convolution("Conv", part, w, b) for part in before]
+
+    def when(self, x: Value, w: Value, c: Value, before: Node, conv: Node) -> None:
+        require_float(w)
+        require_filled(w)
+        require_same_type(x, before, "the constant stretches the shape")
+        by_channel(c, x)
+        if before.kind == "Add":
+            require_explicit(conv)
+            require(not any(Window.of(conv).pads), "it pads with zeros")
+
+    def build(self, x: Value, w: Value, b: Value | None, c: Value, before: Node, conv: Node) -> Any:
+        groups = int(attribute(conv, "group"))
+        filters = by_group(wide(w), groups)
+        each = by_channel(c, x).reshape(groups, 1, -1, *(1,) * (w.rank - 2))
+        product: Array = (filters * each).reshape(wide(w).shape)
+        if before.kind == "Mul":
+            return rebuilt(conv, x, w, product, None if b is None else wide(b))
+        moved = product.reshape(len(product), -1).sum(axis=1)
+        return rebuilt(conv, x, w, wide(w), old_bias(b, len(moved)) + moved)
+
+
+RULES = (*(FuseNormScale, FuseNormShift, FuseAffineNorm, MergeNorms, FuseProductNorm, FuseNormGemm, FuseAffineConv),)
