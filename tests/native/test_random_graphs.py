@@ -11,12 +11,14 @@ from infuse.codegen.compile import compile_graph, generate
 from infuse.codegen.toolchain import Target
 from infuse.ir.graph import Graph
 from infuse.ops.evaluate import evaluate
+from infuse.testing.noise import Judge
 from tests.native.builder import Builder, assert_plan_is_safe
 from tests.native.random_models import RandomModel, random_graph
 
 STEPS = 10
 TOLERANCE = 2e-4
-"""Of the largest magnitude of a result, at least of one: the interpreter too computes in float32."""
+"""Of the largest magnitude of a result, at least of one: the interpreter too computes in float32. More is allowed where
+rounding explains it: of two float32 that differ in the last bit, one may be rounded up to bfloat16 and one down."""
 
 
 def feeds_of(graph: Graph, size: int) -> dict[str, Any]:
@@ -29,13 +31,15 @@ def differences(
     found: Mapping[str, Any], graph: Graph, feeds: Mapping[str, Any], origin: Mapping[str, int]
 ) -> list[str]:
     messages = []
-    for name, wanted in evaluate(graph, feeds).items():
+    expected = evaluate(graph, feeds)
+    judge = Judge(graph, feeds, expected, rewritten=True)
+    for name, wanted in expected.items():
         actual = found[name]
         if actual.shape != wanted.shape or actual.dtype != wanted.dtype:
             messages.append(f"seed {origin[name]}, {name}: {actual.dtype}{actual.shape}")
             continue
         error = np.max(np.abs(actual.astype(np.float64) - wanted), initial=0)
-        if not error <= TOLERANCE * max(1, np.max(np.abs(wanted), initial=0)):
+        if not error <= TOLERANCE * max(1, np.max(np.abs(wanted), initial=0)) and judge.complaint(found, (name,)):
             messages.append(f"seed {origin[name]}, {name}: {error:.3g} off at magnitude {np.max(np.abs(wanted)):.3g}")
     return messages
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import ml_dtypes
@@ -42,9 +42,11 @@ class Judge:
         self._nearby: list[list[Any]] | None = None
         self._wide: list[Any] | None = None
 
-    def complaint(self, found: Mapping[str, Any]) -> str | None:
-        """What is wrong with these results, None when nothing is."""
+    def complaint(self, found: Mapping[str, Any], names: Collection[str] | None = None) -> str | None:
+        """What is wrong with these results (only with those of these names), None when nothing is."""
         for index, name in enumerate(self.graph.output_names):
+            if names is not None and name not in names:
+                continue
             wrong = self._difference(index, found[name], self.expected[name])
             if wrong is not None:
                 return f"output {name}: {wrong}"
