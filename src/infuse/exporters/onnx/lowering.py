@@ -5,6 +5,7 @@ from __future__ import annotations
 from infuse.errors import UnsupportedOperatorError
 from infuse.exporters.onnx.decompose import decompose
 from infuse.exporters.onnx.spelling import NotExpressible, Spelling, spell
+from infuse.exporters.onnx.ties import keep_ties
 from infuse.ir.clone import clone
 from infuse.ir.expression import make_operator
 from infuse.ir.graph import Graph, Node, Value
@@ -19,6 +20,7 @@ class Lowered:
     def __init__(self, graph: Graph, opset: int) -> None:
         self.opset = opset
         self.graph = clone(graph)
+        keep_ties(self.graph)
         self.spellings: dict[Node, Spelling] = {}
         for inner in list(self.graph.all_graphs()):
             _settle_outputs(inner)
