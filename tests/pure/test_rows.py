@@ -10,11 +10,13 @@ import pytest
 
 import infuse
 import infuse.codegen.compile  # registers what makes native code of operators
+from infuse import ops
 from infuse.codegen.lowering import lower
-from infuse.ir.graph import Array, Graph
+from infuse.ir.graph import Array, Graph, Value
 from infuse.ops.evaluate import evaluate
 from infuse.passes.pipeline import FOLD, PASSES
 from infuse.passes.rules import ALL_RULES
+from infuse.rewrite import Rule
 from tests.pure.row_models import EXAMPLES, Example
 from tests.pure.test_features import rows as features
 
@@ -69,6 +71,43 @@ def test_a_row_is_not_delivered_when_it_is_switched_off(example: Example, monkey
     for path, stub in example.off:
         monkeypatch.setattr(path, stub)
     assert left(example, optimized(example, delivering(example.row))) != example.left
+
+
+def gelu() -> Example:
+    return next(e for e in EXAMPLES if e.what == "GELU by erf")
+
+
+@pytest.mark.row("G38")
+def test_a_report_tells_what_fired_and_what_it_saved() -> None:
+    example = gelu()
+    report = optimized(example).report
+    assert (report.nodes_before, report.nodes_after) == (5, 1)
+    assert report.effects["FuseErfGelu"].saved == 4
+    assert "FuseErfGelu" not in optimized(example, ["FuseErfGelu"]).report.effects
+
+
+class WrongGelu(Rule):
+    """Gelu(x) → Relu(x), which is wrong"""
+
+    level = "extended"
+
+    def match(self, x: Any) -> Any:
+        return ops.gelu(x)
+
+    def build(self, x: Value) -> Any:
+        return ops.relu(x)
+
+
+@pytest.mark.row("G39")
+def test_a_guilty_rule_is_found_and_left_out() -> None:
+    before = gelu().graph()
+    kinds = {
+        verify: [n.kind for n in infuse.optimize(before, "extended", extra=[WrongGelu()], verify=verify).nodes]
+        for verify in (False, True)
+    }
+    assert kinds == {False: ["Relu"], True: ["Gelu"]}
+    verdict = infuse.optimize(before, "extended", extra=[WrongGelu()], verify=True).report.verification
+    assert [guilty.rule for guilty in verdict.guilty] == ["WrongGelu"]
 
 
 def test_every_row_that_is_there_has_a_model() -> None:

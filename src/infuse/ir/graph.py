@@ -43,6 +43,10 @@ class Operator(Protocol):
         ...
 
 
+class UnknownRank(GraphError):
+    """Somebody needs the shape of a value of which not even the rank is known."""
+
+
 class Use(NamedTuple):
     """One place where a value is read: input `index` of a node, or output `index` of a graph."""
 
@@ -81,9 +85,9 @@ class Value(Expression):
 
     @property
     def shape(self) -> Shape:
-        """The shape; GraphError when not even the rank is known."""
+        """The shape; UnknownRank when not even the rank is known."""
         if self.tensor.shape is None:
-            raise GraphError(f"the rank of value {self.name!r} is not known")
+            raise UnknownRank(f"the rank of value {self.name!r} is not known")
         return self.tensor.shape
 
     @property

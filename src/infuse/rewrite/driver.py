@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 
 from infuse.errors import InfuseError, RuleError
 from infuse.ir.expression import Call
-from infuse.ir.graph import Graph, Node, Use, Value
+from infuse.ir.graph import Graph, Node, UnknownRank, Use, Value
 from infuse.rewrite.matcher import Glance, Match, glance, matches, may_match
 from infuse.rewrite.mention import label, mention
 from infuse.rewrite.patch import Patch, other_use, producers, redirect, remove_dead
@@ -101,7 +101,7 @@ class Driver:
         try:
             results = _build(rule, match, patch)
             note = rule.remark({**match.bound, "root": root})
-        except Refusal:
+        except (Refusal, UnknownRank):
             results = None
         except Exception as error:
             patch.undo()
@@ -186,6 +186,8 @@ def refusal(rule: Rule, match: Match) -> str | None:
         rule.check({**match.bound, "root": match.root})
     except Refusal as stopped:
         return stopped.reason
+    except UnknownRank as unknown:
+        return unknown.what
     except Exception as error:
         raise _blame(rule, match.root, "when", error) from error
     return None

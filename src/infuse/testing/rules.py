@@ -32,7 +32,7 @@ from infuse.rewrite.refine import Change, compare_types
 from infuse.testing.compare import difference
 from infuse.testing.patterns import build, names_of, spellings
 from infuse.testing.surroundings import CONDITION, around_branch, in_branches, in_loop, reread
-from infuse.testing.variants import CHANGES, bindings, make_symbolic, random_array
+from infuse.testing.variants import CHANGES, bindings, forget_rank, make_symbolic, random_array
 
 EXACT = Rounding(ulp=0)
 COARSE = {"float16": 2.0**-6, "bfloat16": 2.0**-3}
@@ -106,9 +106,15 @@ def example_case(rule: Rule, example: Mapping[str, Any], rng: np.random.Generato
     raise AssertionError(f"{rule.name} has no spelling that takes {', '.join(example) or 'nothing'}")
 
 
-def random_feeds(graph: Graph, rng: np.random.Generator, sizes: Mapping[str, int] | None = None) -> dict[str, Array]:
-    """Random inputs, their symbols having these sizes."""
-    return {v.name: random_array(v.tensor.substitute(sizes or {}), rng) for v in graph.inputs}
+def random_feeds(
+    graph: Graph,
+    rng: np.random.Generator,
+    sizes: Mapping[str, int] | None = None,
+    known: Mapping[str, TensorType] | None = None,
+) -> dict[str, Array]:
+    """Random inputs, symbols having these sizes, and inputs of unknown rank being of a `known` type."""
+    types = {v.name: v.tensor if v.tensor.shape is not None else (known or {})[v.name] for v in graph.inputs}
+    return {name: random_array(type.substitute(sizes or {}), rng) for name, type in types.items()}
 
 
 # -- checks ------------------------------------------------------------------------------------------------------
@@ -221,19 +227,23 @@ def check_variant(case: Case, rng: np.random.Generator, evidence: Evidence) -> N
     graph = clone(case.graph)
     chosen = [CHANGES[i] for i in rng.integers(len(CHANGES), size=int(rng.integers(1, 4)))]
     made = [change.__name__ for change in chosen if change(graph, rng)]
-    sizes = {}
+    if not _accepted(graph):
+        return
+    sizes: dict[str, int] = {}
+    known = {v.name: v.tensor for v in graph.inputs}
     if rng.random() < 0.4:
-        before = {v.name: v.shape for v in graph.inputs}
         if make_symbolic(graph, rng):
             made.append(make_symbolic.__name__)
-            pairs = [(d, n) for v in graph.inputs for d, n in zip(v.shape, before[v.name])]
+            pairs = [(d, n) for v in graph.inputs for d, n in zip(v.shape, known[v.name].shape or ())]
             sizes = {str(d): n for d, n in pairs if not isinstance(d, int) and isinstance(n, int)}
+    elif rng.random() < 0.15 and forget_rank(graph, rng):
+        made.append(forget_rank.__name__)
     if not made or not _accepted(graph) or (case.rule.rounding and _has_extremes(graph)):
         return
     evidence.tried += 1
     what = f"after {', '.join(made)}:\n{print_graph(graph)}"
     for number, binding in enumerate(bindings(list(sizes), sizes, rng) if sizes else ({},)):
-        feeds = random_feeds(graph, rng, binding)
+        feeds = random_feeds(graph, rng, binding, known)
         expected = _run_all(graph, feeds, binding)
         if expected is None:
             if not number:

@@ -238,6 +238,15 @@ def make_symbolic(graph: Graph, rng: np.random.Generator) -> bool:
     return changed
 
 
+def forget_rank(graph: Graph, rng: np.random.Generator) -> bool:
+    """An input of which not even the rank is known."""
+    if not graph.inputs:
+        return False
+    value = _pick(rng, graph.inputs)
+    value.type = TensorType(value.dtype, None)
+    return True
+
+
 def bindings(names: Sequence[str], base: dict[str, int], rng: np.random.Generator) -> Iterator[dict[str, int]]:
     """Values for symbols: those of the graph before, ones for all or for one, and others; none is zero, since a Reshape
     with a -1 beside a size of zero says nothing.
