@@ -18,8 +18,7 @@ from infuse.testing.compare import assert_agrees
 from infuse.testing.samples import Row, results, rows
 from tests.models.onnx_tools import run
 
-MODULES = ("microsoft", "microsoft_attention", "microsoft_grouped")
-OPS = [op for _, op in sorted(ops.REGISTRY.items()) if op.__module__.rpartition(".")[2] in MODULES]
+OPS = [op for _, op in sorted(ops.REGISTRY.items()) if op.__module__.startswith("infuse.ops.microsoft")]
 SCHEMAS = {(s.domain, s.name): s for s in runtime.get_all_operator_schema()}
 # Further outputs that the processor's kernels do not give.
 OUTPUTS = {

@@ -18,6 +18,7 @@ from infuse.passes.rules import ALL_RULES
 from infuse.rewrite import Rule, explain
 from infuse.testing import rules as generated
 from infuse.testing.patterns import graph_of
+from tests.pure import refused_onnxruntime
 from tests.pure.refused_algebra import REFUSED
 
 X, M, V = Variable("X"), Variable("M"), Variable("V")
@@ -239,6 +240,7 @@ REFUSALS: dict[str, tuple[Any, str]] = {
         {"q": (2, 3, 5, 4), "k": (2, 3, 6, 4), "v": (2, 3, 6, 4), "mask": (5, 1), "s": int64s(5, 6)},
         "the mask has one column for all keys",
     ),
+    **refused_onnxruntime.REFUSED,
 }
 
 

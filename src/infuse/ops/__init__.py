@@ -20,6 +20,7 @@ from infuse.ops import (  # noqa: F401  (each registers its operators)
     microsoft,
     microsoft_attention,
     microsoft_grouped,
+    microsoft_normalization,
     movement,
     normalization,
     opaque,

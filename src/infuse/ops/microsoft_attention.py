@@ -118,7 +118,8 @@ class MultiHeadAttention(Op):
             k, v = (np.concatenate([widened(p), x], axis=2) for p, x in ((past_key, k), (past_value, v)))
         mask = _mask(key_padding_mask, q.shape[2], k.shape[2], self.mask_filter_value)
         if self.unidirectional:
-            mask = mask + _causal(q.shape[2], k.shape[2])
+            before = 0 if past_key is None else past_key.shape[2]
+            mask = mask + _causal(q.shape[2], k.shape[2], before)
         if attention_bias is not None:
             mask = mask + widened(attention_bias)
         result, weights = attend(q, k, v, mask, self.scale)
@@ -206,7 +207,7 @@ class Attention(Op):
             k, v = (np.concatenate([widened(p), new], axis=2) for p, new in zip(past, (k, v)))
         mask = _mask(mask_index, q.shape[2], k.shape[2], self.mask_filter_value)
         if self.unidirectional:
-            mask = mask + _causal(q.shape[2], k.shape[2])
+            mask = mask + _causal(q.shape[2], k.shape[2], k.shape[2] - q.shape[2])
         if attention_bias is not None:
             mask = mask + widened(attention_bias)
         result, _ = attend(q, k, v, mask, self.scale)
@@ -258,9 +259,9 @@ def _mask(mask: Array | None, queries: int, keys: int, hidden: float) -> Array:
     return added.reshape(len(added), 1, -1, keys)
 
 
-def _causal(queries: int, keys: int) -> Array:
-    """Hides the keys after each query, the last of which is at the last key."""
-    seen = np.arange(keys) <= np.arange(keys - queries, keys)[:, None]
+def _causal(queries: int, keys: int, past: int) -> Array:
+    """Hides the keys after each query, the first of which is at the first key behind the past."""
+    seen = np.arange(keys) <= np.arange(past, past + queries)[:, None]
     hidden: Array = np.where(seen, np.float32(0), np.float32(np.finfo(np.float32).min))
     return hidden
 

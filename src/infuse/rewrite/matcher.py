@@ -130,6 +130,11 @@ def _match_operands(
 def _match_value(pattern: Any, value: Value | None, node: Node, state: _State, trace: Trace | None) -> Iterator[_State]:
     if isinstance(pattern, Variable):
         yield from _match_variable(pattern, value, node, state, trace)
+    elif pattern is None:
+        if value is None:
+            yield state
+        elif trace:
+            trace.note(state, node, f"an input of {node.kind} must be absent")
     elif isinstance(pattern, OneOf):
         for choice in pattern.choices:
             yield from _match_value(choice, value, node, state, trace)
@@ -223,6 +228,8 @@ def glance(pattern: Call) -> Glance:
 
 def _look(pattern: Any) -> Any:
     """The kinds that make an operand, `_CONSTANT`, or None for anything."""
+    if pattern is None:
+        return None
     if isinstance(pattern, Variable):
         return _CONSTANT if pattern.constant and not pattern.optional else None
     if isinstance(pattern, OneOf):

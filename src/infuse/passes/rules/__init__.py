@@ -20,6 +20,8 @@ from infuse.passes.rules import (
     movement,
     noop,
     normalization,
+    onnxruntime,
+    onnxruntime_attention,
     parallel,
     pixels,
     pooled,
@@ -31,5 +33,6 @@ from infuse.rewrite import Rule
 MODULES = (
     *(noop, shape, pixels, movement, arithmetic, factors, activations, composed, convolution, affine, linear),
     *(chains, parallel, pooled, grouped, approximate, normalization, rowwise, gathering, attention, heads, motion),
+    *(onnxruntime, onnxruntime_attention),
 )
 ALL_RULES: tuple[Rule, ...] = tuple(rule() for module in MODULES for rule in module.RULES)

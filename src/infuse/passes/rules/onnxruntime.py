@@ -1,0 +1,288 @@
+"""What only ONNX Runtime has: activations in convolutions, residuals in normalizations, whole attention layers.
+
+Its processor kernels take float32; a rule fires only where they do. Rules leave alone what would keep the runtime from
+its own layouts: a residual inside of FusedConv, for one.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from infuse import dtypes, ops
+from infuse.ir.expression import Call, Variable
+from infuse.ir.graph import Node, Value
+from infuse.ops.microsoft import DOMAIN
+from infuse.passes.rules.common import attribute, number, require_shape, require_unread
+from infuse.rewrite import Rule, require
+
+_LIMITS = {"low": np.float32(0), "high": np.float32(6)}
+_SLOPES = {"LeakyRelu": ("alpha",), "HardSigmoid": ("alpha", "beta")}
+
+
+def own(kind: str, *operands: Any, **attributes: Any) -> Call:
+    """A call of one of the runtime's own operators; trailing absent operands are left out."""
+    given = list(operands)
+    while given and given[-1] is None:
+        given.pop()
+    return Call(kind, tuple(given), attributes, domain=DOMAIN)
+
+
+class RuntimeRule(Rule):
+    """A rule that builds operators of ONNX Runtime."""
+
+    level = "extended"
+    rows = ("G33",)
+    runtime = "onnxruntime"
+
+
+def require_float32(*values: Value | None) -> None:
+    """Refuse unless all values are float32: the runtime's kernels for processors take nothing else."""
+    for value in values:
+        require(value is None or value.dtype == dtypes.float32, "ONNX Runtime has it for float32 only")
+
+
+# -- activations -------------------------------------------------------------------------------------------------
+
+
+def _activated(x: Any) -> list[Call]:
+    """The patterns of all activations that the runtime's products apply themselves."""
+    low, high = Variable("low", optional=True), Variable("high", optional=True)
+    plain = [Call(kind, (x,)) for kind in ("Relu", "Sigmoid", "Tanh", "LeakyRelu", "HardSigmoid")]
+    return [*plain, Call("Clip", (x, low, high))]
+
+
+def _parameters(root: Node, low: Value | None, high: Value | None) -> tuple[float, ...]:
+    """The numbers of an activation."""
+    if root.kind == "Clip":
+        ends = tuple(end if value is None else number(value) for value, end in ((low, -np.inf), (high, np.inf)))
+        require(not any(np.isnan(ends)), "a limit is no number")
+        return ends
+    return tuple(float(attribute(root, name)) for name in _SLOPES.get(root.kind, ()))
+
+
+class FuseConvActivation(RuntimeRule):
+    """activation(Conv(x, w, b)) → FusedConv(x, w, b, activation)"""
+
+    examples = ({"x": (1, 4, 5, 5), "w": (4, 4, 3, 3), "b": (4,), **_LIMITS},)
+
+    def match(self, x: Any, w: Any, b: Any) -> Any:
+        return _activated(ops.conv(x, w, ops.maybe(b), name="conv"))
+
+    def when(self, x: Value, root: Node, low: Value | None = None, high: Value | None = None) -> None:
+        require_float32(x)
+        _parameters(root, low, high)
+
+    def build(
+        self,
+        x: Value,
+        w: Value,
+        conv: Node,
+        root: Node,
+        b: Value | None,
+        low: Value | None = None,
+        high: Value | None = None,
+    ) -> Any:
+        given = {**conv.op.attributes(), "activation": root.kind, "activation_params": _parameters(root, low, high)}
+        return own("FusedConv", x, w, b, **given)
+
+
+class FuseGemmActivation(RuntimeRule):
+    """activation(Gemm(a, b, c)) → FusedGemm(a, b, c, activation)"""
+
+    examples = ({"a": (3, 4), "b": (4, 5), "c": (5,), **_LIMITS},)
+    _names: ClassVar = ("activation_alpha", "activation_beta")
+
+    def match(self, a: Any, b: Any, c: Any) -> Any:
+        return _activated(ops.gemm(a, b, ops.maybe(c), name="gemm"))
+
+    def when(self, a: Value, root: Node, low: Value | None = None, high: Value | None = None) -> None:
+        require_float32(a)
+        _parameters(root, low, high)
+
+    def build(
+        self,
+        a: Value,
+        b: Value,
+        gemm: Node,
+        root: Node,
+        c: Value | None,
+        low: Value | None = None,
+        high: Value | None = None,
+    ) -> Any:
+        numbers = dict(zip(self._names, _parameters(root, low, high)))
+        return own("FusedGemm", a, b, c, **gemm.op.attributes(), activation=root.kind, **numbers)
+
+
+class SwishAsQuickGelu(RuntimeRule):
+    """Swish(x, alpha) → QuickGelu(x, alpha)"""
+
+    def match(self, x: Any) -> Any:
+        return ops.swish(x)
+
+    def when(self, x: Value) -> None:
+        require_float32(x)
+
+    def build(self, x: Value, root: Node) -> Any:
+        return own("QuickGelu", x, alpha=attribute(root, "alpha"))
+
+
+class UseOwnGelu(RuntimeRule):
+    """Gelu(x + bias) → BiasGelu(x, bias), or FastGelu where tanh approximates it; without a bias Gelu or FastGelu"""
+
+    rounding = "the runtime's own approximation"
+
+    def match(self, x: Any, b: Any) -> Any:
+        return [ops.gelu(x + ops.const(b)), ops.gelu(x)]
+
+    def when(self, x: Value, root: Node, b: Value | None = None) -> None:
+        require_float32(x)
+        if b is not None:
+            require_shape(x)
+            vector = b.rank == 1 and x.rank >= 1 and x.shape[-1] == b.shape[0]
+            require(vector, "the bias is no vector over the last axis")
+
+    def build(self, x: Value, root: Node, b: Value | None = None) -> Any:
+        if attribute(root, "approximate") == "tanh":
+            return own("FastGelu", x, b)
+        return own("Gelu", x) if b is None else own("BiasGelu", x, b)
+
+
+# -- products ----------------------------------------------------------------------------------------------------
+
+
+def _products(x: Any, y: Any) -> list[Call]:
+    """The patterns of both products of matrices; `product` is the node."""
+    return [ops.matmul(x, y, name="product"), Call("FusedMatMul", (x, y), domain=DOMAIN, label="product")]
+
+
+def require_no_softmax(product: Node) -> None:
+    """Refuse where a softmax follows: the whole attention is to be found first, and the runtime fuses what is left."""
+    node, passed = product, ("Mul", "Div", "Add", "Where", "Reshape")
+    while len(users := list(node.output.users())) == 1 and users[0].kind in passed:
+        node = users[0]
+    require(not any(user.kind == "Softmax" for user in users), "it makes the scores of an attention")
+
+
+class ScaleInsideMatMul(RuntimeRule):
+    """(a · b) · c → FusedMatMul(a, b, alpha=c) for a number c; also a quotient"""
+
+    rounding = "the number multiplies sums and not results"
+
+    def match(self, a: Any, b: Any, c: Any) -> Any:
+        return [s for p in _products(a, b) for s in (p * ops.const(c), p / ops.const(c))]
+
+    def when(self, a: Value, c: Value, product: Node, root: Node) -> None:
+        require_float32(a)
+        require_shape(product.output)
+        require(number(c) != 0 and np.isfinite(number(c)), "the number is zero or none")
+        require(c.rank <= product.output.rank, "the number stretches the shape")
+        require_no_softmax(product)
+
+    def build(self, a: Value, b: Value, c: Value, product: Node, root: Node) -> Any:
+        given = dict(product.op.attributes())
+        factor = 1 / number(c) if root.kind == "Div" else number(c)
+        return own("FusedMatMul", a, b, **{**given, "alpha": float(given.get("alpha", 1.0) * factor)})
+
+
+class TransposeInsideMatMul(RuntimeRule):
+    """a · bᵀ → FusedMatMul(a, b, transB=1), and aᵀ · b alike, where a Transpose swaps the last two axes"""
+
+    def match(self, a: Any, b: Any) -> Any:
+        return [pattern for moved in (ops.transpose(b, name="right"),) for pattern in _products(a, moved)] + _products(
+            ops.transpose(a, name="left"), b
+        )
+
+    def when(self, a: Value, product: Node, left: Node | None = None, right: Node | None = None) -> None:
+        require_float32(a)
+        moved = left or right
+        assert moved is not None
+        perm = attribute(moved, "perm")
+        require_shape(moved.output)
+        rank = moved.output.rank
+        swapped = (*range(rank - 2), rank - 1, rank - 2)
+        require(rank >= 2 and (swapped == (1, 0) if perm is None else tuple(perm) == swapped), "other axes move")
+        given = product.op.attributes()
+        require(not given.get("transBatchA") and not given.get("transBatchB"), "batches are transposed too")
+        require_no_softmax(product)
+
+    def build(self, a: Value, b: Value, product: Node, left: Node | None = None) -> Any:
+        given = dict(product.op.attributes())
+        side = "transA" if left is not None else "transB"
+        return own("FusedMatMul", a, b, **{**given, side: 1 - given.get(side, 0)})
+
+
+# -- normalizations ----------------------------------------------------------------------------------------------
+
+
+class FuseSkipNormalization(RuntimeRule):
+    """LayerNormalization(x + skip + bias) → SkipLayerNormalization(x, skip, bias)
+
+    RMSNormalization becomes SkipSimplifiedLayerNormalization. On processors the runtime is faster with two nodes.
+    """
+
+    opt_in = True
+    rounding = "the sum is added up in another order"
+    examples = (
+        {"x": (2, 3, 4), "skip": (2, 3, 4), "bias": np.ones(4, np.float32), "gamma": (4,), "beta": (4,)},
+        {"x": (2, 3, 4), "skip": (2, 3, 4), "gamma": (4,), "beta": (4,)},
+    )
+
+    def match(self, x: Any, skip: Any, bias: Any, gamma: Any, beta: Any) -> Any:
+        total = ops.one_of(ops.add(ops.add(x, ops.const(bias)), skip), ops.add(x, skip))
+        return [ops.layer_normalization(total, gamma, ops.maybe(beta)), ops.rms_normalization(total, gamma)]
+
+    def when(
+        self,
+        x: Value,
+        skip: Value,
+        gamma: Value,
+        root: Node,
+        beta: Value | None = None,
+        bias: Value | None = None,
+    ) -> None:
+        require_float32(x, skip, gamma, beta)
+        require_shape(*(v for v in (x, skip, gamma, beta, bias) if v is not None))
+        require(x.rank == 3 and attribute(root, "axis") in (-1, 2), "it does not normalize the rows of three axes")
+        require(x.type == skip.type == root.output.type, "the operands of the sum are broadcast")
+        for vector in (gamma, beta, bias):
+            require(vector is None or vector.shape == x.shape[2:], "weights or bias are no vectors over the rows")
+        require(attribute(root, "stash_type") == 1, "it computes in another type")
+        require_unread(root, "its statistics are")
+        users = list(root.output.users())
+        later = len(users) == 1 and users[0].kind in ("Mul", "Add") and any(v.is_const for v in users[0].operands())
+        require(not later, "weights that follow are to be merged first")
+
+    def build(
+        self,
+        x: Value,
+        skip: Value,
+        gamma: Value,
+        root: Node,
+        beta: Value | None = None,
+        bias: Value | None = None,
+    ) -> Any:
+        epsilon = {"epsilon": attribute(root, "epsilon")}
+        if root.kind == "LayerNormalization":
+            return own("SkipLayerNormalization", x, skip, gamma, beta, bias, **epsilon)
+        return own("SkipSimplifiedLayerNormalization", x, skip, gamma, bias, **epsilon)
+
+
+class UseSimplifiedNormalization(RuntimeRule):
+    """RMSNormalization(x) → SimplifiedLayerNormalization(x)"""
+
+    def match(self, x: Any, scale: Any) -> Any:
+        return ops.rms_normalization(x, scale)
+
+    def when(self, x: Value, scale: Value) -> None:
+        require_float32(x, scale)
+
+    def build(self, x: Value, scale: Value, root: Node) -> Any:
+        return Call("SimplifiedLayerNormalization", (x, scale), dict(root.op.attributes()))
+
+
+RULES = (
+    *(FuseConvActivation, FuseGemmActivation, SwishAsQuickGelu, UseOwnGelu, ScaleInsideMatMul, TransposeInsideMatMul),
+    *(FuseSkipNormalization, UseSimplifiedNormalization),
+)
