@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -104,6 +104,18 @@ class Comparison:
         gone = {id: number for number, step in enumerate(self.steps) if number > index for id in step.removed}
         return _closure(self.steps[index].created, last, lambda node: self._step(gone.get(node)).created)
 
+    def inherited(self, index: int) -> list[int]:
+        """Ids of other nodes of the optimized graph that serve the readers of what rewrite `index` removed."""
+        last = {n.id for n in self.after.nodes}
+        gone = {node: number for number, step in enumerate(self.steps) for node in step.removed}
+
+        def onward(node: int) -> list[int]:
+            step = self._step(gone.get(node))
+            return [*step.created, *step.heirs]
+
+        start = [*self.steps[index].heirs, *self.steps[index].created]
+        return sorted(set(_closure(start, last, onward)) - set(self.produced(index)))
+
     def _step(self, number: int | None) -> Step:
         return self.steps[number] if number is not None else Step("", "", (), "", [], [], [], NOTHING)
 
@@ -195,7 +207,7 @@ def _sum(costs: Mapping[int, Cost], mentions: Sequence[Any]) -> Cost:
     return total
 
 
-def _closure(start: Sequence[int], ends: set[int], onward: Any) -> list[int]:
+def _closure(start: Sequence[int], ends: set[int], onward: Callable[[int], Sequence[int]]) -> list[int]:
     """The ids among `ends` that are reached from `start`; the way goes on only from others."""
     found: dict[int, None] = {}
     seen: set[int] = set()
