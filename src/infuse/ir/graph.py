@@ -372,6 +372,6 @@ def known_ints(value: Value | None) -> tuple[Dim, ...] | None:
         return None
     if value.content is not None:
         return tuple(value.content.reshape(-1).tolist())
-    if value.const is not None and value.const.ndim <= 1:
+    if value.const is not None and value.const.ndim <= 1 and value.const.dtype.kind in "iub":
         return tuple(int(x) for x in value.const.reshape(-1))
     return None

@@ -222,13 +222,23 @@ def _carried(op: Op, node: Node) -> Sequence[Array | None]:
         result = op.content(*contents)
     except (ShapeError, ValueError, IndexError):
         return ()  # a symbolic size where only a number tells the result, or numbers that will fail at run time
-    return [_as_dims(x) for x in (result if isinstance(result, tuple) else (result,))]
+    results = result if isinstance(result, tuple) else (result,)
+    return [_as_dims(known, value.dtype) for known, value in zip(results, node.outputs)]
 
 
-def _as_dims(known: Any) -> Array | None:
+def _as_dims(known: Any, dtype: DType) -> Array | None:
+    """Elements as dimensions; None where they are something else, or run out of what the element type holds."""
     array = np.asarray(known, dtype=object)
-    fits = all(isinstance(x, (int, np.integer, np.bool_, dims.Expr)) for x in array.reshape(-1))
-    return array if known is not None and fits else None
+    return array if known is not None and all(_holds(dtype, x) for x in array.reshape(-1)) else None
+
+
+def _holds(dtype: DType, element: Any) -> bool:
+    if isinstance(element, dims.Expr):
+        return dtype.is_signed and dtype.bits >= 32
+    if dtype.is_integer and isinstance(element, (int, np.integer)):
+        low = -(1 << dtype.bits - 1) if dtype.is_signed else 0
+        return low <= int(element) < low + (1 << dtype.bits)
+    return isinstance(element, (int, np.integer, np.bool_))
 
 
 def _content_of(value: Value) -> Any:
