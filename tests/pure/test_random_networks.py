@@ -89,6 +89,24 @@ FOUND: dict[str, str] = {
       %d = Div(%b, float64[]{6.0})
       return c = %c, d = %d
     }""",
+    "elements that are known wrap around as their type does": """graph "g" (%x: int32[2, n]) {
+      %a = Mul(int32[2]{3, -715827882}, int32[2]{3, -715827882})
+      %s = Shape(%x)
+      %b = Cast(%s, to=uint8)
+      %c = Sub(%b, uint8[2]{3, 3})
+      %d = Cast(%c, to=int64)
+      return a = %a, d = %d
+    }""",
+    "rows of a tile are normalized": """graph "g" (%x: float32[25, 1, 4], %w: float32[9, 4]) {
+      %t = Tile(%x, int64[3]{1, 9, 1})
+      %y = LayerNormalization(%t, %w, axis=1)
+      return y = %y
+    }""",
+    "a mask may be shorter than all keys": """graph "g"
+    (%q: float32[2, 5, 8], %k: float32[2, 2, 3, 4], %v: float32[2, 2, 3, 4], %mask: float32[5, 5]) {
+      %y = Attention(%q, %q, %q, %mask, %k, %v, kv_num_heads=2, q_num_heads=2)
+      return y = %y
+    }""",
     "scalars are scanned": """graph "g" (%x: float32[n]) {
       %y = Scan(%x, num_scan_inputs=1) {
         body = graph "b" (%part: float32[]) {

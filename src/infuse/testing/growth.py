@@ -321,9 +321,11 @@ class Growth:
         return self.call("Reshape", self.call("Slice", flat, [0], [count], [0]), list(shape))
 
 
-def run_graph(graph: Graph, given: Sequence[Any], outer: Read, change: Change | None = None) -> list[Any]:
+def run_graph(
+    graph: Graph, given: Sequence[Any], outer: Read, change: Change | None = None, before: Change | None = None
+) -> list[Any]:
     """The outputs of a graph on these inputs, node by node; `outer` tells what constants and captured values hold,
-    `change` may put other results in place of a node's.
+    `change` may put other results in place of a node's, and `before` other operands.
     """
     inner: dict[Value, Any] = dict(zip(graph.inputs, given))
 
@@ -331,10 +333,11 @@ def run_graph(graph: Graph, given: Sequence[Any], outer: Read, change: Change | 
         return inner[value] if value in inner else outer(value)
 
     def run_body(body: Graph, inputs: Sequence[Any]) -> list[Any]:
-        return run_graph(body, inputs, read, change)
+        return run_graph(body, inputs, read, change, before)
 
     for node in graph.nodes:
-        results = evaluate_node(node, [None if v is None else read(v) for v in node.inputs], run_body)
+        operands: Sequence[Any] = [None if v is None else read(v) for v in node.inputs]
+        results = evaluate_node(node, operands if before is None else before(node, operands), run_body)
         inner.update(zip(node.outputs, results if change is None else change(node, results)))
     return [read(v) for v in graph.outputs]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import ml_dtypes
@@ -13,7 +13,7 @@ from infuse.errors import InfuseError
 from infuse.ir.graph import Array, Graph, Node, Value
 from infuse.ops.base import Op
 from infuse.testing.compare import spacing
-from infuse.testing.growth import run_graph
+from infuse.testing.growth import Change, Read, run_graph
 
 RUNS = 8
 """Noisy runs that are compared with each other."""
@@ -133,8 +133,8 @@ def same(a: Array, b: Array) -> bool:
 
 
 def run_noisy(graph: Graph, feeds: Feeds, seed: int, everywhere: bool) -> list[Any]:
-    """The outputs with floats moved by up to two units in the last place: after every operator that rounds, and with
-    `everywhere` after those that round when written otherwise, in inputs and in constants.
+    """The outputs with floats moved by up to two units in the last place: before and after every operator that rounds,
+    and with `everywhere` after those that round when written otherwise, in inputs and in constants.
     """
     rng = np.random.default_rng(seed)
     constants: dict[Value, Any] = {}
@@ -157,8 +157,11 @@ def run_noisy(graph: Graph, feeds: Feeds, seed: int, everywhere: bool) -> list[A
     def change(node: Node, results: Sequence[Any]) -> Sequence[Any]:
         return [moved(r) for r in results] if rounds(node, everywhere) else results
 
+    def before(node: Node, operands: Sequence[Any]) -> Sequence[Any]:
+        return [moved(x) for x in operands] if rounds(node, False) else operands
+
     given = [moved(feeds[v.name]) if everywhere else feeds[v.name] for v in graph.inputs]
-    return _run(graph, given, outer, change) or [None] * len(graph.outputs)
+    return _run(graph, given, outer, change, before) or [None] * len(graph.outputs)
 
 
 def run_wide(graph: Graph, feeds: Feeds) -> list[Any] | None:
@@ -172,9 +175,9 @@ def run_wide(graph: Graph, feeds: Feeds) -> list[Any] | None:
     return _run(graph, given, lambda v: wide(v.const), lambda node, results: [wide(r) for r in results])
 
 
-def _run(graph: Graph, given: Sequence[Any], outer: Callable[[Value], Any], change: Any) -> list[Any] | None:
+def _run(graph: Graph, given: Sequence[Any], outer: Read, change: Change, before: Change | None = None) -> Any:
     try:
-        return run_graph(graph, given, outer, change)
+        return run_graph(graph, given, outer, change, before)
     except InfuseError:  # an index or a size that depends on floats
         return None
 
