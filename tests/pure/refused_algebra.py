@@ -142,4 +142,31 @@ REFUSED: dict[str, tuple[Any, str]] = {
         ops.conv(P + np.ones((4, 1, 1), np.float32), np.ones((2, 4, 3, 3), np.float32), pads=(1, 1, 1, 1)),
         "it pads with zeros",
     ),
+    "ScaleAfterReduction": ({"x": (3, 4), "axes": int64s(1), "c": (4,)}, "the constant varies along what is reduced"),
+    "ShiftAfterReduction": ({"x": (3, 4), "axes": int64s(1), "c": f32(np.inf)}, "the constant is infinite"),
+    "AffineAfterPool": (
+        {"x": IMAGE, "c": f32(2), "pool": {"kernel_shape": (2, 2), "strides": (1, 1)}},
+        "as many pixels remain",
+    ),
+    "ReduceBeforeTranspose": ({"x": (3, 4), "axes": int64s()}, "the axes are all or none"),
+    "RemoveTransposesAround": (
+        ops.transpose(ops.transpose(M) + np.ones((2, 1, 1), np.float32), perm=(2, 1, 0)),
+        "the constant stretches the shape",
+    ),
+    "SinkTransposeConcat": (
+        ops.concat(ops.transpose((1, 2, 3), perm=(0, 2, 1)), ops.transpose((3, 1, 2), perm=(1, 0, 2)), axis=1),
+        "the orders differ",
+    ),
+    "SinkExpandConstant": ({"x": (4,), "s": int64s(3, 4), "c": (4,)}, "the constant varies"),
+    "RemoveResize": ({"x": (4,), "scales": f32(1.1)}, "a factor is not one"),
+    "RemoveGlobalPool": ({"x": IMAGE}, "there are several pixels"),
+    "RemoveZeroBias": ({"x": (2, 3), "w": (3, 4), "b": f32(0, 0, 0, 1)}, "the bias is not zero"),
+    "GatherAsSlice": ({"x": (9,), "i": int64s(1, 2, 4)}, "the indices do not go up in equal steps"),
+    "RemoveScatter": ({"x": (3, 4), "i": np.array([[0], [2], [1]]), "u": (3, 4)}, "it leaves places out"),
+    "ConcatAsExpand": (ops.concat(MINUS, MINUS, axis=1), "the axis has several elements"),
+    "FuseUpsample": (
+        {"x": (1, 2, 3, 4), "s": int64s(1, 2, 3, 1, 4, 1), "r": int64s(1, 1, 1, 2, 2, 1), "t": int64s(1, 2, 6, 8)},
+        "it repeats more than pixels",
+    ),
+    "RemoveExpandBeforeMatMul": ({"x": (3, 4), "s": int64s(2, 1, 1), "y": (4, 5)}, "the expansion makes the shape"),
 }

@@ -269,6 +269,8 @@ def _nearest_size(size: Fraction) -> int:
 
 def meant(scale: float) -> Fraction:
     """The simplest fraction that float32 rounds to this scale: 3/5 for 0.6, which float32 holds as 0.60000002."""
+    if not 0 < scale < np.inf:
+        raise ShapeError(f"Resize cannot scale by {scale}")
     simple = Fraction(scale).limit_denominator(4096)
     return simple if np.float32(float(simple)) == np.float32(scale) else Fraction(scale)
 

@@ -11,6 +11,7 @@ from infuse.passes.rules import (
     chains,
     composed,
     convolution,
+    exchange,
     factors,
     gathering,
     grouped,
@@ -27,12 +28,13 @@ from infuse.passes.rules import (
     pooled,
     rowwise,
     shape,
+    tidy,
 )
 from infuse.rewrite import Rule
 
 MODULES = (
-    *(noop, shape, pixels, movement, arithmetic, factors, activations, composed, convolution, affine, linear),
-    *(chains, parallel, pooled, grouped, approximate, normalization, rowwise, gathering, attention, heads, motion),
-    *(onnxruntime, onnxruntime_attention),
+    *(noop, tidy, shape, pixels, movement, arithmetic, factors, activations, composed, convolution, affine),
+    *(linear, chains, parallel, pooled, grouped, approximate, normalization, rowwise, gathering, attention, heads),
+    *(motion, exchange, onnxruntime, onnxruntime_attention),
 )
 ALL_RULES: tuple[Rule, ...] = tuple(rule() for module in MODULES for rule in module.RULES)

@@ -198,7 +198,9 @@ def _order(value: Value, gather: Node | None, cut: Node | None, moved: Node | No
     last = 1 + len(parts)
     fixed = perm[0] == 0 and perm[last:] == tuple(range(last, len(perm)))
     require(fixed, "it exchanges more than groups of channels")
-    numbers = np.arange(channels).reshape([int(n) for n in parts if isinstance(n, int)])
+    sizes = [int(n) for n in parts if isinstance(n, int)]
+    require(np.prod(sizes) == channels, "there is no image, and so any number of channels")
+    numbers = np.arange(channels).reshape(sizes)
     exchanged: Array = numbers.transpose([p - 1 for p in perm[1:last]]).reshape(-1)
     return exchanged
 

@@ -1,0 +1,218 @@
+"""More operators without effect, and cheaper names for what others do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from infuse import ops
+from infuse.ir.expression import Call
+from infuse.ir.graph import Node, Value
+from infuse.ops.base import broadcast_shapes
+from infuse.ops.sizes import int64s
+from infuse.passes.rules.common import attribute, data, is_one, require_float, require_shape
+from infuse.rewrite import Rule, require
+
+_NONE = np.zeros(0, dtype=np.float32)
+
+
+class RemoveResize(Rule):
+    """Resize(x) by factors of one, or to its own sizes → x"""
+
+    rows = ("G5",)
+    examples = (
+        {"x": (1, 2, 4, 3), "roi": _NONE, "scales": np.ones(4, np.float32)},
+        {"x": (1, 2, 4, 3), "roi": _NONE, "none": _NONE, "sizes": int64s(4, 3), "root": {"axes": (2, 3)}},
+    )
+
+    def match(self, x: Any, roi: Any, scales: Any, none: Any, sizes: Any) -> Any:
+        whole = ops.maybe(roi)
+        return [ops.resize(x, whole, ops.const(scales)), ops.resize(x, whole, ops.maybe(none), ops.const(sizes))]
+
+    def when(self, x: Value, root: Node, scales: Value | None = None, sizes: Value | None = None) -> None:
+        require_shape(x)
+        require(attribute(root, "coordinate_transformation_mode") != "tf_crop_and_resize", "it crops")
+        require(root.output.type == x.type, "it resizes")
+        require(scales is None or bool(np.all(data(scales) == 1)), "a factor is not one")
+        require(sizes is None or x.tensor.is_static, "the sizes are not known")
+
+    def build(self, x: Value) -> Any:
+        return x
+
+
+class RemoveGlobalPool(Rule):
+    """GlobalAveragePool or GlobalMaxPool of one pixel → x"""
+
+    rows = ("G5", "G31")
+    examples = ({"x": (2, 3, 1, 1)},)
+
+    def match(self, x: Any) -> Any:
+        return [ops.global_average_pool(x), ops.global_max_pool(x)]
+
+    def when(self, x: Value) -> None:
+        require_shape(x)
+        require(all(is_one(size) for size in x.shape[2:]), "there are several pixels")
+
+    def build(self, x: Value) -> Any:
+        return x
+
+
+class RemoveZeroBias(Rule):
+    """Conv(x, w, zeros), ConvTranspose, Gemm alike → the same without a bias"""
+
+    rows = ("G5", "G12")
+    examples = (
+        {"x": (1, 3, 4), "w": (3, 3, 2), "b": np.zeros(3, np.float32)},
+        {"x": (2, 3), "w": (3, 4), "b": np.zeros((1, 4), np.float32)},
+    )
+
+    def match(self, x: Any, w: Any, b: Any) -> Any:
+        return [Call(kind, (x, w, ops.const(b))) for kind in ("Conv", "ConvTranspose", "Gemm")]
+
+    def when(self, b: Value, root: Node) -> None:
+        require(b.tensor.size != 0 and not data(b).any(), "the bias is not zero")
+        factor = root.op.attributes().get("beta", 1.0)
+        require(np.isfinite(factor), "the bias is not a number")
+
+    def build(self, x: Value, w: Value, root: Node) -> Any:
+        return Call(root.kind, (x, w), root.op.attributes())
+
+
+class GatherAsSlice(Rule):
+    """Gather(x, constant indices in equal steps upwards) → Slice(x)"""
+
+    rows = ("G8", "G24")
+    examples = ({"x": (3, 9), "i": int64s(1, 3, 5), "root": {"axis": 1}},)
+
+    def match(self, x: Any, i: Any) -> Any:
+        return ops.gather(x, ops.const(i))
+
+    def when(self, x: Value, i: Value, root: Node) -> None:
+        require_shape(x)
+        size = x.shape[attribute(root, "axis")]
+        require(isinstance(size, int), "the size is not known")
+        require(i.rank == 1 and data(i).size > 1, "there is one index")
+        steps = np.diff(data(i).astype(np.int64))
+        require(bool(np.all(steps == steps[0])) and steps[0] > 0, "the indices do not go up in equal steps")
+        require(data(i)[0] >= 0 and data(i)[-1] < size, "it counts from the end")
+
+    def build(self, x: Value, i: Value, root: Node) -> Any:
+        places = data(i).astype(np.int64)
+        axis = attribute(root, "axis") % x.rank
+        cut = (int64s(places[0]), int64s(places[-1] + 1), int64s(axis), int64s(places[1] - places[0]))
+        return ops.slice(x, *cut)
+
+
+class RemoveScatter(Rule):
+    """ScatterND(x, every place in order, updates) → updates"""
+
+    rows = ("G5",)
+    examples = ({"x": (3, 4), "i": np.arange(3).reshape(3, 1), "u": (3, 4)},)
+
+    def match(self, x: Any, i: Any, u: Any) -> Any:
+        return ops.scatter_nd(x, ops.const(i), u)
+
+    def when(self, x: Value, i: Value, u: Value, root: Node) -> None:
+        require(attribute(root, "reduction") == "none", "it adds to what is there")
+        require_shape(x, u)
+        require(u.type == x.type, "it does not write everything")
+        places = data(i)
+        require(places.ndim > 0 and places.shape[-1] > 0, "it writes everything at once")
+        depth = places.shape[-1]
+        require(depth <= x.rank and all(isinstance(n, int) for n in x.shape[:depth]), "the size is not known")
+        sizes = [int(n) for n in x.shape[:depth] if isinstance(n, int)]
+        wanted = np.indices(sizes).reshape(depth, -1).T
+        flat = places.reshape(-1, depth)
+        require(places.ndim == 2 or places.shape[:-1] == tuple(sizes), "the places are arranged otherwise")
+        require(
+            flat.shape == wanted.shape and bool(np.all(flat == wanted)), "it leaves places out, or in another order"
+        )
+
+    def build(self, u: Value) -> Any:
+        return u
+
+
+class ConcatAsExpand(Rule):
+    """Concat(x, x, x) along an axis of size one → Expand(x)"""
+
+    rows = ("G24",)
+    shares = True
+    examples = ({"xs": [_ONE, _ONE, _ONE], "root": {"axis": -1}} for _ONE in (Call("Neg", ((2, 3, 1),)),))
+
+    def match(self, xs: Any) -> Any:
+        return ops.concat(ops.rest(xs))
+
+    def when(self, xs: tuple[Value, ...], root: Node) -> None:
+        require(len(xs) > 1 and all(x is xs[0] for x in xs), "the operands differ")
+        require_shape(xs[0])
+        require(is_one(xs[0].shape[attribute(root, "axis")]), "the axis has several elements")
+
+    def build(self, xs: tuple[Value, ...], root: Node) -> Any:
+        target = np.ones(xs[0].rank, dtype=np.int64)
+        target[attribute(root, "axis")] = len(xs)
+        return ops.expand(xs[0], target)
+
+
+class FuseUpsample(Rule):
+    """Reshape(Expand(Reshape(x))) that repeats each pixel along rows and columns → Resize(x, nearest)"""
+
+    rows = ("G23", "G27")
+    examples = tuple(
+        {"x": (2, 3, 4, 5), "s": s, "r": r, "t": int64s(2, 3, 8, 15)}
+        for s in (int64s(2, 3, 4, 1, 5, 1), int64s(3, 5))
+        for r in (int64s(2, 3, 4, 2, 5, 3), int64s(1, 1, 1, 2, 1, 3))
+    )
+
+    def match(self, x: Any, s: Any, r: Any, t: Any) -> Any:
+        cut = [Call(kind, (x, s), label="cut") for kind in ("Reshape", "Unsqueeze")]
+        repeated = [Call(kind, (ops.one_of(*cut), r), label="wide") for kind in ("Expand", "Tile")]
+        return [ops.reshape(part, t) for part in repeated]
+
+    def when(self, x: Value, cut: Node, wide: Node, root: Node) -> None:
+        require_float(x)
+        require_shape(x, cut.output, wide.output, root.output)
+        require(x.rank == root.output.rank == 4 and wide.output.rank == 6, "it does not repeat pixels")
+        n, c, h, w = x.shape
+        require(cut.output.shape == (n, c, h, 1, w, 1), "it does not cut the pixels apart")
+        rows, columns = wide.output.shape[3], wide.output.shape[5]
+        require(isinstance(rows, int) and isinstance(columns, int), "the factors are not known")
+        require(wide.output.shape == (n, c, h, rows, w, columns), "it repeats more than pixels")
+        require(root.output.shape == (n, c, h * rows, w * columns), "it joins other axes")
+
+    def build(self, x: Value, wide: Node) -> Any:
+        factors = [n for n in (1, 1, wide.output.shape[3], wide.output.shape[5]) if isinstance(n, int)]
+        given = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+        return Call("Resize", (x, None, np.asarray(factors, dtype=np.float32)), given)
+
+
+class RemoveExpandBeforeMatMul(Rule):
+    """MatMul(Expand(x), y) → MatMul(x, y), which broadcasts stacks by itself"""
+
+    rows = ("G7",)
+    shares = True
+    rounding = "a library may sum a stack in another order"
+    examples = (
+        {"x": (3, 4), "s": int64s(2, 1, 1), "y": (2, 4, 5)},
+        {"x": (4, 3), "s": int64s(2, 1, 1), "y": (2, 5, 4)},
+    )
+
+    def match(self, x: Any, s: Any, y: Any) -> Any:
+        stack = ops.expand(x, s, name="stack")
+        return [ops.matmul(stack, y), ops.matmul(y, stack)]
+
+    def when(self, x: Value, y: Value, stack: Node, root: Node) -> None:
+        require_shape(x, y, stack.output)
+        require(x.rank >= 2 and y.rank >= 2 and stack.output.rank >= 2, "an operand is a vector")
+        require(x.shape[-2:] == stack.output.shape[-2:], "it stretches the matrices")
+        both = broadcast_shapes(x.shape[:-2], y.shape[:-2])
+        require(both == root.output.shape[:-2], "the expansion makes the shape")
+
+    def build(self, x: Value, y: Value, root: Node) -> Any:
+        return ops.matmul(y, x) if root.inputs[0] is y else ops.matmul(x, y)
+
+
+RULES = (
+    *(RemoveResize, RemoveGlobalPool, RemoveZeroBias, GatherAsSlice, RemoveScatter, ConcatAsExpand),
+    *(FuseUpsample, RemoveExpandBeforeMatMul),
+)
