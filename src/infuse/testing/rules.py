@@ -244,7 +244,7 @@ def check_variant(case: Case, rng: np.random.Generator, evidence: Evidence) -> N
     what = f"after {', '.join(made)}:\n{print_graph(graph)}"
     for number, binding in enumerate(bindings(list(sizes), sizes, rng) if sizes else ({},)):
         feeds = random_feeds(graph, rng, binding, known)
-        expected = _run_all(graph, feeds, binding)
+        expected = _run_all(graph, feeds, binding, finite=bool(case.rule.rounding))
         if expected is None:
             if not number:
                 return
@@ -274,8 +274,12 @@ def _accepted(graph: Graph) -> bool:
     return True
 
 
-def _run_all(graph: Graph, feeds: Mapping[str, Array], sizes: Mapping[str, int]) -> dict[str, Array] | None:
-    """The outputs, None where a node cannot run or finds sizes that its types rule out."""
+def _run_all(
+    graph: Graph, feeds: Mapping[str, Array], sizes: Mapping[str, int], finite: bool
+) -> dict[str, Array] | None:
+    """The outputs, None where a node cannot run or finds sizes that its types rule out, or, if all results are to be
+    `finite`, where one is not.
+    """
     names = [v.name for node in graph.nodes for v in node.outputs if v.name and isinstance(v.type, TensorType)]
     try:
         found = evaluate(graph, feeds, fetch=[*graph.output_names, *names])
@@ -284,6 +288,8 @@ def _run_all(graph: Graph, feeds: Mapping[str, Array], sizes: Mapping[str, int])
     for value in (v for node in graph.nodes for v in node.outputs if v.name in found):
         wanted = value.tensor.substitute(sizes)
         if wanted.is_static and wanted.shape != found[value.name].shape:
+            return None
+        if finite and value.dtype.is_float and not np.isfinite(found[value.name].astype(np.float64)).all():
             return None
     return {name: found[name] for name in graph.output_names}
 

@@ -65,6 +65,7 @@ def _parameters(root: Node, low: Value | None, high: Value | None) -> tuple[floa
 class FuseConvActivation(RuntimeRule):
     """activation(Conv(x, w, b)) → FusedConv(x, w, b, activation)"""
 
+    rows = ("G18",)
     examples = ({"x": (1, 4, 5, 5), "w": (4, 4, 3, 3), "b": (4,), **_LIMITS},)
 
     def match(self, x: Any, w: Any, b: Any) -> Any:
@@ -91,6 +92,7 @@ class FuseConvActivation(RuntimeRule):
 class FuseGemmActivation(RuntimeRule):
     """activation(Gemm(a, b, c)) → FusedGemm(a, b, c, activation)"""
 
+    rows = ("G18",)
     examples = ({"a": (3, 4), "b": (4, 5), "c": (5,), **_LIMITS},)
     _names: ClassVar = ("activation_alpha", "activation_beta")
 
@@ -118,6 +120,8 @@ class FuseGemmActivation(RuntimeRule):
 class SwishAsQuickGelu(RuntimeRule):
     """Swish(x, alpha) → QuickGelu(x, alpha)"""
 
+    rows = ("G18",)
+
     def match(self, x: Any) -> Any:
         return ops.swish(x)
 
@@ -131,6 +135,7 @@ class SwishAsQuickGelu(RuntimeRule):
 class UseOwnGelu(RuntimeRule):
     """Gelu(x + bias) → BiasGelu(x, bias), or FastGelu where tanh approximates it; without a bias Gelu or FastGelu"""
 
+    rows = ("G32",)
     rounding = "the runtime's own approximation"
 
     def match(self, x: Any, b: Any) -> Any:
@@ -168,6 +173,7 @@ def require_no_softmax(product: Node) -> None:
 class ScaleInsideMatMul(RuntimeRule):
     """(a · b) · c → FusedMatMul(a, b, alpha=c) for a number c; also a quotient"""
 
+    rows = ("G16",)
     rounding = "the number multiplies sums and not results"
 
     def match(self, a: Any, b: Any, c: Any) -> Any:
@@ -188,6 +194,8 @@ class ScaleInsideMatMul(RuntimeRule):
 
 class TransposeInsideMatMul(RuntimeRule):
     """a · bᵀ → FusedMatMul(a, b, transB=1), and aᵀ · b alike, where a Transpose swaps the last two axes"""
+
+    rows = ("G29",)
 
     def match(self, a: Any, b: Any) -> Any:
         return [pattern for moved in (ops.transpose(b, name="right"),) for pattern in _products(a, moved)] + _products(
@@ -222,6 +230,7 @@ class FuseSkipNormalization(RuntimeRule):
     RMSNormalization becomes SkipSimplifiedLayerNormalization. On processors the runtime is faster with two nodes.
     """
 
+    rows = ("G32",)
     opt_in = True
     rounding = "the sum is added up in another order"
     examples = (
@@ -271,6 +280,8 @@ class FuseSkipNormalization(RuntimeRule):
 
 class UseSimplifiedNormalization(RuntimeRule):
     """RMSNormalization(x) → SimplifiedLayerNormalization(x)"""
+
+    rows = ("G27",)
 
     def match(self, x: Any, scale: Any) -> Any:
         return ops.rms_normalization(x, scale)
