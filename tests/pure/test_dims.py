@@ -9,8 +9,10 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from infuse.errors import ShapeError
+from infuse.errors import GraphError, ShapeError
 from infuse.ir import dim_text, dims
+from infuse.ir import text as type_text
+from infuse.ir.parser import parse_dim
 from infuse.ir.dims import Dim, Expr, symbol
 
 settings.register_profile("loaded machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -204,3 +206,21 @@ def test_names_in_use_are_known() -> None:
     assert not dims.is_used("never_made")
     assert isinstance(symbol("made_now"), Expr)
     assert dims.is_used("made_now")
+
+
+def test_sizes_may_be_nested_deep() -> None:
+    size, again, doubled = (dims.symbol("n") for _ in range(3))
+    for step in range(2000):
+        size, again = (dims.maximum((each + 3) // 2 * 3 - step, 7) for each in (size, again))
+        doubled = (doubled + 3) // 2 - doubled % 5
+        if step == 40:
+            assert parse_dim(type_text.dim_text(size)) == size
+            assert dims.compare(">=", size, 0) is True
+            assert dims.evaluate(dims.floordiv(size, 2), {"n": 1000}) >= 3
+    assert size == again
+    assert hash(size) == hash(again)
+    assert dims.symbols(doubled) == {"n"}
+    assert dims.compare(">=", size, 7) is True
+    assert isinstance(dims.substitute(doubled, {"n": dims.symbol("k")}), dims.Expr)
+    with pytest.raises(GraphError, match="too long to be written"):
+        type_text.dim_text(doubled)

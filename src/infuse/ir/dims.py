@@ -6,17 +6,21 @@ A dimension is a Python int or an `Expr`. Arithmetic is canonical: equal polynom
 
 from __future__ import annotations
 
+import hashlib
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache, reduce
-from typing import Any, Union
+from typing import Any, ClassVar, Union
+from weakref import WeakValueDictionary
 
 from infuse.errors import ShapeError
 
 Dim = Union[int, "Expr"]
 _Monomial = tuple[tuple["Atom", int], ...]
+LONGEST = 4096
+"""Letters of a factor that is written out; of a longer one the text holds a hash in place of what is inside."""
 MOST_CASES = 6
 """How many maxima and minima a sum may have to be compared by cases."""
 
@@ -24,27 +28,58 @@ MOST_CASES = 6
 class Atom:
     """An indivisible factor: a symbol, or a function of dimensions that polynomials cannot express."""
 
-    __slots__ = ("args", "kind", "_hash")
+    __slots__ = ("__weakref__", "_hash", "args", "is_nonnegative", "kind", "names", "text")
 
-    def __init__(self, kind: str, *args: Any) -> None:
-        self.kind, self.args = kind, args
-        self._hash = hash((kind, args))
+    kind: str
+    args: tuple[Any, ...]
+    names: frozenset[str]
+    """The symbols in it."""
+    text: str
+    is_nonnegative: bool
+    """Whether it is certainly at least zero."""
+    _hash: int
+    _known: ClassVar[WeakValueDictionary[tuple[Any, ...], Atom]] = WeakValueDictionary()
+
+    def __new__(cls, kind: str, *args: Any) -> Atom:
+        """The one atom of these parts: so that deep ones are compared at a glance."""
+        key = (kind, *args)
+        found = cls._known.get(key)
+        if found is None:
+            found = super().__new__(cls)
+            found.kind, found.args = kind, args
+            found._hash = hash(key)
+            found.text = _atom_text(kind, args)
+            found.names = frozenset(args) if kind == "symbol" else frozenset().union(*map(symbols, args))
+            found.is_nonnegative = _atom_nonnegative(found)
+            found = cls._known.setdefault(key, found)
+        return found
+
+    def __reduce__(self) -> Any:
+        return (Atom, (self.kind, *self.args))
 
     def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
         return isinstance(other, Atom) and self.kind == other.kind and self.args == other.args
 
     def __hash__(self) -> int:
         return self._hash
 
     def __str__(self) -> str:
-        if self.kind == "symbol":
-            return str(self.args[0])
-        if self.kind in ("max", "min"):
-            return f"{self.kind}({', '.join(map(str, self.args))})"
-        return f"({_group(self.args[0])} {'//' if self.kind == 'div' else '%'} {_group(self.args[1])})"
+        return self.text
 
     def sort_key(self) -> tuple[int, str]:
-        return (0 if self.kind == "symbol" else 1, str(self))
+        return (0 if self.kind == "symbol" else 1, self.text)
+
+
+def _atom_text(kind: str, args: tuple[Any, ...]) -> str:
+    if kind == "symbol":
+        return str(args[0])
+    if kind in ("max", "min"):
+        text = f"{kind}({', '.join(map(str, args))})"
+    else:
+        text = f"({_group(args[0])} {'//' if kind == 'div' else '%'} {_group(args[1])})"
+    return text if len(text) <= LONGEST else f"{kind}…{hashlib.sha256(text.encode()).hexdigest()}"
 
 
 def _group(dim: Dim) -> str:
@@ -273,7 +308,7 @@ def is_nonnegative(dim: Dim) -> bool:
     """Whether `dim` is certainly at least zero, symbols being sizes."""
     if isinstance(dim, int):
         return dim >= 0
-    plain = all(c >= 0 and all(_atom_nonnegative(a) for a, _ in m) for m, c in dim.terms.items())
+    plain = all(c >= 0 and all(a.is_nonnegative for a, _ in m) for m, c in dim.terms.items())
     return plain or _nonnegative_by_cases(dim)
 
 
@@ -393,37 +428,55 @@ _COMPARE: dict[str, Callable[[int, int], bool]] = {
 
 def symbols(dim: Dim) -> set[str]:
     """Names of all symbols in `dim`."""
-    found: set[str] = set()
-    if isinstance(dim, Expr):
-        for monomial in dim.terms:
-            for atom, _ in monomial:
-                if atom.kind == "symbol":
-                    found.add(atom.args[0])
-                else:
-                    found = found.union(*(symbols(a) for a in atom.args))
-    return found
+    if not isinstance(dim, Expr):
+        return set()
+    return set().union(*(atom.names for monomial in dim.terms for atom, _ in monomial))
 
 
 def substitute(dim: Dim, values: Mapping[str, Dim]) -> Dim:
     """`dim` with the named symbols replaced; the others stay."""
     if not isinstance(dim, Expr):
         return dim
+    done: dict[Atom, Dim] = {}
+    pending = list(_atoms(dim))
+    while pending:
+        atom = pending[-1]
+        inner = [a for arg in atom.args for a in _atoms(arg) if a not in done] if atom.kind != "symbol" else []
+        if inner:
+            pending.extend(inner)
+            continue
+        pending.pop()
+        if atom not in done:
+            done[atom] = _substitute_atom(atom, values, done)
+    return _polynomial(dim, done)
+
+
+def _atoms(dim: Dim) -> Iterator[Atom]:
+    """The factors of a dimension, not those inside of them."""
+    return (atom for monomial in _terms(dim) for atom, _ in monomial)
+
+
+def _substitute_atom(atom: Atom, values: Mapping[str, Dim], done: Mapping[Atom, Dim]) -> Dim:
+    if atom.kind == "symbol":
+        name = atom.args[0]
+        return values[name] if name in values else symbol(name)
+    if atom.names.isdisjoint(values):
+        return Expr({((atom, 1),): 1})
+    return _FUNCTIONS[atom.kind](*(_polynomial(a, done) for a in atom.args))
+
+
+def _polynomial(dim: Dim, factors: Mapping[Atom, Dim]) -> Dim:
+    """`dim` with its factors replaced by these."""
+    if not isinstance(dim, Expr):
+        return dim
     total: Dim = 0
     for monomial, coefficient in dim.terms.items():
         term: Dim = coefficient
         for atom, power in monomial:
-            base = _substitute_atom(atom, values)
             for _ in range(power):
-                term = term * base
+                term = term * factors[atom]
         total = total + term
     return total
-
-
-def _substitute_atom(atom: Atom, values: Mapping[str, Dim]) -> Dim:
-    if atom.kind == "symbol":
-        name = atom.args[0]
-        return values[name] if name in values else symbol(name)
-    return _FUNCTIONS[atom.kind](*(substitute(a, values) for a in atom.args))
 
 
 _FUNCTIONS: dict[str, Callable[[Dim, Dim], Dim]] = {

@@ -10,7 +10,7 @@ from typing import NamedTuple, NoReturn
 
 from infuse.errors import ModelFileError
 
-DEPTH_LIMIT = 64
+DEPTH_LIMIT = 256
 _TOKENS = re.compile(
     r"""
     (?P<string>"(?:[^"\\\n]|\\.)*")

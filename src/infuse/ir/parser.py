@@ -35,7 +35,8 @@ def parse(text: str, constants: Mapping[str, Array] | None = None) -> Graph:
 def parse_dim(text: str) -> Dim:
     """The dimension that `text.dim_text` wrote; ModelFileError for anything else."""
     cursor = Cursor(text)
-    dim = Words(cursor).dim()
+    with room(DEEPEST):
+        dim = Words(cursor).dim()
     if cursor.token.kind != "end":
         cursor.fail("expected the end of a dimension")
     return dim

@@ -37,7 +37,9 @@ def word(text: str, plain: re.Pattern[str] = PLAIN) -> str:
 
 
 def dim_text(dim: Dim) -> str:
-    """A dimension as text; symbols that are no identifiers are quoted."""
+    """A dimension as text; symbols that are no identifiers are quoted. GraphError for one that fills pages."""
+    if "…" in str(dim) and not any("…" in name for name in dims.symbols(dim)):
+        raise GraphError("a size is too long to be written", hint="it grows with every operator that computes with it")
     odd = {name: dims.symbol(quote(name)) for name in dims.symbols(dim) if not PLAIN.fullmatch(name)}
     return str(dims.substitute(dim, odd) if odd else dim)
 
