@@ -15,7 +15,9 @@ from infuse.rewrite.patch import redirect, remove_dead
 from infuse.rewrite.record import Report, Rewrite
 
 PREFIX = 4096
-"""Bytes by which constants are told apart before they are compared as a whole."""
+"""Bytes of the largest constants that are told apart by all of them at once."""
+SAMPLE = 1024
+"""Bytes at the beginning, in the middle and at the end by which larger ones are told apart before all are compared."""
 
 
 class EliminateCommonSubexpressions(Pass):
@@ -94,20 +96,22 @@ def _constant_key(array: Array) -> Hashable:
     if array.dtype == object:
         return (array.shape, tuple(array.reshape(-1).tolist()))
     if array.nbytes <= PREFIX:
-        return (array.dtype.str, array.dtype.name, array.shape, array.tobytes())
+        return (array.dtype, array.shape, array.tobytes())
     if not array.flags.c_contiguous:
-        return (array.__array_interface__["data"][0], array.strides, array.dtype.name, array.shape)
+        return (array.__array_interface__["data"][0], array.strides, array.dtype, array.shape)
     return _Large(array)
 
 
 class _Large:
-    """A key for a large array: by its first bytes, and by all of them only where those agree."""
+    """A key for a large array: by some of its bytes, and by all of them only where those agree."""
 
     __slots__ = ("bytes", "key")
 
     def __init__(self, array: Array) -> None:
         self.bytes: Array = array.reshape(-1).view(np.uint8)
-        self.key = (array.dtype.name, array.shape, self.bytes[:PREFIX].tobytes())
+        middle = len(self.bytes) // 2
+        parts = (self.bytes[:SAMPLE], self.bytes[middle : middle + SAMPLE], self.bytes[-SAMPLE:])
+        self.key = (array.dtype, array.shape, *(part.tobytes() for part in parts))
 
     def __hash__(self) -> int:
         return hash(self.key)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
+from os import SEEK_CUR
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
+import numpy as np
 from onnx import ModelProto, TensorProto
 
 from infuse import dtypes
@@ -18,6 +20,8 @@ LIMIT: Final = 2**31 - 1
 """What protobuf can read."""
 INLINE: Final = 1024
 """Constants below this many bytes stay in the model even when the others lie beside it."""
+PIECE: Final = 2**20
+"""Bytes that are looked through for numbers other than zero at a time."""
 _GRAPH, _INITIALIZER, _RAW_DATA = 7, 5, 9
 
 
@@ -60,10 +64,21 @@ def _write_data(path: Path, constants: Sequence[Constant]) -> dict[str, tuple[in
             data = elements(item.array, item.dtype)
             step = 4096 if len(data) >= 4096 else 64
             begin = -(-file.tell() // step) * step
-            file.write(b"\0" * (begin - file.tell()))
-            file.write(data)
+            file.seek(begin)
+            _write_sparsely(file, data)
             places[item.name] = (begin, len(data))
+        file.truncate()
     return places
+
+
+def _write_sparsely(file: IO[bytes], data: bytes | memoryview) -> None:
+    """Write `data` with holes where it is zero, which take no space on most file systems."""
+    for begin in range(0, len(data), PIECE):
+        piece = data[begin : begin + PIECE]
+        if np.frombuffer(piece, np.uint8).any():
+            file.write(piece)
+        else:
+            file.seek(len(piece), SEEK_CUR)
 
 
 def _write_model(
