@@ -219,6 +219,24 @@ REFUSALS: dict[str, tuple[Any, str]] = {
         {"t": (2, 4), "i": np.zeros((1, 6), np.int64), "n": Call("Shape", ((4,),)), "axes": int64s(1)},
         "the table would grow",
     ),
+    "FuseRotaryEmbedding": (
+        {
+            **{"x": (2, 3, 5, 4), "a": (2, 3, 5, 2), "b": (2, 3, 5, 2), "joined": {"axis": -1}},
+            **{"cos": (1, 1, 5, 4), "sin": (1, 1, 5, 4)},
+        },
+        "the parts are no halves of what is turned",
+    ),
+    "FusePartialRotaryEmbedding": (
+        {"x": (2, 3, 5, 4), "rest": (2, 3, 5, 2), "cos": (2, 5, 2), "sin": (2, 5, 2), "root": {"axis": -1}},
+        "the parts do not come from one value",
+    ),
+    "ShareHeads": (
+        {
+            **{"q": (2, 6, 5, 4), "k": (2, 6, 7, 4), "v": (2, 6, 7, 4), "more": [], "a": int64s(1), "b": int64s(1)},
+            **{"wide": int64s(2, 1, 6, 7, 4), "k_shape": int64s(2, 6, 7, 4), "v_shape": int64s(2, 6, 7, 4)},
+        },
+        "other axes are repeated",
+    ),
     "SinkTransposeUnary": (ops.softmax(ops.transpose(M)), "the graph has no"),
     "SinkTransposeConstant": ({"x": (1, 4), "c": (3, 1, 1), "moved": {"perm": (1, 0)}}, "the constant stretches"),
     "SinkTransposePair": (

@@ -26,6 +26,7 @@ from infuse.passes.rules import (
     parallel,
     pixels,
     pooled,
+    rotary,
     rowwise,
     shape,
     tidy,
@@ -34,7 +35,7 @@ from infuse.rewrite import Rule
 
 MODULES = (
     *(noop, tidy, shape, pixels, movement, arithmetic, factors, activations, composed, convolution, affine),
-    *(linear, chains, parallel, pooled, grouped, approximate, normalization, rowwise, gathering, attention, heads),
+    *(linear, chains, parallel, pooled, grouped, approximate, normalization, rowwise, gathering, rotary, attention, heads),
     *(motion, exchange, onnxruntime, onnxruntime_attention),
 )
 ALL_RULES: tuple[Rule, ...] = tuple(rule() for module in MODULES for rule in module.RULES)

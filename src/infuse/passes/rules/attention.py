@@ -10,10 +10,11 @@ import numpy as np
 from infuse import ops
 from infuse.ir import dims
 from infuse.ir.expression import Call, OneOf, Variable
-from infuse.ir.graph import Array, Node, Value
+from infuse.ir.graph import Array, Graph, Node, Value
 from infuse.ops.base import Bools
 from infuse.ops.sizes import int64s
 from infuse.passes.rules.common import data, is_one, number, require_float, require_shape
+from infuse.passes.rules.rotary import size_of
 from infuse.rewrite import Patch, Rule, require
 
 LARGEST_MASK = 1 << 24
@@ -133,20 +134,19 @@ def _attention(patch: Patch, q: Value, kt: Value, v: Value, masks: list[Any], sc
     front = np.zeros(1, dtype=np.int64)
     operands = [ops.unsqueeze(x, front) if flat else x for x in (q, k, v)]
     total = _sum(masks)
-    wide = [] if total is None else [_for_all_queries(patch.value(total, like=q.dtype), q)]
+    wide = [] if total is None else [_for_all_queries(patch.value(total, like=q.dtype), q, patch.graph)]
     call = Call("Attention", (*operands, *wide), {"scale": scale})
     return ops.squeeze(call, front) if flat else call
 
 
-def _for_all_queries(mask: Value, q: Value) -> Any:
+def _for_all_queries(mask: Value, q: Value, graph: Graph) -> Any:
     """The mask with a row for every query: ONNX Runtime's Attention asks for that, although ONNX does not."""
     queries = q.shape[-2]
     if mask.shape[-2] == queries or not is_one(mask.shape[-2]):
         return mask
     if isinstance(queries, int):
         return ops.expand(mask, int64s(queries, 1))
-    same = mask.shape[-1] == queries
-    count = ops.shape(mask, start=mask.rank - 1) if same else ops.shape(q, start=q.rank - 2, end=q.rank - 1)
+    count = size_of(queries, graph, q, q.rank - 2)
     return ops.expand(mask, ops.concat(count, int64s(1), axis=0))
 
 

@@ -122,14 +122,25 @@ def _picked(node: Node, view: View) -> View | None:
 
 
 def _cut(node: Node, view: View) -> View | None:
-    """A range of one axis or more."""
+    """A range of one axis or more, perhaps not of all its places."""
     source = node.inputs[0]
     assert source is not None
     found: View | None = view
     for axis, cut in cuts(node).items():
-        start, length = fixed_range(source, axis, cut)
-        found = None if found is None else _range(found, axis, start, length)
+        start, length = fixed_range(source, axis, (*cut[:2], 1))
+        if found is None or cut[2] < 1:
+            return None
+        found = _range(found, axis, start, length)
+        if found is not None and cut[2] > 1:
+            found = _every(found, axis, cut[2])
     return found
+
+
+def _every(view: View, axis: int, step: int) -> View:
+    """The first, and every `step`-th after it, along an axis of known size."""
+    size, own = view.axes[axis]
+    assert isinstance(size, int)
+    return View(view.offset, (*view.axes[:axis], (-(-size // step), own * step), *view.axes[axis + 1 :]))
 
 
 def _part(node: Node, result: Value, view: View) -> View | None:
