@@ -211,6 +211,10 @@ REFUSALS: dict[str, tuple[Any, str]] = {
         {"x": (2, 3, 4), "w": (4, 5), "b": (5,), "inner": {"perm": (1, 0, 2)}, "outer": {"perm": (0, 2, 1)}},
         "the columns move",
     ),
+    "ComputeInOuterShape": (
+        {"x": ops.relu(Call("Reshape", ((6, 4), int64s(2, 12)))) + np.ones((2, 1), np.float32), "more": [int64s(6, 4)]},
+        "a constant varies over axes that change",
+    ),
     "RemoveGatherInOrder": ({"x": (4, 3), "i": int64s(0, 0, 2, 3)}, "it does not read everything in order"),
     "GatherEqualElements": ({"x": np.arange(6), "i": Ints((4,), 0, 6)}, "the elements differ"),
     "AddEqualRows": ({"y": (1, 4), "t": (5, 4), "i": np.array([[2]]), "s": int64s(2, 3)}, "the rows make the shape"),

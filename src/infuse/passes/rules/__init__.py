@@ -13,6 +13,7 @@ from infuse.passes.rules import (
     convolution,
     exchange,
     factors,
+    flattening,
     gathering,
     grouped,
     heads,
@@ -35,7 +36,21 @@ from infuse.rewrite import Rule
 
 MODULES = (
     *(noop, tidy, shape, pixels, movement, arithmetic, factors, activations, composed, convolution, affine),
-    *(linear, chains, parallel, pooled, grouped, approximate, normalization, rowwise, gathering, rotary, attention, heads),
+    *(
+        linear,
+        chains,
+        parallel,
+        pooled,
+        grouped,
+        approximate,
+        normalization,
+        rowwise,
+        flattening,
+        gathering,
+        rotary,
+        attention,
+        heads,
+    ),
     *(motion, exchange, onnxruntime, onnxruntime_attention),
 )
 ALL_RULES: tuple[Rule, ...] = tuple(rule() for module in MODULES for rule in module.RULES)
