@@ -1,5 +1,6 @@
 """The commands that need no compiler, what is said of bad input, and how the program ends."""
 
+import json
 import os
 import pty
 import signal
@@ -15,7 +16,6 @@ from onnx import TensorProto, helper
 import infuse
 from infuse import ops
 from infuse.cli import inputs, terminal
-from infuse.cli.work import multiplications
 from infuse.ops.evaluate import evaluate
 from infuse.ops.feeds import index_limits
 from infuse.passes.rules import ALL_RULES
@@ -229,8 +229,18 @@ def test_every_rewrite_is_explained(cli: Cli, network: Path, tmp_path: Path) -> 
     assert all(miss.keys() == {"rule", "node", "reason"} for miss in facts["near_misses"])
 
 
-def test_multiplications_are_counted(network: Path) -> None:
-    assert multiplications(infuse.load(network), {"batch": 5}) == 5 * 4 * 6 * 6 * 27
+@pytest.mark.row("G38")
+def test_a_report_is_written_beside_the_model(cli: Cli, network: Path, tmp_path: Path) -> None:
+    page, out = tmp_path / "report.html", tmp_path / "o.onnx"
+    facts = cli("optimize", network, "-o", out, "--report", page, "--json").json
+    assert facts["report"] == {"path": str(page), "bytes": page.stat().st_size}
+    text = page.read_text("utf-8")
+    assert "small.onnx" in text
+    assert "FuseConvBatchNormalization" in text
+    data = tmp_path / "report.json"
+    assert f"wrote {data}" in " ".join(cli("optimize", network, "-o", out, "--report", data).out.split("\n"))
+    assert json.loads(data.read_text("utf-8"))["rewrites"]
+    assert "does not end in .html" in cli.refused("optimize", network, "-o", out, "--report", tmp_path / "r.pdf")
 
 
 # -- why -------------------------------------------------------------------------------------------------------------

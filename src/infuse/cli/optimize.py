@@ -10,10 +10,10 @@ from typing import Annotated, Any
 import typer
 
 import infuse
+from infuse.analysis import totals, write_report
 from infuse.cli import options, terminal
 from infuse.cli.inputs import read_inputs
 from infuse.cli.options import AsJson, Dims, Level, ModelFile
-from infuse.cli.work import LIMIT, multiplications
 from infuse.errors import OptionError
 from infuse.ir.graph import Graph
 from infuse.passes.binding import set_dims
@@ -22,6 +22,8 @@ from infuse.passes.verification import Witness, optimize_verified, trial_sizes
 from infuse.rewrite import Report, Verdict
 
 RuleNames = list[str] | None
+LIMIT = 5e10
+"""Multiplications up to which a model is evaluated in NumPy without being asked to: some ten seconds."""
 FUSED_OPSET = 23
 """The first opset with Attention, RMSNormalization and RotaryEmbedding."""
 
@@ -69,7 +71,10 @@ def optimize(
     ] = None,
     dim: Dims = None,
     report: Annotated[
-        Path | None, typer.Option(metavar="PAGE.html", help="Write a page: the graph before and after, every rewrite.")
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Also write a page (.html): both graphs, every rewrite; or its data (.json)."
+        ),
     ] = None,
     explain: Annotated[
         bool, typer.Option("--explain", help="Also list every rewrite, and where rules nearly fired and why not.")
@@ -81,7 +86,7 @@ def optimize(
     if opset is not None and output.suffix != ".onnx":
         raise OptionError("--opset is for .onnx files", where=f"output {output}")
     if report is not None:
-        options.check_output(report, ".html")
+        options.check_output(report, ".html", ".json")
     if archive is not None and verification is False:
         raise OptionError("--inputs are for the comparison that --no-verify leaves out")
     graph = infuse.load(model)
@@ -101,8 +106,12 @@ def optimize(
         better = optimize_verified(graph, chosen, witness, progress)
         progress("write", 0, 1)
         infuse.save(better, output, opset=opset)
+        if report is not None:
+            write_report(report, graph, better, sizes, model.name)
     facts = {**better.report.to_dict(), "level": chosen.level, "optimize_seconds": sum(better.report.seconds.values())}
     facts["output"] = {"path": str(output), "bytes": output.stat().st_size}
+    if report is not None:
+        facts["report"] = {"path": str(report), "bytes": report.stat().st_size}
     if explain:
         facts["near_misses"] = near_misses(better, chosen)
     if as_json:
@@ -124,11 +133,17 @@ def _witness(graph: Graph, wanted: bool | None, archive: Path | None, sizes: dic
         return Witness(graph, [], reason="--no-verify")
     if archive is not None:
         return Witness.on_given(graph, read_inputs(None, archive, [v.name for v in graph.inputs]))
-    work = sum(multiplications(graph, values) for values in trial_sizes(graph, sizes))
+    work = sum(_multiplications(graph, values) for values in trial_sizes(graph, sizes))
     if work > LIMIT and not wanted:
         reason = f"it takes {work:.1e} multiplications in NumPy; --verify does it all the same"
         return Witness(graph, [], reason=reason)
     return Witness.on_random(graph, sizes)
+
+
+def _multiplications(graph: Graph, sizes: dict[str, int]) -> int:
+    found = totals(graph, sizes).cost.macs
+    assert isinstance(found, int)
+    return found
 
 
 def _print(report: Report, facts: dict[str, Any]) -> None:
@@ -145,7 +160,8 @@ def _print(report: Report, facts: dict[str, Any]) -> None:
     verdict = report.verification
     assert isinstance(verdict, Verdict)
     terminal.say(str(verdict))
-    terminal.say(f"wrote {facts['output']['path']} ({terminal.bytes_text(facts['output']['bytes'])})")
+    for written in filter(None, (facts["output"], facts.get("report"))):
+        terminal.say(f"wrote {written['path']} ({terminal.bytes_text(written['bytes'])})")
 
 
 def _fired(report: Report) -> list[tuple[str, str, int, int]]:
