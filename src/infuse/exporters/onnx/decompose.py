@@ -23,7 +23,7 @@ from infuse.ir.types import UNKNOWN
 from infuse.ops.base import call
 
 Decomposition = Callable[["Inputs"], Any]
-_AND, _NOT = call("And"), call("Not")
+_AND, _NOT, _ISNAN = call("And"), call("Not"), call("IsNaN")
 DECOMPOSITIONS: Final[dict[str, Decomposition]] = {}
 
 
@@ -302,8 +302,26 @@ def _softmax(given: Inputs, scores: Any, q: Any, keys: Any) -> Any:
     elif mask is not None:
         scores = scores + mask
     if seen is None:
-        return ops.softmax(scores)
+        weights = ops.softmax(scores)
+        return weights if mask is None or is_finite(given.node.input(3)) else ops.where(_ISNAN(weights), 0.0, weights)
     return ops.where(seen, ops.softmax(ops.where(seen, scores, lowest)), 0.0)
+
+
+def is_finite(value: Value | None, left: int = 8) -> bool:
+    """Whether no element of `value` can be infinite."""
+    if value is None:
+        return True
+    if value.const is not None:
+        return bool(np.isfinite(value.const.astype(np.float64)).all())
+    node = value.producer
+    if node is None or node.op.domain or not left:
+        return False
+    if node.kind == "Where":
+        return all(is_finite(choice, left - 1) for choice in node.inputs[1:])
+    return node.kind in _MOVING and is_finite(node.inputs[0], left - 1)
+
+
+_MOVING = ("Expand", "Reshape", "Unsqueeze", "Squeeze", "Transpose", "Slice", "Identity")
 
 
 def _counted(shape: Any) -> Any:
