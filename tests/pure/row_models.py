@@ -32,6 +32,7 @@ class Example:
     header: str = "%x: float32[n, 4]"
     runtime: str = ""
     enable: tuple[str, ...] = ()
+    disable: tuple[str, ...] = ()
     native: bool = False
     off: tuple[Switch, ...] = field(default=())
     """What to switch off beside the rules and passes that name the row."""
@@ -63,6 +64,8 @@ IMAGE = "%x: float32[n, 4, 6, 6]"
 CONV = "$w: float32[4, 4, 3, 3]\n%c = Conv(%x, $w)\n"
 STATISTICS = "$s: float32[4]\n$h: float32[4]\n$m: float32[4]\n$v: float32[4]\n"
 MATRIX = "$w: float32[4, 5]\n%p = MatMul(%x, $w)\n"
+SEPARABLE = ", ".join(f"{n:.9}" for n in np.outer(np.linspace(1, 2, 12), np.linspace(-1, 1, 9)).reshape(-1).tolist())
+"""Filters of three by three that are multiples of one another."""
 APART: Switch = ("infuse.codegen.groups.fusible", lambda node: False)
 """Native code with one kernel for each operator."""
 
@@ -227,6 +230,15 @@ CONVOLUTIONS = (
         "all",
     ),
     Example(
+        "G16",
+        "the scale of a product of two results, in ONNX Runtime's operator",
+        "%p = MatMul(%x, %z)\n%y = Mul(%p, float32[]{0.5})",
+        "FusedMatMul",
+        "extended",
+        header="%x: float32[n, 3, 4], %z: float32[n, 4, 5]",
+        runtime="onnxruntime",
+    ),
+    Example(
         "G17",
         "Gemm + BatchNorm",
         """$w: float32[4, 4]
@@ -294,6 +306,21 @@ CONVOLUTIONS = (
         "all",
         header=IMAGE,
     ),
+    Example(
+        "G19",
+        "Conv of one pixel to Gemm, on request",
+        "$w: float32[3, 4, 1, 1]\n%y = Conv(%x, $w)",
+        "Reshape Gemm Reshape",
+        header="%x: float32[n, 4, 1, 1]",
+        enable=("ConvAsGemm",),
+    ),
+    Example(
+        "G19",
+        "Gemm to Conv of one pixel, on request",
+        "$w: float32[4, 5]\n$b: float32[5]\n%y = Gemm(%x, $w, $b)",
+        "Reshape Conv Reshape",
+        enable=("GemmAsConv",),
+    ),
     Example("G20", "PRelu with one slope", "%y = PRelu(%x, float32[1]{0.1})", "LeakyRelu"),
     Example("G21", "two linears in a row", MATRIX + "$v: float32[5, 3]\n%y = MatMul(%p, $v)", "MatMul"),
     Example(
@@ -302,6 +329,55 @@ CONVOLUTIONS = (
         "$w: float32[4, 4, 1, 1]\n%c = Conv(%x, $w)\n$v: float32[4, 4, 3, 3]\n%y = Conv(%c, $v)",
         "Conv",
         header=IMAGE,
+    ),
+    Example(
+        "G22",
+        "a convolution of nearly separable filters, on request",
+        f"%y = Conv(%x, float32[6, 2, 3, 3]{{{SEPARABLE}}})",
+        "Conv Conv",
+        header="%x: float32[n, 2, 6, 6]",
+        enable=("SeparateConv",),
+    ),
+    Example(
+        "G23",
+        "a channel shuffle costs nothing before Conv",
+        """$w: float32[4, 6, 1, 1]
+        %a = Reshape(%x, int64[5]{0, 2, 3, 4, 4})
+        %b = Transpose(%a, perm=(0, 2, 1, 3, 4))
+        %c = Reshape(%b, int64[4]{0, 6, 4, 4})
+        %y = Conv(%c, $w)""",
+        "Conv",
+        header="%x: float32[n, 6, 4, 4]",
+    ),
+    Example(
+        "G23",
+        "channels to squares of pixels",
+        """%a = Reshape(%x, int64[6]{0, 2, 2, 2, 4, 4})
+        %b = Transpose(%a, perm=(0, 3, 4, 1, 5, 2))
+        %y = Reshape(%b, int64[4]{0, 2, 8, 8})""",
+        "DepthToSpace",
+        header="%x: float32[n, 8, 4, 4]",
+    ),
+    Example(
+        "G23",
+        "convolutions of parts: one in groups",
+        """$a: float32[2, 2, 3, 3]
+        $b: float32[2, 2, 3, 3]
+        %u, %v = Split(%x, num_outputs=2, axis=1)
+        %c = Conv(%u, $a)
+        %d = Conv(%v, $b)
+        %y = Concat(%c, %d, axis=1)""",
+        "Conv",
+        header=IMAGE,
+    ),
+    Example(
+        "G23",
+        "one in groups: convolutions of parts, on request",
+        "$a: float32[4, 2, 3, 3]\n%y = Conv(%x, $a, group=2)",
+        "Split Conv Conv Concat",
+        header=IMAGE,
+        enable=("SplitGroupedConv",),
+        disable=("MergeSplitConvs",),
     ),
 )
 EXCHANGES = (
@@ -317,7 +393,18 @@ EXCHANGES = (
         "G25",
         "a pooling before the convolution of single pixels",
         "$w: float32[8, 4, 1, 1]\n%c = Conv(%x, $w)\n%y = AveragePool(%c, kernel_shape=(2, 2), strides=(2, 2))",
-        "AveragePool Conv",
+        "AveragePool/2 Conv",
+        header=IMAGE,
+    ),
+    Example(
+        "G25",
+        "steps are taken by the convolution before",
+        """$w: float32[4, 4, 3, 3]
+        $v: float32[4, 4, 1, 1]
+        %c = Conv(%x, $w)
+        %r = Relu(%c)
+        %y = Conv(%r, $v, strides=(2, 2))""",
+        "Conv/2 Relu Conv",
         header=IMAGE,
     ),
     Example(
@@ -335,6 +422,15 @@ EXCHANGES = (
         "%t = Transpose(%z, perm=(1, 0))\n%y = Gemm(%x, %t)",
         "Gemm",
         header="%x: float32[n, 4], %z: float32[5, 4]",
+    ),
+    Example(
+        "G29",
+        "Transpose before a MatMul of ONNX Runtime",
+        "%t = Transpose(%z, perm=(0, 2, 1))\n%y = MatMul(%x, %t)",
+        "FusedMatMul",
+        "extended",
+        header="%x: float32[n, 3, 4], %z: float32[n, 5, 4]",
+        runtime="onnxruntime",
     ),
     Example(
         "G30",
@@ -439,6 +535,48 @@ COMPOSED = (
         "extended",
     ),
     Example("G27", "Mish", "%a = Softplus(%x)\n%t = Tanh(%a)\n%y = Mul(%x, %t)", "Mish", "extended"),
+    Example(
+        "G28",
+        "PRelu",
+        """%a = Relu(%x)
+        %n = Neg(%x)
+        %b = Relu(%n)
+        %c = Mul(%b, float32[4]{0.1, 0.2, 0.3, 0.4})
+        %y = Sub(%a, %c)""",
+        "PRelu",
+    ),
+    Example(
+        "G32",
+        "skip + LayerNorm, in ONNX Runtime's operator",
+        "$s: float32[4]\n$b: float32[4]\n%t = Add(%x, %z)\n%y = LayerNormalization(%t, $s, $b)",
+        "SkipLayerNormalization",
+        "extended",
+        header="%x: float32[n, 3, 4], %z: float32[n, 3, 4]",
+        runtime="onnxruntime",
+        enable=("FuseSkipNormalization",),
+    ),
+    Example(
+        "G32",
+        "bias + GELU, in ONNX Runtime's operator",
+        "$b: float32[4]\n%t = Add(%x, $b)\n%y = Gelu(%t)",
+        "BiasGelu",
+        "extended",
+        header="%x: float32[n, 3, 4]",
+        runtime="onnxruntime",
+    ),
+    Example(
+        "G32",
+        "an embedding whose types of segments are all one",
+        """$t: float32[30, 4]
+        $s: float32[2, 4]
+        %h = Shape(%i)
+        %z = Expand(int64[1, 1]{0}, %h)
+        %w = Gather($t, %i)
+        %g = Gather($s, %z)
+        %y = Add(%w, %g)""",
+        "Gather",
+        header="%i: int64[b, n]",
+    ),
     Example(
         "G32",
         "bias + GELU in the kernel of MatMul",

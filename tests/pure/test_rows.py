@@ -12,11 +12,12 @@ import infuse
 import infuse.codegen.compile  # registers what makes native code of operators
 from infuse import ops
 from infuse.codegen.lowering import lower
-from infuse.ir.graph import Array, Graph, Value
+from infuse.ir.graph import Array, Graph, Node, Value
 from infuse.ops.evaluate import evaluate
 from infuse.passes.pipeline import FOLD, PASSES
 from infuse.passes.rules import ALL_RULES
 from infuse.rewrite import Rule
+from infuse.testing.variants import random_array
 from tests.pure.row_models import EXAMPLES, Example
 from tests.pure.test_features import rows as features
 
@@ -38,22 +39,33 @@ def delivering(row: str) -> list[str]:
 
 def optimized(example: Example, disable: Any = ()) -> Graph:
     return infuse.optimize(
-        example.graph(), example.level, disable=disable, enable=example.enable, runtime=example.runtime
+        example.graph(),
+        example.level,
+        disable=[*example.disable, *disable],
+        enable=example.enable,
+        runtime=example.runtime,
     )
 
 
 def left(example: Example, graph: Graph) -> str:
-    """The operators of a graph in their order; for native rows the kernels and how many tensors each reads."""
+    """The operators of a graph in their order, with the steps that windows take; for native rows the kernels and how
+    many tensors each reads.
+    """
     if not example.native:
-        return " ".join(node.kind for node in graph.nodes)
+        return " ".join(f"{node.kind}{step(node)}" for node in graph.nodes)
     steps = [step for step in lower(graph, "row", LANES).steps if step.nodes]
     return ", ".join(f"{step.label} of {len({id(b) for b in step.reads})}" for step in steps)
 
 
+def step(node: Node) -> str:
+    """What a node says of the steps of its windows, nothing where they are one."""
+    longest = max(node.op.attributes().get("strides") or (1,))
+    return f"/{longest}" if longest > 1 else ""
+
+
 def feeds(graph: Graph) -> dict[str, Array]:
     rng = np.random.default_rng(0)
-    shapes = {v.name: [d if isinstance(d, int) else 3 for d in v.shape] for v in graph.inputs}
-    return {name: np.asarray(rng.uniform(-2, 2, shape)).astype(np.float32) for name, shape in shapes.items()}
+    return {v.name: random_array(v.tensor.substitute(dict.fromkeys("bmn", 3)), rng) for v in graph.inputs}
 
 
 @pytest.mark.parametrize("example", marked(EXAMPLES))
