@@ -209,10 +209,13 @@ def test_a_node_tells_its_type_attributes_and_history(page: tuple[Page, Comparis
     assert "float32[1, 6, 10, 10]" in tip
     ActionChains(shown.browser).click().perform()
     assert shown.side("before")["selected"] == conv
+    assert shown.side("after")["echo"] == [comparison.before.nodes[conv].id]
     assert "float32[6, 3, 3, 3]" in shown.find("#detail").text
     gelu = next(i for i, n in enumerate(comparison.after.nodes) if n.kind == "Gelu")
     choose(shown, "gelu")
     assert shown.side("after")["selected"] == gelu
+    fused = next(i for i, s in enumerate(comparison.steps) if comparison.after.nodes[gelu].id in s.created)
+    assert sorted(shown.side("before")["echo"]) == comparison.consumed(fused)
     history = [chip for chip in shown.all("#detail .chip") if "FuseErfGelu" in chip.text]
     history[0].click()
     assert comparison.steps[shown.state["rewrite"]].rule == "FuseErfGelu"

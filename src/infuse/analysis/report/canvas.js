@@ -24,6 +24,7 @@ class Pane {
     this.events = events;
     this.view = { x: 0, y: 0, zoom: 1 };
     this.marks = new Map(); // node → "removed" | "created" | "heir"
+    this.echo = new Set(); // nodes that the selected one of the other side is, became, or came from
     this.hovered = -1;
     this.selected = -1;
     this.isTouched = false;
@@ -113,6 +114,16 @@ class Pane {
       if (part < 1) this.flight = requestAnimationFrame(step);
     };
     this.flight = requestAnimationFrame(step);
+  }
+
+  /** Brings these nodes into view unless one of them is. */
+  reveal(nodes) {
+    const { side, view } = this;
+    const isSeen = (node) => {
+      const [x, y] = [(side.x[node] - view.x) * view.zoom, (side.y[node] - view.y) * view.zoom];
+      return x >= 0 && y >= 0 && x < this.width - 60 && y < this.height - 30;
+    };
+    if (nodes.length && (view.zoom < 0.25 || !nodes.some(isSeen))) this.fit(nodes);
   }
 
   zoomBy(factor, x = this.width / 2, y = this.height / 2) {

@@ -35,7 +35,7 @@ const format = {
     if (before === after) return "±0 %";
     if (!before) return "";
     const percent = (100 * (after - before)) / before;
-    if (Math.abs(percent) < 0.05) return percent > 0 ? "+<0.1 %" : "−<0.1 %";
+    if (Math.abs(percent) < 0.05) return "≈";
     const digits = Math.abs(percent) < 10 ? 1 : 0;
     return `${percent > 0 ? "+" : "−"}${Math.abs(percent).toFixed(digits)} %`;
   },
@@ -195,6 +195,20 @@ function ancestry(id) {
     for (const each of model.rewrites[number].removed) pending.push(...(model.made.get(each) ?? []).filter((n) => n < number).slice(-1));
   }
   return [...found].sort((a, b) => b - a);
+}
+
+/** Positions on the other side that a node is, became, or came from. */
+function counterparts(side, index) {
+  const { id } = model.sides[side].nodes[index];
+  const other = model.sides[side === "before" ? "after" : "before"];
+  if (other.has(id)) return other.byId.get(id);
+  if (side === "before") {
+    const number = (model.gone.get(id) ?? []).at(-1);
+    const made = number === undefined ? [] : produced(number);
+    return other.indices(made.length || number === undefined ? made : heirs(number));
+  }
+  const number = (model.made.get(id) ?? []).at(-1);
+  return number === undefined ? [] : other.indices(consumed(number));
 }
 
 /** The text of a node wherever it stood: in a graph, or only between two rewrites. */

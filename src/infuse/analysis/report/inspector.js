@@ -77,6 +77,7 @@ function showTip(pane, index, event) {
   if (index < 0) return;
   const node = pane.side.nodes[index];
   const entries = [
+    ...(node.body ? [["in", node.body]] : []),
     ...Object.entries(node.attributes).slice(0, 8),
     ...node.inputs.map((input) => [input.role || "input", input.constant && input.constant !== "…" ? `${input.type} = ${input.constant}` : input.type]),
     ...node.outputs.map((output) => ["→", output.type]),

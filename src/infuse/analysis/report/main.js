@@ -18,6 +18,7 @@ const act = {
     const { before, after } = panes;
     for (const pane of [before, after]) {
       pane.marks.clear();
+      pane.echo.clear();
       pane.selected = -1;
     }
     if (number < 0) find("detail").replaceChildren();
@@ -36,12 +37,21 @@ const act = {
     after.draw();
   },
 
-  /** Selects a node, -1 for none. */
+  /** Selects a node, -1 for none; the other side shows what it is there, became, or came from. */
   select(pane, index) {
-    for (const each of Object.values(panes)) each.selected = -1;
+    for (const each of Object.values(panes)) {
+      each.selected = -1;
+      each.echo.clear();
+    }
     pane.selected = index;
-    if (index < 0) act.choose(-1);
-    else detailOfNode(pane, index, act);
+    if (index < 0) {
+      act.choose(-1);
+      return;
+    }
+    detailOfNode(pane, index, act);
+    const other = pane === panes.before ? panes.after : panes.before;
+    counterparts(pane.side.name, index).forEach((node) => other.echo.add(node));
+    other.reveal([...other.echo]);
     Object.values(panes).forEach((each) => each.draw());
   },
 
@@ -163,6 +173,7 @@ window.infuseReport = {
       marks: Object.fromEntries([...pane.marks].map(([node, mark]) => [node, mark])),
       ids: [...pane.marks].map(([node, mark]) => [pane.side.nodes[node].id, mark]),
       selected: pane.selected,
+      echo: [...pane.echo].map((node) => pane.side.nodes[node].id),
       view: { ...pane.view },
       placed: pane.side.isPlaced.reduce((sum, each) => sum + each, 0),
       routed: pane.side.routes.filter(Boolean).length + pane.side.long.length,

@@ -138,7 +138,7 @@ function paintNodes(ctx, pane, win) {
 }
 
 function paintNode(ctx, { side, view }, node, x, y, { title, rows, width, height }) {
-  const { family, outputs, kind } = side.nodes[node];
+  const { family, outputs, kind, body } = side.nodes[node];
   const radius = family === "input" ? HEAD / 2 : 6;
   ctx.fillStyle = palette.card;
   ctx.beginPath();
@@ -153,6 +153,10 @@ function paintNode(ctx, { side, view }, node, x, y, { title, rows, width, height
   ctx.beginPath();
   ctx.roundRect(x, y, width, height, radius);
   ctx.stroke();
+  if (body) {
+    ctx.fillStyle = palette.families.control;
+    ctx.fillRect(x - 6, y, 3, height);
+  }
   ctx.textBaseline = "middle";
   ctx.textAlign = "center";
   ctx.fillStyle = palette.ink;
@@ -177,13 +181,13 @@ function paintNode(ctx, { side, view }, node, x, y, { title, rows, width, height
 }
 
 /** The ring around a node of the chosen rewrite, the selected node, and the one under the pointer. */
-function paintMark(ctx, { view, marks, hovered, selected }, node, x, y, { width, height }) {
+function paintMark(ctx, { view, marks, echo, hovered, selected }, node, x, y, { width, height }) {
   const mark = marks.get(node);
-  if (!mark && node !== hovered && node !== selected) return;
+  if (!mark && node !== hovered && node !== selected && !echo.has(node)) return;
   const room = Math.max(4, 2.5 / view.zoom);
   ctx.lineWidth = Math.max(mark ? 3 : 2, (mark ? 2.4 : 1.6) / view.zoom);
   ctx.strokeStyle = mark ? palette[mark] : palette.accent;
-  if (mark === "heir") ctx.setLineDash([6, 4]);
+  if (mark === "heir" || (!mark && echo.has(node))) ctx.setLineDash([6, 4]);
   ctx.beginPath();
   ctx.roundRect(x - room, y - room, width + 2 * room, height + 2 * room, 9);
   ctx.stroke();
@@ -215,6 +219,10 @@ function paintOverview(ctx, pane) {
   ctx.globalAlpha = 1;
   for (const [node, mark] of marks) {
     ctx.fillStyle = palette[mark];
+    ctx.fillRect(width - STRIP, place(side.y[node]) - 1, STRIP, 3);
+  }
+  for (const node of pane.echo) {
+    ctx.fillStyle = palette.accent;
     ctx.fillRect(width - STRIP, place(side.y[node]) - 1, STRIP, 3);
   }
   ctx.strokeStyle = palette.accent;

@@ -28,10 +28,11 @@ function showTotals() {
     ["Parameters", a.parameters, b.parameters, format.quantity],
   ];
   const most = (x, y) => Math.max(x, y, 1);
+  find("tab-rewrites").append(element("span", { class: "muted" }, ` ${model.rewrites.length.toLocaleString("en")}`));
   find("totals").append(
     ...rows.map(([name, was, now, write]) =>
       element("div", { class: "total" },
-        element("div", { class: "name" }, name, element("span", { class: tone(was - now) }, format.change(was, now))),
+        element("div", { class: "name" }, name, element("span", { class: tone(Math.abs(was - now) < 0.0005 * was ? 0 : was - now) }, format.change(was, now))),
         element("div", { class: "now" }, write(now), element("span", { class: "was" }, write(was) === write(now) ? "" : ` from ${write(was)}`)),
         element("div", { class: "bar" }, element("i", { style: `width:${(100 * now) / most(was, now)}%` })),
       ),
