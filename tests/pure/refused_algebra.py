@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from infuse import ops
+from infuse import dtypes, ops
 from infuse.ir.expression import Call, Variable
 from infuse.ops.base import Ints
 from infuse.ops.sizes import int64s
@@ -169,4 +169,10 @@ REFUSED: dict[str, tuple[Any, str]] = {
         "it repeats more than pixels",
     ),
     "RemoveExpandBeforeMatMul": ({"x": (3, 4), "s": int64s(2, 1, 1), "y": (4, 5)}, "the expansion makes the shape"),
+    "FuseGemmSum": ({"x": (1, 4), "w": (4, 5), "y": (3, 5)}, "the addend stretches the result"),
+    "EinsumOfOne": ({"x": (3, 3), "root": {"equation": "ii->i"}}, "a label comes twice"),
+    "CastConstantOfShape": (
+        {"s": int64s(2), "made": {"value": f32(0.5)}, "root": {"to": dtypes.int64}},
+        "it is rounded",
+    ),
 }

@@ -36,7 +36,7 @@ from infuse.rewrite import Rule
 
 MODULES = (
     *(noop, tidy, shape, pixels, movement, arithmetic, factors, activations, composed, convolution, affine),
-    *(linear, chains, parallel, pooled, grouped, approximate, normalization, rowwise, flattening, gathering, rotary),
-    *(attention, heads, motion, exchange, onnxruntime, onnxruntime_attention),
+    *(linear, chains, parallel, pooled, grouped, approximate, normalization, rowwise, flattening, gathering),
+    *(rotary, attention, heads, motion, exchange, onnxruntime, onnxruntime_attention),
 )
 ALL_RULES: tuple[Rule, ...] = tuple(rule() for module in MODULES for rule in module.RULES)

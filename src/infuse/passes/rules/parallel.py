@@ -1,4 +1,4 @@
-"""Linear operators on one tensor whose results are added: one of them with the sum of the weights does."""
+"""Linear operators whose results are added: one with the sum of the weights does, or one that adds by itself."""
 
 from __future__ import annotations
 
@@ -146,4 +146,26 @@ class AddInputToConv(Rule):
         return tuple(found)
 
 
-RULES = (AddMatMuls, AddConvs, AddInputToConv)
+class FuseGemmSum(Rule):
+    """Gemm(x, w) + y, MatMul(x, w) + y for matrices → Gemm(x, w, y), y not stretching the result"""
+
+    rows = ("G15",)
+    rounding = "the addend may come first"
+    examples = tuple({"x": (3, 4), "w": (4, 5), "y": y, "gemm": {"alpha": 0.5}} for y in ((3, 5), (3, 1), (5,)))
+
+    def match(self, x: Any, w: Any, y: Any) -> Any:
+        return [ops.gemm(x, w, name="gemm") + y, ops.matmul(x, w, name="product") + y]
+
+    def when(self, x: Value, w: Value, y: Value, root: Node, product: Node | None = None) -> None:
+        require_float(x)
+        require_shape(x, w, y)
+        require(x.rank == w.rank == 2, "the operands are no matrices")
+        made = root.inputs[0 if root.inputs[1] is y else 1]
+        require(made is not None and made.type == root.output.type and y.rank <= 2, "the addend stretches the result")
+
+    def build(self, x: Value, w: Value, y: Value, gemm: Node | None = None) -> Any:
+        given = {} if gemm is None else {**gemm.op.attributes(), "beta": 1.0}
+        return Call("Gemm", (x, w, y), given)
+
+
+RULES = (AddMatMuls, AddConvs, AddInputToConv, FuseGemmSum)

@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from infuse import ops
+from infuse import dtypes, ops
 from infuse.ir.expression import Call
 from infuse.ir.graph import Node, Value
 from infuse.ops.base import broadcast_shapes
+from infuse.ops.contraction import parse_equation
 from infuse.ops.sizes import int64s
 from infuse.passes.rules.common import attribute, data, is_one, require_float, require_shape
 from infuse.rewrite import Rule, require
@@ -138,7 +139,7 @@ class ConcatAsExpand(Rule):
 
     rows = ("G24",)
     shares = True
-    examples = ({"xs": [_ONE, _ONE, _ONE], "root": {"axis": -1}} for _ONE in (Call("Neg", ((2, 3, 1),)),))
+    examples = tuple({"xs": [_ONE, _ONE, _ONE], "root": {"axis": -1}} for _ONE in (Call("Neg", ((2, 3, 1),)),))
 
     def match(self, xs: Any) -> Any:
         return ops.concat(ops.rest(xs))
@@ -212,7 +213,62 @@ class RemoveExpandBeforeMatMul(Rule):
         return ops.matmul(y, x) if root.inputs[0] is y else ops.matmul(x, y)
 
 
+class EinsumOfOne(Rule):
+    """Einsum of one operand → ReduceSum over the labels that go, Transpose of those that stay"""
+
+    rows = ("G24",)
+    rounding = "sums run in another order"
+    examples = tuple(
+        {"x": (2, 3, 4), "root": {"equation": equation}} for equation in ("abc->cab", "abc->ca", "abc->ab")
+    )
+
+    def match(self, x: Any) -> Any:
+        return ops.einsum(x)
+
+    def when(self, x: Value, root: Node) -> None:
+        require_shape(x)
+        given, kept = self._labels(root)
+        require("." not in given + kept and len(set(given)) == len(given), "a label comes twice, or is not written out")
+
+    def build(self, x: Value, root: Node) -> Any:
+        given, kept = self._labels(root)
+        gone = [axis for axis, label in enumerate(given) if label not in kept]
+        total = ops.reduce_sum(x, int64s(*gone), keepdims=0) if gone else x
+        left = [label for label in given if label in kept]
+        order = tuple(left.index(label) for label in kept)
+        return total if order == tuple(range(len(order))) else ops.transpose(total, perm=order)
+
+    def _labels(self, root: Node) -> tuple[str, str]:
+        terms, kept = parse_equation(attribute(root, "equation"), 1)
+        return terms[0], kept
+
+
+class CastConstantOfShape(Rule):
+    """Cast(ConstantOfShape(s, number)) → ConstantOfShape(s, number in that type)"""
+
+    rows = ("G8",)
+    shares = True
+    examples = ({"s": int64s(2, 3), "made": {"value": np.asarray([2.0], np.float32)}, "root": {"to": dtypes.int64}},)
+
+    def match(self, s: Any) -> Any:
+        return ops.cast(ops.constant_of_shape(s, name="made"))
+
+    def when(self, made: Node, root: Node) -> None:
+        source, target = made.output.dtype, root.output.dtype
+        plain = all(d.kind in "fiub" and (d.bits >= 32 or not d.is_float) and d.bits >= 8 for d in (source, target))
+        require(plain, f"{source} to {target} needs rules of its own")
+        number = float(attribute(made, "value"))
+        whole = (
+            np.isfinite(number) and number == int(number) and abs(number) < 100 and (number >= 0 or target.is_signed)
+        )
+        require(target.is_float or target.is_bool or whole, "it is rounded")
+
+    def build(self, s: Value, made: Node, root: Node) -> Any:
+        value = np.full(1, attribute(made, "value")).astype(root.output.dtype.numpy)
+        return ops.constant_of_shape(s, value=value)
+
+
 RULES = (
     *(RemoveResize, RemoveGlobalPool, RemoveZeroBias, GatherAsSlice, RemoveScatter, ConcatAsExpand),
-    *(FuseUpsample, RemoveExpandBeforeMatMul),
+    *(FuseUpsample, RemoveExpandBeforeMatMul, EinsumOfOne, CastConstantOfShape),
 )
