@@ -241,6 +241,10 @@ REFUSALS: dict[str, tuple[Any, str]] = {
         },
         "other axes are repeated",
     ),
+    "CausalMask": (
+        {"q": (2, 3, 5, 4), "k": (2, 3, 5, 4), "v": (2, 3, 5, 4), "mask": np.tri(5, k=1, dtype=bool)},
+        "the mask hides other keys, or shows some later ones",
+    ),
     "SinkTransposeUnary": (ops.softmax(ops.transpose(M)), "the graph has no"),
     "SinkTransposeConstant": ({"x": (1, 4), "c": (3, 1, 1), "moved": {"perm": (1, 0)}}, "the constant stretches"),
     "SinkTransposePair": (
