@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -15,17 +15,15 @@ from infuse.errors import InfuseError
 from infuse.ir import dims
 from infuse.ir.expression import Call, make_operator
 from infuse.ir.graph import Array, Graph, Node, Operator, Value, constant
-from infuse.ir.types import TensorType
+from infuse.ir.types import Shape, TensorType
 from infuse.ops.base import Bools, Floats, Ints
 from infuse.ops.evaluate import evaluate_node
 from infuse.rewrite.patch import Patch
+from infuse.testing.running import run_graph
 from infuse.testing.samples import draw, type_of
 
-LARGEST = 2048
-"""Elements of one value."""
 LOUDEST = 1e4
-"""Magnitude of its floats, mostly."""
-SIZES = (1, 2, 3, 4)
+"""Magnitude of floats, mostly."""
 SYMBOLS = ("n", "m")
 SPECIALS = (0.0, 1.0, -1.0, 2.0, 0.5, 6.0, -0.0)
 EXTREMES = (np.nan, np.inf, -np.inf, -0.0, 1e-40, 3e38)
@@ -33,8 +31,12 @@ EXTREMES = (np.nan, np.inf, -np.inf, -0.0, 1e-40, 3e38)
 Sizes = Mapping[str, int]
 
 
-Read = Callable[[Value], Any]
-Change = Callable[[Node, Sequence[Any]], Sequence[Any]]
+@dataclass(frozen=True)
+class Scale:
+    """Sizes of axes, and how many elements a value may have."""
+
+    sizes: Sequence[int] = (1, 2, 3, 4)
+    largest: int = 2048
 
 
 class Misfit(Exception):
@@ -48,9 +50,16 @@ class Growth:
     """
 
     def __init__(
-        self, rng: np.random.Generator, graph: Graph, sizes: Sequence[Sizes], dtype: DType, outer: Growth | None = None
+        self,
+        rng: np.random.Generator,
+        graph: Graph,
+        sizes: Sequence[Sizes],
+        dtype: DType,
+        outer: Growth | None = None,
+        scale: Scale | None = None,
     ) -> None:
         self.rng, self.graph, self.sizes, self.dtype, self.outer = rng, graph, sizes, dtype, outer
+        self.scale: Scale = scale or (outer.scale if outer else Scale())
         self.patch = Patch(graph)
         self.values: list[Value] = []
         self.arrays: dict[Value, list[Any]] = {}
@@ -151,7 +160,7 @@ class Growth:
     def shape(self, least: int = 0, most: int = 5) -> tuple[dims.Dim, ...]:
         """A random shape, some of its sizes symbols."""
         rank = min(self.number(least, most), self.number(least, most))
-        sizes: list[dims.Dim] = [self.one(SIZES) for _ in range(rank)]
+        sizes: list[dims.Dim] = [self.one(self.scale.sizes) for _ in range(rank)]
         for axis in range(rank):
             if self.symbolic and self.chance(0.5 if axis == 0 else 0.15):
                 sizes[axis] = dims.symbol(self.one(SYMBOLS))
@@ -191,7 +200,7 @@ class Growth:
         for value in node.outputs:
             for sizes in self.root().sizes:
                 size = dims.substitute(value.type.size or 0, sizes) if isinstance(value.type, TensorType) else 0
-                if isinstance(size, int) and size > LARGEST:
+                if isinstance(size, int) and size > self.scale.largest:
                     raise Misfit("it is large")
         rows = []
         for run in range(len(self.sizes)):
@@ -208,7 +217,7 @@ class Growth:
             self.values.append(value)
 
     def _bound(self, array: Array) -> None:
-        if array.size > LARGEST or array.ndim > 6:
+        if array.size > self.scale.largest or array.ndim > 6:
             raise Misfit("it is large")
         if array.dtype.kind in "OUS" or not array.size or not dtypes.by_numpy(array.dtype).is_float:
             return
@@ -267,8 +276,22 @@ class Growth:
             except Misfit:
                 pass
         if type.is_static and self.chance(0.3):
-            return constant(self.elements(_numbers(type), type.dtype, spec), "", type.dtype)
+            return constant(self.elements(numbers(type.shape), type.dtype, spec), "", type.dtype)
         return self.input(type, spec)
+
+    def partner(self, x: Value) -> Value:
+        """An operand of the element type of x whose shape mostly broadcasts against it."""
+        if self.chance(0.4):
+            found = [v for v in self.visible() if isinstance(v.type, TensorType) and v.dtype == x.dtype]
+            value: Value = x if self.chance(0.1) else self.one(found)
+            return value
+        shape = [d if isinstance(d, int) and self.chance(0.5) else 1 for d in x.shape]
+        shape = shape[self.number(0, len(shape)) :]
+        if self.chance(0.1):
+            shape = [self.one(self.scale.sizes) if d == 1 else d for d in [1, *shape]]
+        if self.chance(0.15):
+            return self.input(TensorType(x.dtype, tuple(shape)))
+        return self.constant(tuple(shape), x.dtype)
 
     def _wanted(self, spec: Any, dtype: DType | None) -> tuple[TensorType, Any]:
         if isinstance(spec, TensorType):
@@ -296,7 +319,7 @@ class Growth:
         if x.tensor.shape != type.shape:
             if not type.is_static:
                 raise Misfit("symbolic sizes are not made of others")
-            x = self.reshaped(x, _numbers(type))
+            x = self.reshaped(x, numbers(type.shape))
         if isinstance(spec, Ints):
             x = x if x.dtype == dtypes.int64 else self.call("Cast", x, to=dtypes.int64)
             width, low = np.int64(max(spec.high - spec.low, 1)), np.int64(spec.low)
@@ -321,29 +344,11 @@ class Growth:
         return self.call("Reshape", self.call("Slice", flat, [0], [count], [0]), list(shape))
 
 
-def run_graph(
-    graph: Graph, given: Sequence[Any], outer: Read, change: Change | None = None, before: Change | None = None
-) -> list[Any]:
-    """The outputs of a graph on these inputs, node by node; `outer` tells what constants and captured values hold,
-    `change` may put other results in place of a node's, and `before` other operands.
-    """
-    inner: dict[Value, Any] = dict(zip(graph.inputs, given))
-
-    def read(value: Value) -> Any:
-        return inner[value] if value in inner else outer(value)
-
-    def run_body(body: Graph, inputs: Sequence[Any]) -> list[Any]:
-        return run_graph(body, inputs, read, change, before)
-
-    for node in graph.nodes:
-        operands: Sequence[Any] = [None if v is None else read(v) for v in node.inputs]
-        results = evaluate_node(node, operands if before is None else before(node, operands), run_body)
-        inner.update(zip(node.outputs, results if change is None else change(node, results)))
-    return [read(v) for v in graph.outputs]
-
-
-def _numbers(type: TensorType) -> tuple[int, ...]:
-    return tuple(d for d in type.shape or () if isinstance(d, int))
+def numbers(shape: Shape | None) -> tuple[int, ...]:
+    """The sizes of a shape; Misfit where some are symbols."""
+    if shape is None or not all(isinstance(d, int) for d in shape):
+        raise Misfit("the sizes are not known")
+    return tuple(d for d in shape if isinstance(d, int))
 
 
 def check_type(value: Value, array: Any, sizes: Sizes) -> None:

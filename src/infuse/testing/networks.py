@@ -12,8 +12,9 @@ from infuse.ir.graph import Array, Graph
 from infuse.ir.types import TensorType
 from infuse.ops.inference import symbols_of
 from infuse.ops.sizes import numbering
-from infuse.testing.growth import SYMBOLS, Growth, Sizes
-from infuse.testing.ways import WAYS, Way
+from infuse.testing.bodies import Way
+from infuse.testing.growth import SYMBOLS, Growth, Scale, Sizes
+from infuse.testing.ways import WAYS
 
 Feeds = Mapping[str, Array]
 RUNS: tuple[Sizes, ...] = ({"n": 3, "m": 2}, {"n": 1, "m": 4}, {"n": 4, "m": 1})
@@ -35,22 +36,24 @@ class Network:
     extreme: bool = False
 
 
-def random_network(seed: int, nodes: int | None = None, ways: Sequence[Way] = WAYS) -> Network:
+def random_network(
+    seed: int, nodes: int | None = None, ways: Sequence[Way] = WAYS, scale: Scale | None = None
+) -> Network:
     """A network of about that many nodes (a few to 25 where none is said), the same one for the same seed.
 
     A third has symbolic sizes. Outputs are what nobody reads, and some values in the middle.
     """
-    with numbering(SYMBOLS):
-        return _grown(np.random.default_rng(seed), seed, nodes, ways)
+    with numbering(SYMBOLS), np.errstate(all="ignore"):
+        return _grown(np.random.default_rng(seed), seed, nodes, ways, scale or Scale())
 
 
-def _grown(rng: np.random.Generator, seed: int, nodes: int | None, ways: Sequence[Way]) -> Network:
+def _grown(rng: np.random.Generator, seed: int, nodes: int | None, ways: Sequence[Way], scale: Scale) -> Network:
     wanted = int(rng.integers(3, 26)) if nodes is None else nodes
     runs: Sequence[Sizes] = ({},)
     if rng.random() < 0.4:
         runs = (*RUNS[:2], NOTHING) if rng.random() < 0.15 else RUNS
     graph = Graph(f"random_{seed}")
-    g = Growth(rng, graph, runs, DTYPES[int(rng.integers(len(DTYPES)))])
+    g = Growth(rng, graph, runs, DTYPES[int(rng.integers(len(DTYPES)))], scale=scale)
     g.extreme = bool(rng.random() < 0.1)
     for _ in range(g.number(1, 2)):
         g.input(TensorType(g.dtype, g.shape(1)))

@@ -13,7 +13,7 @@ from infuse.errors import InfuseError
 from infuse.ir.graph import Array, Graph, Node, Value
 from infuse.ops.base import Op
 from infuse.testing.compare import spacing
-from infuse.testing.growth import Change, Read, run_graph
+from infuse.testing.running import Change, Read, run_graph
 
 RUNS = 8
 """Noisy runs that are compared with each other."""
@@ -175,7 +175,9 @@ def run_wide(graph: Graph, feeds: Feeds) -> list[Any] | None:
     return _run(graph, given, lambda v: wide(v.const), lambda node, results: [wide(r) for r in results])
 
 
-def _run(graph: Graph, given: Sequence[Any], outer: Read, change: Change, before: Change | None = None) -> Any:
+def _run(
+    graph: Graph, given: Sequence[Any], outer: Read, change: Change, before: Change | None = None
+) -> list[Any] | None:
     try:
         return run_graph(graph, given, outer, change, before)
     except InfuseError:  # an index or a size that depends on floats

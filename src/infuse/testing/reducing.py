@@ -16,8 +16,8 @@ from infuse.ir.verify import verify
 from infuse.passes.inline import InlineConstantIf
 from infuse.rewrite import Report
 from infuse.rewrite.patch import redirect, remove_dead
-from infuse.testing.growth import run_graph
 from infuse.testing.networks import Feeds, Network
+from infuse.testing.running import run_graph
 
 Fails = Callable[[Network], bool]
 ROUNDS = 8

@@ -13,23 +13,23 @@ from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.exporters.onnx.spelling import NEWEST, schema_of
 from infuse.ir import dims
-from infuse.ir.expression import Call, make_operator
-from infuse.ir.graph import Graph, Node, Value, constant
-from infuse.ir.types import UNKNOWN, TensorType
+from infuse.ir.expression import make_operator
+from infuse.ir.graph import Graph, Value, constant
+from infuse.ir.types import TensorType
 from infuse.ops.base import REGISTRY, Bools, Elementwise, Floats, Ints, Op, sample_rows, signature
 from infuse.ops.creation import Random
 from infuse.passes.rules import ALL_RULES
 from infuse.rewrite import Rule
-from infuse.testing.growth import SIZES, SYMBOLS, Growth, Misfit
+from infuse.testing.bodies import Way, control_flow
+from infuse.testing.growth import SYMBOLS, Growth, Misfit, numbers
+from infuse.testing.layers import image, line, product, reduce
+from infuse.testing.moves import movement, sizes
 from infuse.testing.patterns import build, spellings
-
-Way = Callable[[Growth], Any]
 
 CASTS = (dtypes.float32, dtypes.float64, dtypes.float16, dtypes.int32, dtypes.int64, dtypes.uint8, dtypes.bool_)
 OPERATORS = sorted((op for op in REGISTRY.values() if sample_rows(op)), key=lambda op: (op.domain, op.name))
 UNARY = [op for op in OPERATORS if issubclass(op, Elementwise) and signature(op).required == 1]
 BINARY = [op for op in OPERATORS if issubclass(op, Elementwise) and signature(op).names in (("a", "b"), ("xs",))]
-REDUCTIONS = [op.name for op in OPERATORS if op.name.startswith("Reduce")]
 NEUTRAL: tuple[tuple[str, float, str], ...] = (
     *(("Add", 0, "fiu"), ("Sub", 0, "fiu"), ("Mul", 1, "fiu"), ("Div", 1, "fiu"), ("Mul", 0, "fiu"), ("Pow", 1, "f")),
     *(("Pow", 2, "f"), ("Max", 0, "fi"), ("Min", 6, "fi"), ("Mul", -1, "fi"), ("Add", -0.0, "f"), ("Sub", -0.0, "f")),
@@ -105,24 +105,10 @@ def binary(g: Growth) -> None:
     """An elementwise operator on two values that broadcast, or on a value and a constant."""
     x = g.pick(lambda v: v.dtype.kind in "fiub")
     op = g.one(BINARY)
-    other = partner(g, x)
+    other = g.partner(x)
     pair = [x, other] if g.chance(0.5) else [other, x]
     more = [g.one(pair)] if signature(op).variadic and g.chance(0.3) else []
     g.add(op(**g.one(sample_rows(op)).attributes), [*pair, *more])
-
-
-def partner(g: Growth, x: Value) -> Value:
-    """An operand of the type of x whose shape broadcasts against it."""
-    if g.chance(0.4):
-        found = [v for v in g.visible() if isinstance(v.type, TensorType) and v.dtype == x.dtype]
-        return x if g.chance(0.1) else g.one(found)
-    shape = [d if isinstance(d, int) and g.chance(0.5) else 1 for d in x.shape]
-    shape = shape[g.number(0, len(shape)) :]
-    if g.chance(0.1):
-        shape = [g.one(SIZES) if d == 1 else d for d in [1, *shape]]
-    if g.chance(0.15):
-        return g.input(TensorType(x.dtype, tuple(shape)))
-    return g.constant(tuple(shape), x.dtype)
 
 
 def where(g: Growth) -> None:
@@ -131,8 +117,8 @@ def where(g: Growth) -> None:
     conditions = [v for v in g.visible() if isinstance(v.type, TensorType) and v.dtype.is_bool]
     condition = g.one(conditions) if conditions and g.chance(0.5) else g.constant((), dtypes.bool_)
     if not conditions and x.dtype.kind in "fiu":
-        condition = g.call("Greater", x, partner(g, x))
-    g.call("Where", condition if g.chance(0.7) else g.call("Not", condition), x, partner(g, x))
+        condition = g.call("Greater", x, g.partner(x))
+    g.call("Where", condition if g.chance(0.7) else g.call("Not", condition), x, g.partner(x))
 
 
 def neutral(g: Growth) -> None:
@@ -168,281 +154,6 @@ def repeated(g: Growth) -> None:
     g.call(second, g.call(first, g.pick(lambda v: v.dtype.is_bool if first == "Not" else v.dtype.is_float)))
 
 
-# -- movement --------------------------------------------------------------------------------------------------------
-
-
-def movement(g: Growth) -> None:
-    """A chain of one to four operators that move elements, with a computing one here and there."""
-    x = g.pick()
-    for _ in range(g.number(1, 4)):
-        x = g.one(MOVES)(g, x)
-        if g.chance(0.2) and x.dtype.is_float:
-            x = g.call(g.one(("Relu", "Neg", "Sigmoid", "Abs")), x)
-
-
-def _transpose(g: Growth, x: Value) -> Value:
-    perm = tuple(int(i) for i in g.rng.permutation(x.rank))
-    y = g.call("Transpose", x, perm=perm)
-    if g.chance(0.2):
-        return g.call("Transpose", g.call("Relu", y) if x.dtype.is_float else y, perm=tuple(np.argsort(perm).tolist()))
-    return y
-
-
-def _reshape(g: Growth, x: Value) -> Value:
-    if x.rank and g.chance(0.2):
-        return g.call("Flatten", x, axis=g.axis(x, 1))
-    numbers = [d for d in x.shape if isinstance(d, int)]
-    total = int(np.prod(numbers))
-    if len(numbers) < x.rank - 1 or g.chance(0.2):
-        return g.call("Reshape", x, [*([0] * g.number(0, x.rank)), -1])
-    parts = _factors(g, total)
-    if len(numbers) == x.rank:
-        if parts and g.chance(0.4):
-            parts[g.number(0, len(parts) - 1)] = -1
-        return g.call("Reshape", x, parts, allowzero=int(g.chance(0.2)))
-    axis = next(i for i, d in enumerate(x.shape) if not isinstance(d, int))
-    return g.call("Reshape", x, [0 if axis == 0 and g.chance(0.5) else -1, *parts])
-
-
-def _factors(g: Growth, total: int) -> list[int]:
-    """One to four factors with this product."""
-    if total == 0:
-        return [0, g.one(SIZES)]
-    parts = []
-    for _ in range(g.number(0, 3)):
-        part = g.one([n for n in range(1, total + 1) if total % n == 0])
-        parts.append(part)
-        total //= part
-    return [*parts, total]
-
-
-def _axes(g: Growth, x: Value) -> Value:
-    ones = [i for i, d in enumerate(x.shape) if d == 1]
-    if ones and g.chance(0.5):
-        axis = g.one(ones)
-        return g.call("Squeeze", x, [axis - x.rank if g.chance(0.3) else axis] if g.chance(0.8) else None)
-    y = g.call("Unsqueeze", x, sorted({g.axis(x, 1) % (x.rank + 1)}))
-    return g.call("Squeeze", y) if g.chance(0.1) else y
-
-
-def _slice(g: Growth, x: Value) -> Value:
-    axes = sorted({g.axis(x) % x.rank for _ in range(g.number(1, 2))})
-    starts = [g.one((0, 0, 1, -1, -2, -9, 2)) for _ in axes]
-    ends = [g.one((2**62, 9, 2, 1, -1, 3)) for _ in axes]
-    steps = [g.one((1, 1, 1, 2, -1)) for _ in axes]
-    ends = [-(2**62) if step < 0 and g.chance(0.7) else end for end, step in zip(ends, steps)]
-    return g.call("Slice", x, starts, ends, [a - x.rank if g.chance(0.3) else a for a in axes], steps)
-
-
-def _concat(g: Growth, x: Value) -> Value:
-    axis = g.axis(x)
-    others = [v for v in g.visible() if isinstance(v.type, TensorType) and v.dtype == x.dtype and v.rank == x.rank]
-    parts = [x, *(g.one(others) for _ in range(g.number(0, 2)))]
-    y = g.call("Concat", *(parts[i] for i in g.rng.permutation(len(parts))), axis=axis)
-    if g.chance(0.3) and isinstance(x.shape[axis], int):
-        return g.call("Slice", y, [0], [x.shape[axis]], [axis])
-    return y
-
-
-def _split(g: Growth, x: Value) -> Value:
-    axis = g.axis(x)
-    count = g.number(1, 3)
-    sizes: list[int] | None = None
-    size = x.shape[axis]
-    if isinstance(size, int) and g.chance(0.5):
-        sizes = [len(part) for part in np.array_split(np.arange(size), count)]
-    more = {} if sizes else {"num_outputs": count}
-    parts = g.several(count, "Split", x, None if sizes is None else g.make(np.array(sizes)), axis=axis, **more)
-    if g.chance(0.4):
-        order = range(count) if g.chance(0.6) else reversed(range(count))
-        return g.call("Concat", *(parts[i] for i in order), axis=axis)
-    part: Value = g.one(parts)
-    return part
-
-
-def _expand(g: Growth, x: Value) -> Value:
-    shape = [g.one(SIZES) if d == 1 else 1 for d in x.shape]
-    return g.call("Expand", x, [g.one(SIZES), *shape] if g.chance(0.3) else shape)
-
-
-def _tile(g: Growth, x: Value) -> Value:
-    return g.call("Tile", x, [g.one((1, 1, 2, 3)) for _ in x.shape])
-
-
-def _pad(g: Growth, x: Value) -> Value:
-    axes = sorted({g.axis(x) % x.rank for _ in range(g.number(1, 2))})
-    amounts = [g.one((0, 0, 1, 2, -1)) for _ in range(2 * len(axes))]
-    mode = g.one(("constant", "constant", "edge", "reflect", "wrap"))
-    fill = g.full((), g.one((0, 0, 1)), x.dtype) if mode == "constant" and g.chance(0.5) else None
-    return g.call("Pad", x, amounts, fill, axes, mode=mode)
-
-
-def _gather(g: Growth, x: Value) -> Value:
-    size = max(1, x.shape[axis]) if isinstance(x.shape[axis := g.axis(x)], int) else 1  # type: ignore[type-var]
-    indices = np.asarray(g.rng.integers(-int(size), int(size), g.one(((), (1,), (2,), (2, 2)))))
-    return g.call("Gather", x, indices, axis=axis)
-
-
-def _identity(g: Growth, x: Value) -> Value:
-    return g.call(g.one(("Identity", "Dropout")), x)
-
-
-MOVES = (_transpose, _transpose, _reshape, _reshape, _axes, _slice, _concat, _split, _expand, _tile, _pad, _gather,
-         _identity)  # fmt: skip
-
-
-# -- lines and products ----------------------------------------------------------------------------------------------
-
-
-def reduce(g: Growth) -> None:
-    """A reduction over some, all or no axes."""
-    kind = g.one((*REDUCTIONS, "ReduceMean", "ReduceSum"))
-    x = g.pick(lambda v: v.dtype.kind in "fi")
-    axes = sorted({g.axis(x) % x.rank for _ in range(g.number(1, 2))}) if x.rank else []
-    axes = [a - x.rank if g.chance(0.3) else a for a in axes]
-    more = {"noop_with_empty_axes": int(g.chance(0.3))}
-    g.call(kind, x, axes if axes and g.chance(0.85) else None, keepdims=g.number(0, 1), **more)
-
-
-def line(g: Growth) -> None:
-    """Softmax and its like, running sums, extremes, normalization along an axis."""
-    x = g.pick_float(1)
-    kind = g.one(("Softmax", "LogSoftmax", "Hardmax", "LpNormalization", "ArgMax", "ArgMin", "CumSum", "Layer", "RMS"))
-    axis = g.axis(x)
-    if kind == "CumSum":
-        g.call("CumSum", x, constant(np.array(axis)), reverse=g.number(0, 1), exclusive=g.number(0, 1))
-    elif kind in ("Layer", "RMS"):
-        scale = g.constant(_static(x.shape[axis:]), x.dtype)
-        more = [g.constant(_static(x.shape[axis:]), x.dtype)] if kind == "Layer" and g.chance(0.5) else []
-        g.call(f"{kind}Normalization", x, scale, *more, axis=axis, epsilon=g.one((1e-5, 1e-2)))
-    else:
-        g.call(kind, x, axis=axis)
-
-
-def _static(shape: tuple[dims.Dim, ...]) -> tuple[int, ...]:
-    if not all(isinstance(d, int) for d in shape):
-        raise Misfit("a constant has no symbolic size")
-    return tuple(d for d in shape if isinstance(d, int))
-
-
-def product(g: Growth) -> None:
-    """A matrix product with a constant or another value, often with what is fused into one."""
-    x = g.pick_float(1)
-    (depth,) = _static(x.shape[-1:])
-    width = g.one(SIZES)
-    weight = constant(g.elements((depth, width), x.dtype), "", x.dtype)
-    if g.chance(0.3) and x.rank == 2:
-        flip = g.number(0, 1)
-        w = g.call("Transpose", weight, perm=(1, 0)) if flip else weight
-        y = g.call("Gemm", x, w, g.constant((width,), x.dtype), transB=flip, alpha=g.one((1.0, 0.5)))
-    elif g.chance(0.3) and x.rank >= 2:
-        perm = (*range(x.rank - 2), x.rank - 1, x.rank - 2)
-        y = g.call("MatMul", x, g.call("Transpose", x, perm=perm))
-        width = 1
-    else:
-        y = g.call("MatMul", x, weight)
-    if g.chance(0.5):
-        c = g.constant(g.one(((), (1,), (width,), (1, width))), x.dtype)
-        y = g.call(g.one(("Add", "Mul", "Sub", "Div")), *((y, c) if g.chance(0.7) else (c, y)))
-    if g.chance(0.3):
-        g.call(g.one(("Relu", "Sigmoid", "Gelu")), y)
-
-
-def image(g: Growth) -> None:
-    """A convolution with what is fused into one before and after it."""
-    x = g.like(TensorType(g.dtype if g.dtype.bits >= 32 else dtypes.float32, (g.one((1, 2)), 4, 5, g.one((4, 5)))))
-    if g.chance(0.3):
-        x = g.call("Pad", x, [0, 0, 1, 1, 0, 0, g.number(0, 1), 1], None if g.chance(0.7) else g.full((), 1, x.dtype))
-    if g.chance(0.2):
-        x = _batch_normalization(g, x)
-    group = g.one((1, 1, 2, 4))
-    kernel = g.one(((1, 1), (3, 3), (3, 1)))
-    weight = constant(g.elements((4, 4 // group, *kernel), x.dtype), "", x.dtype)
-    bias = g.constant((4,), x.dtype) if g.chance(0.5) else None
-    pads = g.one(((0, 0, 0, 0), (1, 1, 1, 1), (0, 1, 1, 0)))
-    y = g.call("Conv", x, weight, bias, group=group, pads=pads, strides=g.one(((1, 1), (2, 1))))
-    for _ in range(g.number(0, 2)):
-        y = g.one((_batch_normalization, _channels, _activation, _activation))(g, y)
-
-
-def _batch_normalization(g: Growth, x: Value) -> Value:
-    spread = constant(np.linspace(0.5, 2, 4).astype(x.dtype.numpy), "", x.dtype)
-    return g.call("BatchNormalization", x, *(g.constant((4,), x.dtype) for _ in range(3)), spread, epsilon=1e-3)
-
-
-def _channels(g: Growth, x: Value) -> Value:
-    shape = g.one(((), (1,), (4, 1, 1), (1, 4, 1, 1), (1, 1, 1), (1, 1, 1, 1)))
-    return g.call(g.one(("Add", "Mul", "Sub", "Div")), x, g.constant(shape, x.dtype))
-
-
-def _activation(g: Growth, x: Value) -> Value:
-    if g.chance(0.3):
-        return g.call("Clip", x, g.full((), 0, x.dtype), g.full((), 6, x.dtype))
-    return g.call(g.one(("Relu", "Sigmoid", "HardSwish", "LeakyRelu", "Tanh")), x)
-
-
-# -- sizes -----------------------------------------------------------------------------------------------------------
-
-
-def sizes(g: Growth) -> None:
-    """Arithmetic on the sizes of a value, and something that takes sizes."""
-    x = g.pick(lambda v: v.rank > 0)
-    shape = g.call("Shape", x, start=g.number(0, 1) if g.chance(0.2) else 0)
-    axis = g.axis(x)
-    if g.chance(0.4):
-        one = g.call("Gather", shape, constant(np.array(axis)), axis=0)
-        size = g.call("Unsqueeze", one, [0])
-    elif g.chance(0.5):
-        size = g.call("Slice", shape, [axis % x.rank], [axis % x.rank + 1])
-    else:
-        size = g.call("Gather", shape, [axis], axis=0)
-    for _ in range(g.number(0, 2)):
-        size = g.call(g.one(("Mul", "Add", "Sub", "Div", "Max", "Min")), size, constant(np.array([g.one((1, 2, 3))])))
-    g.one((_reshape_by, _reshape_by, _expand_by, _filled, _range, _slice_by, _compared))(g, x, shape, size, axis)
-
-
-def _reshape_by(g: Growth, x: Value, shape: Value, size: Value, axis: int) -> None:
-    axis %= x.rank
-    if g.chance(0.4):
-        before, after = g.call("Slice", shape, [0], [axis]), g.call("Slice", shape, [axis + 1], [2**62])
-        g.call("Reshape", x, g.call("Concat", before, size, [-1] if g.chance(0.5) else after, axis=0))
-    elif g.chance(0.5):
-        g.call("Reshape", x, g.call("Concat", size, [-1], axis=0))
-    else:
-        other = g.pick(lambda v: v.dtype == x.dtype)
-        g.call("Reshape", g.call("Relu", other) if other.dtype.is_float else other, shape)
-
-
-def _expand_by(g: Growth, x: Value, shape: Value, size: Value, axis: int) -> None:
-    if g.chance(0.5):
-        g.call("Expand", x, g.call("Concat", size, shape, axis=0) if g.chance(0.5) else shape)
-    else:
-        same = g.call("Equal", shape, g.call("Mul", shape, [-1]))
-        ones = g.call("ConstantOfShape", g.call("Shape", shape), value=1, dtype=dtypes.int64)
-        g.call("Expand", x, g.call("Where", same, ones, shape))
-
-
-def _filled(g: Growth, x: Value, shape: Value, size: Value, axis: int) -> None:
-    filled = g.call("ConstantOfShape", g.one((shape, size)), value=g.one((0, 1)), dtype=x.dtype)
-    if x.dtype.kind in "fiu":
-        g.call(g.one(("Add", "Mul")), x, filled)
-
-
-def _range(g: Growth, x: Value, shape: Value, size: Value, axis: int) -> None:
-    limit = g.call("Squeeze", size, [0])
-    numbers = g.call("Range", constant(np.array(g.one((0, 1)))), limit, constant(np.array(g.one((1, 2)))))
-    g.call("Gather", x, g.call("Mod", numbers, np.int64(1)), axis=axis) if g.chance(0.5) else None
-
-
-def _slice_by(g: Growth, x: Value, shape: Value, size: Value, axis: int) -> None:
-    g.call("Slice", x, [g.one((0, 0, 1))], size, [axis])
-
-
-def _compared(g: Growth, x: Value, shape: Value, size: Value, axis: int) -> None:
-    condition = g.call(g.one(("Equal", "Less", "Greater")), size, constant(np.array([g.one((1, 2, 3))])))
-    g.call("Where", condition, x, partner(g, x))
-
-
 # -- rules -----------------------------------------------------------------------------------------------------------
 
 
@@ -455,7 +166,7 @@ def fragment(g: Growth) -> None:
     copies: dict[Value, Value] = {}
     for value in drawn.inputs:
         type = _retyped(value.tensor, dtype)
-        shape = widen(_static(type.shape or ())) if type.is_static else type.shape
+        shape = widen(numbers(type.shape)) if type.is_static else type.shape
         copies[value] = g.like(TensorType(type.dtype, shape))
     for node in drawn.nodes:
         inputs = [None if v is None else copies.get(v) or _constant_like(g, v, dtype) for v in node.inputs]
@@ -486,107 +197,13 @@ def _constant_like(g: Growth, value: Value, dtype: DType) -> Value:
     return constant(array, "", dtypes.by_numpy(array.dtype))
 
 
-# -- control flow ----------------------------------------------------------------------------------------------------
-
-
-def branches(g: Growth) -> None:
-    """An If whose branches grow by themselves and agree in their result."""
-    condition = _condition(g)
-    then, other = _body(g, "then"), _body(g, "else")
-    for body in (then, other):
-        for _ in range(g.number(1, 3)):
-            body.step(g.one(INNER))
-    result = then.pick()
-    then.graph.add_output(result)
-    if result.tensor.is_static and g.chance(0.8):
-        other.graph.add_output(other.call("Identity", other.like(result.tensor)))
-    else:
-        other.graph.add_output(other.pick(lambda v: v.dtype == result.dtype))
-    _hold(g, Node(make_operator("", "If", {}), [condition], [Value(UNKNOWN)],
-                  subgraphs={"then_branch": then.graph, "else_branch": other.graph}))  # fmt: skip
-
-
-def _condition(g: Growth) -> Value:
-    if g.chance(0.3):
-        return constant(np.array(g.chance(0.5)))
-    x = g.pick(lambda v: v.dtype.kind in "fi")
-    if g.chance(0.5):
-        return g.call("Greater", g.call("Size", x), np.int64(g.one((0, 2, 6))))
-    return g.call("Reshape", g.call("Greater", g.call("ReduceMax", g.reshaped(x, (3,))), g.full((), 0, x.dtype)), [])
-
-
-def loop(g: Growth) -> None:
-    """A Loop with a carried value and a stacked one; the body also reads values around it."""
-    first = g.pick_float()
-    body = _body(g, "body")
-    state = _state(body, first, loop=True)
-    for _ in range(g.number(1, 3)):
-        body.step(g.one(INNER))
-    carried = body.call(g.one(("Relu", "Neg", "Tanh")), state)
-    if g.chance(0.5):
-        carried = body.call("Add", carried, g.constant((), state.dtype))
-    going = body.graph.inputs[1] if g.chance(0.7) else body.call("Identity", constant(np.array(True)))
-    for value in (going, carried, body.pick()):
-        body.graph.add_output(value)
-    trips = constant(np.array(g.number(0, 3))) if g.chance(0.7) else g.call("Size", g.like((2,)))
-    start = constant(np.array(True)) if g.chance(0.7) else None
-    op = make_operator("", "Loop", {})
-    _hold(g, Node(op, [trips, start, first], [Value(UNKNOWN), Value(UNKNOWN)], subgraphs={"body": body.graph}))
-
-
-def scan(g: Growth) -> None:
-    """A Scan over the first axis of a value."""
-    rows = g.pick_float(1)
-    body = _body(g, "body")
-    part = body.graph.add_input("part", TensorType(rows.dtype, rows.shape[1:]))
-    body.values.append(part)
-    body.arrays[part] = [a[0] if len(a) else np.zeros(a.shape[1:], a.dtype) for a in g.held(rows)]
-    for _ in range(g.number(1, 3)):
-        body.step(g.one(INNER))
-    body.graph.add_output(body.call("Sigmoid", part) if g.chance(0.5) else body.pick())
-    more = {"scan_input_directions": (g.number(0, 1),)} if g.chance(0.3) else {}
-    op = make_operator("", "Scan", {"num_scan_inputs": 1, **more})
-    _hold(g, Node(op, [rows], [Value(UNKNOWN)], subgraphs={"body": body.graph}))
-
-
-def _state(body: Growth, first: Value, loop: bool) -> Value:
-    """The inputs of a Loop's body; the carried one."""
-    assert body.outer is not None
-    runs = len(body.sizes)
-    given = {
-        "i": (TensorType(dtypes.int64, ()), [np.array(0)] * runs),
-        "going": (TensorType(dtypes.bool_, ()), [np.array(True)] * runs),
-        "state": (first.tensor, body.outer.held(first)),
-    }
-    for name, (type, arrays) in given.items():
-        value = body.graph.add_input(name, type)
-        body.arrays[value] = list(arrays)
-        body.values.append(value)
-    return value
-
-
-def _body(g: Growth, name: str) -> Growth:
-    if g.outer is not None and g.outer.outer is not None:
-        raise Misfit("bodies are deep enough")
-    body = Graph(name)
-    g.bodies.append(body)
-    return Growth(g.rng, body, g.sizes, g.dtype, g)
-
-
-def _hold(g: Growth, node: Node) -> None:
-    """Take a node with bodies into the graph."""
-    node.origin = g.patch.origin
-    g.graph.add_node(node)
-    g.patch.created.append(node)
-    node.op.infer_node(node)
-    g.admit(node)
-
+# -- all ways --------------------------------------------------------------------------------------------------------
 
 ELEMENTWISE: tuple[Way, ...] = (unary, unary, binary, binary, where, neutral, neutral, cast, repeated)
-INNER: tuple[Way, ...] = (*ELEMENTWISE, movement, movement, reduce, line, product, sizes, fragment, sampled)
-WAYS: tuple[Way, ...] = (
-    *(*INNER, *ELEMENTWISE[:6], movement, movement, movement, reduce, product, image, sizes, sizes),
-    *(fragment, fragment, fragment, fragment, fragment, sampled, sampled, sampled, branches, loop, scan),
+SINGLE: tuple[Way, ...] = (*ELEMENTWISE, movement, movement, reduce, line, product, sizes, fragment, sampled)
+STRAIGHT: tuple[Way, ...] = (
+    *(*SINGLE, *ELEMENTWISE[:6], movement, movement, movement, reduce, product, image, sizes, sizes),
+    *(fragment, fragment, fragment, fragment, fragment, sampled, sampled, sampled),
 )
-
-__all__ = ["INNER", "WAYS", "Call", "Way"]
+"""All ways without control flow."""
+WAYS: tuple[Way, ...] = (*STRAIGHT, *control_flow((*SINGLE, *control_flow(SINGLE))))
