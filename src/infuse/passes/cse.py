@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ class EliminateCommonSubexpressions(Pass):
     """One node for all that compute the same; linear time by hashing.
 
     Equal are nodes with equal operators and inputs, and integers that are known to be the same sizes, however they are
-    computed. Equal constants become one.
+    computed; a body reads what the graphs around it compute. Equal constants become one.
     """
 
     level = "basic"
@@ -34,18 +34,22 @@ class EliminateCommonSubexpressions(Pass):
         constants: dict[Hashable, Value] = {}
         for inner in graph.all_graphs():
             _merge_constants(inner, constants)
+        seen: dict[Graph, dict[Hashable, Node]] = {}
         for inner in graph.all_graphs():
-            self._merge_nodes(inner, report)
+            seen[inner] = {}
+            around = [seen[g] for g in _enclosing(inner) if g in seen]
+            self._merge_nodes(inner, seen[inner], around, report)
 
-    def _merge_nodes(self, graph: Graph, report: Report) -> None:
-        seen: dict[Hashable, Node] = {}
+    def _merge_nodes(
+        self, graph: Graph, seen: dict[Hashable, Node], around: list[dict[Hashable, Node]], report: Report
+    ) -> None:
         for node in graph.nodes:
             if node.graph is None:
                 continue
-            for key in (_node_key(node), _content_key(node)):
+            for key, outer in ((node_key(node), around), (_content_key(node), [])):
                 if key is None:
                     continue
-                first = seen.get(key)
+                first = next((each[key] for each in (seen, *outer) if key in each), None)
                 if first is None or first.graph is None:
                     seen[key] = node
                     continue
@@ -59,7 +63,14 @@ class EliminateCommonSubexpressions(Pass):
                 break
 
 
-def _node_key(node: Node) -> Hashable | None:
+def _enclosing(graph: Graph) -> Iterator[Graph]:
+    """The graphs around a body, the nearest first."""
+    while graph.parent is not None and graph.parent.graph is not None:
+        graph = graph.parent.graph
+        yield graph
+
+
+def node_key(node: Node) -> Hashable | None:
     """What makes two nodes the same; None where nothing does."""
     op = node.op
     if node.subgraphs or not isinstance(op, Op) or not op.deterministic:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 
 from infuse.ir.clone import clone
@@ -28,21 +30,35 @@ class InlineConstantIf(Pass):
             pending.extend(body for node in inner.unordered_nodes for body in node.subgraphs.values())
 
     def _inline(self, node: Node, report: Report) -> None:
-        chosen = _known_truth(node.inputs[0])
+        chosen = known_truth(node.inputs[0])
         if chosen is None or node.graph is None:
             return
         taken = node.subgraphs["then_branch" if chosen else "else_branch"]
-        copies: dict[Value, Value] = {}
-        created = [_moved(inner, node.graph, copies) for inner in taken.nodes]
-        for old, result in zip(node.outputs, taken.outputs):
-            new = copies.get(result, result)
-            redirect(old, new)
-            reinfer(new.users())
-        removed = label(remove_dead([node]))
-        report.add(Rewrite(self.name, removed, label(created), self.level, self.rows))
+        created, outputs = inlined(taken, node.graph, {})
+        replace_outputs(self, node, outputs, created, report)
 
 
-def _known_truth(condition: Value | None) -> bool | None:
+def inlined(body: Graph, graph: Graph, given: Mapping[Value, Value]) -> tuple[list[Node], list[Value]]:
+    """Copies in `graph` of the nodes of `body`, with other values in place of those `given`; what the body gives."""
+    copies = dict(given)
+    created = [_copied(node, graph, copies) for node in body.nodes]
+    if given:
+        for node in created:
+            node.op.infer_node(node)
+    return created, [copies.get(v, v) for v in body.outputs]
+
+
+def replace_outputs(each: Pass, node: Node, results: Sequence[Value], created: Sequence[Node], report: Report) -> None:
+    """Let `results` stand for the outputs of `node`, which goes, and record it."""
+    for old, new in zip(node.outputs, results):
+        readers = list(old.users())
+        redirect(old, new)
+        reinfer(readers)
+    removed = label(remove_dead([node]))
+    report.add(Rewrite(each.name, removed, label(created), each.level, each.rows))
+
+
+def known_truth(condition: Value | None) -> bool | None:
     """Whether a condition holds, None where only run time tells."""
     if condition is None:
         return None
@@ -54,7 +70,7 @@ def _known_truth(condition: Value | None) -> bool | None:
     return bool(known[0])
 
 
-def _moved(node: Node, graph: Graph, copies: dict[Value, Value]) -> Node:
+def _copied(node: Node, graph: Graph, copies: dict[Value, Value]) -> Node:
     """A copy of `node` in `graph`, reading copies of what has been copied before."""
     outputs = []
     for value in node.outputs:
