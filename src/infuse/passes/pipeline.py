@@ -17,8 +17,10 @@ from infuse.ir.nesting import room_for
 from infuse.ir.verify import verify
 from infuse.ops.inference import symbols_of
 from infuse.ops.sizes import numbering
+from infuse.passes.bodies import InlineEqualBranches, InlineShortLoop, PassInvariantsBy, RemoveUnusedResults
 from infuse.passes.cse import EliminateCommonSubexpressions
 from infuse.passes.fold import GROWTH_LIMIT, Folder
+from infuse.passes.hoist import HoistFromBranches, HoistLoopInvariants
 from infuse.passes.inline import InlineConstantIf
 from infuse.passes.products import MergeProducts
 from infuse.passes.registry import registered
@@ -27,9 +29,12 @@ from infuse.passes.split import SlicesAsSplit
 from infuse.rewrite import LEVELS, Driver, Explanation, Pass, Report, Rule, explain
 from infuse.rewrite.record import count_operators
 
-FIRST: tuple[Pass, ...] = (InlineConstantIf(),)
+FIRST: tuple[Pass, ...] = (InlineConstantIf(), InlineShortLoop())
 """Passes that run before the rules: these need not look at branches that are never taken."""
-LAST: tuple[Pass, ...] = (EliminateCommonSubexpressions(), SlicesAsSplit(), MergeProducts())
+LAST: tuple[Pass, ...] = (
+    *(EliminateCommonSubexpressions(), SlicesAsSplit(), MergeProducts()),
+    *(InlineEqualBranches(), HoistFromBranches(), HoistLoopInvariants(), PassInvariantsBy(), RemoveUnusedResults()),
+)
 """Passes that run when the rules have come to rest, in this order."""
 PASSES = (*FIRST, *LAST)
 FOLD = "FoldConstants"
@@ -177,12 +182,12 @@ def _symbols(graph: Graph) -> set[str]:
 
 
 def check_order(passes: Sequence[Pass]) -> None:
-    """RuleError unless every pass stands after those that it requires."""
+    """RuleError unless every pass stands after those that it requires, as far as these run."""
     names = [p.name for p in passes]
     for index, each in enumerate(passes):
-        missing = [name for name in each.requires if name not in names[:index]]
-        if missing:
-            raise RuleError(f"pass {each.name} must run after {', '.join(missing)}")
+        later = [name for name in each.requires if name in names[index:]]
+        if later:
+            raise RuleError(f"pass {each.name} must run after {', '.join(later)}")
 
 
 def check_names(options: Options) -> None:
