@@ -158,7 +158,7 @@ class Attention(Op):
         weights = _weights(biased, bias)
         result = weights @ np.repeat(widened(values), shared, axis=1)
         if q.ndim == 3:
-            result = result.swapaxes(1, 2).reshape(*q.shape[:2], -1)
+            result = result.swapaxes(1, 2).reshape(*q.shape[:2], result.shape[1] * result.shape[3])
         shown = (raw, capped, biased, weights)[self.qk_matmul_output_mode]
         return np.asarray(result, q.dtype), keys, values, np.asarray(shown, q.dtype)
 
@@ -190,7 +190,8 @@ class Attention(Op):
 
 def _split(x: Array, heads: int | None) -> Array:
     """(batch, length, heads · size) as (batch, heads, length, size)."""
-    return x if x.ndim == 4 else x.reshape(*x.shape[:2], heads or 1, -1).swapaxes(1, 2)
+    heads = heads or 1
+    return x if x.ndim == 4 else x.reshape(*x.shape[:2], heads, x.shape[2] // heads).swapaxes(1, 2)
 
 
 def _weights(scores: Array, bias: Array) -> Array:
