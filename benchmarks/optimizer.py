@@ -18,6 +18,7 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+import onnx
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
@@ -25,7 +26,7 @@ from rich.table import Table
 from benchmarks import machine
 from benchmarks.inputs import default_zoo, parse_dims
 from benchmarks.measure import geomean
-from benchmarks.optimizer_engines import OPTIMIZERS
+from benchmarks.optimizer_engines import OPTIMIZERS, count_nodes
 from benchmarks.optimizer_worker import OptimizerError, ask
 from benchmarks.worker import Worker, WorkerError
 
@@ -84,14 +85,13 @@ class Row:
 
 def measure(path: Path, options: argparse.Namespace) -> Row:
     """Optimize one model with all tools, check what they made, and run it."""
-    row = Row(path.stem, ask("count", path)["nodes"])
+    row = Row(path.stem, count_nodes(onnx.load(path, load_external_data=False)))
     with tempfile.TemporaryDirectory() as folder:
         files = {name: Path(folder) / f"{name}.onnx" for name in options.tools}
         for turn in range(options.rounds):
             for name, file in files.items():
                 _optimize(row, name, path, file, options.seconds if turn else 0.0)
-        for name in row.results:
-            _verify(row, name, path, files[name], options)
+        _verify(row, path, {name: files[name] for name in row.results}, options.dims)
         if options.runtime and BASIC in row.results:
             _run(row, {"original": path, "optimized": files[BASIC]}, options)
     return row
@@ -109,11 +109,17 @@ def _optimize(row: Row, name: str, path: Path, file: Path, seconds: float) -> No
     row.results.setdefault(name, Result(made["nodes"], [])).times += made["times"]
 
 
-def _verify(row: Row, name: str, path: Path, file: Path, options: argparse.Namespace) -> None:
+def _verify(row: Row, path: Path, files: dict[str, Path], dims: dict[str, int]) -> None:
     try:
-        row.results[name].difference = ask("verify", json.dumps(options.dims), path, file)["differences"][0]
+        found = ask("verify", json.dumps(dims), path, *files.values())["differences"]
     except OptimizerError as error:
-        row.errors[name] = f"the result does not run: {error}"
+        row.errors["original"] = f"it does not run: {error}"
+        return
+    for name, difference in zip(files, found, strict=True):
+        if isinstance(difference, str):
+            row.errors[name] = f"the result does not run: {difference}"
+        else:
+            row.results[name].difference = difference
 
 
 def _run(row: Row, files: dict[str, Path], options: argparse.Namespace) -> None:
