@@ -40,9 +40,7 @@ class Example:
     def graph(self) -> Graph:
         """The model."""
         text = re.sub(r"(\$\w+: float32\[[\d, ]*\])$", r"\1#?", self.body.strip(), flags=re.M)
-        whole = f'graph "row" ({self.header}) {{\n{text}\n}}'
-        if "return" not in text:
-            whole = whole[:-1] + "return y = %y\n}"
+        whole = f'graph "row" ({self.header}) {{\n{text}\nreturn y = %y\n}}'
         return parse(whole, weights(whole))
 
     def __str__(self) -> str:
@@ -64,6 +62,13 @@ IMAGE = "%x: float32[n, 4, 6, 6]"
 CONV = "$w: float32[4, 4, 3, 3]\n%c = Conv(%x, $w)\n"
 STATISTICS = "$s: float32[4]\n$h: float32[4]\n$m: float32[4]\n$v: float32[4]\n"
 MATRIX = "$w: float32[4, 5]\n%p = MatMul(%x, $w)\n"
+
+
+def _cut(axis: int) -> str:
+    """Operands of a Slice of two rows or columns."""
+    return f"int64[1]{{0}}, int64[1]{{2}}, int64[1]{{{axis}}}"
+
+
 SEPARABLE = ", ".join(f"{n:.9}" for n in np.outer(np.linspace(1, 2, 12), np.linspace(-1, 1, 9)).reshape(-1).tolist())
 """Filters of three by three that are multiples of one another."""
 APART: Switch = ("infuse.codegen.groups.fusible", lambda node: False)
@@ -390,6 +395,39 @@ EXCHANGES = (
         header="%x: float32[n, 4], %z: float32[n, 4]",
     ),
     Example(
+        "G24",
+        "what is the same in every iteration leaves the loop",
+        """%y = Loop(int64[]{5}, _, %x) {
+          body = graph "body" (%i: int64[], %going: bool[], %state: float32[3]) {
+            %e = Sigmoid(%z)
+            %next = Add(%state, %e)
+            return going_on = %going, next = %next
+          }
+        }""",
+        "Sigmoid Loop(Add)",
+        header="%x: float32[3], %z: float32[3]",
+    ),
+    *(
+        Example("G24", f"Slice before {what}", f"{body}\n%y = Slice(%c, {cut})", left, header=header)
+        for what, header, body, cut, left in (
+            ("elementwise work", "%x: float32[n, 4]", "%c = Relu(%x)", _cut(1), "Slice Relu"),
+            ("MatMul", "%x: float32[6, 4]", "$w: float32[4, 6]\n%c = MatMul(%x, $w)", _cut(0), "Slice MatMul"),
+            ("Conv", "%x: float32[5, 4, 6, 6]", CONV, _cut(0), "Slice Conv"),
+        )
+    ),
+    Example(
+        "G25",
+        "a scale after the sum",
+        "%a = Mul(%x, float32[]{3.0})\n%y = ReduceSum(%a, int64[1]{1})",
+        "ReduceSum Mul",
+    ),
+    Example(
+        "G25",
+        "a shift after the mean",
+        "%a = Add(%x, float32[]{3.0})\n%y = ReduceMean(%a, int64[1]{1})",
+        "ReduceMean Add",
+    ),
+    Example(
         "G25",
         "a pooling before the convolution of single pixels",
         "$w: float32[8, 4, 1, 1]\n%c = Conv(%x, $w)\n%y = AveragePool(%c, kernel_shape=(2, 2), strides=(2, 2))",
@@ -598,6 +636,42 @@ COMPOSED = (
         "Attention",
         "extended",
         header="%x: float32[b, 3, n, 4], %k0: float32[b, 3, m, 4], %v: float32[b, 3, m, 4], %mask: float32[n, m]",
+    ),
+    Example(
+        "G33",
+        "attention of heads that share keys and values",
+        """%a = Unsqueeze(%k, int64[1]{2})
+        %b = Expand(%a, int64[5]{2, 2, 2, 6, 8})
+        %c = Reshape(%b, int64[4]{2, 4, 6, 8})
+        %d = Unsqueeze(%v, int64[1]{2})
+        %e = Expand(%d, int64[5]{2, 2, 2, 6, 8})
+        %f = Reshape(%e, int64[4]{2, 4, 6, 8})
+        %g = Transpose(%c, perm=(0, 1, 3, 2))
+        %p = MatMul(%x, %g)
+        %s = Mul(%p, float32[]{0.35})
+        %w = Softmax(%s)
+        %y = MatMul(%w, %f)""",
+        "Attention",
+        "extended",
+        header="%x: float32[2, 4, 5, 8], %k: float32[2, 2, 6, 8], %v: float32[2, 2, 6, 8]",
+    ),
+    Example(
+        "G33",
+        "rotary embedding",
+        """%a = Concat(%c, %c, axis=2)
+        %b = Concat(%s, %s, axis=2)
+        %d = Unsqueeze(%a, int64[1]{1})
+        %e = Unsqueeze(%b, int64[1]{1})
+        %u = Slice(%x, int64[1]{0}, int64[1]{4}, int64[1]{3})
+        %v = Slice(%x, int64[1]{4}, int64[1]{8}, int64[1]{3})
+        %w = Neg(%v)
+        %r = Concat(%w, %u, axis=3)
+        %p = Mul(%x, %d)
+        %q = Mul(%r, %e)
+        %y = Add(%p, %q)""",
+        "RotaryEmbedding",
+        "extended",
+        header="%x: float32[b, 3, n, 8], %c: float32[b, n, 4], %s: float32[b, n, 4]",
     ),
 )
 EXAMPLES = (*FOLDING, *WITHOUT_MEANING, *CONVOLUTIONS, *EXCHANGES, *COMPOSED)

@@ -52,7 +52,7 @@ def left(example: Example, graph: Graph) -> str:
     many tensors each reads.
     """
     if not example.native:
-        return " ".join(f"{node.kind}{step(node)}" for node in graph.nodes)
+        return " ".join(f"{node.kind}{step(node)}{inside(node)}" for node in graph.nodes)
     steps = [step for step in lower(graph, "row", LANES).steps if step.nodes]
     return ", ".join(f"{step.label} of {len({id(b) for b in step.reads})}" for step in steps)
 
@@ -61,6 +61,12 @@ def step(node: Node) -> str:
     """What a node says of the steps of its windows, nothing where they are one."""
     longest = max(node.op.attributes().get("strides") or (1,))
     return f"/{longest}" if longest > 1 else ""
+
+
+def inside(node: Node) -> str:
+    """The operators in the bodies of a node."""
+    kinds = [inner.kind for body in node.subgraphs.values() for inner in body.nodes]
+    return f"({' '.join(kinds)})" if kinds else ""
 
 
 def feeds(graph: Graph) -> dict[str, Array]:
