@@ -37,22 +37,31 @@ class Network:
 
 
 def random_network(
-    seed: int, nodes: int | None = None, ways: Sequence[Way] = WAYS, scale: Scale | None = None
+    seed: int,
+    nodes: int | None = None,
+    ways: Sequence[Way] = WAYS,
+    scale: Scale | None = None,
+    runs: Sequence[Sizes] | None = None,
 ) -> Network:
     """A network of about that many nodes (a few to 25 where none is said), the same one for the same seed.
 
-    A third has symbolic sizes. Outputs are what nobody reads, and some values in the middle.
+    `runs` are the sizes of the symbols n and m for each set of inputs; `({},)` is a network without symbols. Without
+    it, four in ten have symbols. Outputs are what nobody reads, and some values in the middle.
     """
+    rng = np.random.default_rng(seed)
+    if runs is None:
+        runs = ({},)
+        if rng.random() < 0.4:
+            runs = (*RUNS[:2], NOTHING) if rng.random() < 0.15 else RUNS
     with numbering(SYMBOLS), np.errstate(all="ignore"):
-        return _grown(np.random.default_rng(seed), seed, nodes, ways, scale or Scale())
+        return _grown(rng, f"random_{seed}", nodes, ways, scale or Scale(), runs)
 
 
-def _grown(rng: np.random.Generator, seed: int, nodes: int | None, ways: Sequence[Way], scale: Scale) -> Network:
+def _grown(
+    rng: np.random.Generator, name: str, nodes: int | None, ways: Sequence[Way], scale: Scale, runs: Sequence[Sizes]
+) -> Network:
     wanted = int(rng.integers(3, 26)) if nodes is None else nodes
-    runs: Sequence[Sizes] = ({},)
-    if rng.random() < 0.4:
-        runs = (*RUNS[:2], NOTHING) if rng.random() < 0.15 else RUNS
-    graph = Graph(f"random_{seed}")
+    graph = Graph(name)
     g = Growth(rng, graph, runs, DTYPES[int(rng.integers(len(DTYPES)))], scale=scale)
     g.extreme = bool(rng.random() < 0.1)
     for _ in range(g.number(1, 2)):
