@@ -258,8 +258,8 @@ class RemoveReluOfPositive(Rule):
     def match(self, x: Any, axes: Any) -> Any:
         plain = [Call(kind, (x,), label="inner") for kind in POSITIVE if not kind.startswith("Reduce")]
         reduced = [_reduced(kind, x, axes) for kind in POSITIVE if kind.startswith("Reduce")]
-        pairs = [(outer, part) for part in (*plain, *reduced) for outer in ("Relu", "Abs") if outer != part.kind]
-        return [Call(outer, (part,)) for outer, part in pairs]
+        parts = {outer: [p for p in (*plain, *reduced) if p.kind != outer] for outer in ("Relu", "Abs")}
+        return [Call(outer, (ops.one_of(*inner),)) for outer, inner in parts.items()]
 
     def when(self, x: Value, inner: Node) -> None:
         require(inner.output.dtype.is_float, f"{inner.output.dtype} may overflow")

@@ -201,7 +201,7 @@ class RemoveTransposesAround(Rule):
         lines = [Call(kind, (moved,), label="f") for kind in ("Softmax", "LogSoftmax")]
         constant = [Call(kind, (moved, ops.const(c)), label="f") for kind in ("Add", "Mul", "Div", "Max", "Min")]
         parts = [ops.slice(moved, ops.rest(cut), name="f"), ops.pad(moved, ops.const(pads), ops.rest(more), name="f")]
-        return [ops.transpose(part) for part in (*elements, limited, *lines, *constant, *parts)]
+        return ops.transpose(ops.one_of(*elements, limited, *lines, *constant, *parts))
 
     def when(self, x: Value, inner: Node, f: Node, more: tuple[Value | None, ...] = (), c: Value | None = None) -> None:
         require_shape(x, f.output)

@@ -163,8 +163,8 @@ class PullStride(Rule):
 
     def match(self, x: Any, a: Any, b: Any, more: Any, rest: Any) -> Any:
         inner = ops.conv(x, a, ops.rest(more), name="inner")
-        between = [inner, *(Call(kind, (inner,), label="f") for kind in UNARY if kind not in ("Not", "Cast"))]
-        return [ops.conv(part, b, ops.rest(rest), name="outer") for part in between]
+        between = (Call(kind, (inner,), label="f") for kind in UNARY if kind not in ("Not", "Cast"))
+        return ops.conv(ops.one_of(inner, *between), b, ops.rest(rest), name="outer")
 
     def when(self, b: Value, inner: Node, outer: Node) -> None:
         require_explicit(inner, outer)
