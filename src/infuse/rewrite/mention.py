@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from infuse.ir.graph import Node, Operator
@@ -32,26 +32,24 @@ class Mention(str):
 
 def label(nodes: Iterable[Node]) -> tuple[Mention, ...]:
     """Mentions of nodes and of those in their bodies, with their signatures where they are still there."""
-    return tuple(mention(node, None if gone else _signature(node)) for node, gone in _with_bodies(nodes))
+    found: list[Mention] = []
+    for node in nodes:
+        gone = node.graph is None
+        found.append(mention(node, None if gone else _signature(node)))
+        for body in node.subgraphs.values():
+            for graph in body.all_graphs():
+                found += [mention(inner, None if gone else _signature(inner)) for inner in graph.unordered_nodes]
+    return tuple(found)
 
 
 def mention(node: Node, signature: Signature | None = None) -> Mention:
     """The mention of one node."""
-    text = Mention(f"{node.kind}({node.name})")
+    text = Mention(f"{node.op.name}({node.name})")
     text.serial = node.serial
     text.signature = signature
     return text
 
 
-def _with_bodies(nodes: Iterable[Node]) -> Iterator[tuple[Node, bool]]:
-    for node in nodes:
-        gone = node.graph is None
-        yield node, gone
-        for body in node.subgraphs.values():
-            for graph in body.all_graphs():
-                yield from ((inner, gone) for inner in graph.unordered_nodes)
-
-
 def _signature(node: Node) -> Signature:
-    inputs = tuple(None if v is None else v.type for v in node.inputs)
-    return Signature(node.op, inputs, tuple(v.type for v in node.outputs))
+    inputs = [None if value is None else value.type for value in node.inputs]
+    return Signature(node.op, tuple(inputs), tuple([value.type for value in node.outputs]))

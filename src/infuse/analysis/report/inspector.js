@@ -125,8 +125,10 @@ function listenToSearch(act) {
   };
   const go = (number) => {
     at = number;
-    if (found[at]) act.show(...found[at]);
-    draw();
+    if (!found[at]) return;
+    act.show(...found[at]);
+    box.hidden = true;
+    input.setAttribute("aria-expanded", "false");
   };
   input.addEventListener("input", () => { found = search(input.value); at = 0; draw(); });
   input.addEventListener("focus", draw);

@@ -96,13 +96,18 @@ function progress(side) {
   state.firstPaintMs ??= performance.now() - started;
 }
 
-const layouts = Object.values(model.sides).map((side) =>
-  layOut(side, progress).then(() => {
-    find(`pane-${side.name}`).classList.add("is-ready");
-    progress(side);
-    if (state.rewrite >= 0) act.choose(state.rewrite);
-  }),
-);
+const layouts = Object.values(model.sides).map(async (side) => {
+  const box = find(`pane-${side.name}`);
+  try {
+    await layOut(side, progress);
+  } catch (error) {
+    box.querySelector(".busy").textContent = `The nodes cannot be placed: ${error.message}`;
+    throw error;
+  }
+  box.classList.add("is-ready");
+  progress(side);
+  if (state.rewrite >= 0) act.choose(state.rewrite);
+});
 
 // -- keys and buttons ----------------------------------------------------------------------------------------------
 
