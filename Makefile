@@ -13,7 +13,7 @@ ZIG := $(if $(shell command -v $(or $(CXX),c++) 2>/dev/null),,zig)
 comma := ,
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-full lint format bench zoo digits clean
+.PHONY: help demo test test-full lint format bench zoo digits browser clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1\t/' | expand -t 14
@@ -21,10 +21,10 @@ help:  ## this list
 demo: $(VENV)/.demo  ## two networks optimized, compiled, checked and timed (no torch)
 	$(BIN)/python -m examples.demo
 
-test: $(VENV)/.test lint  ## lint, types and all tests but the full zoo and the full tables
+test: $(VENV)/.test browser lint  ## lint, types and all tests but the full zoo and the full tables
 	$(BIN)/python -m pytest $(PYTEST_ARGS) -m "not zoo and not full"
 
-test-full: $(VENV)/.test lint zoo  ## all tests, over every network of the zoo
+test-full: $(VENV)/.test browser lint zoo  ## all tests, over every network of the zoo
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 lint: $(VENV)/.test  ## ruff, formatting and mypy
@@ -41,6 +41,11 @@ bench: zoo  ## every network against ONNX Runtime, at 1 and 2 threads
 
 zoo: $(VENV)/.test  ## export the networks that are not in $INFUSE_ZOO yet
 	$(BIN)/python -m benchmarks.zoo_models "$$INFUSE_ZOO"
+
+browser:  ## Chromium for the tests of the report page (installed where this is Debian and you are root)
+	@command -v chromedriver >/dev/null || \
+	  { [ "$$(id -u)" = 0 ] && apt-get update -qq && apt-get install -y -qq chromium chromium-driver; } || \
+	  echo "no chromedriver: install Chromium and its driver, or set INFUSE_NO_BROWSER=1 to leave its tests out"
 
 digits: $(VENV)/.test  ## train the digits network of the tests anew
 	$(BIN)/python -m tests.models.make_digits
