@@ -248,11 +248,12 @@ class Graph:
         del self._nodes[node]
 
     def clear(self) -> None:
-        """Give up all uses, those of captured outer values too."""
+        """Give up all uses, those of captured outer values too; the nodes are in no graph any more."""
         for index, value in enumerate(self.outputs):
             value.uses.pop(Use(self, index), None)
         for node in list(self._nodes):
             node.set_inputs(())
+            node.graph = None
             for body in node.subgraphs.values():
                 body.clear()
 
