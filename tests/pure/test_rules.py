@@ -245,6 +245,31 @@ REFUSALS: dict[str, tuple[Any, str]] = {
         {"q": (2, 3, 5, 4), "k": (2, 3, 5, 4), "v": (2, 3, 5, 4), "mask": np.tri(5, k=1, dtype=bool)},
         "the mask hides other keys, or shows some later ones",
     ),
+    "UnflattenRows": (ops.reshape(ops.gemm((6, 4), np.ones((4, 5), np.float32)), int64s(2, 3, 5)), "it is not fewer nodes"),
+    "CutBeforeElements": (
+        {"x": (4,), "c": (3, 1), "cut": [int64s(1), int64s(2), int64s(0)], "i": np.array(1), "read": {"axis": 0}},
+        "the constant stretches the shape",
+    ),
+    "CutBeforePair": (
+        {"x": (3, 4), "y": (3, 4), "cut": [int64s(1), int64s(2), int64s(0)], "i": np.array(1), "read": {"axis": 0}},
+        "no operand takes work to make",
+    ),
+    "CutBeforeProduct": (
+        {"x": (3, 4), "w": (4, 5), "b": (5,), "cut": [int64s(1, 1), int64s(2, 2)], "i": int64s(1)},
+        "it cuts rows and columns",
+    ),
+    "CutBeforeNormalization": (
+        {"x": (3, 4), "cut": [int64s(1), int64s(2), int64s(1)], "i": np.array(1), "read": {"axis": 1}},
+        "it cuts what is normalized",
+    ),
+    "CutBeforeTranspose": (
+        {"x": (3, 4), "cut": [int64s(1), int64s(2), int64s(1)], "i": int64s(0, 1, 2), "read": {"axis": 1}},
+        "it may read everything",
+    ),
+    "CutBeforeConv": (
+        {"x": IMAGE, "rest": [(4, 4, 3, 3)], "cut": [int64s(1), int64s(2), int64s(1)], "i": int64s(1)},
+        "it cuts more than images",
+    ),
     "SinkTransposeUnary": (ops.softmax(ops.transpose(M)), "the graph has no"),
     "SinkTransposeConstant": ({"x": (1, 4), "c": (3, 1, 1), "moved": {"perm": (1, 0)}}, "the constant stretches"),
     "SinkTransposePair": (

@@ -31,6 +31,7 @@ from infuse.passes.rules import (
     rotary,
     rowwise,
     shape,
+    slicing,
     tidy,
 )
 from infuse.rewrite import Rule
@@ -38,6 +39,6 @@ from infuse.rewrite import Rule
 MODULES = (
     *(noop, tidy, shape, pixels, movement, arithmetic, factors, activations, composed, convolution, affine),
     *(linear, chains, parallel, pooled, grouped, approximate, normalization, rowwise, flattening, gathering),
-    *(rotary, attention, causal, heads, motion, exchange, onnxruntime, onnxruntime_attention),
+    *(rotary, attention, causal, heads, motion, slicing, exchange, onnxruntime, onnxruntime_attention),
 )
 ALL_RULES: tuple[Rule, ...] = tuple(rule() for module in MODULES for rule in module.RULES)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from infuse import ops
 from infuse.ir import dims
 from infuse.ir.expression import Call
@@ -12,6 +14,7 @@ from infuse.ir.types import Shape
 from infuse.ops.sizes import int64s
 from infuse.passes.rules.common import (
     RESHAPES,
+    attribute,
     is_one,
     permutation,
     require_shape,
@@ -19,6 +22,7 @@ from infuse.passes.rules.common import (
     reshapes,
     target_shape,
 )
+from infuse.passes.rules.motion import UNARY
 from infuse.rewrite import Rule, require
 
 
@@ -104,4 +108,99 @@ class RemoveTransposesAroundProduct(Rule):
         return result if perm == tuple(range(len(perm))) else ops.transpose(result, perm=perm)
 
 
-RULES = (RemoveReshapesAroundProduct, RemoveTransposesAroundProduct)
+_FLAT = Call("Reshape", ((2, 3, 4), int64s(6, 4)))
+_WEIGHTS = tuple(np.linspace(-1, 1, a * b, dtype=np.float32).reshape(a, b) for a, b in ((4, 6), (6, 5), (1, 5)))
+
+
+class UnflattenRows(Rule):
+    """Reshape(Gemm(f(Gemm(Reshape(x), w), …), v)) that only arranges rows → f(x · w) · v, where that is fewer nodes"""
+
+    level = "extended"
+    rows = ("G7", "G24")
+    shares = True
+    rounding = "the bias may be added later"
+    examples = tuple(
+        {
+            "y": Call("Gemm", (Call("Gelu", (Call("Gemm", (_FLAT, _WEIGHTS[0])),)), *_WEIGHTS[1:end])),
+            "t": int64s(*shape),
+        }
+        for end, shape in ((2, (2, 3, 5)), (3, (2, 3, 5)), (2, (3, 1, 2, 5)))
+    )
+
+    def match(self, y: Any, t: Any) -> Any:
+        return ops.reshape(y, t)
+
+    def when(self, y: Value, root: Node) -> None:
+        require_shape(y, root.output)
+        require(root.output.rank >= 3, "the result is a matrix")
+        require(y.rank == 2 and y.shape[1] == root.output.shape[-1], "the columns are arranged anew")
+        chain = self._chain(y)
+        products = [node for node in chain if node.kind == "Gemm"]
+        require(products, "no Gemm is between")
+        first = chain[-1].inputs[0]
+        assert first is not None
+        shape = self._before(first, root)
+        source = self._source(first)
+        require(dims.product(shape) == dims.product(source.shape), "there are no columns")
+        require(target_shape(source.shape, shape) is not None, "two sizes change symbolically")
+        removed = 1 + (source is not first and len(first.uses) == 1 and source.shape == shape)
+        added = sum(node.input(2) is not None for node in products) + (source is first)
+        require(removed > added, "it is not fewer nodes")
+
+    def build(self, y: Value, root: Node) -> Any:
+        chain = self._chain(y)
+        first = chain[-1].inputs[0]
+        assert first is not None
+        source, shape = self._source(first), self._before(first, root)
+        rows: Any = source if source.shape == shape else ops.reshape(source, reshape_target(source.shape, shape))
+        for node in reversed(chain):
+            rows = self._again(node, rows)
+        return rows
+
+    def _chain(self, y: Value) -> list[Node]:
+        """The operators on rows that make `y`, the last one first, each read by the next alone."""
+        found: list[Node] = []
+        node = y.producer
+        while node is not None and len(node.outputs[0].uses) == 1 and (_is_plain(node) or node.kind in UNARY):
+            if node.op.domain or node.inputs[0] is None or node.inputs[0].tensor.shape is None:
+                break
+            found.append(node)
+            node = node.inputs[0].producer
+        while found and found[-1].kind != "Gemm":
+            found.pop()
+        require(found, "no Gemm is between")
+        return found
+
+    def _source(self, first: Value) -> Value:
+        """What the first operand is a Reshape of, or itself."""
+        node = first.producer
+        if node is not None and node.kind in RESHAPES and not node.op.domain:
+            source = node.inputs[0]
+            if source is not None and source.tensor.shape is not None:
+                return source
+        return first
+
+    def _before(self, first: Value, root: Node) -> Shape:
+        return (*root.output.shape[:-1], first.shape[1])
+
+    def _again(self, node: Node, rows: Any) -> Any:
+        if node.kind != "Gemm":
+            return Call(node.kind, (rows,), node.op.attributes())
+        w, b = node.inputs[1], node.input(2)
+        assert w is not None
+        assert w.const is not None
+        product = ops.matmul(rows, w.const.T if attribute(node, "transB") else w)
+        return product if b is None or b.const is None else product + b.const.reshape(-1)
+
+
+def _is_plain(node: Node) -> bool:
+    """Whether a Gemm is a product of rows with constant weights, and with numbers per column added."""
+    if node.kind != "Gemm" or node.inputs[1] is None or not node.inputs[1].is_const:
+        return False
+    given, b = node.op.attributes(), node.input(2)
+    if given["transA"] or given["alpha"] != 1 or given["beta"] != 1:
+        return False
+    return b is None or (b.is_const and b.tensor.size == node.output.shape[1] and b.shape[-1:] == node.output.shape[1:])
+
+
+RULES = (RemoveReshapesAroundProduct, RemoveTransposesAroundProduct, UnflattenRows)
