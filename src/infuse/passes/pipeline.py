@@ -25,6 +25,7 @@ from infuse.passes.inline import InlineConstantIf
 from infuse.passes.products import MergeProducts
 from infuse.passes.registry import registered
 from infuse.passes.rules import ALL_RULES
+from infuse.passes.sizes import ShortenSizes
 from infuse.passes.split import SlicesAsSplit
 from infuse.rewrite import LEVELS, Driver, Explanation, Pass, Report, Rule, explain
 from infuse.rewrite.record import count_operators
@@ -32,7 +33,7 @@ from infuse.rewrite.record import count_operators
 FIRST: tuple[Pass, ...] = (InlineConstantIf(), InlineShortLoop())
 """Passes that run before the rules: these need not look at branches that are never taken."""
 LAST: tuple[Pass, ...] = (
-    *(EliminateCommonSubexpressions(), SlicesAsSplit(), MergeProducts()),
+    *(EliminateCommonSubexpressions(), ShortenSizes(), SlicesAsSplit(), MergeProducts()),
     *(InlineEqualBranches(), HoistFromBranches(), HoistLoopInvariants(), PassInvariantsBy(), RemoveUnusedResults()),
 )
 """Passes that run when the rules have come to rest, in this order."""
