@@ -80,6 +80,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "PowAsRoot": (V ** np.full((1, 1), 0.5, np.float32), "the exponent stretches the shape"),
     "NotOfComparison": ({"x": (3,), "y": (3,)}, "NaN may be among float32"),
     "FusePRelu": ({"x": (2,), "a": f32(0.5, np.inf)}, "a slope is infinite"),
+    "FuseLeakyRelu": ({"x": (2,), "a": f32(0.5, 0.1)}, "the constant varies"),
     "FuseClippedLine": ({"x": (2,), "a": f32(1), "b": f32(1, 2)}, "the constant varies"),
     "FuseSigmoid": (ops.reciprocal(ops.exp(-V) + 2.0), "the constant 1.0 is needed as input of Add"),
     "FuseTanh": (ops.sigmoid(V) * 2.0 - 1.0, "Mul is needed as input of Sigmoid"),
@@ -161,7 +162,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "RemoveResize": ({"x": (4,), "scales": f32(1.1)}, "a factor is not one"),
     "RemoveGlobalPool": ({"x": IMAGE}, "there are several pixels"),
     "RemoveZeroBias": ({"x": (2, 3), "w": (3, 4), "b": f32(0, 0, 0, 1)}, "the bias is not zero"),
-    "GatherAsSlice": ({"x": (9,), "i": int64s(1, 2, 4)}, "the indices do not go up in equal steps"),
+    "GatherAsSlice": ({"x": (9,), "i": int64s(1, 2, 4)}, "the indices are no neighbours"),
     "RemoveScatter": ({"x": (3, 4), "i": np.array([[0], [2], [1]]), "u": (3, 4)}, "it leaves places out"),
     "ConcatAsExpand": (ops.concat(MINUS, MINUS, axis=1), "the axis has several elements"),
     "FuseUpsample": (

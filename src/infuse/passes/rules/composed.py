@@ -27,8 +27,12 @@ _STRETCHED = "a constant stretches the shape"
 
 
 class FusePRelu(Rule):
-    """relu(x) - a · relu(-x), relu(x) + a · min(x, 0), x > 0 ? x : a · x, max(x, a · x) → PRelu(x, a), a constant"""
+    """relu(x) - a · relu(-x), relu(x) + a · min(x, 0), x > 0 ? x : a · x, max(x, a · x) → PRelu(x, a), a constant
 
+    At this level because other runtimes compute PRelu more slowly than its parts.
+    """
+
+    level = "all"
     rows = ("G28",)
     examples = ({"x": (2, 4, 3), "a": np.array([[0.1], [0.5], [1.0], [0.25]], dtype=np.float32), "low": _BELOW},)
 
@@ -51,6 +55,21 @@ class FusePRelu(Rule):
 
     def build(self, x: Value, a: Value, flipped: Node | None = None) -> Any:
         return Call("PRelu", (x, a if flipped is None else np.negative(data(a))))
+
+
+class FuseLeakyRelu(FusePRelu):
+    """relu(x) - a · relu(-x), relu(x) + a · min(x, 0), x > 0 ? x : a · x, max(x, a · x) → LeakyRelu(x, a), a number"""
+
+    level = "basic"
+    rows = ("G28",)
+    examples = ({"x": (2, 4, 3), "a": np.float32(0.25), "low": _BELOW},)
+
+    def when(self, x: Value, a: Value, root: Node, largest: Node | None = None, low: Value | None = None) -> None:
+        number(a)
+        super().when(x, a, root, largest, low)
+
+    def build(self, x: Value, a: Value, flipped: Node | None = None) -> Any:
+        return ops.leaky_relu(x, alpha=number(a) if flipped is None else -number(a))
 
 
 class FuseClippedLine(Rule):
@@ -111,9 +130,9 @@ class FuseTanh(Rule):
 
 
 class FuseSoftplus(Rule):
-    """log(1 + exp(x)) → Softplus(x), which stays finite where the power does not"""
+    """log(1 + exp(x)) → Softplus(x), which stays finite where the power does not; other runtimes compute it slowly"""
 
-    level = "extended"
+    level = "all"
     rows = ("G18", "G27")
     rounding = _FUSED
 
@@ -190,6 +209,7 @@ def _reduced(kind: str, x: Any, axes: Any) -> Call:
 class FuseReduction(Rule):
     """log(ReduceSum(x)) → ReduceLogSum, ReduceSum(|x|) → ReduceL1"""
 
+    level = "all"
     rows = ("G27",)
     rounding = _FUSED
     examples = ({"x": (3, 4), "axes": int64s(1), "inner": {"keepdims": 0}},)
@@ -208,7 +228,7 @@ class FuseReduction(Rule):
 class FuseLogSumExp(Rule):
     """log(ReduceSum(exp(x))) → ReduceLogSumExp(x), which stays finite where a power does not"""
 
-    level = "extended"
+    level = "all"
     rows = ("G27",)
     rounding = _FUSED
 
@@ -269,6 +289,6 @@ class RemoveReluOfPositive(Rule):
 
 
 RULES = (
-    *(FusePRelu, FuseClippedLine, FuseSigmoid, FuseTanh, FuseSoftplus, FuseSoftsign, FuseLogSoftmax),
+    *(FuseLeakyRelu, FusePRelu, FuseClippedLine, FuseSigmoid, FuseTanh, FuseSoftplus, FuseSoftsign, FuseLogSoftmax),
     *(ArgMaxBeforeSoftmax, FuseReduction, FuseLogSumExp, FuseSumSquare, RemoveReluOfPositive),
 )
