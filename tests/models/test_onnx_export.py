@@ -11,6 +11,7 @@ import onnx
 import pytest
 from onnx import ModelProto, defs, helper, numpy_helper
 
+import infuse
 from benchmarks.architectures import NAMES, files
 from benchmarks.inputs import make_inputs
 from infuse import dtypes
@@ -418,3 +419,99 @@ def test_a_written_network_computes_the_same(name: str, zoo_model: Callable[[str
         save(graph, tmp_path / "m.onnx", opset)
         onnx.checker.check_model(tmp_path / "m.onnx")
         assert_close(run(tmp_path / "m.onnx", feeds), expected, tolerance)
+
+
+# -- the interface -------------------------------------------------------------------------------------------------
+
+
+def interface(proto: ModelProto) -> list[bytes]:
+    """Inputs and outputs to the letter."""
+    return [info.SerializeToString(deterministic=True) for info in (*proto.graph.input, *proto.graph.output)]
+
+
+def outputs_stated(proto: ModelProto, **outputs: list[Any]) -> ModelProto:
+    """The model with declared output sizes."""
+    del proto.graph.output[:]
+    proto.graph.output.extend(helper.make_tensor_value_info(n, 1, s) for n, s in outputs.items())
+    return proto
+
+
+def odd_sizes() -> ModelProto:
+    """Sizes with names that are no identifiers, without names, and outputs that state less or other than is known."""
+    nodes = [
+        node("Concat", ["x", "x"], ["y"], axis=1),
+        node("Flatten", ["x"], ["z"]),
+        node("Relu", ["v"], ["w"]),
+        node("NonZero", ["v"], ["i"]),
+        node("Cast", ["i"], ["n"], to=1),
+    ]
+    inputs = {"x": ["batch-size", "seq len", 3], "v": [None, "past + seq len"]}
+    stated: dict[str, list[Any]] = {"y": ["batch-size", "twice", None], "z": ["batch-size", None], "w": [None, None]}
+    return outputs_stated(model(nodes, inputs, ["y"]), **stated, n=[2, "found"])
+
+
+@pytest.mark.parametrize("level", ["none", "basic", "extended", "all"])
+@pytest.mark.parametrize("through_file", [False, True])
+def test_inputs_and_outputs_stay_to_the_letter(level: str, through_file: bool, tmp_path: Path) -> None:
+    original = odd_sizes()
+    graph = infuse.optimize(load(original), level)
+    if through_file:
+        infuse.save(graph, tmp_path / "g.infuse")
+        graph = infuse.load(tmp_path / "g.infuse")
+    assert interface(to_model(graph)) == interface(original)
+
+
+def test_sizes_that_are_fixed_are_written() -> None:
+    graph = infuse.optimize(load(odd_sizes()), "basic", set_dims={"batch_size": 2, "seq_len": 5})
+    outputs = {v.name: v.type.tensor_type.shape.dim for v in checked(to_model(graph)).graph.output}
+    assert [d.dim_param or d.dim_value for d in outputs["y"]] == [2, 10, 0], "the last is as it was, unknown"
+    assert [d.dim_param or d.dim_value for d in outputs["z"]] == [2, 15]
+    assert [d.WhichOneof("value") for d in outputs["w"]] == [None, None]
+
+
+def test_metadata_that_only_looks_like_ours_is_kept_apart() -> None:
+    proto = odd_sizes()
+    proto.metadata_props.add(key="onnx.outputs", value="[")
+    proto.metadata_props.add(key="onnx.author", value="me")
+    written = to_model(load(proto))
+    assert interface(written) == interface(odd_sizes())
+    assert {p.key: p.value for p in written.metadata_props} == {"onnx.author": "me"}
+
+
+def test_metadata_of_graphs_and_bodies_is_kept() -> None:
+    bodies = {n: helper.make_graph([node("Neg", ["x"], [n], n)], n, [], [onnx.ValueInfoProto(name=n)]) for n in "ab"}
+    for body in bodies.values():
+        body.metadata_props.add(key="body", value=body.name)
+        body.node[0].metadata_props.add(key="line", value="1")
+    nodes = [node("If", ["c"], ["y"], "choose", then_branch=bodies["a"], else_branch=bodies["b"])]
+    original = model(nodes, {"x": [2], "c": ("bool", [])}, ["y"])
+    original.graph.metadata_props.add(key="whole", value="yes")
+    original.metadata_props.add(key="whole", value="model")
+    written = to_model(load(original))
+    assert written.graph.metadata_props == original.graph.metadata_props
+    assert written.metadata_props == original.metadata_props
+    assert written.ir_version >= 10, "the first format with metadata of nodes and graphs"
+    for attribute in written.graph.node[0].attribute:
+        assert [p.key for p in attribute.g.metadata_props] == ["body"]
+        assert [p.key for p in attribute.g.node[0].metadata_props] == ["line"]
+
+
+def test_a_raised_opset_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    to_model(load(model([node("Relu", ["x"], ["y"])], {"x": [1]}, ["y"], 9)))
+    assert "opset 13 in place of 9" in caplog.text
+    caplog.clear()
+    graph = load(REFUSED["wrap"][0])
+    graph.opsets[""] = 18
+    to_model(graph)
+    assert "opset 19 in place of 18: Pad node 'y'" in caplog.text
+    caplog.clear()
+    to_model(load(newer_form("gelu")), 13)
+    assert not caplog.text, "an opset that was asked for"
+
+
+@pytest.mark.parametrize("opset", range(LOWEST, NEWEST + 1))
+def test_the_runtime_reads_the_format(opset: int) -> None:
+    proto = to_model(load(model([node("Abs", ["x"], ["y"])], {"x": [1]}, ["y"])), opset)
+    if opset <= RUNTIME_NEWEST:
+        assert_close(run(proto, {"x": np.float32([-1])}), [np.float32([1])])
+    assert proto.ir_version <= 14

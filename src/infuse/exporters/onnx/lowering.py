@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 from infuse.errors import UnsupportedOperatorError
 from infuse.exporters.onnx.decompose import decompose
 from infuse.exporters.onnx.spelling import NotExpressible, Spelling, spell
@@ -10,6 +12,7 @@ from infuse.ir.clone import clone
 from infuse.ir.expression import make_operator
 from infuse.ir.graph import Graph, Node, Value
 
+_log = logging.getLogger(__name__)
 LOWEST = 13
 USUAL = 17
 
@@ -59,17 +62,22 @@ class _Refused(Exception):
 def lower(graph: Graph, opset: int | None) -> Lowered:
     """`graph` in `opset`, or when that is None in the lowest one that can express it, from the model's own (or 17) on.
 
-    UnsupportedOperatorError when a node has no form there.
+    UnsupportedOperatorError when a node has no form there. A raised opset is logged with the reason.
     """
-    tried = opset if opset is not None else max(graph.opsets.get("", USUAL), LOWEST)
+    own = graph.opsets.get("", USUAL)
+    tried = opset if opset is not None else max(own, LOWEST)
+    reason = f"the oldest that is written is {LOWEST}"
     while True:
         try:
-            return Lowered(graph, tried)
+            found = Lowered(graph, tried)
+            if opset is None and tried != own:
+                _log.warning("%s is written in opset %d in place of %d: %s", graph.name, tried, own, reason)
+            return found
         except _Refused as refusal:
             if opset is not None or refusal.needs is None:
                 hint = f"opset {refusal.needs} may have it" if refusal.needs else None
                 raise UnsupportedOperatorError(refusal.what, where=refusal.where, hint=hint) from refusal
-            tried = refusal.needs
+            tried, reason = refusal.needs, f"{refusal.where}: {refusal.what}"
 
 
 def _settle_outputs(graph: Graph) -> None:

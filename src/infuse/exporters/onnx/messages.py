@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
@@ -31,8 +32,11 @@ _LISTS: Final = {
 }
 
 
-def type_proto(type: Type) -> TypeProto:
-    """A type; plain symbols are named sizes, expressions are written out, an unknown rank has no shape."""
+def type_proto(type: Type, texts: Mapping[str, str] = MappingProxyType({})) -> TypeProto:
+    """A type; plain symbols are named sizes, expressions are written out, an unknown rank has no shape.
+
+    `texts` says what to write for a symbol instead of its name; nothing makes a size unknown.
+    """
     proto = TypeProto()
     if isinstance(type, TensorType):
         proto.tensor_type.elem_type = type.dtype.onnx
@@ -41,19 +45,25 @@ def type_proto(type: Type) -> TypeProto:
             for size in type.shape:
                 dim = proto.tensor_type.shape.dim.add()
                 if isinstance(size, Expr):
-                    dim.dim_param = str(size)
+                    put_text(dim, texts.get(str(size), str(size)))
                 else:
                     dim.dim_value = size
     elif isinstance(type, SequenceType):
-        proto.sequence_type.elem_type.CopyFrom(type_proto(type.element))
+        proto.sequence_type.elem_type.CopyFrom(type_proto(type.element, texts))
     else:
-        proto.optional_type.elem_type.CopyFrom(type_proto(type.element))
+        proto.optional_type.elem_type.CopyFrom(type_proto(type.element, texts))
     return proto
 
 
-def value_info(name: str, type: Type | None) -> ValueInfoProto:
+def put_text(dim: Any, text: str) -> None:
+    """Write the text of a size into a dimension, which stays unknown where there is none."""
+    if text:
+        dim.dim_param = text
+
+
+def value_info(name: str, type: Type | None, texts: Mapping[str, str] = MappingProxyType({})) -> ValueInfoProto:
     """A name with its type, or without one."""
-    return ValueInfoProto(name=name, type=None if type is None else type_proto(type))
+    return ValueInfoProto(name=name, type=None if type is None else type_proto(type, texts))
 
 
 def tensor_head(name: str, array: Array, dtype: DType) -> TensorProto:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from onnx import GraphProto, ModelProto, NodeProto
+from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto
 from onnx.helper import VERSION_TABLE
 
 from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.exporters.onnx.lowering import Lowered
-from infuse.exporters.onnx.messages import Array, attribute, value_info
+from infuse.exporters.onnx.messages import Array, attribute, put_text, value_info
 from infuse.exporters.onnx.spelling import schema_of, trim
 from infuse.ir.graph import Graph, Node, Value
 from infuse.ir.types import UNKNOWN, TensorType, Type
@@ -25,6 +26,11 @@ _FIRST_IR: Final = {
 }
 """The first version of the file format that has an element type."""
 _PREFIX: Final = "onnx."
+_GRAPH: Final = "onnx.graph."
+_FIELDS: Final = ("producer_name", "producer_version", "domain", "doc_string", "model_version", "ir_version")
+_OURS: Final = {_PREFIX + name for name in (*_FIELDS, "overridable", "sizes", "outputs")}
+_METADATA_IR: Final = 10
+"""The first version of the file format that has metadata of nodes and graphs."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +65,8 @@ class _Writer:
         self.node_names: set[str] = {""}
         self.constants: dict[Value, Constant] = {}
         top = lowered.graph
+        self.texts: dict[str, str] = json.loads(top.metadata.get("onnx.sizes", "{}"))
+        self.stated: dict[str, Any] = json.loads(top.metadata.get("onnx.outputs", "{}"))
         for value in top.inputs:
             self.names[value] = self.unique(value.name, "input")
         for value, name in zip(top.outputs, top.output_names):
@@ -88,13 +96,20 @@ class _Writer:
     def graph(self, graph: Graph) -> GraphProto:
         """The message of a graph or body."""
         proto = GraphProto(name=graph.name or "graph", doc_string=graph.doc)
-        proto.input.extend(value_info(self.name(v, "input"), _stated(v, graph)) for v in graph.inputs)
+        for key, text in graph.metadata.items():
+            if graph.parent is not None or key.startswith(_GRAPH):
+                proto.metadata_props.add(key=key.removeprefix(_GRAPH), value=text)
+        proto.input.extend(value_info(self.name(v, "input"), _stated(v, graph), self.texts) for v in graph.inputs)
         for node in graph.nodes:
             proto.node.append(self.node(node))
             if isinstance(node.op, Opaque):
                 inner = [v for v in node.outputs if v.uses and not v.is_graph_output]
-                proto.value_info.extend(value_info(self.name(v), v.type) for v in inner if _is_typed(v))
-        proto.output.extend(value_info(self.name(v, "output"), _stated(v, graph)) for v in graph.outputs)
+                proto.value_info.extend(value_info(self.name(v), v.type, self.texts) for v in inner if _is_typed(v))
+        for value, name in zip(graph.outputs, graph.output_names):
+            info = proto.output.add()
+            info.CopyFrom(value_info(self.name(value, "output"), _stated(value, graph), self.texts))
+            if graph.parent is None and name in self.stated:
+                _write_stated(info, *self.stated[name])
         return proto
 
     def node(self, node: Node) -> NodeProto:
@@ -147,6 +162,21 @@ def _stated(value: Value, graph: Graph) -> Type | None:
     return None if graph.parent is not None and value.type is UNKNOWN else value.type
 
 
+def _write_stated(info: ValueInfoProto, sizes: list[int | str], known: list[int | None]) -> None:
+    """Write the sizes that the model stated for an output, but for those that have been fixed since."""
+    written = info.type.tensor_type.shape.dim
+    if len(written) != len(sizes):
+        return
+    for dim, size, before in zip(written, sizes, known):
+        fixed = dim.dim_value if dim.WhichOneof("value") == "dim_value" else None
+        if fixed == before:
+            dim.Clear()
+            if isinstance(size, int):
+                dim.dim_value = size
+            else:
+                put_text(dim, size)
+
+
 def _is_typed(value: Value) -> bool:
     return not isinstance(value.type, TensorType) or value.type.shape is not None
 
@@ -158,14 +188,18 @@ def _domain_version(graph: Graph, domain: str) -> int:
 
 
 def _ir_version(opset: int, graph: Graph) -> int:
-    """The version of the file format: that of the release that brought the opset, or later for newer element types."""
+    """The version of the file format: that of the release that brought the opset, or later for what came later."""
     released = min(ir for _, ir, version, *_ in VERSION_TABLE if version >= opset)
     values = [v for g in graph.all_graphs() for v in g.inputs]
     for inner in graph.all_graphs():
         for node in inner.unordered_nodes:
             values += [*node.outputs, *node.operands()]
     needed = [_FIRST_IR.get(v.type.dtype.name, 0) for v in values if isinstance(v.type, TensorType)]
-    return max([released, *needed])
+    inside = any(k.startswith(_GRAPH) for k in graph.metadata) or any(
+        (inner.parent is not None and inner.metadata) or any(n.metadata for n in inner.unordered_nodes)
+        for inner in graph.all_graphs()
+    )
+    return max([released, _METADATA_IR if inside else 0, *needed])
 
 
 def _write_metadata(model: ModelProto, graph: Graph) -> None:
@@ -178,5 +212,5 @@ def _write_metadata(model: ModelProto, graph: Graph) -> None:
     version = fields.get("model_version", "0")
     model.model_version = int(version) if version.lstrip("-").isdigit() else 0
     for key, text in graph.metadata.items():
-        if not key.startswith(_PREFIX):
+        if key not in _OURS and not key.startswith(_GRAPH):
             model.metadata_props.add(key=key, value=text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -16,7 +17,7 @@ from infuse.frontends.onnx.forms import Form, adapt
 from infuse.frontends.onnx.functions import NEWEST, body_of, check_call, default_attributes, opset_of, schema_of
 from infuse.frontends.onnx.malformed import MALFORMED, malformed
 from infuse.frontends.onnx.scopes import Scope, in_order, label, label_name
-from infuse.frontends.onnx.signatures import Sizes, read_type, type_of
+from infuse.frontends.onnx.signatures import Sizes, read_type, stated_sizes, type_of
 from infuse.frontends.onnx.tensors import Tensors
 from infuse.ir.expression import make_operator
 from infuse.ir.graph import Graph, Node, Operator, Value, constant
@@ -53,7 +54,24 @@ class Builder:
         graph.metadata.update(_metadata(model))
         if self.fed_constants:
             graph.metadata["onnx.overridable"] = ",".join(self.fed_constants)
+        self._keep_texts(graph)
         return graph
+
+    def _keep_texts(self, graph: Graph) -> None:
+        """Note how the model writes sizes, where it says something else than the graph: for whoever writes it again."""
+        for name in ("onnx.sizes", "onnx.outputs"):
+            graph.metadata.pop(name, None)
+        if self.sizes.texts:
+            graph.metadata["onnx.sizes"] = json.dumps(self.sizes.texts)
+        stated = {info.name: stated_sizes(info) for info in self.model.graph.output}
+        kept: dict[str, Any] = {}
+        for name, value in zip(graph.output_names, graph.outputs):
+            sizes = stated.get(name)
+            known = value.type.shape if isinstance(value.type, TensorType) else None
+            if sizes is not None and known is not None and [*map(str, sizes)] != [*map(str, known)]:
+                kept[name] = [sizes, [d if isinstance(d, int) else None for d in known]]
+        if kept:
+            graph.metadata["onnx.outputs"] = json.dumps(kept)
 
     # -- graphs --------------------------------------------------------------------------------------------------
 
@@ -61,7 +79,8 @@ class Builder:
         """Fill the graph of `scope` from `proto`."""
         graph, top = scope.graph, scope.parent is None
         graph.doc = proto.doc_string
-        graph.metadata.update({entry.key: entry.value for entry in proto.metadata_props})
+        prefix = "onnx.graph." if top else ""
+        graph.metadata.update({prefix + entry.key: entry.value for entry in proto.metadata_props})
         inputs = {info.name for info in proto.input}
         self.constants(proto, scope, set() if top else inputs)
         for info in proto.input:

@@ -22,7 +22,11 @@ class Sizes:
     any other text is a name. Sizes without text get a symbol from the value's name and the axis.
     """
 
+    texts: dict[str, str]
+    """What stood in the model for symbols whose name is another; nothing for sizes without text."""
+
     def __init__(self, graph: GraphProto) -> None:
+        self.texts = {}
         self._symbols: dict[str, Dim] = {}
         self.taken: set[str] = set()
         texts = [d.dim_param for v in graph.input for d in _shape(v.type) if d.dim_param]
@@ -36,19 +40,19 @@ class Sizes:
         found = self._symbols.get(text)
         if found is None:
             expression = self._expression(text)
-            found = self._symbols[text] = self._fresh(text) if expression is None else expression
+            found = self._symbols[text] = self._fresh(text, text) if expression is None else expression
         return found
 
     def unnamed(self, value: str, axis: int) -> Dim:
         """A new symbol for an unknown size of a value."""
-        return self._fresh(f"{value or 'value'}_{axis}")
+        return self._fresh(f"{value or 'value'}_{axis}", "")
 
     def _expression(self, text: str) -> Dim | None:
         parsed = dim_text.parse(text)
         known = isinstance(parsed, Expr) and dims.symbols(parsed) <= self.taken
         return parsed if known else None
 
-    def _fresh(self, text: str) -> Dim:
+    def _fresh(self, text: str, original: str) -> Dim:
         base = re.sub(r"\W", "_", text, flags=re.ASCII)[:80] or "size"
         if not _is_name(base):
             base = f"d_{base}"
@@ -57,6 +61,8 @@ class Sizes:
             count += 1
             name = f"{base}_{count}"
         self.taken.add(name)
+        if name != original:
+            self.texts[name] = original
         return dims.symbol(name)
 
 
@@ -77,6 +83,14 @@ def type_of(info: ValueInfoProto, sizes: Sizes) -> Type | None:
     except InfuseError as error:
         error.within(f"value {info.name!r}")
         raise
+
+
+def stated_sizes(info: ValueInfoProto) -> list[int | str] | None:
+    """The sizes of a tensor as the model writes them, empty texts for unknown ones; None where it states none."""
+    if not info.type.tensor_type.HasField("shape"):
+        return None
+    sizes = info.type.tensor_type.shape.dim
+    return [d.dim_value if d.WhichOneof("value") == "dim_value" else d.dim_param for d in sizes]
 
 
 def read_type(proto: TypeProto, name: str, sizes: Sizes) -> Type:
