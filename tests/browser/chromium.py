@@ -31,6 +31,8 @@ def chromium() -> Iterator[Any]:
             "there is no Chromium with its driver: apt-get install chromium chromium-driver, "
             f"or set {LEFT_OUT}=1 to leave the tests of the report page out"
         )
+    os.environ.setdefault("SE_AVOID_STATS", "true")
+    os.environ.setdefault("SE_OFFLINE", "true")
     from selenium import webdriver
 
     options = webdriver.ChromeOptions()

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from infuse import dtypes, ops
-from infuse.analysis.arithmetic import _COUNTS
+from infuse.analysis.arithmetic import COUNTS, Arithmetic
 from infuse.analysis.cost import Cost, Sizes, node_cost, totals
 from infuse.ir import dims
 from infuse.ir.expression import Variable
@@ -116,7 +116,7 @@ def test_memory_access(expression: Any, operands: dict[str, Any], read: int, wri
 
 def test_every_operator_is_counted() -> None:
     missing = [
-        key for key, op in REGISTRY.items() if key not in _COUNTS and not issubclass(op, (Elementwise, Reduction))
+        key for key, op in REGISTRY.items() if key not in COUNTS and not issubclass(op, (Elementwise, Reduction))
     ]
     assert [key for key in missing if key[0] in ("", "com.microsoft", "infuse")] == []
 
@@ -316,6 +316,16 @@ def test_an_unknown_operator_is_said_to_be_not_counted() -> None:
     (node,) = graph.nodes
     assert not node_cost(node).is_known
     assert totals(graph).notes == ["1 × Mystery: its cost is not known and not counted"]
+
+
+def test_a_count_of_ones_own_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = parse("""graph "g" (%x: float32[5]) {
+      %y: float32[5] = my.domain::Mystery(%x)
+      return y = %y
+    }""")
+    monkeypatch.setitem(COUNTS, ("my.domain", "Mystery"), lambda call: Arithmetic(call.made, 2))
+    assert totals(graph).cost.flops == 12
+    assert totals(graph).notes == []
 
 
 def test_costs_add_up() -> None:

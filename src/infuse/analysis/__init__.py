@@ -1,7 +1,21 @@
 """What graphs cost, and what an optimization changed."""
 
+from infuse.analysis.arithmetic import Arithmetic, Call, counts
 from infuse.analysis.comparison import Comparison, compare
 from infuse.analysis.cost import Cost, Totals, cost_of, node_cost, totals
 from infuse.analysis.page import render, write_report
 
-__all__ = ["Comparison", "Cost", "Totals", "compare", "cost_of", "node_cost", "render", "totals", "write_report"]
+__all__ = [
+    "Arithmetic",
+    "Call",
+    "Comparison",
+    "Cost",
+    "Totals",
+    "compare",
+    "cost_of",
+    "counts",
+    "node_cost",
+    "render",
+    "totals",
+    "write_report",
+]

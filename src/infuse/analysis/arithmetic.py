@@ -62,15 +62,16 @@ class Call:
 
 
 Count = Callable[[Call], Arithmetic]
-_COUNTS: dict[tuple[str, str], Count] = {}
+COUNTS: dict[tuple[str, str], Count] = {}
+"""What `counts` has registered, by domain and name."""
 MICROSOFT = "com.microsoft"
 
 
 def counts(*names: str, domain: str = "") -> Callable[[Count], Count]:
-    """Register a function as the count of these operators."""
+    """Register a function as the count of these operators, also of a user's own."""
 
     def register(function: Count) -> Count:
-        _COUNTS.update(((domain, name), function) for name in names)
+        COUNTS.update(((domain, name), function) for name in names)
         return function
 
     return register
@@ -78,7 +79,7 @@ def counts(*names: str, domain: str = "") -> Callable[[Count], Count]:
 
 def arithmetic(call: Call) -> Arithmetic | None:
     """The arithmetic of one application; None for an operator that nothing is known of."""
-    count = _COUNTS.get((call.op.domain, call.op.name))
+    count = COUNTS.get((call.op.domain, call.op.name))
     if count is not None:
         return count(call)
     if isinstance(call.op, Elementwise):
