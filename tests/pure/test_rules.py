@@ -314,8 +314,7 @@ def test_a_rule_fires_on_every_spelling_and_keeps_the_meaning(rule: Rule) -> Non
 @pytest.mark.timeout(1200)
 @by_rule()
 def test_a_rule_keeps_the_meaning_of_many_variants(rule: Rule) -> None:
-    for seed in (1, 2):
-        generated.check_rule(rule, seed, 5000)
+    generated.check_rule(rule, 1, 2000)
 
 
 @by_rule()

@@ -326,6 +326,10 @@ def _with_specials(array: Array) -> Array:
 
 def _optimized(graph: Graph, rule: Rule) -> tuple[Graph, Report]:
     result = clone(graph)
+    for value in (v for inner in result.all_graphs() for v in inner.constants()):
+        if value.const is not None:
+            value.const = value.const.view()
+            value.const.flags.writeable = False  # as in a mapped file
     driver = Driver([rule])
     driver.run(result)
     verify(result)

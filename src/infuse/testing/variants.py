@@ -41,6 +41,25 @@ def _retyped(graph: Graph, target: DType) -> bool:
     return bool(len(given) > 0 and source != target)
 
 
+def change_one_type(graph: Graph, rng: np.random.Generator) -> bool:
+    """One operand of another type than the others, which some operators allow."""
+    given = [v for v in _operands(graph) if not _names_sizes(v)]
+    if not given:
+        return False
+    value, target = _pick(rng, given), _pick(rng, (dtypes.float32, *FLOATS, *OTHERS))
+    before = value.dtype
+    _set(value, value.shape, target)
+    return bool(before != target)
+
+
+def scatter_constants(graph: Graph, rng: np.random.Generator) -> bool:
+    """Constants whose elements do not lie side by side in memory."""
+    given = [v for v in graph.constants() if v.const is not None and v.const.ndim > 1]
+    for value in given:
+        value.const = np.asfortranarray(_data(value))
+    return len(given) > 0
+
+
 def change_size(graph: Graph, rng: np.random.Generator) -> bool:
     """One size replaced by another wherever it stands, perhaps also among numbers that may name sizes."""
     present = sorted({d for v in _operands(graph) for d in v.shape if isinstance(d, int)})
@@ -214,7 +233,7 @@ def drop_operand(graph: Graph, rng: np.random.Generator) -> bool:
 CHANGES: tuple[Change, ...] = (
     *(change_type, change_type, change_size, change_size, make_narrow, make_narrow, change_rank),
     *(count_from_other_end, change_attributes, change_integers, change_numbers, join_operands),
-    *(fix_operand, free_operand, drop_operand),
+    *(fix_operand, free_operand, drop_operand, change_one_type, scatter_constants),
 )
 
 
