@@ -231,12 +231,12 @@ def _headed(shape: Shape, heads: int, op: str) -> Shape:
 
 def split(x: Array, heads: int) -> Array:
     """(batch, length, heads · size) as (batch, heads, length, size); the latter as it is."""
-    return x if x.ndim == 4 else x.reshape(*x.shape[:2], heads, -1).swapaxes(1, 2)
+    return x if x.ndim == 4 else x.reshape(*x.shape[:2], heads, x.shape[2] // heads).swapaxes(1, 2)
 
 
 def join(x: Array) -> Array:
     """(batch, heads, length, size) as (batch, length, heads · size)."""
-    return np.asarray(x.swapaxes(1, 2).reshape(x.shape[0], x.shape[2], -1))
+    return np.asarray(x.swapaxes(1, 2).reshape(x.shape[0], x.shape[2], x.shape[1] * x.shape[3]))
 
 
 def _like(bias: Array, x: Array) -> Array:
@@ -256,7 +256,7 @@ def _mask(mask: Array | None, queries: int, keys: int, hidden: float) -> Array:
             f"attention with a mask of shape {list(mask.shape)} for {queries} × {keys} scores"
         )
     added: Array = np.where(mask != 0, np.float32(0), np.float32(hidden))
-    return added.reshape(len(added), 1, -1, keys)
+    return added.reshape(len(added), 1, 1 if mask.ndim == 2 else mask.shape[1], keys)
 
 
 def _causal(queries: int, keys: int, past: int) -> Array:
