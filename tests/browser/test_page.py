@@ -266,9 +266,35 @@ def test_keys_step_search_zoom_and_clear(page: tuple[Page, Comparison]) -> None:
     assert shown.said() == []
 
 
+def test_colours_tell_families_changes_and_costs(page: tuple[Page, Comparison]) -> None:
+    from selenium.webdriver import ActionChains
+
+    shown, _ = page
+    seen = []
+    for _ in range(4):
+        shown.settle()
+        seen.append({color: pixels(shown, "after", color) for color in ("family-product", "created-fill", "hot")})
+        ActionChains(shown.browser).send_keys("c").perform()
+    family, change, flops, memory = seen
+    assert family["family-product"] > 50 > family["created-fill"]
+    assert change["created-fill"] > 50
+    assert change["family-product"] == 0
+    assert flops["hot"] > 50
+    assert memory["hot"] > 50
+    shown.settle()
+    assert pixels(shown, "after", "family-product") == family["family-product"]
+
+
 def test_both_themes_can_be_read(page: tuple[Page, Comparison]) -> None:
     shown, _ = page
-    pairs = [("text", "page"), ("muted", "raised"), ("ink", "family-product"), ("ink", "family-movement")]
+    pairs = [
+        ("text", "page"),
+        ("muted", "raised"),
+        ("ink", "family-product"),
+        ("ink", "family-movement"),
+        ("ink", "removed-fill"),
+    ]
+    pairs += [("ink", "created-fill"), ("ink", "hot")]
     for theme in ("light", "dark"):
         shown.run("document.documentElement.dataset.theme = arguments[0]", theme)
         colors = {

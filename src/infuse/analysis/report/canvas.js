@@ -11,7 +11,9 @@ function readPalette() {
   const style = getComputedStyle(document.documentElement);
   const get = (name) => style.getPropertyValue(`--${name}`).trim();
   palette = { families: {} };
-  for (const name of ["canvas", "card", "line", "edge", "text", "muted", "ink", "removed", "created", "heir", "accent", "faint"]) {
+  const names = `canvas card line edge text muted ink removed created heir accent faint removed-fill created-fill hot
+    cold`;
+  for (const name of names.split(/\s+/)) {
     palette[name] = get(name);
   }
   for (const family of Object.keys(FAMILIES)) palette.families[family] = get(`family-${family}`);

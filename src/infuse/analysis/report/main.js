@@ -109,6 +109,14 @@ const layouts = Object.values(model.sides).map(async (side) => {
   if (state.rewrite >= 0) act.choose(state.rewrite);
 });
 
+const chooser = find("colouring");
+chooser.append(...Object.entries(COLOURINGS).map(([value, text]) => element("option", { value }, `colours ${text}`)));
+
+function setColouring(value) {
+  colouring = chooser.value = value;
+  Object.values(panes).forEach((pane) => pane.draw());
+}
+
 // -- keys and buttons ----------------------------------------------------------------------------------------------
 
 const fitBoth = () => Object.values(panes).forEach((pane) => pane.fit());
@@ -119,6 +127,7 @@ const KEYS = {
   k: () => list.step(-1),
   f: fitBoth,
   t: toggleTheme,
+  c: () => setColouring(chooser.options[(chooser.selectedIndex + 1) % chooser.length].value),
   "/": () => find("search").focus(),
   "?": () => find("keys").showModal(),
   "+": () => inUse((pane) => pane.zoomBy(1.3)),
@@ -133,13 +142,14 @@ const KEYS = {
 };
 
 document.addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input, dialog, dialog *")) return;
+  if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input, select, dialog, dialog *")) return;
   if (event.target.id === "divider" && event.key.startsWith("Arrow")) return;
   if (KEYS[event.key]) {
     event.preventDefault();
     KEYS[event.key]();
   }
 });
+chooser.addEventListener("change", () => setColouring(chooser.value));
 find("fit").addEventListener("click", fitBoth);
 find("theme").addEventListener("click", toggleTheme);
 find("help").addEventListener("click", () => find("keys").showModal());

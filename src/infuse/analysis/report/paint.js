@@ -1,6 +1,29 @@
 // What a pane looks like.
 "use strict";
 
+const COLOURINGS = {
+  family: "by family",
+  change: "by change",
+  flops: "by FLOPs",
+  memory: "by memory",
+};
+let colouring = "family";
+
+/** The colour of a node: its family, whether it stands in both graphs, or its share of the cost. */
+function fillOf(side, node) {
+  const { family, id, cost } = side.nodes[node];
+  if (colouring === "family" || family === "input") return palette.families[family];
+  if (colouring === "change") {
+    const isKept = (side.name === "before" ? model.sides.after : model.sides.before).has(id);
+    return isKept ? palette.families.movement : palette[side.name === "before" ? "removed-fill" : "created-fill"];
+  }
+  const of = colouring === "flops" ? (each) => each?.flops ?? 0 : (each) => (each ? each.read + each.written : 0);
+  side.most ??= {};
+  side.most[colouring] ??= side.nodes.reduce((most, each) => Math.max(most, of(each.cost)), 1);
+  const share = Math.round(100 * Math.sqrt(of(cost) / side.most[colouring]));
+  return `color-mix(in srgb, ${palette.hot} ${share}%, ${palette.cold})`;
+}
+
 function paint(pane) {
   const { side, view, canvas, ratio } = pane;
   const ctx = canvas.getContext("2d");
@@ -129,7 +152,7 @@ function paintNodes(ctx, pane, win) {
     ctx.globalAlpha = marks.size && !marks.has(node) ? 0.32 : 1;
     if (isFine) paintNode(ctx, pane, node, x, y, box);
     else {
-      ctx.fillStyle = palette.families[side.nodes[node].family];
+      ctx.fillStyle = fillOf(side, node);
       ctx.fillRect(x, y, box.width, box.height);
     }
     ctx.globalAlpha = 1;
@@ -144,7 +167,7 @@ function paintNode(ctx, { side, view }, node, x, y, { title, rows, width, height
   ctx.beginPath();
   ctx.roundRect(x, y, width, height, radius);
   ctx.fill();
-  ctx.fillStyle = palette.families[family];
+  ctx.fillStyle = fillOf(side, node);
   ctx.beginPath();
   ctx.roundRect(x, y, width, HEAD, rows.length ? [radius, radius, 0, 0] : radius);
   ctx.fill();
@@ -213,7 +236,7 @@ function paintOverview(ctx, pane) {
   ctx.globalAlpha = 0.55;
   for (let node = 0; node < side.nodes.length; node++) {
     if (!side.isPlaced[node]) continue;
-    ctx.fillStyle = palette.families[side.nodes[node].family];
+    ctx.fillStyle = fillOf(side, node);
     ctx.fillRect(width - STRIP + 4, place(side.y[node]), STRIP - 8, Math.max(1, place(side.y[node] + 24) - place(side.y[node]) - 0.5));
   }
   ctx.globalAlpha = 1;
