@@ -293,17 +293,6 @@ CONVOLUTIONS = (
         off=(APART,),
     ),
     Example(
-        "G19",
-        "Gemm of rows to MatMul, where what follows can fuse",
-        """$w: float32[4, 5]
-        %r = Reshape(%x, int64[2]{-1, 4})
-        %g = Gemm(%r, $w)
-        %y = Reshape(%g, int64[3]{-1, 3, 5})""",
-        "MatMul",
-        "extended",
-        header="%x: float32[n, 3, 4]",
-    ),
-    Example(
         "G20",
         "BatchNorm is a scale",
         STATISTICS + "%y = BatchNormalization(%x, $s, $h, $m, $v)",
@@ -582,6 +571,7 @@ COMPOSED = (
         %c = Mul(%b, float32[4]{0.1, 0.2, 0.3, 0.4})
         %y = Sub(%a, %c)""",
         "PRelu",
+        "all",
     ),
     Example(
         "G32",

@@ -272,6 +272,6 @@ def attend(q: Array, k: Array, v: Array, mask: Array, scale: float | None, softc
     if softcap:
         scores = softcap * np.tanh(scores / softcap)
     scores = scores + mask
-    powers: Array = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    powers: Array = np.exp(scores - scores.max(axis=-1, keepdims=True, initial=-np.inf))
     weights = powers / powers.sum(axis=-1, keepdims=True)
     return np.asarray(weights @ v), weights
