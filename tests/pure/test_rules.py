@@ -211,6 +211,10 @@ REFUSALS: dict[str, tuple[Any, str]] = {
         {"x": (2, 3, 4), "w": (4, 5), "b": (5,), "inner": {"perm": (1, 0, 2)}, "outer": {"perm": (0, 2, 1)}},
         "the columns move",
     ),
+    "ScaleOneOperand": (
+        {"x": (2, 3), "a": f32(1e20)[0], "y": (3, 2), "b": f32(1e20)[0]},
+        "the product of the factors is too large or too small",
+    ),
     "ComputeInOuterShape": (
         {"x": ops.relu(Call("Reshape", ((6, 4), int64s(2, 12)))) + np.ones((2, 1), np.float32), "more": [int64s(6, 4)]},
         "a constant varies over axes that change",

@@ -16,6 +16,7 @@ from infuse.passes.rules.common import (
     attribute,
     data,
     is_one,
+    number,
     permutation,
     require_float,
     require_own,
@@ -202,6 +203,44 @@ def _require_matrix(x: Value, w: Value, c: Value) -> None:
     require(c.rank <= x.rank, "the constant stretches the shape")
 
 
+class ScaleOneOperand(Rule):
+    """MatMul(x · a, y · b) → MatMul(x · (a · b), y) for numbers a and b (also / )"""
+
+    rows = ("G16",)
+    rounding = "the numbers are multiplied first"
+    examples = tuple(
+        {"x": (2, 3, 4), "a": np.full(a, 0.5, np.float32), "y": (4, 5), "b": np.full(b, 3, np.float32)}
+        for a, b in (((), ()), ((1, 1), (1,)))
+    )
+
+    def match(self, x: Any, a: Any, y: Any, b: Any) -> Any:
+        left = [("times", x * ops.const(a)), ("over", x / ops.const(a))]
+        right = [("", y * ops.const(b)), ("under", y / ops.const(b))]
+        return [Call("MatMul", (_named(p, m), _named(q, n))) for m, p in left for n, q in right]
+
+    def when(self, x: Value, a: Value, y: Value, b: Value, over: Node | None = None, under: Node | None = None) -> None:
+        require_float(x)
+        require_shape(x, y)
+        require(a.rank <= x.rank and b.rank <= y.rank, "a constant stretches the shape")
+        self._factor(a, b, over, under)
+
+    def build(self, x: Value, a: Value, y: Value, b: Value, over: Node | None = None, under: Node | None = None) -> Any:
+        return ops.matmul(x * rounded(np.asarray(self._factor(a, b, over, under)), a), y)
+
+    def _factor(self, a: Value, b: Value, over: Node | None, under: Node | None) -> float:
+        """The product of both numbers; Refusal where the type might not hold what is multiplied by it."""
+        first, second = number(a), number(b)
+        require(first != 0 and second != 0, "a factor is zero")
+        product = (1 / first if over else first) * (1 / second if under else second)
+        low, high = (1e-4, 1e4) if a.dtype.bits < 32 else (1e-30, 1e30)
+        require(low < abs(product) < high, "the product of the factors is too large or too small")
+        return product
+
+
+def _named(call: Call, name: str) -> Call:
+    return Call(call.kind, call.args, label=name)
+
+
 class FuseTransposeGemm(Rule):
     """Gemm(Transpose(x), w), Gemm(x, Transpose(w)) → Gemm that transposes"""
 
@@ -308,5 +347,5 @@ def _ordered(x: Any, labels: str, wanted: str) -> Any:
 
 RULES = (
     *(FuseMatMulAdd, FuseGemmAdd, FuseGemmScale, FuseGemmBatchNormalization, FuseMatMulScale, FuseScaleMatMul),
-    *(FuseTransposeGemm, UnflattenGemm, EinsumAsMatMul),
+    *(ScaleOneOperand, FuseTransposeGemm, UnflattenGemm, EinsumAsMatMul),
 )
