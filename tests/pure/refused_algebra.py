@@ -176,4 +176,6 @@ REFUSED: dict[str, tuple[Any, str]] = {
         {"s": int64s(2), "made": {"value": f32(0.5)}, "root": {"to": dtypes.int64}},
         "it is rounded",
     ),
+    "RemoveTwin": (ops.max(V, M), "x must be the same value in both places"),
+    "WidenLater": ({"x": (3, 4), "i": int64s(1), "wider": {"to": dtypes.float16}}, "it makes elements smaller"),
 }

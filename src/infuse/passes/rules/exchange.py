@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from infuse import ops
+from infuse import dtypes, ops
+from infuse.ir import dims
 from infuse.ir.expression import Call
 from infuse.ir.graph import Array, Node, Value
-from infuse.ops.base import Bools
+from infuse.ops.base import Bools, Floats, Ints
 from infuse.ops.sizes import int64s
 from infuse.passes.rules.common import (
     attribute,
@@ -274,6 +275,28 @@ class SinkTransposeConcat(Rule):
         return ops.transpose(ops.concat(*(move.inputs[0] for move in moves), axis=axis), perm=perm)
 
 
+class WidenLater(Rule):
+    """Gather(Cast(x)) to a wider type → Cast(Gather(x)), where no element is taken twice"""
+
+    rows = ("G25",)
+    examples = (
+        {"x": Floats((3, 4), dtype=dtypes.float16), "i": np.array([1, 0]), "wider": {"to": dtypes.float32}},
+        {"x": Ints((3, 4), dtype=dtypes.int8), "i": np.array(2), "wider": {"to": dtypes.int64}},
+    )
+
+    def match(self, x: Any, i: Any) -> Any:
+        return ops.gather(ops.cast(x, name="wider"), i)
+
+    def when(self, x: Value, wider: Node, root: Node) -> None:
+        require_shape(x, root.output)
+        require(x.dtype.bits < wider.output.dtype.bits, "it makes elements smaller")
+        before, after = dims.product(x.shape), dims.product(root.output.shape)
+        require(dims.compare("<=", after, before) is True, "it takes elements several times")
+
+    def build(self, x: Value, i: Value, wider: Node, root: Node) -> Any:
+        return Call("Cast", (Call("Gather", (x, i), root.op.attributes()),), wider.op.attributes())
+
+
 class SinkExpandConstant(Rule):
     """Expand(x) · c → Expand(x · c) for a number c (also + - / max min pow)"""
 
@@ -302,5 +325,5 @@ class SinkExpandConstant(Rule):
 
 RULES = (
     *(ScaleAfterReduction, ShiftAfterReduction, AffineAfterPool, ReduceBeforeTranspose, RemoveTransposesAround),
-    *(SinkTransposeConcat, SinkExpandConstant),
+    *(SinkTransposeConcat, WidenLater, SinkExpandConstant),
 )

@@ -14,8 +14,10 @@ from infuse.ir.graph import Node, Value
 from infuse.passes.rules.common import attribute, data, require_float, require_own, require_shape
 from infuse.passes.rules.convolution import convolution
 from infuse.passes.rules.window import conv_weights
-from infuse.rewrite import Rule, require
+from infuse.rewrite import Patch, Rule, require
 
+SPLIT = "split from groups"
+"""Metadata of convolutions that stay split."""
 _ORDER = "a library may sum for more filters in another order"
 
 
@@ -73,9 +75,9 @@ class MergeSplitConvs(Rule):
         require_shape(*xs)
         require(_axis(root, xs[0].rank) == 1, "it does not join channels")
         convs = self._convs(xs, root)
-        require(
-            all(_alike(a, b) and conv_weights(a)[0] == conv_weights(b)[0] for a, b in pairwise(convs)), "they differ"
-        )
+        require(not any(SPLIT in conv.metadata for conv in convs), "they were one, and split on request")
+        same = all(_alike(a, b) and conv_weights(a)[0] == conv_weights(b)[0] for a, b in pairwise(convs))
+        require(same, "the convolutions differ")
         first = convs[0].inputs[0]
         split = first.producer if first is not None else None
         require(split is not None and split.kind == "Split" and not split.op.domain, "the parts come from no Split")
@@ -173,13 +175,15 @@ class SplitGroupedConv(Rule):
         require(groups > 1, "there is one group")
         require(isinstance(channels, int) and channels > groups, "each channel is a group")
 
-    def build(self, x: Value, w: Value, b: Value | None, conv: Node) -> Any:
+    def build(self, x: Value, w: Value, b: Value | None, conv: Node, patch: Patch) -> Any:
         groups = int(attribute(conv, "group"))
         parts = ops.split(x, axis=1, num_outputs=groups)
         filters = np.split(data(w), groups)
         biases = [()] * groups if b is None else [(part,) for part in np.split(data(b), groups)]
         given = {**conv.op.attributes(), "group": 1}
         made = [Call("Conv", (parts[i], filters[i], *biases[i]), given) for i in range(groups)]
+        for call in made:
+            patch.node(call).metadata[SPLIT] = str(groups)
         return ops.concat(*made, axis=1)
 
     def note(self, conv: Node) -> str:

@@ -80,6 +80,18 @@ class RemoveZeroBias(Rule):
         return Call(root.kind, (x, w), root.op.attributes())
 
 
+class RemoveTwin(Rule):
+    """Max(x, x), Min(x, x), x and x, x or x → x"""
+
+    rows = ("G5", "G26")
+
+    def match(self, x: Any) -> Any:
+        return [Call(kind, (x, x)) for kind in ("Max", "Min", "And", "Or")]
+
+    def build(self, x: Value) -> Any:
+        return x
+
+
 class GatherAsSlice(Rule):
     """Gather(x, constant neighbouring indices upwards) → Slice(x)"""
 
@@ -268,6 +280,6 @@ class CastConstantOfShape(Rule):
 
 
 RULES = (
-    *(RemoveResize, RemoveGlobalPool, RemoveZeroBias, GatherAsSlice, RemoveScatter, ConcatAsExpand),
+    *(RemoveResize, RemoveGlobalPool, RemoveZeroBias, RemoveTwin, GatherAsSlice, RemoveScatter, ConcatAsExpand),
     *(FuseUpsample, RemoveExpandBeforeMatMul, EinsumOfOne, CastConstantOfShape),
 )
