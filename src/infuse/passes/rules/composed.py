@@ -158,6 +158,7 @@ class FuseSoftsign(Rule):
 
     def when(self, x: Value, root: Node) -> None:
         require_float(x)
+        require(x.dtype.bits <= 32, "ONNX Runtime has no Softsign of float64")
         require_same_type(x, root, _STRETCHED)
 
     def build(self, x: Value) -> Any:

@@ -97,7 +97,7 @@ class FuseGemmActivation(RuntimeRule):
     _names: ClassVar = ("activation_alpha", "activation_beta")
 
     def match(self, a: Any, b: Any, c: Any) -> Any:
-        return _activated(ops.gemm(a, b, ops.maybe(c), name="gemm"))
+        return [p for p in _activated(ops.gemm(a, b, ops.maybe(c), name="gemm")) if p.kind != "Clip"]
 
     def when(self, a: Value, root: Node, low: Value | None = None, high: Value | None = None) -> None:
         require_float32(a)

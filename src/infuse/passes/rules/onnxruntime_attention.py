@@ -44,8 +44,9 @@ class UseMultiHeadAttention(RuntimeRule):
                 "low": np.float32(-1e9),
             },
             **{"past_key": (2, 2, 3, 4), "past_value": (2, 2, 3, 4), "attention": _HEADS},
+            "outputs": outputs,
         }
-        for mask in ((2, 2, 5, 5), (5, 5), (2, 1, 1, 5), (1, 2, 5, 8))
+        for mask, outputs in (((2, 2, 5, 5), 1), ((5, 5), 1), ((2, 1, 1, 5), 1), ((1, 2, 5, 8), 3))
     )
 
     def match(self, q: Any, k: Any, v: Any, mask: Any, condition: Any, low: Any, past_key: Any, past_value: Any) -> Any:
@@ -75,9 +76,13 @@ class UseMultiHeadAttention(RuntimeRule):
         require_float32(q, v, mask)
         require_shape(*(x for x in (q, k, v, past_key) if x is not None))
         require(q.rank == k.rank == v.rank == 3, "Q, K and V do not have three axes")
+        require(q.shape[0] == k.shape[0] == v.shape[0], "Q, K and V are broadcast over the batch")
         require(given["q_num_heads"] == given["kv_num_heads"], "several heads share keys")
         require(all(given[name] == usual for name, usual in _SPECIAL.items()), "it caps, limits or shows the scores")
         require(not attention.outputs[3:] or not attention.outputs[3].uses, "its scores are read")
+        # Without outputs for them the runtime does not join the keys and values of the past.
+        joined = len(attention.outputs) >= 3 and all(o.uses for o in attention.outputs[1:3])
+        require(past_key is None or joined, "nobody reads the joined keys and values")
         require(not given["is_causal"] or q.shape[1] == k.shape[1], "queries and keys differ in number")
         if condition is not None and low is not None:
             require_shape(condition)

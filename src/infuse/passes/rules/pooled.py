@@ -208,6 +208,7 @@ class PoolAsGlobalPool(Rule):
         require_float(x)
         require_shape(x)
         require_explicit(root)
+        require(x.dtype.bits <= 32, "ONNX Runtime has no such pooling of float64")
         require_unread(root, "the indices are")
         window = Window.of(root)
         require(not any(window.pads) and x.shape[2:] == window.kernel, "the window does not see all pixels")
