@@ -22,6 +22,8 @@ from infuse.ops.base import REGISTRY, Op
 from infuse.ops.opaque import Opaque
 
 NEWEST: Final = defs.onnx_opset_version()
+OWN_OF_RUNTIME: Final = ("SimplifiedLayerNormalization",)
+"""What ONNX Runtime keeps in ONNX's own domain."""
 REDUCTIONS: Final = (
     *("ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd"),
     "ReduceSumSquare",
@@ -101,6 +103,8 @@ def spell(node: Node, opset: int) -> Spelling:
     if isinstance(node.op, Opaque):
         return _opaque(spelling, node.op, opset)
     schema = schema_of(spelling.kind, opset)
+    if schema is None and spelling.kind in OWN_OF_RUNTIME:
+        return spelling
     if schema is None:
         raise NotExpressible("it does not exist there", _next_version(spelling.kind, opset))
     try:
@@ -173,6 +177,9 @@ def _check(spelling: Spelling, schema: Any) -> None:
     for name, value in list(spelling.attributes.items()):
         if name not in schema.attributes:
             raise NotExpressible(f"it has no {name} (here {value!r})")
+    optional = defs.OpSchema.FormalParameterOption.Optional
+    while len(spelling.inputs) < schema.min_input and schema.inputs[len(spelling.inputs)].option == optional:
+        spelling.inputs.append(None)
     if not schema.min_input <= len(spelling.inputs) <= schema.max_input:
         raise NotExpressible(f"it takes {schema.min_input} to {schema.max_input} inputs, not {len(spelling.inputs)}")
     if len(spelling.outputs) > schema.max_output:

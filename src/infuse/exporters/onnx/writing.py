@@ -118,7 +118,7 @@ class _Writer:
         schema = schema_of(spelling.kind, self.lowered.opset) if not spelling.domain else None
         proto = NodeProto(op_type=spelling.kind, domain=spelling.domain or None, doc_string=node.doc or None)
         proto.name = _unique_name(node.name or spelling.kind, self.node_names)
-        proto.input.extend(self.name(v) for v in _trimmed(spelling.inputs))
+        proto.input.extend(self.name(v) for v in _trimmed(spelling.inputs, 0 if schema is None else schema.min_input))
         outputs = trim(spelling, self.lowered.opset)
         proto.output.extend(self.name(v, f"{proto.name}_output") for v in outputs)
         values: dict[str, Any] = {**spelling.attributes, **_grouped(spelling.bodies)}
@@ -129,9 +129,9 @@ class _Writer:
         return proto
 
 
-def _trimmed(values: Iterable[Value | None]) -> list[Value | None]:
+def _trimmed(values: Iterable[Value | None], least: int) -> list[Value | None]:
     result = list(values)
-    while result and result[-1] is None:
+    while len(result) > least and result[-1] is None:
         result.pop()
     return result
 
