@@ -1,0 +1,135 @@
+"""Random networks, optimized and written as ONNX, compute in ONNX Runtime what the original computes there."""
+
+from collections import Counter
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+from infuse import optimize
+from infuse.exporters.onnx import to_model
+from infuse.ir.graph import Graph
+from infuse.ir.parser import parse
+from infuse.ops.evaluate import evaluate
+from infuse.testing.networks import Network, network_of, random_network
+from infuse.testing.noise import Judge
+from infuse.testing.reducing import reduced, text
+from tests.models.onnx_tools import session
+
+# NumPy warns of means of nothing and of casts of what is not a number: both have a result.
+pytestmark = [pytest.mark.row("G39"), pytest.mark.filterwarnings("ignore::RuntimeWarning")]
+RUNTIMES = ("", "onnxruntime")
+
+
+def run(graph: Graph, feeds: Any) -> dict[str, Any]:
+    """The outputs of a graph by ONNX Runtime; constants among them may need no input."""
+    loaded = session(to_model(graph))
+    names = [v.name for v in loaded.get_inputs()]
+    results = loaded.run(None, {name: feeds[name] for name in names})
+    return dict(zip((v.name for v in loaded.get_outputs()), results))
+
+
+def complaint(network: Network, runtime: str) -> str | None:
+    """What is wrong with the optimized network in ONNX Runtime, None when nothing is."""
+    (feeds, *_) = network.feeds
+    judge = Judge(network.graph, feeds, evaluate(network.graph, feeds), rewritten=True)
+    try:
+        return judge.complaint(run(optimize(network.graph, "all", runtime=runtime), feeds))
+    except Exception as error:  # refused by the exporter or by ONNX Runtime, which took the original
+        return f"{type(error).__name__}: {error}"
+
+
+def is_witnessed(network: Network) -> bool:
+    """Whether ONNX Runtime has all operators of a network in its types, and means the same by them."""
+    (feeds, *_) = network.feeds
+    try:
+        found = run(network.graph, feeds)
+    except Exception:
+        return False
+    return Judge(network.graph, feeds, evaluate(network.graph, feeds), rewritten=True).complaint(found) is None
+
+
+def fails(runtime: str, network: Network) -> bool:
+    return is_witnessed(network) and complaint(network, runtime) is not None
+
+
+def check(seeds: range) -> None:
+    count: Counter[bool] = Counter()
+    for seed in seeds:
+        network = random_network(seed)
+        witnessed = not network.extreme and is_witnessed(network)
+        count[witnessed] += 1
+        for runtime in RUNTIMES if witnessed else ():
+            wrong = complaint(network, runtime)
+            if wrong is not None:
+                small = reduced(network, partial(fails, runtime))
+                pytest.fail(f"seed {seed}, {runtime}: {wrong}\n{text(small)}", pytrace=False)
+    assert count[True] > len(seeds) / 3
+
+
+@pytest.mark.parametrize("seeds", [range(n, n + 25) for n in range(0, 100, 25)], ids=str)
+def test_random_networks_run_in_onnxruntime(seeds: range) -> None:
+    check(seeds)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("seeds", [range(n, n + 100) for n in range(100, 2_100, 100)], ids=str)
+def test_many_random_networks_run_in_onnxruntime(seeds: range) -> None:
+    check(seeds)
+
+
+FOUND = {
+    "keys of the past are joined only for outputs": """graph "g"
+    (%q: float32[2, 3, 8], %k: float32[2, 2, 4, 4], %v: float32[2, 2, 4, 4]) {
+      %y = Attention(%q, %q, %q, _, %k, %v, kv_num_heads=2, q_num_heads=2)
+      return y = %y
+    }""",
+    "keys of the past are joined": """graph "g"
+    (%q: float32[2, 3, 8], %k: float32[2, 2, 4, 4], %v: float32[2, 2, 4, 4]) {
+      %y, %a, %b = Attention(%q, %q, %q, _, %k, %v, kv_num_heads=2, q_num_heads=2, is_causal=1)
+      return y = %y, a = %a, b = %b
+    }""",
+    "a product with limits": """graph "g" (%x: float32[3, 4], %w: float32[4, 5], %b: float32[5]) {
+      %m = Gemm(%x, %w, %b)
+      %y = Clip(%m, float32[]{-0.5}, float32[]{0.25})
+      return y = %y
+    }""",
+    "a name in a domain of others": """graph "g" (%x: float32[2, 8], %s: float32[8]) {
+      %a = Relu(%x)
+      %y = RMSNormalization(%a, %s)
+      return y = %y
+    }""",
+    "a sign in float64": """graph "g" (%x: float64[2, 3]) {
+      %a = Abs(%x)
+      %b = Add(%a, float64[]{1.0})
+      %y = Div(%x, %b)
+      return y = %y
+    }""",
+    "all pixels in float64": """graph "g" (%x: float64[1, 2, 3, 3]) {
+      %y = MaxPool(%x, kernel_shape=(3, 3))
+      return y = %y
+    }""",
+    "a loop that carries nothing": """graph "g" (%x: float32[3]) {
+      %y = Loop(int64[]{3}) {
+        body = graph "b" (%i: int64[], %going: bool[]) {
+          %t = Identity(bool[]{True})
+          %c = Cast(%i, to=float32)
+          %r = Mul(%x, %c)
+          return "" = %t, "" = %r
+        }
+      }
+      return y = %y
+    }""",
+}
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+@pytest.mark.parametrize("name", FOUND)
+def test_networks_that_have_failed(name: str, runtime: str) -> None:
+    network = network_of(parse(FOUND[name]))
+    (feeds,) = network.feeds
+    expected = evaluate(network.graph, feeds)
+    found = run(optimize(network.graph, "all", runtime=runtime), feeds)
+    for key, wanted in expected.items():
+        np.testing.assert_allclose(found[key], wanted, rtol=1e-5, atol=1e-6)
