@@ -13,6 +13,7 @@ from infuse import ops
 from infuse.analysis import Comparison, compare, write_report
 from infuse.ir.graph import Graph
 from infuse.ir.parser import parse
+from infuse.rewrite import Guilty, Verdict
 from infuse.testing.large import FAMILIES
 from tests.browser.chromium import Page, chromium
 from tests.pure.rewriting import X, written
@@ -100,6 +101,19 @@ def test_totals_and_tables_show_the_figures(page: tuple[Page, Comparison]) -> No
     assert kinds == set(comparison.before.totals.kinds) | set(comparison.after.totals.kinds)
     shown.find("#tab-notes").click()
     assert "A FLOP is one operation" in shown.find("#notes").text
+
+
+def test_the_verdict_stands_beside_the_title(browser: Any, tmp_path: Path) -> None:
+    graph = small()
+    better = infuse.optimize(graph)
+    guilty = Verdict(True, guilty=(Guilty("Bad", ("Add(a)",), "it differs"),))
+    refused = Verdict(False, reason="too big")
+    for verdict, badge in ((None, ""), (guilty, "✓ verified"), (refused, "not verified")):
+        better.report.verification = verdict
+        write_report(tmp_path / "report.html", graph, better)
+        shown = Page(browser, tmp_path / "report.html")
+        assert shown.find("#verdict").text == badge
+        assert shown.find("#verdict").get_attribute("title") == (str(verdict) if verdict else "")
 
 
 # -- rewrites ----------------------------------------------------------------------------------------------------

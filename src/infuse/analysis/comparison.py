@@ -77,7 +77,10 @@ class Comparison:
     """`Kind(name)` of nodes that were made and removed again on the way, by id."""
     seconds: dict[str, float] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    verified: bool | None = None
+    """Whether the optimized graph was compared with the original; None where the report does not say."""
     verification: str = ""
+    """What the comparison found."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON; the page shows nothing else."""
@@ -89,6 +92,7 @@ class Comparison:
             "labels": {str(id): text for id, text in self.labels.items()},
             "seconds": dict(self.seconds),
             "notes": list(self.notes),
+            "verified": self.verified,
             "verification": self.verification,
         }
 
@@ -159,7 +163,8 @@ def compare(original: Graph, optimized: Graph, values: Mapping[str, int] | None 
     found = Comparison(before, describe(optimized, sizes))
     _add_steps(found, report.rewrites, sizes)
     found.seconds, found.notes = dict(report.seconds), list(report.notes)
-    found.verification = str(getattr(report, "verification", None) or "")
+    if report.verification is not None:
+        found.verified, found.verification = report.verification.checked, str(report.verification)
     return found
 
 

@@ -133,6 +133,7 @@ const model = {
   labels: source.labels,
   seconds: source.seconds,
   notes: source.notes,
+  verified: source.verified,
   verification: source.verification,
   made: new Map(), // id → the rewrites that created it, in order
   gone: new Map(), // id → the rewrites that removed it, in order

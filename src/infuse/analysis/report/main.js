@@ -76,6 +76,7 @@ for (const [name, side] of Object.entries(model.sides)) {
   panes[name] = new Pane(side, box.querySelector("canvas"), events);
 }
 setTheme(matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
+showVerdict();
 showTotals();
 const openTab = showTabs();
 const list = new RewriteList(act.choose);

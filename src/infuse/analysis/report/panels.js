@@ -17,6 +17,15 @@ function element(tag, attributes = {}, ...children) {
 const find = (id) => document.getElementById(id);
 const tone = (saved) => (saved > 0 ? "good" : saved < 0 ? "bad" : "muted");
 
+/** Whether the optimized graph was compared with the original, as a badge beside the title. */
+function showVerdict() {
+  const badge = find("verdict");
+  badge.hidden = model.verified === null;
+  badge.textContent = model.verified ? "✓ verified" : "not verified";
+  badge.className = model.verified ? "good" : "muted";
+  badge.title = model.verification;
+}
+
 function showTotals() {
   const [a, b] = [model.sides.before.totals, model.sides.after.totals];
   const rows = [
