@@ -7,7 +7,7 @@ import pytest
 
 from infuse import dtypes, ops
 from infuse.errors import OptionError, RuleError
-from infuse.ir.expression import Call
+from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Graph, Value, constant
 from infuse.ir.types import tensor
 from infuse.ir.verify import verify
@@ -231,3 +231,36 @@ def test_what_is_sliced_apart_and_joined_again_is_left_alone() -> None:
     graph = written(ops.relu(ops.concat(part(0, 2), part(2, 6), axis=1)), x=(2, 6))
     optimize_in_place(graph, Options("basic"))
     assert kinds(graph) == ["Relu"]
+
+
+FOLDING = frozenset({"FoldConstants"})
+
+
+@pytest.mark.row("G1")
+def test_many_small_constants_blow_up_a_file_too() -> None:
+    wide = [ops.expand(np.float32(n), int64s(100, 1000)) for n in range(60)]
+    graph = written(*(ops.relu(X) + each for each in wide), x=(100, 1000))
+    report = optimize_in_place(graph, Options("basic", only=FOLDING))
+    assert kinds(graph).count("Expand") == 19
+    assert len([note for note in report.notes if "bytes were added before" in note]) == 19
+
+
+@pytest.mark.row("G1")
+def test_a_chain_of_constants_is_folded_to_its_end_on_one_budget() -> None:
+    value: Any = ops.expand(np.float32(1), int64s(500, 500))
+    for number in range(40):
+        value = ops.exp(value) * np.float32(number)
+    graph = written(ops.relu(X) + value, x=(500, 500))
+    report = optimize_in_place(graph, Options("basic", only=FOLDING))
+    assert "Exp" not in kinds(graph)
+    assert not report.notes
+
+
+@pytest.mark.row("G1")
+@pytest.mark.parametrize(("side", "left"), [(1000, ["MatMul", "Mul", "MatMul"]), (100, ["MatMul", "MatMul"])])
+def test_weights_that_others_read_are_not_copied_by_folding(side: int, left: list[str]) -> None:
+    weights = np.random.default_rng(0).standard_normal((side, side)).astype(np.float32)
+    shared = Variable("w")
+    graph = written(ops.matmul(X, shared), ops.matmul(X, ops.exp(shared)), x=(2, side), w=weights)
+    optimize_in_place(graph, Options("basic", only=FOLDING))
+    assert sorted(kinds(graph)) == sorted("Exp" if kind == "Mul" else kind for kind in left)

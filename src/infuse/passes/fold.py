@@ -16,14 +16,23 @@ GROWTH_LIMIT = 1 << 20
 """Bytes by which a folded result may be larger than what it is made of: folding must not blow up the file."""
 GROWTH_FACTOR = 4
 """How many times as large it may be in any case: weights stored in fewer bits are widened once, not at every run."""
+TOTAL = 16
+"""How many times the limit all results together may add: many small ones blow up a file, too."""
+VIEWS = frozenset({"Transpose", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity"})
+"""Operators whose results share the bytes of their operand."""
 
 
 class Folder:
-    """Evaluates nodes at compile time; `limit` bounds the growth of the constants, `skipped` tells what stayed."""
+    """Evaluates nodes at compile time; `limit` bounds the growth of the constants, `skipped` tells what stayed.
+
+    What a node reads alone goes when it is folded; what others read, too, stays beside the result.
+    """
 
     def __init__(self, limit: int = GROWTH_LIMIT) -> None:
         self.limit = limit
         self.skipped: dict[Node, str] = {}
+        self.added = 0
+        """Bytes by which all constants together have grown."""
 
     def __call__(self, node: Node) -> Sequence[Value] | None:
         """Constants for the outputs of `node`, None where it stays."""
@@ -42,6 +51,7 @@ class Folder:
         except InfuseError as error:
             self.skipped[node] = str(error)
             return None
+        self.added += _growth(node)
         return [_constant(array, value) for array, value in zip(results, node.outputs)]
 
     def notes(self) -> list[str]:
@@ -49,15 +59,31 @@ class Folder:
         return [f"{node.name or node.kind} is not folded: {why}" for node, why in self.skipped.items() if node.graph]
 
     def _grows(self, node: Node) -> bool:
-        given = sum(v.const.nbytes for v in dict.fromkeys(node.operands()) if v.const is not None)
-        made = 0
-        for value in node.outputs:
-            size = value.tensor.size
-            made += size * value.dtype.bytes if isinstance(size, int) else 0
-        if made <= max(given + self.limit, GROWTH_FACTOR * given):
+        growth, freed = _growth(node), _freed(node)
+        if growth <= 0 or growth + freed <= GROWTH_FACTOR * freed:
             return False
-        self.skipped[node] = f"{node.kind} would turn {given} bytes of constants into {made}"
+        if growth <= self.limit and self.added + growth <= TOTAL * self.limit:
+            return False
+        given = sum(v.const.nbytes for v in dict.fromkeys(node.operands()) if v.const is not None)
+        others = f", {given - freed} of which others read" if freed < given else ""
+        total = f"; {self.added} bytes were added before" if growth <= self.limit else ""
+        self.skipped[node] = f"{node.kind} would turn {given} bytes of constants{others} into {growth + freed}{total}"
         return True
+
+
+def _growth(node: Node) -> int:
+    """Bytes by which constants grow where those that `node` gives take the place of those that it alone reads."""
+    if node.op.name in VIEWS:
+        return 0
+    sizes = [(value.tensor.size, value.dtype.bytes) for value in node.outputs]
+    return sum(size * width for size, width in sizes if isinstance(size, int)) - _freed(node)
+
+
+def _freed(node: Node) -> int:
+    """Bytes of constants that only `node` reads."""
+    operands = dict.fromkeys(v for v in node.operands() if v.const is not None)
+    alone = [v for v in operands if all(use.user is node for use in v.uses)]
+    return sum(v.const.nbytes for v in alone if v.const is not None)
 
 
 def _from_content(node: Node) -> Sequence[Value] | None:
