@@ -274,6 +274,32 @@ REFUSALS: dict[str, tuple[Any, str]] = {
         {"x": IMAGE, "rest": [(4, 4, 3, 3)], "cut": [int64s(1), int64s(2), int64s(1)], "i": int64s(1)},
         "it cuts more than images",
     ),
+    "FuseL2Normalization": (
+        {"x": (2, 4), "a": int64s(-1), "e": f32(0)[0]},
+        "nothing keeps it from dividing by zero",
+    ),
+    "FuseLpNormalization": ({"x": (2, 4), "a": int64s(-1), "e": f32(1e-3)[0]}, "short vectors stay short"),
+    "FuseShiftedNormalization": (
+        {"x": (2, 4), "a": int64s(-1), "e": f32(1e-3)[0], "s": (2, 1), "b": (4,)},
+        "scale and shift are not those of what is normalized",
+    ),
+    "FuseInstanceNormalization": (
+        {"x": (2, 3, 4, 5), "a": np.ones((4, 5), np.float32), "s": (4, 1), "b": (3, 1, 1), "norm": {"axis": 2}},
+        "the constant varies over pixels or images",
+    ),
+    "FuseGroupedNormalization": (
+        {"x": (2, 4, 3), "s": int64s(2, 2, 6), "a": f32(1, 2, 3, 4, 5, 6), "t": int64s(2, 4, 3)},
+        "the elements are scaled",
+    ),
+    "FuseUnshiftedSoftmax": ({"x": (2, 3), "a": int64s(0, 1)}, "it runs over several axes"),
+    "FuseLogSoftmaxParts": (
+        {"x": (2, 3), "a": int64s(0, 1), "b": int64s(0)},
+        "it runs over several axes",
+    ),
+    "FuseNormalizationCasts": (
+        {"x": (3, 4), "s": f32(1, 1, 1, 1), "up": {"to": dtypes.float64}, "down": {"to": dtypes.float32}},
+        "float32 is no half precision",
+    ),
     "SinkTransposeUnary": (ops.softmax(ops.transpose(M)), "the graph has no"),
     "SinkTransposeConstant": ({"x": (1, 4), "c": (3, 1, 1), "moved": {"perm": (1, 0)}}, "the constant stretches"),
     "SinkTransposePair": (

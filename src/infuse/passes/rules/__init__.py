@@ -19,6 +19,7 @@ from infuse.passes.rules import (
     grouped,
     heads,
     linear,
+    moments,
     motion,
     movement,
     noop,
@@ -38,7 +39,7 @@ from infuse.rewrite import Rule
 
 MODULES = (
     *(noop, tidy, shape, pixels, movement, arithmetic, factors, activations, composed, convolution, affine),
-    *(linear, chains, parallel, pooled, grouped, approximate, normalization, rowwise, flattening, gathering),
+    *(linear, chains, parallel, pooled, grouped, approximate, normalization, moments, rowwise, flattening, gathering),
     *(rotary, attention, causal, heads, motion, slicing, exchange, onnxruntime, onnxruntime_attention),
 )
 ALL_RULES: tuple[Rule, ...] = tuple(rule() for module in MODULES for rule in module.RULES)

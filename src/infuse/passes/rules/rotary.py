@@ -58,6 +58,10 @@ def half_table(table: Value, neighbours: bool, left: int = DEEPEST) -> Any:
     if node.kind == "Concat" and not neighbours:
         same = len(node.inputs) == 2 and node.inputs[0] is node.inputs[1]
         return node.inputs[0] if same and attribute(node, "axis") in (-1, table.rank - 1) else None
+    if node.kind == "Expand":
+        source = node.input(0)
+        single = source is not None and source.tensor.shape == (*table.shape[:-1], 1)
+        return source if single and table.shape[-1] == 2 else None
     if node.kind in ("Unsqueeze", "Squeeze", "Gather"):
         return _beside(node, table, neighbours, left)
     return _repeated(node, table) if neighbours and node.kind in ("Reshape", "Flatten") else None
