@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import dataclasses
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,14 @@ from infuse.exporters.onnx import save, to_model
 from infuse.exporters.onnx.decompose import DECOMPOSITIONS
 from infuse.exporters.onnx.lowering import LOWEST
 from infuse.frontends.onnx import load
+from infuse.ir.dims import symbol
 from infuse.ir.graph import Graph, Node, Value, constant
 from infuse.ir.types import UNKNOWN, TensorType
 from infuse.ir.verify import verify
-from infuse.ops.base import REGISTRY, Op, infer_node
+from infuse.ops.base import REGISTRY, Op, Rounding, infer_node
 from infuse.ops.opaque import Opaque
+from infuse.testing.compare import assert_agrees
+from infuse.testing.samples import Row, is_constant, results, rows, type_of
 from tests.models.onnx_tools import assert_close, model, run
 
 NEWEST = defs.onnx_opset_version()
@@ -515,3 +519,43 @@ def test_the_runtime_reads_the_format(opset: int) -> None:
     if opset <= RUNTIME_NEWEST:
         assert_close(run(proto, {"x": np.float32([-1])}), [np.float32([1])])
     assert proto.ir_version <= 14
+
+
+# -- meaning -------------------------------------------------------------------------------------------------------
+
+
+def rows_of(kind: str) -> Iterator[tuple[Row, tuple[Any, ...]]]:
+    """Samples of an operator that ONNX Runtime can run once they are decomposed, and what they mean."""
+    for row in rows(REGISTRY["", kind], np.random.default_rng(1)):
+        numbers = {k: float(np.float32(v)) for k, v in row.op.attributes().items() if isinstance(v, float)}
+        row = dataclasses.replace(row, op=row.op.replace(**numbers))
+        yield row, results(row)
+
+
+@pytest.mark.parametrize("symbolic", [False, True])
+@pytest.mark.parametrize("kind", sorted(DECOMPOSITIONS))
+def test_a_decomposition_means_what_the_operator_means(kind: str, symbolic: bool) -> None:
+    """Its samples, written in the oldest opset and run; batch and length (axes 0 and the last but one) may be open."""
+    for row, wanted in rows_of(kind):
+        graph = Graph(kind)
+        values: list[Value | None] = []
+        feeds = {}
+        for index, x in enumerate(row.inputs):
+            if x is None or is_constant(row, index):
+                values.append(None if x is None else constant(x))
+                continue
+            type = type_of(x)
+            assert isinstance(type, TensorType)
+            open_axes = {0, x.ndim - 2} if symbolic and kind in ("Attention", "RotaryEmbedding") else {0}
+            shape = tuple(symbol(f"n{d}") if symbolic and a in open_axes else d for a, d in enumerate(x.shape))
+            feeds[f"x{index}"] = x
+            values.append(graph.add_input(f"x{index}", TensorType(type.dtype, shape)))
+        new = graph.add_node(Node(row.op, values, [Value(UNKNOWN, f"y{i}") for i in range(len(wanted))]))
+        infer_node(new)
+        told = kind == "Attention" and len(row.inputs) == 7
+        kept = [i for i in range(len(wanted)) if not (told and i in (1, 2))]
+        for index in kept:
+            graph.add_output(new.outputs[index], f"y{index}")
+        written = checked(to_model(graph, LOWEST))
+        for index, found in zip(kept, run(written, feeds), strict=True):
+            assert_agrees(found, wanted[index], Rounding(8, 1e-5), f"{row} output {index}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 
 from infuse.errors import UnsupportedOperatorError
+from infuse.exporters.onnx import attending  # noqa: F401  (registers its decompositions)
 from infuse.exporters.onnx.decompose import decompose
 from infuse.exporters.onnx.spelling import NotExpressible, Spelling, spell
 from infuse.exporters.onnx.ties import keep_ties
