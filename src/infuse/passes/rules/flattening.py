@@ -61,28 +61,35 @@ def _is_pointwise(node: Node, like: Value, root: Node) -> bool:
     return same and node.output.tensor.shape == like.tensor.shape
 
 
+def _bent(x: Any) -> Any:
+    return x * ops.tanh(x * 0.5 + np.arange(4, dtype=np.float32))
+
+
+def _cut(x: Any) -> Any:
+    return ops.cast(ops.clip(x, 0.0, 2.0), to=11)
+
+
+def _chosen(x: Any) -> Any:
+    return ops.where(ops.greater(x, 0.0), x, np.ones((1, 1, 1), np.float32))
+
+
+_BETWEEN: tuple[tuple[Callable[[Any], Any], str, tuple[int, ...], list[Any], list[Any]], ...] = (
+    (ops.relu, "Reshape", (3, 8), [int64s(3, 2, 4)], []),
+    (_bent, "Reshape", (6, 4), [int64s(2, 3, 4)], [int64s(6, 4)]),
+    (_cut, "Reshape", (6, 4), [int64s(24)], [int64s(6, 4)]),
+    (_chosen, "Reshape", (6, 4), [int64s(3, 2, 4)], [int64s(6, 4)]),
+    (ops.sigmoid, "Unsqueeze", (6, 4), [int64s(1)], [int64s(1)]),
+    (ops.sigmoid, "Unsqueeze", (6, 4), [int64s(0)], [int64s(6, 4)]),
+    (ops.sigmoid, "Squeeze", (6, 1, 4), [int64s(1)], [int64s(1)]),
+)
+
+
 class ComputeInOuterShape(Rule):
     """Reshape(f(Reshape(x), c)), the outer undoing the inner → f(x, c), where f is elementwise work of any length"""
 
     rows = ("G9", "G24")
     shares = True
-    examples = tuple(
-        {"x": f(Call("Reshape", ((6, 4), int64s(2, 3, 4)))), "more": [int64s(6, 4)]}
-        for f in (
-            ops.relu,
-            lambda x: x * ops.tanh(x * 0.5 + np.arange(4, dtype=np.float32)),
-            lambda x: ops.cast(ops.clip(x, 0.0, 2.0), to=11),
-            lambda x: ops.where(ops.greater(x, 0.0), x, np.ones((1, 1, 1), np.float32)),
-        )
-    ) + tuple(
-        {"x": ops.sigmoid(Call(inner, (x, *axes))), "more": more}
-        for inner, x, axes, more in (
-            ("Unsqueeze", (6, 4), [int64s(1)], [int64s(1)]),
-            ("Unsqueeze", (6, 4), [int64s(0)], [int64s(6, 4)]),
-            ("Squeeze", (6, 1, 4), [int64s(1)], [int64s(1)]),
-            ("Reshape", (3, 8), [int64s(3, 2, 4)], []),
-        )
-    )
+    examples = tuple({"x": f(Call(inner, (x, *target))), "more": more} for f, inner, x, target, more in _BETWEEN)
 
     def match(self, x: Any, more: Any) -> Any:
         return reshapes(x, more)
