@@ -19,6 +19,8 @@ PANEL = 16
 """Columns that the runtime's product of matrices takes at a time."""
 _Q = (2, 5, 8)
 _HEADS = {"q_num_heads": 2, "kv_num_heads": 2}
+_MOVING = ("Expand", "Reshape", "Unsqueeze", "Squeeze", "Transpose", "Slice", "Gather", "Cast")
+_FINITE = (*_MOVING, "Where", "Add", "Sub", "Mul")
 _SPECIAL = {
     **{"softcap": 0.0, "left_window_size": -1, "right_window_size": -1, "qk_matmul_output_mode": 0},
     **{"softmax_precision": None},
@@ -127,6 +129,19 @@ class UseMultiHeadAttention(RuntimeRule):
         added = None if mask is None else _as_bias(mask, q)
         call = own("MultiHeadAttention", q, k, v, None, padding, added, past_key, past_value, **options)
         return (call, call[1], call[2]) if any(o.uses for o in attention.outputs[1:]) else call
+
+
+def _is_finite(value: Value | None, left: int = 12) -> bool:
+    """Whether a mask is made of finite numbers: of constants, of integers, and of choices and sums among them."""
+    if value is None or not value.dtype.is_float:
+        return value is not None
+    if value.const is not None:
+        return bool(np.isfinite(value.const).all())
+    node = value.producer
+    if node is None or node.op.domain or not left:
+        return False
+    operands = node.inputs[1:] if node.kind == "Where" else node.inputs[:1] if node.kind in _MOVING else node.inputs
+    return node.kind in _FINITE and all(_is_finite(v, left - 1) for v in operands)
 
 
 def _as_bias(mask: Value, q: Value) -> Any:
