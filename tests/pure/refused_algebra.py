@@ -84,12 +84,10 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "FuseClippedLine": ({"x": (2,), "a": f32(1), "b": f32(1, 2)}, "the constant varies"),
     "FuseSigmoid": (ops.reciprocal(ops.exp(-V) + 2.0), "the constant 1.0 is needed as input of Add"),
     "FuseTanh": (ops.sigmoid(V) * 2.0 - 1.0, "Mul is needed as input of Sigmoid"),
-    "FuseSoftplus": (ops.log(ops.exp(V) + np.ones((1, 1), np.float32)), "a constant stretches the shape"),
     "FuseSoftsign": (V / (ops.abs(M) + 1.0), "x must be the same value in both places"),
     "FuseLogSoftmax": (ops.log(ops.sigmoid(V)), "Softmax is needed, Sigmoid found"),
     "ArgMaxBeforeSoftmax": ({"x": (3, 4), "root": {"axis": 0}}, "it runs over another axis"),
     "FuseReduction": ({"x": Ints((3, 4)), "axes": int64s(0)}, "it needs floats, found int64"),
-    "FuseLogSumExp": (ops.log(ops.reduce_sum(ops.abs(M), int64s(0))), "Exp is needed, Abs found"),
     "FuseSumSquare": (
         ops.reduce_sum(V ** np.full((1, 1), 2, np.float32), int64s(0)),
         "the exponent stretches the shape",
@@ -118,6 +116,10 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "SlicesAsSpaceToDepth": (
         ops.concat(*(ops.slice(MINUS, *map(int64s, (0, 5, n, 5))) for n in (2, 2, 2, 2)), axis=1),
         "there are not as many as pixels in a square",
+    ),
+    "FuseSlicesConv": (
+        ops.conv(ops.concat(MINUS, ops.slice(MINUS, int64s(0), int64s(5)), axis=1), np.ones((2, 8, 1, 1), np.float32)),
+        "an operand is no Slice for it alone",
     ),
     "FuseOrderConv": ({"x": IMAGE, "i": int64s(0, 1, 2, 2), **FILTERS}, "channels are left out or come twice"),
     "FuseConvOrder": ({"x": IMAGE, "i": int64s(0, 1, 1), **FILTERS}, "a channel comes twice"),

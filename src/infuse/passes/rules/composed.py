@@ -15,6 +15,7 @@ from infuse.passes.rules.common import (
     data,
     number,
     require_float,
+    require_kernel,
     require_same_type,
     require_shape,
     wide,
@@ -45,7 +46,7 @@ class FusePRelu(Rule):
         return [relu - mirrored * a, relu + lower * a, flipped, *above, *under, ops.max(x, scaled, name="largest")]
 
     def when(self, x: Value, a: Value, root: Node, largest: Node | None = None, low: Value | None = None) -> None:
-        require_float(x)
+        require_kernel(x)
         require(low is None or number(low) == -np.inf, "there is a lower limit")
         require_same_type(x, root, "the slopes stretch the shape")
         slopes = wide(a)
@@ -84,7 +85,7 @@ class FuseClippedLine(Rule):
         return [ops.clip(part + ops.const(b), 0.0, 1.0) for part in (x * ops.const(a), x)]
 
     def when(self, x: Value, b: Value, root: Node, a: Value | None = None) -> None:
-        require_float(x)
+        require_kernel(x)
         require_same_type(x, root, _STRETCHED)
         require(np.isfinite(number(b)) and (a is None or np.isfinite(number(a))), "a number is infinite")
 
@@ -129,24 +130,6 @@ class FuseTanh(Rule):
         return ops.tanh(x)
 
 
-class FuseSoftplus(Rule):
-    """log(1 + exp(x)) → Softplus(x), which stays finite where the power does not; other runtimes compute it slowly"""
-
-    level = "all"
-    rows = ("G18", "G27")
-    rounding = _FUSED
-
-    def match(self, x: Any) -> Any:
-        return ops.log(ops.exp(x) + 1.0)
-
-    def when(self, x: Value, root: Node) -> None:
-        require_float(x)
-        require_same_type(x, root, _STRETCHED)
-
-    def build(self, x: Value) -> Any:
-        return ops.softplus(x)
-
-
 class FuseSoftsign(Rule):
     """x / (1 + |x|) → Softsign(x)"""
 
@@ -157,8 +140,7 @@ class FuseSoftsign(Rule):
         return x / (ops.abs(x) + 1.0)
 
     def when(self, x: Value, root: Node) -> None:
-        require_float(x)
-        require(x.dtype.bits <= 32, "ONNX Runtime has no Softsign of float64")
+        require_kernel(x)
         require_same_type(x, root, _STRETCHED)
 
     def build(self, x: Value) -> Any:
@@ -226,23 +208,6 @@ class FuseReduction(Rule):
         return Call(kind, (x, axes), inner.op.attributes())
 
 
-class FuseLogSumExp(Rule):
-    """log(ReduceSum(exp(x))) → ReduceLogSumExp(x), which stays finite where a power does not"""
-
-    level = "all"
-    rows = ("G27",)
-    rounding = _FUSED
-
-    def match(self, x: Any, axes: Any) -> Any:
-        return [ops.log(_reduced("ReduceSum", ops.exp(x), axes)), _reduced("ReduceLogSum", ops.exp(x), axes)]
-
-    def when(self, x: Value) -> None:
-        require_float(x)
-
-    def build(self, x: Value, axes: Value | None, inner: Node) -> Any:
-        return Call("ReduceLogSumExp", (x, axes), inner.op.attributes())
-
-
 class FuseSumSquare(Rule):
     """ReduceSum(x · x) → ReduceSumSquare(x), √ReduceSumSquare(x) → ReduceL2(x)"""
 
@@ -290,6 +255,6 @@ class RemoveReluOfPositive(Rule):
 
 
 RULES = (
-    *(FuseLeakyRelu, FusePRelu, FuseClippedLine, FuseSigmoid, FuseTanh, FuseSoftplus, FuseSoftsign, FuseLogSoftmax),
-    *(ArgMaxBeforeSoftmax, FuseReduction, FuseLogSumExp, FuseSumSquare, RemoveReluOfPositive),
+    *(FuseLeakyRelu, FusePRelu, FuseClippedLine, FuseSigmoid, FuseTanh, FuseSoftsign, FuseLogSoftmax),
+    *(ArgMaxBeforeSoftmax, FuseReduction, FuseSumSquare, RemoveReluOfPositive),
 )

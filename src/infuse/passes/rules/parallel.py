@@ -163,7 +163,8 @@ class FuseGemmSum(Rule):
         made = root.inputs[0 if root.inputs[1] is y else 1]
         require(made is not None and made.type == root.output.type and y.rank <= 2, "the addend stretches the result")
         other = y.producer
-        require(other is None or other.inputs[:1] != [x], "the addend may be computed at once with the product")
+        beside = other is not None and other.kind in ("MatMul", "Gemm") and other.inputs[0] is x
+        require(not beside, "the addend may be computed at once with the product")
 
     def build(self, x: Value, w: Value, y: Value, gemm: Node | None = None) -> Any:
         given = {} if gemm is None else {**gemm.op.attributes(), "beta": 1.0}

@@ -104,65 +104,91 @@ class FuseSpaceToDepth(Rule):
         return ops.space_to_depth(x, blocksize=cut.output.shape[3])
 
 
+def _slices(image: Call, *places: tuple[int, int]) -> list[Call]:
+    """Operands of an example: every second pixel along rows and columns, from these on."""
+    return [Call("Slice", (image, int64s(i, j), int64s(9, 9), int64s(2, 3), int64s(2, 2))) for i, j in places]
+
+
+_IMAGE = Call("Neg", ((2, 3, 4, 6),))
+
+
 class SlicesAsSpaceToDepth(Rule):
-    """Concat of the b · b Slices of x with step b along rows and columns → SpaceToDepth(x, b), channels in order"""
+    """Concat of the b · b Slices of x with step b along rows and columns, in its order → SpaceToDepth(x, b)"""
 
     rows = ("G23", "G27")
     shares = True
-    examples = tuple(
-        {
-            "xs": [
-                Call("Slice", (_image, int64s(i, j), int64s(9, 9), int64s(2, 3), int64s(2, 2)))
-                for i, j in (order if order else ())
-            ],
-            "root": {"axis": 1},
-        }
-        for _image in (Call("Neg", ((2, 3, 4, 6),)),)
-        for order in (((0, 0), (0, 1), (1, 0), (1, 1)), ((0, 0), (1, 0), (0, 1), (1, 1)))
-    )
+    examples = ({"xs": _slices(_IMAGE, (0, 0), (0, 1), (1, 0), (1, 1)), "root": {"axis": 1}},)
 
     def match(self, xs: Any) -> Any:
         return ops.concat(ops.rest(xs))
 
     def when(self, xs: tuple[Value, ...], root: Node) -> None:
-        self._found(xs, root)
+        _, _, order = _squares(xs, root)
+        require(np.array_equal(order, np.arange(len(order))), "the pixels of a square come in another order")
 
     def build(self, xs: tuple[Value, ...], root: Node) -> Any:
-        x, side, order = self._found(xs, root)
+        x, side, _ = _squares(xs, root)
+        return ops.space_to_depth(x, blocksize=side)
+
+
+class FuseSlicesConv(Rule):
+    """Conv of the b · b Slices of x with step b, in any order → Conv(SpaceToDepth(x, b)), filters in its order"""
+
+    rows = ("G23", "G27")
+    rounding = "channels are summed in another order"
+    examples = (
+        {
+            **{"xs": _slices(_IMAGE, (0, 0), (1, 0), (0, 1), (1, 1)), "joined": {"axis": 1}},
+            **{"w": (2, 12, 1, 2), "b": (2,)},
+        },
+    )
+
+    def match(self, xs: Any, w: Any, b: Any) -> Any:
+        return convolution("Conv", ops.concat(ops.rest(xs), name="joined"), w, b)
+
+    def when(self, xs: tuple[Value, ...], w: Value, joined: Node, conv: Node) -> None:
+        require_own(w)
+        require(attribute(conv, "group") == 1, "there are groups")
+        _squares(xs, joined)
+
+    def build(self, xs: tuple[Value, ...], w: Value, b: Value | None, joined: Node, conv: Node) -> Any:
+        x, side, order = _squares(xs, joined)
+        filters = data(w)[:, np.argsort(order)]
         deep = ops.space_to_depth(x, blocksize=side)
-        return deep if np.array_equal(order, np.arange(len(order))) else ops.gather(deep, order, axis=1)
+        return Call("Conv", (deep, filters, *([] if b is None else [b])), conv.op.attributes())
 
-    def _found(self, xs: tuple[Value, ...], root: Node) -> tuple[Value, int, Array]:
-        """The image, the side of the squares, and which channel of SpaceToDepth each channel is."""
-        slices = [x.producer for x in xs if x.producer is not None and x.producer.kind == "Slice" and len(x.uses) == 1]
-        require(len(slices) == len(xs) > 1, "an operand is no Slice for it alone")
-        x = slices[0].inputs[0]
-        assert x is not None
-        require(all(s.inputs[0] is x for s in slices), "the slices are of several tensors")
-        require_float(x)
-        require_shape(x, root.output)
-        require(x.rank == 4 and attribute(root, "axis") % 4 == 1, "it does not join channels of images")
-        require(all(isinstance(n, int) for n in x.shape[1:]), "the size is not known")
-        side = round(len(xs) ** 0.5)
-        channels, *sizes = (int(n) for n in x.shape[1:] if isinstance(n, int))
-        require(
-            side * side == len(xs) and not any(n % side for n in sizes), "there are not as many as pixels in a square"
-        )
-        places = [self._place(s, side, sizes) for s in slices]
-        require(len(set(places)) == len(places), "a slice comes twice")
-        blocks = [(i * side + j) * channels + np.arange(channels) for i, j in places]
-        return x, side, np.concatenate(blocks)
 
-    def _place(self, node: Node, side: int, sizes: list[int]) -> tuple[int, int]:
-        """Row and column inside of each square that a slice takes."""
-        cut = cuts(node)
-        require(sorted(cut) == [2, 3], "a slice cuts other axes")
-        found = []
-        for axis, size in zip((2, 3), sizes):
-            first, last = bounds(size, *cut[axis])
-            require(cut[axis][2] == side and first < side and last > size - side + first, "a slice leaves pixels out")
-            found.append(first)
-        return found[0], found[1]
+def _squares(xs: tuple[Value, ...], concat: Node) -> tuple[Value, int, Array]:
+    """The image that slices take apart, the side of the squares, and which channel of SpaceToDepth each channel is."""
+    slices = [x.producer for x in xs if x.producer is not None and x.producer.kind == "Slice" and len(x.uses) == 1]
+    require(len(slices) == len(xs) > 1, "an operand is no Slice for it alone")
+    x = slices[0].inputs[0]
+    assert x is not None
+    require(all(s.inputs[0] is x and s.graph is concat.graph for s in slices), "the slices are of several tensors")
+    require_float(x)
+    require_shape(x, concat.output)
+    require(x.rank == 4 and attribute(concat, "axis") % 4 == 1, "it does not join channels of images")
+    require(all(isinstance(n, int) for n in x.shape[1:]), "the size is not known")
+    side = round(len(xs) ** 0.5)
+    channels, *sizes = (int(n) for n in x.shape[1:] if isinstance(n, int))
+    squares = side * side == len(xs) and not any(n % side for n in sizes)
+    require(squares, "there are not as many as pixels in a square")
+    places = [_place(s, side, sizes) for s in slices]
+    require(len(set(places)) == len(places), "a slice comes twice")
+    blocks = [(i * side + j) * channels + np.arange(channels) for i, j in places]
+    return x, side, np.concatenate(blocks)
+
+
+def _place(node: Node, side: int, sizes: list[int]) -> tuple[int, int]:
+    """Row and column inside of each square that a slice takes."""
+    cut = cuts(node)
+    require(sorted(cut) == [2, 3], "a slice cuts other axes")
+    found = []
+    for axis, size in zip((2, 3), sizes):
+        first, last = bounds(size, *cut[axis])
+        require(cut[axis][2] == side and first < side and last > size - side + first, "a slice leaves pixels out")
+        found.append(first)
+    return found[0], found[1]
 
 
 # -- channels ----------------------------------------------------------------------------------------------------
@@ -288,4 +314,4 @@ class FuseConvOrder(Rule):
         return Call("Conv", (x, data(w)[order], *([] if b is None else [data(b)[order]])), conv.op.attributes())
 
 
-RULES = (FuseDepthToSpace, FuseSpaceToDepth, SlicesAsSpaceToDepth, FuseOrderConv, FuseConvOrder)
+RULES = (FuseDepthToSpace, FuseSpaceToDepth, SlicesAsSpaceToDepth, FuseSlicesConv, FuseOrderConv, FuseConvOrder)
