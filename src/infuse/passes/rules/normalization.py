@@ -24,6 +24,7 @@ from infuse.passes.rules.common import (
     wide,
 )
 from infuse.rewrite import Rule, require
+from infuse.rewrite.matcher import is_number
 
 _MOMENTS = "means are summed in another order"
 REDUCTIONS = ("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd")
@@ -235,14 +236,24 @@ class GlobalAveragePool(Rule):
     def match(self, x: Any, a: Any) -> Any:
         return _mean(x, a)
 
-    def when(self, x: Value, a: Value) -> None:
+    def when(self, x: Value, a: Value, root: Node) -> None:
         require_float(x)
         axes = sorted(axes_of(a, x))
         require(x.rank in (3, 4, 5) and axes == list(range(2, x.rank)), "other axes than the spatial ones")
         require(isinstance(x.shape[1], int), "the channels are not known")
+        require(not self._is_moment(x, root), "it may be part of a normalization")
 
     def build(self, x: Value) -> Any:
         return ops.global_average_pool(x)
+
+    def _is_moment(self, x: Value, root: Node) -> bool:
+        """Whether the mean is taken off what it is the mean of, or is one of squares."""
+        maker = x.producer
+        squares = maker is not None and (
+            (maker.kind == "Mul" and maker.inputs[0] is maker.inputs[1])
+            or (maker.kind == "Pow" and is_number(maker.inputs[1], 2.0))
+        )
+        return squares or any(user.kind == "Sub" and x in user.inputs for user in root.output.users())
 
 
 class MergeReductions(Rule):
