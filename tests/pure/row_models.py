@@ -492,6 +492,24 @@ COMPOSED = (
         CENTRED + "$s: float32[4]\n$b: float32[4]\n%o = Mul(%n, $s)\n%y = Add(%o, $b)",
         "LayerNormalization",
         "extended",
+        header="%x: float32[2, 3, 4]",
+    ),
+    Example(
+        "G27",
+        "InstanceNormalization",
+        CENTRED + "$s: float32[3, 1]\n$b: float32[3, 1]\n%o = Mul(%n, $s)\n%y = Add(%o, $b)",
+        "InstanceNormalization",
+        "extended",
+        header="%x: float32[2, 3, 9]",
+    ),
+    Example(
+        "G27",
+        "L2Norm",
+        """%r = ReduceL2(%x, int64[1]{-1}, keepdims=1)
+        %m = Clip(%r, float32[]{1e-12})
+        %y = Div(%x, %m)""",
+        "LpNormalization",
+        "extended",
     ),
     Example(
         "G27",
@@ -503,6 +521,7 @@ COMPOSED = (
         %y = Div(%x, %r)""",
         "RMSNormalization",
         "extended",
+        header="%x: float32[2, 3, 4]",
     ),
     Example(
         "G27",
