@@ -10,7 +10,14 @@ import numpy as np
 from infuse import ops
 from infuse.ir.expression import Call
 from infuse.ir.graph import Node, Value
-from infuse.passes.rules.common import data, number, require_attribute, require_float, require_same_type
+from infuse.passes.rules.common import (
+    data,
+    number,
+    require_attribute,
+    require_float,
+    require_kernel,
+    require_same_type,
+)
 from infuse.rewrite import Rule, require
 
 _FUSED = "one function in place of several rounded steps"
@@ -28,7 +35,7 @@ class FuseErfGelu(Rule):
         return [(x * gate) * 0.5, (x * 0.5) * gate, x * (gate * 0.5), (x * gate) / 2.0]
 
     def when(self, x: Value, root: Node) -> None:
-        require_float(x)
+        require_kernel(x)
         require_same_type(x, root, "a constant stretches the shape")
 
     def build(self, x: Value) -> Any:
@@ -54,7 +61,7 @@ class FuseTanhGelu(Rule):
         return [(x * gate) * 0.5, (x * 0.5) * gate, x * (gate * 0.5)]
 
     def when(self, x: Value, root: Node) -> None:
-        require_float(x)
+        require_kernel(x)
         require_same_type(x, root, "a constant stretches the shape")
 
     def build(self, x: Value) -> Any:
@@ -102,7 +109,7 @@ class FuseHardSigmoid(Rule):
         return [gate / 6.0, gate * (1 / 6)]
 
     def when(self, x: Value, root: Node) -> None:
-        require_float(x)
+        require_kernel(x)
         require_same_type(x, root, "a constant stretches the shape")
         require_attribute(1 / 6, x)
 
@@ -122,7 +129,7 @@ class FuseHardSwish(Rule):
         return [x * ops.hard_sigmoid(x, alpha=1 / 6, beta=0.5), product / 6.0, product * (1 / 6)]
 
     def when(self, x: Value, root: Node) -> None:
-        require_float(x)
+        require_kernel(x)
         require_same_type(x, root, "a constant stretches the shape")
 
     def build(self, x: Value) -> Any:
@@ -140,7 +147,7 @@ class FuseMish(Rule):
         return x * ops.tanh(ops.softplus(x))
 
     def when(self, x: Value) -> None:
-        require_float(x)
+        require_kernel(x)
 
     def build(self, x: Value) -> Any:
         return ops.mish(x)

@@ -60,6 +60,12 @@ def require_float(*values: Value) -> None:
         require(value.dtype.is_float, f"it needs floats, found {value.dtype}")
 
 
+def require_kernel(x: Value) -> None:
+    """Refuse what is no float, and float64, for which ONNX Runtime has few of the fused operators."""
+    require_float(x)
+    require(x.dtype.bits <= 32, "few runtimes have the operator for float64")
+
+
 def require_shape(*values: Value) -> None:
     """Refuse where a rank is not known."""
     for value in values:

@@ -18,6 +18,7 @@ from infuse.passes.rules.common import (
     data,
     number,
     require_float,
+    require_kernel,
     require_same_type,
     require_shape,
     rounded,
@@ -237,7 +238,7 @@ class GlobalAveragePool(Rule):
         return _mean(x, a)
 
     def when(self, x: Value, a: Value, root: Node) -> None:
-        require_float(x)
+        require_kernel(x)
         axes = sorted(axes_of(a, x))
         require(x.rank in (3, 4, 5) and axes == list(range(2, x.rank)), "other axes than the spatial ones")
         require(isinstance(x.shape[1], int), "the channels are not known")

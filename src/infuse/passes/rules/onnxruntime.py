@@ -143,8 +143,9 @@ class UseOwnGelu(RuntimeRule):
 
     def when(self, x: Value, root: Node, b: Value | None = None) -> None:
         require_float32(x)
+        require_shape(x)
+        require(x.rank > 0, "the runtime's gelu takes no scalar")
         if b is not None:
-            require_shape(x)
             vector = b.rank == 1 and x.rank >= 1 and x.shape[-1] == b.shape[0]
             require(vector, "the bias is no vector over the last axis")
 

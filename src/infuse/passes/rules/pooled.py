@@ -19,6 +19,7 @@ from infuse.passes.rules.common import (
     data,
     is_one,
     require_float,
+    require_kernel,
     require_shape,
     require_unread,
     reshape_target,
@@ -205,10 +206,9 @@ class PoolAsGlobalPool(Rule):
         return [ops.average_pool(x), ops.max_pool(x)]
 
     def when(self, x: Value, root: Node) -> None:
-        require_float(x)
+        require_kernel(x)
         require_shape(x)
         require_explicit(root)
-        require(x.dtype.bits <= 32, "ONNX Runtime has no such pooling of float64")
         require_unread(root, "the indices are")
         window = Window.of(root)
         require(not any(window.pads) and x.shape[2:] == window.kernel, "the window does not see all pixels")
