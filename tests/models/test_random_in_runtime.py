@@ -106,6 +106,25 @@ FOUND = {
       %y = Div(%x, %b)
       return y = %y
     }""",
+    "a gelu in float64": """graph "g" (%x: float64[2, 3]) {
+      %a = Pow(%x, float64[]{3.0})
+      %b = Mul(%a, float64[]{0.044715})
+      %c = Add(%x, %b)
+      %d = Mul(%c, float64[]{0.7978845608028654})
+      %t = Tanh(%d)
+      %g = Add(%t, float64[]{1.0})
+      %h = Mul(%x, %g)
+      %y = Mul(%h, float64[]{0.5})
+      %e = Exp(%x)
+      %f = Add(%e, float64[]{1.0})
+      %z = Log(%f)
+      return y = %y, z = %z
+    }""",
+    "the runtime's gelu of a scalar": """graph "g" (%x: float32[]) {
+      %a = Relu(%x)
+      %y = Gelu(%a, approximate="tanh")
+      return y = %y
+    }""",
     "all pixels in float64": """graph "g" (%x: float64[1, 2, 3, 3]) {
       %y = MaxPool(%x, kernel_shape=(3, 3))
       return y = %y

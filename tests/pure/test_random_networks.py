@@ -108,6 +108,10 @@ FOUND: dict[str, str] = {
       %y = Attention(%q, %q, %q, %mask, %k, %v, kv_num_heads=2, q_num_heads=2)
       return y = %y
     }""",
+    "a sixth in float64 is no attribute": """graph "g" (%x: float64[4]) {
+      %y = HardSwish(%x)
+      return y = %y
+    }""",
     "scalars are scanned": """graph "g" (%x: float32[n]) {
       %y = Scan(%x, num_scan_inputs=1) {
         body = graph "b" (%part: float32[]) {

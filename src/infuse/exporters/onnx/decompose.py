@@ -90,6 +90,12 @@ def decompose(node: Node, graph: Graph) -> tuple[list[Value | None], list[Node]]
         raise NotExpressible(f"its decomposition fails: {error.what}") from error
 
 
+def build(expression: Any, node: Node, graph: Graph) -> tuple[Value, list[Node]]:
+    """The value of an expression on behalf of `node`, and the new nodes in `graph` that make it."""
+    building = _Building(node, graph)
+    return building.value(expression), building.created
+
+
 class _Building:
     """Turns expressions into nodes."""
 
@@ -166,6 +172,8 @@ def mish(given: Inputs) -> Any:
 @instead("HardSwish")
 def hard_swish(given: Inputs) -> Any:
     """X · hard sigmoid of x."""
+    if given.dtype(0) == dtypes.float64:  # of which an attribute does not hold all digits of a sixth
+        return given[0] * ops.clip(given[0] * (1 / 6) + 0.5, 0.0, 1.0)
     return given[0] * ops.hard_sigmoid(given[0], alpha=1 / 6, beta=0.5)
 
 
