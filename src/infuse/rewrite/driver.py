@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 
 from infuse.errors import InfuseError, RuleError
 from infuse.ir.expression import Call
 from infuse.ir.graph import Graph, Node, UnknownRank, Use, Value
-from infuse.rewrite.matcher import Glance, Match, glance, matches, may_match
+from infuse.rewrite.matcher import Glance, Match, glance, kind_of, matches, may_match
 from infuse.rewrite.mention import label, mention
 from infuse.rewrite.patch import Patch, other_use, producers, redirect, remove_dead
 from infuse.rewrite.record import Report, Rewrite
@@ -19,6 +19,8 @@ LONGEST_LINE = 1000
 """Rewrites of one another's results without a node saved, from which on rules are held to be endless; in a graph of
 more nodes, as many as that has."""
 FIRES_PER_NODE = 10
+NARROW = 6
+"""Operands by which nodes are told apart; of nodes with more, all patterns are tried."""
 
 Folder = Callable[[Node], "Sequence[Value] | None"]
 Check = Callable[[Graph, str], None]
@@ -82,9 +84,7 @@ class Driver:
 
     def _match(self, node: Node, rules: _Rules, limits: _Limits) -> list[Node] | None:
         """Apply the first of `rules` that fits at a node."""
-        for rule, pattern, look in rules.by_kind.get((node.op.domain, node.op.name), ()):
-            if not may_match(look, node):
-                continue
+        for rule, pattern in rules.fitting(node):
             for match in matches(pattern, node):
                 if refusal(rule, match) is not None:
                     continue
@@ -235,14 +235,30 @@ def _same_operand(a: Value | None, b: Value | None) -> bool:
 
 
 class _Rules:
-    """Rules and their patterns by the kind of their roots."""
+    """Rules and their patterns by what can be seen of the nodes at which they fit."""
 
     def __init__(self) -> None:
-        self.by_kind: dict[tuple[str, str], list[tuple[Rule, Call, Glance]]] = defaultdict(list)
+        self._by_kind: dict[tuple[str, str], list[tuple[Rule, Call, Glance]]] = defaultdict(list)
+        self._fitting: dict[Hashable, list[tuple[Rule, Call]]] = {}
 
     def add(self, rule: Rule) -> None:
         for pattern in rule.patterns:
-            self.by_kind[pattern.domain, pattern.kind].append((rule, pattern, glance(pattern)))
+            self._by_kind[pattern.domain, pattern.kind].append((rule, pattern, glance(pattern)))
+
+    def fitting(self, node: Node) -> list[tuple[Rule, Call]]:
+        """The patterns that may fit at a node, looked up by the kinds of what makes its operands."""
+        op = node.op
+        if len(node.inputs) > NARROW:
+            return self._seen(node)
+        key = (op.domain, op.name, *map(kind_of, node.inputs))
+        found = self._fitting.get(key)
+        if found is None:
+            found = self._fitting[key] = self._seen(node)
+        return found
+
+    def _seen(self, node: Node) -> list[tuple[Rule, Call]]:
+        rules = self._by_kind.get((node.op.domain, node.op.name), ())
+        return [(rule, pattern) for rule, pattern, look in rules if may_match(look, node)]
 
 
 class _Worklist:

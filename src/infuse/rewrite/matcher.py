@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -109,43 +110,54 @@ def _equal(found: Any, wanted: Any) -> bool:
 def _match_operands(
     patterns: tuple[Any, ...], values: tuple[Value | None, ...], node: Node, state: _State, trace: Trace | None
 ) -> Iterator[_State]:
-    if not patterns:
-        if not values:
-            yield state
-        elif trace:
-            trace.note(state, node, f"{node.kind} has {len(values)} more inputs than the pattern")
-        return
-    first = patterns[0]
-    if isinstance(first, Variable) and first.variadic:
-        if first.name not in state.bound:
-            yield state.bind(first.name, values)
-        elif state.bound[first.name] == values:
-            yield state
-        return
-    value = values[0] if values else None
-    for matched in _match_value(first, value, node, state, trace):
-        yield from _match_operands(patterns[1:], values[1:], node, matched, trace)
+    for place, pattern in enumerate(patterns):
+        if not isinstance(pattern, Variable):
+            value = values[place] if place < len(values) else None
+            for matched in _match_value(pattern, value, node, state, trace):
+                yield from _match_operands(patterns[place + 1 :], values[place + 1 :], node, matched, trace)
+            return
+        if pattern.variadic:
+            rest = values[place:]
+            if pattern.name not in state.bound:
+                yield state.bind(pattern.name, rest)
+            elif state.bound[pattern.name] == rest:
+                yield state
+            return
+        bound = _match_variable(pattern, values[place] if place < len(values) else None, node, state, trace)
+        if bound is None:
+            return
+        state = bound
+    if len(values) <= len(patterns):
+        yield state
+    elif trace:
+        trace.note(state, node, f"{node.kind} has {len(values) - len(patterns)} more inputs than the pattern")
 
 
 def _match_value(pattern: Any, value: Value | None, node: Node, state: _State, trace: Trace | None) -> Iterator[_State]:
-    if isinstance(pattern, Variable):
-        yield from _match_variable(pattern, value, node, state, trace)
+    if isinstance(pattern, Call):
+        producer = None if value is None else value.producer
+        if producer is not None and value is not None and value.index == pattern.output:
+            if trace is not None or producer.op.name == pattern.kind:
+                yield from _match_node(pattern, producer, state, trace)
+        elif trace and value is None:
+            trace.note(state, node, f"an input of {node.kind} is absent")
+        elif trace and value is not None:
+            trace.note(state, node, f"{pattern.kind} is needed as input of {node.kind}, found {_source(value)}")
+    elif isinstance(pattern, Variable):
+        bound = _match_variable(pattern, value, node, state, trace)
+        if bound is not None:
+            yield bound
+    elif isinstance(pattern, OneOf):
+        for choice in pattern.choices:
+            yield from _match_value(choice, value, node, state, trace)
     elif pattern is None:
         if value is None:
             yield state
         elif trace:
             trace.note(state, node, f"an input of {node.kind} must be absent")
-    elif isinstance(pattern, OneOf):
-        for choice in pattern.choices:
-            yield from _match_value(choice, value, node, state, trace)
     elif value is None:
         if trace:
             trace.note(state, node, f"an input of {node.kind} is absent")
-    elif isinstance(pattern, Call):
-        if value.producer is not None and value.index == pattern.output:
-            yield from _match_node(pattern, value.producer, state, trace)
-        elif trace:
-            trace.note(state, node, f"{pattern.kind} is needed as input of {node.kind}, found {_source(value)}")
     elif is_number(value, pattern):
         yield state
     elif trace:
@@ -160,19 +172,21 @@ def _source(value: Value) -> str:
 
 def _match_variable(
     variable: Variable, value: Value | None, node: Node, state: _State, trace: Trace | None
-) -> Iterator[_State]:
+) -> _State | None:
+    """The state in which the variable stands for `value`, None where it cannot."""
     if value is None and not variable.optional:
-        if trace:
-            trace.note(state, node, f"input {variable.name} of {node.kind} is absent")
+        reason = f"input {variable.name} of {node.kind} is absent" if trace else ""
     elif variable.constant and value is not None and not value.is_const:
-        if trace:
-            trace.note(state, node, f"{variable.name} must be a constant")
+        reason = f"{variable.name} must be a constant"
     elif variable.name not in state.bound:
-        yield state.bind(variable.name, value)
+        return state.bind(variable.name, value)
     elif state.bound[variable.name] is value:
-        yield state
-    elif trace:
-        trace.note(state, node, f"{variable.name} must be the same value in both places")
+        return state
+    else:
+        reason = f"{variable.name} must be the same value in both places"
+    if trace:
+        trace.note(state, node, reason)
+    return None
 
 
 # -- numbers -----------------------------------------------------------------------------------------------------
@@ -221,6 +235,7 @@ Glance = tuple[bool, tuple[Any, ...]]
 _CONSTANT = "constant"
 
 
+@lru_cache(maxsize=4096)
 def glance(pattern: Call) -> Glance:
     """What can be seen of a pattern at one look: kinds of the producers of its operands."""
     return any(isinstance(a, Variable) and a.variadic for a in pattern.args), tuple(map(_look, pattern.args))
@@ -238,6 +253,15 @@ def _look(pattern: Any) -> Any:
             return None
         return frozenset().union(*looks)
     return frozenset((pattern.kind,)) if isinstance(pattern, Call) else _CONSTANT
+
+
+def kind_of(value: Value | None) -> str | None:
+    """All that a glance sees of an operand: the kind of its producer, `_CONSTANT`, or None."""
+    if value is None:
+        return None
+    if value.const is not None:
+        return _CONSTANT
+    return None if value.producer is None else value.producer.op.name
 
 
 def may_match(look: Glance, node: Node) -> bool:
