@@ -6,7 +6,7 @@ import difflib
 import os
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from infuse.errors import InfuseError, OptionError, RuleError
@@ -98,40 +98,53 @@ def optimize_in_place(graph: Graph, options: Options | None = None, progress: Pr
     check_names(options)
     report = Report(before=count_operators(graph), limit=options.stop_after)
     levels = LEVELS[1 : LEVELS.index(options.level) + 1]
-    settled: list[Rule] = []
+    rest = _Rest(Folder(options.fold_limit) if options.folds else None)
     with numbering(_symbols(graph)), uncollected(), room_for(graph):
         for number, level in enumerate(levels):
             if progress:
                 progress(level, number, len(levels))
-            settled = _run_level(graph, level, options, report, settled)
+            _run_level(graph, level, options, report, rest)
     if progress:
         progress("done", len(levels), len(levels))
+    report.notes += rest.fold.notes() if rest.fold is not None else []
     report.after = count_operators(graph)
     return report
 
 
-def _run_level(graph: Graph, level: str, options: Options, report: Report, settled: list[Rule]) -> list[Rule]:
-    """Run one level on a graph in which `settled` have come to rest; the rules that have so afterwards."""
+@dataclass
+class _Rest:
+    """What need not be looked at again: rules that came to rest, and for each step that found nothing to do, how many
+    rewrites there were by then.
+    """
+
+    fold: Folder | None
+    rules: list[Rule] = field(default_factory=list)
+    quiet: dict[str, int] = field(default_factory=dict)
+
+
+def _run_level(graph: Graph, level: str, options: Options, report: Report, rest: _Rest) -> None:
+    """Run one level on a graph in which some rules and passes may have come to rest."""
     started = time.perf_counter()
     checks = os.environ.get("INFUSE_CHECK", "0")
     rules = [t for t in (*options.extensions, *ALL_RULES) if isinstance(t, Rule) and options.selects(t, level)]
     first = [t for t in FIRST if options.selects(t, level)]
     last = [t for t in (*LAST, *options.extensions) if isinstance(t, Pass) and options.selects(t, level)]
     check_order([*first, *last])
-    fold = Folder(options.fold_limit) if options.folds else None
-    driver = Driver(rules, report, fold=fold, check=_checked if checks == "2" else None, settled=settled)
+    driver = Driver(rules, report, fold=rest.fold, check=_checked if checks == "2" else None, settled=rest.rules)
     steps: list[tuple[str, Callable[[], object]]] = [(p.name, partial(_run_pass, p, graph, report)) for p in first]
     steps += [
-        ("the rules", partial(driver.run, graph)),
+        (f"the rules at level {level}", partial(driver.run, graph)),
         *((p.name, partial(_run_pass, p, graph, report)) for p in last),
     ]
     for _ in range(ROUNDS):
         before = len(report.rewrites)
         for name, step in steps:
-            if report.is_full:
-                break
             done = len(report.rewrites)
+            if report.is_full or rest.quiet.get(name) == done:
+                continue
             step()
+            if len(report.rewrites) == done:
+                rest.quiet[name] = done
             if checks in ("1", "2") and len(report.rewrites) > done:
                 _checked(graph, name)
         if len(report.rewrites) == before or report.is_full:
@@ -139,10 +152,8 @@ def _run_level(graph: Graph, level: str, options: Options, report: Report, settl
     else:
         report.notes.append(f"level {level} was still changing the graph after {ROUNDS} rounds")
         rules = []
-    if fold is not None:
-        report.notes += fold.notes()
+    rest.rules = rules
     report.seconds[level] = time.perf_counter() - started
-    return rules
 
 
 def _run_pass(each: Pass, graph: Graph, report: Report) -> None:
