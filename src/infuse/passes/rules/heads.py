@@ -6,22 +6,28 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from infuse import ops
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.expression import Call
 from infuse.ir.graph import Node, Value
 from infuse.ops.sizes import int64s
-from infuse.passes.rules.common import is_one, permutation, require_shape, reshape_target
+from infuse.passes.rules.common import data, is_one, permutation, require_shape, reshape_target
 from infuse.passes.rules.views import View, views
 from infuse.rewrite import Rule, require
+
+MOVED_LIMIT = 1 << 26
+"""Bytes of the largest weights whose columns are put in another order."""
 
 
 @dataclass(frozen=True)
 class Rows:
     """Heads (batch, heads, length, size) found as columns of a matrix: `width` of them, from `start` on `count`.
 
-    Its rows run over batch and length, or over length and batch where `turned`.
+    Its rows run over batch and length, or over length and batch where `turned`. Heads follow one another at once, or
+    one each `step` columns where the columns of other operands lie between.
     """
 
     source: Value
@@ -31,6 +37,18 @@ class Rows:
     start: int
     count: int
     turned: bool
+    size: int
+    step: int
+
+    @property
+    def places(self) -> list[int]:
+        """Its columns in order."""
+        heads = range(self.count // self.size)
+        return [self.start + head * self.step + i for head in heads for i in range(self.size)]
+
+    @property
+    def is_scattered(self) -> bool:
+        return self.step != self.size
 
     @property
     def shape(self) -> tuple[Dim, Dim, int]:
@@ -76,19 +94,59 @@ def _rows(heads: Value, source: Value, view: View) -> Rows | None:
     assert isinstance(size, int)
     steps = [None if is_one(n) else step for n, step in view.axes]
     width = dims.exact_divide(dims.product(source.shape), batch * length)
-    if not isinstance(width, int) or view.offset + count * size > width:
+    step = size if steps[1] is None else steps[1]
+    if not isinstance(width, int) or not isinstance(step, int) or step < size or steps[3] not in (None, 1):
         return None
-    if steps[3] not in (None, 1) or steps[1] not in (None, size):
+    if view.offset + (count - 1) * step + size > width or (step != size and _product(source) is None):
         return None
     for turned in (False, True):
         wanted = (width, batch * width) if turned else (length * width, width)
         if steps[0] in (None, wanted[0]) and steps[2] in (None, wanted[1]):
-            return Rows(source, batch, length, width, view.offset, count * size, turned)
+            return Rows(source, batch, length, width, view.offset, count * size, turned, size, step)
     return None
+
+
+def _product(source: Value) -> tuple[Value, Value, Value | None] | None:
+    """x, w and b where `source` is x · w + b for one reader, w and b constant and not huge; None where it is not."""
+    node, bias = source.producer, None
+    if node is not None and node.kind == "Add" and not node.op.domain:
+        constants = [v for v in node.operands() if v.is_const]
+        others = [v for v in node.operands() if not v.is_const]
+        if len(constants) != 1 or constants[0].shape != source.shape[-1:] or len(others[0].uses) != 1:
+            return None
+        bias, node = constants[0], others[0].producer
+    if node is None or node.kind != "MatMul" or node.op.domain or len(source.uses) != 1:
+        return None
+    x, weights = node.inputs
+    if x is None or weights is None or not weights.is_const or weights.rank != 2:
+        return None
+    if weights.shape[1] != source.shape[-1]:
+        return None
+    return (x, weights, bias) if data(weights).nbytes <= MOVED_LIMIT and len(weights.uses) == 1 else None
+
+
+def gathered(found: Sequence[Rows]) -> list[Any] | None:
+    """Columns that lie scattered, from one product whose weights are put in another order; None where some are left."""
+    order = [place for rows in found for place in rows.places]
+    product = _product(found[0].source)
+    one = all(rows.matrix == found[0].matrix for rows in found)
+    if product is None or not one or sorted(order) != list(range(found[0].width)):
+        return None
+    x, weights, bias = product
+    result = ops.matmul(x, data(weights)[:, order])
+    result = result if bias is None else result + data(bias)[order]
+    if found[0].source.shape != found[0].shape:
+        result = ops.reshape(result, reshape_target(found[0].source.shape, found[0].shape))
+    if found[0].turned:
+        result = ops.transpose(result, perm=(1, 0, 2))
+    split = ops.split(result, int64s(*(rows.count for rows in found)), axis=2)
+    return [split[index] for index in range(len(found))]
 
 
 def columns(found: Sequence[Rows]) -> list[Any]:
     """An expression (batch, length, count) for each; columns of one matrix come from one Split."""
+    if any(rows.is_scattered for rows in found):
+        return gathered(found) or []
     parts: dict[tuple[Value, bool, int], set[tuple[int, int]]] = {}
     for rows in found:
         parts.setdefault(rows.matrix, set()).add((rows.start, rows.count))
@@ -107,6 +165,15 @@ def _split(whole: Any, width: int, ranges: list[tuple[int, int]]) -> dict[tuple[
         return {part: split[index] for index, part in enumerate(ranges)}
     axis, step = int64s(2), int64s(1)
     return {(a, n): ops.slice(whole, int64s(a), int64s(a + n), axis, step) for a, n in ranges}
+
+
+def _interleaved(bias: bool) -> list[Call]:
+    """Heads of queries, keys and values in turn, from one product."""
+    rows: Any = Call("MatMul", ((2, 5, 4), np.linspace(-1, 1, 96, dtype=np.float32).reshape(4, 24)))
+    rows = Call("Add", (rows, np.linspace(-1, 1, 24, dtype=np.float32))) if bias else rows
+    heads = Call("Transpose", (Call("Reshape", (rows, int64s(2, 5, 2, 12))),), {"perm": (0, 2, 1, 3)})
+    split = Call("Split", (heads, int64s(4, 4, 4)), {"axis": 3})
+    return [split, split[1], split[2]]
 
 
 class FlattenAttention(Rule):
@@ -128,7 +195,7 @@ class FlattenAttention(Rule):
             (((2, 5, 12), (2, 5, 3, 4)), ((2, 6, 12), (2, 6, 3, 4)), ((2, 6, 9), (2, 6, 3, 3))),
             (((4, 5, 12), (4, 5, 3, 4)),) * 3,
         )
-    )
+    ) + tuple({"operands": _interleaved(bias), "moved": {"perm": (0, 2, 1, 3)}} for bias in (False, True))
 
     def match(self, operands: Any) -> Any:
         return ops.transpose(Call("Attention", (ops.rest(operands),), label="attention"), name="moved")
@@ -164,6 +231,8 @@ class FlattenAttention(Rule):
             require(rows is not None, f"{heads.name!r} is not cut from rows of all heads")
             assert rows is not None
             found.append(rows)
+        scattered = any(rows.is_scattered for rows in found)
+        require(not scattered or gathered(found) is not None, "the columns of the heads lie scattered")
         return found
 
     def _shape(self, attention: Node) -> tuple[Dim, Dim, Dim]:
