@@ -496,6 +496,27 @@ COMPOSED = (
     ),
     Example(
         "G27",
+        "LayerNormalization as TensorFlow spells it",
+        """%m = ReduceMean(%x, int64[1]{-1}, keepdims=1)
+        %d = Sub(%x, %m)
+        %q = Mul(%d, %d)
+        %v = ReduceMean(%q, int64[1]{-1}, keepdims=1)
+        %e = Add(%v, float32[]{1e-5})
+        %r = Sqrt(%e)
+        %i = Reciprocal(%r)
+        $s: float32[4]
+        $b: float32[4]
+        %k = Mul(%i, $s)
+        %o = Mul(%m, %k)
+        %p = Sub($b, %o)
+        %t = Mul(%x, %k)
+        %y = Add(%t, %p)""",
+        "LayerNormalization",
+        "extended",
+        header="%x: float32[2, 3, 4]",
+    ),
+    Example(
+        "G27",
         "InstanceNormalization",
         CENTRED + "$s: float32[3, 1]\n$b: float32[3, 1]\n%o = Mul(%n, $s)\n%y = Add(%o, $b)",
         "InstanceNormalization",

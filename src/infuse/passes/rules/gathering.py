@@ -10,7 +10,7 @@ from infuse import ops
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.expression import Call
-from infuse.ir.graph import Node, Value, known_ints
+from infuse.ir.graph import Array, Node, Value, known_ints
 from infuse.ops.base import Ints
 from infuse.ops.sizes import int64s
 from infuse.passes.rules.common import (
@@ -30,6 +30,8 @@ from infuse.passes.rules.common import (
 from infuse.passes.rules.views import View, dense, through
 from infuse.rewrite import Rule, require
 
+LONGEST = 1 << 16
+"""Constant indices that are looked at."""
 DEEPEST = 24
 """Operators of an index computation that are looked through."""
 TABLE_LIMIT = 1 << 23
@@ -38,8 +40,8 @@ TABLE_LIMIT = 1 << 23
 
 def counted(value: Value, left: int = DEEPEST) -> View | None:
     """Integers that rise evenly along each axis: the first number, and each axis with its size and step; or None."""
-    if value.const is not None and value.const.size and (value.const == value.const.flat[0]).all():
-        return View(int(value.const.flat[0]), tuple((size, 0) for size in value.shape))
+    if value.const is not None:
+        return _written(value.const) if value.dtype.is_integer and 0 < value.const.size <= LONGEST else None
     node = value.producer
     if node is None or node.op.domain or not left or value.tensor.shape is None or not value.dtype.is_integer:
         return None
@@ -56,6 +58,19 @@ def counted(value: Value, left: int = DEEPEST) -> View | None:
     if source is None or (node.kind == "Cast" and first.dtype.is_integer):
         return source
     return through(node, value, source)
+
+
+def _written(numbers: Array) -> View | None:
+    """Constant numbers, if they rise evenly along each axis."""
+    first = int(numbers.flat[0])
+    steps = [
+        int(numbers[(0,) * axis + (1,) + (0,) * (numbers.ndim - axis - 1)]) - first if size > 1 else 0
+        for axis, size in enumerate(numbers.shape)
+    ]
+    even = np.full(numbers.shape, first, np.int64)
+    for axis, (size, step) in enumerate(zip(numbers.shape, steps)):
+        even = even + (np.arange(size) * step).reshape(-1, *(1,) * (numbers.ndim - axis - 1))
+    return View(first, tuple(zip(numbers.shape, steps))) if np.array_equal(even, numbers) else None
 
 
 def _sum(value: Value, node: Node, left: int) -> View | None:
@@ -106,6 +121,7 @@ class RemoveGatherInOrder(Rule):
     examples = (
         {"x": (2, 4), "i": Call("Reshape", (Call("Range", (np.array(0), np.array(4), np.array(1))), int64s(2, 2)))},
         {"x": (4, 3), "i": Call("Reshape", (Call("Range", (np.array(0), np.array(4), np.array(1))), int64s(4, 1)))},
+        {"x": (2, 3, 2), "i": np.stack(np.meshgrid([0, 1], [0, 1, 2], indexing="ij"), -1)},
     )
 
     def match(self, x: Any, i: Any) -> Any:
@@ -152,6 +168,10 @@ class RemoveGatherInOrder(Rule):
     def _columns(self, i: Value, depth: int) -> list[View | None]:
         """The indices of each axis, without the axis of tuples."""
         node = i.producer
+        if i.const is not None:
+            return (
+                [_written(column) for column in np.moveaxis(i.const, -1, 0)] if 0 < i.const.size <= LONGEST else [None]
+            )
         if depth == 1:
             parts = [counted(i)]
         else:

@@ -122,7 +122,7 @@ class FuseShiftedNormalization(Rule):
         total = variance + ops.const(e)
         root = ops.sqrt(total)
         inverse = ops.one_of(ops.reciprocal(root), 1.0 / root, total**-0.5)
-        scale = inverse * ops.const(s)
+        scale = ops.one_of(inverse * ops.const(s), ops.const(s) / root)
         return x * scale + (ops.const(b) - mean * scale)
 
     def when(self, x: Value, a: Value, e: Value, s: Value, b: Value) -> None:
