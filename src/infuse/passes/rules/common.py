@@ -66,6 +66,13 @@ def require_kernel(x: Value) -> None:
     require(x.dtype.bits <= 32, "few runtimes have the operator for float64")
 
 
+def require_narrow_float(*values: Value) -> None:
+    """Refuse unless all values are floating, and narrow enough for what other runtimes leave out in float64."""
+    require_float(*values)
+    for value in values:
+        require(value.dtype.bits < 64, "runtimes do not have it for float64")
+
+
 def require_shape(*values: Value) -> None:
     """Refuse where a rank is not known."""
     for value in values:

@@ -16,6 +16,7 @@ from infuse.passes.rules.common import (
     number,
     require_float,
     require_kernel,
+    require_narrow_float,
     require_same_type,
     require_shape,
     wide,
@@ -104,7 +105,7 @@ class FuseSigmoid(Rule):
         return [ops.reciprocal(below), Call("Div", (1.0, below))]
 
     def when(self, x: Value, root: Node) -> None:
-        require_float(x)
+        require_narrow_float(x)
         require_same_type(x, root, _STRETCHED)
 
     def build(self, x: Value) -> Any:
@@ -201,7 +202,7 @@ class FuseReduction(Rule):
         return [ops.log(_reduced("ReduceSum", x, axes)), _reduced("ReduceSum", ops.abs(x), axes)]
 
     def when(self, x: Value) -> None:
-        require_float(x)
+        require_narrow_float(x)
 
     def build(self, x: Value, axes: Value | None, inner: Node, root: Node) -> Any:
         kind = "ReduceLogSum" if root.kind == "Log" else "ReduceL1"

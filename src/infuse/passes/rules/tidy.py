@@ -12,7 +12,7 @@ from infuse.ir.graph import Node, Value
 from infuse.ops.base import broadcast_shapes
 from infuse.ops.contraction import parse_equation
 from infuse.ops.sizes import int64s
-from infuse.passes.rules.common import attribute, data, is_one, require_float, require_shape
+from infuse.passes.rules.common import attribute, data, is_one, require_narrow_float, require_shape
 from infuse.rewrite import Rule, require
 
 _NONE = np.zeros(0, dtype=np.float32)
@@ -182,7 +182,7 @@ class FuseUpsample(Rule):
         return [ops.reshape(part, t) for part in repeated]
 
     def when(self, x: Value, cut: Node, wide: Node, root: Node) -> None:
-        require_float(x)
+        require_narrow_float(x)
         require_shape(x, cut.output, wide.output, root.output)
         require(x.rank == root.output.rank == 4 and wide.output.rank == 6, "it does not repeat pixels")
         n, c, h, w = x.shape
