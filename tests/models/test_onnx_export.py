@@ -451,7 +451,10 @@ def odd_sizes() -> ModelProto:
     ]
     inputs = {"x": ["batch-size", "seq len", 3], "v": [None, "past + seq len"]}
     stated: dict[str, list[Any]] = {"y": ["batch-size", "twice", None], "z": ["batch-size", None], "w": [None, None]}
-    return outputs_stated(model(nodes, inputs, ["y"]), **stated, n=[2, "found"])
+    proto = outputs_stated(model(nodes, inputs, ["y"], ir_version=10), **stated, n=[2, "found"])
+    proto.graph.input[0].doc_string = "about the input"
+    proto.graph.output[3].metadata_props.add(key="unit", value="pixels")
+    return proto
 
 
 @pytest.mark.parametrize("level", ["none", "basic", "extended", "all"])

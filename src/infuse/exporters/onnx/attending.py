@@ -124,6 +124,18 @@ def _weights(given: Inputs, scores: Any, seen: Any) -> Any:
     return weights if seen is None else ops.where(seen, weights, 0.0)
 
 
+def wide_mask(given: Inputs) -> Any:
+    """The mask of an Attention with a row for every query, None where it has: runtimes do not broadcast its rows."""
+    if given[3] is None or given.node.op.domain:
+        return None
+    shape, queries = given.shape(3), given.shape(0)[-2]
+    if len(shape) < 2 or shape[-2] != 1 or queries == 1:
+        return None
+    axis = len(given.shape(0)) - 2
+    rows: Any = [queries] if isinstance(queries, int) else ops.shape(given[0], start=axis, end=axis + 1)
+    return ops.expand(given[3], ops.concat([1] * (len(shape) - 2), rows, [1], axis=0))
+
+
 def is_finite(value: Value | None, left: int = 8) -> bool:
     """Whether no element of `value` can be infinite."""
     if value is None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 
 from infuse.errors import UnsupportedOperatorError
-from infuse.exporters.onnx import attending  # noqa: F401  (registers its decompositions)
-from infuse.exporters.onnx.decompose import decompose
+from infuse.exporters.onnx.attending import wide_mask
+from infuse.exporters.onnx.decompose import Inputs, build, decompose
 from infuse.exporters.onnx.spelling import NotExpressible, Spelling, spell
 from infuse.exporters.onnx.ties import keep_ties
 from infuse.ir.clone import clone
+from infuse.ir.dims import Dim
 from infuse.ir.expression import make_operator
 from infuse.ir.graph import Graph, Node, Value
 
@@ -26,6 +27,7 @@ class Lowered:
         self.graph = clone(graph)
         keep_ties(self.graph)
         self.spellings: dict[Node, Spelling] = {}
+        self._masks: dict[tuple[Value, Dim, Graph], Value] = {}
         for inner in list(self.graph.all_graphs()):
             _settle_outputs(inner)
             for node in inner.nodes:
@@ -34,8 +36,24 @@ class Lowered:
     def _node(self, node: Node, graph: Graph) -> None:
         try:
             self.spellings[node] = spell(node, self.opset)
+            if node.kind == "Attention":
+                self._widen_mask(node, graph)
         except NotExpressible as reason:
             self._decompose(node, graph, reason)
+
+    def _widen_mask(self, node: Node, graph: Graph) -> None:
+        """Give the mask of an Attention all its rows, once for all that read it."""
+        expression = wide_mask(Inputs(node))
+        mask, query = node.input(3), node.inputs[0]
+        if expression is None or mask is None or query is None:
+            return
+        key = (mask, query.shape[-2], graph)
+        if key not in self._masks:
+            self._masks[key], created = build(expression, node, graph)
+            for new in created:
+                self._node(new, graph)
+        node.set_operand(3, self._masks[key])
+        self.spellings[node] = spell(node, self.opset)
 
     def _decompose(self, node: Node, graph: Graph, reason: NotExpressible) -> None:
         """Put nodes that can be spelled in place of `node`, which cannot be for `reason`."""

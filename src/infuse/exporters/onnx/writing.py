@@ -28,7 +28,7 @@ _FIRST_IR: Final = {
 _PREFIX: Final = "onnx."
 _GRAPH: Final = "onnx.graph."
 _FIELDS: Final = ("producer_name", "producer_version", "domain", "doc_string", "model_version", "ir_version")
-_OURS: Final = {_PREFIX + name for name in (*_FIELDS, "overridable", "sizes", "outputs")}
+_OURS: Final = {_PREFIX + name for name in (*_FIELDS, "overridable", "sizes", "outputs", "values")}
 _METADATA_IR: Final = 10
 """The first version of the file format that has metadata of nodes and graphs."""
 
@@ -67,6 +67,7 @@ class _Writer:
         top = lowered.graph
         self.texts: dict[str, str] = json.loads(top.metadata.get("onnx.sizes", "{}"))
         self.stated: dict[str, Any] = json.loads(top.metadata.get("onnx.outputs", "{}"))
+        self.words: dict[str, Any] = json.loads(top.metadata.get("onnx.values", "{}"))
         for value in top.inputs:
             self.names[value] = self.unique(value.name, "input")
         for value, name in zip(top.outputs, top.output_names):
@@ -110,6 +111,13 @@ class _Writer:
             info.CopyFrom(value_info(self.name(value, "output"), _stated(value, graph), self.texts))
             if graph.parent is None and name in self.stated:
                 _write_stated(info, *self.stated[name])
+        if graph.parent is None:
+            for info in (*proto.input, *proto.output):
+                doc, properties = self.words.get(info.name, ("", {}))
+                if doc:
+                    info.doc_string = doc
+                for key, text in properties.items():
+                    info.metadata_props.add(key=key, value=text)
         return proto
 
     def node(self, node: Node) -> NodeProto:
@@ -195,7 +203,7 @@ def _ir_version(opset: int, graph: Graph) -> int:
         for node in inner.unordered_nodes:
             values += [*node.outputs, *node.operands()]
     needed = [_FIRST_IR.get(v.type.dtype.name, 0) for v in values if isinstance(v.type, TensorType)]
-    inside = any(k.startswith(_GRAPH) for k in graph.metadata) or any(
+    inside = any(k.startswith(_GRAPH) or k == "onnx.values" for k in graph.metadata) or any(
         (inner.parent is not None and inner.metadata) or any(n.metadata for n in inner.unordered_nodes)
         for inner in graph.all_graphs()
     )

@@ -58,9 +58,13 @@ class Builder:
         return graph
 
     def _keep_texts(self, graph: Graph) -> None:
-        """Note how the model writes sizes, where it says something else than the graph: for whoever writes it again."""
-        for name in ("onnx.sizes", "onnx.outputs"):
+        """Note what the model says of its inputs and outputs and the graph does not: for whoever writes it again."""
+        for name in ("onnx.sizes", "onnx.outputs", "onnx.values"):
             graph.metadata.pop(name, None)
+        interface = {v.name: v for v in (*self.model.graph.input, *self.model.graph.output)}
+        words = {n: [v.doc_string, {p.key: p.value for p in v.metadata_props}] for n, v in interface.items()}
+        if any(doc or properties for doc, properties in words.values()):
+            graph.metadata["onnx.values"] = json.dumps({n: w for n, w in words.items() if any(w)})
         if self.sizes.texts:
             graph.metadata["onnx.sizes"] = json.dumps(self.sizes.texts)
         stated = {info.name: stated_sizes(info) for info in self.model.graph.output}
