@@ -189,6 +189,15 @@ def _sum(a: Dim, b: Dim) -> Dim:
 
 
 def _product(a: Dim, b: Dim) -> Dim:
+    if isinstance(a, Expr) and isinstance(b, Expr):
+        return _polynomial_product(a, b)
+    if isinstance(a, Expr):
+        a, b = b, a
+    return b if a == 1 else _make({m: c * int(a) for m, c in _terms(b).items()})
+
+
+@lru_cache(maxsize=1 << 14)
+def _polynomial_product(a: Expr, b: Expr) -> Dim:
     terms: dict[_Monomial, int] = {}
     for m1, c1 in _terms(a).items():
         for m2, c2 in _terms(b).items():
@@ -494,4 +503,11 @@ def evaluate(dim: Dim, values: Mapping[str, int]) -> int:
 
 def product(dims: Iterable[Dim]) -> Dim:
     """The product of dimensions, 1 for none."""
-    return reduce(operator.mul, dims, 1)
+    number = 1
+    rest: list[Dim] = []
+    for dim in dims:
+        if isinstance(dim, Expr):
+            rest.append(dim)
+        else:
+            number *= dim
+    return number * reduce(_product, rest) if rest else number
