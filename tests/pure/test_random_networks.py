@@ -112,6 +112,13 @@ FOUND: dict[str, str] = {
       %y = HardSwish(%x)
       return y = %y
     }""",
+    "amounts of padding are computed": """graph "g" (%x: float32[3]) {
+      %s = Shape(%x)
+      %r = Pow(%s, int64[1]{0})
+      %p = Concat(%r, %r, axis=0)
+      %y = Pad(%x, %p)
+      return y = %y
+    }""",
     "scalars are scanned": """graph "g" (%x: float32[n]) {
       %y = Scan(%x, num_scan_inputs=1) {
         body = graph "b" (%part: float32[]) {

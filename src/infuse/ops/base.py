@@ -228,8 +228,12 @@ def _carried(op: Op, node: Node) -> Sequence[Array | None]:
 
 def _as_dims(known: Any, dtype: DType) -> Array | None:
     """Elements as dimensions; None where they are something else, or run out of what the element type holds."""
-    array = np.asarray(known, dtype=object)
-    return array if known is not None and all(_holds(dtype, x) for x in array.reshape(-1)) else None
+    array = np.array(known, dtype=object)
+    flat = array.reshape(-1)
+    if known is None or not all(_holds(dtype, x) for x in flat):
+        return None
+    flat[:] = [int(x) if isinstance(x, np.integer) else x for x in flat]
+    return array
 
 
 def _holds(dtype: DType, element: Any) -> bool:
