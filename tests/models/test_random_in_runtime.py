@@ -11,6 +11,7 @@ from infuse import optimize
 from infuse.exporters.onnx import to_model
 from infuse.ir.graph import Graph
 from infuse.ir.parser import parse
+from infuse.ir.types import TensorType
 from infuse.ops.evaluate import evaluate
 from infuse.testing.networks import Network, network_of, random_network
 from infuse.testing.noise import Judge
@@ -41,8 +42,14 @@ def complaint(network: Network, runtime: str) -> str | None:
 
 
 def is_witnessed(network: Network) -> bool:
-    """Whether ONNX Runtime has all operators of a network in its types, and means the same by them."""
+    """Whether ONNX Runtime has all operators of a network in its types, and means the same by them.
+
+    It computes halves in float32, and rounds them only here and there: x may differ from itself.
+    """
     (feeds, *_) = network.feeds
+    values = [v for graph in network.graph.all_graphs() for node in graph.nodes for v in node.outputs]
+    if any(isinstance(v.type, TensorType) and v.dtype.is_float and v.dtype.bits < 32 for v in values):
+        return False
     try:
         found = run(network.graph, feeds)
     except Exception:
@@ -65,7 +72,7 @@ def check(seeds: range) -> None:
             if wrong is not None:
                 small = reduced(network, partial(fails, runtime))
                 pytest.fail(f"seed {seed}, {runtime}: {wrong}\n{text(small)}", pytrace=False)
-    assert count[True] > len(seeds) / 3
+    assert count[True] > len(seeds) / 4
 
 
 @pytest.mark.parametrize("seeds", [range(n, n + 25) for n in range(0, 100, 25)], ids=str)
