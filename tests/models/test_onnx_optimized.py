@@ -15,8 +15,14 @@ from onnx import GraphProto, ModelProto, helper, numpy_helper
 import infuse
 from benchmarks.architectures import NAMES, files
 from benchmarks.inputs import make_inputs
+from infuse.errors import UnsupportedOperatorError
+from infuse.exporters.onnx import to_model
 from infuse.exporters.onnx.lowering import LOWEST
+from infuse.ir.clone import clone
 from infuse.ir.graph import Graph
+from infuse.passes.rules import ALL_RULES
+from infuse.rewrite import Driver, Rule
+from infuse.testing.rules import cases
 from tests.models.onnx_tools import assert_close, model, run
 
 pytestmark = [pytest.mark.row("C1"), pytest.mark.row("C6")]
@@ -80,7 +86,7 @@ def combinations() -> Iterator[Any]:
                 yield pytest.param(name, opset, level, marks=() if few else pytest.mark.full)
 
 
-@pytest.mark.parametrize(("name", "opset", "level"), combinations())
+@pytest.mark.parametrize(("name", "opset", "level"), list(combinations()))
 def test_every_level_is_written_in_every_opset(
     name: str, opset: int, level: str, zoo_model: Callable[[str], Path], tmp_path: Path
 ) -> None:
@@ -179,3 +185,18 @@ def test_weights_are_stored_once_for_packed_attention(zoo_model: Callable[[str],
     packed = {n.input[1] for n in proto.graph.node if n.op_type == "Attention"}
     shapes = [numpy_helper.to_array(t).shape for t in proto.graph.initializer if t.name in packed]
     assert shapes == [(384, 1152)] * 6
+
+
+@pytest.mark.full
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("rule", [r for r in ALL_RULES if not r.runtime], ids=lambda rule: rule.name)
+def test_what_rules_build_can_be_written_in_old_opsets(rule: Rule, rng: np.random.Generator) -> None:
+    """A rule never raises the opset: what was expressible in the oldest one is so afterwards."""
+    for case in cases(rule, rng):
+        try:
+            to_model(case.graph, LOWEST)
+        except UnsupportedOperatorError:
+            continue
+        rewritten = clone(case.graph)
+        Driver([rule]).run(rewritten)
+        to_model(rewritten, LOWEST)
