@@ -240,7 +240,7 @@ REFUSALS: dict[str, tuple[Any, str]] = {
     ),
     "ShareHeads": (
         {
-            **{"q": (2, 6, 5, 4), "k": (2, 6, 7, 4), "v": (2, 6, 7, 4), "more": [], "a": int64s(1), "b": int64s(1)},
+            **{"q": (2, 6, 5, 4), "k": (2, 1, 6, 7, 4), "v": (2, 1, 6, 7, 4), "more": []},
             **{"wide": int64s(2, 1, 6, 7, 4), "k_shape": int64s(2, 6, 7, 4), "v_shape": int64s(2, 6, 7, 4)},
         },
         "other axes are repeated",

@@ -277,12 +277,6 @@ def _turned(operands: Sequence[Value | None], flat: list[Any]) -> list[Any]:
     return result
 
 
-def _repeated(x: Any, axes: Any, wide: Any, shape: Any) -> Call:
-    """The pattern of heads repeated side by side."""
-    apart = ops.one_of(ops.unsqueeze(x, axes), ops.reshape(x, axes))
-    return Call("Reshape", (ops.expand(apart, wide), shape))
-
-
 class ShareHeads(Rule):
     """Attention(q, each head of k repeated, each head of v repeated) → Attention(q, k, v), which shares them itself"""
 
@@ -291,34 +285,30 @@ class ShareHeads(Rule):
     rounding = "the same, in another order in memory"
     examples = tuple(
         {
-            **{"q": (2, 6, 5, 4), "k": (2, 3, 7, 4), "v": (2, 3, 7, 4), "more": more, "a": axes, "b": axes},
+            **{"q": (2, 6, 5, 4), "k": (2, 3, 1, 7, 4), "v": (2, 3, 1, 7, 4), "more": more},
             **{"wide": int64s(2, 3, 2, 7, 4), "k_shape": int64s(2, 6, 7, 4), "v_shape": int64s(2, 6, 7, 4)},
         }
-        for axes in (int64s(2), int64s(2, 3, 1, 7, 4))
         for more in ([], [(5, 7)])
     )
 
-    def match(self, q: Any, k: Any, v: Any, a: Any, b: Any, wide: Any, k_shape: Any, v_shape: Any, more: Any) -> Any:
-        keys, values = _repeated(k, a, wide, k_shape), _repeated(v, b, wide, v_shape)
+    def match(self, q: Any, k: Any, v: Any, wide: Any, k_shape: Any, v_shape: Any, more: Any) -> Any:
+        keys, values = ops.reshape(ops.expand(k, wide), k_shape), ops.reshape(ops.expand(v, wide), v_shape)
         return Call("Attention", (q, keys, values, ops.rest(more)))
 
     def when(self, k: Value, v: Value, root: Node, more: tuple[Value | None, ...]) -> None:
         require(all(x is None for x in more[1:]), "it has a past")
         for heads, operand in zip((k, v), root.inputs[1:]):
             assert operand is not None
-            require_shape(heads, operand)
-            require(heads.rank == 4, "the heads are not apart")
             repeated = operand.producer.inputs[0] if operand.producer is not None else None
             assert repeated is not None
-            require_shape(repeated)
-            shape, own = repeated.shape, heads.shape
-            fits = len(shape) == 5 and shape[:2] == own[:2] and shape[3:] == own[2:]
-            require(fits and operand.shape == (own[0], own[1] * shape[2], *own[2:]), "other axes are repeated")
-            apart = repeated.producer.inputs[0] if repeated.producer is not None else None
-            require(apart is not None and apart.shape == (*own[:2], 1, *own[2:]), "other axes are repeated")
+            require_shape(heads, operand, repeated)
+            own, shape = heads.shape, repeated.shape
+            fits = len(own) == 5 and is_one(own[2]) and shape == (*own[:2], shape[2], *own[3:])
+            require(fits and operand.shape == (own[0], own[1] * shape[2], *own[3:]), "other axes are repeated")
 
     def build(self, q: Value, k: Value, v: Value, root: Node) -> Any:
-        return Call("Attention", (q, k, v, *root.inputs[3:]), root.op.attributes())
+        apart = [ops.squeeze(heads, int64s(2)) for heads in (k, v)]
+        return Call("Attention", (q, *apart, *root.inputs[3:]), root.op.attributes())
 
 
 RULES = (ShareHeads, FlattenAttention)
