@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 
+import numpy as np
+
 from infuse.errors import InfuseError, RuleError
 from infuse.ir.expression import Call
 from infuse.ir.graph import Graph, Node, UnknownRank, Use, Value
@@ -54,6 +56,7 @@ class Driver:
                 self._new.add(rule)
         self._at_rest = bool(settled)
 
+    @np.errstate(all="ignore")
     def run(self, graph: Graph) -> bool:
         """Rewrite to the fixed point; whether anything changed. RuleError when rules do not come to an end."""
         queue = _Worklist()
@@ -86,7 +89,7 @@ class Driver:
         """Apply the first of `rules` that fits at a node."""
         for rule, pattern in rules.fitting(node):
             for match in matches(pattern, node):
-                if refusal(rule, match) is not None:
+                if _refusal(rule, match) is not None:
                     continue
                 touched = self._apply(rule, match, limits)
                 if touched is not None:
@@ -173,8 +176,13 @@ def _build(rule: Rule, match: Match, patch: Patch) -> list[Value] | None:
     return None if Change.WEAKER in changes else results
 
 
+@np.errstate(all="ignore")
 def refusal(rule: Rule, match: Match) -> str | None:
     """Why `rule` does not apply to a match, None when it does."""
+    return _refusal(rule, match)
+
+
+def _refusal(rule: Rule, match: Match) -> str | None:
     if not rule.shares:
         covered = set(match.nodes)
         for inner in match.nodes[1:]:

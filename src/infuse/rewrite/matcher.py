@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,8 +23,7 @@ SPLAT_LIMIT = 1 << 16
 """Elements of the largest constant that is compared with one number."""
 
 
-@dataclass(frozen=True)
-class Match:
+class Match(NamedTuple):
     """What a pattern bound: values by variable name, nodes by label, and every node it covers (root first)."""
 
     root: Node
@@ -46,8 +45,7 @@ class Trace:
             self.depth, self.node, self.reason, self.covered = len(state.nodes), node, reason, state.nodes
 
 
-@dataclass(frozen=True)
-class _State:
+class _State(NamedTuple):
     bound: Mapping[str, Any]
     nodes: tuple[Node, ...]
     calls: tuple[tuple[Call, Node], ...] = ()

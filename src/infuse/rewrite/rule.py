@@ -5,9 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, ClassVar
-
-import numpy as np
+from typing import Any, ClassVar, NamedTuple
 
 from infuse.errors import RuleError
 from infuse.ir.expression import Call, Variable
@@ -15,6 +13,13 @@ from infuse.ir.graph import Graph
 from infuse.rewrite.record import ABOUT, Report
 
 LEVELS = ("none", "basic", "extended", "all")
+
+
+class Parameter(NamedTuple):
+    """What a function of a rule asks for: a name, and what stands for it where a pattern does not bind it."""
+
+    name: str
+    default: Any
 
 
 class Refusal(Exception):
@@ -37,8 +42,8 @@ class Rule:
     `match` gets one pattern variable per parameter and returns a pattern (or a list of spellings). `when` and `build`
     ask for what they need by parameter name: a variable's value, a node labelled with `name=` in the pattern, `root`;
     a parameter with a default may be left unbound by some spellings. `when` refuses through `require`. `build` returns
-    the replacement of each output of the root: an expression or a value. `note`, where a rule has one, says of a rewrite
-    what the report is to tell beside it: a cost, an error. NumPy does not warn inside of them.
+    the replacement of each output of the root: an expression or a value. `note`, where a rule has one, says of a
+    rewrite what the report is to tell beside it: a cost, an error. NumPy does not warn inside of them.
 
     The driver guarantees the rest: same types before and after, interior values have no other reader (unless
     `shares`), names and origins carried over, operands of commutative operators in any order.
@@ -93,29 +98,27 @@ class Rule:
         return spellings
 
     @cached_property
-    def _condition(self) -> tuple[Callable[..., None], tuple[inspect.Parameter, ...]] | None:
+    def _condition(self) -> tuple[Callable[..., None], tuple[Parameter, ...]] | None:
         when = getattr(self, "when", None)
         return None if when is None else (when, _parameters(when))
 
     @cached_property
-    def _note(self) -> tuple[Callable[..., str], tuple[inspect.Parameter, ...]] | None:
+    def _note(self) -> tuple[Callable[..., str], tuple[Parameter, ...]] | None:
         note = getattr(self, "note", None)
         return None if note is None else (note, _parameters(note))
 
     @cached_property
-    def _build_parameters(self) -> tuple[inspect.Parameter, ...]:
+    def _build_parameters(self) -> tuple[Parameter, ...]:
         return _parameters(self.build)
 
-    @np.errstate(all="ignore")
     def check(self, bound: Mapping[str, Any]) -> None:
-        """Run `when`; Refusal when it does not hold."""
+        """Run `when`; Refusal when it does not hold. Warnings of NumPy are the caller's matter."""
         if self._condition is not None:
             function, parameters = self._condition
             function(*(self._argument(bound, p) for p in parameters))
 
-    @np.errstate(all="ignore")
     def replacement(self, bound: Mapping[str, Any]) -> tuple[Any, ...]:
-        """Run `build`; one entry per output of the root."""
+        """Run `build`; one entry per output of the root. Warnings of NumPy are the caller's matter."""
         result = self.build(*(self._argument(bound, p) for p in self._build_parameters))
         return result if isinstance(result, tuple) else (result,)
 
@@ -126,16 +129,17 @@ class Rule:
         function, parameters = self._note
         return function(*(self._argument(bound, p) for p in parameters))
 
-    def _argument(self, bound: Mapping[str, Any], parameter: inspect.Parameter) -> Any:
-        if parameter.name in bound:
-            return bound[parameter.name]
-        if parameter.default is inspect.Parameter.empty:
-            raise RuleError(f"it asks for {parameter.name!r}, which its pattern does not bind")
-        return parameter.default
+    def _argument(self, bound: Mapping[str, Any], parameter: Parameter) -> Any:
+        name, default = parameter
+        if name in bound:
+            return bound[name]
+        if default is inspect.Parameter.empty:
+            raise RuleError(f"it asks for {name!r}, which its pattern does not bind")
+        return default
 
 
-def _parameters(function: Callable[..., Any]) -> tuple[inspect.Parameter, ...]:
-    return tuple(inspect.signature(function).parameters.values())
+def _parameters(function: Callable[..., Any]) -> tuple[Parameter, ...]:
+    return tuple(Parameter(p.name, p.default) for p in inspect.signature(function).parameters.values())
 
 
 class Pass:
