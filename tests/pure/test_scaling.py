@@ -1,6 +1,7 @@
 """Large graphs: the work grows with the number of nodes and no faster, and depth does no harm."""
 
 import cProfile
+import gc
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -22,8 +23,8 @@ from infuse.ir.types import UNKNOWN, TensorType
 from infuse.ir.verify import verify
 from infuse.ops.evaluate import evaluate
 from infuse.ops.inference import infer_graph
-from infuse.passes.pipeline import optimize_in_place
-from infuse.rewrite import Patch
+from infuse.passes.pipeline import Options, optimize_in_place
+from infuse.rewrite import Pass, Patch, Report
 from infuse.testing.large import FAMILIES, node_count
 
 SMALL, LARGE = 300, 2400
@@ -146,3 +147,45 @@ def test_chains_may_be_longer_than_the_stack(tmp_path: Path, monkeypatch: pytest
 def test_chains_of_a_hundred_thousand_nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("INFUSE_CHECK", "0")
     held(long_chain(LONG), {"x": np.array([0.5, -2], np.float32)}, tmp_path, onnx=True)
+
+
+# -- what is not done twice --------------------------------------------------------------------------------------
+
+
+def test_what_found_nothing_runs_again_only_after_a_rewrite() -> None:
+    runs: list[int] = []
+
+    class Counting(Pass):
+        def run(self, graph: Graph, report: Report) -> None:
+            runs.append(len(report.rewrites))
+
+    graph = FAMILIES["transformer"](SMALL)
+    optimize_in_place(graph, Options(extra=(Counting(),)))
+    assert len(runs) > 1
+    assert runs == sorted(set(runs))
+
+
+def test_values_with_many_readers_are_looked_at_once() -> None:
+    """Operations without effect on one value: its readers must not be gone through for each of them."""
+
+    def shared(readers: int) -> Graph:
+        graph = Graph("shared")
+        x = graph.add_input("x", TensorType(dtypes.float32, (2,)))
+        for number in range(readers):
+            graph.add_output(Patch(graph).value(ops.tanh(ops.identity(x)) * np.float32(number + 2)), f"y{number}")
+        return graph
+
+    small, large = work_per_node(shared(100)), work_per_node(shared(1600))
+    assert large < GROWTH * small
+
+
+def test_garbage_is_collected_again_afterwards() -> None:
+    class Failing(Pass):
+        def run(self, graph: Graph, report: Report) -> None:
+            assert not gc.isenabled()
+            raise GraphError("on purpose")
+
+    assert gc.isenabled()
+    with pytest.raises(GraphError, match="on purpose"):
+        optimize_in_place(FAMILIES["chain"](20), Options(extra=(Failing(),)))
+    assert gc.isenabled()
