@@ -10,12 +10,14 @@ import numpy as np
 import pytest
 
 from infuse import dtypes, ops
+from infuse.ir.clone import clone
 from infuse.ir.expression import Call, Variable
 from infuse.ir.types import tensor
 from infuse.ops.base import Bools, Ints
 from infuse.ops.sizes import int64s
+from infuse.passes.pipeline import Options, optimize_in_place
 from infuse.passes.rules import ALL_RULES
-from infuse.rewrite import Rule, explain
+from infuse.rewrite import Driver, Rule, explain
 from infuse.testing import rules as generated
 from infuse.testing.patterns import graph_of
 from tests.pure import refused_onnxruntime
@@ -249,7 +251,10 @@ REFUSALS: dict[str, tuple[Any, str]] = {
         {"q": (2, 3, 5, 4), "k": (2, 3, 5, 4), "v": (2, 3, 5, 4), "mask": np.tri(5, k=1, dtype=bool)},
         "the mask hides other keys, or shows some later ones",
     ),
-    "UnflattenRows": (ops.reshape(ops.gemm((6, 4), np.ones((4, 5), np.float32)), int64s(2, 3, 5)), "it is not fewer nodes"),
+    "UnflattenRows": (
+        ops.reshape(ops.gemm((6, 4), np.ones((4, 5), np.float32)), int64s(2, 3, 5)),
+        "it is not fewer nodes",
+    ),
     "CutBeforeElements": (
         {"x": (4,), "c": (3, 1), "cut": [int64s(1), int64s(2), int64s(0)], "i": np.array(1), "read": {"axis": 0}},
         "the constant stretches the shape",
@@ -332,8 +337,8 @@ def by_rule(select: Callable[[Rule], bool] = lambda rule: True) -> Any:
 
 @by_rule()
 def test_a_rule_fires_on_every_spelling_and_keeps_the_meaning(rule: Rule) -> None:
-    """Same results, names and types; operands swapped; interior values read elsewhere; in branches, loops and files; with
-    other types, sizes, axes, attributes and constants, and symbolic sizes.
+    """Same results, names and types; operands swapped; interior values read elsewhere; in branches, loops and files;
+    with other types, sizes, axes, attributes and constants, and symbolic sizes.
     """
     evidence = generated.check_rule(rule)
     assert len(evidence.cases) >= len(rule.patterns)
@@ -345,6 +350,29 @@ def test_a_rule_fires_on_every_spelling_and_keeps_the_meaning(rule: Rule) -> Non
 @by_rule()
 def test_a_rule_keeps_the_meaning_of_many_variants(rule: Rule) -> None:
     generated.check_rule(rule, 1, 2000)
+
+
+# Rules whose generated graphs other rules spoil, and why that is right.
+SPOILT = {
+    "AbsorbNegation": "an operand is a constant, and so is its negation",
+    "FuseUnshiftedSoftmax": "one element is summed",
+    "FuseLogSoftmaxParts": "one element is summed",
+    "FuseSoftmax": "one element is summed",
+    "FuseRotaryEmbedding": "sines stand for cosines, and are a common factor",
+    "TransposeInsideMatMul": "it moves axes of size one",
+    "RemoveReshapesAroundProduct": "a Gemm takes the bias, until UnflattenGemm undoes it at the next level",
+}
+
+
+@by_rule(lambda rule: rule.name not in SPOILT)
+def test_no_other_rule_comes_in_the_way(rule: Rule, rng: np.random.Generator) -> None:
+    """The whole pipeline leaves no more of a rule's pattern than the rule alone."""
+    options = Options(rule.level, runtime=rule.runtime, enable=frozenset([rule.name] if rule.opt_in else []))
+    for case in generated.cases(rule, rng):
+        alone, whole = clone(case.graph), clone(case.graph)
+        Driver([rule]).run(alone)
+        report = optimize_in_place(whole, options)
+        assert len(whole) <= len(alone), f"{case}: {dict(report.fired)} leave {[n.kind for n in whole.nodes]}"
 
 
 @by_rule()
