@@ -137,6 +137,10 @@ REFUSED: dict[str, tuple[Any, str]] = {
         {"x": (3, 5, 2), "w": (2, 4), "b": (4,), **STATISTICS5, "moved": {"perm": (2, 1, 0)}},
         "the channels are not the columns",
     ),
+    "FuseProductScale": (
+        {"x": (2, 3, 4), "w": (4, 5), "b": (5,), "c": (2, 1), "moved": {"perm": (2, 0, 1)}},
+        "the constant varies over rows",
+    ),
     "FuseNormGemm": (
         {"x": (3, 4), "w": (3, 5), "b": (5,), **STATISTICS, "gemm": {"transA": 1}},
         "rows become columns",

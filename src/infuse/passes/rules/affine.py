@@ -12,6 +12,7 @@ from infuse.ir.graph import Array, Node, Value
 from infuse.passes.rules.chains import require_filled
 from infuse.passes.rules.common import (
     attribute,
+    data,
     permutation,
     require_float,
     require_same_type,
@@ -173,6 +174,61 @@ class FuseProductNorm(Rule):
         return ops.transpose(ops.matmul(x, weights) + bias, perm=permutation(moved))
 
 
+class FuseProductScale(Rule):
+    """(MatMul(x, w) + b) · c → MatMul(x, w · c) + b · c, one number per column, which Transpose may move (also / c)"""
+
+    rows = ("G16",)
+    rounding = "weights are scaled in place of results"
+    examples = (
+        {"x": (2, 3, 4), "w": (4, 5), "b": (5,), "c": (5,)},
+        {"x": (2, 3, 2, 4), "w": (4, 5), "b": (5,), "c": (5, 1, 1), "moved": {"perm": (0, 3, 1, 2)}},
+    )
+
+    def match(self, x: Any, w: Any, b: Any, c: Any) -> Any:
+        product = ops.matmul(x, ops.const(w), name="product")
+        shifted = product + ops.const(b)
+        moved = ops.one_of(*(ops.transpose(part, name="moved") for part in (shifted, product)))
+        return [scaled for part in (shifted, moved) for scaled in (part * ops.const(c), part / ops.const(c))]
+
+    def when(
+        self,
+        x: Value,
+        w: Value,
+        c: Value,
+        root: Node,
+        product: Node,
+        moved: Node | None = None,
+        b: Value | None = None,
+    ) -> None:
+        require_float(w)
+        require_shape(x, product.output)
+        require_filled(w)
+        require(w.rank == 2 and x.rank >= 2, "the weights are no matrix")
+        rank = product.output.rank
+        require(c.rank <= rank and (b is None or b.rank <= rank), "a constant stretches the shape")
+        self._factor(c, root, moved, w)
+        if b is not None:
+            per_column(b, w.shape[1])
+
+    def build(self, x: Value, w: Value, c: Value, root: Node, moved: Node | None = None, b: Value | None = None) -> Any:
+        factor = self._factor(c, root, moved, w)
+        result: Any = ops.matmul(x, rounded(wide(w) * factor, w))
+        if b is not None:
+            result = result + rounded(per_column(b, w.shape[1]) * factor, b)
+        return result if moved is None else ops.transpose(result, perm=permutation(moved))
+
+    def _factor(self, c: Value, root: Node, moved: Node | None, w: Value) -> Array:
+        """One factor for each column; Refusal where the constant varies otherwise."""
+        full: Array = wide(c).reshape((1,) * (root.output.rank - c.rank) + data(c).shape)
+        place = full.ndim - 1 if moved is None else permutation(moved).index(full.ndim - 1)
+        require(all(n == 1 for axis, n in enumerate(full.shape) if axis != place), "the constant varies over rows")
+        columns = data(w).shape[1]
+        require(full.size in (1, columns), "the constant stretches the columns")
+        require(root.kind == "Mul" or bool(np.all(full != 0)), "it divides by zero")
+        each = np.broadcast_to(full.reshape(-1), (columns,))
+        return each if root.kind == "Mul" else 1 / each
+
+
 class FuseNormGemm(Rule):
     """Gemm(BatchNormalization(x), w, b), MatMul alike → Gemm with rows of w scaled, and their shift in the bias"""
 
@@ -242,4 +298,15 @@ class FuseAffineConv(Rule):
         return rebuilt(conv, x, w, wide(w), old_bias(b, len(moved)) + moved)
 
 
-RULES = (*(FuseNormScale, FuseNormShift, FuseAffineNorm, MergeNorms, FuseProductNorm, FuseNormGemm, FuseAffineConv),)
+RULES = (
+    *(
+        FuseNormScale,
+        FuseNormShift,
+        FuseAffineNorm,
+        MergeNorms,
+        FuseProductNorm,
+        FuseProductScale,
+        FuseNormGemm,
+        FuseAffineConv,
+    ),
+)
