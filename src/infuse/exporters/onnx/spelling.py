@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final
@@ -79,6 +79,7 @@ class Spelling:
             raise NotExpressible(f"it has no {name}")
 
 
+_DEFAULTS: Final[dict[type, Mapping[str, Any]]] = {}
 Step = Callable[[Spelling], None]
 STEPS: Final[dict[str, list[tuple[int, Step]]]] = {}
 
@@ -124,8 +125,8 @@ def newest(node: Node) -> Spelling:
     attributes = dict(op.attributes())
     if isinstance(op, Op):
         schema = schema_of(op.name, NEWEST) if not op.domain else None
-        given = {n for n, a in schema.attributes.items() if a.required} if schema is not None else set()
-        defaults = {f.name: f.default for f in dataclasses.fields(op)}  # type: ignore[arg-type]
+        given = schema.required if schema is not None else frozenset()
+        defaults = _defaults(op)
         attributes = {k: v for k, v in attributes.items() if k in given or not _same(v, defaults[k])}
     attributes = {k: v.onnx if isinstance(v, dtypes.DType) else v for k, v in attributes.items() if v is not None}
     return Spelling(op.name, op.domain, list(node.inputs), attributes, dict(node.subgraphs), list(node.outputs))
@@ -146,14 +147,42 @@ def _opaque(spelling: Spelling, op: Opaque, opset: int) -> Spelling:
 # -- what ONNX says ----------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class Definition:
+    """What ONNX says of an operator, read once: the library's own objects are copied whenever they are asked."""
+
+    since_version: int
+    min_input: int
+    max_input: int
+    min_output: int
+    max_output: int
+    inputs: tuple[Any, ...]
+    outputs: tuple[Any, ...]
+    attributes: Mapping[str, Any]
+    required: frozenset[str]
+
+
 @cache
-def schema_of(kind: str, opset: int, domain: str = "") -> Any:
+def schema_of(kind: str, opset: int, domain: str = "") -> Definition | None:
     """ONNX's definition of an operator as of an opset; None when there is none, or it is no longer to be used."""
     try:
         schema = defs.get_schema(kind, opset, domain)
     except defs.SchemaError:
         return None
-    return None if schema.deprecated else schema
+    if schema.deprecated:
+        return None
+    attributes = dict(schema.attributes)
+    required = frozenset(name for name, attribute in attributes.items() if attribute.required)
+    counts = schema.since_version, schema.min_input, schema.max_input, schema.min_output, schema.max_output
+    return Definition(*counts, tuple(schema.inputs), tuple(schema.outputs), attributes, required)
+
+
+def _defaults(op: Op) -> Mapping[str, Any]:
+    """The attributes of an operator as they are where nothing is given."""
+    found = _DEFAULTS.get(type(op))
+    if found is None:
+        found = _DEFAULTS[type(op)] = {f.name: f.default for f in dataclasses.fields(op)}  # type: ignore[arg-type]
+    return found
 
 
 def _next_version(kind: str, opset: int) -> int | None:
@@ -169,10 +198,11 @@ def _next_version(kind: str, opset: int) -> int | None:
 @cache
 def _types(kind: str, opset: int) -> tuple[frozenset[str], ...]:
     """The types that each input takes."""
-    return tuple(frozenset(i.types) for i in schema_of(kind, opset).inputs)
+    schema = schema_of(kind, opset)
+    return tuple(frozenset(i.types) for i in schema.inputs) if schema is not None else ()
 
 
-def _check(spelling: Spelling, schema: Any) -> None:
+def _check(spelling: Spelling, schema: Definition) -> None:
     """NotExpressible unless attributes, inputs and their types are those of `schema`."""
     for name, value in list(spelling.attributes.items()):
         if name not in schema.attributes:
