@@ -132,6 +132,21 @@ FOUND = {
       %y = Gelu(%a, approximate="tanh")
       return y = %y
     }""",
+    "a transposed matrix times a vector": """graph "g" (%x: float32[3, 4, 2], %v: float32[4]) {
+      %t = Transpose(%x, perm=(0, 2, 1))
+      %y = MatMul(%t, %v)
+      return y = %y
+    }""",
+    "a vector times a transposed matrix": """graph "g" (%x: float32[3, 4, 2], %v: float32[2]) {
+      %t = Transpose(%x, perm=(0, 2, 1))
+      %y = MatMul(%v, %t)
+      return y = %y
+    }""",
+    "a matrix times a vector, scaled": """graph "g" (%x: float32[3, 4, 2], %v: float32[2]) {
+      %m = MatMul(%x, %v)
+      %y = Mul(%m, float32[]{3.0})
+      return y = %y
+    }""",
     "all pixels in float64": """graph "g" (%x: float64[1, 2, 3, 3]) {
       %y = MaxPool(%x, kernel_shape=(3, 3))
       return y = %y

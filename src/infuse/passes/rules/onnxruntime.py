@@ -208,7 +208,8 @@ class TransposeInsideMatMul(RuntimeRule):
         moved = left or right
         assert moved is not None
         perm = attribute(moved, "perm")
-        require_shape(moved.output)
+        require_shape(*product.operands())
+        require(all(v.rank >= 2 for v in product.operands()), "the runtime does not turn a matrix beside a vector")
         rank = moved.output.rank
         swapped = (*range(rank - 2), rank - 1, rank - 2)
         require(rank >= 2 and (swapped == (1, 0) if perm is None else tuple(perm) == swapped), "other axes move")
