@@ -170,6 +170,19 @@ def test_attention_is_decomposed(name: str, rank: int, opset: int) -> None:
     assert_close(run(written, feeds), run(original, feeds), 2e-6)
 
 
+@pytest.mark.parametrize("opset", [13, 18])
+def test_attention_over_parts_of_one_tensor_is_decomposed_at_once(opset: int) -> None:
+    packed = np.random.default_rng(7).standard_normal((2, 5, 24)).astype(np.float32)
+    parts = node("Split", ["x"], ["q", "k", "v"], axis=2, num_outputs=3)
+    heads = {"q_num_heads": 2, "kv_num_heads": 2}
+    nodes = [parts, node("Attention", ["q", "k", "v"], ["y"], **heads, is_causal=1)]
+    original = model(nodes, {"x": ["batch", "length", 24]}, ["y"], 23, ir_version=10)
+    proto = checked(to_model(load(original), opset))
+    kinds = [n.op_type for n in proto.graph.node]
+    assert (kinds.count("Split"), kinds.count("Reshape"), kinds.count("Transpose")) == (1, 2, 3)
+    assert_close(run(proto, {"x": packed}), run(original, {"x": packed}), 2e-6)
+
+
 def test_halves_are_summed_in_floats() -> None:
     half = {"s": np.ones(8, np.float16), "x": X.astype(np.float16)}
     nodes = [node("LayerNormalization", ["x", "s"], ["y"]), node("RMSNormalization", ["x", "s"], ["z"])]

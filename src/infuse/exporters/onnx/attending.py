@@ -21,13 +21,18 @@ _MOVING = ("Expand", "Reshape", "Unsqueeze", "Squeeze", "Transpose", "Slice", "I
 def attention(given: Inputs) -> Any:
     """softmax(q · kᵀ · scale + mask) · v for each head; keys and values of the past come first."""
     options = given.attributes
-    q, heads, width = _heads(given, 0, options["q_num_heads"])
-    k, groups, _ = _heads(given, 1, options["kv_num_heads"])
-    v, _, depth = _heads(given, 2, options["kv_num_heads"])
+    packed = _packed(given)
+    q, heads, width = _heads(given, 0, options["q_num_heads"], packed)
+    k, groups, _ = _heads(given, 1, options["kv_num_heads"], packed)
+    v, _, depth = _heads(given, 2, options["kv_num_heads"], packed)
     keys = k if given[4] is None else ops.concat(given[4], k, axis=2)
     values = v if given[5] is None else ops.concat(given[5], v, axis=2)
     scale = options["scale"] if options["scale"] is not None else 1 / math.sqrt(width)
-    raw = ops.matmul(q * scale if scale != 1 else q, _columns(given, keys, heads, groups, width))
+    if packed is None and len(given.shape(1)) == 3 and heads == groups and given[4] is None:
+        columns = ops.transpose(ops.reshape(given[1], [0, 0, heads, width]), perm=(0, 2, 3, 1))
+    else:
+        columns = ops.transpose(_repeat(keys, heads, groups, width), perm=(0, 1, 3, 2))
+    raw = ops.matmul(q * scale if scale != 1 else q, columns)
     scores = options["softcap"] * ops.tanh(raw * (1 / options["softcap"])) if options["softcap"] else raw
     seen, mask = _seen(given, q, keys), _mask(given, keys)
     if mask is not None and given.dtype(3).is_bool:
@@ -41,20 +46,29 @@ def attention(given: Inputs) -> Any:
     return result, keys, values, (raw, scores, hidden, weights)[options["qk_matmul_output_mode"]]
 
 
-def _heads(given: Inputs, index: int, heads: int) -> tuple[Any, int, int]:
+def _packed(given: Inputs) -> Any:
+    """Queries, keys and values by heads at once, where they are the parts of one tensor; else None."""
+    options, parts = given.attributes, given.node.inputs[:3]
+    split = parts[0].producer if parts[0] is not None else None
+    if split is None or split.kind != "Split" or len(given.shape(0)) != 3 or parts != split.outputs:
+        return None
+    heads, width, whole = options["q_num_heads"], given.shape(0)[2], split.inputs[0]
+    alike = heads == options["kv_num_heads"] and all(given.shape(i)[2] == width for i in (1, 2))
+    if whole is None or not alike or not isinstance(width, int) or split.op.attributes()["axis"] not in (2, -1):
+        return None
+    rows = ops.transpose(ops.reshape(whole, [0, 0, 3 * heads, width // heads]), perm=(0, 2, 1, 3))
+    return ops.split(rows, axis=1, num_outputs=3)
+
+
+def _heads(given: Inputs, index: int, heads: int, packed: Any) -> tuple[Any, int, int]:
     """An input as (batch, heads, length, size), its number of heads and their size."""
     if len(given.shape(index)) == 4:
         return given[index], given.size(index, 1), given.size(index, 3)
     size = given.size(index, 2) // heads
+    if packed is not None:
+        return packed[index], heads, size
     rows = ops.reshape(given[index], [0, 0, heads, size])
     return ops.transpose(rows, perm=(0, 2, 1, 3)), heads, size
-
-
-def _columns(given: Inputs, keys: Any, heads: int, groups: int, size: int) -> Any:
-    """The keys transposed, at once where nothing is between their heads and the product."""
-    if len(given.shape(1)) == 3 and heads == groups and given[4] is None:
-        return ops.transpose(ops.reshape(given[1], [0, 0, heads, size]), perm=(0, 2, 3, 1))
-    return ops.transpose(_repeat(keys, heads, groups, size), perm=(0, 1, 3, 2))
 
 
 def _repeat(x: Any, heads: int, groups: int, size: int) -> Any:

@@ -67,7 +67,13 @@ class Lowered:
                 value.replace_by(result)
                 if result.producer in created:
                     result.name = value.name
+        makers = dict.fromkeys(
+            v.producer for v in node.operands() if v.producer is not None and v.producer.graph is graph
+        )
         graph.remove(node)
+        for maker in makers:
+            if not any(value.uses for value in maker.outputs):
+                graph.remove(maker)
         for new in created:
             self._node(new, graph)
 
