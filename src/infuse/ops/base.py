@@ -76,10 +76,12 @@ class Op:
     deterministic: ClassVar[bool] = True
     accuracy: ClassVar[Rounding] = EXACT
     samples: ClassVar[Samples] = ()
+    _names: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls, abstract: bool = False, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         dataclasses.dataclass(frozen=True)(cls)
+        cls._names = tuple(f.name for f in dataclasses.fields(cls))  # type: ignore[arg-type]
         if "eval" in cls.__dict__:
             cls.eval = _quiet(cls.__dict__["eval"])  # type: ignore[method-assign]
         if abstract:
@@ -108,7 +110,7 @@ class Op:
 
     def attributes(self) -> Mapping[str, Any]:
         """Attribute values by name."""
-        return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}  # type: ignore[arg-type]
+        return {name: getattr(self, name) for name in self._names}
 
     def replace(self, **changes: Any) -> Op:
         """The same operator with some attributes changed."""
