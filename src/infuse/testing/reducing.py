@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -148,7 +149,8 @@ def _given(network: Network, place: int) -> Iterator[Network]:
     node = _nodes(graph)[place]
     feeds = [dict(f) for f in network.feeds]
     for old, column in zip(node.outputs, columns):
-        new = graph.add_input(f"made{len(graph.inputs)}", old.type)
+        taken = {v.name for v in graph.inputs}
+        new = graph.add_input(next(name for i in itertools.count() if (name := f"made{i}") not in taken), old.type)
         new.content = None
         redirect(old, new)
         for each, array in zip(feeds, column):
