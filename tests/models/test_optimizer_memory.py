@@ -53,6 +53,6 @@ def test_holes_in_weights_stay_holes(model: Model, monkeypatch: pytest.MonkeyPat
 @pytest.mark.timeout(1800)
 def test_seven_billion_parameters_take_less_than_a_gigabyte(model: Model) -> None:
     found = measure_apart(LAYERS, "extended")
-    assert found["weights"] > 25 * 2**30
+    assert found["weights"] > 24 * 2**30
     assert max(found["optimize_bytes"], found["save_bytes"]) < BAR
     assert found["left"] < found["nodes"] // 2
