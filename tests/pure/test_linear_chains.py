@@ -85,6 +85,14 @@ def test_a_low_rank_product_stays_factored() -> None:
     assert report.rewrites[0].note == "1024 multiplications a row became 64"
 
 
+@pytest.mark.row("G16")
+def test_the_layer_scale_of_a_convnext_block_goes_into_its_last_product() -> None:
+    product = ops.matmul(X, weights(4, 6)) + weights(6)
+    graph = graph_of(ops.transpose(product, perm=(0, 3, 1, 2)) * weights(6, 1, 1), x=(1, 5, 5, 4))
+    optimized(graph, "basic")
+    assert kinds(graph) == ["MatMul", "Add", "Transpose"]
+
+
 @pytest.mark.row("G23")
 def test_the_focus_of_a_detector_is_one_rearrangement() -> None:
     rows = [ops.slice(X, int64s(i), int64s(99), int64s(2), int64s(2)) for i in (0, 1)]
