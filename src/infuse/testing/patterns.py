@@ -19,7 +19,7 @@ from infuse.rewrite.patch import Patch
 from infuse.testing.samples import draw, type_of
 
 SIZE = 4
-RESTARTS = 25
+RESTARTS = 100
 LEAVES = 20
 BUILDS = 300
 _SHAPES: tuple[tuple[int, ...], ...] = (
