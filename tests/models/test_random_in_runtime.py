@@ -23,9 +23,9 @@ pytestmark = [pytest.mark.row("G39"), pytest.mark.filterwarnings("ignore::Runtim
 RUNTIMES = ("", "onnxruntime")
 
 
-def run(graph: Graph, feeds: Any) -> dict[str, Any]:
+def run(graph: Graph, feeds: Any, opset: int | None = None) -> dict[str, Any]:
     """The outputs of a graph by ONNX Runtime; constants among them may need no input."""
-    loaded = session(to_model(graph))
+    loaded = session(to_model(graph, opset))
     names = [v.name for v in loaded.get_inputs()]
     results = loaded.run(None, {name: feeds[name] for name in names})
     return dict(zip((v.name for v in loaded.get_outputs()), results))
@@ -35,8 +35,9 @@ def complaint(network: Network, runtime: str) -> str | None:
     """What is wrong with the optimized network in ONNX Runtime, None when nothing is."""
     (feeds, *_) = network.feeds
     judge = Judge(network.graph, feeds, evaluate(network.graph, feeds), rewritten=True)
+    opset = next(o.version for o in to_model(network.graph).opset_import if not o.domain)
     try:
-        return judge.complaint(run(optimize(network.graph, "all", runtime=runtime), feeds))
+        return judge.complaint(run(optimize(network.graph, "all", runtime=runtime), feeds, opset))
     except Exception as error:  # refused by the exporter or by ONNX Runtime, which took the original
         return f"{type(error).__name__}: {error}"
 
