@@ -6,7 +6,7 @@ import os
 import platform
 from pathlib import Path
 
-PACKAGES = ("infuse", "numpy", "onnx", "onnxruntime", "openvino", "torch")
+PACKAGES = ("infuse", "numpy", "onnx", "onnxruntime", "onnxscript", "onnxsim", "onnxslim", "openvino", "torch")
 
 
 def processor() -> str:
