@@ -11,7 +11,7 @@ from infuse.ir.types import tensor
 from infuse.ops.base import Bools, Floats
 from infuse.ops.sizes import int64s
 from infuse.passes.pipeline import find_rule
-from infuse.rewrite import explain
+from infuse.rewrite import Driver, explain
 from infuse.testing.patterns import graph_of
 
 X, V, A = Variable("X"), Variable("V"), Variable("A")
@@ -86,3 +86,13 @@ def test_what_was_wrong_once_is_refused(name: str) -> None:
     said = explain(find_rule(rule), graph_of(written, X=(), V=(3, 4), A=int64s(-1)))
     assert not any(e.fires for e in said)
     assert any(reason in e.reason for e in said), [e.reason for e in said]
+
+
+def test_an_exponent_keeps_its_type_when_a_transpose_moves() -> None:
+    powers = ops.pow(ops.transpose(Variable("x"), perm=(1, 0)), np.float32(1.1394837))
+    graph = graph_of(powers, x=tensor(dtypes.bfloat16, 2, 3))
+    Driver([find_rule("SinkTransposeConstant")]).run(graph)
+    exponent = graph.nodes[0].inputs[1]
+    assert [n.kind for n in graph.nodes] == ["Pow", "Transpose"]
+    assert exponent is not None
+    assert exponent.dtype is dtypes.float32

@@ -72,7 +72,7 @@ def _moved_back(array: Array, perm: tuple[int, ...]) -> Array:
     full = array.reshape((1,) * (len(perm) - array.ndim) + array.shape)
     result = np.ascontiguousarray(np.transpose(full, _inverse(perm)))
     while result.ndim and result.shape[0] == 1:
-        result = result[0]
+        result = np.asarray(result[0])
     return result
 
 
