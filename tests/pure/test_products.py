@@ -99,6 +99,16 @@ def test_the_limit_counts_all_weights_of_a_graph(monkeypatch: pytest.MonkeyPatch
     assert len(report.rewrites) == 1
 
 
+def test_the_limit_holds_over_several_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(products, "TOTAL_LIMIT", 400)
+    other = ops.relu(X)
+    graph = graph_of(*(ops.matmul(x, weights(4, 5)) for x in (X, other) for _ in "abc"), x=(2, 3, 4))
+    report, merge = Report(), MergeProducts()
+    for _ in range(3):
+        merge.run(graph, report)
+    assert len(report.rewrites) == 1
+
+
 def test_products_inside_a_branch_are_merged_there() -> None:
     outer, body = with_branch(lambda x: ops.sum(*(ops.matmul(x, weights(3, 2)) for _ in "abc")))
     MergeProducts().run(outer, Report())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -60,8 +61,12 @@ class MergeProducts(Pass):
     level = "extended"
     rows = ("G15", "G33")
 
+    def __init__(self) -> None:
+        self._copied: WeakKeyDictionary[Graph, int] = WeakKeyDictionary()
+        """Bytes of weights copied so far, by graph: a pass runs several times."""
+
     def run(self, graph: Graph, report: Report) -> None:
-        left = TOTAL_LIMIT
+        left = TOTAL_LIMIT - self._copied.get(graph, 0)
         for inner in graph.all_graphs():
             shared: dict[tuple[Value, str], list[Product]] = {}
             for node in inner.nodes:
@@ -73,6 +78,7 @@ class MergeProducts(Pass):
                 if len(products) > 1 and _pays(products) and size <= min(MERGED_LIMIT, left):
                     left -= size
                     self._merge(inner, products, report)
+        self._copied[graph] = TOTAL_LIMIT - left
 
     def _merge(self, graph: Graph, products: Sequence[Product], report: Report) -> None:
         first = products[0].node
