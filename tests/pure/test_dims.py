@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from infuse.errors import GraphError, ShapeError
 from infuse.ir import dim_text, dims
 from infuse.ir import text as type_text
-from infuse.ir.parser import parse_dim
 from infuse.ir.dims import Dim, Expr, symbol
+from infuse.ir.parser import parse_dim
 
 settings.register_profile("loaded machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("loaded machine")

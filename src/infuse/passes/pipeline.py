@@ -96,6 +96,8 @@ def optimize_in_place(graph: Graph, options: Options | None = None, progress: Pr
     """
     options = options or Options()
     check_names(options)
+    if os.environ.get("INFUSE_CHECK", "0") in ("1", "2"):
+        verify(graph)
     report = Report(before=count_operators(graph), limit=options.stop_after)
     levels = LEVELS[1 : LEVELS.index(options.level) + 1]
     rest = _Rest(Folder(options.fold_limit) if options.folds else None)
@@ -237,7 +239,14 @@ def why(graph: Graph, name: str, options: Options | None = None) -> list[Explana
     options = options or Options()
     rule = find_rule(name, [t for t in options.extensions if isinstance(t, Rule)])
     copy = clone(graph)
-    others = Options(rule.level, options.disable | {name}, frozenset(), options.enable, options.extra)
+    others = Options(
+        rule.level,
+        options.disable | {name},
+        frozenset(),
+        options.enable,
+        options.extra,
+        runtime=rule.runtime or options.runtime,
+    )
     optimize_in_place(copy, others)
     return explain(rule, copy)
 
