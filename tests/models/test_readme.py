@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
 
@@ -31,9 +32,10 @@ def test_the_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
 
 def test_the_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     small_network(tmp_path / "model.onnx")
+    np.savez(tmp_path / "real.npz", image=np.ones((2, 3, 8, 8), np.float32))
     monkeypatch.chdir(tmp_path)
     cli = Cli(capsys)
-    commands = [shlex.split(line)[1:] for line in COMMANDS if line.startswith("infuse ")]
+    commands = [shlex.split(line, comments=True)[1:] for line in COMMANDS if line.startswith("infuse ")]
     assert {command[0] for command in commands} == set(VERBS)
     for command in commands:
         answer = cli(*command)

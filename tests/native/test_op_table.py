@@ -50,13 +50,13 @@ PARTLY_NATIVE = {
     **dict.fromkeys((f"Reduce{kind}" for kind in ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min")), DATA),
     **dict.fromkeys(("ReduceProd", "ReduceSum", "ReduceSumSquare"), DATA),
     "CenterCropPad": "a shape that is computed from data",
-    "OneHot": "a depth that is computed from data",
     "Resize": "sizes that only run time knows",
     **dict.fromkeys(("CumSum", "CumProd"), "an axis that is computed from data"),
     "Cast": "float8e4m3fn",
+    "OneHot": "a depth that is computed from data",
 }
 """Operators of which some rows are refused (sizes and axes given as data, above all), and what the refusal says."""
-ALSO = {"Tile": "repeats that are computed from data", "Resize": DATA}
+ALSO = {"Tile": "repeats that are computed from data", "Resize": DATA, "OneHot": DATA}
 """What else a refusal may say."""
 
 

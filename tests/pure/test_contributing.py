@@ -31,7 +31,9 @@ def test_the_generated_tests_take_the_operators(project: Path) -> None:
 def test_the_generated_tests_take_the_rule(project: Path) -> None:
     done = run_tests(project, "tests/pure/test_rules.py", "-k", "Softcap or test_every_rule")
     assert done.returncode == 0, done.stdout
-    assert "4 passed" in done.stdout
+    counted = re.search(r"(\d+) passed", done.stdout)
+    assert counted
+    assert int(counted[1]) >= 4
 
 
 def test_the_rule_fires(project: Path) -> None:

@@ -23,6 +23,7 @@ from infuse.testing.rules import check_rule
 
 PACKAGE = Path(__file__).parents[1] / "packages" / "infuse-pairs"
 X = Variable("X")
+INFUSE = (sys.executable, "-m", "infuse")
 
 
 class CoshFromExp(Rule):
@@ -125,7 +126,19 @@ def test_an_installed_package_adds_its_rules(tmp_path: Path) -> None:
 
     def optimized(*options: str, **more: str) -> dict[str, object]:
         done = subprocess.run(
-            [sys.executable, "-m", "infuse", "optimize", "m.onnx", "-o", "o.onnx", "--json", *options],
+            [
+                sys.executable,
+                "-m",
+                "infuse",
+                "optimize",
+                "m.onnx",
+                "-o",
+                "o.onnx",
+                "--level",
+                "extended",
+                "--json",
+                *options,
+            ],
             cwd=tmp_path,
             env={**os.environ, "PYTHONPATH": str(site), **more},
             stdout=subprocess.PIPE,
@@ -140,7 +153,7 @@ def test_an_installed_package_adds_its_rules(tmp_path: Path) -> None:
     assert not optimized("--disable", "SinhFromExp")["fired"]
     assert not optimized(INFUSE_PLUGINS="0")["fired"]
     listed = subprocess.run(
-        [sys.executable, "-m", "infuse", "why", "--list", "--json"],
+        [*INFUSE, "why", "--list", "--json"],
         env={**os.environ, "PYTHONPATH": str(site)},
         stdout=subprocess.PIPE,
         check=True,

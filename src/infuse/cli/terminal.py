@@ -61,8 +61,9 @@ def _plain(data: Any) -> Any:
 def say_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], *, last_bold: bool = False) -> None:
     """A table; columns whose name begins with # hold numbers, which stand to the right."""
     table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in columns:
-        table.add_column(name.removeprefix("#"), justify="right" if name.startswith("#") else "left", overflow="fold")
+    for index, name in enumerate(columns):
+        justify: Literal["left", "right"] = "right" if name.startswith("#") else "left"
+        table.add_column(name.removeprefix("#"), justify=justify, overflow="fold", no_wrap=index == 0)
     lines = [[str(cell) for cell in row] for row in rows]
     for number, line in enumerate(lines):
         is_last = last_bold and number == len(lines) - 1
