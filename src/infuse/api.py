@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from infuse.errors import OptionError
 from infuse.ir.graph import Graph
@@ -15,6 +15,9 @@ from infuse.passes.registry import register, unregister
 from infuse.passes.verification import Witness, optimize_verified
 from infuse.rewrite import Pass, Report, Rule
 from infuse.runtime import CompiledModel
+
+if TYPE_CHECKING:
+    from infuse.codegen.hosted import HostedModel
 
 Progress = Callable[[str, int, int], None]
 PathLike = str | os.PathLike[str]
@@ -74,6 +77,13 @@ def optimize(
     return result
 
 
+def load_compiled(folder: PathLike, threads: int | None = None) -> CompiledModel | HostedModel:
+    """The compiled model in `folder`. CompiledModelError when it is broken or was made for another processor."""
+    from infuse.codegen.hosted import load_compiled as load_folder
+
+    return load_folder(folder, threads)
+
+
 def save(graph: Graph, path: PathLike, *, opset: int | None = None) -> None:
     """Write a graph as .infuse or .onnx, by the ending of `path`. The file appears whole or not at all."""
     target = Path(path)
@@ -97,12 +107,15 @@ def compile(
     precision: str = "fp32",
     output: PathLike | None = None,
     progress: Progress | None = None,
-) -> CompiledModel:
+) -> CompiledModel | HostedModel:
     """Native code for a graph, ready to run.
+
+    What has no native code (strings, sequences, random numbers) is run by the interpreter between stages of native
+    code; `.host_steps` of the model names it.
 
     A graph that was not optimized is optimized at level `all` first. `target` is native, x86-64-v4 (AVX-512),
     x86-64-v3 (AVX2) or x86-64; `threads` the number of threads of a run (default: what this process may use);
-    `output` a folder for the compiled model, which `CompiledModel.load` opens without a compiler.
+    `output` a folder for the compiled model, which `load_compiled` opens without a compiler.
     """
     from infuse.codegen.compile import compile_graph
 
@@ -112,4 +125,4 @@ def compile(
     return compile_graph(source, target=target, threads=threads, precision=precision, output=output, progress=progress)
 
 
-__all__ = ["Report", "compile", "load", "optimize", "register", "save", "unregister"]
+__all__ = ["Report", "compile", "load", "load_compiled", "optimize", "register", "save", "unregister"]

@@ -43,9 +43,13 @@ class ModelFileError(InfuseError):
 
 
 class UnsupportedOperatorError(InfuseError):
-    """A model uses an operator, a version of it or an attribute that is not known here."""
+    """A model uses an operator, a version of it or an attribute that is not known here.
+
+    `serial` is the number of the node of the outermost graph, where it is known.
+    """
 
     code = "INF-102"
+    serial: int | None = None
 
 
 class GraphError(InfuseError):

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from infuse import dtypes
+from infuse.codegen.hosted import HostedModel, ValueSpec, load_compiled
 from infuse.errors import InputError, OptionError
 from infuse.runtime.model import CompiledModel
 from infuse.runtime.session import Array
@@ -91,6 +92,8 @@ class NodeArg:
     @classmethod
     def of(cls, spec: TensorSpec) -> NodeArg:
         """The description of an input or output of a compiled model."""
+        if isinstance(spec, ValueSpec) and not spec.is_tensor:
+            return cls(spec.name, spec.text, [])
         name = dtypes.by_numpy(spec.dtype).name
         return cls(spec.name, f"tensor({_TYPE_NAMES.get(name, name)})", list(spec.shape))
 
@@ -130,7 +133,8 @@ class InferenceSession:
         if isinstance(path_or_bytes, bytes) or not os.path.isdir(path_or_bytes):  # noqa: PTH112 (bytes and str)
             self._model = _compile(path_or_bytes, self._options)
         else:
-            self._model = CompiledModel.load(path_or_bytes, self._options.intra_op_num_threads or None)
+            folder = os.fsdecode(path_or_bytes)
+            self._model = load_compiled(folder, self._options.intra_op_num_threads or None)
         self._names = [spec.name for spec in self._model.outputs]
 
     def run(
@@ -154,6 +158,11 @@ class InferenceSession:
     def get_outputs(self) -> list[NodeArg]:
         """Name, type and shape of every output."""
         return [NodeArg.of(spec) for spec in self._model.outputs]
+
+    @property
+    def host_steps(self) -> list[str]:
+        """Operators that have no native code and run in the interpreter."""
+        return self._model.host_steps
 
     def get_overridable_initializers(self) -> list[NodeArg]:
         """Weights that a call could replace: none, since weights are compiled in."""
@@ -188,7 +197,7 @@ def get_device() -> str:
     return "CPU"
 
 
-def _compile(path_or_bytes: Any, options: SessionOptions) -> CompiledModel:
+def _compile(path_or_bytes: Any, options: SessionOptions) -> CompiledModel | HostedModel:
     import infuse
 
     level = _LEVELS.get(int(options.graph_optimization_level))
@@ -198,6 +207,4 @@ def _compile(path_or_bytes: Any, options: SessionOptions) -> CompiledModel:
     graph = infuse.optimize(infuse.load(path_or_bytes), level=level)
     if options.optimized_model_filepath:
         infuse.save(graph, options.optimized_model_filepath)
-    model = infuse.compile(graph, threads=options.intra_op_num_threads or None)
-    assert isinstance(model, CompiledModel)
-    return model
+    return infuse.compile(graph, threads=options.intra_op_num_threads or None)

@@ -34,16 +34,15 @@ struct Store {
 API Context* start(int threads) { return context_open(threads); }
 API void stop(Context* c) { context_close(c); }
 API int thread_count(Context* c) { return c->threads; }
-API int reserve(Context* c, long scratch, long arena) { return c->reserve(scratch, arena); }
+API int reserve(Context* c, long scratch) { return c->reserve(scratch); }
 API int aligned(Context* c) {
-  bool good = reinterpret_cast<intptr_t>(c->arena) % 64 == 0;
+  bool good = true;
   for (int i = 0; i < c->threads; ++i) good &= reinterpret_cast<intptr_t>(c->scratch(i)) % 64 == 0;
   return good;
 }
 
-API void touch(Context* c, long scratch, long arena) {
+API void touch(Context* c, long scratch) {
   for (int i = 0; i < c->threads; ++i) memset(c->scratch(i), i, size_t(scratch));
-  memset(c->arena, 1, size_t(arena));
 }
 
 // Counts every index once in hits; the shortest range goes to *shortest.

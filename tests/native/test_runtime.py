@@ -340,7 +340,7 @@ BREAKS: dict[str, tuple[Callable[[Path], Any], str]] = {
     "no metadata": (lambda f: (f / "metadata.json").unlink(), "the folder is not a compiled model"),
     "no library": (lambda f: (f / "model.so").unlink(), r"model\.so: the file is missing"),
     "no weights": (lambda f: (f / "weights.bin").unlink(), r"weights\.bin: the file is missing"),
-    "cut metadata": (lambda f: (f / "metadata.json").write_text('{"abi": 1,'), "cannot be read"),
+    "cut metadata": (lambda f: (f / "metadata.json").write_text('{"abi": 2,'), "cannot be read"),
     "binary metadata": (lambda f: (f / "metadata.json").write_bytes(b"\xff\xfe\0"), "cannot be read"),
     "list as metadata": (lambda f: (f / "metadata.json").write_text("[]"), "no JSON object"),
     "foreign interface": (
@@ -395,8 +395,8 @@ def test_library_that_is_none(folder: Path) -> None:
     ("old", "new", "message"),
     [
         ("infuse_shapes", "other_shapes", "has no function infuse_shapes"),
-        ('{\\"abi\\": 1', '{\\"abi\\": 2', "binary interface has number 2"),
-        ('{\\"abi\\": 1', "nothing", "metadata cannot be read"),
+        ('{\\"abi\\": 2', '{\\"abi\\": 1', "binary interface has number 1"),
+        ('{\\"abi\\": 2', "nothing", "metadata cannot be read"),
         ("float32", "float33", "tensor that cannot be read"),
         ('\\"shape\\": [\\"batch\\"', '\\"shape\\": [1.5', "tensor that cannot be read"),
         ('\\"shape\\": [\\"batch\\"', '\\"shape\\": [\\"os.exit()\\"', "is no expression"),

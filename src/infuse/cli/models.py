@@ -8,6 +8,7 @@ from pathlib import Path
 import infuse
 from infuse.cli import terminal
 from infuse.cli.options import Level
+from infuse.codegen.hosted import HostedModel
 from infuse.ir.graph import Graph
 from infuse.runtime import CompiledModel
 
@@ -16,14 +17,14 @@ from infuse.runtime import CompiledModel
 class Opened:
     """A model that can run, and the graph that it was compiled from where that is known."""
 
-    model: CompiledModel
+    model: CompiledModel | HostedModel
     graph: Graph | None
 
 
 def open_model(path: Path, *, threads: int | None, level: Level = Level.all, target: str = "native") -> Opened:
     """Load a compiled model's folder; compile a model file."""
     if path.is_dir():
-        return Opened(CompiledModel.load(path, threads=threads), None)
+        return Opened(infuse.load_compiled(path, threads=threads), None)
     graph = infuse.load(path)
     with terminal.progress(path.name) as report:
         better = infuse.optimize(graph, level.value, progress=report)

@@ -9,7 +9,7 @@ import typer
 import infuse
 from infuse.cli import terminal
 from infuse.cli.options import AsJson, ModelFile, Target, Threads
-from infuse.codegen.compile import generate
+from infuse.codegen.compile import stages_of
 from infuse.codegen.toolchain import Target as Processor
 from infuse.ir.graph import Graph, Value
 from infuse.ir.printer import print_graph
@@ -69,19 +69,22 @@ def describe_kernels(graph: Graph, target: str, threads: int | None = None) -> d
     """The kernel calls that the graph becomes after optimization, and the plan of their working memory."""
     with terminal.progress(graph.name) as report:
         better = infuse.optimize(graph, progress=report)
-    program, plan = generate(better, Processor.resolve(target), threads or available_cpus())
-    called = {name for step in program.steps for name in step.nodes}
-    static = plan.offsets is not None
+    stages = stages_of(better, Processor.resolve(target), threads or available_cpus())
+    parts = [part for part in stages.parts if isinstance(part, tuple)]
+    programs = [inner for program, _ in parts for inner in (program, *program.bodies)]
+    plans = [inner for _, plan in parts for inner in (plan, *plan.bodies)]
+    steps = [step for program in programs for step in program.steps]
+    called = {name for step in steps for name in step.nodes}
+    static = all(plan.offsets is not None for plan in plans)
     return {
-        "calls": [
-            {"kernel": step.label, "function": step.function.name, "nodes": list(step.nodes)} for step in program.steps
-        ],
-        "functions": len({step.function.text() for step in program.steps}),
+        "calls": [{"kernel": step.label, "function": step.function.name, "nodes": list(step.nodes)} for step in steps],
+        "functions": len({step.function.text() for step in steps}),
         "nodes": len(better),
         "nodes_without_call": sum(node.name not in called for node in better.unordered_nodes),
-        "packed_weights_bytes": program.weights.bytes,
-        "arena_bytes": plan.total if static else None,
-        "arena_lower_bound": plan.lower_bound if static else None,
+        "host_steps": [f"{node.kind} {node.name!r}" for node in stages.host_nodes],
+        "packed_weights_bytes": sum(program.weights.bytes for program, _ in parts),
+        "arena_bytes": sum(plan.total for plan in plans) if static else None,
+        "arena_lower_bound": sum(plan.lower_bound for plan in plans) if static else None,
     }
 
 
@@ -107,6 +110,8 @@ def _print_kernels(kernels: dict[str, Any]) -> None:
         f"{len(calls)} calls of {kernels['functions']} functions for {kernels['nodes']} nodes"
         + (f"; {free} of them need none (views, sizes)" if free else "")
     )
+    if kernels["host_steps"]:
+        terminal.say(f"run by the interpreter, for want of native code: {', '.join(kernels['host_steps'])}")
     terminal.say(f"packed weights: {terminal.bytes_text(kernels['packed_weights_bytes'])}")
     if kernels["arena_bytes"] is None:
         terminal.say("arena: planned at run time, for the sizes of each call")

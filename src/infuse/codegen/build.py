@@ -54,7 +54,7 @@ def build(
     """
     assert SOURCE in sources, f"one of the sources must be {SOURCE}"
     if output is not None:
-        _check_replaceable(Path(output))
+        check_replaceable(Path(output))
     target = Target.resolve(target) if isinstance(target, str) else target
     toolchain = toolchain or Toolchain.find()
 
@@ -169,9 +169,9 @@ def _hash_files(files: tuple[tuple[Path, int, int], ...]) -> str:
     return _digest(*(part for path, _, _ in files for part in (path.name, path.read_text("utf-8"))))
 
 
-def _check_replaceable(output: Path) -> None:
+def check_replaceable(output: Path) -> None:
     """OptionError unless `output` is free, an empty folder, or a compiled model."""
-    compiled = (output / METADATA).is_file() and (output / LIBRARY).is_file()
+    compiled = ((output / METADATA).is_file() and (output / LIBRARY).is_file()) or (output / "stages.json").is_file()
     if output.exists() and not compiled and (not output.is_dir() or any(output.iterdir())):
         what = "a folder with other things in it" if output.is_dir() else "a file"
         raise OptionError(f"the output is {what}", where=str(output), hint="name a folder that does not exist yet")

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import infuse.codegen.lower  # noqa: F401  registers the lowerings
 from infuse.codegen.build import build
 from infuse.codegen.expand import expand
+from infuse.codegen.hosted import HostedModel, ValueSpec
 from infuse.codegen.lowering import lower
 from infuse.codegen.memory import Plan, plan
 from infuse.codegen.program import Program
 from infuse.codegen.source import metadata, print_sources
+from infuse.codegen.stages import Stage, must_be_hosted, split
 from infuse.codegen.toolchain import Target
-from infuse.errors import OptionError
-from infuse.ir.graph import Graph
+from infuse.errors import OptionError, UnsupportedOperatorError
+from infuse.ir.clone import clone
+from infuse.ir.graph import Graph, Node
 from infuse.runtime.cpus import available_cpus
 from infuse.runtime.model import CompiledModel
 
@@ -42,23 +46,83 @@ def compile_graph(
     precision: str = "fp32",
     output: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
-) -> CompiledModel:
+) -> CompiledModel | HostedModel:
     """Compile `graph` (see `infuse.compile`)."""
     if precision != "fp32":
         raise OptionError(f"precision {precision!r} is not available", hint="fp32 is")
     resolved = Target.resolve(target)
-    program, memory = generate(graph, resolved, threads or available_cpus())
-    fingerprint = program.weights.fingerprint()
-    info = metadata(program, fingerprint)
-    info["arena"] = {"bytes": memory.total, "lower_bound": memory.lower_bound} if memory.offsets is not None else None
-    folder = build(
-        print_sources(program, memory, info, jobs=available_cpus()),
-        program.weights,
-        program.weights.bytes,
-        info,
-        key=fingerprint,
-        target=resolved,
-        output=output,
-        progress=progress,
-    )
-    return CompiledModel.load(folder, threads=threads)
+    count = threads or available_cpus()
+    compiling = _Compiling(resolved, count, threads, progress)
+    stages = stages_of(graph, resolved, count)
+    if stages.whole is not None:
+        return compiling.build(stages.whole, output)
+    parts = [part if isinstance(part, Graph) else compiling.build(part, None) for part in stages.parts]
+    inputs = tuple(ValueSpec.of(v.name, v.type) for v in graph.inputs)
+    outputs = tuple(ValueSpec.of(n, v.type) for n, v in zip(graph.output_names, graph.outputs))
+    model = HostedModel(graph.name, inputs, outputs, tuple(stages.returned), parts, count)
+    if output is not None:
+        model.save(output)
+    return model
+
+
+@dataclass
+class Stages:
+    """A graph on its way to code: programs with their plans, and between them what the interpreter runs.
+
+    `returned` are the names that the outputs of the whole have among those of the stages.
+    """
+
+    parts: list[tuple[Program, Plan] | Graph]
+    returned: list[str]
+
+    @property
+    def whole(self) -> tuple[Program, Plan] | None:
+        """The program, where it is the only stage."""
+        return self.parts[0] if len(self.parts) == 1 and isinstance(self.parts[0], tuple) else None
+
+    @property
+    def host_nodes(self) -> list[Node]:
+        """What the interpreter runs."""
+        return [node for part in self.parts if isinstance(part, Graph) for node in part.nodes]
+
+
+def stages_of(graph: Graph, target: Target, threads: int = 1) -> Stages:
+    """The stages of a graph: the interpreter gets the nodes that have no native code."""
+    hosted = {node.serial for node in graph.nodes if must_be_hosted(node)}
+    while True:
+        stages, returned = [Stage(graph, False)], list(graph.output_names)
+        if hosted:
+            copy = clone(graph)
+            stages, returned = split(copy, {node for node in copy.nodes if node.serial in hosted})
+        try:
+            return Stages([s.graph if s.is_host else generate(s.graph, target, threads) for s in stages], returned)
+        except UnsupportedOperatorError as error:
+            if error.serial is None or error.serial in hosted:
+                raise
+            hosted.add(error.serial)
+
+
+@dataclass
+class _Compiling:
+    target: Target
+    count: int
+    threads: int | None
+    progress: Progress | None
+
+    def build(self, generated: tuple[Program, Plan], output: str | os.PathLike[str] | None) -> CompiledModel:
+        program, memory = generated
+        fingerprint = program.weights.fingerprint()
+        info = metadata(program, fingerprint)
+        static = memory.offsets is not None
+        info["arena"] = {"bytes": memory.total, "lower_bound": memory.lower_bound} if static else None
+        folder = build(
+            print_sources(program, memory, info, jobs=available_cpus()),
+            program.weights,
+            program.weights.bytes,
+            info,
+            key=fingerprint,
+            target=self.target,
+            output=output,
+            progress=self.progress,
+        )
+        return CompiledModel.load(folder, threads=self.threads)

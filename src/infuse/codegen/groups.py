@@ -164,7 +164,7 @@ def _extends(group: Group, value: Value, node: Node, needed: set[Node]) -> bool:
     """Whether `value` is the group's result, is read by `node` alone, and has the shape of `node`'s result."""
     if group.result is not value or value.is_graph_output:
         return False
-    if any(user is not node for user in value.users() if user in needed):
+    if any(user is not node for user in value.users() if user in needed or user.graph is not node.graph):
         return False
     if group.anchor is not None and not fusible(group.anchor):
         return False

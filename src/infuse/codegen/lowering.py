@@ -5,26 +5,28 @@ How one operator becomes a kernel call stands in `lower/`, registered with `@low
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NoReturn
 
 from infuse import dtypes
 from infuse.codegen.body import Body
 from infuse.codegen.formulas import literal
 from infuse.codegen.groups import Group, cost, is_vector_term, partition, register_fusible
+from infuse.codegen.homes import Homes
+from infuse.codegen.needed import assumptions, is_known, needed_nodes
 from infuse.codegen.program import FunctionWriter, Program, size_text
 from infuse.codegen.space import Space
 from infuse.codegen.tensors import Buffer, Order, Tensor, dense, dense_strides, natural
 from infuse.errors import UnsupportedOperatorError
 from infuse.ir import dims
 from infuse.ir.dims import Dim
-from infuse.ir.graph import Graph, Node, Value
-from infuse.ir.types import TensorType
-from infuse.ops.base import Elementwise
+from infuse.ir.graph import Graph, Node, Value, captured
+from infuse.ir.types import Shape, TensorType
 
 Lower = Callable[["Lowering", Node, Group], None]
 _LOWERINGS: dict[tuple[str, str], Lower] = {}
 _READS: dict[tuple[str, str], tuple[int, ...]] = {}
+_SIZES: dict[tuple[str, str], Callable[[Lowering, Node], None]] = {}
 
 
 def lowers(
@@ -41,6 +43,16 @@ def lowers(
                 _READS[domain, kind] = reads
             if fuses:
                 register_fusible(kind)
+        return function
+
+    return register
+
+
+def finds_sizes(*kinds: str, domain: str = "") -> Callable[[Callable[[Lowering, Node], None]], Any]:
+    """Register a step that finds the sizes of results from elements of inputs; it runs before the lowering."""
+
+    def register(function: Callable[[Lowering, Node], None]) -> Callable[[Lowering, Node], None]:
+        _SIZES.update({(domain, kind): function for kind in kinds})
         return function
 
     return register
@@ -70,113 +82,87 @@ def _check_interface(graph: Graph) -> None:
 class Lowering:
     """The state of one lowering: the program so far and where every value lies."""
 
-    def __init__(self, graph: Graph, name: str, lanes: int, threads: int = 1) -> None:
+    def __init__(self, graph: Graph, name: str, lanes: int, threads: int = 1, parent: Lowering | None = None) -> None:
         self.graph = graph
         self.lanes, self.threads = lanes, threads
+        self.parent = parent
         _check_interface(graph)
-        types = [v.tensor for v in (*graph.inputs, *graph.outputs)]
-        names = sorted(set().union(*(dims.symbols(d) for t in types[: len(graph.inputs)] for d in t.shape or ())))
+        inputs = [v.tensor for v in graph.inputs]
+        given = set().union(*(dims.symbols(d) for t in inputs for d in t.shape or ()))
+        if parent is not None:
+            given |= parent.known
         self.program = Program(
             name,
-            names,
+            sorted(given),
             [(v.name, v.dtype, v.shape) for v in graph.inputs],
             [(n, v.dtype, v.shape) for n, v in zip(graph.output_names, graph.outputs)],
         )
+        self.root: Lowering = self if parent is None else parent.root
+        self.symbols_made = 0
+        if parent is not None:
+            self.program.weights = parent.program.weights
+            self.root.program.bodies.append(self.program)
+            self.program.number = len(self.root.program.bodies)
         self.tensors: dict[Value, Tensor] = {}
-        self._copies: dict[tuple[int, Dim, Any, Order], Tensor] = {}
-        self._homes: dict[Value, Buffer] = {}
-        self._slots: dict[Value, tuple[Value, int, Dim]] = {}
+        self.captured: list[Tensor] = []
+        """Where values of the graphs around lie, in the order of the inputs that come after the body's own."""
         self.needed: list[Node] = []
+        self._copies: dict[tuple[int, Dim, Any, Order], Tensor] = {}
         self._joined: set[tuple[Value, int, Dim]] = set()
 
-    def run(self) -> Program:
+    def run(self, aliases: Mapping[int, int] | None = None) -> Program:
+        """The program. `aliases`: outputs that may be left where the body's input of that number lies."""
         for number, value in enumerate(self.graph.inputs):
             buffer = Buffer("input", 0, number, label=value.name)
             self.tensors[value] = dense(buffer, value.dtype, value.shape)
-        self.needed = self._needed_nodes()
-        self._collect_checks()
-        self._choose_homes()
+        self.needed = needed_nodes(self.graph, set(self.program.symbols), self.reads)
+        self.homes = Homes(self.graph, self.needed, self.known)
         for group in partition(self.needed):
-            self._lower_group(group)
-        self._deliver_outputs()
+            try:
+                self._lower_group(group)
+            except UnsupportedOperatorError as error:
+                error.serial = (group.anchor or group.nodes[0]).serial
+                raise
+        self._deliver_outputs(aliases or {})
         return self.program
+
+    @property
+    def known(self) -> set[str]:
+        """Sizes that are known by now."""
+        return {*self.program.symbols, *self.program.found}
+
+    def body(self, graph: Graph, aliases: Mapping[int, int] | None = None) -> Lowering:
+        """The finished lowering of a body."""
+        made = Lowering(graph, graph.name or "body", self.lanes, self.threads, self)
+        made.run(aliases)
+        return made
 
     # -- planning ------------------------------------------------------------------------------------------------
 
     def reads(self, node: Node) -> list[Value]:
-        """The inputs of a node whose elements are needed at run time."""
+        """The values whose elements a node needs at run time: also sizes and axes that nobody knows before."""
         wanted = _READS.get((node.op.domain, node.kind))
-        picked = node.inputs if wanted is None else [node.input(i) for i in wanted]
-        return [v for v in picked if v is not None]
+        places = range(len(node.inputs)) if wanted is None else wanted
+        picked = [v for i, v in enumerate(node.inputs) if v is not None and (i in places or not is_known(v))]
+        return [*picked, *captured(node)]
 
-    def _needed_nodes(self) -> list[Node]:
-        seen: set[Node] = set()
-        pending = list(self.graph.outputs)
-        while pending:
-            value = pending.pop()
-            node = value.producer
-            if node is None or node in seen or value.content is not None:
-                continue
-            seen.add(node)
-            pending.extend(self.reads(node))
-        return [node for node in self.graph.nodes if node in seen]
-
-    def _collect_checks(self) -> None:
-        """What inference took for granted of the symbols' values becomes a check before every run with new sizes."""
-        seen: set[tuple[Dim, Dim]] = set()
-        for node in self.needed:
-            with dims.assumptions() as found:
-                node.op.infer_types(node)
-            for a, b in found:
-                if not dims.symbols(a) | dims.symbols(b) <= set(self.program.symbols):
-                    self.unsupported(node, "results whose sizes depend on the elements of its inputs")
-                if (a, b) not in seen:
-                    seen.add((a, b))
-                    text = f"{node.kind} node {node.name!r} needs {a} = {b}"
-                    self.program.checks.append((f"{size_text(a)} == {size_text(b)}", text))
-
-    def _choose_homes(self) -> None:
-        """Results that are written where they are wanted: outputs of the graph, operands of a concatenation."""
-        for number, value in enumerate(self.graph.outputs):
-            if value not in self._homes and value.producer is not None:
-                self._homes[value] = Buffer("output", 0, number)
-        concats = [n for n in self.needed if n.kind == "Concat" and n.op.domain == ""]
-        self._nest_concats(concats)
-        for node in concats:
-            self._choose_slots(node)
-
-    def _nest_concats(self, concats: list[Node]) -> None:
-        """A concatenation whose operands are the first ones of a larger one is a part of that one's result."""
-        by_first: dict[tuple[Value | None, int], list[Node]] = {}
-        for node in concats:
-            axis = node.op.attributes()["axis"] % node.output.rank
-            by_first.setdefault((node.inputs[0], axis), []).append(node)
-        for (_, axis), family in by_first.items():
-            family.sort(key=lambda n: len(n.inputs), reverse=True)
-            whole = family[0]
-            for node in family[1:]:
-                if node.output not in self._homes and node.inputs == whole.inputs[: len(node.inputs)]:
-                    self._slots[node.output] = (whole.output, axis, 0)
-
-    def _choose_slots(self, node: Node) -> None:
-        if node.output in self._slots:
-            return
-        axis = node.op.attributes()["axis"] % node.output.rank
-        offset: Dim = 0
-        for value in node.operands():
-            makes = value.producer is not None and value.content is None
-            if makes and value not in self._slots and value not in self._homes and self._only_joined(value):
-                self._slots[value] = (node.output, axis, offset)
-            offset = offset + value.shape[axis]
-
-    def _only_joined(self, value: Value) -> bool:
-        """Whether concatenations that share their memory read the value, each once, and otherwise elementwise work."""
-        users = list(value.users())
-        joins = [u for u in users if u.kind == "Concat"]
-        if value.is_graph_output or not all(u in joins or isinstance(u.op, Elementwise) for u in users):
-            return False
-        roots = {self._slots[u.output][0] if u.output in self._slots else u.output for u in joins}
-        return len(roots) == 1 and sum(use.user in joins for use in value.uses) == len(joins)
+    def _check(self, node: Node, assumed: Iterable[tuple[Dim, Dim]]) -> list[tuple[Dim, Dim]]:
+        """Checks, before the run or now, of those assumptions whose sizes are known; the others."""
+        later = []
+        for a, b in assumed:
+            used = dims.symbols(a) | dims.symbols(b)
+            if used <= set(self.program.symbols):
+                check = f"{size_text(a)} == {size_text(b)}", f"{node.kind} node {node.name!r} needs {a} = {b}"
+                if check not in self.program.checks:
+                    self.program.checks.append(check)
+            elif used <= self.known:
+                f = self.function("check", node)
+                left, right = f.number(a), f.number(b)
+                f.fail_unless(f"{left} == {right}", "DIFFERENT_SIZES")
+                f.finish(f"{node.kind} node {node.name!r} needs {a} = {b}")
+            else:
+                later.append((a, b))
+        return later
 
     # -- values --------------------------------------------------------------------------------------------------
 
@@ -191,10 +177,24 @@ class Lowering:
             found = self.program.weight(value.content.astype(value.dtype.numpy))
         elif value.content is not None:
             found = self._store_sizes(value)
+        elif self.parent is not None and not self._makes(value):
+            found = self._capture(value, self.parent)
         else:
             raise UnsupportedOperatorError(f"value {value.name!r} has no native code")
         self.tensors[value] = found
         return found
+
+    def _makes(self, value: Value) -> bool:
+        """Whether a value belongs to this graph, not to one around it."""
+        return value in self.graph.inputs if value.producer is None else value.producer.graph is self.graph
+
+    def _capture(self, value: Value, parent: Lowering) -> Tensor:
+        """A value of the graph around, as one more input."""
+        outer = parent.tensor(value)
+        number = len(self.graph.inputs) + len(self.captured)
+        self.captured.append(outer)
+        buffer = Buffer("input", 0, number, label=value.name)
+        return Tensor(buffer, outer.dtype, outer.shape, outer.strides, outer.order)
 
     def _store_sizes(self, value: Value) -> Tensor:
         assert value.content is not None
@@ -214,11 +214,11 @@ class Lowering:
         shape = value.shape
         wanted = order or natural(len(shape))
         target = dense(Buffer("none", 0), value.dtype, shape, wanted)
-        if strided and value in self._slots:
+        if strided and value in self.homes.slots:
             slot = self._slot(value, wanted)
             if slot is not None:
                 return slot
-        home = self._homes.get(value)
+        home = self.homes.outputs.get(value)
         if home is not None and target.is_dense(natural(len(shape))):
             return dense(home, value.dtype, shape, wanted)
         return self.scratch_tensor(value.dtype, shape, wanted, value.name)
@@ -229,7 +229,7 @@ class Lowering:
 
     def _slot(self, value: Value, order: Order) -> Tensor | None:
         """The part of the concatenation's result that `value` fills, None where the orders differ."""
-        whole, axis, offset = self._slots[value]
+        whole, axis, offset = self.homes.slots[value]
         target = self.tensors.get(whole)
         if target is None:
             target = self.allocate(whole, order, strided=True)
@@ -281,37 +281,62 @@ class Lowering:
         f.line(f"copy_nd<{source.dtype.bytes}>(c, {rank}, shape, from, to, {read}, {write});")
         f.finish(label)
 
-    def function(self, name: str, *nodes: Node | None) -> FunctionWriter:
-        """A new step under construction."""
-        return FunctionWriter(self.program, name, [n.name for n in nodes if n is not None])
+    def function(self, name: str, *nodes: Node | None, control: bool = False) -> FunctionWriter:
+        """A new step under construction; `control`: it runs bodies."""
+        return FunctionWriter(self.program, name, [n.name for n in nodes if n is not None], control)
 
     # -- groups --------------------------------------------------------------------------------------------------
 
     def _lower_group(self, group: Group) -> None:
+        waiting = []
         for inner in group.nodes:
             self._check_results(inner)
-        last = group.nodes[-1]
-        if all(v.tensor.size == 0 for v in last.outputs):
+            waiting += [(inner, pair) for pair in self._check(inner, assumptions(inner))]
+        last, node = group.nodes[-1], group.anchor
+        function = None if node is None else _LOWERINGS.get((node.op.domain, node.kind))
+        if all(v.tensor.size == 0 for v in last.outputs) and not last.subgraphs:
             self.tensors.update((v, self.allocate(v)) for v in last.outputs)
-            return
-        node = group.anchor
-        if node is None:
+        elif node is None:
             self.elementwise(group)
-            return
-        function = _LOWERINGS.get((node.op.domain, node.kind))
-        if function is None:
+        elif function is None:
             self.unsupported(node)
-        assert function is not None
-        function(self, node, group)
+        else:
+            resolve = _SIZES.get((node.op.domain, node.kind))
+            if resolve is not None and not (self.are_known(node) and self._has_known_parameters(node)):
+                resolve(self, node)
+            function(self, node, group)
+        for inner, pair in waiting:
+            if self._check(inner, [pair]) or not self.are_known(inner):
+                self.unsupported(inner, "results whose sizes depend on the elements of its inputs")
+        for inner in group.nodes:
+            if not self.are_known(inner):
+                self.unsupported(inner, "results whose sizes depend on the elements of its inputs")
+
+    def _has_known_parameters(self, node: Node) -> bool:
+        """Whether all inputs that only shape the result are known before the run."""
+        wanted = _READS.get((node.op.domain, node.kind))
+        return wanted is None or all(v is None or i in wanted or is_known(v) for i, v in enumerate(node.inputs))
 
     def _check_results(self, node: Node) -> None:
-        """UnsupportedOperatorError unless the sizes of the results follow from those of the inputs."""
-        known = set(self.program.symbols)
+        """UnsupportedOperatorError unless the results are tensors of known rank."""
         for value in node.outputs:
             if not isinstance(value.type, TensorType) or value.type.shape is None:
                 self.unsupported(node, "sequences and results of unknown rank")
-            elif not set().union(*(dims.symbols(d) for d in value.type.shape)) <= known:
-                self.unsupported(node, "results whose sizes depend on the elements of its inputs")
+
+    def are_known(self, node: Node) -> bool:
+        """Whether the sizes of the results are known by now."""
+        return set().union(*(dims.symbols(d) for v in node.outputs for d in v.shape)) <= self.known
+
+    def find_sizes(self, f: FunctionWriter, node: Node, shape: Shape, sizes: str) -> None:
+        """Let `f` find the sizes in `shape`, which are in its array `sizes`; known ones are checked."""
+        for axis, size in enumerate(shape):
+            unknown = dims.symbols(size) - self.known
+            if not unknown:
+                f.fail_unless(f"{sizes}[{axis}] == {size_text(size)}", "DIFFERENT_SIZES")
+            elif size == dims.symbol(min(unknown)):
+                f.line(f"*{f.finds(min(unknown))} = {sizes}[{axis}];")
+            else:
+                self.unsupported(node, f"a result of size {size}")
 
     def unsupported(self, node: Node, why: str = "") -> NoReturn:
         """Raise the error for a node without native code."""
@@ -319,7 +344,7 @@ class Lowering:
         raise UnsupportedOperatorError(
             f"operator {node.kind} has no native code{f' for {why}' if why else ' yet'}",
             where=f"node {node.name!r} (domain {node.op.domain or 'ai.onnx'}{f', opset {opset}' if opset else ''})",
-            hint="infuse show and infuse optimize work on this model; running it does not",
+            hint="the interpreter can run it: infuse.compile does that in a stage of its own",
         )
 
     def elementwise(self, group: Group) -> None:
@@ -408,8 +433,11 @@ class Lowering:
 
     # -- outputs -------------------------------------------------------------------------------------------------
 
-    def _deliver_outputs(self) -> None:
+    def _deliver_outputs(self, aliases: Mapping[int, int]) -> None:
         for number, value in enumerate(self.graph.outputs):
+            if number in aliases and value is self.graph.inputs[aliases[number]]:
+                self.program.aliases[number] = aliases[number]
+                continue
             tensor = self.tensor(value)
             home = tensor.buffer
             if home.kind == "output" and home.number == number and tensor.offset == 0:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from infuse.codegen.program import Program
 from infuse.codegen.tensors import Buffer
@@ -14,12 +14,23 @@ ALIGN = 64
 
 @dataclass(frozen=True)
 class Plan:
-    """Where the live arena buffers lie: `offsets[i]` belongs to `buffers[i]`; None for sizes known at run time only."""
+    """Where the live arena buffers lie: `offsets[i]` belongs to `buffers[i]`; None for sizes known at run time only.
+
+    A buffer whose size the run itself finds out lies in a block, whose number `late` tells.
+    """
 
     buffers: list[Buffer]
     offsets: list[int] | None
     total: int
     lower_bound: int
+    late: dict[Buffer, int] = field(default_factory=dict)
+    bodies: list[Plan] = field(default_factory=list)
+    """The plans of the program's bodies."""
+
+    @property
+    def blocks(self) -> int:
+        """How many blocks late buffers share."""
+        return max(self.late.values(), default=-1) + 1
 
     def slot(self, buffer: Buffer) -> int:
         """The number of the buffer whose place `buffer` uses."""
@@ -52,15 +63,34 @@ def _share(written: Buffer, read: Buffer, step: int) -> None:
 
 
 def plan(program: Program) -> Plan:
-    """Lifetimes and, where all sizes are numbers, offsets."""
-    buffers = lifetimes(program)
+    """Lifetimes and, where all sizes are numbers, offsets; of the bodies too."""
+    found = _plan_one(program)
+    found.bodies.extend(map(_plan_one, program.bodies))
+    return found
+
+
+def _plan_one(program: Program) -> Plan:
+    everything = lifetimes(program)
+    late = share_blocks([b for b in everything if program.is_late(b.bytes)])
+    buffers = [b for b in everything if b not in late]
     sizes = [b.bytes for b in buffers]
     if any(not isinstance(size, int) for size in sizes):
-        return Plan(buffers, None, 0, 0)
+        return Plan(buffers, None, 0, 0, late)
     numbers = [_aligned(size) for size in sizes]
     bound = lower_bound(buffers, numbers)
     offsets = _place_well(buffers, numbers, bound)
-    return Plan(buffers, offsets, _top(offsets, numbers), bound)
+    return Plan(buffers, offsets, _top(offsets, numbers), bound, late)
+
+
+def share_blocks(buffers: Sequence[Buffer]) -> dict[Buffer, int]:
+    """A block for each of these buffers; those that are not needed at the same time may share one."""
+    ends: list[int] = []
+    chosen: dict[Buffer, int] = {}
+    for buffer in sorted(buffers, key=lambda b: b.first):
+        free = next((i for i, end in enumerate(ends) if end < buffer.first), len(ends))
+        ends[free : free + 1] = [buffer.last]
+        chosen[buffer] = free
+    return chosen
 
 
 def _top(offsets: Sequence[int], sizes: Sequence[int]) -> int:

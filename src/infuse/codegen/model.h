@@ -31,7 +31,7 @@ extern "C" {
 
 enum { INFUSE_OK = 0, INFUSE_OUT_OF_MEMORY = 1, INFUSE_BAD_DATA = 2 };
 
-/** A JSON object: abi, name, inputs, outputs (name, dtype, shape), symbols, target, weights_bytes. */
+/** A JSON object: abi, name, inputs, outputs (name, dtype, shape, late), symbols, target, weights_bytes. */
 INFUSE_API const char* infuse_metadata(void);
 
 /**
@@ -41,7 +41,10 @@ INFUSE_API const char* infuse_metadata(void);
  */
 INFUSE_API void* infuse_open(const void* weights, int threads);
 
-/** Writes all sizes of all outputs, one after another, for these symbol values. Nonzero when they are invalid. */
+/**
+ * Writes all sizes of all outputs, one after another, for these symbol values. Nonzero when they are invalid.
+ * A size that depends on the elements of the inputs is -1: infuse_output tells it after the run.
+ */
 INFUSE_API int infuse_shapes(const int64_t* symbols, int64_t* dims);
 
 /**
@@ -49,6 +52,12 @@ INFUSE_API int infuse_shapes(const int64_t* symbols, int64_t* dims);
  * Inputs and outputs may have any alignment that suits their element type, and must not overlap.
  */
 INFUSE_API int infuse_run(void* context, const int64_t* symbols, const void* const* inputs, void* const* outputs);
+
+/**
+ * After a run: where an output lies whose sizes only the run finds out, and its sizes. Valid until the next run or
+ * infuse_close. NULL for the other outputs; for those found out, infuse_run ignores what `outputs` holds.
+ */
+INFUSE_API const void* infuse_output(void* context, int number, int64_t* dims);
 
 /** The text of the last infuse_run that did not return INFUSE_OK; valid until the next call. */
 INFUSE_API const char* infuse_error(void* context);

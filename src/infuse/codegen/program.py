@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,12 +14,13 @@ import numpy.typing as npt
 from infuse import dtypes
 from infuse.codegen.tensors import Buffer, Order, Tensor, dense, natural
 from infuse.dtypes import DType, by_numpy
-from infuse.ir import dim_text
+from infuse.ir import dim_text, dims
 from infuse.ir.dims import Dim
 from infuse.ir.types import Shape
 
 Array = npt.NDArray[Any]
 WEIGHT_ALIGN = 64
+_FIELD = re.compile(r"\bd\.(\w+)")
 
 
 def size_text(dim: Dim) -> str:
@@ -34,6 +36,13 @@ def symbol_field(name: str) -> str:
     return f"s_{clean[:24]}_{hashlib.blake2b(name.encode(), digest_size=4).hexdigest()}"
 
 
+@dataclass(frozen=True)
+class Found:
+    """An argument: the place of a size that the function finds out."""
+
+    symbol: str
+
+
 @dataclass
 class Function:
     """The body of a kernel call; steps with equal bodies share it."""
@@ -42,6 +51,8 @@ class Function:
     parameters: list[str] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
     includes: set[str] = field(default_factory=set)
+    is_control: bool = False
+    """Whether it runs bodies: it is given the whole model."""
 
     def text(self) -> str:
         """Parameters and body: the identity of the function."""
@@ -53,7 +64,7 @@ class Step:
     """One call of a function: where it reads and writes, which nodes it computes."""
 
     function: Function
-    arguments: list[Tensor | Dim]
+    arguments: list[Tensor | Dim | Found]
     reads: list[Buffer]
     writes: list[Buffer]
     nodes: tuple[str, ...]
@@ -61,7 +72,9 @@ class Step:
     in_place: list[tuple[Buffer, Buffer]] = field(default_factory=list)
     """Pairs (written, read) that may share memory when the read buffer is not needed afterwards."""
     checks: bool = False
-    """Whether the function returns a failure code (bad index)."""
+    """Whether the function returns a failure code (`kernels/failure.hpp`)."""
+    scratch: list[str] = field(default_factory=list)
+    """Bytes of scratch memory per worker that only the run knows: reserved just before the step."""
 
 
 class Weights:
@@ -107,12 +120,25 @@ class Weights:
 
 @dataclass
 class Program:
-    """Everything that the source printer needs."""
+    """Everything that the source printer needs of a graph, or of a body of control flow (then `number` is not 0).
+
+    All programs of a model share the struct of sizes: a symbol means the same everywhere.
+    """
 
     name: str
     symbols: list[str]
+    """Sizes that are known before the run."""
     inputs: list[tuple[str, DType, Shape]]
     outputs: list[tuple[str, DType, Shape]]
+    number: int = 0
+    bodies: list[Program] = field(default_factory=list)
+    """All programs inside of the outermost one, by number - 1; empty in the others."""
+    found: list[str] = field(default_factory=list)
+    """Sizes that this program finds out while it runs."""
+    aliases: dict[int, int] = field(default_factory=dict)
+    """Outputs of a loop's body that are its inputs unchanged: output number → input number."""
+    blocks: int = 0
+    """Places for tensors that bodies leave behind."""
     steps: list[Step] = field(default_factory=list)
     buffers: list[Buffer] = field(default_factory=list)
     weights: Weights = field(default_factory=Weights)
@@ -135,6 +161,15 @@ class Program:
         )
         return dense(buffer, by_numpy(array.dtype), tuple(int(n) for n in array.shape), axes)
 
+    def block(self, dtype: DType, shape: Shape) -> Tensor:
+        """A tensor that lies where a step says, not in the arena."""
+        self.blocks += 1
+        return dense(Buffer("block", 0, number=self.blocks - 1), dtype, shape)
+
+    def is_late(self, size: Dim) -> bool:
+        """Whether only the run finds out this size."""
+        return bool(dims.symbols(size) & set(self.found))
+
     def packed(self, array: Array, how: Any, count: int, make: Callable[[Array], Array]) -> Tensor:
         """`count` floats made of a constant by `make`, which `how` names."""
         buffer = self.weights.add(array, how, 4 * count, make)
@@ -147,16 +182,17 @@ class FunctionWriter:
     Parameters are named by position, so that equal work gives equal text.
     """
 
-    def __init__(self, program: Program, name: str, nodes: Sequence[str]) -> None:
+    def __init__(self, program: Program, name: str, nodes: Sequence[str], control: bool = False) -> None:
         self.program = program
-        self.function = Function(name)
-        self.arguments: list[Tensor | Dim] = []
+        self.function = Function(name, is_control=control)
+        self.arguments: list[Tensor | Dim | Found] = []
         self.reads: list[Buffer] = []
         self.writes: list[Buffer] = []
         self._elsewhere: set[Buffer] = set()
         self._in_place: dict[tuple[Buffer, Buffer], None] = {}
         self.nodes = tuple(nodes)
         self.checks = False
+        self._scratch: list[str] = []
         self._known: dict[tuple[int, str, Any], str] = {}
 
     def read(self, tensor: Tensor, target: Tensor | None = None) -> str:
@@ -198,21 +234,37 @@ class FunctionWriter:
         """Several sizes, separated by commas."""
         return ", ".join(map(self.number, sizes))
 
+    def finds(self, symbol: str) -> str:
+        """The name of a pointer to a size that the function finds out; the size is known from here on."""
+        self.function.parameters.append(f"long* s{len(self.arguments)}")
+        self.arguments.append(Found(symbol))
+        self.program.found.append(symbol)
+        return f"s{len(self.arguments) - 1}"
+
     def line(self, text: str) -> None:
         self.function.lines.append(text)
+
+    def fail_unless(self, condition: str, failure: str = "BAD_SIZES") -> None:
+        """Let the function end with a failure of `kernels/failure.hpp` unless a C++ condition holds."""
+        self.checks = True
+        self.include("failure.hpp")
+        self.function.lines.append(f"if (!({condition})) return {failure};")
 
     def include(self, *headers: str) -> None:
         self.function.includes.update(headers)
 
     def scratch(self, expression: str, header: str) -> None:
         """Demand scratch memory: a C++ expression in bytes per worker that `header` declares."""
-        self.program.scratch.append(expression)
+        fields = set(_FIELD.findall(expression))
+        late = bool(fields & {symbol_field(name) for name in self.program.found})
+        (self._scratch if late else self.program.scratch).append(expression)
         self.program.scratch_includes.add(header)
 
     def finish(self, label: str) -> Step:
         """Append the step to the program."""
         in_place = [pair for pair in self._in_place if pair[1] not in self._elsewhere]
         step = Step(self.function, self.arguments, self.reads, self.writes, self.nodes, label, in_place, self.checks)
+        step.scratch = self._scratch
         self.program.steps.append(step)
         return step
 

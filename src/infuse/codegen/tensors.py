@@ -18,9 +18,10 @@ _UNSIGNED = {d.bytes: d for d in (dtypes.uint8, dtypes.uint16, dtypes.uint32, dt
 
 @dataclass(eq=False)
 class Buffer:
-    """A block of memory: `kind` is arena, input, output or weight; `bytes` its size (arena only).
+    """A block of memory: `kind` is arena, input, output, weight or block; `bytes` its size (arena only).
 
-    `number` is the input or output number; `position` the byte offset of a weight.
+    `number` is the number of the input, output or block (a place that a step points somewhere); `position` the byte
+    offset of a weight.
     """
 
     kind: str
@@ -96,7 +97,7 @@ class Tensor:
             order=tuple(where[axis] for axis in self.order),
         )
 
-    def slice(self, axis: int, start: Dim, size: Dim, step: int = 1) -> Tensor:
+    def slice(self, axis: int, start: Dim, size: Dim, step: Dim = 1) -> Tensor:
         """Elements start, start + step, … of one axis."""
         shape, strides = list(self.shape), list(self.strides)
         offset = self.offset + start * strides[axis]

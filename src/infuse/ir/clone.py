@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from infuse.ir.graph import Graph, Node, Value
 from infuse.ir.nesting import room_for
 
@@ -15,6 +17,16 @@ def clone(graph: Graph, values: dict[Value, Value] | None = None) -> Graph:
     """
     with room_for(graph):
         return _Cloning({} if values is None else values).graph(graph)
+
+
+def clone_nodes(nodes: Iterable[Node], values: dict[Value, Value]) -> list[Node]:
+    """Copies of nodes, in this order, that read the values of `values` in place of their own; it is filled further."""
+    cloning = _Cloning(values)
+    made = []
+    for node in nodes:
+        with room_for(*node.subgraphs.values()):
+            made.append(cloning.node(node))
+    return made
 
 
 class _Cloning:

@@ -1,4 +1,4 @@
-// The execution context of a model: a pool of threads, scratch memory and the arena.
+// The execution context of a model: a pool of threads and scratch memory.
 #pragma once
 #include "platform.hpp"
 
@@ -28,8 +28,6 @@ struct alignas(2 * CACHE_LINE) Worker {
  */
 struct Context {
   int threads;
-  char* arena;
-  long arena_bytes;
 
   /**
    * Calls body(long begin, long end, int worker) on contiguous ranges that cover [0, n)
@@ -43,8 +41,8 @@ struct Context {
   /** Aligned memory of worker `worker`, as many bytes as were reserved. */
   char* scratch(int worker) const { return scratch_memory + worker * scratch_stride; }
 
-  /** Grows scratch and arena to at least these sizes, contents lost; false when out of memory. */
-  bool reserve(long scratch_bytes_per_worker, long arena_bytes);
+  /** Grows scratch to at least this size, contents lost; false when out of memory. */
+  bool reserve(long scratch_bytes_per_worker);
 
   char* scratch_memory;
   long scratch_stride;
@@ -190,12 +188,11 @@ inline void context_close(Context* context) {
   if (!context) return;
   if (!forked(&context->mark)) stop_workers(context);
   fork_mark_close(&context->mark);
-  memory_close(context->arena);
   memory_close(context->scratch_memory);
   memory_close(reinterpret_cast<char*>(context));
 }
 
-inline bool Context::reserve(long scratch_bytes_per_worker, long bytes) {
+inline bool Context::reserve(long scratch_bytes_per_worker) {
   if (scratch_bytes_per_worker > scratch_stride) {
     long stride = round_up(scratch_bytes_per_worker, CACHE_LINE), total;
     if (__builtin_mul_overflow(stride, static_cast<long>(threads), &total)) return false;
@@ -204,13 +201,6 @@ inline bool Context::reserve(long scratch_bytes_per_worker, long bytes) {
     memory_close(scratch_memory);
     scratch_memory = memory;
     scratch_stride = stride;
-  }
-  if (bytes > arena_bytes || !arena) {
-    char* memory = memory_open(bytes);
-    if (!memory) return false;
-    memory_close(arena);
-    arena = memory;
-    arena_bytes = bytes;
   }
   return true;
 }

@@ -223,11 +223,19 @@ class Expand(Op):
 
     def infer(self, input: Value, shape: Value) -> Inferred:
         given, target = input.tensor.shape, known_ints(shape)
-        if target is None:
-            target = fresh_shape(length(shape), "expand")
+        if target is None and given is not None and length(shape) is not None:
+            return TensorType(input.dtype, self._open(given, length(shape) or 0))
         if given is None or target is None:
             return TensorType(input.dtype, None)
         return TensorType(input.dtype, broadcast_shapes(given, target))
+
+    def _open(self, given: tuple[Dim, ...], count: int) -> tuple[Dim, ...]:
+        """The result for an unknown target of `count` sizes: no target changes a size other than one."""
+        padded = (1,) * (count - len(given)) + given
+        covered = len(padded) - count
+        return tuple(
+            d if i < covered or (isinstance(d, int) and d != 1) else fresh_dim("expand") for i, d in enumerate(padded)
+        )
 
     def eval(self, input: Array, shape: Array) -> Array:
         sizes = np.broadcast_shapes(input.shape, tuple(integers(shape)))

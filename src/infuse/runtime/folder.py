@@ -12,7 +12,7 @@ from typing import Any, Final
 from infuse.errors import CompiledModelError
 from infuse.runtime.cpus import cpu_features
 
-ABI: Final = 1
+ABI: Final = 2
 LIBRARY: Final = "model.so"
 WEIGHTS: Final = "weights.bin"
 HEADER: Final = "model.h"

@@ -21,6 +21,7 @@ _PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "infuse_open": (_POINTER, [_POINTER, ctypes.c_int]),
     "infuse_shapes": (ctypes.c_int, [_POINTER, _POINTER]),
     "infuse_run": (ctypes.c_int, [_POINTER, _POINTER, _POINTER, _POINTER]),
+    "infuse_output": (_POINTER, [_POINTER, ctypes.c_int, _POINTER]),
     "infuse_error": (ctypes.c_char_p, [_POINTER]),
     "infuse_arena_bytes": (ctypes.c_int64, [_POINTER]),
     "infuse_live_bytes": (ctypes.c_int64, [_POINTER]),
@@ -29,7 +30,7 @@ _PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
 
 
 class Library:
-    """The eight functions of a compiled model's binary interface, and its weights mapped read-only.
+    """The nine functions of a compiled model's binary interface, and its weights mapped read-only.
 
     Unloaded when the last reference is gone; every open context keeps one.
     """
@@ -87,6 +88,15 @@ class Library:
     def error(self, handle: int) -> str:
         """The text of the last failure of a context."""
         return (self._library.infuse_error(handle) or b"").decode("utf-8", "replace")
+
+    def late_output(self, handle: int, number: int, dtype: np.dtype[Any], rank: int) -> np.ndarray[Any, Any]:
+        """A copy of an output whose sizes the last run of a context found out."""
+        sizes = (ctypes.c_int64 * max(1, rank))()
+        address = self._library.infuse_output(handle, number, ctypes.addressof(sizes))
+        result = np.empty(tuple(sizes[:rank]), dtype)
+        if result.nbytes:
+            ctypes.memmove(result.ctypes.data, address, result.nbytes)
+        return result
 
     def arena_bytes(self, handle: int) -> int:
         """Bytes of working memory of a context."""

@@ -76,6 +76,11 @@ class CompiledModel:
         return self._signature.outputs
 
     @property
+    def host_steps(self) -> list[str]:
+        """What the interpreter runs of the model: nothing."""
+        return []
+
+    @property
     def weights_bytes(self) -> int:
         """Bytes of the weights, which all loads on this machine share."""
         return self._signature.library.weights_bytes

@@ -51,6 +51,7 @@ class Signature:
         self.input_names = tuple(spec.name for spec in self.inputs)
         self.output_names = tuple(spec.name for spec in self.outputs)
         self.plans: dict[tuple[tuple[int, ...], ...], Plan] = {}
+        self.late = tuple(number for number, spec in enumerate(self.outputs) if spec.late)
         self._binder = ShapeBinder(self.inputs, metadata.get("symbols", ()))
 
     def plan(self, shapes: tuple[tuple[int, ...], ...]) -> Plan:
@@ -58,12 +59,13 @@ class Signature:
         values = self._binder.bind(shapes)
         bare = Plan(values, ())
         sizes = self.library.output_sizes(bare.symbols, sum(len(spec.shape) for spec in self.outputs))
-        if sizes is None or any(size < 0 for size in sizes):
+        if sizes is None:
             bound = ", ".join(f"{name} = {value}" for name, value in zip(self._binder.symbols, values))
             raise InputError(f"the model gives no valid output shapes for {bound or 'its fixed shapes'}")
         outputs, start = [], 0
         for spec in self.outputs:
-            outputs.append((tuple(sizes[start : start + len(spec.shape)]), spec.dtype))
+            shape = (0,) if spec.late else tuple(sizes[start : start + len(spec.shape)])
+            outputs.append((shape, spec.dtype))
             start += len(spec.shape)
         if len(self.plans) >= _MOST_PLANS:
             self.plans.clear()
@@ -97,6 +99,7 @@ class Session:
         self._handle = handle
         self._native = library.run
         self._plans = signature.plans
+        self._late = signature.late
         self._dtypes = tuple(spec.dtype for spec in signature.inputs)
         self._misaligned = tuple(dtype.alignment - 1 for dtype in self._dtypes)
         self._inputs = (ctypes.c_void_p * max(1, len(signature.inputs)))()
@@ -160,6 +163,9 @@ class Session:
         status = self._native(handle, plan.symbols, self._input_table, self._output_table)
         if status:
             raise self._failure(status)
+        for number in self._late:
+            spec = self._signature.outputs[number]
+            results[number] = self._signature.library.late_output(handle, number, spec.dtype, len(spec.shape))
         return results
 
     def __enter__(self) -> Session:

@@ -18,11 +18,15 @@ Size = int | str
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """An input or output of a model; a size is a number, or the text of a symbol or of an expression of symbols."""
+    """An input or output of a model; a size is a number, or the text of a symbol or of an expression of symbols.
+
+    `late`: it has sizes that depend on the elements of the inputs, so that only a run finds them out.
+    """
 
     name: str
     dtype: np.dtype[Any]
     shape: tuple[Size, ...]
+    late: bool = False
 
     def __str__(self) -> str:
         return f"{self.name}: {self.dtype.name}[{', '.join(map(str, self.shape))}]"
@@ -37,7 +41,7 @@ class TensorSpec:
             raise CompiledModelError(f"the metadata has a tensor that cannot be read: {entry!r} ({error})") from error
         if not isinstance(name, str) or not all(isinstance(size, int | str) for size in shape):
             raise CompiledModelError(f"the metadata has a tensor that cannot be read: {entry!r}")
-        return cls(name, dtype, shape)
+        return cls(name, dtype, shape, bool(entry.get("late", False)))
 
 
 _BINARY: Final[Mapping[type[ast.operator], Callable[[int, int], int]]] = {

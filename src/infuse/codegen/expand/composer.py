@@ -63,6 +63,7 @@ class Composer:
         """The outputs of a new node with this operator."""
         outputs = [Value(UNKNOWN, self.node.output.name) for _ in range(count)]
         node = Node(op, inputs, outputs, name=self.node.name, origin=self.node.origin)
+        node.serial = self.node.serial
         node.op.infer_node(node)
         self.made.append(self.graph.add_node(node))
         return outputs

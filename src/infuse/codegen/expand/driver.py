@@ -3,26 +3,43 @@
 from __future__ import annotations
 
 from infuse.codegen.expand.composer import EXPANSIONS, Composer
+from infuse.errors import UnsupportedOperatorError
 from infuse.ir.clone import clone
 from infuse.ir.graph import Graph, Node, Value
 
 
 def expand(graph: Graph) -> Graph:
-    """`graph`, or a copy in which operators that need it are expressed in simpler ones."""
-    if not any((node.op.domain, node.kind) in EXPANSIONS for node in graph.unordered_nodes):
+    """`graph`, or a copy in which operators that need it are expressed in simpler ones, also in its bodies."""
+    graphs = graph.all_graphs()
+    if not any((n.op.domain, n.kind) in EXPANSIONS for inner in graphs for n in inner.unordered_nodes):
         return graph
     copy = clone(graph)
-    pending = copy.nodes[::-1]
+    for inner in copy.all_graphs():
+        _expand(inner)
+    return copy
+
+
+def _expand(graph: Graph) -> None:
+    pending = graph.nodes[::-1]
     while pending:
         node = pending.pop()
         for expansion in EXPANSIONS.get((node.op.domain, node.kind), ()):
-            make = Composer(copy, node)
-            results = expansion(make, node)
+            try:
+                results = expansion(make := Composer(graph, node), node)
+            except UnsupportedOperatorError as error:
+                error.serial = _outermost(graph, node).serial
+                raise
             if results is not None:
-                _replace(copy, node, [results] if isinstance(results, Value) else list(results))
+                _replace(graph, node, [results] if isinstance(results, Value) else list(results))
                 pending += reversed(make.made)
                 break
-    return copy
+
+
+def _outermost(graph: Graph, node: Node) -> Node:
+    """The node of the outermost graph that holds `node`, or is it."""
+    while graph.parent is not None and graph.parent.graph is not None:
+        node, graph = graph.parent, graph.parent.graph
+    return node
 
 
 def _replace(graph: Graph, node: Node, results: list[Value | None]) -> None:

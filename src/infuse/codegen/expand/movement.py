@@ -46,7 +46,7 @@ def center_crop_pad(make: Composer, node: Node) -> Results:
     axes = node.op.attributes()["axes"]
     wanted = known_ints(node.input(1))
     if wanted is None:
-        make.unsupported("a shape that is computed from data")
+        return None
     for axis, target in zip(range(x.rank) if axes is None else axes, wanted):
         axis %= x.rank
         size = x.shape[axis]
@@ -64,7 +64,7 @@ def one_hot(make: Composer, node: Node) -> Results:
     if known is None and depth.const is not None:
         known = (int(depth.const.reshape(-1)[0]),)
     if known is None:
-        make.unsupported("a depth that is computed from data")
+        return None
     axis = node.op.attributes()["axis"] % (indices.rank + 1)
     places = make.reshape(indices, *indices.shape[:axis], 1, *indices.shape[axis:])
     size = make.cast(make.size(known[0]), indices.dtype)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from infuse.codegen.formulas import stored_literal
 from infuse.codegen.groups import Group
+from infuse.codegen.lower.found import array, define, integers, new_symbol
 from infuse.codegen.lower.views import operand
-from infuse.codegen.lowering import Lowering, lowers
-from infuse.codegen.program import FunctionWriter
+from infuse.codegen.lowering import Lowering, finds_sizes, lowers
+from infuse.codegen.program import FunctionWriter, size_text
 from infuse.codegen.tensors import Tensor
 from infuse.ir import dims
 from infuse.ir.dims import Dim
@@ -17,6 +18,9 @@ _MODES = {"constant": "PAD_CONSTANT", "edge": "PAD_EDGE", "reflect": "PAD_REFLEC
 
 @lowers("Pad", reads=(0, 2))
 def pad(low: Lowering, node: Node, group: Group) -> None:
+    if known_ints(node.input(1)) is None or (node.input(3) is not None and known_ints(node.input(3)) is None):
+        _pad_as_found(low, node)
+        return
     before = _pads_before(low, node)
     source = low.tensor(operand(node))
     target = low.allocate(node.output, source.order)
@@ -33,12 +37,35 @@ def pad(low: Lowering, node: Node, group: Group) -> None:
     low.tensors[node.output] = target
 
 
+def _pad_as_found(low: Lowering, node: Node) -> None:
+    """Amounts, or axes, that only the run knows."""
+    data, pads, axes = operand(node), operand(node, 1), node.input(3)
+    names = [new_symbol(low) for _ in data.shape]
+    f = low.function("pad_sizes", node)
+    f.include("sizes.hpp")
+    count = array(low, f, node, "pads", pads) // 2
+    if axes is not None:
+        array(low, f, node, "axes", axes)
+    else:
+        f.line(f"const long axes[] = {{{', '.join(map(str, range(data.rank)))}}};")
+    f.line(f"const long in[] = {{{', '.join(map(size_text, data.shape))}}};")
+    f.line(f"long before[{data.rank}], out[{data.rank}];")
+    f.fail_unless(f"pad_sizes(in, {data.rank}, pads, axes, {count}, before, out)")
+    low.find_sizes(f, node, node.output.shape, "out")
+    for axis, name in enumerate(names):
+        f.line(f"*{f.finds(name)} = before[{axis}];")
+    f.finish(f"Pad {node.name}: sizes")
+    target = low.allocate(node.output)
+    _padded(low, node, low.arranged(low.tensor(data), target.order), target, [dims.symbol(name) for name in names])
+    low.tensors[node.output] = target
+
+
 def _pads_before(low: Lowering, node: Node) -> list[Dim]:
     """What is added before every axis, negative where elements are cut."""
     data, pads = operand(node), known_ints(node.input(1))
     axes = known_ints(node.input(3)) if node.input(3) is not None else tuple(range(data.rank))
-    if pads is None or axes is None:
-        low.unsupported(node, "sizes that are computed from data")
+    assert pads is not None
+    assert axes is not None
     before: list[Dim] = [0] * data.rank
     for i, axis in enumerate(axes):
         assert isinstance(axis, int)
@@ -72,7 +99,7 @@ def _padded(low: Lowering, node: Node, source: Tensor, target: Tensor, before: l
     order = source.order or (0,)
     for name, sizes in (("size", source.shape), ("begin", before), ("out", target.shape)):
         f.line(f"const long {name}[] = {{{f.numbers(*(sizes[a] if sizes else 1 for a in order))}}};")
-    mode = _MODES[node.op.attributes()["mode"]]
+    mode = _MODES[node.op.attributes().get("mode", "constant")]
     arguments = f"{len(order)}, size, begin, out, {mode}, {number}, {f.read(source)}, {f.write(target)}"
     f.line(f"pad_nd<{source.dtype.bytes}>(c, {arguments});")
     f.finish("pad")
@@ -96,9 +123,10 @@ def constant_of_shape(low: Lowering, node: Node, group: Group) -> None:
 
 @lowers("Tile", reads=(0,))
 def tile(low: Lowering, node: Node, group: Group) -> None:
-    data, repeats = operand(node), known_ints(node.input(1))
-    if repeats is None:
-        low.unsupported(node, "repeats that are computed from data")
+    data, repeats = operand(node), integers(low, node, 1, least=0)
+    assert repeats is not None
+    if not dims.symbols(dims.product(node.output.shape)) <= low.known:
+        define(low, node, node.output, [a * b for a, b in zip(data.shape, repeats)])
     source = low.tensor(data)
     target = low.allocate(node.output)
     spread, whole = source, target
@@ -126,3 +154,24 @@ def range_(low: Lowering, node: Node, group: Group) -> None:
 def _single(f: FunctionWriter, tensor: Tensor) -> str:
     """C++ text of the only element of a tensor."""
     return f"{f.read(tensor)}[0]"
+
+
+@finds_sizes("CenterCropPad")
+def center_crop_pad_sizes(low: Lowering, node: Node) -> None:
+    data, axes = operand(node), node.op.attributes()["axes"]
+    wanted = integers(low, node, 1, least=0) or ()
+    sizes = list(data.shape)
+    for axis, size in zip(range(data.rank) if axes is None else axes, wanted):
+        sizes[axis] = size
+    define(low, node, node.output, sizes)
+
+
+@lowers("CenterCropPad", reads=(0,))
+def center_crop_pad(low: Lowering, node: Node, group: Group) -> None:
+    data, target = operand(node), low.allocate(node.output)
+    before = []
+    for size, wanted in zip(data.shape, node.output.shape):
+        added, cut = dims.maximum(wanted - size, 0), dims.maximum(size - wanted, 0)
+        before.append(dims.floordiv(added, 2) - dims.floordiv(cut, 2))
+    _padded(low, node, low.arranged(low.tensor(data), target.order), target, before)
+    low.tensors[node.output] = target

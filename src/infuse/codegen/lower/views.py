@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from infuse.codegen.groups import Group
 from infuse.codegen.lowering import Lowering, lowers
+from infuse.codegen.program import size_text
 from infuse.codegen.tensors import Order, Tensor, match_shapes, natural
 from infuse.ir import dims
 from infuse.ir.dims import Dim
@@ -75,7 +78,26 @@ def _mergeable_order(tensor: Tensor, shape: Shape) -> Order:
 
 @lowers("Expand", reads=(0,))
 def expand(low: Lowering, node: Node, group: Group) -> None:
-    low.tensors[node.output] = low.tensor(operand(node)).expand(node.output.shape)
+    tensor, shape = low.tensor(operand(node)), node.output.shape
+    shift = len(shape) - tensor.rank
+    open_ = [a for a, size in enumerate(tensor.shape) if isinstance(size, dims.Expr) and size != shape[a + shift]]
+    low.tensors[node.output] = _stretched(low, node, tensor, open_, shift).expand(shape)
+
+
+def _stretched(low: Lowering, node: Node, tensor: Tensor, axes: list[int], shift: int) -> Tensor:
+    """The tensor with the sizes of the result along axes of which only the run knows whether they are repeated."""
+    if not axes:
+        return tensor
+    from infuse.codegen.lower.found import new_symbol
+
+    f = low.function("stretch", node)
+    shape, strides = list(tensor.shape), list(tensor.strides)
+    for axis in axes:
+        name, wanted = new_symbol(low), node.output.shape[axis + shift]
+        f.line(f"*{f.finds(name)} = {size_text(shape[axis])} == 1 ? 0 : {size_text(strides[axis])};")
+        shape[axis], strides[axis] = wanted, dims.symbol(name)
+    f.finish(f"Expand {node.name}: strides")
+    return replace(tensor, shape=tuple(shape), strides=tuple(strides))
 
 
 @lowers("Slice", reads=(0,))
@@ -83,19 +105,49 @@ def slice_(low: Lowering, node: Node, group: Group) -> None:
     data = operand(node)
     starts, steps = known_ints(node.input(1)), known_ints(node.input(4))
     axes = known_ints(node.input(3))
-    if starts is None or (node.input(3) is not None and axes is None) or (node.input(4) is not None and steps is None):
-        low.unsupported(node, "starts that are computed from data")
-    assert starts is not None
+    open_axes = node.input(3) is not None and axes is None
+    open_steps = node.input(4) is not None and (steps is None or not all(isinstance(s, int) for s in steps))
+    if starts is None or open_axes or open_steps or not low.are_known(node):
+        _slice_as_found(low, node)
+        return
     tensor = low.tensor(data)
     for i, start in enumerate(starts):
         axis = axes[i] if axes is not None else i
         step = steps[i] if steps is not None else 1
         assert isinstance(axis, int)
+        assert isinstance(step, int)
         axis %= data.rank
-        if not isinstance(step, int):
-            low.unsupported(node, "steps that are computed from data")
         first = _clamped(start, data.shape[axis], step)
         tensor = tensor.slice(axis, first, node.output.shape[axis], step)
+    low.tensors[node.output] = tensor
+
+
+def _slice_as_found(low: Lowering, node: Node) -> None:
+    """A slice of which only the run knows where it begins, ends or steps to: a view all the same."""
+    from infuse.codegen.lower.found import array, new_symbol
+
+    data = operand(node)
+    first, step = ([new_symbol(low) for _ in data.shape] for _ in range(2))
+    f = low.function("slice_ranges", node)
+    f.include("sizes.hpp")
+    count = array(low, f, node, "starts", operand(node, 1))
+    array(low, f, node, "ends", operand(node, 2))
+    for i, name, plain in ((3, "axes", map(str, range(count))), (4, "steps", ["1L"] * count)):
+        value = node.input(i)
+        if value is not None:
+            array(low, f, node, name, value)
+        else:
+            f.line(f"const long {name}[] = {{{', '.join([*plain, '0L'])}}};")
+    f.line(f"const long in[] = {{{', '.join(map(size_text, data.shape))}}};")
+    f.line(f"long first[{data.rank}], step[{data.rank}], out[{data.rank}];")
+    f.fail_unless(f"slice_ranges(in, {data.rank}, starts, ends, axes, steps, {count}, first, step, out)")
+    low.find_sizes(f, node, node.output.shape, "out")
+    for axis in range(data.rank):
+        f.line(f"*{f.finds(first[axis])} = first[{axis}], *{f.finds(step[axis])} = step[{axis}];")
+    f.finish(f"Slice {node.name}: sizes")
+    tensor = low.tensor(data)
+    for axis in range(data.rank):
+        tensor = tensor.slice(axis, dims.symbol(first[axis]), node.output.shape[axis], dims.symbol(step[axis]))
     low.tensors[node.output] = tensor
 
 

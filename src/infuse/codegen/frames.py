@@ -1,0 +1,282 @@
+"""The C++ of one program of a model: what it keeps between runs, its memory plan, and its list of calls."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from infuse.codegen.memory import Plan
+from infuse.codegen.names import comment, string
+from infuse.codegen.program import Found, Program, Step, size_text, symbol_field
+from infuse.codegen.tensors import Buffer, Tensor
+from infuse.ir import dims
+from infuse.ir.dims import Dim
+
+_FIELD = re.compile(r"\bd\.(\w+)")
+
+
+class Frame:
+    """A program and its plan, as text. The names in it end in the program's number."""
+
+    def __init__(self, program: Program, plan: Plan) -> None:
+        self.program, self.plan, self.number = program, plan, program.number
+        self._slots = {id(b): i for i, b in enumerate(plan.buffers)}
+        self._sizes = [size_text(b.bytes) for b in plan.buffers]
+        self._late_fields = {symbol_field(s) for s in program.found}
+
+    @property
+    def owned(self) -> list[int]:
+        """Outputs in memory of the frame's own: those of bodies, and those whose sizes the run finds out."""
+        late = self.program.is_late
+        count = range(len(self.program.outputs))
+        return [n for n in count if self.number or any(map(late, self.program.outputs[n][2]))]
+
+    @property
+    def key(self) -> list[str]:
+        """Fields of the sizes on which the plan depends."""
+        if not self.number:
+            return [symbol_field(s) for s in self.program.symbols]
+        texts = [*self._sizes, *(test for test, _ in self.program.checks), *self.program.scratch]
+        return sorted({name for text in texts for name in _FIELD.findall(text)} - self._late_fields)
+
+    def struct_text(self) -> str:
+        """What the frame keeps."""
+        outputs, plan = len(self.program.outputs), self.plan
+        return f"""struct Frame_{self.number} {{  // {comment(self.program.name)}
+  bool planned;
+  long key[{len(self.key) + 1}];
+  long offsets[{len(plan.buffers) + 1}];
+  long bytes;
+  Block arena;
+  Block late[{plan.blocks + 1}];             // tensors whose sizes the run finds out
+  Block left[{self.program.blocks + 1}];             // what bodies left behind
+  Block own[{2 * outputs + 1}];
+  const char* results[{outputs + 1}];
+  int turn;
+}};
+"""
+
+    def plan_text(self) -> str:
+        """What finds arena offsets and scratch for given sizes."""
+        n, plan, program = self.number, self.plan, self.program
+        first = ", ".join(str(b.first) for b in plan.buffers) or "0"
+        last = ", ".join(str(b.last) for b in plan.buffers) or "0"
+        checks = [f"  if (!({test})) return {string(text)};" for test, text in program.checks]
+        scratch = [f"  most = max_long(most, {text});" for text in dict.fromkeys(program.scratch)]
+        return f"""constexpr int BUFFERS_{n} = {len(plan.buffers)};
+
+// The first and the last step that needs a buffer.
+static const int first_step_{n}[] = {{{first}}};
+static const int last_step_{n}[] = {{{last}}};
+
+struct BufferSizes_{n} {{
+  long bytes[BUFFERS_{n} + 1];
+}};
+
+static BufferSizes_{n} buffer_sizes_{n}(const Sizes& d) {{
+  (void)d;
+  return {{{{{", ".join(self._sizes) or "0L"}}}}};
+}}
+
+// What these sizes contradict, null when they fit.
+static const char* misfit_{n}(const Sizes& d) {{
+  (void)d;
+{chr(10).join(checks)}
+  return nullptr;
+}}
+
+// The largest sum of bytes that are live in one step: no plan needs less.
+static inline long live_bytes_{n}(const Sizes& d) {{
+  const BufferSizes_{n} sizes = buffer_sizes_{n}(d);
+  long most = 0;
+  for (int step = 0; step < {len(program.steps)}; ++step) {{
+    long live = 0;
+    for (int i = 0; i < BUFFERS_{n}; ++i)
+      if (first_step_{n}[i] <= step && step <= last_step_{n}[i]) live += (sizes.bytes[i] + 63) / 64 * 64;
+    most = max_long(most, live);
+  }}
+  return most;
+}}
+
+// Arena offsets for these sizes; returns the arena's bytes, negative when memory runs out.
+static long place_{n}(const Sizes& d, long* offsets) {{
+  (void)d;
+{self._placement()}
+}}
+
+// Scratch bytes that each worker needs.
+static long scratch_bytes_{n}(const Sizes& d) {{
+  (void)d;
+  long most = 64;
+{chr(10).join(scratch)}
+  return most;
+}}
+"""
+
+    def _placement(self) -> str:
+        n = self.number
+        if self.plan.offsets is not None:
+            lines = [f"  offsets[{i}] = {offset}L;" for i, offset in enumerate(self.plan.offsets)]
+            return "\n".join([*lines, f"  return {self.plan.total}L;"])
+        return f"""  const BufferSizes_{n} sizes = buffer_sizes_{n}(d);
+  void* work = malloc(arena_plan_scratch(BUFFERS_{n}));
+  if (!work) return -1;
+  const long total = arena_plan(sizes.bytes, first_step_{n}, last_step_{n}, BUFFERS_{n}, offsets, work);
+  free(work);
+  return total;"""
+
+    def run_text(self, names: Mapping[str, str]) -> str:
+        """The calls in order."""
+        n = self.number
+        obtained: set[object] = set()
+        steps = enumerate(self.program.steps)
+        lines = [f"  {line}" for i, step in steps for line in self._step(i, step, names, obtained)]
+        present = "".join(f"d.{name}, " for name in self.key)
+        results = [f"  f.results[{k}] = {self._result(k)};" for k in self.owned]
+        return f"""// Plans anew where sizes changed.
+static int prepare_{n}(Model& m) {{
+  Frame_{n}& f = m.f{n};
+  const Sizes& d = m.d;
+  const long key[] = {{{present}0}};
+  if (f.planned && memcmp(key, f.key, sizeof key) == 0) return 0;
+  f.planned = false;
+  if (const char* wrong = misfit_{n}(d)) {{
+    m.error = wrong;
+    return DIFFERENT_SIZES;
+  }}
+  f.bytes = place_{n}(d, f.offsets);
+  if (f.bytes < 0 || !m.pool->reserve(scratch_bytes_{n}(d)) || !obtain(f.arena, f.bytes))
+    return fail(m, NO_MEMORY, "the working buffers");
+  memcpy(f.key, key, sizeof key);
+  f.planned = true;
+  return 0;
+}}
+
+// Calls the kernels in order; nonzero at the first one that finds something wrong.
+static int run_{n}(Model& m, const void* const* in, void* const* out) {{
+  if (int failed = prepare_{n}(m)) return failed;
+  Frame_{n}& f = m.f{n};
+  Context& c = *m.pool;
+  Sizes& d = m.d;
+  const long* at = f.offsets;
+  f.turn ^= {int(n > 0)};
+  Block* own = f.own + f.turn * {len(self.program.outputs)};
+  (void)in, (void)out, (void)c, (void)d, (void)at, (void)own;
+{chr(10).join([*lines, *results])}
+  return 0;
+}}
+"""
+
+    def _result(self, number: int) -> str:
+        alias = self.program.aliases.get(number)
+        return f"own[{number}].data" if alias is None else f"(const char*)in[{alias}]"
+
+    def _step(self, number: int, step: Step, names: Mapping[str, str], obtained: set[object]) -> list[str]:
+        """A call, after what it needs of memory that could not be planned."""
+        where = string(step.label + (f" {step.nodes[-1]!r}" if step.nodes and step.nodes[-1] not in step.label else ""))
+        lines = []
+        for buffer in (*step.reads, *step.writes):
+            root = buffer.root()
+            block = self.plan.late.get(root)
+            if block is not None and root.first == number and root not in obtained:
+                obtained.add(root)
+                lines.append(self._obtain(f"f.late[{block}]", root.bytes, where))
+            if buffer.kind == "output" and buffer.number in self.owned and buffer.number not in obtained:
+                obtained.add(buffer.number)
+                _, dtype, shape = self.program.outputs[buffer.number]
+                lines.append(self._obtain(f"own[{buffer.number}]", dims.product(shape) * dtype.bytes, where))
+        lines += [f"if (!c.reserve({text})) return fail(m, NO_MEMORY, {where});" for text in step.scratch]
+        return [*lines, self._call(step, names, where)]
+
+    def _obtain(self, block: str, size: Dim, where: str) -> str:
+        return f"if (!obtain({block}, {size_text(size)})) return fail(m, NO_MEMORY, {where});"
+
+    def _call(self, step: Step, names: Mapping[str, str], where: str) -> str:
+        control = step.function.is_control
+        arguments = ["m"] if control else ["c", "d"]
+        for argument, parameter in zip(step.arguments, step.function.parameters):
+            if isinstance(argument, Found):
+                arguments.append(f"&d.{symbol_field(argument.symbol)}")
+            elif isinstance(argument, Tensor):
+                kind = parameter.rsplit(" ", 1)[0]
+                offset = "" if argument.offset == 0 else f" + {size_text(argument.offset)}"
+                arguments.append(f"({kind})({self._base(argument.buffer)}){offset}")
+            else:
+                arguments.append(size_text(argument))
+        call = f"{names[step.function.text()]}({', '.join(arguments)})"
+        statement = f"{call};"
+        if step.checks or control:
+            statement = f"if (int failed = {call}) return fail(m, failed, {where});"
+        return f"{_unless_empty(step)}{statement}  // {comment(step.label)}"
+
+    def _base(self, buffer: Buffer) -> str:
+        root = buffer.root()
+        match buffer.kind:
+            case "arena" if root in self.plan.late:
+                return f"f.late[{self.plan.late[root]}].data"
+            case "arena":
+                return f"f.arena.data + at[{self._slots[id(root)]}]"
+            case "weight":
+                return f"m.weights + {buffer.position}L"
+            case "block":
+                return f"f.left[{buffer.number}].data"
+            case "output" if buffer.number in self.owned:
+                return f"own[{buffer.number}].data"
+        return f"{'in' if buffer.kind == 'input' else 'out'}[{buffer.number}]"
+
+    def shape_texts(self, number: int) -> list[str]:
+        """The sizes of an output."""
+        return [size_text(d) for d in self.program.outputs[number][2]]
+
+    def close_text(self) -> str:
+        """What frees the frame's memory."""
+        f, outputs = f"m->f{self.number}", len(self.program.outputs)
+        groups = {"late": self.plan.blocks, "left": self.program.blocks, "own": 2 * outputs}
+        lines = [f"  close_blocks({f}.{name}, {count});" for name, count in groups.items() if count]
+        return "\n".join([f"  memory_close({f}.arena.own);", *lines])
+
+    def bytes_text(self) -> str:
+        """Bytes that the frame holds."""
+        f, outputs = f"m.f{self.number}", len(self.program.outputs)
+        groups = {"late": self.plan.blocks, "left": self.program.blocks, "own": 2 * outputs}
+        parts = [f" + block_bytes({f}.{name}, {count})" for name, count in groups.items() if count]
+        return f"{f}.bytes{''.join(parts)}"
+
+
+def model_text(frames: Sequence[Frame]) -> str:
+    """The struct of an open model, and how a run ends that failed."""
+    fields = "\n".join(f"  Frame_{frame.number} f{frame.number};" for frame in frames)
+    numbers = [frame.number for frame in frames]
+    runs = "\n".join(f"static int run_{n}(Model& m, const void* const* in, void* const* out);" for n in numbers)
+    return f"""{"".join(frame.struct_text() for frame in frames)}
+struct Model {{
+  Context* pool;
+  const char* weights;
+  Sizes d;
+{fields}
+  const char* error;
+  char text[320];
+}};
+
+// Says what failed where, unless that is known already.
+static int fail(Model& m, int failure, const char* where) {{
+  if (!m.error) {{
+    snprintf(m.text, sizeof m.text, "%s: %s", where, failure_text(failure));
+    m.error = m.text;
+  }}
+  return failure;
+}}
+
+{runs}
+"""
+
+
+def _unless_empty(step: Step) -> str:
+    """The condition under which a step has something to write, where symbolic sizes leave that open."""
+    if step.function.is_control or any(isinstance(a, Found) for a in step.arguments):
+        return ""
+    pairs = zip(step.arguments, step.function.parameters)
+    written = [a.size for a, p in pairs if isinstance(a, Tensor) and not p.startswith("const ")]
+    open_ = [size_text(size) for size in dict.fromkeys(written) if isinstance(size, dims.Expr)]
+    known = any(isinstance(size, int) and size > 0 for size in written)
+    return "" if known or not open_ else f"if ({' + '.join(open_)} > 0) "

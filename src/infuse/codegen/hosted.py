@@ -1,0 +1,220 @@
+"""A compiled model of which the interpreter does a part: stages of native code with stages of NumPy in between."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from infuse import dtypes
+from infuse.codegen.build import check_replaceable
+from infuse.errors import CompiledModelError, InputError, OptionError
+from infuse.ir.file import load as load_graph
+from infuse.ir.file import save as save_graph
+from infuse.ir.graph import Graph
+from infuse.ir.types import TensorType, Type
+from infuse.ops.evaluate import evaluate
+from infuse.runtime.model import CompiledModel
+from infuse.runtime.shapes import TensorSpec
+
+STAGES: Final = "stages.json"
+
+
+@dataclass(frozen=True)
+class ValueSpec(TensorSpec):
+    """An input or output that need not be a tensor: then `text` is its type (`seq(float32[n, 3])`), and its element
+    type NumPy's object.
+    """
+
+    text: str = ""
+
+    @classmethod
+    def of(cls, name: str, type: Type) -> ValueSpec:
+        """The description of a value."""
+        if not isinstance(type, TensorType):
+            return cls(name, np.dtype(object), (), text=str(type))
+        shape = tuple(d if isinstance(d, int) else str(d) for d in type.shape or ())
+        return cls(name, type.dtype.numpy, shape, text=str(type))
+
+    @classmethod
+    def parse(cls, entry: Mapping[str, Any]) -> ValueSpec:
+        """The spec that `describe` made a row of."""
+        dtype = dtypes.by_name(entry["dtype"]).numpy if entry["dtype"] else np.dtype(object)
+        return cls(str(entry["name"]), dtype, tuple(entry["shape"]), text=str(entry["text"]))
+
+    def describe(self) -> dict[str, Any]:
+        """The spec as plain data."""
+        known = self.is_tensor
+        name = dtypes.by_numpy(self.dtype).name if known else ""
+        return {"name": self.name, "dtype": name, "shape": self.shape, "text": self.text}
+
+    @property
+    def is_tensor(self) -> bool:
+        """Whether it is a tensor, no sequence or optional."""
+        return not self.text.startswith(("seq(", "optional("))
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.text}"
+
+
+@dataclass
+class HostedModel:
+    """A model in stages, run one after another; answers the same calls as a `CompiledModel`.
+
+    `parts` are the stages, `returned` the names of the outputs between them.
+    """
+
+    name: str
+    inputs: tuple[ValueSpec, ...]
+    outputs: tuple[ValueSpec, ...]
+    returned: tuple[str, ...]
+    parts: Sequence[CompiledModel | Graph]
+    threads: int
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """What is known of the model beside its interface."""
+        return {"name": self.name, "host_steps": self.host_steps}
+
+    @property
+    def host_steps(self) -> list[str]:
+        """What the interpreter does: operator and node."""
+        graphs = [part for part in self.parts if isinstance(part, Graph)]
+        return [f"{node.kind} {node.name!r}" for graph in graphs for node in graph.nodes]
+
+    @property
+    def native(self) -> list[CompiledModel]:
+        """The stages of native code."""
+        return [part for part in self.parts if isinstance(part, CompiledModel)]
+
+    @property
+    def weights_bytes(self) -> int:
+        """Bytes of the weights of native code."""
+        return sum(part.weights_bytes for part in self.native)
+
+    @property
+    def arena_bytes(self) -> int:
+        """Bytes of working memory of one context, after the calls so far."""
+        return sum(part.arena_bytes for part in self.native)
+
+    @property
+    def arena_lower_bound(self) -> int:
+        """The sum of what the native stages need at least."""
+        return sum(part.arena_lower_bound for part in self.native)
+
+    def run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """The outputs by name. InputError when the inputs do not fit, RuntimeFailure when the run fails."""
+        names = [spec.name for spec in self.inputs]
+        if set(names) != inputs.keys():
+            wrong = sorted(set(names) ^ inputs.keys())
+            raise InputError(f"inputs {', '.join(wrong)} are missing or not known", hint=f"the model takes {names}")
+        values = dict(inputs)
+        for part in self.parts:
+            if isinstance(part, Graph):
+                values.update(evaluate(part, {v.name: values[v.name] for v in part.inputs}))
+            else:
+                values.update(part.run({spec.name: values[spec.name] for spec in part.inputs}))
+        return {spec.name: values[name] for spec, name in zip(self.outputs, self.returned)}
+
+    def execute(self, inputs: Sequence[Any]) -> list[Any]:
+        """The outputs in order for inputs in order."""
+        if len(inputs) != len(self.inputs):
+            raise InputError(f"{len(inputs)} inputs were given to a model that takes {len(self.inputs)}")
+        return list(self.run({spec.name: x for spec, x in zip(self.inputs, inputs)}).values())
+
+    def __call__(self, *inputs: Any) -> Any:
+        """The outputs for inputs in order: a tuple, or the value itself when it is only one."""
+        results = self.execute(inputs)
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def session(self, threads: int | None = None) -> HostedModel:
+        """The model itself: its native stages have contexts of their own for each call in progress."""
+        return self
+
+    def close(self) -> None:
+        """Free what the native stages hold."""
+        for part in self.native:
+            part.close()
+
+    def __enter__(self) -> HostedModel:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    # -- folders -------------------------------------------------------------------------------------------------
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write the model as a folder, which appears whole or not at all; an older compiled model there is replaced."""
+        target = Path(folder).absolute()
+        check_replaceable(target)
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            staging = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+        except OSError as error:
+            raise OptionError(f"the output cannot be written: {error.strerror}", where=str(target)) from error
+        try:
+            self._write(staging / "new")
+            if target.exists():
+                target.rename(staging / "old")
+            (staging / "new").rename(target)
+        except OSError as error:
+            if (staging / "old").exists() and not target.exists():
+                (staging / "old").rename(target)
+            raise OptionError(f"the output cannot be written: {error}", where=str(target)) from error
+        finally:
+            shutil.rmtree(staging, ignore_errors=True)
+
+    def _write(self, folder: Path) -> None:
+        folder.mkdir()
+        files = []
+        for number, part in enumerate(self.parts):
+            if isinstance(part, Graph):
+                files.append(f"host_{number}.infuse")
+                save_graph(part, folder / files[-1])
+            else:
+                files.append(f"native_{number}")
+                shutil.copytree(part.folder, folder / files[-1])
+        content = {
+            "name": self.name,
+            "inputs": [spec.describe() for spec in self.inputs],
+            "outputs": [spec.describe() for spec in self.outputs],
+            "returned": self.returned,
+            "stages": files,
+        }
+        (folder / STAGES).write_text(json.dumps(content, indent=1), "utf-8")
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike[str], threads: int | None = None) -> HostedModel:
+        """The model in `folder`. CompiledModelError when the folder is broken."""
+        path = Path(folder).resolve()
+        try:
+            content = json.loads((path / STAGES).read_text("utf-8"))
+            inputs, outputs = (tuple(map(ValueSpec.parse, content[kind])) for kind in ("inputs", "outputs"))
+            files, returned, name = content["stages"], tuple(content["returned"]), str(content["name"])
+            if not all(isinstance(file, str) and Path(file).name == file for file in files):
+                raise ValueError("a stage is no file of the folder")
+        except (OSError, ValueError, KeyError, TypeError, OptionError) as error:
+            raise CompiledModelError(
+                f"{STAGES} cannot be read: {error}", where=str(path), hint="compile the model again"
+            ) from error
+        parts = [
+            load_graph(path / file) if file.endswith(".infuse") else CompiledModel.load(path / file, threads)
+            for file in files
+        ]
+        counts = [part.threads for part in parts if isinstance(part, CompiledModel)]
+        return cls(name, inputs, outputs, returned, parts, max(counts, default=threads or 1))
+
+
+def load_compiled(folder: str | os.PathLike[str], threads: int | None = None) -> CompiledModel | HostedModel:
+    """The compiled model in `folder`, whichever kind it is."""
+    if (Path(folder) / STAGES).is_file():
+        return HostedModel.load(folder, threads)
+    return CompiledModel.load(folder, threads)

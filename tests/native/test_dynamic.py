@@ -1,0 +1,301 @@
+"""Sizes that only a run finds out, and control flow as native code, beside ONNX Runtime."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import infuse
+from infuse.errors import RuntimeFailure
+
+FLOAT, INT, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
+Spec = tuple[str, int, Sequence[int | str] | None]
+Make = Callable[[], onnx.ModelProto]
+
+
+def model(nodes: Sequence[Any], inputs: Sequence[Spec], outputs: Sequence[Spec], **constants: Any) -> onnx.ModelProto:
+    graph = helper.make_graph(
+        list(nodes),
+        "dynamic",
+        [helper.make_tensor_value_info(*v) for v in inputs],
+        [helper.make_tensor_value_info(*v) for v in outputs],
+        [numpy_helper.from_array(np.asarray(v), k) for k, v in constants.items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+
+
+def body(nodes: Sequence[Any], inputs: Sequence[Spec], outputs: Sequence[Spec]) -> onnx.GraphProto:
+    return helper.make_graph(
+        list(nodes),
+        "body",
+        [helper.make_tensor_value_info(*v) for v in inputs],
+        [helper.make_tensor_value_info(*v) for v in outputs],
+    )
+
+
+node = helper.make_node
+
+
+def nonzero_gather() -> onnx.ModelProto:
+    """How many elements there are, later work cannot know."""
+    nodes = [
+        node("NonZero", ["x"], ["at"]),
+        node("Squeeze", ["at", "zero"], ["places"]),
+        node("Gather", ["x", "places"], ["kept"]),
+        node("Relu", ["kept"], ["y"]),
+        node("Shape", ["kept"], ["count"]),
+    ]
+    return model(nodes, [("x", FLOAT, ["n"])], [("y", FLOAT, ["k"]), ("count", INT, [1])], zero=np.array([0]))
+
+
+def branches() -> onnx.ModelProto:
+    """Branches whose results differ in size, and that read values of the graph around."""
+    then = body([node("Add", ["x", "one"], ["t"])], [], [("t", FLOAT, None)])
+    other = body([node("Concat", ["x", "half"], ["e"], axis=0)], [], [("e", FLOAT, None)])
+    nodes = [
+        node("Mul", ["x", "point"], ["half"]),
+        node("If", ["c"], ["r"], then_branch=then, else_branch=other),
+        node("Neg", ["r"], ["y"]),
+    ]
+    inputs = [("x", FLOAT, ["n"]), ("c", BOOL, [])]
+    return model(nodes, inputs, [("y", FLOAT, ["m"])], one=np.float32([1]), point=np.float32(0.5))
+
+
+def growing_loop() -> onnx.ModelProto:
+    """A state, a state that grows, a state that is passed on as it is, and a stacked output."""
+    inside = body(
+        [
+            node("Add", ["s", "x"], ["s2"]),
+            node("Concat", ["k", "s2"], ["k2"], axis=0),
+            node("ReduceSum", ["s2"], ["sum"], keepdims=0),
+            node("Less", ["sum", "limit"], ["go"]),
+            node("Mul", ["s2", "fixed"], ["q"]),
+        ],
+        [("i", INT, []), ("c", BOOL, []), ("s", FLOAT, None), ("k", FLOAT, None), ("fixed", FLOAT, None)],
+        [("go", BOOL, []), ("s2", FLOAT, None), ("k2", FLOAT, None), ("fixed", FLOAT, None), ("q", FLOAT, None)],
+    )
+    nodes = [node("Loop", ["m", "c", "x", "x", "x"], ["a", "b", "same", "stacked"], body=inside)]
+    inputs = [("x", FLOAT, ["n"]), ("m", INT, []), ("c", BOOL, [])]
+    outputs = [("a", FLOAT, ["n"]), ("b", FLOAT, ["k"]), ("same", FLOAT, ["n"]), ("stacked", FLOAT, ["t", "n"])]
+    return model(nodes, inputs, outputs, limit=np.float32(100))
+
+
+def swapping_loop() -> onnx.ModelProto:
+    """Fibonacci: each state becomes what the other was."""
+    inside = body(
+        [node("Add", ["a", "b"], ["sum"]), node("Identity", ["c"], ["go"]), node("Identity", ["b"], ["a2"])],
+        [("i", INT, []), ("c", BOOL, []), ("a", INT, []), ("b", INT, [])],
+        [("go", BOOL, []), ("a2", INT, []), ("sum", INT, []), ("a2", INT, [])],
+    )
+    nodes = [node("Loop", ["m", "", "zero", "one"], ["a", "b", "all"], body=inside)]
+    outputs = [("a", INT, []), ("b", INT, []), ("all", INT, ["t"])]
+    return model(nodes, [("m", INT, [])], outputs, zero=np.array(0), one=np.array(1))
+
+
+def nested_loops() -> onnx.ModelProto:
+    """A branch in a loop in a loop, with values of every level."""
+    then = body([node("Add", ["inner", "x"], ["t"])], [], [("t", FLOAT, ["n"])])
+    other = body([node("Sub", ["inner", "outer"], ["e"])], [], [("e", FLOAT, ["n"])])
+    low = body(
+        [
+            node("Equal", ["j", "i"], ["same"]),
+            node("If", ["same"], ["next"], then_branch=then, else_branch=other),
+            node("Identity", ["cj"], ["goj"]),
+        ],
+        [("j", INT, []), ("cj", BOOL, []), ("inner", FLOAT, ["n"])],
+        [("goj", BOOL, []), ("next", FLOAT, ["n"])],
+    )
+    high = body(
+        [node("Loop", ["m", "", "outer"], ["sum"], body=low), node("Identity", ["ci"], ["goi"])],
+        [("i", INT, []), ("ci", BOOL, []), ("outer", FLOAT, ["n"])],
+        [("goi", BOOL, []), ("sum", FLOAT, ["n"]), ("sum", FLOAT, ["n"])],
+    )
+    nodes = [node("Loop", ["m", "", "x"], ["y", "ys"], body=high)]
+    return model(nodes, [("x", FLOAT, ["n"]), ("m", INT, [])], [("y", FLOAT, ["n"]), ("ys", FLOAT, ["t", "n"])])
+
+
+def scan(**attributes: Any) -> Make:
+    inside = body(
+        [node("Add", ["s", "e"], ["s2"]), node("Mul", ["s2", "e"], ["o"])],
+        [("s", FLOAT, [2]), ("e", FLOAT, [2])],
+        [("s2", FLOAT, [2]), ("o", FLOAT, [2])],
+    )
+
+    def make() -> onnx.ModelProto:
+        nodes = [node("Scan", ["s", "x"], ["a", "y"], body=inside, num_scan_inputs=1, **attributes)]
+        axis = attributes.get("scan_input_axes", [0])[0]
+        out = attributes.get("scan_output_axes", [0])[0]
+        sizes = [["t", 2], [2, "t"]]
+        return model(
+            nodes,
+            [("s", FLOAT, [2]), ("x", FLOAT, sizes[axis])],
+            [("a", FLOAT, [2]), ("y", FLOAT, sizes[out])],
+        )
+
+    return make
+
+
+def one(
+    kind: str, inputs: Sequence[Spec], rank: int, count: int = 1, **attributes: Any
+) -> Callable[[], onnx.ModelProto]:
+    """One operator with parameters as inputs, and elementwise work after it."""
+
+    def make() -> onnx.ModelProto:
+        dtype = inputs[0][1] if kind != "OneHot" else FLOAT
+        names = [v[0] for v in inputs]
+        names = [n if n != "none" else "" for n in names]
+        outputs = [f"r{i}" for i in range(count)]
+        nodes = [node(kind, names, outputs, **attributes), node("Neg", ["r0"], ["y"])]
+        return model(nodes, [v for v in inputs if v[0] != "none"], [("y", dtype, [f"d{i}" for i in range(rank)])])
+
+    return make
+
+
+X: Spec = ("x", FLOAT, ["p", "q"])
+RNG = np.random.default_rng(0)
+PLANE = RNG.normal(size=(5, 6)).astype(np.float32)
+
+
+def ints(*values: int) -> Any:
+    return np.array(values, np.int64)
+
+
+CASES: dict[str, tuple[Make, list[dict[str, Any]]]] = {
+    "nonzero": (nonzero_gather, [{"x": np.float32([0, 1, -2, 0, 3])}, {"x": np.zeros(3, np.float32)}]),
+    "branches": (branches, [{"x": np.float32([1, 2]), "c": np.array(c)} for c in (True, False, True)]),
+    "growing loop": (
+        growing_loop,
+        [{"x": np.float32([1, 2]), "c": np.array(c), "m": np.array(m)} for m, c in [(4, True), (0, True), (3, False)]]
+        + [{"x": np.float32([20, 30, 1]), "c": np.array(True), "m": np.array(9)}],
+    ),
+    "swapping loop": (swapping_loop, [{"m": np.array(m)} for m in (1, 2, 7, 0)]),
+    "nested loops": (nested_loops, [{"x": np.float32([1, 2, 3]), "m": np.array(m)} for m in (3, 1, 4)]),
+    "scan": (scan(), [{"s": np.zeros(2, np.float32), "x": RNG.normal(size=(5, 2)).astype(np.float32)}]),
+    "scan along axis 1, backwards": (
+        scan(scan_input_axes=[1], scan_input_directions=[1], scan_output_axes=[1], scan_output_directions=[1]),
+        [{"s": np.ones(2, np.float32), "x": RNG.normal(size=(2, n)).astype(np.float32)} for n in (4, 1)],
+    ),
+    "Range": (one("Range", [("a", INT, []), ("b", INT, []), ("c", INT, [])], 1), [
+        {"a": np.array(a), "b": np.array(b), "c": np.array(c)} for a, b, c in [(1, 9, 3), (5, 5, 1), (4, -3, -2)]
+    ]),
+    "Reshape": (one("Reshape", [X, ("s", INT, [3])], 3), [
+        {"x": PLANE, "s": ints(*s)} for s in [(3, -1, 2), (0, 2, 3), (1, 1, 30)]
+    ]),
+    "Expand": (one("Expand", [X, ("s", INT, [3])], 3), [
+        {"x": PLANE[:1], "s": ints(2, 4, 6)}, {"x": PLANE, "s": ints(2, 1, 1)}, {"x": PLANE[:, :1], "s": ints(1, 5, 3)}
+    ]),
+    "Slice": (
+        one("Slice", [X, ("s", INT, [2]), ("e", INT, [2]), ("a", INT, [2]), ("t", INT, [2])], 2),
+        [
+            {"x": PLANE, "s": ints(-1, 1), "e": ints(-100, 5), "a": ints(0, -1), "t": ints(-2, 2)},
+            {"x": PLANE, "s": ints(2, 0), "e": ints(2, 9), "a": ints(1, 0), "t": ints(1, 1)},
+        ],
+    ),
+    "Pad": (one("Pad", [X, ("p", INT, [2]), ("none", INT, []), ("a", INT, [1])], 2), [
+        {"x": PLANE, "p": ints(-1, 2), "a": ints(-1)}, {"x": PLANE, "p": ints(3, 0), "a": ints(0)}
+    ]),
+    "Tile": (one("Tile", [X, ("r", INT, [2])], 2), [{"x": PLANE, "r": ints(2, 3)}, {"x": PLANE, "r": ints(0, 1)}]),
+    "TopK": (one("TopK", [X, ("k", INT, [1])], 2, count=2), [{"x": PLANE, "k": ints(k)} for k in (2, 6, 0)]),
+    "OneHot": (
+        one("OneHot", [("i", INT, ["n"]), ("d", INT, []), ("v", FLOAT, [2])], 2, axis=0),
+        [{"i": ints(0, 3, -1, 9), "d": np.array(d), "v": np.float32([-1, 2])} for d in (4, 5)],
+    ),
+    "Compress": (one("Compress", [X, ("c", BOOL, ["k"])], 2, axis=1), [
+        {"x": PLANE, "c": np.array([1, 0, 1, 1], bool)}, {"x": PLANE, "c": np.zeros(6, bool)}
+    ]),
+    "Split": (one("Split", [X, ("s", INT, [2])], 2, count=2, axis=1), [{"x": PLANE, "s": ints(2, 4)}]),
+    "Squeeze": (one("Squeeze", [X, ("a", INT, [1])], 1), [
+        {"x": PLANE[:1], "a": ints(0)}, {"x": PLANE[:, :1], "a": ints(-1)}
+    ]),
+    "Unsqueeze": (one("Unsqueeze", [X, ("a", INT, [1])], 3), [{"x": PLANE, "a": ints(a)} for a in (0, -1, 1)]),
+    "CenterCropPad": (one("CenterCropPad", [X, ("s", INT, [2])], 2), [{"x": PLANE, "s": ints(8, 3)}]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("level", ["none", "all"])
+@pytest.mark.parametrize("name", CASES)
+def test_as_in_the_runtime(name: str, level: str) -> None:
+    make, feeds = CASES[name]
+    made = make()
+    runtime = onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+    with infuse.compile(infuse.optimize(infuse.load(made), level), threads=1) as compiled:
+        assert not compiled.host_steps
+        for feed in [*feeds, feeds[0]]:
+            _same(compiled.run(feed), runtime.run(None, feed))
+
+
+def _same(found: Mapping[str, Any], expected: Sequence[Any]) -> None:
+    for actual, wanted in zip(found.values(), expected, strict=True):
+        if actual.ndim == wanted.ndim + 1 and wanted.size == 0:
+            continue  # ONNX Runtime gives the stacked results of a loop without iterations rank 1
+        assert actual.shape == wanted.shape
+        assert actual.dtype == wanted.dtype
+        np.testing.assert_allclose(actual, wanted, rtol=1e-6)
+
+
+BAD: dict[str, tuple[str, dict[str, Any], str]] = {
+    "two sizes left open": ("Reshape", {"x": PLANE, "s": ints(-1, -1, 2)}, "impossible"),
+    "another number of elements": ("Reshape", {"x": PLANE, "s": ints(7, 2, 2)}, "impossible"),
+    "a negative count": ("TopK", {"x": PLANE, "k": ints(-1)}, "impossible"),
+    "more than there are": ("TopK", {"x": PLANE, "k": ints(7)}, "impossible"),
+    "an axis outside": ("Pad", {"x": PLANE, "p": ints(1, 1), "a": ints(2)}, "impossible"),
+    "a step of zero": (
+        "Slice",
+        {"x": PLANE, "s": ints(0, 0), "e": ints(1, 1), "a": ints(0, 1), "t": ints(0, 1)},
+        "impossible",
+    ),
+    "a range without step": ("Range", {"a": np.array(0), "b": np.array(3), "c": np.array(0)}, "impossible"),
+    "parts that are not the whole": ("Split", {"x": PLANE, "s": ints(2, 5)}, "impossible"),
+    "an axis of several": ("Squeeze", {"x": PLANE, "a": ints(0)}, "impossible"),
+    "negative repeats": ("Tile", {"x": PLANE, "r": ints(-1, 1)}, "impossible"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_impossible_sizes_are_an_error(case: str) -> None:
+    name, feed, text = BAD[case]
+    make, feeds = CASES[name]
+    with infuse.compile(infuse.optimize(infuse.load(make()), "none"), threads=1) as compiled:
+        with pytest.raises(RuntimeFailure, match=text) as error:
+            compiled.run(feed)
+        assert name in str(error.value)
+        compiled.run(feeds[0])
+
+
+def test_a_loop_that_does_not_end_is_an_error() -> None:
+    inside = body(
+        [node("Identity", ["c"], ["go"]), node("Add", ["s", "s"], ["s2"])],
+        [("i", INT, []), ("c", BOOL, []), ("s", INT, [])],
+        [("go", BOOL, []), ("s2", INT, [])],
+    )
+    made = model(
+        [node("Loop", ["", "c", "x"], ["y"], body=inside)], [("c", BOOL, []), ("x", INT, [])], [("y", INT, [])]
+    )
+    with infuse.compile(infuse.load(made), threads=1) as compiled:
+        with pytest.raises(RuntimeFailure, match="does not end"):
+            compiled.run({"c": np.array(True), "x": np.array(1)})
+        assert compiled.run({"c": np.array(False), "x": np.array(1)})["y"] == 1
+
+
+def test_strings_are_left_to_the_interpreter(tmp_path: Any) -> None:
+    """Work on numbers before and after stays native; the whole can be saved and opened again."""
+    nodes = [
+        node("Mul", ["x", "x"], ["square"]),
+        node("SplitToSequence", ["square", "one"], ["parts"], axis=0, keepdims=1),
+        node("ConcatFromSequence", ["parts"], ["whole"], axis=1),
+        node("Relu", ["whole"], ["y"]),
+    ]
+    made = model(nodes, [("x", FLOAT, ["n", 3])], [("y", FLOAT, [1, "m"])], one=np.array(1))
+    feed = {"x": PLANE[:, :3]}
+    graph = infuse.optimize(infuse.load(made), "none")
+    folder = tmp_path / "model"
+    compiled = infuse.compile(graph, threads=1, output=folder)
+    assert [step.split()[0] for step in compiled.host_steps] == ["SplitToSequence", "ConcatFromSequence"]
+    expected = {"y": np.concatenate([np.square(row[None]) for row in feed["x"]], axis=1)}
+    for loaded in (compiled, infuse.load_compiled(folder)):
+        np.testing.assert_array_equal(loaded.run(feed)["y"], expected["y"])
+        loaded.close()
