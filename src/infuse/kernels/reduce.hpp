@@ -220,6 +220,23 @@ inline void reduce_scalar(Context& context, const ReduceShape& shape, const T* x
       1 + reduce_detail::GRAIN / (shape.reduce * (shape.inner < WIDTH ? shape.inner : WIDTH) + 1));
 }
 
+/** log Σ exp(x) of dense doubles, shifted by the maximum; x [outer, reduce, inner], y [outer, inner]. */
+inline void log_sum_exp(Context& context, const ReduceShape& shape, const double* x, double* y) {
+  context.parallel(
+      shape.outer * shape.inner,
+      [&](long first, long last, int) {
+        for (long at = first; at < last; ++at) {
+          const double* line = x + at / shape.inner * shape.reduce * shape.inner + at % shape.inner;
+          double top = -__builtin_inf(), sum = 0;
+          for (long r = 0; r < shape.reduce; ++r) top = max(top, line[r * shape.inner]);
+          const double shift = abs(top) < __builtin_inf() ? top : 0;
+          for (long r = 0; r < shape.reduce; ++r) sum += exp(line[r * shape.inner] - shift);
+          y[at] = log(sum) + shift;
+        }
+      },
+      1 + reduce_detail::GRAIN / (16 * shape.reduce + 1));
+}
+
 namespace reduce_detail {
 
 /** The place of the extreme of `size` values that lie `step` apart. */

@@ -170,21 +170,6 @@ def lrn(make: Composer, node: Node) -> Results:
     return make(x / base ** given["beta"])
 
 
-@expands("ReduceLogSumExp")
-def reduce_log_sum_exp(make: Composer, node: Node) -> Results:
-    x = node.inputs[0]
-    assert x is not None
-    if x.dtype == dtypes.float32:
-        return None
-    given = node.op.attributes()
-    axes = node.input(1)
-    largest = make("ReduceMax", x, axes, **{**given, "keepdims": 1})
-    infinite = make("IsInf", largest)
-    shift = make("Where", infinite, make.number(0, x.dtype), largest)
-    total = make("ReduceSum", ops.exp(x - shift), axes, **{**given, "keepdims": 1})
-    return make.reshape(make(ops.log(total) + shift), *node.output.shape)
-
-
 @expands("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")
 def global_pool(make: Composer, node: Node) -> Results:
     (x,) = _operands(node)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from infuse import dtypes
 from infuse.codegen.groups import Group
+from infuse.codegen.lower.along import along
+from infuse.codegen.lower.found import array, new_symbol
 from infuse.codegen.lower.linear import label
 from infuse.codegen.lower.views import operand
 from infuse.codegen.lowering import Lowering, lowers
@@ -19,14 +23,12 @@ _REDUCERS = {
 }
 
 
-def _axes(low: Lowering, node: Node) -> list[int]:
+def _axes(node: Node) -> list[int] | None:
+    """The reduced axes; None where only the run knows them."""
     x = operand(node)
-    if node.input(1) is None:
-        known: tuple[Dim, ...] | None = ()
-    else:
-        known = known_ints(node.input(1))
+    known = () if node.input(1) is None else known_ints(node.input(1))
     if known is None:
-        low.unsupported(node, "axes that are computed from data")
+        return None
     axes = sorted({int(a) % x.rank for a in known or () if isinstance(a, int)})
     if not axes and not node.op.attributes()["noop_with_empty_axes"]:
         axes = list(range(x.rank))
@@ -46,23 +48,60 @@ def _split(tensor: Tensor, axes: list[int]) -> tuple[Order, list[int], list[int]
     return (*ones, *order), order[:first], [a for a in order[first:] if a not in axes]
 
 
+@dataclass(frozen=True)
+class _Plan:
+    """How a reduction runs: over dense `tensor` of `sizes` (before, reduced, after), giving rows of `columns`."""
+
+    tensor: Tensor
+    sizes: list[Dim]
+    columns: Dim
+    order: Order
+
+
+def _plan(low: Lowering, node: Node) -> _Plan:
+    x, axes = operand(node), _axes(node)
+    if axes is None:
+        return _found_plan(low, node)
+    order, before, after = _split(low.tensor(x), axes)
+    sizes = [dims.product(x.shape[a] for a in part) for part in (before, axes, after)]
+    columns = x.shape[([*before, *after] or [0])[-1]] if before or after else 1
+    return _Plan(low.dense(x, order), sizes, columns, _result_order(node, axes, [*before, *after]))
+
+
+def _found_plan(low: Lowering, node: Node) -> _Plan:
+    """The axes are data: the tensor is seen with kept axes before reduced ones, each of its size or of one."""
+    x, out, given = operand(node), node.output, node.op.attributes()
+    kept, reduced = ([new_symbol(low) for _ in x.shape] for _ in range(2))
+    f = low.function("reduced_sizes", node)
+    f.include("axes.hpp")
+    count = array(low, f, node, "axes", operand(node, 1))
+    f.line(f"const long in[] = {{{', '.join([*map(size_text, x.shape), '0L'])}}};")
+    f.line(f"long kept[{x.rank + 1}], reduced[{x.rank + 1}], out[{out.rank + 1}];")
+    none, keep = ("true" if given[name] else "false" for name in ("noop_with_empty_axes", "keepdims"))
+    f.fail_unless(f"reduced_sizes(in, {x.rank}, axes, {count}, {none}, {keep}, {out.rank}, kept, reduced, out)")
+    low.find_sizes(f, node, out.shape, "out")
+    for axis in range(x.rank):
+        f.line(f"*{f.finds(kept[axis])} = kept[{axis}], *{f.finds(reduced[axis])} = reduced[{axis}];")
+    f.finish(f"{node.kind} {node.name}: sizes")
+    tensor = low.tensor(x)
+    shape = tuple(map(dims.symbol, [*kept, *reduced]))
+    order = natural(len(shape))
+    seen = Tensor(tensor.buffer, tensor.dtype, shape, (*tensor.strides, *tensor.strides), order, tensor.offset)
+    sizes: list[Dim] = [dims.product(shape[: x.rank]), dims.product(shape[x.rank :]), 1]
+    return _Plan(low.arranged(seen, order), sizes, out.shape[-1] if out.rank else 1, natural(out.rank))
+
+
 @lowers(*_REDUCERS, "ReduceLogSumExp", fuses=True, reads=(0,))
 def reduce(low: Lowering, node: Node, group: Group) -> None:
-    x = operand(node)
-    axes = _axes(low, node)
-    order, before, after = _split(low.tensor(x), axes)
-    tensor = low.dense(x, order)
-    sizes = [dims.product(x.shape[a] for a in part) for part in (before, axes, after)]
-    result_order = _result_order(node, axes, [*before, *after])
-    columns = x.shape[([*before, *after] or [0])[-1]] if before or after else 1
+    x, plan = operand(node), _plan(low, node)
+    tensor, sizes, columns, result_order = plan.tensor, plan.sizes, plan.columns, plan.order
     f = low.function(node.kind, *group.nodes)
     shape = f"ReduceShape{{{f.numbers(*sizes, columns)}}}"
     f.include("reduce.hpp")
     if x.dtype != dtypes.float32:
-        if node.kind not in _REDUCERS:
-            low.unsupported(node, f"element type {x.dtype}")
         target = low.allocate(node.output, result_order)
-        f.line(f"reduce_scalar<{_REDUCERS[node.kind]}>(c, {shape}, {f.read(tensor)}, {f.write(target)});")
+        kernel = f"reduce_scalar<{_REDUCERS[node.kind]}>" if node.kind in _REDUCERS else "log_sum_exp"
+        f.line(f"{kernel}(c, {shape}, {f.read(tensor)}, {f.write(target)});")
         low.tensors[node.output] = target
         f.finish(node.kind)
         return
@@ -106,15 +145,12 @@ def arg_extreme(low: Lowering, node: Node, group: Group) -> None:
 @lowers("CumSum", "CumProd", reads=(0,))
 def running(low: Lowering, node: Node, group: Group) -> None:
     x, given = operand(node), node.op.attributes()
-    known = known_ints(node.input(1))
-    if known is None or not isinstance(known[0], int):
-        low.unsupported(node, "an axis that is computed from data")
-    axis = known[0] % x.rank
+    lines = along(low, node, x, node.input(1))
     tensor = low.dense(x, natural(x.rank))
     target = low.allocate(node.output)
     f = low.function(node.kind, node)
     f.include("lines.hpp")
-    sizes = f.numbers(*(dims.product(part) for part in (x.shape[:axis], x.shape[axis : axis + 1], x.shape[axis + 1 :])))
+    sizes = f.numbers(*lines.sizes)
     exclusive, reverse = ("true" if given[name] else "false" for name in ("exclusive", "reverse"))
     join = "RunningSum" if node.kind == "CumSum" else "RunningProduct"
     f.line(f"running<{join}>(c, {sizes}, {exclusive}, {reverse}, {f.read(tensor)}, {f.write(target)});")
