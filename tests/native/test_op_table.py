@@ -31,17 +31,23 @@ ALL_FLOATS = (dtypes.float32, *FLOATS)
 SIGNED = (dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64)
 UNSIGNED = (dtypes.uint8, dtypes.uint16, dtypes.uint32, dtypes.uint64)
 
-CONVOLUTIONS = ("Conv", "ConvTranspose")
+CONVOLUTIONS = ("Conv", "ConvTranspose", "DeformConv")
 DATA = "results whose sizes depend on the elements of its inputs"
 NOT_NATIVE = {
     **dict.fromkeys(("If", "Loop", "Scan", "SequenceMap"), "control flow is not native, and has no rows"),
-    **dict.fromkeys(("NonZero", "Unique", "NonMaxSuppression"), DATA),
+    **dict.fromkeys(("NonZero", "Unique"), DATA),
     **dict.fromkeys(("Bernoulli", "Multinomial"), "no native code yet"),
     **dict.fromkeys(("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"), "no native code yet"),
     **dict.fromkeys(("ConcatFromSequence", "SequenceAt", "SequenceErase", "SequenceInsert"), "is a seq"),
     **dict.fromkeys(("SequenceConstruct", "SequenceEmpty", "SequenceLength", "SplitToSequence"), "is a seq"),
     **dict.fromkeys(("OptionalGetElement", "OptionalHasElement"), "no native code yet"),
     "Optional": "is a optional",
+    **dict.fromkeys(
+        ("StringConcat", "StringNormalizer", "StringSplit", "RegexFullMatch", "CategoryMapper"), "is a string"
+    ),
+    **dict.fromkeys(("CastMap", "DictVectorizer"), "is a map"),
+    "ZipMap": "is a seq",
+    "ImageDecoder": "no native code yet",
 }
 """Operators of which no row runs natively, and what the refusal says."""
 PARTLY_NATIVE = {
@@ -52,8 +58,9 @@ PARTLY_NATIVE = {
     "CenterCropPad": "a shape that is computed from data",
     "Resize": "sizes that only run time knows",
     **dict.fromkeys(("CumSum", "CumProd"), "an axis that is computed from data"),
-    "Cast": "float8e4m3fn",
     "OneHot": "a depth that is computed from data",
+    **dict.fromkeys(("LabelEncoder", "OneHotEncoder", "TfIdfVectorizer"), "is a string"),
+    **dict.fromkeys(("LinearClassifier", "SVMClassifier", "TreeEnsembleClassifier"), "is a string"),
 }
 """Operators of which some rows are refused (sizes and axes given as data, above all), and what the refusal says."""
 ALSO = {"Tile": "repeats that are computed from data", "Resize": DATA, "OneHot": DATA}
@@ -112,14 +119,16 @@ def family(op: type[Op]) -> str:
     return op.__module__.rpartition(".")[2]
 
 
-# ONNX Runtime's own operators come only from its files, and have no native code yet.
-OPS = [op for _, op in sorted(ops.REGISTRY.items()) if op.samples and "microsoft" not in op.__module__]
+OPS = [op for _, op in sorted(ops.REGISTRY.items()) if op.samples]
 GROUPS = {
     "elementwise": ("activations", "arithmetic", "comparison", "conversion", "unary"),
+    "quantization": ("integers", "quantization"),
     "products": ("attending", "contraction", "convolution"),
     "lines": ("normalization", "reduction"),
-    "images": ("pooling", "resampling"),
+    "images": ("pooling", "resampling", "unfolding", "vision"),
     "movement": ("creation", "indexing", "movement", "selection", "shaping"),
+    "tables": ("ml_features", "ml_labels", "ml_linear", "ml_svm", "ml_trees", "text"),
+    "runtime": ("microsoft", "microsoft_attention", "microsoft_grouped", "microsoft_normalization"),
 }
 """Families of operators that share kernels, and so a library."""
 

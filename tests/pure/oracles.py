@@ -12,6 +12,7 @@ from infuse.dtypes import by_numpy
 from infuse.ops.conversion import Cast
 from infuse.testing import reference
 from infuse.testing.samples import Row
+from tests.pure.recurrent_oracle import recurrent
 
 Array = Any
 
@@ -126,6 +127,23 @@ def max_pool(row: Row) -> list[Array]:
     return [values, indices]
 
 
+def max_roi_pool(row: Row) -> list[Array]:
+    """The reference has none."""
+    x, rois = row.inputs
+    high, wide = row.op.pooled_shape
+    result = np.full((len(rois), x.shape[1], high, wide), -np.inf)
+    for r, (image, *corners) in enumerate(rois.tolist()):
+        x1, y1, x2, y2 = (int(np.copysign(np.floor(abs(c * row.op.spatial_scale) + 0.5), c)) for c in corners)
+        height, width = max(y2 - y1 + 1, 1), max(x2 - x1 + 1, 1)
+        for i, j, py, px in np.ndindex(high, wide, *x.shape[2:]):
+            # A pixel belongs to a bin where the two share more than an edge.
+            down = (py - y1 + 1) * high > i * height and (py - y1) * high < (i + 1) * height
+            across = (px - x1 + 1) * wide > j * width and (px - x1) * wide < (j + 1) * width
+            if down and across:
+                result[r, :, i, j] = np.maximum(result[r, :, i, j], x[int(image), :, py, px])
+    return [np.where(np.isinf(result), 0, result)]
+
+
 def mean(row: Row) -> list[Array]:
     """The reference does not broadcast."""
     return [sum(row.inputs[1:], row.inputs[0]) / len(row.inputs)]
@@ -159,6 +177,7 @@ def softsign(row: Row) -> list[Array]:
 
 
 ORACLES: dict[str, Callable[[Row], list[Any]]] = {
+    **dict.fromkeys(("RNN", "GRU", "LSTM"), recurrent),
     "Attention": attention,
     "CastLike": cast_like,
     "ConvTranspose": conv_transpose,
@@ -168,6 +187,7 @@ ORACLES: dict[str, Callable[[Row], list[Any]]] = {
     "LRN": lrn,
     "LpNormalization": lp_normalization,
     "MaxPool": max_pool,
+    "MaxRoiPool": max_roi_pool,
     "Mean": mean,
     "MeanVarianceNormalization": mean_variance_normalization,
     "Optional": optional,

@@ -40,19 +40,21 @@ struct ResizeShape {
 namespace resize_detail {
 
 /** The inputs that make one output along one side. */
+template <class W>
 struct Taps {
   long count;  // 0 where the constant for outside is due
   const long* at;
-  const float* weight;
+  const W* weight;
 };
 
 /** The taps of all outputs of one side, `most` places for each. */
+template <class W>
 struct Table {
   long most;
   long *count, *at;
-  float* weight;
+  W* weight;
 
-  Taps operator[](long i) const { return {count[i], at + i * most, weight + i * most}; }
+  Taps<W> operator[](long i) const { return {count[i], at + i * most, weight + i * most}; }
 };
 
 inline double position(const ResizeShape& shape, const ResizeSide& side, long i) {
@@ -114,11 +116,12 @@ inline long most_taps(const ResizeShape& shape, const ResizeSide& side) {
 }
 
 /** Fills the taps of output i. */
-inline void fill_taps(const ResizeShape& shape, const ResizeSide& side, const Table& table,
+template <class W>
+inline void fill_taps(const ResizeShape& shape, const ResizeSide& side, const Table<W>& table,
                       long i) {
   double x = position(shape, side, i), sum = 0;
   long* at = table.at + i * table.most;
-  float* weight = table.weight + i * table.most;
+  W* weight = table.weight + i * table.most;
   bool outside = shape.coordinates == CROP_AND_RESIZE && (x < 0 || x > double(side.size - 1));
   table.count[i] = outside ? 0 : table.most;
   long first = shape.mode == RESIZE_NEAREST ? long(rounded(shape.rounding, x))
@@ -130,30 +133,31 @@ inline void fill_taps(const ResizeShape& shape, const ResizeSide& side, const Ta
       w = weight_at(shape, (double(place) - x) * shrink(shape, side));
       if (shape.exclude_outside && (place < 0 || place >= side.size)) w = 0;
     }
-    at[k] = place < 0 ? 0 : place < side.size ? place : side.size - 1;
-    weight[k] = float(w);
+    at[k] = place < 0 || side.size < 1 ? 0 : place < side.size ? place : side.size - 1;
+    weight[k] = W(w);
     sum += w;
   }
   if (!shape.exclude_outside && !shape.antialias) return;
-  for (long k = 0; k < table.most && sum != 0; ++k) weight[k] = float(double(weight[k]) / sum);
+  for (long k = 0; k < table.most && sum != 0; ++k) weight[k] = W(double(weight[k]) / sum);
 }
 
 /** The bytes of a table; makes it too, where there is memory. */
+template <class W>
 inline long make_table(const ResizeShape& shape, const ResizeSide& side, char* memory,
-                       Table* table) {
+                       Table<W>* table) {
   table->most = most_taps(shape, side);
   long taps = side.out * table->most;
   table->at = reinterpret_cast<long*>(memory);
   table->count = table->at + taps;
-  table->weight = reinterpret_cast<float*>(table->count + side.out);
+  table->weight = reinterpret_cast<W*>(table->count + side.out);
   for (long i = 0; memory && i < side.out; ++i) fill_taps(shape, side, *table, i);
-  return round_up((taps + side.out) * long(sizeof(long)) + taps * 4, CACHE_LINE);
+  return round_up((taps + side.out) * long(sizeof(long)) + taps * long(sizeof(W)), CACHE_LINE);
 }
 
 /** One pixel of the output. */
 template <class Sink>
-INFUSE_INLINE void pixel(const ResizeShape& shape, const float* image, const Taps& y, const Taps& x,
-                         long row, const Sink& sink) {
+INFUSE_INLINE void pixel(const ResizeShape& shape, const float* image, const Taps<float>& y,
+                         const Taps<float>& x, long row, const Sink& sink) {
   sweep(0, shape.c, [&](long c, auto lanes) __attribute__((always_inline)) {
     vf sum = {};
     for (long ky = 0; ky < y.count; ++ky) {
@@ -170,8 +174,8 @@ INFUSE_INLINE void pixel(const ResizeShape& shape, const float* image, const Tap
 
 /** One pixel that copies another, bit for bit. */
 template <class Sink>
-INFUSE_INLINE void copied(const ResizeShape& shape, const float* image, const Taps& y,
-                          const Taps& x, long row, const Sink& sink) {
+INFUSE_INLINE void copied(const ResizeShape& shape, const float* image, const Taps<float>& y,
+                          const Taps<float>& x, long row, const Sink& sink) {
   const float* from = image + (y.at[0] * shape.w.size + x.at[0]) * shape.c;
   sweep(0, shape.c, [&](long c, auto lanes) __attribute__((always_inline)) {
     sink(load(from + c, lanes), row, c, lanes);
@@ -180,9 +184,14 @@ INFUSE_INLINE void copied(const ResizeShape& shape, const float* image, const Ta
 
 }  // namespace resize_detail
 
+/** A scale that is not above that of any resizing between these sizes: for scratch memory. */
+constexpr double least_scale(long size, long out) {
+  return out > 0 && size > 0 ? (double(out) - 0.5) / double(size) : 1.0;
+}
+
 /** Bytes of scratch per worker. */
 inline long resize_scratch(const ResizeShape& shape) {
-  resize_detail::Table table;
+  resize_detail::Table<float> table;
   return resize_detail::make_table(shape, shape.h, nullptr, &table) +
          resize_detail::make_table(shape, shape.w, nullptr, &table);
 }
@@ -191,7 +200,7 @@ inline long resize_scratch(const ResizeShape& shape) {
 template <class Sink>
 inline void resize(Context& context, const ResizeShape& shape, const float* x, const Sink& sink) {
   using namespace resize_detail;
-  Table down, across;
+  Table<float> down, across;
   long used = make_table(shape, shape.h, context.scratch(0), &down);
   make_table(shape, shape.w, context.scratch(0) + used, &across);
   long work = shape.w.out * shape.c * down.most * across.most;
@@ -200,10 +209,10 @@ inline void resize(Context& context, const ResizeShape& shape, const float* x, c
       [&](long begin, long end, int) {
         for (long line = begin; line < end; ++line) {
           const float* image = x + line / shape.h.out * shape.h.size * shape.w.size * shape.c;
-          const Taps y = down[line % shape.h.out];
+          const Taps<float> y = down[line % shape.h.out];
           for (long ox = 0; ox < shape.w.out; ++ox) {
             long row = line * shape.w.out + ox;
-            const Taps side = across[ox];
+            const Taps<float> side = across[ox];
             if (y.count == 1 && side.count == 1)
               copied(shape, image, y, side, row, sink);
             else

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -142,10 +143,11 @@ class Resize(Op):
         if not all(isinstance(d, int) for d in (*before, *wanted)):
             return [fresh_dim("resize") for _ in before]
         old = [int(d) for d in before]
-        ratio = self._common_ratio(old, [int(d) for d in wanted])
+        ratio = self.common_ratio(old, [int(d) for d in wanted])
         return [_nearest_size(ratio * size) for size in old]
 
-    def _common_ratio(self, before: Sequence[int], wanted: Sequence[int]) -> Fraction:
+    def common_ratio(self, before: Sequence[int], wanted: Sequence[int]) -> Fraction:
+        """The scale of all axes where the aspect ratio is kept."""
         ratios = [Fraction(after, size) for size, after in zip(before, wanted)]
         return min(ratios) if self.keep_aspect_ratio_policy == "not_larger" else max(ratios)
 
@@ -156,7 +158,7 @@ class Resize(Op):
         for axis in self.plan(x.shape, roi, scales, sizes):
             if not axis.is_identity:
                 data = self.resample(data, axis)
-        return data if data.dtype == x.dtype else np.asarray(data, dtype=x.dtype)
+        return data if data.dtype == x.dtype else as_type(data, x.dtype)
 
     def plan(
         self, shape: tuple[int, ...], roi: Array | None, scales: Array | None, sizes: Array | None
@@ -168,7 +170,7 @@ class Resize(Op):
             after = [int(s) for s in sizes]
             ratios = [a / b for a, b in zip(after, before)]
             if self.keep_aspect_ratio_policy != "stretch":
-                common = self._common_ratio(before, after)
+                common = self.common_ratio(before, after)
                 after = [_nearest_size(common * size) for size in before]
                 ratios = [float(common)] * len(axes)
         else:
@@ -249,6 +251,17 @@ class Resize(Op):
         if self.exclude_outside or self.antialias:
             weights = weights / weights.sum(axis=1, keepdims=True)
         return indices, weights
+
+
+def as_type(x: Array, dtype: np.dtype[Any]) -> Array:
+    """Computed numbers in an element type: integers are cut off and kept in their range."""
+    if dtype.kind not in "iu" or x.dtype.kind != "f":
+        return np.asarray(x, dtype=dtype)
+    limits = np.iinfo(dtype)
+    whole = np.trunc(np.where(np.isnan(x), 0, x))
+    above = whole >= float(limits.max)
+    result = np.clip(np.where(above, 0, whole), float(limits.min), None).astype(dtype)
+    return np.where(above, dtype.type(limits.max), result)
 
 
 def _cubic(distance: Array, a: float) -> Array:

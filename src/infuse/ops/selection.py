@@ -140,9 +140,9 @@ class NonMaxSuppression(Op):
         iou_threshold: Array | None = None,
         score_threshold: Array | None = None,
     ) -> Array:
-        most = 0 if max_output_boxes_per_class is None else int(scalar(max_output_boxes_per_class))
-        overlap = 0.0 if iou_threshold is None else float(scalar(iou_threshold))
-        least = -np.inf if score_threshold is None else float(scalar(score_threshold))
+        most = 0 if _absent(max_output_boxes_per_class) else int(scalar(max_output_boxes_per_class))
+        overlap = 0.0 if _absent(iou_threshold) else float(scalar(iou_threshold))
+        least = None if _absent(score_threshold) else float(scalar(score_threshold))
         rows = [
             (batch, kind, box)
             for batch in range(scores.shape[0])
@@ -158,19 +158,25 @@ class NonMaxSuppression(Op):
             return np.concatenate([boxes[:, :2] - half, boxes[:, :2] + half], axis=1)
         return np.concatenate([np.minimum(boxes[:, :2], boxes[:, 2:]), np.maximum(boxes[:, :2], boxes[:, 2:])], axis=1)
 
-    def _kept(self, boxes: Array, scores: Array, most: int, overlap: float, least: float) -> list[int]:
+    def _kept(self, boxes: Array, scores: Array, most: int, overlap: float, least: float | None) -> list[int]:
         kept: list[int] = []
         for box in np.argsort(-scores, kind="stable").tolist():
-            if len(kept) >= most or scores[box] <= least:
+            if len(kept) >= most:
                 break
-            if all(_iou(boxes[box], boxes[other]) <= overlap for other in kept):
+            good = least is None or scores[box] > least
+            if good and not (_iou(boxes[box], boxes[kept]) > overlap).any():
                 kept.append(box)
         return kept
 
 
-def _iou(a: Array, b: Array) -> float:
-    """Area common to two boxes, as a part of the area of both."""
-    sides = np.minimum(a[2:], b[2:]) - np.maximum(a[:2], b[:2])
-    common = float(np.prod(np.maximum(sides, 0)))
-    areas = float(np.prod(a[2:] - a[:2])) + float(np.prod(b[2:] - b[:2]))
-    return common / (areas - common) if common > 0 else 0.0
+def _absent(x: Array | None) -> bool:
+    """Whether an optional input is left out; exporters write an empty vector for an absent one."""
+    return x is None or x.size == 0
+
+
+def _iou(box: Array, others: Array) -> Array:
+    """Area that a box has in common with each other one, as a part of the area of both; 0 without such an area."""
+    sides = np.maximum(np.minimum(box[2:], others[:, 2:]) - np.maximum(box[:2], others[:, :2]), 0)
+    common = np.prod(sides, axis=1)
+    areas = np.prod(box[2:] - box[:2]) + np.prod(others[:, 2:] - others[:, :2], axis=1)
+    return np.where(common > 0, common / (areas - common), 0.0)

@@ -103,7 +103,9 @@ def _matrix(low: Lowering, node: Node, f: FunctionWriter, rows: Tensor, sink: st
     count, channels = rows.shape
     fields = (count, node.output.shape[1], channels, rows.strides[0] if count != 1 else channels)
     gemm_scratch(f, *fields)
-    f.line(f"gemm(c, GemmShape{{{f.numbers(*fields)}}}, {f.read(rows)}, {f.read(_packed(low, node, 1))}, {sink});")
+    f.line(
+        f"gemm(c, GemmShape{{{f.numbers(*fields)}}}, {f.read(rows)}, {f.read(packed_filters(low, node, 1))}, {sink});"
+    )
 
 
 def _windows(
@@ -121,7 +123,7 @@ def _windows(
     f.include("conv.hpp")
     f.scratch(f"conv_scratch({shape})", "conv.hpp")
     groups = int(node.op.attributes()["group"])
-    f.line(f"conv(c, {text}, {f.read(tensor)}, {f.read(_packed(low, node, groups))}, {sink});")
+    f.line(f"conv(c, {text}, {f.read(tensor)}, {f.read(packed_filters(low, node, groups))}, {sink});")
 
 
 def _takes_planes(low: Lowering, x: Value, win: Window, groups: int) -> bool:
@@ -191,7 +193,8 @@ def channel_bias(low: Lowering, node: Node, index: int) -> Tensor | None:
     return view
 
 
-def _packed(low: Lowering, node: Node, groups: int) -> Tensor:
+def packed_filters(low: Lowering, node: Node, groups: int) -> Tensor:
+    """The filters as kernels/conv.hpp reads them."""
     w = operand(node, 1)
     if w.const is None:
         return packed_at_run_time(low, w, groups)
@@ -213,8 +216,9 @@ def _winograd_packed(low: Lowering, node: Node, tile: int) -> Tensor:
 
 
 def _planar(weights: Array) -> Array:
-    """Weights of a 1-D convolution with a kernel height of one."""
-    return weights[:, :, None, :] if weights.ndim == 3 else weights
+    """Weights with two axes for the window: a line has a height of one, a volume a single line of planes."""
+    kernel = (1, *weights.shape[2:]) if weights.ndim == 3 else (weights.shape[2], -1)
+    return weights.reshape(*weights.shape[:2], *kernel)
 
 
 def _channels_last(weights: Array) -> Array:

@@ -1,74 +1,231 @@
-"""Resizing of images, channels last."""
+"""Resizing: images in one pass, other tensors axis by axis; sizes and scales may be known to the run alone."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
+import numpy as np
+
+from infuse import dtypes
 from infuse.codegen.formulas import literal
 from infuse.codegen.groups import Group
-from infuse.codegen.lower.convolution import image
+from infuse.codegen.lower.found import array
 from infuse.codegen.lower.linear import label
 from infuse.codegen.lower.views import operand
 from infuse.codegen.lowering import Lowering, lowers
-from infuse.codegen.program import size_text
-from infuse.codegen.tensors import channels_last
+from infuse.codegen.needed import is_known
+from infuse.codegen.program import FunctionWriter, size_text
+from infuse.codegen.tensors import Tensor, channels_last, natural
+from infuse.ir import dims
 from infuse.ir.dims import Dim
-from infuse.ir.graph import Node
+from infuse.ir.graph import Node, known_ints
 from infuse.ops.resampling import Resize, meant
 
-# The enumerators of kernels/resize.hpp, in their order.
+# The enumerators of kernels/resize.hpp and resize_plan.hpp, in their order.
 _MODES = ("nearest", "linear", "cubic")
 _COORDINATES = (
     *("half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric"),
     "tf_crop_and_resize",
 )
 _ROUNDINGS = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
+_POLICIES = ("stretch", "not_larger", "not_smaller")
+Text = Callable[[Dim], str]
+
+
+@dataclass(frozen=True)
+class Side:
+    """One axis: its sizes, its scale as a fraction, and the part of it that is shown.
+
+    `plan` is where the run writes scale and part (three numbers for every axis), if it finds them.
+    """
+
+    axis: int
+    before: Dim
+    after: Dim
+    scale: tuple[Dim, Dim]
+    part: tuple[float, float] = (0.0, 1.0)
+    plan: Tensor | None = None
+
+    def text(self, text: Text, f: FunctionWriter | None = None) -> str:
+        """The ResizeSide; without a function, one that needs at least as much scratch memory."""
+        sizes = f"{text(self.before)}, {text(self.after)}"
+        if self.plan is None:
+            above, below = map(text, self.scale)
+            return f"{{{sizes}, double({above}) / double({below}), {self.part[0]!r}, {self.part[1]!r}}}"
+        if f is None:
+            return f"{{{sizes}, least_scale({sizes}), 0.0, 1.0}}"
+        pointer = f.read(self.plan)
+        return f"{{{sizes}, {', '.join(f'{pointer}[{3 * self.axis + i}]' for i in range(3))}}}"
+
+    @property
+    def stays(self) -> bool:
+        """Whether the axis surely stays as it is."""
+        return (
+            self.plan is None
+            and self.before == self.after
+            and self.scale[0] == self.scale[1]
+            and self.part == (0.0, 1.0)
+        )
+
+
+ONE = Side(0, 1, 1, (1, 1))
 
 
 @lowers("Resize", fuses=True, reads=(0,))
 def resize(low: Lowering, node: Node, group: Group) -> None:
-    x = operand(node)
-    tensor = image(low, node)
+    x, op = operand(node), node.op
+    assert isinstance(op, Resize)
+    sides = _sides(low, node, op)
+    tensor = low.tensor(x)
+    if x.dtype != dtypes.float32 or x.rank not in (3, 4) or not all(side.stays for side in sides[:2]):
+        _axis_by_axis(low, node, op, sides)
+        _finish(low, node, group)
+    elif tensor.is_dense(natural(x.rank)) and not tensor.is_dense(channels_last(x.rank)):
+        _image(low, node, group, sides, "resize_planes")
+    elif op.antialias:
+        _axis_by_axis(low, node, op, sides)
+        _finish(low, node, group)
+    else:
+        _image(low, node, group, sides, "resize")
+
+
+def _image(low: Lowering, node: Node, group: Group, sides: list[Side], kernel: str) -> None:
+    """One or two spatial axes of float32, rows and columns together."""
+    x, op = operand(node), node.op
+    assert isinstance(op, Resize)
+    planes = kernel == "resize_planes"
+    order = natural(x.rank) if planes else channels_last(x.rank)
+    tensor = low.dense(x, order)
     f = low.function("resize", *group.nodes)
-    f.include("resize.hpp")
-    sink = low.sink(f, group, channels_last(x.rank))
-    f.scratch(f"resize_scratch({_shape(node, size_text)})", "resize.hpp")
-    f.line(f"resize(c, {_shape(node, f.number)}, {f.read(tensor)}, {sink});")
+    header = "resample.hpp" if planes else "resize.hpp"
+    f.include(header)
+    sink = low.sink(f, group, order)
+    plane = (ONE, *sides[2:])[-2:]
+    f.scratch(f"{kernel}_scratch({_shape(op, x.shape[:2], plane, size_text)})", header)
+    f.line(f"{kernel}(c, {_shape(op, x.shape[:2], plane, f.number, f)}, {f.read(tensor)}, {sink});")
     f.finish(label(group))
 
 
-def _shape(node: Node, text: Callable[[Dim], str]) -> str:
+def _shape(
+    op: Resize, lead: tuple[Dim, ...], plane: tuple[Side, ...], text: Text, f: FunctionWriter | None = None
+) -> str:
     """The ResizeShape; `text` prints whole numbers, all of them, so that equal models of numbers share the code."""
-    x, op = operand(node), node.op
-    assert isinstance(op, Resize)
-    sides = [_side(node, axis, text) for axis in range(2, x.rank)]
-    sides = [f"{{{text(1)}, {text(1)}, {_ratio(1, 1, text)}, 0.0, 1.0}}", *sides] if len(sides) == 1 else sides
-    fields = [text(x.shape[0]), text(x.shape[1]), *sides]
+    fields = [*map(text, lead), *(side.text(text, f) for side in plane)]
     fields.append(f"ResizeMode({text(_MODES.index(op.mode))})")
     fields.append(f"ResizeCoordinates({text(_COORDINATES.index(op.coordinate_transformation_mode))})")
     fields.append(f"ResizeRounding({text(_ROUNDINGS.index(op.nearest_mode))})")
-    fields += [literal(op.cubic_coeff_a, x.dtype), f"{text(int(bool(op.exclude_outside)))} != 0"]
-    fields += [literal(op.extrapolation_value, x.dtype), f"{text(int(bool(op.antialias)))} != 0"]
+    fields += [literal(op.cubic_coeff_a, dtypes.float32), f"{text(int(bool(op.exclude_outside)))} != 0"]
+    fields += [literal(op.extrapolation_value, dtypes.float32), f"{text(int(bool(op.antialias)))} != 0"]
     return f"ResizeShape{{{', '.join(fields)}}}"
 
 
-def _side(node: Node, axis: int, text: Callable[[Dim], str]) -> str:
-    """One side of the image: sizes, scale, and the part of it that is shown."""
-    x, op = operand(node), node.op
-    assert isinstance(op, Resize)
-    before, after = x.shape[axis], node.output.shape[axis]
+def _axis_by_axis(low: Lowering, node: Node, op: Resize, sides: list[Side]) -> None:
+    """One axis after another, of tensors of any rank and element type."""
+    x = operand(node)
+    tensor = low.dense(x)
+    moving = [side for side in sides if not side.stays]
+    wide = x.dtype if x.dtype.is_float or op.mode == "nearest" else dtypes.float64
+    shape = list(x.shape)
+    for side in sorted(moving, key=lambda side: tensor.order.index(side.axis)):
+        shape[side.axis] = side.after
+        last = side is max(moving, key=lambda side: tensor.order.index(side.axis))
+        target = (
+            low.allocate(node.output, tensor.order)
+            if last
+            else low.scratch_tensor(wide, tuple(shape), tensor.order, node.output.name)
+        )
+        _axis(low, node, op, side, tensor, target)
+        tensor = target
+    low.tensors[node.output] = tensor
+
+
+def _axis(low: Lowering, node: Node, op: Resize, side: Side, source: Tensor, target: Tensor) -> None:
+    """A step that resamples one axis."""
+    place = source.order.index(side.axis)
+    physical = source.physical_shape
+    outer, inner = dims.product(physical[:place]), dims.product(physical[place + 1 :])
+    f = low.function("resample", node)
+    f.include("resample.hpp")
+    computes = "float" if source.dtype == target.dtype == dtypes.float32 or op.mode == "nearest" else "double"
+    plain = _shape(op, (1, 1), (ONE, side), size_text)
+    f.scratch(f"resample_scratch<{computes}>({plain})", "resample.hpp")
+    shape, sizes = _shape(op, (1, 1), (ONE, side), f.number, f), f.numbers(outer, inner)
+    if op.mode == "nearest":
+        outside = np.asarray(op.extrapolation_value).astype(source.dtype.numpy)
+        number = literal(int(outside.reshape(1).view(source.bits.dtype.numpy)[0]), source.bits.dtype)
+        f.line(f"pick(c, {shape}, {sizes}, {f.read(source.bits)}, {f.write(target.bits)}, {number});")
+    else:
+        f.line(f"resample<{computes}>(c, {shape}, {sizes}, {f.read(source)}, {f.write(target)});")
+    f.finish("Resize")
+
+
+def _finish(low: Lowering, node: Node, group: Group) -> None:
+    """The elementwise work after a kernel without a sink."""
+    rest = [n for n in group.nodes if n is not node]
+    if rest:
+        low.elementwise(Group(rest, None, group.formulas))
+
+
+# -- sizes and scales --------------------------------------------------------------------------------------------
+
+
+def _sides(low: Lowering, node: Node, op: Resize) -> list[Side]:
+    """What is done with every axis."""
+    x = operand(node)
+    roi, scales, sizes = (node.input(i) for i in (1, 2, 3))
+    roi, scales, sizes = (None if v is None or v.tensor.size == 0 else v for v in (roi, scales, sizes))
+    crops = op.coordinate_transformation_mode == "tf_crop_and_resize" and roi is not None
+    pairs = list(zip(x.shape, node.output.shape))
+    plain = [Side(a, before, after, (after, before)) for a, (before, after) in enumerate(pairs)]
+    # A scale that is not known, a part that is not known, or sizes of which only some count.
+    open_scales = sizes is None and scales is not None and scales.const is None
+    open_sizes = sizes is not None and (not is_known(sizes) or not low.are_known(node))
+    shares = sizes is not None and op.keep_aspect_ratio_policy != "stretch"
+    open_ratio = shares and not (x.tensor.is_static and node.output.tensor.is_static)
+    if open_scales or open_sizes or open_ratio or (crops and roi is not None and roi.const is None):
+        plan = _found_plan(low, node, op, crops)
+        return [Side(a, before, after, (after, before), plan=plan) for a, (before, after) in enumerate(pairs)]
     axes = [a % x.rank for a in op.axes] or list(range(x.rank))
-    start, end, scale = 0.0, 1.0, _ratio(after, before, text)
-    if axis in axes:
-        place = axes.index(axis)
-        roi, scales, sizes = (node.input(i) for i in (1, 2, 3))
-        if (sizes is None or sizes.tensor.size == 0) and scales is not None and scales.const is not None:
+    result = [Side(a, before, after, (1, 1)) for a, (before, after) in enumerate(pairs)]
+    for place, axis in enumerate(axes):
+        before, after = pairs[axis]
+        scale = plain[axis].scale
+        if sizes is None and scales is not None and scales.const is not None:
             fraction = meant(float(scales.const.reshape(-1)[place]))
-            scale = _ratio(fraction.numerator, fraction.denominator, text)
-        if roi is not None and roi.const is not None and roi.const.size:
-            start, end = float(roi.const[place]), float(roi.const[place + len(axes)])
-    return f"{{{text(before)}, {text(after)}, {scale}, {start!r}, {end!r}}}"
+            scale = fraction.numerator, fraction.denominator
+        elif shares:
+            scale = op.common_ratio([int(str(pairs[a][0])) for a in axes], _wanted(node)).as_integer_ratio()
+        part = (0.0, 1.0)
+        if crops and roi is not None and roi.const is not None:
+            part = float(roi.const.reshape(-1)[place]), float(roi.const.reshape(-1)[place + len(axes)])
+        result[axis] = Side(axis, before, after, scale, part)
+    return result
 
 
-def _ratio(above: Dim, below: Dim, text: Callable[[Dim], str]) -> str:
-    return f"double({text(above)}) / double({text(below)})"
+def _wanted(node: Node) -> list[int]:
+    return [int(str(d)) for d in known_ints(node.input(3)) or ()]
+
+
+def _found_plan(low: Lowering, node: Node, op: Resize, crops: bool) -> Tensor:
+    """A step that finds the sizes of the result, and scale and part of every axis."""
+    x = operand(node)
+    axes = [a % x.rank for a in op.axes] or list(range(x.rank))
+    plan = low.scratch_tensor(dtypes.float64, (x.rank, 3), natural(2), "resize plan")
+    f = low.function("resize_plan", node)
+    f.include("resize_plan.hpp")
+    scales, sizes, roi = node.input(2), node.input(3), node.input(1)
+    sized = sizes is not None and sizes.tensor.size != 0
+    if sized:
+        array(low, f, node, "sizes", operand(node, 3))
+    none = "(const float*)nullptr"
+    given = none if sized or scales is None else f.read(low.dense(scales))
+    f.line(f"const long in[] = {{{', '.join(map(size_text, x.shape))}}}, axes[] = {{{', '.join(map(str, axes))}}};")
+    f.line(f"long out[{x.rank}];")
+    part = f.read(low.dense(roi)) if crops and roi is not None else none
+    policy = f"ResizePolicy({_POLICIES.index(op.keep_aspect_ratio_policy)})"
+    arguments = f"{given}, {'sizes' if sized else 'nullptr'}, {policy}, {part}, out, {f.write(plan)}"
+    f.fail_unless(f"resize_plan(in, {x.rank}, axes, {len(axes)}, {arguments})")
+    low.find_sizes(f, node, node.output.shape, "out")
+    f.finish(f"Resize {node.name}: sizes")
+    return plan

@@ -39,7 +39,7 @@ def plain_conv(low: Lowering, node: Node) -> None:
     x, bias = operand(node), node.input(2)
     groups = int(node.op.attributes()["group"])
     tensor = low.dense(x, channels_last(x.rank))
-    filters = _filters(low, node, groups)
+    filters = grouped_filters(low, node, groups)
     target = low.allocate(node.output, channels_last(x.rank))
     f = low.function("window_conv", node)
     _windows(low, node, f, operand(node, 1).shape[2:])
@@ -50,7 +50,7 @@ def plain_conv(low: Lowering, node: Node) -> None:
     low.tensors[node.output] = target
 
 
-def _filters(low: Lowering, node: Node, groups: int) -> Tensor:
+def grouped_filters(low: Lowering, node: Node, groups: int) -> Tensor:
     """Filters (M, C/group, …) as [group, taps, C/group, M/group]."""
     w = operand(node, 1)
     kernel = w.shape[2:]

@@ -1,0 +1,20 @@
+"""Operators on images and regions, where their element types have no kernel."""
+
+from __future__ import annotations
+
+from infuse import dtypes
+from infuse.codegen.expand.composer import Composer, Results, expands
+from infuse.codegen.expand.halves import widen
+from infuse.ir.graph import Node
+
+expands("GridSample", "AffineGrid", "RoiAlign", "MaxRoiPool", "Col2Im", "DeformConv", "NonMaxSuppression")(widen)
+
+
+@expands("NonMaxSuppression")
+def narrowed(make: Composer, node: Node) -> Results:
+    """Boxes are float32, as ONNX has them."""
+    given = [v for v in node.inputs[:2] if v is not None]
+    if all(v.dtype == dtypes.float32 for v in given):
+        return None
+    boxes, scores = (make.cast(v, dtypes.float32) for v in given)
+    return make.apply(node.op, [boxes, scores, *node.inputs[2:]])[0]

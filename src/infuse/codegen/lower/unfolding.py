@@ -1,0 +1,143 @@
+"""Windows put together again, put back where they came from, or read at places of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from infuse import dtypes
+from infuse.codegen.groups import Group
+from infuse.codegen.lower.convolution import channel_bias, image, packed_filters
+from infuse.codegen.lower.found import define, integers
+from infuse.codegen.lower.indexing import row_major
+from infuse.codegen.lower.linear import label
+from infuse.codegen.lower.views import operand
+from infuse.codegen.lower.windows import grouped_filters
+from infuse.codegen.lowering import Lowering, lowers
+from infuse.codegen.program import FunctionWriter, size_text
+from infuse.codegen.tensors import Tensor, channels_last, natural
+from infuse.ir import dims
+from infuse.ir.dims import Dim
+from infuse.ir.graph import Node
+from infuse.ops.base import Op
+from infuse.ops.unfolding import Col2Im, DeformConv, MaxUnpool, blocks_along, steps_of
+
+MOST_UNFOLD_AXES = 6
+
+
+def _windows(f: FunctionWriter, node: Node, sizes: Sequence[Dim], kernel: Sequence[Dim], counts: Sequence[Dim]) -> str:
+    """The UnfoldShape."""
+    rank = len(sizes)
+    assert isinstance(node.op, Op)
+    strides, dilations, pads = steps_of(node.op, rank)
+    rows = zip(sizes, counts, kernel, strides, dilations, pads[:rank])
+    return f"{{{rank}, {{{', '.join(f'{{{f.numbers(*row)}}}' for row in rows)}}}}}"
+
+
+def _check_rank(low: Lowering, node: Node, rank: int) -> None:
+    if rank > MOST_UNFOLD_AXES:
+        low.unsupported(node, f"{rank}-dimensional windows")
+
+
+@lowers("Col2Im", reads=(0,))
+def col2im(low: Lowering, node: Node, group: Group) -> None:
+    x, op = operand(node), node.op
+    assert isinstance(op, Col2Im)
+    sizes, block = integers(low, node, 1, least=0) or (), integers(low, node, 2, least=1) or ()
+    _check_rank(low, node, len(sizes))
+    counts, channels = blocks_along(op, sizes, block), op.channels(x.shape[1], block)
+    f = low.function("col2im_sizes", node)
+    for count in counts:
+        f.fail_unless(f"{f.number(count)} > 0")
+    f.fail_unless(f"{f.number(dims.product(counts))} == {f.number(x.shape[2])}", "DIFFERENT_SIZES")
+    f.fail_unless(f"{f.number(channels * dims.product(block))} == {f.number(x.shape[1])}", "DIFFERENT_SIZES")
+    f.finish(f"Col2Im {node.name}: sizes")
+    if not low.are_known(node):
+        define(low, node, node.output, (x.shape[0], channels, *sizes))
+    source, target = row_major(low, x), low.allocate(node.output)
+    f = low.function("col2im", node)
+    f.include("unfold.hpp")
+    f.line(f"const UnfoldShape shape = {_windows(f, node, sizes, block, counts)};")
+    f.line(f"col2im(c, shape, {f.number(x.shape[0] * channels)}, {f.read(source)}, {f.write(target)});")
+    f.finish("Col2Im")
+    low.tensors[node.output] = target
+
+
+@lowers("MaxUnpool", reads=(0, 1))
+def max_unpool(low: Lowering, node: Node, group: Group) -> None:
+    x, index, op = operand(node), operand(node, 1), node.op
+    assert isinstance(op, MaxUnpool)
+    if not low.are_known(node):
+        define(low, node, node.output, integers(low, node, 2, least=0) or ())
+    least = op.unpooled(x.shape)
+    source, places, target = row_major(low, x), row_major(low, index), low.allocate(node.output)
+    f = low.function("max_unpool", node)
+    f.include("unfold.hpp")
+    for a, b in zip(least, node.output.shape):
+        f.fail_unless(f"{f.number(a)} <= {f.number(b)}")
+    for a, b in zip(x.shape, index.shape):
+        if a != b:
+            f.fail_unless(f"{f.number(a)} == {f.number(b)}", "DIFFERENT_SIZES")
+    f.line(f"const long least[] = {{{f.numbers(*least)}}}, size[] = {{{f.numbers(*node.output.shape)}}};")
+    pointers = f"{f.read(source.bits)}, {f.read(places)}, {f.write(target.bits)}"
+    f.line(f"if (!max_unpool(c, {x.rank}, least, size, {f.number(dims.product(x.shape))}, {pointers})) return BAD_INDEX;")
+    f.checks = True
+    f.finish("MaxUnpool")
+    low.tensors[node.output] = target
+
+
+@lowers("DeformConv", fuses=True)
+def deform_conv(low: Lowering, node: Node, group: Group) -> None:
+    x, op = operand(node), node.op
+    assert isinstance(op, DeformConv)
+    _check_rank(low, node, x.rank - 2)
+    if not operand(node, 1).tensor.is_static:
+        low.unsupported(node, "filters of unknown size")
+    columns = _columns(low, node, op)
+    if x.dtype != dtypes.float32:
+        _plain(low, node, op, columns)
+        return
+    out = node.output
+    pixels, depth = dims.product(out.shape[2:]), columns.shape[-1]
+    f = low.function("deform_conv", *group.nodes)
+    sink = low.sink(f, group, channels_last(out.rank), bias=channel_bias(low, node, 3))
+    fields = [x.shape[0], 1, pixels, depth, 1, pixels, out.shape[1], *[1] * 6, 0, 0, op.group]
+    f.include("conv.hpp")
+    f.scratch(f"conv_scratch(ConvShape{{{', '.join(map(size_text, fields))}}})", "conv.hpp")
+    weights = packed_filters(low, node, op.group)
+    f.line(f"conv(c, ConvShape{{{f.numbers(*fields)}}}, {f.read(columns)}, {f.read(weights)}, {sink});")
+    f.finish(label(group))
+
+
+def _columns(low: Lowering, node: Node, op: DeformConv) -> Tensor:
+    """What the taps of all windows read: [N, windows …, group · taps · C/group]."""
+    x, kernel, counts = operand(node), operand(node, 1).shape[2:], node.output.shape[2:]
+    source, offset = image(low, node), row_major(low, operand(node, 2))
+    mask = node.input(4)
+    weights = None if mask is None else row_major(low, mask)
+    columns = low.scratch_tensor(
+        x.dtype, (x.shape[0], *counts, dims.product(kernel) * x.shape[1]), natural(len(counts) + 2)
+    )
+    f = low.function("deform_columns", node)
+    f.include("unfold.hpp")
+    sizes = f.numbers(x.shape[0], x.shape[1], op.group, op.offset_group)
+    f.line(f"const DeformShape shape = {{{sizes}, {_windows(f, node, x.shape[2:], kernel, counts)}}};")
+    scale = f"(const {x.dtype.c_name}*)nullptr" if weights is None else f.read(weights)
+    f.line(f"deform_columns(c, shape, {f.read(source)}, {f.read(offset)}, {scale}, {f.write(columns)});")
+    f.finish("DeformConv: columns")
+    return columns
+
+
+def _plain(low: Lowering, node: Node, op: DeformConv, columns: Tensor) -> None:
+    """The product with the filters for other elements than float32: a convolution of single pixels."""
+    out, bias = node.output, node.input(3)
+    filters, target = grouped_filters(low, node, op.group), low.allocate(out, channels_last(out.rank))
+    f = low.function("deform_conv", node)
+    f.include("windows.hpp")
+    n, pixels, depth = out.shape[0], dims.product(out.shape[2:]), columns.shape[-1]
+    line = f.number(pixels)
+    f.line(f"const Windows windows = {{{f.numbers(n, depth)}, 1, {{{{{line}, {line}, 1, 1, 1, 0, 0}}}}}};")
+    added = f"(const {out.dtype.c_name}*)nullptr" if bias is None else f.read(low.dense(bias))
+    sizes = f.numbers(out.shape[1], op.group)
+    f.line(f"window_conv(c, windows, {sizes}, {f.read(columns)}, {f.read(filters)}, {added}, {f.write(target)});")
+    f.finish("DeformConv")
+    low.tensors[out] = target

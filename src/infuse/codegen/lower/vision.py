@@ -1,0 +1,165 @@
+"""Sampling of images at given places, and what detectors do with regions of them."""
+
+from __future__ import annotations
+
+from infuse import dtypes
+from infuse.codegen.formulas import is_half, literal
+from infuse.codegen.groups import Group
+from infuse.codegen.lower.convolution import image
+from infuse.codegen.lower.found import define, integers
+from infuse.codegen.lower.indexing import row_major
+from infuse.codegen.lower.views import operand
+from infuse.codegen.lowering import Lowering, finds_sizes, lowers
+from infuse.codegen.program import FunctionWriter, size_text
+from infuse.codegen.tensors import channels_last, natural
+from infuse.ir import dims
+from infuse.ir.dims import Dim
+from infuse.ir.graph import Node
+from infuse.ops.vision import GridSample, MaxRoiPool, RoiAlign
+
+MOST_SAMPLE_AXES = 6
+
+
+@lowers("GridSample")
+def grid_sample(low: Lowering, node: Node, group: Group) -> None:
+    x, grid, op = operand(node), operand(node, 1), node.op
+    assert isinstance(op, GridSample)
+    rank = x.rank - 2
+    if rank > MOST_SAMPLE_AXES:
+        low.unsupported(node, f"{rank}-dimensional images")
+    # Nothing is computed where pixels are only picked: halves move as the bits they are.
+    moves = op.mode == "nearest"
+    source, places = image(low, node), row_major(low, grid)
+    target = low.allocate(node.output, channels_last(x.rank))
+    f = low.function("grid_sample", node)
+    f.include("sample.hpp")
+    sizes = f.numbers(x.shape[0], x.shape[1], dims.product(grid.shape[1:-1]))
+    aligned = "true" if op.align_corners else "false"
+    choices = f"SAMPLE_{op.mode.upper()}, SAMPLE_{op.padding_mode.upper()}, {aligned}"
+    f.line(f"const SampleShape shape = {{{sizes}, {rank}, {{{f.numbers(*x.shape[2:])}}}, {choices}}};")
+    read, write = (f.read(source.bits), f.write(target.bits)) if moves else (f.read(source), f.write(target))
+    f.line(f"grid_sample(c, shape, {read}, {f.read(places)}, {write});")
+    f.finish("GridSample")
+    low.tensors[node.output] = target
+
+
+@finds_sizes("AffineGrid")
+def affine_grid_sizes(low: Lowering, node: Node) -> None:
+    sizes = integers(low, node, 1, least=0) or ()
+    _check_equal(low, node, sizes[0], operand(node).shape[0])
+    define(low, node, node.output, (operand(node).shape[0], *sizes[2:], node.output.rank - 2))
+
+
+def _check_equal(low: Lowering, node: Node, a: Dim, b: Dim) -> None:
+    """A step that fails where two sizes differ."""
+    f = low.function("check", node)
+    left, right = f.number(a), f.number(b)
+    f.fail_unless(f"{left} == {right}", "DIFFERENT_SIZES")
+    f.finish(f"{node.kind} {node.name}: sizes")
+
+
+@lowers("AffineGrid", reads=(0,))
+def affine_grid(low: Lowering, node: Node, group: Group) -> None:
+    theta, shape = operand(node), node.output.shape
+    source, target = row_major(low, theta), low.allocate(node.output)
+    f = low.function("affine_grid", node)
+    f.include("sample.hpp")
+    f.line(f"const long size[] = {{{f.numbers(*shape[1:-1])}}};")
+    aligned = "true" if node.op.attributes()["align_corners"] else "false"
+    count, read = f.number(shape[0]), f.read(source)
+    f.line(f"affine_grid(c, {count}, {len(shape) - 2}, size, {aligned}, {read}, {f.write(target)});")
+    f.finish("AffineGrid")
+    low.tensors[node.output] = target
+
+
+def _regions(f: FunctionWriter, node: Node) -> str:
+    """The RegionShape."""
+    x, out = operand(node), node.output.shape
+    n, c, h, w = x.shape
+    f.include("regions.hpp")
+    f.checks = True
+    return f"RegionShape{{{f.numbers(n, h, w, c, out[0], *out[2:])}}}"
+
+
+@lowers("RoiAlign")
+def roi_align(low: Lowering, node: Node, group: Group) -> None:
+    op = node.op
+    assert isinstance(op, RoiAlign)
+    rois, indices = (row_major(low, operand(node, i)) for i in (1, 2))
+    source, target = image(low, node), low.allocate(node.output, channels_last(4))
+    f = low.function("roi_align", node)
+    shape, scale = _regions(f, node), literal(op.spatial_scale, source.dtype)
+    largest, half = (("false", "true")[flag] for flag in (op.mode == "max", _shifted(op)))
+    pointers = f"{f.read(source)}, {f.read(rois)}, {f.read(indices)}, {f.write(target)}"
+    ratio = f.number(max(op.sampling_ratio, 0))
+    f.line(f"if (!roi_align<{largest}>(c, {shape}, {scale}, {ratio}, {half}, {pointers})) return BAD_INDEX;")
+    f.include("failure.hpp")
+    f.finish("RoiAlign")
+    low.tensors[node.output] = target
+
+
+def _shifted(op: RoiAlign) -> bool:
+    return op.coordinate_transformation_mode == "half_pixel"
+
+
+@lowers("MaxRoiPool")
+def max_roi_pool(low: Lowering, node: Node, group: Group) -> None:
+    op = node.op
+    assert isinstance(op, MaxRoiPool)
+    rois = row_major(low, operand(node, 1))
+    source, target = image(low, node), low.allocate(node.output, channels_last(4))
+    f = low.function("max_roi_pool", node)
+    shape, scale = _regions(f, node), literal(op.spatial_scale, source.dtype)
+    pointers = f"{f.read(source)}, {f.read(rois)}, {f.write(target)}"
+    f.line(f"if (!max_roi_pool(c, {shape}, {scale}, {pointers})) return BAD_INDEX;")
+    f.include("failure.hpp")
+    f.finish("MaxRoiPool")
+    low.tensors[node.output] = target
+
+
+@lowers("NonMaxSuppression")
+def non_max_suppression(low: Lowering, node: Node, group: Group) -> None:
+    boxes, scores = operand(node), operand(node, 1)
+    if boxes.dtype != dtypes.float32 or scores.dtype != dtypes.float32:
+        low.unsupported(node, f"boxes of {boxes.dtype}")
+    images, classes, count = scores.shape
+    units = images * classes
+    corners = low.scratch_tensor(boxes.dtype, (images, 5, count), natural(3))
+    f = low.function("box_corners", node)
+    f.include("suppress.hpp")
+    centers = "true" if node.op.attributes()["center_point_box"] else "false"
+    sizes = f.numbers(images, count)
+    f.line(f"box_corners(c, {sizes}, {centers}, {f.read(row_major(low, boxes))}, {f.write(corners)});")
+    f.finish("NonMaxSuppression: corners")
+    kept = low.scratch_tensor(dtypes.int32, (units, count), natural(2))
+    counts = low.scratch_tensor(dtypes.int32, (units,), natural(1))
+    f = low.function("suppress", node)
+    f.include("suppress.hpp")
+    f.scratch(f"suppress_scratch({size_text(count)})", "suppress.hpp")
+    sizes = f.numbers(images, classes, count)
+    most, overlap, least = (_number(low, f, node, i, default) for i, default in ((2, "0L"), (3, "0.0f"), (4, "")))
+    given = "true" if least else "false"
+    f.line(f"const Suppression shape = {{{sizes}, long({most}), float({overlap}), {given}, float({least or 0})}};")
+    f.line(f"const long limit = {f.number(count)};")
+    pointers = f"{f.read(corners)}, {f.read(row_major(low, scores))}, {f.write(kept)}"
+    f.line(f"suppress(c, shape, limit, {pointers}, {f.write(counts)});")
+    f.line(f"const long out[] = {{suppressed_total({f.write(counts)}, {f.number(units)}), 3}};")
+    low.find_sizes(f, node, node.output.shape, "out")
+    f.finish("NonMaxSuppression")
+    target = low.allocate(node.output)
+    f = low.function("list_kept", node)
+    f.include("suppress.hpp")
+    sizes = f.numbers(units, classes, count)
+    f.line(f"list_kept({sizes}, {f.read(kept)}, {f.read(counts)}, {f.write(target)});")
+    f.finish("NonMaxSuppression: rows")
+    low.tensors[node.output] = target
+
+
+def _number(low: Lowering, f: FunctionWriter, node: Node, index: int, default: str) -> str:
+    """The single number of an optional input as C++, the default where it is left out."""
+    value = node.input(index)
+    if value is None or value.tensor.size == 0:
+        return default
+    if value.const is not None and not is_half(value.dtype):
+        return literal(value.const.reshape(-1)[0].item(), value.dtype)
+    return f"{f.read(low.dense(value))}[0]"

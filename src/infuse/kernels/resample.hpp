@@ -1,0 +1,250 @@
+// Resizing axis by axis: images whose channels are planes, and tensors of any rank and type.
+#pragma once
+#include "resize.hpp"
+#include "saturate.hpp"
+
+namespace infuse {
+
+namespace resize_detail {
+
+/** The taps of all outputs of one side, tap by tap: at[k · out + i]. */
+template <class W>
+struct Lines {
+  long most, out, first, last;  // inputs before `first` and from `last` on are not read
+  int32_t* at;
+  W* weight;
+  bool* outside;
+  bool any_outside;
+};
+
+/** The bytes of lines; makes them from a table, where there is memory. */
+template <class W>
+inline long make_lines(const Table<W>& table, long out, char* memory, Lines<W>* lines) {
+  const long taps = out * table.most;
+  lines->most = table.most, lines->out = out, lines->any_outside = false;
+  lines->weight = reinterpret_cast<W*>(memory);
+  lines->at = reinterpret_cast<int32_t*>(lines->weight + taps);
+  lines->outside = reinterpret_cast<bool*>(lines->at + taps);
+  lines->first = 1L << 40, lines->last = 0;
+  for (long i = 0; memory && i < out; ++i) {
+    lines->outside[i] = table.count[i] == 0;
+    lines->any_outside = lines->any_outside || lines->outside[i];
+    for (long k = 0; k < table.most; ++k) {
+      const long at = table.at[i * table.most + k];
+      lines->at[k * out + i] = int32_t(at);
+      lines->weight[k * out + i] = table.weight[i * table.most + k];
+      if (at < lines->first) lines->first = at;
+      if (at >= lines->last) lines->last = at + 1;
+    }
+  }
+  return round_up(taps * long(sizeof(W) + 4) + out, CACHE_LINE);
+}
+
+/** Resamples one line. */
+template <class W, class From, class To>
+INFUSE_NOINLINE void across(const Lines<W>& lines, W fill, const From* __restrict x,
+                            To* __restrict y) {
+  const long out = lines.out;
+  const int32_t *a = lines.at, *b = a + out, *c = b + out, *d = c + out;
+  const W *p = lines.weight, *q = p + out, *r = q + out, *s = r + out;
+  if (lines.most == 2) {
+    for (long i = 0; i < out; ++i) y[i] = saturated<To>(W(x[a[i]]) * p[i] + W(x[b[i]]) * q[i]);
+  } else if (lines.most == 4) {
+    for (long i = 0; i < out; ++i)
+      y[i] = saturated<To>((W(x[a[i]]) * p[i] + W(x[b[i]]) * q[i]) +
+                           (W(x[c[i]]) * r[i] + W(x[d[i]]) * s[i]));
+  } else {
+    constexpr long BLOCK = 128;
+    for (long first = 0; first < out; first += BLOCK) {
+      const long wide = out - first < BLOCK ? out - first : BLOCK;
+      W sum[BLOCK] = {};
+      for (long k = 0; k < lines.most; ++k) {
+        const int32_t* at = lines.at + k * out + first;
+        const W* weight = lines.weight + k * out + first;
+        for (long i = 0; i < wide; ++i) sum[i] += W(x[at[i]]) * weight[i];
+      }
+      for (long i = 0; i < wide; ++i) y[first + i] = saturated<To>(sum[i]);
+    }
+  }
+  if (lines.any_outside)
+    for (long i = 0; i < out; ++i)
+      if (lines.outside[i]) y[i] = saturated<To>(fill);
+}
+
+/** Combines rows that lie `step` elements apart: y[j] for first <= j < last. */
+template <class W, class From, class To>
+INFUSE_NOINLINE void combine(const Taps<W>& taps, const From* x, long step, long first, long last,
+                             To* __restrict y) {
+  if (taps.count == 2) {
+    const From *a = x + taps.at[0] * step, *b = x + taps.at[1] * step;
+    const W p = taps.weight[0], q = taps.weight[1];
+    for (long j = first; j < last; ++j) y[j] = saturated<To>(W(a[j]) * p + W(b[j]) * q);
+    return;
+  }
+  if (taps.count == 4) {
+    const From *a = x + taps.at[0] * step, *b = x + taps.at[1] * step;
+    const From *c = x + taps.at[2] * step, *d = x + taps.at[3] * step;
+    const W p = taps.weight[0], q = taps.weight[1], r = taps.weight[2], s = taps.weight[3];
+    for (long j = first; j < last; ++j)
+      y[j] = saturated<To>((W(a[j]) * p + W(b[j]) * q) + (W(c[j]) * r + W(d[j]) * s));
+    return;
+  }
+  constexpr long BLOCK = 256;
+  for (long at = first; at < last; at += BLOCK) {
+    const long wide = last - at < BLOCK ? last - at : BLOCK;
+    W sum[BLOCK] = {};
+    for (long k = 0; k < taps.count; ++k) {
+      const From* row = x + taps.at[k] * step + at;
+      const W weight = taps.weight[k];
+      for (long j = 0; j < wide; ++j) sum[j] += W(row[j]) * weight;
+    }
+    for (long j = 0; j < wide; ++j) y[at + j] = saturated<To>(sum[j]);
+  }
+}
+
+/** Whether an axis stays as it is. */
+inline bool stays(const ResizeSide& side) {
+  return side.size == side.out && side.scale == 1 && side.start == 0 && side.end == 1;
+}
+
+}  // namespace resize_detail
+
+/** Bytes of scratch per worker. */
+inline long resize_planes_scratch(const ResizeShape& shape) {
+  using namespace resize_detail;
+  Table<float> table;
+  Lines<float> lines;
+  long bytes = make_table<float>(shape, shape.h, nullptr, &table);
+  bytes += make_table<float>(shape, shape.w, nullptr, &table);
+  bytes += make_lines(table, shape.w.out, nullptr, &lines);
+  return bytes + round_up(shape.w.size * 4, CACHE_LINE) + round_up(shape.w.out * 4, CACHE_LINE);
+}
+
+/** Resizes x [n, c, h, w]; row = (plane, oy), col = ox. Needs resize_planes_scratch(shape). */
+template <class Sink>
+inline void resize_planes(Context& context, const ResizeShape& shape, const float* x,
+                          const Sink& sink) {
+  using namespace resize_detail;
+  Table<float> down, side;
+  Lines<float> lines;
+  const long height = shape.h.out, wide = shape.w.out;
+  if (shape.n * shape.c * height * wide == 0) return;
+  char* memory = context.scratch(0);
+  long used = make_table(shape, shape.h, memory, &down);
+  used += make_table(shape, shape.w, memory + used, &side);
+  used += make_lines(side, wide, memory + used, &lines);
+  const bool picks = shape.mode == RESIZE_NEAREST;
+  context.parallel(
+      shape.n * shape.c * height,
+      [&](long begin, long end, int worker) {
+        float* row = reinterpret_cast<float*>(context.scratch(worker) + used);
+        float* made = row + round_up(shape.w.size * 4, CACHE_LINE) / 4;
+        const float* last = nullptr;
+        for (long unit = begin; unit < end; ++unit) {
+          const float* image = x + unit / height * shape.h.size * shape.w.size;
+          const Taps<float> y = down[unit % height];
+          const float* line = image + y.at[0] * shape.w.size;
+          if (y.count == 0) {
+            for (long i = 0; i < wide; ++i) made[i] = shape.outside;
+            last = nullptr;
+          } else if (!picks) {
+            combine(y, image, shape.w.size, lines.first, lines.last, row);
+            across(lines, shape.outside, static_cast<const float*>(row), made);
+          } else if (line != last) {
+            for (long i = 0; i < wide; ++i) made[i] = line[lines.at[i]];
+            for (long i = 0; lines.any_outside && i < wide; ++i)
+              if (lines.outside[i]) made[i] = shape.outside;
+            last = line;
+          }
+          sweep(0, wide, [&](long col, auto lanes) __attribute__((always_inline)) {
+            sink(load(made + col, lanes), unit, col, lanes);
+          });
+        }
+      },
+      1 + 16384 / (wide * (1 + down.most + lines.most)));
+}
+
+/** Bytes of scratch per worker; the axis is shape.w. */
+template <class W>
+inline long resample_scratch(const ResizeShape& shape) {
+  using namespace resize_detail;
+  Table<W> table;
+  Lines<W> lines;
+  const long bytes = make_table<W>(shape, shape.w, nullptr, &table);
+  return bytes + make_lines(table, shape.w.out, nullptr, &lines);
+}
+
+/**
+ * Resamples the middle axis, shape.w, of x [outer, size, inner] to y [outer, out, inner], computing
+ * in W. Needs resample_scratch<W>(shape).
+ */
+template <class W, class From, class To>
+inline void resample(Context& context, const ResizeShape& shape, long outer, long inner,
+                     const From* x, To* y) {
+  using namespace resize_detail;
+  const ResizeSide& side = shape.w;
+  const long size = side.size, out = side.out;
+  if (outer * out * inner == 0) return;
+  if (stays(side)) {
+    context.parallel(
+        outer * out * inner,
+        [&](long begin, long end, int) {
+          for (long i = begin; i < end; ++i) y[i] = saturated<To>(W(x[i]));
+        },
+        16384);
+    return;
+  }
+  Table<W> table;
+  Lines<W> lines;
+  const long used = make_table(shape, side, context.scratch(0), &table);
+  make_lines(table, out, context.scratch(0) + used, &lines);
+  if (inner == 1) {
+    context.parallel(
+        outer,
+        [&](long begin, long end, int) {
+          for (long i = begin; i < end; ++i)
+            across(lines, W(shape.outside), x + i * size, y + i * out);
+        },
+        1 + 16384 / (out * table.most));
+    return;
+  }
+  context.parallel(
+      outer * out,
+      [&](long begin, long end, int) {
+        for (long i = begin; i < end; ++i) {
+          const Taps<W> taps = table[i % out];
+          To* to = y + i * inner;
+          if (taps.count)
+            combine(taps, x + i / out * size * inner, inner, 0L, inner, to);
+          else
+            for (long j = 0; j < inner; ++j) to[j] = saturated<To>(W(shape.outside));
+        }
+      },
+      1 + 16384 / (inner * table.most));
+}
+
+/** The same for nearest, which only moves elements; `outside` lies outside. */
+template <class T>
+inline void pick(Context& context, const ResizeShape& shape, long outer, long inner, const T* x,
+                 T* y, T outside) {
+  using namespace resize_detail;
+  const ResizeSide& side = shape.w;
+  const long size = side.size, out = side.out;
+  if (outer * out * inner == 0) return;
+  Table<float> table;
+  make_table(shape, side, context.scratch(0), &table);
+  const bool whole = stays(side);
+  context.parallel(
+      outer * out,
+      [&](long begin, long end, int) {
+        for (long i = begin; i < end; ++i) {
+          const Taps<float> taps = table[i % out];
+          const T* from = x + (i / out * size + (whole ? i % out : taps.at[0])) * inner;
+          T* to = y + i * inner;
+          for (long j = 0; j < inner; ++j) to[j] = taps.count || whole ? from[j] : outside;
+        }
+      },
+      1 + 16384 / inner);
+}
+
+}  // namespace infuse

@@ -1,0 +1,207 @@
+// Images sampled at given places, channels last.
+#pragma once
+#include "saturate.hpp"
+#include "threads.hpp"
+
+namespace infuse {
+
+enum SampleMode { SAMPLE_NEAREST, SAMPLE_LINEAR, SAMPLE_CUBIC };
+enum SamplePadding { SAMPLE_ZEROS, SAMPLE_BORDER, SAMPLE_REFLECTION };
+
+constexpr int MOST_SAMPLE_AXES = 6;
+
+/** Images [n, in .., c] and grids [n, points, rank]. */
+struct SampleShape {
+  long n, c, points;
+  int rank;
+  long in[MOST_SAMPLE_AXES];
+  SampleMode mode;
+  SamplePadding padding;
+  bool align_corners;
+};
+
+namespace sample_detail {
+
+/** Inputs along one axis that make an output: their element offsets and weights. */
+template <class P>
+struct Axis {
+  long at[4];
+  P weight[4];
+};
+
+template <class P>
+inline P reflected(P x, P low, P high) {
+  const P span = high - low;
+  if (!(span > 0)) return low;
+  if (x >= low && x <= high) return x;
+  const bool below = x < low;
+  const P beyond = below ? low - x : x - high;
+  const P times = infuse::floor(beyond / span), rest = beyond - times * span;
+  const bool even = times - 2 * infuse::floor(times / 2) == 0;
+  return below == even ? low + rest : high - rest;
+}
+
+template <class P>
+inline P limited(P x, P low, P high) {
+  return x < low ? low : x > high ? high : x;
+}
+
+/** The place along an axis, brought into the image as the padding says. */
+template <class P>
+inline P settled(const SampleShape& s, P x, long size) {
+  const P low = s.align_corners ? P(0) : P(-0.5), high = P(size - 1) - low;
+  if (s.padding == SAMPLE_REFLECTION) return reflected(x, low, high);
+  if (s.padding == SAMPLE_BORDER)
+    return x < low || x > high ? limited(x, P(0), P(size - 1)) : x;
+  return limited(x, P(-9), P(size + 8));
+}
+
+template <class P>
+inline P cubic_near(P d) {
+  return (P(1.25) * d - P(2.25)) * d * d + 1;
+}
+template <class P>
+inline P cubic_far(P d) {
+  return P(-0.75) * (((d - 5) * d + 8) * d - 4);
+}
+
+/** The taps at a place of the grid; how many. */
+template <class P>
+inline int axis_taps(const SampleShape& s, P g, long size, long stride, Axis<P>* axis) {
+  P x = s.align_corners ? (g + 1) / 2 * P(size - 1) : ((g + 1) * P(size) - 1) / 2;
+  if (!(x > -__builtin_inf() && x < __builtin_inf())) x = P(-100);
+  const bool nearest = s.mode == SAMPLE_NEAREST;
+  x = settled(s, nearest ? infuse::round(x) : x, size);
+  const P base = nearest ? P(long(x)) : infuse::floor(x), t = x - base;
+  const int count = nearest ? 1 : s.mode == SAMPLE_LINEAR ? 2 : 4;
+  if (nearest) {
+    axis->weight[0] = 1;
+  } else if (count == 2) {
+    axis->weight[0] = 1 - t, axis->weight[1] = t;
+  } else {
+    axis->weight[0] = cubic_far(1 + t), axis->weight[1] = cubic_near(t);
+    axis->weight[2] = cubic_near(1 - t), axis->weight[3] = cubic_far(2 - t);
+  }
+  const long first = long(base) - (count == 4);
+  for (int k = 0; k < count; ++k) {
+    long at = first + k;
+    if (s.padding == SAMPLE_ZEROS && (at < 0 || at >= size)) axis->weight[k] = 0;
+    if (s.padding == SAMPLE_REFLECTION) {
+      const P low = s.align_corners ? P(0) : P(-0.5);
+      at = long(reflected(P(at), low, P(size - 1) - low));
+    }
+    axis->at[k] = limited(at, 0L, size - 1) * stride;
+  }
+  return count;
+}
+
+/** The taps of one point. */
+template <class P>
+struct Point {
+  Axis<P> axis[MOST_SAMPLE_AXES];
+  int count;
+
+  Point(const SampleShape& s, const P* grid) : count(1) {
+    long stride = s.c;
+    for (int a = s.rank - 1; a >= 0; --a) {
+      count = axis_taps(s, grid[s.rank - 1 - a], s.in[a], stride, axis + a);
+      stride *= s.in[a];
+    }
+  }
+
+  /** Calls body(offset, weight) for all taps that weigh something. */
+  template <class Body>
+  INFUSE_INLINE void each(int rank, const Body& body) const {
+    int k[MOST_SAMPLE_AXES] = {};
+    for (;;) {
+      long offset = 0;
+      P weight = 1;
+      for (int a = 0; a < rank; ++a) offset += axis[a].at[k[a]], weight *= axis[a].weight[k[a]];
+      if (weight != 0) body(offset, weight);
+      int a = rank - 1;
+      for (; a >= 0 && ++k[a] == count; --a) k[a] = 0;
+      if (a < 0) return;
+    }
+  }
+};
+
+template <class T>
+struct Wide {
+  typedef double type;
+};
+template <>
+struct Wide<float> {
+  typedef float type;
+};
+
+}  // namespace sample_detail
+
+/** y [n, points, c] from x [n, in .., c] at the places of the grid. */
+template <class T, class P>
+inline void grid_sample(Context& context, const SampleShape& s, const T* x, const P* grid, T* y) {
+  using namespace sample_detail;
+  typedef typename Wide<T>::type W;
+  constexpr long BLOCK = 64;
+  long pixels = 1, taps = 1;
+  for (int a = 0; a < s.rank; ++a)
+    pixels *= s.in[a], taps *= s.mode == SAMPLE_NEAREST ? 1 : s.mode == SAMPLE_LINEAR ? 2 : 4;
+  context.parallel(
+      s.n * s.points,
+      [&](long begin, long end, int) {
+        for (long row = begin; row < end; ++row) {
+          const T* image = x + row / s.points * pixels * s.c;
+          T* to = y + row * s.c;
+          const Point<P> point(s, grid + row * s.rank);
+          if (s.mode == SAMPLE_NEAREST) {
+            for (long j = 0; j < s.c; ++j) to[j] = T(0);
+            point.each(s.rank, [&](long offset, P) {
+              for (long j = 0; j < s.c; ++j) to[j] = image[offset + j];
+            });
+            continue;
+          }
+          for (long c = 0; c < s.c; c += BLOCK) {
+            const long wide = s.c - c < BLOCK ? s.c - c : BLOCK;
+            W sum[BLOCK];
+            for (long j = 0; j < wide; ++j) sum[j] = 0;
+            point.each(s.rank, [&](long offset, P weight) {
+              const T* from = image + offset + c;
+              for (long j = 0; j < wide; ++j) sum[j] += W(from[j]) * W(weight);
+            });
+            for (long j = 0; j < wide; ++j) to[c + j] = saturated<T>(sum[j]);
+          }
+        }
+      },
+      1 + 4096 / (taps * (s.c + 8)));
+}
+
+/** The grid [n, out .., rank] of an image of `size`, multiplied by theta [n, rank, rank + 1]. */
+template <class T>
+inline void affine_grid(Context& context, long n, int rank, const long* size, bool align_corners,
+                        const T* theta, T* y) {
+  long points = 1;
+  for (int a = 0; a < rank; ++a) points *= size[a];
+  context.parallel(
+      n * points,
+      [&](long begin, long end, int) {
+        for (long row = begin; row < end; ++row) {
+          const T* matrix = theta + row / points * rank * (rank + 1);
+          long rest = row % points;
+          T at[3];
+          for (int a = rank - 1; a >= 0; --a) {
+            const long i = rest % size[a], last = size[a] - 1;
+            rest /= size[a];
+            at[rank - 1 - a] = !align_corners ? T(2 * i + 1) / T(size[a]) - 1
+                               : last > 0     ? T(2 * i) / T(last) - 1
+                                              : T(0);
+          }
+          for (int r = 0; r < rank; ++r) {
+            T sum = matrix[r * (rank + 1) + rank];
+            for (int k = 0; k < rank; ++k) sum += matrix[r * (rank + 1) + k] * at[k];
+            y[row * rank + r] = sum;
+          }
+        }
+      },
+      2048);
+}
+
+}  // namespace infuse
