@@ -1,6 +1,6 @@
 // Scaled dot-product attention in blocks: no matrix of all scores ever exists.
 #pragma once
-#include "math.hpp"
+#include "attention_masks.hpp"
 #include "rows.hpp"
 #include "transpose.hpp"
 
@@ -13,6 +13,8 @@ struct AttentionShape {
   bool causal;         // query i sees the keys j <= i + causal_offset
   long causal_offset;  // 0 aligns the first query with the first key
   bool merge_heads;    // row = (batch, query), col = (head, value); else row = (batch, head, query)
+  long left = -1;      // a query sees so many keys before its own place; negative: all
+  const int64_t* valid = nullptr;  // keys that count in each batch, the queries' own being the last
 };
 
 /** A tensor of rows that are contiguous; strides count floats. */
@@ -21,39 +23,6 @@ struct HeadRows {
   long batch, head, row;
 
   const float* at(long b, long h, long i) const { return data + b * batch + h * head + i * row; }
-};
-
-/** Leaves the scores as they are. */
-struct NoMask {
-  template <class L>
-  INFUSE_INLINE vf operator()(vf score, long, long, long, long, L) const {
-    return score;
-  }
-};
-
-/** Adds mask[batch, head, query, key]; a stride of 0 repeats, the stride of keys is 0 or 1. */
-struct AddMask {
-  const float* data;
-  long batch, head, query, key;
-
-  template <class L>
-  INFUSE_INLINE vf operator()(vf score, long b, long h, long i, long j, L lanes) const {
-    const float* mask = data + b * batch + h * head + i * query + j * key;
-    return score + (key == 0 ? splat(*mask) : load(mask, lanes));
-  }
-};
-
-/** Keeps the scores where mask[batch, head, query, key] is true; strides as in AddMask. */
-struct BoolMask {
-  const bool* data;
-  long batch, head, query, key;
-
-  template <class L>
-  INFUSE_INLINE vf operator()(vf score, long b, long h, long i, long j, L lanes) const {
-    const bool* mask = data + b * batch + h * head + i * query + j * key;
-    vi keep = key == 0 ? splat<L>(*mask) : load_mask(mask, lanes);
-    return select(keep, score, splat(-__builtin_inff()));
-  }
 };
 
 namespace attention_detail {
@@ -321,6 +290,17 @@ inline void finish(const AttentionShape& shape, const Unit& unit, const Sink& si
   }
 }
 
+/** The same with the keys that count in one batch alone. */
+inline AttentionShape at_batch(const AttentionShape& shape, long batch) {
+  AttentionShape own = shape;
+  if (shape.valid) {
+    long keys = shape.valid[batch];
+    own.keys = keys < 0 ? 0 : keys < shape.keys ? keys : shape.keys;
+    own.causal_offset = keys - shape.queries;
+  }
+  return own;
+}
+
 /** Queries of one unit, fewer than query_block where that gives all threads as much to do. */
 inline long shared_block(const AttentionShape& shape, int threads) {
   long rows = query_block(shape), pairs = shape.batch * shape.heads;
@@ -363,15 +343,17 @@ inline void attention(Context& context, const AttentionShape& shape, const HeadR
           unit.head = index / chunks % shape.heads;
           unit.first = index % chunks * rows;
           unit.queries = shape.queries - unit.first < rows ? shape.queries - unit.first : rows;
-          pack_queries(shape, unit, q);
-          long seen = shape.causal ? unit.first + unit.queries + shape.causal_offset : shape.keys;
-          if (seen > shape.keys) seen = shape.keys;
-          for (long key = 0; key < seen; key += step) {
+          const AttentionShape own = at_batch(shape, unit.batch);
+          pack_queries(own, unit, q);
+          long place = unit.first + own.causal_offset, seen = own.keys;
+          if (own.causal && place + unit.queries < seen) seen = place + unit.queries;
+          long key = own.left < 0 || place < own.left ? 0 : (place - own.left) / step * step;
+          for (; key < seen; key += step) {
             Block block = {key, seen - key < step ? seen - key : step, nullptr, nullptr, 0, 0};
-            pack_block(shape, unit, k, v, &block);
-            for (long row = 0; row < unit.queries; row += ROWS) meet(shape, unit, block, row, mask);
+            pack_block(own, unit, k, v, &block);
+            for (long row = 0; row < unit.queries; row += ROWS) meet(own, unit, block, row, mask);
           }
-          finish(shape, unit, sink);
+          finish(own, unit, sink);
         }
       },
       1 + 200000 / (work + 1));

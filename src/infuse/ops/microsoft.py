@@ -147,12 +147,12 @@ class FusedMatMul(Op):
         return TensorType(dtype, (*stack, *left[-2:-1], *(right[-1:] if len(right) > 1 else ())))
 
     def eval(self, a: Array, b: Array) -> Array:
-        left = widened(a).transpose(_order(a.ndim, self.transA, self.transBatchA))
-        right = widened(b).transpose(_order(b.ndim, self.transB, self.transBatchB))
+        left = widened(a).transpose(product_order(a.ndim, self.transA, self.transBatchA))
+        right = widened(b).transpose(product_order(b.ndim, self.transB, self.transBatchB))
         return np.asarray(np.matmul(left, right) * widened(a).dtype.type(self.alpha), dtype=a.dtype)
 
 
-def _order(rank: int, trans: int, batch: int) -> tuple[int, ...]:
+def product_order(rank: int, trans: int, batch: int) -> tuple[int, ...]:
     """The axes of an operand of FusedMatMul as they are multiplied."""
     order = list(range(rank))
     if batch and rank > 2:
@@ -163,7 +163,7 @@ def _order(rank: int, trans: int, batch: int) -> tuple[int, ...]:
 
 
 def _arranged(shape: Shape, trans: int, batch: int) -> tuple[Dim, ...]:
-    return tuple(shape[axis] for axis in _order(len(shape), trans, batch))
+    return tuple(shape[axis] for axis in product_order(len(shape), trans, batch))
 
 
 # -- activations -------------------------------------------------------------------------------------------------

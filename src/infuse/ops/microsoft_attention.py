@@ -268,7 +268,7 @@ def _causal(queries: int, keys: int, past: int) -> Array:
 
 def attend(q: Array, k: Array, v: Array, mask: Array, scale: float | None, softcap: float = 0.0) -> tuple[Array, Array]:
     """softmax(q · kᵀ · scale, capped, + mask) · v for each head, and the weights."""
-    scores = q @ k.swapaxes(2, 3) * (1 / math.sqrt(q.shape[3]) if scale is None else scale)
+    scores = q @ k.swapaxes(2, 3) * (scale or 1 / math.sqrt(q.shape[3]))
     if softcap:
         scores = softcap * np.tanh(scores / softcap)
     scores = scores + mask

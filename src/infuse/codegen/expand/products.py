@@ -136,11 +136,13 @@ def _matrix(make: Composer, x: _Named, batch: list[str], rows: list[str], column
 def attention(make: Composer, node: Node) -> Results:
     if node.output.dtype != dtypes.float32 or _needs_scores(node):
         return _Attention(make, node).results()
-    mask, keys = node.input(3), node.inputs[1]
-    if mask is None or keys is None or mask.shape[-1] == keys.shape[-2]:
+    mask, keys, past = node.input(3), node.inputs[1], node.input(4)
+    assert keys is not None
+    total = keys.shape[-2] + (0 if past is None else past.shape[2])
+    if mask is None or mask.shape[-1] == total:
         return None
-    whole = _lengthened(make, mask, keys.shape[-2])
-    return make.apply(node.op, [*node.inputs[:3], whole])
+    whole = _lengthened(make, mask, total)
+    return list(make.apply(node.op, [*node.inputs[:3], whole, *node.inputs[4:]], len(node.outputs)))
 
 
 def _lengthened(make: Composer, mask: Value, keys: Dim) -> Value:
@@ -151,10 +153,7 @@ def _lengthened(make: Composer, mask: Value, keys: Dim) -> Value:
 
 def _needs_scores(node: Node) -> bool:
     """Whether more is asked for than the kernel does, which never holds all scores."""
-    given = node.op.attributes()
-    windows = given["left_window_size"] >= 0 or given["right_window_size"] >= 0
-    cached = any(node.input(i) is not None for i in (4, 5, 6))
-    return cached or windows or bool(given["softcap"]) or any(v.uses for v in node.outputs[1:])
+    return any(v.uses for v in node.outputs[3:])
 
 
 class _Attention:
@@ -281,6 +280,8 @@ class _Attention:
 @expands("RotaryEmbedding")
 def rotary_embedding(make: Composer, node: Node) -> Results:
     x, cos, sin = (v for v in node.inputs[:3] if v is not None)
+    if x.dtype == dtypes.float32:
+        return None
     given, places = node.op.attributes(), node.input(3)
     if places is not None:
         cos, sin = (make("Gather", table, places, axis=0) for table in (cos, sin))

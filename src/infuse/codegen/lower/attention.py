@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 from infuse import dtypes
 from infuse.codegen.groups import Group
@@ -11,39 +12,69 @@ from infuse.codegen.lower.views import operand
 from infuse.codegen.lowering import Lowering, lowers
 from infuse.codegen.program import FunctionWriter, size_text
 from infuse.codegen.tensors import Tensor, natural
+from infuse.ir.dims import Dim
 from infuse.ir.graph import Node, Value
+
+
+@dataclass
+class Heads:
+    """What attention is computed of: q, k and v by heads (batch, heads, length, size), and which keys a query sees."""
+
+    q: Tensor
+    k: Tensor
+    v: Tensor
+    scale: float | None
+    mask: Value | None = None
+    causal: bool = False
+    first: Dim = 0
+    """The place of the first query among the keys."""
+    valid: Tensor | None = None
+    """How many keys count in each batch, the queries' own being the last of them."""
+    left: int = -1
+    right: int = -1
+    softcap: float = 0.0
 
 
 @lowers("Attention", fuses=True)
 def attention(low: Lowering, node: Node, group: Group) -> None:
     require_float32(low, node)
-    _check(low, node)
-    q, k, v = (_heads(low, node, i) for i in range(3))
+    if any(v.uses for v in node.outputs[3:]):
+        low.unsupported(node, "scores")
     given = node.op.attributes()
-    merged = operand(node).rank == 4
+    q, k, v = (_heads(low, node, i) for i in range(3))
+    past = node.input(4)
+    first: Dim = 0 if past is None else past.shape[2]
+    k, v = (_present(low, node, i, x) for i, x in ((1, k), (2, v)))
+    heads = Heads(q, k, v, given["scale"], node.input(3), bool(given["is_causal"]), first)
+    heads.left, heads.right = given["left_window_size"], given["right_window_size"]
+    heads.softcap = given["softcap"]
+    valid = node.input(6)
+    if valid is not None:
+        heads.valid = low.dense(valid)
+    attend(low, node, group, heads)
+
+
+def attend(low: Lowering, node: Node, group: Group, heads: Heads) -> None:
+    """The step that computes attention, its result (batch, length, heads · size) or by heads as the node's is."""
+    q, k, v = heads.q, heads.k, heads.v
+    merged = node.output.rank == 4
     order = (0, 2, 1, 3) if merged else natural(3)
-    scale = given["scale"] if given["scale"] is not None else 1 / math.sqrt(_number(low, node, q.shape[3]))
+    scale = heads.scale if heads.scale is not None else 1 / math.sqrt(_number(low, node, q.shape[3]))
     f = low.function("attention", *group.nodes)
     f.include("attention.hpp")
     sink = low.sink(f, group, order, inner=2 if merged else 1)
-    mask = _mask(low, node, f, (q.shape[0], q.shape[1], q.shape[2], k.shape[2]))
     sizes = [q.shape[0], q.shape[1], k.shape[1], q.shape[2], k.shape[2], q.shape[3], v.shape[3]]
-    causal = "true" if given["is_causal"] else "false"
-    rest = f"{float(scale)!r}f, {causal}, 0L, true"
-    f.scratch(f"attention_scratch(AttentionShape{{{', '.join(map(size_text, sizes))}, {rest}}})", "attention.hpp")
+    rest = f"{float(scale)!r}f, {'true' if heads.causal else 'false'}"
+    scratch = f"attention_scratch(AttentionShape{{{', '.join(map(size_text, sizes))}, {rest}, 0L, true}})"
+    f.scratch(scratch, "attention.hpp")
+    f.line(f"AttentionShape shape = {{{f.numbers(*sizes)}, {rest}, {f.number(heads.first)}, true}};")
+    if heads.valid is not None:
+        f.line(f"shape.valid = {f.read(heads.valid)};")
+    f.line(f"shape.left = {heads.left};")
+    mask = _mask(low, f, heads)
     rows = [f"HeadRows{{{f.read(t)}, {f.numbers(*t.strides[:3])}}}" for t in (q, k, v)]
-    f.line(f"attention(c, AttentionShape{{{f.numbers(*sizes)}, {rest}}}, {', '.join(rows)}, {mask}, {sink});")
+    f.line(f"attention(c, shape, {', '.join(rows)}, {mask}, {sink});")
     f.finish(label(group))
-
-
-def _check(low: Lowering, node: Node) -> None:
-    given = node.op.attributes()
-    if any(v.uses for v in node.outputs[1:]):
-        low.unsupported(node, "present keys and values")
-    if any(node.input(i) is not None for i in (4, 5, 6)):
-        low.unsupported(node, "past keys and values")
-    if given["softcap"] or given["left_window_size"] >= 0 or given["right_window_size"] >= 0:
-        low.unsupported(node, "softcap or a window")
 
 
 def _number(low: Lowering, node: Node, size: object) -> int:
@@ -55,13 +86,18 @@ def _number(low: Lowering, node: Node, size: object) -> int:
 
 def _heads(low: Lowering, node: Node, index: int) -> Tensor:
     """Q, K or V as (batch, heads, sequence, size) with neighbouring elements of a head side by side."""
-    value = operand(node, index)
+    count = node.op.attributes()["q_num_heads" if index == 0 else "kv_num_heads"]
+    return by_heads(low, operand(node, index), count)
+
+
+def by_heads(low: Lowering, value: Value, heads: int) -> Tensor:
+    """A value (batch, sequence, heads · size), or by heads already, as (batch, heads, sequence, size)."""
     if value.rank == 3:
-        heads = node.op.attributes()["q_num_heads" if index == 0 else "kv_num_heads"]
         batch, length, width = value.shape
-        whole = low.tensor(value).reshape((batch, length, heads, width // heads))
+        shape = (batch, length, heads, width // heads)
+        whole = low.tensor(value).reshape(shape)
         if whole is None:
-            whole = low.dense(value, natural(3)).reshape((batch, length, heads, width // heads))
+            whole = low.dense(value, natural(3)).reshape(shape)
         assert whole is not None
         tensor = whole.permute((0, 2, 1, 3))
     else:
@@ -71,8 +107,39 @@ def _heads(low: Lowering, node: Node, index: int) -> Tensor:
     return tensor
 
 
-def _mask(low: Lowering, node: Node, f: FunctionWriter, scores: tuple[object, ...]) -> str:
-    value = node.input(3)
+def _present(low: Lowering, node: Node, number: int, new: Tensor) -> Tensor:
+    """All keys (output 1) or values (output 2): the new ones behind those of the past."""
+    output = node.outputs[number] if number < len(node.outputs) else None
+    past, whole = node.input(3 + number), new
+    if past is not None:
+        before = past.shape[2]
+        shape = (*new.shape[:2], before + new.shape[2], new.shape[3])
+        if output is not None:
+            whole = low.allocate(output, strided=True)
+        else:
+            whole = low.scratch_tensor(new.dtype, shape, natural(4), "present")
+        low.copy(low.tensor(past), whole.slice(2, 0, before), "past", node)
+        low.copy(new, whole.slice(2, before, new.shape[2]), "present", node)
+    if output is not None:
+        low.tensors[output] = whole
+    return whole
+
+
+def _mask(low: Lowering, f: FunctionWriter, heads: Heads) -> str:
+    """The C++ object that masks the scores."""
+    text = _given_mask(low, f, heads.mask)
+    if heads.left >= 0 or heads.right >= 0:
+        valid = "nullptr" if heads.valid is None else f.read(heads.valid)
+        f.line(f"const auto inner = {text};")
+        place = f"{f.number(heads.first)}, {valid}, shape.queries"
+        text = f"Windowed<decltype(inner)>{{inner, {heads.left}, {heads.right}, {place}}}"
+    if heads.softcap:
+        f.line(f"const auto seen = {text};")
+        text = f"Capped<decltype(seen)>{{seen, {float(heads.softcap)!r}f}}"
+    return text
+
+
+def _given_mask(low: Lowering, f: FunctionWriter, value: Value | None) -> str:
     if value is None:
         return "NoMask{}"
     tensor = _mask_tensor(low, value)

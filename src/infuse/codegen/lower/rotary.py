@@ -1,0 +1,109 @@
+"""Rotary position embedding, and attention over a cache of keys and values that grows."""
+
+from __future__ import annotations
+
+from infuse import dtypes
+from infuse.codegen.groups import Group
+from infuse.codegen.lower.attention import Heads, attend, by_heads
+from infuse.codegen.lower.indexing import row_major
+from infuse.codegen.lower.linear import require_float32
+from infuse.codegen.lower.views import operand
+from infuse.codegen.lowering import Lowering, finds_sizes, lowers
+from infuse.codegen.tensors import Tensor, natural
+from infuse.ir import dims
+from infuse.ir.dims import Dim
+from infuse.ir.graph import Node
+from infuse.ir.types import Shape
+from infuse.ops.microsoft import DOMAIN
+
+
+@lowers("RotaryEmbedding")
+def rotary_embedding(low: Lowering, node: Node, group: Group) -> None:
+    require_float32(low, node)
+    x, cos, sin, places = operand(node), operand(node, 1), operand(node, 2), node.input(3)
+    given = node.op.attributes()
+    source = by_heads(low, x, given["num_heads"])
+    order = source.order if x.rank == 4 and source.order in ((0, 2, 1, 3), natural(4)) else natural(x.rank)
+    target = low.allocate(node.output, order)
+    by_head = target
+    if x.rank == 3:
+        batch, length, heads, size = (source.shape[i] for i in (0, 2, 1, 3))
+        split = target.reshape((batch, length, heads, size))
+        assert split is not None
+        by_head = split.permute((0, 2, 1, 3))
+    tables = [row_major(low, v) for v in (cos, sin)]
+    f = low.function("rotary", node)
+    f.include("rotary.hpp")
+    sizes = f.numbers(*source.shape, cos.shape[-1])
+    f.line(f"const RotaryShape shape = {{{sizes}, {'true' if given['interleaved'] else 'false'}}};")
+    place = "EveryPlace{}"
+    if places is not None:
+        kind = f"PickedPlace<{places.dtype.c_name}>"
+        place = f"{kind}{{{f.read(row_major(low, places))}, {f.number(cos.shape[0])}}}"
+    strides = [f"RotaryStrides{{{f.numbers(*t.strides[:3])}}}" for t in (source, by_head)]
+    pointers = f"{f.read(source)}, {strides[0]}, {', '.join(map(f.read, tables))}"
+    f.fail_unless(f"rotate(c, shape, {pointers}, {place}, {f.write(target)}, {strides[1]})", "BAD_INDEX")
+    f.finish("RotaryEmbedding")
+    low.tensors[node.output] = target
+
+
+# -- ONNX Runtime's GroupQueryAttention --------------------------------------------------------------------------
+
+
+@finds_sizes("GroupQueryAttention", domain=DOMAIN)
+def stored_keys(low: Lowering, node: Node) -> None:
+    """How many keys there are in all, which an input tells."""
+    unknown = set().union(*(dims.symbols(d) for v in node.outputs for d in v.shape)) - low.known
+    f = low.function("stored_keys", node)
+    f.line(f"const long total = (long)*{f.read(low.dense(operand(node, 6)))};")
+    f.fail_unless("total >= 0")
+    for name in unknown:
+        f.line(f"*{f.finds(name)} = total;")
+    f.finish("GroupQueryAttention: sizes")
+
+
+@lowers("GroupQueryAttention", domain=DOMAIN)
+def group_query_attention(low: Lowering, node: Node, group: Group) -> None:
+    require_float32(low, node)
+    given, mask = node.op.attributes(), node.input(10)
+    counts = (given["num_heads"], given["kv_num_heads"], given["kv_num_heads"])
+    q, k, v = (by_heads(low, operand(node, i), count) for i, count in enumerate(counts))
+    past, stored = node.input(3), node.outputs[1].shape[2]
+    if any(v.uses for v in node.outputs[3:]):
+        low.unsupported(node, "scores")
+    shape = (q.shape[0], counts[1], 0 if past is None else past.shape[2], q.shape[2], stored, q.shape[3])
+    valid = _valid(low, node, shape, stored if mask is None else mask.shape[-1])
+    keys, values = (_store(low, node, i, x, shape, valid) for i, x in ((1, k), (2, v)))
+    heads = Heads(q, keys, values, given["scale"] or None, mask, bool(given["causal"]), 0, valid)
+    heads.softcap = given["softcap"]
+    if given["local_window_size"] >= 0:
+        heads.left = given["local_window_size"] - 1
+    attend(low, node, group, heads)
+
+
+def _valid(low: Lowering, node: Node, shape: Shape, most: Dim) -> Tensor:
+    """How many keys count in each batch."""
+    result = low.scratch_tensor(dtypes.int64, (shape[0],), (0,), "valid")
+    f = low.function("count_keys", node)
+    f.include("cache.hpp")
+    last, total = (f.read(low.dense(operand(node, i))) for i in (5, 6))
+    sizes = f"CacheShape{{{f.numbers(*shape)}}}, {f.number(most)}"
+    f.fail_unless(f"count_keys({sizes}, {last}, *{total}, {f.write(result)})", "BAD_INDEX")
+    f.finish("GroupQueryAttention: keys")
+    return result
+
+
+def _store(low: Lowering, node: Node, number: int, new: Tensor, shape: Shape, valid: Tensor) -> Tensor:
+    """The cache of keys (output 1) or values (output 2) with the new ones in it."""
+    past, target = node.input(2 + number), low.allocate(node.outputs[number])
+    f = low.function("store_rows", node)
+    f.include("cache.hpp")
+    old = "HeadRows{}"
+    if past is not None:
+        tensor = row_major(low, past)
+        old = f"HeadRows{{{f.read(tensor)}, {f.numbers(*tensor.strides[:3])}}}"
+    fresh = f"HeadRows{{{f.read(new)}, {f.numbers(*new.strides[:3])}}}"
+    f.line(f"store_rows(c, CacheShape{{{f.numbers(*shape)}}}, {old}, {fresh}, {f.read(valid)}, {f.write(target)});")
+    f.finish("GroupQueryAttention: cache")
+    low.tensors[node.outputs[number]] = target
+    return target

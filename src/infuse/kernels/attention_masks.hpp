@@ -1,0 +1,75 @@
+// What attention does to scores before the softmax: caps, windows, masks.
+#pragma once
+#include "math.hpp"
+
+namespace infuse {
+
+/** Leaves the scores as they are. */
+struct NoMask {
+  template <class L>
+  INFUSE_INLINE vf operator()(vf score, long, long, long, long, L) const {
+    return score;
+  }
+};
+
+/** Adds mask[batch, head, query, key]; a stride of 0 repeats, the stride of keys is 0 or 1. */
+struct AddMask {
+  const float* data;
+  long batch, head, query, key;
+
+  template <class L>
+  INFUSE_INLINE vf operator()(vf score, long b, long h, long i, long j, L lanes) const {
+    const float* mask = data + b * batch + h * head + i * query + j * key;
+    return score + (key == 0 ? splat(*mask) : load(mask, lanes));
+  }
+};
+
+/** Keeps the scores where mask[batch, head, query, key] is true; strides as in AddMask. */
+struct BoolMask {
+  const bool* data;
+  long batch, head, query, key;
+
+  template <class L>
+  INFUSE_INLINE vf operator()(vf score, long b, long h, long i, long j, L lanes) const {
+    const bool* mask = data + b * batch + h * head + i * query + j * key;
+    vi keep = key == 0 ? splat<L>(*mask) : load_mask(mask, lanes);
+    return select(keep, score, splat(-__builtin_inff()));
+  }
+};
+
+/** Keeps the scores within ±cap, before the mask M. */
+template <class M>
+struct Capped {
+  M mask;
+  float cap;
+
+  template <class L>
+  INFUSE_INLINE vf operator()(vf score, long b, long h, long i, long j, L lanes) const {
+    return mask(tanh(score / cap) * cap, b, h, i, j, lanes);
+  }
+};
+
+/** Hides the keys outside of a window around each query, beside the mask M. */
+template <class M>
+struct Windowed {
+  M mask;
+  long left, right;  // keys that a query sees before and after its own place; negative: all
+  long first;        // the place of the first query
+  const int64_t* valid;  // or: keys that count in each batch, the queries' own being the last
+  long queries;
+
+  template <class L>
+  INFUSE_INLINE vf operator()(vf score, long b, long h, long i, long j, L lanes) const {
+    long place = i + (valid ? valid[b] - queries : first) - j;
+    long low = left < 0 ? 0 : place - left, high = right < 0 ? LANES : place + right + 1;
+    vi lane = iota(), keep = (lane >= near(low)) & (lane < near(high));
+    return select(keep, mask(score, b, h, i, j, lanes), splat(-__builtin_inff()));
+  }
+
+ private:
+  static INFUSE_INLINE vi near(long lane) {
+    return splat(int32_t(lane < 0 ? 0 : lane > LANES ? LANES : lane));
+  }
+};
+
+}  // namespace infuse
