@@ -124,6 +124,7 @@ GROUPS = {
     "elementwise": ("activations", "arithmetic", "comparison", "conversion", "unary"),
     "quantization": ("integers", "quantization"),
     "products": ("attending", "contraction", "convolution"),
+    "recurrent": ("recurrent",),
     "lines": ("normalization", "reduction"),
     "images": ("pooling", "resampling", "unfolding", "vision"),
     "movement": ("creation", "indexing", "movement", "selection", "shaping"),

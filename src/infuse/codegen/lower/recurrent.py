@@ -1,0 +1,286 @@
+"""Recurrent layers: the inputs of all gates in one product, then a walk along the sequence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from infuse import dtypes
+from infuse.codegen.formulas import literal
+from infuse.codegen.groups import Group
+from infuse.codegen.lower.indexing import row_major
+from infuse.codegen.lower.views import operand
+from infuse.codegen.lowering import Lowering, lowers
+from infuse.codegen.program import FunctionWriter
+from infuse.codegen.tensors import Order, Tensor, dense, natural
+from infuse.dtypes import DType
+from infuse.ir import dims
+from infuse.ir.dims import Dim
+from infuse.ir.graph import Node, Value
+from infuse.ops.recurrent_base import Activation, Recurrent
+
+_MOST_BLOCKS = {1: 4, 2: 2, 3: 1, 4: 1}
+"""Blocks of hidden units that share a unit of packed weights, by the number of gates: about four vectors."""
+_NAMES = {
+    **{"affine": "Affine", "elu": "Elu", "hardsigmoid": "HardSigmoid", "leakyrelu": "LeakyRelu", "relu": "Relu"},
+    **{"scaledtanh": "ScaledTanh", "sigmoid": "Sigmoid", "softplus": "Softplus", "softsign": "Softsign"},
+    **{"tanh": "Tanh", "thresholdedrelu": "ThresholdedRelu"},
+}
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One product of a step: gates [first, first + gates) of all hidden units, `blocks` vectors of them side by side.
+
+    `column` is where its gates begin among those of X · Wᵀ, `shared` how many take both biases at once.
+    """
+
+    first: int
+    gates: int
+    blocks: int
+    units: Dim
+    column: Dim
+    shared: int
+
+    @property
+    def vectors(self) -> int:
+        """Vectors of a unit."""
+        return self.gates * self.blocks
+
+
+class Layer:
+    """The lowering of one recurrent node."""
+
+    def __init__(self, low: Lowering, node: Node) -> None:
+        assert isinstance(node.op, Recurrent)
+        self.low, self.node, self.op = low, node, node.op
+        self.x, self.w, self.r = (operand(node, i) for i in range(3))
+        self.dtype: DType = node.output.dtype
+        if self.dtype not in (dtypes.float32, dtypes.float64):
+            low.unsupported(node, f"element type {self.dtype}")
+        self.width = low.lanes if self.dtype == dtypes.float32 else 1
+        self.null = f"(const {self.dtype.c_name}*)nullptr"
+        self.directions = self.op.directions
+        shape = node.output.shape
+        self.hidden = shape[3]
+        self.time, self.batch = (shape[0], shape[2]) if self.op.layout == 0 else (shape[1], shape[0])
+        linear = self.op.attributes().get("linear_before_reset", 0)
+        parts = {1: [(1, 1)], 3: [(3, 2)] if linear else [(2, 2), (1, 1)], 4: [(4, 4)]}[self.op.gates]
+        self.passes: list[Pass] = []
+        self.columns: Dim = 0
+        for gates, shared in parts:
+            blocks = self._blocks(gates)
+            units = dims.ceildiv(self.hidden, blocks * self.width)
+            first = sum(p.gates for p in self.passes)
+            self.passes.append(Pass(first, gates, blocks, units, self.columns, shared))
+            self.columns = self.columns + units * (gates * blocks * self.width)
+
+    def _blocks(self, gates: int) -> int:
+        """As many as fit, but few that are zeros."""
+        most = _MOST_BLOCKS[gates]
+        if not isinstance(self.hidden, int) or self.hidden == 0:
+            return most
+        vectors = -(-self.hidden // self.width)
+        return -(-vectors // -(-vectors // most))
+
+    # -- weights -------------------------------------------------------------------------------------------------
+
+    def packed(self, weights: Value, one: Pass, k: Dim, *, halves: int = 1) -> Tensor:
+        """[directions][unit][k][block][gate][width] of one pass, from [directions][halves][gates][hidden][k]."""
+        size = one.units * (one.vectors * self.width) * k
+        if weights.const is not None and isinstance(size, int) and isinstance(k, int) and isinstance(self.hidden, int):
+            count, (hidden, width) = self.directions * size, (self.hidden, self.width)
+            shape = (self.directions, halves, self.op.gates, hidden, k)
+            how = ("gates", one.first, one.gates, one.blocks, one.shared, halves, hidden, width)
+            make: Callable[[Any], Any] = lambda w: pack_gates(w.reshape(shape), one, width)  # noqa: E731
+            buffer = self.low.program.weights.add(weights.const, how, self.dtype.bytes * count, make)
+            return dense(buffer, self.dtype, (self.directions, size))
+        source = row_major(self.low, weights)
+        target = self.low.scratch_tensor(self.dtype, (self.directions, size), natural(2))
+        f = self.low.function("pack_gates", self.node)
+        f.include("recurrent.hpp")
+        read, write, hidden_, rows = f.read(source), f.write(target), f.number(self.hidden), f.number(k)
+        stride = f.number(self.hidden * k * (self.op.gates * halves))
+        f.line(f"for (long i = 0; i < {self.directions}; ++i) {{")
+        f.line(f"  const auto* from = {read} + i * {stride} + {one.first}L * {hidden_} * {rows};")
+        also = f"from + {self.op.gates}L * {hidden_} * {rows}" if halves == 2 else self.null
+        both = one.shared if halves == 2 else 0
+        place = f"{write} + i * {f.number(size)}"
+        f.line(f"  recur::pack_gates(c, from, {also}, {both}, {one.gates}, {hidden_}, {rows}, {one.blocks}, {place});")
+        f.line("}")
+        f.finish(f"{self.node.kind}: pack")
+        return target
+
+    # -- X · Wᵀ --------------------------------------------------------------------------------------------------
+
+    def inputs(self) -> tuple[Tensor, tuple[Dim, Dim]]:
+        """The gates of X · Wᵀ with biases, and how far it is from one step and from one example to the next."""
+        tensor = self.low.tensor(self.x)
+        order = next((o for o in ((0, 1, 2), (1, 0, 2)) if tensor.is_dense(o)), natural(3))
+        tensor = self.low.dense(self.x, order)
+        total = self.columns * self.directions
+        result = self.low.scratch_tensor(self.dtype, (self.time * self.batch, total), natural(2))
+        k, bias = self.x.shape[2], self.node.input(3)
+        weights = [self.packed(self.w, one, k) for one in self.passes]
+        biases = [None if bias is None else self.packed(bias, one, 1, halves=2) for one in self.passes]
+        f = self.low.function("gate_inputs", self.node)
+        f.include("recurrent.hpp")
+        read, write = f.read(tensor), f.write(result)
+        rows, depth, columns, all_columns = f.numbers(self.time * self.batch, k, self.columns, total).split(", ")
+        for one, w, b in zip(self.passes, weights, biases):
+            units, step = f.number(one.units), f"{one.vectors * self.width}L"
+            shift = self.null if b is None else f"{f.read(b)} + i * {units} * {step}"
+            f.line(f"for (long i = 0; i < {self.directions}; ++i)")
+            f.line(f"  recur::gate_inputs<{one.vectors}>(c, {rows}, {depth}, {units}, {read}, {depth},")
+            f.line(f"      {f.read(w)} + i * {units} * {step} * {depth}, {shift}, {all_columns},")
+            f.line(f"      {write} + i * {columns} + {f.number(one.column)});")
+        f.finish(f"{self.node.kind}: inputs")
+        time_first = (order[0] == 0) == (self.op.layout == 0)
+        return result, (total * self.batch, total) if time_first else (total, total * self.time)
+
+    # -- the walk ------------------------------------------------------------------------------------------------
+
+    def walk(self) -> None:
+        """The step that goes along the sequence."""
+        low, node = self.low, self.node
+        given, strides = self.inputs()
+        weights = [self.packed(self.r, one, self.hidden) for one in self.passes]
+        states = low.scratch_tensor(self.dtype, (self.directions, 5, self.batch, self.hidden), natural(4))
+        live = low.scratch_tensor(dtypes.int64, (self.directions, self.batch), natural(2))
+        f = low.function(node.kind.lower(), node)
+        f.include("recurrent.hpp", "failure.hpp")
+        f.checks = True
+        c = self.dtype.c_name
+        f.line("using namespace recur;")
+        f.line(f"Recurrent<{c}> r = {{}};")
+        fields: dict[str, Dim] = {"steps": self.time, "batch": self.batch, "hidden": self.hidden}
+        fields |= {"directions": self.directions, "x_time": strides[0], "x_batch": strides[1]}
+        fields["x_direction"] = self.columns
+        pointers = {"x": f.read(given), "states": f.write(states)}
+        pointers["live"] = f"(long*){f.write(live)}"
+        self._states(f, fields, pointers)
+        self._outputs(f, fields, pointers)
+        for name, size in fields.items():
+            f.line(f"r.{name} = {f.number(size)};")
+        for name, pointer in pointers.items():
+            f.line(f"r.{name} = {pointer};")
+        f.line(f"r.reverse = {'true' if self.op.direction == 'reverse' else 'false'};")
+        self._step(f, [f.read(w) for w in weights])
+        f.line("if (!recurrent(c, r, step)) return BAD_SIZES;")
+        f.finish(node.kind)
+
+    def _states(self, f: FunctionWriter, fields: dict[str, Dim], pointers: dict[str, str]) -> None:
+        """Lengths and initial states."""
+        lengths = self.node.input(4)
+        if lengths is not None:
+            pointers["lengths"] = f.read(row_major(self.low, lengths))
+        for name, index in (("initial_h", 5), ("initial_c", 6)):
+            value = self.node.input(index)
+            if value is not None:
+                pointers[name] = f.read(row_major(self.low, value))
+        fields["initial_direction"], fields["initial_batch"] = self._state_strides()
+
+    def _state_strides(self) -> tuple[Dim, Dim]:
+        if self.op.layout == 0:
+            return self.hidden * self.batch, self.hidden
+        return self.hidden, self.hidden * self.directions
+
+    def _outputs(self, f: FunctionWriter, fields: dict[str, Dim], pointers: dict[str, str]) -> None:
+        fields["last_direction"], fields["last_batch"] = self._state_strides()
+        for name, value in zip(("y", "last_h", "last_c"), self.node.outputs):
+            if not value.uses:
+                continue
+            target = self.low.allocate(value, _order(value))
+            self.low.tensors[value] = target
+            pointers[name] = f.write(target)
+            if name == "y":
+                time, batch, direction = (0, 2, 1) if self.op.layout == 0 else (1, 0, 2)
+                places = {"y_time": time, "y_batch": batch, "y_direction": direction}
+                fields |= {field: target.strides[axis] for field, axis in places.items()}
+
+    # -- the cell ------------------------------------------------------------------------------------------------
+
+    def _step(self, f: FunctionWriter, weights: Sequence[str]) -> None:
+        """Define `step`, which takes all live examples of one direction one step further."""
+        c = self.dtype.c_name
+        sizes = [f.number(one.units * (one.vectors * self.width) * self.hidden) for one in self.passes]
+        columns = [f.number(one.column) for one in self.passes]
+        functions = self.op.functions()
+        cells = [self._cells(f, chosen) for chosen in functions]
+        f.line(f"const auto step = [=](Context& c, const Walk<{c}>& w) {{")
+        for number, texts in enumerate(cells[:1] if len(set(functions)) == 1 else cells):
+            if number:
+                f.line("  if (w.direction == 0) return;")
+            elif len(set(functions)) > 1:
+                f.line("  if (w.direction == 0) {")
+            for i, (one, text) in enumerate(zip(self.passes, texts)):
+                source = "w.h" if i == 0 else "w.reset"
+                place = f"{weights[i]} + w.direction * {sizes[i]}"
+                f.line(f"  w.pass<{one.blocks}>(c, {source}, {place}, {columns[i]}, {text});")
+            if not number and len(set(functions)) > 1:
+                f.line("  }")
+        f.line("};")
+
+    def _cells(self, f: FunctionWriter, functions: Sequence[Activation]) -> list[str]:
+        """The cell of each pass as C++."""
+        c, op = self.dtype.c_name, self.op.attributes()
+        typed = [self._function(a) for a in functions]
+        types, values = [t for t, _ in typed], [v for _, v in typed]
+        hidden = f.number(self.hidden)
+        if self.node.kind == "RNN":
+            return [f"RnnCell<{c}, {types[0]}>{{{values[0]}}}"]
+        if self.node.kind == "GRU" and op["linear_before_reset"]:
+            bias = self._of_direction(f, 3, f"6 * {hidden}", f"5 * {hidden}")
+            return [f"GruLinearCell<{c}, {', '.join(types)}>{{{', '.join(values)}, {bias}}}"]
+        if self.node.kind == "GRU":
+            return [f"GruGates<{c}, {types[0]}>{{{values[0]}}}", f"GruState<{c}, {types[1]}>{{{values[1]}}}"]
+        coupled = "true" if op["input_forget"] else "false"
+        peepholes = self._of_direction(f, 7, f"3 * {hidden}", "0")
+        return [f"LstmCell<{c}, {coupled}, {', '.join(types)}>{{{', '.join(values)}, {peepholes}, {hidden}}}"]
+
+    def _of_direction(self, f: FunctionWriter, index: int, stride: str, start: str) -> str:
+        """A pointer into an optional input, null where it is absent."""
+        value = self.node.input(index)
+        if value is None:
+            return "nullptr"
+        return f"{f.read(row_major(self.low, value))} + w.direction * {stride} + {start}"
+
+    def _function(self, activation: Activation) -> tuple[str, str]:
+        """The C++ type and value of an activation function."""
+        c, name = self.dtype.c_name, f"{_NAMES[activation.name]}<{self.dtype.c_name}>"
+        value = f"{name}{{{literal(activation.alpha, self.dtype)}, {literal(activation.beta, self.dtype)}}}"
+        if self.op.clip is None:
+            return name, value
+        clipped = f"Clipped<{c}, {name}>"
+        return clipped, f"{clipped}{{{value}, {literal(self.op.clip, self.dtype)}}}"
+
+
+def _order(value: Value) -> Order | None:
+    """The order that those who read a result bring it to: then what they do costs nothing."""
+    perms = {u.op.attributes()["perm"] if u.kind == "Transpose" and not u.op.domain else None for u in value.users()}
+    perm = perms.pop() if len(perms) == 1 and not value.is_graph_output else None
+    return tuple(perm) if perm is not None and perm[-1] == value.rank - 1 else None
+
+
+def pack_gates(weights: Any, one: Pass, width: int) -> Any:
+    """[directions, halves, gates, hidden, k] as [directions, unit, k, block, gate, width]: of `halves` (biases) the
+    sum, that of W alone for gates past the shared ones.
+    """
+    chosen = weights[:, 0, one.first : one.first + one.gates].copy()
+    for other in range(1, weights.shape[1]):
+        chosen[:, : one.shared] += weights[:, other, one.first : one.first + one.shared]
+    directions, gates, hidden, k = chosen.shape
+    step = one.blocks * width
+    units = -(-hidden // step)
+    padded = np.zeros((directions, gates, units * step, k), chosen.dtype)
+    padded[:, :, :hidden] = chosen
+    parts = padded.reshape(directions, gates, units, one.blocks, width, k)
+    return np.ascontiguousarray(parts.transpose(0, 2, 5, 3, 1, 4))
+
+
+@lowers("RNN", "GRU", "LSTM")
+def recurrent(low: Lowering, node: Node, group: Group) -> None:
+    Layer(low, node).walk()

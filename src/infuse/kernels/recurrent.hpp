@@ -1,0 +1,309 @@
+// Recurrent networks: X Wᵀ for all steps at once, then one product h Rᵀ a step with the cell behind it.
+//
+// Weights are packed by units of P blocks of hidden units: [unit][k][P][gate][width], width numbers
+// being a vector. So one pass over a unit gives all gates of its hidden units, and the cell
+// finds them side by side. Hidden units past the last one are zeros.
+#pragma once
+
+#include "cells.hpp"
+#include "threads.hpp"
+
+namespace infuse {
+namespace recur {
+
+namespace detail {
+
+#if INFUSE_LANES == 16 || defined(__aarch64__)
+constexpr int SUMS = 24;
+#else
+constexpr int SUMS = 12;
+#endif
+// Compilers that load a vector anew for every row it meets would wait for the loads.
+#if INFUSE_LANES == 16
+#define INFUSE_KEEP(x) __asm__("" : "+v"(x))
+#else
+#define INFUSE_KEEP(x) (void)(x)
+#endif
+
+// Rows of a tile of V vectors.
+constexpr int most_rows(int v) { return SUMS / v < 8 ? SUMS / v : 8; }
+
+// out[R][V] = rows of k numbers times a unit [k][V].
+template <class T, int R, int V>
+INFUSE_NOINLINE void tile(const T* const* rows, long k, const T* unit,
+                          typename Wide<T>::type* out) {
+  typedef typename Wide<T>::type W;
+  constexpr int U = R * V >= 8 ? 1 : R * V >= 4 ? 2 : 4;
+  W sum[U][R][V];
+#pragma GCC unroll 32
+  for (int u = 0; u < U; ++u)
+#pragma GCC unroll 32
+    for (int i = 0; i < R; ++i)
+#pragma GCC unroll 32
+      for (int v = 0; v < V; ++v) sum[u][i][v] = W{};
+  const T* a[R];
+#pragma GCC unroll 32
+  for (int i = 0; i < R; ++i) a[i] = rows[i] + k;
+  auto step = [&](int u, long p) __attribute__((always_inline)) {
+    W x[V];
+#pragma GCC unroll 32
+    for (int v = 0; v < V; ++v) {
+      x[v] = load(unit + v * Wide<T>::width, typename Wide<T>::Whole{});
+      INFUSE_KEEP(x[v]);
+    }
+#pragma GCC unroll 32
+    for (int i = 0; i < R; ++i)
+#pragma GCC unroll 32
+      for (int v = 0; v < V; ++v) sum[u][i][v] = fma(Wide<T>::all(a[i][p]), x[v], sum[u][i][v]);
+    unit += V * Wide<T>::width;
+  };
+  long p = -k;
+#pragma GCC unroll 1
+  for (; p <= -U; p += U)
+#pragma GCC unroll 32
+    for (int u = 0; u < U; ++u) step(u, p + u);
+#pragma GCC unroll 1
+  for (; p < 0; ++p) step(0, p);
+#pragma GCC unroll 32
+  for (int i = 0; i < R; ++i)
+#pragma GCC unroll 32
+    for (int v = 0; v < V; ++v) {
+#pragma GCC unroll 32
+      for (int u = 1; u < U; ++u) sum[0][i][v] += sum[u][i][v];
+      out[i * V + v] = sum[0][i][v];
+    }
+}
+
+#undef INFUSE_KEEP
+
+template <class T>
+using Tile = void (*)(const T* const*, long, const T*, typename Wide<T>::type*);
+
+template <class T, int V, int R = most_rows(V)> INFUSE_INLINE Tile<T> tile_of(long rows) {
+  if constexpr (R == 1)
+    return tile<T, 1, V>;
+  else
+    return rows == R ? tile<T, R, V> : tile_of<T, V, R - 1>(rows);
+}
+
+// Calls finish(i, sums[V]) for each of n rows, row(i) being a pointer to its k numbers.
+template <class T, int V, class Row, class Finish>
+INFUSE_INLINE void product(long n, long k, const T* unit, const Row& row, const Finish& finish) {
+  constexpr long most = most_rows(V);
+  typename Wide<T>::type out[most * V];
+  const T* rows[most];
+  long tiles = (n + most - 1) / most;
+  for (long begin = 0; begin < n; --tiles) {
+    const long count = (n - begin + tiles - 1) / tiles;
+    for (long i = 0; i < count; ++i) rows[i] = row(begin + i);
+    tile_of<T, V>(count)(rows, k, unit, out);
+    for (long i = 0; i < count; ++i) finish(begin + i, out + i * V);
+    begin += count;
+  }
+}
+
+}  // namespace detail
+
+// Numbers of packed weights of one direction.
+constexpr long gate_units(long hidden, long blocks, long width) {
+  return (hidden + blocks * width - 1) / (blocks * width);
+}
+
+// Packs rows [gate][hidden][k] of `gates` gates, P blocks a unit; to the first `both` gates is added
+// what lies in `also`.
+template <class T>
+inline void pack_gates(Context& ctx, const T* from, const T* also, long both, long gates,
+                       long hidden, long k, long blocks, T* to) {
+  constexpr long width = Wide<T>::width;
+  ctx.parallel(gate_units(hidden, blocks, width), [&](long begin, long end, int) {
+    for (long u = begin; u < end; ++u)
+      for (long b = 0; b < blocks; ++b)
+        for (long g = 0; g < gates; ++g)
+          for (long l = 0; l < width; ++l) {
+            const long j = (u * blocks + b) * width + l;
+            T* place = to + (u * k * blocks * gates + b * gates + g) * width + l;
+            const long row = (g * hidden + j) * k;
+            for (long p = 0; p < k; ++p) {
+              const T x = j < hidden ? from[row + p] : T(0);
+              place[p * blocks * gates * width] =
+                  g < both && j < hidden ? T(x + also[row + p]) : x;
+            }
+          }
+  });
+}
+
+// out[row][column] = rows of `in` (`stride` apart) times packed units of V vectors, plus `bias`
+// [column] or nothing; `columns` apart.
+template <int V, class T>
+inline void gate_inputs(Context& ctx, long rows, long k, long units, const T* in, long stride,
+                        const T* packed, const T* bias, long columns, T* out) {
+  using namespace detail;
+  typedef typename Wide<T>::Whole Whole;
+  constexpr long width = Wide<T>::width;
+  const long parts = ctx.threads > units ? (ctx.threads + units - 1) / units : 1;
+  const long share = (rows + parts - 1) / parts;
+  ctx.parallel(
+      units * parts,
+      [&](long begin, long end, int) {
+        for (long task = begin; task < end; ++task) {
+          const long u = task / parts, first = task % parts * share;
+          const long count = min(rows - first, share);
+          const T* shift = bias ? bias + u * V * width : nullptr;
+          product<T, V>(
+              count, k, packed + u * k * V * width,
+              [&](long i) { return in + (first + i) * stride; },
+              [&](long i, const typename Wide<T>::type* sums) {
+                T* place = out + (first + i) * columns + u * V * width;
+                for (int v = 0; v < V; ++v)
+                  store(place + v * width,
+                        shift ? sums[v] + load(shift + v * width, Whole{}) : sums[v], Whole{});
+              });
+        }
+      },
+      1 + 32768 / (share * k * V * width + 1));
+}
+
+// One layer. Strides count numbers; outputs and initial states may be null.
+template <class T> struct Recurrent {
+  long steps, batch, hidden, directions;
+  bool reverse;
+  const int32_t* lengths;
+  const T* x;
+  long x_time, x_batch, x_direction;
+  const T *initial_h, *initial_c;
+  long initial_direction, initial_batch;
+  T* y;
+  long y_time, y_direction, y_batch;
+  T *last_h, *last_c;
+  long last_direction, last_batch;
+  T* states;   // [direction][5][batch][hidden]
+  long* live;  // [direction][batch]
+};
+
+// One direction on its way: where the states lie, and which examples still go on.
+template <class T> struct Walk {
+  const Recurrent<T>& r;
+  long direction, step;
+  bool backward, spread;
+  T *h, *next, *c, *z, *reset;
+  long* live;
+  long count;
+
+  long length(long b) const { return r.lengths ? r.lengths[b] : r.steps; }
+  long time(long b) const { return backward ? length(b) - 1 - step : step; }
+
+  // One pass of the cell over all hidden units: sums are those of `from` and packed weights, the gates of
+  // X Wᵀ begin at `column`.
+  template <int P, class Cell>
+  INFUSE_INLINE void pass(Context& ctx, const T* from, const T* packed, long column,
+                          const Cell& cell) const {
+    using namespace detail;
+    constexpr long width = Wide<T>::width;
+    constexpr int G = Cell::gates, V = P * G;
+    const long k = r.hidden, units = gate_units(k, P, width);
+    auto some = [&](long begin, long end, int) {
+      for (long u = begin; u < end; ++u)
+        product<T, V>(
+            count, k, packed + u * k * V * width, [&](long i) { return from + live[i] * k; },
+            [&](long i, const typename Wide<T>::type* sums) {
+              const long b = live[i], t = time(b);
+              const T* x = r.x + t * r.x_time + b * r.x_batch + direction * r.x_direction + column;
+              T* y = r.y ? r.y + t * r.y_time + b * r.y_batch + direction * r.y_direction : nullptr;
+              for (int p = 0; p < P; ++p) {
+                const long j = (u * P + p) * width, o = b * k + j;
+                const Place<T> at = {x + (u * V + p * G) * width, h + o, next + o, c + o,
+                                     y ? y + j : nullptr, z + o, reset + o, j};
+                if (j + width <= k)
+                  cell(at, sums + p * G, typename Wide<T>::Whole{});
+                else if (j < k)
+                  cell(at, sums + p * G, Wide<T>::part(k - j));
+              }
+            });
+    };
+    if (spread)
+      ctx.parallel(units, some, 1 + 32768 / (count * k * V * width + 1));
+    else
+      some(0, units, 0);
+  }
+};
+
+namespace detail {
+
+template <class T> inline void copy_row(T* to, const T* from, long n) {
+  if (from)
+    memcpy(to, from, size_t(n) * sizeof(T));
+  else
+    memset(to, 0, size_t(n) * sizeof(T));
+}
+
+// Examples [first, last) of one direction, from the first step to the last states.
+template <class T, class Cell>
+INFUSE_NOINLINE void walk(Context& ctx, const Recurrent<T>& r, long direction, long first,
+                          long last, bool spread, const Cell& cell) {
+  const long n = r.hidden, plane = r.batch * n;
+  T* base = r.states + direction * 5 * plane;
+  Walk<T> w = {r, direction, 0, direction == 1 || r.reverse, spread, base, base + plane,
+               base + 2 * plane, base + 3 * plane, base + 4 * plane,
+               r.live + direction * r.batch + first, 0};
+  const auto finish = [&](long b) {
+    const long place = direction * r.last_direction + b * r.last_batch;
+    if (r.last_h) copy_row(r.last_h + place, w.h + b * n, n);
+    if (r.last_c) copy_row(r.last_c + place, w.c + b * n, n);
+  };
+  for (long b = first; b < last; ++b) {
+    const long place = direction * r.initial_direction + b * r.initial_batch;
+    copy_row(w.h + b * n, r.initial_h ? r.initial_h + place : nullptr, n);
+    copy_row(w.c + b * n, r.initial_c ? r.initial_c + place : nullptr, n);
+    for (long t = w.length(b); r.y && t < r.steps; ++t)
+      copy_row(r.y + t * r.y_time + direction * r.y_direction + b * r.y_batch, (const T*)nullptr,
+               n);
+    if (w.length(b) > 0)
+      w.live[w.count++] = b;
+    else
+      finish(b);
+  }
+  while (w.count > 0) {
+    cell(ctx, w);
+    T* old = w.h;
+    w.h = w.next, w.next = old;
+    ++w.step;
+    long kept = 0;
+    for (long i = 0; i < w.count; ++i) {
+      const long b = w.live[i];
+      if (w.step < w.length(b))
+        w.live[kept++] = b;
+      else
+        finish(b);
+    }
+    w.count = kept;
+  }
+}
+
+}  // namespace detail
+
+// Runs the layer: cell(ctx, walk) takes one step. False where a length is no number of steps.
+template <class T, class Cell>
+inline bool recurrent(Context& ctx, const Recurrent<T>& r, const Cell& cell) {
+  using namespace detail;
+  for (long b = 0; r.lengths && b < r.batch; ++b)
+    if (r.lengths[b] < 0 || r.lengths[b] > r.steps) return false;
+  // Threads take directions and examples for themselves; they share the steps only where
+  // there is nothing else to share.
+  const long free = ctx.threads / r.directions;
+  const long parts = free > 1 && r.batch >= 2 * free ? free : 1;
+  const long tasks = r.directions * parts;
+  if (ctx.threads > 1 && tasks > 1) {
+    ctx.parallel(tasks, [&](long begin, long end, int) {
+      for (long t = begin; t < end; ++t) {
+        const long i = t % parts;
+        walk(ctx, r, t / parts, r.batch * i / parts, r.batch * (i + 1) / parts, false, cell);
+      }
+    });
+    return true;
+  }
+  for (long d = 0; d < r.directions; ++d) walk(ctx, r, d, 0, r.batch, ctx.threads > 1, cell);
+  return true;
+}
+
+}  // namespace recur
+}  // namespace infuse
