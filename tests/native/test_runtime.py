@@ -345,7 +345,7 @@ BREAKS: dict[str, tuple[Callable[[Path], Any], str]] = {
     "list as metadata": (lambda f: (f / "metadata.json").write_text("[]"), "no JSON object"),
     "foreign interface": (
         lambda f: change(f / "metadata.json", lambda m: m.update(abi=99)),
-        "binary interface has number 99, and this release of Infuse speaks 1.*compile the model again",
+        "binary interface has number 99, and this release of Infuse speaks 2.*compile the model again",
     ),
     "no table of files": (lambda f: change(f / "metadata.json", lambda m: m.pop("files")), "table of files is missing"),
     "a file less": (

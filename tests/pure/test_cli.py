@@ -489,15 +489,17 @@ def test_progress_is_drawn_on_a_terminal_only(network: Path, tmp_path: Path) -> 
     arguments = ["optimize", str(network), "-o", str(tmp_path / "o.infuse"), "--json"]
     with ThreadPoolExecutor(1) as reader:  # a terminal that nobody reads stops the program when it is full
         drawn = reader.submit(_read_terminal, main_side)
-        done = subprocess.run(
-            [sys.executable, "-m", "infuse", *arguments],
-            stdout=subprocess.PIPE,
-            stderr=program_side,
-            env={**os.environ, "TERM": "xterm", "COLUMNS": "100"},
-            text=True,
-            check=True,
-        )
-        os.close(program_side)
+        try:
+            done = subprocess.run(
+                [sys.executable, "-m", "infuse", *arguments],
+                stdout=subprocess.PIPE,
+                stderr=program_side,
+                env={**os.environ, "TERM": "xterm", "COLUMNS": "100"},
+                text=True,
+                check=True,
+            )
+        finally:
+            os.close(program_side)
         assert "small.onnx" in drawn.result()
     os.close(main_side)
     assert "small.onnx" not in done.stdout.partition("rewrites")[0]
