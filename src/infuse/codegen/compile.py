@@ -9,12 +9,14 @@ from dataclasses import dataclass
 import infuse.codegen.lower  # noqa: F401  registers the lowerings
 from infuse.codegen.build import build
 from infuse.codegen.expand import expand
+from infuse.codegen.expand.sequences import flatten
 from infuse.codegen.hosted import HostedModel, ValueSpec
+from infuse.codegen.labels import separate_labels
 from infuse.codegen.lowering import lower
 from infuse.codegen.memory import Plan, plan
 from infuse.codegen.program import Program
 from infuse.codegen.source import metadata, print_sources
-from infuse.codegen.stages import Stage, must_be_hosted, split
+from infuse.codegen.stages import Stage, is_native_type, make_outputs, must_be_hosted, split
 from infuse.codegen.toolchain import Target
 from infuse.errors import OptionError, UnsupportedOperatorError
 from infuse.ir.clone import clone
@@ -88,6 +90,9 @@ class Stages:
 
 def stages_of(graph: Graph, target: Target, threads: int = 1) -> Stages:
     """The stages of a graph: the interpreter gets the nodes that have no native code."""
+    graph = separate_labels(flatten(graph))
+    if any(v.producer is None and not is_native_type(v.type) for v in graph.outputs):
+        make_outputs(graph := clone(graph))
     hosted = {node.serial for node in graph.nodes if must_be_hosted(node)}
     while True:
         stages, returned = [Stage(graph, False)], list(graph.output_names)

@@ -38,16 +38,21 @@ def must_be_hosted(node: Node) -> bool:
     )
 
 
-def split(graph: Graph, hosted: Collection[Node]) -> tuple[list[Stage], list[str]]:
-    """The stages of `graph` in order, and the names that its outputs have between them.
-
-    Nodes in `hosted` are the interpreter's; there are as few stages as the order of the nodes allows.
-    """
+def make_outputs(graph: Graph) -> None:
+    """Let every output be made by a node, also where it is an input or a constant."""
     for number, value in enumerate(graph.outputs):
         if value.producer is None:
             passed = Node(make_operator("", "Identity", {}), [value], [Value(value.type, graph.output_names[number])])
             graph.add_node(passed)
             graph.set_operand(number, passed.output)
+
+
+def split(graph: Graph, hosted: Collection[Node]) -> tuple[list[Stage], list[str]]:
+    """The stages of `graph` in order, and the names that its outputs have between them.
+
+    Nodes in `hosted` are the interpreter's; there are as few stages as the order of the nodes allows.
+    """
+    make_outputs(graph)
     level: dict[Node, int] = {}
     for node in graph.nodes:
         own = int(node in hosted)

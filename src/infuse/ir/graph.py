@@ -187,6 +187,10 @@ class Node:
             if value is not None:
                 value.uses[Use(self, index)] = None
 
+    def renumber(self) -> None:
+        """Give the node a serial number of its own, in place of that of what it is a copy of or stands for."""
+        self.serial = next(_SERIALS)
+
     def operands(self) -> Iterator[Value]:
         """All values read by this node itself (not by its subgraphs)."""
         return (v for v in self.inputs if v is not None)
