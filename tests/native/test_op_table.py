@@ -58,12 +58,13 @@ PARTLY_NATIVE = {
     "CenterCropPad": "a shape that is computed from data",
     "Resize": "sizes that only run time knows",
     **dict.fromkeys(("CumSum", "CumProd"), "an axis that is computed from data"),
+    **dict.fromkeys(("CausalConvWithState", "LinearAttention"), "float64"),
     "OneHot": "a depth that is computed from data",
     **dict.fromkeys(("LabelEncoder", "OneHotEncoder", "TfIdfVectorizer"), "is a string"),
     **dict.fromkeys(("LinearClassifier", "SVMClassifier", "TreeEnsembleClassifier"), "is a string"),
 }
 """Operators of which some rows are refused (sizes and axes given as data, above all), and what the refusal says."""
-ALSO = {"Tile": "repeats that are computed from data", "Resize": DATA, "OneHot": DATA}
+ALSO = {"Tile": "repeats that are computed from data", "Resize": DATA, "OneHot": DATA} | dict.fromkeys(("LabelEncoder", "OneHotEncoder", "TfIdfVectorizer"), "strings")
 """What else a refusal may say."""
 
 
@@ -127,6 +128,7 @@ GROUPS = {
     "recurrent": ("recurrent",),
     "lines": ("normalization", "reduction"),
     "images": ("pooling", "resampling", "unfolding", "vision"),
+    "signals": ("gated", "losses", "signal", "training"),
     "movement": ("creation", "indexing", "movement", "selection", "shaping"),
     "tables": ("ml_features", "ml_labels", "ml_linear", "ml_svm", "ml_trees", "text"),
     "runtime": ("microsoft", "microsoft_attention", "microsoft_grouped", "microsoft_normalization"),

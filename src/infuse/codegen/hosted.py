@@ -57,8 +57,8 @@ class ValueSpec(TensorSpec):
 
     @property
     def is_tensor(self) -> bool:
-        """Whether it is a tensor, no sequence or optional."""
-        return not self.text.startswith(("seq(", "optional("))
+        """Whether it is a tensor, no sequence, optional or map."""
+        return not self.text.startswith(("seq(", "optional(", "map("))
 
     def __str__(self) -> str:
         return f"{self.name}: {self.text}"

@@ -19,7 +19,7 @@ from infuse.ir import dims
 from infuse.ir.dims import Dim, Expr
 from infuse.ir.equality import raw_bytes, same_array
 from infuse.ir.graph import Array, Value
-from infuse.ir.types import DataFormat, OptionalType, SequenceType, TensorType, Type
+from infuse.ir.types import HOLDERS, DataFormat, MapType, OptionalType, SequenceType, TensorType, Type
 
 PLAIN = re.compile(r"[^\W\d]\w*")
 DOTTED = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
@@ -45,11 +45,13 @@ def dim_text(dim: Dim) -> str:
 
 
 def type_text(type: Type) -> str:
-    """A type as text: `float32[batch, 3]@NHWC`, `int64[?]` (rank unknown), `seq(…)`, `optional(…)`."""
+    """A type as text: `float32[batch, 3]@NHWC`, `int64[?]` (rank unknown), `seq(…)`, `optional(…)`, `map(int64, …)`."""
     if isinstance(type, SequenceType):
         return f"seq({type_text(type.element)})"
     if isinstance(type, OptionalType):
         return f"optional({type_text(type.element)})"
+    if isinstance(type, MapType):
+        return f"map({type.key}, {type_text(type.element)})"
     shape = "?" if type.shape is None else ", ".join(map(dim_text, type.shape))
     suffix = "" if type.format is DataFormat.ND else f"@{type.format.value}"
     return f"{type.dtype}[{shape}]{suffix}"
@@ -136,7 +138,7 @@ def attribute_text(value: Any) -> str:
         return value.name
     if isinstance(value, Expr):
         return f"<{dim_text(value)}>"
-    if isinstance(value, (TensorType, SequenceType, OptionalType)):
+    if isinstance(value, (TensorType, *HOLDERS)):
         return type_text(value)
     if isinstance(value, tuple):
         items = ", ".join(map(attribute_text, value))

@@ -1,4 +1,4 @@
-"""Types of values: tensors with symbolic shapes, sequences and optionals of them."""
+"""Types of values: tensors with symbolic shapes, sequences, optionals and maps of them."""
 
 from __future__ import annotations
 
@@ -81,7 +81,20 @@ class OptionalType:
         return f"optional({self.element})"
 
 
-Type = TensorType | SequenceType | OptionalType
+@dataclass(frozen=True)
+class MapType:
+    """A dictionary: keys are integers or strings, the elements of one type; a scalar tensor stands for a number."""
+
+    key: DType
+    element: Type
+
+    def __str__(self) -> str:
+        return f"map({self.key}, {self.element})"
+
+
+Type = TensorType | SequenceType | OptionalType | MapType
+HOLDERS = (SequenceType, OptionalType, MapType)
+"""Types of values that hold others, which are of type `element`."""
 
 UNKNOWN = TensorType(dtypes.float32, None)
 

@@ -10,7 +10,7 @@ from infuse.ir import dims
 from infuse.ir.dims import Expr
 from infuse.ir.graph import Graph, Node, Use, Value, topological_order
 from infuse.ir.nesting import room_for
-from infuse.ir.types import UNKNOWN, OptionalType, SequenceType, TensorType, Type
+from infuse.ir.types import HOLDERS, UNKNOWN, MapType, OptionalType, SequenceType, TensorType, Type
 
 
 def verify(graph: Graph, *, infer: bool = True) -> None:
@@ -148,7 +148,7 @@ def _place(graph: Graph, node: Node) -> str:
 
 
 def _check_type(type: Type, place: str) -> None:
-    while isinstance(type, (SequenceType, OptionalType)):
+    while isinstance(type, HOLDERS):
         type = type.element
     if not isinstance(type, TensorType):
         raise GraphError(f"{type!r} is no type", where=place)
@@ -218,4 +218,6 @@ def agree(a: Type, b: Type) -> bool:
         return agree(a.element, b.element)
     if isinstance(a, OptionalType) and isinstance(b, OptionalType):
         return agree(a.element, b.element)
+    if isinstance(a, MapType) and isinstance(b, MapType):
+        return a.key == b.key and agree(a.element, b.element)
     return False

@@ -17,7 +17,7 @@ from infuse.ir.dims import Dim, Expr
 from infuse.ir.graph import Array
 from infuse.ir.lexer import Cursor
 from infuse.ir.text import read_elements
-from infuse.ir.types import DataFormat, OptionalType, SequenceType, TensorType, Type
+from infuse.ir.types import DataFormat, MapType, OptionalType, SequenceType, TensorType, Type
 
 TERM_LIMIT = 1024
 _DTYPES = {d.name: d for d in dtypes.ALL}
@@ -89,7 +89,7 @@ class Words:
     # -- types ---------------------------------------------------------------------------------------------------
 
     def type(self) -> Type:
-        """`float32[batch, 3]@NHWC`, `int64[?]`, `seq(TYPE)` or `optional(TYPE)`."""
+        """`float32[batch, 3]@NHWC`, `int64[?]`, `seq(TYPE)`, `optional(TYPE)` or `map(int64, TYPE)`."""
         cursor = self.cursor
         if (cursor.at("seq") or cursor.at("optional")) and cursor.follows("("):
             kind = SequenceType if cursor.advance().text == "seq" else OptionalType
@@ -98,6 +98,15 @@ class Words:
                 inner = self.type()
             cursor.expect(")")
             return kind(inner)
+        if cursor.at("map") and cursor.follows("("):
+            cursor.advance()
+            cursor.expect("(")
+            with cursor.nested():
+                key = self.dtype()
+                cursor.expect(",")
+                inner = self.type()
+            cursor.expect(")")
+            return MapType(key, inner)
         return self.tensor()
 
     def tensor(self) -> TensorType:

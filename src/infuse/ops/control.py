@@ -17,7 +17,7 @@ from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Graph, Node, Value, captured, known_ints
 from infuse.ir.nesting import room_for
-from infuse.ir.types import OptionalType, SequenceType, TensorType, Type
+from infuse.ir.types import MapType, OptionalType, SequenceType, TensorType, Type
 from infuse.ops.base import Array, Inferred, Op, check_arity, normalize_axis
 from infuse.ops.inference import infer_body, symbols_of
 from infuse.ops.sizes import agree, fresh_dim, merge_types, scalar
@@ -292,6 +292,8 @@ def _outside(type: Type, seen: set[str]) -> Type:
         return SequenceType(_outside(type.element, seen))
     if isinstance(type, OptionalType):
         return OptionalType(_outside(type.element, seen))
+    if isinstance(type, MapType):
+        return MapType(type.key, _outside(type.element, seen))
     if type.shape is None:
         return type
     return TensorType(type.dtype, tuple(d if dims.symbols(d) <= seen else fresh_dim("body") for d in type.shape))

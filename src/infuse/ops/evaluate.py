@@ -13,7 +13,7 @@ from infuse.errors import GraphError, InfuseError, InputError, RuntimeFailure
 from infuse.ir import dims
 from infuse.ir.graph import Array, Graph, Node, Value, captured
 from infuse.ir.nesting import room_for
-from infuse.ir.types import OptionalType, SequenceType, TensorType
+from infuse.ir.types import MapType, OptionalType, SequenceType, TensorType
 from infuse.ops.base import Op
 from infuse.ops.control import ControlFlow, Run
 from infuse.ops.opaque import Opaque
@@ -88,6 +88,8 @@ def _check_feed(value: Value, given: Any, sizes: dict[str, int]) -> Any:
         if not isinstance(given, (list, tuple)):
             raise InputError(f"input {value.name!r} is a sequence and takes a list")
         return [_check_feed(Value(type.element, value.name), part, {}) for part in given]
+    if isinstance(type, MapType):
+        return _check_map(value.name, type, given)
     assert isinstance(type, TensorType)
     array = np.asarray(given)
     if dtypes.by_numpy(array.dtype) != type.dtype:
@@ -98,6 +100,13 @@ def _check_feed(value: Value, given: Any, sizes: dict[str, int]) -> Any:
         for dim, size in zip(type.shape, array.shape):
             _bind(value, dim, size, sizes)
     return array
+
+
+def _check_map(name: str, type: MapType, given: Any) -> dict[Any, Any]:
+    keys = str if type.key == dtypes.string else (int, np.integer)
+    if not isinstance(given, Mapping) or not all(isinstance(key, keys) for key in given):
+        raise InputError(f"input {name!r} is a map and takes a dict whose keys are {type.key}")
+    return dict(given)
 
 
 def _bind(value: Value, dim: dims.Dim, size: int, sizes: dict[str, int]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from infuse.ir import dims
 from infuse.ir.graph import Graph
 from infuse.ir.nesting import room_for
-from infuse.ir.types import OptionalType, SequenceType, TensorType, Type
+from infuse.ir.types import HOLDERS, TensorType, Type
 from infuse.ops.base import Op, infer_node
 from infuse.ops.sizes import numbering
 
@@ -28,7 +28,7 @@ def infer_body(graph: Graph) -> None:
 
 def symbols_of(type: Type) -> set[str]:
     """Names of all symbols in the sizes of a type."""
-    if isinstance(type, (SequenceType, OptionalType)):
+    if isinstance(type, HOLDERS):
         return symbols_of(type.element)
     assert isinstance(type, TensorType)
     return set().union(*(dims.symbols(d) for d in type.shape or ()))

@@ -15,7 +15,7 @@ from infuse.errors import ShapeError, TypeMismatchError
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Value, known_ints
-from infuse.ir.types import OptionalType, SequenceType, Shape, TensorType, Type
+from infuse.ir.types import MapType, OptionalType, SequenceType, Shape, TensorType, Type
 from infuse.ops.base import Array, normalize_axis
 
 FAR = 2**31 - 1
@@ -134,6 +134,8 @@ def merge_types(a: Type, b: Type, hint: str) -> Type:
         first = a.element if isinstance(a, OptionalType) else a
         second = b.element if isinstance(b, OptionalType) else b
         return OptionalType(merge_types(first, second, hint))
+    if isinstance(a, MapType) and isinstance(b, MapType) and a.key == b.key:
+        return MapType(a.key, merge_types(a.element, b.element, hint))
     raise TypeMismatchError(f"{a} and {b} have no common type")
 
 

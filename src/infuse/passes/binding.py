@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from infuse.errors import InfuseError, OptionError, ShapeError
 from infuse.ir import dims
 from infuse.ir.graph import Array, Graph, Value
-from infuse.ir.types import OptionalType, SequenceType, TensorType, Type
+from infuse.ir.types import HOLDERS, TensorType, Type
 from infuse.ops.feeds import input_symbols
 from infuse.ops.inference import symbols_of
 from infuse.rewrite.refine import Change, compare_types
@@ -66,8 +67,8 @@ def _where(sizes: Mapping[str, int]) -> str:
 def _bound(type: Type, sizes: Mapping[str, int]) -> Type:
     if not symbols_of(type) & sizes.keys():
         return type
-    if isinstance(type, (SequenceType, OptionalType)):
-        return type.__class__(_bound(type.element, sizes))
+    if isinstance(type, HOLDERS):
+        return replace(type, element=_bound(type.element, sizes))
     assert isinstance(type, TensorType)
     return type.substitute(sizes)
 

@@ -13,7 +13,7 @@ from onnx.reference import ReferenceEvaluator
 
 from infuse import dtypes
 from infuse.dtypes import DType
-from infuse.ir.types import OptionalType, SequenceType, TensorType, Type
+from infuse.ir.types import HOLDERS, MapType, OptionalType, SequenceType, TensorType, Type
 from infuse.ops.base import Op
 from infuse.testing.samples import Row, is_constant, type_of
 
@@ -72,7 +72,7 @@ def _attribute(value: Any) -> Any:
         return value.onnx
     if isinstance(value, (np.ndarray, np.generic)):
         return numpy_helper.from_array(np.asarray(value))
-    if isinstance(value, (TensorType, SequenceType, OptionalType)):
+    if isinstance(value, (TensorType, *HOLDERS)):
         return proto_of(value)
     return value
 
@@ -83,6 +83,8 @@ def proto_of(type: Type) -> onnx.TypeProto:
         return helper.make_sequence_type_proto(proto_of(type.element))
     if isinstance(type, OptionalType):
         return helper.make_optional_type_proto(proto_of(type.element))
+    if isinstance(type, MapType):
+        return helper.make_map_type_proto(type.key.onnx, proto_of(type.element))
     return helper.make_tensor_type_proto(type.dtype.onnx, None if type.shape is None else list(map(_dim, type.shape)))
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.ir.graph import Array, Node, Value, constant
-from infuse.ir.types import OptionalType, SequenceType, TensorType, Type
+from infuse.ir.types import MapType, OptionalType, SequenceType, TensorType, Type
 from infuse.ops.base import Bools, Floats, Ints, Op, Sample, sample_rows, signature
 
 
@@ -27,7 +27,7 @@ class Row:
     fixed: tuple[bool, ...]
 
     def __str__(self) -> str:
-        given = ", ".join(f"{k}={v}" for k, v in self.op.attributes().items() if v not in (None, (), ""))
+        given = ", ".join(f"{k}={v}" for k, v in self.op.attributes().items() if not _is_unset(v))
         return f"{self.op.name}[{', '.join(map(_describe, self.inputs))}]({given})"
 
     @property
@@ -67,7 +67,7 @@ def materialize(op: type[Op], sample: Sample, rng: np.random.Generator) -> Row:
 
 
 def draw(spec: Any, rng: np.random.Generator) -> Any:
-    """An input as `cases` describes it: a shape (of float32), `Ints`, `Floats`, `Bools`, an array, a list, or None."""
+    """An input as `cases` describes it: a shape (of float32), `Ints`, `Floats`, `Bools`, an array, a list, a dict, or None."""
     if spec is None:
         return None
     if isinstance(spec, Ints):
@@ -76,6 +76,8 @@ def draw(spec: Any, rng: np.random.Generator) -> Any:
         return np.asarray(rng.uniform(spec.low, spec.high, spec.shape)).astype(spec.dtype.numpy)
     if isinstance(spec, Bools):
         return np.asarray(rng.random(spec.shape) < 0.5)
+    if isinstance(spec, dict):
+        return spec
     if isinstance(spec, list):
         return [draw(one, rng) for one in spec]
     if isinstance(spec, tuple):
@@ -84,7 +86,7 @@ def draw(spec: Any, rng: np.random.Generator) -> Any:
 
 
 def type_of(x: Any, hint: Type | None = None) -> Type:
-    """The type of an array, a list of arrays or nothing; `hint` tells what an empty list or an optional holds."""
+    """The type of an array, a list of arrays a dict or nothing; `hint` tells what an empty list or an optional holds."""
     if isinstance(hint, OptionalType):
         return hint if x is None else OptionalType(type_of(x, hint.element))
     if isinstance(x, list):
@@ -93,6 +95,10 @@ def type_of(x: Any, hint: Type | None = None) -> Type:
         first = type_of(x[0])
         same = all(type_of(one) == first for one in x)
         return SequenceType(first if same or not isinstance(first, TensorType) else TensorType(first.dtype, None))
+    if isinstance(x, dict):
+        key, element = next(iter(x.items()), (0, 0.0))
+        scalar = np.asarray(element, np.float32 if isinstance(element, float) else None)
+        return MapType(dtypes.string if isinstance(key, str) else dtypes.int64, type_of(scalar))
     if x is None:
         return OptionalType(TensorType(dtypes.float32, None))
     return TensorType(dtypes.by_numpy(x.dtype), tuple(int(d) for d in x.shape))
@@ -135,9 +141,15 @@ def _cast(x: Any, dtype: DType) -> Any:
         return x.astype(dtype.numpy) if narrow else x
 
 
+def _is_unset(attribute: Any) -> bool:
+    return attribute is None or (isinstance(attribute, (tuple, str)) and not attribute)
+
+
 def _describe(x: Any) -> str:
     if isinstance(x, list):
         return f"[{', '.join(map(_describe, x))}]"
+    if isinstance(x, dict):
+        return f"{{{len(x)}}}"
     return "-" if x is None else f"{x.dtype}{list(x.shape)}"
 
 

@@ -6,6 +6,7 @@ from infuse.codegen.expand import (  # noqa: F401  (each registers its expansion
     images,
     microsoft,
     microsoft_attention,
+    microsoft_quantized,
     ml,
     movement,
     normalization,

@@ -16,7 +16,7 @@ from infuse.dtypes import DType
 from infuse.errors import TypeMismatchError
 from infuse.ir.dims import Expr
 from infuse.ir.graph import Graph
-from infuse.ir.types import OptionalType, SequenceType, TensorType, Type
+from infuse.ir.types import HOLDERS, MapType, SequenceType, TensorType, Type
 
 Array = npt.NDArray[Any]
 _FIELDS: Final = {
@@ -50,6 +50,9 @@ def type_proto(type: Type, texts: Mapping[str, str] = MappingProxyType({})) -> T
                     dim.dim_value = size
     elif isinstance(type, SequenceType):
         proto.sequence_type.elem_type.CopyFrom(type_proto(type.element, texts))
+    elif isinstance(type, MapType):
+        proto.map_type.key_type = type.key.onnx
+        proto.map_type.value_type.CopyFrom(type_proto(type.element, texts))
     else:
         proto.optional_type.elem_type.CopyFrom(type_proto(type.element, texts))
     return proto
@@ -127,7 +130,7 @@ def attribute(name: str, value: Any, schema: Any, body: Callable[[Graph], GraphP
     proto = AttributeProto(name=name, type=kind)
     if kind in _LISTS.values():
         getattr(proto, _FIELDS[kind]).extend(_element(v, body) for v in value)
-    elif isinstance(value, (np.ndarray, Graph, TensorType, SequenceType, OptionalType)):
+    elif isinstance(value, (np.ndarray, Graph, TensorType, *HOLDERS)):
         getattr(proto, _FIELDS[kind]).CopyFrom(_element(value, body))
     else:
         setattr(proto, _FIELDS[kind], float(value) if kind == AttributeProto.FLOAT else _element(value, body))
@@ -147,7 +150,7 @@ def _kind(name: str, value: Any) -> Any:
         return AttributeProto.TENSOR
     if isinstance(value, Graph):
         return AttributeProto.GRAPH
-    if isinstance(value, (TensorType, SequenceType, OptionalType)):
+    if isinstance(value, (TensorType, *HOLDERS)):
         return AttributeProto.TYPE_PROTO
     raise TypeMismatchError(f"attribute {name!r} cannot be a {type(value).__name__} in ONNX")
 
@@ -159,7 +162,7 @@ def _element(value: Any, body: Callable[[Graph], GraphProto]) -> Any:
         return tensor("", value, dtypes.by_numpy(value.dtype))
     if isinstance(value, Graph):
         return body(value)
-    if isinstance(value, (TensorType, SequenceType, OptionalType)):
+    if isinstance(value, (TensorType, *HOLDERS)):
         return type_proto(value)
     if isinstance(value, DType):
         return value.onnx

@@ -17,7 +17,7 @@ from onnx import defs
 from infuse import dtypes
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Graph, Node, Value, constant, known_ints
-from infuse.ir.types import OptionalType, SequenceType, TensorType, Type
+from infuse.ir.types import MapType, OptionalType, SequenceType, TensorType, Type
 from infuse.ops.base import REGISTRY, Op
 from infuse.ops.opaque import Opaque
 
@@ -229,6 +229,8 @@ def type_text(type: Type) -> str:
         return f"seq({type_text(type.element)})"
     if isinstance(type, OptionalType):
         return f"optional({type_text(type.element)})"
+    if isinstance(type, MapType):
+        return f"map({_element(type.key)},{type_text(type.element)})"
     return f"tensor({_element(type.dtype)})"
 
 

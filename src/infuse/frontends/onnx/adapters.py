@@ -6,6 +6,7 @@ from typing import Final
 
 import numpy as np
 
+from infuse import dtypes
 from infuse.frontends.onnx.forms import Form, lift
 from infuse.ir.expression import make_operator
 from infuse.ir.graph import Graph, Node, Value
@@ -203,6 +204,17 @@ def dropout_mask_of_floats(form: Form) -> None:
 def dropout_to_input(form: Form) -> None:
     """Before 12, the ratio is an attribute; without a training mode it has no effect."""
     form.attributes.pop("ratio", None)
+
+
+@lift(2, "LabelEncoder")
+def labels_by_place(form: Form) -> None:
+    """Before 2 of ai.onnx.ml, strings and their places in one list stand for each other."""
+    texts = form.attributes.pop("classes_strings", ())
+    places = tuple(range(len(texts)))
+    is_text = form.dtype(0) == dtypes.string
+    form.attributes.update(
+        {"keys_strings": texts, "values_int64s": places} if is_text else {"keys_int64s": places, "values_strings": texts}
+    )
 
 
 @lift(9, "Scan")

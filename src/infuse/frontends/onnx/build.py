@@ -23,6 +23,7 @@ from infuse.ir.expression import make_operator
 from infuse.ir.graph import Graph, Node, Operator, Value, constant
 from infuse.ir.types import UNKNOWN, SequenceType, TensorType, Type
 from infuse.ops.base import REGISTRY, Op
+from infuse.ops.ml import DOMAIN as ML
 from infuse.ops.opaque import Opaque
 
 NODE_LIMIT: Final = 5_000_000
@@ -151,7 +152,7 @@ class Builder:
         inputs = [scope.find(name) for name in proto.input]
         check_call(proto, domain, opset, attributes)
         form = self.form(proto, inputs, attributes, scope)
-        if domain == "" and ("", _NEW_NAMES.get(form.kind, form.kind)) in REGISTRY:
+        if domain in ("", ML) and (domain, _NEW_NAMES.get(form.kind, form.kind)) in REGISTRY:
             adapt(form, opset)
         if (domain, form.kind) not in REGISTRY:
             body = body_of(proto, opset, attributes, inputs)

@@ -11,7 +11,7 @@ from onnx import AttributeProto, FunctionProto, NodeProto, TypeProto, defs
 from infuse.errors import ModelFileError
 from infuse.frontends.onnx.attributes import FIELDS, field_of
 from infuse.ir.graph import Value
-from infuse.ir.types import OptionalType, SequenceType, TensorType, Type
+from infuse.ir.types import MapType, OptionalType, SequenceType, TensorType, Type
 
 NEWEST: Final = defs.onnx_opset_version()
 _ANY: Final = 2**31 - 1
@@ -113,4 +113,7 @@ def type_proto(type: Type) -> TypeProto:
         proto.sequence_type.elem_type.CopyFrom(type_proto(type.element))
     elif isinstance(type, OptionalType):
         proto.optional_type.elem_type.CopyFrom(type_proto(type.element))
+    elif isinstance(type, MapType):
+        proto.map_type.key_type = type.key.onnx
+        proto.map_type.value_type.CopyFrom(type_proto(type.element))
     return proto

@@ -1,4 +1,4 @@
-"""TypeProto → types: element types, symbolic sizes under clean names, sequences and optionals."""
+"""TypeProto → types: element types, symbolic sizes under clean names, sequences, optionals and maps."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from infuse.errors import InfuseError, ModelFileError
 from infuse.frontends.onnx.tensors import element_type
 from infuse.ir import dim_text, dims
 from infuse.ir.dims import Dim, Expr
-from infuse.ir.types import OptionalType, SequenceType, TensorType, Type
+from infuse.ir.types import MapType, OptionalType, SequenceType, TensorType, Type
 
 
 class Sizes:
@@ -106,9 +106,10 @@ def read_type(proto: TypeProto, name: str, sizes: Sizes) -> Type:
         return SequenceType(read_type(proto.sequence_type.elem_type, name, sizes))
     if kind == "optional_type":
         return OptionalType(read_type(proto.optional_type.elem_type, name, sizes))
+    if kind == "map_type":
+        return MapType(element_type(proto.map_type.key_type), read_type(proto.map_type.value_type, name, sizes))
     raise ModelFileError(
         f"its type is a {str(kind).removesuffix('_type')}, which has no counterpart here" if kind else "it has no type",
-        hint="export the model with plain tensors (for scikit-learn: options={'zipmap': False})" if kind else None,
     )
 
 

@@ -17,7 +17,7 @@ from infuse.ir.flat.records import AttributeKind, TypeKind
 from infuse.ir.graph import Array, Graph, Node, Operator, Value
 from infuse.ir.nesting import room_for
 from infuse.ir.text import dim_text
-from infuse.ir.types import DataFormat, OptionalType, SequenceType, TensorType, Type
+from infuse.ir.types import HOLDERS, DataFormat, MapType, OptionalType, SequenceType, TensorType, Type
 
 FORMATS = list(DataFormat)
 INT64 = range(-(2**63), 2**63)
@@ -160,6 +160,8 @@ class _Collector:
             return r.Type(TypeKind.Sequence, element=self.type(type.element))
         if isinstance(type, OptionalType):
             return r.Type(TypeKind.Optional, element=self.type(type.element))
+        if isinstance(type, MapType):
+            return r.Type(TypeKind.Map, type.key.onnx, element=self.type(type.element))
         code, format = type.dtype.onnx, FORMATS.index(type.format)
         if type.shape is None:
             return r.Type(TypeKind.Unranked, code, format)
@@ -207,7 +209,7 @@ class _Collector:
     def object_fields(self, value: Any) -> dict[str, Any]:
         if isinstance(value, DType):
             return {"kind": AttributeKind.DataType, "integer": value.onnx}
-        if isinstance(value, (TensorType, SequenceType, OptionalType)):
+        if isinstance(value, (TensorType, *HOLDERS)):
             return {"kind": AttributeKind.Type, "integer": self.type(value)}
         if isinstance(value, Expr):
             return {"kind": AttributeKind.Dim, "integer": self.dim(value)}

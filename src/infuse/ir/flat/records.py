@@ -30,6 +30,7 @@ class TypeKind(IntEnum):
     Unranked = 1
     Sequence = 2
     Optional = 3
+    Map = 4
 
 
 class AttributeKind(IntEnum):

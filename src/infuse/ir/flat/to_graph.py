@@ -19,7 +19,7 @@ from infuse.ir.flat.records import AttributeKind, TypeKind
 from infuse.ir.graph import Array, Graph, Node, Operator, Value, constant
 from infuse.ir.nesting import DEEPEST, room
 from infuse.ir.parser import parse_dim
-from infuse.ir.types import OptionalType, SequenceType, TensorType, Type
+from infuse.ir.types import MapType, OptionalType, SequenceType, TensorType, Type
 
 DIM_LIMIT = 4096
 _DTYPES = {d.onnx: d for d in dtypes.ALL}
@@ -65,8 +65,10 @@ class _Reader:
     # -- types ---------------------------------------------------------------------------------------------------
 
     def type(self, record: r.Type) -> Type:
-        if record.kind in (TypeKind.Sequence, TypeKind.Optional):
+        if record.kind in (TypeKind.Sequence, TypeKind.Optional, TypeKind.Map):
             element = _pick(self.types, record.element, "type before this one")
+            if record.kind == TypeKind.Map:
+                return MapType(self.dtype(record.data_type), element)
             return SequenceType(element) if record.kind == TypeKind.Sequence else OptionalType(element)
         if record.kind not in (TypeKind.Tensor, TypeKind.Unranked):
             _fail(f"{record.kind} is no kind of type")

@@ -1,0 +1,157 @@
+// Ensembles of decision trees: several rows (or trees of one row) go down side by side.
+#pragma once
+#include "simd.hpp"
+#include "threads.hpp"
+
+namespace infuse {
+
+constexpr int32_t TREE_EQUAL = 1 << 29;  // marks of a branch: == and not <=, and NaN takes it
+constexpr int32_t TREE_NAN = 1 << 30;
+
+/** A branch, its marks above the number of the feature; or a leaf, which leads to itself. */
+template <class T>
+struct TreeNode {
+  T threshold;
+  int32_t feature;
+  int32_t next[2];
+};
+
+constexpr long TREE_LANES = 8;   // ways down that are walked together
+constexpr long TREE_BLOCK = 64;  // rows that pass one tree after another
+enum TreeJoin { TREE_SUM, TREE_LEAST, TREE_MOST };
+
+/** An ensemble: the root and depth of every tree, and the votes of every node from `starts` on. */
+template <class T>
+struct Trees {
+  const TreeNode<T>* nodes;
+  const int32_t* roots;
+  const int32_t* depths;
+  long count;
+  const int32_t* starts;
+  const int32_t* targets;
+  const T* votes;
+};
+
+namespace tree_detail {
+
+template <bool Plain, class T>
+INFUSE_INLINE int32_t step(const TreeNode<T>* nodes, int32_t at, const T* row) {
+  const TreeNode<T>& node = nodes[at];
+  if (Plain) return node.next[row[node.feature] <= node.threshold];
+  const T x = row[node.feature & (TREE_EQUAL - 1)];
+  const bool equals = (node.feature & TREE_EQUAL) != 0, nan = (node.feature & TREE_NAN) != 0;
+  const bool taken = (!equals & (x <= node.threshold)) | (equals & (x == node.threshold));
+  return node.next[taken | (nan & (x != x))];
+}
+
+/** Goes down `depth` branches from at[i] with rows[i], for all lanes; ends early where all have arrived. */
+template <bool Plain, class T>
+INFUSE_INLINE void descend(const TreeNode<T>* nodes, int32_t* at, const T* const* rows, int depth) {
+  constexpr int ROUND = 4;
+  int32_t place[TREE_LANES];
+  for (int i = 0; i < TREE_LANES; ++i) place[i] = at[i];
+  for (int level = 0; level < depth; level += ROUND) {
+    int32_t before[TREE_LANES];
+    const int steps = depth - level < ROUND ? depth - level : ROUND;
+    for (int k = 0; k < steps; ++k)
+      for (int i = 0; i < TREE_LANES; ++i) {
+        before[i] = place[i];
+        place[i] = step<Plain>(nodes, place[i], rows[i]);
+      }
+    int32_t moved = 0;
+    for (int i = 0; i < TREE_LANES; ++i) moved |= before[i] ^ place[i];
+    if (moved == 0) break;
+  }
+  for (int i = 0; i < TREE_LANES; ++i) at[i] = place[i];
+}
+
+template <int Join, class T>
+INFUSE_INLINE void vote(const Trees<T>& trees, int32_t leaf, T* scores, bool* seen) {
+  for (int32_t v = trees.starts[leaf]; v < trees.starts[leaf + 1]; ++v) {
+    const int32_t target = trees.targets[v];
+    const T value = trees.votes[v];
+    if (Join == TREE_SUM) {
+      scores[target] += value;
+    } else {
+      const bool better = Join == TREE_LEAST ? value < scores[target] : value > scores[target];
+      if (better || !seen[target]) scores[target] = value;
+      seen[target] = true;
+    }
+  }
+}
+
+/** Fewer rows than lanes: trees side by side; votes still count in the order of the trees. */
+template <bool Plain, int Join, class T>
+INFUSE_INLINE void one_row(const Trees<T>& trees, const T* row, T* scores, bool* seen) {
+  const T* rows[TREE_LANES];
+  for (int i = 0; i < TREE_LANES; ++i) rows[i] = row;
+  for (long first = 0; first < trees.count; first += TREE_LANES) {
+    const long last = first + TREE_LANES < trees.count ? first + TREE_LANES : trees.count;
+    int32_t at[TREE_LANES];
+    int depth = 0;
+    for (int i = 0; i < TREE_LANES; ++i) {
+      const long tree = first + i < last ? first + i : last - 1;
+      at[i] = trees.roots[tree];
+      depth = trees.depths[tree] > depth ? trees.depths[tree] : depth;
+    }
+    descend<Plain>(trees.nodes, at, rows, depth);
+    for (long tree = first; tree < last; ++tree) vote<Join>(trees, at[tree - first], scores, seen);
+  }
+}
+
+/** A few rows through one tree. */
+template <bool Plain, int Join, class T>
+INFUSE_INLINE void one_tree(const Trees<T>& trees, long tree, const T* x, long width, long count,
+                            long targets, T* scores, bool* seen) {
+  for (long first = 0; first < count; first += TREE_LANES) {
+    const T* rows[TREE_LANES];
+    int32_t at[TREE_LANES];
+    for (int i = 0; i < TREE_LANES; ++i) {
+      rows[i] = x + (first + i < count ? first + i : count - 1) * width;
+      at[i] = trees.roots[tree];
+    }
+    descend<Plain>(trees.nodes, at, rows, trees.depths[tree]);
+    const long last = first + TREE_LANES < count ? first + TREE_LANES : count;
+    for (long i = first; i < last; ++i)
+      vote<Join>(trees, at[i - first], scores + i * targets, seen ? seen + i * targets : nullptr);
+  }
+}
+
+}  // namespace tree_detail
+
+/** Bytes of scratch per worker for trees. */
+inline long trees_scratch(long targets) { return TREE_BLOCK * targets + CACHE_LINE; }
+
+/**
+ * y[row, target] joins the votes of the leaves that row `x` reaches, tree after tree; 0 where there are none. `Plain`:
+ * every branch is <= and NaN takes none. Needs trees_scratch(targets) unless Join is TREE_SUM.
+ */
+template <bool Plain, int Join, class T>
+inline void run_trees(Context& context, const Trees<T>& trees, long rows, long width, long targets,
+                      long depth, const T* x, T* y) {
+  using namespace tree_detail;
+  const long work = trees.count * (depth + 2) * 2;
+  context.parallel(
+      rows,
+      [&](long begin, long end, int worker) {
+        bool* seen = Join == TREE_SUM ? nullptr : reinterpret_cast<bool*>(context.scratch(worker));
+        for (long first = begin; first < end; first += TREE_BLOCK) {
+          const long count = end - first < TREE_BLOCK ? end - first : TREE_BLOCK;
+          T* scores = y + first * targets;
+          for (long i = 0; i < count * targets; ++i) scores[i] = T(0);
+          if (Join != TREE_SUM) memset(seen, 0, static_cast<size_t>(count * targets));
+          if (count < TREE_LANES) {
+            for (long i = 0; i < count; ++i)
+              one_row<Plain, Join>(trees, x + (first + i) * width, scores + i * targets,
+                                   seen ? seen + i * targets : nullptr);
+            continue;
+          }
+          for (long tree = 0; tree < trees.count; ++tree)
+            one_tree<Plain, Join>(trees, tree, x + first * width, width, count, targets, scores,
+                                  seen);
+        }
+      },
+      1 + 8192 / (work + 1));
+}
+
+}  // namespace infuse

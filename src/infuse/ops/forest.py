@@ -1,0 +1,318 @@
+"""Ensembles of decision trees as flat arrays: where every branch leads, what every leaf adds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from infuse.errors import TypeMismatchError
+from infuse.ops.base import Array
+
+LEAF, AT_MOST, EQUAL = 0, 1, 2
+"""Kinds of nodes: a leaf, or a branch that is taken where x <= threshold or x == threshold."""
+AGGREGATES: Final = ("AVERAGE", "SUM", "MIN", "MAX")
+
+
+@dataclass(frozen=True, eq=False)
+class Forest:
+    """Trees of nodes, the same arrays for all: a row goes to `branches[node, 1]` where its feature is at most (or
+    equal to) the threshold, or is NaN and the node is marked in `takes_nan`; else to `branches[node, 0]`.
+
+    A leaf leads to itself; leaf i votes votes[starts[i]:starts[i + 1]] for `targets`. `depth` counts the branches.
+    """
+
+    kinds: Array
+    features: Array
+    thresholds: Array
+    branches: Array
+    takes_nan: Array
+    roots: Array
+    starts: Array
+    targets: Array
+    votes: Array
+    depth: int
+
+    @property
+    def columns(self) -> int:
+        """The number of columns that a row has at least."""
+        return int(self.features.max(initial=-1)) + 1
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether all branches are x <= threshold, and NaN takes none."""
+        return not self.takes_nan.any() and not (self.kinds == EQUAL).any()
+
+    def leaves(self, rows: Array) -> Array:
+        """The leaf that each row reaches in each tree."""
+        places: Array = np.broadcast_to(self.roots, (len(rows), len(self.roots))).copy()
+        line = np.arange(len(rows))[:, None]
+        for _ in range(self.depth):
+            x, limit = rows[line, self.features[places]], self.thresholds[places]
+            taken = np.where(self.kinds[places] == EQUAL, x == limit, x <= limit)
+            taken |= self.takes_nan[places] & np.isnan(x)
+            places = self.branches[places, taken.astype(np.int64)]
+        return places
+
+    def scores(self, rows: Array, count: int, aggregate: str) -> Array:
+        """What the leaves of each row vote, tree after tree; targets without any vote get zero."""
+        leaves = self.leaves(rows)
+        scores = np.zeros((len(rows), count), self.votes.dtype)
+        seen = np.zeros(scores.shape, dtype=bool)
+        every = np.arange(len(rows))
+        for tree in range(len(self.roots)):
+            starts, ends = self.starts[leaves[:, tree]], self.starts[leaves[:, tree] + 1]
+            for extra in range(int((ends - starts).max(initial=0))):
+                some = every[starts + extra < ends]
+                vote = starts[some] + extra
+                target, value = self.targets[vote], self.votes[vote]
+                old = scores[some, target]
+                if aggregate in ("MIN", "MAX"):
+                    better = (value < old) if aggregate == "MIN" else (value > old)
+                    scores[some, target] = np.where(better | ~seen[some, target], value, old)
+                else:
+                    scores[some, target] = old + value
+                seen[some, target] = True
+        return scores / scores.dtype.type(len(self.roots)) if aggregate == "AVERAGE" else scores
+
+
+class ForestBuilder:
+    """Collects nodes of any comparison; `<`, `>`, `>=` and `!=` become `<=` and `==`."""
+
+    def __init__(self, dtype: Any) -> None:
+        self.dtype = np.dtype(dtype)
+        self.kinds: list[int] = []
+        self.features: list[int] = []
+        self.thresholds: list[Any] = []
+        self.branches: list[tuple[int, int]] = []
+        self.takes_nan: list[bool] = []
+        self.votes: list[list[tuple[int, Any]]] = []
+
+    def leaf(self, votes: Sequence[tuple[int, Any]]) -> int:
+        """A new leaf."""
+        return self._add(LEAF, 0, 0.0, (len(self.kinds),) * 2, False, votes)
+
+    def branch(self, mode: str, feature: int, threshold: Any, true: int, false: int, nan_is_true: bool) -> int:
+        """A new branch; TypeMismatchError for a mode that is not known."""
+        limit = self.dtype.type(threshold)
+        if mode in ("GTE", "GT"):
+            # Not x < t, and not x <= t; NaN goes where it was to go.
+            mode, true, false, nan_is_true = "LT" if mode == "GTE" else "LEQ", false, true, not nan_is_true
+        elif mode == "NEQ":
+            # NaN differs from every number.
+            mode, true, false, nan_is_true = "EQ", false, true, False
+        if mode == "LT":
+            limit = np.nextafter(limit, self.dtype.type(-np.inf)) if limit > -np.inf else self.dtype.type(np.nan)
+        elif mode not in ("LEQ", "EQ"):
+            raise TypeMismatchError(f"there is no branch BRANCH_{mode} in a tree")
+        return self._add(EQUAL if mode == "EQ" else AT_MOST, feature, limit, (false, true), nan_is_true, ())
+
+    def _add(
+        self,
+        kind: int,
+        feature: int,
+        limit: Any,
+        branches: tuple[int, int],
+        nan: bool,
+        votes: Sequence[tuple[int, Any]],
+    ) -> int:
+        self.kinds.append(kind)
+        self.features.append(feature)
+        self.thresholds.append(limit)
+        self.branches.append(branches)
+        self.takes_nan.append(nan)
+        self.votes.append(list(votes))
+        return len(self.kinds) - 1
+
+    def build(self, roots: Sequence[int]) -> Forest:
+        """The forest with these roots."""
+        lengths = [len(v) for v in self.votes]
+        branches = np.array(self.branches, np.int64).reshape(-1, 2)
+        top = np.array(roots, np.int64)
+        return Forest(
+            kinds=np.array(self.kinds, np.uint8),
+            features=np.array(self.features, np.int64),
+            thresholds=np.array(self.thresholds, self.dtype),
+            branches=branches,
+            takes_nan=np.array(self.takes_nan, bool),
+            roots=top,
+            starts=np.cumsum([0, *lengths]),
+            targets=np.array([target for votes in self.votes for target, _ in votes], np.int64),
+            votes=np.array([weight for votes in self.votes for _, weight in votes], self.dtype),
+            depth=_depth(branches, top, np.array(self.kinds, np.uint8) == LEAF),
+        )
+
+
+def _depth(branches: Array, roots: Array, is_leaf: Array) -> int:
+    """The most branches on a way from a root to a leaf; TypeMismatchError where a way does not end."""
+    level, depth = np.unique(roots), 0
+    while True:
+        level = level[~is_leaf[level]]
+        if not level.size:
+            return depth
+        depth += 1
+        if depth > len(branches):
+            raise TypeMismatchError("a tree of the ensemble comes back to a node that it has passed")
+        level = np.unique(branches[level])
+
+
+def picked(given: Mapping[str, Any], name: str) -> Array:
+    """A list of numbers, from the attribute of floats or from the tensor that may stand for it."""
+    tensor = given.get(f"{name}_as_tensor")
+    return np.array(given[name], np.float32) if tensor is None else np.asarray(tensor).reshape(-1)
+
+
+def classic_forest(op: str, given: Mapping[str, Any], votes: str, count: int, dtype: Any) -> Forest:
+    """The forest of TreeEnsembleRegressor and TreeEnsembleClassifier, whose votes have this prefix.
+
+    TypeMismatchError where its lists contradict each other.
+    """
+    trees, ids, modes = given["nodes_treeids"], given["nodes_nodeids"], given["nodes_modes"]
+    values, missing = picked(given, "nodes_values"), given["nodes_missing_value_tracks_true"]
+    true, false, features = (given[f"nodes_{k}"] for k in ("truenodeids", "falsenodeids", "featureids"))
+    size = len(trees)
+    if (
+        not size
+        or any(len(v) != size for v in (ids, modes, values, true, false, features))
+        or len(missing) not in (0, size)
+    ):
+        raise TypeMismatchError(f"{op} has lists of nodes of different lengths")
+    place = {key: i for i, key in enumerate(zip(trees, ids))}
+    if len(place) < size:
+        raise TypeMismatchError(f"{op} has two nodes of one number in a tree")
+    found: dict[int, list[tuple[int, Any]]] = {}
+    weights = picked(given, f"{votes}_weights")
+    lists = (given[f"{votes}_treeids"], given[f"{votes}_nodeids"], given[f"{votes}_ids"], weights)
+    if any(len(v) != len(weights) for v in lists):
+        raise TypeMismatchError(f"{op} has lists of votes of different lengths")
+    for tree, node, target, weight in zip(*lists):
+        if (tree, node) not in place or not 0 <= target < count:
+            raise TypeMismatchError(f"{op} has a vote of node {node} of tree {tree} for {target}, which is not there")
+        found.setdefault(place[tree, node], []).append((int(target), weight))
+    builder = ForestBuilder(dtype)
+    for i in range(size):
+        if modes[i] == "LEAF":
+            builder.leaf(found.get(i, ()))
+            continue
+        ends = (trees[i], true[i]), (trees[i], false[i])
+        if not all(end in place for end in ends) or features[i] < 0:
+            raise TypeMismatchError(f"{op} has a branch of tree {trees[i]} that leads nowhere")
+        mode, is_true = modes[i].removeprefix("BRANCH_"), bool(missing[i]) if missing else False
+        builder.branch(mode, features[i], values[i], place[ends[0]], place[ends[1]], is_true)
+    # The first node of a tree is its root; trees count in the order of their numbers.
+    roots = dict(sorted({tree: i for i, tree in reversed(list(enumerate(trees)))}.items()))
+    return builder.build(list(roots.values()))
+
+
+MODES: Final = ("LEQ", "LT", "GTE", "GT", "EQ", "NEQ", "MEMBER")
+
+
+def modern_forest(op: str, given: Mapping[str, Any], dtype: Any) -> Forest:
+    """The forest of TreeEnsemble; a branch that tests for members of a set becomes a chain of tests for equality."""
+    return _Modern(op, given, dtype).build()
+
+
+class _Modern:
+    def __init__(self, op: str, given: Mapping[str, Any], dtype: Any) -> None:
+        self.op, self.given = op, given
+        self.builder = ForestBuilder(dtype)
+        self.modes = [int(m) for m in np.asarray(given["nodes_modes"]).reshape(-1)]
+        self.splits = np.asarray(given["nodes_splits"]).reshape(-1)
+        self.missing = given["nodes_missing_value_tracks_true"]
+        names = ("nodes_featureids", "nodes_truenodeids", "nodes_falsenodeids", "nodes_trueleafs", "nodes_falseleafs")
+        lists = [given[name] for name in names]
+        if any(len(v) != len(self.modes) for v in (*lists, self.splits)) or len(self.missing) not in (
+            0,
+            len(self.modes),
+        ):
+            raise TypeMismatchError(f"{op} has lists of nodes of different lengths")
+        self.weights = np.asarray(given["leaf_weights"]).reshape(-1)
+        if len(self.weights) != len(given["leaf_targetids"]):
+            raise TypeMismatchError(
+                f"{op} has {len(self.weights)} leaf weights, {len(given['leaf_targetids'])} targets"
+            )
+        self.members = self._members()
+        self.made: dict[int, int] = {}
+        self.leaves: dict[int, int] = {}
+
+    def _members(self) -> dict[int, list[Any]]:
+        """The members of each branch that tests for them."""
+        wanted = [i for i, mode in enumerate(self.modes) if mode == MODES.index("MEMBER")]
+        given = self.given["membership_values"]
+        values = np.asarray([] if given is None else given).reshape(-1)
+        sets: list[list[Any]] = [[]]
+        for value in values:
+            if np.isnan(value):
+                sets.append([])
+            else:
+                sets[-1].append(value)
+        if len(sets) - 1 != len(wanted):
+            raise TypeMismatchError(f"{self.op} has {len(wanted)} tests for members and {len(sets) - 1} sets")
+        return dict(zip(wanted, sets))
+
+    def build(self) -> Forest:
+        return self.builder.build([self.root(int(i)) for i in self.given["tree_roots"]])
+
+    def root(self, index: int) -> int:
+        given = self.given
+        self.check(index, len(self.modes))
+        both = given["nodes_trueleafs"][index] and given["nodes_falseleafs"][index]
+        if both and given["nodes_truenodeids"][index] == given["nodes_falsenodeids"][index]:
+            return self.leaf(int(given["nodes_truenodeids"][index]))
+        return self.tree(index)
+
+    def check(self, index: int, count: int) -> None:
+        if not 0 <= index < count:
+            raise TypeMismatchError(f"{self.op} has a branch that leads to {index}, where there is nothing")
+
+    def leaf(self, index: int) -> int:
+        self.check(index, len(self.weights))
+        if index not in self.leaves:
+            vote = int(self.given["leaf_targetids"][index]), self.weights[index]
+            if not 0 <= vote[0] < self.given["n_targets"]:
+                raise TypeMismatchError(f"{self.op} has a leaf for target {vote[0]}, which is not there")
+            self.leaves[index] = self.builder.leaf([vote])
+        return self.leaves[index]
+
+    def tree(self, top: int) -> int:
+        """The node that branch `top` becomes, and all below it before it."""
+        pending, open_ = [top], set()
+        while pending:
+            index = pending[-1]
+            if index in self.made:
+                pending.pop()
+                continue
+            below = self.below(index)
+            waiting = [i for leaf, i in below if not leaf and i not in self.made]
+            if waiting and index in open_:
+                raise TypeMismatchError("a tree of the ensemble comes back to a node that it has passed")
+            open_.add(index)
+            if not waiting:
+                true, false = (self.leaf(i) if leaf else self.made[i] for leaf, i in below)
+                self.made[index] = self.node(index, true, false)
+                pending.pop()
+            pending += waiting
+        return self.made[top]
+
+    def below(self, index: int) -> list[tuple[bool, int]]:
+        found = []
+        for side in ("true", "false"):
+            leaf = bool(self.given[f"nodes_{side}leafs"][index])
+            end = int(self.given[f"nodes_{side}nodeids"][index])
+            self.check(end, len(self.weights if leaf else self.modes))
+            found.append((leaf, end))
+        return found
+
+    def node(self, index: int, true: int, false: int) -> int:
+        mode, feature = self.modes[index], int(self.given["nodes_featureids"][index])
+        is_true = bool(self.missing[index]) if self.missing else False
+        if not 0 <= mode < len(MODES) or feature < 0:
+            raise TypeMismatchError(f"{self.op} has no mode {mode} for feature {feature}")
+        if MODES[mode] != "MEMBER":
+            return self.builder.branch(MODES[mode], feature, self.splits[index], true, false, is_true)
+        node = false
+        for value in reversed(self.members[index] or [np.nan]):
+            node = self.builder.branch("EQ", feature, value, true, node, is_true)
+        return node

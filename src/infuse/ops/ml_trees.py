@@ -1,0 +1,377 @@
+"""Ensembles of decision trees (ai.onnx.ml)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from infuse import dtypes
+from infuse.errors import ShapeError, TypeMismatchError
+from infuse.ir.graph import Value
+from infuse.ir.types import TensorType
+from infuse.ops.base import Array, Inferred, Rounding, Sample
+from infuse.ops.forest import AGGREGATES, Forest, classic_forest, modern_forest, picked
+from infuse.ops.ml import (
+    TRANSFORMS,
+    MlOp,
+    as_rows,
+    check_transform,
+    label_type,
+    labels_of,
+    operator_hash,
+    require_number,
+    rows_of,
+    same_operator,
+    table,
+    transformed,
+)
+
+SUMS: Final = Rounding(abs=4e-6, why="votes are added one after another, then transformed")
+
+_TREES: Final[Mapping[str, Any]] = {
+    "nodes_treeids": (0, 0, 0, 0, 0, 1, 1, 1),
+    "nodes_nodeids": (0, 1, 2, 3, 4, 0, 1, 2),
+    "nodes_featureids": (0, 2, 0, 0, 0, 1, 0, 0),
+    "nodes_values": (0.5, -1.0, 0.0, 0.0, 0.0, 0.25, 0.0, 0.0),
+    "nodes_truenodeids": (1, 3, 0, 0, 0, 1, 0, 0),
+    "nodes_falsenodeids": (2, 4, 0, 0, 0, 2, 0, 0),
+}
+_LEAVES: Final = (
+    ("treeids", (0, 0, 0, 1, 1)),
+    ("nodeids", (2, 3, 4, 1, 2)),
+    ("weights", (0.5, -0.25, 1.5, 0.75, -1.0)),
+)
+
+
+def _modes(first: str, second: str = "BRANCH_LEQ") -> tuple[str, ...]:
+    return (first, second, "LEAF", "LEAF", "LEAF", first, "LEAF", "LEAF")
+
+
+def _sample(prefix: str, x: Any, **more: Any) -> Sample:
+    votes = {f"{prefix}_{name}": numbers for name, numbers in _LEAVES}
+    return Sample({"x": x}, {**_TREES, "nodes_modes": _modes("BRANCH_LEQ"), **votes, **more})
+
+
+_ODD: Final = np.array(
+    [[0.5, 0.25, -1.0], [np.nan, np.nan, np.nan], [np.inf, -np.inf, 0.0], [0.25, 0.5, np.nan]], np.float32
+)
+
+
+class Classic(MlOp, abstract=True):
+    """Trees as lists of nodes, and of votes whose attributes begin with `prefix`."""
+
+    prefix: ClassVar[str]
+
+    def count(self) -> int:
+        """The number of targets or classes."""
+        raise NotImplementedError
+
+    def forest(self, x: Any) -> Forest:
+        """The trees, with numbers as wide as those of `x` compute in."""
+        wide = np.float64 if x == np.float64 else np.float32
+        cache: dict[Any, Forest] = self.__dict__.setdefault("_forests", {})
+        if wide not in cache:
+            cache[wide] = classic_forest(self.name, self.attributes(), self.prefix, self.count(), wide)
+        return cache[wide]
+
+    def base(self) -> Array:
+        """What is added to the scores."""
+        return picked(self.attributes(), "base_values")
+
+    def check(self, x: Value) -> Forest:
+        """The trees; TypeMismatchError or ShapeError unless they can run on `x`."""
+        require_number(self.name, x)
+        check_transform(self.name, self.attributes()["post_transform"])
+        forest = self.forest(x.dtype.numpy)
+        check_columns(self.name, forest, x)
+        return forest
+
+
+def check_columns(op: str, forest: Forest, x: Value) -> None:
+    """ShapeError where `x` has fewer columns than the trees look at."""
+    rows = rows_of(op, x)
+    if rows is not None and isinstance(rows[1], int) and rows[1] < forest.columns:
+        raise ShapeError(f"{op} looks at column {forest.columns - 1}, found {x.type}")
+
+
+class TreeEnsembleRegressor(Classic):
+    """The sum (mean, least or largest) of what the leaves of all trees vote for each target, plus base values."""
+
+    aggregate_function: str = "SUM"
+    base_values: tuple[float, ...] = ()
+    base_values_as_tensor: Any = None
+    n_targets: int = 1
+    nodes_falsenodeids: tuple[int, ...] = ()
+    nodes_featureids: tuple[int, ...] = ()
+    nodes_hitrates: tuple[float, ...] = ()
+    nodes_hitrates_as_tensor: Any = None
+    nodes_missing_value_tracks_true: tuple[int, ...] = ()
+    nodes_modes: tuple[str, ...] = ()
+    nodes_nodeids: tuple[int, ...] = ()
+    nodes_treeids: tuple[int, ...] = ()
+    nodes_truenodeids: tuple[int, ...] = ()
+    nodes_values: tuple[float, ...] = ()
+    nodes_values_as_tensor: Any = None
+    post_transform: str = "NONE"
+    target_ids: tuple[int, ...] = ()
+    target_nodeids: tuple[int, ...] = ()
+    target_treeids: tuple[int, ...] = ()
+    target_weights: tuple[float, ...] = ()
+    target_weights_as_tensor: Any = None
+
+    prefix = "target"
+    since = 3
+    accuracy = SUMS
+    __eq__ = same_operator
+    __hash__ = operator_hash
+    samples = (
+        *(
+            _sample("target", (9, 3), target_ids=(0,) * 5, aggregate_function=how, base_values=base)
+            for how in AGGREGATES
+            for base in ((), (0.5,))
+        ),
+        *(
+            _sample("target", _ODD, target_ids=(0,) * 5, nodes_modes=_modes(f"BRANCH_{m}"))
+            for m in ("LT", "GTE", "GT", "EQ", "NEQ")
+        ),
+        _sample(
+            "target",
+            _ODD,
+            target_ids=(0,) * 5,
+            nodes_modes=_modes("BRANCH_GT"),
+            nodes_missing_value_tracks_true=(1,) * 8,
+        ),
+        _sample("target", _ODD, target_ids=(0,) * 5, nodes_missing_value_tracks_true=(1, 0, 0, 0, 0, 0, 0, 0)),
+        _sample(
+            "target",
+            (20, 4),
+            target_ids=(0, 1, 2, 1, 0),
+            n_targets=3,
+            post_transform="SOFTMAX",
+            base_values=(0.1, 0.2, 0.3),
+        ),
+        _sample("target", np.array([[0, 1, 2], [1, 0, -1]], np.int64), target_ids=(0, 1, 1, 1, 0), n_targets=2),
+        _sample(
+            "target",
+            np.array([[0, 1, 2], [0.5, 0, -1]], np.float64),
+            target_ids=(0,) * 5,
+            target_weights_as_tensor=np.array([0.1, 0.2, 0.3, 0.4, 0.5], np.float64),
+            target_weights=(),
+        ),
+    )
+
+    def count(self) -> int:
+        return self.n_targets
+
+    def infer(self, x: Value) -> Inferred:
+        self.check(x)
+        if self.aggregate_function not in AGGREGATES:
+            raise TypeMismatchError(f"{self.name} knows {', '.join(AGGREGATES)}, not {self.aggregate_function!r}")
+        if len(self.base()) not in (0, 1, self.n_targets):
+            raise TypeMismatchError(f"{self.name} has {len(self.base())} base values for {self.n_targets} targets")
+        return table(dtypes.float32, rows_of(self.name, x), self.n_targets)
+
+    def eval(self, x: Array) -> Array:
+        rows = as_rows(x)
+        scores = self.forest(x.dtype).scores(rows, self.n_targets, self.aggregate_function)
+        if len(self.base()):
+            scores = scores + self.base().astype(scores.dtype)
+        return transformed(self.post_transform, scores).astype(np.float32)
+
+
+class TreeEnsembleClassifier(Classic):
+    """Labels and scores: the sums of what the leaves of all trees vote for each class, plus base values."""
+
+    base_values: tuple[float, ...] = ()
+    base_values_as_tensor: Any = None
+    class_ids: tuple[int, ...] = ()
+    class_nodeids: tuple[int, ...] = ()
+    class_treeids: tuple[int, ...] = ()
+    class_weights: tuple[float, ...] = ()
+    class_weights_as_tensor: Any = None
+    classlabels_int64s: tuple[int, ...] = ()
+    classlabels_strings: tuple[str, ...] = ()
+    nodes_falsenodeids: tuple[int, ...] = ()
+    nodes_featureids: tuple[int, ...] = ()
+    nodes_hitrates: tuple[float, ...] = ()
+    nodes_hitrates_as_tensor: Any = None
+    nodes_missing_value_tracks_true: tuple[int, ...] = ()
+    nodes_modes: tuple[str, ...] = ()
+    nodes_nodeids: tuple[int, ...] = ()
+    nodes_treeids: tuple[int, ...] = ()
+    nodes_truenodeids: tuple[int, ...] = ()
+    nodes_values: tuple[float, ...] = ()
+    nodes_values_as_tensor: Any = None
+    post_transform: str = "NONE"
+
+    prefix = "class"
+    since = 3
+    accuracy = SUMS
+    __eq__ = same_operator
+    __hash__ = operator_hash
+    samples = (
+        *(
+            _sample("class", (9, 3), class_ids=(0, 1, 2, 1, 0), classlabels_int64s=(4, 7, 9), post_transform=how)
+            for how in TRANSFORMS[:4]
+        ),
+        _sample(
+            "class", (9, 3), class_ids=(0, 1, 2, 1, 0), classlabels_int64s=(4, 7, 9), base_values=(0.5, -0.25, 1.0)
+        ),
+        *(
+            _sample("class", (9, 3), class_ids=(i,) * 5, classlabels_int64s=(4, 7), post_transform=how, class_weights=w)
+            for i in (0, 1)
+            for how in ("NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO")
+            for w in ((0.5, -0.25, 1.5, 0.75, -1.0), (0.45, 0.25, 0.1, 0.2, 0.35))
+        ),
+        _sample(
+            "class",
+            (9, 3),
+            class_ids=(0, 1, 1, 1, 0),
+            classlabels_int64s=(4, 7),
+            class_weights=(0.45, 0.25, 0.1, 0.2, 0.35),
+        ),
+        _sample("class", (9, 3), class_ids=(0, 1, 2, 1, 0), classlabels_strings=("a", "b", "c")),
+    )
+
+    def count(self) -> int:
+        return len(self.labels())
+
+    def labels(self) -> Array:
+        """The class labels."""
+        return labels_of(self.name, self.classlabels_int64s, self.classlabels_strings)
+
+    @property
+    def has_one_score(self) -> bool:
+        """Whether all votes of two classes are for one of them: it says how much it is the second class.
+
+        Where they are for the first in name, the scores of both are made of it; that is how boosted trees are written.
+        """
+        return self.count() == 2 and len(set(self.class_ids)) == 1
+
+    @property
+    def is_positive(self) -> bool:
+        """Whether no vote is negative: then the only score is a probability."""
+        return bool((picked(self.attributes(), "class_weights") >= 0).all())
+
+    def infer(self, x: Value) -> Inferred:
+        self.check(x)
+        count, rows = self.count(), rows_of(self.name, x)
+        if len(self.base()) not in (0, 1, count):
+            raise TypeMismatchError(f"{self.name} has {len(self.base())} base values for {count} classes")
+        labels = TensorType(label_type(self.labels()), None if rows is None else rows[:1])
+        return labels, table(dtypes.float32, rows, count)
+
+    def eval(self, x: Array) -> tuple[Array, Array]:
+        rows, labels = as_rows(x), self.labels()
+        scores = self.forest(x.dtype).scores(rows, len(labels), "SUM")
+        if len(self.base()):
+            scores = scores + self.base().astype(scores.dtype)
+        if self.has_one_score:
+            only = scores[:, self.class_ids[0], None]
+            places = (only[:, 0] > (0.5 if self.is_positive else 0)).astype(np.int64)
+        else:
+            places = scores.argmax(axis=1)
+        if self.has_one_score and self.class_ids[0] == 0:
+            scores = self.of_two(only)
+        else:
+            scores = transformed(self.post_transform, scores)
+        return labels[places], scores.astype(np.float32)
+
+    def of_two(self, only: Array) -> Array:
+        """The transformed scores of two classes from that of the second."""
+        if self.post_transform == "LOGISTIC":
+            return transformed("LOGISTIC", np.concatenate([-only, only], axis=1))
+        return np.concatenate([1 - only if self.is_positive else -only, only], axis=1)
+
+
+def _modern(**more: Any) -> dict[str, Any]:
+    """Attributes of two trees for the samples of TreeEnsemble."""
+    plain = {
+        "tree_roots": (0, 2),
+        "nodes_featureids": (0, 2, 1),
+        "nodes_modes": np.array([0, 0, 0], np.uint8),
+        "nodes_splits": np.array([0.5, -1.0, 0.25], np.float32),
+        "nodes_truenodeids": (1, 1, 3),
+        "nodes_trueleafs": (0, 1, 1),
+        "nodes_falsenodeids": (0, 2, 4),
+        "nodes_falseleafs": (1, 1, 1),
+        "leaf_targetids": (0, 1, 0, 1, 0),
+        "leaf_weights": np.array([0.5, -0.25, 1.5, 0.75, -1.0], np.float32),
+        "n_targets": 2,
+    }
+    return {**plain, **more}
+
+
+def _member(dtype: Any) -> dict[str, Any]:
+    members = np.array([1.0, 2.0, 5.0, np.nan, 0.5, np.nan], dtype)
+    splits, weights = np.array([0.5, -1, 0.25], dtype), np.array([0.5, -0.25, 1.5, 0.75, -1.0], dtype)
+    return _modern(
+        nodes_modes=np.array([6, 2, 6], np.uint8), membership_values=members, nodes_splits=splits, leaf_weights=weights
+    )
+
+
+class TreeEnsemble(MlOp):
+    """The sum (mean, least or largest) of what the leaves of all trees vote for each target, then a transform."""
+
+    tree_roots: tuple[int, ...]
+    nodes_featureids: tuple[int, ...]
+    nodes_modes: Any
+    nodes_splits: Any
+    nodes_truenodeids: tuple[int, ...]
+    nodes_trueleafs: tuple[int, ...]
+    nodes_falsenodeids: tuple[int, ...]
+    nodes_falseleafs: tuple[int, ...]
+    leaf_targetids: tuple[int, ...]
+    leaf_weights: Any
+    aggregate_function: int = 1
+    membership_values: Any = None
+    n_targets: int = 1
+    nodes_hitrates: Any = None
+    nodes_missing_value_tracks_true: tuple[int, ...] = ()
+    post_transform: int = 0
+
+    since = 5
+    accuracy = SUMS
+    __eq__ = same_operator
+    __hash__ = operator_hash
+    samples = (
+        *(Sample({"x": (9, 3)}, _modern(aggregate_function=i, n_targets=2)) for i in range(4)),
+        *(Sample({"x": (9, 4)}, _modern(post_transform=i)) for i in range(1, 4)),
+        *(Sample({"x": _ODD}, _modern(nodes_modes=np.array([i, i, i], np.uint8))) for i in range(1, 6)),
+        Sample({"x": _ODD}, _modern(nodes_missing_value_tracks_true=(1, 0, 1))),
+        Sample({"x": np.array([[1, 0.5, -1], [3, 0, 0], [np.nan, 7, -2]], np.float32)}, _member(np.float32)),
+        Sample({"x": np.array([[1, 0.5, -1], [3, 0, 0], [5, 7, -2]], np.float64)}, _member(np.float64)),
+    )
+
+    def infer(self, x: Value) -> Inferred:
+        dtype = require_number(self.name, x, (dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64))
+        if not 0 <= self.post_transform < len(TRANSFORMS) or not 0 <= self.aggregate_function < len(AGGREGATES):
+            raise TypeMismatchError(
+                f"{self.name} knows no transform {self.post_transform} of {self.aggregate_function}"
+            )
+        check_columns(self.name, self.forest(dtype.numpy), x)
+        return table(dtype, rows_of(self.name, x), self.n_targets)
+
+    def forest(self, x: Any) -> Forest:
+        """The trees, with numbers as wide as those of `x` compute in."""
+        wide = np.float64 if x == np.float64 else np.float32
+        cache: dict[Any, Forest] = self.__dict__.setdefault("_forests", {})
+        if wide not in cache:
+            cache[wide] = modern_forest(self.name, self.attributes(), wide)
+        return cache[wide]
+
+    @property
+    def aggregate(self) -> str:
+        """How votes are joined."""
+        return AGGREGATES[self.aggregate_function]
+
+    @property
+    def transform(self) -> str:
+        """What becomes of the scores."""
+        return TRANSFORMS[self.post_transform]
+
+    def eval(self, x: Array) -> Array:
+        scores = self.forest(x.dtype).scores(as_rows(x), self.n_targets, self.aggregate)
+        return transformed(self.transform, scores).astype(x.dtype)
