@@ -329,6 +329,8 @@ class Lowering:
 
     def find_sizes(self, f: FunctionWriter, node: Node, shape: Shape, sizes: str) -> None:
         """Let `f` find the sizes in `shape`, which are in its array `sizes`; known ones are checked."""
+        f.include("sizes.hpp")
+        f.fail_unless(f"is_possible({sizes}, {len(shape)})")
         for axis, size in enumerate(shape):
             unknown = dims.symbols(size) - self.known
             if not unknown:

@@ -12,6 +12,17 @@ inline int axis_index(long axis, int rank) {
   return axis >= 0 && axis < rank ? static_cast<int>(axis) : -1;
 }
 
+/** Whether a tensor may have these sizes: none below zero, and as many bytes as addresses can count. */
+inline bool is_possible(const long* sizes, int rank) {
+  long total = 1;
+  for (int i = 0; i < rank; ++i) {
+    if (sizes[i] < 0) return false;
+    const long factor = sizes[i] > 0 ? sizes[i] : 1;
+    if (__builtin_mul_overflow(total, factor, &total) || total > 1L << 46) return false;
+  }
+  return true;
+}
+
 /** The sizes of a Reshape of `in`: 0 copies a size (unless `zeros` are meant), -1 takes what is left. */
 inline bool reshape_sizes(const long* in, int rank, const long* wanted, int count, bool zeros,
                           long* out) {
