@@ -131,7 +131,10 @@ GROUPS = {
     "signals": ("gated", "losses", "signal", "training"),
     "movement": ("creation", "indexing", "movement", "selection", "shaping"),
     "tables": ("ml_features", "ml_labels", "ml_linear", "ml_svm", "ml_trees", "text"),
-    "runtime": ("microsoft", "microsoft_attention", "microsoft_grouped", "microsoft_normalization"),
+    "runtime": (
+        *("microsoft", "microsoft_attention", "microsoft_grouped", "microsoft_integers", "microsoft_normalization"),
+        "microsoft_quantized",
+    ),
 }
 """Families of operators that share kernels, and so a library."""
 

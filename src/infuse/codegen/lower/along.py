@@ -1,0 +1,47 @@
+"""The axis that an operator runs along, given by an attribute, a constant, or by what the run computes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from infuse.codegen.lower.found import new_symbol
+from infuse.codegen.lowering import Lowering
+from infuse.codegen.program import size_text
+from infuse.ir import dims
+from infuse.ir.dims import Dim
+from infuse.ir.graph import Node, Value, known_ints
+
+
+@dataclass(frozen=True)
+class Along:
+    """A tensor as lines: `outer` · `inner` of them, `size` elements each, `inner` elements apart."""
+
+    axis: Dim
+    outer: Dim
+    size: Dim
+    inner: Dim
+
+    @property
+    def sizes(self) -> tuple[Dim, Dim, Dim]:
+        return self.outer, self.size, self.inner
+
+
+def along(low: Lowering, node: Node, x: Value, axis: Value | None, default: int = 0, *, last: int = 0) -> Along:
+    """`x` as lines along the axis that a scalar input names; `last` axes at its end cannot be chosen."""
+    known = None if axis is None else known_ints(axis)
+    if axis is None or known is not None:
+        place = int(default if known is None else known[0]) % x.rank
+        outer, inner = dims.product(x.shape[:place]), dims.product(x.shape[place + 1 :])
+        return Along(place, outer, x.shape[place], inner)
+    names = [new_symbol(low) for _ in range(4)]
+    f = low.function("find_axis", node)
+    f.include("sizes.hpp")
+    f.line(f"const long in[] = {{{', '.join([*map(size_text, x.shape), '1L'])}}};")
+    f.line(f"const int axis = axis_index((long){f.read(low.dense(axis))}[0], {x.rank});")
+    f.fail_unless(f"axis >= 0 && axis < {x.rank - last}")
+    f.line("long outer = 1, inner = 1;")
+    f.line(f"for (int i = 0; i < {x.rank}; ++i) (i < axis ? outer : inner) *= i == axis ? 1 : in[i];")
+    for name, text in zip(names, ("axis", "outer", "in[axis]", "inner")):
+        f.line(f"*{f.finds(name)} = {text};")
+    f.finish(f"{node.kind} {node.name}: axis")
+    return Along(*map(dims.symbol, names))

@@ -1,0 +1,337 @@
+"""Gates, recurrences and caches of language models; determinants; elements read as another type."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from infuse import dtypes
+from infuse.dtypes import DType
+from infuse.errors import InputError, ShapeError, TypeMismatchError
+from infuse.ir import dims
+from infuse.ir.dims import Dim
+from infuse.ir.graph import Value
+from infuse.ir.types import TensorType
+from infuse.ops.base import Array, Floats, Inferred, Ints, Op, Rounding, cases, normalize_axis, same_dtype
+from infuse.ops.elementwise import Floating, f32, require_kind, rounded
+from infuse.ops.formula import Formulas, Term
+from infuse.ops.sizes import agree, agree_shapes, int64s, require_rank, with_dim
+from infuse.ops.special import sigmoid
+
+
+class SwiGLU(Floating):
+    """A · sigmoid(alpha · A) · B for two tensors of one shape."""
+
+    alpha: float = 1.0
+
+    since = 28
+    accuracy = Rounding(ulp=4, abs=1e-7, why="far below zero the error of alpha · A grows in the exponential")
+    samples = cases(a=[(2, 3), Floats((50,), -30, 30)], b=[(2, 3), (50,)], alpha=[1.0, 1.702])
+
+    def infer(self, a: Value, b: Value) -> Inferred:
+        dtype = self.result_dtype(a, b)
+        if a.tensor.shape is None or b.tensor.shape is None:
+            return TensorType(dtype, a.tensor.shape or b.tensor.shape)
+        return TensorType(dtype, agree_shapes(a.shape, b.shape, "the shapes of gate and value of SwiGLU"))
+
+    def eval(self, a: Array, b: Array) -> Array:
+        return rounded(lambda x, y: x * sigmoid(self.alpha * x) * y, a, b)
+
+    def scalar(self, e: Formulas, a: Term, b: Term) -> Term:
+        return a * e.sigmoid(a if self.alpha == 1.0 else a * self.alpha) * b
+
+
+class CausalConvWithState(Op):
+    """Every channel convolved with its own filter over the elements so far, after those of `past_state`.
+
+    The second output is the state for the elements that follow: the last ones that the filter still reaches.
+    """
+
+    activation: str = "none"
+
+    since = 27
+    accuracy = Rounding(ulp=8, abs=2e-6, why="sums round in another order")
+    samples = cases(
+        input=[(2, 3, 9), (1, 4, 1), (2, 5, 40), (1, 2, 2)],
+        weight=[(3, 1, 4), (4, 1, 3), (5, 1, 1), (2, 1, 5)],
+        bias=[(3,), None, (5,), None],
+        past_state=[None, (1, 4, 2), None, (1, 2, 4)],
+        activation=["none", "silu", "swish"],
+    )
+
+    def infer(
+        self, input: Value, weight: Value, bias: Value | None = None, past_state: Value | None = None
+    ) -> Inferred:
+        dtype = require_kind(self.name, same_dtype(self.name, input, weight, bias, past_state), "f")
+        if self.activation not in ("none", "silu", "swish"):
+            raise TypeMismatchError(f"{self.name} has no activation {self.activation!r}", hint="none, silu or swish")
+        for value, rank, name in ((input, 3, "the input"), (weight, 3, "the weight"), (past_state, 3, "the state")):
+            if value is not None:
+                require_rank(value, rank, self.name, name)
+        if input.tensor.shape is None or weight.tensor.shape is None:
+            return TensorType(dtype, input.tensor.shape), TensorType(dtype, None)
+        batch, channels, _ = input.shape
+        agree_shapes(weight.shape[:2], (channels, 1), f"the sizes of the weight of {self.name}")
+        state = batch, channels, weight.shape[2] - 1
+        if bias is not None and bias.tensor.shape is not None:
+            agree_shapes(bias.shape, (channels,), f"the sizes of the bias of {self.name}")
+        if past_state is not None and past_state.tensor.shape is not None:
+            agree_shapes(past_state.shape, state, f"the sizes of the state of {self.name}")
+        return TensorType(dtype, input.shape), TensorType(dtype, state)
+
+    def eval(
+        self, input: Array, weight: Array, bias: Array | None = None, past_state: Array | None = None
+    ) -> tuple[Array, Array]:
+        reach, length = weight.shape[2] - 1, input.shape[2]
+        past = np.zeros((*input.shape[:2], reach), input.dtype) if past_state is None else past_state
+        whole = np.concatenate([past, input], axis=2)
+        taps = weight.astype(np.float64)[:, 0, :, None]
+        result = np.zeros(input.shape) if bias is None else np.zeros(input.shape) + bias[:, None].astype(np.float64)
+        for tap in range(reach + 1):
+            result = result + whole[:, :, tap : tap + length] * taps[:, tap]
+        if self.activation != "none":
+            result = result * sigmoid(result)
+        return result.astype(input.dtype), whole[:, :, length:]
+
+
+class LinearAttention(Op):
+    """Attention without softmax: every head keeps the sum of keys times values, and queries read it.
+
+    With a decay, the sum fades first; with `beta`, what the key already finds in it is taken from the value.
+    """
+
+    kv_num_heads: int
+    q_num_heads: int
+    chunk_size: int = 64
+    scale: float = 0.0
+    update_rule: str = "gated_delta"
+
+    since = 27
+    accuracy = Rounding(ulp=16, abs=4e-6, why="the state carries the rounding of every step")
+    samples = (
+        cases(
+            query=[(2, 5, 8), (1, 3, 6)],
+            key=[Floats((2, 5, 8), -0.5, 0.5), Floats((1, 3, 6), -0.5, 0.5)],
+            value=[(2, 5, 6), (1, 3, 40)],
+            past_state=[None, (1, 2, 3, 20)],
+            kv_num_heads=[2],
+            q_num_heads=[2],
+            update_rule=["linear"],
+        ),
+        cases(
+            query=[(2, 5, 16), (1, 3, 16)],
+            key=[Floats((2, 5, 8), -0.5, 0.5), Floats((1, 3, 8), -0.5, 0.5)],
+            value=[(2, 5, 6), (1, 3, 70)],
+            past_state=[None, (1, 2, 4, 35)],
+            decay=[Floats((2, 5, 2), -2, 0), Floats((1, 3, 8), -2, 0)],
+            kv_num_heads=[2],
+            q_num_heads=[4],
+            update_rule=["gated"],
+            scale=[0.0, 0.5],
+        ),
+        cases(
+            query=[(2, 5, 8), (1, 3, 8)],
+            key=[Floats((2, 5, 8), -0.5, 0.5), Floats((1, 3, 8), -0.5, 0.5)],
+            value=[(2, 5, 6), (1, 3, 34)],
+            past_state=[(2, 2, 4, 3), None],
+            decay=[Floats((2, 5, 2), -2, 0), Floats((1, 3, 8), -2, 0)],
+            beta=[Floats((2, 5, 2), 0, 1), Floats((1, 3, 1), 0, 1)],
+            kv_num_heads=[2],
+            q_num_heads=[2],
+        ),
+        cases(
+            query=[(2, 5, 8)],
+            key=[Floats((2, 5, 4), -0.5, 0.5)],
+            value=[(2, 5, 17)],
+            beta=[Floats((2, 5, 1), 0, 1)],
+            kv_num_heads=[1],
+            q_num_heads=[2],
+            update_rule=["delta"],
+        ),
+    )
+
+    def infer(
+        self,
+        query: Value,
+        key: Value,
+        value: Value,
+        past_state: Value | None = None,
+        decay: Value | None = None,
+        beta: Value | None = None,
+    ) -> Inferred:
+        dtype = require_kind(self.name, same_dtype(self.name, query, key, value, decay, beta), "f")
+        self._check_options(decay, beta)
+        kept = dtype if past_state is None else require_kind(self.name, past_state.dtype, "f")
+        given = {"query": query, "key": key, "value": value, "decay": decay, "beta": beta}
+        for name, one in given.items():
+            if one is not None:
+                require_rank(one, 3, self.name, name)
+        if any(v.tensor.shape is None for v in (query, key, value)):
+            return TensorType(dtype, None), TensorType(kept, None)
+        batch, length, _ = query.shape
+        for one in (key, value, decay, beta):
+            if one is not None and one.tensor.shape is not None:
+                agree_shapes(one.shape[:2], (batch, length), f"batch and length of the inputs of {self.name}")
+        width = self._width(query.shape[2], self.q_num_heads)
+        agree(self._width(key.shape[2], self.kv_num_heads), width, f"the widths of queries and keys of {self.name}")
+        size = self._width(value.shape[2], self.kv_num_heads)
+        state = batch, self.kv_num_heads, width, size
+        if past_state is not None and past_state.tensor.shape is not None:
+            agree_shapes(past_state.shape, state, f"the sizes of the state of {self.name}")
+        for one, widths in ((decay, (self.kv_num_heads, key.shape[2])), (beta, (1, self.kv_num_heads))):
+            if one is not None and isinstance(one.shape[2], int) and one.shape[2] not in widths:
+                raise ShapeError(f"decay or beta of {self.name} has {one.shape[2]} numbers a step, not {widths}")
+        return TensorType(dtype, (batch, length, size * self.q_num_heads)), TensorType(kept, state)
+
+    def _check_options(self, decay: Value | None, beta: Value | None) -> None:
+        if self.update_rule not in ("linear", "gated", "delta", "gated_delta"):
+            raise TypeMismatchError(f"{self.name} has no rule {self.update_rule!r}")
+        if self.kv_num_heads < 1 or self.q_num_heads < 1 or self.q_num_heads % self.kv_num_heads:
+            raise ShapeError(f"{self.name}: {self.q_num_heads} heads do not share {self.kv_num_heads}")
+        for one, name in ((decay, "gated"), (beta, "delta")):
+            if (one is not None) != (name in self.update_rule):
+                raise TypeMismatchError(f"{self.name} with the rule {self.update_rule!r} has other inputs")
+
+    def _width(self, size: Dim, heads: int) -> Dim:
+        if isinstance(size, int) and size % heads:
+            raise ShapeError(f"{self.name} cannot share {size} numbers among {heads} heads")
+        return dims.floordiv(size, heads)
+
+    def factor(self, width: int) -> float:
+        """What the results are multiplied by."""
+        return self.scale or 1 / float(np.sqrt(width))
+
+    def eval(
+        self,
+        query: Array,
+        key: Array,
+        value: Array,
+        past_state: Array | None = None,
+        decay: Array | None = None,
+        beta: Array | None = None,
+    ) -> tuple[Array, Array]:
+        batch, length, _ = query.shape
+        heads, shared = self.kv_num_heads, self.q_num_heads // self.kv_num_heads
+        q, k, v = (
+            x.astype(np.float64).reshape(batch, length, n, -1)
+            for x, n in ((query, self.q_num_heads), (key, heads), (value, heads))
+        )
+        state = np.zeros((batch, heads, k.shape[3], v.shape[3]))
+        if past_state is not None:
+            state = past_state.astype(np.float64)
+        fades = None if decay is None else np.exp(decay.astype(np.float64)).reshape(batch, length, heads, -1)
+        rates = None if beta is None else beta.astype(np.float64).reshape(batch, length, -1, 1)
+        found = np.zeros((batch, length, self.q_num_heads, v.shape[3]))
+        for t in range(length):
+            new = v[:, t]
+            if fades is not None:
+                state = state * fades[:, t, :, :, None]
+            if rates is not None:
+                new = rates[:, t] * (new - np.einsum("bhdm,bhd->bhm", state, k[:, t]))
+            state = state + k[:, t, :, :, None] * new[:, :, None, :]
+            read = np.repeat(state, shared, axis=1)
+            found[:, t] = np.einsum("bhd,bhdm->bhm", q[:, t], read) * self.factor(q.shape[3])
+        kept = query.dtype if past_state is None else past_state.dtype
+        return found.reshape(batch, length, -1).astype(query.dtype), state.astype(kept)
+
+
+class TensorScatter(Op):
+    """`past_cache` with `update` written along one axis, from the index on that every row of the batch has.
+
+    `linear` updates must fit, `circular` ones go on at the beginning.
+    """
+
+    mode: str = "linear"
+    axis: int = -2
+
+    since = 24
+    samples = (
+        cases(past_cache=[(2, 3, 5, 4), (2, 4, 3)], update=[(2, 3, 2, 4), (2, 1, 3)], mode=["linear", "circular"]),
+        cases(
+            past_cache=[(2, 3, 5, 4), (3, 4, 2)],
+            update=[(2, 3, 2, 4), (3, 4, 2)],
+            write_indices=[int64s(3, 0), int64s(0, 0, 0)],
+            mode=["linear", "circular"],
+        ),
+        cases(past_cache=[(2, 3, 5)], update=[(2, 3, 4)], write_indices=[int64s(4, 2)], mode=["circular"], axis=[2]),
+        cases(past_cache=[Ints((2, 4, 3))], update=[Ints((2, 2, 3))], write_indices=[int64s(1, 2)]),
+    )
+
+    def infer(self, past_cache: Value, update: Value, write_indices: Value | None = None) -> Inferred:
+        dtype = same_dtype(self.name, past_cache, update)
+        if self.mode not in ("linear", "circular"):
+            raise TypeMismatchError(f"{self.name} has no mode {self.mode!r}", hint="linear or circular")
+        if write_indices is not None and write_indices.dtype != dtypes.int64:
+            raise TypeMismatchError(f"the indices of {self.name} must be int64, found {write_indices.dtype}")
+        if past_cache.tensor.shape is None or update.tensor.shape is None:
+            return TensorType(dtype, past_cache.tensor.shape)
+        axis = normalize_axis(self.axis, past_cache.rank, self.name)
+        if axis == 0:
+            raise ShapeError(f"{self.name} writes along another axis than that of the batch")
+        agree_shapes(
+            with_dim(update.shape, axis, 1), with_dim(past_cache.shape, axis, 1), f"the other sizes of {self.name}"
+        )
+        if dims.compare(">", update.shape[axis], past_cache.shape[axis]) is True:
+            raise ShapeError(f"{self.name} cannot write {update.shape[axis]} elements into {past_cache.shape[axis]}")
+        if write_indices is not None and write_indices.tensor.shape is not None:
+            agree_shapes(write_indices.shape, past_cache.shape[:1], f"the number of indices of {self.name}")
+        return past_cache.type
+
+    def eval(self, past_cache: Array, update: Array, write_indices: Array | None = None) -> Array:
+        axis = normalize_axis(self.axis, past_cache.ndim, self.name)
+        size, count = past_cache.shape[axis], update.shape[axis]
+        starts = np.zeros(past_cache.shape[0], np.int64) if write_indices is None else write_indices
+        result = past_cache.copy()
+        for row, start in enumerate(starts):
+            places = start + np.arange(count)
+            if self.mode == "circular":
+                places = places % size
+            elif count and (start < 0 or start + count > size):
+                raise InputError(f"{self.name} writes {count} elements at {start} into {size}")
+            lines = np.moveaxis(result[row], axis - 1, 0)
+            lines[places] = np.moveaxis(update[row], axis - 1, 0)
+        return result
+
+
+class Det(Op):
+    """The determinant of every square matrix in the last two axes."""
+
+    since = 22
+    accuracy = Rounding(ulp=2, abs=1e-12, why="eliminated in float64 in another order, and rounded once")
+    samples = cases(X=[(3, 3), (2, 4, 4), (1, 1), (2, 3, 6, 6), (5, 0, 0), f32(0, 1, 1, 0).reshape(2, 2)])
+
+    def infer(self, X: Value) -> Inferred:
+        dtype = require_kind(self.name, X.dtype, "f")
+        if X.tensor.shape is None:
+            return TensorType(dtype, None)
+        if X.rank < 2:
+            raise ShapeError(f"{self.name} takes matrices, found {X.type}")
+        agree(X.shape[-1], X.shape[-2], f"the sides of a matrix of {self.name}")
+        return TensorType(dtype, X.shape[:-2])
+
+    def eval(self, X: Array) -> Array:
+        result: Array = np.asarray(np.linalg.det(X.astype(np.float64))).astype(X.dtype)
+        return result
+
+
+class BitCast(Op):
+    """The bits of the elements read as another type of the same width; a boolean is whether one is set."""
+
+    to: DType
+
+    since = 26
+    samples = (
+        cases(input=[Ints((3, 2), dtype=dtypes.int32), np.int32(7)], to=[dtypes.float32, dtypes.uint32]),
+        cases(input=[Ints((3, 2)), np.zeros((0, 3), np.int64)], to=[dtypes.float64, dtypes.uint64]),
+        cases(input=[Ints((4,), 0, 999, dtypes.uint16)], to=[dtypes.float16, dtypes.bfloat16, dtypes.int16]),
+        cases(input=[Ints((4,), 0, 3, dtypes.uint8)], to=[dtypes.int8, dtypes.bool_]),
+    )
+
+    def infer(self, input: Value) -> Inferred:
+        if input.dtype.bits != self.to.bits or not self.to.bits:
+            raise TypeMismatchError(f"BitCast cannot read {input.dtype} as {self.to}: they differ in width")
+        return TensorType(self.to, input.tensor.shape)
+
+    def eval(self, input: Array) -> Array:
+        bits = np.ascontiguousarray(input).reshape(input.shape).view(np.dtype(f"u{input.dtype.itemsize}"))
+        result: Array = bits != 0 if self.to.is_bool else bits.view(self.to.numpy)
+        return result

@@ -1,0 +1,310 @@
+"""Signals: Fourier transforms, windows, and the weights that sum a spectrum up in mel."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from infuse import dtypes
+from infuse.dtypes import DType
+from infuse.errors import ShapeError, TypeMismatchError
+from infuse.ir import dims
+from infuse.ir.dims import Dim
+from infuse.ir.graph import Value, known_ints
+from infuse.ir.types import TensorType
+from infuse.ops.base import Array, Inferred, Op, Rounding, cases, normalize_axis
+from infuse.ops.elementwise import require_kind
+from infuse.ops.sizes import fresh_dim, known_one, require_rank, scalar, with_dim
+
+_SUMS = Rounding(ulp=4, abs=4e-6, why="sums over all elements round in another order, and may cancel")
+
+
+def _int64(value: int) -> Array:
+    return np.array(value, np.int64)
+
+
+def require_index(op: str, value: Value | None, name: str) -> None:
+    """TypeMismatchError unless an input, where it is given, has int32 or int64 elements."""
+    if value is not None and value.dtype not in (dtypes.int32, dtypes.int64):
+        raise TypeMismatchError(f"{name} of {op} must be int32 or int64, found {value.dtype}")
+
+
+def _parts(op: str, x: Value) -> Dim:
+    """The last size: one for real elements, two for complex ones."""
+    if isinstance(x.shape[-1], int) and x.shape[-1] not in (1, 2):
+        raise ShapeError(f"{op} takes real or complex elements in an axis of size 1 or 2, found {x.type}")
+    return x.shape[-1]
+
+
+def _complex(x: Array) -> Array:
+    """The numbers whose parts lie along the last axis."""
+    wide = x.astype(np.float64)
+    return wide[..., 0] if x.shape[-1] == 1 else wide[..., 0] + 1j * wide[..., 1]
+
+
+def _pairs(x: Array, dtype: Any) -> Array:
+    return np.stack([x.real, x.imag], axis=-1).astype(dtype)
+
+
+class DFT(Op):
+    """The discrete Fourier transform along one axis, its inverse, or with `onesided` only half of the spectrum.
+
+    The last axis holds real and imaginary parts; of size one, the elements are real. The line is cut or continued with
+    zeros to `dft_length`. The inverse of a onesided spectrum is real.
+    """
+
+    inverse: int = 0
+    onesided: int = 0
+
+    since = 20
+    accuracy = _SUMS
+    samples = (
+        cases(input=[(2, 5, 1), (2, 6, 2), (3, 14, 2, 1)], dft_length=[None] * 3, axis=[None] * 3, inverse=[0, 1]),
+        cases(input=[(2, 8, 1), (3, 7, 1), (2, 17, 3, 1)], axis=[_int64(1)] * 3, onesided=[0, 1]),
+        cases(input=[(2, 5, 2), (4, 3, 2)], axis=[_int64(-2)] * 2, inverse=[1], onesided=[1]),
+        cases(
+            input=[(2, 9, 1), (2, 9, 2), (9, 2, 2), (2, 40, 1)],
+            dft_length=[_int64(12), _int64(6), _int64(34), _int64(38)],
+            axis=[_int64(1), _int64(1), _int64(0), None],
+            inverse=[0, 1],
+        ),
+    )
+
+    def infer(self, input: Value, dft_length: Value | None = None, axis: Value | None = None) -> Inferred:
+        dtype = require_kind(self.name, input.dtype, "f")
+        require_index(self.name, dft_length, "dft_length")
+        require_index(self.name, axis, "axis")
+        if input.tensor.shape is None:
+            return TensorType(dtype, None)
+        if input.rank < 2:
+            raise ShapeError(f"{self.name} takes lines of real or complex numbers, found {input.type}")
+        _parts(self.name, input)
+        last = 1 if self.inverse and self.onesided else 2
+        place = _int64(-2) if axis is None else axis.const
+        if place is None:
+            return TensorType(dtype, (*(fresh_dim("dft") for _ in input.shape[:-1]), last))
+        along = self._axis(int(place.reshape(-1)[0]), input.rank)
+        length = self.length(input.shape[along], None if dft_length is None else known_one(dft_length, self.name))
+        if length is None or (dft_length is not None and known_ints(dft_length) is None):
+            return TensorType(dtype, (*with_dim(input.shape, along, fresh_dim("dft"))[:-1], last))
+        if isinstance(length, int) and length < 1:
+            raise ShapeError(f"{self.name} of length {length} has no result")
+        return TensorType(dtype, (*with_dim(input.shape, along, self.results(length))[:-1], last))
+
+    def _axis(self, axis: int, rank: int) -> int:
+        along = normalize_axis(axis, rank, self.name)
+        if along == rank - 1:
+            raise ShapeError(f"{self.name} cannot run along the axis of real and imaginary parts")
+        return along
+
+    def length(self, size: Dim, given: Dim | None) -> Dim:
+        """The length of the transform of lines of `size` elements."""
+        if given is not None:
+            return given
+        return 2 * (size - 1) if self.inverse and self.onesided else size
+
+    def results(self, length: Dim) -> Dim:
+        """How many elements a transform of this length gives."""
+        return dims.floordiv(length, 2) + 1 if self.onesided and not self.inverse else length
+
+    def eval(self, input: Array, dft_length: Array | None = None, axis: Array | None = None) -> Array:
+        along = self._axis(-2 if axis is None else int(scalar(axis)), input.ndim)
+        length = self.length(input.shape[along], None if dft_length is None else int(scalar(dft_length)))
+        if not isinstance(length, int) or length < 1:
+            raise ShapeError(f"{self.name} of length {length} has no result")
+        numbers = _complex(input)
+        if not self.inverse:
+            found = np.fft.fft(numbers, length, axis=along)
+            return _pairs(found.take(range(int(self.results(length))), axis=along), input.dtype)
+        if self.onesided:
+            return np.fft.irfft(numbers, length, axis=along)[..., None].astype(input.dtype)
+        return _pairs(np.fft.ifft(numbers, length, axis=along), input.dtype)
+
+
+class STFT(Op):
+    """Fourier transforms of frames of a signal, `frame_step` apart and weighed by a window.
+
+    The frames are as long as `frame_length` says, else as the window, else as the signal.
+    """
+
+    onesided: int = 1
+
+    since = 17
+    accuracy = _SUMS
+    samples = (
+        cases(
+            signal=[(1, 32, 1), (2, 40, 1), (2, 21, 2)],
+            frame_step=[_int64(4), _int64(7), _int64(3)],
+            window=[(16,), None, (6,)],
+            frame_length=[None, _int64(11), _int64(6)],
+            onesided=[0, 1],
+        ),
+        cases(signal=[(2, 12, 1)], frame_step=[_int64(5)], onesided=[1]),
+    )
+
+    def infer(
+        self, signal: Value, frame_step: Value, window: Value | None = None, frame_length: Value | None = None
+    ) -> Inferred:
+        dtype = require_kind(self.name, signal.dtype, "f")
+        require_index(self.name, frame_step, "frame_step")
+        require_index(self.name, frame_length, "frame_length")
+        require_rank(signal, 3, self.name, "the signal")
+        if window is not None:
+            require_rank(window, 1, self.name, "the window")
+            if window.dtype != dtype:
+                raise TypeMismatchError(f"the window of {self.name} must be {dtype}, found {window.dtype}")
+        if signal.tensor.shape is None:
+            return TensorType(dtype, (fresh_dim("stft"), fresh_dim("stft"), fresh_dim("stft"), 2))
+        _parts(self.name, signal)
+        step = known_one(frame_step, self.name)
+        length = self.length(signal, window, frame_length)
+        frames = None if step is None or length is None else self.frames(signal.shape[1], step, length)
+        results = fresh_dim("stft") if length is None else self.results(length)
+        return TensorType(dtype, (signal.shape[0], fresh_dim("stft") if frames is None else frames, results, 2))
+
+    def length(self, signal: Value, window: Value | None, frame_length: Value | None) -> Dim | None:
+        """The length of a frame, where it is known."""
+        if frame_length is not None:
+            return known_one(frame_length, self.name)
+        if window is not None:
+            return window.shape[0] if window.tensor.shape is not None else None
+        return signal.shape[1]
+
+    def frames(self, size: Dim, step: Dim, length: Dim) -> Dim:
+        """How many frames fit into a signal."""
+        if any(isinstance(n, int) and n < 1 for n in (step, length)):
+            raise ShapeError(f"{self.name} has a step of {step} and frames of {length} elements")
+        if dims.compare("<", size, length) is True:
+            raise ShapeError(f"{self.name} finds no frame of {length} elements in a signal of {size}")
+        return dims.floordiv(size - length, step) + 1
+
+    def results(self, length: Dim) -> Dim:
+        """How many elements a transform of this length gives."""
+        return dims.floordiv(length, 2) + 1 if self.onesided else length
+
+    def eval(
+        self, signal: Array, frame_step: Array, window: Array | None = None, frame_length: Array | None = None
+    ) -> Array:
+        step, size = int(scalar(frame_step)), signal.shape[1]
+        length = size if window is None else window.shape[0]
+        length = length if frame_length is None else int(scalar(frame_length))
+        frames, results = self.frames(size, step, length), self.results(length)
+        assert isinstance(frames, int)
+        numbers, weights = _complex(signal), np.ones(length) if window is None else window.astype(np.float64)
+        cut = min(length, len(weights))
+        parts = [numbers[:, i * step : i * step + cut] * weights[:cut] for i in range(frames)]
+        found = np.fft.fft(np.stack(parts, axis=1), length, axis=2)
+        return _pairs(found[:, :, :results], signal.dtype)
+
+
+class MelWeightMatrix(Op):
+    """The weights of triangular filters over the places of a spectrum, evenly spaced in mel."""
+
+    output_datatype: DType = dtypes.float32
+
+    since = 17
+    accuracy = Rounding(ulp=1, why="quotients of whole numbers are rounded once from float64")
+    samples = (
+        cases(
+            num_mel_bins=[_int64(8), np.array(5, np.int32)],
+            dft_length=[_int64(16), np.array(64, np.int32)],
+            sample_rate=[_int64(8192), np.array(16000, np.int32)],
+            lower_edge_hertz=[np.float32(0), np.float32(20)],
+            upper_edge_hertz=[np.float32(8192 / 2), np.float32(7600)],
+            output_datatype=[dtypes.float32, dtypes.float64, dtypes.float16, dtypes.int32],
+        ),
+    )
+
+    def infer(
+        self,
+        num_mel_bins: Value,
+        dft_length: Value,
+        sample_rate: Value,
+        lower_edge_hertz: Value,
+        upper_edge_hertz: Value,
+    ) -> Inferred:
+        for value, name in ((num_mel_bins, "num_mel_bins"), (dft_length, "dft_length"), (sample_rate, "sample_rate")):
+            require_index(self.name, value, name)
+        bins, length = (known_one(v, self.name) for v in (num_mel_bins, dft_length))
+        rows = fresh_dim("mel") if length is None else dims.floordiv(length, 2) + 1
+        return TensorType(self.output_datatype, (rows, fresh_dim("mel") if bins is None else bins))
+
+    def eval(
+        self,
+        num_mel_bins: Array,
+        dft_length: Array,
+        sample_rate: Array,
+        lower_edge_hertz: Array,
+        upper_edge_hertz: Array,
+    ) -> Array:
+        bins, length, rate = (int(scalar(x)) for x in (num_mel_bins, dft_length, sample_rate))
+        edges = np.array([scalar(lower_edge_hertz), scalar(upper_edge_hertz)], np.float64)
+        low, high = 2595 * np.log1p(edges / 700) / np.log(10)
+        mels = np.arange(bins + 2) * ((high - low) / (bins + 2)) + low
+        places = np.floor((length + 1) * (700 * np.expm1(mels / 2595 * np.log(10))) / rate).astype(np.int64)
+        rows = length // 2 + 1
+        falls = (np.diff(places) < 0).any()
+        if falls or places[0] < 0 or (places[1:-1] >= rows).any() or places[-1] > rows:
+            raise ShapeError(f"{self.name} has filters outside of the spectrum")
+        result = np.zeros((rows, bins))
+        row = np.arange(rows)
+        for i, (left, center, right) in enumerate(zip(places, places[1:], places[2:])):
+            result[center, i] = 1
+            rise = (row >= left) & (row <= center)
+            if center > left:
+                result[rise, i] = (row[rise] - left) / (center - left)
+            fall = (row >= center) & (row < right)
+            result[fall, i] = (right - row[fall]) / max(right - center, 1)
+        return result.astype(self.output_datatype.numpy)
+
+
+class Window(Op, abstract=True):
+    """A window of `size` elements; a periodic one is the beginning of a symmetric one that is longer by one."""
+
+    output_datatype: DType = dtypes.float32
+    periodic: int = 1
+
+    since = 17
+    cosines: ClassVar[tuple[float, ...]] = ()
+    """The weights of cos(2π · n · place), n = 0, 1, …, with alternating signs left out."""
+    accuracy = Rounding(ulp=1, abs=2e-7, why="it is near zero at its ends, where the sum of cosines cancels")
+    samples = (
+        cases(size=[_int64(10), np.array(7, np.int32), _int64(0)], periodic=[0, 1]),
+        cases(size=[_int64(9)], output_datatype=[dtypes.float64, dtypes.float16, dtypes.bfloat16, dtypes.int32]),
+    )
+
+    def infer(self, size: Value) -> Inferred:
+        require_index(self.name, size, "size")
+        count = known_one(size, self.name)
+        return TensorType(self.output_datatype, (fresh_dim("window") if count is None else count,))
+
+    def eval(self, size: Array) -> Array:
+        count = int(scalar(size))
+        if count < 0:
+            raise ShapeError(f"{self.name} has a size of {count}")
+        whole = count if self.periodic else count - 1
+        place = np.arange(count) * (2 * np.pi) / np.float64(whole)
+        total = sum(weight * np.cos(n * place) for n, weight in enumerate(self.cosines))
+        return np.asarray(total).astype(self.output_datatype.numpy)
+
+
+class HannWindow(Window):
+    """The raised cosine: 1/2 − 1/2 · cos(2πk / N)."""
+
+    cosines = (0.5, -0.5)
+
+
+class HammingWindow(Window):
+    """The raised cosine that does not reach zero: 25/46 − 21/46 · cos(2πk / N)."""
+
+    cosines = (25 / 46, -21 / 46)
+
+
+class BlackmanWindow(Window):
+    """Blackman's window: 0.42 − 0.5 · cos(2πk / N) + 0.08 · cos(4πk / N)."""
+
+    cosines = (0.42, -0.5, 0.08)
+
+
+__all__ = ["DFT", "STFT", "BlackmanWindow", "HammingWindow", "HannWindow", "MelWeightMatrix", "Window"]
