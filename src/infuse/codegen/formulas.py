@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.errors import UnsupportedOperatorError
 from infuse.ops.formula import Term
@@ -20,6 +21,11 @@ _EXACT = frozenset(["input", "const", "cast"])
 def is_half(dtype: DType) -> bool:
     """Whether elements are kept in 16 bits and computed in float32."""
     return dtype.is_float and dtype.bits == 16
+
+
+def is_narrow(dtype: DType) -> bool:
+    """Whether elements are floats of fewer than 32 bits, computed in float32."""
+    return dtype.is_float and dtype.bits < 32
 
 
 def literal(value: float | int | bool, dtype: DType) -> str:
@@ -37,7 +43,7 @@ def literal(value: float | int | bool, dtype: DType) -> str:
 
 def stored_literal(value: float | int | bool, dtype: DType) -> str:
     """The same as it lies in memory."""
-    return f"{dtype.c_name}({literal(value, dtype)})" if is_half(dtype) else literal(value, dtype)
+    return f"{dtype.c_name}({literal(value, dtype)})" if is_narrow(dtype) else literal(value, dtype)
 
 
 def _float_literal(number: float, suffix: str) -> str:
@@ -68,7 +74,7 @@ class FormulaPrinter:
     def print(self, term: Term, inputs: Mapping[int, str]) -> str:
         """The name of the variable (or literal) that holds the term, rounded to its type."""
         result = self._print(term, inputs, {})
-        if is_half(term.dtype) and term.op not in _EXACT:
+        if is_narrow(term.dtype) and term.op not in _EXACT:
             return self.define(f"round_to<{term.dtype.c_name}>({result})")
         return result
 
@@ -88,7 +94,7 @@ def _call(term: Term, args: list[str]) -> str:
     if not dtype.c_name:
         raise UnsupportedOperatorError(f"element type {dtype} has no native code yet")
     if term.op == "cast":
-        return _cast(term.args[0].dtype, dtype, args[0])
+        return _cast(term.args[0].dtype, dtype, args[0], term.value or "")
     if term.op in _BITS:
         return f"({dtype.c_name})({args[0]} {_BITS[term.op]} {args[1]})"
     if term.op == "bit_not":
@@ -107,11 +113,14 @@ def _wrapping(dtype: DType, op: str, args: list[str]) -> str:
     return f"({dtype.c_name})(({wide}){left} {_INFIX.get(op, '-')} ({wide}){right})"
 
 
-def _cast(source: DType, target: DType, text: str) -> str:
-    if not is_half(target):
+def _cast(source: DType, target: DType, text: str, how: str) -> str:
+    if not is_narrow(target):
         return f"convert<{target.c_name}>({text})"
     if source.is_integer:
         text = f"convert<double>({text})"
     elif source.is_bool:
         text = f"convert<float>({text})"
-    return f"round_to<{target.c_name}>({text})"
+    if target == dtypes.float8e8m0:
+        rounding, limited = (how.removesuffix("_over") or "up").upper(), not how.endswith("_over")
+        return f"round_scale<SCALE_{rounding}, {str(limited).lower()}>({text})"
+    return f"round_{'over' if how == 'over' else 'to'}<{target.c_name}>({text})"

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "half.hpp"
+#include "lowbit.hpp"
 #include "math.hpp"
 
 #define INFUSE_LAMBDA __attribute__((always_inline))

@@ -98,13 +98,13 @@ class Cast(Elementwise):
         return self.to
 
     def eval(self, x: Array) -> Array:
-        return convert(x, self.to, bool(self.saturate))
+        return convert(x, self.to, bool(self.saturate), self.round_mode)
 
     def content(self, x: Array) -> Array | None:
         return on_dims(lambda value: _convert_dim(value, self.to), x)
 
     def scalar(self, e: Formulas, x: Term) -> Term:
-        return e.cast(x, self.to)
+        return e.cast(x, self.to, rounding(self.to, bool(self.saturate), self.round_mode))
 
 
 class CastLike(Elementwise):
@@ -123,31 +123,70 @@ class CastLike(Elementwise):
         return Cast(target.dtype).infer(x)
 
     def eval(self, x: Array, target: Array) -> Array:
-        return convert(x, dtypes.by_numpy(target.dtype), bool(self.saturate))
+        return convert(x, dtypes.by_numpy(target.dtype), bool(self.saturate), self.round_mode)
 
     def scalar(self, e: Formulas, x: Term, target: Term) -> Term:
-        return e.cast(x, target.dtype)
+        return e.cast(x, target.dtype, rounding(target.dtype, bool(self.saturate), self.round_mode))
 
 
-def convert(x: Array, to: DType, saturate: bool = True) -> Array:
+def rounding(to: DType, saturate: bool, round_mode: str) -> str:
+    """How formulas name the rounding of a Cast to small floats."""
+    if to == dtypes.float8e8m0:
+        return round_mode if saturate else f"{round_mode}_over"
+    return "" if saturate or not (to.is_float and to.bits == 8) else "over"
+
+
+def convert(x: Array, to: DType, saturate: bool = True, round_mode: str = "up") -> Array:
     """`x` as elements of another type, by ONNX's rules for Cast."""
     if x.dtype == object or x.dtype.kind in "UST":
         return x if to is dtypes.string else _parse(x, to)
     if to is dtypes.string:
         return np.array([_print(v) for v in x.ravel()], dtype=object).reshape(x.shape)
+    source = dtypes.by_numpy(x.dtype)
+    if source == to:
+        return x
+    if source.bits <= 8 and not source.is_bool:
+        x = x.astype(np.float32 if source.is_float else np.int64)
+    if to.is_float and to.bits < 32 and source == dtypes.float64:
+        x = _odd(x) if to != dtypes.float16 else x
+    if to == dtypes.float8e8m0:
+        return _powers(x.astype(np.float32), saturate, round_mode)
     if to.is_float and to.bits == 8 and saturate:
         limit = float(ml_dtypes.finfo(to.numpy).max)  # type: ignore[no-untyped-call]
         return np.clip(x.astype(np.float64), -limit, limit).astype(to.numpy)
-    if to.bits == 4 and dtypes.by_numpy(x.dtype).is_integer:
+    if to.is_integer and to.bits < 8:
         return _wrap(x, to)
     return x.astype(to.numpy)
 
 
 def _wrap(x: Array, to: DType) -> Array:
-    """The low four bits of integers."""
-    low = x.astype(np.int64) & 15
-    signed = np.where(low > 7, low - 16, low) if to.is_signed else low
-    return signed.astype(np.int8).astype(to.numpy)
+    """The low bits of integers, and of the whole parts of floats."""
+    whole = x.astype(np.int32 if dtypes.by_numpy(x.dtype).is_float else np.int64)
+    low: Array = (whole & ((1 << to.bits) - 1)).astype(np.uint8)
+    return low.view(to.numpy)
+
+
+def _odd(x: Array) -> Array:
+    """Float64 numbers as float32 ones that round to fewer bits as they do: where bits are lost, the last one is odd."""
+    near = x.astype(np.float32)
+    bits = near.view(np.int32)
+    lost = np.isfinite(near) & (near != x) & (bits & 1 == 0)
+    step = np.where(np.abs(near) > np.abs(x), -1, 1)
+    return np.where(lost, bits + step, bits).astype(np.int32).view(np.float32)
+
+
+def _powers(x: Array, saturate: bool, round_mode: str) -> Array:
+    """The magnitudes of float32 numbers as powers of two from 2⁻¹²⁷ to 2¹²⁷, or NaN."""
+    if round_mode not in ("up", "down", "nearest"):
+        raise ShapeError(f"Cast has no round_mode {round_mode!r}", hint="one of: up, down, nearest")
+    bits = x.view(np.uint32) & 0x7FFFFFFF
+    code, part = bits >> 23, bits & 0x7FFFFF
+    part = np.where(code == 0, (part - 0x400000) * 2, part)
+    if round_mode != "down":
+        code = code + (part > 0 if round_mode == "up" else part >= 0x400000)
+    code = np.where(code > 254, 254 if saturate else 255, code)
+    code = np.where(bits < 0x400000, 0 if saturate else 255, code)
+    return np.where(bits > 0x7F800000, 255, code).astype(np.uint8).view(dtypes.float8e8m0.numpy)
 
 
 def _parse(x: Array, to: DType) -> Array:

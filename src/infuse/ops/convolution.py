@@ -19,10 +19,38 @@ from infuse.ops.spatial import Pads, Sliding, padded, split_padding, static, tap
 SUMS = Rounding(ulp=4, abs=2e-6, why="long sums round in another order")
 
 
-class Conv(Sliding):
-    """Convolution of x (N, C, …) with filters w (M, C/group, …), plus the bias b (M) when there is one."""
+class Convolving(Sliding, abstract=True):
+    """Filters over the windows of an image, whose channels may form groups that do not mix."""
 
     group: int = 1
+
+    def shape(self, x: Value, w: Value, b: Value | None = None) -> Shape | None:
+        """The shape of the result, None where ranks are not known."""
+        if x.tensor.shape is None or w.tensor.shape is None:
+            return None
+        batch, channels, *sizes = _image(self.name, x, w)
+        filters, depth, *kernel = w.shape
+        _agree(self.name, channels, depth * self.group, "channels of the input", "channels of the filters · group")
+        _check_groups(self.name, filters, self.group)
+        _check_bias(self.name, b, filters)
+        kernel = _kernel(self.name, self.kernel_shape, kernel)
+        return (batch, filters, *self.window_counts(sizes, kernel))
+
+    def convolve(self, x: Array, w: Array) -> Array:
+        """The sums over all windows, in `eval`."""
+        sizes, kernel = x.shape[2:], w.shape[2:]
+        rank = len(kernel)
+        counts = static(self.window_counts(sizes, kernel))
+        data = padded(x, self.int_padding(sizes, kernel), 0)
+        view = windows(data, kernel, self.steps(rank), self.spread(rank), counts)
+        order = (0, 1, *range(2 + rank, 2 + 2 * rank), *range(2, 2 + rank))
+        columns = view.transpose(order).reshape(x.shape[0], self.group, w[0].size, math.prod(counts))
+        result: Array = w.reshape(self.group, w.shape[0] // self.group, -1) @ columns
+        return result.reshape(x.shape[0], w.shape[0], *counts)
+
+
+class Conv(Convolving):
+    """Convolution of x (N, C, …) with filters w (M, C/group, …), plus the bias b (M) when there is one."""
 
     since = 22
     accuracy = SUMS
@@ -45,29 +73,12 @@ class Conv(Sliding):
 
     def infer(self, x: Value, w: Value, b: Value | None = None) -> Inferred:
         dtype = require_kind(self.name, same_dtype(self.name, x, w, b), "f")
-        if x.tensor.shape is None or w.tensor.shape is None:
-            return TensorType(dtype, None)
-        batch, channels, *sizes = _image(self.name, x, w)
-        filters, depth, *kernel = w.shape
-        _agree(self.name, channels, depth * self.group, "channels of the input", "channels of the filters · group")
-        _check_groups(self.name, filters, self.group)
-        _check_bias(self.name, b, filters)
-        kernel = _kernel(self.name, self.kernel_shape, kernel)
-        return TensorType(dtype, (batch, filters, *self.window_counts(sizes, kernel)))
+        return TensorType(dtype, self.shape(x, w, b))
 
     def eval(self, x: Array, w: Array, b: Array | None = None) -> Array:
-        wide, filters = widened(x), widened(w)
-        sizes, kernel = x.shape[2:], w.shape[2:]
-        rank = len(kernel)
-        counts = static(self.window_counts(sizes, kernel))
-        data = padded(wide, self.int_padding(sizes, kernel), 0)
-        view = windows(data, kernel, self.steps(rank), self.spread(rank), counts)
-        order = (0, 1, *range(2 + rank, 2 + 2 * rank), *range(2, 2 + rank))
-        columns = view.transpose(order).reshape(x.shape[0], self.group, w[0].size, math.prod(counts))
-        result = filters.reshape(self.group, w.shape[0] // self.group, -1) @ columns
-        result = result.reshape(x.shape[0], w.shape[0], *counts)
+        result = self.convolve(widened(x), widened(w))
         if b is not None:
-            result = result + widened(b).reshape(-1, *(1,) * rank)
+            result = result + widened(b).reshape(-1, *(1,) * (x.ndim - 2))
         return np.asarray(result, dtype=x.dtype)
 
 

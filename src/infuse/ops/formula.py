@@ -102,9 +102,12 @@ class Formulas:
         assert isinstance(typed, Term)
         return Term("select", (condition, typed._lift(a), typed._lift(b)), typed.dtype)
 
-    def cast(self, x: Term, dtype: DType) -> Term:
-        """`x` converted as NumPy's astype does."""
-        return x if x.dtype == dtype else Term("cast", (x,), dtype)
+    def cast(self, x: Term, dtype: DType, how: str = "") -> Term:
+        """`x` converted as NumPy's astype does; small floats stop at their largest number, but for `how` = "over".
+
+        For powers of two (float8e8m0) `how` is a rounding: up, down, nearest, or up_over and so on.
+        """
+        return x if x.dtype == dtype else Term("cast", (x,), dtype, how or None)
 
     def const(self, value: float | int | bool, dtype: DType) -> Term:
         """A number of a given type."""

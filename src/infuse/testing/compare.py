@@ -26,7 +26,7 @@ def difference(actual: Array, exact: Array, accuracy: Rounding) -> str | None:
 
     `exact` may be of a wider type: it is rounded to the type of `actual` before units in the last place are counted.
     NaN agrees with NaN, infinities with equal ones, 0 with −0. Results that are not floats agree when they are equal;
-    only `accuracy.abs` gives integers leeway.
+    only `accuracy.abs` and `accuracy.steps` give integers leeway.
     """
     actual, exact = np.asarray(actual), np.asarray(exact)
     if actual.shape != exact.shape:
@@ -41,6 +41,7 @@ def difference(actual: Array, exact: Array, accuracy: Rounding) -> str | None:
     if kind in "iu":
         error = np.abs(actual.astype(object) - exact.astype(object))
         leeway = int(accuracy.abs * max(abs(int(v)) for v in exact.reshape(-1))) if accuracy.abs else 0
+        leeway = max(leeway, accuracy.steps)
         return _report(actual, exact, error > leeway, f"within {leeway}")
     return _float_difference(actual, exact, accuracy)
 

@@ -31,14 +31,14 @@ def _interpret(term: Term, inputs: Sequence[Array], seen: dict[int, Array]) -> A
         elif term.op == "const":
             result = np.asarray(term.value, dtype=_working(term.dtype))
         else:
-            result = _apply(term.op, [_interpret(a, inputs, seen) for a in term.args], term.dtype)
+            result = _apply(term.op, [_interpret(a, inputs, seen) for a in term.args], term.dtype, term.value or "")
         seen[id(term)] = result
     return seen[id(term)]
 
 
-def _apply(op: str, args: list[Array], dtype: DType) -> Array:
+def _apply(op: str, args: list[Array], dtype: DType, how: str = "") -> Array:
     if op == "cast":
-        return widened(convert(args[0], dtype))
+        return widened(convert(args[0], dtype, not how.endswith("over"), how.partition("_")[0] or "up"))
     if op == "div" and dtype.is_integer:
         a, b = np.broadcast_arrays(*args)
         quotients = [_truncated(int(x), int(y)) for x, y in zip(a.ravel(), b.ravel())]

@@ -1,0 +1,187 @@
+"""Quantization as divisions, roundings and conversions, which fuse into one pass; scales are made to broadcast."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from infuse import dtypes
+from infuse.codegen.expand.composer import Composer, Results, expands
+from infuse.dtypes import DType
+from infuse.ir import dims
+from infuse.ir.graph import Node, Value, constant
+from infuse.ops.evaluate import evaluate_node
+from infuse.ops.quantization import DequantizeLinear, QuantizeLinear, limits
+
+
+def quantized(make: Composer, steps: Value, zero: Value | None, to: DType, saturate: bool = True) -> Value:
+    """Multiples of the scale as elements of `to`, as `ops.quantization.quantize` has it."""
+    if not to.is_integer:
+        if zero is not None and to.bits < 8:
+            steps = make("Add", steps, make.cast(zero, steps.dtype))
+        return make("Cast", steps, to=to, saturate=int(saturate))
+    low, high = limits(to)
+    whole = make.cast(make("Round", steps), dtypes.float32) if steps.dtype.bits < 64 else make("Round", steps)
+    if zero is not None and not is_zero(zero):
+        whole = make("Add", whole, make.cast(zero, whole.dtype))
+    limited = make("Where", make("Greater", whole, low), make("Min", whole, high), make.number(low, whole.dtype))
+    return make("Cast", limited, to=to)
+
+
+def is_zero(zero: Value | None) -> bool:
+    """Whether zero points are absent or known to be nothing but zeros."""
+    return zero is None or (zero.const is not None and not np.any(zero.const.astype(np.float32)))
+
+
+def folded(make: Composer, node: Node) -> Value | None:
+    """The result of a node of constants."""
+    if any(v is not None and v.const is None for v in node.inputs):
+        return None
+    (result,) = evaluate_node(node, [None if v is None else v.const for v in node.inputs])
+    return constant(np.asarray(result), node.output.name, node.output.dtype)
+
+
+def per_row(make: Composer, parameter: Value) -> Value:
+    """A scale or zero point of the rows of a matrix, as it broadcasts against matrices."""
+    if parameter.tensor.size == 1:
+        return make.reshape(parameter)
+    return make.reshape(parameter, parameter.shape[0], 1) if parameter.rank == 1 else parameter
+
+
+def per_channel(make: Composer, parameter: Value, rank: int, axis: int = 1) -> Value:
+    """A scale or zero point of one axis, as it broadcasts against tensors of a rank."""
+    if parameter.tensor.size == 1:
+        return make.reshape(parameter)
+    return make.reshape(parameter, parameter.shape[0], *(1,) * (rank - 1 - axis % rank))
+
+
+class _Granularity:
+    """How a tensor and its scales are brought into shapes that broadcast, and the result back."""
+
+    def __init__(self, make: Composer, x: Value, scale: Value, axis: int, block: int) -> None:
+        self.make, self.shape = make, x.shape
+        self.axis = axis % x.rank if x.rank else 0
+        self.block = block if scale.tensor.size != 1 else 0
+        size = x.shape[self.axis] if x.rank else 1
+        self.splits = bool(self.block) and dims.exact_divide(size, self.block) is not None
+
+    def data(self, x: Value) -> Value:
+        """The tensor, its blocked axis as two where blocks fill it."""
+        if not self.splits:
+            return x
+        count = dims.floordiv(self.shape[self.axis], self.block)
+        return self.make.reshape(x, *self.shape[: self.axis], count, self.block, *self.shape[self.axis + 1 :])
+
+    def parameter(self, given: Value | None) -> Value | None:
+        """A scale or zero point."""
+        make, axis = self.make, self.axis
+        if given is None or not self.block:
+            return None if given is None else per_channel(make, given, len(self.shape), axis)
+        apart = make.reshape(given, *given.shape[: axis + 1], 1, *given.shape[axis + 1 :])
+        if self.splits:
+            return apart
+        shape = (*given.shape[: axis + 1], self.block, *given.shape[axis + 1 :])
+        spread = make("Expand", apart, make.ints(*shape))
+        whole = make.reshape(spread, *shape[:axis], given.shape[axis] * self.block, *shape[axis + 2 :])
+        return make.slice(whole, axis, 0, self.shape[axis])
+
+    def back(self, result: Value) -> Value:
+        """The result in the shape of the tensor."""
+        return self.make.reshape(result, *self.shape) if self.splits else result
+
+
+@expands("QuantizeLinear")
+def quantize_linear(make: Composer, node: Node) -> Results:
+    x, scale, zero, op = *_operands(node), node.op
+    assert isinstance(op, QuantizeLinear)
+    known = folded(make, node)
+    if known is not None:
+        return known
+    form = _Granularity(make, x, scale, op.axis, op.block_size)
+    precision = op.division(scale.dtype)
+    divisor = form.parameter(scale)
+    assert divisor is not None
+    steps = make("Div", make.cast(form.data(x), precision), make.cast(divisor, precision))
+    return form.back(quantized(make, steps, form.parameter(zero), node.output.dtype, bool(op.saturate)))
+
+
+@expands("DequantizeLinear")
+def dequantize_linear(make: Composer, node: Node) -> Results:
+    x, scale, zero, op = *_operands(node), node.op
+    assert isinstance(op, DequantizeLinear)
+    known = folded(make, node)
+    if known is not None:
+        return known
+    form = _Granularity(make, x, scale, op.axis, op.block_size)
+    computed = dtypes.float64 if scale.dtype == dtypes.float64 else dtypes.float32
+    wide = make.cast(form.data(x), computed)
+    shift = form.parameter(zero)
+    if shift is not None and not is_zero(shift):
+        wide = make("Sub", wide, make.cast(shift, computed))
+    factor = form.parameter(scale)
+    assert factor is not None
+    result = make("Mul", wide, make.cast(factor, computed))
+    return form.back(make.cast(result, node.output.dtype))
+
+
+def _operands(node: Node) -> tuple[Value, Value, Value | None]:
+    x, scale = node.inputs[:2]
+    assert x is not None
+    assert scale is not None
+    return x, scale, node.input(2)
+
+
+@expands("DynamicQuantizeLinear")
+def dynamic_quantize_linear(make: Composer, node: Node) -> Results:
+    x = node.inputs[0]
+    assert x is not None
+    y, scale, zero = dynamically(make, x)
+    return [y, scale, zero]
+
+
+def dynamically(make: Composer, x: Value) -> tuple[Value, Value, Value]:
+    """X as uint8, its scale and its zero point."""
+    low, high = (make(pick, make(f"Reduce{pick}", x, keepdims=0), 0) for pick in ("Min", "Max"))
+    width = make("Sub", high, low)
+    scale = make("Where", make("Equal", width, 0), make.number(1, x.dtype), make("Div", width, 255))
+    zero = quantized(make, make("Div", make("Neg", low), scale), None, dtypes.uint8)
+    return quantized(make, make("Div", x, scale), zero, dtypes.uint8), scale, zero
+
+
+@expands("QLinearMatMul")
+def qlinear_matmul(make: Composer, node: Node) -> Results:
+    a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = _all(node)
+    if a.dtype.is_integer:
+        total = make.cast(make("MatMulInteger", a, b, a_zero, b_zero), dtypes.float32)
+    else:
+        total = make("MatMul", make.cast(a, dtypes.float32), make.cast(b, dtypes.float32))
+    factor = _ratio(make, per_row(make, a_scale), _flat(make, b_scale), per_row(make, y_scale))
+    return quantized(make, make("Mul", total, factor), per_row(make, y_zero), node.output.dtype)
+
+
+@expands("QLinearConv")
+def qlinear_conv(make: Composer, node: Node) -> Results:
+    x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero = _all(node)[:8]
+    bias, rank = node.input(8), node.output.rank
+    total = make("ConvInteger", x, w, x_zero, w_zero, **node.op.attributes())
+    if bias is not None:
+        total = make("Add", total, per_channel(make, bias, rank))
+    scales = (make.reshape(x_scale), per_channel(make, w_scale, rank), make.reshape(y_scale))
+    steps = make("Mul", make.cast(total, dtypes.float32), _ratio(make, *scales))
+    return quantized(make, steps, make.reshape(y_zero), node.output.dtype)
+
+
+def _flat(make: Composer, parameter: Value) -> Value:
+    return make.reshape(parameter) if parameter.tensor.size == 1 else parameter
+
+
+def _all(node: Node) -> list[Value]:
+    return [v for v in node.inputs if v is not None]
+
+
+def _ratio(make: Composer, a: Value, b: Value, c: Value) -> Value:
+    """A · b / c in float32, at once where they are known."""
+    wide = [make.cast(v, dtypes.float32) for v in (a, b, c)]
+    if all(v.const is not None for v in wide):
+        first, second, third = (np.asarray(v.const) for v in wide)
+        return constant(np.asarray(first * second / third, np.float32))
+    return make("Div", make("Mul", *wide[:2]), wide[2])

@@ -1,0 +1,330 @@
+"""ONNX Runtime's own products of quantized matrices (domain com.microsoft)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from infuse import dtypes
+from infuse.errors import ShapeError, TypeMismatchError
+from infuse.ir import dims
+from infuse.ir.graph import Value
+from infuse.ir.types import TensorType
+from infuse.ops.base import Array, Inferred, Ints, Op, Rounding, cases
+from infuse.ops.contraction import Gemm, MatMul
+from infuse.ops.elementwise import f32, require_kind, widened
+from infuse.ops.integers import columnwise, require_bytes
+from infuse.ops.microsoft import DOMAIN
+from infuse.ops.quantization import STEP, DequantizeLinear, DynamicQuantizeLinear, QuantizeLinear, i8, quantize, u8
+
+_PRODUCT = Rounding(ulp=4, abs=4e-6, why="long sums round in another order")
+
+
+class RuntimeQuantizeLinear(Op):
+    """QuantizeLinear of whole tensors, or along an axis where one is given."""
+
+    axis: int | None = None
+
+    name = "QuantizeLinear"
+    domain = DOMAIN
+    accuracy = STEP
+    samples = cases(
+        x=[(2, 3), (2, 3)], y_scale=[np.float32(0.1), np.float32(0.02)], y_zero_point=[np.uint8(128), np.int16(-9)]
+    )
+
+    def plain(self) -> QuantizeLinear:
+        """ONNX's own form."""
+        return QuantizeLinear(axis=1 if self.axis is None else self.axis)
+
+    def infer(self, x: Value, y_scale: Value, y_zero_point: Value | None = None) -> Inferred:
+        return self.plain().infer(x, y_scale, y_zero_point)
+
+    def eval(self, x: Array, y_scale: Array, y_zero_point: Array | None = None) -> Array:
+        return self.plain().eval(x, y_scale, y_zero_point)
+
+
+class RuntimeDequantizeLinear(Op):
+    """DequantizeLinear of whole tensors, or along an axis where one is given."""
+
+    axis: int | None = None
+
+    name = "DequantizeLinear"
+    domain = DOMAIN
+    samples = cases(
+        x=[Ints((2, 3), 0, 256, dtypes.uint8), Ints((2, 3), -128, 128, dtypes.int8)],
+        x_scale=[np.float32(0.1), np.float32(0.02)],
+        x_zero_point=[np.uint8(128), None],
+    )
+
+    def plain(self) -> DequantizeLinear:
+        """ONNX's own form."""
+        return DequantizeLinear(axis=1 if self.axis is None else self.axis)
+
+    def infer(self, x: Value, x_scale: Value, x_zero_point: Value | None = None) -> Inferred:
+        return self.plain().infer(x, x_scale, x_zero_point)
+
+    def eval(self, x: Array, x_scale: Array, x_zero_point: Array | None = None) -> Array:
+        return self.plain().eval(x, x_scale, x_zero_point)
+
+
+def _product(a: Value, b: Value) -> TensorType:
+    wide = [Value(TensorType(dtypes.float32, v.tensor.shape)) for v in (a, b)]
+    result = MatMul().infer(*wide)
+    assert isinstance(result, TensorType)
+    return result
+
+
+def _sum(a: Array, a_zero: Array | None, b: Array, b_zero: Array | None) -> Array:
+    left, right = (x.astype(np.float64) for x in (a, b))
+    left = left if a_zero is None else left - a_zero
+    right = right if b_zero is None else right - columnwise(b_zero)
+    return np.asarray(np.matmul(left, right))
+
+
+class MatMulIntegerToFloat(Op):
+    """The product of dequantized a and b, plus a bias over the last axis; b may have a scale for each column."""
+
+    domain = DOMAIN
+    accuracy = _PRODUCT
+    samples = cases(
+        a=[Ints((4, 7), 0, 256, dtypes.uint8), Ints((2, 3, 7), -128, 128, dtypes.int8)],
+        b=[Ints((7, 5), -128, 128, dtypes.int8), Ints((7, 5), -128, 128, dtypes.int8)],
+        a_scale=[np.float32(0.02), np.float32(0.1)],
+        b_scale=[f32(0.1, 0.2, 0.3, 0.4, 0.5), f32(0.01)],
+        a_zero_point=[np.uint8(128), None],
+        b_zero_point=[i8(1, 2, 3, 4, 5), None],
+        bias=[(5,), None],
+    )
+
+    def infer(
+        self,
+        a: Value,
+        b: Value,
+        a_scale: Value,
+        b_scale: Value,
+        a_zero_point: Value | None = None,
+        b_zero_point: Value | None = None,
+        bias: Value | None = None,
+    ) -> Inferred:
+        require_bytes(self.name, a, b, a_zero_point, b_zero_point)
+        return TensorType(require_kind(self.name, a_scale.dtype, "f"), _product(a, b).shape)
+
+    def eval(
+        self,
+        a: Array,
+        b: Array,
+        a_scale: Array,
+        b_scale: Array,
+        a_zero_point: Array | None = None,
+        b_zero_point: Array | None = None,
+        bias: Array | None = None,
+    ) -> Array:
+        scale = widened(a_scale).reshape(()) * widened(columnwise(b_scale))
+        result = _sum(a, a_zero_point, b, b_zero_point).astype(scale.dtype) * scale
+        return np.asarray(result if bias is None else result + widened(bias)).astype(a_scale.dtype)
+
+
+class QGemm(Op):
+    """alpha · (A · B + C) of quantized matrices (transposed if asked), the vector or matrix C in steps of the product:
+    quantized, or as numbers where the result has no scale. B may have a scale for each column.
+    """
+
+    alpha: float = 1.0
+    transA: int = 0
+    transB: int = 0
+
+    domain = DOMAIN
+    accuracy = Rounding(ulp=4, abs=4e-6, steps=1, why="long sums round in another order, and to either of two steps")
+    samples = (
+        cases(
+            a=[Ints((4, 7), 0, 256, dtypes.uint8)],
+            a_scale=[np.float32(0.02)],
+            a_zero_point=[np.uint8(128)],
+            b=[Ints((5, 7), -128, 128, dtypes.int8)],
+            b_scale=[f32(0.1, 0.2, 0.3, 0.4, 0.5)],
+            b_zero_point=[i8(0, 0, 0, 0, 0)],
+            c=[Ints((5,), -999, 999, dtypes.int32)],
+            y_scale=[np.float32(0.5)],
+            y_zero_point=[np.uint8(128)],
+            transB=[1],
+        ),
+        cases(
+            a=[Ints((7, 4), -128, 128, dtypes.int8)],
+            a_scale=[np.float32(0.02)],
+            a_zero_point=[np.int8(5)],
+            b=[Ints((7, 5), -128, 128, dtypes.int8)],
+            b_scale=[np.float32(0.1)],
+            b_zero_point=[np.int8(3)],
+            transA=[1],
+            alpha=[0.5],
+        ),
+    )
+
+    def infer(
+        self,
+        a: Value,
+        a_scale: Value,
+        a_zero_point: Value,
+        b: Value,
+        b_scale: Value,
+        b_zero_point: Value,
+        c: Value | None = None,
+        y_scale: Value | None = None,
+        y_zero_point: Value | None = None,
+    ) -> Inferred:
+        require_bytes(self.name, a, a_zero_point, b, b_zero_point, y_zero_point)
+        dtype = dtypes.float32 if y_zero_point is None else y_zero_point.dtype
+        wide = [Value(TensorType(dtypes.float32, v.tensor.shape)) for v in (a, b)]
+        result = Gemm(transA=self.transA, transB=self.transB).infer(*wide)
+        assert isinstance(result, TensorType)
+        return TensorType(dtype, result.shape)
+
+    def eval(
+        self,
+        a: Array,
+        a_scale: Array,
+        a_zero_point: Array,
+        b: Array,
+        b_scale: Array,
+        b_zero_point: Array,
+        c: Array | None = None,
+        y_scale: Array | None = None,
+        y_zero_point: Array | None = None,
+    ) -> Array:
+        left, right = a.T if self.transA else a, b.T if self.transB else b
+        total = _sum(left, a_zero_point, right, b_zero_point)
+        total = (total if c is None else total + c).astype(a_scale.dtype)
+        scale = a_scale.dtype.type(self.alpha) * a_scale.reshape(()) * columnwise(b_scale)
+        if y_scale is None or y_zero_point is None:
+            return np.asarray(total * scale)
+        steps = np.asarray(total * (scale / y_scale.reshape(())))
+        return quantize(steps, y_zero_point.reshape(()), dtypes.by_numpy(y_zero_point.dtype))
+
+
+class DynamicQuantizeMatMul(Op):
+    """The product of a, quantized as DynamicQuantizeLinear does it, with quantized b, plus a bias."""
+
+    domain = DOMAIN
+    accuracy = Rounding(ulp=4, abs=0.02, why="an element of a may be quantized to either of two steps")
+    samples = cases(
+        a=[(4, 7), (2, 3, 7)],
+        b=[Ints((7, 5), -128, 128, dtypes.int8), Ints((7, 5), 0, 256, dtypes.uint8)],
+        b_scale=[f32(0.1, 0.2, 0.3, 0.4, 0.5), np.float32(0.01)],
+        b_zero_point=[None, u8(128)],
+        bias=[(5,), None],
+    )
+
+    def infer(
+        self, a: Value, b: Value, b_scale: Value, b_zero_point: Value | None = None, bias: Value | None = None
+    ) -> Inferred:
+        require_bytes(self.name, b, b_zero_point)
+        return TensorType(require_kind(self.name, a.dtype, "f"), _product(a, b).shape)
+
+    def eval(
+        self, a: Array, b: Array, b_scale: Array, b_zero_point: Array | None = None, bias: Array | None = None
+    ) -> Array:
+        y, scale, zero = DynamicQuantizeLinear().eval(widened(a))
+        result = MatMulIntegerToFloat().eval(y, b, scale, widened(b_scale), zero, b_zero_point, bias)
+        return result.astype(a.dtype)
+
+
+class MatMulNBits(Op):
+    """a (…, K) times a matrix of K rows and N columns in few bits: for every column, blocks of rows that share a scale
+    and a zero point, lowest bits first.
+
+    `b` is (N, blocks, bytes of a block); zero points are packed alike for each column, or numbers. `g_idx` names the
+    block of every row.
+    """
+
+    K: int
+    N: int
+    block_size: int
+    accuracy_level: int = 0
+    bits: int = 4
+    weight_prepacked: int = 0
+
+    domain = DOMAIN
+    accuracy = Rounding(ulp=4, abs=8e-6, why="long sums round in another order")
+    samples = (
+        cases(
+            a=[(3, 40), (2, 3, 40), (2, 40)],
+            b=[Ints((5, 3, 8), 0, 256, dtypes.uint8)] * 3,
+            scales=[(15,), (15,), (15,)],
+            zero_points=[None, Ints((10,), 0, 256, dtypes.uint8), (15,)],
+            bias=[None, (5,), None],
+            K=[40],
+            N=[5],
+            block_size=[16],
+        ),
+        cases(
+            a=[(3, 32)],
+            b=[Ints((5, 1, 32), 0, 256, dtypes.uint8)],
+            scales=[(5,)],
+            zero_points=[Ints((5,), 0, 256, dtypes.uint8)],
+            K=[32],
+            N=[5],
+            block_size=[32],
+            bits=[8],
+        ),
+    )
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of one column."""
+        return -(-self.K // self.block_size)
+
+    def infer(
+        self,
+        a: Value,
+        b: Value,
+        scales: Value,
+        zero_points: Value | None = None,
+        g_idx: Value | None = None,
+        bias: Value | None = None,
+    ) -> Inferred:
+        if self.bits not in (2, 4, 8) or b.dtype != dtypes.uint8:
+            raise TypeMismatchError(f"{self.name} takes 2, 4 or 8 bits in uint8, found {self.bits} in {b.dtype}")
+        if self.weight_prepacked:
+            raise ShapeError(f"{self.name} cannot read weights that were packed for a device")
+        if a.tensor.shape is None:
+            return a.type
+        if not a.shape or not dims.must_equal(a.shape[-1], self.K):
+            raise ShapeError(f"{self.name} multiplies rows of {self.K} elements, found {a.type}")
+        return TensorType(require_kind(self.name, a.dtype, "f"), (*a.shape[:-1], self.N))
+
+    def matrix(self, b: Array, scales: Array, zero_points: Array | None, g_idx: Array | None) -> Array:
+        """The matrix (N, K) in full."""
+        codes = unpacked(b.reshape(self.N, self.blocks, -1), self.bits)[..., : self.block_size].astype(scales.dtype)
+        factors = scales.reshape(self.N, self.blocks)
+        if zero_points is None:
+            shifts = np.full((self.N, self.blocks), 1 << (self.bits - 1), scales.dtype)
+        elif zero_points.dtype == np.uint8:
+            shifts = unpacked(zero_points.reshape(self.N, -1), self.bits)[:, : self.blocks].astype(scales.dtype)
+        else:
+            shifts = zero_points.reshape(self.N, self.blocks).astype(scales.dtype)
+        if g_idx is None:
+            return np.asarray((codes - shifts[..., None]) * factors[..., None]).reshape(self.N, -1)[:, : self.K]
+        rows = codes.reshape(self.N, -1)[:, : self.K]
+        return np.asarray((rows - shifts[:, g_idx[: self.K]]) * factors[:, g_idx[: self.K]])
+
+    def eval(
+        self,
+        a: Array,
+        b: Array,
+        scales: Array,
+        zero_points: Array | None = None,
+        g_idx: Array | None = None,
+        bias: Array | None = None,
+    ) -> Array:
+        matrix = self.matrix(b, widened(scales), None if zero_points is None else _plain(zero_points), g_idx)
+        result = np.matmul(widened(a), matrix.T)
+        return np.asarray(result if bias is None else result + widened(bias)).astype(a.dtype)
+
+
+def _plain(x: Array) -> Array:
+    return x if x.dtype == np.uint8 else widened(x)
+
+
+def unpacked(x: Array, bits: int) -> Array:
+    """Bytes as numbers of few bits each, lowest first, along the last axis."""
+    parts = [(x >> shift) & ((1 << bits) - 1) for shift in range(0, 8, bits)]
+    return np.stack(parts, axis=-1).reshape(*x.shape[:-1], -1)

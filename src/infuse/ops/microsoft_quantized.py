@@ -1,0 +1,327 @@
+"""ONNX Runtime's own quantized operators (domain com.microsoft): elementwise work, poolings, products of bytes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from infuse import dtypes
+from infuse.dtypes import DType
+from infuse.errors import ShapeError
+from infuse.ir.dims import Dim
+from infuse.ir.graph import Value
+from infuse.ir.types import TensorType
+from infuse.ops.base import Array, Inferred, Ints, Op, Rounding, broadcast_shapes, cases, normalize_axis
+from infuse.ops.elementwise import f32
+from infuse.ops.integers import require_bytes
+from infuse.ops.microsoft import DOMAIN
+from infuse.ops.normalization import Softmax
+from infuse.ops.pooling import AveragePool
+from infuse.ops.quantization import STEP, quantize
+from infuse.ops.special import sigmoid
+
+_PRODUCT = Rounding(ulp=4, abs=4e-6, why="long sums round in another order")
+
+
+def _u8(*shape: int) -> Ints:
+    return Ints(shape, 0, 256, dtypes.uint8)
+
+
+def _i8(*shape: int) -> Ints:
+    return Ints(shape, -128, 128, dtypes.int8)
+
+
+def real(x: Array, scale: Array, zero: Array | None) -> Array:
+    """What quantized elements stand for."""
+    shifted = x.astype(np.float32) if zero is None else x.astype(np.float32) - zero.astype(np.float32)
+    return np.asarray(shifted * scale)
+
+
+def stored(y: Array, scale: Array, zero: Array | None, to: DType) -> Array:
+    """Numbers as quantized elements."""
+    return quantize(np.asarray(y / scale), zero, to)
+
+
+class _OfBytes(Op, abstract=True):
+    """An operator whose first input, and result, are bytes of one type."""
+
+    domain = DOMAIN
+    accuracy = STEP
+
+
+class _Unary(_OfBytes, abstract=True):
+    """f of what x stands for, quantized anew."""
+
+    samples = cases(
+        x=[_u8(2, 50), _i8(7)],
+        x_scale=[np.float32(0.03), f32(0.1)],
+        x_zero_point=[np.uint8(128), None],
+        y_scale=[np.float32(0.01), np.float32(0.05)],
+        y_zero_point=[np.uint8(3), np.int8(-4)],
+    )
+
+    def infer(
+        self,
+        x: Value,
+        x_scale: Value,
+        x_zero_point: Value | None,
+        y_scale: Value,
+        y_zero_point: Value | None = None,
+    ) -> Inferred:
+        require_bytes(self.name, x, x_zero_point, y_zero_point)
+        return x.type
+
+    def eval(
+        self,
+        x: Array,
+        x_scale: Array,
+        x_zero_point: Array | None,
+        y_scale: Array,
+        y_zero_point: Array | None = None,
+    ) -> Array:
+        result = self.function(real(x, x_scale, x_zero_point))
+        return stored(result, y_scale, y_zero_point, dtypes.by_numpy(x.dtype))
+
+    def function(self, x: Array) -> Array:
+        """The function of numbers."""
+        raise NotImplementedError
+
+
+class QLinearSigmoid(_Unary):
+    """1 / (1 + exp(−x)) of quantized elements."""
+
+    def function(self, x: Array) -> Array:
+        return sigmoid(x)
+
+
+class QLinearLeakyRelu(_Unary):
+    """x, or alpha · x where that is negative, of quantized elements."""
+
+    alpha: float = 0.01
+
+    def function(self, x: Array) -> Array:
+        return np.where(x >= 0, x, x * x.dtype.type(self.alpha))
+
+
+class _Binary(_OfBytes, abstract=True):
+    """f of what a and b stand for, quantized; they broadcast."""
+
+    samples = cases(
+        a=[_u8(3, 1, 50), _i8(7), _u8(2, 3)],
+        a_scale=[np.float32(0.03), np.float32(0.1), np.float32(0.5)],
+        a_zero_point=[np.uint8(128), np.int8(0), np.uint8(5)],
+        b=[_u8(4, 1), _i8(7), _u8()],
+        b_scale=[np.float32(0.02), np.float32(0.1), np.float32(0.25)],
+        b_zero_point=[np.uint8(100), np.int8(-3), np.uint8(9)],
+        c_scale=[np.float32(0.05), np.float32(0.2), np.float32(2)],
+        c_zero_point=[np.uint8(120), np.int8(1), np.uint8(3)],
+    )
+
+    def infer(
+        self,
+        a: Value,
+        a_scale: Value,
+        a_zero_point: Value | None,
+        b: Value,
+        b_scale: Value,
+        b_zero_point: Value | None,
+        c_scale: Value,
+        c_zero_point: Value | None = None,
+    ) -> Inferred:
+        require_bytes(self.name, a, a_zero_point, b, b_zero_point, c_zero_point)
+        return TensorType(a.dtype, broadcast_shapes(a.tensor.shape, b.tensor.shape))
+
+    def eval(
+        self,
+        a: Array,
+        a_scale: Array,
+        a_zero_point: Array | None,
+        b: Array,
+        b_scale: Array,
+        b_zero_point: Array | None,
+        c_scale: Array,
+        c_zero_point: Array | None = None,
+    ) -> Array:
+        result = self.function(real(a, a_scale, a_zero_point), real(b, b_scale, b_zero_point))
+        return stored(result, c_scale, c_zero_point, dtypes.by_numpy(a.dtype))
+
+    def function(self, a: Array, b: Array) -> Array:
+        """The function of numbers."""
+        raise NotImplementedError
+
+
+class QLinearAdd(_Binary):
+    """The sum of quantized elements."""
+
+    def function(self, a: Array, b: Array) -> Array:
+        return np.asarray(a + b)
+
+
+class QLinearMul(_Binary):
+    """The product of quantized elements."""
+
+    def function(self, a: Array, b: Array) -> Array:
+        return np.asarray(a * b)
+
+
+class QLinearSoftmax(_OfBytes):
+    """Softmax along an axis (before opset 13 along all from it on, taken as one) of quantized elements."""
+
+    opset: int
+    axis: int = -1
+
+    samples = cases(
+        x=[_u8(2, 3, 9), _i8(2, 7)],
+        x_scale=[np.float32(0.03), np.float32(0.1)],
+        x_zero_point=[np.uint8(128), None],
+        y_scale=[np.float32(1 / 256), np.float32(1 / 256)],
+        y_zero_point=[np.uint8(0), np.int8(-128)],
+        opset=[13],
+        axis=[-1],
+    )
+
+    def infer(
+        self, x: Value, x_scale: Value, x_zero_point: Value | None, y_scale: Value, y_zero_point: Value
+    ) -> Inferred:
+        require_bytes(self.name, x, x_zero_point, y_zero_point)
+        return x.type
+
+    def eval(self, x: Array, x_scale: Array, x_zero_point: Array | None, y_scale: Array, y_zero_point: Array) -> Array:
+        numbers = real(x, x_scale, x_zero_point)
+        axis = self.axis % x.ndim
+        if self.opset < 13:
+            flat = numbers.reshape(*x.shape[:axis], -1)
+            result = Softmax(axis=-1).eval(flat).reshape(x.shape)
+        else:
+            result = Softmax(axis=axis).eval(numbers)
+        return stored(result, y_scale, y_zero_point, dtypes.by_numpy(x.dtype))
+
+
+class QLinearConcat(Op):
+    """Quantized tensors, each with a scale and a zero point, side by side along an axis with one scale and zero point
+    for all: `inputs` are tensor, scale, zero point, tensor, scale, …
+    """
+
+    axis: int
+
+    domain = DOMAIN
+    accuracy = STEP
+    samples = cases(
+        y_scale=[np.float32(0.05)],
+        y_zero_point=[np.uint8(7)],
+        inputs=[[_u8(2, 3), np.float32(0.03), np.uint8(100), _u8(2, 5), np.float32(0.05), np.uint8(7)]],
+        axis=[1, -1],
+    )
+
+    def infer(self, y_scale: Value, y_zero_point: Value, *inputs: Value) -> Inferred:
+        require_bytes(self.name, y_zero_point)
+        if not inputs or len(inputs) % 3:
+            raise ShapeError(f"{self.name} takes tensors with scale and zero point each, found {len(inputs)} inputs")
+        shapes = [v.tensor.shape for v in inputs[::3]]
+        known = [s for s in shapes if s is not None]
+        if len(known) < len(shapes):
+            return TensorType(y_zero_point.dtype, None)
+        axis = normalize_axis(self.axis, len(known[0]), self.name)
+        total: Dim = 0
+        for shape in known:
+            total = total + shape[axis]
+        return TensorType(y_zero_point.dtype, (*known[0][:axis], total, *known[0][axis + 1 :]))
+
+    def eval(self, y_scale: Array, y_zero_point: Array, *inputs: Array) -> Array:
+        to = dtypes.by_numpy(y_zero_point.dtype)
+        parts = [
+            stored(real(x, scale, zero), y_scale, y_zero_point, to)
+            for x, scale, zero in zip(inputs[::3], inputs[1::3], inputs[2::3])
+        ]
+        return np.concatenate(parts, axis=self.axis)
+
+
+class QLinearGlobalAveragePool(_OfBytes):
+    """The mean of each channel of quantized images; with `channels_last` the channels are the last axis."""
+
+    channels_last: int = 0
+
+    samples = cases(
+        x=[_u8(2, 3, 4, 5), _i8(1, 7, 6)],
+        x_scale=[np.float32(0.03), np.float32(0.1)],
+        x_zero_point=[np.uint8(128), np.int8(-3)],
+        y_scale=[np.float32(0.01), np.float32(0.05)],
+        y_zero_point=[np.uint8(100), np.int8(-4)],
+        channels_last=[0, 1],
+    )
+
+    def infer(self, x: Value, x_scale: Value, x_zero_point: Value, y_scale: Value, y_zero_point: Value) -> Inferred:
+        require_bytes(self.name, x, x_zero_point, y_zero_point)
+        if x.tensor.shape is None:
+            return x.type
+        axes = self.axes(x.rank)
+        return TensorType(x.dtype, tuple(1 if i in axes else d for i, d in enumerate(x.shape)))
+
+    def axes(self, rank: int) -> tuple[int, ...]:
+        """The spatial axes."""
+        return tuple(range(1, rank - 1) if self.channels_last else range(2, rank))
+
+    def eval(self, x: Array, x_scale: Array, x_zero_point: Array, y_scale: Array, y_zero_point: Array) -> Array:
+        mean = real(x, x_scale, x_zero_point).mean(axis=self.axes(x.ndim), keepdims=True)
+        return stored(np.asarray(mean), y_scale, y_zero_point, dtypes.by_numpy(x.dtype))
+
+
+class QLinearAveragePool(_OfBytes):
+    """AveragePool of quantized images; with `channels_last` the channels are the last axis."""
+
+    kernel_shape: tuple[int, ...]
+    auto_pad: str = "NOTSET"
+    ceil_mode: int = 0
+    channels_last: int = 0
+    count_include_pad: int = 0
+    pads: tuple[int, ...] = ()
+    strides: tuple[int, ...] = ()
+
+    samples = cases(
+        x=[_u8(1, 2, 7, 6), _i8(2, 5, 6, 3)],
+        x_scale=[np.float32(0.03), np.float32(0.1)],
+        x_zero_point=[np.uint8(128), np.int8(5)],
+        y_scale=[np.float32(0.01), np.float32(0.05)],
+        y_zero_point=[np.uint8(100), np.int8(-4)],
+        kernel_shape=[(3, 2)],
+        strides=[(1, 1)],
+        pads=[(0, 0, 0, 0), (1, 0, 1, 1)],
+        count_include_pad=[0, 1],
+    )
+
+    def plain(self) -> AveragePool:
+        """The pooling of numbers, channels second."""
+        return AveragePool(**{k: v for k, v in self.attributes().items() if k != "channels_last"})
+
+    def infer(
+        self,
+        x: Value,
+        x_scale: Value,
+        x_zero_point: Value | None,
+        y_scale: Value,
+        y_zero_point: Value | None = None,
+    ) -> Inferred:
+        require_bytes(self.name, x, x_zero_point, y_zero_point)
+        if x.tensor.shape is None:
+            return x.type
+        if not self.channels_last:
+            return self.plain().shape(x, x.dtype)
+        moved = Value(TensorType(x.dtype, (x.shape[0], x.shape[-1], *x.shape[1:-1])))
+        found = self.plain().shape(moved, x.dtype).shape
+        assert found is not None
+        return TensorType(x.dtype, (found[0], *found[2:], found[1]))
+
+    def eval(
+        self,
+        x: Array,
+        x_scale: Array,
+        x_zero_point: Array | None,
+        y_scale: Array,
+        y_zero_point: Array | None = None,
+    ) -> Array:
+        numbers = real(x, x_scale, x_zero_point)
+        if self.channels_last:
+            numbers = np.moveaxis(numbers, -1, 1)
+        result = self.plain().eval(numbers)
+        if self.channels_last:
+            result = np.moveaxis(result, 1, -1)
+        return stored(result, y_scale, y_zero_point, dtypes.by_numpy(x.dtype))
