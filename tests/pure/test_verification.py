@@ -7,7 +7,7 @@ import pytest
 
 import infuse
 from infuse import dtypes, ops
-from infuse.errors import InputError, RuntimeFailure, ShapeError, VerificationError
+from infuse.errors import InputError, OptionError, RuntimeFailure, ShapeError, VerificationError
 from infuse.ir.expression import Variable
 from infuse.ir.graph import Graph
 from infuse.ir.types import tensor
@@ -185,7 +185,7 @@ def test_an_original_that_cannot_be_evaluated_is_not_compared(monkeypatch: pytes
 
 def test_unknown_symbols_are_refused() -> None:
     graph = model(ops.erf(X), X=tensor(dtypes.float32, "n", 2))
-    with pytest.raises(InputError, match=r"no symbolic dimension 'm'.*its symbols are n"):
+    with pytest.raises(OptionError, match=r"no symbolic dimension 'm'.*its symbols are n"):
         trial_sizes(graph, {"m": 2})
 
 

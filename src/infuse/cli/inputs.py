@@ -11,7 +11,7 @@ import numpy as np
 
 from infuse.errors import InputError, OptionError
 from infuse.ir.graph import Array
-from infuse.ops.feeds import default_size, random_array
+from infuse.ops.feeds import default_size, random_array, require_symbols
 from infuse.runtime.shapes import Formula, TensorSpec
 
 
@@ -21,10 +21,7 @@ def sizes(specs: Sequence[TensorSpec], given: Mapping[str, int]) -> dict[str, in
     for text in (size for spec in specs for size in spec.shape if isinstance(size, str)):
         for symbol in [text] if text in given else _symbols(text):
             found[symbol] = given.get(symbol, default_size(symbol))
-    unknown = [name for name in given if name not in found]
-    if unknown:
-        known = f"its symbols are {', '.join(found)}" if found else "all of its sizes are fixed"
-        raise OptionError(f"the model has no symbolic dimension {', '.join(map(repr, unknown))}", hint=known)
+    require_symbols(given, found)
     return found
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from infuse import dtypes
-from infuse.errors import InputError
+from infuse.errors import InputError, OptionError
 from infuse.ir import dims
 from infuse.ir.graph import Array, Graph, Value
 from infuse.ir.types import TensorType
@@ -34,6 +34,14 @@ def is_image_side(symbol: str) -> bool:
 def default_size(symbol: str) -> int:
     """A usual size for a symbol of this name."""
     return BATCH_SIZE if is_batch(symbol) else IMAGE_SIZE if is_image_side(symbol) else OTHER_SIZE
+
+
+def require_symbols(given: Iterable[str], symbols: Collection[str]) -> None:
+    """OptionError unless all names that were given are among a model's symbols."""
+    unknown = [name for name in given if name not in symbols]
+    if unknown:
+        known = f"its symbols are {', '.join(symbols)}" if symbols else "all of its sizes are fixed"
+        raise OptionError(f"the model has no symbolic dimension {', '.join(map(repr, unknown))}", hint=known)
 
 
 def input_symbols(graph: Graph) -> list[str]:

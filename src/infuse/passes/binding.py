@@ -9,7 +9,7 @@ from infuse.errors import InfuseError, OptionError, ShapeError
 from infuse.ir import dims
 from infuse.ir.graph import Array, Graph, Value
 from infuse.ir.types import HOLDERS, TensorType, Type
-from infuse.ops.feeds import input_symbols
+from infuse.ops.feeds import input_symbols, require_symbols
 from infuse.ops.inference import symbols_of
 from infuse.rewrite.refine import Change, compare_types
 
@@ -20,11 +20,8 @@ def set_dims(graph: Graph, sizes: Mapping[str, int]) -> None:
     OptionError for a symbol that no input has and for sizes below zero, ShapeError (with the node) where the model does
     not allow the size.
     """
-    symbols = input_symbols(graph)
+    require_symbols(sizes, input_symbols(graph))
     for name, size in sizes.items():
-        if name not in symbols:
-            known = f"its symbols are {', '.join(symbols)}" if symbols else "all of its sizes are fixed"
-            raise OptionError(f"the model has no symbolic dimension {name!r}", hint=known)
         if size < 0:
             raise OptionError(f"symbolic dimension {name!r} cannot be {size}", hint="sizes are not negative")
     for value in graph.inputs:

@@ -16,12 +16,20 @@ from typing import Any
 import numpy as np
 
 from infuse import dtypes
-from infuse.errors import InfuseError, InputError, VerificationError
+from infuse.errors import InfuseError, VerificationError
 from infuse.ir.clone import clone
 from infuse.ir.graph import Array, Graph, Node
 from infuse.ops.base import Op
 from infuse.ops.evaluate import evaluate
-from infuse.ops.feeds import default_size, has_tensor_inputs, input_symbols, is_batch, is_image_side, random_feeds
+from infuse.ops.feeds import (
+    default_size,
+    has_tensor_inputs,
+    input_symbols,
+    is_batch,
+    is_image_side,
+    random_feeds,
+    require_symbols,
+)
 from infuse.passes.pipeline import Options, Progress, optimize_in_place
 from infuse.rewrite import Report, Rewrite
 from infuse.rewrite.verdict import Guilty, Verdict
@@ -127,12 +135,9 @@ def _drawing(graph: Graph) -> Iterator[Node]:
 
 
 def trial_sizes(graph: Graph, given: Mapping[str, int]) -> list[dict[str, int]]:
-    """The sizes to try: usual ones, and others where some are open. InputError for a symbol that the graph lacks."""
+    """The sizes to try: usual ones, and others where some are open. OptionError for a symbol that the graph lacks."""
     symbols = input_symbols(graph)
-    unknown = [name for name in given if name not in symbols]
-    if unknown:
-        known = f"its symbols are {', '.join(symbols)}" if symbols else "all of its sizes are fixed"
-        raise InputError(f"the model has no symbolic dimension {', '.join(map(repr, unknown))}", hint=known)
+    require_symbols(given, symbols)
     usual = {name: given.get(name, default_size(name)) for name in symbols}
     other = {name: given.get(name, _second_size(name)) for name in symbols}
     return [usual, other] if other != usual else [usual]
