@@ -105,14 +105,16 @@ class EyeLike(Op):
 
 
 class Random(Op, abstract=True):
-    """Draws random numbers; the same ones every time where a seed is given."""
+    """Draws random numbers; the same ones every time where a seed is given: those of ONNX's own evaluator."""
 
     seed: float | None = None
     deterministic = False
 
-    def _generator(self) -> np.random.Generator:
-        bits = None if self.seed is None else int(np.float32(self.seed).view(np.uint32))
-        return np.random.default_rng(bits)
+    def _generator(self) -> np.random.RandomState:
+        seed = self.seed
+        if seed is None or (seed >= 0 and seed == int(seed)):
+            return np.random.RandomState(None if seed is None else int(seed) % 2**32)
+        return np.random.RandomState(int(np.float32(seed).view(np.uint32)))
 
 
 class Normal(Random, abstract=True):
@@ -200,7 +202,7 @@ class Bernoulli(Random):
         return TensorType(self.dtype or input.dtype, input.tensor.shape)
 
     def eval(self, input: Array) -> Array:
-        drawn = self._generator().random(input.shape) < input.astype(np.float64)
+        drawn = self._generator().random_sample(input.shape) < input.astype(np.float64)
         return drawn.astype(self.dtype.numpy if self.dtype else input.dtype)
 
 
@@ -221,6 +223,6 @@ class Multinomial(Random):
     def eval(self, input: Array) -> Array:
         weights = np.exp(input.astype(np.float64) - input.max(axis=1, keepdims=True))
         limits = np.cumsum(weights, axis=1) / weights.sum(axis=1, keepdims=True)
-        drawn = self._generator().random((len(input), self.sample_size, 1))
+        drawn = self._generator().random_sample((len(input), self.sample_size, 1))
         chosen: Array = np.minimum((drawn >= limits[:, None, :]).sum(axis=2), input.shape[1] - 1)
         return chosen.astype(self.dtype.numpy)

@@ -13,12 +13,14 @@ from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProt
 from infuse.errors import GraphError, InfuseError, ModelFileError, UnsupportedOperatorError
 from infuse.frontends.onnx import adapters, legacy  # noqa: F401  (each registers its lifts)
 from infuse.frontends.onnx.attributes import Readers, resolved, value_of, with_element_types
+from infuse.frontends.onnx.contributed import contributed
 from infuse.frontends.onnx.forms import Form, adapt
 from infuse.frontends.onnx.functions import NEWEST, body_of, check_call, default_attributes, opset_of, schema_of
 from infuse.frontends.onnx.malformed import MALFORMED, malformed
 from infuse.frontends.onnx.scopes import Scope, in_order, label, label_name
 from infuse.frontends.onnx.signatures import Sizes, read_type, stated_sizes, type_of
 from infuse.frontends.onnx.tensors import Tensors
+from infuse.frontends.onnx.training import training_body
 from infuse.ir.expression import make_operator
 from infuse.ir.graph import Graph, Node, Operator, Value, constant
 from infuse.ir.types import UNKNOWN, SequenceType, TensorType, Type
@@ -145,13 +147,18 @@ class Builder:
         if (domain, proto.op_type) == ("", "Constant"):
             check_call(proto, "", self.opset("", "Constant", scope), attributes)
             return self.constant_node(proto, attributes, scope)
-        function = self.functions.get((domain, proto.op_type, proto.overload))
+        function = self.functions.get((domain, proto.op_type, proto.overload)) or contributed(proto, attributes)
         if function is not None:
             return self.inline(function, proto, attributes, scope)
         opset = self.opset(domain, proto.op_type, scope)
         inputs = [scope.find(name) for name in proto.input]
         check_call(proto, domain, opset, attributes)
         form = self.form(proto, inputs, attributes, scope)
+        function = training_body(form, opset) if domain == "" else None
+        if function is not None:
+            call = NodeProto(name=proto.name, op_type=proto.op_type, input=proto.input)
+            call.output.extend(proto.output[: len(function.output)])
+            return self.inline(function, call, {}, scope)
         if domain in ("", ML) and (domain, _NEW_NAMES.get(form.kind, form.kind)) in REGISTRY:
             adapt(form, opset)
         if (domain, form.kind) not in REGISTRY:
