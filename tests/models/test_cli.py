@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
 
@@ -210,3 +211,32 @@ def test_turns_alternate() -> None:
     assert order == ["a"] * turn + ["b"] * turn + ["a"] * turn + ["b"] * turn
     assert rounds == [0, 1]
     assert [len(taken) for taken in times.values()] == [2, 2]
+
+
+# -- models that need the interpreter ------------------------------------------------------------------------------
+
+
+@pytest.mark.row("C7")
+def test_what_has_no_native_code_is_named_and_run(cli: Cli, tmp_path: Path) -> None:
+    info, node = onnx.helper.make_tensor_value_info, onnx.helper.make_node
+    nodes = [
+        node("Mul", ["x", "x"], ["square"]),
+        node("SplitToSequence", ["square"], ["rows"], axis=0),
+        node("Cast", ["square"], ["text"], to=onnx.TensorProto.STRING),
+    ]
+    rows = onnx.helper.make_tensor_sequence_value_info("rows", onnx.TensorProto.FLOAT, None)
+    outputs = [rows, info("text", onnx.TensorProto.STRING, ["n", 2])]
+    graph = onnx.helper.make_graph(nodes, "g", [info("x", onnx.TensorProto.FLOAT, ["n", 2])], outputs)
+    path, folder, found = tmp_path / "m.onnx", tmp_path / "m", tmp_path / "y.npz"
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 21)], ir_version=10), path)
+    shown = cli("show", path, "--kernels")
+    made = cli("compile", path, "-o", folder)
+    for text in (shown.out, made.out):
+        assert "SplitToSequence" in text.partition("run by the interpreter")[2]
+    for model in (path, folder):
+        ran = cli("run", model, "--random", "--dim", "n=2", "-o", found)
+        assert "sequence of 2" in ran.out
+        assert "string[2, 2]" in ran.out
+        with np.load(found) as arrays:
+            assert sorted(arrays) == ["rows.0", "rows.1", "text"]
+            np.testing.assert_allclose(arrays["text"].astype(np.float32)[0], arrays["rows.0"][0], rtol=1e-6)

@@ -37,10 +37,12 @@ def compile(
                 "inputs": [str(spec) for spec in compiled.inputs],
                 "outputs": [str(spec) for spec in compiled.outputs],
                 "arena": compiled.metadata.get("arena"),
+                "host_steps": compiled.host_steps,
             }
     facts["optimize_seconds"] = optimized - started
     facts["compile_seconds"] = time.perf_counter() - optimized
-    facts["files"] = {file.name: file.stat().st_size for file in sorted(output.iterdir())}
+    files = sorted(file for file in output.rglob("*") if file.is_file())
+    facts["files"] = {str(file.relative_to(output)): file.stat().st_size for file in files}
     if as_json:
         terminal.say_json(facts)
     else:
@@ -52,4 +54,6 @@ def _print(facts: dict[str, Any]) -> None:
     terminal.say_table(facts["output"], ("file", "#size"), rows)
     for kind in ("inputs", "outputs"):
         terminal.say(f"{kind}: {', '.join(facts[kind])}")
+    if facts["host_steps"]:
+        terminal.say(f"run by the interpreter, for want of native code: {', '.join(facts['host_steps'])}")
     terminal.say(f"optimized in {facts['optimize_seconds']:.2f} s, compiled in {facts['compile_seconds']:.2f} s")

@@ -80,7 +80,7 @@ def describe_kernels(graph: Graph, target: str, threads: int | None = None) -> d
         "calls": [{"kernel": step.label, "function": step.function.name, "nodes": list(step.nodes)} for step in steps],
         "functions": len({step.function.text() for step in steps}),
         "nodes": len(better),
-        "nodes_without_call": sum(node.name not in called for node in better.unordered_nodes),
+        "nodes_without_call": sum(node.name not in called for node in better.unordered_nodes) - len(stages.host_nodes),
         "host_steps": [f"{node.kind} {node.name!r}" for node in stages.host_nodes],
         "packed_weights_bytes": sum(program.weights.bytes for program, _ in parts),
         "arena_bytes": sum(plan.total for plan in plans) if static else None,
