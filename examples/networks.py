@@ -35,6 +35,12 @@ class Builder:
         self.weights.append(numpy_helper.from_array(array.astype(np.float32), name))
         return name
 
+    def constant(self, value: Any) -> str:
+        """Add a constant of its own element type: sizes, axes, single numbers."""
+        name = f"constant_{len(self.weights)}"
+        self.weights.append(numpy_helper.from_array(np.asarray(value), name))
+        return name
+
     def conv(self, x: str, inputs: int, outputs: int, kernel: int, stride: int = 1, groups: int = 1) -> str:
         """Convolution without bias, padded to keep the size at stride 1."""
         fan_in = inputs // groups * kernel**2

@@ -71,6 +71,35 @@ INFUSE_NOINLINE void across(const Lines<W>& lines, W fill, const From* __restric
       if (lines.outside[i]) y[i] = saturated<To>(fill);
 }
 
+/** Picks the elements of one line, or repeats each of them. */
+INFUSE_NOINLINE inline void picked(const Lines<float>& lines, float fill, bool doubles,
+                                   const float* __restrict x, float* __restrict y) {
+  if (doubles) {
+    long i = 0;
+    for (; i + LANES <= lines.out / 2; i += LANES) {
+      const vf from = load(x + i, Full{});
+      float pair[2 * LANES];
+#pragma GCC unroll 16
+      for (int k = 0; k < LANES; ++k) pair[2 * k] = pair[2 * k + 1] = from[k];
+      memcpy(y + 2 * i, pair, sizeof pair);
+    }
+    for (; i < lines.out / 2; ++i) y[2 * i] = y[2 * i + 1] = x[i];
+    return;
+  }
+  for (long i = 0; i < lines.out; ++i) y[i] = x[lines.at[i]];
+  if (lines.any_outside)
+    for (long i = 0; i < lines.out; ++i)
+      if (lines.outside[i]) y[i] = fill;
+}
+
+/** Whether a line becomes one of twice its length, every element twice. */
+inline bool doubles(const Lines<float>& lines, long size) {
+  if (lines.any_outside || lines.out != 2 * size) return false;
+  for (long i = 0; i < lines.out; ++i)
+    if (lines.at[i] != i / 2) return false;
+  return true;
+}
+
 /** Combines rows that lie `step` elements apart: y[j] for first <= j < last. */
 template <class W, class From, class To>
 INFUSE_NOINLINE void combine(const Taps<W>& taps, const From* x, long step, long first, long last,
@@ -133,7 +162,7 @@ inline void resize_planes(Context& context, const ResizeShape& shape, const floa
   long used = make_table(shape, shape.h, memory, &down);
   used += make_table(shape, shape.w, memory + used, &side);
   used += make_lines(side, wide, memory + used, &lines);
-  const bool picks = shape.mode == RESIZE_NEAREST;
+  const bool picks = shape.mode == RESIZE_NEAREST, twice = picks && doubles(lines, shape.w.size);
   context.parallel(
       shape.n * shape.c * height,
       [&](long begin, long end, int worker) {
@@ -151,9 +180,7 @@ inline void resize_planes(Context& context, const ResizeShape& shape, const floa
             combine(y, image, shape.w.size, lines.first, lines.last, row);
             across(lines, shape.outside, static_cast<const float*>(row), made);
           } else if (line != last) {
-            for (long i = 0; i < wide; ++i) made[i] = line[lines.at[i]];
-            for (long i = 0; lines.any_outside && i < wide; ++i)
-              if (lines.outside[i]) made[i] = shape.outside;
+            picked(lines, shape.outside, twice, line, made);
             last = line;
           }
           sweep(0, wide, [&](long col, auto lanes) __attribute__((always_inline)) {

@@ -143,7 +143,7 @@ inline void suppress(Context& context, const Suppression& shape, long room, cons
       counts[unit] = 0;
       if (limit <= 0 || count == 0) continue;
       const Candidate* best = items;
-      if (count < 1024)
+      if (count < 300)
         merge_sort(items, space, count, [](const Candidate& a, const Candidate& b) { return a.key < b.key; });
       else
         best = radix_sort(items, space, count, buckets);

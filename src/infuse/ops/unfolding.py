@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +19,13 @@ from infuse.ops.elementwise import require_kind, widened
 from infuse.ops.sizes import agree, fresh_dim, int64s, integers, length, require_rank
 from infuse.ops.spatial import padded, taps
 
+ALL = slice(None)
 Steps = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
+
+
+def index_of(*parts: Any) -> Any:
+    """The index of an array that has these parts."""
+    return parts
 
 
 def steps_of(op: Op, rank: int) -> Steps:
@@ -100,7 +107,7 @@ class Col2Im(Op):
         counts = [int(n) for n in blocks_along(self, image, block)]
         if min(counts) < 1 or math.prod(counts) != input.shape[2]:
             raise RuntimeFailure(f"Col2Im needs {math.prod(counts)} blocks, found {input.shape[2]}")
-        channels = int(self.channels(input.shape[1], block))  # type: ignore[arg-type]
+        channels = int(self.channels(input.shape[1], block))
         wide = widened(input).reshape(len(input), channels, *block, *counts)
         spans = [(n - 1) * s + (k - 1) * d + 1 for n, s, k, d in zip(counts, strides, block, dilations)]
         total = np.zeros((len(input), channels, *spans), wide.dtype)
@@ -242,12 +249,10 @@ class DeformConv(Op):
         columns = np.zeros((batch, channels, math.prod(kernel), *counts), image.dtype)
         starts = np.meshgrid(*(np.arange(n) * s - p for n, s, p in zip(counts, strides, pads)), indexing="ij")
         for tap, index in enumerate(itertools.product(*map(range, kernel))):
-            at = [
-                starts[a] + index[a] * dilations[a] + moved[(slice(None), slice(None), *index, a)] for a in range(rank)
-            ]
+            at = [starts[a] + index[a] * dilations[a] + moved[index_of(ALL, ALL, *index, a)] for a in range(rank)]
             found = _between(image, at)
             if weights is not None:
-                found = found * weights[(slice(None), slice(None), *index)][:, :, None]
+                found = found * weights[index_of(ALL, ALL, *index)][:, :, None]
             columns[:, :, tap] = found.reshape(batch, channels, *counts)
         flat = columns.reshape(batch, self.group, depth * math.prod(kernel), -1)
         result = widened(W).reshape(self.group, filters // self.group, -1) @ flat
@@ -271,5 +276,5 @@ def _between(image: Array, places: list[Array]) -> Array:
             part = 1 - np.abs(place - spot)
             weight = weight * np.where((spot >= 0) & (spot < size), part, 0)
             index.append(np.clip(spot, 0, size - 1).astype(np.intp))
-        result += image[(*lead, slice(None), *index)] * weight[..., None]
+        result += image[index_of(*lead, ALL, *index)] * weight[..., None]
     return np.moveaxis(result, -1, 2)

@@ -19,6 +19,7 @@ from infuse.ops.base import Array, Floats, Inferred, Ints, Op, Rounding, cases, 
 from infuse.ops.elementwise import require_kind, widened
 from infuse.ops.resampling import as_type
 from infuse.ops.sizes import agree, fresh_dim, int64s, length, require_rank
+from infuse.ops.unfolding import ALL, index_of
 
 FAR_OUTSIDE = -100.0
 """Where a place that is no finite number is taken to be."""
@@ -79,7 +80,7 @@ class GridSample(Op):
         for chosen in itertools.product(range(taps[0][0].shape[-1]), repeat=rank):
             spots = tuple(index[..., k] for (index, _), k in zip(taps, chosen))
             weight = np.prod([w[..., k] for (_, w), k in zip(taps, chosen)], axis=0)[..., None]
-            found = wide[(batch, slice(None), *spots)]
+            found = wide[index_of(batch, ALL, *spots)]
             if numbers:
                 result = result + np.where(weight != 0, found * weight.astype(places.dtype), 0)
             else:
