@@ -6,10 +6,10 @@ namespace infuse {
 
 /** What a small float has beside numbers. */
 enum SmallForm {
-  SMALL_IEEE,      // infinities and NaN
-  SMALL_ONE_NAN,   // the highest code is NaN, no infinities
-  SMALL_PLUS_ZERO, // the code of −0 is NaN, no infinities
-  SMALL_FINITE,    // numbers only
+  SMALL_IEEE,       // infinities and NaN
+  SMALL_ONE_NAN,    // the highest code is NaN, no infinities
+  SMALL_PLUS_ZERO,  // the code of −0 is NaN, no infinities
+  SMALL_FINITE,     // numbers only
 };
 
 namespace lowbit_detail {
@@ -20,6 +20,9 @@ constexpr float two_to(int n) {
   return x;
 }
 INFUSE_INLINE float nan_of(uint32_t sign) { return as_float(int32_t(sign | 0x7fc00000)); }
+// A float that rounds to few bits as x does.
+template <class T> INFUSE_INLINE float ready(T x) { return float(x); }
+INFUSE_INLINE float ready(double x) { return half_detail::to_odd(x); }
 }  // namespace lowbit_detail
 
 /**
@@ -41,8 +44,9 @@ template <int E, int M, int BIAS, SmallForm FORM> struct SmallFloat {
   operator float() const { return decode(bits); }
 
   /** The number nearest to x, the largest for all that are larger. */
-  static INFUSE_INLINE float limited(float x) { return decode(encode(x, true)); }
-  static INFUSE_INLINE float limited(double x) { return limited(half_detail::to_odd(x)); }
+  template <class T> static INFUSE_INLINE float limited(T x) {
+    return decode(encode(lowbit_detail::ready(x), true));
+  }
 
   static INFUSE_INLINE float decode(uint32_t code) {
     using namespace lowbit_detail;
@@ -156,7 +160,7 @@ template <int E, int M, int BIAS, SmallForm FORM> struct Round<SmallFloat<E, M, 
 };
 template <> struct Round<float8e8m0> {
   template <class S> static INFUSE_INLINE float of(S x) {
-    return float8e8m0::decode(float8e8m0::encode(float(x), SCALE_UP, true));
+    return float8e8m0::decode(float8e8m0::encode(lowbit_detail::ready(x), SCALE_UP, true));
   }
 };
 }  // namespace half_detail
@@ -166,7 +170,7 @@ template <class T, class S> INFUSE_INLINE float round_over(S x) { return float(T
 
 /** A power of two near x, in float. */
 template <ScaleRounding ROUNDING, bool LIMIT, class S> INFUSE_INLINE float round_scale(S x) {
-  return float8e8m0::decode(float8e8m0::encode(float(x), ROUNDING, LIMIT));
+  return float8e8m0::decode(float8e8m0::encode(lowbit_detail::ready(x), ROUNDING, LIMIT));
 }
 
 }  // namespace infuse
