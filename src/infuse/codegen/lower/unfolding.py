@@ -79,7 +79,8 @@ def max_unpool(low: Lowering, node: Node, group: Group) -> None:
             f.fail_unless(f"{f.number(a)} == {f.number(b)}", "DIFFERENT_SIZES")
     f.line(f"const long least[] = {{{f.numbers(*least)}}}, size[] = {{{f.numbers(*node.output.shape)}}};")
     pointers = f"{f.read(source.bits)}, {f.read(places)}, {f.write(target.bits)}"
-    f.line(f"if (!max_unpool(c, {x.rank}, least, size, {f.number(dims.product(x.shape))}, {pointers})) return BAD_INDEX;")
+    count = f.number(dims.product(x.shape))
+    f.line(f"if (!max_unpool(c, {x.rank}, least, size, {count}, {pointers})) return BAD_INDEX;")
     f.checks = True
     f.finish("MaxUnpool")
     low.tensors[node.output] = target
