@@ -31,11 +31,11 @@ ALL_FLOATS = (dtypes.float32, *FLOATS)
 SIGNED = (dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64)
 UNSIGNED = (dtypes.uint8, dtypes.uint16, dtypes.uint32, dtypes.uint64)
 
-CONVOLUTIONS = ("Conv", "ConvTranspose", "DeformConv")
+CONVOLUTIONS = ("Conv", "ConvTranspose", "FusedConv", "DeformConv")
 DATA = "results whose sizes depend on the elements of its inputs"
 NOT_NATIVE = {
     **dict.fromkeys(("If", "Loop", "Scan", "SequenceMap"), "control flow is not native, and has no rows"),
-    **dict.fromkeys(("NonZero", "Unique"), DATA),
+    **dict.fromkeys(("NonZero",), DATA),
     **dict.fromkeys(("Bernoulli", "Multinomial"), "no native code yet"),
     **dict.fromkeys(("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"), "no native code yet"),
     **dict.fromkeys(("ConcatFromSequence", "SequenceAt", "SequenceErase", "SequenceInsert"), "is a seq"),
@@ -58,7 +58,7 @@ PARTLY_NATIVE = {
     "CenterCropPad": "a shape that is computed from data",
     "Resize": "sizes that only run time knows",
     **dict.fromkeys(("CumSum", "CumProd"), "an axis that is computed from data"),
-    **dict.fromkeys(("CausalConvWithState", "LinearAttention"), "float64"),
+    **dict.fromkeys(("CausalConvWithState", "GroupQueryAttention", "LinearAttention"), "float64"),
     "OneHot": "a depth that is computed from data",
     **dict.fromkeys(("LabelEncoder", "OneHotEncoder", "TfIdfVectorizer"), "is a string"),
     **dict.fromkeys(("LinearClassifier", "SVMClassifier", "TreeEnsembleClassifier"), "is a string"),

@@ -126,10 +126,7 @@ def rotary_embedding(make: Composer, node: Node) -> Results:
     given = node.op.attributes()
     if given["is_packed_batching"]:
         make.unsupported("packed batches")
-    half = cos.shape[1]
-    if not isinstance(half, int):
-        make.unsupported("a table of unknown width")
-    heads = given["num_heads"]
+    half, heads = cos.shape[1], given["num_heads"]
     if x.rank == 3 and not heads:
         size = dims.floordiv(x.shape[2], half * 2)
         if not isinstance(size, int):
@@ -139,7 +136,8 @@ def rotary_embedding(make: Composer, node: Node) -> Results:
         length = _length(x)
         first = make.reshape(make.cast(places, dtypes.int64), 1)
         places = make("Expand", make.range(length) + first, make.ints(x.shape[0], length))
-    options = {"num_heads": heads, "rotary_embedding_dim": half * 2, "interleaved": given["interleaved"]}
+    turned = half * 2 if isinstance(half, int) else given["rotary_embedding_dim"]
+    options = {"num_heads": heads, "rotary_embedding_dim": turned, "interleaved": given["interleaved"]}
     return make("RotaryEmbedding", x, cos, sin, places, **options)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from infuse import dtypes
 from infuse.codegen.groups import Group
@@ -12,6 +12,7 @@ from infuse.codegen.lower.views import operand
 from infuse.codegen.lowering import Lowering, lowers
 from infuse.codegen.program import FunctionWriter, size_text
 from infuse.codegen.tensors import Tensor, natural
+from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node, Value
 
@@ -59,14 +60,13 @@ def attend(low: Lowering, node: Node, group: Group, heads: Heads) -> None:
     q, k, v = heads.q, heads.k, heads.v
     merged = node.output.rank == 4
     order = (0, 2, 1, 3) if merged else natural(3)
-    scale = heads.scale if heads.scale is not None else 1 / math.sqrt(_number(low, node, q.shape[3]))
     f = low.function("attention", *group.nodes)
     f.include("attention.hpp")
     sink = low.sink(f, group, order, inner=2 if merged else 1)
     sizes = [q.shape[0], q.shape[1], k.shape[1], q.shape[2], k.shape[2], q.shape[3], v.shape[3]]
-    rest = f"{float(scale)!r}f, {'true' if heads.causal else 'false'}"
-    scratch = f"attention_scratch(AttentionShape{{{', '.join(map(size_text, sizes))}, {rest}, 0L, true}})"
+    scratch = f"attention_scratch(AttentionShape{{{', '.join(map(size_text, sizes))}, 1.0f, false, 0L, true}})"
     f.scratch(scratch, "attention.hpp")
+    rest = f"{_scale(f, heads)}, {'true' if heads.causal else 'false'}"
     f.line(f"AttentionShape shape = {{{f.numbers(*sizes)}, {rest}, {f.number(heads.first)}, true}};")
     if heads.valid is not None:
         f.line(f"shape.valid = {f.read(heads.valid)};")
@@ -77,11 +77,13 @@ def attend(low: Lowering, node: Node, group: Group, heads: Heads) -> None:
     f.finish(label(group))
 
 
-def _number(low: Lowering, node: Node, size: object) -> int:
-    if not isinstance(size, int):
-        low.unsupported(node, "heads of unknown size")
-    assert isinstance(size, int)
-    return size
+def _scale(f: FunctionWriter, heads: Heads) -> str:
+    """What the scores are multiplied by, in C++."""
+    size = heads.q.shape[3]
+    if heads.scale is None and not isinstance(size, int):
+        return f"1.0f / __builtin_sqrtf({f.number(size)})"
+    scale = heads.scale if heads.scale is not None else 1 / math.sqrt(int(str(size)))
+    return f"{float(scale)!r}f"
 
 
 def _heads(low: Lowering, node: Node, index: int) -> Tensor:
@@ -92,19 +94,21 @@ def _heads(low: Lowering, node: Node, index: int) -> Tensor:
 
 def by_heads(low: Lowering, value: Value, heads: int) -> Tensor:
     """A value (batch, sequence, heads · size), or by heads already, as (batch, heads, sequence, size)."""
+    tensor = low.tensor(value)
     if value.rank == 3:
-        batch, length, width = value.shape
-        shape = (batch, length, heads, width // heads)
-        whole = low.tensor(value).reshape(shape)
-        if whole is None:
-            whole = low.dense(value, natural(3)).reshape(shape)
-        assert whole is not None
-        tensor = whole.permute((0, 2, 1, 3))
-    else:
-        tensor = low.tensor(value)
+        tensor = split_heads(tensor, heads)
     if tensor.strides[3] != 1 and tensor.shape[3] != 1:
         tensor = low.arranged(tensor, (0, 2, 1, 3))
     return tensor
+
+
+def split_heads(tensor: Tensor, heads: int) -> Tensor:
+    """A tensor (batch, sequence, heads · size) seen as (batch, heads, sequence, size)."""
+    batch, length, width = tensor.shape
+    size = dims.floordiv(width, heads)
+    outer, row, step = tensor.strides
+    order = tuple(axis for a in tensor.order for axis in ((0,), (2,), (1, 3))[a])
+    return replace(tensor, shape=(batch, heads, length, size), strides=(outer, size * step, row, step), order=order)
 
 
 def _present(low: Lowering, node: Node, number: int, new: Tensor) -> Tensor:

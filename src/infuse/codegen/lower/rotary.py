@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from infuse import dtypes
 from infuse.codegen.groups import Group
-from infuse.codegen.lower.attention import Heads, attend, by_heads
+from infuse.codegen.lower.attention import Heads, attend, by_heads, split_heads
 from infuse.codegen.lower.indexing import row_major
 from infuse.codegen.lower.linear import require_float32
 from infuse.codegen.lower.views import operand
@@ -25,12 +25,7 @@ def rotary_embedding(low: Lowering, node: Node, group: Group) -> None:
     source = by_heads(low, x, given["num_heads"])
     order = source.order if x.rank == 4 and source.order in ((0, 2, 1, 3), natural(4)) else natural(x.rank)
     target = low.allocate(node.output, order)
-    by_head = target
-    if x.rank == 3:
-        batch, length, heads, size = (source.shape[i] for i in (0, 2, 1, 3))
-        split = target.reshape((batch, length, heads, size))
-        assert split is not None
-        by_head = split.permute((0, 2, 1, 3))
+    by_head = target if x.rank == 4 else split_heads(target, given["num_heads"])
     tables = [row_major(low, v) for v in (cos, sin)]
     f = low.function("rotary", node)
     f.include("rotary.hpp")
