@@ -206,9 +206,14 @@ def shape(given: Inputs) -> Any:
 def _wide(given: Inputs) -> tuple[Any, Callable[[Any], Any]]:
     """The first input in the type that sums are made in, and what brings a result back."""
     own = given.dtype(0)
-    if given.attributes.get("stash_type", 1) != 1 or own.bits >= 32:
+    if _sum_type(given) == own:
         return given[0], lambda result: result
     return ops.cast(given[0], to=dtypes.float32), lambda result: ops.cast(result, to=own)
+
+
+def _sum_type(given: Inputs) -> DType:
+    own = given.dtype(0)
+    return own if given.attributes.get("stash_type", 1) != 1 or own.bits >= 32 else dtypes.float32
 
 
 def _trailing(given: Inputs) -> list[int]:
@@ -226,6 +231,9 @@ def layer_normalization(given: Inputs) -> Any:
     deviation = x - mean
     inverse = ops.reciprocal(ops.sqrt(ops.reduce_mean(deviation * deviation, axes) + given.attributes["epsilon"]))
     result = back(deviation * inverse) * given[1]
+    statistics = dtypes.by_onnx(given.attributes["stash_type"])
+    if statistics != _sum_type(given):
+        mean, inverse = (ops.cast(value, to=statistics) for value in (mean, inverse))
     return (result if given[2] is None else result + given[2]), mean, inverse
 
 
