@@ -1,0 +1,154 @@
+"""NaN, infinities and indices that lie outside, in native code: as NumPy has it, or an error; never a crash."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from infuse import dtypes
+from infuse.codegen.compile import compile_graph
+from infuse.errors import RuntimeFailure
+from infuse.ir.graph import constant
+from tests.native.builder import Builder
+
+NAN, INF = np.nan, np.inf
+ROWS = np.array(
+    [
+        [1, 2, 3, 4, 5],
+        [1, NAN, 3, 4, 5],
+        [NAN, NAN, NAN, NAN, NAN],
+        [1, INF, 3, 4, 5],
+        [1, -INF, 3, 4, 5],
+        [INF, -INF, 3, 4, 5],
+        [INF, INF, INF, INF, INF],
+        [-INF, -INF, -INF, -INF, -INF],
+        [0, -0.0, 0, -0.0, 0],
+        [NAN, INF, -INF, 0, 1],
+    ]
+)
+"""Rows that are reduced one by one."""
+
+
+def _log_sum_exp(x: Any) -> Any:
+    most = x.max(axis=1)
+    finite = np.where(np.isfinite(most), most, 0)
+    return np.log(np.exp(x - finite[:, None]).sum(axis=1)) + finite
+
+
+REDUCTIONS: dict[str, Callable[[Any], Any]] = {
+    "ReduceSum": lambda x: x.sum(axis=1),
+    "ReduceMean": lambda x: x.mean(axis=1),
+    "ReduceMax": lambda x: x.max(axis=1),
+    "ReduceMin": lambda x: x.min(axis=1),
+    "ReduceProd": lambda x: x.prod(axis=1),
+    "ReduceL1": lambda x: np.abs(x).sum(axis=1),
+    "ReduceL2": lambda x: np.sqrt((x * x).sum(axis=1)),
+    "ReduceSumSquare": lambda x: (x * x).sum(axis=1),
+    "ReduceLogSum": lambda x: np.log(x.sum(axis=1)),
+    "ReduceLogSumExp": _log_sum_exp,
+    "ArgMax": lambda x: x.argmax(axis=1),
+    "ArgMin": lambda x: x.argmin(axis=1),
+}
+COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
+    "Equal": np.equal,
+    "Less": np.less,
+    "LessOrEqual": np.less_equal,
+    "Greater": np.greater,
+    "GreaterOrEqual": np.greater_equal,
+    "Max": np.maximum,
+    "Min": np.minimum,
+}
+
+
+@pytest.mark.parametrize("dtype", [dtypes.float32, dtypes.float64], ids=str)
+def test_not_a_number_and_infinity(dtype: dtypes.DType) -> None:
+    make = Builder()
+    x = make.input(*ROWS.shape, dtype=dtype, name="x")
+    y = make.input(*ROWS.shape, dtype=dtype, name="y")
+    for kind in REDUCTIONS:
+        axes = {"axis": 1} if kind.startswith("Arg") else {}
+        operands = [x] if axes else [x, [1]]
+        make.output(make(kind, *operands, **axes, keepdims=0))
+    for kind in COMPARISONS:
+        make.output(make(kind, x, y))
+    make.output(make("IsNaN", x), make("IsInf", x))
+    rows, other = ROWS.astype(dtype.numpy), ROWS[::-1].astype(dtype.numpy)
+    with compile_graph(make.graph, threads=1) as model:
+        found = model.run({"x": rows, "y": other}).values()
+    with np.errstate(all="ignore"):
+        wanted = [f(rows) for f in REDUCTIONS.values()] + [f(rows, other) for f in COMPARISONS.values()]
+    wanted += [np.isnan(rows), np.isinf(rows)]
+    names = [*REDUCTIONS, *COMPARISONS, "IsNaN", "IsInf"]
+    for name, actual, expected in zip(names, found, wanted, strict=True):
+        np.testing.assert_allclose(actual, expected, rtol=1e-6, err_msg=name)
+
+
+def test_the_largest_of_infinities() -> None:
+    """NaN aside, which has no place in an order, the infinities are the ends of it."""
+    make = Builder()
+    x = make.input(3, 5, name="x")
+    for largest in (0, 1):
+        make.output(*make.several(2, "TopK", x, [3], largest=largest))
+    rows = np.float32([[1, INF, 3, -INF, 5], [INF, INF, INF, INF, INF], [-INF, 0, -0.0, INF, -INF]])
+    with compile_graph(make.graph, threads=1) as model:
+        low, low_places, high, high_places = model.run({"x": rows}).values()
+    for found, places, order in ((low, low_places, rows), (high, high_places, -rows)):
+        chosen = np.argsort(order, axis=1, kind="stable")[:, :3]
+        np.testing.assert_array_equal(places, chosen)
+        np.testing.assert_array_equal(found, np.take_along_axis(rows, chosen, axis=1))
+
+
+def test_sorting_rows_with_nan_ends() -> None:
+    make = Builder()
+    x = make.input(*ROWS.shape, name="x")
+    make.output(*make.several(2, "TopK", x, [5]))
+    with compile_graph(make.graph, threads=1) as model:
+        values, places = model.run({"x": ROWS.astype(np.float32)}).values()
+    np.testing.assert_array_equal(np.sort(places, axis=1), np.broadcast_to(np.arange(5), places.shape))
+    np.testing.assert_array_equal(values, np.take_along_axis(ROWS.astype(np.float32), places, axis=1))
+
+
+def _gather(make: Builder, x: Any, index: Any) -> Any:
+    return make("Gather", x, index, axis=0)
+
+
+def _elements(make: Builder, x: Any, index: Any) -> Any:
+    return make("GatherElements", x, make("Reshape", index, [1, 1]), axis=0)
+
+
+def _points(make: Builder, x: Any, index: Any) -> Any:
+    return make("GatherND", x, make("Reshape", index, [1, 1]))
+
+
+def _scatter_points(make: Builder, x: Any, index: Any) -> Any:
+    return make("ScatterND", x, make("Reshape", index, [1, 1]), make("ConstantOfShape", constant(np.array([1, 5]))))
+
+
+def _scatter_elements(make: Builder, x: Any, index: Any) -> Any:
+    update = make("ConstantOfShape", constant(np.array([1, 1])))
+    return make("ScatterElements", x, make("Reshape", index, [1, 1]), update, axis=0)
+
+
+INDEXING = {
+    "Gather": _gather,
+    "GatherElements": _elements,
+    "GatherND": _points,
+    "ScatterND": _scatter_points,
+    "ScatterElements": _scatter_elements,
+}
+
+
+@pytest.mark.parametrize("kind", INDEXING)
+def test_an_index_outside_is_an_error(kind: str) -> None:
+    make = Builder()
+    x, index = make.input(10, 5, name="x"), make.input(1, dtype=dtypes.int64, name="index")
+    make.output(INDEXING[kind](make, x, index))
+    rows = ROWS.astype(np.float32)
+    with compile_graph(make.graph, threads=1) as model:
+        for good in (0, 9, -1, -10):
+            model.run({"x": rows, "index": np.array([good])})
+        for bad in (10, -11, 2**40, np.iinfo(np.int64).min):
+            with pytest.raises(RuntimeFailure, match="index lies outside") as error:
+                model.run({"x": rows, "index": np.array([bad])})
+            assert kind in str(error.value)
