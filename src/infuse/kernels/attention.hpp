@@ -31,6 +31,7 @@ constexpr int ROWS = LANES == 16 ? 12 : 6;  // queries that share the loads of a
 constexpr long PANEL = 2 * LANES;
 constexpr long MOST_KEYS = 256;
 constexpr long MOST_QUERIES = 252;
+constexpr long FEW_QUERIES = 2;  // for so many, packing the keys costs more than it saves
 
 /** Queries of one unit of work. */
 inline long query_block(const AttentionShape& shape) {
@@ -98,6 +99,20 @@ inline void score_tile(const float* q, const float* k, long dim, float scale, fl
       store(scores + i * MOST_KEYS + v * LANES, sum[i][v] * scale, Full{});
 }
 
+/** Scores of one query with K keys, straight from their rows. */
+template <int K>
+INFUSE_INLINE void dot_rows(const float* q, const float* keys, long step, long dim, float scale,
+                            float* scores) {
+  vf sum[K] = {};
+  sweep(0, dim, [&](long d, auto lanes) __attribute__((always_inline)) {
+    vf left = load(q + d, lanes);
+#pragma GCC unroll 4
+    for (int i = 0; i < K; ++i) sum[i] = fma(left, load(keys + i * step + d, lanes), sum[i]);
+  });
+#pragma GCC unroll 4
+  for (int i = 0; i < K; ++i) scores[i] = hsum(sum[i]) * scale;
+}
+
 /** Adds the weighted values of R queries to V vectors of their results. */
 template <int R, int V>
 inline void mix_tile(const float* weights, const float* values, long value_step, long keys,
@@ -117,7 +132,8 @@ inline void mix_tile(const float* weights, const float* values, long value_step,
 /** The block of keys and values in work. */
 struct Block {
   long first, count;     // keys
-  const float* k;        // panels [dim][PANEL]
+  const float* k;        // panels [dim][PANEL]; rows where there are few queries
+  long k_step;           // floats from row to row
   const float* v;        // rows of values
   long v_step, v_panel;  // floats from row to row, from panel to panel
 };
@@ -132,6 +148,16 @@ INFUSE_NOINLINE void score_rows(const AttentionShape& shape, const Block& block,
     else
       score_tile<R, 1>(q, panel, shape.dim, shape.scale, scores + j);
   }
+}
+
+/** The same for one query, from rows of keys. */
+INFUSE_NOINLINE inline void score_row(const AttentionShape& shape, const Block& block, long keys,
+                                      const float* q, float* scores) {
+  long j = 0, step = block.k_step;
+  for (; j + 4 <= keys; j += 4)
+    dot_rows<4>(q, block.k + j * step, step, shape.dim, shape.scale, scores + j);
+  for (; j < keys; ++j)
+    dot_rows<1>(q, block.k + j * step, step, shape.dim, shape.scale, scores + j);
 }
 
 template <int R>
@@ -214,10 +240,15 @@ INFUSE_NOINLINE void meet(const AttentionShape& shape, const Unit& unit, const B
   long rows = unit.queries - row < ROWS ? unit.queries - row : ROWS;
   long seen = visible(shape, block, unit.first + row + rows - 1);
   if (seen == 0) return;
-  in_pieces(rows, [&](auto piece, long i) {
-    score_rows<piece.count>(shape, block, seen, space.q + row * shape.dim + i,
-                            space.scores + i * MOST_KEYS);
-  });
+  if (shape.queries <= FEW_QUERIES) {
+    for (long i = 0; i < rows; ++i)
+      score_row(shape, block, seen, space.q + i * shape.dim, space.scores + i * MOST_KEYS);
+  } else {
+    in_pieces(rows, [&](auto piece, long i) {
+      score_rows<piece.count>(shape, block, seen, space.q + row * shape.dim + i,
+                              space.scores + i * MOST_KEYS);
+    });
+  }
   for (long i = 0; i < rows; ++i) {
     float* scores = space.scores + i * MOST_KEYS;
     long query = unit.first + row + i, keys = visible(shape, block, query);
@@ -232,7 +263,9 @@ INFUSE_NOINLINE void meet(const AttentionShape& shape, const Unit& unit, const B
 }
 
 inline void pack_queries(const AttentionShape& shape, const Unit& unit, const HeadRows& q) {
-  for (long row = 0; row < unit.queries; row += ROWS) {
+  for (long i = 0; shape.queries <= FEW_QUERIES && i < unit.queries; ++i)
+    memcpy(unit.space.q + i * shape.dim, q.at(unit.batch, unit.head, i), shape.dim * 4);
+  for (long row = 0; shape.queries > FEW_QUERIES && row < unit.queries; row += ROWS) {
     long rows = unit.queries - row < ROWS ? unit.queries - row : ROWS;
     copying::turn_block<float>(unit.space.q + row * shape.dim, ROWS,
                                q.at(unit.batch, unit.head, unit.first + row), q.row, shape.dim,
@@ -251,12 +284,14 @@ inline void pack_block(const AttentionShape& shape, const Unit& unit, const Head
                        const HeadRows& v, Block* block) {
   long kv_head = unit.head / (shape.heads / shape.kv_heads);
   const float* keys = k.at(unit.batch, kv_head, block->first);
-  for (long j = 0; j < block->count; j += PANEL) {
+  bool few = shape.queries <= FEW_QUERIES;
+  block->k = few ? keys : unit.space.k;
+  block->k_step = k.row;
+  for (long j = 0; !few && j < block->count; j += PANEL) {
     long count = block->count - j < PANEL ? block->count - j : PANEL;
     copying::turn_block<float>(unit.space.k + j * shape.dim, PANEL, keys + j * k.row, k.row,
                                shape.dim, count);
   }
-  block->k = unit.space.k;
   block->v = v.at(unit.batch, kv_head, block->first);
   block->v_step = v.row;
   block->v_panel = PANEL;
@@ -349,7 +384,7 @@ inline void attention(Context& context, const AttentionShape& shape, const HeadR
           if (own.causal && place + unit.queries < seen) seen = place + unit.queries;
           long key = own.left < 0 || place < own.left ? 0 : (place - own.left) / step * step;
           for (; key < seen; key += step) {
-            Block block = {key, seen - key < step ? seen - key : step, nullptr, nullptr, 0, 0};
+            Block block = {key, seen - key < step ? seen - key : step, nullptr, 0, nullptr, 0, 0};
             pack_block(own, unit, k, v, &block);
             for (long row = 0; row < unit.queries; row += ROWS) meet(own, unit, block, row, mask);
           }
