@@ -16,6 +16,7 @@ from infuse.ops import (  # noqa: F401  (each registers its operators)
     conversion,
     convolution,
     creation,
+    flexing,
     gated,
     indexing,
     integers,

@@ -2,6 +2,7 @@
 
 from infuse.codegen.expand import (  # noqa: F401  (each registers its expansions)
     halves,
+    flexing,
     bits,
     images,
     microsoft,

@@ -84,13 +84,20 @@ def _diagonal(make: Composer, x: Value, labels: str) -> _Named:
     for i, label in enumerate(labels):
         if label not in labels[:i]:
             continue
-        first, size = labels.index(label), x.shape[i]
-        if not isinstance(size, int) or x.shape[first] != size:
-            make.unsupported("a diagonal of unknown or unequal size")
+        first = labels.index(label)
+        a, size = x.shape[first], x.shape[i]
+        if isinstance(a, int) and isinstance(size, int) and a != size:
+            make.unsupported("a diagonal of unequal sizes")
+        size = a if isinstance(a, int) else size
         perm = [a for a in range(x.rank) if a not in (first, i)]
         rest = [x.shape[a] for a in perm]
-        moved = make.reshape(make.permute(x, *perm, first, i), *rest, size * size)
-        places = make.slice(moved, len(rest), 0, size * size, size + 1)
+        flat = make.reshape(make.permute(x, *perm, first, i), *rest, size * size)
+        if isinstance(size, int):
+            places = make.slice(flat, len(rest), 0, size * size, size + 1)
+        else:
+            # The diagonal is a column where every row is longer by one.
+            wider = make.reshape(make.pad(flat, len(rest), 0, size), *rest, size, size + 1)
+            places = make.reshape(make.slice(wider, len(rest) + 1, 0, 1), *rest, size)
         return _diagonal(make, places, "".join(labels[a] for a in perm) + label)
     return _Named(x, labels)
 
