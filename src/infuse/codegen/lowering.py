@@ -60,7 +60,12 @@ def finds_sizes(*kinds: str, domain: str = "") -> Callable[[Callable[[Lowering, 
 
 def has_lowering(node: Node) -> bool:
     """Whether a node that is not elementwise has a native kernel."""
-    return (node.op.domain, node.kind) in _LOWERINGS
+    return has_kernel(node.op.domain, node.kind)
+
+
+def has_kernel(domain: str, kind: str) -> bool:
+    """Whether nodes of an operator that is not elementwise have a native kernel."""
+    return (domain, kind) in _LOWERINGS
 
 
 def lower(graph: Graph, name: str, lanes: int, threads: int = 1) -> Program:

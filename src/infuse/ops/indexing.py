@@ -256,6 +256,8 @@ class OneHot(Op):
             return TensorType(values.dtype, None)
         axis = normalize_axis(self.axis, len(shape) + 1, self.name)
         known = known_one(depth, self.name)
+        if known is None and depth.const is not None:
+            known = int(scalar(depth.const))
         size = fresh_dim("depth") if known is None else known
         return TensorType(values.dtype, (*shape[:axis], size, *shape[axis:]))
 

@@ -42,6 +42,11 @@ def flatten(graph: Graph) -> Graph:
     return copy
 
 
+def is_flattened(domain: str, kind: str) -> bool:
+    """Whether an operator becomes plain tensors where its parts are known."""
+    return not domain and kind in (*_KINDS, *_KINDS_OF_PARTS, "SequenceInsert", "SequenceErase")
+
+
 def _step(*kinds: str) -> Callable[[Step], Step]:
     def register(function: Step) -> Step:
         _STEPS.update(dict.fromkeys(kinds, function))
