@@ -114,10 +114,13 @@ def _wrapping(dtype: DType, op: str, args: list[str]) -> str:
 
 
 def _cast(source: DType, target: DType, text: str, how: str) -> str:
+    if target == dtypes.float32 and source.is_integer:
+        return f"to_float({text})"
     if not is_narrow(target):
         return f"convert<{target.c_name}>({text})"
     if source.is_integer:
-        text = f"convert<double>({text})"
+        # Float32 holds what 16 bits hold.
+        text = f"to_float({text})" if source.bits <= 16 else f"convert<double>({text})"
     elif source.is_bool:
         text = f"convert<float>({text})"
     if target == dtypes.float8e8m0:

@@ -78,8 +78,19 @@ def is_vector_type(dtype: DType) -> bool:
     return dtype == dtypes.float32 or dtype.is_bool or is_half(dtype)
 
 
+def is_lane_integer(dtype: DType) -> bool:
+    """Whether elements fit the lanes as int32, to be converted there from and to floats."""
+    return dtype == dtypes.int32 or (dtype.is_integer and 8 <= dtype.bits <= 16)
+
+
 def is_vector_term(term: Term) -> bool:
-    """Whether a formula can run on vectors."""
+    """Whether a formula can run on vectors: integers are only converted, from floats or to them."""
+    if term.op == "cast" and is_lane_integer(term.args[0].dtype):
+        source = term.args[0]
+        exact = term.dtype == dtypes.float32 or (is_half(term.dtype) and source.dtype.bits <= 16)
+        return exact and (not source.args or is_vector_term(source))
+    if is_lane_integer(term.dtype):
+        return term.op == "cast" and not term.args[0].dtype.is_bool and is_vector_term(term.args[0])
     return is_vector_type(term.dtype) and all(is_vector_term(a) for a in term.args)
 
 

@@ -30,6 +30,15 @@ template <class T, class S> INFUSE_INLINE T truncated(S x) {
   constexpr S limit = S(power_of_two<T>(8 * sizeof(T) - 1));
   return x >= -limit && x < limit ? T(x) : T(T(1) << (8 * sizeof(T) - 2)) * T(-2);
 }
+INFUSE_INLINE vi truncated_lanes(vf x) {
+#if defined(__SSE2__)
+  return to_int(x);
+#else
+  vi whole;
+  for (int i = 0; i < LANES; ++i) whole[i] = truncated<int32_t>(x[i]);
+  return whole;
+#endif
+}
 template <class S> INFUSE_INLINE uint64_t truncated_unsigned(S x) {
   constexpr S limit = S(power_of_two<S>(63));
   if (x >= limit) return x < 2 * limit ? uint64_t(x) : uint64_t(1) << 63;
@@ -49,6 +58,12 @@ template <class T> struct Convert {
       return T(truncated<int64_t>(x));
     else
       return T(truncated<int32_t>(x));
+  }
+  // Types of up to 16 bits, and int32.
+  static INFUSE_INLINE vi of(vf x) {
+    constexpr int over = 32 - 8 * int(sizeof(T));
+    vi whole = truncated_lanes(x);
+    return T(-1) > T(0) ? whole & int32_t(0xffffffffu >> over) : whole << over >> over;
   }
 };
 template <> struct Convert<float> {
@@ -86,5 +101,18 @@ INFUSE_INLINE vi load(const bool* p, Full lanes) { return load_mask(p, lanes); }
 INFUSE_INLINE vi load(const bool* p, Tail lanes) { return load_mask(p, lanes); }
 INFUSE_INLINE void store(bool* p, vi x, Full lanes) { store_mask(p, x, lanes); }
 INFUSE_INLINE void store(bool* p, vi x, Tail lanes) { store_mask(p, x, lanes); }
+
+// ---- narrow integers in memory, int32 in registers --------------------------------------------
+
+#define INFUSE_NARROW(T)                                                                          \
+  INFUSE_INLINE vi load(const T* p, Full lanes) { return load_wide(p, lanes); }                   \
+  INFUSE_INLINE vi load(const T* p, Tail lanes) { return load_wide(p, lanes); }                   \
+  INFUSE_INLINE void store(T* p, vi x, Full lanes) { store_narrow(p, x, lanes); }                 \
+  INFUSE_INLINE void store(T* p, vi x, Tail lanes) { store_narrow(p, x, lanes); }
+INFUSE_NARROW(int8_t)
+INFUSE_NARROW(uint8_t)
+INFUSE_NARROW(int16_t)
+INFUSE_NARROW(uint16_t)
+#undef INFUSE_NARROW
 
 }  // namespace infuse

@@ -52,6 +52,18 @@ INFUSE_WIDEN(int8_t, v16c, pmovsxbd)
 INFUSE_WIDEN(uint8_t, v16c, pmovzxbd)
 #undef INFUSE_WIDEN
 #endif
+#if !defined(__clang__) && INFUSE_LANES >= 8
+typedef char bytes __attribute__((vector_size(LANES)));
+typedef char all_bytes __attribute__((vector_size(LANES * 4)));
+INFUSE_INLINE bytes low_bytes(vi x) {
+  all_bytes b = (all_bytes)x;
+#if INFUSE_LANES == 16
+  return __builtin_shufflevector(b, b, 0, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48, 52, 56, 60);
+#else
+  return __builtin_shufflevector(b, b, 0, 4, 8, 12, 16, 20, 24, 28);
+#endif
+}
+#endif
 }  // namespace detail
 
 // Loads int8, uint8, int16 or uint16 as int32.
@@ -74,6 +86,13 @@ INFUSE_INLINE int32_t load_wide(const T* p, One) {
 template <class T>
 INFUSE_INLINE void store_narrow(T* p, vi x, Full) {
   typedef T narrow __attribute__((vector_size(LANES * sizeof(T))));
+#if !defined(__clang__) && INFUSE_LANES >= 8
+  if constexpr (sizeof(T) == 1) {
+    detail::bytes b = detail::low_bytes(x);
+    memcpy(p, &b, sizeof b);
+    return;
+  }
+#endif
   narrow r = __builtin_convertvector(x, narrow);
   memcpy(p, &r, sizeof r);
 }
