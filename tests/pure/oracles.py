@@ -12,6 +12,7 @@ from infuse.dtypes import by_numpy
 from infuse.ops.conversion import Cast
 from infuse.testing import reference
 from infuse.testing.samples import Row
+from tests.pure.ml_oracles import ML_ORACLES
 from tests.pure.recurrent_oracle import recurrent
 
 Array = Any
@@ -193,4 +194,5 @@ ORACLES: dict[str, Callable[[Row], list[Any]]] = {
     "Optional": optional,
     "ReduceLogSumExp": reduce_log_sum_exp,
     "Softsign": softsign,
+    **ML_ORACLES,
 }

@@ -9,7 +9,19 @@ from typing import Any, ClassVar
 import numpy as np
 
 from infuse import dtypes
-from infuse.ir import DataFormat, Graph, Node, OptionalType, SequenceType, TensorType, Type, Value, constant, dims
+from infuse.ir import (
+    DataFormat,
+    Graph,
+    MapType,
+    Node,
+    OptionalType,
+    SequenceType,
+    TensorType,
+    Type,
+    Value,
+    constant,
+    dims,
+)
 from infuse.ir.expression import register_operator
 from infuse.ir.types import UNKNOWN
 
@@ -92,7 +104,9 @@ def random_dim(rnd: random.Random, depth: int = 2) -> dims.Dim:
 
 def random_type(rnd: random.Random) -> Type:
     if rnd.random() < 0.1:
-        return SequenceType(random_type(rnd)) if rnd.random() < 0.5 else OptionalType(random_type(rnd))
+        kind = rnd.choice((SequenceType, OptionalType, MapType))
+        key = (rnd.choice((dtypes.int64, dtypes.string)),) if kind is MapType else ()
+        return kind(*key, random_type(rnd))
     dtype = rnd.choice(dtypes.ALL)
     if rnd.random() < 0.1:
         return TensorType(dtype, None)

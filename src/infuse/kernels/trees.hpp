@@ -80,7 +80,7 @@ INFUSE_INLINE void vote(const Trees<T>& trees, int32_t leaf, T* scores, bool* se
   }
 }
 
-/** Fewer rows than lanes: trees side by side; votes still count in the order of the trees. */
+/** One row, trees side by side; votes still count in the order of the trees. */
 template <bool Plain, int Join, class T>
 INFUSE_INLINE void one_row(const Trees<T>& trees, const T* row, T* scores, bool* seen) {
   const T* rows[TREE_LANES];
@@ -99,7 +99,7 @@ INFUSE_INLINE void one_row(const Trees<T>& trees, const T* row, T* scores, bool*
   }
 }
 
-/** A few rows through one tree. */
+/** Rows through one tree, whole groups of TREE_LANES. */
 template <bool Plain, int Join, class T>
 INFUSE_INLINE void one_tree(const Trees<T>& trees, long tree, const T* x, long width, long count,
                             long targets, T* scores, bool* seen) {
@@ -107,12 +107,11 @@ INFUSE_INLINE void one_tree(const Trees<T>& trees, long tree, const T* x, long w
     const T* rows[TREE_LANES];
     int32_t at[TREE_LANES];
     for (int i = 0; i < TREE_LANES; ++i) {
-      rows[i] = x + (first + i < count ? first + i : count - 1) * width;
+      rows[i] = x + (first + i) * width;
       at[i] = trees.roots[tree];
     }
     descend<Plain>(trees.nodes, at, rows, trees.depths[tree]);
-    const long last = first + TREE_LANES < count ? first + TREE_LANES : count;
-    for (long i = first; i < last; ++i)
+    for (long i = first; i < first + TREE_LANES; ++i)
       vote<Join>(trees, at[i - first], scores + i * targets, seen ? seen + i * targets : nullptr);
   }
 }
@@ -140,15 +139,13 @@ inline void run_trees(Context& context, const Trees<T>& trees, long rows, long w
           T* scores = y + first * targets;
           for (long i = 0; i < count * targets; ++i) scores[i] = T(0);
           if (Join != TREE_SUM) memset(seen, 0, static_cast<size_t>(count * targets));
-          if (count < TREE_LANES) {
-            for (long i = 0; i < count; ++i)
-              one_row<Plain, Join>(trees, x + (first + i) * width, scores + i * targets,
-                                   seen ? seen + i * targets : nullptr);
-            continue;
-          }
-          for (long tree = 0; tree < trees.count; ++tree)
-            one_tree<Plain, Join>(trees, tree, x + first * width, width, count, targets, scores,
+          const long whole = count / TREE_LANES * TREE_LANES;
+          for (long tree = 0; tree < trees.count && whole > 0; ++tree)
+            one_tree<Plain, Join>(trees, tree, x + first * width, width, whole, targets, scores,
                                   seen);
+          for (long i = whole; i < count; ++i)
+            one_row<Plain, Join>(trees, x + (first + i) * width, scores + i * targets,
+                                 seen ? seen + i * targets : nullptr);
         }
       },
       1 + 8192 / (work + 1));

@@ -92,6 +92,8 @@ def _check_feed(value: Value, given: Any, sizes: dict[str, int]) -> Any:
         return _check_map(value.name, type, given)
     assert isinstance(type, TensorType)
     array = np.asarray(given)
+    if array.dtype.kind in "UST":
+        array = np.asarray(np.char.decode(array, "utf-8") if array.dtype.kind == "S" else array, dtype=object)
     if dtypes.by_numpy(array.dtype) != type.dtype:
         raise InputError(f"input {value.name!r} takes {type.dtype}, found {array.dtype}")
     if type.shape is not None:

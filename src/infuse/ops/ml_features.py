@@ -154,7 +154,7 @@ class FeatureVectorizer(MlOp):
 
     inputdimensions: tuple[int, ...] = ()
     samples = (
-        cases(inputs=[[(2, 3), (2, 1)], [(2, 3), Ints((2, 1))]], inputdimensions=[(3, 1), (2, 4)]),
+        cases(inputs=[[(2, 3), (2, 1)], [Ints((2, 3)), Ints((2, 1))]], inputdimensions=[(3, 1), (2, 4)]),
         Sample({"inputs": [(3,), (2,)]}, {"inputdimensions": (3, 2)}),
     )
 

@@ -276,11 +276,10 @@ class SVMClassifier(MlOp):
 
     def finished(self, scores: Array) -> Array:
         """Scores after the transform; of two classes with one score, that of the first beside it."""
-        if scores.shape[1] > 1:
-            return transformed(self.post_transform, scores)
-        if self.post_transform in ("NONE", "LOGISTIC"):
-            return transformed(self.post_transform, np.concatenate([-scores, scores], axis=1))
-        return np.concatenate([1 - scores, scores], axis=1)
+        if scores.shape[1] == 1:
+            first = 1 - scores if self.post_transform == "PROBIT" else -scores
+            scores = np.concatenate([first, scores], axis=1)
+        return transformed(self.post_transform, scores)
 
     def probabilities(self, scores: Array) -> Array:
         """Probabilities of classes from those of pairs, by libsvm's iteration."""

@@ -281,9 +281,8 @@ class TreeEnsembleClassifier(Classic):
 
     def of_two(self, only: Array) -> Array:
         """The transformed scores of two classes from that of the second."""
-        if self.post_transform == "LOGISTIC":
-            return transformed("LOGISTIC", np.concatenate([-only, only], axis=1))
-        return np.concatenate([1 - only if self.is_positive else -only, only], axis=1)
+        whole = self.post_transform == "PROBIT" or (self.post_transform == "NONE" and self.is_positive)
+        return transformed(self.post_transform, np.concatenate([1 - only if whole else -only, only], axis=1))
 
 
 def _modern(**more: Any) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.ir.types import HOLDERS, MapType, OptionalType, SequenceType, TensorType, Type
 from infuse.ops.base import Op
+from infuse.ops.ml import MlOp
 from infuse.testing.samples import Row, is_constant, type_of
 
 
@@ -35,7 +36,7 @@ def model_of(row: Row, wanted: Sequence[bool]) -> onnx.ModelProto:
     )
     opsets = [helper.make_opsetid("", onnx_opset_version())]
     if row.op.domain:
-        opsets.append(helper.make_opsetid(row.op.domain, 1))
+        opsets.append(helper.make_opsetid(row.op.domain, row.op.since if row.op.domain == MlOp.domain else 1))
     return helper.make_model(graph, opset_imports=opsets)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -63,17 +64,15 @@ def imputer(make: Composer, node: Node) -> Results:
 
 @expands("Binarizer", domain=DOMAIN)
 def binarizer(make: Composer, node: Node) -> Results:
-    (x,), threshold = _operands(node), np.float32(node.op.attributes()["threshold"])
-    # An integer is larger than a number where it is larger than what the number is rounded down to.
-    limit = threshold if x.dtype.is_float else np.clip(np.floor(np.float64(threshold)), *_limits(x.dtype))
-    if not x.dtype.is_float and np.isnan(threshold):
-        limit = _limits(x.dtype)[1]
-    return make.cast(make("Greater", x, constant(np.asarray(limit).astype(x.dtype.numpy))), x.dtype)
-
-
-def _limits(dtype: DType) -> tuple[int, int]:
-    info = np.iinfo(dtype.numpy)
-    return int(info.min), int(info.max)
+    (x,), threshold = _operands(node), float(np.float32(node.op.attributes()["threshold"]))
+    if x.dtype.is_float:
+        return make.cast(make("Greater", x, constant(np.asarray(threshold), dtype=x.dtype)), x.dtype)
+    # An integer is larger than a number where it is at least the next integer.
+    info = np.iinfo(x.dtype.numpy)
+    if not threshold < info.max:
+        return make.cast(make("Greater", x, make.number(int(info.max), x.dtype)), x.dtype)
+    least = max(math.floor(threshold) + 1, int(info.min)) if threshold > info.min else int(info.min)
+    return make.cast(make("GreaterOrEqual", x, make.number(least, x.dtype)), x.dtype)
 
 
 @expands("FeatureVectorizer", domain=DOMAIN)
@@ -239,9 +238,8 @@ def tree_classifier(make: Composer, node: Node) -> Results:
         only = make.slice(scores, 1, op.class_ids[0], op.class_ids[0] + 1)
         places = _beyond(make, only, 0.5 if op.is_positive else 0.0)
         if op.class_ids[0] == 0:
-            plain = transform != "LOGISTIC"
-            first = make(1.0 - only) if plain and op.is_positive else make(-only)
-            scores, transform = _beside(make, first, only), "NONE" if plain else transform
+            whole = transform == "PROBIT" or (transform == "NONE" and op.is_positive)
+            scores = _beside(make, make(1.0 - only) if whole else make(-only), only)
     return [labelled(make, labels, places), make.cast(transformed(make, transform, scores), dtypes.float32)]
 
 
@@ -289,9 +287,7 @@ def svm_classifier(make: Composer, node: Node) -> Results:
             scores = _probabilities(make, scores, op, count)
     transform = op.post_transform
     if scores.shape[1] == 1:
-        sides = transform in ("NONE", "LOGISTIC")
-        scores = _beside(make, make(-scores) if sides else make(1.0 - scores), scores)
-        transform = transform if sides else "NONE"
+        scores = _beside(make, make(1.0 - scores) if transform == "PROBIT" else make(-scores), scores)
     return [labelled(make, labels, places), make.cast(transformed(make, transform, scores), dtypes.float32)]
 
 

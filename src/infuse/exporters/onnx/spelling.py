@@ -19,6 +19,7 @@ from infuse.ir.dims import Dim
 from infuse.ir.graph import Graph, Node, Value, constant, known_ints
 from infuse.ir.types import MapType, OptionalType, SequenceType, TensorType, Type
 from infuse.ops.base import REGISTRY, Op
+from infuse.ops.ml import MlOp
 from infuse.ops.opaque import Opaque
 
 NEWEST: Final = defs.onnx_opset_version()
@@ -126,10 +127,20 @@ def newest(node: Node) -> Spelling:
     if isinstance(op, Op):
         schema = schema_of(op.name, NEWEST) if not op.domain else None
         given = schema.required if schema is not None else frozenset()
+        if isinstance(op, MlOp):
+            given = _without_default(op.name, op.since, op.domain) & {k for k, v in attributes.items() if not isinstance(v, tuple) or v}
         defaults = _defaults(op)
         attributes = {k: v for k, v in attributes.items() if k in given or not _same(v, defaults[k])}
     attributes = {k: v.onnx if isinstance(v, dtypes.DType) else v for k, v in attributes.items() if v is not None}
     return Spelling(op.name, op.domain, list(node.inputs), attributes, dict(node.subgraphs), list(node.outputs))
+
+
+@cache
+def _without_default(kind: str, opset: int, domain: str) -> frozenset[str]:
+    """The attributes for which ONNX has no default, though we may."""
+    schema = schema_of(kind, opset, domain)
+    attributes = schema.attributes if schema is not None else {}
+    return frozenset(name for name, a in attributes.items() if not a.default_value.type)
 
 
 def _same(a: Any, b: Any) -> bool:

@@ -17,6 +17,7 @@ from infuse.exporters.onnx.messages import Array, attribute, put_text, value_inf
 from infuse.exporters.onnx.spelling import schema_of, trim
 from infuse.ir.graph import Graph, Node, Value
 from infuse.ir.types import UNKNOWN, TensorType, Type
+from infuse.ops.ml import MlOp
 from infuse.ops.opaque import Opaque
 
 _FIRST_IR: Final = {
@@ -124,6 +125,8 @@ class _Writer:
         """The message of a node."""
         spelling = self.lowered.spellings[node]
         schema = schema_of(spelling.kind, self.lowered.opset) if not spelling.domain else None
+        if isinstance(node.op, MlOp):
+            schema = schema_of(spelling.kind, node.op.since, spelling.domain)
         proto = NodeProto(op_type=spelling.kind, domain=spelling.domain or None, doc_string=node.doc or None)
         proto.name = _unique_name(node.name or spelling.kind, self.node_names)
         proto.input.extend(self.name(v) for v in _trimmed(spelling.inputs, 0 if schema is None else schema.min_input))
@@ -192,7 +195,10 @@ def _is_typed(value: Value) -> bool:
 def _domain_version(graph: Graph, domain: str) -> int:
     operators = [node.op for inner in graph.all_graphs() for node in inner.unordered_nodes]
     versions = [op.version for op in operators if isinstance(op, Opaque) and op.domain == domain]
-    return graph.opsets.get(domain) or max(versions, default=0) or 1
+    stated = graph.opsets.get(domain) or max(versions, default=0) or 1
+    # The forms of ONNX's own second domain are the newest ones, whatever the model was written in.
+    needed = [op.since for op in operators if isinstance(op, MlOp) and op.domain == domain]
+    return max(stated, *needed, 1)
 
 
 def _ir_version(opset: int, graph: Graph) -> int:
