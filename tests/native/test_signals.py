@@ -146,6 +146,9 @@ def test_short_transforms_agree_with_pytorch() -> None:
     several.check()
 
 
+WINDOWS = {dtypes.float32: 2e-7, dtypes.float64: 1e-15, dtypes.float16: 1e-7}
+
+
 def test_windows_agree_with_pytorch_in_every_type() -> None:
     several = Several()
     kinds = {
@@ -153,9 +156,9 @@ def test_windows_agree_with_pytorch_in_every_type() -> None:
         "HammingWindow": lambda n, p: torch.hamming_window(n, p, 25 / 46, 21 / 46, dtype=torch.float64),
         "BlackmanWindow": lambda n, p: torch.blackman_window(n, p, dtype=torch.float64),
     }
-    for (kind, make), periodic, dtype in itertools.product(kinds.items(), (0, 1), (dtypes.float32, dtypes.float64)):
+    for (kind, make), periodic, dtype in itertools.product(kinds.items(), (0, 1), WINDOWS):
         exact = make(23, bool(periodic)).numpy()
-        accuracy = Rounding(abs=2e-7 if dtype == dtypes.float32 else 1e-15)
+        accuracy = Rounding(ulp=1, abs=WINDOWS[dtype])
         for held in ([0], []):
             options = {"periodic": periodic, "output_datatype": dtype}
             several.add(kind, [np.array(23)], [exact], accuracy, held=held, **options)
@@ -249,6 +252,41 @@ def test_gradient_says_that_it_cannot_run() -> None:
     graph.add_output(node.output, "dx")
     with compile_graph(graph) as model, pytest.raises(InfuseError, match="differentiates the graph"):
         model.run({"x": np.zeros(2, np.float32)})
+
+
+# -- attention with bodies ---------------------------------------------------------------------------------------
+
+
+def flexed(several: Several, shapes: Sequence[tuple[int, ...]], **attributes: Any) -> None:
+    """Attention whose scores are capped and whose weights are halved, and how PyTorch does it."""
+    q, k, v = (floats(*shape) for shape in shapes)
+    bodies = {}
+    for name, kinds in (("score_mod", ("Tanh",)), ("prob_mod", ("Neg", "Abs"))):
+        body = Graph(name)
+        value = body.add_input("x", UNKNOWN)
+        for kind in kinds:
+            node = body.add_node(Node(make_operator("", kind, {}), [value], [Value(UNKNOWN, kind)], name=kind))
+            value = node.output
+        body.add_output(value, "y")
+        bodies[name] = body
+    inputs = [several.input(x) for x in (q, k, v)]
+    op = make_operator("ai.onnx.preview", "FlexAttention", attributes)
+    node = several.graph.add_node(Node(op, inputs, [Value(UNKNOWN, "flexed")], name="flex", subgraphs=bodies))
+    node.op.infer_node(node)
+    several.graph.add_output(node.output, f"y{len(several.wanted)}")
+    wide = [torch.tensor(x, dtype=torch.float64) for x in (q, k, v)]
+    keys, values = (x.repeat_interleave(q.shape[1] // k.shape[1], dim=1) for x in wide[1:])
+    scores = wide[0] @ keys.transpose(2, 3) * attributes.get("scale", q.shape[3] ** -0.5)
+    exact = torch.softmax(torch.tanh(scores), dim=-1) @ values
+    several.wanted.append(("FlexAttention", exact.numpy(), Rounding(ulp=8, abs=4e-6)))
+
+
+def test_attention_goes_through_its_bodies() -> None:
+    several = Several()
+    flexed(several, [(2, 3, 5, 8), (2, 3, 7, 8), (2, 3, 7, 6)])
+    flexed(several, [(1, 6, 4, 8), (1, 2, 9, 8), (1, 2, 9, 16)], scale=0.25)
+    flexed(several, [(1, 4, 1, 8), (1, 4, 3, 8), (1, 4, 3, 8)], softmax_precision=dtypes.float64)
+    several.check()
 
 
 # -- unique elements ---------------------------------------------------------------------------------------------
