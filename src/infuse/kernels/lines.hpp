@@ -2,6 +2,7 @@
 // the plain matrix product.
 #pragma once
 #include "copy.hpp"
+#include "simd.hpp"
 
 namespace infuse {
 
@@ -35,32 +36,94 @@ struct RunningProduct {
   }
 };
 
-/** Running combinations over `size` elements; x and y [outer, size, inner]. */
+namespace line_detail {
+
+/** LINES lines of `size` neighbouring elements side by side: their sums do not wait for each other. */
+template <int LINES, class Op, class T>
+inline void running_lines(long size, bool exclusive, bool reverse, const T* x, T* y) {
+  typedef typename Working<T>::type W;
+  W total[LINES];
+  for (int l = 0; l < LINES; ++l) total[l] = W(Op::START);
+  for (long i = 0; i < size; ++i) {
+    const long at = reverse ? size - 1 - i : i;
+#pragma GCC unroll 8
+    for (int l = 0; l < LINES; ++l) {
+      const W next = Op::join(total[l], W(x[l * size + at]));
+      y[l * size + at] = T(exclusive ? total[l] : next);
+      total[l] = next;
+    }
+  }
+}
+
+/** `width` columns, at most MOST, of `size` rows that are `inner` apart. */
+template <class Op, long MOST, class T>
+INFUSE_INLINE void running_columns(long width, long size, long inner, bool exclusive, bool reverse,
+                                   const T* x, T* y) {
+  typedef typename Working<T>::type W;
+  W total[MOST];
+  for (long j = 0; j < width; ++j) total[j] = W(Op::START);
+  for (long i = 0; i < size; ++i) {
+    const long at = (reverse ? size - 1 - i : i) * inner;
+    const T* from = x + at;
+    T* to = y + at;
+    if (exclusive) {
+#pragma GCC ivdep
+      for (long j = 0; j < width; ++j) {
+        const W before = total[j];
+        total[j] = Op::join(before, W(from[j]));
+        to[j] = T(before);
+      }
+    } else {
+#pragma GCC ivdep
+      for (long j = 0; j < width; ++j) {
+        total[j] = Op::join(total[j], W(from[j]));
+        to[j] = T(total[j]);
+      }
+    }
+  }
+}
+
+}  // namespace line_detail
+
+/** Running combinations over `size` elements; x and y [outer, size, inner], apart from each other. */
 template <class Op, class T>
 inline void running(Context& context, long outer, long size, long inner, bool exclusive,
                     bool reverse, const T* x, T* y) {
-  typedef typename line_detail::Working<T>::type W;
-  constexpr long WIDTH = 64;
-  long blocks = (inner + WIDTH - 1) / WIDTH;
+  constexpr long WIDTH = 512, FEW = 16, LINES = 8;
+  if (inner == 1) {
+    context.parallel(
+        outer,
+        [&](long begin, long end, int) {
+          for (; begin + LINES <= end; begin += LINES)
+            line_detail::running_lines<LINES, Op>(size, exclusive, reverse, x + begin * size,
+                                                  y + begin * size);
+          for (; begin < end; ++begin)
+            line_detail::running_lines<1, Op>(size, exclusive, reverse, x + begin * size,
+                                              y + begin * size);
+        },
+        1 + COPY_GRAIN / (size + 1));
+    return;
+  }
+  // Few columns stay in registers; many are walked in stretches that are long and yet enough.
+  const bool few = inner % FEW == 0 && inner <= WIDTH / 8;
+  const long most = few ? FEW : outer * ((inner + WIDTH - 1) / WIDTH) < context.threads ? 64 : WIDTH;
+  const long blocks = (inner + most - 1) / most;
   context.parallel(
       outer * blocks,
       [&](long begin, long end, int) {
         for (long unit = begin; unit < end; ++unit) {
-          long first = unit % blocks * WIDTH;
-          long width = inner - first < WIDTH ? inner - first : WIDTH;
-          W total[WIDTH];
-          for (long j = 0; j < width; ++j) total[j] = W(Op::START);
-          for (long i = 0; i < size; ++i) {
-            long at = (unit / blocks * size + (reverse ? size - 1 - i : i)) * inner + first;
-            for (long j = 0; j < width; ++j) {
-              W next = Op::join(total[j], W(x[at + j]));
-              y[at + j] = T(exclusive ? total[j] : next);
-              total[j] = next;
-            }
+          const long first = unit % blocks * most, start = unit / blocks * size * inner + first;
+          const long width = inner - first < most ? inner - first : most;
+          if (few) {
+            line_detail::running_columns<Op, FEW>(FEW, size, inner, exclusive, reverse, x + start,
+                                                  y + start);
+          } else {
+            line_detail::running_columns<Op, WIDTH>(width, size, inner, exclusive, reverse,
+                                                    x + start, y + start);
           }
         }
       },
-      1 + COPY_GRAIN / (size * (inner < WIDTH ? inner : WIDTH) + 1));
+      1 + COPY_GRAIN / (size * (inner < most ? inner : most) + 1));
 }
 
 /**

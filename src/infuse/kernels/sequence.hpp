@@ -1,6 +1,7 @@
 // Operators that make or order sequences: range, running sums, triangles, one-hot, top k, non-zero.
 #pragma once
 #include "copy.hpp"
+#include "simd.hpp"
 #include "sort.hpp"
 #include "wrap.hpp"
 
@@ -128,6 +129,37 @@ inline void raise_last(long* heap, long at, const Order& before) {
   heap[at] = item;
 }
 
+/** Whether x may come before a value that lies earlier; false only where it surely does not. */
+template <bool Largest, class T>
+INFUSE_INLINE bool may_beat(T x, T bar) {
+  return Largest ? !(x <= bar) : !(x >= bar);
+}
+
+/** The next i >= `from`, below `size`, whose element may come before `bar`; `size` where none is. */
+template <bool Largest, class T>
+inline long next_candidate(const T* x, long step, long from, long size, T bar) {
+  while (from < size && !may_beat<Largest>(x[from * step], bar)) ++from;
+  return from;
+}
+template <bool Largest>
+inline long next_candidate(const float* x, long step, long from, long size, float bar) {
+  constexpr long BLOCK = 4 * LANES;
+  if (step == 1) {
+    const vf limit = splat(bar);
+    for (; from + BLOCK <= size; from += BLOCK) {
+      vi beats = vi{};
+#pragma GCC unroll 4
+      for (int v = 0; v < 4; ++v) {
+        const vf y = load(x + from + v * LANES, Full{});
+        beats |= Largest ? ~(y <= limit) : ~(y >= limit);
+      }
+      if (any(beats)) break;
+    }
+  }
+  while (from < size && !may_beat<Largest>(x[from * step], bar)) ++from;
+  return from;
+}
+
 }  // namespace sequence_detail
 
 /**
@@ -150,7 +182,9 @@ inline void top_k(Context& context, long outer, long size, long inner, long k, c
             heap[i] = i;
             raise_last(heap, i, before);
           }
-          for (long i = k; i < size; ++i) {
+          for (long i = k;; ++i) {
+            i = next_candidate<Largest>(from, inner, i, size, from[heap[0] * inner]);
+            if (i >= size) break;
             if (!before(i, heap[0])) continue;
             heap[0] = i;
             sink_root(heap, k, before);
