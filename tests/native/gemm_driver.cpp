@@ -27,7 +27,7 @@ struct Run {
   size_t size;
 
   Run(int threads, long bytes) : ctx(context_open(threads)) {
-    ctx->reserve(bytes, 64);
+    ctx->reserve(bytes);
     const size_t page = size_t(sysconf(_SC_PAGESIZE)),
                  used = size_t(ctx->scratch_stride * ctx->threads);
     const size_t round = (used + page - 1) / page * page;

@@ -190,14 +190,14 @@ API void resize_image(Context* c, const long* s, const double* d, const float* x
                        s[9] != 0,
                        float(d[7]),
                        s[10] != 0};
-  c->reserve(resize_scratch(shape), 0);
+  c->reserve(resize_scratch(shape));
   resize(*c, shape, x, Store{y, s[1]});
 }
 
 // ---- rows ------------------------------------------------------------------------------------
 
 API void softmax_rows(Context* c, int logarithm, long rows, long cols, const float* x, float* y) {
-  c->reserve(softmax_scratch(cols), 0);
+  c->reserve(softmax_scratch(cols));
   Rows in = {x, cols};
   if (logarithm)
     log_softmax(*c, rows, cols, in, Store{y, cols});
@@ -207,7 +207,7 @@ API void softmax_rows(Context* c, int logarithm, long rows, long cols, const flo
 
 API void softmax_columns(Context* c, int logarithm, long outer, long size, long inner,
                          const float* x, float* y) {
-  c->reserve(softmax_scratch(size, inner), 0);
+  c->reserve(softmax_scratch(size, inner));
   Rows in = {x, inner};
   if (logarithm)
     log_softmax_axis(*c, outer, size, inner, in, Store{y, inner});
@@ -217,7 +217,7 @@ API void softmax_columns(Context* c, int logarithm, long outer, long size, long 
 
 API void normalise(Context* c, int kind, long rows, long cols, const float* x, const float* scale,
                    const float* bias, float eps, float* y) {
-  c->reserve(norm_scratch(cols), 0);
+  c->reserve(norm_scratch(cols));
   Rows in = {x, cols};
   Store out = {y, cols};
   if (kind == 0) layer_norm(*c, rows, cols, in, scale, bias, eps, out);
@@ -227,7 +227,7 @@ API void normalise(Context* c, int kind, long rows, long cols, const float* x, c
 }
 
 API void normalise_sum(Context* c, long rows, long cols, const float* a, const float* b, float* y) {
-  c->reserve(norm_scratch(cols), 0);
+  c->reserve(norm_scratch(cols));
   auto in = [&](long row, long col, auto lanes) {
     return load(a + row * cols + col, lanes) + load(b + row * cols + col, lanes);
   };
@@ -237,7 +237,7 @@ API void normalise_sum(Context* c, long rows, long cols, const float* a, const f
 API void normalise_groups(Context* c, const long* s, const float* x, const float* scale,
                           const float* bias, float eps, float* y) {
   GroupShape shape = {s[0], s[1], s[2], s[3]};
-  c->reserve(group_norm_scratch(shape), 0);
+  c->reserve(group_norm_scratch(shape));
   group_norm(*c, shape, Rows{x, shape.c}, scale, bias, eps, Store{y, shape.c});
 }
 
@@ -314,7 +314,7 @@ API void attend(Context* c, const AttentionCall* a, float scale, int mask_kind, 
                 const float* k, const float* v, const void* mask, float* y) {
   AttentionShape s = {a->batch,     a->heads, a->kv_heads,    a->queries, a->keys,      a->dim,
                       a->value_dim, scale,    a->causal != 0, a->offset,  a->merge != 0};
-  c->reserve(attention_scratch(s), 0);
+  c->reserve(attention_scratch(s));
   HeadRows qs = {q, a->q[0], a->q[1], a->q[2]}, ks = {k, a->k[0], a->k[1], a->k[2]};
   HeadRows vs = {v, a->v[0], a->v[1], a->v[2]};
   Store out = {y, s.merge_heads ? s.heads * s.value_dim : s.value_dim};
@@ -400,7 +400,7 @@ API void one_hot_floats(Context* c, long outer, long depth, long inner, const in
 
 API void top(Context* c, int largest, long outer, long size, long inner, long k, const float* x,
              float* values, int64_t* index) {
-  c->reserve(top_k_scratch(k), 0);
+  c->reserve(top_k_scratch(k));
   if (largest)
     top_k<true>(*c, outer, size, inner, k, x, values, index);
   else
