@@ -184,6 +184,16 @@ WITHOUT_MEANING = (
         "Relu",
     ),
     Example(
+        "G9",
+        "numbers that are quantized twice",
+        """%a = QuantizeLinear(%x, float32[]{0.02}, uint8[]{128})
+        %b = DequantizeLinear(%a, float32[]{0.02}, uint8[]{128})
+        %c = Transpose(%b, perm=(1, 0))
+        %d = QuantizeLinear(%c, float32[]{0.02}, uint8[]{128})
+        %y = DequantizeLinear(%d, float32[]{0.02}, uint8[]{128})""",
+        "QuantizeLinear Transpose DequantizeLinear",
+    ),
+    Example(
         "G10",
         "a subgraph that is computed twice",
         "%a = Exp(%x)\n%b = Sin(%a)\n%c = Exp(%x)\n%d = Sin(%c)\n%y = Mul(%b, %d)",

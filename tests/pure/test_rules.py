@@ -20,7 +20,7 @@ from infuse.passes.rules import ALL_RULES
 from infuse.rewrite import Driver, Rule, explain
 from infuse.testing import rules as generated
 from infuse.testing.patterns import graph_of
-from tests.pure import refused_onnxruntime
+from tests.pure import refused_onnxruntime, refused_quantized
 from tests.pure.refused_algebra import REFUSED
 
 X, M, V = Variable("X"), Variable("M"), Variable("V")
@@ -327,6 +327,7 @@ REFUSALS: dict[str, tuple[Any, str]] = {
         "the mask has one column for all keys",
     ),
     **refused_onnxruntime.REFUSED,
+    **refused_quantized.REFUSED,
 }
 
 

@@ -20,6 +20,8 @@ TOTAL = 16
 """How many times the limit all results together may add: many small ones blow up a file, too."""
 VIEWS = frozenset({"Transpose", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity"})
 """Operators whose results share the bytes of their operand."""
+KEPT = frozenset({"DequantizeLinear"})
+"""Operators whose constants stay as they are: runtimes look for them, to compute with few bits."""
 
 
 class Folder:
@@ -42,7 +44,7 @@ class Folder:
         known = _from_content(node)
         if known is not None:
             return known
-        if any(v is not None and v.const is None for v in node.inputs) or node in self.skipped:
+        if any(v is not None and v.const is None for v in node.inputs) or node in self.skipped or op.name in KEPT:
             return None
         if not all(isinstance(v.type, TensorType) for v in node.outputs) or self._grows(node):
             return None

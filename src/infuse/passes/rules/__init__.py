@@ -29,6 +29,7 @@ from infuse.passes.rules import (
     parallel,
     pixels,
     pooled,
+    quantized,
     rotary,
     rowwise,
     shape,
@@ -40,6 +41,6 @@ from infuse.rewrite import Rule
 MODULES = (
     *(noop, tidy, shape, pixels, movement, arithmetic, factors, activations, composed, convolution, affine),
     *(linear, chains, parallel, pooled, grouped, approximate, normalization, moments, rowwise, flattening, gathering),
-    *(rotary, attention, causal, heads, motion, slicing, exchange, onnxruntime, onnxruntime_attention),
+    *(quantized, rotary, attention, causal, heads, motion, slicing, exchange, onnxruntime, onnxruntime_attention),
 )
 ALL_RULES: tuple[Rule, ...] = tuple(rule() for module in MODULES for rule in module.RULES)
