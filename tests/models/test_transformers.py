@@ -1,12 +1,7 @@
 """Real input: tiny networks of the transformers library, as both exporters spell them, against ONNX Runtime."""
 
-import contextlib
-import io
-import logging
-import os
-import warnings
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -25,87 +20,14 @@ for package in ("torch", "transformers", "onnxscript", "onnxruntime"):
 import onnxruntime  # noqa: E402  after the check that they can be imported
 import torch  # noqa: E402
 
-from benchmarks.torchvision_schemas import make_importable  # noqa: E402
+from benchmarks.family_network import EXPORTERS  # noqa: E402
+from benchmarks.family_transformers import LAYERS, TRANSFORMERS  # noqa: E402
 
-os.environ.setdefault("HF_HUB_OFFLINE", "1")
-make_importable()
-import transformers  # noqa: E402
-
-LAYERS = 2
-SMALL = {"vocab_size": 97, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": LAYERS}
-HEADS = {"num_attention_heads": 4, "max_position_embeddings": 64}
 SIZES = ({"batch": 2, "seq": 6, "target": 5}, {"batch": 1, "seq": 3, "target": 2})
 TOLERANCE = 1e-5  # outputs are of size one
 ROTARY = {"Attention": LAYERS, "RotaryEmbedding": 2 * LAYERS, "Softmax": 0, "Concat": 1}
 
 
-class Decoder(torch.nn.Module):
-    """Token ids and a mask in, logits out."""
-
-    def __init__(self, model: torch.nn.Module) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-        """Logits without a cache."""
-        return self.model(input_ids=input_ids, attention_mask=attention_mask, use_cache=False).logits
-
-
-class Pair(torch.nn.Module):
-    """Encoder and decoder: what the encoder reads, token ids of the decoder; its last states out."""
-
-    def __init__(self, model: torch.nn.Module, name: str) -> None:
-        super().__init__()
-        self.model, self.name = model, name
-
-    def forward(self, source: torch.Tensor, decoder_input_ids: torch.Tensor) -> torch.Tensor:
-        """Last states of the decoder."""
-        given = {self.name: source, "decoder_input_ids": decoder_input_ids}
-        return self.model(**given, use_cache=False).last_hidden_state
-
-
-class Vision(torch.nn.Module):
-    """Pixels in, states out."""
-
-    def __init__(self, model: torch.nn.Module) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, pixels: torch.Tensor) -> torch.Tensor:
-        """States of all patches."""
-        return self.model(pixels).last_hidden_state
-
-
-def _decoder(name: str, **more: Any) -> torch.nn.Module:
-    config = getattr(transformers, f"{name}Config")
-    return Decoder(getattr(transformers, f"{name}ForCausalLM")(config(**more)))
-
-
-def _whisper() -> torch.nn.Module:
-    layers = {f"{side}_{what}": n for side in ("encoder", "decoder") for what, n in _WHISPER.items()}
-    tokens = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 1}
-    sizes = {"vocab_size": 97, "d_model": 32, "num_mel_bins": 8, "max_source_positions": 16, "max_target_positions": 32}
-    return Pair(transformers.WhisperModel(transformers.WhisperConfig(**sizes, **layers, **tokens)), "input_features")
-
-
-_WHISPER = {"layers": LAYERS, "attention_heads": 4, "ffn_dim": 48}
-_T5 = {"vocab_size": 97, "d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": LAYERS, "num_heads": 4}
-_VIT = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": LAYERS, "num_attention_heads": 4}
-_GPTJ = {"vocab_size": 97, "n_embd": 32, "n_layer": LAYERS, "n_head": 4, "n_positions": 64, "rotary_dim": 4}
-
-NETWORKS: dict[str, Any] = {
-    "llama": lambda: _decoder("Llama", **SMALL, **HEADS, num_key_value_heads=2),
-    "qwen2": lambda: _decoder("Qwen2", **SMALL, **HEADS, num_key_value_heads=2),
-    "mistral": lambda: _decoder("Mistral", **SMALL, **HEADS, num_key_value_heads=2, sliding_window=None),
-    "gpt-neox": lambda: _decoder("GPTNeoX", **SMALL, **HEADS),
-    "gpt-j": lambda: _decoder("GPTJ", **_GPTJ),
-    "t5": lambda: Pair(transformers.T5Model(transformers.T5Config(**_T5)), "input_ids"),
-    "whisper": _whisper,
-    "vit": lambda: Vision(
-        transformers.ViTModel(transformers.ViTConfig(**_VIT, image_size=16, patch_size=4), add_pooling_layer=False)
-    ),
-}
-"""Networks with random weights."""
 EXPECTED: dict[str, Mapping[str, int]] = {
     "llama": {**ROTARY, "RMSNormalization": 2 * LAYERS + 1, "Transpose": 0},
     "qwen2": {**ROTARY, "RMSNormalization": 2 * LAYERS + 1, "Transpose": 0},
@@ -123,52 +45,20 @@ UNEXPORTED = ("t5 dynamo", "whisper legacy")
 """What this version of the exporters cannot write."""
 CASES = [
     pytest.param(name, exporter, id=f"{name} {exporter}", marks=() if fast else pytest.mark.full)
-    for name in NETWORKS
-    for exporter in ("legacy", "dynamo")
+    for name in EXPECTED
+    for exporter in EXPORTERS
     for fast in [f"{name} {exporter}" in FAST]
     if f"{name} {exporter}" not in UNEXPORTED
 ]
 
 
-def _example(name: str) -> tuple[tuple[torch.Tensor, ...], dict[str, dict[int, str]]]:
-    """Inputs to trace with, and the names of their sizes that vary."""
-    ids = torch.randint(1, 97, (2, 6), generator=torch.Generator().manual_seed(0))
-    words, target = {0: "batch", 1: "seq"}, {0: "batch", 1: "target"}
-    if name == "vit":
-        return (torch.ones(2, 3, 16, 16),), {"pixels": {0: "batch"}}
-    if name == "whisper":
-        return (torch.ones(2, 8, 32), ids[:, :5]), {"source": {0: "batch"}, "decoder_input_ids": target}
-    if name == "t5":
-        return (ids, ids[:, :5]), {"source": words, "decoder_input_ids": target}
-    return (ids, torch.ones_like(ids)), {"input_ids": words, "attention_mask": words}
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """What exporters print and warn of concerns their own versions."""
-    level = logging.root.manager.disable
-    logging.disable(logging.WARNING)
-    try:
-        with torch.no_grad(), warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.disable(level)
-
-
 def _export(name: str, exporter: str, path: Path) -> None:
     torch.manual_seed(0)
-    with _quiet():
-        network = NETWORKS[name]().eval()
-        for weights in network.parameters():
+    network = TRANSFORMERS[name]().prepare()
+    with torch.no_grad():
+        for weights in network.model.parameters():
             weights.add_(torch.randn_like(weights) * 0.05)  # biases and scales away from 0 and 1
-        inputs, axes = _example(name)
-        options: dict[str, Any] = {"dynamo": False, "dynamic_axes": axes, "opset_version": 17}
-        if exporter == "dynamo":
-            sizes = {size: torch.export.Dim(size, min=2, max=32) for named in axes.values() for size in named.values()}
-            shapes = tuple({axis: sizes[size] for axis, size in named.items()} for named in axes.values())
-            options = {"dynamo": True, "dynamic_shapes": shapes}
-        torch.onnx.export(network, inputs, str(path), input_names=list(axes), **options)
+    network.export(exporter, path)
 
 
 def _feeds(session: Any, sizes: Mapping[str, int], rng: np.random.Generator) -> dict[str, np.ndarray]:

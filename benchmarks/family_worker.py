@@ -1,0 +1,207 @@
+"""One family as one exporter writes it: from the network to the answers of the compiled model, in a process of its own.
+
+A crash or a hang costs one answer. The processes are forked from this one, which has imported the libraries but has
+run nothing, so that it has no threads.
+"""
+
+import math
+import multiprocessing
+import os
+import signal
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+import infuse
+from benchmarks.conformance_worker import described
+from benchmarks.family_models import FAMILIES
+from benchmarks.family_network import SIZES, Network
+from benchmarks.measure import difference
+
+RIGHT, WRONG, FAILED, REFUSED, CRASHED = OURS = ("right", "wrong", "failed", "refused", "crashed")
+"""As PyTorch or ONNX Runtime says; not so; an error while running, while compiling; the process ended or hung."""
+UNEXPORTED, BROKEN = OTHERS = ("not exported", "broken")
+"""The exporter failed; what it wrote fails in Infuse, and fails or is wrong in ONNX Runtime too."""
+OUTCOMES = (*OURS, *OTHERS)
+EXPORTING, COMPILING, RUNNING, CHECKING = ("exporting", "compiling", "running", "checking")
+Outputs = Sequence[np.ndarray]
+Tell = Callable[[str], None]
+
+
+@dataclass
+class Result:
+    """What came of one family and exporter."""
+
+    outcome: str
+    reason: str = ""
+    from_pytorch: float | None = None
+    """Largest difference from PyTorch's outputs, relative to the largest of them."""
+    from_onnxruntime: float | None = None
+    runtime: str = ""
+    """Why ONNX Runtime does not run it, or how far it is from PyTorch where that is too far."""
+    symbolic: bool = True
+    """Whether it was exported with symbolic sizes; else the exporter did not manage that."""
+    nodes: int = 0
+    optimized: int = 0
+    """Nodes before and after the optimizer."""
+    host: list[str] = field(default_factory=list)
+    """What does not run as native code."""
+    seconds: dict[str, float] = field(default_factory=dict)
+    """Of each step."""
+
+
+def ask(name: str, exporter: str, limit: float, tolerance: float) -> Result:
+    """Run one family in a process of its own; each step may take `limit` seconds."""
+    context = multiprocessing.get_context("fork")
+    ours, theirs = context.Pipe(duplex=False)
+    with tempfile.TemporaryDirectory() as folder:
+        process = context.Process(target=_serve, args=(name, exporter, folder, tolerance, theirs))
+        process.start()
+        theirs.close()
+        try:
+            return _receive(ours, limit)
+        finally:
+            ours.close()
+            _end(process.pid)
+            process.join()
+
+
+def _receive(pipe: Connection, limit: float) -> Result:
+    step = EXPORTING
+    while True:
+        if not pipe.poll(limit):
+            reason = f"no answer for {limit:g} seconds while {step}"
+            break
+        try:
+            message = pipe.recv()
+        except EOFError:
+            reason = f"the process ended while {step}"
+            break
+        if isinstance(message, Result):
+            return message
+        step = message
+    return Result(UNEXPORTED if step == EXPORTING else CRASHED, reason)
+
+
+def _end(group: int | None) -> None:
+    """End a process and what it started: compilers."""
+    try:
+        os.killpg(group or 0, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+
+
+def _serve(name: str, exporter: str, folder: str, tolerance: float, pipe: Connection) -> None:
+    os.setsid()
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # exporters print whole graphs
+    os.environ["INFUSE_CACHE"] = str(Path(folder) / "cache")
+    torch.set_num_threads(1)
+    pipe.send(EXPORTING)
+    pipe.send(measure(name, exporter, Path(folder), tolerance, pipe.send))
+
+
+def measure(name: str, exporter: str, folder: Path, tolerance: float, tell: Tell = lambda step: None) -> Result:
+    """Export, compile and run one family in this process; `tell` hears of each step that begins."""
+    torch.manual_seed(0)
+    network, path = FAMILIES[name]().prepare(), folder / "model.onnx"
+    result, start = Result(RIGHT), time.perf_counter()
+    try:
+        result.symbolic = _export(network, exporter, path)
+    except Exception as error:  # a gap in the exporter, whatever it raises
+        return Result(UNEXPORTED, described(error))
+    feeds = [network.feeds(run, result.symbolic) for run in range(len(SIZES))]
+    start = _took(result, EXPORTING, start)
+    tell(COMPILING)
+    try:
+        model = _compile(path, result)
+        start = _took(result, COMPILING, start)
+        tell(RUNNING)
+        found = [[np.array(v) for v in model.run(_given(feed, model)).values()] for feed in feeds]
+        start = _took(result, RUNNING, start)
+    except Exception as error:  # whatever is raised is the answer
+        result.outcome = FAILED if COMPILING in result.seconds else REFUSED
+        result.reason, found = described(error), None
+    tell(CHECKING)
+    _judge(result, found, [network.answer(feed) for feed in feeds], _runtime(path, feeds), tolerance)
+    _took(result, CHECKING, start)
+    return result
+
+
+def _took(result: Result, step: str, start: float) -> float:
+    now = time.perf_counter()
+    result.seconds[step] = round(now - start, 2)
+    return now
+
+
+def _export(network: Network, exporter: str, path: Path) -> bool:
+    """Write the file; whether its sizes are symbolic. They are fixed where the exporter cannot do it otherwise."""
+    try:
+        network.export(exporter, path)
+    except Exception:  # the second try tells why
+        network.export(exporter, path, symbolic=False)
+        return False
+    return True
+
+
+def _compile(path: Path, result: Result) -> Any:
+    graph = infuse.load(path)
+    result.nodes = len(graph.nodes)
+    optimized = infuse.optimize(graph, "all")
+    result.optimized = len(optimized.nodes)
+    model = infuse.compile(optimized)
+    result.host = list(model.host_steps)
+    return model
+
+
+def _given(feed: Mapping[str, np.ndarray], model: Any) -> dict[str, np.ndarray]:
+    """What the model still takes: exporters leave out inputs that nothing reads."""
+    return {spec.name: feed[spec.name] for spec in model.inputs}
+
+
+def _runtime(path: Path, feeds: Sequence[Mapping[str, np.ndarray]]) -> list[Outputs | str]:
+    """What ONNX Runtime answers to each, or why it does not."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level, options.intra_op_num_threads = 4, 1
+    try:
+        session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # whatever it raises
+        return [described(error)] * len(feeds)
+    answers: list[Outputs | str] = []
+    for feed in feeds:
+        try:
+            answers.append(session.run(None, {value.name: feed[value.name] for value in session.get_inputs()}))
+        except Exception as error:
+            answers.append(described(error))
+    return answers
+
+
+def _judge(
+    result: Result, found: list[Outputs] | None, wanted: list[Outputs], runtime: list[Outputs | str], tolerance: float
+) -> None:
+    """Fill in the differences; what is wrong in Infuse and in ONNX Runtime is the exporter's."""
+    theirs = [answer if isinstance(answer, str) else _far(answer, w) for answer, w in zip(runtime, wanted, strict=True)]
+    bad = [isinstance(t, str) or t > tolerance for t in theirs]
+    result.runtime = next((str(t) for t, is_bad in zip(theirs, bad, strict=True) if is_bad), "")
+    if found is None:
+        result.outcome = BROKEN if any(bad) else result.outcome
+        return
+    away = [_far(f, w) for f, w in zip(found, wanted, strict=True)]
+    apart = [math.inf if isinstance(r, str) else _far(f, r) for f, r in zip(found, runtime, strict=True)]
+    result.from_pytorch, result.from_onnxruntime = max(away), max(apart)
+    missed = [i for i in range(len(found)) if min(away[i], apart[i]) > tolerance]
+    if missed:
+        result.outcome = BROKEN if all(bad[i] for i in missed) else WRONG
+        result.reason = f"{min(away[missed[0]], apart[missed[0]]):.1e} away at {SIZES[missed[0]]}"
+
+
+def _far(found: Outputs, wanted: Outputs) -> float:
+    return difference(dict(enumerate(found)), dict(enumerate(wanted)))  # type: ignore[arg-type]
