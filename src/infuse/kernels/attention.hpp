@@ -6,25 +6,6 @@
 
 namespace infuse {
 
-/** Sizes; query heads share key and value heads in equal groups. */
-struct AttentionShape {
-  long batch, heads, kv_heads, queries, keys, dim, value_dim;
-  float scale;
-  bool causal;         // query i sees the keys j <= i + causal_offset
-  long causal_offset;  // 0 aligns the first query with the first key
-  bool merge_heads;    // row = (batch, query), col = (head, value); else row = (batch, head, query)
-  long left = -1;      // a query sees so many keys before its own place; negative: all
-  const int64_t* valid = nullptr;  // keys that count in each batch, the queries' own being the last
-};
-
-/** A tensor of rows that are contiguous; strides count floats. */
-struct HeadRows {
-  const float* data;
-  long batch, head, row;
-
-  const float* at(long b, long h, long i) const { return data + b * batch + h * head + i * row; }
-};
-
 namespace attention_detail {
 
 constexpr int ROWS = LANES == 16 ? 12 : 6;  // queries that share the loads of a panel
@@ -319,7 +300,9 @@ inline void finish(const AttentionShape& shape, const Unit& unit, const Sink& si
                                  : (unit.batch * shape.heads + unit.head) * shape.queries + query;
     long col = shape.merge_heads ? unit.head * shape.value_dim : 0;
     const float* out = unit.space.out + i * unit.out_step;
-    float sum = unit.space.sum[i], share = sum == 0.0f ? 0.0f : 1.0f / sum;
+    float sum = unit.space.sum[i];
+    if (shape.sinks && sum != 0.0f) sum += exp(shape.sinks[unit.head] - unit.space.top[i]);
+    float share = sum == 0.0f ? 0.0f : 1.0f / sum;
     sweep(0, shape.value_dim,
           [&](long d, auto lanes) { sink(load(out + d, Full{}) * share, row, col + d, lanes); });
   }

@@ -1,8 +1,28 @@
-// What attention does to scores before the softmax: caps, windows, masks.
+// What attention is given: sizes, rows of heads, and what happens to scores before the softmax.
 #pragma once
 #include "math.hpp"
 
 namespace infuse {
+
+/** Sizes; query heads share key and value heads in equal groups. */
+struct AttentionShape {
+  long batch, heads, kv_heads, queries, keys, dim, value_dim;
+  float scale;
+  bool causal;         // query i sees the keys j <= i + causal_offset
+  long causal_offset;  // 0 aligns the first query with the first key
+  bool merge_heads;    // row = (batch, query), col = (head, value); else row = (batch, head, query)
+  long left = -1;      // a query sees so many keys before its own place; negative: all
+  const int64_t* valid = nullptr;  // keys that count in each batch, the queries' own being the last
+  const float* sinks = nullptr;    // for each head a score that takes part in the softmax alone
+};
+
+/** A tensor of rows that are contiguous; strides count floats. */
+struct HeadRows {
+  const float* data;
+  long batch, head, row;
+
+  const float* at(long b, long h, long i) const { return data + b * batch + h * head + i * row; }
+};
 
 /** Leaves the scores as they are. */
 struct NoMask {

@@ -266,12 +266,20 @@ def _causal(queries: int, keys: int, past: int) -> Array:
     return hidden
 
 
-def attend(q: Array, k: Array, v: Array, mask: Array, scale: float | None, softcap: float = 0.0) -> tuple[Array, Array]:
-    """softmax(q · kᵀ · scale, capped, + mask) · v for each head, and the weights."""
+def attend(
+    q: Array, k: Array, v: Array, mask: Array, scale: float | None, softcap: float = 0.0, sinks: Array | None = None
+) -> tuple[Array, Array]:
+    """softmax(q · kᵀ · scale, capped, + mask) · v for each head, and the weights.
+
+    `sinks` has for each head a score that takes part in the softmax alone.
+    """
     scores = q @ k.swapaxes(2, 3) * (scale or 1 / math.sqrt(q.shape[3]))
     if softcap:
         scores = softcap * np.tanh(scores / softcap)
     scores = scores + mask
     powers: Array = np.exp(scores - scores.max(axis=-1, keepdims=True, initial=-np.inf))
-    weights = powers / powers.sum(axis=-1, keepdims=True)
+    total = powers.sum(axis=-1, keepdims=True)
+    if sinks is not None:
+        total = total + np.exp(sinks.reshape(-1, 1, 1) - scores.max(axis=-1, keepdims=True, initial=-np.inf))
+    weights = powers / total
     return np.asarray(weights @ v), weights

@@ -119,6 +119,19 @@ class GroupQueryAttention(Op):
             do_rotary=[0, 1],
             local_window_size=[-1, 3],
         ),
+        cases(
+            query=[(1, 3, 64)] * 2,
+            key=[(1, 3, 32)] * 2,
+            value=[(1, 3, 32)] * 2,
+            past_key=[None, (1, 2, 2, 16)],
+            past_value=[None, (1, 2, 2, 16)],
+            seqlens_k=[np.array([2], np.int32), np.array([4], np.int32)],
+            total_sequence_length=[np.array(3, np.int32), np.array(5, np.int32)],
+            head_sink=[(4,), None],
+            num_heads=[4],
+            kv_num_heads=[2],
+            smooth_softmax=[-1, 1],
+        ),
     )
 
     def infer(
@@ -174,11 +187,13 @@ class GroupQueryAttention(Op):
         q_norm_weight: Array | None = None,
         k_norm_weight: Array | None = None,
     ) -> tuple[Array, Array, Array]:
-        special = (head_sink, k_scale, v_scale, q_norm_weight, k_norm_weight)
-        if any(x is not None for x in special) or self.sliding_window_cache or self.smooth_softmax > 0:
-            raise UnsupportedOperatorError(f"{self.name} with quantized or sliding caches, sinks or normalized heads")
+        special = (k_scale, v_scale, q_norm_weight, k_norm_weight)
+        if any(x is not None for x in special) or self.sliding_window_cache:
+            raise UnsupportedOperatorError(f"{self.name} with quantized or sliding caches or normalized heads")
         q, k, v = self._parts(query, key, value)
         batch, _, length, size = q.shape
+        sinks = np.zeros(self.num_heads, q.dtype) if self.smooth_softmax > 0 else None
+        sinks = sinks if head_sink is None else widened(head_sink)
         total = int(total_sequence_length)
         stored = total if past_key is None else max(total, past_key.shape[2])
         present = np.zeros((2, batch, self.kv_num_heads, stored, size), k.dtype)
@@ -197,7 +212,7 @@ class GroupQueryAttention(Op):
             present[1, row, :, before : before + length] = v[row]
             keys, values = (np.repeat(x[row, :, : before + length], self._shared, axis=0)[None] for x in present)
             mask = self._mask(length, before, attention_bias, row)
-            result[row] = attend(own, keys, values, mask, self.scale, self.softcap)[0][0]
+            result[row] = attend(own, keys, values, mask, self.scale, self.softcap, sinks)[0][0]
         return join(result).astype(query.dtype), present[0].astype(query.dtype), present[1].astype(query.dtype)
 
     @property

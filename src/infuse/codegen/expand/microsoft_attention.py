@@ -145,10 +145,9 @@ def rotary_embedding(make: Composer, node: Node) -> Results:
 def group_query_attention(make: Composer, node: Node) -> Results:
     """Queries, keys and values of their own, turned: what the kernel takes."""
     given = node.op.attributes()
-    quantized = any(node.input(i) is not None for i in range(11, 16)) or given["sliding_window_cache"]
-    if quantized or given["smooth_softmax"] > 0:
-        make.unsupported("quantized or sliding caches, sinks or normalized heads")
-    inputs: list[Value | None] = [*node.inputs, *[None] * (11 - len(node.inputs))][:11]
+    if any(node.input(i) is not None for i in range(12, 16)) or given["sliding_window_cache"]:
+        make.unsupported("quantized or sliding caches or normalized heads")
+    inputs: list[Value | None] = [*node.inputs, *[None] * (12 - len(node.inputs))][:12]
     packed, turns = inputs[1] is None, given["do_rotary"] and inputs[7] is not None
     if not packed and not turns and len(node.outputs) > 2:
         return None

@@ -31,6 +31,8 @@ class Heads:
     """The place of the first query among the keys."""
     valid: Tensor | None = None
     """How many keys count in each batch, the queries' own being the last of them."""
+    sinks: Tensor | None = None
+    """For each head of queries a score that takes part in the softmax alone."""
     left: int = -1
     right: int = -1
     softcap: float = 0.0
@@ -70,6 +72,8 @@ def attend(low: Lowering, node: Node, group: Group, heads: Heads) -> None:
     f.line(f"AttentionShape shape = {{{f.numbers(*sizes)}, {rest}, {f.number(heads.first)}, true}};")
     if heads.valid is not None:
         f.line(f"shape.valid = {f.read(heads.valid)};")
+    if heads.sinks is not None:
+        f.line(f"shape.sinks = {f.read(heads.sinks)};")
     f.line(f"shape.left = {heads.left};")
     mask = _mask(low, f, heads)
     rows = [f"HeadRows{{{f.read(t)}, {f.numbers(*t.strides[:3])}}}" for t in (q, k, v)]

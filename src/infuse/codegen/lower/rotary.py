@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from infuse import dtypes
 from infuse.codegen.groups import Group
 from infuse.codegen.lower.attention import Heads, attend, by_heads, split_heads
@@ -71,6 +73,11 @@ def group_query_attention(low: Lowering, node: Node, group: Group) -> None:
     keys, values = (_store(low, node, i, x, shape, valid) for i, x in ((1, k), (2, v)))
     heads = Heads(q, keys, values, given["scale"] or None, mask, bool(given["causal"]), 0, valid)
     heads.softcap = given["softcap"]
+    sinks = node.input(11)
+    if sinks is not None:
+        heads.sinks = low.dense(sinks)
+    elif given["smooth_softmax"] > 0:
+        heads.sinks = low.program.weight(np.zeros(counts[0], np.float32))
     if given["local_window_size"] >= 0:
         heads.left = given["local_window_size"] - 1
     attend(low, node, group, heads)
