@@ -19,6 +19,7 @@ from onnxruntime.quantization import (
     quantize_static,
 )
 
+import infuse
 from infuse import InferenceSession, SessionOptions
 from tests.models.onnx_tools import session
 
@@ -144,3 +145,15 @@ def test_quantized_models_agree_with_the_runtime(original: tuple[Path, list[int]
         # One step of the last quantization, or a few of earlier ones that were rounded the other way.
         assert error <= 0.02 * np.abs(expected).max(), f"level {level}: {error}"
         assert not getattr(found, "host_steps", ())
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_optimized_models_stay_quantized(original: tuple[Path, list[int]], way: str) -> None:
+    source, shape = original
+    path = source.with_name("quantized.onnx")
+    WAYS[way](source, path, shape)
+    infuse.save(infuse.optimize(path, "all", runtime="onnxruntime"), path.with_name("optimized.onnx"))
+    x = np.random.default_rng(7).standard_normal(shape).astype(np.float32)
+    (expected,), (y,) = (session(p).run(None, {"x": x}) for p in (path, path.with_name("optimized.onnx")))
+    np.testing.assert_allclose(y, expected, rtol=1e-6, atol=1e-6)
+    assert path.with_name("optimized.onnx").stat().st_size < 1.1 * path.stat().st_size
