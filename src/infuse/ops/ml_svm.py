@@ -120,7 +120,8 @@ class SVMRegressor(MlOp):
         values = self.kernel()(rows, self.vectors().astype(rows.dtype))
         sums: Array = (values @ self.weights().astype(rows.dtype) + rows.dtype.type(self.rho[0]))[:, None]
         if self.one_class:
-            return np.where(sums > 0, np.float32(1), np.float32(-1))
+            signs: Array = np.where(sums > 0, np.float32(1), np.float32(-1))
+            return signs
         return transformed(self.post_transform, sums).astype(np.float32)
 
 
