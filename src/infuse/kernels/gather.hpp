@@ -110,6 +110,24 @@ inline bool each_element(const Along& a, const Index* index, long begin, long en
   return good;
 }
 
+/** to[i] = from[i * step + index[i] * axis_step]; false, and nothing stored, where an index is bad. */
+template <class Index, class T>
+INFUSE_INLINE bool pick(long count, const Index* index, long size, const T* from, long step,
+                        long axis_step, T* to) {
+  long bad = 0;
+  for (long i = 0; i < count; ++i) {
+    const long at = static_cast<long>(index[i]);
+    bad |= (at < -size) | (at >= size) | (Index(at) != index[i]);
+  }
+  if (bad) return false;
+#pragma GCC ivdep
+  for (long i = 0; i < count; ++i) {
+    const long at = static_cast<long>(index[i]);
+    to[i] = from[i * step + (at < 0 ? at + size : at) * axis_step];
+  }
+  return true;
+}
+
 }  // namespace gather_detail
 
 /** y[.., i, ..] = x[.., index[.., i, ..], ..] along `axis`; y has the shape of the index. */
@@ -124,9 +142,15 @@ inline bool gather_elements(Context& context, int rank, const long* index_dims,
   context.parallel(
       copying::product(a.rows),
       [&](long begin, long end, int) {
-        bool good = each_element(a, index, begin, end, [&](long element, long offset) {
-          static_cast<T*>(y)[element] = static_cast<const T*>(x)[offset];
-        });
+        bool good = a.axis_size > 0;
+        copying::Walk walk(&a.rows, begin);
+        for (long row = begin; good && row < end; ++row, walk.next()) {
+          const T* from = static_cast<const T*>(x) + walk.from;
+          const Index* wanted = index + row * a.width;
+          T* to = static_cast<T*>(y) + row * a.width;
+          good = a.step == 0 ? pick(a.width, wanted, a.axis_size, from, 0, a.axis_step, to)
+                             : pick(a.width, wanted, a.axis_size, from, 1, a.axis_step, to);
+        }
         if (!good) verdict.fail();
       },
       grain(a.width * ElemBytes));
