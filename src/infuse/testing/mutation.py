@@ -8,8 +8,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
-from google.protobuf.descriptor import FieldDescriptor
-from google.protobuf.message import Message
+from onnx import ModelProto
 
 INTERESTING: Final = (0, 1, 2, 8, 0x7F, 0x80, 0xFE, 0xFF)
 SMALL: Final = (0, 1, -1, 2, 3, 7, 8, 16, 127, 255)
@@ -75,26 +74,27 @@ _EDITS: Final[tuple[Callable[[bytearray, Sequence[bytes], random.Random], None],
 )
 
 
-def mutate_message(message: Message, rng: random.Random, names: Sequence[str]) -> None:
+def mutate_message(message: Any, rng: random.Random, names: Sequence[str]) -> None:
     """Change one to three fields somewhere in a protocol buffer; `names` are texts that mean something in it."""
     for _ in range(rng.choice((1, 1, 2, 3))):
         parts = list(_parts(message))
         part = rng.choice(parts)
         fields = part.ListFields()
         if fields:
-            _change(part, *rng.choice(fields), rng, names)
+            field, value = rng.choice(fields)
+            _change(part, field, value, rng, names)
 
 
-def _parts(message: Message) -> Iterator[Message]:
+def _parts(message: Any) -> Iterator[Any]:
     yield message
     for field, value in message.ListFields():
         if field.message_type is not None:
             for inner in value if field.is_repeated else (value,):
-                if isinstance(inner, Message):
+                if hasattr(inner, "ListFields"):
                     yield from _parts(inner)
 
 
-def _change(part: Message, field: Any, value: Any, rng: random.Random, names: Sequence[str]) -> None:
+def _change(part: Any, field: Any, value: Any, rng: random.Random, names: Sequence[str]) -> None:
     if rng.random() < 0.15:
         part.ClearField(field.name)
     elif field.is_repeated:
@@ -119,11 +119,12 @@ def _change_list(values: Any, field: Any, rng: random.Random, names: Sequence[st
         values.extend(copies)
 
 
+_FIELD: Any = ModelProto.DESCRIPTOR.fields[0]
 _RANGES: Final = {
-    FieldDescriptor.CPPTYPE_INT32: (-(1 << 31), (1 << 31) - 1),
-    FieldDescriptor.CPPTYPE_INT64: (-(1 << 63), (1 << 63) - 1),
-    FieldDescriptor.CPPTYPE_UINT32: (0, (1 << 32) - 1),
-    FieldDescriptor.CPPTYPE_UINT64: (0, (1 << 64) - 1),
+    _FIELD.CPPTYPE_INT32: (-(1 << 31), (1 << 31) - 1),
+    _FIELD.CPPTYPE_INT64: (-(1 << 63), (1 << 63) - 1),
+    _FIELD.CPPTYPE_UINT32: (0, (1 << 32) - 1),
+    _FIELD.CPPTYPE_UINT64: (0, (1 << 64) - 1),
 }
 
 
