@@ -56,7 +56,6 @@ PARTLY_NATIVE = {
     **dict.fromkeys((f"Reduce{kind}" for kind in ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min")), DATA),
     **dict.fromkeys(("ReduceProd", "ReduceSum", "ReduceSumSquare"), DATA),
     "CenterCropPad": "a shape that is computed from data",
-    "Resize": "sizes that only run time knows",
     **dict.fromkeys(("CumSum", "CumProd"), "an axis that is computed from data"),
     **dict.fromkeys(("CausalConvWithState", "GroupQueryAttention", "LinearAttention"), "float64"),
     "OneHot": "a depth that is computed from data",
@@ -64,7 +63,7 @@ PARTLY_NATIVE = {
     **dict.fromkeys(("LinearClassifier", "SVMClassifier", "TreeEnsembleClassifier"), "is a string"),
 }
 """Operators of which some rows are refused (sizes and axes given as data, above all), and what the refusal says."""
-ALSO = {"Tile": "repeats that are computed from data", "Resize": DATA, "OneHot": DATA} | dict.fromkeys(("LabelEncoder", "OneHotEncoder", "TfIdfVectorizer"), "strings")
+ALSO = {"Tile": "repeats that are computed from data", "OneHot": DATA} | dict.fromkeys(("LabelEncoder", "OneHotEncoder", "TfIdfVectorizer"), "strings")
 """What else a refusal may say."""
 
 
