@@ -18,9 +18,12 @@ struct TreeNode {
 
 constexpr long TREE_LANES = 8;   // ways down that are walked together
 constexpr long TREE_BLOCK = 64;  // rows that pass one tree after another
-enum TreeJoin { TREE_SUM, TREE_LEAST, TREE_MOST };
+enum TreeJoin { TREE_SUM, TREE_LEAST, TREE_MOST, TREE_TABLE };
 
-/** An ensemble: the root and depth of every tree, and the votes of every node from `starts` on. */
+/**
+ * An ensemble: the root and depth of every tree, and the votes of every node from `starts` on; for TREE_TABLE a vote for
+ * each target at each node.
+ */
 template <class T>
 struct Trees {
   const TreeNode<T>* nodes;
@@ -66,7 +69,12 @@ INFUSE_INLINE void descend(const TreeNode<T>* nodes, int32_t* at, const T* const
 }
 
 template <int Join, class T>
-INFUSE_INLINE void vote(const Trees<T>& trees, int32_t leaf, T* scores, bool* seen) {
+INFUSE_INLINE void vote(const Trees<T>& trees, int32_t leaf, long targets, T* scores, bool* seen) {
+  if (Join == TREE_TABLE) {
+    const T* values = trees.votes + leaf * targets;
+    for (long k = 0; k < targets; ++k) scores[k] += values[k];
+    return;
+  }
   for (int32_t v = trees.starts[leaf]; v < trees.starts[leaf + 1]; ++v) {
     const int32_t target = trees.targets[v];
     const T value = trees.votes[v];
@@ -82,7 +90,8 @@ INFUSE_INLINE void vote(const Trees<T>& trees, int32_t leaf, T* scores, bool* se
 
 /** One row, trees side by side; votes still count in the order of the trees. */
 template <bool Plain, int Join, class T>
-INFUSE_INLINE void one_row(const Trees<T>& trees, const T* row, T* scores, bool* seen) {
+INFUSE_INLINE void one_row(const Trees<T>& trees, const T* row, long targets, T* scores,
+                           bool* seen) {
   const T* rows[TREE_LANES];
   for (int i = 0; i < TREE_LANES; ++i) rows[i] = row;
   for (long first = 0; first < trees.count; first += TREE_LANES) {
@@ -95,7 +104,8 @@ INFUSE_INLINE void one_row(const Trees<T>& trees, const T* row, T* scores, bool*
       depth = trees.depths[tree] > depth ? trees.depths[tree] : depth;
     }
     descend<Plain>(trees.nodes, at, rows, depth);
-    for (long tree = first; tree < last; ++tree) vote<Join>(trees, at[tree - first], scores, seen);
+    for (long tree = first; tree < last; ++tree)
+      vote<Join>(trees, at[tree - first], targets, scores, seen);
   }
 }
 
@@ -112,7 +122,8 @@ INFUSE_INLINE void one_tree(const Trees<T>& trees, long tree, const T* x, long w
     }
     descend<Plain>(trees.nodes, at, rows, trees.depths[tree]);
     for (long i = first; i < first + TREE_LANES; ++i)
-      vote<Join>(trees, at[i - first], scores + i * targets, seen ? seen + i * targets : nullptr);
+      vote<Join>(trees, at[i - first], targets, scores + i * targets,
+                 seen ? seen + i * targets : nullptr);
   }
 }
 
@@ -123,7 +134,7 @@ inline long trees_scratch(long targets) { return TREE_BLOCK * targets + CACHE_LI
 
 /**
  * y[row, target] joins the votes of the leaves that row `x` reaches, tree after tree; 0 where there are none. `Plain`:
- * every branch is <= and NaN takes none. Needs trees_scratch(targets) unless Join is TREE_SUM.
+ * every branch is <= and NaN takes none. Needs trees_scratch(targets) to find the least or the most.
  */
 template <bool Plain, int Join, class T>
 inline void run_trees(Context& context, const Trees<T>& trees, long rows, long width, long targets,
@@ -133,18 +144,19 @@ inline void run_trees(Context& context, const Trees<T>& trees, long rows, long w
   context.parallel(
       rows,
       [&](long begin, long end, int worker) {
-        bool* seen = Join == TREE_SUM ? nullptr : reinterpret_cast<bool*>(context.scratch(worker));
+        constexpr bool sums = Join == TREE_SUM || Join == TREE_TABLE;
+        bool* seen = sums ? nullptr : reinterpret_cast<bool*>(context.scratch(worker));
         for (long first = begin; first < end; first += TREE_BLOCK) {
           const long count = end - first < TREE_BLOCK ? end - first : TREE_BLOCK;
           T* scores = y + first * targets;
           for (long i = 0; i < count * targets; ++i) scores[i] = T(0);
-          if (Join != TREE_SUM) memset(seen, 0, static_cast<size_t>(count * targets));
+          if (!sums) memset(seen, 0, static_cast<size_t>(count * targets));
           const long whole = count / TREE_LANES * TREE_LANES;
           for (long tree = 0; tree < trees.count && whole > 0; ++tree)
             one_tree<Plain, Join>(trees, tree, x + first * width, width, whole, targets, scores,
                                   seen);
           for (long i = whole; i < count; ++i)
-            one_row<Plain, Join>(trees, x + (first + i) * width, scores + i * targets,
+            one_row<Plain, Join>(trees, x + (first + i) * width, targets, scores + i * targets,
                                  seen ? seen + i * targets : nullptr);
         }
       },

@@ -21,6 +21,8 @@ from infuse.ops.text import TfIdfVectorizer
 
 _JOINS = {"SUM": "TREE_SUM", "AVERAGE": "TREE_SUM", "MIN": "TREE_LEAST", "MAX": "TREE_MOST"}
 _EQUAL_MARK, _NAN_MARK = 1 << 29, 1 << 30
+_SMALL = 4096
+"""Votes that may always be a table."""
 
 
 @lowers("TreeScores", domain=KERNELS)
@@ -30,7 +32,12 @@ def tree_scores(low: Lowering, node: Node, group: Group) -> None:
     source, target, kind = row_major(low, x), low.allocate(node.output), x.dtype.c_name
     arrays = [_words(forest, x.dtype.numpy), forest.roots, _depths(forest), forest.starts, forest.targets]
     weights = [low.program.weight(a.astype(np.int32)) for a in arrays]
-    votes = low.program.weight(forest.votes.astype(x.dtype.numpy) if forest.votes.size else np.zeros(1, x.dtype.numpy))
+    join = _JOINS[given["aggregate"]]
+    numbers = forest.votes if forest.votes.size else np.zeros(1, x.dtype.numpy)
+    if join == "TREE_SUM" and len(forest.kinds) * given["count"] <= 4 * forest.votes.size + _SMALL:
+        table = forest.table(given["count"])
+        join, numbers = (join, numbers) if table is None else ("TREE_TABLE", table)
+    votes = low.program.weight(numbers.astype(x.dtype.numpy))
     f = low.function("trees", node)
     f.include("trees.hpp")
     nodes, *lists = map(f.read, weights)
@@ -41,8 +48,7 @@ def tree_scores(low: Lowering, node: Node, group: Group) -> None:
     f.line(
         f"const Trees<{kind}> trees = {{(const TreeNode<{kind}>*){nodes}, {lists[0]}, {lists[1]}, {count}, {starts}}};"
     )
-    join = _JOINS[given["aggregate"]]
-    if join != "TREE_SUM":
+    if given["aggregate"] in ("MIN", "MAX"):
         f.scratch(f"trees_scratch({given['count']})", "trees.hpp")
     plain = "true" if forest.is_plain else "false"
     sizes = f"{f.number(x.shape[0])}, {width}, {targets}, {f.number(forest.depth)}"
