@@ -268,7 +268,12 @@ inline void pick(Context& context, const ResizeShape& shape, long outer, long in
           const Taps<float> taps = table[i % out];
           const T* from = x + (i / out * size + (whole ? i % out : taps.at[0])) * inner;
           T* to = y + i * inner;
-          for (long j = 0; j < inner; ++j) to[j] = taps.count || whole ? from[j] : outside;
+          if (!taps.count && !whole)
+            for (long j = 0; j < inner; ++j) to[j] = outside;
+          else if (inner * long(sizeof(T)) < 32)
+            for (long j = 0; j < inner; ++j) to[j] = from[j];
+          else
+            memcpy(to, from, size_t(inner) * sizeof(T));
         }
       },
       1 + 16384 / inner);

@@ -161,10 +161,45 @@ inline long make_table(const ResizeShape& shape, const ResizeSide& side, char* m
   return round_up((taps + side.out) * long(sizeof(long)) + taps * long(sizeof(W)), CACHE_LINE);
 }
 
+constexpr long FEW = 16;  // taps that are listed once for all channels
+
+/** A pixel made of few others. */
+struct Listed {
+  long count, offset[FEW];
+  float weight[FEW];
+
+  Listed(const ResizeShape& shape, const Taps<float>& y, const Taps<float>& x) : count(0) {
+    for (long ky = 0; ky < y.count; ++ky)
+      for (long kx = 0; kx < x.count; ++kx, ++count) {
+        offset[count] = (y.at[ky] * shape.w.size + x.at[kx]) * shape.c;
+        weight[count] = y.weight[ky] * x.weight[kx];
+      }
+  }
+};
+
+/** The same for a known number of taps. */
+template <int Count, class Sink>
+INFUSE_INLINE void listed(const ResizeShape& shape, const float* image, const Listed& taps,
+                          long row, const Sink& sink) {
+  const float* from[Count];
+  vf weight[Count];
+#pragma GCC unroll 16
+  for (int k = 0; k < Count; ++k) from[k] = image + taps.offset[k], weight[k] = splat(taps.weight[k]);
+  sweep(0, shape.c, [&](long c, auto lanes) __attribute__((always_inline)) {
+    vf sum = load(from[0] + c, lanes) * weight[0];
+#pragma GCC unroll 16
+    for (int k = 1; k < Count; ++k) sum = fma(load(from[k] + c, lanes), weight[k], sum);
+    sink(sum, row, c, lanes);
+  });
+}
+
 /** One pixel of the output. */
 template <class Sink>
 INFUSE_INLINE void pixel(const ResizeShape& shape, const float* image, const Taps<float>& y,
                          const Taps<float>& x, long row, const Sink& sink) {
+  const long count = y.count * x.count;
+  if (count == 4) return listed<4>(shape, image, Listed(shape, y, x), row, sink);
+  if (count == 16) return listed<16>(shape, image, Listed(shape, y, x), row, sink);
   sweep(0, shape.c, [&](long c, auto lanes) __attribute__((always_inline)) {
     vf sum = {};
     for (long ky = 0; ky < y.count; ++ky) {
@@ -174,7 +209,7 @@ INFUSE_INLINE void pixel(const ResizeShape& shape, const float* image, const Tap
         part = fma(load(line + x.at[kx] * shape.c, lanes), splat(x.weight[kx]), part);
       sum = fma(part, splat(y.weight[ky]), sum);
     }
-    if (y.count == 0 || x.count == 0) sum = splat(shape.outside);
+    if (count == 0) sum = splat(shape.outside);
     sink(sum, row, c, lanes);
   });
 }

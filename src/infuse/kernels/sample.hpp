@@ -95,36 +95,37 @@ inline int axis_taps(const SampleShape& s, P g, long size, long stride, Axis<P>*
   return count;
 }
 
-/** The taps of one point. */
-template <class P>
+constexpr int MOST_TAPS = 4096;  // cubic in six dimensions
+
+/** The taps of one point that weigh something. */
+template <class P, int Most>
 struct Point {
-  Axis<P> axis[MOST_SAMPLE_AXES];
+  long offset[Most];
+  P weight[Most];
   int count;
 
   Point(const SampleShape& s, const P* grid) : count(1) {
+    offset[0] = 0, weight[0] = 1;
     long stride = s.c;
     for (int a = s.rank - 1; a >= 0; --a) {
-      count = axis_taps(s, grid[s.rank - 1 - a], s.in[a], stride, axis + a);
+      Axis<P> axis;
+      const int taps = axis_taps(s, grid[s.rank - 1 - a], s.in[a], stride, &axis);
       stride *= s.in[a];
+      for (int k = taps - 1; k >= 0; --k)
+        for (int i = 0; i < count; ++i) {
+          offset[k * count + i] = offset[i] + axis.at[k];
+          weight[k * count + i] = weight[i] * axis.weight[k];
+        }
+      count *= taps;
     }
-  }
-
-  /** Calls body(offset, weight) for all taps that weigh something. */
-  template <class Body>
-  INFUSE_INLINE void each(int rank, const Body& body) const {
-    int k[MOST_SAMPLE_AXES] = {};
-    for (;;) {
-      long offset = 0;
-      P weight = 1;
-      for (int a = 0; a < rank; ++a) offset += axis[a].at[k[a]], weight *= axis[a].weight[k[a]];
-      if (weight != 0) body(offset, weight);
-      int a = rank - 1;
-      for (; a >= 0 && ++k[a] == count; --a) k[a] = 0;
-      if (a < 0) return;
-    }
+    int kept = 0;
+    for (int i = 0; i < count; ++i)
+      if (weight[i] != 0) offset[kept] = offset[i], weight[kept++] = weight[i];
+    count = kept;
   }
 };
 
+/** The type in which elements are weighed. */
 template <class T>
 struct Wide {
   typedef double type;
@@ -134,42 +135,59 @@ struct Wide<float> {
   typedef float type;
 };
 
+/** At most `Most` channels of one point. */
+template <long Most, class W, class T, class Taps>
+INFUSE_INLINE void channels(const Taps& point, const T* image, long wide, T* to) {
+  W sum[Most] = {};
+  for (int i = 0; i < point.count; ++i) {
+    const T* from = image + point.offset[i];
+    for (long j = 0; j < wide; ++j) sum[j] += W(from[j]) * W(point.weight[i]);
+  }
+  for (long j = 0; j < wide; ++j) to[j] = saturated<T>(sum[j]);
+}
+
+/** The points [begin, end), each of at most `Most` taps. */
+template <int Most, class T, class P>
+inline void sample_points(const SampleShape& s, long pixels, const T* x, const P* grid, T* y,
+                          long begin, long end) {
+  typedef typename Wide<T>::type W;
+  constexpr long BLOCK = 64;
+  for (long row = begin; row < end; ++row) {
+    const T* image = x + row / s.points * pixels * s.c;
+    T* to = y + row * s.c;
+    const Point<P, Most> point(s, grid + row * s.rank);
+    if (s.mode == SAMPLE_NEAREST) {
+      for (long j = 0; j < s.c; ++j) to[j] = point.count ? image[point.offset[0] + j] : T(0);
+      continue;
+    }
+    if (s.c == 1) channels<1, W>(point, image, 1, to);
+    else if (s.c == 3) channels<3, W>(point, image, 3, to);
+    else
+      for (long c = 0; c < s.c; c += BLOCK) {
+        if (s.c - c >= BLOCK)
+          channels<BLOCK, W>(point, image + c, BLOCK, to + c);
+        else
+          channels<BLOCK, W>(point, image + c, s.c - c, to + c);
+      }
+  }
+}
+
 }  // namespace sample_detail
 
 /** y [n, points, c] from x [n, in .., c] at the places of the grid. */
 template <class T, class P>
 inline void grid_sample(Context& context, const SampleShape& s, const T* x, const P* grid, T* y) {
   using namespace sample_detail;
-  typedef typename Wide<T>::type W;
-  constexpr long BLOCK = 64;
   long pixels = 1, taps = 1;
   for (int a = 0; a < s.rank; ++a)
     pixels *= s.in[a], taps *= s.mode == SAMPLE_NEAREST ? 1 : s.mode == SAMPLE_LINEAR ? 2 : 4;
   context.parallel(
       s.n * s.points,
       [&](long begin, long end, int) {
-        for (long row = begin; row < end; ++row) {
-          const T* image = x + row / s.points * pixels * s.c;
-          T* to = y + row * s.c;
-          const Point<P> point(s, grid + row * s.rank);
-          if (s.mode == SAMPLE_NEAREST) {
-            for (long j = 0; j < s.c; ++j) to[j] = T(0);
-            point.each(s.rank, [&](long offset, P) {
-              for (long j = 0; j < s.c; ++j) to[j] = image[offset + j];
-            });
-            continue;
-          }
-          for (long c = 0; c < s.c; c += BLOCK) {
-            const long wide = s.c - c < BLOCK ? s.c - c : BLOCK;
-            W sum[BLOCK];
-            for (long j = 0; j < wide; ++j) sum[j] = 0;
-            point.each(s.rank, [&](long offset, P weight) {
-              const T* from = image + offset + c;
-              for (long j = 0; j < wide; ++j) sum[j] += W(from[j]) * W(weight);
-            });
-            for (long j = 0; j < wide; ++j) to[c + j] = saturated<T>(sum[j]);
-          }
-        }
+        if (taps <= 16)
+          sample_points<16>(s, pixels, x, grid, y, begin, end);
+        else
+          sample_points<MOST_TAPS>(s, pixels, x, grid, y, begin, end);
       },
       1 + 4096 / (taps * (s.c + 8)));
 }

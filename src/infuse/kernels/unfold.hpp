@@ -48,6 +48,16 @@ struct Line {
   }
 };
 
+template <class T>
+INFUSE_INLINE void add_row(T* to, const T* from, long first, long last) {
+  for (long j = first; j < last; ++j) to[j] = plus(to[j], from[j]);
+}
+INFUSE_INLINE void add_row(float* to, const float* from, long first, long last) {
+  sweep(first, last, [&](long j, auto lanes) __attribute__((always_inline)) {
+    store(to + j, load(to + j, lanes) + load(from + j, lanes), lanes);
+  });
+}
+
 /** Adds one tap of all windows to the image. */
 template <class T>
 inline void add_tap(const UnfoldShape& s, const long* tap, const T* from, T* image) {
@@ -55,22 +65,23 @@ inline void add_tap(const UnfoldShape& s, const long* tap, const T* from, T* ima
   for (int a = 0; a + 1 < s.rank; ++a) lines *= s.axis[a].count;
   const UnfoldAxis& inner = s.axis[s.rank - 1];
   const Line line(inner, tap[s.rank - 1]);
+  long index[MOST_UNFOLD_AXES] = {};
   for (long i = 0; i < lines; ++i) {
-    long rest = i, at = 0, step = inner.size;
+    long at = 0, step = inner.size;
     bool inside = true;
     for (int a = s.rank - 2; a >= 0; --a) {
       const UnfoldAxis& axis = s.axis[a];
-      const long place = rest % axis.count * axis.stride + tap[a] * axis.dilation - axis.before;
-      rest /= axis.count;
+      const long place = index[a] * axis.stride + tap[a] * axis.dilation - axis.before;
       inside = inside && place >= 0 && place < axis.size;
       at += place * step;
       step *= axis.size;
     }
+    for (int a = s.rank - 2; a >= 0 && ++index[a] == s.axis[a].count; --a) index[a] = 0;
     if (!inside) continue;
     T* to = image + at + line.start;
     const T* row = from + i * inner.count;
     if (inner.stride == 1)
-      for (long j = line.first; j < line.last; ++j) to[j] = plus(to[j], row[j]);
+      add_row(to, row, line.first, line.last);
     else
       for (long j = line.first; j < line.last; ++j)
         to[j * inner.stride] = plus(to[j * inner.stride], row[j]);
