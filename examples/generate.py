@@ -207,6 +207,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     weights = random_weights(shape)
     prompt = np.random.default_rng(1).integers(0, shape.words, (1, 16))
     with infuse.compile(infuse.load(generator(shape, weights)), threads=options.threads) as model:
+        model.run({"prompt": prompt, "most": np.array(1), "end": np.array(-1)})  # the weights are read
         start = time.perf_counter()
         given = {"prompt": prompt, "most": np.array(options.words), "end": np.array(-1)}
         found = model.run(given)["generated"]
