@@ -156,6 +156,37 @@ def one(
 
 
 X: Spec = ("x", FLOAT, ["p", "q"])
+
+
+def twin_slices() -> onnx.ModelProto:
+    """Two nodes that are the same, whose results have a size that only the run tells and that others name."""
+    slices = [node("Slice", ["table", "start", "far", "zero"], [f"part{i}"]) for i in range(2)]
+    sums = [node("Add", ["x", f"part{i}"], [f"sum{i}"]) for i in range(2)]
+    nodes = [
+        node("Shape", ["x"], ["size"]),
+        node("Sub", ["eight", "size"], ["start"]),
+        *slices,
+        sums[0],
+        node("Relu", ["sum0"], ["a"]),
+        sums[1],
+        node("Neg", ["sum1"], ["b"]),
+    ]
+    constants = {"table": np.arange(8, dtype=np.float32), "eight": ints(8), "far": ints(99), "zero": ints(0)}
+    return model(nodes, [("x", FLOAT, ["n"])], [("a", FLOAT, ["n"]), ("b", FLOAT, ["n"])], **constants)
+
+
+def expand_to_a_row() -> onnx.ModelProto:
+    """The wanted size is that of a first row, of which there may be none."""
+    nodes = [
+        node("Slice", ["table", "zero", "one", "zero"], ["row"]),
+        node("Shape", ["row"], ["wanted"]),
+        node("Expand", ["x", "wanted"], ["wide"]),
+        node("Neg", ["wide"], ["y"]),
+    ]
+    inputs = [("x", FLOAT, ["n", 1]), ("table", FLOAT, ["m", 3])]
+    return model(nodes, inputs, [("y", FLOAT, ["n", 3])], zero=ints(0), one=ints(1))
+
+
 RNG = np.random.default_rng(0)
 PLANE = RNG.normal(size=(5, 6)).astype(np.float32)
 
@@ -171,6 +202,11 @@ CASES: dict[str, tuple[Make, list[dict[str, Any]]]] = {
         growing_loop,
         [{"x": np.float32([1, 2]), "c": np.array(c), "m": np.array(m)} for m, c in [(4, True), (0, True), (3, False)]]
         + [{"x": np.float32([20, 30, 1]), "c": np.array(True), "m": np.array(9)}],
+    ),
+    "twin slices": (twin_slices, [{"x": np.float32(range(n))} for n in (3, 8, 5)]),
+    "expand to a row": (
+        expand_to_a_row,
+        [{"x": np.ones((n, 1), np.float32), "table": np.zeros((m, 3), np.float32)} for n, m in [(4, 2), (1, 5)]],
     ),
     "swapping loop": (swapping_loop, [{"m": np.array(m)} for m in (1, 2, 7, 0)]),
     "nested loops": (nested_loops, [{"x": np.float32([1, 2, 3]), "m": np.array(m)} for m in (3, 1, 4)]),

@@ -121,6 +121,14 @@ class Reshape(Op):
         return data.reshape([data.shape[i] if t == 0 and keep else t for i, t in enumerate(integers(shape))])
 
 
+def _at_least_one(size: Dim) -> Dim:
+    """One where a wanted size is known to be one or less, though not to be zero: it is taken to be one."""
+    if isinstance(size, int) or dims.compare("<", size, 2) is not True:
+        return size
+    dims.must_equal(size, 1)
+    return 1
+
+
 def _listed(sizes: Sequence[Dim]) -> str:
     return f"[{', '.join(map(str, sizes))}]"
 
@@ -227,7 +235,7 @@ class Expand(Op):
             return TensorType(input.dtype, self._open(given, length(shape) or 0))
         if given is None or target is None:
             return TensorType(input.dtype, None)
-        return TensorType(input.dtype, broadcast_shapes(given, target))
+        return TensorType(input.dtype, broadcast_shapes(given, tuple(map(_at_least_one, target))))
 
     def _open(self, given: tuple[Dim, ...], count: int) -> tuple[Dim, ...]:
         """The result for an unknown target of `count` sizes: no target changes a size other than one."""

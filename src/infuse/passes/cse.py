@@ -7,7 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from infuse.ir import dims
+from infuse.ir.dims import Dim
 from infuse.ir.graph import Array, Graph, Node, Value
+from infuse.ir.types import TensorType, Type
 from infuse.ops.base import Op
 from infuse.rewrite import Pass
 from infuse.rewrite.mention import label, mention
@@ -35,13 +38,20 @@ class EliminateCommonSubexpressions(Pass):
         for inner in graph.all_graphs():
             _merge_constants(inner, constants)
         seen: dict[Graph, dict[Hashable, Node]] = {}
+        names = _Names()
         for inner in graph.all_graphs():
             seen[inner] = {}
             around = [seen[g] for g in _enclosing(inner) if g in seen]
-            self._merge_nodes(inner, seen[inner], around, report)
+            self._merge_nodes(inner, seen[inner], around, names, report)
+        names.apply(graph)
 
     def _merge_nodes(
-        self, graph: Graph, seen: dict[Hashable, Node], around: list[dict[Hashable, Node]], report: Report
+        self,
+        graph: Graph,
+        seen: dict[Hashable, Node],
+        around: list[dict[Hashable, Node]],
+        names: _Names,
+        report: Report,
     ) -> None:
         for node in graph.nodes:
             if node.graph is None:
@@ -56,11 +66,41 @@ class EliminateCommonSubexpressions(Pass):
                 if first is node:
                     continue
                 for old, new in zip(node.outputs, first.outputs):
+                    names.learn(old.type, new.type)
                     redirect(old, new)
                 removed = label(remove_dead([node]))
                 same = f"same as {first.name}"
                 report.add(Rewrite(self.name, removed, (), self.level, self.rows, same, (mention(first),)))
                 break
+
+
+class _Names:
+    """Names of sizes that only the run tells, of nodes that are gone: what they are called now."""
+
+    def __init__(self) -> None:
+        self.now: dict[str, Dim] = {}
+
+    def learn(self, old: Type, new: Type) -> None:
+        """Both are types of the same value, and the new one stays."""
+        if not isinstance(old, TensorType) or not isinstance(new, TensorType):
+            return
+        for a, b in zip(old.shape or (), new.shape or ()):
+            was, size = dims.substitute(a, self.now), dims.substitute(b, self.now)
+            name = str(was)
+            if was == size or not name.startswith("_") or was != dims.symbol(name) or name in dims.symbols(size):
+                continue
+            self.now = {other: dims.substitute(dim, {name: size}) for other, dim in self.now.items()} | {name: size}
+
+    def apply(self, graph: Graph) -> None:
+        """Rename in all types and known elements."""
+        if not self.now:
+            return
+        for inner in graph.all_graphs():
+            for value in (*inner.inputs, *(v for node in inner.unordered_nodes for v in node.outputs)):
+                value.type = value.type.substitute(self.now)
+                if value.content is not None:
+                    elements = [dims.substitute(size, self.now) for size in value.content.reshape(-1)]
+                    value.content = np.array(elements, object).reshape(value.content.shape)
 
 
 def _enclosing(graph: Graph) -> Iterator[Graph]:
