@@ -97,7 +97,8 @@ class _Names:
             return
         for inner in graph.all_graphs():
             for value in (*inner.inputs, *(v for node in inner.unordered_nodes for v in node.outputs)):
-                value.type = value.type.substitute(self.now)
+                if isinstance(value.type, TensorType):
+                    value.type = value.type.substitute(self.now)
                 if value.content is not None:
                     elements = [dims.substitute(size, self.now) for size in value.content.reshape(-1)]
                     value.content = np.array(elements, object).reshape(value.content.shape)
