@@ -367,7 +367,8 @@ def test_extremes_take_what_is_no_number() -> None:
         several.add("Max", [a, b], [np.maximum(a, b)], exact)
         several.add("Min", [a, b], [np.minimum(a, b)], exact)
         several.add("Clip", [a, dtype(0.5), dtype(2)], [np.clip(a, 0.5, 2).astype(dtype)], exact)
-        for rows in (np.array([[1, nan, 3, nan, -inf], [5, 5, inf, inf, 1]], dtype),):
+        wide = RNG.choice([0, 1, 2, nan, inf], (7, 75), p=[0.3, 0.3, 0.3, 0.05, 0.05]).astype(dtype)
+        for rows in (np.array([[1, nan, 3, nan, -inf], [5, 5, inf, inf, 1]], dtype), wide):
             for kind, axis, last in itertools.product(("ArgMax", "ArgMin"), (0, 1), (0, 1)):
                 find = np.argmax if kind == "ArgMax" else np.argmin
                 size = rows.shape[axis]

@@ -137,8 +137,7 @@ struct Batch {
     return {T(p[0] * weight), shape.parts == 2 ? T(p[1] * weight) : T(0)};
   }
 
-  void give(long k, long b, T re, T im) const {
-    T* p = y + begin(shape.to, b) + k * shape.to.step;
+  static void give(T* p, T re, T im) {
     p[0] = re;
     p[1] = im;
   }
@@ -158,9 +157,11 @@ struct Batch {
     Split<T> done = transform_any<T>(n, side, table, here, there);
     if (shape.back) done = {done.im, done.re};
     const T scale = shape.back ? T(1) / T(n) : T(1);
-    for (long b = 0; b < side; ++b)
-      for (long k = 0; k < shape.out; ++k)
-        give(k, b, T(done.re[k * side + b] * scale), T(done.im[k * side + b] * scale));
+    for (long b = 0; b < side; ++b) {
+      T* p = y + begin(shape.to, b);
+      for (long k = 0; k < shape.out; ++k, p += shape.to.step)
+        give(p, T(done.re[k * side + b] * scale), T(done.im[k * side + b] * scale));
+    }
   }
 
   /** Real lines of even length: as complex ones of half the length. */
@@ -168,22 +169,35 @@ struct Batch {
     const long h = shape.n / 2;
     for (long b = 0; b < side; ++b) {
       const T* line = x + begin(shape.from, b);
-      for (long k = 0; k < h; ++k) {
+      const long whole = window ? 0 : shape.count / 2, step = shape.from.step;
+      for (long k = 0; k < whole; ++k) {
+        here.re[k * side + b] = line[2 * k * step];
+        here.im[k * side + b] = line[(2 * k + 1) * step];
+      }
+      for (long k = whole; k < h; ++k) {
         here.re[k * side + b] = at(line, 2 * k).re;
         here.im[k * side + b] = at(line, 2 * k + 1).re;
       }
     }
     const Split<T> z = transform<T>(h, side, table, 2, here, there);
+    const Split<T> other = z.re == here.re ? there : here;
+    // The sums and differences of the spectra of even and odd elements, first for all lines at once.
+    for (long i = 0; i <= h && i < shape.out; ++i) {
+      const Pair<T> w = {T(table[i].re / 2), T(table[i].im / 2)};
+      const long u = (i == h ? 0 : i) * side, v = (i == 0 ? 0 : h - i) * side, to = i * side;
+      for (long b = 0; b < side; ++b) {
+        const T er = (z.re[u + b] + z.re[v + b]) / 2, ei = (z.im[u + b] - z.im[v + b]) / 2;
+        const T dr = z.im[u + b] + z.im[v + b], di = z.re[v + b] - z.re[u + b];
+        other.re[to + b] = er + dr * w.re - di * w.im;
+        other.im[to + b] = ei + dr * w.im + di * w.re;
+      }
+    }
     for (long b = 0; b < side; ++b) {
-      for (long k = 0; k < shape.out; ++k) {
-        // The spectrum of a real line: the other half is conjugate.
-        const long i = k <= h ? k : shape.n - k;
-        const long u = (i == h ? 0 : i) * side + b, v = (i == 0 ? 0 : h - i) * side + b;
-        const T er = (z.re[u] + z.re[v]) / 2, ei = (z.im[u] - z.im[v]) / 2;
-        const T dr = (z.im[u] + z.im[v]) / 2, di = (z.re[v] - z.re[u]) / 2;
-        const Pair<T> w = table[i];
-        const T re = er + dr * w.re - di * w.im, im = ei + dr * w.im + di * w.re;
-        give(k, b, re, k <= h ? im : T(-im));
+      T* p = y + begin(shape.to, b);
+      for (long k = 0; k < shape.out; ++k, p += shape.to.step) {
+        // The other half of the spectrum of a real line is conjugate.
+        const long i = (k <= h ? k : shape.n - k) * side + b;
+        give(p, other.re[i], k <= h ? other.im[i] : T(-other.im[i]));
       }
     }
   }

@@ -17,6 +17,7 @@ namespace reduce_detail {
 
 constexpr long BLOCK = 128;  // steps before a partial result joins the total, for accuracy
 constexpr long GRAIN = 16384;
+constexpr long EXTREMES = 2 * LANES;  // columns whose extremes are found at once
 
 // ---------------------------------------------------------------- along rows
 
@@ -271,6 +272,58 @@ inline int64_t first_extreme(const float* row, long size) {
   return i;
 }
 
+/** The places of the extremes of two vectors of columns of rows that lie `inner` apart. */
+template <bool Largest, bool Last, class A, class B>
+INFUSE_INLINE void vector_extremes(const float* value, long size, long inner, A a, B b,
+                                   int64_t* index) {
+  vf best[2] = {load(value, a), load(value + LANES, b)};
+  vi place[2] = {};
+  for (long i = 1; i < size; ++i) {
+    value += inner;
+    const vf x[2] = {load(value, a), load(value + LANES, b)};
+    const vi row = splat(int32_t(i));
+#pragma GCC unroll 2
+    for (int k = 0; k < 2; ++k) {
+      const vi none = x[k] != x[k], known = best[k] == best[k];
+      vi better = Largest ? x[k] > best[k] : x[k] < best[k];
+      if (Last) better |= x[k] == best[k];
+      const vi take = Last ? better | none : better | (none & known);
+      best[k] = select(take, x[k], best[k]);
+      place[k] = (row & take) | (place[k] & ~take);
+    }
+  }
+  for (int j = 0; j < count(a); ++j) index[j] = place[0][j];
+  for (int j = 0; j < count(b); ++j) index[LANES + j] = place[1][j];
+}
+
+/** The places of the extremes of `width` columns, at most EXTREMES. */
+template <bool Largest, bool Last, class T>
+inline void extreme_columns(const T* value, long size, long inner, long width, int64_t* index) {
+  if constexpr (is_float<T> && sizeof(T) == 4) {
+    if (width == EXTREMES) {
+      vector_extremes<Largest, Last>(value, size, inner, Full{}, Full{}, index);
+    } else {
+      const int first = int(width < LANES ? width : LANES), rest = int(width) - first;
+      vector_extremes<Largest, Last>(value, size, inner, Tail{first}, Tail{rest}, index);
+    }
+    return;
+  }
+  T best[EXTREMES];
+  int32_t place[EXTREMES] = {};
+  for (long j = 0; j < width; ++j) best[j] = value[j];
+  for (long i = 1; i < size; ++i) {
+    value += inner;
+    for (long j = 0; j < width; ++j) {
+      const T v = value[j], b = best[j];
+      const bool better = Largest ? v > b : v < b;
+      if (!(better || (Last && v == b) || (v != v && (Last || b == b)))) continue;
+      best[j] = v;
+      place[j] = int32_t(i);
+    }
+  }
+  for (long j = 0; j < width; ++j) index[j] = place[j];
+}
+
 }  // namespace reduce_detail
 
 /**
@@ -281,6 +334,25 @@ template <bool Largest, class T>
 inline void arg_extreme(Context& context, long outer, long size, long inner, bool last_of_equals,
                         const T* x, int64_t* index) {
   using namespace reduce_detail;
+  if (inner > 1 && size < 1L << 31) {
+    const long blocks = (inner + EXTREMES - 1) / EXTREMES;
+    context.parallel(
+        outer * blocks,
+        [&](long begin, long end, int) {
+          for (long unit = begin; unit < end; ++unit) {
+            const long row = unit / blocks, col = unit % blocks * EXTREMES;
+            const long width = inner - col < EXTREMES ? inner - col : EXTREMES;
+            const T* value = x + row * size * inner + col;
+            int64_t* to = index + row * inner + col;
+            if (last_of_equals)
+              extreme_columns<Largest, true>(value, size, inner, width, to);
+            else
+              extreme_columns<Largest, false>(value, size, inner, width, to);
+          }
+        },
+        1 + GRAIN / (size * (inner < EXTREMES ? inner : EXTREMES) + 1));
+    return;
+  }
   context.parallel(
       outer * inner,
       [&](long begin, long end, int) {

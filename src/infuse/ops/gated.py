@@ -280,7 +280,7 @@ class TensorScatter(Op):
         axis = normalize_axis(self.axis, past_cache.ndim, self.name)
         size, count = past_cache.shape[axis], update.shape[axis]
         starts = np.zeros(past_cache.shape[0], np.int64) if write_indices is None else write_indices
-        result = past_cache.copy()
+        result: Array = past_cache.copy()
         for row, start in enumerate(starts):
             places = start + np.arange(count)
             if self.mode == "circular":
