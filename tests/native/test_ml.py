@@ -176,3 +176,18 @@ def test_strings_may_come_as_any_array_of_text() -> None:
             (np.array([b"a", "é".encode()]), np.array(["b", ""])),
         ):
             assert model.run({"x": a, "y": b})["z"].tolist() == ["ab", "é"]
+
+
+def test_a_graph_may_take_strings_and_need_none_of_them() -> None:
+    graph = Graph("sizes")
+    x = graph.add_input("x", tensor(dtypes.string, 2, 3))
+    made = Node(ops.REGISTRY["", "Shape"](), [x], [Value(UNKNOWN, "y")])
+    graph.add_node(made).op.infer_node(made)
+    graph.add_output(made.output)
+    with infuse.compile(graph) as model:
+        assert model.run({"x": as_texts(["a"] * 6).reshape(2, 3)})["y"].tolist() == [2, 3]
+
+
+def test_strings_are_padded_with_empty_ones() -> None:
+    op = ops.REGISTRY["", "Pad"]()
+    assert op.eval(as_texts(["a", "b", "c"]), np.array([1, -1])).tolist() == ["", "a", "b"]

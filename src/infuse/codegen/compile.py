@@ -56,7 +56,7 @@ def compile_graph(
     count = threads or available_cpus()
     compiling = _Compiling(resolved, count, threads, progress)
     stages = stages_of(graph, resolved, count)
-    if stages.whole is not None:
+    if stages.whole is not None and all(is_native_type(v.type) for v in graph.inputs):
         return compiling.build(stages.whole, output)
     parts = [part if isinstance(part, Graph) else compiling.build(part, None) for part in stages.parts]
     inputs = tuple(ValueSpec.of(v.name, v.type) for v in graph.inputs)
@@ -94,9 +94,10 @@ def stages_of(graph: Graph, target: Target, threads: int = 1) -> Stages:
     if any(v.producer is None and not is_native_type(v.type) for v in graph.outputs):
         make_outputs(graph := clone(graph))
     hosted = {node.serial for node in graph.nodes if must_be_hosted(node)}
+    others = any(not is_native_type(v.type) for v in graph.inputs)
     while True:
         stages, returned = [Stage(graph, False)], list(graph.output_names)
-        if hosted:
+        if hosted or others:
             copy = clone(graph)
             stages, returned = split(copy, {node for node in copy.nodes if node.serial in hosted})
         try:

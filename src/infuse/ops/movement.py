@@ -304,8 +304,13 @@ class Pad(Op):
         kept = tuple(slice(max(-a, 0), n - max(-b, 0)) for n, (a, b) in zip(data.shape, width))
         added = [(max(a, 0), max(b, 0)) for a, b in width]
         if self.mode == "constant":
-            fill = 0 if constant_value is None else scalar(constant_value)
-            return np.pad(data[kept], added, constant_values=data.dtype.type(fill) if data.dtype != object else fill)
+            nothing = "" if data.dtype == object and any(isinstance(v, str) for v in data.flat) else 0
+            fill = nothing if constant_value is None else scalar(constant_value)
+            if data.dtype != object:
+                return np.pad(data[kept], added, constant_values=data.dtype.type(fill))
+            whole = np.full([n + a + b for n, (a, b) in zip(data[kept].shape, added)], fill, dtype=object)
+            whole[tuple(slice(a, n + a) for n, (a, _) in zip(data[kept].shape, added))] = data[kept]
+            return whole
         return np.pad(data[kept], added, mode=self.mode)  # type: ignore[call-overload, no-any-return]
 
     def _check_cut(self, size: Dim, before: Dim, after: Dim) -> None:
