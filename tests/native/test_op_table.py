@@ -53,10 +53,7 @@ NOT_NATIVE = {
 PARTLY_NATIVE = {
     **dict.fromkeys(("Compress", "ConstantOfShape", "Expand", "Pad", "Range", "Reshape", "Slice", "Split"), DATA),
     **dict.fromkeys(("Squeeze", "Tile", "TopK", "Unsqueeze"), DATA),
-    **dict.fromkeys((f"Reduce{kind}" for kind in ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min")), DATA),
-    **dict.fromkeys(("ReduceProd", "ReduceSum", "ReduceSumSquare"), DATA),
     "CenterCropPad": "a shape that is computed from data",
-    **dict.fromkeys(("CumSum", "CumProd"), "an axis that is computed from data"),
     **dict.fromkeys(("CausalConvWithState", "GroupQueryAttention", "LinearAttention"), "float64"),
     "OneHot": "a depth that is computed from data",
     **dict.fromkeys(("LabelEncoder", "OneHotEncoder", "TfIdfVectorizer"), "is a string"),
