@@ -265,6 +265,16 @@ class MatMulNBits(Op):
             block_size=[32],
             bits=[8],
         ),
+        cases(
+            a=[(19, 70), (3, 70)],
+            b=[Ints((37, 3, 16), 0, 256, dtypes.uint8)] * 2,
+            scales=[(111,), (111,)],
+            zero_points=[None, Ints((74,), 0, 256, dtypes.uint8)],
+            bias=[(37,), None],
+            K=[70],
+            N=[37],
+            block_size=[32],
+        ),
     )
 
     @property
@@ -291,20 +301,26 @@ class MatMulNBits(Op):
             raise ShapeError(f"{self.name} multiplies rows of {self.K} elements, found {a.type}")
         return TensorType(require_kind(self.name, a.dtype, "f"), (*a.shape[:-1], self.N))
 
+    def steps(self, scales: Array | None, zero_points: Array | None) -> tuple[Array, Array]:
+        """Scales and shifts (N, blocks): a code stands for code · scale + shift."""
+        assert scales is not None
+        factors = scales.reshape(self.N, self.blocks)
+        if zero_points is None:
+            zeros = np.full((self.N, self.blocks), 1 << (self.bits - 1), scales.dtype)
+        elif zero_points.dtype == np.uint8:
+            zeros = unpacked(zero_points.reshape(self.N, -1), self.bits)[:, : self.blocks].astype(scales.dtype)
+        else:
+            zeros = zero_points.reshape(self.N, self.blocks).astype(scales.dtype)
+        return factors, np.asarray(-zeros * factors)
+
     def matrix(self, b: Array, scales: Array, zero_points: Array | None, g_idx: Array | None) -> Array:
         """The matrix (N, K) in full."""
         codes = unpacked(b.reshape(self.N, self.blocks, -1), self.bits)[..., : self.block_size].astype(scales.dtype)
-        factors = scales.reshape(self.N, self.blocks)
-        if zero_points is None:
-            shifts = np.full((self.N, self.blocks), 1 << (self.bits - 1), scales.dtype)
-        elif zero_points.dtype == np.uint8:
-            shifts = unpacked(zero_points.reshape(self.N, -1), self.bits)[:, : self.blocks].astype(scales.dtype)
-        else:
-            shifts = zero_points.reshape(self.N, self.blocks).astype(scales.dtype)
+        factors, shifts = self.steps(scales, zero_points)
         if g_idx is None:
-            return np.asarray((codes - shifts[..., None]) * factors[..., None]).reshape(self.N, -1)[:, : self.K]
+            return np.asarray(codes * factors[..., None] + shifts[..., None]).reshape(self.N, -1)[:, : self.K]
         rows = codes.reshape(self.N, -1)[:, : self.K]
-        return np.asarray((rows - shifts[:, g_idx[: self.K]]) * factors[:, g_idx[: self.K]])
+        return np.asarray(rows * factors[:, g_idx[: self.K]] + shifts[:, g_idx[: self.K]])
 
     def eval(
         self,

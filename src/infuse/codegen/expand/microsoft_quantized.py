@@ -9,6 +9,7 @@ import numpy as np
 from infuse import dtypes
 from infuse.codegen.expand.composer import Composer, Results, expands
 from infuse.codegen.expand.quantization import dynamically, is_zero, quantized
+from infuse.codegen.lower.nbits import decodes
 from infuse.ir.graph import Array, Node, Value, constant
 from infuse.ops.microsoft import DOMAIN
 from infuse.ops.microsoft_integers import MatMulNBits, QGemm, RuntimeDequantizeLinear, RuntimeQuantizeLinear
@@ -159,6 +160,8 @@ def _scaled(
 def matmul_n_bits(make: Composer, node: Node) -> Results:
     a, bias, op = _operand(node, 0), node.input(5), node.op
     assert isinstance(op, MatMulNBits)
+    if decodes(node):
+        return None
     result = make("MatMul", make.cast(a, dtypes.float32), _matrix(make, node, op))
     if bias is not None:
         result = make("Add", result, make.cast(bias, dtypes.float32))
