@@ -255,7 +255,18 @@ def _kernel(make: Composer, kernel: Kernel, rows: Value, vectors: Any) -> Value:
     if kernel.kind == "LINEAR":
         return products
     scaled = make(products * kernel.gamma + kernel.offset)
-    return make("Tanh", scaled) if kernel.kind == "SIGMOID" else make(scaled**kernel.degree)
+    return make("Tanh", scaled) if kernel.kind == "SIGMOID" else _power(make, scaled, kernel.degree)
+
+
+def _power(make: Composer, x: Value, degree: float) -> Value:
+    """X to a power, by products where it is a small whole number."""
+    if degree not in range(1, 17):
+        return make(x**degree)
+    if degree == 1:
+        return x
+    half = _power(make, x, degree // 2)
+    square = make(half * half)
+    return make(square * x) if degree % 2 else square
 
 
 @expands("SVMRegressor", domain=DOMAIN)
