@@ -88,7 +88,9 @@ def _value(given: Any) -> Any:
         return numpy_helper.to_optional(given)
     if isinstance(given, onnx.MapProto):
         return numpy_helper.to_dict(given)
-    return given
+    if isinstance(given, (list, tuple)):
+        return [_value(one) for one in given]
+    return np.asarray(given) if isinstance(given, np.generic) else given
 
 
 # -- comparison, as the runner of ONNX does it ---------------------------------------------------------------------
