@@ -254,6 +254,9 @@ def test_exported_networks_agree_with_pytorch(name: str, dynamo: bool, tmp_path:
     network = networks()[name]
     graph = infuse.optimize(infuse.load(export(network, tmp_path / "network.onnx", dynamo)))
     capfd.readouterr()
+    cells = [node for node in graph.nodes if node.kind in CELLS]
+    assert bool(cells) == (not (name == "classifier" and dynamo))
+    assert all(node.input(5) is None for node in cells), "states of zeros are left out"
     # This exporter has no plain cells: it unrolls them for the length that it sees.
     unrolled = name == "classifier" and dynamo
     with infuse.compile(graph) as model:

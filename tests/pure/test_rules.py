@@ -48,6 +48,10 @@ REFUSALS: dict[str, tuple[Any, str]] = {
         {"x": (4,), "starts": int64s(-1), "ends": int64s(-9), "axes": int64s(0), "steps": int64s(-1)},
         "it steps through the elements",
     ),
+    "RemoveIdleStates": (
+        {"x": (3, 2, 5), "w": (1, 4, 5), "r": (1, 4, 4), "more": [(1, 8), np.array([3, 2], np.int32), (1, 2, 4)]},
+        "its states and lengths matter",
+    ),
     "RemoveTranspose": ({"x": (4, 4), "root": {"perm": (1, 0)}}, "it moves axes"),
     "RemovePad": ({"x": (4,), "pads": int64s(1, -1), "more": []}, "it pads"),
     "RemoveSingle": (HALVES[1], "there are several parts"),

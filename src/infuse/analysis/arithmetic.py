@@ -178,6 +178,13 @@ def _gemm(call: Call) -> Arithmetic:
     )
 
 
+@counts("RNN", "GRU", "LSTM")
+def _recurrent(call: Call) -> Arithmetic:
+    """Every step of every example; a cell does about nine operations a gate."""
+    steps = dims.product(call.shape(0)[:2])
+    return Arithmetic(steps * (call.size(1) + call.size(2)), steps * dims.product(call.shape(1)[:2]) * 9)
+
+
 @counts("Einsum")
 def _einsum(call: Call) -> Arithmetic:
     """From left to right, two operands at a time; labels that nobody needs any more are summed over at once."""

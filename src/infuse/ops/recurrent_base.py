@@ -175,7 +175,11 @@ class Recurrent(Op, abstract=True):
         """All states, the last states and the last memories."""
         steps = _wide(x).swapaxes(0, 1) if self.layout else _wide(x)
         time, batch, hidden = steps.shape[0], steps.shape[1], r.shape[2]
+        given = [state for state in (h, c) if state is not None]
         counts = np.full(batch, time) if lengths is None else lengths.astype(np.int64)
+        first = (self.directions, batch, hidden) if self.layout == 0 else (batch, self.directions, hidden)
+        if counts.shape != (batch,) or r.shape[0] != self.directions or any(s.shape != first for s in given):
+            raise ShapeError(f"the operands of {self.name} have sizes that do not fit each other")
         if ((counts < 0) | (counts > time)).any():
             raise ShapeError(f"sequence_lens of {self.name} must lie between 0 and {time}")
         states = [self._state(s, batch, hidden) for s in (h, c)]
@@ -211,8 +215,8 @@ class Recurrent(Op, abstract=True):
         for i in range(int(counts.max(initial=0))):
             (live,) = np.nonzero(counts > i)
             at = counts[live] - 1 - i if backward else np.full(len(live), i)
-            given = np.einsum("bi,ghi->bgh", x[at, live], ws.w) + ws.wb
-            h[live], c[live] = self.step(functions, ws, given, h[live], c[live])
+            inputs = np.einsum("bi,ghi->bgh", x[at, live], ws.w) + ws.wb
+            h[live], c[live] = self.step(functions, ws, inputs, h[live], c[live])
             every[at, d, live] = h[live]
 
 

@@ -30,6 +30,7 @@ from infuse.passes.rules import (
     pixels,
     pooled,
     quantized,
+    recurrent,
     rotary,
     rowwise,
     shape,
@@ -39,7 +40,7 @@ from infuse.passes.rules import (
 from infuse.rewrite import Rule
 
 MODULES = (
-    *(noop, tidy, shape, pixels, movement, arithmetic, factors, activations, composed, convolution, affine),
+    *(noop, recurrent, tidy, shape, pixels, movement, arithmetic, factors, activations, composed, convolution, affine),
     *(linear, chains, parallel, pooled, grouped, approximate, normalization, moments, rowwise, flattening, gathering),
     *(quantized, rotary, attention, causal, heads, motion, slicing, exchange, onnxruntime, onnxruntime_attention),
 )
