@@ -7,18 +7,21 @@ from benchmarks.torchvision_schemas import make_importable
 
 
 class Member(NamedTuple):
-    """The side of the pictures, whether the network must be told of it, and options that make it smaller."""
+    """The side of the pictures, whether the network must be told of it, options that make it smaller, and whether
+    attention is PyTorch's own operator: where it is given a mask's absence as a tensor, it cannot be traced.
+    """
 
     size: int = 64
     fixed: bool = False
     options: dict[str, Any] = {}
+    fused: bool = True
 
 
 TIMM = {
-    "eva02_tiny_patch14_224": Member(fixed=True, options={"depth": 2}),
+    "eva02_tiny_patch14_224": Member(fixed=True, options={"depth": 2}, fused=False),
     "deit_tiny_patch16_224": Member(fixed=True, options={"depth": 2}),
     "vit_tiny_patch16_224": Member(fixed=True, options={"depth": 2}),
-    "vit_small_patch16_dinov3": Member(fixed=True, options={"depth": 2}),
+    "vit_small_patch16_dinov3": Member(fixed=True, options={"depth": 2}, fused=False),
     "deit_tiny_distilled_patch16_224": Member(fixed=True, options={"depth": 2}),
     "flexivit_small": Member(fixed=True, options={"depth": 2}),
     "deit3_small_patch16_224": Member(fixed=True, options={"depth": 2}),
@@ -71,7 +74,6 @@ TIMM = {
     "swin_s3_tiny_224": Member(fixed=True, options={"depths": (2, 2, 2, 2)}),
     "skresnet18": Member(),
     "resnext26ts": Member(fixed=True),
-    "vgg11": Member(),
     "convmixer_768_32": Member(),
     "focalnet_tiny_srf": Member(),
     "caformer_s18": Member(),
@@ -165,6 +167,7 @@ TIMM = {
     "inception_resnet_v2": Member(128),
     "pnasnet5large": Member(),
     "nasnetalarge": Member(),
+    "vgg11": Member(224),
 }
 """By the name that timm gives them."""
 
@@ -176,5 +179,6 @@ def make(name: str) -> Network:
 
     member = TIMM[name]
     told = {"img_size": member.size} if member.fixed else {}
+    timm.layers.set_fused_attn(member.fused)
     model = timm.create_model(name, **told, **member.options)
     return Network(model, {"picture": Input(("batch", 3, member.size, member.size))})

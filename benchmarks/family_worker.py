@@ -22,7 +22,7 @@ import torch
 import infuse
 from benchmarks.conformance_worker import described
 from benchmarks.family_models import FAMILIES
-from benchmarks.family_network import SIZES, Network
+from benchmarks.family_network import SIZES
 from benchmarks.measure import difference
 
 RIGHT, WRONG, FAILED, REFUSED, CRASHED = OURS = ("right", "wrong", "failed", "refused", "crashed")
@@ -103,51 +103,61 @@ def _serve(name: str, exporter: str, folder: str, tolerance: float, pipe: Connec
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # exporters print whole graphs
     os.environ["INFUSE_CACHE"] = str(Path(folder) / "cache")
     torch.set_num_threads(1)
-    pipe.send(EXPORTING)
     pipe.send(measure(name, exporter, Path(folder), tolerance, pipe.send))
 
 
 def measure(name: str, exporter: str, folder: Path, tolerance: float, tell: Tell = lambda step: None) -> Result:
-    """Export, compile and run one family in this process; `tell` hears of each step that begins."""
+    """Export, compile and run one family in this process; `tell` hears of each step that begins.
+
+    The sizes are fixed where the exporter cannot leave them open, or writes what only runs with those it has seen.
+    """
+    result = _measure(name, exporter, folder, tolerance, tell, symbolic=True)
+    if result.outcome not in OTHERS:
+        return result
+    fixed = _measure(name, exporter, folder, tolerance, tell, symbolic=False)
+    fixed.symbolic = False
+    return result if fixed.outcome == UNEXPORTED else fixed
+
+
+def _measure(name: str, exporter: str, folder: Path, tolerance: float, tell: Tell, symbolic: bool) -> Result:
+    tell(EXPORTING)
     torch.manual_seed(0)
-    network, path = FAMILIES[name]().prepare(), folder / "model.onnx"
+    network, path = FAMILIES[name]().prepare(), folder / f"model{'' if symbolic else '.fixed'}.onnx"
     result, start = Result(RIGHT), time.perf_counter()
     try:
-        result.symbolic = _export(network, exporter, path)
+        network.export(exporter, path, symbolic)
     except Exception as error:  # a gap in the exporter, whatever it raises
         return Result(UNEXPORTED, described(error))
-    feeds = [network.feeds(run, result.symbolic) for run in range(len(SIZES))]
+    feeds = [network.feeds(run, symbolic) for run in range(len(SIZES))]
     start = _took(result, EXPORTING, start)
     tell(COMPILING)
     try:
         model = _compile(path, result)
         start = _took(result, COMPILING, start)
         tell(RUNNING)
-        found = [[np.array(v) for v in model.run(_given(feed, model)).values()] for feed in feeds]
+        found = [_answer(model, feed) for feed in feeds]
         start = _took(result, RUNNING, start)
     except Exception as error:  # whatever is raised is the answer
-        result.outcome = FAILED if COMPILING in result.seconds else REFUSED
-        result.reason, found = described(error), None
+        result.outcome = REFUSED
+        result.reason, found = described(error), []
     tell(CHECKING)
     _judge(result, found, [network.answer(feed) for feed in feeds], _runtime(path, feeds), tolerance)
     _took(result, CHECKING, start)
     return result
 
 
+def _answer(model: Any, feed: Mapping[str, np.ndarray]) -> Outputs | str:
+    """What the compiled model answers, or why it does not; exporters leave out inputs that nothing reads."""
+    try:
+        return [np.array(v) for v in model.run({spec.name: feed[spec.name] for spec in model.inputs}).values()]
+    except Exception as error:  # whatever is raised is the answer
+        return described(error)
+
+
 def _took(result: Result, step: str, start: float) -> float:
     now = time.perf_counter()
     result.seconds[step] = round(now - start, 2)
     return now
-
-
-def _export(network: Network, exporter: str, path: Path) -> bool:
-    """Write the file; whether its sizes are symbolic. They are fixed where the exporter cannot do it otherwise."""
-    try:
-        network.export(exporter, path)
-    except Exception:  # the second try tells why
-        network.export(exporter, path, symbolic=False)
-        return False
-    return True
 
 
 def _compile(path: Path, result: Result) -> Any:
@@ -158,11 +168,6 @@ def _compile(path: Path, result: Result) -> Any:
     model = infuse.compile(optimized)
     result.host = list(model.host_steps)
     return model
-
-
-def _given(feed: Mapping[str, np.ndarray], model: Any) -> dict[str, np.ndarray]:
-    """What the model still takes: exporters leave out inputs that nothing reads."""
-    return {spec.name: feed[spec.name] for spec in model.inputs}
 
 
 def _runtime(path: Path, feeds: Sequence[Mapping[str, np.ndarray]]) -> list[Outputs | str]:
@@ -185,23 +190,35 @@ def _runtime(path: Path, feeds: Sequence[Mapping[str, np.ndarray]]) -> list[Outp
 
 
 def _judge(
-    result: Result, found: list[Outputs] | None, wanted: list[Outputs], runtime: list[Outputs | str], tolerance: float
+    result: Result, found: list[Outputs | str], wanted: list[Outputs], runtime: list[Outputs | str], tolerance: float
 ) -> None:
-    """Fill in the differences; what is wrong in Infuse and in ONNX Runtime is the exporter's."""
-    theirs = [answer if isinstance(answer, str) else _far(answer, w) for answer, w in zip(runtime, wanted, strict=True)]
-    bad = [isinstance(t, str) or t > tolerance for t in theirs]
-    result.runtime = next((str(t) for t, is_bad in zip(theirs, bad, strict=True) if is_bad), "")
-    if found is None:
-        result.outcome = BROKEN if any(bad) else result.outcome
+    """Fill in the differences; what is wrong in Infuse and in ONNX Runtime is the exporter's.
+
+    Nothing is found where the model was refused.
+    """
+    theirs = [_far(answer, w) for answer, w in zip(runtime, wanted, strict=True)]
+    bad = [t > tolerance for t in theirs]
+    if any(bad):
+        worst = runtime[bad.index(True)]
+        result.runtime = worst if isinstance(worst, str) else f"{max(theirs):.1e} away from PyTorch"
+    if not found:
+        result.outcome = BROKEN if all(bad) else result.outcome
         return
     away = [_far(f, w) for f, w in zip(found, wanted, strict=True)]
     apart = [math.inf if isinstance(r, str) else _far(f, r) for f, r in zip(found, runtime, strict=True)]
     result.from_pytorch, result.from_onnxruntime = max(away), max(apart)
     missed = [i for i in range(len(found)) if min(away[i], apart[i]) > tolerance]
     if missed:
-        result.outcome = BROKEN if all(bad[i] for i in missed) else WRONG
-        result.reason = f"{min(away[missed[0]], apart[missed[0]]):.1e} away at {SIZES[missed[0]]}"
+        answer = found[missed[0]]
+        result.outcome = FAILED if isinstance(answer, str) else WRONG
+        result.reason = answer if isinstance(answer, str) else f"{min(away[missed[0]], apart[missed[0]]):.1e} away"
+        result.reason += f" in run {missed[0] + 1}"
+        if all(bad[i] for i in missed):
+            result.outcome = BROKEN
 
 
-def _far(found: Outputs, wanted: Outputs) -> float:
+def _far(found: Outputs | str, wanted: Outputs) -> float:
+    """The largest difference; infinite where there was no answer."""
+    if isinstance(found, str):
+        return math.inf
     return difference(dict(enumerate(found)), dict(enumerate(wanted)))  # type: ignore[arg-type]
