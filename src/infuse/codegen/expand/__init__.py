@@ -1,10 +1,11 @@
 """Operators without a kernel of their own, expressed in simpler ones before the graph is lowered."""
 
 from infuse.codegen.expand import (  # noqa: F401  (each registers its expansions)
-    halves,
-    flexing,
     bits,
+    flexing,
+    halves,
     images,
+    losses,
     microsoft,
     microsoft_attention,
     microsoft_quantized,
@@ -13,7 +14,6 @@ from infuse.codegen.expand import (  # noqa: F401  (each registers its expansion
     normalization,
     products,
     quantization,
-    losses,
     signal,
     training,
     vision,
