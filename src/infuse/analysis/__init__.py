@@ -1,6 +1,6 @@
 """What graphs cost, and what an optimization changed."""
 
-from infuse.analysis import vision  # noqa: F401  (registers its counts)
+from infuse.analysis import quantized, signal, vision  # noqa: F401  (each registers its counts)
 from infuse.analysis.arithmetic import Arithmetic, Call, counts
 from infuse.analysis.comparison import Comparison, compare
 from infuse.analysis.cost import Cost, Totals, cost_of, node_cost, totals
