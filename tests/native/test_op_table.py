@@ -60,7 +60,9 @@ PARTLY_NATIVE = {
     **dict.fromkeys(("LinearClassifier", "SVMClassifier", "TreeEnsembleClassifier"), "is a string"),
 }
 """Operators of which some rows are refused (sizes and axes given as data, above all), and what the refusal says."""
-ALSO = {"Tile": "repeats that are computed from data", "OneHot": DATA} | dict.fromkeys(("LabelEncoder", "OneHotEncoder", "TfIdfVectorizer"), "strings")
+ALSO = {"Tile": "repeats that are computed from data", "OneHot": DATA} | dict.fromkeys(
+    ("LabelEncoder", "OneHotEncoder", "TfIdfVectorizer"), "strings"
+)
 """What else a refusal may say."""
 
 

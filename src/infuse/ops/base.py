@@ -33,7 +33,7 @@ CONTENT_LIMIT = 256
 @dataclass(frozen=True)
 class Rounding:
     """How far a native result may lie from the exact one: `ulp` units in the last place of the output type, or `abs`
-    times the largest magnitude among the exact results, whichever is larger; `why` when it is not obvious. Integers must
+    times the largest magnitude among the exact results, whichever is larger; `why` if it is not obvious. Integers must
     be equal but for `steps`, and for `abs` times the largest.
     """
 

@@ -86,7 +86,7 @@ def draw(spec: Any, rng: np.random.Generator) -> Any:
 
 
 def type_of(x: Any, hint: Type | None = None) -> Type:
-    """The type of an array, a list of arrays, a dict or nothing; `hint` tells what an empty list or an optional holds."""
+    """The type of an array, a list of arrays, a dict or nothing; `hint`: what an empty list or an optional holds."""
     if isinstance(hint, OptionalType):
         return hint if x is None else OptionalType(type_of(x, hint.element))
     if isinstance(x, list):

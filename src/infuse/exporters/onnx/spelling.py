@@ -128,7 +128,9 @@ def newest(node: Node) -> Spelling:
         schema = schema_of(op.name, NEWEST) if not op.domain else None
         given = schema.required if schema is not None else frozenset()
         if isinstance(op, MlOp):
-            given = _without_default(op.name, op.since, op.domain) & {k for k, v in attributes.items() if not isinstance(v, tuple) or v}
+            given = _without_default(op.name, op.since, op.domain) & {
+                k for k, v in attributes.items() if not isinstance(v, tuple) or v
+            }
         defaults = _defaults(op)
         attributes = {k: v for k, v in attributes.items() if k in given or not _same(v, defaults[k])}
     attributes = {k: v.onnx if isinstance(v, dtypes.DType) else v for k, v in attributes.items() if v is not None}

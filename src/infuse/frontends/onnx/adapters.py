@@ -213,7 +213,9 @@ def labels_by_place(form: Form) -> None:
     places = tuple(range(len(texts)))
     is_text = form.dtype(0) == dtypes.string
     form.attributes.update(
-        {"keys_strings": texts, "values_int64s": places} if is_text else {"keys_int64s": places, "values_strings": texts}
+        {"keys_strings": texts, "values_int64s": places}
+        if is_text
+        else {"keys_int64s": places, "values_strings": texts}
     )
 
 
