@@ -63,7 +63,7 @@ class Maker:
         (folder / "model.so").write_bytes(b"library")
         (folder / "weights.bin").write_bytes(bytes(self.size))
         files = str(describe_files(folder, "")).replace("'", '"')
-        (folder / "metadata.json").write_text(f'{{"abi": 1, "files": {files}}}')
+        (folder / "metadata.json").write_text(f'{{"abi": 2, "files": {files}}}')
 
 
 def left_over(root: Path) -> list[str]:

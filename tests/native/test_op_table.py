@@ -32,10 +32,8 @@ SIGNED = (dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64)
 UNSIGNED = (dtypes.uint8, dtypes.uint16, dtypes.uint32, dtypes.uint64)
 
 CONVOLUTIONS = ("Conv", "ConvTranspose", "FusedConv", "DeformConv")
-DATA = "results whose sizes depend on the elements of its inputs"
 NOT_NATIVE = {
     **dict.fromkeys(("If", "Loop", "Scan", "SequenceMap"), "control flow is not native, and has no rows"),
-    **dict.fromkeys(("NonZero",), DATA),
     **dict.fromkeys(("Bernoulli", "Multinomial"), "no native code yet"),
     **dict.fromkeys(("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"), "no native code yet"),
     **dict.fromkeys(("ConcatFromSequence", "SequenceAt", "SequenceErase", "SequenceInsert"), "is a seq"),
@@ -51,18 +49,12 @@ NOT_NATIVE = {
 }
 """Operators of which no row runs natively, and what the refusal says."""
 PARTLY_NATIVE = {
-    **dict.fromkeys(("Compress", "ConstantOfShape", "Expand", "Pad", "Range", "Reshape", "Slice", "Split"), DATA),
-    **dict.fromkeys(("Squeeze", "Tile", "TopK", "Unsqueeze"), DATA),
-    "CenterCropPad": "a shape that is computed from data",
     **dict.fromkeys(("CausalConvWithState", "GroupQueryAttention", "LinearAttention"), "float64"),
-    "OneHot": "a depth that is computed from data",
     **dict.fromkeys(("LabelEncoder", "OneHotEncoder", "TfIdfVectorizer"), "is a string"),
     **dict.fromkeys(("LinearClassifier", "SVMClassifier", "TreeEnsembleClassifier"), "is a string"),
 }
-"""Operators of which some rows are refused (sizes and axes given as data, above all), and what the refusal says."""
-ALSO = {"Tile": "repeats that are computed from data", "OneHot": DATA} | dict.fromkeys(
-    ("LabelEncoder", "OneHotEncoder", "TfIdfVectorizer"), "strings"
-)
+"""Operators of which some rows are refused, and what the refusal says."""
+ALSO = dict.fromkeys(("CategoryMapper", "LabelEncoder", "OneHotEncoder", "TfIdfVectorizer"), "strings")
 """What else a refusal may say."""
 
 

@@ -14,6 +14,7 @@ from infuse.testing import reference
 from infuse.testing.samples import Row
 from tests.pure.ml_oracles import ML_ORACLES
 from tests.pure.recurrent_oracle import recurrent
+from tests.pure.text_oracles import TEXT_ORACLES
 
 Array = Any
 
@@ -195,4 +196,5 @@ ORACLES: dict[str, Callable[[Row], list[Any]]] = {
     "ReduceLogSumExp": reduce_log_sum_exp,
     "Softsign": softsign,
     **ML_ORACLES,
+    **TEXT_ORACLES,
 }

@@ -62,7 +62,7 @@ relaxed = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
         (Unsqueeze(), (tensor(dtypes.float32, "n"), tensor(dtypes.int64, 1)), "float32[_unsqueeze_1, _unsqueeze_2]"),
         (Expand(), (tensor(dtypes.float32, 1, "seq", 1), ["batch", 1, 64]), "float32[batch, seq, 64]"),
         (Expand(), (tensor(dtypes.float32, "seq"), ["batch", 1]), "float32[batch, seq]"),
-        (Expand(), (tensor(dtypes.float32, 5, 1), tensor(dtypes.int64, 2)), "float32[5, _expand_2]"),
+        (Expand(), (tensor(dtypes.float32, 5, 1), tensor(dtypes.int64, 2)), "float32[5, _expand_1]"),
         (Transpose(), (X,), "float32[768, seq, batch]"),
         (Transpose(perm=(1, 0, 2)), (X,), "float32[seq, batch, 768]"),
         (Transpose(perm=(1, 0)), (UNKNOWN_RANK,), "float32[_transpose_1, _transpose_2]"),

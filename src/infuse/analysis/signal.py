@@ -43,7 +43,7 @@ def _determinant(call: Call) -> Arithmetic:
     return Arithmetic(dims.floordiv(call.size(0) * side, 3))
 
 
-@counts("BitCast", "TensorScatter")
+@counts("BitCast", "TensorScatter", "StringNormalizer", "StringSplit", "TfIdfVectorizer")
 def _moves(call: Call) -> Arithmetic:
     return Arithmetic()
 

@@ -57,8 +57,10 @@ def type_text(array: Any) -> str:
 
 def statistics(array: Any) -> dict[str, Any]:
     """Least, largest and mean element, standard deviation, and how many are NaN or infinite; of numbers only."""
-    if not isinstance(array, np.ndarray) or array.dtype == object:
+    if not isinstance(array, np.ndarray):
         return {}
+    if array.dtype == object:
+        return {"elements": array.size}
     is_float = dtypes.by_numpy(array.dtype).is_float
     if not array.size or not (is_float or array.dtype.kind in "iub"):
         return {"elements": array.size}

@@ -44,6 +44,7 @@ from infuse.ops import (  # noqa: F401  (each registers its operators)
     sequences,
     shaping,
     signal,
+    text,
     training,
     unary,
     unfolding,

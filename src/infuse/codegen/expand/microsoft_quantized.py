@@ -27,12 +27,12 @@ def _real(make: Composer, x: Value, scale: Value, zero: Value | None) -> Value:
     wide = make.cast(x, dtypes.float32)
     if zero is not None and not is_zero(zero):
         wide = make("Sub", wide, make.reshape(make.cast(zero, dtypes.float32)))
-    return make("Mul", wide, make.reshape(scale))
+    return make("Mul", wide, make.reshape(make.cast(scale, dtypes.float32)))
 
 
 def _stored(make: Composer, y: Value, scale: Value, zero: Value | None, like: Value) -> Value:
     """Numbers as quantized elements of the type of `like`."""
-    steps = make("Div", y, make.reshape(scale))
+    steps = make("Div", y, make.reshape(make.cast(scale, dtypes.float32)))
     return quantized(make, steps, None if zero is None else make.reshape(zero), like.dtype)
 
 
