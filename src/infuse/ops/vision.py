@@ -170,6 +170,11 @@ class AffineGrid(Op):
 
     def eval(self, theta: Array, size: Array) -> Array:
         sizes = [int(s) for s in size[2:]]
+        wanted = (int(size[0]), len(sizes), len(sizes) + 1)
+        if theta.shape != wanted:
+            raise ShapeError(
+                f"AffineGrid of size {size.tolist()} needs matrices {list(wanted)}, found {list(theta.shape)}"
+            )
         axes = [self._places(n, widened(theta).dtype) for n in sizes]
         grids = np.meshgrid(*axes, indexing="ij")[::-1]
         places = np.stack([*grids, np.ones_like(grids[0])], axis=-1)
