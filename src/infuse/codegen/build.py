@@ -8,7 +8,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from pathlib import Path
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from infuse.codegen.cache import Cache
 from infuse.codegen.toolchain import Progress, Target, Toolchain
 from infuse.errors import OptionError
-from infuse.runtime.folder import ABI, HEADER, LIBRARY, METADATA, SOURCE, WEIGHTS, describe_files
+from infuse.runtime.folder import ABI, HEADER, LIBRARY, METADATA, SOURCE, STAGES, WEIGHTS, describe_files
 
 KERNELS: Final = Path(__file__).parents[1] / "kernels"
 ALIGNMENT: Final = 64
@@ -82,7 +82,7 @@ def build(
 
     full_key = _digest(key, *_flat(sources), json.dumps(metadata), target.fingerprint, toolchain.identity, _kernels())
     made = (cache or Cache()).obtain(full_key, make)
-    return made if output is None else _place(made, Path(output))
+    return made if output is None else publish(Path(output), lambda folder: _copy_files(made, folder))
 
 
 def _write_weights(path: Path, weights: Weights, total: int, stop: Event) -> str:
@@ -171,14 +171,17 @@ def _hash_files(files: tuple[tuple[Path, int, int], ...]) -> str:
 
 def check_replaceable(output: Path) -> None:
     """OptionError unless `output` is free, an empty folder, or a compiled model."""
-    compiled = ((output / METADATA).is_file() and (output / LIBRARY).is_file()) or (output / "stages.json").is_file()
+    compiled = ((output / METADATA).is_file() and (output / LIBRARY).is_file()) or (output / STAGES).is_file()
     if output.exists() and not compiled and (not output.is_dir() or any(output.iterdir())):
         what = "a folder with other things in it" if output.is_dir() else "a file"
         raise OptionError(f"the output is {what}", where=str(output), hint="name a folder that does not exist yet")
 
 
-def _place(made: Path, output: Path) -> Path:
-    """Copy a compiled model to `output`, where it appears whole or not at all."""
+def publish(output: Path, write: Callable[[Path], None]) -> Path:
+    """The folder `output` with what `write` puts in it; it appears whole or not at all, and an older one is replaced.
+
+    OptionError when it cannot be written.
+    """
     output = output.absolute()
     try:
         output.parent.mkdir(parents=True, exist_ok=True)
@@ -188,8 +191,7 @@ def _place(made: Path, output: Path) -> Path:
     new, old = staging / "new", staging / "old"
     try:
         new.mkdir()
-        for file in made.iterdir():
-            shutil.copyfile(file, new / file.name)
+        write(new)
         if output.exists():
             output.rename(old)
         new.rename(output)
@@ -200,3 +202,8 @@ def _place(made: Path, output: Path) -> Path:
             old.rename(output)
         shutil.rmtree(staging, ignore_errors=True)
     return output
+
+
+def _copy_files(made: Path, folder: Path) -> None:
+    for file in made.iterdir():
+        shutil.copyfile(file, folder / file.name)

@@ -16,7 +16,8 @@ from infuse.codegen.lowering import lower
 from infuse.codegen.memory import Plan, plan
 from infuse.codegen.program import Program
 from infuse.codegen.source import metadata, print_sources
-from infuse.codegen.stages import Stage, is_native_type, make_outputs, must_be_hosted, split
+from infuse.codegen.stages import Stage, make_outputs, must_be_hosted, split
+from infuse.codegen.tensors import is_native_type
 from infuse.codegen.toolchain import Target
 from infuse.errors import OptionError, UnsupportedOperatorError
 from infuse.ir.clone import clone
@@ -54,11 +55,14 @@ def compile_graph(
         raise OptionError(f"precision {precision!r} is not available", hint="fp32 is")
     resolved = Target.resolve(target)
     count = threads or available_cpus()
-    compiling = _Compiling(resolved, count, threads, progress)
+
+    def built(generated: tuple[Program, Plan], folder: str | os.PathLike[str] | None) -> CompiledModel:
+        return _build(generated, resolved, threads, folder, progress)
+
     stages = stages_of(graph, resolved, count)
     if stages.whole is not None and all(is_native_type(v.type) for v in graph.inputs):
-        return compiling.build(stages.whole, output)
-    parts = [part if isinstance(part, Graph) else compiling.build(part, None) for part in stages.parts]
+        return built(stages.whole, output)
+    parts = [part if isinstance(part, Graph) else built(part, None) for part in stages.parts]
     inputs = tuple(ValueSpec.of(v.name, v.type) for v in graph.inputs)
     outputs = tuple(ValueSpec.of(n, v.type) for n, v in zip(graph.output_names, graph.outputs))
     model = HostedModel(graph.name, inputs, outputs, tuple(stages.returned), parts, count)
@@ -108,27 +112,27 @@ def stages_of(graph: Graph, target: Target, threads: int = 1) -> Stages:
             hosted.add(error.serial)
 
 
-@dataclass
-class _Compiling:
-    target: Target
-    count: int
-    threads: int | None
-    progress: Progress | None
-
-    def build(self, generated: tuple[Program, Plan], output: str | os.PathLike[str] | None) -> CompiledModel:
-        program, memory = generated
-        fingerprint = program.weights.fingerprint()
-        info = metadata(program, fingerprint)
-        static = memory.offsets is not None
-        info["arena"] = {"bytes": memory.total, "lower_bound": memory.lower_bound} if static else None
-        folder = build(
-            print_sources(program, memory, info, jobs=available_cpus()),
-            program.weights,
-            program.weights.bytes,
-            info,
-            key=fingerprint,
-            target=self.target,
-            output=output,
-            progress=self.progress,
-        )
-        return CompiledModel.load(folder, threads=self.threads)
+def _build(
+    generated: tuple[Program, Plan],
+    target: Target,
+    threads: int | None,
+    output: str | os.PathLike[str] | None,
+    progress: Progress | None,
+) -> CompiledModel:
+    """Compile one program and load it."""
+    program, memory = generated
+    fingerprint = program.weights.fingerprint()
+    info = metadata(program, fingerprint)
+    static = memory.offsets is not None
+    info["arena"] = {"bytes": memory.total, "lower_bound": memory.lower_bound} if static else None
+    folder = build(
+        print_sources(program, memory, info, jobs=available_cpus()),
+        program.weights,
+        program.weights.bytes,
+        info,
+        key=fingerprint,
+        target=target,
+        output=output,
+        progress=progress,
+    )
+    return CompiledModel.load(folder, threads=threads)

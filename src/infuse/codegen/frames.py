@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 
 from infuse.codegen.memory import Plan
 from infuse.codegen.names import comment, string
-from infuse.codegen.program import Found, Program, Step, size_text, symbol_field
+from infuse.codegen.program import Found, Program, Step, fields_in, size_text, symbol_field
 from infuse.codegen.tensors import Buffer, Tensor
 from infuse.ir import dims
 from infuse.ir.dims import Dim
-
-_FIELD = re.compile(r"\bd\.(\w+)")
 
 
 class Frame:
@@ -37,7 +34,7 @@ class Frame:
         if not self.number:
             return [symbol_field(s) for s in self.program.symbols]
         texts = [*self._sizes, *(test for test, _ in self.program.checks), *self.program.scratch]
-        return sorted({name for text in texts for name in _FIELD.findall(text)} - self._late_fields)
+        return sorted(set().union(*map(fields_in, texts)) - self._late_fields)
 
     def struct_text(self) -> str:
         """What the frame keeps."""
@@ -228,18 +225,22 @@ static int run_{n}(Model& m, const void* const* in, void* const* out) {{
         """The sizes of an output."""
         return [size_text(d) for d in self.program.outputs[number][2]]
 
+    @property
+    def _blocks(self) -> dict[str, int]:
+        """How many blocks of each kind the frame has; of none there is nothing to say."""
+        counts = {"late": self.plan.blocks, "left": self.program.blocks, "own": 2 * len(self.program.outputs)}
+        return {name: count for name, count in counts.items() if count}
+
     def close_text(self) -> str:
         """What frees the frame's memory."""
-        f, outputs = f"m->f{self.number}", len(self.program.outputs)
-        groups = {"late": self.plan.blocks, "left": self.program.blocks, "own": 2 * outputs}
-        lines = [f"  close_blocks({f}.{name}, {count});" for name, count in groups.items() if count]
+        f = f"m->f{self.number}"
+        lines = [f"  close_blocks({f}.{name}, {count});" for name, count in self._blocks.items()]
         return "\n".join([f"  memory_close({f}.arena.own);", *lines])
 
     def bytes_text(self) -> str:
         """Bytes that the frame holds."""
-        f, outputs = f"m.f{self.number}", len(self.program.outputs)
-        groups = {"late": self.plan.blocks, "left": self.program.blocks, "own": 2 * outputs}
-        parts = [f" + block_bytes({f}.{name}, {count})" for name, count in groups.items() if count]
+        f = f"m.f{self.number}"
+        parts = [f" + block_bytes({f}.{name}, {count})" for name, count in self._blocks.items()]
         return f"{f}.bytes{''.join(parts)}"
 
 

@@ -5,26 +5,24 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 from infuse import dtypes
-from infuse.codegen.build import check_replaceable
+from infuse.codegen.build import check_replaceable, publish
 from infuse.errors import CompiledModelError, InputError, OptionError
 from infuse.ir.file import load as load_graph
 from infuse.ir.file import save as save_graph
 from infuse.ir.graph import Graph
 from infuse.ir.types import TensorType, Type
 from infuse.ops.evaluate import evaluate
+from infuse.runtime.folder import STAGES
 from infuse.runtime.model import CompiledModel
 from infuse.runtime.shapes import TensorSpec
-
-STAGES: Final = "stages.json"
 
 
 @dataclass(frozen=True)
@@ -153,27 +151,10 @@ class HostedModel:
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write the model as a folder, which appears whole or not at all; an older compiled model there is replaced."""
-        target = Path(folder).absolute()
-        check_replaceable(target)
-        try:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            staging = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
-        except OSError as error:
-            raise OptionError(f"the output cannot be written: {error.strerror}", where=str(target)) from error
-        try:
-            self._write(staging / "new")
-            if target.exists():
-                target.rename(staging / "old")
-            (staging / "new").rename(target)
-        except OSError as error:
-            if (staging / "old").exists() and not target.exists():
-                (staging / "old").rename(target)
-            raise OptionError(f"the output cannot be written: {error}", where=str(target)) from error
-        finally:
-            shutil.rmtree(staging, ignore_errors=True)
+        check_replaceable(Path(folder))
+        publish(Path(folder), self._write)
 
     def _write(self, folder: Path) -> None:
-        folder.mkdir()
         files = []
         for number, part in enumerate(self.parts):
             if isinstance(part, Graph):

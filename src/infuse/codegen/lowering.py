@@ -16,7 +16,7 @@ from infuse.codegen.homes import Homes
 from infuse.codegen.needed import assumptions, is_known, needed_nodes
 from infuse.codegen.program import FunctionWriter, Program, size_text
 from infuse.codegen.space import Space
-from infuse.codegen.tensors import Buffer, Order, Tensor, dense, dense_strides, natural
+from infuse.codegen.tensors import Buffer, Order, Tensor, dense, dense_strides, is_native_type, natural
 from infuse.errors import UnsupportedOperatorError
 from infuse.ir import dims
 from infuse.ir.dims import Dim
@@ -79,8 +79,7 @@ def lower(graph: Graph, name: str, lanes: int, threads: int = 1) -> Program:
 def _check_interface(graph: Graph) -> None:
     """UnsupportedOperatorError unless inputs and outputs are tensors of known rank and native element types."""
     for value in (*graph.inputs, *graph.outputs):
-        native = isinstance(value.type, TensorType) and value.type.shape is not None and value.type.dtype.c_name
-        if not native:
+        if not is_native_type(value.type):
             raise UnsupportedOperatorError(f"{value.name!r} is a {value.type}, which native code does not take")
 
 
@@ -293,10 +292,10 @@ class Lowering:
     # -- groups --------------------------------------------------------------------------------------------------
 
     def _lower_group(self, group: Group) -> None:
-        waiting = []
+        waiting = {}
         for inner in group.nodes:
             self._check_results(inner)
-            waiting += [(inner, pair) for pair in self._check(inner, assumptions(inner))]
+            waiting[inner] = self._check(inner, assumptions(inner))
         last, node = group.nodes[-1], group.anchor
         function = None if node is None else _LOWERINGS.get((node.op.domain, node.kind))
         if all(v.tensor.size == 0 for v in last.outputs) and not last.subgraphs:
@@ -310,11 +309,8 @@ class Lowering:
             if resolve is not None and not (self.are_known(node) and self._has_known_parameters(node)):
                 resolve(self, node)
             function(self, node, group)
-        for inner, pair in waiting:
-            if self._check(inner, [pair]) or not self.are_known(inner):
-                self.unsupported(inner, "results whose sizes depend on the elements of its inputs")
-        for inner in group.nodes:
-            if not self.are_known(inner):
+        for inner, assumed in waiting.items():
+            if not self.are_known(inner) or self._check(inner, assumed):
                 self.unsupported(inner, "results whose sizes depend on the elements of its inputs")
 
     def _has_known_parameters(self, node: Node) -> bool:

@@ -36,6 +36,11 @@ def symbol_field(name: str) -> str:
     return f"s_{clean[:24]}_{hashlib.blake2b(name.encode(), digest_size=4).hexdigest()}"
 
 
+def fields_in(text: str) -> set[str]:
+    """The sizes that C++ text reads, as fields."""
+    return set(_FIELD.findall(text))
+
+
 @dataclass(frozen=True)
 class Found:
     """An argument: the place of a size that the function finds out."""
@@ -255,8 +260,7 @@ class FunctionWriter:
 
     def scratch(self, expression: str, header: str) -> None:
         """Demand scratch memory: a C++ expression in bytes per worker that `header` declares."""
-        fields = set(_FIELD.findall(expression))
-        late = bool(fields & {symbol_field(name) for name in self.program.found})
+        late = bool(fields_in(expression) & {symbol_field(name) for name in self.program.found})
         (self._scratch if late else self.program.scratch).append(expression)
         self.program.scratch_includes.add(header)
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from infuse.codegen.tensors import is_native_type
 from infuse.ir import dims
 from infuse.ir.clone import clone_nodes
 from infuse.ir.dims import Dim
 from infuse.ir.expression import make_operator
 from infuse.ir.graph import Graph, Node, Value, captured
-from infuse.ir.types import TensorType, Type
+from infuse.ir.types import TensorType
 from infuse.ops.inference import infer_graph
 
 
@@ -20,11 +21,6 @@ class Stage:
 
     graph: Graph
     is_host: bool
-
-
-def is_native_type(type: Type) -> bool:
-    """Whether native code can hold values of a type: tensors of known rank whose elements have a C type."""
-    return isinstance(type, TensorType) and type.shape is not None and bool(type.dtype.c_name)
 
 
 def must_be_hosted(node: Node) -> bool:

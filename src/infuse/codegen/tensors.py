@@ -10,7 +10,7 @@ from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.ir import dims
 from infuse.ir.dims import Dim
-from infuse.ir.types import Shape
+from infuse.ir.types import Shape, TensorType, Type
 
 Order = tuple[int, ...]
 _UNSIGNED = {d.bytes: d for d in (dtypes.uint8, dtypes.uint16, dtypes.uint32, dtypes.uint64)}
@@ -176,6 +176,11 @@ class Tensor:
             position = next((order.index(a) for a in range(axis + 1, len(shape)) if a in order), len(order))
             order.insert(position, axis)
         return Tensor(self.buffer, self.dtype, shape, tuple(strides), tuple(order), self.offset)
+
+
+def is_native_type(type: Type) -> bool:
+    """Whether native code can hold values of a type: tensors of known rank whose elements have a C type."""
+    return isinstance(type, TensorType) and type.shape is not None and bool(type.dtype.c_name)
 
 
 def _merge(tensor: Tensor, axes: Sequence[int]) -> tuple[Dim, int] | None:

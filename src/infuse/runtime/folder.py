@@ -18,6 +18,7 @@ WEIGHTS: Final = "weights.bin"
 HEADER: Final = "model.h"
 SOURCE: Final = "model.cpp"
 METADATA: Final = "metadata.json"
+STAGES: Final = "stages.json"
 CHECK_VARIABLE: Final = "INFUSE_CHECK"
 
 _BLOCK: Final = 4096
