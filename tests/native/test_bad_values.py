@@ -1,6 +1,7 @@
 """NaN, infinities and indices that lie outside, in native code: as NumPy has it, or an error; never a crash."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from infuse import dtypes
 from infuse.codegen.compile import compile_graph
 from infuse.errors import RuntimeFailure
 from infuse.ir.graph import constant
+from infuse.ops.evaluate import evaluate
 from tests.native.builder import Builder
 
 NAN, INF = np.nan, np.inf
@@ -152,3 +154,27 @@ def test_an_index_outside_is_an_error(kind: str) -> None:
             with pytest.raises(RuntimeFailure, match="index lies outside") as error:
                 model.run({"x": rows, "index": np.array([bad])})
             assert kind in str(error.value)
+
+
+@pytest.mark.parametrize("dtype", [dtypes.int8, dtypes.uint8, dtypes.int32, dtypes.uint64, dtypes.int64], ids=str)
+def test_an_integer_divided_by_zero_is_an_error(dtype: dtypes.DType) -> None:
+    """Also where the divisor is computed in the same pass; the compiled model and the interpreter agree."""
+    limits = np.iinfo(dtype.numpy)
+    a = np.array([5, limits.min, limits.max, 0], dtype.numpy)
+    good, bad = np.array([2, 1, 7, 3], dtype.numpy), np.array([2, 1, 0, 3], dtype.numpy)
+    for kind, options, exact in (
+        ("Div", {}, lambda a, b: np.trunc(np.divide(a, b, dtype=np.longdouble))),
+        ("Mod", {}, np.mod),
+        ("Mod", {"fmod": 1}, np.fmod),
+    ):
+        make = Builder()
+        x, y = make.input(4, dtype=dtype, name="x"), make.input(4, dtype=dtype, name="y")
+        one = constant(np.ones((), dtype.numpy))
+        make.output(make(kind, x, make("Mul", make("Mul", y, one), one), **options))
+        with compile_graph(make.graph, threads=1) as model:
+            for _ in range(2):
+                (found,) = model.run({"x": a, "y": good}).values()
+                np.testing.assert_array_equal(found, exact(a, good).astype(dtype.numpy))
+                for run in (model.run, partial(evaluate, make.graph)):
+                    with pytest.raises(RuntimeFailure, match=f"division of integers by zero|{kind}.* by zero"):
+                        run({"x": a, "y": bad})

@@ -341,3 +341,26 @@ def test_strings_are_left_to_the_interpreter(tmp_path: Any) -> None:
     for loaded in (compiled, infuse.load_compiled(folder)):
         np.testing.assert_array_equal(loaded.run(feed)["y"], expected["y"])
         loaded.close()
+
+
+def test_integers_are_divided_only_where_the_branch_is_taken() -> None:
+    """The divisor's zero is an error of the taken branch alone; where there is nothing to divide it is none."""
+    then = body([node("Div", ["x", "y"], ["t"])], [], [("t", INT, None)])
+    other = body([node("Identity", ["x"], ["e"])], [], [("e", INT, None)])
+    nodes = [node("If", ["c"], ["r"], then_branch=then, else_branch=other), node("Mod", ["x", "z"], ["rest"])]
+    inputs: list[Spec] = [("x", INT, ["n"]), ("y", INT, [1]), ("z", INT, [1]), ("c", BOOL, [])]
+    exported = model(nodes, inputs, [("r", INT, ["n"]), ("rest", INT, ["n"])])
+    none, one, two = np.zeros(1, np.int64), np.ones(1, np.int64), np.full(1, 2)
+    x, yes, no = np.array([7, -7]), np.array(True), np.array(False)
+    with infuse.compile(exported) as compiled:
+        for feeds, quotient, rest in (
+            ({"x": x, "y": two, "z": two, "c": yes}, [3, -3], [1, 1]),
+            ({"x": x, "y": none, "z": one, "c": no}, [7, -7], [0, 0]),
+            ({"x": x[:0], "y": none, "z": none, "c": yes}, [], []),
+        ):
+            found = compiled.run(feeds)
+            np.testing.assert_array_equal(found["r"], quotient)
+            np.testing.assert_array_equal(found["rest"], rest)
+        for y, z, kind in ((none, one, "Div"), (one, none, "Mod")):
+            with pytest.raises(RuntimeFailure, match=f"{kind}.*division of integers by zero"):
+                compiled.run({"x": x, "y": y, "z": z, "c": yes})

@@ -356,7 +356,7 @@ def test_summation_in_every_form(symbolic: bool) -> None:
     several.check()
 
 
-# -- numbers that are none, and division by zero -----------------------------------------------------------------
+# -- numbers that are none ---------------------------------------------------------------------------------------
 
 
 def test_extremes_take_what_is_no_number() -> None:
@@ -376,16 +376,6 @@ def test_extremes_take_what_is_no_number() -> None:
                 flipped = size - 1 - find(np.flip(rows, axis), axis=axis)
                 options = {"axis": axis, "keepdims": 0, "select_last_index": last}
                 several.add(kind, [rows], [flipped if last else first], exact, **options)
-    several.check()
-
-
-@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.uint64, np.int64])
-def test_integers_divided_by_zero_are_zero(dtype: Any) -> None:
-    limits = np.iinfo(dtype)
-    a, b = np.array([5, limits.min, limits.max, 0], dtype), np.zeros(4, dtype)
-    several = Several()
-    for kind, options in (("Div", {}), ("Mod", {}), ("Mod", {"fmod": 1})):
-        several.add(kind, [a, b], [b], Rounding(ulp=0), **options)
     several.check()
 
 

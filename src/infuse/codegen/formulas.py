@@ -13,6 +13,7 @@ from infuse.errors import UnsupportedOperatorError
 from infuse.ops.formula import Term
 
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
+_DIVISIONS = frozenset(["div", "mod", "fmod"])
 _BITS = {"bit_and": "&", "bit_or": "|", "bit_xor": "^"}
 _RENAMED = {"isnan": "is_nan", "isinf": "is_inf"}
 _EXACT = frozenset(["input", "const", "cast"])
@@ -58,11 +59,13 @@ def _float_literal(number: float, suffix: str) -> str:
 class FormulaPrinter:
     """Prints terms as a sequence of C++ definitions; equal terms are computed once.
 
-    `inputs` are the C++ names of the input leaves. Numbers are splatted to the lane tag `lanes`.
+    `inputs` are the C++ names of the input leaves. Numbers are splatted to the lane tag `lanes`. Where `divides` is
+    set, the text tells `bool* found_zero` of integers that are divided by zero.
     """
 
     def __init__(self, prefix: str = "t") -> None:
         self.lines: list[str] = []
+        self.divides = False
         self._prefix = prefix
 
     def define(self, text: str) -> str:
@@ -85,8 +88,15 @@ class FormulaPrinter:
             return f"splat<L>({literal(term.value, term.dtype)})"
         if id(term) not in known:
             args = [self._print(a, inputs, known) for a in term.args]
+            if term.op in _DIVISIONS and term.dtype.is_integer and not _is_nonzero(term.args[1]):
+                self.divides = True
+                args[1] = f"nonzero({args[1]}, found_zero)"
             known[id(term)] = self.define(_call(term, args))
         return known[id(term)]
+
+
+def _is_nonzero(term: Term) -> bool:
+    return term.op == "const" and bool(term.value)
 
 
 def _call(term: Term, args: list[str]) -> str:

@@ -363,7 +363,10 @@ class Lowering:
         space = space.widened([*tensors.values(), target])
         f = self.function("_".join(dict.fromkeys(n.kind.lower() for n in group.nodes)), *group.nodes)
         f.include("map.hpp", "element.hpp")
-        text = Body(f, group, space, tensors, target).text("")
+        body = Body(f, group, space, tensors, target)
+        text = body.text("")
+        if body.printer.divides:
+            f.line("bool zero = false, *const found_zero = &zero;")
         rows, columns = f.number(space.rows), f.number(space.columns)
         kernel = "map2d" if vector else "map_scalar"
         signature = "(long row, long col, auto lanes)" if vector else "(long row, long col)"
@@ -372,6 +375,8 @@ class Lowering:
         f.line(f"  {head}")
         f.function.lines += [f"  {line}" for line in text]
         f.line(f"}}, {sum(map(cost, terms))});")
+        if body.printer.divides:
+            f.fail_unless("!zero", "DIVIDES_BY_ZERO")
         self.tensors[value] = target
         f.finish(" + ".join(n.kind for n in group.nodes))
 

@@ -5,6 +5,14 @@
 
 namespace infuse {
 
+/** A divisor that is not zero; in place of zero it gives one and says so. */
+template <class T>
+INFUSE_INLINE T nonzero(T b, bool* found_zero) {
+  if (b != 0) return b;
+  __atomic_store_n(found_zero, true, __ATOMIC_RELAXED);
+  return 1;
+}
+
 // Integer division truncates towards zero; a zero divisor gives zero and never traps.
 INFUSE_INLINE vf div(vf a, vf b) { return a / b; }
 INFUSE_INLINE float div(float a, float b) { return a / b; }

@@ -69,7 +69,7 @@ class Mul(Numeric):
 
 
 class Div(Numeric):
-    """Quotient of two tensors: a / b; integers round toward zero as in C, and divide by zero to zero."""
+    """Quotient of two tensors: a / b; integers round toward zero as in C, and may not be divided by zero."""
 
     carries_dims = True
     samples = (
@@ -83,6 +83,7 @@ class Div(Numeric):
     def eval(self, a: Array, b: Array) -> Array:
         if dtypes.by_numpy(a.dtype).is_float:
             return np.divide(a, b)
+        _refuse_zero(a, b)
         floor, rest = np.divmod(a, b)
         inexact = (rest != 0) & ((rest < 0) != (a < 0))
         return np.asarray(floor + inexact.astype(a.dtype))
@@ -92,6 +93,12 @@ class Div(Numeric):
 
     def scalar(self, e: Formulas, a: Term, b: Term) -> Term:
         return a / b
+
+
+def _refuse_zero(a: Array, b: Array) -> None:
+    """ZeroDivisionError when an integer is divided by zero."""
+    if not np.all(b) and np.broadcast(a, b).size:
+        raise ZeroDivisionError("a division of integers by zero")
 
 
 def _divide(a: Dim, b: Dim) -> Dim | None:
@@ -106,7 +113,7 @@ def _divide(a: Dim, b: Dim) -> Dim | None:
 
 
 class Mod(Numeric):
-    """Remainder of a / b, with the sign of b; with `fmod` = 1 that of a. Integers modulo zero give zero."""
+    """Remainder of a / b, with the sign of b; with `fmod` = 1 that of a. There is no integer modulo zero."""
 
     fmod: int = 0
 
@@ -135,6 +142,7 @@ class Mod(Numeric):
         function = np.fmod if self.fmod else np.mod
         if dtypes.by_numpy(a.dtype).is_float:
             return rounded(function, a, b)
+        _refuse_zero(a, b)
         return np.asarray(function(a, b))
 
     def content(self, a: Array, b: Array) -> Array | None:
