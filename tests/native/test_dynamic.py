@@ -364,3 +364,26 @@ def test_integers_are_divided_only_where_the_branch_is_taken() -> None:
         for y, z, kind in ((none, one, "Div"), (one, none, "Mod")):
             with pytest.raises(RuntimeFailure, match=f"{kind}.*division of integers by zero"):
                 compiled.run({"x": x, "y": y, "z": z, "c": yes})
+
+
+def test_a_size_of_at_most_one_is_repeated() -> None:
+    """A slice that begins at max(0, 1 - n) of one row, as position biases are cut."""
+    nodes = [
+        node("Shape", ["x"], ["n"], start=1, end=2),
+        node("Sub", ["one", "n"], ["from"]),
+        node("Max", ["from", "zero"], ["start"]),
+        node("Slice", ["bias", "start", "far", "axis"], ["cut"]),
+        node("Add", ["x", "cut"], ["y"]),
+    ]
+    exported = model(
+        nodes,
+        [("x", FLOAT, ["rows", "n"]), ("bias", FLOAT, ["rows", 1])],
+        [("y", FLOAT, ["rows", "n"])],
+        **{"one": np.array([1]), "zero": np.array([0]), "far": np.array([2**62]), "axis": np.array([1])},
+    )
+    bias = np.float32([[0.5], [-3], [7]])
+    with infuse.compile(exported) as compiled:
+        assert not compiled.host_steps
+        for count in (1, 2, 5, 40):
+            x = np.arange(3 * count, dtype=np.float32).reshape(3, count)
+            np.testing.assert_array_equal(compiled.run({"x": x, "bias": bias})["y"], x + bias)

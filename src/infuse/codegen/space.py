@@ -39,7 +39,7 @@ class Space:
         result: list[Dim] = []
         for axis in self.order:
             own = axis - shift
-            repeated = own < 0 or (tensor.shape[own] == 1 and self.shape[axis] != 1)
+            repeated = own < 0 or (dims.is_at_most_one(tensor.shape[own]) and self.shape[axis] != tensor.shape[own])
             result.append(0 if repeated or self.shape[axis] == 1 else tensor.strides[own])
         return result
 

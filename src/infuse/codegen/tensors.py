@@ -144,10 +144,9 @@ class Tensor:
                 strides=(0, *result.strides),
                 order=(0, *(a + 1 for a in result.order)),
             )
-        strides = tuple(
-            0 if have == 1 and want != 1 else s for have, want, s in zip(result.shape, shape, result.strides)
-        )
-        sizes = tuple(want if have == 1 else have for have, want in zip(result.shape, shape))
+        repeated = [dims.is_at_most_one(have) and have != want for have, want in zip(result.shape, shape)]
+        strides = tuple(0 if again else s for again, s in zip(repeated, result.strides))
+        sizes = tuple(want if again else have for again, have, want in zip(repeated, result.shape, shape))
         return replace(result, shape=sizes, strides=strides)
 
     def reshape(self, shape: Shape) -> Tensor | None:

@@ -321,6 +321,11 @@ def is_nonnegative(dim: Dim) -> bool:
     return plain or _nonnegative_by_cases(dim)
 
 
+def is_at_most_one(dim: Dim) -> bool:
+    """Whether `dim` is certainly 1 or less."""
+    return dim <= 1 if isinstance(dim, int) else is_nonnegative(1 - dim)
+
+
 def _nonnegative_by_cases(dim: Expr) -> bool:
     """Whether replacing a lone maximum or minimum by what it bounds, or else by each operand, leaves no doubt."""
     lone = [m for m in dim.terms if len(m) == 1 and m[0][1] == 1 and m[0][0].kind in ("max", "min")]

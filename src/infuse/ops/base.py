@@ -284,8 +284,8 @@ def same_dtype(name: str, *xs: Value | None) -> DType:
 
 
 def broadcast_shapes(*shapes: Shape | None) -> Shape | None:
-    """NumPy's broadcasting over symbolic shapes; a symbolic size against a number other than one becomes that number
-    (checked at run time), two different symbolic sizes become their maximum.
+    """NumPy's broadcasting over symbolic shapes; a symbolic size against a number other than one becomes that number,
+    one that is at most 1 is repeated, two other symbolic sizes become their maximum. A run checks what that assumes.
     """
     if any(s is None for s in shapes):
         return None
@@ -309,6 +309,10 @@ def _broadcast_dims(a: dims.Dim, b: dims.Dim) -> dims.Dim:
         return b
     if isinstance(a, int) and isinstance(b, int):
         raise ShapeError(f"sizes {a} and {b} do not broadcast", hint="sizes must be equal or one of them 1")
+    for size, other in ((a, b), (b, a)):
+        if not isinstance(size, int) and dims.is_at_most_one(size):
+            dims.must_equal(size, 1)
+            return other
     dims.must_equal(a, b)
     if isinstance(a, int):
         return a

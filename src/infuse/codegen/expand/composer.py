@@ -38,10 +38,12 @@ class Composer:
     """Adds nodes to a graph in place of `node`, under its name; their types are known as soon as they are made.
 
     Operands are values or expressions of values; numbers become constants of the type of the first tensor beside them.
+    `wide` has, for results that were rounded only because their type is a narrow one, what they were before.
     """
 
-    def __init__(self, graph: Graph, node: Node) -> None:
+    def __init__(self, graph: Graph, node: Node, wide: dict[Value, Value] | None = None) -> None:
         self.graph, self.node = graph, node
+        self.wide = {} if wide is None else wide
         self.made: list[Node] = []
 
     def __call__(self, what: str | Call | Value, *operands: Any, **attributes: Any) -> Value:

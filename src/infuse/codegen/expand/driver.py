@@ -21,11 +21,12 @@ def expand(graph: Graph) -> Graph:
 
 def _expand(graph: Graph) -> None:
     pending = graph.nodes[::-1]
+    wide: dict[Value, Value] = {}
     while pending:
         node = pending.pop()
         for expansion in EXPANSIONS.get((node.op.domain, node.kind), ()):
             try:
-                results = expansion(make := Composer(graph, node), node)
+                results = expansion(make := Composer(graph, node, wide), node)
             except UnsupportedOperatorError as error:
                 error.serial = _outermost(graph, node).serial
                 raise

@@ -1,9 +1,13 @@
-"""Half-precision floats: kernels compute in float32, so their operands are widened and their results rounded."""
+"""Half-precision floats: kernels compute in float32, so their operands are widened and their results rounded.
+
+A result that one node alone reads, which computes in float32 too, is handed on as it is: rounding it and widening it
+again would take time and lose digits. What a Cast of the model rounds is rounded.
+"""
 
 from __future__ import annotations
 
 from infuse import dtypes
-from infuse.codegen.expand.composer import Composer, Results, expands
+from infuse.codegen.expand.composer import EXPANSIONS, Composer, Results, expands
 from infuse.codegen.formulas import is_half
 from infuse.ir.graph import Node, Value
 from infuse.ir.types import TensorType
@@ -26,6 +30,11 @@ _COMPUTING_IN_RUNTIME = (
     *("SkipSimplifiedLayerNormalization", "Attention", "MultiHeadAttention", "GroupQueryAttention", "RotaryEmbedding"),
 )
 """Those of ONNX Runtime's own (domain com.microsoft)."""
+_ELEMENTWISE = (
+    *("Add", "Sub", "Mul", "Div", "Sum", "Mean", "Pow", "Max", "Min", "Neg", "Abs", "Sqrt", "Reciprocal", "Where"),
+    *("Exp", "Log", "Erf", "Tanh", "Sigmoid", "Softplus", "Relu", "LeakyRelu", "Elu", "Gelu", "Swish", "HardSwish"),
+)
+_MOVING = ("Identity", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Slice", "Expand")
 
 
 @expands(*_COMPUTING_IN_RUNTIME, domain="com.microsoft")
@@ -34,12 +43,44 @@ _COMPUTING_IN_RUNTIME = (
 def widen(make: Composer, node: Node) -> Results:
     if not any(is_half(v.dtype) for v in (*node.operands(), *node.outputs)):
         return None
-    inputs = [v if v is None or not is_half(v.dtype) else make.cast(v, dtypes.float32) for v in node.inputs]
+    inputs = [v if v is None or not is_half(v.dtype) else _widened(make, v) for v in node.inputs]
     found = make.apply(node.op, inputs, len(node.outputs))
     for new, old in zip(found, node.outputs):
         new.type = TensorType(new.dtype, old.shape)
     return [_narrowed(make, new, old) for new, old in zip(found, node.outputs)]
 
 
+@expands(*_ELEMENTWISE)
+@expands(*_MOVING)
+def stay_wide(make: Composer, node: Node) -> Results:
+    """In float32 where an operand comes so, or the result is wanted so."""
+    comes = any(v is not None and _is_wide(make, v) for v in node.inputs)
+    reader = next(node.output.users(), None)
+    wanted = reader is not None and widen in EXPANSIONS.get((reader.op.domain, reader.kind), ())
+    return widen(make, node) if comes or (wanted and node.kind in _ELEMENTWISE) else None
+
+
+@expands("Cast", "CastLike")
+def convert(make: Composer, node: Node) -> Results:
+    """Nothing where the type stays the same; the value that only gives its type to another is not read."""
+    value, dtype = node.input(0), node.output.dtype
+    if value is None or value.dtype == dtype:
+        return value
+    return None if node.kind == "Cast" else make("Cast", value, to=dtype, **node.op.attributes())
+
+
+def _is_wide(make: Composer, value: Value) -> bool:
+    return value in make.wide and len(set(value.users())) == 1 and not value.is_graph_output
+
+
+def _widened(make: Composer, value: Value) -> Value:
+    return make.wide[value] if _is_wide(make, value) else make.cast(value, dtypes.float32)
+
+
 def _narrowed(make: Composer, new: Value, old: Value) -> Value | None:
-    return make.cast(new, old.dtype) if old.uses else None
+    if not old.uses:
+        return None
+    narrow = make.cast(new, old.dtype)
+    if narrow is not new:
+        make.wide[narrow] = new
+    return narrow
