@@ -379,7 +379,10 @@ def test_a_size_of_at_most_one_is_repeated() -> None:
         nodes,
         [("x", FLOAT, ["rows", "n"]), ("bias", FLOAT, ["rows", 1])],
         [("y", FLOAT, ["rows", "n"])],
-        **{"one": np.array([1]), "zero": np.array([0]), "far": np.array([2**62]), "axis": np.array([1])},
+        one=np.array([1]),
+        zero=np.array([0]),
+        far=np.array([2**62]),
+        axis=np.array([1]),
     )
     bias = np.float32([[0.5], [-3], [7]])
     with infuse.compile(exported) as compiled:

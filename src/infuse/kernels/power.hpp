@@ -10,7 +10,7 @@ template <class T>
 INFUSE_INLINE T nonzero(T b, bool* found_zero) {
   if (b != 0) return b;
   __atomic_store_n(found_zero, true, __ATOMIC_RELAXED);
-  return 1;
+  return T(1);
 }
 
 // Integer division truncates towards zero; a zero divisor gives zero and never traps.

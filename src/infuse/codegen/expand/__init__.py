@@ -3,7 +3,6 @@
 from infuse.codegen.expand import (  # noqa: F401  (each registers its expansions)
     bits,
     flexing,
-    halves,
     images,
     losses,
     microsoft,
@@ -11,6 +10,7 @@ from infuse.codegen.expand import (  # noqa: F401  (each registers its expansion
     microsoft_quantized,
     ml,
     movement,
+    narrow,
     normalization,
     products,
     quantization,

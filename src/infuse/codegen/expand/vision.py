@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from infuse import dtypes
 from infuse.codegen.expand.composer import Composer, Results, expands
-from infuse.codegen.expand.halves import widen
+from infuse.codegen.expand.narrow import widen
 from infuse.ir.graph import Node
 
 expands("GridSample", "AffineGrid", "RoiAlign", "MaxRoiPool", "Col2Im", "DeformConv", "NonMaxSuppression")(widen)

@@ -1,4 +1,4 @@
-"""Half-precision floats: kernels compute in float32, so their operands are widened and their results rounded.
+"""Floats of 16 bits and fewer: kernels compute in float32, so their operands are widened and their results rounded.
 
 A result that one node alone reads, which computes in float32 too, is handed on as it is: rounding it and widening it
 again would take time and lose digits. What a Cast of the model rounds is rounded.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from infuse import dtypes
 from infuse.codegen.expand.composer import EXPANSIONS, Composer, Results, expands
-from infuse.codegen.formulas import is_half
+from infuse.codegen.formulas import is_narrow
 from infuse.ir.graph import Node, Value
 from infuse.ir.types import TensorType
 from infuse.ops.training import DOMAIN as TRAINING
@@ -41,9 +41,9 @@ _MOVING = ("Identity", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten"
 @expands("Adagrad", "Adam", "Momentum", domain=TRAINING)
 @expands(*_COMPUTING)
 def widen(make: Composer, node: Node) -> Results:
-    if not any(is_half(v.dtype) for v in (*node.operands(), *node.outputs)):
+    if not any(is_narrow(v.dtype) for v in (*node.operands(), *node.outputs)):
         return None
-    inputs = [v if v is None or not is_half(v.dtype) else _widened(make, v) for v in node.inputs]
+    inputs = [v if v is None or not is_narrow(v.dtype) else _widened(make, v) for v in node.inputs]
     found = make.apply(node.op, inputs, len(node.outputs))
     for new, old in zip(found, node.outputs):
         new.type = TensorType(new.dtype, old.shape)
