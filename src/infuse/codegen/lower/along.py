@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from infuse.codegen.lower.found import new_symbol
+from infuse.codegen.lower.finding import longs, new_symbol
 from infuse.codegen.lowering import Lowering
-from infuse.codegen.program import size_text
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node, Value, known_ints
@@ -36,7 +35,7 @@ def along(low: Lowering, node: Node, x: Value, axis: Value | None, default: int 
     names = [new_symbol(low) for _ in range(4)]
     f = low.function("find_axis", node)
     f.include("sizes.hpp")
-    f.line(f"const long in[] = {{{', '.join([*map(size_text, x.shape), '1L'])}}};")
+    longs(f, "in", x.shape)
     f.line(f"const int axis = axis_index((long){f.read(low.dense(axis))}[0], {x.rank});")
     f.fail_unless(f"axis >= 0 && axis < {x.rank - last}")
     f.line("long outer = 1, inner = 1;")

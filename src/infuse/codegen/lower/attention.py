@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from infuse import dtypes
 from infuse.codegen.groups import Group
+from infuse.codegen.lower.finding import operand
 from infuse.codegen.lower.linear import label, require_float32
-from infuse.codegen.lower.views import operand
 from infuse.codegen.lowering import Lowering, lowers
 from infuse.codegen.program import FunctionWriter, size_text
 from infuse.codegen.tensors import Tensor, natural

@@ -10,8 +10,8 @@ import numpy as np
 from infuse import dtypes
 from infuse.codegen.groups import Group
 from infuse.codegen.lower.computed import packed_at_run_time
+from infuse.codegen.lower.finding import operand
 from infuse.codegen.lower.linear import gemm_scratch, label
-from infuse.codegen.lower.views import operand
 from infuse.codegen.lower.windows import plain_conv
 from infuse.codegen.lowering import Lowering, lowers
 from infuse.codegen.packing import pack_conv, winograd_weights

@@ -2,111 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from infuse.codegen.groups import Group
+from infuse.codegen.lower.finding import array, define, found_by, integers, longs, operand
 from infuse.codegen.lower.indexing import row_major
-from infuse.codegen.lower.views import operand
 from infuse.codegen.lowering import Lowering, finds_sizes, lowers
 from infuse.codegen.program import FunctionWriter, size_text
 from infuse.ir import dims
 from infuse.ir.dims import Dim
-from infuse.ir.graph import Node, Value, known_ints
+from infuse.ir.graph import Node
 from infuse.ir.types import Shape
-
-
-def integers(low: Lowering, node: Node, index: int, *, least: int | None = None) -> tuple[Dim, ...] | None:
-    """The elements of an input that lists integers, None where it is absent: as symbols where only the run tells them.
-
-    None of them may be below `least`. A symbol is taken to be no negative number by the algebra of sizes: give `least`
-    unless the elements go into C++ alone.
-    """
-    value = node.input(index)
-    if value is None:
-        return None
-    known = known_ints(value)
-    if known is not None:
-        return known
-    names = [new_symbol(low) for _ in range(_length(low, node, value))]
-    f = low.function("read_sizes", node)
-    pointer = f.read(low.dense(value)) if names else ""
-    for i, name in enumerate(names):
-        if least is not None:
-            f.fail_unless(f"{pointer}[{i}] >= {least}")
-        f.line(f"*{f.finds(name)} = (long){pointer}[{i}];")
-    if names:
-        f.finish(f"{node.kind} {node.name}: sizes")
-    return tuple(dims.symbol(name) for name in names)
-
-
-def new_symbol(low: Lowering) -> str:
-    """The name of one more size that a step finds."""
-    root = low.root
-    root.symbols_made += 1
-    return f"_found_{root.symbols_made}"
-
-
-def define(low: Lowering, node: Node, value: Value, sizes: Sequence[Dim]) -> None:
-    """A step that finds the sizes of `value`, which are these."""
-    f = low.function("sizes_of", node)
-    numbers = f.numbers(*sizes)
-    f.line(f"const long sizes[] = {{{numbers or '0L'}}};")
-    low.find_sizes(f, node, value.shape, "sizes")
-    f.finish(f"{node.kind} {node.name}: sizes")
-
-
-def array(low: Lowering, f: FunctionWriter, node: Node, name: str, value: Value) -> int:
-    """Define the C array `name` of an input's integers in `f`; how many there are."""
-    known = known_ints(value)
-    if known is not None:
-        f.line(f"const long {name}[] = {{{', '.join([*map(size_text, known), '0L'])}}};")
-        return len(known)
-    count = _length(low, node, value)
-    f.line(f"long {name}[{count + 1}];")
-    if count:
-        f.line(f"for (int i = 0; i < {count}; ++i) {name}[i] = (long){f.read(low.dense(value))}[i];")
-    return count
-
-
-def _length(low: Lowering, node: Node, value: Value) -> int:
-    size = value.tensor.size
-    if not isinstance(size, int):
-        low.unsupported(node, "a list of sizes of unknown length")
-    return size
-
-
-def _sizes(f: FunctionWriter, name: str, shape: Shape) -> None:
-    f.line(f"const long {name}[] = {{{', '.join([*map(size_text, shape), '0L'])}}};")
-
 
 # -- shapes of results -------------------------------------------------------------------------------------------
 
 
 @finds_sizes("Reshape")
 def reshape(low: Lowering, node: Node) -> None:
-    x, out = operand(node), node.output
-    f = low.function("reshape_sizes", node)
-    f.include("sizes.hpp")
-    count = array(low, f, node, "wanted", operand(node, 1))
-    _sizes(f, "in", x.shape)
-    f.line(f"long out[{count + 1}];")
     zeros = "true" if node.op.attributes()["allowzero"] else "false"
-    f.fail_unless(f"reshape_sizes(in, {x.rank}, wanted, {count}, {zeros}, out)")
-    low.find_sizes(f, node, out.shape, "out")
-    f.finish(f"Reshape {node.name}: sizes")
+
+    def call(f: FunctionWriter) -> str:
+        count = array(low, f, node, "wanted", operand(node, 1))
+        return f"reshape_sizes(in, {operand(node).rank}, wanted, {count}, {zeros}, out)"
+
+    found_by(low, node, call)
 
 
 @finds_sizes("Expand")
 def expand(low: Lowering, node: Node) -> None:
-    x = operand(node)
-    f = low.function("expand_sizes", node)
-    f.include("sizes.hpp")
-    count = array(low, f, node, "wanted", operand(node, 1))
-    _sizes(f, "in", x.shape)
-    f.line(f"long out[{max(x.rank, count) + 1}];")
-    f.fail_unless(f"expand_sizes(in, {x.rank}, wanted, {count}, out)")
-    low.find_sizes(f, node, node.output.shape, "out")
-    f.finish(f"Expand {node.name}: sizes")
+    def call(f: FunctionWriter) -> str:
+        return f"expand_sizes(in, {operand(node).rank}, wanted, {array(low, f, node, 'wanted', operand(node, 1))}, out)"
+
+    found_by(low, node, call)
 
 
 @finds_sizes("ConstantOfShape")
@@ -145,29 +70,22 @@ def split(low: Lowering, node: Node) -> None:
 
 @finds_sizes("Squeeze")
 def squeeze(low: Lowering, node: Node) -> None:
-    x, axes, out = operand(node), node.input(1), node.output
-    f = low.function("squeeze_sizes", node)
-    f.include("sizes.hpp")
-    count = 0 if axes is None else array(low, f, node, "axes", axes)
-    _sizes(f, "in", x.shape)
-    f.line(f"long out[{out.rank + 1}];")
-    text = f"{'axes' if axes is not None else 'nullptr'}, {count}, {'true' if axes is None else 'false'}, {out.rank}"
-    f.fail_unless(f"squeeze_sizes(in, {x.rank}, {text}, out)")
-    low.find_sizes(f, node, out.shape, "out")
-    f.finish(f"Squeeze {node.name}: sizes")
+    x, axes, rank = operand(node), node.input(1), node.output.rank
+
+    def call(f: FunctionWriter) -> str:
+        if axes is None:
+            return f"squeeze_sizes(in, {x.rank}, nullptr, 0, true, {rank}, out)"
+        return f"squeeze_sizes(in, {x.rank}, axes, {array(low, f, node, 'axes', axes)}, false, {rank}, out)"
+
+    found_by(low, node, call)
 
 
 @finds_sizes("Unsqueeze")
 def unsqueeze(low: Lowering, node: Node) -> None:
-    x, out = operand(node), node.output
-    f = low.function("unsqueeze_sizes", node)
-    f.include("sizes.hpp")
-    count = array(low, f, node, "axes", operand(node, 1))
-    _sizes(f, "in", x.shape)
-    f.line(f"long out[{out.rank + 1}];")
-    f.fail_unless(f"unsqueeze_sizes(in, {x.rank}, axes, {count}, out)")
-    low.find_sizes(f, node, out.shape, "out")
-    f.finish(f"Unsqueeze {node.name}: sizes")
+    def call(f: FunctionWriter) -> str:
+        return f"unsqueeze_sizes(in, {operand(node).rank}, axes, {array(low, f, node, 'axes', operand(node, 1))}, out)"
+
+    found_by(low, node, call)
 
 
 @finds_sizes("Range")
@@ -202,19 +120,23 @@ def nonzero(low: Lowering, node: Node, group: Group) -> None:
     source, target = row_major(low, x), low.allocate(node.output)
     f = low.function("nonzero", node)
     f.include("sizes.hpp")
-    _sizes(f, "in", x.shape)
+    longs(f, "in", x.shape)
     total, count = f.number(dims.product(x.shape)), f.number(node.output.shape[1])
     f.line(f"nonzero({f.read(source)}, in, {x.rank}, {total}, {count}, {f.write(target)});")
     f.finish("NonZero")
     low.tensors[node.output] = target
 
 
+def _compressed(node: Node) -> tuple[Shape, int]:
+    """The shape that Compress works on, flat without an axis, and the axis in it."""
+    x, axis = operand(node), node.op.attributes()["axis"]
+    return ((dims.product(x.shape),), 0) if axis is None else (x.shape, axis % x.rank)
+
+
 @finds_sizes("Compress")
 def count_compress(low: Lowering, node: Node) -> None:
-    x, condition = operand(node), operand(node, 1)
-    axis = node.op.attributes()["axis"]
-    shape: Shape = (dims.product(x.shape),) if axis is None else x.shape
-    axis = 0 if axis is None else axis % x.rank
+    condition = operand(node, 1)
+    shape, axis = _compressed(node)
     f = low.function("count_compress", node)
     f.include("sizes.hpp")
     pointer, given = f.read(low.dense(condition)), f.number(condition.shape[0])
@@ -224,7 +146,7 @@ def count_compress(low: Lowering, node: Node) -> None:
         "BAD_INDEX",
     )
     sizes = [f"count_nonzero({pointer}, {given})" if a == axis else size_text(d) for a, d in enumerate(shape)]
-    f.line(f"const long out[] = {{{', '.join(sizes)}}};")
+    longs(f, "out", sizes)
     low.find_sizes(f, node, node.output.shape, "out")
     f.finish("Compress: count")
 
@@ -232,9 +154,7 @@ def count_compress(low: Lowering, node: Node) -> None:
 @lowers("Compress")
 def compress(low: Lowering, node: Node, group: Group) -> None:
     x, condition = operand(node), operand(node, 1)
-    axis = node.op.attributes()["axis"]
-    shape: Shape = (dims.product(x.shape),) if axis is None else x.shape
-    axis = 0 if axis is None else axis % x.rank
+    shape, axis = _compressed(node)
     source, target = row_major(low, x), low.allocate(node.output)
     f = low.function("compress", node)
     f.include("sizes.hpp")

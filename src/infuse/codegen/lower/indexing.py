@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from infuse import dtypes
 from infuse.codegen.groups import Group
-from infuse.codegen.lower.views import operand
+from infuse.codegen.lower.finding import operand
 from infuse.codegen.lowering import Lowering, lowers
 from infuse.codegen.program import FunctionWriter, size_text
 from infuse.codegen.tensors import Tensor, natural

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from infuse import dtypes
 from infuse.codegen.groups import Group
+from infuse.codegen.lower.finding import operand
 from infuse.codegen.lower.plain import batch_offset
-from infuse.codegen.lower.views import operand
 from infuse.codegen.lower.windows import _windows
 from infuse.codegen.lowering import Lowering, lowers
 from infuse.codegen.program import FunctionWriter, size_text

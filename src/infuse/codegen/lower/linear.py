@@ -8,8 +8,8 @@ import numpy as np
 
 from infuse import dtypes
 from infuse.codegen.groups import Group
+from infuse.codegen.lower.finding import operand
 from infuse.codegen.lower.plain import plain_matmul
-from infuse.codegen.lower.views import operand
 from infuse.codegen.lowering import Lowering, lowers
 from infuse.codegen.packing import pack_gemm_b
 from infuse.codegen.program import FunctionWriter, size_text

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from infuse.codegen.formulas import stored_literal
 from infuse.codegen.groups import Group
-from infuse.codegen.lower.found import array, define, integers, new_symbol
-from infuse.codegen.lower.views import operand
+from infuse.codegen.lower.finding import array, define, integers, longs, new_symbol, operand
 from infuse.codegen.lowering import Lowering, finds_sizes, lowers
-from infuse.codegen.program import FunctionWriter, size_text
+from infuse.codegen.program import FunctionWriter
 from infuse.codegen.tensors import Tensor
 from infuse.ir import dims
 from infuse.ir.dims import Dim
@@ -48,7 +47,7 @@ def _pad_as_found(low: Lowering, node: Node) -> None:
         array(low, f, node, "axes", axes)
     else:
         f.line(f"const long axes[] = {{{', '.join(map(str, range(data.rank)))}}};")
-    f.line(f"const long in[] = {{{', '.join(map(size_text, data.shape))}}};")
+    longs(f, "in", data.shape)
     f.line(f"long before[{data.rank}], out[{data.rank}];")
     f.fail_unless(f"pad_sizes(in, {data.rank}, pads, axes, {count}, before, out)")
     low.find_sizes(f, node, node.output.shape, "out")

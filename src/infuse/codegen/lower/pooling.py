@@ -5,8 +5,8 @@ from __future__ import annotations
 from infuse import dtypes
 from infuse.codegen.groups import Group
 from infuse.codegen.lower.convolution import image, plane, window
+from infuse.codegen.lower.finding import operand
 from infuse.codegen.lower.linear import label
-from infuse.codegen.lower.views import operand
 from infuse.codegen.lower.windows import plain_pool
 from infuse.codegen.lowering import Lowering, lowers
 from infuse.codegen.tensors import channels_last

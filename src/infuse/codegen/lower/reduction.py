@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from infuse import dtypes
 from infuse.codegen.groups import Group
 from infuse.codegen.lower.along import along
-from infuse.codegen.lower.found import array, new_symbol
+from infuse.codegen.lower.finding import array, longs, new_symbol, operand
 from infuse.codegen.lower.linear import label
-from infuse.codegen.lower.views import operand
 from infuse.codegen.lowering import Lowering, lowers
 from infuse.codegen.program import size_text
 from infuse.codegen.tensors import Order, Tensor, natural
@@ -75,7 +74,7 @@ def _found_plan(low: Lowering, node: Node) -> _Plan:
     f = low.function("reduced_sizes", node)
     f.include("axes.hpp")
     count = array(low, f, node, "axes", operand(node, 1))
-    f.line(f"const long in[] = {{{', '.join([*map(size_text, x.shape), '0L'])}}};")
+    longs(f, "in", x.shape)
     f.line(f"long kept[{x.rank + 1}], reduced[{x.rank + 1}], out[{out.rank + 1}];")
     none, keep = ("true" if given[name] else "false" for name in ("noop_with_empty_axes", "keepdims"))
     f.fail_unless(f"reduced_sizes(in, {x.rank}, axes, {count}, {none}, {keep}, {out.rank}, kept, reduced, out)")

@@ -10,9 +10,8 @@ import numpy as np
 from infuse import dtypes
 from infuse.codegen.formulas import literal
 from infuse.codegen.groups import Group
-from infuse.codegen.lower.found import array
+from infuse.codegen.lower.finding import array, operand
 from infuse.codegen.lower.linear import label
-from infuse.codegen.lower.views import operand
 from infuse.codegen.lowering import Lowering, lowers
 from infuse.codegen.needed import is_known
 from infuse.codegen.program import FunctionWriter, size_text

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from infuse import dtypes
 from infuse.codegen.groups import Group
 from infuse.codegen.lower.convolution import channel_bias, image, packed_filters
-from infuse.codegen.lower.found import define, integers
+from infuse.codegen.lower.finding import define, integers, operand
 from infuse.codegen.lower.indexing import row_major
 from infuse.codegen.lower.linear import label
-from infuse.codegen.lower.views import operand
 from infuse.codegen.lower.windows import grouped_filters
 from infuse.codegen.lowering import Lowering, lowers
 from infuse.codegen.program import FunctionWriter, size_text

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from infuse.codegen.groups import Group
+from infuse.codegen.lower.finding import array, longs, new_symbol, operand
 from infuse.codegen.lowering import Lowering, lowers
 from infuse.codegen.program import size_text
 from infuse.codegen.tensors import Order, Tensor, match_shapes, natural
@@ -14,13 +15,6 @@ from infuse.ir.graph import Node, Value, known_ints
 from infuse.ir.types import Shape
 
 INT_MAX = 2**31 - 1
-
-
-def operand(node: Node, index: int = 0) -> Value:
-    """An input that is known to be there."""
-    value = node.inputs[index]
-    assert value is not None
-    return value
 
 
 @lowers("Identity", "Dropout", reads=(0,))
@@ -88,8 +82,6 @@ def _stretched(low: Lowering, node: Node, tensor: Tensor, axes: list[int], shift
     """The tensor with the sizes of the result along axes of which only the run knows whether they are repeated."""
     if not axes:
         return tensor
-    from infuse.codegen.lower.found import new_symbol
-
     f = low.function("stretch", node)
     shape, strides = list(tensor.shape), list(tensor.strides)
     for axis in axes:
@@ -124,8 +116,6 @@ def slice_(low: Lowering, node: Node, group: Group) -> None:
 
 def _slice_as_found(low: Lowering, node: Node) -> None:
     """A slice of which only the run knows where it begins, ends or steps to: a view all the same."""
-    from infuse.codegen.lower.found import array, new_symbol
-
     data = operand(node)
     first, step = ([new_symbol(low) for _ in data.shape] for _ in range(2))
     f = low.function("slice_ranges", node)
@@ -137,8 +127,8 @@ def _slice_as_found(low: Lowering, node: Node) -> None:
         if value is not None:
             array(low, f, node, name, value)
         else:
-            f.line(f"const long {name}[] = {{{', '.join([*plain, '0L'])}}};")
-    f.line(f"const long in[] = {{{', '.join(map(size_text, data.shape))}}};")
+            longs(f, name, plain)
+    longs(f, "in", data.shape)
     f.line(f"long first[{data.rank}], step[{data.rank}], out[{data.rank}];")
     f.fail_unless(f"slice_ranges(in, {data.rank}, starts, ends, axes, steps, {count}, first, step, out)")
     low.find_sizes(f, node, node.output.shape, "out")
