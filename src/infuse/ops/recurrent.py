@@ -11,12 +11,8 @@ from infuse.ops.recurrent_base import Activation, Recurrent, Weights, one_sample
 from infuse.ops.sizes import agree_shapes, require_rank
 
 
-class RNN(Recurrent):
-    """h = f(x · Wᵀ + h · Rᵀ + biases) along a sequence."""
-
-    gates = 1
-    usual = ("Tanh",)
-    samples = usual_samples(1, 1, "B", "sequence_lens", "initial_h")
+class OneState(Recurrent, abstract=True):
+    """Cells whose state is their output."""
 
     def infer(
         self,
@@ -41,11 +37,19 @@ class RNN(Recurrent):
     ) -> tuple[Array, Array]:
         return self.run(X, W, R, B, sequence_lens, initial_h)[:2]
 
+
+class RNN(OneState):
+    """h = f(x · Wᵀ + h · Rᵀ + biases) along a sequence."""
+
+    gates = 1
+    usual = ("Tanh",)
+    samples = usual_samples(1, 1, "B", "sequence_lens", "initial_h")
+
     def step(self, functions: Sequence[Activation], ws: Weights, x: Array, h: Array, c: Array) -> tuple[Array, Array]:
         return functions[0]((x + product(h, ws.r) + ws.rb)[:, 0]), c
 
 
-class GRU(Recurrent):
+class GRU(OneState):
     """A gated recurrent unit: h = (1 − z) ⊙ g(x · Whᵀ + (r ⊙ h) · Rhᵀ) + z ⊙ h, with gates z and r of x and h.
 
     The gates lie in the order z, r, h. With `linear_before_reset`, r scales h · Rhᵀ and its bias instead.
@@ -62,29 +66,6 @@ class GRU(Recurrent):
             for s in usual_samples(3, 2, "B", "sequence_lens", "initial_h")[:8]
         ),
     )
-
-    def infer(
-        self,
-        X: Value,
-        W: Value,
-        R: Value,
-        B: Value | None = None,
-        sequence_lens: Value | None = None,
-        initial_h: Value | None = None,
-    ) -> Inferred:
-        every, last = self._types(X, W, R, B, sequence_lens, initial_h)
-        return every, last
-
-    def eval(
-        self,
-        X: Array,
-        W: Array,
-        R: Array,
-        B: Array | None = None,
-        sequence_lens: Array | None = None,
-        initial_h: Array | None = None,
-    ) -> tuple[Array, Array]:
-        return self.run(X, W, R, B, sequence_lens, initial_h)[:2]
 
     def step(self, functions: Sequence[Activation], ws: Weights, x: Array, h: Array, c: Array) -> tuple[Array, Array]:
         f, g = functions
