@@ -15,7 +15,7 @@ from infuse.codegen.labels import separate_labels
 from infuse.codegen.lowering import lower
 from infuse.codegen.memory import Plan, plan
 from infuse.codegen.program import Program
-from infuse.codegen.source import metadata, print_sources
+from infuse.codegen.source import all_sizes, metadata, print_sources
 from infuse.codegen.stages import Stage, make_outputs, must_be_hosted, split
 from infuse.codegen.tensors import is_native_type
 from infuse.codegen.toolchain import Target
@@ -28,10 +28,26 @@ from infuse.runtime.model import CompiledModel
 Progress = Callable[[str, int, int], None]
 
 
-def generate(graph: Graph, target: Target, threads: int = 1) -> tuple[Program, Plan]:
-    """The program of a graph for a target and a number of threads, and its memory plan."""
-    program = lower(expand(graph), graph.name or "model", lanes_of(target), threads)
+PRECISIONS = ("fp32", "bf16")
+"""What `precision` may be."""
+
+
+def generate(graph: Graph, target: Target, threads: int = 1, precision: str = "fp32") -> tuple[Program, Plan]:
+    """The program of a graph for a target, a number of threads and a precision, and its memory plan."""
+    program = lower(expand(graph), graph.name or "model", lanes_of(target), threads, precision)
     return program, plan(program)
+
+
+def check_precision(precision: str, target: Target) -> None:
+    """OptionError unless the target computes in this precision."""
+    if precision not in PRECISIONS:
+        raise OptionError(f"there is no precision {precision!r}", hint=f"one of: {', '.join(PRECISIONS)}")
+    if precision == "bf16" and "avx512_bf16" not in target.features:
+        raise OptionError(
+            f"precision bf16 needs a processor that multiplies bfloat16 itself (AVX512-BF16), and the target "
+            f"{target.name} has none: emulated, it would be slower than fp32 and less exact",
+            hint="leave the precision at fp32, or compile for the target native on such a processor",
+        )
 
 
 def lanes_of(target: Target) -> int:
@@ -51,15 +67,13 @@ def compile_graph(
     progress: Progress | None = None,
 ) -> CompiledModel | HostedModel:
     """Compile `graph` (see `infuse.compile`)."""
-    if precision != "fp32":
-        raise OptionError(f"precision {precision!r} is not available", hint="fp32 is")
     resolved = Target.resolve(target)
     count = threads or available_cpus()
 
     def built(generated: tuple[Program, Plan], folder: str | os.PathLike[str] | None) -> CompiledModel:
-        return _build(generated, resolved, threads, folder, progress)
+        return compile_program(generated, resolved, threads, precision=precision, output=folder, progress=progress)
 
-    stages = stages_of(graph, resolved, count)
+    stages = stages_of(graph, resolved, count, precision)
     if stages.whole is not None and all(is_native_type(v.type) for v in graph.inputs):
         return built(stages.whole, output)
     parts = [part if isinstance(part, Graph) else built(part, None) for part in stages.parts]
@@ -92,8 +106,12 @@ class Stages:
         return [node for part in self.parts if isinstance(part, Graph) for node in part.nodes]
 
 
-def stages_of(graph: Graph, target: Target, threads: int = 1) -> Stages:
-    """The stages of a graph: the interpreter gets the nodes that have no native code."""
+def stages_of(graph: Graph, target: Target, threads: int = 1, precision: str = "fp32") -> Stages:
+    """The stages of a graph: the interpreter gets the nodes that have no native code.
+
+    OptionError where the target does not compute in this precision.
+    """
+    check_precision(precision, target)
     graph = separate_labels(flatten(graph))
     if any(v.producer is None and not is_native_type(v.type) for v in graph.outputs):
         make_outputs(graph := clone(graph))
@@ -105,28 +123,34 @@ def stages_of(graph: Graph, target: Target, threads: int = 1) -> Stages:
             copy = clone(graph)
             stages, returned = split(copy, {node for node in copy.nodes if node.serial in hosted})
         try:
-            return Stages([s.graph if s.is_host else generate(s.graph, target, threads) for s in stages], returned)
+            parts = [s.graph if s.is_host else generate(s.graph, target, threads, precision) for s in stages]
+            return Stages(parts, returned)
         except UnsupportedOperatorError as error:
             if error.serial is None or error.serial in hosted:
                 raise
             hosted.add(error.serial)
 
 
-def _build(
+def compile_program(
     generated: tuple[Program, Plan],
     target: Target,
     threads: int | None,
-    output: str | os.PathLike[str] | None,
-    progress: Progress | None,
+    *,
+    precision: str = "fp32",
+    output: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
+    profile: bool = False,
 ) -> CompiledModel:
-    """Compile one program and load it."""
+    """Compile one program and load it; with `profile`, its sessions tell when every step ran (`Session.records`)."""
     program, memory = generated
     fingerprint = program.weights.fingerprint()
-    info = metadata(program, fingerprint)
+    info = metadata(program, fingerprint) | {"precision": precision}
     static = memory.offsets is not None
     info["arena"] = {"bytes": memory.total, "lower_bound": memory.lower_bound} if static else None
+    if profile:
+        info["profile"] = all_sizes([program, *program.bodies])
     folder = build(
-        print_sources(program, memory, info, jobs=available_cpus()),
+        print_sources(program, memory, info, jobs=available_cpus(), profile=profile),
         program.weights,
         program.weights.bytes,
         info,

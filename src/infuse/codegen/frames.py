@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from infuse.codegen.memory import Plan
 from infuse.codegen.names import comment, string
 from infuse.codegen.program import Found, Program, Step, fields_in, size_text, symbol_field
+from infuse.codegen.recording import recorded
 from infuse.codegen.tensors import Buffer, Tensor
 from infuse.ir import dims
 from infuse.ir.dims import Dim
@@ -15,8 +16,10 @@ from infuse.ir.dims import Dim
 class Frame:
     """A program and its plan, as text. The names in it end in the program's number."""
 
-    def __init__(self, program: Program, plan: Plan) -> None:
+    def __init__(self, program: Program, plan: Plan, profiled: bool = False) -> None:
+        """`profiled`: every step leaves a record of when it ran."""
         self.program, self.plan, self.number = program, plan, program.number
+        self.profiled = profiled
         self._slots = {id(b): i for i, b in enumerate(plan.buffers)}
         self._sizes = [size_text(b.bytes) for b in plan.buffers]
         self._late_fields = {symbol_field(s) for s in program.found}
@@ -183,7 +186,8 @@ static int run_{n}(Model& m, const void* const* in, void* const* out) {{
                 _, dtype, shape = self.program.outputs[buffer.number]
                 lines.append(self._obtain(f"own[{buffer.number}]", dims.product(shape) * dtype.bytes, where))
         lines += [f"if (!c.reserve({text})) return fail(m, NO_MEMORY, {where});" for text in step.scratch]
-        return [*lines, self._call(step, names, where)]
+        lines.append(self._call(step, names, where))
+        return recorded(self.number, number, where, lines) if self.profiled else lines
 
     def _obtain(self, block: str, size: Dim, where: str) -> str:
         return f"if (!obtain({block}, {size_text(size)})) return fail(m, NO_MEMORY, {where});"
@@ -244,8 +248,8 @@ static int run_{n}(Model& m, const void* const* in, void* const* out) {{
         return f"{f}.bytes{''.join(parts)}"
 
 
-def model_text(frames: Sequence[Frame]) -> str:
-    """The struct of an open model, and how a run ends that failed."""
+def model_text(frames: Sequence[Frame], extra: str = "") -> str:
+    """The struct of an open model, with `extra` fields, and how a run ends that failed."""
     fields = "\n".join(f"  Frame_{frame.number} f{frame.number};" for frame in frames)
     numbers = [frame.number for frame in frames]
     runs = "\n".join(f"static int run_{n}(Model& m, const void* const* in, void* const* out);" for n in numbers)
@@ -255,7 +259,7 @@ struct Model {{
   const char* weights;
   Sizes d;
 {fields}
-  const char* error;
+{extra}  const char* error;
   char text[320];
 }};
 

@@ -68,12 +68,12 @@ def has_kernel(domain: str, kind: str) -> bool:
     return (domain, kind) in _LOWERINGS
 
 
-def lower(graph: Graph, name: str, lanes: int, threads: int = 1) -> Program:
+def lower(graph: Graph, name: str, lanes: int, threads: int = 1, precision: str = "fp32") -> Program:
     """The program of a graph for vectors of `lanes` floats, to be run mostly with `threads` threads.
 
     UnsupportedOperatorError where a node has no native code.
     """
-    return Lowering(graph, name, lanes, threads).run()
+    return Lowering(graph, name, lanes, threads, precision).run()
 
 
 def _check_interface(graph: Graph) -> None:
@@ -86,9 +86,17 @@ def _check_interface(graph: Graph) -> None:
 class Lowering:
     """The state of one lowering: the program so far and where every value lies."""
 
-    def __init__(self, graph: Graph, name: str, lanes: int, threads: int = 1, parent: Lowering | None = None) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        name: str,
+        lanes: int,
+        threads: int = 1,
+        precision: str = "fp32",
+        parent: Lowering | None = None,
+    ) -> None:
         self.graph = graph
-        self.lanes, self.threads = lanes, threads
+        self.lanes, self.threads, self.precision = lanes, threads, precision
         self.parent = parent
         _check_interface(graph)
         inputs = [v.tensor for v in graph.inputs]
@@ -137,7 +145,7 @@ class Lowering:
 
     def body(self, graph: Graph, aliases: Mapping[int, int] | None = None) -> Lowering:
         """The finished lowering of a body."""
-        made = Lowering(graph, graph.name or "body", self.lanes, self.threads, self)
+        made = Lowering(graph, graph.name or "body", self.lanes, self.threads, self.precision, self)
         made.run(aliases)
         return made
 
@@ -287,7 +295,7 @@ class Lowering:
 
     def function(self, name: str, *nodes: Node | None, control: bool = False) -> FunctionWriter:
         """A new step under construction; `control`: it runs bodies."""
-        return FunctionWriter(self.program, name, [n.name for n in nodes if n is not None], control)
+        return FunctionWriter(self.program, name, [n for n in nodes if n is not None], control)
 
     # -- groups --------------------------------------------------------------------------------------------------
 

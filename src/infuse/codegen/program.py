@@ -16,6 +16,7 @@ from infuse.codegen.tensors import Buffer, Order, Tensor, dense, natural
 from infuse.dtypes import DType, by_numpy
 from infuse.ir import dim_text, dims
 from infuse.ir.dims import Dim
+from infuse.ir.graph import Node
 from infuse.ir.types import Shape
 
 Array = npt.NDArray[Any]
@@ -80,6 +81,8 @@ class Step:
     """Whether the function returns a failure code (`kernels/failure.hpp`)."""
     scratch: list[str] = field(default_factory=list)
     """Bytes of scratch memory per worker that only the run knows: reserved just before the step."""
+    sources: tuple[Node, ...] = ()
+    """The nodes themselves."""
 
 
 class Weights:
@@ -175,10 +178,12 @@ class Program:
         """Whether only the run finds out this size."""
         return bool(dims.symbols(size) & set(self.found))
 
-    def packed(self, array: Array, how: Any, count: int, make: Callable[[Array], Array]) -> Tensor:
-        """`count` floats made of a constant by `make`, which `how` names."""
-        buffer = self.weights.add(array, how, 4 * count, make)
-        return dense(buffer, dtypes.float32, (count,))
+    def packed(
+        self, array: Array, how: Any, count: int, make: Callable[[Array], Array], dtype: DType = dtypes.float32
+    ) -> Tensor:
+        """`count` elements made of a constant by `make`, which `how` names."""
+        buffer = self.weights.add(array, how, dtype.bytes * count, make)
+        return dense(buffer, dtype, (count,))
 
 
 class FunctionWriter:
@@ -187,7 +192,7 @@ class FunctionWriter:
     Parameters are named by position, so that equal work gives equal text.
     """
 
-    def __init__(self, program: Program, name: str, nodes: Sequence[str], control: bool = False) -> None:
+    def __init__(self, program: Program, name: str, nodes: Sequence[Node], control: bool = False) -> None:
         self.program = program
         self.function = Function(name, is_control=control)
         self.arguments: list[Tensor | Dim | Found] = []
@@ -267,8 +272,9 @@ class FunctionWriter:
     def finish(self, label: str) -> Step:
         """Append the step to the program."""
         in_place = [pair for pair in self._in_place if pair[1] not in self._elsewhere]
-        step = Step(self.function, self.arguments, self.reads, self.writes, self.nodes, label, in_place, self.checks)
-        step.scratch = self._scratch
+        names = tuple(node.name for node in self.nodes)
+        step = Step(self.function, self.arguments, self.reads, self.writes, names, label, in_place, self.checks)
+        step.scratch, step.sources = self._scratch, self.nodes
         self.program.steps.append(step)
         return step
 

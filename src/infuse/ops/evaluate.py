@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,8 +19,13 @@ from infuse.ops.base import Op
 from infuse.ops.control import ControlFlow, Run
 from infuse.ops.opaque import Opaque
 
+Watch = Callable[[Node, int, int], None]
+"""Called after every node that ran, also those of bodies, with the times when it began and ended in nanoseconds."""
 
-def evaluate(graph: Graph, feeds: Mapping[str, Any], *, fetch: Sequence[str] | None = None) -> dict[str, Array]:
+
+def evaluate(
+    graph: Graph, feeds: Mapping[str, Any], *, fetch: Sequence[str] | None = None, watch: Watch | None = None
+) -> dict[str, Array]:
     """The outputs of `graph` by name for these inputs by name.
 
     `fetch` names outputs or inner values to compute in place of all outputs; only the nodes that they need run.
@@ -27,7 +33,7 @@ def evaluate(graph: Graph, feeds: Mapping[str, Any], *, fetch: Sequence[str] | N
     """
     inputs = check_feeds(graph, feeds)
     names = list(graph.output_names if fetch is None else fetch)
-    evaluation = _Evaluation()
+    evaluation = _Evaluation(watch)
     with room_for(graph):
         results = evaluation.run(_Plan(graph, _named(graph, names)), dict(zip(graph.inputs, inputs)), None)
     return dict(zip(names, results))
@@ -177,6 +183,7 @@ class _Frame:
 
 @dataclass
 class _Evaluation:
+    watch: Watch | None = None
     plans: dict[Graph, _Plan] = field(default_factory=dict)
 
     def run(self, plan: _Plan, inputs: dict[Value, Any], outer: _Frame | None) -> list[Any]:
@@ -184,7 +191,11 @@ class _Evaluation:
         run_body = self.body_runner(frame)
         for node, forget in zip(plan.nodes, plan.forget):
             arrays = [None if v is None else frame.read(v) for v in node.inputs]
-            frame.values.update(zip(node.outputs, evaluate_node(node, arrays, run_body)))
+            begin = time.perf_counter_ns()
+            results = evaluate_node(node, arrays, run_body)
+            if self.watch is not None:
+                self.watch(node, begin, time.perf_counter_ns())
+            frame.values.update(zip(node.outputs, results))
             for value in forget:
                 frame.values.pop(value, None)
         return [frame.read(v) for v in plan.wanted]

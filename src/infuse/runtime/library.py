@@ -53,7 +53,13 @@ class Library:
             function.restype, function.argtypes = result, arguments
         self.metadata = self._read_metadata(path)
         self._weights = _map(folder / WEIGHTS)
+        self._profile = self._find_profile() if "profile" in self.metadata else None
         self.run = self._library.infuse_run
+
+    def _find_profile(self) -> Any:
+        function = self._library.infuse_profile
+        function.restype, function.argtypes = _POINTER, [_POINTER] * 3
+        return function
 
     def _read_metadata(self, path: Path) -> dict[str, Any]:
         text = self._library.infuse_metadata()
@@ -105,6 +111,21 @@ class Library:
     def live_bytes(self, handle: int) -> int:
         """The most bytes of intermediate tensors that were live at once in the last run of a context."""
         return int(self._library.infuse_live_bytes(handle))
+
+    def records(self, handle: int) -> tuple[np.ndarray[Any, np.dtype[np.int64]], int]:
+        """A copy of the records of the last run of a context, and how many more there were.
+
+        A row is a step that ran, in the order in which they ended: the number of its program, its own, when it began
+        and ended (nanoseconds), and the values of the symbols that the metadata lists as `profile`.
+        """
+        if self._profile is None:
+            raise RuntimeFailure("the model was not compiled for profiling", hint="infuse.profile compiles it so")
+        count, lost = ctypes.c_int64(), ctypes.c_int64()
+        address = self._profile(handle, ctypes.addressof(count), ctypes.addressof(lost))
+        rows = np.empty((count.value, 4 + len(self.metadata["profile"])), np.int64)
+        if rows.nbytes:
+            ctypes.memmove(rows.ctypes.data, address, rows.nbytes)
+        return rows, lost.value
 
     def output_sizes(self, symbols: int, total: int) -> list[int] | None:
         """The `total` sizes of all outputs for the symbol values at this address; None if they are invalid."""

@@ -117,6 +117,10 @@ class Session:
         """The most bytes of intermediate tensors that were live at once in the last run; no plan needs less."""
         return self._signature.library.live_bytes(self._open_handle())
 
+    def records(self) -> tuple[NDArray[np.int64], int]:
+        """What the last run of a model that was compiled for profiling has recorded (`Library.records`)."""
+        return self._signature.library.records(self._open_handle())
+
     def run(self, inputs: Mapping[str, Any]) -> dict[str, Array]:
         """The outputs by name, freshly allocated, for arrays by input name.
 
