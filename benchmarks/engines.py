@@ -6,6 +6,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from benchmarks.mobile_engines import Mnn, Ncnn
+
 Arrays = dict[str, np.ndarray]
 
 
@@ -107,5 +109,5 @@ class OpenVino:
         return {port.get_any_name(): np.array(results[port]) for port in self.compiled.outputs}
 
 
-ENGINES: dict[str, Any] = {"infuse": Infuse, "onnxruntime": OnnxRuntime, "openvino": OpenVino}
+ENGINES: dict[str, Any] = {"infuse": Infuse, "onnxruntime": OnnxRuntime, "openvino": OpenVino, "ncnn": Ncnn, "mnn": Mnn}
 REFERENCE = "onnxruntime"

@@ -1,6 +1,6 @@
 """Every network of the zoo in every engine: right, how fast, how much memory.
 
-`python -m benchmarks.zoo --against onnxruntime[,openvino] --threads 1,2 --models 'resnet*' --zoo FOLDER --json FILE`
+`python -m benchmarks.zoo --against onnxruntime[,openvino,ncnn,mnn] --threads 1,2 --models 'resnet*' --json FILE`
 
 Each engine runs in a process of its own; rounds alternate between them (A B A B), so that a change of the machine's
 speed meets all of them. Speed is the peer's best time over ours. Exit status 1 where Infuse fails or is wrong.
@@ -25,6 +25,8 @@ from benchmarks.measure import Timing, difference, geomean
 from benchmarks.worker import Worker, WorkerError
 
 OURS = "infuse"
+BEST = "the best"
+"""In place of a peer: the fastest of them, for each model another one."""
 
 
 @dataclass
@@ -41,9 +43,10 @@ class Row:
 
     def speed(self, peer: str) -> float | None:
         """Best time of the peer over our best."""
-        if peer in self.times and OURS in self.times:
-            return self.times[peer].best / self.times[OURS].best
-        return None
+        times = {name: timing.best for name, timing in self.times.items()}
+        ours = times.pop(OURS, None)
+        theirs = min(times.values(), default=None) if peer == BEST else times.get(peer)
+        return theirs / ours if ours and theirs else None
 
     def arena(self) -> float | None:
         """Arena over the largest sum of bytes alive at once."""
@@ -90,7 +93,7 @@ def alternate(workers: dict[str, Worker], row: Row, options: argparse.Namespace)
 def summarize(rows: list[Row], peers: list[str]) -> dict[str, dict[str, float]]:
     """Geometric mean and worst speed against each peer, by number of threads."""
     summary = {}
-    for peer in peers:
+    for peer in compared(peers):
         for threads in sorted({row.threads for row in rows}):
             speeds = [speed for row in rows if row.threads == threads and (speed := row.speed(peer))]
             if speeds:
@@ -100,6 +103,11 @@ def summarize(rows: list[Row], peers: list[str]) -> dict[str, dict[str, float]]:
                     "models": len(speeds),
                 }
     return summary
+
+
+def compared(peers: list[str]) -> list[str]:
+    """The peers, and the best of them where there are several."""
+    return [*peers, BEST] if len(peers) > 1 else peers
 
 
 def is_good(row: Row, tolerance: float) -> bool:
@@ -115,7 +123,7 @@ def table(rows: list[Row], peers: list[str], tolerance: float) -> Table:
         "threads",
         OURS,
         *peers,
-        *(f"vs {peer}" for peer in peers),
+        *(f"vs {peer}" for peer in compared(peers)),
         "difference",
         "arena",
         "compile s",
@@ -124,7 +132,7 @@ def table(rows: list[Row], peers: list[str], tolerance: float) -> Table:
     for row in rows:
         facts, arena = row.facts.get(OURS, {}), row.arena()
         times = [_times(row, name) for name in (OURS, *peers)]
-        speeds = [f"{speed:.2f}×" if (speed := row.speed(peer)) else "–" for peer in peers]
+        speeds = [f"{speed:.2f}×" if (speed := row.speed(peer)) else "–" for peer in compared(peers)]
         wrong = "–" if row.difference is None else f"{row.difference:.1e}"
         plan = f"{facts['arena_bytes'] / 2**20:.1f} MiB, {arena:.2f}×" if arena else "–"
         seconds = f"{facts['compile_s']:.1f}" if "compile_s" in facts else "–"
@@ -158,7 +166,7 @@ def save(rows: list[Row], options: argparse.Namespace) -> None:
         "tolerance": options.tolerance,
         "summary": summarize(rows, options.against),
         "rows": [
-            asdict(row) | {"speed": {peer: row.speed(peer) for peer in options.against}, "arena": row.arena()}
+            asdict(row) | {"speed": {peer: row.speed(peer) for peer in compared(options.against)}, "arena": row.arena()}
             for row in rows
         ],
     }

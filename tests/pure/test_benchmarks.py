@@ -83,3 +83,13 @@ def test_summary_leaves_out_what_was_not_measured() -> None:
         "onnxruntime, 1 threads": {"geomean": pytest.approx(2.0), "worst": 1.0, "models": 2},
         "onnxruntime, 2 threads": {"geomean": 0.5, "worst": 0.5, "models": 1},
     }
+
+
+def test_the_best_peer_is_another_one_for_each_model() -> None:
+    rows = [
+        Row("a", 1, {"infuse": Timing(1.0, 1.0, 1), "x": Timing(2.0, 2.0, 1), "y": Timing(3.0, 3.0, 1)}),
+        Row("b", 1, {"infuse": Timing(1.0, 1.0, 1), "x": Timing(9.0, 9.0, 1), "y": Timing(0.5, 0.5, 1)}),
+        Row("c", 1, {"infuse": Timing(1.0, 1.0, 1), "y": Timing(8.0, 8.0, 1)}),
+    ]
+    best = summarize(rows, ["x", "y"])["the best, 1 threads"]
+    assert best == {"geomean": pytest.approx(2.0), "worst": 0.5, "models": 3}
