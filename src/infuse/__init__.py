@@ -10,7 +10,7 @@ out = model.run({"input": x})
 
 from __future__ import annotations
 
-from infuse.api import compile, load, load_compiled, optimize, register, save, unregister
+from infuse.api import compile, load, load_compiled, optimize, profile, register, save, unregister
 from infuse.errors import InfuseError
 from infuse.ir.graph import Graph
 from infuse.runtime import CompiledModel
@@ -29,6 +29,7 @@ __all__ = [
     "load",
     "load_compiled",
     "optimize",
+    "profile",
     "register",
     "save",
     "unregister",

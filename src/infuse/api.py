@@ -18,6 +18,7 @@ from infuse.runtime import CompiledModel
 
 if TYPE_CHECKING:
     from infuse.codegen.hosted import HostedModel
+    from infuse.profiling import Profile
 
 Progress = Callable[[str, int, int], None]
 PathLike = str | os.PathLike[str]
@@ -125,4 +126,43 @@ def compile(
     return compile_graph(source, target=target, threads=threads, precision=precision, output=output, progress=progress)
 
 
-__all__ = ["Report", "compile", "load", "load_compiled", "optimize", "register", "save", "unregister"]
+def profile(
+    model: Graph | PathLike,
+    feeds: Mapping[str, Any] | None = None,
+    *,
+    runs: int = 20,
+    threads: int | None = None,
+    target: str = "native",
+    precision: str = "fp32",
+    level: str = "all",
+    set_dims: Mapping[str, int] | None = None,
+    seed: int = 0,
+    calibrate: bool = False,
+    progress: Progress | None = None,
+) -> Profile:
+    """Where the time of a model goes: every kernel call, timed in `runs` runs, beside its FLOPs, its bytes and the time
+    that this machine needs for them at least.
+
+    The model is compiled with clocks around every call, and kept in the cache as such. `feeds` are inputs by name;
+    random ones are made for the others, in which symbols have the sizes of `set_dims`. A graph that was not optimized
+    is optimized at `level`. The peaks of the machine are measured once and kept; `calibrate` measures them again.
+    """
+    from infuse.profiling import complete_feeds, profile_graph
+
+    source = model if isinstance(model, Graph) else load(model)
+    inputs = complete_feeds(source, feeds or {}, set_dims or {}, seed)
+    if source.report is None:
+        source = optimize(source, level, progress=progress)
+    return profile_graph(
+        source,
+        inputs,
+        runs=runs,
+        threads=threads,
+        target=target,
+        precision=precision,
+        calibrate=calibrate,
+        progress=progress,
+    )
+
+
+__all__ = ["Report", "compile", "load", "load_compiled", "optimize", "profile", "register", "save", "unregister"]

@@ -29,12 +29,14 @@ ALLOWED: dict[str, set[str] | None] = {
     # The writer of a compiled model's folder shares its format, and what a machine offers, with the reader.
     "codegen": BASE | {"ir", "ops", "runtime"},
     "analysis": BASE | {"ir", "ops"},
+    "profiling": BASE | {"ir", "ops", "analysis", "codegen", "runtime"},
     "runtime": BASE,
     "serving": BASE | {"runtime", "infuse"},
     "cli": None,
     "testing": None,
     "infuse": BASE
-    | {"ir", "ops", "frontends", "exporters", "rewrite", "passes", "compress", "codegen", "analysis", "runtime"},
+    | {"ir", "ops", "frontends", "exporters", "rewrite", "passes", "compress", "codegen", "analysis", "profiling"}
+    | {"runtime"},
 }
 
 

@@ -18,7 +18,7 @@ from typing import Annotated, TextIO
 import typer
 
 import infuse
-from infuse.cli import bench, compile, optimize, run, show, terminal, why
+from infuse.cli import bench, compile, optimize, profile, run, show, terminal, why
 from infuse.errors import InfuseError
 
 INTERRUPTED = 130
@@ -31,7 +31,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
-for command in (show.show, optimize.optimize, why.why, compile.compile, run.run, bench.bench):
+for command in (show.show, optimize.optimize, why.why, compile.compile, run.run, bench.bench, profile.profile):
     app.command()(command)
 
 

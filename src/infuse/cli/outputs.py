@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -30,6 +31,18 @@ def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
                         np.lib.format.write_array(entry, array, allow_pickle=False)
         temporary.replace(path)
     except (OSError, ValueError) as error:
+        raise OptionError(f"it cannot be written: {error}", where=f"output {path}") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_json(path: Path, data: Any) -> None:
+    """Write plain data as JSON; the file appears whole or not at all. OptionError when it cannot be written."""
+    temporary = path.with_name(f".{path.stem}.{secrets.token_hex(4)}.json")
+    try:
+        temporary.write_text(json.dumps(data, ensure_ascii=False), "utf-8")
+        temporary.replace(path)
+    except OSError as error:
         raise OptionError(f"it cannot be written: {error}", where=f"output {path}") from error
     finally:
         temporary.unlink(missing_ok=True)

@@ -1,0 +1,135 @@
+"""`infuse profile`: where the time of a model goes."""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import infuse
+from infuse.cli import inputs, options, terminal
+from infuse.cli.options import AsJson, ChosenLevel, Dims, Level, ModelFile, Seed, Target, Threads
+from infuse.cli.outputs import write_json
+from infuse.errors import OptionError
+from infuse.profiling import GROUPINGS, Profile, Row, trace_events
+
+
+class By(str, Enum):
+    """What a row stands for."""
+
+    step = "step"
+    node = "node"
+    kind = "kind"
+
+
+assert tuple(by.value for by in By) == GROUPINGS
+
+
+def profile(
+    model: ModelFile,
+    threads: Threads = None,
+    runs: Annotated[int, typer.Option(min=1, help="Runs that are measured.")] = 20,
+    by: Annotated[By, typer.Option(help="A row for every kernel call, node, or kind of operator.")] = By.step,
+    top: Annotated[int, typer.Option(min=0, help="Rows to print; 0 for all.")] = 30,
+    trace: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.json", help="Write the runs as a trace for Perfetto or chrome://tracing."),
+    ] = None,
+    files: Annotated[
+        list[str] | None,
+        typer.Option("--input", metavar="NAME=FILE.npy", help="The array of one input (repeatable)."),
+    ] = None,
+    archive: Annotated[
+        Path | None, typer.Option("--inputs", metavar="FILE.npz", help="Arrays of inputs by name.")
+    ] = None,
+    dim: Dims = None,
+    seed: Seed = 0,
+    target: Target = "native",
+    level: ChosenLevel = Level.all,
+    calibrate: Annotated[bool, typer.Option("--calibrate", help="Measure the machine's peaks again.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Time every kernel call of a model, beside its FLOPs, its bytes and what this machine could do.
+
+    Inputs that are not given are random.
+    """
+    if trace is not None:
+        options.check_output(trace, ".json")
+    sizes = options.dims(dim)
+    if model.is_dir():
+        raise OptionError(f"{model} is a folder, and a compiled model has no clocks in it", hint="name the model file")
+    graph = infuse.load(model)
+    given = inputs.read_inputs(files, archive, [value.name for value in graph.inputs])
+    with terminal.progress(model.name) as progress:
+        found = infuse.profile(
+            graph,
+            given,
+            runs=runs,
+            threads=threads,
+            target=target,
+            level=level.value,
+            set_dims=sizes,
+            seed=seed,
+            calibrate=calibrate,
+            progress=progress,
+        )
+    if trace is not None:
+        write_json(trace, trace_events(found))
+    if as_json:
+        terminal.say_json(found.to_dict(by.value) | {"trace": None if trace is None else str(trace)})
+    else:
+        _print(found, by.value, top)
+        if trace is not None:
+            terminal.say(f"wrote {trace}: open it at ui.perfetto.dev or in chrome://tracing")
+
+
+def _print(found: Profile, by: str, top: int) -> None:
+    machine, total = found.machine, found.total
+    given = ", ".join(f"{name}: {kind}" for name, kind in found.inputs.items())
+    terminal.say(f"{given}; {machine.threads} thread{'' if machine.threads == 1 else 's'}, target {machine.target}")
+    terminal.say(
+        f"this machine: {machine.flops / 1e9:.1f} GFLOP/s, {machine.bandwidth / 1e9:.1f} GB/s from memory; "
+        f"{len(found.runs)} runs: least {total.time * 1e3:.3f} ms, median {total.median * 1e3:.3f} ms"
+    )
+    rows = found.table(by)
+    shown = rows[:top] if top else rows
+    rest = rows[len(shown) :]
+    lines = [(str(number), *_line(row)) for number, row in enumerate(shown, 1)]
+    if rest:
+        lines.append(("…", *_summary(f"{len(rest)} more", rest)))
+    outside = found.outside
+    lines.append(("", outside.label, "", "", *_times(outside), f"{outside.share:.1%}", "", "", "", "", ""))
+    lines.append(_total(found))
+    columns = ("##", "computes", "kernel", "#calls", "#min ms", "#median", "#share", "#MFLOP", "#MB", "#bound ms")
+    terminal.say_table("", (*columns, "#of roof", "node"), lines, last_bold=True)
+    for remark in found.remarks:
+        terminal.say(f"note: {remark}")
+
+
+def _times(row: Row) -> tuple[str, str]:
+    return f"{row.time * 1e3:.3f}", f"{row.median * 1e3:.3f}"
+
+
+def _line(row: Row) -> tuple[str, ...]:
+    node = row.nodes[0] if row.nodes else ""
+    roof = f"{row.efficiency:.0%}" if row.is_known and row.bound else "–"
+    return (row.label, row.kernel, str(row.calls), *_times(row), f"{row.share:.1%}", *_work([row]), roof, node)
+
+
+def _work(rows: list[Row]) -> tuple[str, str, str]:
+    flops, size, bound = (sum(getattr(row, name) for row in rows) for name in ("flops", "bytes", "bound"))
+    return f"{flops / 1e6:.2f}", f"{size / 1e6:.3f}", f"{bound * 1e3:.3f}"
+
+
+def _summary(label: str, rows: list[Row]) -> tuple[str, ...]:
+    least, median = (f"{sum(getattr(row, name) for row in rows) * 1e3:.3f}" for name in ("time", "median"))
+    calls, share = sum(row.calls for row in rows), sum(row.share for row in rows)
+    return (label, "", str(calls), least, median, f"{share:.1%}", *_work(rows), "", "")
+
+
+def _total(found: Profile) -> tuple[str, ...]:
+    total = found.total
+    times = f"{found.least * 1e3:.3f}", f"{total.median * 1e3:.3f}"
+    return ("", "total", "", str(total.calls), *times, "100.0%", *_work([total]), f"{found.efficiency:.0%}", "")

@@ -1,0 +1,55 @@
+"""The inputs on which a model is profiled: those that are given, and random ones for the others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from infuse.errors import InputError
+from infuse.ir import dims
+from infuse.ir.graph import Graph
+from infuse.ir.types import TensorType
+from infuse.ops.feeds import default_size, has_tensor_inputs, input_symbols, random_feeds, require_symbols
+
+
+def complete_feeds(graph: Graph, given: Mapping[str, Any], sizes: Mapping[str, int], seed: int) -> dict[str, Any]:
+    """Values for all inputs of `graph`: the given ones, and random ones.
+
+    Symbols have the size that given inputs show, else the one in `sizes`, else a usual one. OptionError for symbols
+    that the model does not have, InputError for inputs that it does not have, or that nobody can make up.
+    """
+    symbols = input_symbols(graph)
+    require_symbols(sizes, symbols)
+    names = [value.name for value in graph.inputs]
+    unknown = [name for name in given if name not in names]
+    if unknown:
+        known = ", ".join(map(repr, names))
+        raise InputError(f"the model has no input {', '.join(map(repr, unknown))}", hint=f"it takes {known}")
+    if all(name in given for name in names):
+        return dict(given)
+    if not has_tensor_inputs(graph):
+        missing = next(value for value in graph.inputs if value.name not in given)
+        raise InputError(f"no value is given for the input {missing.name!r}: {missing.type}, and none can be made up")
+    values = {symbol: default_size(symbol) for symbol in symbols} | dict(sizes) | _shown(graph, given)
+    made = random_feeds(graph, values, seed)
+    return {name: given.get(name, made[name]) for name in names}
+
+
+def _shown(graph: Graph, given: Mapping[str, Any]) -> dict[str, int]:
+    """The sizes of symbols that given arrays have."""
+    found = {}
+    for value in graph.inputs:
+        if value.name not in given or not isinstance(value.type, TensorType):
+            continue
+        for dim, size in zip(value.type.shape or (), np.shape(given[value.name])):
+            found.update({name: size for name in dims.symbols(dim) if dim == dims.symbol(name)})
+    return found
+
+
+def describe(value: Any) -> str:
+    """`float32[1, 3]`, or what it is in place of an array."""
+    if not hasattr(value, "shape"):
+        return type(value).__name__
+    return f"{value.dtype}[{', '.join(map(str, value.shape))}]"
