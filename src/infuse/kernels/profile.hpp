@@ -4,7 +4,7 @@
 
 namespace infuse {
 
-constexpr long MOST_RECORDS = 1L << 20;
+constexpr long MOST_RECORDS = 1L << 17;
 
 /** One step that ran: of which program, which one, its times in nanoseconds, and the symbols' values after it. */
 template <int SIZES>

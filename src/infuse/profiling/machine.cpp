@@ -8,7 +8,7 @@ using namespace infuse;
 namespace {
 
 constexpr int CHAINS = 12;      // more than latency times units of any processor, fewer than its registers
-constexpr long STEPS = 100000;  // of a chain in one trial: about 0.1 ms
+constexpr long STEPS = 500000;  // of a chain in one trial: a few milliseconds
 constexpr int STREAMS = 8;
 
 /** Independent chains of multiply-adds; the result only keeps them from being left out. */
@@ -55,7 +55,7 @@ double best_rate(double seconds, double amount, const Trial& trial) {
 
 extern "C" {
 
-/** Floating-point operations per second (a multiply-add counts two), measured for `seconds`; negative without memory. */
+/** Operations per second (a multiply-add counts two), measured for `seconds`; negative without memory. */
 INFUSE_API double machine_flops(int threads, double seconds) {
   Context* context = context_open(threads);
   if (!context) return -1;
@@ -71,7 +71,7 @@ INFUSE_API double machine_flops(int threads, double seconds) {
   return best;
 }
 
-/** Bytes per second read from `bytes` bytes of memory again and again, measured for `seconds`; negative without memory. */
+/** Bytes per second read from a buffer of `bytes`, measured for `seconds`; negative without memory. */
 INFUSE_API double machine_bandwidth(int threads, double seconds, int64_t bytes) {
   Context* context = context_open(threads);
   const long group = STREAMS * LANES * (long)sizeof(float), groups = (long)bytes / group;
@@ -82,9 +82,13 @@ INFUSE_API double machine_bandwidth(int threads, double seconds, int64_t bytes) 
   }
   float* values = (float*)memory;
   Kept kept[MOST_THREADS] = {};
-  context->parallel(groups, [&](long begin, long end, int) { memset(memory + begin * group, 0, (end - begin) * group); });
+  context->parallel(groups, [&](long begin, long end, int) {
+    memset(memory + begin * group, 0, (size_t)((end - begin) * group));
+  });
   const double best = best_rate(seconds, double(groups * group), [&] {
-    context->parallel(groups, [&](long begin, long end, int worker) { kept[worker].value += add_up(values, begin, end); });
+    context->parallel(groups, [&](long begin, long end, int worker) {
+      kept[worker].value += add_up(values, begin, end);
+    });
   });
   memory_close(memory);
   context_close(context);

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import hashlib
 import json
 import os
 import secrets
@@ -12,13 +13,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from infuse.codegen.build import build
+from infuse.codegen.cache import Cache
 from infuse.codegen.toolchain import Target
 from infuse.errors import RuntimeFailure
 from infuse.runtime.cpus import cpu_description, cpu_limit
 from infuse.runtime.folder import LIBRARY, SOURCE
 
 _PROGRAM: Final = Path(__file__).with_name("machine.cpp")
-_FLOPS_SECONDS: Final = 0.4
+_FLOPS_SECONDS: Final = 0.6
 _STREAM_SECONDS: Final = 0.8
 _USUAL_CACHE: Final = 32 << 20
 _LEAST_STREAM, _MOST_STREAM = 64 << 20, 1 << 30
@@ -43,21 +45,22 @@ class Machine:
 def measure_machine(target: Target, threads: int, *, again: bool = False) -> Machine:
     """The roof of this machine for a target and a number of threads; it takes about two seconds.
 
-    Kept beside the compiled program in the cache, and measured anew with `again` only. Raises what compiling raises,
-    and RuntimeFailure when there is no memory to measure with.
+    Kept in the cache folder, and measured anew with `again` only. Raises what compiling raises, and RuntimeFailure
+    when there is no memory to measure with.
     """
-    sources = {SOURCE: _PROGRAM.read_text("utf-8")}
-    folder = build(sources, [], 0, {"name": "machine"}, key="machine", target=target)
-    file = folder / f"measured-{threads}.json"
-    identity = {"cpu": cpu_description(), "processors": cpu_limit()}
-    found = None if again else _read(file, identity)
+    identity = f"{cpu_description()}; {cpu_limit()} processors; {target.name}; {threads} threads"
+    name = hashlib.sha256(identity.encode()).hexdigest()[:16]
+    file = Cache().root / "machines" / f"{name}.json"
+    found = None if again else _read(file)
     if found is None:
-        found = _measure(folder, threads)
-        _write(file, identity | {"flops": found[0], "bandwidth": found[1]})
+        found = _measure(target, threads)
+        _write(file, {"machine": identity, "flops": found[0], "bandwidth": found[1]})
     return Machine(target.name, threads, *found)
 
 
-def _measure(folder: Path, threads: int) -> tuple[float, float]:
+def _measure(target: Target, threads: int) -> tuple[float, float]:
+    sources = {SOURCE: _PROGRAM.read_text("utf-8")}
+    folder = build(sources, [], 0, {"name": "machine"}, key="machine", target=target)
     library = ctypes.CDLL(str(folder / LIBRARY))
     peak, stream = library.machine_flops, library.machine_bandwidth
     peak.restype = stream.restype = ctypes.c_double
@@ -85,12 +88,10 @@ def _system(name: str) -> int:
         return 0
 
 
-def _read(file: Path, identity: dict[str, Any]) -> tuple[float, float] | None:
-    """What was measured on this machine before."""
+def _read(file: Path) -> tuple[float, float] | None:
+    """What was measured before; None where nothing was, or where it cannot be read."""
     try:
         known = json.loads(file.read_text("utf-8"))
-        if {name: known[name] for name in identity} != identity:
-            return None
         flops, bandwidth = float(known["flops"]), float(known["bandwidth"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
@@ -100,5 +101,6 @@ def _read(file: Path, identity: dict[str, Any]) -> tuple[float, float] | None:
 def _write(file: Path, content: dict[str, Any]) -> None:
     temporary = file.with_name(f".{file.name}.{secrets.token_hex(4)}")
     with contextlib.suppress(OSError):  # a cache that cannot be written only means measuring again
+        file.parent.mkdir(exist_ok=True)
         temporary.write_text(json.dumps(content), "utf-8")
         temporary.replace(file)

@@ -17,8 +17,8 @@ from infuse.ir.graph import Graph, Node
 from infuse.ops.evaluate import evaluate
 from infuse.profiling.inputs import describe
 from infuse.profiling.machine import measure_machine
-from infuse.profiling.profile import INTERPRETER, Call, Profile, Run
-from infuse.profiling.steps import Place, places_of
+from infuse.profiling.profile import INTERPRETER, Profile, Run
+from infuse.profiling.steps import Place, Work, places_of
 from infuse.runtime import available_cpus
 from infuse.runtime.session import Session
 
@@ -55,14 +55,15 @@ def profile_graph(
     report("measure", 0, runs)
     given = {name: describe(value) for name, value in feeds.items()}
     found = Profile(graph.name, given, measure_machine(resolved, count, again=calibrate), places, [])
+    works = _Works()
     for number in range(-WARM_UP, runs):
         values, begin = dict(feeds), time.perf_counter_ns()
         for stage in parts:
             stage.run(values)
         end = time.perf_counter_ns()
-        run = Run(begin, end, [call for stage in parts for call in stage.calls()])
         if number >= 0:
-            found.runs.append(run)
+            table = np.concatenate([stage.table(works) for stage in parts] or [np.zeros((0, 5), np.int64)])
+            found.runs.append(Run(begin, end, table, works.all))
             report("measure", number + 1, runs)
     lost = sum(stage.lost for stage in parts)
     if lost:
@@ -74,6 +75,20 @@ def profile_graph(
 
 def _silent(stage: str, done: int, total: int) -> None:
     """The progress of a caller who asked for none."""
+
+
+class _Works:
+    """Every different amount of work, once."""
+
+    def __init__(self) -> None:
+        self.all: list[Work] = []
+        self._numbers: dict[Work, int] = {}
+
+    def number(self, work: Work) -> int:
+        found = self._numbers.setdefault(work, len(self.all))
+        if found == len(self.all):
+            self.all.append(work)
+        return found
 
 
 class _Native:
@@ -93,27 +108,15 @@ class _Native:
         """Compute the stage's outputs from `values`, which they join."""
         values.update(self._session.run({name: values[name] for name in self._inputs}))
 
-    def calls(self) -> list[Call]:
-        """The calls of the last run."""
+    def table(self, works: _Works) -> NDArray[np.int64]:
+        """The calls of the last run (`Run.table`)."""
         rows, self.lost = self._session.records()
-        numbers = rows[:, :4].tolist()
-        values = self._values(rows)
-        events = []
-        for program, step, begin, end in numbers:
+        events, numbers = [], []
+        for program, step, begin, end, *sizes in rows.tolist():
             place = self._first[program] + step
             events.append((place, program, begin, end, self._places[place].runs_bodies))
-        own = without_bodies(events)
-        return [
-            Call(place, begin, end, alone, self._places[place].work(sizes))
-            for (place, _, begin, end, _), alone, sizes in zip(events, own, values)
-        ]
-
-    def _values(self, rows: NDArray[np.int64]) -> list[dict[str, int]]:
-        """The sizes that held for every call."""
-        if not self._sizes:
-            return [{}] * len(rows)
-        known: dict[tuple[int, ...], dict[str, int]] = {}
-        return [known.setdefault(key, dict(zip(self._sizes, key))) for key in map(tuple, rows[:, 4:].tolist())]
+            numbers.append(works.number(self._places[place].work(dict(zip(self._sizes, sizes)))))
+        return _table(events, numbers)
 
 
 class _Hosted:
@@ -140,13 +143,15 @@ class _Hosted:
         event = self._numbers[node], self._programs[node.graph], begin, end, bool(node.subgraphs)
         self._events.append(event)
 
-    def calls(self) -> list[Call]:
-        """The calls of the last run."""
-        own = without_bodies(self._events)
-        return [
-            Call(place, begin, end, alone, self._places[place].work({}))
-            for (place, _, begin, end, _), alone in zip(self._events, own)
-        ]
+    def table(self, works: _Works) -> NDArray[np.int64]:
+        """The calls of the last run (`Run.table`)."""
+        return _table(self._events, [works.number(self._places[event[0]].work({})) for event in self._events])
+
+
+def _table(events: Sequence[Event], works: Sequence[int]) -> NDArray[np.int64]:
+    own = without_bodies(events)
+    rows = [(place, begin, end, alone, work) for (place, _, begin, end, _), alone, work in zip(events, own, works)]
+    return np.array(rows, np.int64).reshape(-1, 5)
 
 
 def without_bodies(events: Sequence[Event]) -> list[int]:

@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from infuse.errors import OptionError
 from infuse.profiling.machine import Machine
 from infuse.profiling.steps import Place, Work
@@ -29,11 +32,20 @@ class Call(NamedTuple):
 
 @dataclass
 class Run:
-    """One run of the model: times in nanoseconds, and its calls in the order in which they ended."""
+    """One run of the model: its begin and end in nanoseconds, and what it called.
+
+    `table` has a row per call, in the order in which they ended: place, begin, end, own time, number of the work.
+    """
 
     begin: int
     end: int
-    calls: list[Call]
+    table: NDArray[np.int64]
+    works: list[Work]
+
+    def calls(self) -> list[Call]:
+        """The calls in the order in which they ended."""
+        rows = self.table.tolist()
+        return [Call(place, begin, end, own, self.works[work]) for place, begin, end, own, work in rows]
 
     @property
     def seconds(self) -> float:
@@ -42,15 +54,16 @@ class Run:
     @property
     def outside(self) -> float:
         """Seconds that belong to no step."""
-        return self.seconds - sum(call.own for call in self.calls) / 1e9
+        return self.seconds - int(self.table[:, 3].sum()) / 1e9
 
 
 @dataclass
 class Row:
     """Some calls of each run taken together.
 
-    `times` are seconds, one per run, without the bodies that a step ran; `calls`, `flops` and `bytes` are those of one
-    run. `bound` is the time that the machine needs at least, `is_known` tells whether all arithmetic is counted.
+    `times` are seconds, one per run, without the bodies that a step ran; `time` is the sum of the least times of the
+    steps, which other work on the machine disturbs least. `calls`, `flops` and `bytes` are those of one run. `bound` is
+    the time that the machine needs at least, `is_known` tells whether all arithmetic is counted.
     """
 
     label: str
@@ -58,6 +71,7 @@ class Row:
     nodes: tuple[str, ...]
     kinds: tuple[str, ...]
     times: tuple[float, ...]
+    time: float
     calls: int
     flops: int
     bytes: int
@@ -65,11 +79,6 @@ class Row:
     is_known: bool
     share: float = 0.0
     """Of the least times of all rows and of the time outside of steps."""
-
-    @property
-    def time(self) -> float:
-        """The least of the times: the one that other work on the machine disturbed least."""
-        return min(self.times)
 
     @property
     def median(self) -> float:
@@ -88,7 +97,8 @@ class Row:
             "nodes": list(self.nodes),
             "kinds": list(self.kinds),
             "calls": self.calls,
-            "min_ms": self.time * 1e3,
+            "least_ms": self.time * 1e3,
+            "run_ms": min(self.times) * 1e3,
             "median_ms": self.median * 1e3,
             "flops": self.flops if self.is_known else None,
             "bytes": self.bytes,
@@ -125,29 +135,20 @@ class Profile:
 
     @property
     def total(self) -> Row:
-        """Whole runs: the times are those that a caller sees."""
-        rows = self.rows
+        """Whole runs: `times` are those that a caller sees, `time` that of a run that nothing disturbs."""
+        rows = [*self.rows, self.outside]
         times = tuple(run.seconds for run in self.runs)
-        calls, flops, size = (sum(getattr(row, name) for row in rows) for name in ("calls", "flops", "bytes"))
-        bound, known = sum(row.bound for row in rows), all(row.is_known for row in rows)
-        return Row("total", "", (), (), times, calls, flops, size, bound, known, 1.0)
-
-    @property
-    def least(self) -> float:
-        """Seconds of a run that nothing disturbs: the sum of the least times of all steps and outside of them."""
-        return sum(row.time for row in self.rows) + max(self.outside.time, 0.0)
-
-    @property
-    def efficiency(self) -> float:
-        """The share of the roof that the model reaches: the bounds of all steps over `least`."""
-        return sum(row.bound for row in self.rows) / self.least if self.least else 0.0
+        time, calls, flops, size, bound = (
+            sum(getattr(row, name) for row in rows) for name in ("time", "calls", "flops", "bytes", "bound")
+        )
+        return Row("total", "", (), (), times, time, calls, flops, size, bound, all(r.is_known for r in rows), 1.0)
 
     @property
     def outside(self) -> Row:
         """The time outside of steps: Python, checks, the calls themselves."""
         times = tuple(run.outside for run in self.runs)
         share = 1 - sum(row.share for row in self.rows)
-        return Row("outside of steps", "", (), (), times, 0, 0, 0, 0.0, True, share)
+        return Row("outside of steps", "", (), (), times, min(times), 0, 0, 0, 0.0, True, share)
 
     def to_dict(self, by: str = "step") -> dict[str, Any]:
         """Plain data for JSON."""
@@ -163,7 +164,7 @@ class Profile:
             "by": by,
             "rows": [row.to_dict() for row in self.table(by)],
             "outside": self.outside.to_dict(),
-            "total": self.total.to_dict() | {"least_ms": self.least * 1e3, "efficiency": self.efficiency},
+            "total": self.total.to_dict(),
             "notes": self.remarks,
         }
 
@@ -171,16 +172,24 @@ class Profile:
     def remarks(self) -> list[str]:
         """What one must know to read the rows."""
         found = list(self.notes)
-        above = [row for row in self.rows if row.efficiency > 1 and row.is_known]
-        if any("winograd" in row.kernel for row in above):
-            found.append(
-                "FLOPs are those of direct convolution: Winograd multiplies less, so its efficiency may exceed 1"
-            )
-        if any(row.bytes / self.machine.bandwidth == row.bound for row in above):
-            found.append("the bandwidth is that of memory: what still lies in a cache is read faster than the bound")
+        above = [row for row in self.rows if row.efficiency > 1.02 and row.is_known]
+        busy = [row for row in above if row.flops / self.machine.flops > row.bytes / self.machine.bandwidth]
+        winograd = [row for row in busy if "winograd" in row.kernel]
+        if winograd:
+            found.append("FLOPs are those of direct convolution: Winograd multiplies less, and may exceed the roof")
+        if len(busy) > len(winograd):
+            found.append("some steps exceed the peak, which was measured on a busy machine then: --calibrate")
+        if len(above) > len(busy):
+            found.append("the bandwidth is that of memory: what still lies in a cache may exceed the roof")
         if not all(row.is_known for row in self.rows):
             found.append("the arithmetic of some steps is not known and not counted")
         return found
+
+    @cached_property
+    def _times(self) -> NDArray[np.float64]:
+        """Seconds of every place in every run."""
+        count = len(self.places)
+        return np.stack([np.bincount(run.table[:, 0], run.table[:, 3] / 1e9, count) for run in self.runs])
 
     def _key(self, number: int, by: str) -> tuple[str, int]:
         """The label of the row to which a place belongs, and a number that tells rows of one label apart."""
@@ -194,35 +203,34 @@ class Profile:
 
     def _grouped(self, by: str) -> list[Row]:
         groups: dict[tuple[str, int], list[int]] = {}
-        for number in sorted({call.place for run in self.runs for call in run.calls}):
+        for number in np.unique(np.concatenate([run.table[:, 0] for run in self.runs])).tolist():
             groups.setdefault(self._key(number, by), []).append(number)
-        of = {number: group for group, numbers in enumerate(groups.values()) for number in numbers}
-        times = [[0] * len(self.runs) for _ in groups]
-        for position, run in enumerate(self.runs):
-            for call in run.calls:
-                times[of[call.place]][position] += call.own
-        calls: list[list[Call]] = [[] for _ in groups]
-        for call in self.runs[-1].calls if self.runs else ():
-            calls[of[call.place]].append(call)
-        rows = [self._row(*parts) for parts in zip(groups, groups.values(), times, calls)]
-        whole = sum(row.time for row in rows) + max(min(run.outside for run in self.runs), 0.0)
+        rows = [self._row(label, numbers) for (label, _), numbers in groups.items()]
+        whole = sum(row.time for row in rows) + min(run.outside for run in self.runs)
         for row in rows:
             row.share = row.time / whole if whole else 0.0
         return rows
 
-    def _row(self, key: tuple[str, int], numbers: Sequence[int], times: Sequence[int], calls: Sequence[Call]) -> Row:
+    def _row(self, label: str, numbers: Sequence[int]) -> Row:
+        """The row of these places. What they compute is taken from the last run."""
         places = [self.places[number] for number in numbers]
         nodes = dict.fromkeys(node for place in places for node in place.nodes)
         kernels = dict.fromkeys(place.kernel for place in places if place.kernel)
+        times = self._times[:, numbers]
+        last = self.runs[-1]
+        calls = last.table[np.isin(last.table[:, 0], numbers), 4]
+        kinds, counts = np.unique(calls, return_counts=True)
+        done = [(last.works[kind], count) for kind, count in zip(kinds.tolist(), counts.tolist())]
         return Row(
-            key[0],
+            label,
             ", ".join(kernels),
             tuple(node.name for node in nodes),
             tuple(node.kind for node in nodes),
-            tuple(time / 1e9 for time in times),
+            tuple(times.sum(axis=1).tolist()),
+            float(times.min(axis=0).sum()),
             len(calls),
-            sum(call.work.flops for call in calls),
-            sum(call.work.bytes for call in calls),
-            sum(self.machine.bound(call.work.flops, call.work.bytes) for call in calls),
-            all(call.work.is_known for call in calls),
+            sum(count * work.flops for work, count in done),
+            sum(count * work.bytes for work, count in done),
+            sum(count * self.machine.bound(work.flops, work.bytes) for work, count in done),
+            all(work.is_known for work, _ in done),
         )

@@ -57,7 +57,7 @@ def _nodes(profile: Profile, run: Run) -> Iterator[dict[str, Any]]:
 
 def _in_order(run: Run) -> list[Call]:
     """What runs first, comes first; what holds others, before them."""
-    numbered = sorted(enumerate(run.calls), key=lambda entry: (entry[1].begin, -entry[1].end, -entry[0]))
+    numbered = sorted(enumerate(run.calls()), key=lambda entry: (entry[1].begin, -entry[1].end, -entry[0]))
     return [call for _, call in numbered]
 
 
