@@ -116,6 +116,8 @@ def compile(
 
     A graph that was not optimized is optimized at level `all` first. `target` is native, x86-64-v4 (AVX-512),
     x86-64-v3 (AVX2) or x86-64; `threads` the number of threads of a run (default: what this process may use);
+    `precision` fp32, or bf16: products with weights and those of attention take operands rounded to bfloat16 and sum
+    up in float32, everything else stays as it is (OptionError where the target has no instruction for that);
     `output` a folder for the compiled model, which `load_compiled` opens without a compiler.
     """
     from infuse.codegen.compile import compile_graph

@@ -141,19 +141,20 @@ INFUSE_INLINE void gemm_tile(const float* const* rows, long taps, long k, long o
 }
 
 // Rows in groups of G share a pointer, which x86 addresses as q, q + lda and q + 2 lda.
+template <class T>
 struct RowGroups {
   static constexpr int G = MR % 3 == 0 ? 3 : 2;
-  const float* q[MR / G];
+  const T* q[MR / G];
   long lda;
 
-  INFUSE_INLINE RowGroups(const float* a, long step) : lda(step) {
+  INFUSE_INLINE RowGroups(const T* a, long step) : lda(step) {
 #pragma GCC unroll 16
     for (int i = 0; i < MR / G; ++i) {
       q[i] = a + i * G * lda;
       __asm__("" : "+r"(q[i]));  // else clang computes it anew in every step
     }
   }
-  INFUSE_INLINE float at(int row, long p) const { return q[row / G][row % G * lda + p]; }
+  INFUSE_INLINE T at(int row, long p) const { return q[row / G][row % G * lda + p]; }
 };
 
 // A full register tile whose sums go to the sink without leaving the registers.
@@ -163,7 +164,7 @@ INFUSE_NOINLINE void full_tile(const float* a, long lda, long k, const float* b,
   vf sum[MR][2];
 #pragma GCC unroll 16
   for (int i = 0; i < MR; ++i) sum[i][0] = sum[i][1] = vf{};
-  const RowGroups rows(a, lda);
+  const RowGroups<float> rows(a, lda);
 #pragma GCC unroll 1
   for (long p = 0; p < k; ++p, b += NR) {
     vf x = load(b, Full{}), y = load(b + LANES, Full{});
@@ -200,7 +201,7 @@ INFUSE_NOINLINE void narrow_tile(const float* a, long lda, long k, const float* 
   half_vf half[MR];
 #pragma GCC unroll 16
   for (int i = 0; i < MR; ++i) whole[i] = vf{}, half[i] = half_vf{};
-  const RowGroups rows(a, lda);
+  const RowGroups<float> rows(a, lda);
 #pragma GCC unroll 1
   for (long p = 0; p < k; ++p, b += NR) {
     vf x = load(b, Full{});

@@ -11,10 +11,10 @@ from infuse import dtypes
 from infuse.codegen.groups import Group
 from infuse.codegen.lower.computed import packed_at_run_time
 from infuse.codegen.lower.finding import operand
-from infuse.codegen.lower.linear import gemm_scratch, label
+from infuse.codegen.lower.linear import call_gemm, label
 from infuse.codegen.lower.windows import plain_conv
 from infuse.codegen.lowering import Lowering, lowers
-from infuse.codegen.packing import pack_conv, winograd_weights
+from infuse.codegen.packing import pack_conv, pack_conv_bf16, winograd_weights
 from infuse.codegen.program import FunctionWriter, size_text
 from infuse.codegen.tensors import Tensor, channels_last, natural
 from infuse.ir import dims
@@ -85,7 +85,7 @@ def conv(low: Lowering, node: Node, group: Group) -> None:
     f = low.function("conv", *group.nodes)
     sizes = [x.shape[0], *plane(x.shape), x.shape[1], *plane(node.output.shape)]
     rows = _pixel_rows(low, node, win, groups)
-    planar = rows is None and _takes_planes(low, x, win, groups)
+    planar = rows is None and not _takes_pairs(low, node) and _takes_planes(low, x, win, groups)
     tensor = rows if rows is not None else low.tensor(x) if planar else image(low, node)
     sink = low.sink(f, group, channels_last(node.output.rank), bias=channel_bias(low, node, 2))
     if rows is not None:
@@ -99,19 +99,21 @@ def conv(low: Lowering, node: Node, group: Group) -> None:
 
 
 def _matrix(low: Lowering, node: Node, f: FunctionWriter, rows: Tensor, sink: str) -> None:
-    f.include("gemm.hpp")
     count, channels = rows.shape
     fields = (count, node.output.shape[1], channels, rows.strides[0] if count != 1 else channels)
-    gemm_scratch(f, *fields)
-    f.line(
-        f"gemm(c, GemmShape{{{f.numbers(*fields)}}}, {f.read(rows)}, {f.read(packed_filters(low, node, 1))}, {sink});"
-    )
+    weights = _packed_pairs(low, node, 1, True) if _takes_pairs(low, node) else packed_filters(low, node, 1)
+    call_gemm(low, f, fields, rows, weights, sink)
 
 
 def _windows(
     low: Lowering, node: Node, f: FunctionWriter, tensor: Tensor, fields: list[Dim], planar: bool, sink: str
 ) -> None:
-    tile = winograd_tile(fields, low.threads) if operand(node, 1).is_const and not planar else 0
+    pairs = _takes_pairs(low, node)
+    tile = (
+        winograd_tile(fields, low.threads, PAIRS_SPEED if pairs else 1)
+        if operand(node, 1).is_const and not planar
+        else 0
+    )
     shape = f"ConvShape{{{', '.join(map(size_text, fields))}{', true' if planar else ''}}}"
     text = f"ConvShape{{{f.numbers(*fields)}{', true' if planar else ''}}}"
     if tile:
@@ -120,10 +122,18 @@ def _windows(
         weights = _winograd_packed(low, node, tile)
         f.line(f"winograd<{tile}>(c, {text}, {f.read(tensor)}, {f.read(weights)}, {sink});")
         return
-    f.include("conv.hpp")
-    f.scratch(f"conv_scratch({shape})", "conv.hpp")
     groups = int(node.op.attributes()["group"])
-    f.line(f"conv(c, {text}, {f.read(tensor)}, {f.read(packed_filters(low, node, groups))}, {sink});")
+    whole = groups == 1 and fields[12] == 1
+    weights = _packed_pairs(low, node, groups, whole) if pairs else packed_filters(low, node, groups)
+    kernel = "conv_bf16" if pairs else "conv"
+    f.include(f"{kernel}.hpp")
+    f.scratch(f"{kernel}_scratch({shape})", f"{kernel}.hpp")
+    f.line(f"{kernel}(c, {text}, {f.read(tensor)}, {f.read(weights)}, {sink});")
+
+
+def _takes_pairs(low: Lowering, node: Node) -> bool:
+    """Whether a convolution rounds its operands to bfloat16."""
+    return low.precision == "bf16" and operand(node, 1).const is not None
 
 
 def _takes_planes(low: Lowering, x: Value, win: Window, groups: int) -> bool:
@@ -138,13 +148,15 @@ FLOPS = 110e9
 """Multiplications and additions a core does in a second, roughly."""
 BANDWIDTH = 20e9
 """Bytes a second that all cores together read from memory, roughly."""
+PAIRS_SPEED = 2.5
+"""How many times as fast direct convolution is in bfloat16: twice the arithmetic, half the weights, roughly."""
 
 
-def winograd_tile(fields: list[Dim], threads: int) -> int:
+def winograd_tile(fields: list[Dim], threads: int, direct: float = 1) -> int:
     """The tile size of the cheapest Winograd form of a convolution (ConvShape's fields), 0 for none.
 
     A model of time: arithmetic at the cores' speed, weights at the memory's; the transforms count as arithmetic at a
-    quarter of the speed.
+    quarter of the speed. Without Winograd, both are `direct` times as fast.
     """
     if not all(isinstance(n, int) for n in fields):
         return 0
@@ -156,7 +168,7 @@ def winograd_tile(fields: list[Dim], threads: int) -> int:
         work = (products + 4 * transforms) / (FLOPS * threads)
         return max(work, 4 * weights / BANDWIDTH)
 
-    best, tile = seconds(2.0 * 9 * n * oh * ow * c * oc, 0, 9.0 * c * oc), 0
+    best, tile = seconds(2.0 * 9 * n * oh * ow * c * oc, 0, 9.0 * c * oc) / direct, 0
     for m in (4, 2):
         tiles, points = n * -(-oh // m) * -(-ow // m), (m + 2) ** 2
         cost = seconds(2.4 * points * tiles * c * oc, 4.0 * points * tiles * (c + oc), float(points) * c * oc)
@@ -202,6 +214,19 @@ def packed_filters(low: Lowering, node: Node, groups: int) -> Tensor:
     panel, lanes = 2 * low.lanes, low.lanes
     count = groups * (-(-(out // groups) // panel) * panel) * k
     return low.program.packed(w.const, ("conv", groups, lanes), count, lambda a: pack_conv(_planar(a), groups, lanes))
+
+
+def _packed_pairs(low: Lowering, node: Node, groups: int, whole: bool) -> Tensor:
+    """The filters as kernels/conv_bf16.hpp reads them."""
+    w, lanes = operand(node, 1), low.lanes
+    assert w.const is not None
+    out, depth, height, width = _planar(w.const).shape
+    segments, size = (height, depth * width) if whole else (height * width, depth)
+    count = groups * -(-(out // groups) // (2 * lanes)) * segments * -(-size // 2) * 4 * lanes
+    how = ("conv_bf16", groups, whole, lanes)
+    return low.program.packed(
+        w.const, how, count, lambda a: pack_conv_bf16(_planar(a), groups, whole, lanes), dtypes.bfloat16
+    )
 
 
 def _winograd_packed(low: Lowering, node: Node, tile: int) -> Tensor:

@@ -11,7 +11,7 @@ from infuse.codegen.groups import Group
 from infuse.codegen.lower.finding import operand
 from infuse.codegen.lower.plain import plain_matmul
 from infuse.codegen.lowering import Lowering, lowers
-from infuse.codegen.packing import pack_gemm_b
+from infuse.codegen.packing import pack_gemm_b, pack_gemm_bf16
 from infuse.codegen.program import FunctionWriter, size_text
 from infuse.codegen.tensors import Tensor, dense, natural
 from infuse.ir import dims
@@ -77,19 +77,21 @@ def packed_product(
         whole = low.dense(a, natural(a.rank))
         left = dense(whole.buffer, whole.dtype, (rows, k))
         left = replace(left, offset=whole.offset)
-    weights = packed_weights(low, b, transposed)
     f = low.function("matmul", *group.nodes)
-    f.include("gemm.hpp")
     sink = low.sink(f, group, natural(node.output.rank), bias=bias, scale=scale)
     row = left.strides[0] if rows != 1 else k
-    gemm_scratch(f, rows, n, k, row)
-    f.line(f"gemm(c, GemmShape{{{f.numbers(rows, n, k, row)}}}, {f.read(left)}, {f.read(weights)}, {sink});")
+    call_gemm(low, f, (rows, n, k, row), left, packed_weights(low, b, transposed), sink)
     f.finish(label(group))
 
 
-def gemm_scratch(f: FunctionWriter, *fields: Dim) -> None:
-    """Demand the scratch with which a product avoids rows that fall on the same cache lines."""
-    f.scratch(f"gemm_scratch(GemmShape{{{', '.join(map(size_text, fields))}}})", "gemm.hpp")
+def call_gemm(
+    low: Lowering, f: FunctionWriter, fields: tuple[Dim, Dim, Dim, Dim], left: Tensor, weights: Tensor, sink: str
+) -> None:
+    """Write the call of the kernel that multiplies rows by packed weights; `fields` are GemmShape's."""
+    kernel = "gemm" if weights.dtype == dtypes.float32 else "gemm_bf16"
+    f.include(f"{kernel}.hpp")
+    f.scratch(f"{kernel}_scratch(GemmShape{{{', '.join(map(size_text, fields))}}})", f"{kernel}.hpp")
+    f.line(f"{kernel}(c, GemmShape{{{f.numbers(*fields)}}}, {f.read(left)}, {f.read(weights)}, {sink});")
 
 
 def packed_weights(low: Lowering, b: Value, transposed: bool) -> Tensor:
@@ -97,6 +99,14 @@ def packed_weights(low: Lowering, b: Value, transposed: bool) -> Tensor:
     assert b.const is not None
     n, k = b.const.shape if transposed else b.const.shape[::-1]
     panel, lanes = 2 * low.lanes, low.lanes
+    if low.precision == "bf16":
+        return low.program.packed(
+            b.const,
+            ("gemm_bf16", transposed, lanes),
+            -(-n // panel) * panel * -(-k // 2) * 2,
+            lambda w: pack_gemm_bf16(w.T if transposed else w, lanes),
+            dtypes.bfloat16,
+        )
     return low.program.packed(
         b.const,
         ("gemm", transposed, lanes),

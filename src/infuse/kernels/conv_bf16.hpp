@@ -1,0 +1,101 @@
+// Convolution of channels-last images in operands rounded to bfloat16.
+//
+// The window of a pixel is copied to a row of pairs, rounded. Numbers that lie side by side in the image form a
+// segment, which ends with half a pair where their count is odd: a line of the window, or the channels of a group where
+// a line has gaps. Weights are packed as [group][panel][pair][NR] pairs in the order of the segments.
+#pragma once
+
+#include "conv.hpp"
+#include "gemm_bf16.hpp"
+
+namespace infuse {
+
+namespace detail {
+
+// How the windows of a convolution are cut: `count` segments of `width` numbers, `in_line` of them in a line.
+struct Segments {
+  long count, in_line, width, pairs;
+};
+
+constexpr Segments conv_segments(const ConvShape& s) {
+  const bool whole = s.groups == 1 && s.dil_w == 1;
+  const long in_line = whole ? 1 : s.kw, width = (whole ? s.kw : 1) * (s.c / s.groups);
+  return {s.kh * in_line, in_line, width, bf16_pairs(width)};
+}
+
+// One segment of a line: `steps` columns of the image from x on, those outside of it zeros.
+INFUSE_INLINE void round_segment(const ConvShape& s, const float* line, long x, long steps,
+                                 const Segments& cut, float* held, int32_t* to) {
+  if (x >= 0 && x + steps <= s.w) return round_row(to, line + x * s.c, cut.width);
+  const long c = cut.width / steps, first = min(max(-x, 0L), steps);
+  const long last = max(min(s.w - x, steps), first);
+  memset(held, 0, size_t(cut.width) * sizeof(float));
+  memcpy(held + first * c, line + (x + first) * s.c, size_t((last - first) * c) * sizeof(float));
+  round_row(to, held, cut.width);
+}
+
+// Writes the windows of one pixel after another, from `at` on. The vector that ends a segment may go past it: the next
+// one, or the next row, is written over that.
+struct WindowRows {
+  const ConvShape& s;
+  Segments cut;
+  const float* x;
+  float* held;
+  Pixel at;
+
+  INFUSE_INLINE void operator()(long, int32_t* to) {
+    const long steps = cut.in_line == 1 ? s.kw : 1;
+    for (long ky = 0; ky < s.kh; ++ky) {
+      const long y = at.y * s.stride_h - s.pad_top + ky * s.dil_h;
+      const float* line = x + (at.n * s.h + y) * s.w * s.c;
+      for (long i = 0; i < cut.in_line; ++i, to += cut.pairs)
+        if ((unsigned long)y < (unsigned long)s.h)
+          round_segment(s, line, at.x * s.stride_w - s.pad_left + i * s.dil_w, steps, cut, held, to);
+        else
+          memset(to, 0, size_t(cut.pairs) * sizeof(int32_t));
+    }
+    at.next(s);
+  }
+};
+
+// Bytes of the segment that is put together before it is rounded.
+constexpr long held_bytes(const ConvShape& s) {
+  return ceil_div(conv_segments(s).width, 16) * 16 * long(sizeof(float));
+}
+
+}  // namespace detail
+
+// Bytes of scratch that a worker needs for conv_bf16.
+constexpr long conv_bf16_scratch(const ConvShape& s) {
+  const detail::Segments cut = detail::conv_segments(s);
+  const long panels = detail::ceil_div(s.oc / s.groups, NR);
+  // The vector that ends the last segment of the last row may go past it.
+  return detail::held_bytes(s) + 64 +
+         detail::pair_bytes(s.n * s.oh * s.ow, cut.count * cut.pairs, panels);
+}
+
+// As conv() of conv.hpp, but for weights packed in pairs; not for planar images.
+template <class Sink>
+void conv_bf16(Context& ctx, ConvShape s, const float* x, const bfloat16* packed_w,
+               const Sink& sink) {
+  const detail::Segments cut = detail::conv_segments(s);
+  const long m = s.n * s.oh * s.ow, pairs = cut.count * cut.pairs, own = s.oc / s.groups;
+  const long panels = detail::ceil_div(own, NR), chunk = detail::pair_chunk(pairs, panels);
+  if (m <= 0 || s.oc <= 0) return;
+  const int32_t* w = (const int32_t*)packed_w;
+  detail::gemm_parallel(
+      ctx, m, detail::conv_panels(s), 2 * pairs,
+      [&](long m0, long m1, long p0, long p1, int worker) {
+        float* held = (float*)ctx.scratch(worker);
+        int32_t* rows = (int32_t*)(ctx.scratch(worker) + detail::held_bytes(s));
+        for (long p = p0, end; p < p1; p = end) {
+          const long g = p / panels;
+          end = min(p1, (g + 1) * panels);
+          detail::WindowRows fill = {s, cut, x + g * (s.c / s.groups), held, {s, m0}};
+          detail::pair_part(pairs, fill, w, m0, m1, p, end, g * own + p % panels * NR,
+                            (g + 1) * own, chunk, rows, sink);
+        }
+      });
+}
+
+}  // namespace infuse

@@ -1,0 +1,209 @@
+// Matrix multiplication of operands rounded to bfloat16, summed up in float32; a Sink receives C.
+//
+// Two neighbours along k share 32 bits, a pair, the first in the lower half. B is packed as in gemm.hpp with pairs in
+// place of floats: panel[pair][NR], one panel after another, columns and the odd end of k padded with zeros. Rows of A
+// are rounded as they are copied, once for all panels.
+#pragma once
+
+#include "gemm.hpp"
+#include "half.hpp"
+
+namespace infuse {
+
+// Pairs that k numbers fill.
+constexpr long bf16_pairs(long k) { return (k + 1) / 2; }
+
+namespace detail {
+
+// sum + both products of each pair of bfloat16.
+INFUSE_INLINE vf dot_pairs(vf sum, vi a, vi b) {
+#if INFUSE_LANES == 16 && defined(__AVX512BF16__)
+  __asm__("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));
+  return sum;
+#else
+  const vi high = splat(int32_t(0xffff0000));
+  sum = fma(as_float(a & high), as_float(b & high), sum);
+  return fma(as_float(a << 16), as_float(b << 16), sum);
+#endif
+}
+
+// Two vectors of neighbours, rounded to nearest even, as a vector of pairs.
+INFUSE_INLINE void store_pairs(int32_t* to, vf low, vf high) {
+#if INFUSE_LANES == 16 && defined(__AVX512BF16__)
+  vi pairs;
+  __asm__("vcvtne2ps2bf16 %2, %1, %0" : "=v"(pairs) : "v"(high), "v"(low));
+  store(to, pairs, Full{});
+#else
+  store((bfloat16*)to, low, Full{});
+  store((bfloat16*)to + LANES, high, Full{});
+#endif
+}
+
+// Numbers of a row as pairs, zeros up to a whole vector of pairs.
+INFUSE_INLINE void round_row(int32_t* to, const float* from, long k) {
+  long p = 0;
+#pragma GCC unroll 2
+  for (; p + 2 * LANES <= k; p += 2 * LANES)
+    store_pairs(to + p / 2, load(from + p, Full{}), load(from + p + LANES, Full{}));
+  if (p == k) return;
+  const long left = k - p;
+  const vf low = load(from + p, Tail{int(min(left, long(LANES)))});
+  const vf high = left > LANES ? load(from + p + LANES, Tail{int(left - LANES)}) : vf{};
+  store_pairs(to + p / 2, low, high);
+}
+
+// out[R][NR] = R rows of pairs times the first V vectors of a panel.
+// Few rows leave too few independent sums to hide the latency of a product, so they sum U steps apart.
+template <int R, int V>
+INFUSE_NOINLINE void pair_tile(const int32_t* rows, long pitch, long pairs, const int32_t* b,
+                               float* out) {
+  constexpr int U = R * V >= 8 ? 1 : R * V >= 4 ? 2 : 4;
+  vf sum[U][R][V];
+#pragma GCC unroll 16
+  for (int u = 0; u < U; ++u)
+#pragma GCC unroll 16
+    for (int i = 0; i < R; ++i)
+#pragma GCC unroll 16
+      for (int j = 0; j < V; ++j) sum[u][i][j] = vf{};
+  const int32_t* a[R];
+#pragma GCC unroll 16
+  for (int i = 0; i < R; ++i) a[i] = rows + i * pitch + pairs;
+  const auto step = [&](int u, long p) __attribute__((always_inline)) {
+    vi x[V];
+#pragma GCC unroll 16
+    for (int j = 0; j < V; ++j) x[j] = load(b + j * LANES, Full{});
+#pragma GCC unroll 16
+    for (int i = 0; i < R; ++i) {
+      const vi y = splat(a[i][p]);
+#pragma GCC unroll 16
+      for (int j = 0; j < V; ++j) sum[u][i][j] = dot_pairs(sum[u][i][j], y, x[j]);
+    }
+    b += NR;
+  };
+  // Counting up to zero leaves a register free, and with it all row pointers stay in registers.
+  long p = -pairs;
+  if constexpr (U > 1)
+#pragma GCC unroll 1
+    for (; p <= -U; p += U)
+#pragma GCC unroll 16
+      for (int u = 0; u < U; ++u) step(u, p + u);
+#pragma GCC unroll 1
+  for (; p != 0; ++p) step(0, p);
+#pragma GCC unroll 16
+  for (int i = 0; i < R; ++i)
+#pragma GCC unroll 16
+    for (int j = 0; j < V; ++j) {
+#pragma GCC unroll 16
+      for (int u = 1; u < U; ++u) sum[0][i][j] += sum[u][i][j];
+      store(out + i * NR + j * LANES, sum[0][i][j], Full{});
+    }
+}
+
+typedef void (*PairTile)(const int32_t*, long, long, const int32_t*, float*);
+
+template <int V>
+INFUSE_INLINE PairTile pair_tile_of(long rows) {
+  static constexpr PairTile tiles[] = {
+      pair_tile<1, V>,  pair_tile<2, V>,  pair_tile<3, V>,  pair_tile<4, V>,
+#if INFUSE_LANES >= 8 || defined(__aarch64__)
+      pair_tile<5, V>,  pair_tile<6, V>,
+#endif
+#if INFUSE_LANES == 16 || defined(__aarch64__)
+      pair_tile<7, V>,  pair_tile<8, V>,  pair_tile<9, V>,
+      pair_tile<10, V>, pair_tile<11, V>, pair_tile<12, V>,
+#endif
+  };
+  return tiles[rows - 1];
+}
+
+// A full tile whose sums go to the sink without leaving the registers.
+template <class Sink>
+INFUSE_NOINLINE void full_pair_tile(const int32_t* a, long lda, long pairs, const int32_t* b,
+                                    long row, long col, const Sink& sink) {
+  vf sum[MR][2];
+#pragma GCC unroll 16
+  for (int i = 0; i < MR; ++i) sum[i][0] = sum[i][1] = vf{};
+  const RowGroups<int32_t> rows(a, lda);
+#pragma GCC unroll 1
+  for (long p = 0; p < pairs; ++p, b += NR) {
+    const vi x = load(b, Full{}), y = load(b + LANES, Full{});
+#pragma GCC unroll 16
+    for (int i = 0; i < MR; ++i) {
+      const vi z = splat(rows.at(i, p));
+      sum[i][0] = dot_pairs(sum[i][0], z, x);
+      sum[i][1] = dot_pairs(sum[i][1], z, y);
+    }
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < MR; ++i) {
+    sink(sum[i][0], row + i, col, Full{});
+    sink(sum[i][1], row + i, col + LANES, Full{});
+  }
+}
+
+// Rows [row, end) of pairs, pitch apart, times one panel.
+template <class Sink>
+INFUSE_NOINLINE void pair_rows(const int32_t* a, long pitch, long pairs, const int32_t* panel,
+                               long row, long end, long col, long n, const Sink& sink) {
+  alignas(64) float out[MR * NR];
+  for (long count; row < end; row += count, a += count * pitch) {
+    count = tile_rows(end - row);
+    if (n - col >= NR && count == MR) {
+      full_pair_tile(a, pitch, pairs, panel, row, col, sink);
+      continue;
+    }
+    const PairTile run = n - col > LANES ? pair_tile_of<2>(count) : pair_tile_of<1>(count);
+    run(a, pitch, pairs, panel, out);
+    drain(out, count, row, col, n, sink);
+  }
+}
+
+// Rows that are rounded at a time: a part of the second level cache, less of it where B stays there too.
+constexpr long pair_chunk(long pairs, long panels) {
+  const long row = 4 * gemm_pitch(pairs), held = panels * NR * pairs * 4;
+  const long budget = INFUSE_L2_BYTES / (held <= INFUSE_L2_BYTES / 2 ? 16 : 2);
+  return max(budget / max(row, 4L) / MR * MR, MR);
+}
+
+// Bytes of the rows that are held rounded.
+constexpr long pair_bytes(long m, long pairs, long panels) {
+  return min(m, pair_chunk(pairs, panels) + MR) * gemm_pitch(pairs) * 4;
+}
+
+// Rows [m0, m1) times panels [p0, p1), the first of which starts at column `col` of n. fill(i, to) writes row i;
+// it is called for one row after another.
+template <class Fill, class Sink>
+INFUSE_INLINE void pair_part(long pairs, Fill&& fill, const int32_t* b, long m0, long m1,
+                             long p0, long p1, long col, long n, long chunk, int32_t* rows,
+                             const Sink& sink) {
+  const long pitch = gemm_pitch(pairs);
+  for (long row = m0, end; row < m1; row = end) {
+    end = chunk_end(row, m1, chunk);
+    for (long i = row; i < end; ++i) fill(i, rows + (i - row) * pitch);
+    for (long p = p0; p < p1; ++p)
+      pair_rows(rows, pitch, pairs, b + p * pairs * NR, row, end, col + (p - p0) * NR, n, sink);
+  }
+}
+
+}  // namespace detail
+
+// Bytes of scratch that a worker needs for gemm_bf16.
+constexpr long gemm_bf16_scratch(GemmShape s) {
+  return detail::pair_bytes(s.m, bf16_pairs(s.k), detail::ceil_div(s.n, NR));
+}
+
+// C[m][n] = A B with A[m][k] of row stride lda and B packed; row and col of the sink count in C.
+template <class Sink>
+void gemm_bf16(Context& ctx, GemmShape s, const float* a, const bfloat16* packed_b,
+               const Sink& sink) {
+  if (s.m <= 0 || s.n <= 0) return;
+  const long pairs = bf16_pairs(s.k), panels = detail::ceil_div(s.n, NR);
+  const long chunk = detail::pair_chunk(pairs, panels);
+  const auto fill = [&](long i, int32_t* to) { detail::round_row(to, a + i * s.lda, s.k); };
+  detail::gemm_parallel(ctx, s.m, panels, s.k, [&](long m0, long m1, long p0, long p1, int worker) {
+    detail::pair_part(pairs, fill, (const int32_t*)packed_b, m0, m1, p0, p1, p0 * NR, s.n, chunk,
+                      (int32_t*)ctx.scratch(worker), sink);
+  });
+}
+
+}  // namespace infuse

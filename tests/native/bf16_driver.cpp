@@ -1,0 +1,45 @@
+// Calls the kernels of bfloat16 products as generated code does, for test_precision_bf16.py.
+#include "conv_bf16.hpp"
+
+using namespace infuse;
+
+#define EXPORT extern "C" __attribute__((visibility("default")))
+
+// out = max(acc + bias, low)
+struct Sink {
+  const float* bias;
+  float* out;
+  long n;
+  float low;
+
+  template <class L>
+  INFUSE_INLINE void operator()(vf acc, long row, long col, L lanes) const {
+    store(out + row * n + col, max(acc + load(bias + col, lanes), splat(low)), lanes);
+  }
+};
+
+EXPORT int lanes() { return LANES; }
+
+EXPORT int is_native() {
+#if INFUSE_LANES == 16 && defined(__AVX512BF16__)
+  return 1;
+#else
+  return 0;
+#endif
+}
+
+EXPORT void run_gemm_bf16(int threads, const GemmShape* s, const float* a, const bfloat16* b,
+                          const float* bias, float low, float* out) {
+  Context* c = context_open(threads);
+  c->reserve(gemm_bf16_scratch(*s));
+  gemm_bf16(*c, *s, a, b, Sink{bias, out, s->n, low});
+  context_close(c);
+}
+
+EXPORT void run_conv_bf16(int threads, const ConvShape* s, const float* x, const bfloat16* w,
+                          const float* bias, float low, float* out) {
+  Context* c = context_open(threads);
+  c->reserve(conv_bf16_scratch(*s));
+  conv_bf16(*c, *s, x, w, Sink{bias, out, s->oc, low});
+  context_close(c);
+}

@@ -1,0 +1,274 @@
+"""Products of operands rounded to bfloat16: kernels on every width of vectors, and models of precision bf16."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from ml_dtypes import bfloat16
+from numpy.lib.stride_tricks import as_strided, sliding_window_view
+from numpy.typing import NDArray
+
+import infuse
+from infuse.codegen.packing import pack_conv_bf16, pack_gemm_bf16
+from infuse.errors import OptionError
+from infuse.ir.graph import Value
+from infuse.runtime.cpus import cpu_features
+from tests.native.builder import Builder
+from tests.native.kernel_tools import Floats, assert_close, build, empty, fenced, longs, pointer, targets
+
+pytestmark = pytest.mark.row("R3")
+Doubles = NDArray[np.float64]
+Rng = np.random.Generator
+LOW = -0.25
+HAS_BF16 = "avx512_bf16" in cpu_features()
+needs_bf16 = pytest.mark.skipif(not HAS_BF16, reason="this processor does not multiply bfloat16")
+
+
+@pytest.fixture(scope="module", params=targets())
+def library(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    source = Path(__file__).with_name("bf16_driver.cpp")
+    return build(source, request.param, tmp_path_factory.mktemp("bf16"))
+
+
+def rounded(x: NDArray[Any]) -> Doubles:
+    return x.astype(np.float32).astype(bfloat16).astype(np.float64)
+
+
+def numbers(rng: Rng, *shape: int) -> Floats:
+    result: Floats = fenced(rng.uniform(-1, 1, shape).astype(np.float32))
+    return result
+
+
+# ---- kernels
+
+
+def check_gemm(library: ctypes.CDLL, rng: Rng, m: int, n: int, k: int, gap: int = 0, threads: int = 1) -> None:
+    a, b, bias = numbers(rng, m * (k + gap) - gap), rng.uniform(-1, 1, (k, n)).astype(np.float32), numbers(rng, n)
+    packed, out = fenced(pack_gemm_bf16(b, library.lanes())), empty(m, n)
+    low = ctypes.c_float(LOW)
+    shape = longs(m, n, k, k + gap)
+    library.run_gemm_bf16(threads, shape, pointer(a), pointer(packed), pointer(bias), low, pointer(out))
+    left, right = rounded(as_strided(a, (m, k), (4 * (k + gap), 4))), rounded(b)
+    expected = np.maximum(left @ right + bias, LOW)
+    assert_close(out, expected, np.abs(left) @ np.abs(right) + np.abs(bias), k)
+
+
+def test_the_machine_s_own_instructions_are_used(library: ctypes.CDLL) -> None:
+    assert library.is_native() == (HAS_BF16 and library.lanes() == 16)
+
+
+@pytest.mark.parametrize("n", [1, 3, 4, 5, 8, 15, 16, 17, 24, 31, 32, 33, 48, 63, 64, 100])
+@pytest.mark.parametrize("m", [1, 2, 3, 4, 5, 7, 11, 12, 13, 23, 24, 25, 49])
+def test_gemm_edges(library: ctypes.CDLL, rng: Rng, m: int, n: int) -> None:
+    for k in (1, 2, 3, 7, 31, 34):
+        check_gemm(library, rng, m, n, k)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize(
+    ("m", "n", "k", "gap"),
+    [
+        (1, 1000, 256, 0),
+        (196, 64, 96, 0),
+        (300, 24, 17, 3),
+        (5, 96, 33, 1),
+        (3136, 64, 64, 0),
+        (7, 7, 0, 0),
+        (0, 5, 4, 0),
+    ],
+)
+def test_gemm_on_threads(library: ctypes.CDLL, rng: Rng, m: int, n: int, k: int, gap: int, threads: int) -> None:
+    check_gemm(library, rng, m, n, k, gap, threads)
+
+
+def test_gemm_with_much_to_cache(library: ctypes.CDLL, rng: Rng) -> None:
+    check_gemm(library, rng, 300, 500, 2049, gap=5, threads=2)
+    check_gemm(library, rng, 130, 1100, 1024, threads=2)
+
+
+def test_gemm_passes_nan_and_infinity(library: ctypes.CDLL) -> None:
+    a = np.array([[np.nan, 1], [np.inf, 1], [-np.inf, 1]], np.float32)
+    packed, bias, out = pack_gemm_bf16(np.ones((2, 5)), library.lanes()), np.zeros(5, np.float32), empty(3, 5)
+    low = ctypes.c_float(LOW)
+    library.run_gemm_bf16(1, longs(3, 5, 2, 2), pointer(a), pointer(packed), pointer(bias), low, pointer(out))
+    np.testing.assert_array_equal(out, np.repeat(np.array([[np.nan], [np.inf], [LOW]]), 5, axis=1))
+
+
+def test_ties_are_rounded_to_even(library: ctypes.CDLL) -> None:
+    ties = (np.arange(0x3F80, 0x3FC0, dtype=np.uint32) << 16 | 0x8000).view(np.float32)
+    a, expected = fenced(ties[:, None].copy()), ties.astype(bfloat16).astype(np.float32)
+    packed, bias, out = pack_gemm_bf16(np.ones((1, 1)), library.lanes()), np.zeros(1, np.float32), empty(64, 1)
+    low = ctypes.c_float(LOW)
+    library.run_gemm_bf16(1, longs(64, 1, 1, 1), pointer(a), pointer(packed), pointer(bias), low, pointer(out))
+    np.testing.assert_array_equal(out[:, 0], expected)
+
+
+@pytest.mark.parametrize(
+    ("n", "h", "w", "c", "oc", "kernel", "strides", "dilations", "pads", "groups"),
+    [
+        (1, 9, 11, 3, 20, (7, 7), (2, 2), (1, 1), (3, 3), 1),
+        (2, 6, 5, 8, 33, (3, 3), (1, 1), (1, 1), (1, 1), 1),
+        (1, 7, 8, 5, 4, (3, 3), (2, 2), (1, 1), (0, 1), 1),
+        (1, 8, 9, 7, 40, (3, 3), (1, 1), (2, 2), (2, 2), 1),
+        (2, 6, 6, 12, 18, (3, 2), (1, 1), (1, 1), (1, 0), 3),
+        (1, 5, 6, 9, 70, (1, 1), (2, 2), (1, 1), (0, 0), 1),
+        (1, 4, 5, 15, 6, (1, 3), (1, 1), (1, 3), (0, 3), 3),
+        (1, 3, 2, 4, 5, (5, 9), (1, 1), (1, 1), (4, 8), 1),
+        (1, 40, 41, 33, 65, (3, 3), (1, 1), (1, 1), (1, 1), 1),
+    ],
+)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_convolutions(
+    library: ctypes.CDLL,
+    rng: Rng,
+    n: int,
+    h: int,
+    w: int,
+    c: int,
+    oc: int,
+    kernel: tuple[int, int],
+    strides: tuple[int, int],
+    dilations: tuple[int, int],
+    pads: tuple[int, int],
+    groups: int,
+    threads: int,
+) -> None:
+    x, weights = numbers(rng, n, h, w, c), rng.uniform(-1, 1, (oc, c // groups, *kernel)).astype(np.float32)
+    (kh, kw), (sh, sw), (dh, dw), (top, left) = kernel, strides, dilations, pads
+    oh, ow = (h + 2 * top - dh * (kh - 1) - 1) // sh + 1, (w + 2 * left - dw * (kw - 1) - 1) // sw + 1
+    whole = groups == 1 and dw == 1
+    packed, bias, out = (
+        fenced(pack_conv_bf16(weights, groups, whole, library.lanes())),
+        numbers(rng, oc),
+        empty(n, oh, ow, oc),
+    )
+    shape = longs(n, h, w, c, oh, ow, oc, kh, kw, sh, sw, dh, dw, top, left, groups, 0)
+    low = ctypes.c_float(LOW)
+    library.run_conv_bf16(threads, shape, pointer(x), pointer(packed), pointer(bias), low, pointer(out))
+
+    def convolved(image: Doubles, filters: Doubles) -> Doubles:
+        padded = np.pad(image, ((0, 0), (top, top), (left, left), (0, 0)))
+        windows = sliding_window_view(padded, (dh * (kh - 1) + 1, dw * (kw - 1) + 1), axis=(1, 2))
+        windows = windows[:, ::sh, ::sw, :, ::dh, ::dw][:, :oh, :ow].reshape(n, oh, ow, groups, c // groups, kh, kw)
+        own = filters.reshape(groups, oc // groups, c // groups, kh, kw)
+        result: Doubles = np.einsum("nhwgcij,gocij->nhwgo", windows, own).reshape(n, oh, ow, oc)
+        return result
+
+    image, filters = rounded(x), rounded(weights)
+    magnitude = convolved(np.abs(image), np.abs(filters)) + np.abs(bias)
+    assert_close(out, np.maximum(convolved(image, filters) + bias, LOW), magnitude, kh * kw * c // groups)
+
+
+# ---- models
+
+Operation = Callable[[Doubles, Doubles, Doubles], Doubles]
+
+
+def check_model(make: Builder, product: Operation, w: Value, c: Value | None, sizes: list[dict[str, int]]) -> None:
+    """y0 is the product of x0 and w, plus c: right for rounded operands, and near to what exact operands give.
+
+    Two rounded operands of relative error 2⁻⁸ each make one of twice that in every product.
+    """
+    assert w.const is not None
+    weights = w.const.astype(np.float64)
+    addend = np.zeros(1) if c is None or c.const is None else c.const.astype(np.float64)
+    with infuse.compile(make.graph, precision="bf16", threads=2) as model:
+        assert model.metadata["precision"] == "bf16"
+        for size in sizes:
+            feeds = make.feeds(size)
+            x, found = feeds["x0"].astype(np.float64), model.run(feeds)["y0"]
+            magnitude = product(np.abs(x), np.abs(weights), np.abs(addend))
+            assert found.dtype == np.float32
+            near = product(rounded(x), rounded(weights), addend)
+            assert np.all(np.abs(found - near) <= 2.0**-17 * magnitude)
+            true = product(x, weights, addend)
+            assert np.all(np.abs(found - true) <= 2.01 * 2.0**-8 * magnitude)
+            assert np.abs(found - true).max() > 2.0**-20 * magnitude.max(), "nothing was rounded"
+
+
+@needs_bf16
+@pytest.mark.parametrize(("k", "n"), [(1, 1), (7, 5), (64, 33), (31, 96), (768, 40)])
+def test_matmul(k: int, n: int) -> None:
+    make = Builder()
+    x, w = make.input("batch", "rows", k), make.weight(k, n)
+    make.output(make("MatMul", x, w))
+    sizes = [{"batch": 1, "rows": 1}, {"batch": 2, "rows": 3}, {"batch": 3, "rows": 17}]
+    check_model(make, lambda x, w, c: x @ w + c, w, None, sizes)
+
+
+@needs_bf16
+def test_gemm_of_a_turned_matrix() -> None:
+    make = Builder()
+    x, w, c = make.input("rows", 37), make.weight(20, 37), make.weight(20)
+    make.output(make("Gemm", x, w, c, transB=1, alpha=0.5, beta=2.0))
+    check_model(make, lambda x, w, c: 0.5 * (x @ w.T) + 2 * c, w, c, [{"rows": 1}, {"rows": 29}])
+
+
+@needs_bf16
+def test_matmul_of_columns() -> None:
+    make = Builder()
+    x, w = make.input("rows", 30, 8), make.weight(30, 11)
+    make.output(make("MatMul", make("Transpose", x, perm=(0, 2, 1)), w))
+    check_model(make, lambda x, w, c: x.transpose(0, 2, 1) @ w + c, w, None, [{"rows": 1}, {"rows": 4}])
+
+
+@needs_bf16
+@pytest.mark.parametrize(("kernel", "stride"), [((1, 1), 1), ((1, 1), 2), ((5, 3), 1)])
+def test_convolution(kernel: tuple[int, int], stride: int) -> None:
+    make = Builder()
+    x, w, c = make.input("n", 9, 12, 12), make.weight(18, 9, *kernel), make.weight(18)
+    make.output(make("Conv", x, w, c, strides=(stride, stride)))
+
+    def product(x: Doubles, w: Doubles, c: Doubles) -> Doubles:
+        windows = sliding_window_view(x, kernel, axis=(2, 3))[:, :, ::stride, ::stride]
+        result: Doubles = np.einsum("nchwij,ocij->nohw", windows, w) + c[:, None, None]
+        return result
+
+    check_model(make, lambda x, w, c: product(x, w, c if c.size > 1 else np.zeros(18)), w, c, [{"n": 1}, {"n": 2}])
+
+
+@needs_bf16
+def test_everything_else_stays_in_float32(rng: Rng) -> None:
+    make = Builder()
+    x = make.input(4, 33)
+    normal = make("LayerNormalization", x, np.ones(33, np.float32), np.zeros(33, np.float32))
+    make.output(make("Softmax", make("Add", normal, x)))
+    feeds = make.feeds()
+    with infuse.compile(make.graph, precision="bf16") as half, infuse.compile(make.graph) as full:
+        np.testing.assert_array_equal(half.run(feeds)["y0"], full.run(feeds)["y0"])
+        assert full.metadata["precision"] == "fp32"
+
+
+@needs_bf16
+def test_a_compiled_folder_keeps_its_precision(tmp_path: Path) -> None:
+    make = Builder()
+    make.output(make("MatMul", make.input(3, 64), make.weight(64, 64)))
+    feeds = make.feeds()
+    with infuse.compile(make.graph, precision="bf16", output=tmp_path / "half") as model:
+        expected = model.run(feeds)["y0"]
+    with infuse.compile(make.graph) as full:
+        assert not np.array_equal(full.run(feeds)["y0"], expected)
+        assert full.metadata["weights_bytes"] == 64 * 64 * 4
+    with infuse.load_compiled(tmp_path / "half") as model:
+        assert model.metadata["weights_bytes"] == 64 * 64 * 2
+        np.testing.assert_array_equal(model.run(feeds)["y0"], expected)
+
+
+@pytest.mark.parametrize("target", ["x86-64", "x86-64-v3", "x86-64-v4"])
+def test_targets_without_the_instruction_are_refused(target: str) -> None:
+    make = Builder()
+    make.output(make("Relu", make.input(3)))
+    with pytest.raises(OptionError, match=f"{target} has none"):
+        infuse.compile(make.graph, precision="bf16", target=target)
+
+
+def test_unknown_precisions_are_refused() -> None:
+    make = Builder()
+    make.output(make("Relu", make.input(3)))
+    with pytest.raises(OptionError, match="no precision 'fp8'"):
+        infuse.compile(make.graph, precision="fp8")
