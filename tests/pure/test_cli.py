@@ -24,7 +24,7 @@ from infuse.rewrite import Rule
 from infuse.runtime import TensorSpec
 from tests.cli_tools import Cli, small_network
 
-VERBS = ("show", "optimize", "why", "compile", "run", "bench")
+VERBS = ("show", "optimize", "why", "compile", "run", "bench", "profile")
 
 
 @pytest.fixture
