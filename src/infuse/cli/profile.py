@@ -24,6 +24,14 @@ class By(str, Enum):
     kind = "kind"
 
 
+_COLUMNS = (
+    *("##", "computes", "kernel", "#calls", "#min ms", "#median", "#share"),
+    *("#MFLOP", "#MB", "#bound ms", "#of roof", "of"),
+)
+_NARROW = ("##", "computes", "kernel", "#min ms", "#share", "#MFLOP", "#MB", "#bound ms", "#of roof")
+"""What is printed on terminals that are narrower than _WIDE."""
+_WIDE = 140
+
 assert tuple(by.value for by in By) == GROUPINGS
 
 
@@ -96,14 +104,15 @@ def _print(found: Profile, by: str, top: int) -> None:
     rows = found.table(by)
     shown = rows[:top] if top else rows
     rest = rows[len(shown) :]
-    lines = [(str(number), *_line(row)) for number, row in enumerate(shown, 1)]
+    lines = [(str(number), *_line(row), _detail(row, by)) for number, row in enumerate(shown, 1)]
     if rest:
         lines.append(("…", *_summary(f"{len(rest)} more", rest)))
     outside = found.outside
     lines.append(("", outside.label, "", "", *_times(outside), f"{outside.share:.1%}", "", "", "", "", ""))
     lines.append(_total(found))
-    columns = ("##", "computes", "kernel", "#calls", "#min ms", "#median", "#share", "#MFLOP", "#MB", "#bound ms")
-    terminal.say_table("", (*columns, "#of roof", "node"), lines, last_bold=True)
+    columns = _COLUMNS if terminal.console().width >= _WIDE else _NARROW
+    picked = [_COLUMNS.index(name) for name in columns]
+    terminal.say_table("", columns, [[line[i] for i in picked] for line in lines], last_bold=True)
     for remark in found.remarks:
         terminal.say(f"note: {remark}")
 
@@ -113,9 +122,15 @@ def _times(row: Row) -> tuple[str, str]:
 
 
 def _line(row: Row) -> tuple[str, ...]:
-    node = row.nodes[0] if row.nodes else ""
     roof = f"{row.efficiency:.0%}" if row.is_known and row.bound else "–"
-    return (row.label, row.kernel, str(row.calls), *_times(row), f"{row.share:.1%}", *_work([row]), roof, node)
+    return (row.label, row.kernel, str(row.calls), *_times(row), f"{row.share:.1%}", *_work([row]), roof)
+
+
+def _detail(row: Row, by: str) -> str:
+    """What the label does not tell."""
+    if by == "kind":
+        return f"{len(row.nodes)} nodes"
+    return row.nodes[0] if by == "step" and row.nodes else ", ".join(row.kinds)
 
 
 def _work(rows: list[Row]) -> tuple[str, str, str]:

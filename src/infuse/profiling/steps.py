@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -16,8 +17,8 @@ from infuse.ir.dims import Dim
 from infuse.ir.graph import Node
 from infuse.ir.types import Shape
 
-_COMMON = frozenset(("blocks", "element", "failure", "sizes", "threads"))
-"""Kernel headers that do not say how something is computed."""
+_KERNEL = re.compile(r"\b(\w+(?:<[\w, ]+>)?)\(c, ")
+"""A call of a kernel, whose first argument is the context."""
 
 
 class Work(NamedTuple):
@@ -81,8 +82,7 @@ def places_of(program: Program) -> list[Place]:
     found = []
     for number, step in enumerate(program.steps):
         counted = tuple(node for node in step.sources if last[node] == number)
-        stems = {name.partition(".")[0] for name in step.function.includes}
-        kernel = ", ".join(sorted(stems - _COMMON))
+        kernel = ", ".join(dict.fromkeys(_KERNEL.findall("\n".join(step.function.lines))))
         found.append(Place(step.label, kernel, step.sources, counted, step, step.function.is_control))
     return found
 
