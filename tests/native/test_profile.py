@@ -183,6 +183,17 @@ def test_the_interpreters_nodes_are_timed_too() -> None:
     assert "Cast" in {kind for row in interpreted for kind in row.kinds}
     assert by_label(found, "Exp").flops == 30 * 20
     assert all(row.time > 0 for row in interpreted)
+    assert by_label(found, "SplitToSequence").to_dict()["flops"] is None
+    assert any("not known" in remark and "SplitToSequence" in remark for remark in found.remarks)
+
+
+def test_a_run_without_steps_is_a_profile_too() -> None:
+    b = Builder()
+    b.output(b("Relu", b.input(0, 3)))
+    found = infuse.profile(b.graph, runs=2)
+    assert found.table("kind") == []
+    assert found.total.time == found.outside.time > 0
+    assert {event["name"] for event in trace_events(found)["traceEvents"]} >= {"run 1", "run 2"}
 
 
 # -- time ------------------------------------------------------------------------------------------------------------

@@ -32,13 +32,13 @@ def complete_feeds(graph: Graph, given: Mapping[str, Any], sizes: Mapping[str, i
     if not has_tensor_inputs(graph):
         missing = next(value for value in graph.inputs if value.name not in given)
         raise InputError(f"no value is given for the input {missing.name!r}: {missing.type}, and none can be made up")
-    values = {symbol: default_size(symbol) for symbol in symbols} | dict(sizes) | _shown(graph, given)
+    values = {symbol: default_size(symbol) for symbol in symbols} | dict(sizes) | shown_sizes(graph, given)
     made = random_feeds(graph, values, seed)
     return {name: given.get(name, made[name]) for name in names}
 
 
-def _shown(graph: Graph, given: Mapping[str, Any]) -> dict[str, int]:
-    """The sizes of symbols that given arrays have."""
+def shown_sizes(graph: Graph, given: Mapping[str, Any]) -> dict[str, int]:
+    """The sizes of symbols that arrays for these inputs have."""
     found = {}
     for value in graph.inputs:
         if value.name not in given or not isinstance(value.type, TensorType):

@@ -15,7 +15,7 @@ from infuse.codegen.toolchain import Target
 from infuse.errors import OptionError
 from infuse.ir.graph import Graph, Node
 from infuse.ops.evaluate import evaluate
-from infuse.profiling.inputs import describe
+from infuse.profiling.inputs import describe, shown_sizes
 from infuse.profiling.machine import measure_machine
 from infuse.profiling.profile import INTERPRETER, Profile, Run
 from infuse.profiling.steps import Place, Work, places_of
@@ -125,6 +125,7 @@ class _Hosted:
     def __init__(self, graph: Graph, places: list[Place]) -> None:
         self._graph = graph
         self._events: list[Event] = []
+        self._sizes: dict[str, int] = {}
         self._numbers: dict[Node, int] = {}
         self._programs = {inner: number for number, inner in enumerate(graph.all_graphs())}
         self._places = places
@@ -135,8 +136,9 @@ class _Hosted:
 
     def run(self, values: dict[str, Any]) -> None:
         """Compute the stage's outputs from `values`, which they join."""
-        self._events = []
-        values.update(evaluate(self._graph, {v.name: values[v.name] for v in self._graph.inputs}, watch=self._note))
+        feeds = {value.name: values[value.name] for value in self._graph.inputs}
+        self._events, self._sizes = [], shown_sizes(self._graph, feeds)
+        values.update(evaluate(self._graph, feeds, watch=self._note))
 
     def _note(self, node: Node, begin: int, end: int) -> None:
         assert node.graph is not None
@@ -145,7 +147,8 @@ class _Hosted:
 
     def table(self, works: _Works) -> NDArray[np.int64]:
         """The calls of the last run (`Run.table`)."""
-        return _table(self._events, [works.number(self._places[event[0]].work({})) for event in self._events])
+        done = [self._places[event[0]].work(self._sizes) for event in self._events]
+        return _table(self._events, list(map(works.number, done)))
 
 
 def _table(events: Sequence[Event], works: Sequence[int]) -> NDArray[np.int64]:

@@ -181,8 +181,9 @@ class Profile:
             found.append("some steps exceed the peak, which was measured on a busy machine then: --calibrate")
         if len(above) > len(busy):
             found.append("the bandwidth is that of memory: what still lies in a cache may exceed the roof")
-        if not all(row.is_known for row in self.rows):
-            found.append("the arithmetic of some steps is not known and not counted")
+        unknown = dict.fromkeys(row.label for row in self.rows if not row.is_known)
+        if unknown:
+            found.append(f"arithmetic that is not known is not counted: {', '.join(unknown)}")
         return found
 
     @cached_property

@@ -58,15 +58,11 @@ class Place:
         return self._works[key]
 
     def _count(self, values: Mapping[str, int]) -> Work:
-        flops, known = 0, True
-        for node in self.counted:
-            cost = node_cost(node)
-            try:
-                flops += max(dims.evaluate(cost.flops, values), 0)
-                known &= cost.is_known
-            except ShapeError:
-                known = False
-        return Work(flops, 0 if self.step is None or self.runs_bodies else traffic(self.step, values), known)
+        costs = [node_cost(node) for node in self.counted if not node.subgraphs]
+        flops = sum(_number(cost.flops, values) for cost in costs)
+        size = sum(_number(cost.bytes, values) for cost in costs) if self.step is None else traffic(self.step, values)
+        known = all(cost.is_known and dims.symbols(cost.flops) <= values.keys() for cost in costs)
+        return Work(flops, 0 if self.runs_bodies else size, known)
 
 
 def _weight(node: Node) -> int:
