@@ -197,7 +197,7 @@ class Swish(Floating):
         return rounded(lambda v: v * sigmoid(self.alpha * v), x)
 
     def scalar(self, e: Formulas, x: Term) -> Term:
-        return x * e.sigmoid(x if self.alpha == 1.0 else x * self.alpha)
+        return x / (e.exp(-(x if self.alpha == 1.0 else x * self.alpha)) + 1.0)
 
 
 class Mish(Floating):
