@@ -1,5 +1,6 @@
 // Calls the kernels of bfloat16 products as generated code does, for test_precision_bf16.py.
 #include "conv_bf16.hpp"
+#include "winograd_bf16.hpp"
 
 using namespace infuse;
 
@@ -41,5 +42,13 @@ EXPORT void run_conv_bf16(int threads, const ConvShape* s, const float* x, const
   Context* c = context_open(threads);
   c->reserve(conv_bf16_scratch(*s));
   conv_bf16(*c, *s, x, w, Sink{bias, out, s->oc, low});
+  context_close(c);
+}
+
+EXPORT void run_winograd_bf16(int threads, const ConvShape* s, const float* x, const bfloat16* w,
+                              const float* bias, float low, float* out) {
+  Context* c = context_open(threads);
+  c->reserve(winograd_scratch<2, WinogradPairs>(*s));
+  winograd<2, WinogradPairs>(*c, *s, x, (const int32_t*)w, Sink{bias, out, s->oc, low});
   context_close(c);
 }

@@ -14,7 +14,7 @@ from numpy.lib.stride_tricks import as_strided, sliding_window_view
 from numpy.typing import NDArray
 
 import infuse
-from infuse.codegen.packing import pack_conv_bf16, pack_gemm_bf16
+from infuse.codegen.packing import pack_conv_bf16, pack_gemm_bf16, winograd_weights
 from infuse.errors import OptionError
 from infuse.ir.graph import Value
 from infuse.runtime.cpus import cpu_features
@@ -162,6 +162,42 @@ def test_convolutions(
     image, filters = rounded(x), rounded(weights)
     magnitude = convolved(np.abs(image), np.abs(filters)) + np.abs(bias)
     assert_close(out, np.maximum(convolved(image, filters) + bias, LOW), magnitude, kh * kw * c // groups)
+
+
+@pytest.mark.parametrize(
+    ("n", "h", "w", "c", "oc", "pad"), [(1, 8, 8, 16, 32, 1), (2, 7, 5, 33, 50, 1), (1, 14, 15, 64, 17, 0)]
+)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_winograd(
+    library: ctypes.CDLL, rng: Rng, n: int, h: int, w: int, c: int, oc: int, pad: int, threads: int
+) -> None:
+    x, weights = numbers(rng, n, h, w, c), rng.uniform(-1, 1, (oc, c, 3, 3)).astype(np.float32)
+    oh, ow = h + 2 * pad - 2, w + 2 * pad - 2
+    packed, bias = fenced(winograd_weights(weights, 2, library.lanes(), pairs=True)), numbers(rng, oc)
+    shape, out = longs(n, h, w, c, oh, ow, oc, 3, 3, 1, 1, 1, 1, pad, pad, 1, 0), empty(n, oh, ow, oc)
+    low = ctypes.c_float(-1e9)
+    library.run_winograd_bf16(threads, shape, pointer(x), pointer(packed), pointer(bias), low, pointer(out))
+
+    def convolved(sizes: Callable[[Doubles], Doubles], g: Doubles, to_tile: Doubles, from_tile: Doubles) -> Doubles:
+        """F(2 × 2, 3 × 3) by tiles, of the operands' sizes and with the transforms given."""
+        padded = np.pad(sizes(x.astype(np.float64)), ((0, 0), (pad, pad + oh % 2), (pad, pad + ow % 2), (0, 0)))
+        tiles = sliding_window_view(padded, (4, 4), axis=(1, 2))[:, ::2, ::2]
+        turned = np.einsum("pi,nyxcij,qj->nyxcpq", to_tile, tiles, to_tile)
+        points = np.einsum("pi,ocij,qj->ocpq", g, sizes(weights.astype(np.float64)), g)
+        products = np.einsum("nyxcpq,ocpq->nyxopq", turned, points)
+        result = np.einsum("ip,nyxopq,jq->nyixjo", from_tile, products, from_tile)
+        whole: Doubles = result.reshape(n, -1, result.shape[3] * 2, oc)[:, :oh, :ow]
+        return whole
+
+    g = np.array([[2, 0, 0], [1, 1, 1], [1, -1, 1], [0, 0, 2]]) / 2
+    to_tile = np.array([[1, 0, -1, 0], [0, 1, 1, 0], [0, -1, 1, 0], [0, -1, 0, 1]], np.float64)
+    from_tile = np.array([[1, 1, 1, 0], [0, 1, -1, 1]], np.float64)
+    exact = convolved(lambda v: v, g, to_tile, from_tile) + bias
+    magnitude = convolved(np.abs, np.abs(g), np.abs(to_tile), np.abs(from_tile))
+    assert np.all(np.abs(out - exact) <= 2.02 * 2.0**-8 * magnitude)
+    image, near = np.pad(x, ((0, 0), (pad, pad), (pad, pad), (0, 0))).astype(np.float64), weights.astype(np.float64)
+    windows = sliding_window_view(image, (3, 3), axis=(1, 2))
+    np.testing.assert_allclose(exact, np.einsum("nhwcij,ocij->nhwo", windows, near) + bias, rtol=0, atol=1e-9)
 
 
 # ---- models

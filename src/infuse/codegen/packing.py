@@ -73,13 +73,14 @@ def pack_conv_bf16(weights: NDArray[Any], groups: int, whole: bool, lanes: int) 
     return np.stack([pack_gemm_bf16(padded[:, g], lanes) for g in range(groups)])
 
 
-def winograd_weights(weights: NDArray[Any], tile: int, lanes: int) -> Floats:
+def winograd_weights(weights: NDArray[Any], tile: int, lanes: int, pairs: bool = False) -> NDArray[Any]:
     """Weights [out, in, 3, 3] as G g Gᵀ in [panel, (tile + 2)², in, 2 · lanes] for kernels/winograd.hpp.
 
-    `tile` is 2 or 4. Computed in float64 and rounded once.
+    `tile` is 2 or 4. Computed in float64 and rounded once. With `pairs`, the matrices are those of `pack_gemm_bf16`.
     """
+    pack = pack_gemm_bf16 if pairs else pack_gemm_b
     g = _WINOGRAD[tile]
     out, channels = weights.shape[:2]
     columns = np.ascontiguousarray(weights.reshape(out, channels, 9).transpose(1, 0, 2), np.float64)
     turned = (columns @ np.kron(g, g).T).transpose(2, 0, 1)
-    return np.stack([pack_gemm_b(matrix, lanes) for matrix in turned], axis=1)
+    return np.stack([pack(matrix, lanes) for matrix in turned], axis=1)

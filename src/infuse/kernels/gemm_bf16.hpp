@@ -39,6 +39,18 @@ INFUSE_INLINE void store_pairs(int32_t* to, vf low, vf high) {
 #endif
 }
 
+// A vector of neighbours, rounded to nearest even, as half a vector of pairs.
+INFUSE_INLINE void store_rounded(int32_t* to, vf x) {
+#if INFUSE_LANES == 16 && defined(__AVX512BF16__)
+  typedef int32_t half_vi __attribute__((vector_size(LANES * 2)));
+  half_vi pairs;
+  __asm__("vcvtneps2bf16 %1, %0" : "=v"(pairs) : "v"(x));
+  memcpy(to, &pairs, sizeof pairs);
+#else
+  store((bfloat16*)to, x, Full{});
+#endif
+}
+
 // Numbers of a row as pairs, zeros up to a whole vector of pairs.
 INFUSE_INLINE void round_row(int32_t* to, const float* from, long k) {
   long p = 0;
@@ -141,6 +153,13 @@ INFUSE_NOINLINE void full_pair_tile(const int32_t* a, long lda, long pairs, cons
   }
 }
 
+// The product of `count` <= MR rows and a panel of which `width` columns are wanted.
+INFUSE_INLINE void edge_pair_tile(const int32_t* a, long pitch, long pairs, const int32_t* panel,
+                                  long count, long width, float* out) {
+  const PairTile run = width > LANES ? pair_tile_of<2>(count) : pair_tile_of<1>(count);
+  run(a, pitch, pairs, panel, out);
+}
+
 // Rows [row, end) of pairs, pitch apart, times one panel.
 template <class Sink>
 INFUSE_NOINLINE void pair_rows(const int32_t* a, long pitch, long pairs, const int32_t* panel,
@@ -152,8 +171,7 @@ INFUSE_NOINLINE void pair_rows(const int32_t* a, long pitch, long pairs, const i
       full_pair_tile(a, pitch, pairs, panel, row, col, sink);
       continue;
     }
-    const PairTile run = n - col > LANES ? pair_tile_of<2>(count) : pair_tile_of<1>(count);
-    run(a, pitch, pairs, panel, out);
+    edge_pair_tile(a, pitch, pairs, panel, count, n - col, out);
     drain(out, count, row, col, n, sink);
   }
 }

@@ -22,7 +22,8 @@
 //                 [0 -1  1  0]                  [ 1 -1  1]
 //                 [0 -1  0  1]                  [ 0  0  2]
 //
-// Weights are G g G^T as [panel][N N][channel][NR].
+// Weights are G g G^T as [panel][N N][channel][NR]. The template argument `Kind` says what they
+// and the tiles are made of: floats, or pairs of bfloat16 (winograd_bf16.hpp).
 #pragma once
 
 #include "conv.hpp"
@@ -69,10 +70,13 @@ INFUSE_INLINE void from_tile(const vf (&x)[4], vf (&y)[2]) {
 // ---- tiles -----------------------------------------------------------------------------------
 
 // Where tiles lie, and the sizes of their blocks.
-template <int M>
+template <int M, class Kind>
 struct Winograd {
   static constexpr int N = M + 2;
   static constexpr long WORD = sizeof(float);
+
+  // Words from one tile to the next.
+  static constexpr long pitch(const ConvShape& s) { return gemm_pitch(Kind::depth(s.c)); }
 
   // Tiles of an image down and across, and of all images.
   static constexpr long down(const ConvShape& s) { return ceil_div(s.oh, M); }
@@ -81,13 +85,13 @@ struct Winograd {
 
   // The most tiles of a block.
   static constexpr long block(const ConvShape& s) {
-    const long fits = INFUSE_L2_BYTES / 4 / (N * N * gemm_pitch(s.c) * WORD);
+    const long fits = INFUSE_L2_BYTES / 4 / (N * N * pitch(s) * WORD);
     return min(max(fits, 2 * MR), tiles(s));
   }
 
-  // Floats from one of the N N matrices to the next: a line more, so that they do not collide.
+  // Words from one of the N N matrices to the next: a line more, so that they do not collide.
   static constexpr long input_step(const ConvShape& s, long count) {
-    return count * gemm_pitch(s.c) + 16;
+    return count * pitch(s) + 16;
   }
   static constexpr long output_step(long count) { return count * NR + 16; }
 
@@ -98,12 +102,13 @@ struct Winograd {
 };
 
 // The transformed tiles [first, first + count): out[N N][tile][channel].
-template <int M>
+template <int M, class Kind>
 INFUSE_NOINLINE void winograd_input(const ConvShape& s, const float* x, const float* zeros,
-                                    long first, long count, float* out, long step) {
-  typedef Winograd<M> W;
+                                    long first, long count, typename Kind::Word* out,
+                                    long step) {
+  typedef Winograd<M, Kind> W;
   constexpr int N = W::N;
-  const long across = W::across(s), down = W::down(s), pitch = gemm_pitch(s.c);
+  const long across = W::across(s), down = W::down(s), pitch = W::pitch(s);
   for (long t = 0; t < count; ++t, out += pitch) {
     const long tile = first + t, image = tile / (across * down);
     const long y = tile / across % down * M - s.pad_top, i = tile % across * M - s.pad_left;
@@ -130,7 +135,7 @@ INFUSE_NOINLINE void winograd_input(const ConvShape& s, const float* x, const fl
         vf turned[N];
         to_tile(half[r], turned);
 #pragma GCC unroll 6
-        for (int q = 0; q < N; ++q) store(out + (r * N + q) * step + c, turned[q], Full{});
+        for (int q = 0; q < N; ++q) Kind::store(out + (r * N + q) * step, c, turned[q]);
       }
     });
   }
@@ -163,7 +168,7 @@ INFUSE_NOINLINE void winograd_output(const float* from, long step, float* out) {
 template <int M, class L, class Sink>
 INFUSE_NOINLINE void winograd_drain(const ConvShape& s, const float* from, long step, long first,
                                     long count, long col, L lanes, const Sink& sink) {
-  typedef Winograd<M> W;
+  typedef Winograd<M, void> W;
   const long across = W::across(s), down = W::down(s);
   alignas(64) float out[M * M * LANES];
   for (long t = 0; t < count; ++t) {
@@ -185,31 +190,47 @@ struct StoreTile {
   }
 };
 
-// out[count][NR] = a[count][k] times a panel of which `width` columns are wanted.
-INFUSE_NOINLINE inline void winograd_product(const float* a, long pitch, long k, long count,
-                                             const float* panel, long width, float* out) {
-  for (long rows; count > 0; count -= rows, a += rows * pitch, out += rows * NR) {
-    rows = tile_rows(count);
-    if (rows == MR && width >= NR)
-      full_tile(a, pitch, k, panel, 0, 0, StoreTile{out});
-    else
-      edge_tile(a, pitch, k, panel, rows, width, out);
+}  // namespace detail
+
+// Tiles and weights of floats.
+struct WinogradFloats {
+  typedef float Word;
+
+  // Words that c channels fill.
+  static constexpr long depth(long c) { return c; }
+
+  // A vector of channels, from channel c of the row `to` on.
+  static INFUSE_INLINE void store(float* to, long c, vf x) { infuse::store(to + c, x, Full{}); }
+
+  // out[count][NR] = a[count][k] times a panel of which `width` columns are wanted.
+  static INFUSE_NOINLINE void product(const float* a, long pitch, long k, long count,
+                                      const float* panel, long width, float* out) {
+    for (long rows; count > 0; count -= rows, a += rows * pitch, out += rows * NR) {
+      rows = detail::tile_rows(count);
+      if (rows == MR && width >= NR)
+        detail::full_tile(a, pitch, k, panel, 0, 0, detail::StoreTile{out});
+      else
+        detail::edge_tile(a, pitch, k, panel, rows, width, out);
+    }
   }
-}
+};
+
+namespace detail {
 
 // The tiles [t0, t1) of a block times panels [p0, p1). `input` holds the whole block, whose first
 // tile is `first`.
-template <int M, class Sink>
-INFUSE_NOINLINE void winograd_part(const ConvShape& s, const float* input, long step,
-                                   const float* w, long first, long t0, long t1, long p0, long p1,
+template <int M, class Kind, class Sink>
+INFUSE_NOINLINE void winograd_part(const ConvShape& s, const typename Kind::Word* input, long step,
+                                   const typename Kind::Word* w, long first, long t0, long t1, long p0, long p1,
                                    float* products, const Sink& sink) {
-  constexpr int N = Winograd<M>::N;
-  const long pitch = gemm_pitch(s.c), count = t1 - t0, gap = Winograd<M>::output_step(count);
+  typedef Winograd<M, Kind> W;
+  constexpr int N = W::N;
+  const long pitch = W::pitch(s), depth = Kind::depth(s.c), count = t1 - t0, gap = W::output_step(count);
   for (long p = p0; p < p1; ++p) {
     const long col = p * NR, left = s.oc - col;
     for (long i = 0; i < N * N; ++i)
-      winograd_product(input + i * step + t0 * pitch, pitch, s.c, count,
-                       w + (p * N * N + i) * s.c * NR, left, products + i * gap);
+      Kind::product(input + i * step + t0 * pitch, pitch, depth, count,
+                       w + (p * N * N + i) * depth * NR, left, products + i * gap);
     for (long v = 0; v < min(left, NR); v += LANES)
       if (left - v >= LANES)
         winograd_drain<M>(s, products + v, gap, first + t0, count, col + v, Full{}, sink);
@@ -222,25 +243,28 @@ INFUSE_NOINLINE void winograd_part(const ConvShape& s, const float* input, long 
 }  // namespace detail
 
 // Bytes of scratch that a worker needs for winograd.
-template <int M>
+template <int M, class Kind = WinogradFloats>
 constexpr long winograd_scratch(const ConvShape& s) {
-  return detail::Winograd<M>::scratch(s);
+  return detail::Winograd<M, Kind>::scratch(s);
 }
 
 // As conv, where kh = kw = 3, strides and dilations are 1 and groups = 1.
-template <int M, class Sink>
-void winograd(Context& ctx, ConvShape s, const float* x, const float* packed_w, const Sink& sink) {
-  typedef detail::Winograd<M> W;
+template <int M, class Kind = WinogradFloats, class Sink>
+void winograd(Context& ctx, ConvShape s, const float* x, const typename Kind::Word* packed_w,
+              const Sink& sink) {
+  typedef detail::Winograd<M, Kind> W;
+  typedef typename Kind::Word Word;
   constexpr int NN = W::N * W::N;
   const long tiles = W::tiles(s), panels = detail::ceil_div(s.oc, NR), block = W::block(s);
   if (tiles <= 0 || s.oc <= 0) return;
-  const detail::Grid grid = detail::gemm_grid(ctx.threads, tiles, panels, NN * s.c);
+  const detail::Grid grid = detail::gemm_grid(ctx.threads, tiles, panels, NN * Kind::depth(s.c));
   const long most = W::input_step(s, block) * NN;
 
   if (grid.panels == 1) {
     ctx.parallel(grid.rows, [&](long begin, long end, int worker) {
       float* zeros = (float*)ctx.scratch(worker);
-      float *input = zeros + W::zeros(s), *products = input + most;
+      Word* input = (Word*)(zeros + W::zeros(s));
+      float* products = (float*)(input + most);
       memset(zeros, 0, size_t(s.c) * sizeof(float));
       const long t0 = detail::split(tiles, grid.rows, begin),
                  t1 = detail::split(tiles, grid.rows, end);
@@ -249,8 +273,8 @@ void winograd(Context& ctx, ConvShape s, const float* x, const float* packed_w, 
         const long first = t0 + detail::split(t1 - t0, blocks, b);
         const long count = t0 + detail::split(t1 - t0, blocks, b + 1) - first;
         const long step = W::input_step(s, count);
-        detail::winograd_input<M>(s, x, zeros, first, count, input, step);
-        detail::winograd_part<M>(s, input, step, packed_w, first, 0, count, 0, panels, products,
+        detail::winograd_input<M, Kind>(s, x, zeros, first, count, input, step);
+        detail::winograd_part<M, Kind>(s, input, step, packed_w, first, 0, count, 0, panels, products,
                                  sink);
       }
     });
@@ -259,20 +283,20 @@ void winograd(Context& ctx, ConvShape s, const float* x, const float* packed_w, 
 
   // The threads transform a block of tiles together and then share its products.
   float* zeros = (float*)ctx.scratch(0);
-  float* input = zeros + W::zeros(s);
+  Word* input = (Word*)(zeros + W::zeros(s));
   memset(zeros, 0, size_t(s.c) * sizeof(float));
   for (long first = 0, count; first < tiles; first += count) {
     count = min(block, tiles - first);
     const long step = W::input_step(s, count);
     ctx.parallel(count, [&](long begin, long end, int) {
-      detail::winograd_input<M>(s, x, zeros, first + begin, end - begin,
-                                input + begin * detail::gemm_pitch(s.c), step);
+      detail::winograd_input<M, Kind>(s, x, zeros, first + begin, end - begin,
+                                input + begin * W::pitch(s), step);
     });
     ctx.parallel(grid.rows * grid.panels, [&](long begin, long end, int worker) {
       float* products = (float*)ctx.scratch(worker) + W::zeros(s) + most;
       for (long u = begin; u < end; ++u) {
         const long r = u / grid.panels, p = u % grid.panels;
-        detail::winograd_part<M>(
+        detail::winograd_part<M, Kind>(
             s, input, step, packed_w, first, detail::split(count, grid.rows, r),
             detail::split(count, grid.rows, r + 1), detail::split(panels, grid.panels, p),
             detail::split(panels, grid.panels, p + 1), products, sink);

@@ -108,19 +108,18 @@ def _matrix(low: Lowering, node: Node, f: FunctionWriter, rows: Tensor, sink: st
 def _windows(
     low: Lowering, node: Node, f: FunctionWriter, tensor: Tensor, fields: list[Dim], planar: bool, sink: str
 ) -> None:
-    pairs = _takes_pairs(low, node)
-    tile = (
-        winograd_tile(fields, low.threads, PAIRS_SPEED if pairs else 1)
-        if operand(node, 1).is_const and not planar
-        else 0
-    )
+    tile, pairs = 0, _takes_pairs(low, node)
+    if operand(node, 1).is_const and not planar:
+        tile, pairs = cheapest_form(fields, low.threads, pairs)
     shape = f"ConvShape{{{', '.join(map(size_text, fields))}{', true' if planar else ''}}}"
     text = f"ConvShape{{{f.numbers(*fields)}{', true' if planar else ''}}}"
     if tile:
-        f.include("winograd.hpp")
-        f.scratch(f"winograd_scratch<{tile}>({shape})", "winograd.hpp")
-        weights = _winograd_packed(low, node, tile)
-        f.line(f"winograd<{tile}>(c, {text}, {f.read(tensor)}, {f.read(weights)}, {sink});")
+        form, cast = (f"{tile}, WinogradPairs", "(const int32_t*)") if pairs else (f"{tile}", "")
+        header = "winograd_bf16.hpp" if pairs else "winograd.hpp"
+        f.include(header)
+        f.scratch(f"winograd_scratch<{form}>({shape})", header)
+        weights = _winograd_packed(low, node, tile, pairs)
+        f.line(f"winograd<{form}>(c, {text}, {f.read(tensor)}, {cast}{f.read(weights)}, {sink});")
         return
     groups = int(node.op.attributes()["group"])
     whole = groups == 1 and fields[12] == 1
@@ -148,33 +147,35 @@ FLOPS = 110e9
 """Multiplications and additions a core does in a second, roughly."""
 BANDWIDTH = 20e9
 """Bytes a second that all cores together read from memory, roughly."""
-PAIRS_SPEED = 2.5
-"""How many times as fast direct convolution is in bfloat16: twice the arithmetic, half the weights, roughly."""
 
 
-def winograd_tile(fields: list[Dim], threads: int, direct: float = 1) -> int:
-    """The tile size of the cheapest Winograd form of a convolution (ConvShape's fields), 0 for none.
+def cheapest_form(fields: list[Dim], threads: int, pairs: bool) -> tuple[int, bool]:
+    """The tile size of the cheapest form of a convolution (ConvShape's fields), 0 without Winograd, and whether its
+    operands are rounded to bfloat16, which they may be where `pairs`.
 
     A model of time: arithmetic at the cores' speed, weights at the memory's; the transforms count as arithmetic at a
-    quarter of the speed. Without Winograd, both are `direct` times as fast.
+    quarter of the speed. In bfloat16 products are twice as fast, and weights half as large. Larger tiles than 2 are not
+    rounded, as they would lose too much.
     """
     if not all(isinstance(n, int) for n in fields):
-        return 0
+        return 0, pairs
     n, _, _, c, oh, ow, oc, kh, kw, *rest, groups = (int(d) for d in fields if isinstance(d, int))
     if (kh, kw) != (3, 3) or rest[:4] != [1, 1, 1, 1] or groups != 1 or c < 16 or oc < 16:
-        return 0
+        return 0, pairs
 
-    def seconds(products: float, transforms: float, weights: float) -> float:
-        work = (products + 4 * transforms) / (FLOPS * threads)
-        return max(work, 4 * weights / BANDWIDTH)
+    def seconds(products: float, transforms: float, weights: float, rounded: bool) -> float:
+        gain = 2 if rounded else 1
+        work = (products / gain + 4 * transforms) / (FLOPS * threads)
+        return max(work, 4 * weights / gain / BANDWIDTH)
 
-    best, tile = seconds(2.0 * 9 * n * oh * ow * c * oc, 0, 9.0 * c * oc) / direct, 0
-    for m in (4, 2):
+    best, form = seconds(2.0 * 9 * n * oh * ow * c * oc, 0, 9.0 * c * oc, pairs), (0, pairs)
+    for m, rounded in ((4, False), (2, pairs)):
         tiles, points = n * -(-oh // m) * -(-ow // m), (m + 2) ** 2
-        cost = seconds(2.4 * points * tiles * c * oc, 4.0 * points * tiles * (c + oc), float(points) * c * oc)
+        products, transforms = 2.4 * points * tiles * c * oc, 4.0 * points * tiles * (c + oc)
+        cost = seconds(products, transforms, float(points) * c * oc, rounded)
         if cost < best:
-            best, tile = cost, m
-    return tile
+            best, form = cost, (m, rounded)
+    return form
 
 
 def _pixel_rows(low: Lowering, node: Node, win: Window, groups: int) -> Tensor | None:
@@ -229,14 +230,18 @@ def _packed_pairs(low: Lowering, node: Node, groups: int, whole: bool) -> Tensor
     )
 
 
-def _winograd_packed(low: Lowering, node: Node, tile: int) -> Tensor:
+def _winograd_packed(low: Lowering, node: Node, tile: int, pairs: bool) -> Tensor:
     w = operand(node, 1)
     assert w.const is not None
     out, channels = w.const.shape[:2]
     panel, lanes = 2 * low.lanes, low.lanes
-    count = -(-out // panel) * panel * (tile + 2) ** 2 * channels
+    depth = -(-channels // 2) * 2 if pairs else channels
     return low.program.packed(
-        w.const, ("winograd", tile, lanes), count, lambda a: winograd_weights(_planar(a), tile, lanes)
+        w.const,
+        ("winograd", tile, lanes, pairs),
+        -(-out // panel) * panel * (tile + 2) ** 2 * depth,
+        lambda a: winograd_weights(_planar(a), tile, lanes, pairs),
+        dtypes.bfloat16 if pairs else dtypes.float32,
     )
 
 
