@@ -34,7 +34,7 @@ PRECISIONS = ("fp32", "bf16")
 
 def generate(graph: Graph, target: Target, threads: int = 1, precision: str = "fp32") -> tuple[Program, Plan]:
     """The program of a graph for a target, a number of threads and a precision, and its memory plan."""
-    program = lower(expand(graph), graph.name or "model", lanes_of(target), threads, precision)
+    program = lower(expand(graph), graph.name or "model", lanes_of(target), threads, precision, target.features)
     return program, plan(program)
 
 

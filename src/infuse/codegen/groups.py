@@ -182,15 +182,15 @@ def _extends(group: Group, value: Value, node: Node, needed: set[Node]) -> bool:
     return value.shape == node.output.shape
 
 
-_FUSIBLE: set[str] = set()
+_FUSIBLE: dict[str, DType] = {}
 
 
-def register_fusible(kind: str) -> None:
-    """State that the kernel of `kind` ends in a sink, so that elementwise work may follow in it."""
-    _FUSIBLE.add(kind)
+def register_fusible(kind: str, gives: DType) -> None:
+    """State that the kernel of `kind` ends in a sink for elements of a type: elementwise work may follow in it."""
+    _FUSIBLE[kind] = gives
 
 
 def fusible(node: Node) -> bool:
     """Whether elementwise work may follow `node` inside its kernel."""
     alone = not any(v.uses for v in node.outputs[1:])
-    return alone and node.kind in _FUSIBLE and node.output.dtype == dtypes.float32
+    return alone and _FUSIBLE.get(node.kind) == node.output.dtype

@@ -30,10 +30,14 @@ _SIZES: dict[tuple[str, str], Callable[[Lowering, Node], None]] = {}
 
 
 def lowers(
-    *kinds: str, domain: str = "", fuses: bool = False, reads: tuple[int, ...] | None = None
+    *kinds: str,
+    domain: str = "",
+    fuses: bool = False,
+    gives: dtypes.DType = dtypes.float32,
+    reads: tuple[int, ...] | None = None,
 ) -> Callable[[Lower], Lower]:
-    """Register how operators become steps. `fuses`: the kernel ends in a sink. `reads`: the inputs whose elements are
-    read at run time (the others only shape the result).
+    """Register how operators become steps. `fuses`: the kernel ends in a sink, which gets elements of type `gives`.
+    `reads`: the inputs whose elements are read at run time (the others only shape the result).
     """
 
     def register(function: Lower) -> Lower:
@@ -42,7 +46,7 @@ def lowers(
             if reads is not None:
                 _READS[domain, kind] = reads
             if fuses:
-                register_fusible(kind)
+                register_fusible(kind, gives)
         return function
 
     return register
@@ -68,12 +72,20 @@ def has_kernel(domain: str, kind: str) -> bool:
     return (domain, kind) in _LOWERINGS
 
 
-def lower(graph: Graph, name: str, lanes: int, threads: int = 1, precision: str = "fp32") -> Program:
+def lower(
+    graph: Graph,
+    name: str,
+    lanes: int,
+    threads: int = 1,
+    precision: str = "fp32",
+    features: frozenset[str] = frozenset(),
+) -> Program:
     """The program of a graph for vectors of `lanes` floats, to be run mostly with `threads` threads.
 
-    UnsupportedOperatorError where a node has no native code.
+    `features` are the instruction sets that the code may count on. UnsupportedOperatorError where a node has no native
+    code.
     """
-    return Lowering(graph, name, lanes, threads, precision).run()
+    return Lowering(graph, name, lanes, threads, precision, features=features).run()
 
 
 def _check_interface(graph: Graph) -> None:
@@ -94,8 +106,10 @@ class Lowering:
         threads: int = 1,
         precision: str = "fp32",
         parent: Lowering | None = None,
+        features: frozenset[str] = frozenset(),
     ) -> None:
         self.graph = graph
+        self.features: frozenset[str] = features if parent is None else parent.features
         self.lanes, self.threads, self.precision = lanes, threads, precision
         self.parent = parent
         _check_interface(graph)

@@ -1,134 +1,242 @@
-// Products of 8-bit integers, summed up in 32 bits.
+// Products of 8-bit integers, summed up in 32 bits: sinks receive sums without zero points.
 //
-// Operands are widened to 16 bits with their zero points taken off. Two neighbours along the sum
-// share a 32-bit lane, so that one instruction multiplies and adds pairs.
+// The right operand is packed in panels of columns, [panel, group of rows, column, row of the group];
+// a group fills a lane of 32 bits. `sums` has the sum of every column of it for Quads, else nothing.
 #pragma once
-#include "narrow.hpp"
-#include "threads.hpp"
+#include "gemm.hpp"
+#include "integer_layouts.hpp"
 #include "windows.hpp"
 
 namespace infuse {
 
 namespace integer_detail {
 
-constexpr int PANEL = 2 * LANES;                   // columns of a panel
-constexpr int ROWS = INFUSE_LANES == 16 ? 12 : 6;  // rows of a tile: its sums fill the registers
-constexpr int BLOCK = 4 * ROWS;                    // rows that are widened at once
-constexpr long GRAIN = 1 << 16;                    // products that are worth a thread
+constexpr int BLOCK = 4 * ROWS;  // rows that are gathered at once
 
-#if INFUSE_LANES == 16 && defined(__AVX512BW__)
-typedef short v_pairs __attribute__((vector_size(64)));
-#elif INFUSE_LANES == 8 && defined(__AVX2__)
-typedef short v_pairs __attribute__((vector_size(32)));
-#elif INFUSE_LANES == 4 && defined(__SSE2__)
-typedef short v_pairs __attribute__((vector_size(16)));
-#endif
-
-/** Adds both products of each pair of 16-bit integers. */
-INFUSE_INLINE vi add_pairs(vi sum, vi a, vi b) {
-#if INFUSE_LANES == 16 && defined(__AVX512BW__) && defined(__clang__)
-  return sum + (vi)__builtin_ia32_pmaddwd512((v_pairs)a, (v_pairs)b);
-#elif INFUSE_LANES == 16 && defined(__AVX512VNNI__)
-  return __builtin_ia32_vpdpwssd_v16si(sum, a, b);
-#elif INFUSE_LANES == 16 && defined(__AVX512BW__)
-  return sum + (vi)__builtin_ia32_pmaddwd512_mask((v_pairs)a, (v_pairs)b, vi{}, (short)-1);
-#elif INFUSE_LANES == 8 && defined(__AVX2__)
-  return sum + (vi)__builtin_ia32_pmaddwd256((v_pairs)a, (v_pairs)b);
-#elif INFUSE_LANES == 4 && defined(__SSE2__)
-  return sum + (vi)__builtin_ia32_pmaddwd128((v_pairs)a, (v_pairs)b);
-#else
-  return sum + (a << 16 >> 16) * (b << 16 >> 16) + (a >> 16) * (b >> 16);
-#endif
+inline long panels(long n) { return (n + PANEL - 1) / PANEL; }
+template <class Layout>
+inline long lanes_of(long k) {
+  return (k + Layout::GROUP - 1) / Layout::GROUP;
 }
 
-inline long pairs(long k) { return (k + 1) / 2; }
-inline long panels(long n) { return (n + PANEL - 1) / PANEL; }
+/** Rows of lanes, `stride` bytes apart. */
+struct Rows {
+  const char* start;
+  long stride;
+};
 
-/** R rows of a, widened, times one panel of b. */
-template <int R>
-INFUSE_INLINE void tile(long count, const int16_t* a, const int16_t* b, int32_t* y, long step,
-                        long columns) {
-  vi sum[R][2] = {};
-  for (long k = 0; k < count; ++k, b += 2 * PANEL) {
-    const vi first = load((const int32_t*)b, Full{}), second = load((const int32_t*)b + LANES, Full{});
+/** out[R][PANEL] = R rows of `count` lanes times the first V vectors of one panel. */
+template <class Layout, int R, int V>
+INFUSE_NOINLINE void tile(long count, Rows a, const int32_t* b, int32_t* out) {
+  constexpr int G = R % 3 == 0 ? 3 : R % 2 == 0 ? 2 : 1;
+  vi sum[R][V];
+#pragma GCC unroll 16
+  for (int r = 0; r < R; ++r)
+#pragma GCC unroll 2
+    for (int v = 0; v < V; ++v) sum[r][v] = vi{};
+  const char* row[R / G];
+  const long stride = a.stride;
+#pragma GCC unroll 16
+  for (int g = 0; g < R / G; ++g) {
+    row[g] = a.start + g * G * stride;
+    __asm__("" : "+r"(row[g]));
+  }
+#pragma GCC unroll 1
+  for (long k = 0; k < count; ++k, b += PANEL) {
+    vi columns[V];
+#pragma GCC unroll 2
+    for (int v = 0; v < V; ++v) columns[v] = load(b + v * LANES, Full{});
+#pragma GCC unroll 16
     for (int r = 0; r < R; ++r) {
-      int32_t pair;
-      memcpy(&pair, a + 2 * (r * count + k), sizeof pair);
-      const vi wide = splat(pair);
-      sum[r][0] = add_pairs(sum[r][0], wide, first);
-      sum[r][1] = add_pairs(sum[r][1], wide, second);
+      int32_t lane;
+      memcpy(&lane, row[r / G] + r % G * stride + 4 * k, sizeof lane);
+      const vi wide = splat(lane);
+#pragma GCC unroll 2
+      for (int v = 0; v < V; ++v) sum[r][v] = Layout::add(sum[r][v], wide, columns[v]);
     }
   }
-  for (int r = 0; r < R; ++r, y += step)
-    sweep(0, columns, [&](long c, auto lanes) { store(y + c, sum[r][c / LANES], lanes); });
+#pragma GCC unroll 16
+  for (int r = 0; r < R; ++r)
+#pragma GCC unroll 2
+    for (int v = 0; v < V; ++v) store(out + r * PANEL + v * LANES, sum[r][v], Full{});
 }
 
-inline void tiles(long rows, long count, const int16_t* a, const int16_t* b, int32_t* y, long step,
-                  long columns) {
-  long r = 0;
-  for (; r + ROWS <= rows; r += ROWS) tile<ROWS>(count, a + 2 * r * count, b, y + r * step, step, columns);
-  for (; r + 3 <= rows; r += 3) tile<3>(count, a + 2 * r * count, b, y + r * step, step, columns);
-  for (; r < rows; ++r) tile<1>(count, a + 2 * r * count, b, y + r * step, step, columns);
+typedef void (*Run)(long, Rows, const int32_t*, int32_t*);
+
+template <class Layout, int V>
+INFUSE_INLINE Run tile_of(long rows) {
+#if INFUSE_LANES == 16
+  if (rows == 12) return tile<Layout, 12, V>;
+  if (rows == 8) return tile<Layout, 8, V>;
+#endif
+  if (rows == 6) return tile<Layout, 6, V>;
+  if (rows == 4) return tile<Layout, 4, V>;
+  return rows == 3 ? tile<Layout, 3, V> : rows == 2 ? tile<Layout, 2, V> : tile<Layout, 1, V>;
 }
 
-/** Elements as 16-bit integers without their zero point. */
+/** Rows of the next tile when `left` remain, so that no thin slice is left where that can be. */
+INFUSE_INLINE long rows_of_tile(long left) {
+  if (ROWS == 12 && left >= 8) return left < 12 || (left > 12 && left < 16) ? 8 : 12;
+  return left >= 6 && left != 7 ? 6 : left >= 4 ? 4 : left;
+}
+
+/** Zero points: that of row r is at [r · step]; null for none. */
 template <class T>
-INFUSE_INLINE void widen_to(int16_t* to, const T* from, long n, int zero) {
-  for (long i = 0; i < n; ++i) to[i] = int16_t(from[i] - zero);
-}
+struct Zeros {
+  const T* at;
+  long step;
+  INFUSE_INLINE int of(long row) const { return at ? at[row * step] : 0; }
+};
 
-/** Rows that `fill(row, to)` widens, k integers each, times b, n columns, to y. */
-template <class Fill>
-inline void product(Context& c, long m, long n, long k, const Fill& fill, const int16_t* b,
-                    int32_t* y, long step) {
-  const long count = pairs(k), blocks = (m + BLOCK - 1) / BLOCK, all = panels(n);
-  const long enough = 4L * c.threads, wanted = c.threads == 1 ? 1 : (enough + blocks - 1) / blocks;
-  const long parts = wanted < all ? wanted : all, share = parts ? (all + parts - 1) / parts : 0;
-  const long rows = m < BLOCK ? m : BLOCK;
-  const auto run = [&](long begin, long end, int worker) {
-    int16_t* a = (int16_t*)c.scratch(worker);
-    for (long unit = begin; unit < end; ++unit) {
-      const long first = unit / parts * BLOCK, last = first + BLOCK < m ? first + BLOCK : m;
-      for (long r = first; r < last; ++r) {
-        int16_t* row = a + 2 * (r - first) * count;
-        row[2 * count - 1] = 0;
-        fill(r, row);
-      }
-      const long from = unit % parts * share, to = from + share < all ? from + share : all;
-      for (long p = from; p < to; ++p) {
-        const long left = n - p * PANEL;
-        tiles(last - first, count, a, b + p * count * 2 * PANEL, y + first * step + p * PANEL, step,
-              left < PANEL ? left : PANEL);
-      }
+/** Hands rows of a finished tile to the sink, less what zero points add: column `col` of n is the panel's first. */
+template <class Layout, class T, class Sink>
+INFUSE_NOINLINE void drain(const int32_t* out, long rows, long row, long col, long n, Zeros<T> zeros,
+                           const int32_t* sums, long shift, const Sink& sink) {
+  sweep(col, n < col + PANEL ? n : col + PANEL, [&](long at, auto lanes) __attribute__((always_inline)) {
+    vi off = {};
+    if (Layout::GROUP == 4) off = load(sums + at, lanes) * splat(Layout::template excess<T>(zeros.of(row)));
+    const int32_t* from = out + (at - col);
+    for (long r = row; r < row + rows; ++r, from += PANEL) {
+      if (Layout::GROUP == 4 && zeros.step)
+        off = load(sums + at, lanes) * splat(Layout::template excess<T>(zeros.of(r)));
+      sink(load(from, Full{}) - off, r, shift + at, lanes);
     }
-  };
-  c.parallel(blocks * parts, run, 1 + GRAIN / (rows * k * n / (parts + 1) + 1));
-}
-
-}  // namespace integer_detail
-
-/** Bytes of scratch of a product of m rows of k integers. */
-inline long integer_scratch(long m, long k) {
-  using namespace integer_detail;
-  return (m < BLOCK ? m : BLOCK) * pairs(k) * 4;
-}
-
-/** How many 16-bit integers a packed matrix of k rows and n columns has. */
-inline long integer_packed(long k, long n) {
-  using namespace integer_detail;
-  return panels(n) * pairs(k) * 2 * PANEL;
+  });
 }
 
 /**
- * Packs matrices b, element (i, j) at i · row + j · column, without their zero points (column j of
- * matrix g has zero[(g · shift + j) · step]), one after another: [panel, pair of rows, column, row of the pair].
+ * m rows of k elements times b, n columns: source(first, rows, scratch) says where rows lie as lanes.
+ * `shift` is the sink's number of the first column.
+ */
+template <class Layout, class T, class Source, class Sink>
+inline void product(Context& c, long m, long n, long k, const Source& source, Zeros<T> zeros,
+                    const typename Layout::Right* b, const int32_t* sums, long shift, const Sink& sink) {
+  const long count = lanes_of<Layout>(k);
+  detail::gemm_parallel(c, m, panels(n), count, [&](long m0, long m1, long p0, long p1, int worker) {
+    alignas(64) int32_t out[ROWS * PANEL];
+    for (long first = m0, last; first < m1; first = last) {
+      last = m1 - first < BLOCK + ROWS ? m1 : first + BLOCK;
+      const Rows block = source(first, last - first, c.scratch(worker));
+      for (long p = p0; p < p1; ++p) {
+        const int32_t* panel = (const int32_t*)b + p * count * PANEL;
+        for (long row = first, rows; row < last; row += rows) {
+          rows = rows_of_tile(last - row);
+          const Run run = n - p * PANEL > LANES ? tile_of<Layout, 2>(rows) : tile_of<Layout, 1>(rows);
+          run(count, {block.start + (row - first) * block.stride, block.stride}, panel, out);
+          drain<Layout>(out, rows, row, p * PANEL, n, zeros, sums, shift, sink);
+        }
+      }
+    }
+  });
+}
+
+/** Bytes from one gathered row to the next. */
+template <class Layout>
+inline long pitch(long k) {
+  const long bytes = round_up(lanes_of<Layout>(k) * 4, 64);
+  return bytes % 1024 == 0 ? bytes + 64 : bytes;
+}
+
+/** Elements as they are multiplied; `zero` is their zero point. */
+template <class Layout, class T>
+INFUSE_INLINE void left_row(typename Layout::Left* to, const T* from, long n, int zero) {
+  for (long i = 0; i < n; ++i) to[i] = Layout::left(from[i], zero);
+}
+
+constexpr int SLACK = 64;  // bytes after gathered rows that may be written
+typedef uint8_t any_bytes __attribute__((vector_size(SLACK), aligned(1), may_alias));
+
+/** The same for the elements before `end`; what follows `to` in its line of SLACK bytes may change. */
+template <class Layout, class T>
+INFUSE_INLINE void left_line(typename Layout::Left* to, const T* from, long n, int zero, const T* end) {
+  if constexpr (Layout::GROUP == 4) {
+    for (; n > 0 && end - from >= SLACK; n -= SLACK, from += SLACK, to += SLACK)
+      *(any_bytes*)to = *(const any_bytes*)from ^ uint8_t(SIGNED<T> ? 0x80 : 0);
+  }
+  if (n > 0) left_row<Layout>(to, from, n, zero);
+}
+
+/** Where windows over lines or planes take what they multiply from: `depth` channels of each pixel. */
+template <class Layout, class T>
+struct Gather {
+  typedef typename Layout::Left Left;
+  const Windows& shape;
+  const T *x, *end;
+  long depth;
+  int zero;
+
+  INFUSE_INLINE Left* blank(Left* to, long n) const {
+    const Left nothing = Layout::template nothing<T>(zero);
+    for (long i = 0; i < n; ++i) to[i] = nothing;
+    return to + n;
+  }
+
+  /** Taps of one line of the window, at `line`, from column `left` on. */
+  INFUSE_INLINE Left* line(Left* to, const T* line, long left, const WindowAxis& a) const {
+    if (a.dilation == 1 && depth == shape.c) {
+      const long skip = left < 0 ? min(-left, a.kernel) : 0;
+      const long last = max(min(a.kernel, a.in - left), skip);
+      to = blank(to, skip * depth);
+      left_line<Layout>(to, line + (left + skip) * shape.c, (last - skip) * depth, zero, end);
+      return blank(to + (last - skip) * depth, (a.kernel - last) * depth);
+    }
+    for (long kx = 0; kx < a.kernel; ++kx, left += a.dilation) {
+      if (left < 0 || left >= a.in)
+        blank(to, depth);
+      else
+        left_line<Layout>(to, line + left * shape.c, depth, zero, end);
+      to += depth;
+    }
+    return to;
+  }
+
+  /** `rows` windows from number `first` on, `stride` bytes apart. */
+  void rows(long first, long rows, char* to, long stride) const {
+    const WindowAxis& across = shape.axis[shape.rank - 1];
+    const WindowAxis down = shape.rank == 2 ? shape.axis[0] : WindowAxis{1, 1, 1, 1, 1, 0, 0};
+    long ox = first % across.out, oy = first / across.out % down.out, n = first / (across.out * down.out);
+    for (long r = 0; r < rows; ++r, to += stride) {
+      Left* at = (Left*)to;
+      const T* image = x + n * down.in * across.in * shape.c;
+      for (long ky = 0; ky < down.kernel; ++ky) {
+        const long y = oy * down.stride - down.before + ky * down.dilation;
+        if (y < 0 || y >= down.in)
+          at = blank(at, across.kernel * depth);
+        else
+          at = line(at, image + y * across.in * shape.c, ox * across.stride - across.before, across);
+      }
+      if (++ox == across.out) {
+        ox = 0;
+        if (++oy == down.out) oy = 0, ++n;
+      }
+    }
+  }
+};
+
+}  // namespace integer_detail
+
+/** Bytes of scratch of a product of rows of k integers. */
+template <class Layout>
+inline long integer_scratch(long k) {
+  using namespace integer_detail;
+  return (BLOCK + ROWS) * pitch<Layout>(k) + SLACK;
+}
+
+/** How many integers a packed matrix of k rows and n columns has. */
+template <class Layout>
+inline long integer_packed(long k, long n) {
+  return integer_detail::panels(n) * integer_detail::lanes_of<Layout>(k) * Layout::GROUP * integer_detail::PANEL;
+}
+
+/**
+ * Packs matrices b, element (i, j) at i · row + j · column, as Pairs without their zero points
+ * (column j of matrix g has zero[(g · shift + j) · step]), one after another.
  */
 template <class T>
-inline void integer_pack(Context& c, long matrices, long k, long n, long matrix, long row,
-                         long column, const T* b, const T* zero, long step, long shift,
-                         int16_t* to) {
+inline void integer_pack(Context& c, long matrices, long k, long n, long matrix, long row, long column,
+                         const T* b, const T* zero, long step, long shift, int16_t* to) {
   using namespace integer_detail;
-  const long count = pairs(k), each = panels(n);
+  const long count = lanes_of<Pairs>(k), each = panels(n);
   c.parallel(matrices * each, [&](long begin, long end, int) {
     for (long unit = begin; unit < end; ++unit) {
       const T* from = b + unit / each * matrix;
@@ -137,7 +245,7 @@ inline void integer_pack(Context& c, long matrices, long k, long n, long matrix,
       for (long i = 0; i < 2 * count; ++i)
         for (long j = 0; j < PANEL; ++j) {
           const bool inside = i < k && first + j < n;
-          const int off = inside && zero ? zero[(unit / each * n + first + j) * step] : 0;
+          const int off = inside && zero ? zero[(unit / each * shift + first + j) * step] : 0;
           out[(i / 2 * PANEL + j) * 2 + i % 2] =
               inside ? int16_t(from[i * row + (first + j) * column] - off) : int16_t(0);
         }
@@ -145,66 +253,66 @@ inline void integer_pack(Context& c, long matrices, long k, long n, long matrix,
   });
 }
 
-/** y[m, n] = (a − zero[row · step]) · b: a has rows of k integers, `row` apart; b is packed. */
-template <class T>
-inline void integer_matmul(Context& c, long m, long n, long k, long row, const T* a, const T* zero,
-                           long step, const int16_t* b, int32_t* y) {
+/** (a − zero[row · step]) · b to the sink [m, n]: rows of k integers of a are `row` apart; b is packed. */
+template <class Layout, class T, class Sink>
+inline void integer_matmul(Context& c, long m, long n, long k, long row, const T* a, const T* zero, long step,
+                           const typename Layout::Right* b, const int32_t* sums, const Sink& sink) {
   using namespace integer_detail;
-  product(c, m, n, k, [&](long r, int16_t* to) { widen_to(to, a + r * row, k, zero ? zero[r * step] : 0); },
-          b, y, n);
+  typedef typename Layout::Left Left;
+  const Zeros<T> zeros = {zero, step};
+  const bool in_place = Layout::GROUP == 4 && !SIGNED<T> && k % 4 == 0 && row % 2048 != 0;
+  const long stride = pitch<Layout>(k), whole = lanes_of<Layout>(k) * Layout::GROUP;
+  product<Layout>(
+      c, m, n, k,
+      [&](long first, long rows, char* scratch) {
+        if (in_place) return Rows{(const char*)(a + first * row), row};
+        for (long r = 0; r < rows; ++r) {
+          Left* to = (Left*)(scratch + r * stride);
+          for (long i = k; i < whole; ++i) to[i] = 0;
+          left_line<Layout>(to, a + (first + r) * row, k, zeros.of(first + r), a + (m - 1) * row + k);
+        }
+        return Rows{scratch, stride};
+      },
+      zeros, b, sums, 0, sink);
 }
 
 /**
- * Convolution of x − zero [n, in .., c] to y [n, out .., filters]; the filters are packed matrices
- * [taps · c / groups, filters / groups], one for each group. Padding counts as the zero point.
+ * Convolution of x − zero [n, in .., c] to the sink [n, out .., filters]; the filters are packed
+ * matrices [taps · c / groups, filters / groups], one for each group. Padding counts as the zero point.
  */
-template <class T>
-inline void integer_conv(Context& c, const Windows& shape, long filters, long groups, const T* x,
-                         const T* zero, const int16_t* w, int32_t* y) {
+template <class Layout, class T, class Sink>
+inline void integer_conv(Context& c, const Windows& shape, long filters, long groups, const T* x, const T* zero,
+                         const typename Layout::Right* w, const int32_t* sums, const Sink& sink) {
   using namespace integer_detail;
   using namespace window_detail;
+  typedef typename Layout::Left Left;
   const long all = outputs(shape), pixels = inputs(shape), count = taps(shape);
   const long depth = shape.c / groups, wide = filters / groups, k = count * depth;
-  const int off = zero ? *zero : 0;
+  const Zeros<T> zeros = {zero, 0};
+  const int off = zeros.of(0);
+  const Left nothing = Layout::template nothing<T>(off);
+  const long stride = pitch<Layout>(k), whole = lanes_of<Layout>(k) * Layout::GROUP;
   for (long g = 0; g < groups; ++g) {
-    const auto fill = [&](long row, int16_t* to) {
-      const Place p = place(shape, row % all);
-      const T* image = x + row / all * pixels * shape.c + g * depth;
-      if (p.inside < count) memset(to, 0, size_t(k) * sizeof *to);
-      each_tap(shape, p, [&](long tap, long pixel, long) {
-        widen_to(to + tap * depth, image + pixel * shape.c, depth, off);
-      });
+    const Gather<Layout, T> plane = {shape, x + g * depth, x + shape.n * pixels * shape.c, depth, off};
+    const auto gather = [&](long first, long rows, char* scratch) {
+      if (shape.rank <= 2) {
+        plane.rows(first, rows, scratch, stride);
+        return Rows{scratch, stride};
+      }
+      for (long r = 0; r < rows; ++r) {
+        Left* to = (Left*)(scratch + r * stride);
+        const Place p = place(shape, (first + r) % all);
+        const T* image = x + (first + r) / all * pixels * shape.c + g * depth;
+        for (long i = p.inside < count ? 0 : k; i < whole; ++i) to[i] = nothing;
+        each_tap(shape, p, [&](long tap, long pixel, long) {
+          left_row<Layout>(to + tap * depth, image + pixel * shape.c, depth, off);
+        });
+      }
+      return Rows{scratch, stride};
     };
-    product(c, shape.n * all, wide, k, fill, w + g * integer_packed(k, wide), y + g * wide, filters);
+    product<Layout>(c, shape.n * all, wide, k, gather, zeros, w + g * integer_packed<Layout>(k, wide),
+                    sums + g * wide, g * wide, sink);
   }
-}
-
-/** The same for filters of one channel each, w [taps, c] widened without zero points. */
-template <class T>
-inline void integer_depthwise(Context& c, const Windows& shape, const T* x, const T* zero,
-                              const int16_t* w, int32_t* y) {
-  using namespace window_detail;
-  const long all = outputs(shape), pixels = inputs(shape), count = taps(shape);
-  const int off = zero ? *zero : 0;
-  c.parallel(
-      shape.n * all,
-      [&](long begin, long end, int) {
-        for (long row = begin; row < end; ++row) {
-          const Place p = place(shape, row % all);
-          const T* image = x + row / all * pixels * shape.c;
-          for (long first = 0; first < shape.c; first += BLOCK) {
-            const long block = shape.c - first < BLOCK ? shape.c - first : BLOCK;
-            int32_t sum[BLOCK] = {};
-            each_tap(shape, p, [&](long tap, long pixel, long) {
-              const T* from = image + pixel * shape.c + first;
-              const int16_t* weight = w + tap * shape.c + first;
-              for (long j = 0; j < block; ++j) sum[j] += (int32_t(from[j]) - off) * weight[j];
-            });
-            memcpy(y + row * shape.c + first, sum, size_t(block) * sizeof *sum);
-          }
-        }
-      },
-      1 + window_detail::GRAIN / (count * shape.c + 1));
 }
 
 }  // namespace infuse

@@ -56,10 +56,10 @@ INFUSE_WIDEN(uint8_t, v16c, pmovzxbd)
 typedef char bytes __attribute__((vector_size(LANES)));
 typedef char all_bytes __attribute__((vector_size(LANES * 4)));
 INFUSE_INLINE bytes low_bytes(vi x) {
-  all_bytes b = (all_bytes)x;
 #if INFUSE_LANES == 16
-  return __builtin_shufflevector(b, b, 0, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48, 52, 56, 60);
+  return __builtin_ia32_pmovdb512_mask(x, bytes{}, (unsigned short)-1);
 #else
+  all_bytes b = (all_bytes)x;
   return __builtin_shufflevector(b, b, 0, 4, 8, 12, 16, 20, 24, 28);
 #endif
 }
@@ -73,6 +73,17 @@ INFUSE_INLINE vi load_wide(const T* p, Full) {
 }
 template <class T>
 INFUSE_INLINE vi load_wide(const T* p, Tail t) {
+#if INFUSE_LANES == 16 && defined(__AVX512BW__) && defined(__AVX512VL__)
+  if constexpr (sizeof(T) == 1) {
+    typedef char part __attribute__((vector_size(16)));
+#if defined(__clang__)
+    const part x = __builtin_ia32_loaddquqi128_mask((const part*)p, part{}, detail::bits(t.n));
+#else
+    const part x = __builtin_ia32_loaddquqi128_mask((const char*)p, part{}, detail::bits(t.n));
+#endif
+    return detail::widen((const T*)&x);
+  }
+#endif
   T x[LANES] = {};
   for (int i = 0; i < t.n; ++i) x[i] = p[i];
   return load_wide(x, Full{});
@@ -98,6 +109,12 @@ INFUSE_INLINE void store_narrow(T* p, vi x, Full) {
 }
 template <class T>
 INFUSE_INLINE void store_narrow(T* p, vi x, Tail t) {
+#if INFUSE_LANES == 16
+  if constexpr (sizeof(T) == 1) {
+    typedef char part __attribute__((vector_size(16)));
+    return __builtin_ia32_pmovdb512mem_mask((part*)p, x, detail::bits(t.n));
+  }
+#endif
   T r[LANES];
   store_narrow(r, x, Full{});
   for (int i = 0; i < t.n; ++i) p[i] = r[i];

@@ -4,6 +4,7 @@ from infuse.codegen.expand import (  # noqa: F401  (each registers its expansion
     bits,
     flexing,
     images,
+    integer_products,
     losses,
     microsoft,
     microsoft_attention,

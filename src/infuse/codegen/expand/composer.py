@@ -21,14 +21,20 @@ Expansion = Callable[["Composer", Node], Results]
 """What takes the place of a node's outputs (None for one that nobody reads); None alone keeps the node."""
 
 EXPANSIONS: dict[tuple[str, str], list[Expansion]] = {}
+EARLY: dict[tuple[str, str], list[Expansion]] = {}
+"""Those that look at nodes around theirs: they come before any other."""
 
 
-def expands(*kinds: str, domain: str = "") -> Callable[[Expansion], Expansion]:
-    """Register how nodes of these kinds are expressed in simpler operators, where they have to be."""
+def expands(*kinds: str, domain: str = "", early: bool = False) -> Callable[[Expansion], Expansion]:
+    """Register how nodes of these kinds are expressed in simpler operators, where they have to be.
+
+    `early`: before the operands are.
+    """
+    table = EARLY if early else EXPANSIONS
 
     def register(function: Expansion) -> Expansion:
         for kind in kinds:
-            EXPANSIONS.setdefault((domain, kind), []).append(function)
+            table.setdefault((domain, kind), []).append(function)
         return function
 
     return register

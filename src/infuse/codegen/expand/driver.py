@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from infuse.codegen.expand.composer import EXPANSIONS, Composer
+from collections.abc import Mapping
+
+from infuse.codegen.expand.composer import EARLY, EXPANSIONS, Composer, Expansion
 from infuse.errors import UnsupportedOperatorError
 from infuse.ir.clone import clone
 from infuse.ir.graph import Graph, Node, Value
@@ -15,16 +17,17 @@ def expand(graph: Graph) -> Graph:
         return graph
     copy = clone(graph)
     for inner in copy.all_graphs():
-        _expand(inner)
+        _expand(inner, EARLY)
+        _expand(inner, EXPANSIONS)
     return copy
 
 
-def _expand(graph: Graph) -> None:
+def _expand(graph: Graph, table: Mapping[tuple[str, str], list[Expansion]]) -> None:
     pending = graph.nodes[::-1]
     wide: dict[Value, Value] = {}
     while pending:
         node = pending.pop()
-        for expansion in EXPANSIONS.get((node.op.domain, node.kind), ()):
+        for expansion in table.get((node.op.domain, node.kind), ()):
             try:
                 results = expansion(make := Composer(graph, node, wide), node)
             except UnsupportedOperatorError as error:

@@ -125,8 +125,8 @@ def qgemm(make: Composer, node: Node) -> Results:
     op, (c, y_scale, y_zero) = node.op, (node.input(i) for i in (6, 7, 8))
     assert isinstance(op, QGemm)
     a, b = (make.permute(v, 1, 0) if turned else v for v, turned in ((a, op.transA), (b, op.transB)))
-    total = make("MatMulInteger", a, b, make.reshape(a_zero), b_zero)
-    total = make.cast(total if c is None else make("Add", total, c), dtypes.float32)
+    total = make.cast(make("MatMulInteger", a, b, make.reshape(a_zero), b_zero), dtypes.float32)
+    total = total if c is None else make("Add", total, make.cast(c, dtypes.float32))
     scale = make("Mul", make("Mul", make.reshape(a_scale), op.alpha), _flat(make, b_scale))
     if y_scale is None or y_zero is None:
         return make("Mul", total, scale)

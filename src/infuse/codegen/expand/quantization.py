@@ -23,8 +23,25 @@ def quantized(make: Composer, steps: Value, zero: Value | None, to: DType, satur
     whole = make.cast(make("Round", steps), dtypes.float32) if steps.dtype.bits < 64 else make("Round", steps)
     if zero is not None and not is_zero(zero):
         whole = make("Add", whole, make.cast(zero, whole.dtype))
+    if whole.dtype == dtypes.float32 and to in (*_UNSIGNED, *_UNSIGNED.values()):
+        return _limited(make, whole, to)
     limited = make("Where", make("Greater", whole, low), make("Min", whole, high), make.number(low, whole.dtype))
     return make("Cast", limited, to=to)
+
+
+_UNSIGNED = {dtypes.int8: dtypes.uint8, dtypes.int16: dtypes.uint16}
+
+
+def _limited(make: Composer, whole: Value, to: DType) -> Value:
+    """The same as a chain that reads every value once, so that it is one formula.
+
+    NaN becomes zero when it is cast, which is the least number only of unsigned types.
+    """
+    low, high = limits(to)
+    if to not in _UNSIGNED:
+        return make("Cast", make("Clip", whole, low, high), to=to)
+    bits = make("Cast", make("Clip", make("Add", whole, -low), 0, high - low), to=_UNSIGNED[to])
+    return make("Cast", make("Add", make("Cast", bits, to=dtypes.float32), low), to=to)
 
 
 def is_zero(zero: Value | None) -> bool:
@@ -100,8 +117,47 @@ def quantize_linear(make: Composer, node: Node) -> Results:
     precision = op.division(scale.dtype)
     divisor = form.parameter(scale)
     assert divisor is not None
-    steps = make("Div", make.cast(form.data(x), precision), make.cast(divisor, precision))
+    steps = _steps_of_product(make, x, scale) if precision == dtypes.float32 else None
+    if steps is None:
+        steps = make("Div", make.cast(form.data(x), precision), make.cast(divisor, precision))
     return form.back(quantized(make, steps, form.parameter(zero), node.output.dtype, bool(op.saturate)))
+
+
+def _steps_of_product(make: Composer, x: Value, scale: Value) -> Value | None:
+    """A scaled product of integers in multiples of one known scale, without a division; None for other values."""
+    if scale.const is None or scale.const.size != 1 or not _ends_product(x):
+        return None
+    step = float(scale.const.reshape(()))
+    if not 1e-30 < abs(step) < 1e30:
+        return None
+    divided = _divided(make, x, step)
+    return make("Mul", x, constant(np.asarray(1 / step, np.float32))) if divided is None else divided
+
+
+def _divided(make: Composer, x: Value, step: float) -> Value | None:
+    """`x` / step by other constants where x is y · c or y · c + b with known c and b and nobody else reads it."""
+    node = x.producer
+    if node is None or len(x.uses) != 1 or node.kind not in ("Add", "Mul"):
+        return None
+    first, second = node.input(0), node.input(1)
+    if first is None or second is None or second.const is None:
+        return None
+    other = constant(np.asarray(second.const / step, np.float32))
+    inner = first if node.kind == "Mul" else _divided(make, first, step)
+    return None if inner is None else make(node.kind, inner, other)
+
+
+_AFTER_PRODUCTS = frozenset(["Add", "Mul", "Relu", "Clip", "Cast"])
+
+
+def _ends_product(x: Value | None, depth: int = 6) -> bool:
+    """Whether a value is a product of integers with little elementwise work after it."""
+    node = None if x is None else x.producer
+    if node is None or depth == 0:
+        return False
+    if node.kind in ("ConvInteger", "MatMulInteger"):
+        return True
+    return node.kind in _AFTER_PRODUCTS and _ends_product(node.input(0), depth - 1)
 
 
 @expands("DequantizeLinear")
@@ -147,6 +203,18 @@ def dynamically(make: Composer, x: Value) -> tuple[Value, Value, Value]:
     return quantized(make, make("Div", x, scale), zero, dtypes.uint8), scale, zero
 
 
+@expands("MatMulInteger")
+def matmul_integer(make: Composer, node: Node) -> Results:
+    a, b, a_zero, b_zero = (node.input(i) for i in range(4))
+    assert a is not None
+    assert b is not None
+    if b.rank != 1:
+        return None
+    zero = None if b_zero is None else make.reshape(b_zero)
+    result = make("MatMulInteger", a, make.reshape(b, b.shape[0], 1), a_zero, zero)
+    return make.reshape(result, *node.output.shape)
+
+
 @expands("QLinearMatMul")
 def qlinear_matmul(make: Composer, node: Node) -> Results:
     a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = _all(node)
@@ -162,11 +230,11 @@ def qlinear_matmul(make: Composer, node: Node) -> Results:
 def qlinear_conv(make: Composer, node: Node) -> Results:
     x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero = _all(node)[:8]
     bias, rank = node.input(8), node.output.rank
-    total = make("ConvInteger", x, w, x_zero, w_zero, **node.op.attributes())
+    total = make.cast(make("ConvInteger", x, w, x_zero, w_zero, **node.op.attributes()), dtypes.float32)
     if bias is not None:
-        total = make("Add", total, per_channel(make, bias, rank))
+        total = make("Add", total, make.cast(per_channel(make, bias, rank), dtypes.float32))
     scales = (make.reshape(x_scale), per_channel(make, w_scale, rank), make.reshape(y_scale))
-    steps = make("Mul", make.cast(total, dtypes.float32), _ratio(make, *scales))
+    steps = make("Mul", total, _ratio(make, *scales))
     return quantized(make, steps, make.reshape(y_zero), node.output.dtype)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,9 @@ from numpy.typing import NDArray
 
 from infuse import dtypes
 from infuse.codegen.groups import Group
+from infuse.codegen.lower.convolution import Window, plane, window
 from infuse.codegen.lower.finding import operand
+from infuse.codegen.lower.linear import label
 from infuse.codegen.lower.plain import batch_offset
 from infuse.codegen.lower.windows import _windows
 from infuse.codegen.lowering import Lowering, lowers
@@ -24,14 +27,27 @@ from infuse.ops.convolution import Convolving
 Integers = NDArray[np.integer[Any]]
 
 
-def pack_pairs(b: Integers, lanes: int) -> NDArray[np.int16]:
-    """The matrix b[k, n] as [panel, pair of rows, 2 · lanes, row of the pair] for kernels/integer.hpp."""
+@dataclass(frozen=True)
+class Layout:
+    """How kernels/integer_layouts.hpp multiplies: the name there, elements in a lane, and their type."""
+
+    name: str
+    group: int
+    dtype: dtypes.DType
+
+
+PAIRS = Layout("Pairs", 2, dtypes.int16)
+QUADS = Layout("Quads", 4, dtypes.int8)
+
+
+def pack_groups(b: Integers, lanes: int, layout: Layout) -> Integers:
+    """The matrix b[k, n] as [panel, group of rows, 2 · lanes, row of the group] for kernels/integer.hpp."""
     k, n = b.shape
-    width = 2 * lanes
-    pairs, panels = -(-k // 2), -(-n // width)
-    whole = np.zeros((2 * pairs, panels * width), np.int16)
+    width, group = 2 * lanes, layout.group
+    groups, panels = -(-k // group), -(-n // width)
+    whole = np.zeros((group * groups, panels * width), layout.dtype.numpy)
     whole[:k, :n] = b
-    return np.ascontiguousarray(whole.reshape(pairs, 2, panels, width).transpose(2, 0, 3, 1))
+    return np.ascontiguousarray(whole.reshape(groups, group, panels, width).transpose(2, 0, 3, 1))
 
 
 def _zero(f: FunctionWriter, low: Lowering, zero: Value | None, dtype: dtypes.DType) -> str:
@@ -45,66 +61,90 @@ def _known(zero: Value | None) -> bool:
     return zero is None or zero.const is not None
 
 
+def layout_of(low: Lowering, weights: Integers) -> Layout:
+    """The best layout for known weights less their zero points."""
+    fits = weights.size == 0 or (weights.min() >= -128 and weights.max() <= 127)
+    return QUADS if fits and "avx512_vnni" in low.features else PAIRS
+
+
+@dataclass(frozen=True)
+class Packed:
+    """A right operand as kernels read it: its integers [.., integers of one], and the sums of its columns."""
+
+    layout: Layout
+    integers: Tensor
+    sums: Tensor | None
+
+    def text(self, f: FunctionWriter) -> tuple[str, str]:
+        """C++ text of the pointers to both."""
+        return f.read(self.integers), "(const int32_t*)nullptr" if self.sums is None else f.read(self.sums)
+
+
 # -- matrices ----------------------------------------------------------------------------------------------------
 
 
-@lowers("MatMulInteger")
+@lowers("MatMulInteger", fuses=True, gives=dtypes.int32)
 def matmul_integer(low: Lowering, node: Node, group: Group) -> None:
     a, b, zero = operand(node, 0), operand(node, 1), node.input(2)
     left, right = low.tensor(a), low.tensor(b)
     left = left.insert(0) if a.rank == 1 else left
-    right = right.insert(1) if b.rank == 1 else right
     rows, depth, columns = left.shape[-2], left.shape[-1], right.shape[-1]
-    lead = node.output.shape[: node.output.rank - (a.rank > 1) - (b.rank > 1)]
+    lead = node.output.shape[: node.output.rank - (a.rank > 1) - 1]
     packed = _packed_matrices(low, node, right)
-    target = low.allocate(node.output)
     left = low.arranged(left, natural(left.rank))
     if right.rank == 2 and (zero is None or zero.tensor.size == 1):
         rows, lead = dims.product(left.shape[:-1]), ()
-    f = low.function("integer_matmul", node)
+    f = low.function("integer_matmul", *group.nodes)
     f.include("integer.hpp")
+    sink = low.sink(f, group, natural(node.output.rank))
     sizes = f.numbers(rows, columns, depth, depth)
-    pointers = f"{f.read(left)}", _zero(f, low, zero, a.dtype), f.read(packed), f.write(target)
-    f.scratch(f"integer_scratch({size_text(rows)}, {size_text(depth)})", "integer.hpp")
+    name = packed.layout.name
+    x, zeros, (w, sums) = f.read(left), _zero(f, low, zero, a.dtype), packed.text(f)
+    f.scratch(f"integer_scratch<{name}>({size_text(depth)})", "integer.hpp")
     if lead:
-        left, packed = left.expand((*lead, rows, depth)), packed.expand((*lead, packed.shape[-1]))
+        left = left.expand((*lead, left.shape[-2], depth))
+        weights = packed.integers.expand((*lead, packed.integers.shape[-1]))
         f.line(f"for (long i = 0; i < {f.number(dims.product(lead))}; ++i) {{")
-        starts = batch_offset(f, left, len(lead)), batch_offset(f, packed, len(lead))
-        f.line(f"  const auto *x = {pointers[0]} + {starts[0]};")
-        f.line(f"  const auto *w = {pointers[2]} + {starts[1]};")
-        f.line(f"  integer_matmul(c, {sizes}, x, {pointers[1]}, w, {pointers[3]} + i * {f.number(rows * columns)});")
+        f.line(f"  const auto* a = {x} + {batch_offset(f, left, len(lead))};")
+        f.line(f"  const auto* b = {w} + {batch_offset(f, weights, len(lead))};")
+        f.line(f"  const long first = i * {f.number(rows)};")
+        f.line("  const auto part = [&](auto acc, long row, long col, auto lanes) INFUSE_LAMBDA {")
+        f.line(f"    {sink}(acc, first + row, col, lanes);")
+        f.line("  };")
+        f.line(f"  integer_matmul<{name}>(c, {sizes}, a, {zeros}, b, {sums}, part);")
         f.line("}")
     else:
-        f.line(f"integer_matmul(c, {sizes}, {', '.join(pointers)});")
-    f.finish(node.kind)
-    low.tensors[node.output] = target
+        f.line(f"integer_matmul<{name}>(c, {sizes}, {x}, {zeros}, {w}, {sums}, {sink});")
+    f.finish(label(group))
 
 
-def _packed_matrices(low: Lowering, node: Node, right: Tensor) -> Tensor:
-    """The right operand, [matrices .., integers of one], packed when it is known or else by a step."""
+def _packed_matrices(low: Lowering, node: Node, right: Tensor) -> Packed:
+    """The right operand, packed when it is known or else by a step."""
     b, zero = operand(node, 1), node.input(3)
     depth, columns = right.shape[-2:]
     if b.const is not None and _known(zero):
         shift = 0 if zero is None or zero.const is None else zero.const.astype(np.int16)
         wide = np.asarray(b.const.astype(np.int16) - shift)
-        return _stored(low, wide.reshape(*wide.shape[:-2], *(int(d) for d in (depth, columns))), right.shape[:-2])
+        return _stored(low, wide, right.shape[:-2], "matrices")
     whole = low.arranged(right, natural(right.rank))
     return _packed(low, node, whole, zero, right.shape[:-2], (depth, columns), (columns, 1), 0)
 
 
-def _stored(low: Lowering, matrices: Integers, lead: Sequence[Dim]) -> Tensor:
-    """Known matrices [.., k, n] of 16-bit integers in the weight file."""
+def _stored(low: Lowering, matrices: Integers, lead: Sequence[Dim], what: str) -> Packed:
+    """Known matrices [.., k, n] less their zero points in the weight file."""
     k, n = matrices.shape[-2:]
+    layout = layout_of(low, matrices) if what == "filters" or not lead else PAIRS
     width = 2 * low.lanes
-    each = -(-n // width) * -(-k // 2) * 2 * width
+    each = -(-n // width) * -(-k // layout.group) * layout.group * width
     count = int(np.prod(matrices.shape[:-2], dtype=np.int64))
     buffer = low.program.weights.add(
         np.ascontiguousarray(matrices),
-        ("pairs", low.lanes),
-        2 * each * count,
-        lambda found: np.stack([pack_pairs(one, low.lanes) for one in found.reshape(-1, k, n)]),
+        (layout.name, low.lanes),
+        layout.dtype.bytes * each * count,
+        lambda found: np.stack([pack_groups(one, low.lanes, layout) for one in found.reshape(-1, k, n)]),
     )
-    return dense(buffer, dtypes.int16, (*lead, each))
+    sums = low.program.weight(matrices.sum(-2, dtype=np.int32).reshape(-1)) if layout is QUADS else None
+    return Packed(layout, dense(buffer, layout.dtype, (*lead, each)), sums)
 
 
 def _packed(
@@ -116,7 +156,7 @@ def _packed(
     shape: tuple[Dim, Dim],
     strides: tuple[Dim, Dim],
     shift: Dim,
-) -> Tensor:
+) -> Packed:
     """Matrices of this shape and strides, one after another in `whole`, packed at run time."""
     k, n = shape
     width = 2 * low.lanes
@@ -128,34 +168,48 @@ def _packed(
     zeros, last = _zero(f, low, zero, whole.dtype), f.number(shift)
     f.line(f"integer_pack(c, {sizes}, {f.read(whole)}, {zeros}, {last}, {f.write(target)});")
     f.finish("pack")
-    return target
+    return Packed(PAIRS, target, None)
 
 
 # -- images ------------------------------------------------------------------------------------------------------
 
 
-@lowers("ConvInteger")
+@lowers("ConvInteger", fuses=True, gives=dtypes.int32)
 def conv_integer(low: Lowering, node: Node, group: Group) -> None:
     x, w, op = operand(node, 0), operand(node, 1), node.op
     assert isinstance(op, Convolving)
     tensor = low.dense(x, channels_last(x.rank))
     alone = op.group == x.shape[1] and w.shape[:2] == (op.group, 1) and op.group > 1
     alone = alone and w.const is not None and _known(node.input(3))
-    filters = _depthwise_filters(low, node) if alone else _filters(low, node, op.group)
-    target = low.allocate(node.output, channels_last(x.rank))
-    f = low.function("integer_conv", node)
-    _windows(low, node, f, w.shape[2:])
+    win = window(node, low) if x.rank in (3, 4) else None
+    f = low.function("integer_conv", *group.nodes)
     f.include("integer.hpp")
-    zero = _zero(f, low, node.input(2), x.dtype).rpartition(",")[0]
-    pointers = f"{f.read(tensor)}, {zero}, {f.read(filters)}, {f.write(target)}"
+    sink = low.sink(f, group, channels_last(x.rank))
+    zeros = _zero(f, low, node.input(2), x.dtype)
+    pointers = f.read(tensor), zeros.rpartition(",")[0]
     if alone:
-        f.line(f"integer_depthwise(c, windows, {pointers});")
+        _depthwise(low, node, f, win, pointers, sink)
+    elif win is not None and _is_point(win) and op.group == 1:
+        packed = _filters(low, node, 1)
+        rows, depth = dims.product([x.shape[0], *x.shape[2:]]), x.shape[1]
+        f.scratch(f"integer_scratch<{packed.layout.name}>({size_text(depth)})", "integer.hpp")
+        sizes = f.numbers(rows, w.shape[0], depth, depth)
+        text = ", ".join((sizes, pointers[0], zeros, *packed.text(f), sink))
+        f.line(f"integer_matmul<{packed.layout.name}>(c, {text});")
     else:
-        rows, depth = dims.product([x.shape[0], *node.output.shape[2:]]), dims.product(w.shape[1:])
-        f.scratch(f"integer_scratch({size_text(rows)}, {size_text(depth)})", "integer.hpp")
-        f.line(f"integer_conv(c, windows, {f.numbers(w.shape[0], op.group)}, {pointers});")
-    f.finish(node.kind)
-    low.tensors[node.output] = target
+        packed = _filters(low, node, op.group)
+        _windows(low, node, f, w.shape[2:])
+        depth = dims.product(w.shape[1:])
+        f.scratch(f"integer_scratch<{packed.layout.name}>({size_text(depth)})", "integer.hpp")
+        text = ", ".join((f.numbers(w.shape[0], op.group), *pointers, *packed.text(f), sink))
+        f.line(f"integer_conv<{packed.layout.name}>(c, windows, {text});")
+    f.finish(label(group))
+
+
+def _is_point(win: Window) -> bool:
+    """Whether a convolution is a product of matrices."""
+    plain = win.kernel == [1, 1] and win.strides == [1, 1]
+    return plain and all(p == 0 for p in (*win.before, *win.after))
 
 
 def _shifted_filters(node: Node) -> Integers:
@@ -168,19 +222,55 @@ def _shifted_filters(node: Node) -> Integers:
     return np.asarray(wide - zero.const.astype(np.int16).reshape(-1, *(1,) * (w.ndim - 1)))
 
 
-def _depthwise_filters(low: Lowering, node: Node) -> Tensor:
-    """Filters of one channel each as [taps, channels]."""
+def _depthwise(
+    low: Lowering, node: Node, f: FunctionWriter, win: Window | None, pointers: tuple[str, str], sink: str
+) -> None:
+    """Filters of one channel each."""
+    f.include("integer_depthwise.hpp")
     wide = _shifted_filters(node)
-    return low.program.weight(np.ascontiguousarray(wide.reshape(wide.shape[0], -1).T))
+    if win is None or not _has_kernel(win):
+        weights = low.program.weight(np.ascontiguousarray(wide.reshape(wide.shape[0], -1).T))
+        _windows(low, node, f, operand(node, 1).shape[2:])
+        f.line(f"integer_depthwise_any(c, windows, {', '.join(pointers)}, {f.read(weights)}, {sink});")
+        return
+    x, layout = operand(node), layout_of(low, wide)
+    sizes = [x.shape[0], *plane(x.shape), x.shape[1], *plane(node.output.shape), *win.kernel, *win.strides]
+    height, kw = (int(k) for k in win.kernel if isinstance(k, int))
+    together = -(-height // -(-height // layout.group))
+    filters = wide.reshape(wide.shape[0], height, kw)
+    packed = pack_columns(filters, together, layout)
+    sums = filters.sum((1, 2), dtype=np.int32)
+    total = f.read(low.program.weight(sums)) if layout is QUADS else "(const int32_t*)nullptr"
+    shape = f"IntegerDepthwise{{{f.numbers(*sizes, *win.dilations, *win.before)}}}"
+    f.scratch(f"integer_depthwise_scratch({size_text(sizes[2])}, {size_text(sizes[3])})", "integer_depthwise.hpp")
+    text = ", ".join((shape, *pointers, f.read(low.program.weight(packed)), total, sink))
+    f.line(f"integer_depthwise<{layout.name}, {together}, {kw}, {win.strides[1]}>(c, {text});")
 
 
-def _filters(low: Lowering, node: Node, groups: int) -> Tensor:
+def _has_kernel(win: Window) -> bool:
+    """Whether kernels/integer_depthwise.hpp has these windows as constants."""
+    height, width = win.kernel
+    fits = isinstance(height, int) and height <= 12 and width in (3, 5, 7)
+    return fits and win.strides[1] in (1, 2) and win.dilations[1] == 1
+
+
+def pack_columns(filters: Integers, together: int, layout: Layout) -> Integers:
+    """Filters [channels, height, width] as [⌈height / together⌉, width, channels, layout.group]."""
+    channels, height, width = filters.shape
+    blocks = -(-height // together)
+    whole = np.zeros((channels, blocks, layout.group, width), layout.dtype.numpy)
+    for y in range(height):
+        whole[:, y // together, y % together] = filters[:, y]
+    return np.ascontiguousarray(whole.transpose(1, 3, 0, 2))
+
+
+def _filters(low: Lowering, node: Node, groups: int) -> Packed:
     """Filters (M, C/group, …) as packed matrices [taps · C/group, M/group], one for each group."""
     w, zero = operand(node, 1), node.input(3)
     wide, depth, taps = dims.floordiv(w.shape[0], groups), w.shape[1], dims.product(w.shape[2:])
     if w.const is not None and _known(zero):
         matrices = _shifted_filters(node).reshape(groups, wide, depth, taps).transpose(0, 3, 2, 1)
-        return _stored(low, matrices.reshape(groups, int(taps) * int(depth), int(wide)), (groups,))
+        return _stored(low, matrices.reshape(groups, int(taps) * int(depth), int(wide)), (groups,), "filters")
     whole = low.dense(w, natural(w.rank)).reshape((groups, wide, depth, taps))
     assert whole is not None
     whole = low.arranged(whole.permute((0, 1, 3, 2)), natural(4))

@@ -1,0 +1,168 @@
+// Depthwise convolution of 8-bit integers, channels last, summed up in 32 bits.
+//
+// Rows of the window are taken H at a time: their elements at one column and channel fill a lane, which
+// all windows over that column share. Weights are packed as [ceil(kh / H)][kw][channels][GROUP].
+#pragma once
+#include "integer_layouts.hpp"
+#include "threads.hpp"
+#include "windows.hpp"
+
+namespace infuse {
+
+/** Sizes of a depthwise convolution of 8-bit integers. */
+struct IntegerDepthwise {
+  long n, h, w, c, oh, ow, kh, kw, stride_h, stride_w, dil_h, dil_w, pad_top, pad_left;
+};
+
+namespace integer_detail {
+
+/** One line of the result and where it reads. */
+struct Line {
+  long out;             // number of its first pixel
+  long begin, end;      // channels
+  const void* lines[16];  // for each row of the window its first pixel
+};
+
+/** The elements of H rows at one column as lanes. */
+template <class Layout, int H, class T, class L>
+INFUSE_INLINE vi column(const T* const* lines, long at, int zero, L lanes) {
+  vi all = {};
+#pragma GCC unroll 4
+  for (int y = 0; y < H; ++y) {
+    vi x = load_wide(lines[y] + at, lanes);
+    if (Layout::GROUP == 2) {
+      x = x - zero;
+      all |= y == 0 ? x & 0xffff : x << 16;
+    } else {
+      if (SIGNED<T>) x = (x & 255) ^ 128;
+      all |= x << (8 * y);
+    }
+  }
+  return all;
+}
+
+/** The same where nothing is. */
+template <class Layout, class T>
+INFUSE_INLINE vi no_column(int zero) {
+  const int one = Layout::template nothing<T>(zero);
+  return splat(Layout::GROUP == 2 ? 0 : int32_t(uint32_t(one) * 0x01010101u));
+}
+
+/** P neighbouring pixels of the channels of a line; with Edge some inputs and outputs are absent. */
+template <class Layout, int H, int KW, int S, int P, bool Edge, class T, class Sink>
+INFUSE_INLINE void neighbours(const IntegerDepthwise& s, const Line& line, long ox, int zero,
+                              const typename Layout::Right* weights, const int32_t* sums, const Sink& sink) {
+  constexpr int INPUTS = (P - 1) * S + KW;
+  const long left = ox * S - s.pad_left;
+  sweep(line.begin, line.end, [&](long c, auto lanes) __attribute__((always_inline)) {
+    vi sum[P];
+    vi start = {};
+    if (Layout::GROUP == 4) start = load(sums + c, lanes) * splat(-Layout::template excess<T>(zero));
+#pragma GCC unroll 8
+    for (int p = 0; p < P; ++p) sum[p] = start;
+    const int32_t* taps = (const int32_t*)weights + c;
+    for (long y = 0; y < s.kh; y += H) {
+      vi tap[KW];
+#pragma GCC unroll 8
+      for (int kx = 0; kx < KW; ++kx, taps += s.c) tap[kx] = load(taps, lanes);
+      const T* rows[H];
+#pragma GCC unroll 4
+      for (int i = 0; i < H; ++i) rows[i] = (const T*)line.lines[y + i];
+#pragma GCC unroll 32
+      for (int q = 0; q < INPUTS; ++q) {
+        const bool inside = !Edge || (left + q >= 0 && left + q < s.w);
+        const vi value =
+            inside ? column<Layout, H>(rows, (left + q) * s.c + c, zero, lanes) : no_column<Layout, T>(zero);
+#pragma GCC unroll 8
+        for (int kx = 0; kx < KW; ++kx) {
+          const int at = q - kx;
+          if (at >= 0 && at % S == 0 && at / S < P) sum[at / S] = Layout::add(sum[at / S], value, tap[kx]);
+        }
+      }
+    }
+#pragma GCC unroll 8
+    for (int p = 0; p < P; ++p)
+      if (!Edge || ox + p < s.ow) sink(sum[p], line.out + ox + p, c, lanes);
+  });
+}
+
+template <class Layout, int H, int KW, int S, class T, class Sink>
+INFUSE_NOINLINE void whole_line(const IntegerDepthwise& s, const Line& line, int zero,
+                                const typename Layout::Right* weights, const int32_t* sums, const Sink& sink) {
+  constexpr int P = LANES == 16 && S == 1 ? 8 : 4;
+  for (long ox = 0; ox < s.ow; ox += P) {
+    const long left = ox * S - s.pad_left;
+    const bool inside = left >= 0 && left + (P - 1) * S + KW <= s.w && ox + P <= s.ow;
+    if (inside)
+      neighbours<Layout, H, KW, S, P, false, T>(s, line, ox, zero, weights, sums, sink);
+    else
+      neighbours<Layout, H, KW, S, P, true, T>(s, line, ox, zero, weights, sums, sink);
+  }
+}
+
+}  // namespace integer_detail
+
+/** Bytes of scratch: a line of zero points. */
+inline long integer_depthwise_scratch(long w, long c) { return w * c; }
+
+/**
+ * Convolves x − zero [n, h, w, c] with filters of one channel each; row = (image, oy, ox), col = channel.
+ * KW, STRIDE are shape.kw and shape.stride_w; shape.dil_w is 1, shape.kh at most 16 - H.
+ */
+template <class Layout, int H, int KW, int STRIDE, class T, class Sink>
+inline void integer_depthwise(Context& context, const IntegerDepthwise& shape, const T* x, const T* zero,
+                              const typename Layout::Right* weights, const int32_t* sums, const Sink& sink) {
+  using namespace integer_detail;
+  const IntegerDepthwise s = shape;
+  const int off = zero ? *zero : 0;
+  const long rows = s.n * s.oh, most = s.c / (4 * LANES);
+  const long wanted = context.threads > 1 ? (4L * context.threads + rows - 1) / rows : 1;
+  const long blocks = wanted < most ? wanted : most > 1 ? most : 1;
+  const long step = round_up((s.c + blocks - 1) / blocks, LANES);
+  context.parallel(
+      rows * blocks,
+      [&](long first, long last, int worker) {
+        T* blank = (T*)context.scratch(worker);
+        memset(blank, off, size_t(s.w * s.c));
+        for (long unit = first; unit < last; ++unit) {
+          const long row = unit % rows, begin = unit / rows * step;
+          Line line;
+          line.out = row * s.ow, line.begin = begin, line.end = begin + step < s.c ? begin + step : s.c;
+          const T* image = x + row / s.oh * s.h * s.w * s.c;
+          for (long ky = 0; ky < (s.kh + H - 1) / H * H; ++ky) {
+            const long y = row % s.oh * s.stride_h - s.pad_top + ky * s.dil_h;
+            line.lines[ky] = ky < s.kh && y >= 0 && y < s.h ? image + y * s.w * s.c : blank;
+          }
+          if (line.begin < line.end) whole_line<Layout, H, KW, STRIDE, T>(s, line, off, weights, sums, sink);
+        }
+      },
+      1 + 65536 / (s.ow * s.kh * s.kw * step + 1));
+}
+
+/** The same for windows over any number of axes; weights [taps, c] as 16-bit integers. */
+template <class T, class Sink>
+inline void integer_depthwise_any(Context& context, const Windows& shape, const T* x, const T* zero,
+                                  const int16_t* weights, const Sink& sink) {
+  using namespace window_detail;
+  const long all = outputs(shape), pixels = inputs(shape), count = taps(shape);
+  const int off = zero ? *zero : 0;
+  context.parallel(
+      shape.n * all,
+      [&](long begin, long end, int) {
+        for (long row = begin; row < end; ++row) {
+          const Place p = place(shape, row % all);
+          const T* image = x + row / all * pixels * shape.c;
+          sweep(0, shape.c, [&](long c, auto lanes) {
+            vi sum = {};
+            each_tap(shape, p, [&](long tap, long pixel, long) {
+              sum += (load_wide(image + pixel * shape.c + c, lanes) - off) *
+                     load_wide(weights + tap * shape.c + c, lanes);
+            });
+            sink(sum, row, c, lanes);
+          });
+        }
+      },
+      1 + window_detail::GRAIN / (count * shape.c + 1));
+}
+
+}  // namespace infuse

@@ -1,0 +1,104 @@
+// How 8-bit integers lie in registers so that one instruction multiplies and adds several of them.
+//
+//   Pairs   both operands widened to 16 bits, zero points taken off; two products a lane
+//   Quads   bytes times signed bytes (weights less their zero points); four products a lane, no saturation
+//
+// Quads leave the zero point of the bytes in the sum: `zero · (sum of the weights)` has to come off.
+// Signed elements become bytes by adding 128 to them and to their zero point.
+#pragma once
+#include "narrow.hpp"
+
+namespace infuse {
+
+namespace integer_detail {
+
+constexpr int PANEL = 2 * LANES;                   // columns of a panel
+constexpr int ROWS = INFUSE_LANES == 16 ? 12 : 6;  // rows of a tile: its sums fill the registers
+
+#if INFUSE_LANES == 16 && defined(__AVX512BW__)
+typedef short v_pairs __attribute__((vector_size(64)));
+#elif INFUSE_LANES == 8 && defined(__AVX2__)
+typedef short v_pairs __attribute__((vector_size(32)));
+#elif INFUSE_LANES == 4 && defined(__SSE2__)
+typedef short v_pairs __attribute__((vector_size(16)));
+#endif
+
+/** Adds both products of each pair of 16-bit integers. */
+INFUSE_INLINE vi add_pairs(vi sum, vi a, vi b) {
+#if INFUSE_LANES == 16 && defined(__AVX512BW__) && defined(__clang__)
+  return sum + (vi)__builtin_ia32_pmaddwd512((v_pairs)a, (v_pairs)b);
+#elif INFUSE_LANES == 16 && defined(__AVX512VNNI__)
+  return __builtin_ia32_vpdpwssd_v16si(sum, a, b);
+#elif INFUSE_LANES == 16 && defined(__AVX512BW__)
+  return sum + (vi)__builtin_ia32_pmaddwd512_mask((v_pairs)a, (v_pairs)b, vi{}, (short)-1);
+#elif INFUSE_LANES == 8 && defined(__AVX2__)
+  return sum + (vi)__builtin_ia32_pmaddwd256((v_pairs)a, (v_pairs)b);
+#elif INFUSE_LANES == 4 && defined(__SSE2__)
+  return sum + (vi)__builtin_ia32_pmaddwd128((v_pairs)a, (v_pairs)b);
+#else
+  return sum + (a << 16 >> 16) * (b << 16 >> 16) + (a >> 16) * (b >> 16);
+#endif
+}
+
+/** Adds the four products of bytes of `a` and signed bytes of `b` in each lane. */
+INFUSE_INLINE vi add_quads(vi sum, vi a, vi b) {
+#if INFUSE_LANES == 16 && defined(__AVX512VNNI__) && defined(__clang__)
+  __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));
+  return sum;
+#elif INFUSE_LANES == 16 && defined(__AVX512VNNI__)
+  return __builtin_ia32_vpdpbusd_v16si(sum, a, b);
+#else
+  sum += (a & 255) * (b << 24 >> 24) + (a >> 8 & 255) * (b << 16 >> 24);
+  return sum + (a >> 16 & 255) * (b << 8 >> 24) + (a >> 24 & 255) * (b >> 24);
+#endif
+}
+
+template <class T>
+constexpr bool SIGNED = T(-1) < T(0);
+
+}  // namespace integer_detail
+
+/** Two 16-bit integers a lane. */
+struct Pairs {
+  typedef int16_t Left;
+  typedef int16_t Right;
+  static constexpr int GROUP = 2;
+  static INFUSE_INLINE vi add(vi sum, vi a, vi b) { return integer_detail::add_pairs(sum, a, b); }
+  /** An element as it is multiplied. */
+  template <class T>
+  static INFUSE_INLINE Left left(T x, int zero) {
+    return Left(x - zero);
+  }
+  /** What stands for a number of zero. */
+  template <class T>
+  static INFUSE_INLINE Left nothing(int) {
+    return 0;
+  }
+  /** The factor of the sum of the weights that has to come off. */
+  template <class T>
+  static INFUSE_INLINE int excess(int) {
+    return 0;
+  }
+};
+
+/** Four bytes a lane. */
+struct Quads {
+  typedef uint8_t Left;
+  typedef int8_t Right;
+  static constexpr int GROUP = 4;
+  static INFUSE_INLINE vi add(vi sum, vi a, vi b) { return integer_detail::add_quads(sum, a, b); }
+  template <class T>
+  static INFUSE_INLINE Left left(T x, int) {
+    return integer_detail::SIGNED<T> ? Left(x) ^ 0x80 : Left(x);
+  }
+  template <class T>
+  static INFUSE_INLINE Left nothing(int zero) {
+    return Left(excess<T>(zero));
+  }
+  template <class T>
+  static INFUSE_INLINE int excess(int zero) {
+    return integer_detail::SIGNED<T> ? zero + 128 : zero;
+  }
+};
+
+}  // namespace infuse
