@@ -178,7 +178,10 @@ class Profile:
         if winograd:
             found.append("FLOPs are those of direct convolution: Winograd multiplies less, and may exceed the roof")
         if len(busy) > len(winograd):
-            found.append("some steps exceed the peak, which was measured on a busy machine then: --calibrate")
+            found.append(
+                "some steps exceed the peak of float32: they compute in fewer bits, or the machine was busy when it "
+                "was measured (--calibrate measures it again)"
+            )
         if len(above) > len(busy):
             found.append("the bandwidth is that of memory: what still lies in a cache may exceed the roof")
         unknown = dict.fromkeys(row.label for row in self.rows if not row.is_known)
@@ -191,6 +194,16 @@ class Profile:
         """Seconds of every place in every run."""
         count = len(self.places)
         return np.stack([np.bincount(run.table[:, 0], run.table[:, 3] / 1e9, count) for run in self.runs])
+
+    @cached_property
+    def _done(self) -> dict[int, list[tuple[Work, int]]]:
+        """What every place did in the last run, and how often."""
+        last = self.runs[-1]
+        found: dict[int, list[tuple[Work, int]]] = {}
+        pairs, counts = np.unique(last.table[:, [0, 4]], axis=0, return_counts=True)
+        for (place, work), count in zip(pairs.tolist(), counts.tolist()):
+            found.setdefault(place, []).append((last.works[work], count))
+        return found
 
     def _key(self, number: int, by: str) -> tuple[str, int]:
         """The label of the row to which a place belongs, and a number that tells rows of one label apart."""
@@ -218,10 +231,7 @@ class Profile:
         nodes = dict.fromkeys(node for place in places for node in place.nodes)
         kernels = dict.fromkeys(place.kernel for place in places if place.kernel)
         times = self._times[:, numbers]
-        last = self.runs[-1]
-        calls = last.table[np.isin(last.table[:, 0], numbers), 4]
-        kinds, counts = np.unique(calls, return_counts=True)
-        done = [(last.works[kind], count) for kind, count in zip(kinds.tolist(), counts.tolist())]
+        done = [entry for number in numbers for entry in self._done.get(number, ())]
         return Row(
             label,
             ", ".join(kernels),
@@ -229,7 +239,7 @@ class Profile:
             tuple(node.kind for node in nodes),
             tuple(times.sum(axis=1).tolist()),
             float(times.min(axis=0).sum()),
-            len(calls),
+            sum(count for _, count in done),
             sum(count * work.flops for work, count in done),
             sum(count * work.bytes for work, count in done),
             sum(count * self.machine.bound(work.flops, work.bytes) for work, count in done),
