@@ -170,6 +170,38 @@ INFUSE_INLINE void copy_window(const ConvShape& s, const float* from, float* to)
     for (long i = 0; i < width; i += LANES) store(to + i, load(from + i, Full{}), Full{});
 }
 
+// MR neighbouring pixels times the first V vectors of a panel: row i of segment t starts at
+// a + t * line + i * step. The sums go to the sink without leaving the registers.
+template <int V, class Sink>
+INFUSE_NOINLINE void window_tile(const float* a, long step, long taps, long line, long k,
+                                 const float* b, long row, long col, const Sink& sink) {
+  vf sum[MR][V];
+#pragma GCC unroll 16
+  for (int i = 0; i < MR; ++i)
+#pragma GCC unroll 2
+    for (int j = 0; j < V; ++j) sum[i][j] = vf{};
+#pragma GCC unroll 1
+  for (long t = 0; t < taps; ++t, a += line) {
+    const RowGroups rows(a, step);
+#pragma GCC unroll 1
+    for (long p = 0; p < k; ++p, b += NR) {
+      vf x[V];
+#pragma GCC unroll 2
+      for (int j = 0; j < V; ++j) x[j] = load(b + j * LANES, Full{});
+#pragma GCC unroll 16
+      for (int i = 0; i < MR; ++i) {
+        vf z = splat(rows.at(i, p));
+#pragma GCC unroll 2
+        for (int j = 0; j < V; ++j) sum[i][j] = fma(z, x[j], sum[i][j]);
+      }
+    }
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < MR; ++i)
+#pragma GCC unroll 2
+    for (int j = 0; j < V; ++j) sink(sum[i][j], row + i, col + j * LANES, Full{});
+}
+
 template <class Sink>
 inline void conv_lines(const ConvShape& s, const float* x, const float* w, long m0, long m1,
                        long p0, long p1, char* scratch, const Sink& sink) {
@@ -178,6 +210,7 @@ inline void conv_lines(const ConvShape& s, const float* x, const float* w, long 
   float* windows = (float*)scratch;
   float* lines = windows + 2 * MR * pitch + LANES;
   const GemmShape shape = {m1, s.oc, k, pitch};
+  const bool whole = s.oc % LANES == 0;
   for (long row = m0, end; row < m1; row = end) {
     Pixel at(s, row);
     const long y0 = at.y;
@@ -185,10 +218,19 @@ inline void conv_lines(const ConvShape& s, const float* x, const float* w, long 
     for (long i = 0; i < line_count(s, Pixel(s, end - 1).y + 1 - y0); ++i)
       copy_line(s, x, at.n, y0 * s.stride_h - s.pad_top + i, lines + i * line);
     for (long i = row, next; i < end; i = next) {
+      auto window = [&] { return lines + (at.y - y0) * s.stride_h * line + at.x * s.stride_w * s.c; };
+      if (whole && end - i >= MR && s.ow - at.x >= MR) {
+        next = i + MR;
+        for (long p = p0; p < p1; ++p) {
+          auto tile = s.oc - p * NR < NR ? window_tile<1, Sink> : window_tile<2, Sink>;
+          tile(window(), s.stride_w * s.c, s.kh, s.dil_h * line, s.kw * s.c, w + p * k * NR, i, p * NR,
+               sink);
+        }
+        for (long j = i; j < next; ++j) at.next(s);
+        continue;
+      }
       next = chunk_end(i, end, MR);
-      for (long j = i; j < next; ++j, at.next(s))
-        copy_window(s, lines + (at.y - y0) * s.stride_h * line + at.x * s.stride_w * s.c,
-                    windows + (j - i) * pitch);
+      for (long j = i; j < next; ++j, at.next(s)) copy_window(s, window(), windows + (j - i) * pitch);
       for (long p = p0; p < p1; ++p)
         gemm_rows(shape, windows - i * pitch, w + p * k * NR, i, next, p * NR, sink);
     }
