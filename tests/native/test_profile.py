@@ -78,11 +78,13 @@ def test_the_last_sizes_of_a_symbol_count() -> None:
 def test_winograd_counts_as_direct_convolution() -> None:
     b = Builder()
     x = b.input(1, 64, 56, 56)
-    b.output(b("Conv", x, b.weight(64, 64, 3, 3), pads=[1, 1, 1, 1]))
+    wide = b("Conv", x, b.weight(64, 64, 3, 3), pads=[1, 1, 1, 1])
+    b.output(b("Conv", wide, b.weight(8, 64, 1, 1)))
     found = run_for_sure(b.graph, b.feeds())
-    row = by_label(found, "Conv")
-    assert row.flops == 2 * 64 * 64 * 9 * 56 * 56
-    assert row.kernel.startswith("winograd")
+    rows = {row.kernel: row for row in found.table("kind") if row.label == "Conv"}
+    (winograd,) = (row for kernel, row in rows.items() if kernel.startswith("winograd"))
+    assert winograd.flops == 2 * 64 * 64 * 9 * 56 * 56
+    assert rows["gemm"].flops == 2 * 64 * 8 * 56 * 56
     assert {kind for row in found.rows for kind in row.kinds} == {"Conv"}
 
 

@@ -10,7 +10,7 @@ import typer
 
 import infuse
 from infuse.cli import inputs, options, terminal
-from infuse.cli.options import AsJson, ChosenLevel, Dims, Level, ModelFile, Seed, Target, Threads
+from infuse.cli.options import AsJson, ChosenLevel, Dims, Level, ModelFile, Precision, Seed, Target, Threads
 from infuse.cli.outputs import write_json
 from infuse.errors import OptionError
 from infuse.profiling import GROUPINGS, Profile, Row, trace_events
@@ -39,7 +39,9 @@ def profile(
     model: ModelFile,
     threads: Threads = None,
     runs: Annotated[int, typer.Option(min=1, help="Runs that are measured.")] = 20,
-    by: Annotated[By, typer.Option(help="A row for every kernel call, node, or kind of operator.")] = By.step,
+    by: Annotated[
+        By, typer.Option(help="A row for every kernel call, node, or kind of operator and kernel.")
+    ] = By.step,
     top: Annotated[int, typer.Option(min=0, help="Rows to print; 0 for all.")] = 30,
     trace: Annotated[
         Path | None,
@@ -56,6 +58,7 @@ def profile(
     seed: Seed = 0,
     target: Target = "native",
     level: ChosenLevel = Level.all,
+    precision: Precision = "fp32",
     calibrate: Annotated[bool, typer.Option("--calibrate", help="Measure the machine's peaks again.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -77,6 +80,7 @@ def profile(
             runs=runs,
             threads=threads,
             target=target,
+            precision=precision,
             level=level.value,
             set_dims=sizes,
             seed=seed,
@@ -129,7 +133,7 @@ def _line(row: Row) -> tuple[str, ...]:
 def _detail(row: Row, by: str) -> str:
     """What the label does not tell."""
     if by == "kind":
-        return f"{len(row.nodes)} nodes"
+        return f"{len(row.nodes)} node{'' if len(row.nodes) == 1 else 's'}"
     return row.nodes[0] if by == "step" and row.nodes else ", ".join(row.kinds)
 
 

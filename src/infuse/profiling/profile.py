@@ -126,7 +126,7 @@ class Profile:
 
     def table(self, by: str = "step") -> list[Row]:
         """Rows from the longest time to the shortest: a row per step, per node (with every step that belongs to it;
-        of fused nodes, the one with the most arithmetic stands for all) or per kind of operator.
+        of fused nodes, the one with the most arithmetic stands for all), or per kind of operator and kernel.
         """
         if by not in GROUPINGS:
             raise OptionError(f"rows cannot be grouped by {by!r}", hint=f"one of: {', '.join(GROUPINGS)}")
@@ -205,18 +205,18 @@ class Profile:
             found.setdefault(place, []).append((last.works[work], count))
         return found
 
-    def _key(self, number: int, by: str) -> tuple[str, int]:
-        """The label of the row to which a place belongs, and a number that tells rows of one label apart."""
+    def _key(self, number: int, by: str) -> tuple[str, int | str]:
+        """The label of the row to which a place belongs, and what tells rows of one label apart."""
         place = self.places[number]
         main = place.main
         if by == "step":
             return place.label, number
-        if main is None:
-            return place.label, 0
-        return (main.kind, 0) if by == "kind" else (main.name or place.label, main.serial)
+        if by == "kind" or main is None:
+            return main.kind if main is not None else place.label, place.kernel
+        return main.name or place.label, main.serial
 
     def _grouped(self, by: str) -> list[Row]:
-        groups: dict[tuple[str, int], list[int]] = {}
+        groups: dict[tuple[str, int | str], list[int]] = {}
         for number in np.unique(np.concatenate([run.table[:, 0] for run in self.runs])).tolist():
             groups.setdefault(self._key(number, by), []).append(number)
         rows = [self._row(label, numbers) for (label, _), numbers in groups.items()]
