@@ -12,7 +12,7 @@ Arrays = dict[str, np.ndarray]
 
 
 class Engine(Protocol):
-    """A model opened in one runtime, in full precision."""
+    """A model opened in one runtime, in full precision unless another one is asked for."""
 
     facts: dict[str, float]
     """What opening cost and what the plan is: seconds and bytes, by name."""
@@ -27,7 +27,7 @@ class Engine(Protocol):
 class Infuse:
     """This project."""
 
-    def __init__(self, path: Path, threads: int) -> None:
+    def __init__(self, path: Path, threads: int, precision: str = "fp32") -> None:
         import infuse
 
         start = time.perf_counter()
@@ -35,7 +35,7 @@ class Infuse:
         loaded = time.perf_counter()
         better = infuse.optimize(graph, level="all")
         optimized = time.perf_counter()
-        self.model = infuse.compile(better, threads=threads)
+        self.model = infuse.compile(better, threads=threads, precision=precision)
         end = time.perf_counter()
         self.facts = {
             "open_s": end - start,
@@ -83,16 +83,16 @@ class OnnxRuntime:
 
 
 class OpenVino:
-    """OpenVINO's CPU plugin, asked for latency in float32."""
+    """OpenVINO's CPU plugin, asked for latency."""
 
-    def __init__(self, path: Path, threads: int) -> None:
+    def __init__(self, path: Path, threads: int, precision: str = "fp32") -> None:
         import openvino
 
         start = time.perf_counter()
         core = openvino.Core()
         config = {
             "INFERENCE_NUM_THREADS": threads,
-            "INFERENCE_PRECISION_HINT": "f32",
+            "INFERENCE_PRECISION_HINT": {"fp32": "f32"}.get(precision, precision),
             "PERFORMANCE_HINT": "LATENCY",
         }
         self.compiled = core.compile_model(str(path), "CPU", config)
@@ -111,3 +111,5 @@ class OpenVino:
 
 ENGINES: dict[str, Any] = {"infuse": Infuse, "onnxruntime": OnnxRuntime, "openvino": OpenVino, "ncnn": Ncnn, "mnn": Mnn}
 REFERENCE = "onnxruntime"
+PRECISIONS = {"bf16": ("infuse", "openvino")}
+"""Engines that also compute in other precisions than fp32."""

@@ -16,7 +16,7 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from benchmarks.engines import ENGINES, Arrays, Engine
+from benchmarks.engines import ENGINES, PRECISIONS, Arrays, Engine
 from benchmarks.inputs import make_inputs
 from benchmarks.measure import repeat
 
@@ -31,8 +31,9 @@ class WorkerError(RuntimeError):
 class Worker:
     """This side of the pipes; a context manager that ends the process. WorkerError where the engine fails."""
 
-    def __init__(self, engine: str, model: Path, threads: int, dims: dict[str, int]) -> None:
-        command = [sys.executable, "-m", "benchmarks.worker", engine, str(model), str(threads), json.dumps(dims)]
+    def __init__(self, engine: str, model: Path, threads: int, dims: dict[str, int], precision: str = "fp32") -> None:
+        arguments = [engine, str(model), str(threads), json.dumps(dims), precision]
+        command = [sys.executable, "-m", "benchmarks.worker", *arguments]
         pipe = subprocess.PIPE
         self.process = subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe, text=True)
         try:
@@ -113,13 +114,16 @@ def reply(answers: TextIO, message: dict[str, Any]) -> None:
     answers.flush()
 
 
-def main(name: str, model: str, threads: str, dims: str) -> int:
+def main(name: str, model: str, threads: str, dims: str, precision: str = "fp32") -> int:
     """Open the model, say what that cost, serve."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what an engine prints goes to standard error, not between the answers
     try:
         inputs = make_inputs(Path(model), json.loads(dims))
-        engine: Engine = ENGINES[name](Path(model), int(threads))
+        if precision != "fp32" and name not in PRECISIONS.get(precision, ()):
+            raise ValueError(f"it is not measured in {precision}")
+        chosen = {} if precision == "fp32" else {"precision": precision}
+        engine: Engine = ENGINES[name](Path(model), int(threads), **chosen)
         reply(answers, engine.facts)
         serve(engine, inputs, answers)
     except Exception as error:  # whatever an engine raises is its answer

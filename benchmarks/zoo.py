@@ -4,6 +4,9 @@
 
 Each engine runs in a process of its own; rounds alternate between them (A B A B), so that a change of the machine's
 speed meets all of them. Speed is the peer's best time over ours. Exit status 1 where Infuse fails or is wrong.
+
+With `--precision bf16 --against openvino` both compute products in bfloat16; the answers are still held against the
+reference in fp32, with a tolerance of 3e-2 unless another one is given.
 """
 
 import argparse
@@ -19,7 +22,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from benchmarks import machine
-from benchmarks.engines import ENGINES, REFERENCE, Arrays
+from benchmarks.engines import ENGINES, PRECISIONS, REFERENCE, Arrays
 from benchmarks.inputs import default_zoo, parse_dims
 from benchmarks.measure import Timing, difference, geomean
 from benchmarks.worker import Worker, WorkerError
@@ -40,6 +43,8 @@ class Row:
     errors: dict[str, str] = field(default_factory=dict)
     difference: float | None = None
     """Of our answer from the reference, as measure.difference has it."""
+    peers: dict[str, float] = field(default_factory=dict)
+    """The same of the others' answers."""
 
     def speed(self, peer: str) -> float | None:
         """Best time of the peer over our best."""
@@ -63,8 +68,9 @@ def run(path: Path, threads: int, options: argparse.Namespace) -> Row:
         workers: dict[str, Worker] = {}
         answers: dict[str, Arrays] = {}
         for name in dict.fromkeys([OURS, REFERENCE, *options.against]):
+            precision = "fp32" if name == REFERENCE else options.precision
             try:
-                worker = stack.enter_context(Worker(name, path, threads, options.dims))
+                worker = stack.enter_context(Worker(name, path, threads, options.dims, precision))
                 answers[name] = worker.answer(folder / f"{name}.npz")
             except WorkerError as error:
                 row.errors[name] = str(error)
@@ -72,6 +78,8 @@ def run(path: Path, threads: int, options: argparse.Namespace) -> Row:
             workers[name], row.facts[name] = worker, worker.facts
         if OURS in answers and REFERENCE in answers:
             row.difference = difference(answers[OURS], answers[REFERENCE])
+            others = answers.keys() - {OURS, REFERENCE}
+            row.peers = {name: difference(answers[name], answers[REFERENCE]) for name in sorted(others)}
         timed = {name: worker for name, worker in workers.items() if name in (OURS, *options.against)}
         row.times = {name: Timing.of(times) for name, times in alternate(timed, row, options).items()}
     return row
@@ -163,6 +171,7 @@ def save(rows: list[Row], options: argparse.Namespace) -> None:
         "dims": options.dims,
         "rounds": options.rounds,
         "seconds_a_turn": options.seconds,
+        "precision": options.precision,
         "tolerance": options.tolerance,
         "summary": summarize(rows, options.against),
         "rows": [
@@ -186,9 +195,11 @@ def parse(arguments: list[str] | None) -> tuple[argparse.Namespace, list[Path]]:
     parser.add_argument("--seconds", type=float, default=0.5, help="length of a turn (default: 0.5)")
     parser.add_argument("--least", type=int, default=5, help="runs in a turn at least (default: 5)")
     parser.add_argument("--dims", type=parse_dims, default=parse_dims(""), metavar="NAME=N[,…]")
-    parser.add_argument("--tolerance", type=float, default=1e-4, help="of the largest output (default: 1e-4)")
+    parser.add_argument("--precision", default="fp32", choices=["fp32", *PRECISIONS], help="(default: fp32)")
+    parser.add_argument("--tolerance", type=float, help="of the largest output (default: 1e-4, in bf16 3e-2)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures there")
     options = parser.parse_args(arguments)
+    options.tolerance = options.tolerance or (1e-4 if options.precision == "fp32" else 3e-2)
     files = sorted(options.zoo.glob("*.onnx"))
     chosen = [path for path in files if any(fnmatch.fnmatch(path.stem, glob) for glob in options.models)]
     if not chosen:

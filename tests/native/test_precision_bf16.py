@@ -18,6 +18,7 @@ from infuse.codegen.packing import pack_conv_bf16, pack_gemm_bf16, winograd_weig
 from infuse.errors import OptionError
 from infuse.ir.graph import Value
 from infuse.runtime.cpus import cpu_features
+from tests.cli_tools import Cli
 from tests.native.builder import Builder
 from tests.native.kernel_tools import Floats, assert_close, build, empty, fenced, longs, pointer, targets
 
@@ -308,3 +309,35 @@ def test_unknown_precisions_are_refused() -> None:
     make.output(make("Relu", make.input(3)))
     with pytest.raises(OptionError, match="no precision 'fp8'"):
         infuse.compile(make.graph, precision="fp8")
+
+
+# ---- the command line
+
+
+@pytest.fixture
+def network(tmp_path: Path) -> Path:
+    make = Builder()
+    make.output(make("Softmax", make("MatMul", make.input(3, 64), make.weight(64, 64))))
+    infuse.save(make.graph, tmp_path / "network.infuse")
+    return tmp_path / "network.infuse"
+
+
+@needs_bf16
+def test_commands_take_a_precision(network: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cli = Cli(capsys)
+    facts = cli("bench", network, "--precision", "bf16", "--rounds", 1, "--seconds", 0, "--json").json
+    assert facts["precision"] == "bf16"
+    assert 1e-5 < facts["difference_from_fp32"] < 0.1
+    assert "largest difference of bf16 from fp32" in cli("bench", network, "--precision", "bf16", "--seconds", 0).out
+    assert cli("compile", network, "-o", tmp_path / "half", "--precision", "bf16", "--json").json["precision"] == "bf16"
+    assert infuse.load_compiled(tmp_path / "half").metadata["precision"] == "bf16"
+    assert cli("run", network, "--random", "--precision", "bf16", "--json").json["outputs"]
+    assert "compiled already" in cli.refused("run", tmp_path / "half", "--random", "--precision", "bf16")
+    assert cli("bench", tmp_path / "half", "--rounds", 1, "--seconds", 0, "--json").json["precision"] == "bf16"
+
+
+def test_commands_refuse_what_cannot_be_had(network: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cli = Cli(capsys)
+    options = ["-o", tmp_path / "half", "--precision", "bf16", "--target", "x86-64-v3"]
+    assert "x86-64-v3 has none" in cli.refused("compile", network, *options)
+    assert "no precision 'half'" in cli.refused("run", network, "--random", "--precision", "half")

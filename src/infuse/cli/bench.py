@@ -15,7 +15,7 @@ import typer
 import infuse
 from infuse.cli import inputs, options, terminal
 from infuse.cli.models import Opened, open_model
-from infuse.cli.options import AsJson, ChosenLevel, Dims, Level, ModelOrFolder, Seed, Threads
+from infuse.cli.options import AsJson, ChosenLevel, Dims, Level, ModelOrFolder, Precision, Seed, Threads
 from infuse.cli.outputs import type_text
 from infuse.errors import OptionError, RuntimeFailure
 from infuse.ir.graph import Array
@@ -41,22 +41,27 @@ def bench(
     dim: Dims = None,
     seed: Seed = 0,
     level: ChosenLevel = Level.all,
+    precision: Precision = "fp32",
     as_json: AsJson = False,
 ) -> None:
     """Measure a model's speed on random inputs.
 
-    With a peer, both take turns in one process (A B A B), and their answers are compared.
+    With a peer, both take turns in one process (A B A B), and their answers are compared. In another precision than
+    fp32, the answer is compared with that of fp32.
     """
     given = options.dims(dim)
     peer_path = None if against is None else _file_for_peer(model)
-    opened = open_model(model, threads=threads, level=level)
+    opened = open_model(model, threads=threads, level=level, precision=precision)
     with opened.model as compiled:
         values = inputs.sizes(compiled.inputs, given)
         limits = {} if opened.graph is None else index_limits(opened.graph)
         feeds = inputs.random_inputs(compiled.inputs, values, seed, limits)
         runs: dict[str, Callable[[], Any]] = {"infuse": lambda: compiled.run(feeds)}
         answer = compiled.run(feeds)
-        difference = None
+        difference = lost = None
+        if precision != "fp32":
+            with open_model(model, threads=threads, level=level).model as exact:
+                lost = _worst(answer, exact.run(feeds))
         if peer_path is not None:
             peer = _Onnxruntime(opened, peer_path, compiled.threads)
             difference = _worst(answer, peer.run(feeds))
@@ -69,6 +74,8 @@ def bench(
             "times": {name: _summary(taken) for name, taken in times.items()},
             "speed": min(times["onnxruntime"]) / min(times["infuse"]) if peer_path is not None else None,
             "difference": difference,
+            "precision": compiled.metadata.get("precision", precision),
+            "difference_from_fp32": lost,
             "arena_bytes": compiled.arena_bytes,
             "arena_lower_bound": compiled.arena_lower_bound,
             "weights_bytes": compiled.weights_bytes,
@@ -158,6 +165,11 @@ def _print(facts: dict[str, Any]) -> None:
     if facts["speed"] is not None:
         terminal.say(f"speed: {facts['speed']:.2f} × onnxruntime's, by the least times")
         terminal.say(f"largest difference of the answers: {facts['difference']:.1e} of the output's largest element")
+    if facts["difference_from_fp32"] is not None:
+        terminal.say(
+            f"largest difference of {facts['precision']} from fp32: {facts['difference_from_fp32']:.1e} "
+            "of the output's largest element"
+        )
     keys = ("arena_bytes", "arena_lower_bound", "weights_bytes")
     arena, bound, weights = (terminal.bytes_text(facts[key]) for key in keys)
     terminal.say(f"working memory {arena} (lower bound {bound}), weights {weights}")

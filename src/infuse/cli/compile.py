@@ -10,7 +10,7 @@ import typer
 
 import infuse
 from infuse.cli import terminal
-from infuse.cli.options import AsJson, ChosenLevel, Level, ModelFile, Target, Threads
+from infuse.cli.options import AsJson, ChosenLevel, Level, ModelFile, Precision, Target, Threads
 
 
 def compile(
@@ -19,6 +19,7 @@ def compile(
     target: Target = "native",
     threads: Threads = None,
     level: ChosenLevel = Level.all,
+    precision: Precision = "fp32",
     as_json: AsJson = False,
 ) -> None:
     """Compile a model to a folder: library, weights, header and source.
@@ -30,10 +31,13 @@ def compile(
     with terminal.progress(model.name) as progress:
         better = infuse.optimize(graph, level.value, progress=progress)
         optimized = time.perf_counter()
-        with infuse.compile(better, target=target, threads=threads, output=output, progress=progress) as compiled:
+        with infuse.compile(
+            better, target=target, threads=threads, precision=precision, output=output, progress=progress
+        ) as compiled:
             facts = {
                 "output": str(output),
                 "target": target,
+                "precision": precision,
                 "inputs": [str(spec) for spec in compiled.inputs],
                 "outputs": [str(spec) for spec in compiled.outputs],
                 "arena": compiled.metadata.get("arena"),

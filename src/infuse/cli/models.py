@@ -9,6 +9,7 @@ import infuse
 from infuse.cli import terminal
 from infuse.cli.options import Level
 from infuse.codegen.hosted import HostedModel
+from infuse.errors import OptionError
 from infuse.ir.graph import Graph
 from infuse.runtime import CompiledModel
 
@@ -21,11 +22,17 @@ class Opened:
     graph: Graph | None
 
 
-def open_model(path: Path, *, threads: int | None, level: Level = Level.all, target: str = "native") -> Opened:
-    """Load a compiled model's folder; compile a model file."""
+def open_model(
+    path: Path, *, threads: int | None, level: Level = Level.all, target: str = "native", precision: str = "fp32"
+) -> Opened:
+    """Load a compiled model's folder; compile a model file. OptionError where a folder is asked for a precision."""
     if path.is_dir():
+        if precision != "fp32":
+            raise OptionError(f"{path} is compiled already, in a precision of its own", hint="name the model file")
         return Opened(infuse.load_compiled(path, threads=threads), None)
     graph = infuse.load(path)
     with terminal.progress(path.name) as report:
         better = infuse.optimize(graph, level.value, progress=report)
-        return Opened(infuse.compile(better, target=target, threads=threads, progress=report), graph)
+        return Opened(
+            infuse.compile(better, target=target, threads=threads, precision=precision, progress=report), graph
+        )

@@ -42,6 +42,10 @@ Target = Annotated[
 Threads = Annotated[
     int | None, typer.Option(min=1, help="Threads of a run; default: all processors that this process may use.")
 ]
+Precision = Annotated[
+    str,
+    typer.Option(help="Precision of products: fp32, or bf16 where the processor multiplies it.", metavar="NAME"),
+]
 Dims = Annotated[
     list[str] | None,
     typer.Option(
