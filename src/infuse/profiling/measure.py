@@ -50,8 +50,8 @@ def profile_graph(
         if isinstance(part, Graph):
             parts.append(_Hosted(part, places))
             continue
-        model = compile_program(part, resolved, count, precision=precision, progress=progress, profile=True)
-        parts.append(_Native(part[0], model.session(), model.metadata["profile"], places))
+        with compile_program(part, resolved, count, precision=precision, progress=progress, profile=True) as model:
+            parts.append(_Native(part[0], model.session(), model.metadata["profile"], places))
     report("measure", 0, runs)
     given = {name: describe(value) for name, value in feeds.items()}
     found = Profile(graph.name, given, measure_machine(resolved, count, again=calibrate), places, [])
