@@ -19,15 +19,15 @@ inline long lanes_of(long k) {
   return (k + Layout::GROUP - 1) / Layout::GROUP;
 }
 
-/** Rows of lanes, `stride` bytes apart. */
-struct Rows {
+/** LaneRows of lanes, `stride` bytes apart. */
+struct LaneRows {
   const char* start;
   long stride;
 };
 
 /** out[R][PANEL] = R rows of `count` lanes times the first V vectors of one panel. */
 template <class Layout, int R, int V>
-INFUSE_NOINLINE void tile(long count, Rows a, const int32_t* b, int32_t* out) {
+INFUSE_NOINLINE void tile(long count, LaneRows a, const int32_t* b, int32_t* out) {
   constexpr int G = R % 3 == 0 ? 3 : R % 2 == 0 ? 2 : 1;
   vi sum[R][V];
 #pragma GCC unroll 16
@@ -61,7 +61,7 @@ INFUSE_NOINLINE void tile(long count, Rows a, const int32_t* b, int32_t* out) {
     for (int v = 0; v < V; ++v) store(out + r * PANEL + v * LANES, sum[r][v], Full{});
 }
 
-typedef void (*Run)(long, Rows, const int32_t*, int32_t*);
+typedef void (*Run)(long, LaneRows, const int32_t*, int32_t*);
 
 template <class Layout, int V>
 INFUSE_INLINE Run tile_of(long rows) {
@@ -74,7 +74,7 @@ INFUSE_INLINE Run tile_of(long rows) {
   return rows == 3 ? tile<Layout, 3, V> : rows == 2 ? tile<Layout, 2, V> : tile<Layout, 1, V>;
 }
 
-/** Rows of the next tile when `left` remain, so that no thin slice is left where that can be. */
+/** LaneRows of the next tile when `left` remain, so that no thin slice is left where that can be. */
 INFUSE_INLINE long rows_of_tile(long left) {
   if (ROWS == 12 && left >= 8) return left < 12 || (left > 12 && left < 16) ? 8 : 12;
   return left >= 6 && left != 7 ? 6 : left >= 4 ? 4 : left;
@@ -116,7 +116,7 @@ inline void product(Context& c, long m, long n, long k, const Source& source, Ze
     alignas(64) int32_t out[ROWS * PANEL];
     for (long first = m0, last; first < m1; first = last) {
       last = m1 - first < BLOCK + ROWS ? m1 : first + BLOCK;
-      const Rows block = source(first, last - first, c.scratch(worker));
+      const LaneRows block = source(first, last - first, c.scratch(worker));
       for (long p = p0; p < p1; ++p) {
         const int32_t* panel = (const int32_t*)b + p * count * PANEL;
         for (long row = first, rows; row < last; row += rows) {
@@ -198,18 +198,36 @@ struct Gather {
     for (long r = 0; r < rows; ++r, to += stride) {
       Left* at = (Left*)to;
       const T* image = x + n * down.in * across.in * shape.c;
+      const long left = ox * across.stride - across.before, top = oy * down.stride - down.before;
+      if (is_inside(left, across) && is_inside(top, down)) {
+        const long width = across.kernel * depth, step = down.dilation * across.in * shape.c;
+        const T* from = image + (top * across.in + left) * shape.c;
+        for (long ky = 0; ky < down.kernel; ++ky, at += width, from += step)
+          left_line<Layout>(at, from, width, zero, end);
+        advance(ox, oy, n, across, down);
+        continue;
+      }
       for (long ky = 0; ky < down.kernel; ++ky) {
-        const long y = oy * down.stride - down.before + ky * down.dilation;
+        const long y = top + ky * down.dilation;
         if (y < 0 || y >= down.in)
           at = blank(at, across.kernel * depth);
         else
-          at = line(at, image + y * across.in * shape.c, ox * across.stride - across.before, across);
+          at = line(at, image + y * across.in * shape.c, left, across);
       }
-      if (++ox == across.out) {
-        ox = 0;
-        if (++oy == down.out) oy = 0, ++n;
-      }
+      advance(ox, oy, n, across, down);
     }
+  }
+
+  /** Whether a window that starts there lies inside along one axis, its taps side by side where those are copied. */
+  INFUSE_INLINE bool is_inside(long start, const WindowAxis& a) const {
+    const bool whole = &a != &shape.axis[shape.rank - 1] || (a.dilation == 1 && depth == shape.c);
+    return whole && start >= 0 && start + (a.kernel - 1) * a.dilation < a.in;
+  }
+
+  static INFUSE_INLINE void advance(long& ox, long& oy, long& n, const WindowAxis& across, const WindowAxis& down) {
+    if (++ox < across.out) return;
+    ox = 0;
+    if (++oy == down.out) oy = 0, ++n;
   }
 };
 
@@ -265,13 +283,13 @@ inline void integer_matmul(Context& c, long m, long n, long k, long row, const T
   product<Layout>(
       c, m, n, k,
       [&](long first, long rows, char* scratch) {
-        if (in_place) return Rows{(const char*)(a + first * row), row};
+        if (in_place) return LaneRows{(const char*)(a + first * row), row};
         for (long r = 0; r < rows; ++r) {
           Left* to = (Left*)(scratch + r * stride);
           for (long i = k; i < whole; ++i) to[i] = 0;
           left_line<Layout>(to, a + (first + r) * row, k, zeros.of(first + r), a + (m - 1) * row + k);
         }
-        return Rows{scratch, stride};
+        return LaneRows{scratch, stride};
       },
       zeros, b, sums, 0, sink);
 }
@@ -297,7 +315,7 @@ inline void integer_conv(Context& c, const Windows& shape, long filters, long gr
     const auto gather = [&](long first, long rows, char* scratch) {
       if (shape.rank <= 2) {
         plane.rows(first, rows, scratch, stride);
-        return Rows{scratch, stride};
+        return LaneRows{scratch, stride};
       }
       for (long r = 0; r < rows; ++r) {
         Left* to = (Left*)(scratch + r * stride);
@@ -308,7 +326,7 @@ inline void integer_conv(Context& c, const Windows& shape, long filters, long gr
           left_row<Layout>(to + tap * depth, image + pixel * shape.c, depth, off);
         });
       }
-      return Rows{scratch, stride};
+      return LaneRows{scratch, stride};
     };
     product<Layout>(c, shape.n * all, wide, k, gather, zeros, w + g * integer_packed<Layout>(k, wide),
                     sums + g * wide, g * wide, sink);

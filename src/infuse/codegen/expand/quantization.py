@@ -8,7 +8,7 @@ from infuse import dtypes
 from infuse.codegen.expand.composer import Composer, Results, expands
 from infuse.dtypes import DType
 from infuse.ir import dims
-from infuse.ir.graph import Node, Value, constant
+from infuse.ir.graph import Array, Node, Value, constant
 from infuse.ops.evaluate import evaluate_node
 from infuse.ops.quantization import DequantizeLinear, QuantizeLinear, limits
 
@@ -117,47 +117,72 @@ def quantize_linear(make: Composer, node: Node) -> Results:
     precision = op.division(scale.dtype)
     divisor = form.parameter(scale)
     assert divisor is not None
-    steps = _steps_of_product(make, x, scale) if precision == dtypes.float32 else None
-    if steps is None:
-        steps = make("Div", make.cast(form.data(x), precision), make.cast(divisor, precision))
+    steps = _steps(make, make.cast(form.data(x), precision), make.cast(divisor, precision))
     return form.back(quantized(make, steps, form.parameter(zero), node.output.dtype, bool(op.saturate)))
 
 
-def _steps_of_product(make: Composer, x: Value, scale: Value) -> Value | None:
-    """A scaled product of integers in multiples of one known scale, without a division; None for other values."""
-    if scale.const is None or scale.const.size != 1 or not _ends_product(x):
-        return None
-    step = float(scale.const.reshape(()))
-    if not 1e-30 < abs(step) < 1e30:
-        return None
-    divided = _divided(make, x, step)
+def _steps(make: Composer, x: Value, scale: Value) -> Value:
+    """Numbers in multiples of a scale, which broadcasts: without a division where it is known."""
+    if x.dtype != dtypes.float32 or scale.const is None or not _is_invertible(scale.const):
+        return make("Div", x, scale)
+    step = scale.const.astype(np.float64)
+    divided = _divided(make, x, step) if step.size == 1 else None
     return make("Mul", x, constant(np.asarray(1 / step, np.float32))) if divided is None else divided
 
 
-def _divided(make: Composer, x: Value, step: float) -> Value | None:
+def _is_invertible(scale: Array) -> bool:
+    sizes = np.abs(scale.astype(np.float64))
+    return bool(np.all((sizes > 1e-30) & (sizes < 1e30)))
+
+
+def _divided(make: Composer, x: Value, step: Array) -> Value | None:
     """`x` / step by other constants where x is y · c or y · c + b with known c and b and nobody else reads it."""
     node = x.producer
     if node is None or len(x.uses) != 1 or node.kind not in ("Add", "Mul"):
         return None
     first, second = node.input(0), node.input(1)
-    if first is None or second is None or second.const is None:
+    if first is None or second is None or second.const is None or second.dtype != dtypes.float32:
         return None
-    other = constant(np.asarray(second.const / step, np.float32))
+    other = constant(np.asarray(second.const / step.reshape(()), np.float32))
     inner = first if node.kind == "Mul" else _divided(make, first, step)
     return None if inner is None else make(node.kind, inner, other)
 
 
-_AFTER_PRODUCTS = frozenset(["Add", "Mul", "Relu", "Clip", "Cast"])
+@expands("QuantizeLinear", early=True)
+def quantize_sum(make: Composer, node: Node) -> Results:
+    """The sum of two dequantized values, all of known scales: what they count for in steps of the result."""
+    x, scale, zero = _operands(node)
+    total, op = x.producer, node.op
+    assert isinstance(op, QuantizeLinear)
+    if total is None or total.kind != "Add" or len(x.uses) != 1 or not _is_known(scale) or scale.dtype != x.dtype:
+        return None
+    shares = [_share(make, v, scale) for v in total.inputs if v is not None]
+    if op.division(scale.dtype) != dtypes.float32 or not node.output.dtype.is_integer or None in shares:
+        return None
+    (first, a, one), (second, b, other) = (share for share in shares if share is not None)
+    steps = make("Add", make("Add", make("Mul", first, a), make("Mul", second, b)), one + other)
+    return quantized(make, steps, None if zero is None else make.reshape(zero), node.output.dtype)
 
 
-def _ends_product(x: Value | None, depth: int = 6) -> bool:
-    """Whether a value is a product of integers with little elementwise work after it."""
-    node = None if x is None else x.producer
-    if node is None or depth == 0:
-        return False
-    if node.kind in ("ConvInteger", "MatMulInteger"):
-        return True
-    return node.kind in _AFTER_PRODUCTS and _ends_product(node.input(0), depth - 1)
+def _is_known(scale: Value) -> bool:
+    return scale.const is not None and scale.const.size == 1 and _is_invertible(scale.const)
+
+
+def _share(make: Composer, value: Value, scale: Value) -> tuple[Value, float, float] | None:
+    """Integers as floats, and the factor and the addend that make them steps of a scale."""
+    node = value.producer
+    if node is None or not isinstance(node.op, DequantizeLinear) or value.dtype != dtypes.float32:
+        return None
+    x, own, zero = _operands(node)
+    if x.const is not None or x.dtype.bits > 16 or not _is_known(own) or own.dtype != dtypes.float32:
+        return None
+    if zero is not None and zero.const is None:
+        return None
+    assert own.const is not None
+    assert scale.const is not None
+    factor = float(own.const.reshape(())) / float(scale.const.reshape(()))
+    start = 0.0 if zero is None or zero.const is None else float(zero.const.astype(np.float32).reshape(()))
+    return make.cast(x, dtypes.float32), factor, -start * factor
 
 
 @expands("DequantizeLinear")
