@@ -21,6 +21,7 @@ from infuse.runtime.cpus import cpu_features
 from tests.cli_tools import Cli
 from tests.native.builder import Builder
 from tests.native.kernel_tools import Floats, assert_close, build, empty, fenced, longs, pointer, targets
+from tests.native.test_kernels_rest import ATTENTIONS, AttentionCall, reference, steps
 
 pytestmark = pytest.mark.row("R3")
 Doubles = NDArray[np.float64]
@@ -201,6 +202,33 @@ def test_winograd(
     np.testing.assert_allclose(exact, np.einsum("nhwcij,ocij->nhwo", windows, near) + bias, rtol=0, atol=1e-9)
 
 
+@pytest.mark.parametrize("mask_kind", ["none", "add", "causal"])
+@pytest.mark.parametrize("sizes", [*ATTENTIONS, (1, 1, 1, 30, 31, 200, 70), (1, 2, 1, 3, 5, 129, 33)])
+def test_attention(library: ctypes.CDLL, rng: Rng, sizes: tuple[int, ...], mask_kind: str) -> None:
+    b, h, kv_heads, m, n, d, values = sizes
+    q, k, v = numbers(rng, b, m, h, d), numbers(rng, b, kv_heads, n, d), numbers(rng, b, kv_heads, n, values)
+    mask, causal, offset = None, mask_kind == "causal", n - m
+    if mask_kind == "add":
+        mask = fenced(rng.uniform(-3, 3, (b, h, m, n)).astype(np.float32))
+        mask[:, :, :, 0] = -np.inf if n > 1 else 0
+    by_heads, out = q.transpose(0, 2, 1, 3), empty(b, m, h, values)
+    call = AttentionCall(b, h, kv_heads, m, n, d, values, causal, offset, 1, *(steps(x, 3) for x in (by_heads, k, v)))
+    if mask is not None:
+        call.mask = steps(mask)
+    arrays = [pointer(x) for x in (q, k, v)]
+    scale, given = 1 / np.sqrt(d), ctypes.c_void_p(0) if mask is None else pointer(mask)
+    library.attend_bf16(2, ctypes.byref(call), ctypes.c_float(scale), *arrays, given, pointer(out))
+    visible = np.arange(n)[None] <= np.arange(m)[:, None] + offset if causal else np.ones((m, n), bool)
+    few = m <= 2  # not rounded
+    near = [x.astype(np.float64) if few else rounded(x) for x in (by_heads, k, v)]
+    expected = reference(*near, scale, mask, visible)
+    sizes_of_terms = reference(near[0], near[1], np.abs(near[2]), scale, mask, visible)
+    found = out.transpose(0, 2, 1, 3)
+    assert np.all(np.abs(found - expected) <= (2e-6 if few else 1.02 * 2.0**-8) * sizes_of_terms + 1e-6)
+    exact = reference(by_heads, k, v, scale, mask, visible)
+    assert np.all(np.abs(found - exact) <= 2.0**-5)
+
+
 # ---- models
 
 Operation = Callable[[Doubles, Doubles, Doubles], Doubles]
@@ -267,6 +295,19 @@ def test_convolution(kernel: tuple[int, int], stride: int) -> None:
         return result
 
     check_model(make, lambda x, w, c: product(x, w, c if c.size > 1 else np.zeros(18)), w, c, [{"n": 1}, {"n": 2}])
+
+
+@needs_bf16
+def test_attention_in_a_model(rng: Rng) -> None:
+    make = Builder()
+    q, k, v = (make.input("rows", 24, 64) for _ in range(3))
+    make.output(make("Attention", q, k, v, q_num_heads=4, kv_num_heads=4))
+    feeds = make.feeds({"rows": 2})
+    heads = [x.reshape(2, 24, 4, 16).transpose(0, 2, 1, 3) for x in feeds.values()]
+    exact = reference(*heads, 0.25, None, np.ones((24, 24), bool)).transpose(0, 2, 1, 3).reshape(2, 24, 64)
+    with infuse.compile(make.graph, precision="bf16") as model:
+        found = model.run(feeds)["y0"]
+    assert 2.0**-14 < np.abs(found - exact).max() < 2.0**-4
 
 
 @needs_bf16

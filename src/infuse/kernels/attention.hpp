@@ -50,18 +50,18 @@ inline long divide(const AttentionShape& shape, char* memory, Space* space) {
 }
 
 /** sum[i][v] += Σ a[i * Row + p * Step] · b[p * b_step + v * LANES ..] */
-template <int R, int V, int Row, int Step>
-INFUSE_INLINE void multiply(const float* a, const float* b, long b_step, long depth,
-                            vf (&sum)[R][V]) {
+template <class Kind, int R, int V, int Row, int Step>
+INFUSE_INLINE void multiply(const typename Kind::Word* a, const typename Kind::Word* b, long b_step,
+                            long depth, vf (&sum)[R][V]) {
   for (long p = 0; p < depth; ++p) {
-    vf right[V];
+    decltype(load(b, Full{})) right[V];
 #pragma GCC unroll 2
     for (int v = 0; v < V; ++v) right[v] = load(b + v * LANES, Full{});
 #pragma GCC unroll 12
     for (int i = 0; i < R; ++i) {
-      vf left = splat(a[i * Row]);
+      const auto left = splat(a[i * Row]);
 #pragma GCC unroll 2
-      for (int v = 0; v < V; ++v) sum[i][v] = fma(left, right[v], sum[i][v]);
+      for (int v = 0; v < V; ++v) sum[i][v] = Kind::add(sum[i][v], left, right[v]);
     }
     a += Step;
     b += b_step;
@@ -69,10 +69,11 @@ INFUSE_INLINE void multiply(const float* a, const float* b, long b_step, long de
 }
 
 /** Scores of R queries with V vectors of keys. */
-template <int R, int V>
-inline void score_tile(const float* q, const float* k, long dim, float scale, float* scores) {
+template <class Kind, int R, int V>
+inline void score_tile(const typename Kind::Word* q, const typename Kind::Word* k, long depth,
+                       float scale, float* scores) {
   vf sum[R][V] = {};
-  multiply<R, V, 1, ROWS>(q, k, PANEL, dim, sum);
+  multiply<Kind, R, V, 1, ROWS>(q, k, PANEL, depth, sum);
 #pragma GCC unroll 12
   for (int i = 0; i < R; ++i)
 #pragma GCC unroll 2
@@ -95,61 +96,65 @@ INFUSE_INLINE void dot_rows(const float* q, const float* keys, long step, long d
 }
 
 /** Adds the weighted values of R queries to V vectors of their results. */
-template <int R, int V>
-inline void mix_tile(const float* weights, const float* values, long value_step, long keys,
-                     float* out, long out_step) {
+template <class Kind, int R, int V>
+inline void mix_tile(const typename Kind::Word* weights, const typename Kind::Word* values,
+                     long value_step, long depth, float* out, long out_step) {
   vf sum[R][V];
 #pragma GCC unroll 12
   for (int i = 0; i < R; ++i)
 #pragma GCC unroll 2
     for (int v = 0; v < V; ++v) sum[i][v] = load(out + i * out_step + v * LANES, Full{});
-  multiply<R, V, MOST_KEYS, 1>(weights, values, value_step, keys, sum);
+  multiply<Kind, R, V, MOST_KEYS, 1>(weights, values, value_step, depth, sum);
 #pragma GCC unroll 12
   for (int i = 0; i < R; ++i)
 #pragma GCC unroll 2
     for (int v = 0; v < V; ++v) store(out + i * out_step + v * LANES, sum[i][v], Full{});
 }
 
-/** The block of keys and values in work. */
+/** The block of keys and values in work, of floats or of pairs (attention_bf16.hpp). */
 struct Block {
   long first, count;     // keys
-  const float* k;        // panels [dim][PANEL]; rows where there are few queries
-  long k_step;           // floats from row to row
-  const float* v;        // rows of values
-  long v_step, v_panel;  // floats from row to row, from panel to panel
+  const void* k;         // panels [dim][PANEL]; rows where there are few queries
+  long k_step;           // words from row to row
+  const void* v;         // rows of values
+  long v_step, v_panel;  // words from row to row, from panel to panel
 };
 
-template <int R>
+template <class Kind, int R>
 INFUSE_NOINLINE void score_rows(const AttentionShape& shape, const Block& block, long keys,
-                                const float* q, float* scores) {
+                                const typename Kind::Word* q, float* scores) {
+  const long depth = Kind::depth(shape.dim);
   for (long j = 0; j < keys; j += PANEL) {
-    const float* panel = block.k + j * shape.dim;
+    const auto* panel = (const typename Kind::Word*)block.k + j * depth;
     if (keys - j > LANES)
-      score_tile<R, 2>(q, panel, shape.dim, shape.scale, scores + j);
+      score_tile<Kind, R, 2>(q, panel, depth, shape.scale, scores + j);
     else
-      score_tile<R, 1>(q, panel, shape.dim, shape.scale, scores + j);
+      score_tile<Kind, R, 1>(q, panel, depth, shape.scale, scores + j);
   }
 }
 
 /** The same for one query, from rows of keys. */
 INFUSE_NOINLINE inline void score_row(const AttentionShape& shape, const Block& block, long keys,
                                       const float* q, float* scores) {
+  const float* rows = (const float*)block.k;
   long j = 0, step = block.k_step;
   for (; j + 4 <= keys; j += 4)
-    dot_rows<4>(q, block.k + j * step, step, shape.dim, shape.scale, scores + j);
+    dot_rows<4>(q, rows + j * step, step, shape.dim, shape.scale, scores + j);
   for (; j < keys; ++j)
-    dot_rows<1>(q, block.k + j * step, step, shape.dim, shape.scale, scores + j);
+    dot_rows<1>(q, rows + j * step, step, shape.dim, shape.scale, scores + j);
 }
 
-template <int R>
+template <class Kind, int R>
 INFUSE_NOINLINE void mix_rows(const AttentionShape& shape, const Block& block, long keys,
                               const float* weights, float* out, long out_step) {
-  const float* values = block.v;
+  typedef typename Kind::Word Word;
+  const Word *left = (const Word*)weights, *values = (const Word*)block.v;
+  const long depth = Kind::depth(keys);
   for (long d = 0; d < shape.value_dim; d += PANEL) {
     if (shape.value_dim - d > LANES)
-      mix_tile<R, 2>(weights, values, block.v_step, keys, out + d, out_step);
+      mix_tile<Kind, R, 2>(left, values, block.v_step, depth, out + d, out_step);
     else
-      mix_tile<R, 1>(weights, values, block.v_step, keys, out + d, out_step);
+      mix_tile<Kind, R, 1>(left, values, block.v_step, depth, out + d, out_step);
     values += block.v_panel;
   }
 }
@@ -214,7 +219,7 @@ inline long visible(const AttentionShape& shape, const Block& block, long query)
 }
 
 /** Brings up to ROWS queries, the first being `row` of the unit, together with a block of keys. */
-template <class Mask>
+template <class Kind, class Mask>
 INFUSE_NOINLINE void meet(const AttentionShape& shape, const Unit& unit, const Block& block,
                           long row, const Mask& mask) {
   const Space& space = unit.space;
@@ -226,8 +231,9 @@ INFUSE_NOINLINE void meet(const AttentionShape& shape, const Unit& unit, const B
       score_row(shape, block, seen, space.q + i * shape.dim, space.scores + i * MOST_KEYS);
   } else {
     in_pieces(rows, [&](auto piece, long i) {
-      score_rows<piece.count>(shape, block, seen, space.q + row * shape.dim + i,
-                              space.scores + i * MOST_KEYS);
+      score_rows<Kind, piece.count>(
+          shape, block, seen, (typename Kind::Word*)space.q + row * Kind::depth(shape.dim) + i,
+          space.scores + i * MOST_KEYS);
     });
   }
   for (long i = 0; i < rows; ++i) {
@@ -236,22 +242,16 @@ INFUSE_NOINLINE void meet(const AttentionShape& shape, const Unit& unit, const B
     soften(scores, keys, mask, unit.batch, unit.head, query, block.first, space.top + row + i,
            space.sum + row + i, space.out + (row + i) * unit.out_step, unit.out_step);
     for (long j = keys; j < seen; ++j) scores[j] = 0.0f;
+    Kind::as_words(scores, seen);
   }
   in_pieces(rows, [&](auto piece, long i) {
-    mix_rows<piece.count>(shape, block, seen, space.scores + i * MOST_KEYS,
+    mix_rows<Kind, piece.count>(shape, block, seen, space.scores + i * MOST_KEYS,
                           space.out + (row + i) * unit.out_step, unit.out_step);
   });
 }
 
-inline void pack_queries(const AttentionShape& shape, const Unit& unit, const HeadRows& q) {
-  for (long i = 0; shape.queries <= FEW_QUERIES && i < unit.queries; ++i)
-    memcpy(unit.space.q + i * shape.dim, q.at(unit.batch, unit.head, i), shape.dim * 4);
-  for (long row = 0; shape.queries > FEW_QUERIES && row < unit.queries; row += ROWS) {
-    long rows = unit.queries - row < ROWS ? unit.queries - row : ROWS;
-    copying::turn_block<float>(unit.space.q + row * shape.dim, ROWS,
-                               q.at(unit.batch, unit.head, unit.first + row), q.row, shape.dim,
-                               rows);
-  }
+/** Clears the results of a unit. */
+inline void clear(const Unit& unit) {
   long values = unit.queries * unit.out_step;
   for (long i = 0; i < values; i += LANES) store(unit.space.out + i, vf{}, Full{});
   for (long i = 0; i < unit.queries; ++i) {
@@ -260,37 +260,60 @@ inline void pack_queries(const AttentionShape& shape, const Unit& unit, const He
   }
 }
 
-/** Keys become panels [dim][PANEL]; values become panels [key][PANEL] when that pays. */
-inline void pack_block(const AttentionShape& shape, const Unit& unit, const HeadRows& k,
-                       const HeadRows& v, Block* block) {
-  long kv_head = unit.head / (shape.heads / shape.kv_heads);
-  const float* keys = k.at(unit.batch, kv_head, block->first);
-  bool few = shape.queries <= FEW_QUERIES;
-  block->k = few ? keys : unit.space.k;
-  block->k_step = k.row;
-  for (long j = 0; !few && j < block->count; j += PANEL) {
-    long count = block->count - j < PANEL ? block->count - j : PANEL;
-    copying::turn_block<float>(unit.space.k + j * shape.dim, PANEL, keys + j * k.row, k.row,
-                               shape.dim, count);
-  }
-  block->v = v.at(unit.batch, kv_head, block->first);
-  block->v_step = v.row;
-  block->v_panel = PANEL;
-  if (unit.queries < ROWS && shape.value_dim % LANES == 0) return;
-  for (long d = 0; d < shape.value_dim; d += PANEL) {
-    float* panel = unit.space.v + d * block->count;
-    long width = shape.value_dim - d < PANEL ? shape.value_dim - d : PANEL;
-    for (long j = 0; j < block->count; ++j) {
-      const float* row = block->v + j * v.row + d;
-      sweep(0, width, [&](long i, auto lanes) {
-        store(panel + j * PANEL + i, load(row + i, lanes), Full{});
-      });
+/** How queries, keys, weights and values are laid out and multiplied: as floats. */
+struct Floats {
+  typedef float Word;
+
+  /** Words of n numbers that are summed up over. */
+  static INFUSE_INLINE long depth(long n) { return n; }
+  static INFUSE_INLINE vf add(vf sum, vf a, vf b) { return fma(a, b, sum); }
+  /** Makes words of a row of weights, in place. */
+  static INFUSE_INLINE void as_words(float*, long) {}
+
+  static void pack_queries(const AttentionShape& shape, const Unit& unit, const HeadRows& q) {
+    for (long i = 0; shape.queries <= FEW_QUERIES && i < unit.queries; ++i)
+      memcpy(unit.space.q + i * shape.dim, q.at(unit.batch, unit.head, i), shape.dim * 4);
+    for (long row = 0; shape.queries > FEW_QUERIES && row < unit.queries; row += ROWS) {
+      long rows = unit.queries - row < ROWS ? unit.queries - row : ROWS;
+      copying::turn_block<float>(unit.space.q + row * shape.dim, ROWS,
+                                 q.at(unit.batch, unit.head, unit.first + row), q.row, shape.dim,
+                                 rows);
     }
   }
-  block->v = unit.space.v;
-  block->v_step = PANEL;
-  block->v_panel = block->count * PANEL;
-}
+
+  /** Keys become panels [dim][PANEL]; values become panels [key][PANEL] when that pays. */
+  static void pack_block(const AttentionShape& shape, const Unit& unit, const HeadRows& k,
+                         const HeadRows& v, Block* block) {
+    long kv_head = unit.head / (shape.heads / shape.kv_heads);
+    const float* keys = k.at(unit.batch, kv_head, block->first);
+    bool few = shape.queries <= FEW_QUERIES;
+    block->k = few ? keys : unit.space.k;
+    block->k_step = k.row;
+    for (long j = 0; !few && j < block->count; j += PANEL) {
+      long count = block->count - j < PANEL ? block->count - j : PANEL;
+      copying::turn_block<float>(unit.space.k + j * shape.dim, PANEL, keys + j * k.row, k.row,
+                                 shape.dim, count);
+    }
+    const float* values = v.at(unit.batch, kv_head, block->first);
+    block->v = values;
+    block->v_step = v.row;
+    block->v_panel = PANEL;
+    if (unit.queries < ROWS && shape.value_dim % LANES == 0) return;
+    for (long d = 0; d < shape.value_dim; d += PANEL) {
+      float* panel = unit.space.v + d * block->count;
+      long width = shape.value_dim - d < PANEL ? shape.value_dim - d : PANEL;
+      for (long j = 0; j < block->count; ++j) {
+        const float* row = values + j * v.row + d;
+        sweep(0, width, [&](long i, auto lanes) {
+          store(panel + j * PANEL + i, load(row + i, lanes), Full{});
+        });
+      }
+    }
+    block->v = unit.space.v;
+    block->v_step = PANEL;
+    block->v_panel = block->count * PANEL;
+  }
+};
 
 template <class Sink>
 inline void finish(const AttentionShape& shape, const Unit& unit, const Sink& sink) {
@@ -306,17 +329,6 @@ inline void finish(const AttentionShape& shape, const Unit& unit, const Sink& si
     sweep(0, shape.value_dim,
           [&](long d, auto lanes) { sink(load(out + d, Full{}) * share, row, col + d, lanes); });
   }
-}
-
-/** The same with the keys that count in one batch alone. */
-inline AttentionShape at_batch(const AttentionShape& shape, long batch) {
-  AttentionShape own = shape;
-  if (shape.valid) {
-    long keys = shape.valid[batch];
-    own.keys = keys < 0 ? 0 : keys < shape.keys ? keys : shape.keys;
-    own.causal_offset = keys - shape.queries;
-  }
-  return own;
 }
 
 /** Queries of one unit, fewer than query_block where that gives all threads as much to do. */
@@ -343,7 +355,7 @@ inline long attention_scratch(const AttentionShape& shape) {
  * softmax(mask(scale · Q·Kᵀ)) · V. The mask is called as mask(scores, batch, head, query, key,
  * lanes) and returns the scores to use; a query that sees no key gives zeros.
  */
-template <class Mask, class Sink>
+template <class Kind = attention_detail::Floats, class Mask, class Sink>
 inline void attention(Context& context, const AttentionShape& shape, const HeadRows& q,
                       const HeadRows& k, const HeadRows& v, const Mask& mask, const Sink& sink) {
   using namespace attention_detail;
@@ -362,14 +374,16 @@ inline void attention(Context& context, const AttentionShape& shape, const HeadR
           unit.first = index % chunks * rows;
           unit.queries = shape.queries - unit.first < rows ? shape.queries - unit.first : rows;
           const AttentionShape own = at_batch(shape, unit.batch);
-          pack_queries(own, unit, q);
+          Kind::pack_queries(own, unit, q);
+          clear(unit);
           long place = unit.first + own.causal_offset, seen = own.keys;
           if (own.causal && place + unit.queries < seen) seen = place + unit.queries;
           long key = own.left < 0 || place < own.left ? 0 : (place - own.left) / step * step;
           for (; key < seen; key += step) {
             Block block = {key, seen - key < step ? seen - key : step, nullptr, 0, nullptr, 0, 0};
-            pack_block(own, unit, k, v, &block);
-            for (long row = 0; row < unit.queries; row += ROWS) meet(own, unit, block, row, mask);
+            Kind::pack_block(own, unit, k, v, &block);
+            for (long row = 0; row < unit.queries; row += ROWS)
+              meet<Kind>(own, unit, block, row, mask);
           }
           finish(own, unit, sink);
         }

@@ -16,6 +16,17 @@ struct AttentionShape {
   const float* sinks = nullptr;    // for each head a score that takes part in the softmax alone
 };
 
+/** The shape with the keys that count in one batch alone. */
+inline AttentionShape at_batch(const AttentionShape& shape, long batch) {
+  AttentionShape own = shape;
+  if (shape.valid) {
+    long keys = shape.valid[batch];
+    own.keys = keys < 0 ? 0 : keys < shape.keys ? keys : shape.keys;
+    own.causal_offset = keys - shape.queries;
+  }
+  return own;
+}
+
 /** A tensor of rows that are contiguous; strides count floats. */
 struct HeadRows {
   const float* data;

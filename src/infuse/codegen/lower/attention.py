@@ -63,7 +63,8 @@ def attend(low: Lowering, node: Node, group: Group, heads: Heads) -> None:
     merged = node.output.rank == 4
     order = (0, 2, 1, 3) if merged else natural(3)
     f = low.function("attention", *group.nodes)
-    f.include("attention.hpp")
+    kernel = "attention" if low.precision == "fp32" else "attention_bf16"
+    f.include(f"{kernel}.hpp")
     sink = low.sink(f, group, order, inner=2 if merged else 1)
     sizes = [q.shape[0], q.shape[1], k.shape[1], q.shape[2], k.shape[2], q.shape[3], v.shape[3]]
     scratch = f"attention_scratch(AttentionShape{{{', '.join(map(size_text, sizes))}, 1.0f, false, 0L, true}})"
@@ -77,7 +78,7 @@ def attend(low: Lowering, node: Node, group: Group, heads: Heads) -> None:
     f.line(f"shape.left = {heads.left};")
     mask = _mask(low, f, heads)
     rows = [f"HeadRows{{{f.read(t)}, {f.numbers(*t.strides[:3])}}}" for t in (q, k, v)]
-    f.line(f"attention(c, shape, {', '.join(rows)}, {mask}, {sink});")
+    f.line(f"{kernel}(c, shape, {', '.join(rows)}, {mask}, {sink});")
     f.finish(label(group))
 
 
