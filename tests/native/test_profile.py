@@ -63,7 +63,7 @@ def test_work_of_a_product_worked_out_by_hand(target: str) -> None:
     assert row.bytes == 4 * (5 * 64 + 64 * 32 + 32 + 5 * 32)  # input, weights, bias, result
     assert row.calls == 1
     assert row.kernel == "gemm"
-    assert row.bound == max(row.flops / found.machine.flops, row.bytes / found.machine.bandwidth)
+    assert row.bound == max(row.flops / found.machine.peak(), row.bytes / found.machine.bandwidth)
     assert row.efficiency == row.bound / row.time
     assert found.machine.target == target
     assert found.inputs == {"x0": "float32[5, 64]"}
@@ -326,22 +326,27 @@ def test_the_machine_is_measured_once(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setenv("INFUSE_CACHE", str(tmp_path))
     target = Target.resolve("x86-64")
     first = measure_machine(target, 1)
-    assert first.flops > 1e8
+    assert first.peak() > 1e8
+    assert first.peaks.keys() == {"fp32"}
+    assert first.peak("bf16") == first.peak()
     assert first.bandwidth > 1e8
-    monkeypatch.setattr(machine, "_measure", lambda target, threads: (1e9, 2e9))
+    monkeypatch.setattr(machine, "_measure", lambda target, threads: ({"fp32": 1e9}, 2e9))
     assert measure_machine(target, 1) == first
-    assert measure_machine(target, 1, again=True) == Machine("x86-64", 1, 1e9, 2e9)
-    assert measure_machine(target, 1) == Machine("x86-64", 1, 1e9, 2e9)
+    assert measure_machine(target, 1, again=True) == Machine("x86-64", 1, {"fp32": 1e9}, 2e9)
+    assert measure_machine(target, 1) == Machine("x86-64", 1, {"fp32": 1e9}, 2e9)
     (file,) = (tmp_path / "machines").iterdir()
-    for damage in ("", "[]", '{"flops": 0, "bandwidth": 1}', '{"flops": "x", "bandwidth": 1}'):
+    peaks = ("3", '{"int8": 5}', '{"fp32": 0}', '{"fp32": "x"}')
+    for damage in ("", "[]", "{}", *(f'{{"peaks": {text}, "bandwidth": 1}}' for text in peaks)):
         file.write_text(damage)
-        assert measure_machine(target, 1).flops == 1e9
+        assert measure_machine(target, 1).peak() == 1e9
 
 
 def test_the_bound_is_the_larger_of_two() -> None:
-    roof = Machine("native", 1, 100.0, 10.0)
+    roof = Machine("native", 1, {"fp32": 100.0, "int8": 400.0}, 10.0)
     assert roof.bound(200, 10) == 2
     assert roof.bound(200, 30) == 3
+    assert roof.bound(2000, 30, "int8") == 5
+    assert roof.bound(200, 10, "bf16") == 2
 
 
 # -- traces ----------------------------------------------------------------------------------------------------------
@@ -382,7 +387,7 @@ def test_a_trace_shows_runs_steps_and_nodes() -> None:
         assert exp["args"]["bytes"] > 0
         assert exp["args"]["nodes"]
     assert {event["name"] for event in events if event["tid"] == 0} >= {"y", "z"}
-    assert trace["otherData"]["peak_flops"] == found.machine.flops
+    assert trace["otherData"]["peak_flops"] == found.machine.peaks
 
 
 # -- the command -----------------------------------------------------------------------------------------------------
@@ -411,7 +416,7 @@ def test_the_command_answers_with_data(cli: Cli, tmp_path: Path) -> None:
     assert conv["flops"] >= 3 * 2 * 4 * 36 * 27
     assert 0 < conv["least_ms"] <= conv["run_ms"] <= conv["median_ms"]
     assert facts["total"]["flops"] == sum(row["flops"] for row in facts["rows"])
-    assert facts["peak_flops"] > 0
+    assert facts["peak_flops"]["fp32"] > 0
 
 
 def test_the_command_refuses_with_a_reason(cli: Cli, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-// What a machine can do at best: floating-point operations and bytes read from memory, by all threads at once.
+// What a machine can do at best: multiply-adds and bytes read from memory, by all threads at once.
 #include "model.h"
 #include "simd.hpp"
 #include "threads.hpp"
@@ -7,17 +7,53 @@ using namespace infuse;
 
 namespace {
 
-constexpr int CHAINS = 12;      // more than latency times units of any processor, fewer than its registers
-constexpr long STEPS = 500000;  // of a chain in one trial: a few milliseconds
+constexpr int CHAINS = 14;      // as many as registers allow, beside two operands
+constexpr long STEPS = 30000;   // of a chain in one trial: a fraction of a time slice
+constexpr int MOST_TRIALS = 1000;
 constexpr int STREAMS = 8;
 
+/** float32: one product a lane. */
+struct Fp32 {
+  static constexpr int PRODUCTS = 1;
+  static INFUSE_INLINE vf step(vf sum, vf a, vf b) { return fma(sum, a, b); }
+};
+
+/** Pairs of bfloat16, for targets that multiply them with one instruction. */
+struct Bf16 {
+#if INFUSE_LANES == 16 && defined(__AVX512BF16__)
+  static constexpr int PRODUCTS = 2;
+  static INFUSE_INLINE vf step(vf sum, vf a, vf b) {
+    __asm__("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));
+    return sum;
+  }
+#else
+  static constexpr int PRODUCTS = 0;
+  static INFUSE_INLINE vf step(vf sum, vf, vf) { return sum; }
+#endif
+};
+
+/** Four bytes a lane, for targets that multiply them with one instruction. */
+struct Int8 {
+#if INFUSE_LANES == 16 && defined(__AVX512VNNI__)
+  static constexpr int PRODUCTS = 4;
+  static INFUSE_INLINE vf step(vf sum, vf a, vf b) {
+    __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));
+    return sum;
+  }
+#else
+  static constexpr int PRODUCTS = 0;
+  static INFUSE_INLINE vf step(vf sum, vf, vf) { return sum; }
+#endif
+};
+
 /** Independent chains of multiply-adds; the result only keeps them from being left out. */
+template <class Kind>
 INFUSE_NOINLINE vf multiply_add(float start) {
   const vf factor = splat(0.5f + start), addend = splat(0.25f + start);
   vf sums[CHAINS];
   for (int i = 0; i < CHAINS; ++i) sums[i] = splat(start + float(i));
   for (long step = 0; step < STEPS; ++step)
-    for (int i = 0; i < CHAINS; ++i) sums[i] = fma(sums[i], factor, addend);
+    for (int i = 0; i < CHAINS; ++i) sums[i] = Kind::step(sums[i], factor, addend);
   vf total{};
   for (int i = 0; i < CHAINS; ++i) total += sums[i];
   return total;
@@ -35,40 +71,54 @@ INFUSE_NOINLINE vf add_up(const float* values, long begin, long end) {
 
 struct alignas(2 * CACHE_LINE) Kept {
   vf value;
+  double rate;
 };
 
-/** The largest amount per second of all trials, which last at least `seconds` together. */
-template <class Trial>
-double best_rate(double seconds, double amount, const Trial& trial) {
-  double best = 0;
-  const long long stop = now_ns() + (long long)(seconds * 1e9);
+/** Operations per second of this thread: that of the best tenth of short trials, which nothing interrupts. */
+template <class Kind>
+void measure(Kept& kept, double seconds) {
+  long long taken[MOST_TRIALS], now = now_ns();
+  const long long stop = now + (long long)(seconds * 1e9);
+  int trials = 0;
   do {
-    const long long begin = now_ns();
-    trial();
-    const double rate = amount / double(now_ns() - begin) * 1e9;
-    if (rate > best) best = rate;
-  } while (now_ns() < stop);
-  return best;
+    const long long begin = now;
+    kept.value = multiply_add<Kind>(kept.value[0] * 0);
+    now = now_ns();
+    int at = trials++;
+    for (; at > 0 && taken[at - 1] > now - begin; --at) taken[at] = taken[at - 1];
+    taken[at] = now - begin;
+    now = now_ns();
+  } while (trials < MOST_TRIALS && now < stop);
+  kept.rate = 2.0 * Kind::PRODUCTS * CHAINS * STEPS * LANES / double(taken[trials / 10]) * 1e9;
+}
+
+template <class Kind>
+double flops(int threads, double seconds) {
+  if (!Kind::PRODUCTS) return 0;
+  Context* context = context_open(threads);
+  if (!context) return -1;
+  threads = context->threads;
+  Kept kept[MOST_THREADS] = {};
+  context->parallel(threads, [&](long begin, long end, int) {
+    for (long i = begin; i < end; ++i) measure<Kind>(kept[i], seconds);
+  });
+  context_close(context);
+  double total = 0;
+  for (int i = 0; i < threads; ++i) total += kept[i].rate;
+  return total;
 }
 
 }  // namespace
 
 extern "C" {
 
-/** Operations per second (a multiply-add counts two), measured for `seconds`; negative without memory. */
-INFUSE_API double machine_flops(int threads, double seconds) {
-  Context* context = context_open(threads);
-  if (!context) return -1;
-  threads = context->threads;
-  Kept kept[MOST_THREADS] = {};
-  const double work = 2.0 * CHAINS * STEPS * LANES * threads;
-  const double best = best_rate(seconds, work, [&] {
-    context->parallel(threads, [&](long begin, long end, int) {
-      for (long i = begin; i < end; ++i) kept[i].value = multiply_add(kept[i].value[0] * 0);
-    });
-  });
-  context_close(context);
-  return best;
+/**
+ * Operations per second (a multiply-add counts two) on float32 (0), bfloat16 (1) or bytes (2), measured for `seconds`.
+ * Zero where the target has no instruction for them, negative without memory.
+ */
+INFUSE_API double machine_flops(int kind, int threads, double seconds) {
+  if (kind == 1) return flops<Bf16>(threads, seconds);
+  return kind == 2 ? flops<Int8>(threads, seconds) : flops<Fp32>(threads, seconds);
 }
 
 /** Bytes per second read from a buffer of `bytes`, measured for `seconds`; negative without memory. */
@@ -85,11 +135,16 @@ INFUSE_API double machine_bandwidth(int threads, double seconds, int64_t bytes) 
   context->parallel(groups, [&](long begin, long end, int) {
     memset(memory + begin * group, 0, (size_t)((end - begin) * group));
   });
-  const double best = best_rate(seconds, double(groups * group), [&] {
+  double best = 0;
+  const long long stop = now_ns() + (long long)(seconds * 1e9);
+  do {
+    const long long started = now_ns();
     context->parallel(groups, [&](long begin, long end, int worker) {
       kept[worker].value += add_up(values, begin, end);
     });
-  });
+    const double rate = double(groups * group) / double(now_ns() - started) * 1e9;
+    if (rate > best) best = rate;
+  } while (now_ns() < stop);
   memory_close(memory);
   context_close(context);
   return best;

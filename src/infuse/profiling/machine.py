@@ -1,4 +1,4 @@
-"""What a machine can do at best, measured: floating-point operations and bytes from memory per second."""
+"""What a machine can do at best, measured: operations on each kind of number and bytes from memory per second."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -20,26 +21,34 @@ from infuse.runtime.cpus import cpu_description, cpu_limit
 from infuse.runtime.folder import LIBRARY, SOURCE
 
 _PROGRAM: Final = Path(__file__).with_name("machine.cpp")
-_FLOPS_SECONDS: Final = 0.6
-_STREAM_SECONDS: Final = 0.8
+KINDS: Final = ("fp32", "bf16", "int8")
+"""The numbers that products are made of."""
+_FLOPS_SECONDS: Final = 0.3
+_STREAM_SECONDS: Final = 0.7
 _USUAL_CACHE: Final = 32 << 20
 _LEAST_STREAM, _MOST_STREAM = 64 << 20, 1 << 30
 
 
 @dataclass(frozen=True)
 class Machine:
-    """The roof over a target's speed with so many threads: float32 operations per second, and bytes read per second
-    from memory that no cache holds.
+    """The roof over a target's speed with so many threads: operations per second by kind of number, and bytes read per
+    second from memory that no cache holds.
+
+    Kinds for which the target has no instruction are missing: they compute as float32 does.
     """
 
     target: str
     threads: int
-    flops: float
+    peaks: Mapping[str, float]
     bandwidth: float
 
-    def bound(self, flops: float, bytes: float) -> float:
+    def peak(self, kind: str = "fp32") -> float:
+        """Operations per second."""
+        return self.peaks.get(kind, self.peaks["fp32"])
+
+    def bound(self, flops: float, bytes: float, kind: str = "fp32") -> float:
         """Seconds that so much arithmetic and memory access takes at least."""
-        return max(flops / self.flops, bytes / self.bandwidth)
+        return max(flops / self.peak(kind), bytes / self.bandwidth)
 
 
 def measure_machine(target: Target, threads: int, *, again: bool = False) -> Machine:
@@ -54,23 +63,23 @@ def measure_machine(target: Target, threads: int, *, again: bool = False) -> Mac
     found = None if again else _read(file)
     if found is None:
         found = _measure(target, threads)
-        _write(file, {"machine": identity, "flops": found[0], "bandwidth": found[1]})
+        _write(file, {"machine": identity, "peaks": found[0], "bandwidth": found[1]})
     return Machine(target.name, threads, *found)
 
 
-def _measure(target: Target, threads: int) -> tuple[float, float]:
+def _measure(target: Target, threads: int) -> tuple[dict[str, float], float]:
     sources = {SOURCE: _PROGRAM.read_text("utf-8")}
     folder = build(sources, [], 0, {"name": "machine"}, key="machine", target=target)
     library = ctypes.CDLL(str(folder / LIBRARY))
     peak, stream = library.machine_flops, library.machine_bandwidth
     peak.restype = stream.restype = ctypes.c_double
-    peak.argtypes = [ctypes.c_int, ctypes.c_double]
-    stream.argtypes = [*peak.argtypes, ctypes.c_int64]
-    flops = float(peak(threads, _FLOPS_SECONDS))
+    peak.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_double]
+    stream.argtypes = [ctypes.c_int, ctypes.c_double, ctypes.c_int64]
+    peaks = {kind: float(peak(number, threads, _FLOPS_SECONDS)) for number, kind in enumerate(KINDS)}
     bandwidth = float(stream(threads, _STREAM_SECONDS, _stream_bytes()))
-    if flops <= 0 or bandwidth <= 0:
+    if min(*peaks.values(), bandwidth) < 0:
         raise RuntimeFailure("there is not enough memory to measure the machine", hint="use fewer threads")
-    return flops, bandwidth
+    return {kind: flops for kind, flops in peaks.items() if flops > 0}, bandwidth
 
 
 def _stream_bytes() -> int:
@@ -88,14 +97,15 @@ def _system(name: str) -> int:
         return 0
 
 
-def _read(file: Path) -> tuple[float, float] | None:
+def _read(file: Path) -> tuple[dict[str, float], float] | None:
     """What was measured before; None where nothing was, or where it cannot be read."""
     try:
         known = json.loads(file.read_text("utf-8"))
-        flops, bandwidth = float(known["flops"]), float(known["bandwidth"])
+        peaks = {kind: float(known["peaks"][kind]) for kind in KINDS if kind in known["peaks"]}
+        bandwidth = float(known["bandwidth"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return (flops, bandwidth) if flops > 0 and bandwidth > 0 else None
+    return (peaks, bandwidth) if "fp32" in peaks and min(*peaks.values(), bandwidth) > 0 else None
 
 
 def _write(file: Path, content: dict[str, Any]) -> None:

@@ -68,8 +68,6 @@ def profile_graph(
     lost = sum(stage.lost for stage in parts)
     if lost:
         found.notes.append(f"{lost} calls of each run were not recorded; their time counts for the loops around them")
-    if precision != "fp32":
-        found.notes.append(f"the peak is that of float32, and {precision} may exceed it")
     return found
 
 

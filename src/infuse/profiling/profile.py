@@ -158,7 +158,7 @@ class Profile:
             "inputs": self.inputs,
             "target": machine.target,
             "threads": machine.threads,
-            "peak_flops": machine.flops,
+            "peak_flops": dict(machine.peaks),
             "peak_bytes": machine.bandwidth,
             "runs": len(self.runs),
             "by": by,
@@ -173,14 +173,13 @@ class Profile:
         """What one must know to read the rows."""
         found = list(self.notes)
         above = [row for row in self.rows if row.efficiency > 1.02 and row.is_known]
-        busy = [row for row in above if row.flops / self.machine.flops > row.bytes / self.machine.bandwidth]
+        busy = [row for row in above if row.bound > row.bytes / self.machine.bandwidth]
         winograd = [row for row in busy if "winograd" in row.kernel]
         if winograd:
             found.append("FLOPs are those of direct convolution: Winograd multiplies less, and may exceed the roof")
         if len(busy) > len(winograd):
             found.append(
-                "some steps exceed the peak of float32: they compute in fewer bits, or the machine was busy when it "
-                "was measured (--calibrate measures it again)"
+                "some steps exceed the peak: the machine was busy when it was measured (--calibrate does it again)"
             )
         if len(above) > len(busy):
             found.append("the bandwidth is that of memory: what still lies in a cache may exceed the roof")
@@ -242,6 +241,6 @@ class Profile:
             sum(count for _, count in done),
             sum(count * work.flops for work, count in done),
             sum(count * work.bytes for work, count in done),
-            sum(count * self.machine.bound(work.flops, work.bytes) for work, count in done),
+            sum(count * self.machine.bound(work.flops, work.bytes, work.kind) for work, count in done),
             all(work.is_known for work, _ in done),
         )

@@ -22,11 +22,14 @@ _KERNEL = re.compile(r"\b(\w+(?:<[\w, ]+>)?)\(c, ")
 
 
 class Work(NamedTuple):
-    """Floating-point operations and bytes of memory; `is_known` tells whether the operations are all counted."""
+    """Arithmetic operations and bytes of memory; `is_known` tells whether the operations are all counted, `kind` on
+    what most of them are done (`machine.KINDS`).
+    """
 
     flops: int = 0
     bytes: int = 0
     is_known: bool = True
+    kind: str = "fp32"
 
 
 @dataclass
@@ -62,7 +65,12 @@ class Place:
         flops = sum(_number(cost.flops, values) for cost in costs)
         size = sum(_number(cost.bytes, values) for cost in costs) if self.step is None else traffic(self.step, values)
         known = all(cost.is_known and dims.symbols(cost.flops) <= values.keys() for cost in costs)
-        return Work(flops, 0 if self.runs_bodies else size, known)
+        return Work(flops, 0 if self.runs_bodies else size, known, _kind(self.kernel))
+
+
+def _kind(kernel: str) -> str:
+    """What a kernel multiplies."""
+    return "bf16" if "bf16" in kernel else "int8" if kernel.startswith("integer_") else "fp32"
 
 
 def _weight(node: Node) -> int:

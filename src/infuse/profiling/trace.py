@@ -32,7 +32,7 @@ def trace_events(profile: Profile) -> dict[str, Any]:
             "inputs": profile.inputs,
             "target": machine.target,
             "threads": machine.threads,
-            "peak_flops": machine.flops,
+            "peak_flops": dict(machine.peaks),
             "peak_bytes": machine.bandwidth,
         },
     }
@@ -63,7 +63,7 @@ def _in_order(run: Run) -> list[Call]:
 
 def _call(profile: Profile, call: Call, run: Run, track: int, name: str) -> dict[str, Any]:
     place = profile.places[call.place]
-    bound = profile.machine.bound(call.work.flops, call.work.bytes)
+    bound = profile.machine.bound(call.work.flops, call.work.bytes, call.work.kind)
     arguments = {
         "nodes": [node.name for node in place.nodes],
         "kinds": [node.kind for node in place.nodes],
