@@ -17,6 +17,7 @@ from infuse.rewrite import Pass, Report, Rule
 from infuse.runtime import CompiledModel
 
 if TYPE_CHECKING:
+    from infuse.codegen.foreign import ForeignModel
     from infuse.codegen.hosted import HostedModel
     from infuse.profiling import Profile
 
@@ -108,14 +109,15 @@ def compile(
     precision: str = "fp32",
     output: PathLike | None = None,
     progress: Progress | None = None,
-) -> CompiledModel | HostedModel:
+) -> CompiledModel | HostedModel | ForeignModel:
     """Native code for a graph, ready to run.
 
     What has no native code (strings, sequences, random numbers) is run by the interpreter between stages of native
     code; `.host_steps` of the model names it.
 
     A graph that was not optimized is optimized at level `all` first. `target` is native, x86-64-v4 (AVX-512),
-    x86-64-v3 (AVX2) or x86-64; `threads` the number of threads of a run (default: what this process may use);
+    x86-64-v3 (AVX2), x86-64 or aarch64 (NEON; on another machine only with `output`, to be copied there); `threads` the
+    number of threads of a run (default: what this process may use);
     `precision` fp32, or bf16: products with weights and those of attention take operands rounded to bfloat16 and sum
     up in float32, everything else stays as it is (OptionError where the target has no instruction for that);
     `output` a folder for the compiled model, which `load_compiled` opens without a compiler.

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from infuse import dtypes
+from infuse.codegen.foreign import ForeignModel
 from infuse.codegen.hosted import HostedModel, ValueSpec, load_compiled
 from infuse.errors import InputError, OptionError
 from infuse.runtime.model import CompiledModel
@@ -207,4 +208,6 @@ def _compile(path_or_bytes: Any, options: SessionOptions) -> CompiledModel | Hos
     graph = infuse.optimize(infuse.load(path_or_bytes), level=level)
     if options.optimized_model_filepath:
         infuse.save(graph, options.optimized_model_filepath)
-    return infuse.compile(graph, threads=options.intra_op_num_threads or None)
+    model = infuse.compile(graph, threads=options.intra_op_num_threads or None)
+    assert not isinstance(model, ForeignModel), "it was compiled for this machine"
+    return model

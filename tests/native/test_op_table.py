@@ -3,7 +3,7 @@
 import dataclasses
 import itertools
 import platform
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -173,15 +173,28 @@ def refusal(case: Case) -> str | None:
     return None
 
 
-def wrong(batch: Sequence[Case], target: str = "native", threads: int = 1) -> list[str]:
+Runner = Callable[[Graph, Mapping[str, Any]], Mapping[str, Any]]
+"""Compiles a graph and runs it."""
+
+
+def here(target: str, threads: int) -> Runner:
+    """Compiled and run on this machine."""
+
+    def run(graph: Graph, feeds: Mapping[str, Any]) -> Mapping[str, Any]:
+        with compile_graph(graph, target=target, threads=threads) as model:
+            return model.run(feeds)
+
+    return run
+
+
+def wrong(batch: Sequence[Case], run: Runner) -> list[str]:
     """What is wrong with the native results of these cases, all compiled in one library."""
     graph = Graph("table")
     outputs = [case.add_to(graph) for case in batch]
     for i, value in enumerate(itertools.chain(*outputs)):
         graph.add_output(value, f"y{i}")
     arrays = list(itertools.chain(*(case.fed() for case in batch)))
-    with compile_graph(graph, target=target, threads=threads) as model:
-        found = iter(model.run({v.name: x for v, x in zip(graph.inputs, arrays)}).values())
+    found = iter(run(graph, {v.name: x for v, x in zip(graph.inputs, arrays)}).values())
     messages = []
     for case in batch:
         for number in range(case.outputs):
@@ -209,10 +222,10 @@ def widened(row: Row) -> Row:
     return dataclasses.replace(row, inputs=tuple(map(wide, row.inputs)))
 
 
-def check(chosen: Sequence[Case], target: str = "native", threads: int = 1) -> None:
+def check(chosen: Sequence[Case], target: str = "native", threads: int = 1, run: Runner | None = None) -> None:
     messages = []
     for start in range(0, len(chosen), BATCH):
-        messages += wrong(chosen[start : start + BATCH], target, threads)
+        messages += wrong(chosen[start : start + BATCH], run or here(target, threads))
     assert not messages, f"{len(messages)} of {len(chosen)} cases differ:\n" + "\n".join(messages[:20])
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import infuse
 from infuse.cli import terminal
 from infuse.cli.options import Level
+from infuse.codegen.foreign import ForeignModel
 from infuse.codegen.hosted import HostedModel
 from infuse.errors import OptionError
 from infuse.ir.graph import Graph
@@ -33,6 +34,6 @@ def open_model(
     graph = infuse.load(path)
     with terminal.progress(path.name) as report:
         better = infuse.optimize(graph, level.value, progress=report)
-        return Opened(
-            infuse.compile(better, target=target, threads=threads, precision=precision, progress=report), graph
-        )
+        model = infuse.compile(better, target=target, threads=threads, precision=precision, progress=report)
+    assert not isinstance(model, ForeignModel), "without a folder it is refused"
+    return Opened(model, graph)

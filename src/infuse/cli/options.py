@@ -37,7 +37,8 @@ ModelOrFolder = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Answer with JSON.")]
 ChosenLevel = Annotated[Level, typer.Option("--level", help="How much of the graph is rewritten.")]
 Target = Annotated[
-    str, typer.Option(help="Processor: native, x86-64, x86-64-v3 (AVX2) or x86-64-v4 (AVX-512).", metavar="NAME")
+    str,
+    typer.Option(help="Processor: native, x86-64[-v3: AVX2, -v4: AVX-512] or aarch64 (NEON).", metavar="NAME"),
 ]
 Threads = Annotated[
     int | None, typer.Option(min=1, help="Threads of a run; default: all processors that this process may use.")

@@ -56,7 +56,7 @@ def build(
     if output is not None:
         check_replaceable(Path(output))
     target = Target.resolve(target) if isinstance(target, str) else target
-    toolchain = toolchain or Toolchain.find()
+    toolchain = toolchain or Toolchain.find(target)
 
     def make(folder: Path) -> None:
         for name, text in sources.items():
@@ -121,6 +121,7 @@ def _write_metadata(
         **metadata,
         "abi": ABI,
         "target": target.name,
+        "machine": target.machine,
         "cpu_features": sorted(target.features),
         "toolchain": toolchain.version,
         "files": describe_files(folder, weights_sha256),

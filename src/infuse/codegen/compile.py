@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import infuse.codegen.lower  # noqa: F401  registers the lowerings
 from infuse.codegen.build import build
 from infuse.codegen.expand import expand
 from infuse.codegen.expand.sequences import flatten
+from infuse.codegen.foreign import ForeignModel
 from infuse.codegen.hosted import HostedModel, ValueSpec
 from infuse.codegen.labels import separate_labels
 from infuse.codegen.lowering import lower
@@ -65,7 +67,7 @@ def compile_graph(
     precision: str = "fp32",
     output: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
-) -> CompiledModel | HostedModel:
+) -> CompiledModel | HostedModel | ForeignModel:
     """Compile `graph` (see `infuse.compile`)."""
     resolved = Target.resolve(target)
     count = threads or available_cpus()
@@ -74,6 +76,9 @@ def compile_graph(
         return compile_program(generated, resolved, threads, precision=precision, output=folder, progress=progress)
 
     stages = stages_of(graph, resolved, count, precision)
+    if resolved.is_foreign:
+        generated = _foreign(stages, resolved, output)
+        return ForeignModel(build_program(generated, resolved, precision=precision, output=output, progress=progress))
     if stages.whole is not None and all(is_native_type(v.type) for v in graph.inputs):
         return built(stages.whole, output)
     parts = [part if isinstance(part, Graph) else built(part, None) for part in stages.parts]
@@ -83,6 +88,22 @@ def compile_graph(
     if output is not None:
         model.save(output)
     return model
+
+
+def _foreign(stages: Stages, target: Target, output: str | os.PathLike[str] | None) -> tuple[Program, Plan]:
+    """The program of a model for another machine; OptionError where it cannot be had alone or has nowhere to go."""
+    if output is None:
+        raise OptionError(
+            f"a model for {target.machine} does not run on this machine",
+            hint="name a folder for it (output=, -o), and load that there",
+        )
+    if stages.whole is None:
+        names = ", ".join(f"{node.kind} {node.name!r}" for node in stages.host_nodes)
+        raise OptionError(
+            f"the interpreter has to run a part of the model, which another machine cannot be given: {names}",
+            hint="compile it on the machine where it is to run",
+        )
+    return stages.whole
 
 
 @dataclass
@@ -142,6 +163,20 @@ def compile_program(
     profile: bool = False,
 ) -> CompiledModel:
     """Compile one program and load it; with `profile`, its sessions tell when every step ran (`Session.records`)."""
+    folder = build_program(generated, target, precision=precision, output=output, progress=progress, profile=profile)
+    return CompiledModel.load(folder, threads=threads)
+
+
+def build_program(
+    generated: tuple[Program, Plan],
+    target: Target,
+    *,
+    precision: str = "fp32",
+    output: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
+    profile: bool = False,
+) -> Path:
+    """The folder of one program, compiled."""
     program, memory = generated
     fingerprint = program.weights.fingerprint()
     info = metadata(program, fingerprint) | {"precision": precision}
@@ -149,7 +184,7 @@ def compile_program(
     info["arena"] = {"bytes": memory.total, "lower_bound": memory.lower_bound} if static else None
     if profile:
         info["profile"] = all_sizes([program, *program.bodies])
-    folder = build(
+    return build(
         print_sources(program, memory, info, jobs=available_cpus(), profile=profile),
         program.weights,
         program.weights.bytes,
@@ -159,4 +194,3 @@ def compile_program(
         output=output,
         progress=progress,
     )
-    return CompiledModel.load(folder, threads=threads)

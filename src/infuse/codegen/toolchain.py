@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import os
-import platform
 import re
 import shlex
 import shutil
@@ -19,7 +18,7 @@ from typing import Final
 
 from infuse.codegen.processes import Command, Failed, environment, run_all
 from infuse.errors import CacheError, CompileError, InfuseError, OptionError, ToolchainError
-from infuse.runtime.cpus import cpu_description, cpu_features, cpu_limit
+from infuse.runtime.cpus import cpu_description, cpu_features, cpu_limit, machine
 
 Progress = Callable[[str, int, int], None]
 """Called with the name of a stage, the steps done and the steps in all."""
@@ -39,6 +38,8 @@ _LINK_ELF: Final = ("-Wl,-Bsymbolic", "-Wl,-z,defs", "-Wl,--as-needed")
 _V3: Final = frozenset(("avx", "avx2", "fma", "f16c", "bmi1", "bmi2", "movbe"))
 _V4: Final = _V3 | frozenset(("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"))
 _LEVELS: Final = {"x86-64": frozenset[str](), "x86-64-v3": _V3, "x86-64-v4": _V4}
+_NEON: Final = "aarch64"
+_INSTALL_CROSS: Final = "install one: pip install ziglang, or your system's (apt install g++-aarch64-linux-gnu)"
 
 
 @dataclass(frozen=True)
@@ -46,24 +47,34 @@ class Target:
     """What code is generated for.
 
     `march` is the processor as GCC names it, `features` the instruction sets that a machine must have to run the
-    code, `fingerprint` the text that must be part of every cache key.
+    code, `fingerprint` the text that must be part of every cache key, `machine` the family of processors.
     """
 
     name: str
     march: str
     features: frozenset[str]
     fingerprint: str
+    machine: str
 
     @classmethod
     def resolve(cls, name: str = "native") -> Target:
-        """The target called "native" (this processor), "x86-64", "x86-64-v3" (AVX2) or "x86-64-v4" (AVX-512)."""
+        """The target called "native" (this processor), "x86-64", "x86-64-v3" (AVX2), "x86-64-v4" (AVX-512), or
+        "aarch64" (64-bit ARM with NEON, on Linux), for which other machines compile but which they do not run.
+        """
         if name == "native":
-            return cls(name, name, cpu_features(), f"native {cpu_description()}")
+            return cls(name, name, cpu_features(), f"native {cpu_description()}", machine())
+        if name == _NEON:
+            return cls(name, "armv8-a", frozenset(), name, name)
         if name not in _LEVELS:
-            raise OptionError(f"there is no target {name!r}", hint=f"one of: native, {', '.join(_LEVELS)}")
-        if platform.machine().lower() not in ("x86_64", "amd64"):
-            raise ToolchainError(f"the target {name!r} cannot be built on {platform.machine()}", hint='use "native"')
-        return cls(name, name, _LEVELS[name], name)
+            raise OptionError(f"there is no target {name!r}", hint=f"one of: native, {', '.join(_LEVELS)}, {_NEON}")
+        if machine() != "x86_64":
+            raise ToolchainError(f"the target {name!r} cannot be built on {machine()}", hint='use "native"')
+        return cls(name, name, _LEVELS[name], name, "x86_64")
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether this machine compiles for it but cannot run it."""
+        return self.machine != machine()
 
 
 @dataclass(frozen=True)
@@ -75,11 +86,16 @@ class Toolchain:
     version: str
 
     @classmethod
-    def find(cls) -> Toolchain:
-        """The compiler of `$CXX`, else of the system, else of the package ziglang; ToolchainError when none works."""
+    def find(cls, target: Target | None = None) -> Toolchain:
+        """The compiler of `$CXX`, else of the system, else of the package ziglang; ToolchainError when none works.
+
+        For a foreign `target` it is a cross compiler.
+        """
         chosen = os.environ.get("CXX", "").strip()
         if chosen:
             return cls.from_command(_split(chosen))
+        if target is not None and target.is_foreign:
+            return cls._find_cross(target)
         tried = []
         for name in ("g++", "clang++", "c++"):
             path = shutil.which(name)
@@ -93,6 +109,16 @@ class Toolchain:
         if zig is not None:
             return cls.from_command((str(zig), "c++"))
         raise ToolchainError("; ".join(["no C++ compiler was found", *tried]), hint=_INSTALL)
+
+    @classmethod
+    def _find_cross(cls, target: Target) -> Toolchain:
+        system = f"{target.machine}-linux-gnu"
+        path, zig = shutil.which(f"{system}-g++"), _ziglang()
+        if path is not None:
+            return cls.from_command((path,))
+        if zig is not None:
+            return cls.from_command((str(zig), "c++"))
+        raise ToolchainError(f"no C++ compiler for {system} was found", hint=_INSTALL_CROSS)
 
     @classmethod
     def from_command(cls, command: Sequence[str]) -> Toolchain:
@@ -180,9 +206,10 @@ class Toolchain:
 
     def _target_flags(self, target: Target) -> list[str]:
         if self.kind == "zig":
-            return [f"-march={target.march.replace('-', '_')}", "-fno-sanitize=undefined"]
-        machine = platform.machine().lower()
-        if target.march == "native" and machine in ("aarch64", "arm64"):
+            cross = ["-target", f"{target.machine}-linux-gnu"] if target.is_foreign else []
+            exact = [] if target.is_foreign else [f"-march={target.march.replace('-', '_')}"]
+            return [*cross, *exact, "-fno-sanitize=undefined"]
+        if target.march == "native" and target.machine == "aarch64":
             return ["-mcpu=native"]
         return [f"-march={target.march}", *(["-fno-gnu-unique"] if self.kind == "gcc" else [])]
 

@@ -18,6 +18,12 @@ _X86_EXTENSIONS = (
 )
 
 
+def machine() -> str:
+    """The family of this machine's processors: x86_64, aarch64, …"""
+    found = platform.machine().lower()
+    return {"amd64": "x86_64", "arm64": "aarch64"}.get(found, found)
+
+
 def available_cpus() -> int:
     """The number of threads to use: `$INFUSE_NUM_THREADS`, else `cpu_limit()`."""
     text = os.environ.get(THREADS_VARIABLE, "").strip()

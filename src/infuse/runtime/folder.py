@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from infuse.errors import CompiledModelError
-from infuse.runtime.cpus import cpu_features
+from infuse.runtime.cpus import cpu_features, machine
 
 ABI: Final = 2
 LIBRARY: Final = "model.so"
@@ -118,6 +118,12 @@ def verify(folder: Path, metadata: Mapping[str, Any], *, full: bool | None = Non
 
 def check_cpu(metadata: Mapping[str, Any], where: Path) -> None:
     """CompiledModelError when the model was built for instructions that this processor does not have."""
+    if metadata.get("machine", machine()) != machine():
+        raise CompiledModelError(
+            f"the model was built for {metadata['machine']}, and this machine is {machine()}",
+            where=str(where),
+            hint="run it there, or compile it for this machine",
+        )
     missing = sorted(set(metadata.get("cpu_features", ())) - cpu_features()) if cpu_features() else []
     if missing:
         raise CompiledModelError(
