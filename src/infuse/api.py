@@ -150,6 +150,7 @@ def profile(
     The model is compiled with clocks around every call, and kept in the cache as such. `feeds` are inputs by name;
     random ones are made for the others, in which symbols have the sizes of `set_dims`. A graph that was not optimized
     is optimized at `level`. The peaks of the machine are measured once and kept; `calibrate` measures them again.
+    `target`, `threads` and `precision` are those of `compile`. OptionError, InputError, and what `compile` raises.
     """
     from infuse.profiling import complete_feeds, profile_graph
 

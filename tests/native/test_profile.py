@@ -15,11 +15,12 @@ from infuse.codegen.hosted import HostedModel
 from infuse.codegen.source import metadata, print_sources
 from infuse.codegen.toolchain import Target
 from infuse.errors import InputError, OptionError, RuntimeFailure
-from infuse.ir.graph import Graph
+from infuse.ir.graph import Graph, constant
 from infuse.ir.parser import parse
 from infuse.profiling import Machine, Profile, Row, machine, measure_machine, profile_graph, trace_events
 from infuse.profiling.measure import without_bodies
 from infuse.profiling.profile import INTERPRETER
+from infuse.runtime.cpus import cpu_features
 from tests.cli_tools import Cli, small_network
 from tests.native.builder import Builder
 from tests.native.kernel_tools import targets
@@ -110,6 +111,26 @@ def test_a_table_counts_as_far_as_it_is_read() -> None:
     b.output(b("Gather", b.weight(1000, 64), at, axis=0))
     found = run_for_sure(b.graph, {"x0": np.arange(7)})
     assert by_label(found, "Gather").bytes == 2 * 7 * 64 * 4 + 7 * 8
+
+
+@pytest.mark.skipif("avx512_bf16" not in cpu_features(), reason="this processor does not multiply bfloat16")
+def test_products_of_bfloat16_have_a_roof_of_their_own() -> None:
+    found = infuse.profile(layers(64, 64), set_dims={"n": 64}, runs=1, threads=1, precision="bf16")
+    (row,) = found.rows
+    assert "bf16" in row.kernel
+    assert found.machine.peak("bf16") > 1.5 * found.machine.peak()
+    assert row.bound == max(row.flops / found.machine.peak("bf16"), row.bytes / found.machine.bandwidth)
+
+
+def test_products_of_bytes_have_a_roof_of_their_own() -> None:
+    b = Builder()
+    x = b.input(64, 64, dtype=infuse.dtypes.uint8)
+    w = constant(b.rng.integers(-9, 9, (64, 64)).astype(np.int8))
+    b.output(b("MatMulInteger", x, w))
+    found = run_for_sure(b.graph, {"x0": np.ones((64, 64), np.uint8)})
+    row = max(found.rows, key=lambda row: row.flops)
+    assert row.flops == 2 * 64**3
+    assert row.bound == max(row.flops / found.machine.peak("int8"), row.bytes / found.machine.bandwidth)
 
 
 LOOP = """graph "g" (%x: float32[500, 40], %times: int64[]) {
@@ -402,6 +423,15 @@ def test_the_command_prints_a_table(cli: Cli, tmp_path: Path) -> None:
         assert text in answer.out
     assert json.loads(trace.read_text())["traceEvents"]
     assert {path.name for path in tmp_path.iterdir()} == {"small.onnx", "trace.json"}
+
+
+def test_a_narrow_terminal_gets_fewer_columns(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "90")
+    text = cli("profile", small_network(tmp_path / "small.onnx"), "--runs", 1, "--threads", 1, "--by", "kind").out
+    (header,) = (line for line in text.splitlines() if "of roof" in line)
+    assert "min ms" in header
+    assert "median" not in header
+    assert max(len(line) for line in text.splitlines()[2:] if not line.startswith("note:")) <= 90
 
 
 def test_the_command_answers_with_data(cli: Cli, tmp_path: Path) -> None:
