@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import platform
 from pathlib import Path
 from typing import Any
 
@@ -331,6 +332,12 @@ def test_bad_arguments_are_refused() -> None:
     with pytest.raises(InputError, match="none can be made up"):
         infuse.profile(sequences)
     assert infuse.profile(sequences, {"s": [np.ones(3, np.float32)]}, runs=1).total.calls >= 1
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="other machines cannot build for foreign targets")
+def test_what_does_not_run_here_is_not_measured() -> None:
+    with pytest.raises(OptionError, match="does not run on this machine"):
+        infuse.profile(layers(4, 4), target="aarch64")
 
 
 def test_given_inputs_give_the_others_their_sizes() -> None:
