@@ -38,6 +38,14 @@ EXPORT void run_gemm_bf16(int threads, const GemmShape* s, const float* a, const
   context_close(c);
 }
 
+EXPORT void run_gemm_of_rounded(int threads, const GemmShape* s, const bfloat16* a,
+                                const bfloat16* b, const float* bias, float low, float* out) {
+  Context* c = context_open(threads);
+  c->reserve(gemm_bf16_scratch(*s));
+  gemm_bf16(*c, *s, a, b, Sink{bias, out, s->n, low});
+  context_close(c);
+}
+
 EXPORT void run_conv_bf16(int threads, const ConvShape* s, const float* x, const bfloat16* w,
                           const float* bias, float low, float* out) {
   Context* c = context_open(threads);

@@ -14,7 +14,10 @@ from numpy.lib.stride_tricks import as_strided, sliding_window_view
 from numpy.typing import NDArray
 
 import infuse
+from infuse.codegen.compile import generate
 from infuse.codegen.packing import pack_conv_bf16, pack_gemm_bf16, winograd_weights
+from infuse.codegen.tensors import Tensor
+from infuse.codegen.toolchain import Target
 from infuse.errors import OptionError
 from infuse.ir.graph import Value
 from infuse.runtime.cpus import cpu_features
@@ -86,6 +89,31 @@ def test_gemm_edges(library: ctypes.CDLL, rng: Rng, m: int, n: int) -> None:
 )
 def test_gemm_on_threads(library: ctypes.CDLL, rng: Rng, m: int, n: int, k: int, gap: int, threads: int) -> None:
     check_gemm(library, rng, m, n, k, gap, threads)
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "k", "gap", "skipped"),
+    [
+        (5, 33, 8, 0, 0),
+        (25, 64, 34, 2, 2),
+        (13, 40, 7, 1, 0),
+        (13, 40, 8, 1, 0),
+        (9, 70, 6, 0, 1),
+        (30, 64, 2048, 0, 0),
+    ],
+)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_gemm_of_rounded_rows(
+    library: ctypes.CDLL, rng: Rng, m: int, n: int, k: int, gap: int, skipped: int, threads: int
+) -> None:
+    memory = fenced(rng.uniform(-1, 1, skipped + m * (k + gap) - gap).astype(bfloat16))[skipped:]
+    b, bias = rng.uniform(-1, 1, (k, n)).astype(np.float32), numbers(rng, n)
+    packed, out, low = fenced(pack_gemm_bf16(b, library.lanes())), empty(m, n), ctypes.c_float(LOW)
+    arrays = [pointer(x) for x in (memory, packed, bias)]
+    library.run_gemm_of_rounded(threads, longs(m, n, k, k + gap), *arrays, low, pointer(out))
+    left, right = as_strided(memory, (m, k), (2 * (k + gap), 2)).astype(np.float64), rounded(b)
+    expected = np.maximum(left @ right + bias, LOW)
+    assert_close(out, expected, np.abs(left) @ np.abs(right) + np.abs(bias), k)
 
 
 def test_gemm_with_much_to_cache(library: ctypes.CDLL, rng: Rng) -> None:
@@ -308,6 +336,32 @@ def test_attention_in_a_model(rng: Rng) -> None:
     with infuse.compile(make.graph, precision="bf16") as model:
         found = model.run(feeds)["y0"]
     assert 2.0**-14 < np.abs(found - exact).max() < 2.0**-4
+
+
+@needs_bf16
+@pytest.mark.parametrize("hidden", [31, 64, 2048])
+def test_values_that_only_products_read_are_stored_rounded(hidden: int) -> None:
+    """What two products in a row give is what each of them gives alone, bit by bit."""
+    first, second, both = Builder(), Builder(), Builder()
+    weights, bias = first.weight(24, hidden), first.weight(hidden)
+    last, shape = first.weight(hidden, 40), ("batch", "rows")
+
+    def start(make: Builder) -> Value:
+        return make("Gelu", make("Add", make("MatMul", make.input(*shape, 24), weights), bias))
+
+    first.output(start(first))
+    second.output(second("MatMul", second.input(*shape, hidden), last))
+    both.output(both("MatMul", start(both), last))
+    program, _ = generate(infuse.optimize(both.graph), Target.resolve(), precision="bf16")
+    stored = [tensor.dtype.name for step in program.steps for tensor in step.arguments if isinstance(tensor, Tensor)]
+    assert len(program.steps) == 2
+    assert stored.count("bfloat16") == (4 if hidden % 2 == 0 else 2)
+    feeds = both.feeds({"batch": 3, "rows": 11})
+    options: dict[str, Any] = {"precision": "bf16", "threads": 2}
+    with infuse.compile(first.graph, **options) as one, infuse.compile(second.graph, **options) as two:
+        expected = two.run({"x0": one.run(feeds)["y0"]})["y0"]
+    with infuse.compile(both.graph, **options) as model:
+        np.testing.assert_array_equal(model.run(feeds)["y0"], expected)
 
 
 @needs_bf16

@@ -14,6 +14,7 @@ from infuse.codegen.formulas import literal
 from infuse.codegen.groups import Group, cost, is_vector_term, partition, register_fusible
 from infuse.codegen.homes import Homes
 from infuse.codegen.needed import assumptions, is_known, needed_nodes
+from infuse.codegen.pairs import stored_rounded
 from infuse.codegen.program import FunctionWriter, Program, size_text
 from infuse.codegen.space import Space
 from infuse.codegen.tensors import Buffer, Order, Tensor, dense, dense_strides, is_native_type, natural
@@ -232,10 +233,13 @@ class Lowering:
         f.finish("sizes")
         return target
 
-    def allocate(self, value: Value, order: Order | None = None, *, strided: bool = False) -> Tensor:
+    def allocate(
+        self, value: Value, order: Order | None = None, *, strided: bool = False, rounded: bool = False
+    ) -> Tensor:
         """A place for a result whose axes lie in `order`: its home if it has one that fits, else the arena.
 
         `strided`: the writer takes any strides whose innermost is 1, so the place may be inside another tensor.
+        `rounded`: its readers take bfloat16 in place of float32.
         """
         shape = value.shape
         wanted = order or natural(len(shape))
@@ -247,7 +251,7 @@ class Lowering:
         home = self.homes.outputs.get(value)
         if home is not None and target.is_dense(natural(len(shape))):
             return dense(home, value.dtype, shape, wanted)
-        return self.scratch_tensor(value.dtype, shape, wanted, value.name)
+        return self.scratch_tensor(dtypes.bfloat16 if rounded else value.dtype, shape, wanted, value.name)
 
     def scratch_tensor(self, dtype: dtypes.DType, shape: tuple[Dim, ...], order: Order, label: str = "") -> Tensor:
         """A tensor of its own in the arena."""
@@ -443,7 +447,10 @@ class Lowering:
         space = Space(value.shape, order, inner)
         operands = group.operands()
         tensors = {v: self._operand(v, space, vector=True) for v in operands}
-        target = self.allocate(value, order, strided=True)
+        rounded = self.precision == "bf16" and order[-1:] == (value.rank - 1,) and stored_rounded(value)
+        target = self.allocate(value, order, strided=True, rounded=rounded)
+        if rounded:
+            f.include("half.hpp")
         if bias is not None and space.column_stride(bias) not in (0, 1):
             bias = self.arranged(bias, natural(bias.rank))
         body = Body(f, group, space, tensors, target)

@@ -43,7 +43,7 @@ struct WindowRows {
   float* held;
   Pixel at;
 
-  INFUSE_INLINE void operator()(long, int32_t* to) {
+  INFUSE_INLINE void operator()(int32_t* to) {
     const long steps = cut.in_line == 1 ? s.kw : 1;
     for (long ky = 0; ky < s.kh; ++ky) {
       const long y = at.y * s.stride_h - s.pad_top + ky * s.dil_h;
@@ -81,6 +81,7 @@ void conv_bf16(Context& ctx, ConvShape s, const float* x, const bfloat16* packed
   const detail::Segments cut = detail::conv_segments(s);
   const long m = s.n * s.oh * s.ow, pairs = cut.count * cut.pairs, own = s.oc / s.groups;
   const long panels = detail::ceil_div(own, NR), chunk = detail::pair_chunk(pairs, panels);
+  const long pitch = detail::gemm_pitch(pairs);
   if (m <= 0 || s.oc <= 0) return;
   const int32_t* w = (const int32_t*)packed_w;
   detail::gemm_parallel(
@@ -92,8 +93,12 @@ void conv_bf16(Context& ctx, ConvShape s, const float* x, const bfloat16* packed
           const long g = p / panels;
           end = min(p1, (g + 1) * panels);
           detail::WindowRows fill = {s, cut, x + g * (s.c / s.groups), held, {s, m0}};
-          detail::pair_part(pairs, fill, w, m0, m1, p, end, g * own + p % panels * NR,
-                            (g + 1) * own, chunk, rows, sink);
+          const auto windows = [&](long row, long last) {
+            for (long i = 0; i < last - row; ++i) fill(rows + i * pitch);
+            return rows;
+          };
+          detail::pair_part(pairs, pitch, windows, w, m0, m1, p, end, g * own + p % panels * NR,
+                            (g + 1) * own, chunk, sink);
         }
       });
 }

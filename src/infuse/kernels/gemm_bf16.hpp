@@ -188,19 +188,34 @@ constexpr long pair_bytes(long m, long pairs, long panels) {
   return min(m, pair_chunk(pairs, panels) + MR) * gemm_pitch(pairs) * 4;
 }
 
-// Rows [m0, m1) times panels [p0, p1), the first of which starts at column `col` of n. fill(i, to) writes row i;
-// it is called for one row after another.
-template <class Fill, class Sink>
-INFUSE_INLINE void pair_part(long pairs, Fill&& fill, const int32_t* b, long m0, long m1,
-                             long p0, long p1, long col, long n, long chunk, int32_t* rows,
+// Rows [m0, m1) times panels [p0, p1), the first of which starts at column `col` of n. rows(i, end) points to the rows
+// from i to end, pitch apart; it is called for one chunk after another.
+template <class Rows, class Sink>
+INFUSE_INLINE void pair_part(long pairs, long pitch, Rows&& rows, const int32_t* b, long m0,
+                             long m1, long p0, long p1, long col, long n, long chunk,
                              const Sink& sink) {
-  const long pitch = gemm_pitch(pairs);
   for (long row = m0, end; row < m1; row = end) {
     end = chunk_end(row, m1, chunk);
-    for (long i = row; i < end; ++i) fill(i, rows + (i - row) * pitch);
+    const int32_t* a = rows(row, end);
     for (long p = p0; p < p1; ++p)
-      pair_rows(rows, pitch, pairs, b + p * pairs * NR, row, end, col + (p - p0) * NR, n, sink);
+      pair_rows(a, pitch, pairs, b + p * pairs * NR, row, end, col + (p - p0) * NR, n, sink);
   }
+}
+
+// The product of a matrix whose rows fill(i, to) writes as pairs.
+template <class Fill, class Sink>
+INFUSE_INLINE void gemm_pairs(Context& ctx, GemmShape s, const Fill& fill, const bfloat16* b,
+                              const Sink& sink) {
+  const long pairs = bf16_pairs(s.k), panels = ceil_div(s.n, NR), pitch = gemm_pitch(pairs);
+  const long chunk = pair_chunk(pairs, panels);
+  gemm_parallel(ctx, s.m, panels, s.k, [&](long m0, long m1, long p0, long p1, int worker) {
+    int32_t* held = (int32_t*)ctx.scratch(worker);
+    const auto rows = [&](long row, long end) {
+      for (long i = row; i < end; ++i) fill(i, held + (i - row) * pitch);
+      return held;
+    };
+    pair_part(pairs, pitch, rows, (const int32_t*)b, m0, m1, p0, p1, p0 * NR, s.n, chunk, sink);
+  });
 }
 
 }  // namespace detail
@@ -215,12 +230,28 @@ template <class Sink>
 void gemm_bf16(Context& ctx, GemmShape s, const float* a, const bfloat16* packed_b,
                const Sink& sink) {
   if (s.m <= 0 || s.n <= 0) return;
-  const long pairs = bf16_pairs(s.k), panels = detail::ceil_div(s.n, NR);
-  const long chunk = detail::pair_chunk(pairs, panels);
   const auto fill = [&](long i, int32_t* to) { detail::round_row(to, a + i * s.lda, s.k); };
-  detail::gemm_parallel(ctx, s.m, panels, s.k, [&](long m0, long m1, long p0, long p1, int worker) {
-    detail::pair_part(pairs, fill, (const int32_t*)packed_b, m0, m1, p0, p1, p0 * NR, s.n, chunk,
-                      (int32_t*)ctx.scratch(worker), sink);
+  detail::gemm_pairs(ctx, s, fill, packed_b, sink);
+}
+
+// The same for rows that are rounded already: used in place where they lie well.
+template <class Sink>
+void gemm_bf16(Context& ctx, GemmShape s, const bfloat16* a, const bfloat16* packed_b,
+               const Sink& sink) {
+  if (s.m <= 0 || s.n <= 0) return;
+  const long pairs = bf16_pairs(s.k), pitch = s.lda / 2, panels = detail::ceil_div(s.n, NR);
+  if (s.k % 2 || s.lda % 2 || (uintptr_t)a % 4 || detail::collides(pitch, pairs)) {
+    const auto fill = [&](long i, int32_t* to) {
+      if (s.k % 2) to[pairs - 1] = 0;
+      memcpy(to, a + i * s.lda, size_t(s.k) * sizeof(bfloat16));
+    };
+    return detail::gemm_pairs(ctx, s, fill, packed_b, sink);
+  }
+  const auto rows = [&](long row, long) { return (const int32_t*)a + row * pitch; };
+  const long chunk = detail::pair_chunk(pairs, panels);
+  detail::gemm_parallel(ctx, s.m, panels, s.k, [&](long m0, long m1, long p0, long p1, int) {
+    detail::pair_part(pairs, pitch, rows, (const int32_t*)packed_b, m0, m1, p0, p1, p0 * NR, s.n,
+                      chunk, sink);
   });
 }
 
