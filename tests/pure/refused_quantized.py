@@ -27,6 +27,10 @@ REFUSED: dict[str, tuple[Any, str]] = {
         },
         "there are several scales",
     ),
+    "PoolBeforeDequantization": (
+        {"q": Ints((1, 2, 6, 5), 0, 9, dtypes.uint8), "s": np.float32(-0.5), "root": {"kernel_shape": (2, 2)}},
+        "the scale is not positive",
+    ),
     "RemoveLimitBeforeQuantization": (
         {"x": (2, 3), "s": STEP, "z": np.uint8(3)},
         "the limits are narrower than the integers",

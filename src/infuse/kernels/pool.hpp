@@ -19,6 +19,14 @@ struct MaxPool {
   INFUSE_INLINE vf finish(vf sum, float) const { return sum; }
 };
 
+/** The largest of small integers; `lowest` is no larger than any. */
+struct MaxIntegerPool {
+  int lowest;
+  vi start() const { return splat(int32_t(lowest)); }
+  INFUSE_INLINE vi step(vi sum, vi x) const { return max(sum, x); }
+  INFUSE_INLINE vi finish(vi sum, float) const { return sum; }
+};
+
 /** The mean value. */
 struct MeanPool {
   vf start() const { return vf{}; }
@@ -58,15 +66,15 @@ inline Taps taps(long out, long stride, long pad, long pad_end, long kernel, lon
 }
 
 /** N vectors of channels of one window. */
-template <int N, class Op, class L, class Sink>
-INFUSE_INLINE void window(const PoolShape& shape, const Op& op, const float* corner, const Taps& y,
+template <int N, class Op, class T, class L, class Sink>
+INFUSE_INLINE void window(const PoolShape& shape, const Op& op, const T* corner, const Taps& y,
                           const Taps& x, float count, long row, long c, L lanes, const Sink& sink) {
-  vf sum[N];
+  decltype(op.start()) sum[N];
 #pragma GCC unroll 4
   for (int i = 0; i < N; ++i) sum[i] = op.start();
-  const float* line = corner + c;
+  const T* line = corner + c;
   for (long ky = 0; ky < y.count; ++ky) {
-    const float* pixel = line;
+    const T* pixel = line;
     for (long kx = 0; kx < x.count; ++kx) {
 #pragma GCC unroll 4
       for (int i = 0; i < N; ++i) sum[i] = op.step(sum[i], load(pixel + i * LANES, lanes));
@@ -78,8 +86,8 @@ INFUSE_INLINE void window(const PoolShape& shape, const Op& op, const float* cor
   for (int i = 0; i < N; ++i) sink(op.finish(sum[i], count), row, c + i * LANES, lanes);
 }
 
-template <class Op, class Sink>
-INFUSE_NOINLINE void pool_row(const PoolShape& shape, const Op& op, const float* x, long index,
+template <class Op, class T, class Sink>
+INFUSE_NOINLINE void pool_row(const PoolShape& shape, const Op& op, const T* x, long index,
                               const Sink& sink) {
   long image = index / shape.oh;
   Taps y = taps(index % shape.oh, shape.stride_h, shape.pad_top, shape.pad_bottom, shape.kh,
@@ -87,7 +95,7 @@ INFUSE_NOINLINE void pool_row(const PoolShape& shape, const Op& op, const float*
   for (long ox = 0; ox < shape.ow; ++ox) {
     Taps side =
         taps(ox, shape.stride_w, shape.pad_left, shape.pad_right, shape.kw, shape.dil_w, shape.w);
-    const float* corner = x + ((image * shape.h + y.first) * shape.w + side.first) * shape.c;
+    const T* corner = x + ((image * shape.h + y.first) * shape.w + side.first) * shape.c;
     float count = float(shape.count_padding ? y.counted * side.counted : y.count * side.count);
     long row = index * shape.ow + ox, c = 0;
     for (; c + 4 * LANES <= shape.c; c += 4 * LANES)
@@ -100,10 +108,9 @@ INFUSE_NOINLINE void pool_row(const PoolShape& shape, const Op& op, const float*
 
 }  // namespace pool_detail
 
-/** Pools x [n, h, w, c] with MaxPool, MeanPool or PowerPool; row = (image, oy, ox), col = channel.
- */
-template <class Op, class Sink>
-inline void pool(Context& context, const PoolShape& shape, const Op& op, const float* x,
+/** Pools x [n, h, w, c]; row = (image, oy, ox), col = channel. */
+template <class Op, class T, class Sink>
+inline void pool(Context& context, const PoolShape& shape, const Op& op, const T* x,
                  const Sink& sink) {
   long work = shape.ow * shape.c * shape.kh * shape.kw;
   context.parallel(

@@ -164,6 +164,47 @@ def quantize_sum(make: Composer, node: Node) -> Results:
     return quantized(make, steps, None if zero is None else make.reshape(zero), node.output.dtype)
 
 
+@expands("DequantizeLinear", early=True)
+def rounded_product(make: Composer, node: Node) -> Results:
+    """A product of integers that is quantized only to be dequantized again: rounded and limited, in floats."""
+    q, scale, zero = _operands(node)
+    maker = q.producer
+    if maker is None or not isinstance(maker.op, QuantizeLinear) or len(q.uses) != 1 or not _is_known(scale):
+        return None
+    x, given, shift = _operands(maker)
+    if not (_same(given, scale) and _same(zero, shift) and _ends_product(x)):
+        return None
+    if any(user.kind in _PRODUCTS for user in node.output.users()) or scale.dtype != dtypes.float32:
+        return None
+    start = 0.0 if zero is None or zero.const is None else float(zero.const.astype(np.float32).reshape(()))
+    low, high = limits(q.dtype)
+    limited = make("Clip", make("Round", _steps(make, x, make.reshape(scale))), low - start, high - start)
+    return make("Mul", limited, make.reshape(scale))
+
+
+def _same(a: Value | None, b: Value | None) -> bool:
+    """Whether two scales or zero points are known and equal, or both absent."""
+    if a is None or b is None or a.const is None or b.const is None:
+        return a is b is None
+    return np.array_equal(a.const, b.const)
+
+
+_PRODUCTS = frozenset(["Conv", "MatMul", "Gemm"])
+_AFTER_PRODUCTS = frozenset(["Add", "Mul", "Relu", "Clip", "Cast"])
+
+
+def _ends_product(x: Value | None, depth: int = 6) -> bool:
+    """Whether a value is a product of integers with little elementwise work after it: no NaN."""
+    node = None if x is None else x.producer
+    if node is None or depth == 0:
+        return False
+    if node.kind in ("ConvInteger", "MatMulInteger"):
+        return True
+    others = node.inputs[1:]
+    known = all(v is None or v.const is not None for v in others)
+    return known and node.kind in _AFTER_PRODUCTS and _ends_product(node.input(0), depth - 1)
+
+
 def _is_known(scale: Value) -> bool:
     return scale.const is not None and scale.const.size == 1 and _is_invertible(scale.const)
 
@@ -171,6 +212,12 @@ def _is_known(scale: Value) -> bool:
 def _share(make: Composer, value: Value, scale: Value) -> tuple[Value, float, float] | None:
     """Integers as floats, and the factor and the addend that make them steps of a scale."""
     node = value.producer
+    assert scale.const is not None
+    step = float(scale.const.reshape(()))
+    if node is not None and node.kind == "Mul":
+        first, second = node.inputs[:2]
+        if first is not None and second is not None and second.const is not None and second.const.size == 1:
+            return first, float(second.const.reshape(())) / step, 0.0
     if node is None or not isinstance(node.op, DequantizeLinear) or value.dtype != dtypes.float32:
         return None
     x, own, zero = _operands(node)
@@ -179,8 +226,7 @@ def _share(make: Composer, value: Value, scale: Value) -> tuple[Value, float, fl
     if zero is not None and zero.const is None:
         return None
     assert own.const is not None
-    assert scale.const is not None
-    factor = float(own.const.reshape(())) / float(scale.const.reshape(()))
+    factor = float(own.const.reshape(())) / step
     start = 0.0 if zero is None or zero.const is None else float(zero.const.astype(np.float32).reshape(()))
     return make.cast(x, dtypes.float32), factor, -start * factor
 

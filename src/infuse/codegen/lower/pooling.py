@@ -17,7 +17,8 @@ from infuse.ir.graph import Node
 @lowers("MaxPool", "AveragePool", "LpPool", fuses=True)
 def pool(low: Lowering, node: Node, group: Group) -> None:
     x, given = operand(node), node.op.attributes()
-    if x.dtype != dtypes.float32 or x.rank > 4 or any(v.uses for v in node.outputs[1:]):
+    bytes_too = node.kind == "MaxPool" and x.dtype in (dtypes.int8, dtypes.uint8)
+    if not (x.dtype == dtypes.float32 or bytes_too) or x.rank > 4 or any(v.uses for v in node.outputs[1:]):
         plain_pool(low, node)
         return
     win = window(node, low)
@@ -31,6 +32,8 @@ def pool(low: Lowering, node: Node, group: Group) -> None:
     shape = f"PoolShape{{{f.numbers(*fields)}, {counted}}}"
     p = float(given.get("p", 0))
     kind = {"MaxPool": "MaxPool{}", "AveragePool": "MeanPool{}", "LpPool": f"PowerPool{{{p!r}f}}"}[node.kind]
+    if bytes_too:
+        kind = f"MaxIntegerPool{{{-128 if x.dtype == dtypes.int8 else 0}}}"
     f.line(f"pool(c, {shape}, {kind}, {f.read(tensor)}, {sink});")
     f.finish(label(group))
 

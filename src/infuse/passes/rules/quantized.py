@@ -96,6 +96,39 @@ class SinkDequantization(Rule):
         return Call("DequantizeLinear", (moved, s, z), numbers.op.attributes())
 
 
+class PoolBeforeDequantization(Rule):
+    """MaxPool(DequantizeLinear(q, s, z)) → DequantizeLinear(MaxPool(q), s, z) with one positive scale"""
+
+    rows = ("G9",)
+    examples = (
+        {
+            "q": Ints((1, 2, 6, 5), 0, 256, dtypes.uint8),
+            "s": _STEP,
+            "z": np.uint8(128),
+            "root": {"kernel_shape": (2, 2)},
+        },
+        {
+            **{"q": Ints((2, 3, 5, 5), -128, 128, dtypes.int8), "s": _STEP, "z": i8(-7)},
+            "root": {"kernel_shape": (3, 3), "pads": (1, 1, 1, 1), "strides": (2, 2)},
+        },
+    )
+
+    def match(self, q: Any, s: Any, z: Any) -> Any:
+        numbers = ops.dequantize_linear(q, ops.const(s), ops.maybe(z), name="numbers")
+        return Call("MaxPool", (numbers,))
+
+    def when(self, q: Value, s: Value, root: Node) -> None:
+        require(s.tensor.size == 1, "there are several scales")
+        _require_steps(s)
+        require(bool(np.all(data(s) > 0)), "the scale is not positive")
+        require(q.dtype in (dtypes.int8, dtypes.uint8), "runtimes do not pool such elements")
+        require(not any(v.uses for v in root.outputs[1:]), "the places of the largest are asked for")
+
+    def build(self, q: Value, s: Value, z: Value | None, numbers: Node, root: Node) -> Any:
+        pooled = Call("MaxPool", (q,), root.op.attributes())
+        return Call("DequantizeLinear", (pooled, s, z), numbers.op.attributes())
+
+
 class RemoveLimitBeforeQuantization(Rule):
     """QuantizeLinear(Relu(x)) or of Clip(x), whose limits the integers have anyway → QuantizeLinear(x)"""
 
@@ -136,4 +169,4 @@ class RemoveLimitBeforeQuantization(Rule):
         return Call("QuantizeLinear", (x, s, z), root.op.attributes())
 
 
-RULES = (RemoveRequantization, SinkDequantization, RemoveLimitBeforeQuantization)
+RULES = (RemoveRequantization, SinkDequantization, PoolBeforeDequantization, RemoveLimitBeforeQuantization)
