@@ -35,4 +35,8 @@ REFUSED: dict[str, tuple[Any, str]] = {
         {"x": (2, 3), "s": STEP, "z": np.uint8(3)},
         "the limits are narrower than the integers",
     ),
+    "QuantizeToUnsigned": (
+        {"x": (2, 3), "s": STEP, "z": np.uint8(3), "t": STEP, "y": np.uint8(3)},
+        "the integers are not int8",
+    ),
 }

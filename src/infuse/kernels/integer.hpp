@@ -91,7 +91,8 @@ struct Zeros {
 /** Hands rows of a finished tile to the sink, less what zero points add: column `col` of n is the panel's first. */
 template <class Layout, class T, class Sink>
 INFUSE_NOINLINE void drain(const int32_t* out, long rows, long row, long col, long n, Zeros<T> zeros,
-                           const int32_t* sums, long shift, const Sink& sink) {
+                           const int32_t* sums, long shift, const Sink& given) {
+  const Sink sink = given;  // what it points to is known not to change when a byte is stored
   sweep(col, n < col + PANEL ? n : col + PANEL, [&](long at, auto lanes) __attribute__((always_inline)) {
     vi off = {};
     if (Layout::GROUP == 4) off = load(sums + at, lanes) * splat(Layout::template excess<T>(zeros.of(row)));

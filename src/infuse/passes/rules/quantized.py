@@ -8,7 +8,7 @@ import numpy as np
 
 from infuse import dtypes, ops
 from infuse.ir.expression import Call
-from infuse.ir.graph import Node, Value
+from infuse.ir.graph import Node, Value, constant
 from infuse.ops.base import Ints
 from infuse.ops.quantization import i8, limits, u8
 from infuse.ops.sizes import int64s
@@ -169,4 +169,38 @@ class RemoveLimitBeforeQuantization(Rule):
         return Call("QuantizeLinear", (x, s, z), root.op.attributes())
 
 
-RULES = (RemoveRequantization, SinkDequantization, PoolBeforeDequantization, RemoveLimitBeforeQuantization)
+class QuantizeToUnsigned(Rule):
+    """DequantizeLinear(QuantizeLinear(x, s, z)) between int8 → the same between uint8, zero points 128 more"""
+
+    level = "all"
+    rows = ("G9",)
+    examples = (
+        {"x": (2, 3), "s": _STEP, "z": i8(-3), "t": _STEP, "y": i8(-3)},
+        {"x": (2, 3), "s": _STEP, "z": np.int8(0), "t": np.array(0.3, np.float32), "y": np.int8(5)},
+    )
+
+    def match(self, x: Any, s: Any, z: Any, t: Any, y: Any) -> Any:
+        steps = Call("QuantizeLinear", (x, s, ops.const(z)), label="steps")
+        return Call("DequantizeLinear", (steps, t, ops.const(y)))
+
+    def when(self, z: Value, y: Value) -> None:
+        require(z.dtype == y.dtype == dtypes.int8, "the integers are not int8")
+
+    def build(self, x: Value, s: Value, z: Value, t: Value, y: Value, steps: Node, root: Node) -> Any:
+        given = {**steps.op.attributes(), "output_dtype": None}
+        unsigned = Call("QuantizeLinear", (x, s, _unsigned(z)), given)
+        return Call("DequantizeLinear", (unsigned, t, _unsigned(y)), root.op.attributes())
+
+
+def _unsigned(zero: Value) -> Value:
+    """Zero points of int8 as those of integers that are 128 more."""
+    return constant((data(zero).astype(np.int16) + 128).astype(np.uint8))
+
+
+RULES = (
+    RemoveRequantization,
+    SinkDequantization,
+    PoolBeforeDequantization,
+    RemoveLimitBeforeQuantization,
+    QuantizeToUnsigned,
+)
