@@ -25,16 +25,20 @@ EARLY: dict[tuple[str, str], list[Expansion]] = {}
 """Those that look at nodes around theirs: they come before any other."""
 
 
-def expands(*kinds: str, domain: str = "", early: bool = False) -> Callable[[Expansion], Expansion]:
+def expands(
+    *kinds: str, domain: str = "", early: bool = False, first: bool = False
+) -> Callable[[Expansion], Expansion]:
     """Register how nodes of these kinds are expressed in simpler operators, where they have to be.
 
-    `early`: before the operands are.
+    `early`: before the operands are. Of several expansions the first that gives something counts; `first` puts one
+    before those that have no such wish.
     """
     table = EARLY if early else EXPANSIONS
 
     def register(function: Expansion) -> Expansion:
         for kind in kinds:
-            table.setdefault((domain, kind), []).append(function)
+            known = table.setdefault((domain, kind), [])
+            known.insert(0 if first else len(known), function)
         return function
 
     return register

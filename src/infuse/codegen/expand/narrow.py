@@ -37,9 +37,9 @@ _ELEMENTWISE = (
 _MOVING = ("Identity", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Slice", "Expand")
 
 
-@expands(*_COMPUTING_IN_RUNTIME, domain="com.microsoft")
-@expands("Adagrad", "Adam", "Momentum", domain=TRAINING)
-@expands(*_COMPUTING)
+@expands(*_COMPUTING_IN_RUNTIME, domain="com.microsoft", first=True)
+@expands("Adagrad", "Adam", "Momentum", domain=TRAINING, first=True)
+@expands(*_COMPUTING, first=True)
 def widen(make: Composer, node: Node) -> Results:
     if not any(is_narrow(v.dtype) for v in (*node.operands(), *node.outputs)):
         return None
@@ -50,8 +50,8 @@ def widen(make: Composer, node: Node) -> Results:
     return [_narrowed(make, new, old) for new, old in zip(found, node.outputs)]
 
 
-@expands(*_ELEMENTWISE)
-@expands(*_MOVING)
+@expands(*_ELEMENTWISE, first=True)
+@expands(*_MOVING, first=True)
 def stay_wide(make: Composer, node: Node) -> Results:
     """In float32 where an operand comes so, or the result is wanted so."""
     comes = any(v is not None and _is_wide(make, v) for v in node.inputs)
