@@ -177,9 +177,15 @@ def _extends(group: Group, value: Value, node: Node, needed: set[Node]) -> bool:
         return False
     if any(user is not node for user in value.users() if user in needed or user.graph is not node.graph):
         return False
-    if group.anchor is not None and not fusible(group.anchor):
+    if group.anchor is not None and (not fusible(group.anchor) or _widens(node)):
         return False
     return value.shape == node.output.shape
+
+
+def _widens(node: Node) -> bool:
+    """Whether a node only makes floats of narrow integers, which are better kept in memory as they are."""
+    narrow = [v for v in node.operands() if v.dtype.is_integer and v.dtype.bits <= 16]
+    return node.kind == "Cast" and bool(narrow) and node.output.dtype == dtypes.float32
 
 
 _FUSIBLE: dict[str, DType] = {}

@@ -174,7 +174,7 @@ def rounded_product(make: Composer, node: Node) -> Results:
     x, given, shift = _operands(maker)
     if not (_same(given, scale) and _same(zero, shift) and _ends_product(x)):
         return None
-    if any(user.kind in _PRODUCTS for user in node.output.users()) or scale.dtype != dtypes.float32:
+    if any(map(_stays_quantized, _readers(node))) or scale.dtype != dtypes.float32:
         return None
     start = 0.0 if zero is None or zero.const is None else float(zero.const.astype(np.float32).reshape(()))
     low, high = limits(q.dtype)
@@ -189,11 +189,28 @@ def _same(a: Value | None, b: Value | None) -> bool:
     return np.array_equal(a.const, b.const)
 
 
-_PRODUCTS = frozenset(["Conv", "MatMul", "Gemm"])
-_AFTER_PRODUCTS = frozenset(["Add", "Mul", "Relu", "Clip", "Cast"])
+def _readers(node: Node) -> list[tuple[Node, Value | None]]:
+    """Who reads the result of a node, and the other operand there."""
+    return [(user, next((v for v in user.inputs if v is not node.output), None)) for user in node.output.users()]
 
 
-def _ends_product(x: Value | None, depth: int = 6) -> bool:
+def _stays_quantized(reader: tuple[Node, Value | None]) -> bool:
+    """Whether bytes serve a reader better: one that multiplies integers, or adds another product to this one."""
+    user, other = reader
+    maker = None if other is None else other.producer
+    if user.kind in ("Conv", "MatMul", "Gemm"):
+        return maker is not None and isinstance(maker.op, DequantizeLinear) and _is_constant(maker.input(0))
+    return user.kind == "Add" and _ends_product(other)
+
+
+def _is_constant(value: Value | None) -> bool:
+    return value is not None and value.const is not None
+
+
+_AFTER_PRODUCTS = frozenset(["Add", "Mul", "Relu", "Clip", "Cast", "Round"])
+
+
+def _ends_product(x: Value | None, depth: int = 16) -> bool:
     """Whether a value is a product of integers with little elementwise work after it: no NaN."""
     node = None if x is None else x.producer
     if node is None or depth == 0:
