@@ -14,6 +14,7 @@ from numpy.lib.stride_tricks import as_strided, sliding_window_view
 from numpy.typing import NDArray
 
 import infuse
+from infuse import dtypes
 from infuse.codegen.compile import generate
 from infuse.codegen.packing import pack_conv_bf16, pack_gemm_bf16, winograd_weights
 from infuse.codegen.tensors import Tensor
@@ -362,6 +363,28 @@ def test_values_that_only_products_read_are_stored_rounded(hidden: int) -> None:
         expected = two.run({"x0": one.run(feeds)["y0"]})["y0"]
     with infuse.compile(both.graph, **options) as model:
         np.testing.assert_array_equal(model.run(feeds)["y0"], expected)
+
+
+@needs_bf16
+def test_fused_work_reads_and_writes_other_types() -> None:
+    make = Builder()
+    x, mask = make.input("rows", 50), make.input("rows", 64, dtype=dtypes.bool_)
+    whole, narrow = make.input("rows", 64, dtype=dtypes.int32), make.input("rows", 64, dtype=dtypes.float16)
+    w = make.weight(50, 64)
+    product = make("MatMul", x, w)
+    other = make("Add", make("Cast", whole, to=dtypes.float32), make("Cast", narrow, to=dtypes.float32))
+    make.output(make("Greater", make("Where", mask, product, other), np.zeros(1, np.float32)))
+    assert w.const is not None
+    with infuse.compile(make.graph, precision="bf16", threads=1) as model:
+        for rows in (1, 13, 40):
+            feeds = make.feeds({"rows": rows})
+            expected = np.where(
+                feeds["x1"], rounded(feeds["x0"]) @ rounded(w.const), feeds["x2"] + feeds["x3"].astype(np.float64)
+            )
+            clear = np.abs(expected) > 1e-3
+            found = model.run(feeds)["y0"]
+            assert found.dtype == np.bool_
+            np.testing.assert_array_equal(found[clear], expected[clear] > 0)
 
 
 @needs_bf16

@@ -5,8 +5,8 @@
 // are rounded as they are copied, once for all panels.
 #pragma once
 
+#include "ahead.hpp"
 #include "gemm.hpp"
-#include "half.hpp"
 
 namespace infuse {
 
@@ -128,7 +128,8 @@ INFUSE_INLINE PairTile pair_tile_of(long rows) {
   return tiles[rows - 1];
 }
 
-// A full tile whose sums go to the sink without leaving the registers.
+// A full tile whose sums go to the sink without leaving the registers. Memory that the sink needs is asked for row by
+// row meanwhile.
 template <class Sink>
 INFUSE_NOINLINE void full_pair_tile(const int32_t* a, long lda, long pairs, const int32_t* b,
                                     long row, long col, const Sink& sink) {
@@ -136,14 +137,23 @@ INFUSE_NOINLINE void full_pair_tile(const int32_t* a, long lda, long pairs, cons
 #pragma GCC unroll 16
   for (int i = 0; i < MR; ++i) sum[i][0] = sum[i][1] = vf{};
   const RowGroups<int32_t> rows(a, lda);
+  const long part = (pairs + MR - 1) / MR;
+  long p = 0, next = row;
 #pragma GCC unroll 1
-  for (long p = 0; p < pairs; ++p, b += NR) {
-    const vi x = load(b, Full{}), y = load(b + LANES, Full{});
+  while (p < pairs) {
+    sink(vf{}, next, col, Ahead{});
+    sink(vf{}, next, col + LANES, Ahead{});
+    ++next;
+    const long stop = min(p + part, pairs);
+#pragma GCC unroll 1
+    for (; p < stop; ++p, b += NR) {
+      const vi x = load(b, Full{}), y = load(b + LANES, Full{});
 #pragma GCC unroll 16
-    for (int i = 0; i < MR; ++i) {
-      const vi z = splat(rows.at(i, p));
-      sum[i][0] = dot_pairs(sum[i][0], z, x);
-      sum[i][1] = dot_pairs(sum[i][1], z, y);
+      for (int i = 0; i < MR; ++i) {
+        const vi z = splat(rows.at(i, p));
+        sum[i][0] = dot_pairs(sum[i][0], z, x);
+        sum[i][1] = dot_pairs(sum[i][1], z, y);
+      }
     }
   }
 #pragma GCC unroll 16

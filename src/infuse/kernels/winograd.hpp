@@ -185,8 +185,9 @@ INFUSE_NOINLINE void winograd_drain(const ConvShape& s, const float* from, long 
 
 struct StoreTile {
   float* out;
-  INFUSE_INLINE void operator()(vf acc, long row, long col, Full) const {
-    store(out + row * NR + col, acc, Full{});
+  template <class L>
+  INFUSE_INLINE void operator()(vf acc, long row, long col, L lanes) const {
+    store(out + row * NR + col, acc, lanes);
   }
 };
 
