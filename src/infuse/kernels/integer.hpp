@@ -25,15 +25,10 @@ struct LaneRows {
   long stride;
 };
 
-/** out[R][PANEL] = R rows of `count` lanes times the first V vectors of one panel. */
+/** Adds R rows of `count` lanes times the first V vectors of one panel. */
 template <class Layout, int R, int V>
-INFUSE_NOINLINE void tile(long count, LaneRows a, const int32_t* b, int32_t* out) {
+INFUSE_INLINE void multiply(long count, LaneRows a, const int32_t* b, vi (&sum)[R][V]) {
   constexpr int G = R % 3 == 0 ? 3 : R % 2 == 0 ? 2 : 1;
-  vi sum[R][V];
-#pragma GCC unroll 16
-  for (int r = 0; r < R; ++r)
-#pragma GCC unroll 2
-    for (int v = 0; v < V; ++v) sum[r][v] = vi{};
   const char* row[R / G];
   const long stride = a.stride;
 #pragma GCC unroll 16
@@ -55,10 +50,36 @@ INFUSE_NOINLINE void tile(long count, LaneRows a, const int32_t* b, int32_t* out
       for (int v = 0; v < V; ++v) sum[r][v] = Layout::add(sum[r][v], wide, columns[v]);
     }
   }
+}
+
+/** out[R][PANEL] = such products. */
+template <class Layout, int R, int V>
+INFUSE_NOINLINE void tile(long count, LaneRows a, const int32_t* b, int32_t* out) {
+  vi sum[R][V];
+#pragma GCC unroll 16
+  for (int r = 0; r < R; ++r)
+#pragma GCC unroll 2
+    for (int v = 0; v < V; ++v) sum[r][v] = vi{};
+  multiply<Layout>(count, a, b, sum);
 #pragma GCC unroll 16
   for (int r = 0; r < R; ++r)
 #pragma GCC unroll 2
     for (int v = 0; v < V; ++v) store(out + r * PANEL + v * LANES, sum[r][v], Full{});
+}
+
+/** A whole tile whose sums, beginning at start[PANEL], go to the sink without leaving the registers. */
+template <class Layout, class Sink>
+INFUSE_NOINLINE void whole_tile(long count, LaneRows a, const int32_t* b, const int32_t* start, long row, long col,
+                                const Sink& given) {
+  const Sink sink = given;
+  vi sum[ROWS][2];
+#pragma GCC unroll 16
+  for (int r = 0; r < ROWS; ++r) sum[r][0] = load(start, Full{}), sum[r][1] = load(start + LANES, Full{});
+  multiply<Layout>(count, a, b, sum);
+#pragma GCC unroll 2
+  for (int v = 0; v < 2; ++v)
+#pragma GCC unroll 16
+    for (int r = 0; r < ROWS; ++r) sink(sum[r][v], row + r, col + v * LANES, Full{});
 }
 
 typedef void (*Run)(long, LaneRows, const int32_t*, int32_t*);
@@ -78,6 +99,13 @@ INFUSE_INLINE Run tile_of(long rows) {
 INFUSE_INLINE long rows_of_tile(long left) {
   if (ROWS == 12 && left >= 8) return left < 12 || (left > 12 && left < 16) ? 8 : 12;
   return left >= 6 && left != 7 ? 6 : left >= 4 ? 4 : left;
+}
+
+/** What sums of a whole panel begin at. */
+template <class Layout>
+INFUSE_INLINE void begin_sums(int32_t* start, const int32_t* sums, int excess) {
+  for (int v = 0; v < PANEL; v += LANES)
+    store(start + v, Layout::GROUP == 4 ? load(sums + v, Full{}) * splat(-excess) : vi{}, Full{});
 }
 
 /** Zero points: that of row r is at [r · step]; null for none. */
@@ -114,16 +142,23 @@ inline void product(Context& c, long m, long n, long k, const Source& source, Ze
                     const typename Layout::Right* b, const int32_t* sums, long shift, const Sink& sink) {
   const long count = lanes_of<Layout>(k);
   detail::gemm_parallel(c, m, panels(n), count, [&](long m0, long m1, long p0, long p1, int worker) {
-    alignas(64) int32_t out[ROWS * PANEL];
+    alignas(64) int32_t out[ROWS * PANEL], start[PANEL];
     for (long first = m0, last; first < m1; first = last) {
       last = m1 - first < BLOCK + ROWS ? m1 : first + BLOCK;
       const LaneRows block = source(first, last - first, c.scratch(worker));
       for (long p = p0; p < p1; ++p) {
         const int32_t* panel = (const int32_t*)b + p * count * PANEL;
+        const bool whole = n - p * PANEL >= PANEL && zeros.step == 0;
+        if (whole) begin_sums<Layout>(start, sums + p * PANEL, Layout::template excess<T>(zeros.of(0)));
         for (long row = first, rows; row < last; row += rows) {
           rows = rows_of_tile(last - row);
+          const LaneRows left = {block.start + (row - first) * block.stride, block.stride};
+          if (whole && rows == ROWS) {
+            whole_tile<Layout>(count, left, panel, start, row, shift + p * PANEL, sink);
+            continue;
+          }
           const Run run = n - p * PANEL > LANES ? tile_of<Layout, 2>(rows) : tile_of<Layout, 1>(rows);
-          run(count, {block.start + (row - first) * block.stride, block.stride}, panel, out);
+          run(count, left, panel, out);
           drain<Layout>(out, rows, row, p * PANEL, n, zeros, sums, shift, sink);
         }
       }
