@@ -172,8 +172,11 @@ def _reasons_table(engine: str, answers: Mapping[str, Answer]) -> Table:
 
 
 def save(path: Path, found: Answers, options: argparse.Namespace) -> None:
-    """Write all answers as JSON."""
-    answers = {engine: {name: _brief(a) for name, a in by_name.items()} for engine, by_name in found.items()}
+    """Write the counts as JSON, and the answers but those of tests that passed without host steps."""
+    answers = {
+        engine: {name: _brief(a) for name, a in by_name.items() if a.outcome != PASSED or a.host}
+        for engine, by_name in found.items()
+    }
     machine.save(path, {"limit": options.limit, "summary": summarize(found), "answers": answers})
 
 
@@ -212,7 +215,7 @@ def parse(arguments: list[str] | None) -> tuple[argparse.Namespace, list[str], l
     parser.add_argument("--limit", type=float, default=120, metavar="SECONDS", help="for each test (default: 120)")
     parser.add_argument("--cache", metavar="FOLDER", help="keep there what is compiled (default: a temporary folder)")
     parser.add_argument("--list", action="store_true", help="also list what does not pass in the other engines")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write all answers there")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write counts and what does not pass there")
     options = parser.parse_args(arguments)
     if absent := [name for name in options.against if not is_installed(name)]:
         parser.error(f"not installed: {', '.join(absent)} (pip install 'infuse[peers]')")

@@ -2,6 +2,7 @@
 
 import ctypes
 import importlib.util
+import io
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -97,7 +98,8 @@ class OpenVino:
 
         core = openvino.Core()
         config = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1}
-        self.compiled = core.compile_model(model.SerializeToString(), None, "CPU", config)
+        read = core.read_model(io.BytesIO(model.SerializeToString()))
+        self.compiled = core.compile_model(read, "CPU", config)
         self.host: Sequence[str] = ()
 
     def run(self, inputs: dict[str, Any]) -> list[Any]:

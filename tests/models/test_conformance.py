@@ -25,9 +25,9 @@ def test_a_sample_passes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert main(["--level", "all", "--sample", str(SAMPLE), "--json", str(file)]) == 0, capsys.readouterr().out
     found = json.loads(file.read_text())
     answers = found["answers"]["infuse all"]
-    assert len(answers) >= SAMPLE
+    assert found["summary"]["tests"] >= SAMPLE
     assert {name for name, answer in answers.items() if answer["outcome"] != PASSED} <= set(filter(expected, answers))
-    assert found["summary"]["engines"]["infuse all"]["native"] >= 0.9 * len(answers)
+    assert found["summary"]["engines"]["infuse all"]["native"] >= 0.9 * found["summary"]["tests"]
     assert found["machine"]["processor"]
 
 
