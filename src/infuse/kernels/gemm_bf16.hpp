@@ -186,10 +186,11 @@ INFUSE_NOINLINE void pair_rows(const int32_t* a, long pitch, long pairs, const i
   }
 }
 
-// Rows that are rounded at a time: a part of the second level cache, less of it where B stays there too.
+// Rows that are rounded at a time: few where B stays in the second level cache, else as many as that holds, so that B
+// passes by as seldom as can be.
 constexpr long pair_chunk(long pairs, long panels) {
   const long row = 4 * gemm_pitch(pairs), held = panels * NR * pairs * 4;
-  const long budget = INFUSE_L2_BYTES / (held <= INFUSE_L2_BYTES / 2 ? 16 : 2);
+  const long budget = held <= INFUSE_L2_BYTES / 2 ? INFUSE_L2_BYTES / 16 : INFUSE_L2_BYTES;
   return max(budget / max(row, 4L) / MR * MR, MR);
 }
 
