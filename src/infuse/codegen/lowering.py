@@ -15,9 +15,10 @@ from infuse.codegen.groups import Group, cost, is_vector_term, partition, regist
 from infuse.codegen.homes import Homes
 from infuse.codegen.needed import assumptions, is_known, needed_nodes
 from infuse.codegen.pairs import stored_rounded
+from infuse.codegen.placing import Placing
 from infuse.codegen.program import FunctionWriter, Program, size_text
 from infuse.codegen.space import Space
-from infuse.codegen.tensors import Buffer, Order, Tensor, dense, dense_strides, is_native_type, natural
+from infuse.codegen.tensors import Buffer, Order, Tensor, dense, natural
 from infuse.errors import UnsupportedOperatorError
 from infuse.ir import dims
 from infuse.ir.dims import Dim
@@ -89,53 +90,8 @@ def lower(
     return Lowering(graph, name, lanes, threads, precision, features=features).run()
 
 
-def _check_interface(graph: Graph) -> None:
-    """UnsupportedOperatorError unless inputs and outputs are tensors of known rank and native element types."""
-    for value in (*graph.inputs, *graph.outputs):
-        if not is_native_type(value.type):
-            raise UnsupportedOperatorError(f"{value.name!r} is a {value.type}, which native code does not take")
-
-
-class Lowering:
+class Lowering(Placing):
     """The state of one lowering: the program so far and where every value lies."""
-
-    def __init__(
-        self,
-        graph: Graph,
-        name: str,
-        lanes: int,
-        threads: int = 1,
-        precision: str = "fp32",
-        parent: Lowering | None = None,
-        features: frozenset[str] = frozenset(),
-    ) -> None:
-        self.graph = graph
-        self.features: frozenset[str] = features if parent is None else parent.features
-        self.lanes, self.threads, self.precision = lanes, threads, precision
-        self.parent = parent
-        _check_interface(graph)
-        inputs = [v.tensor for v in graph.inputs]
-        given = set().union(*(dims.symbols(d) for t in inputs for d in t.shape or ()))
-        if parent is not None:
-            given |= parent.known
-        self.program = Program(
-            name,
-            sorted(given),
-            [(v.name, v.dtype, v.shape) for v in graph.inputs],
-            [(n, v.dtype, v.shape) for n, v in zip(graph.output_names, graph.outputs)],
-        )
-        self.root: Lowering = self if parent is None else parent.root
-        self.symbols_made = 0
-        if parent is not None:
-            self.program.weights = parent.program.weights
-            self.root.program.bodies.append(self.program)
-            self.program.number = len(self.root.program.bodies)
-        self.tensors: dict[Value, Tensor] = {}
-        self.captured: list[Tensor] = []
-        """Where values of the graphs around lie, in the order of the inputs that come after the body's own."""
-        self.needed: list[Node] = []
-        self._copies: dict[tuple[int, Dim, Any, Order], Tensor] = {}
-        self._joined: set[tuple[Value, int, Dim]] = set()
 
     def run(self, aliases: Mapping[int, int] | None = None) -> Program:
         """The program. `aliases`: outputs that may be left where the body's input of that number lies."""
@@ -152,11 +108,6 @@ class Lowering:
                 raise
         self._deliver_outputs(aliases or {})
         return self.program
-
-    @property
-    def known(self) -> set[str]:
-        """Sizes that are known by now."""
-        return {*self.program.symbols, *self.program.found}
 
     def body(self, graph: Graph, aliases: Mapping[int, int] | None = None) -> Lowering:
         """The finished lowering of a body."""
@@ -190,130 +141,6 @@ class Lowering:
             else:
                 later.append((a, b))
         return later
-
-    # -- values --------------------------------------------------------------------------------------------------
-
-    def tensor(self, value: Value) -> Tensor:
-        """Where a value lies; constants go to the weight file, known sizes are stored by a step."""
-        found = self.tensors.get(value)
-        if found is not None:
-            return found
-        if value.const is not None:
-            found = self.program.weight(value.const)
-        elif value.content is not None and all(isinstance(size, int) for size in value.content.reshape(-1)):
-            found = self.program.weight(value.content.astype(value.dtype.numpy))
-        elif value.content is not None:
-            found = self._store_sizes(value)
-        elif self.parent is not None and not self._makes(value):
-            found = self._capture(value, self.parent)
-        else:
-            raise UnsupportedOperatorError(f"value {value.name!r} has no native code")
-        self.tensors[value] = found
-        return found
-
-    def _makes(self, value: Value) -> bool:
-        """Whether a value belongs to this graph, not to one around it."""
-        return value in self.graph.inputs if value.producer is None else value.producer.graph is self.graph
-
-    def _capture(self, value: Value, parent: Lowering) -> Tensor:
-        """A value of the graph around, as one more input."""
-        outer = parent.tensor(value)
-        number = len(self.graph.inputs) + len(self.captured)
-        self.captured.append(outer)
-        buffer = Buffer("input", 0, number, label=value.name)
-        return Tensor(buffer, outer.dtype, outer.shape, outer.strides, outer.order)
-
-    def _store_sizes(self, value: Value) -> Tensor:
-        assert value.content is not None
-        target = self.allocate(value)
-        f = self.function("sizes", value.producer)
-        pointer = f.write(target)
-        for i, size in enumerate(value.content.reshape(-1).tolist()):
-            f.line(f"{pointer}[{i}] = ({value.dtype.c_name}){size_text(size)};")
-        f.finish("sizes")
-        return target
-
-    def allocate(
-        self, value: Value, order: Order | None = None, *, strided: bool = False, rounded: bool = False
-    ) -> Tensor:
-        """A place for a result whose axes lie in `order`: its home if it has one that fits, else the arena.
-
-        `strided`: the writer takes any strides whose innermost is 1, so the place may be inside another tensor.
-        `rounded`: its readers take bfloat16 in place of float32.
-        """
-        shape = value.shape
-        wanted = order or natural(len(shape))
-        target = dense(Buffer("none", 0), value.dtype, shape, wanted)
-        if strided and value in self.homes.slots:
-            slot = self._slot(value, wanted)
-            if slot is not None:
-                return slot
-        home = self.homes.outputs.get(value)
-        if home is not None and target.is_dense(natural(len(shape))):
-            return dense(home, value.dtype, shape, wanted)
-        return self.scratch_tensor(dtypes.bfloat16 if rounded else value.dtype, shape, wanted, value.name)
-
-    def scratch_tensor(self, dtype: dtypes.DType, shape: tuple[Dim, ...], order: Order, label: str = "") -> Tensor:
-        """A tensor of its own in the arena."""
-        return dense(self.program.arena(dims.product(shape) * dtype.bytes, label), dtype, shape, order)
-
-    def _slot(self, value: Value, order: Order) -> Tensor | None:
-        """The part of the concatenation's result that `value` fills, None where the orders differ."""
-        whole, axis, offset = self.homes.slots[value]
-        target = self.tensors.get(whole)
-        if target is None:
-            target = self.allocate(whole, order, strided=True)
-            self.tensors[whole] = target
-        if target.order != order or target.dtype != value.dtype:
-            return None
-        return target.slice(axis, offset, value.shape[axis])
-
-    def dense(self, value: Value, order: Order | None = None) -> Tensor:
-        """The value without gaps, its axes in `order` (default: as they lie); copied when it is not."""
-        return self.arranged(self.tensor(value), order, value)
-
-    def arranged(self, tensor: Tensor, order: Order | None = None, value: Value | None = None) -> Tensor:
-        """A tensor without gaps in `order`; copied when it is not."""
-        wanted = order or tensor.order
-        if tensor.is_dense(wanted):
-            return Tensor(
-                tensor.buffer, tensor.dtype, tensor.shape, dense_strides(tensor.shape, wanted), wanted, tensor.offset
-            )
-        if value is not None and value.const is not None:
-            return self.program.weight(value.const, wanted)
-        key = (id(tensor.buffer), tensor.offset, (tensor.shape, tensor.strides), wanted)
-        if key not in self._copies:
-            target = self.scratch_tensor(tensor.dtype, tensor.shape, wanted)
-            self.copy(tensor, target, "reorder")
-            self._copies[key] = target
-        return self._copies[key]
-
-    def join(self, value: Value, part: Tensor, node: Node) -> None:
-        """Bring an operand of a concatenation to its place, unless it was written or copied there before."""
-        tensor = self.tensor(value)
-        there = tensor.buffer is part.buffer and tensor.offset == part.offset and tensor.strides == part.strides
-        key = (value, id(part.buffer), part.offset)
-        if not there and key not in self._joined:
-            self.copy(tensor, part, "concat", node)
-            self._joined.add(key)
-
-    def copy(self, source: Tensor, target: Tensor, label: str, node: Node | None = None) -> None:
-        """A step that moves elements from one view to another of the same shape."""
-        if target.size == 0:
-            return
-        f = self.function("copy", node)
-        f.include("copy.hpp")
-        read, write = f.read(source.bits), f.write(target.bits)
-        shape = f.numbers(*target.shape) or "1L"
-        from_, to = (f.numbers(*t.strides) or "0L" for t in (source, target))
-        f.line(f"const long shape[] = {{{shape}}}, from[] = {{{from_}}}, to[] = {{{to}}};")
-        rank = max(1, target.rank)
-        f.line(f"copy_nd<{source.dtype.bytes}>(c, {rank}, shape, from, to, {read}, {write});")
-        f.finish(label)
-
-    def function(self, name: str, *nodes: Node | None, control: bool = False) -> FunctionWriter:
-        """A new step under construction; `control`: it runs bodies."""
-        return FunctionWriter(self.program, name, [n for n in nodes if n is not None], control)
 
     # -- groups --------------------------------------------------------------------------------------------------
 
