@@ -15,6 +15,7 @@ from infuse.ir import dims
 from infuse.ir.graph import Node, Value, constant, known_ints
 from infuse.ir.types import TensorType, tensor
 from infuse.ops.base import Op
+from infuse.ops.conversion import Cast
 from infuse.ops.formula import E, inputs
 from infuse.testing.formulas import interpret
 from infuse.testing.samples import results, rows
@@ -44,16 +45,23 @@ def sizes(*elements: Any, dtype: DType = dtypes.int64) -> Value:
 # -- edge cases --------------------------------------------------------------------------------------------------
 
 
-def test_integer_division_truncates_and_never_traps() -> None:
-    a = np.array([7, -7, 7, -7, 5, -(2**31)], np.int32)
-    b = np.array([2, 2, -2, -2, 0, -1], np.int32)
-    assert op("Div").eval(a, b).tolist() == [3, -3, -3, 3, 0, -(2**31)]
+def test_integer_division_truncates() -> None:
+    a = np.array([7, -7, 7, -7, -(2**31)], np.int32)
+    b = np.array([2, 2, -2, -2, -1], np.int32)
+    assert op("Div").eval(a, b).tolist() == [3, -3, -3, 3, -(2**31)]
+
+
+@pytest.mark.parametrize("kind", ["Div", "Mod"])
+def test_integers_are_not_divided_by_zero(kind: str) -> None:
+    with pytest.raises(ZeroDivisionError):
+        op(kind).eval(np.array([1, 2]), np.array([1, 0]))
+    assert op(kind).eval(np.array([], np.int64), np.array([0])).shape == (0,)
 
 
 def test_integer_remainders_have_the_sign_asked_for() -> None:
-    a, b = np.array([7, -7, 7, -7, 5]), np.array([3, 3, -3, -3, 0])
-    assert op("Mod").eval(a, b).tolist() == [1, 2, -2, -1, 0]
-    assert op("Mod", fmod=1).eval(a, b).tolist() == [1, -1, 1, -1, 0]
+    a, b = np.array([7, -7, 7, -7]), np.array([3, 3, -3, -3])
+    assert op("Mod").eval(a, b).tolist() == [1, 2, -2, -1]
+    assert op("Mod", fmod=1).eval(a, b).tolist() == [1, -1, 1, -1]
 
 
 def test_integer_powers() -> None:
@@ -309,3 +317,13 @@ def test_infinities_are_found_by_sign() -> None:
         assert operator.eval(values).tolist() == expected
         term = operator.scalar(E, x)  # type: ignore[attr-defined]
         assert np.broadcast_to(interpret(term, [values]), 4).tolist() == expected
+
+
+def test_known_integers_wrap_as_their_elements_do() -> None:
+    """What is known of a list of sizes survives a Cast, also of numbers that only uint64 holds."""
+    for numbers, source in (([2**64 - 1, 7], np.uint64), ([-1, 300], np.int64)):
+        for to in (dtypes.int8, dtypes.uint8, dtypes.int32, dtypes.uint32, dtypes.int64, dtypes.uint64):
+            array = np.array(numbers, source)
+            found = Cast(to).content(np.array(numbers, dtype=object))
+            assert found is not None
+            assert found.tolist() == array.astype(to.numpy).tolist()

@@ -208,4 +208,7 @@ def _convert_dim(value: Dim, to: DType) -> Dim | None:
         return compare("!=", value, 0)
     if isinstance(value, Expr):
         return value if to in (dtypes.int32, dtypes.int64) else None
-    return int(np.asarray(int(value), dtype=np.int64).astype(to.numpy)) if to.is_integer else None
+    if not to.is_integer:
+        return None
+    wrapped = int(value) % (1 << to.bits)
+    return wrapped - (1 << to.bits) if to.kind == "i" and wrapped >> (to.bits - 1) else wrapped
