@@ -172,7 +172,7 @@ class QGemm(Op):
         y_zero_point: Value | None = None,
     ) -> Inferred:
         require_bytes(self.name, a, a_zero_point, b, b_zero_point, y_zero_point)
-        dtype = a_scale.dtype if y_zero_point is None else y_zero_point.dtype
+        dtype = dtypes.float32 if y_zero_point is None else y_zero_point.dtype
         wide = [Value(TensorType(dtypes.float32, v.tensor.shape)) for v in (a, b)]
         result = Gemm(transA=self.transA, transB=self.transB).infer(*wide)
         assert isinstance(result, TensorType)
@@ -195,7 +195,7 @@ class QGemm(Op):
         total = (total if c is None else total + c).astype(a_scale.dtype)
         scale = a_scale.dtype.type(self.alpha) * a_scale.reshape(()) * columnwise(b_scale)
         if y_scale is None or y_zero_point is None:
-            return np.asarray(total * scale, a_scale.dtype)
+            return np.asarray(total * scale)
         steps = np.asarray(total * (scale / y_scale.reshape(())))
         return quantize(steps, y_zero_point.reshape(()), dtypes.by_numpy(y_zero_point.dtype))
 
