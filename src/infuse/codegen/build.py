@@ -80,7 +80,9 @@ def build(
             weights_sha256 = writing.result()
         _write_metadata(folder, metadata, weights_sha256, target, toolchain)
 
-    full_key = _digest(key, *_flat(sources), json.dumps(metadata), target.fingerprint, toolchain.identity, _kernels())
+    full_key = _digest(
+        key, *_flat(sources), json.dumps(metadata), target.fingerprint, toolchain.identity, kernels_hash()
+    )
     made = (cache or Cache()).obtain(full_key, make)
     return made if output is None else publish(Path(output), lambda folder: _copy_files(made, folder))
 
@@ -159,7 +161,7 @@ def _digest(*parts: str) -> str:
     return found.hexdigest()[:40]
 
 
-def _kernels() -> str:
+def kernels_hash() -> str:
     """The hash of all kernel headers."""
     headers = sorted(KERNELS.glob("*.hpp"))
     return _hash_files(tuple((path, path.stat().st_mtime_ns, path.stat().st_size) for path in headers))

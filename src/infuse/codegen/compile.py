@@ -9,6 +9,7 @@ from pathlib import Path
 
 import infuse.codegen.lower  # noqa: F401  registers the lowerings
 from infuse.codegen.build import build
+from infuse.codegen.choices import Chooser
 from infuse.codegen.expand import expand
 from infuse.codegen.expand.sequences import flatten
 from infuse.codegen.foreign import ForeignModel
@@ -21,6 +22,7 @@ from infuse.codegen.source import all_sizes, metadata, print_sources
 from infuse.codegen.stages import Stage, make_outputs, must_be_hosted, split
 from infuse.codegen.tensors import is_native_type
 from infuse.codegen.toolchain import Target
+from infuse.codegen.tuning import tuned
 from infuse.errors import OptionError, UnsupportedOperatorError
 from infuse.ir.clone import clone
 from infuse.ir.graph import Graph, Node
@@ -34,9 +36,15 @@ PRECISIONS = ("fp32", "bf16")
 """What `precision` may be."""
 
 
-def generate(graph: Graph, target: Target, threads: int = 1, precision: str = "fp32") -> tuple[Program, Plan]:
-    """The program of a graph for a target, a number of threads and a precision, and its memory plan."""
-    program = lower(expand(graph), graph.name or "model", lanes_of(target), threads, precision, target.features)
+def generate(
+    graph: Graph, target: Target, threads: int = 1, precision: str = "fp32", chooser: Chooser | None = None
+) -> tuple[Program, Plan]:
+    """The program of a graph for a target, a number of threads and a precision, and its memory plan.
+
+    `chooser` decides where several kernels compute the same (default: the cost model).
+    """
+    name = graph.name or "model"
+    program = lower(expand(graph), name, lanes_of(target), threads, precision, target.features, chooser)
     return program, plan(program)
 
 
@@ -65,6 +73,7 @@ def compile_graph(
     target: str = "native",
     threads: int | None = None,
     precision: str = "fp32",
+    tune: bool = False,
     output: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> CompiledModel | HostedModel | ForeignModel:
@@ -75,7 +84,7 @@ def compile_graph(
     def built(generated: tuple[Program, Plan], folder: str | os.PathLike[str] | None) -> CompiledModel:
         return compile_program(generated, resolved, threads, precision=precision, output=folder, progress=progress)
 
-    stages = stages_of(graph, resolved, count, precision)
+    stages = stages_of(graph, resolved, count, precision, tune=tune, progress=progress)
     if resolved.is_foreign:
         generated = _foreign(stages, resolved, output)
         return ForeignModel(build_program(generated, resolved, precision=precision, output=output, progress=progress))
@@ -127,13 +136,35 @@ class Stages:
         return [node for part in self.parts if isinstance(part, Graph) for node in part.nodes]
 
 
-def stages_of(graph: Graph, target: Target, threads: int = 1, precision: str = "fp32") -> Stages:
+def stages_of(
+    graph: Graph,
+    target: Target,
+    threads: int = 1,
+    precision: str = "fp32",
+    *,
+    tune: bool = False,
+    progress: Progress | None = None,
+) -> Stages:
     """The stages of a graph: the interpreter gets the nodes that have no native code.
 
-    OptionError where the target does not compute in this precision.
+    Where several kernels compute the same, the cost model chooses; with `tune`, measuring does (`tuning.tuned`).
+    OptionError where the target does not compute in this precision, or this machine cannot measure for it.
     """
     check_precision(precision, target)
     graph = separate_labels(flatten(graph))
+    chooser = Chooser(lanes_of(target), threads)
+    if tune:
+
+        def lowered(trial: Chooser) -> list[Program]:
+            parts = _stages(graph, target, threads, precision, trial).parts
+            programs = [part[0] for part in parts if isinstance(part, tuple)]
+            return [inner for program in programs for inner in (program, *program.bodies)]
+
+        chooser = tuned(lowered, chooser, target, precision, progress=progress)
+    return _stages(graph, target, threads, precision, chooser)
+
+
+def _stages(graph: Graph, target: Target, threads: int, precision: str, chooser: Chooser) -> Stages:
     if any(v.producer is None and not is_native_type(v.type) for v in graph.outputs):
         make_outputs(graph := clone(graph))
     hosted = {node.serial for node in graph.nodes if must_be_hosted(node)}
@@ -144,7 +175,7 @@ def stages_of(graph: Graph, target: Target, threads: int = 1, precision: str = "
             copy = clone(graph)
             stages, returned = split(copy, {node for node in copy.nodes if node.serial in hosted})
         try:
-            parts = [s.graph if s.is_host else generate(s.graph, target, threads, precision) for s in stages]
+            parts = [s.graph if s.is_host else generate(s.graph, target, threads, precision, chooser) for s in stages]
             return Stages(parts, returned)
         except UnsupportedOperatorError as error:
             if error.serial is None or error.serial in hosted:

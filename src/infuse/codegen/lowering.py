@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 from infuse import dtypes
 from infuse.codegen.body import Body
+from infuse.codegen.choices import Chooser
 from infuse.codegen.formulas import literal
 from infuse.codegen.groups import Group, cost, is_vector_term, partition, register_fusible
 from infuse.codegen.homes import Homes
@@ -81,13 +82,14 @@ def lower(
     threads: int = 1,
     precision: str = "fp32",
     features: frozenset[str] = frozenset(),
+    chooser: Chooser | None = None,
 ) -> Program:
     """The program of a graph for vectors of `lanes` floats, to be run mostly with `threads` threads.
 
-    `features` are the instruction sets that the code may count on. UnsupportedOperatorError where a node has no native
-    code.
+    `features` are the instruction sets that the code may count on; `chooser` decides where several kernels compute the
+    same (default: the cost model). UnsupportedOperatorError where a node has no native code.
     """
-    return Lowering(graph, name, lanes, threads, precision, features=features).run()
+    return Lowering(graph, name, lanes, threads, precision, features=features, chooser=chooser).run()
 
 
 class Lowering(Placing):
@@ -149,6 +151,7 @@ class Lowering(Placing):
         for inner in group.nodes:
             self._check_results(inner)
             waiting[inner] = self._check(inner, assumptions(inner))
+        first = len(self.program.steps)
         last, node = group.nodes[-1], group.anchor
         function = None if node is None else _LOWERINGS.get((node.op.domain, node.kind))
         if all(v.tensor.size == 0 for v in last.outputs) and not last.subgraphs:
@@ -162,6 +165,7 @@ class Lowering(Placing):
             if resolve is not None and not (self.are_known(node) and self._has_known_parameters(node)):
                 resolve(self, node)
             function(self, node, group)
+        self.remember_choices(first)
         for inner, assumed in waiting.items():
             if not self.are_known(inner) or self._check(inner, assumed):
                 self.unsupported(inner, "results whose sizes depend on the elements of its inputs")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from infuse import dtypes
+from infuse.codegen.choices import Choice, Chooser
 from infuse.codegen.homes import Homes
 from infuse.codegen.program import FunctionWriter, Program, size_text
 from infuse.codegen.tensors import Buffer, Order, Tensor, dense, dense_strides, is_native_type, natural
@@ -38,8 +40,12 @@ class Placing:
         precision: str = "fp32",
         parent: Placing | None = None,
         features: frozenset[str] = frozenset(),
+        chooser: Chooser | None = None,
     ) -> None:
         self.graph = graph
+        self.chooser: Chooser = parent.chooser if parent is not None else chooser or Chooser(lanes, threads)
+        self.choices: list[tuple[int, Choice]] = []
+        """What was chosen for the group that is being lowered, and how many steps there were before."""
         self.features: frozenset[str] = features if parent is None else parent.features
         self.lanes, self.threads, self.precision = lanes, threads, precision
         self.parent = parent
@@ -71,6 +77,23 @@ class Placing:
     def known(self) -> set[str]:
         """Sizes that are known by now."""
         return {*self.program.symbols, *self.program.found}
+
+    def choose(self, family: str, sizes: Sequence[Dim], *names: str) -> str:
+        """The candidate to take for a call with these sizes; the steps of the group remember why."""
+        if len(names) == 1:
+            return names[0]
+        choice = self.chooser.choose(family, sizes, names)
+        self.choices.append((len(self.program.steps), choice))
+        return choice.chosen
+
+    def remember_choices(self, first: int) -> None:
+        """Give the steps from number `first` on, those of one group, the choices that were made for them."""
+        for begin, choice in self.choices[:1]:
+            self.choices[0] = min(begin, first), choice
+        for begin, choice in self.choices:
+            for step in self.program.steps[begin:]:
+                step.choice = choice
+        self.choices.clear()
 
     def tensor(self, value: Value) -> Tensor:
         """Where a value lies; constants go to the weight file, known sizes are stored by a step."""

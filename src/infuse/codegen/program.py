@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from infuse import dtypes
+from infuse.codegen.choices import Choice
 from infuse.codegen.tensors import Buffer, Order, Tensor, dense, natural
 from infuse.dtypes import DType, by_numpy
 from infuse.ir import dim_text, dims
@@ -83,6 +84,8 @@ class Step:
     """Bytes of scratch memory per worker that only the run knows: reserved just before the step."""
     sources: tuple[Node, ...] = ()
     """The nodes themselves."""
+    choice: Choice | None = None
+    """What decided on the kernel, where several compute the same; steps that it needs besides have the same one."""
 
 
 class Weights:

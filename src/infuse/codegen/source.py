@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from infuse.codegen.frames import Frame, model_text
 from infuse.codegen.memory import Plan
 from infuse.codegen.names import comment
-from infuse.codegen.program import Function, Program, size_text, symbol_field
+from infuse.codegen.program import Function, Program, Step, size_text, symbol_field
 from infuse.codegen.recording import Recording
 from infuse.ir import dims
 from infuse.runtime.folder import ABI
@@ -45,24 +45,18 @@ def print_sources(
     programs = [program, *program.bodies]
     frames = [Frame(p, q, profile) for p, q in zip(programs, [plan, *plan.bodies])]
     record = Recording(len(all_sizes(programs)) if profile else None)
-    functions, names = _distinct(programs)
+    functions, names = distinct(step for p in programs for step in p.steps)
     kernels = [f for f in functions if not f.is_control]
     controls = [f for f in functions if f.is_control]
-    declarations = [f"{_head(f, names[f.text()])};" for f in kernels]
-    parts = _parts(kernels, jobs)
-    sources = {}
-    for number, part in enumerate(parts[1:], 1):
-        texts = [_define(f, names[f.text()]) for f in part]
-        end = "}  // namespace infuse_model\n"
-        sources[f"kernels_{number}.cpp"] = "\n".join([_preamble(programs, part), *texts, end])
-    main = [_preamble(programs, parts[0] if parts else [], planning=True, more=record.headers)]
-    main += declarations
-    main += ["", *(_define(f, names[f.text()]) for f in (parts[0] if parts else []))]
+    first, sources = spread(programs, kernels, names, jobs)
+    main = [preamble(programs, first, planning=True, more=record.headers)]
+    main += [f"{head(f, names[f.text()])};" for f in kernels]
+    main += ["", *(define(f, names[f.text()]) for f in first)]
     main += [frame.plan_text() for frame in frames]
     main += [model_text(frames, record.fields)]
-    main += [f"{_head(f, names[f.text()])};" for f in controls]
+    main += [f"{head(f, names[f.text()])};" for f in controls]
     main += [frame.run_text(names) for frame in frames]
-    main += [_define(f, names[f.text()]) for f in controls]
+    main += [define(f, names[f.text()]) for f in controls]
     main += ["}  // namespace infuse_model", "", _interface(frames[0], frames, info, record)]
     return {"model.cpp": "\n".join(main), **sources}
 
@@ -72,16 +66,30 @@ def all_sizes(programs: Sequence[Program]) -> list[str]:
     return list(dict.fromkeys(s for p in programs for s in (*p.symbols, *p.found)))
 
 
-def _distinct(programs: Sequence[Program]) -> tuple[list[Function], dict[str, str]]:
+def distinct(steps: Iterable[Step]) -> tuple[list[Function], dict[str, str]]:
+    """The different functions that steps call, and their names by text."""
     names: dict[str, str] = {}
     functions = []
-    for step in (step for program in programs for step in program.steps):
+    for step in steps:
         text = step.function.text()
         if text not in names:
             clean = "".join(c if c.isalnum() or c == "_" else "_" for c in step.function.name)[:40]
             names[text] = f"{clean}_{len(names)}"
             functions.append(step.function)
     return functions, names
+
+
+def spread(
+    programs: Sequence[Program], functions: list[Function], names: Mapping[str, str], jobs: int
+) -> tuple[list[Function], dict[str, str]]:
+    """The functions of the main file, and up to `jobs` - 1 more files that define the others."""
+    first, *parts = _parts(functions, jobs)
+    sources = {}
+    for number, part in enumerate(parts, 1):
+        texts = [define(f, names[f.text()]) for f in part]
+        end = "}  // namespace infuse_model\n"
+        sources[f"kernels_{number}.cpp"] = "\n".join([preamble(programs, part), *texts, end])
+    return first, sources
 
 
 def _parts(functions: list[Function], jobs: int) -> list[list[Function]]:
@@ -94,9 +102,10 @@ def _parts(functions: list[Function], jobs: int) -> list[list[Function]]:
     return parts
 
 
-def _preamble(
+def preamble(
     programs: Sequence[Program], functions: list[Function], planning: bool = False, more: Sequence[str] = ()
 ) -> str:
+    """The start of a file with these functions; `planning`: of the one that also plans memory."""
     headers = {"threads.hpp", "element.hpp", *more}.union(*(f.includes for f in functions))
     if planning:
         headers |= {"arena.hpp", "blocks.hpp", "failure.hpp"}.union(*(p.scratch_includes for p in programs))
@@ -112,15 +121,17 @@ def _preamble(
     return "\n".join(lines)
 
 
-def _head(function: Function, name: str) -> str:
+def head(function: Function, name: str) -> str:
+    """The declaration of a function."""
     given = ["Model& m"] if function.is_control else ["Context& c", "const Sizes& d"]
     return f'__attribute__((visibility("hidden"))) int {name}({", ".join([*given, *function.parameters])})'
 
 
-def _define(function: Function, name: str) -> str:
+def define(function: Function, name: str) -> str:
+    """The definition of a function."""
     body = "\n".join(f"  {line}" for line in function.lines)
     start = "Sizes& d = m.d;\n  (void)d;" if function.is_control else "(void)d, (void)c;"
-    return f"{_head(function, name)} {{\n  {start}\n{body}\n  return 0;\n}}\n"
+    return f"{head(function, name)} {{\n  {start}\n{body}\n  return 0;\n}}\n"
 
 
 def _interface(outer: Frame, frames: Sequence[Frame], info: Mapping[str, Any], record: Recording) -> str:

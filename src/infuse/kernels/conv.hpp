@@ -17,6 +17,7 @@ struct ConvShape {
   long pad_top, pad_left;
   long groups;
   bool planar = false;  // x is [n][c][h][w]; only where conv_takes_planar
+  bool taps = false;    // TAPS also where LINES would do
 };
 
 // Whether conv can read an image whose channels are planes.
@@ -38,6 +39,7 @@ constexpr ConvMode conv_mode(const ConvShape& s) {
   const bool inside = (s.oh - 1) * s.stride_h < s.h && (s.ow - 1) * s.stride_w < s.w;
   const bool all = s.stride_h == 1 && s.stride_w == 1 && s.oh == s.h && s.ow == s.w;
   if (s.planar) return LINES;
+  if (s.taps) return TAPS;
   if (point && inside) return all ? PLAIN : GATHERED;
   return conv_takes_planar(s) && s.kw > 1 ? LINES : TAPS;
 }

@@ -37,6 +37,7 @@ def profile_graph(
     threads: int | None = None,
     target: str = "native",
     precision: str = "fp32",
+    tune: bool = False,
     calibrate: bool = False,
     progress: Progress | None = None,
 ) -> Profile:
@@ -49,7 +50,7 @@ def profile_graph(
         raise OptionError(f"code for {target} does not run on this machine, so it cannot be measured here")
     places: list[Place] = []
     parts: list[_Native | _Hosted] = []
-    for part in stages_of(graph, resolved, count, precision).parts:
+    for part in stages_of(graph, resolved, count, precision, tune=tune, progress=progress).parts:
         if isinstance(part, Graph):
             parts.append(_Hosted(part, places))
             continue

@@ -63,10 +63,10 @@ def attend(low: Lowering, node: Node, group: Group, heads: Heads) -> None:
     merged = node.output.rank == 4
     order = (0, 2, 1, 3) if merged else natural(3)
     f = low.function("attention", *group.nodes)
-    kernel = "attention" if low.precision == "fp32" else "attention_bf16"
+    sizes = [q.shape[0], q.shape[1], k.shape[1], q.shape[2], k.shape[2], q.shape[3], v.shape[3]]
+    kernel = "attention" if _form(low, sizes) == "fp32" else "attention_bf16"
     f.include(f"{kernel}.hpp")
     sink = low.sink(f, group, order, inner=2 if merged else 1)
-    sizes = [q.shape[0], q.shape[1], k.shape[1], q.shape[2], k.shape[2], q.shape[3], v.shape[3]]
     scratch = f"attention_scratch(AttentionShape{{{', '.join(map(size_text, sizes))}, 1.0f, false, 0L, true}})"
     f.scratch(scratch, "attention.hpp")
     rest = f"{_scale(f, heads)}, {'true' if heads.causal else 'false'}"
@@ -80,6 +80,13 @@ def attend(low: Lowering, node: Node, group: Group, heads: Heads) -> None:
     rows = [f"HeadRows{{{f.read(t)}, {f.numbers(*t.strides[:3])}}}" for t in (q, k, v)]
     f.line(f"{kernel}(c, shape, {', '.join(rows)}, {mask}, {sink});")
     f.finish(label(group))
+
+
+def _form(low: Lowering, sizes: list[Dim]) -> str:
+    """In what the products of attention are computed; the sizes are AttentionShape's."""
+    if low.precision == "fp32":
+        return "fp32"
+    return low.choose("attention", [*sizes[:2], *sizes[3:]], "fp32", "bf16")
 
 
 def _scale(f: FunctionWriter, heads: Heads) -> str:

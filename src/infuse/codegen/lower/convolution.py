@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from infuse import dtypes
 from infuse.codegen.groups import Group
 from infuse.codegen.lower.computed import packed_at_run_time
 from infuse.codegen.lower.finding import operand
-from infuse.codegen.lower.linear import call_gemm, label
+from infuse.codegen.lower.linear import call_gemm, label, takes_pairs
 from infuse.codegen.lower.windows import plain_conv
 from infuse.codegen.lowering import Lowering, lowers
 from infuse.codegen.packing import pack_conv, pack_conv_bf16, winograd_weights
@@ -19,7 +20,7 @@ from infuse.codegen.program import FunctionWriter, size_text
 from infuse.codegen.tensors import Tensor, channels_last, natural
 from infuse.ir import dims
 from infuse.ir.dims import Dim
-from infuse.ir.graph import Array, Node, Value
+from infuse.ir.graph import Array, Node
 from infuse.ops.spatial import Sliding
 
 
@@ -85,97 +86,71 @@ def conv(low: Lowering, node: Node, group: Group) -> None:
     f = low.function("conv", *group.nodes)
     sizes = [x.shape[0], *plane(x.shape), x.shape[1], *plane(node.output.shape)]
     rows = _pixel_rows(low, node, win, groups)
-    planar = rows is None and not _takes_pairs(low, node) and _takes_planes(low, x, win, groups)
-    tensor = rows if rows is not None else low.tensor(x) if planar else image(low, node)
-    sink = low.sink(f, group, channels_last(node.output.rank), bias=channel_bias(low, node, 2))
+    sink = partial(low.sink, f, group, channels_last(node.output.rank), bias=channel_bias(low, node, 2))
     if rows is not None:
         _matrix(low, node, f, rows, sink)
     elif groups == x.shape[1] and groups > 1:
-        _depthwise(low, node, f, tensor, win, sizes, sink)
+        _depthwise(low, node, f, win, sizes, sink)
     else:
         fields = [*sizes, node.output.shape[1], *win.kernel, *win.strides, *win.dilations, *win.before, groups]
-        _windows(low, node, f, tensor, fields, planar, sink)
+        _windows(low, node, f, win, fields, sink)
     f.finish(label(group))
 
 
-def _matrix(low: Lowering, node: Node, f: FunctionWriter, rows: Tensor, sink: str) -> None:
+def _matrix(low: Lowering, node: Node, f: FunctionWriter, rows: Tensor, sink: Callable[[], str]) -> None:
     count, channels = rows.shape
     fields = (count, node.output.shape[1], channels, rows.strides[0] if count != 1 else channels)
-    weights = _packed_pairs(low, node, 1, True) if _takes_pairs(low, node) else packed_filters(low, node, 1)
-    call_gemm(low, f, fields, rows, weights, sink)
+    pairs = operand(node, 1).is_const and takes_pairs(low, fields)
+    weights = _packed_pairs(low, node, 1, True) if pairs else packed_filters(low, node, 1)
+    call_gemm(low, f, fields, rows, weights, sink())
 
 
 def _windows(
-    low: Lowering, node: Node, f: FunctionWriter, tensor: Tensor, fields: list[Dim], planar: bool, sink: str
+    low: Lowering, node: Node, f: FunctionWriter, win: Window, fields: list[Dim], sink: Callable[[], str]
 ) -> None:
-    tile, pairs = 0, _takes_pairs(low, node)
-    if operand(node, 1).is_const and not planar:
-        tile, pairs = cheapest_form(fields, low.threads, pairs)
-    shape = f"ConvShape{{{', '.join(map(size_text, fields))}{', true' if planar else ''}}}"
-    text = f"ConvShape{{{f.numbers(*fields)}{', true' if planar else ''}}}"
-    if tile:
-        form, cast = (f"{tile}, WinogradPairs", "(const int32_t*)") if pairs else (f"{tile}", "")
+    form = low.choose("conv", fields, *_forms(low, node, win, fields))
+    planar, pairs = form == "planar", form.endswith("_bf16")
+    tensor = low.tensor(operand(node)) if planar else image(low, node)
+    store = sink()
+    flags = {"planar": ", true", "taps": ", false, true"}.get(form, "")
+    shape = f"ConvShape{{{', '.join(map(size_text, fields))}{flags}}}"
+    text = f"ConvShape{{{f.numbers(*fields)}{flags}}}"
+    if form.startswith("winograd"):
+        tile = int(form.removeprefix("winograd")[0])
+        kind, cast = (f"{tile}, WinogradPairs", "(const int32_t*)") if pairs else (f"{tile}", "")
         header = "winograd_bf16.hpp" if pairs else "winograd.hpp"
         f.include(header)
-        f.scratch(f"winograd_scratch<{form}>({shape})", header)
+        f.scratch(f"winograd_scratch<{kind}>({shape})", header)
         weights = _winograd_packed(low, node, tile, pairs)
-        f.line(f"winograd<{form}>(c, {text}, {f.read(tensor)}, {cast}{f.read(weights)}, {sink});")
+        f.line(f"winograd<{kind}>(c, {text}, {f.read(tensor)}, {cast}{f.read(weights)}, {store});")
         return
     groups = int(node.op.attributes()["group"])
-    whole = groups == 1 and fields[12] == 1
+    whole = groups == 1 and win.dilations[1] == 1
     weights = _packed_pairs(low, node, groups, whole) if pairs else packed_filters(low, node, groups)
     kernel = "conv_bf16" if pairs else "conv"
     f.include(f"{kernel}.hpp")
     f.scratch(f"{kernel}_scratch({shape})", f"{kernel}.hpp")
-    f.line(f"{kernel}(c, {text}, {f.read(tensor)}, {f.read(weights)}, {sink});")
+    f.line(f"{kernel}(c, {text}, {f.read(tensor)}, {f.read(weights)}, {store});")
 
 
-def _takes_pairs(low: Lowering, node: Node) -> bool:
-    """Whether a convolution rounds its operands to bfloat16."""
-    return low.precision == "bf16" and operand(node, 1).const is not None
+def _forms(low: Lowering, node: Node, win: Window, fields: list[Dim]) -> list[str]:
+    """The kernels that compute a convolution of these sizes (ConvShape's).
 
-
-def _takes_planes(low: Lowering, x: Value, win: Window, groups: int) -> bool:
-    """Whether the kernel reads the image as it comes, channels as planes (kernels/conv.hpp: conv_takes_planar)."""
-    tensor, channels = low.tensor(x), x.shape[1]
-    few = isinstance(channels, int) and channels < 32
-    planes = tensor.is_dense(natural(x.rank)) and not tensor.is_dense(channels_last(x.rank))
-    return few and planes and groups == 1 and win.dilations[1] == 1
-
-
-FLOPS = 110e9
-"""Multiplications and additions a core does in a second, roughly."""
-BANDWIDTH = 20e9
-"""Bytes a second that all cores together read from memory, roughly."""
-
-
-def cheapest_form(fields: list[Dim], threads: int, pairs: bool) -> tuple[int, bool]:
-    """The tile size of the cheapest form of a convolution (ConvShape's fields), 0 without Winograd, and whether its
-    operands are rounded to bfloat16, which they may be where `pairs`.
-
-    A model of time: arithmetic at the cores' speed, weights at the memory's; the transforms count as arithmetic at a
-    quarter of the speed. In bfloat16 products are twice as fast, and weights half as large. Larger tiles than 2 are not
-    rounded, as they would lose too much.
+    Where the precision allows, operands may be rounded to bfloat16; not in larger tiles than 2, which lose too much.
     """
-    if not all(isinstance(n, int) for n in fields):
-        return 0, pairs
-    n, _, _, c, oh, ow, oc, kh, kw, *rest, groups = (int(d) for d in fields if isinstance(d, int))
-    if (kh, kw) != (3, 3) or rest[:4] != [1, 1, 1, 1] or groups != 1 or c < 16 or oc < 16:
-        return 0, pairs
-
-    def seconds(products: float, transforms: float, weights: float, rounded: bool) -> float:
-        gain = 2 if rounded else 1
-        work = (products / gain + 4 * transforms) / (FLOPS * threads)
-        return max(work, 4 * weights / gain / BANDWIDTH)
-
-    best, form = seconds(2.0 * 9 * n * oh * ow * c * oc, 0, 9.0 * c * oc, pairs), (0, pairs)
-    for m, rounded in ((4, False), (2, pairs)):
-        tiles, points = n * -(-oh // m) * -(-ow // m), (m + 2) ** 2
-        products, transforms = 2.4 * points * tiles * c * oc, 4.0 * points * tiles * (c + oc)
-        cost = seconds(products, transforms, float(points) * c * oc, rounded)
-        if cost < best:
-            best, form = cost, (m, rounded)
-    return form
+    x, known, channels, out = operand(node), operand(node, 1).is_const, fields[3], fields[6]
+    groups = int(node.op.attributes()["group"])
+    pairs = known and low.precision == "bf16"
+    few = isinstance(channels, int) and channels < 32 and groups == 1 and win.dilations[1] == 1
+    tensor = low.tensor(x)
+    planes = few and tensor.is_dense(natural(x.rank)) and not tensor.is_dense(channels_last(x.rank))
+    names = [name for name, fits in (("planar", planes), ("lines", few and win.kernel[1] != 1)) if fits]
+    names += ["taps", *(["taps_bf16"] if pairs else [])]
+    square = win.kernel == [3, 3] and win.strides == win.dilations == [1, 1] and groups == 1
+    many = all(isinstance(size, int) and size >= 16 for size in (channels, out))
+    if known and square and many:
+        names += ["winograd2", "winograd4", *(["winograd2_bf16"] if pairs else [])]
+    return names
 
 
 def _pixel_rows(low: Lowering, node: Node, win: Window, groups: int) -> Tensor | None:
@@ -257,23 +232,26 @@ def _channels_last(weights: Array) -> Array:
 
 
 def _depthwise(
-    low: Lowering, node: Node, f: FunctionWriter, tensor: Tensor, win: Window, sizes: list[Dim], sink: str
+    low: Lowering, node: Node, f: FunctionWriter, win: Window, sizes: list[Dim], sink: Callable[[], str]
 ) -> None:
     w = operand(node, 1)
     out, channels = w.shape[0], sizes[3]
+    shape = [*sizes, *win.kernel, *win.strides, *win.dilations, *win.before]
+    kw, stride = win.kernel[1], win.strides[1]
+    fixed = out == channels and kw in (3, 5, 7) and stride in (1, 2) and win.dilations[1] == 1
+    form = low.choose("depthwise", shape, "rows", "any") if fixed else "any"
+    tensor = image(low, node)
+    store = sink()
     if w.const is None:
         weights = low.arranged(low.tensor(w).permute((*range(1, w.rank), 0)), natural(w.rank))
     else:
         weights = low.program.packed(w.const, "depthwise", w.const.size, _channels_last)
-    n, h, width, c, oh, ow = sizes
-    shape = [n, h, width, c, oh, ow, *win.kernel, *win.strides, *win.dilations, *win.before]
     text = f"DepthwiseShape{{{f.numbers(*shape)}}}"
     f.include("depthwise.hpp")
     x, packed = f.read(tensor), f.read(weights)
-    kw, stride = win.kernel[1], win.strides[1]
-    if out == channels and kw in (3, 5, 7) and stride in (1, 2) and win.dilations[1] == 1:
-        f.line(f"depthwise<{kw}, {stride}>(c, {text}, {x}, {packed}, {sink});")
+    if form == "rows":
+        f.line(f"depthwise<{kw}, {stride}>(c, {text}, {x}, {packed}, {store});")
     else:
         assert isinstance(channels, int)
         assert isinstance(out, int)
-        f.line(f"depthwise_any(c, {text}, {f.number(out // channels)}, {x}, {packed}, {sink});")
+        f.line(f"depthwise_any(c, {text}, {f.number(out // channels)}, {x}, {packed}, {store});")

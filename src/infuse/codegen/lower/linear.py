@@ -80,7 +80,9 @@ def packed_product(
     f = low.function("matmul", *group.nodes)
     sink = low.sink(f, group, natural(node.output.rank), bias=bias, scale=scale)
     row = left.strides[0] if rows != 1 else k
-    call_gemm(low, f, (rows, n, k, row), left, packed_weights(low, b, transposed), sink)
+    fields = (rows, n, k, row)
+    pairs = left.dtype == dtypes.bfloat16 or takes_pairs(low, fields)
+    call_gemm(low, f, fields, left, packed_weights(low, b, transposed, pairs), sink)
     f.finish(label(group))
 
 
@@ -94,12 +96,17 @@ def call_gemm(
     f.line(f"{kernel}(c, GemmShape{{{f.numbers(*fields)}}}, {f.read(left)}, {f.read(weights)}, {sink});")
 
 
-def packed_weights(low: Lowering, b: Value, transposed: bool) -> Tensor:
-    """The weight file's packed form of a constant matrix."""
+def takes_pairs(low: Lowering, fields: tuple[Dim, Dim, Dim, Dim]) -> bool:
+    """Whether a product with a constant matrix rounds its operands to bfloat16; `fields` are GemmShape's."""
+    return low.precision == "bf16" and low.choose("gemm", fields[:3], "fp32", "bf16") == "bf16"
+
+
+def packed_weights(low: Lowering, b: Value, transposed: bool, pairs: bool) -> Tensor:
+    """The weight file's packed form of a constant matrix, rounded to bfloat16 where `pairs`."""
     assert b.const is not None
     n, k = b.const.shape if transposed else b.const.shape[::-1]
     panel, lanes = 2 * low.lanes, low.lanes
-    if low.precision == "bf16":
+    if pairs:
         return low.program.packed(
             b.const,
             ("gemm_bf16", transposed, lanes),

@@ -1,0 +1,206 @@
+"""Choices decided by measuring: every candidate that might be the fastest is called as the model would call it."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import hashlib
+import json
+import math
+import secrets
+import time
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from infuse.codegen.build import build, kernels_hash
+from infuse.codegen.cache import Cache
+from infuse.codegen.choices import Choice, Chooser, Key, Times
+from infuse.codegen.program import Program
+from infuse.codegen.toolchain import Progress, Target, Toolchain
+from infuse.codegen.trials import Trial, print_trials, trials_of
+from infuse.errors import OptionError, RuntimeFailure
+from infuse.runtime.cpus import available_cpus, cpu_description, cpu_features
+from infuse.runtime.folder import LIBRARY
+
+SECONDS: Final = 150.0
+"""How long measuring may take, with the compilation of the trials."""
+ROUNDS: Final = 20
+"""How often every candidate is called."""
+CLOSE: Final = 2.0
+"""Candidates that should take longer than this many times the fastest are not measured."""
+_OTHER_BYTES: Final = 64 << 20
+"""The most memory that is passed through the caches between two calls, in place of the rest of the model."""
+
+Lowered = Callable[[Chooser], Sequence[Program]]
+"""The programs of a model under a chooser."""
+
+
+def tuned(
+    lowered: Lowered,
+    plain: Chooser,
+    target: Target,
+    precision: str,
+    *,
+    close: float = CLOSE,
+    seconds: float = SECONDS,
+    progress: Progress | None = None,
+) -> Chooser:
+    """A chooser that knows the times of all candidates of a model that the model of costs sees within `close` times
+    the fastest: from the cache, else measured now in about `seconds` at most, and kept there.
+
+    OptionError where this machine cannot run code for the target, RuntimeFailure when there is no memory to measure
+    with, and what compiling raises.
+    """
+    require_runnable(target)
+    kept = Measurements(target, plain.threads, precision)
+    known = kept.read()
+    programs = lowered(plain)
+    wanted = {
+        str(choice.key): names
+        for choice in _choices(programs)
+        if len(names := choice.close(close)) > 1 and not known.get(str(choice.key), {}).keys() >= set(names)
+    }
+    if wanted:
+        other = min(sum(program.weights.bytes for program in programs if not program.number), _OTHER_BYTES)
+        found = measure(_trials(lowered, plain, wanted), target, plain.threads, other, seconds, progress)
+        known = {**known, **found}
+        kept.add(found)
+    return Chooser(plain.lanes, plain.threads, known)
+
+
+def require_runnable(target: Target) -> None:
+    """OptionError unless this machine runs code for the target."""
+    if target.is_foreign or not target.features <= cpu_features():
+        raise OptionError(
+            f"code for {target.name} does not run on this machine, so its kernels cannot be measured here",
+            hint="leave out tuning (--tune, tune=): the cost model chooses then",
+        )
+
+
+def _choices(programs: Iterable[Program]) -> Iterable[Choice]:
+    return (step.choice for program in programs for step in program.steps if step.choice is not None)
+
+
+def _trials(lowered: Lowered, plain: Chooser, wanted: Mapping[str, Sequence[str]]) -> list[Trial]:
+    """The first call of every wanted candidate of every key; candidates of one key lie side by side."""
+    found: dict[tuple[str, str], Trial] = {}
+    for number in range(max(map(len, wanted.values()))):
+
+        def nth(key: Key, number: int = number) -> str | None:
+            picked = wanted.get(str(key), ())
+            return picked[number] if number < len(picked) else None
+
+        for program in lowered(Chooser(plain.lanes, plain.threads, forced=nth)):
+            for trial in trials_of(program):
+                if trial.choice.by == "forced":
+                    found.setdefault((str(trial.choice.key), trial.choice.chosen), trial)
+    places = {key: place for place, key in enumerate(wanted)}
+    return sorted(found.values(), key=lambda trial: places[str(trial.choice.key)])
+
+
+def measure(
+    trials: Sequence[Trial],
+    target: Target,
+    threads: int,
+    other_bytes: int,
+    seconds: float = SECONDS,
+    progress: Progress | None = None,
+) -> dict[str, dict[str, float]]:
+    """The least seconds that each trial took, by key and candidate: in turn, `ROUNDS` times or until time is over.
+
+    Between two calls, `other_bytes` of other memory are read.
+    """
+    if not trials:
+        return {}
+    end = time.monotonic() + seconds
+    sources = print_trials(trials, available_cpus())
+    folder = build(sources, [], 0, {"name": "trials"}, key="trials", target=target, progress=progress)
+    library = ctypes.CDLL(str(folder / LIBRARY))
+    library.trials_open.restype = ctypes.c_void_p
+    library.trials_open.argtypes = [ctypes.c_int, ctypes.c_int64]
+    library.trials_run.restype = ctypes.c_double
+    library.trials_run.argtypes = [ctypes.c_void_p, ctypes.c_int]
+    library.trials_close.argtypes = [ctypes.c_void_p]
+    bench = library.trials_open(threads, other_bytes)
+    if not bench:
+        raise RuntimeFailure("there is not enough memory to measure the kernels", hint="compile without tuning")
+    try:
+        least = _rounds(lambda number: float(library.trials_run(bench, number)), len(trials), end, progress)
+    finally:
+        library.trials_close(bench)
+    found: dict[str, dict[str, float]] = {}
+    for trial, taken in zip(trials, least):
+        if math.isfinite(taken):
+            found.setdefault(str(trial.choice.key), {})[trial.choice.chosen] = taken
+    return found
+
+
+def _rounds(run: Callable[[int], float], count: int, end: float, progress: Progress | None) -> list[float]:
+    """The least time of each trial; infinity for those that failed or that there was no time for."""
+    least = [math.inf] * count
+    for done in range(ROUNDS):
+        if progress is not None:
+            progress("tune", done, ROUNDS)
+        for number in range(count):
+            if time.monotonic() > end:
+                return least
+            taken = run(number)
+            if taken > 0:
+                least[number] = min(least[number], taken)
+    if progress is not None:
+        progress("tune", ROUNDS, ROUNDS)
+    return least
+
+
+class Measurements:
+    """What was measured on this machine for a target, a number of threads and a precision: a file in the cache folder.
+
+    It belongs to these kernels, this compiler and this processor; others have files of their own.
+    """
+
+    def __init__(self, target: Target, threads: int, precision: str) -> None:
+        facts = (cpu_description(), target.fingerprint, Toolchain.find(target).identity, kernels_hash())
+        self.identity = "; ".join((*facts, f"{threads} threads", precision))
+        name = hashlib.sha256(self.identity.encode()).hexdigest()[:16]
+        self.file: Path = Cache().root / "tuning" / f"{name}.json"
+
+    def read(self) -> dict[str, Times]:
+        """Times by key and candidate. A file that is broken is named in a warning and counts as none."""
+        try:
+            text = self.file.read_text("utf-8")
+        except (FileNotFoundError, NotADirectoryError):
+            return {}
+        except (OSError, UnicodeDecodeError) as error:
+            return self._broken(str(error))
+        try:
+            content = json.loads(text)
+            if content["identity"] != self.identity:
+                return self._broken("it belongs to another machine")
+            return {str(key): _times(times) for key, times in content["times"].items()}
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            return self._broken(str(error))
+
+    def _broken(self, why: str) -> dict[str, Times]:
+        warnings.warn(f"measured times in {self.file} are not used and measured again: {why}", stacklevel=4)
+        return {}
+
+    def add(self, found: Mapping[str, Times]) -> None:
+        """Keep more times; the file is replaced as a whole. A cache that cannot be written only means measuring again."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            times = {**self.read(), **found}
+        temporary = self.file.with_name(f".{self.file.name}.{secrets.token_hex(4)}")
+        with contextlib.suppress(OSError):
+            self.file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            temporary.write_text(json.dumps({"identity": self.identity, "times": times}), "utf-8")
+            temporary.replace(self.file)
+
+
+def _times(content: Mapping[str, Any]) -> dict[str, float]:
+    """Checked times; ValueError for anything but positive numbers."""
+    found = {str(name): float(seconds) for name, seconds in content.items()}
+    if not all(math.isfinite(seconds) and seconds > 0 for seconds in found.values()):
+        raise ValueError("a time is no positive number")
+    return found
