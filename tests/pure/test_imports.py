@@ -25,6 +25,7 @@ ALLOWED: dict[str, set[str] | None] = {
     "exporters": BASE | {"ir", "ops"},
     "rewrite": BASE | {"ir"},
     "passes": BASE | {"ir", "ops", "rewrite"},
+    "search": BASE | {"ir", "ops", "rewrite", "passes", "analysis"},
     "compress": BASE | {"ir", "ops", "rewrite", "passes"},
     # The writer of a compiled model's folder shares its format, and what a machine offers, with the reader.
     "codegen": BASE | {"ir", "ops", "runtime"},
@@ -36,7 +37,7 @@ ALLOWED: dict[str, set[str] | None] = {
     "testing": None,
     "infuse": BASE
     | {"ir", "ops", "frontends", "exporters", "rewrite", "passes", "compress", "codegen", "analysis", "profiling"}
-    | {"runtime"},
+    | {"search", "runtime"},
 }
 
 

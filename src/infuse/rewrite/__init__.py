@@ -3,7 +3,7 @@
 from infuse.rewrite.driver import Driver
 from infuse.rewrite.explain import Explanation, explain
 from infuse.rewrite.patch import Patch, remove_dead
-from infuse.rewrite.record import Report, Rewrite
+from infuse.rewrite.record import Improvement, Report, Rewrite, Search
 from infuse.rewrite.rule import LEVELS, Pass, Refusal, Rule, require
 from infuse.rewrite.verdict import Guilty, Verdict
 
@@ -12,12 +12,14 @@ __all__ = [
     "Driver",
     "Explanation",
     "Guilty",
+    "Improvement",
     "Pass",
     "Patch",
     "Refusal",
     "Report",
     "Rewrite",
     "Rule",
+    "Search",
     "Verdict",
     "explain",
     "remove_dead",

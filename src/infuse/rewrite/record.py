@@ -13,6 +13,7 @@ from infuse.rewrite.verdict import Verdict
 ABOUT: dict[str, str] = {
     "FoldConstants": "a node whose inputs are all known → constants",
     "RemoveDead": "a node that nobody reads → nothing",
+    "Search": "nodes → cheaper ones that compute the same by the algebra of linear operators",
 }
 """What rules and passes do, by name: their docstrings."""
 
@@ -53,6 +54,55 @@ class Effect:
     rows: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class Improvement:
+    """What a search found: the nodes before and after, the equalities that show they compute the same, what both cost
+    in the eyes of the cost model, and how far their results were apart on random inputs.
+    """
+
+    removed: tuple[str, ...]
+    created: tuple[str, ...]
+    equalities: tuple[str, ...]
+    before: float
+    """Seconds of one run of the nodes around."""
+    after: float
+    difference: float
+
+    def __str__(self) -> str:
+        gone = ", ".join(self.removed)
+        return f"{gone} → {', '.join(self.created)} by {', '.join(self.equalities)}"
+
+
+@dataclass
+class Search:
+    """What a search did: how far it came in its time, and what it found."""
+
+    limit: float
+    """Seconds that it was given."""
+    seconds: float = 0.0
+    regions: int = 0
+    """Groups of nodes that were looked at."""
+    terms: int = 0
+    """Operators in all e-graphs together."""
+    is_complete: bool = True
+    """Whether it looked at everything; else time ran out, and another run may find something else."""
+    improvements: list[Improvement] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    """What was found and not taken, and why."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The search as plain data for JSON."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        found = len(self.improvements)
+        saved = sum(i.before - i.after for i in self.improvements)
+        text = f"search: {found} improvement{'s' * (found != 1)}"
+        text += f", which save {saved * 1e6:.0f} µs by the cost model" if found else ""
+        text += f", in {self.seconds:.1f} s ({self.regions} regions, {self.terms} terms)"
+        return text if self.is_complete else f"{text}; its time ran out"
+
+
 @dataclass
 class Report:
     """The record of an optimization: operator counts before and after, rewrites in order, seconds per level."""
@@ -67,6 +117,8 @@ class Report:
     """What the comparison with the original found, None where there was none."""
     limit: int | None = None
     """Number of rewrites after which no more are made."""
+    search: Search | None = None
+    """What a search found, None where there was none."""
 
     @property
     def is_full(self) -> bool:
@@ -119,6 +171,7 @@ class Report:
             "seconds": dict(self.seconds),
             "notes": list(self.notes),
             "verification": self.verification.to_dict() if self.verification else None,
+            **({"search": self.search.to_dict()} if self.search else {}),
         }
 
     def __str__(self) -> str:
@@ -139,4 +192,4 @@ def count_operators(graph: Graph) -> Counter[str]:
     return Counter(node.kind for g in graph.all_graphs() for node in g.unordered_nodes)
 
 
-__all__ = ["ABOUT", "Effect", "Mention", "Report", "Rewrite", "count_operators", "label"]
+__all__ = ["ABOUT", "Effect", "Improvement", "Mention", "Report", "Rewrite", "Search", "count_operators", "label"]

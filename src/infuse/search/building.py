@@ -1,0 +1,135 @@
+"""A choice of terms as nodes of the graph: what stays is left alone, constants are computed, the rest is new."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from infuse.ir.graph import Array, Node, Value, constant
+from infuse.ops.base import Op
+from infuse.ops.convolution import Conv
+from infuse.ops.indexing import Gather
+from infuse.ops.movement import Concat, Slice
+from infuse.ops.shaping import Reshape, Transpose
+from infuse.ops.sizes import int64s
+from infuse.passes.rules.common import reshape_target
+from infuse.rewrite.patch import Patch
+from infuse.search.cost import Choice
+from infuse.search.egraph import EGraph
+from infuse.search.regions import Region
+from infuse.search.terms import Cut, Head, Joined, Leaf, Moved, Opaque, Pick, Shaped, Term, folded
+
+
+class Builder:
+    """Makes the values of classes by a choice of terms; `patch` has the new nodes."""
+
+    def __init__(self, region: Region, choice: Choice, patch: Patch) -> None:
+        self.g: EGraph = region.g
+        self.choice = choice
+        self.patch = patch
+        self.created: set[int] = set()
+        """Classes for which there are new nodes."""
+        self._originals = region.original()
+        self._known = region.original_values()
+        self._values: dict[int, Value] = {}
+        self._arrays: dict[int, Array] = {}
+        self._nodes: dict[tuple[Node, tuple[int, ...]], Node] = {}
+        self._stays: dict[int, bool] = {}
+
+    def value(self, number: int) -> Value:
+        """The value of a class, its operands before it."""
+        number = self.g.find(number)
+        pending = [number]
+        while pending:
+            each = pending[-1]
+            if each in self._values:
+                pending.pop()
+                continue
+            missing = [a for a in self._operands(each) if a not in self._values]
+            if missing:
+                pending += missing
+                continue
+            pending.pop()
+            self._values[each] = self._made(each)
+        return self._values[number]
+
+    def stays(self, number: int) -> bool:
+        """Whether a class is computed as the model does, down to what comes from outside."""
+        if number not in self._stays:
+            term = self.choice[number]
+            same = self.g.is_const(number) or self._originals.get(number) == term
+            self._stays[number] = same and (self.g.is_const(number) or all(map(self.stays, term.args)))
+        return self._stays[number]
+
+    def _operands(self, number: int) -> list[int]:
+        if self.g.is_const(number) or (number in self._known and self.stays(number)):
+            return []
+        return list(dict.fromkeys(self.choice[number].args))
+
+    def _made(self, number: int) -> Value:
+        term = self.choice[number]
+        known = self._known.get(number)
+        if known is not None and self.stays(number):
+            return known
+        if self.g.is_const(number):
+            return self._constant(number)
+        self.created.add(number)
+        return self._built(term, [self._values[a] for a in term.args])
+
+    # -- constants -------------------------------------------------------------------------------------------------
+
+    def _constant(self, number: int) -> Value:
+        """A constant, computed in float64 and rounded once."""
+        term = self.choice[number]
+        if isinstance(term.head, Leaf):
+            return term.head.value
+        kind = self.g[number].type.dtype
+        return constant(np.ascontiguousarray(self._array(number).astype(kind.numpy)), dtype=kind)
+
+    def _array(self, number: int) -> Array:
+        if number not in self._arrays:
+            term = self.choice[number]
+            if isinstance(term.head, Leaf):
+                data = term.head.value.const
+                assert data is not None
+                self._arrays[number] = data.astype(np.float64) if self.g.dtype(number).is_float else data
+            else:
+                self._arrays[number] = folded(term.head, [self._array(a) for a in term.args])
+        return self._arrays[number]
+
+    # -- nodes -----------------------------------------------------------------------------------------------------
+
+    def _built(self, term: Term, operands: list[Value]) -> Value:
+        if isinstance(term.head, Opaque):
+            return self._copied(term, operands).outputs[term.head.index]
+        op, more = _operator(term.head, operands)
+        return self.patch.add(op, [*operands, *more]).output
+
+    def _copied(self, term: Term, operands: list[Value]) -> Node:
+        """A node that nothing is known of, with other operands."""
+        assert isinstance(term.head, Opaque)
+        node = term.head.node
+        key = (node, term.args)
+        if key not in self._nodes:
+            rest = iter(operands)
+            inputs = [None if v is None else next(rest) for v in node.inputs]
+            self._nodes[key] = self.patch.add(node.op, inputs, len(node.outputs))
+        return self._nodes[key]
+
+
+def _operator(head: Head, operands: list[Value]) -> tuple[Op, list[Value]]:
+    """The operator of a term, and the operands that say where elements go."""
+    if isinstance(head, Cut):
+        places = [(head.start,), (head.stop,), (head.axis,), (head.step,)]
+        return Slice(), [constant(int64s(*p)) for p in places]
+    if isinstance(head, Pick):
+        return Gather(axis=head.axis), [constant(int64s(*head.places))]
+    if isinstance(head, Moved):
+        return Transpose(perm=head.perm), []
+    if isinstance(head, Shaped):
+        return Reshape(), [constant(reshape_target(operands[0].shape, head.target))]
+    if isinstance(head, Joined):
+        return Concat(axis=head.axis), []
+    assert isinstance(head, Op)
+    if isinstance(head, Conv):
+        return head.replace(kernel_shape=operands[1].shape[2:]), []
+    return head, []

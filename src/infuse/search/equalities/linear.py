@@ -1,0 +1,470 @@
+"""Products with weights: convolutions and matrix products, moved past sums, cuts, poolings and each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from infuse.ir.types import Shape
+from infuse.ops.arithmetic import Add, Mul, Sub
+from infuse.ops.contraction import MatMul
+from infuse.ops.convolution import Conv
+from infuse.ops.pooling import AveragePool, GlobalAveragePool
+from infuse.search.egraph import EGraph
+from infuse.search.equalities.base import Equal, comes_by, equality, place_in, with_operands
+from infuse.search.equalities.movement import MOST_PIECES, joined, sizes_along
+from infuse.search.terms import Apply, Cut, Expression, Filled, Joined, Moved, Pick, Shaped, Term, apply
+
+CHANNELS = 1
+"""The axis of an image's channels."""
+
+
+MOST_SUMMANDS = 3
+"""Operands of a concatenation up to which a product of it is taken apart into a sum."""
+
+
+def conv_of(term: Term) -> Conv:
+    """The operator of a convolution."""
+    assert isinstance(term.head, Conv)
+    return term.head
+
+
+def is_static(shape: Shape) -> bool:
+    """Whether all sizes are numbers."""
+    return all(isinstance(size, int) for size in shape)
+
+
+def is_unpadded(op: Conv) -> bool:
+    """Whether nothing is added around the image."""
+    return op.auto_pad == "VALID" or (op.auto_pad == "NOTSET" and not any(op.pads))
+
+
+def is_point(g: EGraph, term: Term) -> bool:
+    """Whether a convolution in one group sees one pixel at a time, and each in turn."""
+    op, kernel = conv_of(term), g.shape(term.args[1])[2:]
+    return (
+        op.group == 1
+        and is_unpadded(op)
+        and all(k == 1 for k in kernel)
+        and all(step == 1 for step in op.steps(len(kernel)))
+    )
+
+
+def is_depthwise(g: EGraph, term: Term) -> bool:
+    """Whether every channel has a filter of its own."""
+    shape = g.shape(term.args[1])
+    return conv_of(term).group == shape[0] == g.shape(term.args[0])[CHANNELS] and shape[1] == 1
+
+
+def is_matrix(g: EGraph, number: int) -> bool:
+    """Whether a class is a matrix of known sizes."""
+    return len(g.shape(number)) == 2 and is_static(g.shape(number))
+
+
+def product(term: Term, x: Expression, w: Expression) -> Apply:
+    """The same product of other operands."""
+    return with_operands(term, x, w)
+
+
+# -- sums and concatenations ----------------------------------------------------------------------------------------
+
+
+def weight_axes(g: EGraph, term: Term) -> tuple[int, int, int, int] | None:
+    """The axis of x that a product sums over, the one of its result that it makes, and those of the weights; None for
+    a product in groups, or with weights that are no matrix.
+    """
+    if term.kind == "Conv":
+        return (CHANNELS, CHANNELS, 1, 0) if conv_of(term).group == 1 else None
+    rank = len(g.shape(term.args[0]))
+    return (rank - 1, rank - 1, 0, 1) if is_matrix(g, term.args[1]) and rank > 1 else None
+
+
+@equality("Conv", "MatMul")
+def product_of_joined(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
+    """Joined(x, y) · w = x · Cut(w) + y · Cut(w), along what is summed; along other axes Joined(x · w, y · w)"""
+    axes = weight_axes(g, term)
+    if axes is None:
+        return
+    depth, _, inner_axis, _ = axes
+    x, w = term.args
+    for inner in g.terms(x, "Joined"):
+        assert isinstance(inner.head, Joined)
+        if len(inner.args) > MOST_PIECES:
+            continue
+        if inner.head.axis == depth:
+            if len(inner.args) > MOST_SUMMANDS:
+                continue
+            sizes = sizes_along(g, inner.args, depth)
+            if sizes is None:
+                continue
+            parts, begin = [], 0
+            for piece, size in zip(inner.args, sizes):
+                parts.append(product(term, piece, apply(Cut(inner_axis, begin, begin + size), w)))
+                begin += size
+            whole: Expression = parts[0]
+            for part in parts[1:]:
+                whole = apply(Add(), whole, part)
+            yield Equal(at, whole, (inner,))
+        elif term.kind == "MatMul" or inner.head.axis == 0:
+            yield Equal(at, apply(inner.head, *(product(term, piece, w) for piece in inner.args)), (inner,))
+
+
+@equality("Add")
+def sum_of_products(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
+    """X · a + y · b = Joined(x, y) · Joined(a, b); x · a + x · b = x · (a + b)"""
+    left, right = term.args
+    for one in g.terms(left, "Conv", "MatMul"):
+        axes = weight_axes(g, one)
+        if axes is None:
+            continue
+        depth, _, inner_axis, _ = axes
+        for two in g.terms(right, one.kind):
+            made = comes_by(g, one, "product_of_joined") or comes_by(g, two, "product_of_joined")
+            if made or two.head != one.head or two == one or not (g.is_const(one.args[1]) and g.is_const(two.args[1])):
+                continue
+            (x, a), (y, b) = one.args, two.args
+            if x == y and g.shape(a) == g.shape(b):
+                yield Equal(at, product(one, x, apply(Add(), a, b)), (one, two))
+            elif _fit(g.shape(x), g.shape(y), depth) and _fit(g.shape(a), g.shape(b), inner_axis):
+                both = apply(Joined(depth), x, y)
+                yield Equal(at, product(one, both, apply(Joined(inner_axis), a, b)), (one, two))
+
+
+def _fit(a: Shape, b: Shape, axis: int) -> bool:
+    return len(a) == len(b) and all(i == axis or p == q for i, (p, q) in enumerate(zip(a, b)))
+
+
+@equality("Conv", "MatMul")
+def product_of_sum(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
+    """(x + y) · w = x · w + y · w (also - )"""
+    x, w = term.args
+    for inner in g.terms(x, "Add", "Sub"):
+        if all(g.shape(a) == g.shape(x) and not g.is_const(a) for a in inner.args):
+            parts = [product(term, a, w) for a in inner.args]
+            yield Equal(at, with_operands(inner, *parts), (inner,))
+
+
+@equality("Add", "Sub")
+def sum_before_product(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
+    """X · w + y · w = (x + y) · w (also - )"""
+    for one in g.terms(term.args[0], "Conv", "MatMul"):
+        for two in g.terms(term.args[1], one.kind):
+            same = two.head == one.head and two.args[1] == one.args[1] and two.args[0] != one.args[0]
+            if same and g.shape(one.args[0]) == g.shape(two.args[0]):
+                total = apply(Add() if term.kind == "Add" else Sub(), one.args[0], two.args[0])
+                yield Equal(at, product(one, total, one.args[1]), (one, two))
+
+
+@equality("Joined")
+def joined_products(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
+    """Joined(x · a, x · b) = x · Joined(a, b) of columns or filters"""
+    head = term.head
+    assert isinstance(head, Joined)
+    for first in g.terms(term.args[0], "Conv", "MatMul"):
+        axes = weight_axes(g, first)
+        if axes is None or axes[1] != head.axis:
+            continue
+        lines = []
+        for arg in term.args:
+            found = (t for t in g.terms(arg, first.kind) if t.head == first.head and t.args[0] == first.args[0])
+            lines.append(next((t for t in found if _fit(g.shape(t.args[1]), g.shape(first.args[1]), axes[3])), None))
+        parts = [line for line in lines if line is not None]
+        if len(parts) == len(lines):
+            weights = apply(Joined(axes[3]), *(part.args[1] for part in parts))
+            yield Equal(at, product(first, first.args[0], weights), tuple(parts))
+
+
+# -- cuts ----------------------------------------------------------------------------------------
+
+
+@equality("Cut", "Pick")
+def cut_of_product(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
+    """Cut(x · w) = x · Cut(w) for columns or filters, Cut(x) · w for rows or images (Pick too)"""
+    outer = term.head
+    assert isinstance(outer, (Cut, Pick))
+    for inner in g.terms(term.args[0], "Conv", "MatMul"):
+        axes = weight_axes(g, inner)
+        if axes is None:
+            continue
+        x, w = inner.args
+        if outer.axis == axes[1]:
+            yield Equal(at, product(inner, x, apply(replace(outer, axis=axes[3]), w)), (inner,))
+        elif inner.kind == "MatMul" or outer.axis == 0:
+            yield Equal(at, product(inner, apply(outer, x), w), (inner,))
+
+
+@equality("Conv")
+def steps_as_cut(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
+    """Conv of one pixel with steps = Conv without steps of every other pixel"""
+    op = conv_of(term)
+    x, w = term.args
+    kernel = g.shape(w)[2:]
+    steps = op.steps(len(kernel))
+    if all(step == 1 for step in steps) or not is_unpadded(op) or any(k != 1 for k in kernel):
+        return
+    sizes = g.shape(x)[2:]
+    if not is_static(sizes):
+        return
+    source: Expression = x
+    for axis, (size, step) in enumerate(zip(sizes, steps)):
+        if step > 1:
+            assert isinstance(size, int)
+            source = apply(Cut.to(axis + 2, 0, size, step), source)
+    yield Equal(at, apply(op.replace(strides=()), source, w))
+
+
+@equality("Conv")
+def order_into_weights(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
+    """Conv(Pick(x), w) = Conv(x, w in the order before); of one channel each: Pick(Conv(x, w in that order))"""
+    x, w = term.args
+    for inner in g.terms(x, "Pick"):
+        pick = inner.head
+        assert isinstance(pick, Pick)
+        if pick.axis != CHANNELS or not pick.is_permutation or len(pick.places) != g.shape(inner.args[0])[CHANNELS]:
+            continue
+        inverse = tuple(pick.places.index(i) for i in range(len(pick.places)))
+        if conv_of(term).group == 1:
+            yield Equal(at, product(term, inner.args[0], apply(Pick(1, inverse), w)), (inner,))
+        elif is_depthwise(g, term):
+            filters = product(term, inner.args[0], apply(Pick(0, inverse), w))
+            yield Equal(at, apply(pick, filters), (inner,))
+
+
+@equality("Conv")
+def depthwise_of_joined(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
+    """Conv of each channel of Joined(x, y) = Joined(Conv(x), Conv(y))"""
+    if not is_depthwise(g, term):
+        return
+    x, w = term.args
+    for inner in g.terms(x, "Joined"):
+        sizes = sizes_along(g, inner.args, CHANNELS)
+        if inner.head != Joined(CHANNELS) or sizes is None or len(sizes) > MOST_PIECES:
+            continue
+        parts, begin = [], 0
+        for piece, size in zip(inner.args, sizes):
+            op = conv_of(term).replace(group=size)
+            parts.append(apply(op, piece, apply(Cut(0, begin, begin + size), w)))
+            begin += size
+        yield Equal(at, joined(CHANNELS, parts), (inner,))
+
+
+# -- poolings ----------------------------------------------------------------------------------------
+
+
+@equality("AveragePool", "GlobalAveragePool")
+def product_before_pool(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
+    """AveragePool(x · w) = AveragePool(x) · w for one pixel a window (global pools too)"""
+    for inner in g.terms(term.args[0], "Conv"):
+        if is_point(g, inner):
+            yield Equal(at, product(inner, with_operands(term, inner.args[0]), inner.args[1]), (inner,))
+
+
+@equality("Conv")
+def pool_before_product(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
+    """AveragePool(x) · w = AveragePool(x · w) for one pixel a window"""
+    if not is_point(g, term):
+        return
+    for inner in g.terms(term.args[0], "AveragePool", "GlobalAveragePool"):
+        assert isinstance(inner.head, (AveragePool, GlobalAveragePool))
+        yield Equal(at, with_operands(inner, product(term, inner.args[0], term.args[1])), (inner,))
+
+
+@equality("AveragePool", "GlobalAveragePool")
+def pool_of_joined(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
+    """AveragePool(Joined(x, y)) = Joined(AveragePool(x), AveragePool(y)) of channels"""
+    for inner in g.terms(term.args[0], "Joined"):
+        if inner.head == Joined(CHANNELS) and len(inner.args) <= MOST_PIECES:
+            yield Equal(at, apply(Joined(CHANNELS), *(with_operands(term, a) for a in inner.args)), (inner,))
+
+
+# -- chains ----------------------------------------------------------------------------------------
+
+
+@equality("MatMul")
+def associate(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
+    """(x · a) · b = x · (a · b) for a matrix b and a matrix a, and back"""
+    x, w = term.args
+    for inner in g.terms(x, "MatMul"):
+        if is_matrix(g, inner.args[1]) and is_matrix(g, w):
+            yield Equal(at, product(term, inner.args[0], apply(MatMul(), inner.args[1], w)), (inner,))
+    for inner in g.terms(w, "MatMul"):
+        if all(is_matrix(g, a) for a in inner.args):
+            yield Equal(at, product(term, product(term, x, inner.args[0]), inner.args[1]), (inner,))
+
+
+@equality("Conv")
+def merge_points(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
+    """Conv(Conv(x, a), b) = Conv(x, b · a) for one pixel a window"""
+    if not is_point(g, term) or not is_static(g.shape(term.args[1])):
+        return
+    b = term.args[1]
+    for inner in g.terms(term.args[0], "Conv"):
+        a = inner.args[1]
+        if not is_point(g, inner) or not (g.is_const(a) and g.is_const(b)):
+            continue
+        (filters, middle), (_, depth) = g.shape(b)[:2], g.shape(a)[:2]
+        flat = apply(MatMul(), apply(Shaped((filters, middle)), b), apply(Shaped((middle, depth)), a))
+        shape = (filters, depth, *g.shape(b)[2:])
+        yield Equal(at, product(term, inner.args[0], apply(Shaped(shape), flat)), (inner,))
+
+
+# -- factors ----------------------------------------------------------------------------------------
+
+
+@equality("Mul")
+def factor_into_weights(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
+    """(x · w) · c = x · (w · c), one number or one for each column or filter"""
+    for index, arg in enumerate(term.args):
+        c = term.args[1 - index]
+        if not g.is_const(c) or g.shape(arg) != g.shape(at):
+            continue
+        for inner in g.terms(arg, "Conv", "MatMul"):
+            axes = weight_axes(g, inner)
+            if axes is not None:
+                factor = _along(g, c, axes[1], len(g.shape(at)), axes[3], len(g.shape(inner.args[1])))
+                if factor is not None:
+                    yield Equal(at, product(inner, inner.args[0], apply(Mul(), inner.args[1], factor)), (inner,))
+
+
+@equality("Conv", "MatMul")
+def factor_from_operand(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
+    """(x · c) · w = x · (c · w), one number or one for each row or channel"""
+    axes = weight_axes(g, term)
+    if axes is None:
+        return
+    x, w = term.args
+    for inner in g.terms(x, "Mul"):
+        for index, c in enumerate(inner.args):
+            y = inner.args[1 - index]
+            if not g.is_const(c) or g.is_const(y) or g.shape(y) != g.shape(x):
+                continue
+            factor = _along(g, c, axes[0], len(g.shape(x)), axes[2], len(g.shape(w)))
+            if factor is not None:
+                yield Equal(at, product(term, y, apply(Mul(), w, factor)), (inner,))
+
+
+def _along(g: EGraph, c: int, axis: int, rank: int, place: int, weights: int) -> Expression | None:
+    """A constant that varies along one axis only, as a factor of weights along another; None where it varies more."""
+    shape = g.shape(c)
+    if all(size == 1 for size in shape):
+        return apply(Shaped((1,) * weights), c)
+    found = place_in(g, c, axis, rank)
+    if found is None or any(size != 1 for i, size in enumerate(shape) if i != found):
+        return None
+    return apply(Shaped(tuple(shape[found] if i == place else 1 for i in range(weights))), c)
+
+
+@equality("MatMul")
+def number_past_product(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
+    """(x · s) · y = (x · y) · s for one number s (also x · (y · s))"""
+    for index, arg in enumerate(term.args):
+        for inner in g.terms(arg, "Mul"):
+            for place, s in enumerate(inner.args):
+                x = inner.args[1 - place]
+                if all(size == 1 for size in g.shape(s)) and g.shape(x) == g.shape(arg) and not g.is_const(x):
+                    if len(g.shape(s)) > len(g.shape(at)):
+                        continue
+                    args = [x if i == index else a for i, a in enumerate(term.args)]
+                    yield Equal(at, apply(Mul(), with_operands(term, *args), s), (inner,))
+
+
+@equality("Mul")
+def number_into_product(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
+    """(x · y) · s = (x · s) · y = x · (y · s) for one number s"""
+    for index, arg in enumerate(term.args):
+        s = term.args[1 - index]
+        if not all(size == 1 for size in g.shape(s)) or g.shape(arg) != g.shape(at):
+            continue
+        for inner in g.terms(arg, "MatMul"):
+            for place, x in enumerate(inner.args):
+                if len(g.shape(s)) <= len(g.shape(x)):
+                    args = [apply(Mul(), x, s) if i == place else a for i, a in enumerate(inner.args)]
+                    yield Equal(at, with_operands(inner, *args), (inner,))
+
+
+# -- orders of axes ----------------------------------------------------------------------------------------
+
+
+@equality("MatMul")
+def product_of_moved(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
+    """Moved(x) · w = Moved(x · w) for a matrix w, where the last axis stays"""
+    x, w = term.args
+    rank = len(g.shape(x))
+    if not is_matrix(g, w):
+        return
+    for inner in g.terms(x, "Moved"):
+        assert isinstance(inner.head, Moved)
+        if inner.head.perm[-1] == rank - 1:
+            yield Equal(at, apply(inner.head, product(term, inner.args[0], w)), (inner,))
+
+
+@equality("Moved")
+def moved_of_product(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
+    """Moved(x · w) = Moved(x) · w, where the last axis stays; (x · y) turned = y turned · x turned"""
+    moved = term.head
+    assert isinstance(moved, Moved)
+    rank = len(moved.perm)
+    swap = Moved((*range(rank - 2), rank - 1, rank - 2))
+    for inner in g.terms(term.args[0], "MatMul"):
+        x, w = inner.args
+        if moved.perm[-1] == rank - 1 and is_matrix(g, w):
+            yield Equal(at, product(inner, apply(moved, x), w), (inner,))
+        if moved == swap and len(g.shape(x)) == len(g.shape(w)) == rank:
+            yield Equal(at, product(inner, apply(swap, w), apply(swap, x)), (inner,))
+
+
+# -- neighbours ----------------------------------------------------------------------------------------
+
+
+_MAKERS = ("products_at_once", "cut_of_product", "points_as_windows", "product_of_joined", "sum_of_products")
+"""Equalities whose products are made of others, or parts of others: putting these together leads nowhere new."""
+
+
+@equality("Conv", "MatMul")
+def products_at_once(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
+    """X · a, x · b, … = cuts of x · Joined(a, b, …) of columns or filters"""
+    axes = weight_axes(g, term)
+    x, w = term.args
+    if axes is None or not g.is_const(w):
+        return
+    found: dict[int, Term] = {}
+    for number, other in g.parents(x, term.kind):
+        same = other.head == term.head and other.args[0] == x and g.is_const(other.args[1])
+        if same and _fit(g.shape(other.args[1]), g.shape(w), axes[3]) and not comes_by(g, other, *_MAKERS):
+            found.setdefault(number, other)
+    if len(found) < 2 or next(iter(found)) != at:
+        return
+    ordered = list(found.items())
+    groups = (
+        [ordered] if len(ordered) < 3 else [ordered, *(ordered[:i] + ordered[i + 1 :] for i in range(len(ordered)))]
+    )
+    for group in groups:
+        whole = product(term, x, apply(Joined(axes[3]), *(t.args[1] for _, t in group)))
+        begin = 0
+        for number, other in group:
+            size = g.shape(other.args[1])[axes[3]]
+            assert isinstance(size, int)
+            yield Equal(number, apply(Cut(axes[1], begin, begin + size), whole), tuple(t for _, t in group))
+            begin += size
+
+
+@equality("Conv")
+def points_as_windows(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
+    """Conv(x, w) of one pixel = Conv(x, w with zeros around it) beside a Conv of x with larger windows"""
+    if not is_point(g, term) or not is_static(g.shape(term.args[1])):
+        return
+    x, w = term.args
+    rank = len(g.shape(w)) - 2
+    for _, other in g.parents(x, "Conv"):
+        op = conv_of(other)
+        kernel = g.shape(other.args[1])[2:]
+        pads = op.pads[:rank]
+        usual = op.group == 1 and op.auto_pad == "NOTSET" and len(op.pads) == 2 * rank and other.args[0] == x
+        if not usual or not any(pads) or not is_static(kernel):
+            continue
+        spread = op.spread(rank)
+        sizes = [int(k) for k in kernel if isinstance(k, int)]
+        centred = all(s == 1 for s in op.steps(rank)) and op.pads[rank:] == pads
+        if centred and all(2 * p == (k - 1) * d for p, k, d in zip(pads, sizes, spread)):
+            sides = (0, 0, *((k - 1) // 2 for k in sizes))
+            yield Equal(at, apply(op, x, apply(Filled(sides, sides), w)), (other,))
