@@ -1,26 +1,8 @@
 // Calls the kernels of bfloat16 products as generated code does, for test_precision_bf16.py.
 #include "attention_bf16.hpp"
 #include "conv_bf16.hpp"
+#include "driver.hpp"
 #include "winograd_bf16.hpp"
-
-using namespace infuse;
-
-#define EXPORT extern "C" __attribute__((visibility("default")))
-
-// out = max(acc + bias, low)
-struct Sink {
-  const float* bias;
-  float* out;
-  long n;
-  float low;
-
-  template <class L>
-  INFUSE_INLINE void operator()(vf acc, long row, long col, L lanes) const {
-    store(out + row * n + col, max(acc + load(bias + col, lanes), splat(low)), lanes);
-  }
-};
-
-EXPORT int lanes() { return LANES; }
 
 EXPORT int is_native() {
 #if INFUSE_LANES == 16 && defined(__AVX512BF16__)

@@ -1,24 +1,8 @@
 // Calls the matrix kernels as generated code does, for test_kernels_gemm.py.
 #include "conv.hpp"
+#include "driver.hpp"
 #include "matmul.hpp"
 #include "winograd.hpp"
-
-using namespace infuse;
-
-#define EXPORT extern "C" __attribute__((visibility("default")))
-
-// out = max(acc + bias, low); counts how often a result is stored.
-struct Sink {
-  const float* bias;
-  float* out;
-  long n;
-  float low;
-
-  template <class L>
-  INFUSE_INLINE void operator()(vf acc, long row, long col, L lanes) const {
-    store(out + row * n + col, max(acc + load(bias + col, lanes), splat(low)), lanes);
-  }
-};
 
 // A context whose scratch ends at a page that nobody may touch.
 struct Run {
@@ -43,8 +27,6 @@ struct Run {
     context_close(ctx);
   }
 };
-
-EXPORT int lanes() { return LANES; }
 
 EXPORT void run_gemm(int threads, bool scratch, const GemmShape* s, const float* a, const float* b,
                      const float* bias, float low, float* out) {

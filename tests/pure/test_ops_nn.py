@@ -467,6 +467,9 @@ def test_wrong_shapes_are_refused(operator: Op, types: tuple[Any, ...], message:
     assert message in str(caught.value)
 
 
+BYTES = tensor(dtypes.uint8, 4, 4)
+
+
 @pytest.mark.parametrize(
     ("operator", "types", "kind", "message"),
     [
@@ -485,6 +488,12 @@ def test_wrong_shapes_are_refused(operator: Op, types: tuple[Any, ...], message:
             UnsupportedOperatorError,
             "in training mode",
         ),
+        (
+            REGISTRY["com.microsoft", "QGemm"](),
+            (BYTES, tensor(dtypes.float64), tensor(dtypes.uint8), BYTES, tensor(F32), tensor(dtypes.uint8)),
+            TypeMismatchError,
+            "the scales of QGemm are numbers of float32",
+        ),
     ],
     ids=lambda value: getattr(value, "name", ""),
 )
@@ -492,6 +501,11 @@ def test_wrong_types_are_refused(operator: Op, types: tuple[Any, ...], kind: typ
     with pytest.raises(kind) as caught:
         infer(operator, *types)
     assert message in str(caught.value)
+
+
+def test_a_gate_of_another_shape_than_its_value_is_refused_when_it_runs() -> None:
+    with pytest.raises(ShapeError, match=r"\(3,\) and \(1,\)"):
+        op("SwiGLU").eval(np.ones(3, np.float32), np.ones(1, np.float32))
 
 
 UNKNOWN = TensorType(F32, None)

@@ -34,6 +34,8 @@ class SwiGLU(Floating):
         return TensorType(dtype, agree_shapes(a.shape, b.shape, "the shapes of gate and value of SwiGLU"))
 
     def eval(self, a: Array, b: Array) -> Array:
+        if a.shape != b.shape:
+            raise ShapeError(f"gate and value of {self.name} have the shapes {a.shape} and {b.shape}")
         return rounded(lambda x, y: x * sigmoid(self.alpha * x) * y, a, b)
 
     def scalar(self, e: Formulas, a: Term, b: Term) -> Term:

@@ -172,6 +172,8 @@ class QGemm(Op):
         y_zero_point: Value | None = None,
     ) -> Inferred:
         require_bytes(self.name, a, a_zero_point, b, b_zero_point, y_zero_point)
+        if any(scale is not None and scale.dtype != dtypes.float32 for scale in (a_scale, b_scale, y_scale)):
+            raise TypeMismatchError(f"the scales of {self.name} are numbers of float32")
         dtype = dtypes.float32 if y_zero_point is None else y_zero_point.dtype
         wide = [Value(TensorType(dtypes.float32, v.tensor.shape)) for v in (a, b)]
         result = Gemm(transA=self.transA, transB=self.transB).infer(*wide)
