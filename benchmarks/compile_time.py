@@ -3,10 +3,9 @@
 `python -m benchmarks.compile_time --models resnet50 --threads 2 --json FILE`
 
 Each model is compiled twice by new processes that share one fresh cache folder; both then load the compiled model again
-several times, and the fastest load counts.
+several times, and the fastest load counts. Exit status 1 where a cold compile takes longer than BAR seconds.
 """
 
-import argparse
 import json
 import os
 import subprocess
@@ -15,13 +14,13 @@ import tempfile
 import time
 from pathlib import Path
 
-from rich.console import Console
 from rich.table import Table
 
-from benchmarks import machine
-from benchmarks.inputs import default_zoo
+from benchmarks import machine, options, terminal
 
 LOADS = 5
+BAR = 30.0
+"""Seconds that no model may take with an empty cache."""
 ROOT = Path(__file__).resolve().parent.parent
 CHILD = "--in-this-process"
 
@@ -70,22 +69,21 @@ def show(results: dict[str, dict[str, dict[str, float]]]) -> Table:
     return table
 
 
-def main(arguments: list[str] | None = None) -> None:
+def main(arguments: list[str] | None = None) -> int:
     """Measure, print, save."""
-    parser = argparse.ArgumentParser(description="Measure how long compiling takes.")
-    parser.add_argument("--models", default="resnet50", metavar="NAME[,…]")
-    parser.add_argument("--zoo", type=Path, default=default_zoo(), metavar="FOLDER", help="default: $INFUSE_ZOO")
+    parser = options.parser("Measure how long compiling takes.")
+    options.add_models(parser, "resnet50")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures there")
-    options = parser.parse_args(arguments)
-    results = {name: measure(options.zoo / f"{name}.onnx", options.threads) for name in options.models.split(",")}
-    Console().print(show(results))
-    if options.json:
-        machine.save(options.json, {"threads": options.threads, "seconds": results})
+    given, models = options.parse(parser, arguments)
+    results = {path.stem: measure(path, given.threads) for path in terminal.watched(models, lambda path: path.stem)}
+    terminal.console().print(show(results))
+    if given.json:
+        machine.save(given.json, {"threads": given.threads, "bar_s": BAR, "seconds": results})
+    return 0 if max(states["cold"]["total"] for states in results.values()) <= BAR else 1
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == [CHILD]:
         print(json.dumps(phases(Path(sys.argv[2]), int(sys.argv[3]))))
     else:
-        main()
+        sys.exit(main())

@@ -25,11 +25,16 @@ class Engine(Protocol):
 
 
 class Infuse:
-    """This project."""
+    """This project; a folder is a model that was compiled before."""
 
     def __init__(self, path: Path, threads: int, precision: str = "fp32") -> None:
         import infuse
 
+        if path.is_dir():
+            start = time.perf_counter()
+            self.model: Any = infuse.load_compiled(path, threads)
+            self.facts = {"open_s": time.perf_counter() - start}
+            return
         start = time.perf_counter()
         graph = infuse.load(path)
         loaded = time.perf_counter()
@@ -109,7 +114,22 @@ class OpenVino:
         return {port.get_any_name(): np.array(results[port]) for port in self.compiled.outputs}
 
 
-ENGINES: dict[str, Any] = {"infuse": Infuse, "onnxruntime": OnnxRuntime, "openvino": OpenVino, "ncnn": Ncnn, "mnn": Mnn}
+def exact(path: Path, threads: int) -> Engine:
+    """The witness in float64 (benchmarks/exact.py), whose imports are heavy."""
+    from benchmarks.exact import Exact
+
+    return Exact(path, threads)
+
+
+EXACT = "float64"
+ENGINES: dict[str, Any] = {
+    "infuse": Infuse,
+    "onnxruntime": OnnxRuntime,
+    "openvino": OpenVino,
+    "ncnn": Ncnn,
+    "mnn": Mnn,
+    EXACT: exact,
+}
 REFERENCE = "onnxruntime"
-PRECISIONS = {"bf16": ("infuse", "openvino")}
-"""Engines that also compute in other precisions than fp32."""
+PRECISIONS = {"bf16": ("infuse", "openvino"), "fp16": ("infuse",)}
+"""Engines that also run in other precisions than fp32."""

@@ -1,11 +1,16 @@
 """Seeded inputs for any ONNX model: every process makes the same ones by itself."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import onnx
+
+if TYPE_CHECKING:
+    import onnx
 
 DEFAULT_DIMS = {"batch": 1, "seq": 128}
 VOCABULARY = 1000
@@ -28,6 +33,8 @@ def make_inputs(path: Path, dims: Mapping[str, int], seed: int = 0) -> dict[str,
 
     `dims` gives every symbolic dimension its size; ValueError where one is missing.
     """
+    import onnx
+
     graph = onnx.load(path, load_external_data=False).graph
     weights = {weight.name for weight in graph.initializer}
     rng = np.random.default_rng(seed)
@@ -35,7 +42,21 @@ def make_inputs(path: Path, dims: Mapping[str, int], seed: int = 0) -> dict[str,
     return {value.name: _sample(value, dims, rng) for value in inputs}
 
 
+def save_inputs(path: Path, dims: Mapping[str, int], file: Path) -> Path:
+    """Write what `make_inputs` makes; the file."""
+    np.savez(file, **make_inputs(path, dims))  # type: ignore[arg-type]
+    return file
+
+
+def load_arrays(file: Path) -> dict[str, np.ndarray]:
+    """All arrays of an .npz file."""
+    with np.load(file) as saved:
+        return dict(saved)
+
+
 def _sample(value: onnx.ValueInfoProto, dims: Mapping[str, int], rng: np.random.Generator) -> np.ndarray:
+    import onnx
+
     tensor = value.type.tensor_type
     dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
     shape = [_size(value.name, dim, dims) for dim in tensor.shape.dim]

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 
 from benchmarks.inputs import DEFAULT_DIMS, make_inputs
 
@@ -93,6 +92,8 @@ class Mnn:
 
 
 def _outputs(path: Path) -> list[str]:
+    import onnx
+
     return [value.name for value in onnx.load(path, load_external_data=False).graph.output]
 
 

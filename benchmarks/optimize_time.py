@@ -3,7 +3,6 @@
 `python -m benchmarks.optimize_time --models bert_base,swin_t --json FILE`
 """
 
-import argparse
 import time
 from pathlib import Path
 from typing import Any
@@ -12,8 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 import infuse
-from benchmarks import machine
-from benchmarks.inputs import default_zoo
+from benchmarks import machine, options
 
 
 def measure(path: Path, rounds: int) -> dict[str, Any]:
@@ -38,20 +36,18 @@ def measure(path: Path, rounds: int) -> dict[str, Any]:
 
 def main(arguments: list[str] | None = None) -> None:
     """Measure, print, save."""
-    parser = argparse.ArgumentParser(description="Measure how long optimizing takes.")
-    parser.add_argument("--models", default="bert_base,swin_t", metavar="NAME[,…]")
-    parser.add_argument("--zoo", type=Path, default=default_zoo(), metavar="FOLDER", help="default: $INFUSE_ZOO")
+    parser = options.parser("Measure how long optimizing takes.")
+    options.add_models(parser, "bert_base,swin_t")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures there")
-    options = parser.parse_args(arguments)
-    results = {name: measure(options.zoo / f"{name}.onnx", options.rounds) for name in options.models.split(",")}
+    given, models = options.parse(parser, arguments)
+    results = {path.stem: measure(path, given.rounds) for path in models}
     table = Table("model", "nodes", "nodes left", "read s", "optimize s", "first run s")
     for name, found in results.items():
         seconds = [f"{found[key]:.2f}" for key in ("read_s", "optimize_s", "first_s")]
         table.add_row(name, str(found["nodes_before"]), str(found["nodes_after"]), *seconds)
     Console().print(table)
-    if options.json:
-        machine.save(options.json, {"rounds": options.rounds, "models": results})
+    if given.json:
+        machine.save(given.json, {"rounds": given.rounds, "models": results})
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ its optimizations, on the original and on (a), in turn. Exit status 1 where a re
 """
 
 import argparse
-import fnmatch
 import json
 import sys
 import tempfile
@@ -20,11 +19,9 @@ from pathlib import Path
 
 import onnx
 from rich.console import Console
-from rich.progress import Progress
 from rich.table import Table
 
-from benchmarks import machine
-from benchmarks.inputs import default_zoo, parse_dims
+from benchmarks import machine, options, terminal
 from benchmarks.measure import geomean
 from benchmarks.optimizer_engines import OPTIMIZERS, count_nodes
 from benchmarks.optimizer_worker import OptimizerError, ask
@@ -83,17 +80,17 @@ class Row:
         return self.runtime["original"] / self.runtime["optimized"] if "optimized" in self.runtime else None
 
 
-def measure(path: Path, options: argparse.Namespace) -> Row:
+def measure(path: Path, given: argparse.Namespace) -> Row:
     """Optimize one model with all tools, check what they made, and run it."""
     row = Row(path.stem, count_nodes(onnx.load(path, load_external_data=False)))
     with tempfile.TemporaryDirectory() as folder:
-        files = {name: Path(folder) / f"{name}.onnx" for name in options.tools}
-        for turn in range(options.rounds):
+        files = {name: Path(folder) / f"{name}.onnx" for name in given.tools}
+        for turn in range(given.rounds):
             for name, file in files.items():
-                _optimize(row, name, path, file, options.seconds if turn else 0.0)
-        _verify(row, path, {name: files[name] for name in row.results}, options.dims)
-        if options.runtime and BASIC in row.results:
-            _run(row, {"original": path, "optimized": files[BASIC]}, options)
+                _optimize(row, name, path, file, given.seconds if turn else 0.0)
+        _verify(row, path, {name: files[name] for name in row.results}, given.dims)
+        if given.runtime and BASIC in row.results:
+            _run(row, {"original": path, "optimized": files[BASIC]}, given)
     return row
 
 
@@ -122,18 +119,18 @@ def _verify(row: Row, path: Path, files: dict[str, Path], dims: dict[str, int]) 
             row.results[name].difference = difference
 
 
-def _run(row: Row, files: dict[str, Path], options: argparse.Namespace) -> None:
+def _run(row: Row, files: dict[str, Path], given: argparse.Namespace) -> None:
     """Times of both files in ONNX Runtime, taking turns."""
     times: dict[str, list[float]] = {name: [] for name in files}
     try:
         with ExitStack() as stack:
             workers = {
-                name: stack.enter_context(Worker("onnxruntime", file, options.threads, options.dims))
+                name: stack.enter_context(Worker("onnxruntime", file, given.threads, given.dims))
                 for name, file in files.items()
             }
-            for _ in range(options.turns):
+            for _ in range(given.turns):
                 for name, worker in workers.items():
-                    times[name] += worker.time(options.turn, 5)
+                    times[name] += worker.time(given.turn, 5)
     except WorkerError as error:
         row.errors["runtime"] = str(error)
         return
@@ -228,54 +225,44 @@ def _difference(row: Row, name: str) -> str:
     return "–" if result is None or result.difference is None else f"{result.difference:.1e}"
 
 
-def report(rows: list[Row], options: argparse.Namespace, console: Console) -> None:
+def report(rows: list[Row], given: argparse.Namespace, console: Console) -> None:
     """Print the tables, what failed, and the summary."""
-    console.print(basic_table(rows, options.tolerance))
-    console.print(extended_table(rows, options.tolerance))
-    if options.runtime:
+    console.print(basic_table(rows, given.tolerance))
+    console.print(extended_table(rows, given.tolerance))
+    if given.runtime:
         console.print(runtime_table(rows))
     for row in rows:
-        for name, error in row.errors.items():
-            console.print(f"[red]{row.model}, {name}:[/] ", end="")
-            console.print(error, markup=False, highlight=False)
-    for name, value in summarize(rows, options.tolerance).items():
+        terminal.complain(console, row.model, row.errors)
+    for name, value in summarize(rows, given.tolerance).items():
         shown = f"{value:.2f}" if isinstance(value, float) else ", ".join(value) if isinstance(value, list) else value
         console.print(f"{name}: {shown if shown != '' else 'none'}")
 
 
-def save(rows: list[Row], options: argparse.Namespace) -> None:
+def save(rows: list[Row], given: argparse.Namespace) -> None:
     """Write everything measured as JSON."""
     content = {
-        "dims": options.dims,
-        "rounds": options.rounds,
-        "tolerance": options.tolerance,
-        "summary": summarize(rows, options.tolerance),
+        "dims": given.dims,
+        "rounds": given.rounds,
+        "tolerance": given.tolerance,
+        "summary": summarize(rows, given.tolerance),
         "rows": [asdict(row) | {"speed": row.speed(), "runtime_speed": row.runtime_speed()} for row in rows],
     }
-    machine.save(options.json, content)
+    machine.save(given.json, content)
 
 
 def parse(arguments: list[str] | None) -> tuple[argparse.Namespace, list[Path]]:
     """Options, and the models that they select."""
-    parser = argparse.ArgumentParser(description="Compare Infuse with other graph optimizers over the zoo.")
+    parser = options.parser("Compare Infuse with other graph optimizers over the zoo.")
+    options.add_models(parser)
+    options.add_turns(parser, rounds=3)
+    options.add_dims(parser)
     parser.add_argument("--tools", type=tools, default=list(OPTIMIZERS), metavar="TOOL[,…]")
-    parser.add_argument("--models", type=lambda text: text.split(","), default=["*"], metavar="GLOB[,…]")
-    parser.add_argument("--zoo", type=Path, default=default_zoo(), metavar="FOLDER", help="default: $INFUSE_ZOO")
-    parser.add_argument("--rounds", type=int, default=3, help="turns of each tool (default: 3)")
-    parser.add_argument("--seconds", type=float, default=0.5, help="length of a turn but the first (default: 0.5)")
-    parser.add_argument("--dims", type=parse_dims, default=parse_dims(""), metavar="NAME=N[,…]")
     parser.add_argument("--tolerance", type=float, default=1e-4, help="of the largest output (default: 1e-4)")
     parser.add_argument("--runtime", action="store_true", help="time ONNX Runtime on the original and on (a)")
     parser.add_argument("--threads", type=int, default=2, help="of ONNX Runtime (default: 2)")
     parser.add_argument("--turns", type=int, default=5, help="turns of each file in ONNX Runtime (default: 5)")
     parser.add_argument("--turn", type=float, default=0.5, help="seconds of such a turn (default: 0.5)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures there")
-    options = parser.parse_args(arguments)
-    files = sorted(options.zoo.glob("*.onnx"))
-    chosen = [path for path in files if any(fnmatch.fnmatch(path.stem, glob) for glob in options.models)]
-    if not chosen:
-        parser.error(f"no model {','.join(options.models)} in {options.zoo}: run `make zoo`")
-    return options, chosen
+    return options.parse(parser, arguments)
 
 
 def tools(text: str) -> list[str]:
@@ -288,19 +275,14 @@ def tools(text: str) -> list[str]:
 
 def main(arguments: list[str] | None = None) -> int:
     """Measure, print, save."""
-    options, models = parse(arguments)
+    given, models = parse(arguments)
     rows: list[Row] = []
-    console = Console(width=None if sys.stdout.isatty() else 190)
-    with Progress(console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("", total=len(models))
-        for path in models:
-            progress.update(task, description=path.stem)
-            rows.append(measure(path, options))
-            progress.advance(task)
-            if options.json:
-                save(rows, options)
-    report(rows, options, console)
-    return 0 if all(is_good(row, options.tolerance) for row in rows) else 1
+    for path in terminal.watched(models, lambda path: path.stem):
+        rows.append(measure(path, given))
+        if given.json:
+            save(rows, given)
+    report(rows, given, terminal.console(190))
+    return 0 if all(is_good(row, given.tolerance) for row in rows) else 1
 
 
 if __name__ == "__main__":

@@ -17,9 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 
-from benchmarks import zoo
+from benchmarks import terminal, zoo
 from benchmarks.engines import REFERENCE
 from benchmarks.inputs import make_inputs
 from benchmarks.measure import difference
@@ -101,7 +100,7 @@ def main(arguments: list[str] | None = None) -> int:
     with tempfile.TemporaryDirectory() as folder:
         for path in models:
             rows += measure(path, options, Path(folder))
-    console = Console(width=None if sys.stdout.isatty() else 160)
+    console = terminal.console()
     zoo.report(rows, options, console)
     for row in rows:
         found = {name: facts["from_float"] for name, facts in row.facts.items() if "from_float" in facts}

@@ -7,18 +7,19 @@ the seconds of every run, or reads {"do": "answer", "file": path} and writes the
 
 import json
 import os
-import resource
 import select
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
 import numpy as np
 
 from benchmarks.engines import ENGINES, PRECISIONS, Arrays, Engine
-from benchmarks.inputs import make_inputs
+from benchmarks.inputs import load_arrays, make_inputs
 from benchmarks.measure import repeat
+from benchmarks.process import peak_bytes
 
 TIMEOUT = 600
 ROOT = Path(__file__).resolve().parent.parent
@@ -29,10 +30,21 @@ class WorkerError(RuntimeError):
 
 
 class Worker:
-    """This side of the pipes; a context manager that ends the process. WorkerError where the engine fails."""
+    """This side of the pipes; a context manager that ends the process. WorkerError where the engine fails.
 
-    def __init__(self, engine: str, model: Path, threads: int, dims: dict[str, int], precision: str = "fp32") -> None:
-        arguments = [engine, str(model), str(threads), json.dumps(dims), precision]
+    `inputs` is a file with the arrays to run on; without it the far side makes them of the model and `dims`.
+    """
+
+    def __init__(
+        self,
+        engine: str,
+        model: Path,
+        threads: int,
+        dims: dict[str, int],
+        precision: str = "fp32",
+        inputs: Path | None = None,
+    ) -> None:
+        arguments = [engine, str(model), str(threads), json.dumps(dims), precision, *([str(inputs)] if inputs else [])]
         command = [sys.executable, "-m", "benchmarks.worker", *arguments]
         pipe = subprocess.PIPE
         self.process = subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe, text=True)
@@ -95,6 +107,21 @@ class Worker:
         return message
 
 
+def alternate(
+    workers: Mapping[str, Worker], errors: dict[str, str], rounds: int, seconds: float, least: int
+) -> dict[str, list[float]]:
+    """Seconds of all runs, the engines taking turns (`Worker.time`); `errors` says why one dropped out."""
+    times: dict[str, list[float]] = {name: [] for name in workers}
+    for _ in range(rounds):
+        for name in list(times):
+            try:
+                times[name] += workers[name].time(seconds, least)
+            except WorkerError as error:
+                errors[name] = str(error)
+                del times[name]
+    return times
+
+
 def serve(engine: Engine, inputs: Arrays, answers: TextIO) -> None:
     """Answer every line of standard input until it ends."""
     for line in sys.stdin:
@@ -104,8 +131,7 @@ def serve(engine: Engine, inputs: Arrays, answers: TextIO) -> None:
         else:
             outputs = engine.answer(inputs)
             np.savez(message["file"], *outputs.values())
-            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-            reply(answers, {"names": list(outputs), "facts": engine.facts | {"peak_rss_bytes": peak}})
+            reply(answers, {"names": list(outputs), "facts": engine.facts | {"peak_rss_bytes": peak_bytes()}})
 
 
 def reply(answers: TextIO, message: dict[str, Any]) -> None:
@@ -114,12 +140,12 @@ def reply(answers: TextIO, message: dict[str, Any]) -> None:
     answers.flush()
 
 
-def main(name: str, model: str, threads: str, dims: str, precision: str = "fp32") -> int:
+def main(name: str, model: str, threads: str, dims: str, precision: str = "fp32", file: str = "") -> int:
     """Open the model, say what that cost, serve."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what an engine prints goes to standard error, not between the answers
     try:
-        inputs = make_inputs(Path(model), json.loads(dims))
+        inputs = load_arrays(Path(file)) if file else make_inputs(Path(model), json.loads(dims))
         if precision != "fp32" and name not in PRECISIONS.get(precision, ()):
             raise ValueError(f"it is not measured in {precision}")
         chosen = {} if precision == "fp32" else {"precision": precision}

@@ -6,11 +6,11 @@ Each engine runs in a process of its own; rounds alternate between them (A B A B
 speed meets all of them. Speed is the peer's best time over ours. Exit status 1 where Infuse fails or is wrong.
 
 With `--precision bf16 --against openvino` both compute products in bfloat16; the answers are still held against the
-reference in fp32, with a tolerance of 3e-2 unless another one is given.
+reference in fp32, with a tolerance of 3e-2 unless another one is given. With `--precision fp16`, Infuse stores weights
+as halves; the peers run in fp32, as they compute in that on processors anyway (OpenVINO's fp16 too).
 """
 
 import argparse
-import fnmatch
 import sys
 import tempfile
 from contextlib import ExitStack
@@ -18,16 +18,15 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import Progress
 from rich.table import Table
 
-from benchmarks import machine
-from benchmarks.engines import ENGINES, PRECISIONS, REFERENCE, Arrays
-from benchmarks.inputs import default_zoo, parse_dims
+from benchmarks import machine, options, terminal
+from benchmarks.engines import PRECISIONS, REFERENCE, Arrays
 from benchmarks.measure import Timing, difference, geomean
-from benchmarks.worker import Worker, WorkerError
+from benchmarks.worker import Worker, WorkerError, alternate
 
 OURS = "infuse"
+TOLERANCES = {"fp32": 1e-4, "bf16": 3e-2, "fp16": 3e-3}
 BEST = "the best"
 """In place of a peer: the fastest of them, for each model another one."""
 
@@ -60,17 +59,22 @@ class Row:
         return facts["arena_bytes"] / bound if bound else None
 
 
-def run(path: Path, threads: int, options: argparse.Namespace) -> Row:
+def precision_of(engine: str, asked: str) -> str:
+    """In what an engine runs: the reference always in fp32, and so the peers where Infuse stores weights as halves."""
+    return "fp32" if engine == REFERENCE or (asked == "fp16" and engine != OURS) else asked
+
+
+def run(path: Path, threads: int, given: argparse.Namespace) -> Row:
     """Measure one model in all engines."""
     row = Row(path.stem, threads)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         workers: dict[str, Worker] = {}
         answers: dict[str, Arrays] = {}
-        for name in dict.fromkeys([OURS, REFERENCE, *options.against]):
-            precision = "fp32" if name == REFERENCE else options.precision
+        for name in dict.fromkeys([OURS, REFERENCE, *given.against]):
             try:
-                worker = stack.enter_context(Worker(name, path, threads, options.dims, precision))
+                precision = precision_of(name, given.precision)
+                worker = stack.enter_context(Worker(name, path, threads, given.dims, precision))
                 answers[name] = worker.answer(folder / f"{name}.npz")
             except WorkerError as error:
                 row.errors[name] = str(error)
@@ -80,22 +84,10 @@ def run(path: Path, threads: int, options: argparse.Namespace) -> Row:
             row.difference = difference(answers[OURS], answers[REFERENCE])
             others = answers.keys() - {OURS, REFERENCE}
             row.peers = {name: difference(answers[name], answers[REFERENCE]) for name in sorted(others)}
-        timed = {name: worker for name, worker in workers.items() if name in (OURS, *options.against)}
-        row.times = {name: Timing.of(times) for name, times in alternate(timed, row, options).items()}
+        timed = {name: worker for name, worker in workers.items() if name in (OURS, *given.against)}
+        times = alternate(timed, row.errors, given.rounds, given.seconds, given.least)
+        row.times = {name: Timing.of(found) for name, found in times.items()}
     return row
-
-
-def alternate(workers: dict[str, Worker], row: Row, options: argparse.Namespace) -> dict[str, list[float]]:
-    """Seconds of all runs, the engines taking turns; an engine that fails drops out."""
-    times: dict[str, list[float]] = {name: [] for name in workers}
-    for _ in range(options.rounds):
-        for name in list(times):
-            try:
-                times[name] += workers[name].time(options.seconds, options.least)
-            except WorkerError as error:
-                row.errors[name] = str(error)
-                del times[name]
-    return times
 
 
 def summarize(rows: list[Row], peers: list[str]) -> dict[str, dict[str, float]]:
@@ -123,9 +115,12 @@ def is_good(row: Row, tolerance: float) -> bool:
     return OURS not in row.errors and row.difference is not None and row.difference <= tolerance
 
 
-def table(rows: list[Row], peers: list[str], tolerance: float) -> Table:
+def table(rows: list[Row], peers: list[str], tolerance: float, precision: str = "fp32") -> Table:
     """One line a row: milliseconds best / median, speed against each peer."""
-    made = Table(title="best / median ms; speed = peer's best over ours", title_justify="left")
+    title = "best / median ms; speed = peer's best over ours"
+    if precision == "fp16":
+        title += f"; {OURS} stores weights in fp16, the peers run in fp32"
+    made = Table(title=title, title_justify="left")
     for name in (
         "model",
         "threads",
@@ -154,84 +149,59 @@ def _times(row: Row, name: str) -> str:
     return f"{timing.best * 1e3:.2f} / {timing.median * 1e3:.2f}" if timing else "–"
 
 
-def report(rows: list[Row], options: argparse.Namespace, console: Console) -> None:
+def report(rows: list[Row], given: argparse.Namespace, console: Console) -> None:
     """Print the table, what failed, and the summary."""
-    console.print(table(rows, options.against, options.tolerance))
+    console.print(table(rows, given.against, given.tolerance, given.precision))
     for row in rows:
-        for name, error in row.errors.items():
-            console.print(f"[red]{row.model}, {row.threads} threads, {name}:[/] ", end="")
-            console.print(error, markup=False, highlight=False)
-    for name, speed in summarize(rows, options.against).items():
+        terminal.complain(console, f"{row.model}, {row.threads} threads", row.errors)
+    for name, speed in summarize(rows, given.against).items():
         console.print(f"{name}: geomean {speed['geomean']:.2f}×, worst {speed['worst']:.2f}×, {speed['models']} models")
 
 
-def save(rows: list[Row], options: argparse.Namespace) -> None:
+def save(rows: list[Row], given: argparse.Namespace) -> None:
     """Write everything measured as JSON."""
     content = {
-        "dims": options.dims,
-        "rounds": options.rounds,
-        "seconds_a_turn": options.seconds,
-        "precision": options.precision,
-        "tolerance": options.tolerance,
-        "summary": summarize(rows, options.against),
+        "dims": given.dims,
+        "rounds": given.rounds,
+        "seconds_a_turn": given.seconds,
+        "precision": given.precision,
+        "tolerance": given.tolerance,
+        "summary": summarize(rows, given.against),
         "rows": [
-            asdict(row) | {"speed": {peer: row.speed(peer) for peer in compared(options.against)}, "arena": row.arena()}
+            asdict(row) | {"speed": {peer: row.speed(peer) for peer in compared(given.against)}, "arena": row.arena()}
             for row in rows
         ],
     }
-    machine.save(options.json, content)
+    machine.save(given.json, content)
 
 
 def parse(arguments: list[str] | None) -> tuple[argparse.Namespace, list[Path]]:
     """Options, and the models that they select."""
-    parser = argparse.ArgumentParser(description="Compare Infuse with other runtimes over the zoo.")
-    parser.add_argument("--against", type=names, default=["onnxruntime"], metavar="ENGINE[,…]")
-    parser.add_argument(
-        "--threads", type=lambda text: [int(n) for n in text.split(",")], default=[1, 2], metavar="N[,…]"
-    )
-    parser.add_argument("--models", type=lambda text: text.split(","), default=["*"], metavar="GLOB[,…]")
-    parser.add_argument("--zoo", type=Path, default=default_zoo(), metavar="FOLDER", help="default: $INFUSE_ZOO")
-    parser.add_argument("--rounds", type=int, default=5, help="turns of each engine (default: 5)")
-    parser.add_argument("--seconds", type=float, default=0.5, help="length of a turn (default: 0.5)")
+    parser = options.parser("Compare Infuse with other runtimes over the zoo.")
+    options.add_models(parser)
+    options.add_against(parser)
+    options.add_threads(parser)
+    options.add_turns(parser)
+    options.add_dims(parser)
     parser.add_argument("--least", type=int, default=5, help="runs in a turn at least (default: 5)")
-    parser.add_argument("--dims", type=parse_dims, default=parse_dims(""), metavar="NAME=N[,…]")
     parser.add_argument("--precision", default="fp32", choices=["fp32", *PRECISIONS], help="(default: fp32)")
-    parser.add_argument("--tolerance", type=float, help="of the largest output (default: 1e-4, in bf16 3e-2)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures there")
-    options = parser.parse_args(arguments)
-    options.tolerance = options.tolerance or (1e-4 if options.precision == "fp32" else 3e-2)
-    files = sorted(options.zoo.glob("*.onnx"))
-    chosen = [path for path in files if any(fnmatch.fnmatch(path.stem, glob) for glob in options.models)]
-    if not chosen:
-        parser.error(f"no model {','.join(options.models)} in {options.zoo}: run `make zoo`")
-    return options, chosen
-
-
-def names(text: str) -> list[str]:
-    """Engines by name."""
-    if unknown := set(text.split(",")) - ENGINES.keys():
-        raise argparse.ArgumentTypeError(
-            f"no such engine: {', '.join(sorted(unknown))} (there are {', '.join(ENGINES)})"
-        )
-    return text.split(",")
+    parser.add_argument(
+        "--tolerance", type=float, help="of the largest output (default: 1e-4, in bf16 3e-2, fp16 3e-3)"
+    )
+    given, models = options.parse(parser, arguments)
+    given.tolerance = given.tolerance or TOLERANCES[given.precision]
+    return given, models
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Measure, print, save."""
-    options, models = parse(arguments)
-    rows: list[Row] = []
-    console = Console(width=None if sys.stdout.isatty() else 160)
-    with Progress(console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("", total=len(models) * len(options.threads))
-        for path in models:
-            for threads in options.threads:
-                progress.update(task, description=f"{path.stem}, {threads} threads")
-                rows.append(run(path, threads, options))
-                progress.advance(task)
-    report(rows, options, console)
-    if options.json:
-        save(rows, options)
-    return 0 if all(is_good(row, options.tolerance) for row in rows) else 1
+    given, models = parse(arguments)
+    cases = [(path, threads) for path in models for threads in given.threads]
+    rows = [run(*case, given) for case in terminal.watched(cases, lambda case: f"{case[0].stem}, {case[1]} threads")]
+    report(rows, given, terminal.console())
+    if given.json:
+        save(rows, given)
+    return 0 if all(is_good(row, given.tolerance) for row in rows) else 1
 
 
 if __name__ == "__main__":

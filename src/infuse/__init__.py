@@ -10,11 +10,17 @@ out = model.run({"input": x})
 
 from __future__ import annotations
 
-from infuse.api import compile, load, load_compiled, optimize, profile, register, save, unregister
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from infuse.api import compile, load, load_compiled, optimize, profile, save
 from infuse.errors import InfuseError
-from infuse.ir.graph import Graph
 from infuse.runtime import CompiledModel
 from infuse.session import GraphOptimizationLevel, InferenceSession, SessionOptions
+
+if TYPE_CHECKING:
+    from infuse.ir.graph import Graph
+    from infuse.passes.registry import register, unregister
 
 __version__ = "0.1.0"
 
@@ -34,3 +40,20 @@ __all__ = [
     "save",
     "unregister",
 ]
+
+_COMPILER = {
+    "Graph": "infuse.ir.graph",
+    "register": "infuse.passes.registry",
+    "unregister": "infuse.passes.registry",
+}
+"""Names whose modules a program that only runs compiled models should not have to load."""
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        if name not in _COMPILER:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(import_module(_COMPILER[name]), name)
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

@@ -1,4 +1,7 @@
-"""The public verbs: load, optimize, save, compile."""
+"""The public verbs: load, optimize, save, compile.
+
+What a verb needs is imported when it is called: a process that only runs compiled models stays small.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from infuse.errors import OptionError
-from infuse.ir.graph import Graph
-from infuse.passes.binding import set_dims as fix_sizes
-from infuse.passes.pipeline import Options, optimize_in_place
-from infuse.passes.registry import register, unregister
-from infuse.passes.verification import Witness, optimize_verified
-from infuse.rewrite import Pass, Report, Rule
-from infuse.runtime import CompiledModel
+from infuse.runtime.folder import STAGES
+from infuse.runtime.model import CompiledModel
 
 if TYPE_CHECKING:
     from infuse.codegen.foreign import ForeignModel
     from infuse.codegen.hosted import HostedModel
+    from infuse.ir.graph import Graph
     from infuse.profiling import Profile
+    from infuse.rewrite import Pass, Rule
 
 Progress = Callable[[str, int, int], None]
 PathLike = str | os.PathLike[str]
@@ -65,9 +65,11 @@ def optimize(
     `.report.verification`. It costs two evaluations of the model, far more than the optimization.
     """
     from infuse.ir.clone import clone
+    from infuse.passes.binding import set_dims as fix_sizes
+    from infuse.passes.pipeline import Options, optimize_in_place
+    from infuse.passes.verification import Witness, optimize_verified
 
-    source = graph if isinstance(graph, Graph) else load(graph)
-    result = clone(source)
+    result = clone(_graph(graph))
     if set_dims:
         fix_sizes(result, set_dims)
     options = Options(level, frozenset(disable), frozenset(only), frozenset(enable), tuple(extra), runtime=runtime)
@@ -81,9 +83,11 @@ def optimize(
 
 def load_compiled(folder: PathLike, threads: int | None = None) -> CompiledModel | HostedModel:
     """The compiled model in `folder`. CompiledModelError when it is broken or was made for another processor."""
-    from infuse.codegen.hosted import load_compiled as load_folder
+    if not (Path(folder) / STAGES).is_file():
+        return CompiledModel.load(folder, threads)
+    from infuse.codegen.hosted import HostedModel
 
-    return load_folder(folder, threads)
+    return HostedModel.load(folder, threads)
 
 
 def save(graph: Graph, path: PathLike, *, opset: int | None = None) -> None:
@@ -124,7 +128,7 @@ def compile(
     """
     from infuse.codegen.compile import compile_graph
 
-    source = graph if isinstance(graph, Graph) else load(graph)
+    source = _graph(graph)
     if source.report is None:
         source = optimize(source, "all", progress=progress)
     return compile_graph(source, target=target, threads=threads, precision=precision, output=output, progress=progress)
@@ -154,7 +158,7 @@ def profile(
     """
     from infuse.profiling import complete_feeds, profile_graph
 
-    source = model if isinstance(model, Graph) else load(model)
+    source = _graph(model)
     inputs = complete_feeds(source, feeds or {}, set_dims or {}, seed)
     if source.report is None:
         source = optimize(source, level, progress=progress)
@@ -170,4 +174,10 @@ def profile(
     )
 
 
-__all__ = ["Report", "compile", "load", "load_compiled", "optimize", "profile", "register", "save", "unregister"]
+def _graph(model: Graph | PathLike) -> Graph:
+    from infuse.ir.graph import Graph
+
+    return model if isinstance(model, Graph) else load(model)
+
+
+__all__ = ["compile", "load", "load_compiled", "optimize", "profile", "save"]

@@ -10,15 +10,17 @@ import os
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from infuse import dtypes
-from infuse.codegen.foreign import ForeignModel
-from infuse.codegen.hosted import HostedModel, ValueSpec, load_compiled
+from infuse.api import load_compiled
 from infuse.errors import InputError, OptionError
 from infuse.runtime.model import CompiledModel
 from infuse.runtime.session import Array
 from infuse.runtime.shapes import TensorSpec
+
+if TYPE_CHECKING:
+    from infuse.codegen.hosted import HostedModel
 
 CPU_PROVIDER: Final = "CPUExecutionProvider"
 _TYPE_NAMES: Final = {"float32": "float", "float64": "double"}
@@ -93,8 +95,8 @@ class NodeArg:
     @classmethod
     def of(cls, spec: TensorSpec) -> NodeArg:
         """The description of an input or output of a compiled model."""
-        if isinstance(spec, ValueSpec) and not spec.is_tensor:
-            return cls(spec.name, spec.text, [])
+        if spec.other_type:
+            return cls(spec.name, spec.other_type, [])
         name = dtypes.by_numpy(spec.dtype).name
         return cls(spec.name, f"tensor({_TYPE_NAMES.get(name, name)})", list(spec.shape))
 
@@ -200,6 +202,7 @@ def get_device() -> str:
 
 def _compile(path_or_bytes: Any, options: SessionOptions) -> CompiledModel | HostedModel:
     import infuse
+    from infuse.codegen.foreign import ForeignModel
 
     level = _LEVELS.get(int(options.graph_optimization_level))
     if level is None:

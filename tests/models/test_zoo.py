@@ -14,6 +14,7 @@ from benchmarks.measure import difference
 
 SMALL = {"squeezenet1_1", "shufflenet_v2", "mobilenet_v3_large", "minilm_l6"}
 TOLERANCE = 1e-4  # of the largest output
+PLAN = 1.02  # of the most bytes that are live at once
 SIZES = [{"batch": 1, "seq": 8}, {"batch": 1, "seq": 128}, {"batch": 4, "seq": 77}]
 
 
@@ -32,10 +33,13 @@ def reference(path: Path) -> Callable[[dict[str, np.ndarray]], dict[str, np.ndar
 @pytest.mark.row("C7")
 @pytest.mark.row("R1")
 @pytest.mark.parametrize("name", networks())
-def test_a_network_gives_the_answer_of_onnxruntime(name: str, zoo_model: Callable[[str], Path]) -> None:
+def test_a_network_gives_the_answer_of_onnxruntime(
+    name: str, zoo_model: Callable[[str], Path]
+) -> None:
     path = zoo_model(name)
     model, expected = infuse.compile(infuse.optimize(infuse.load(path), level="all")), reference(path)
     is_text = any(isinstance(size, str) for spec in model.inputs for size in spec.shape)
     for dims in SIZES if is_text else SIZES[:1]:
         inputs = make_inputs(path, dims)
         assert difference(model.run(inputs), expected(inputs)) <= TOLERANCE, dims
+        assert model.arena_bytes <= PLAN * model.arena_lower_bound, dims

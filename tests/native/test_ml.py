@@ -9,7 +9,7 @@ from onnx import TensorProto, helper
 import infuse
 from infuse import dtypes, ops
 from infuse.codegen.compile import compile_graph
-from infuse.codegen.hosted import HostedModel, load_compiled
+from infuse.codegen.hosted import HostedModel
 from infuse.errors import RuntimeFailure
 from infuse.ir import Graph, Node, Value, tensor
 from infuse.ir.types import UNKNOWN
@@ -157,7 +157,7 @@ def test_only_the_names_of_classes_are_left_to_the_host(tmp_path: Any) -> None:
     expected = onnxruntime.InferenceSession(data).run(None, {"x": x})
     model = infuse.compile(infuse.load(data), output=tmp_path / "model")
     assert isinstance(model, HostedModel)
-    for labels, maps in (session.run(None, {"x": x}), load_compiled(tmp_path / "model").execute([x])):
+    for labels, maps in (session.run(None, {"x": x}), infuse.load_compiled(tmp_path / "model").execute([x])):
         assert labels.tolist() == expected[0].tolist()
         for one, other in zip(maps, expected[1], strict=True):
             assert list(one) == list(other)

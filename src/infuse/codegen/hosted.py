@@ -58,6 +58,11 @@ class ValueSpec(TensorSpec):
         """Whether it is a tensor, no sequence, optional or map."""
         return not self.text.startswith(("seq(", "optional(", "map("))
 
+    @property
+    def other_type(self) -> str:
+        """See TensorSpec."""
+        return "" if self.is_tensor else self.text
+
     def __str__(self) -> str:
         return f"{self.name}: {self.text}"
 
@@ -192,10 +197,3 @@ class HostedModel:
         ]
         counts = [part.threads for part in parts if isinstance(part, CompiledModel)]
         return cls(name, inputs, outputs, returned, parts, max(counts, default=threads or 1))
-
-
-def load_compiled(folder: str | os.PathLike[str], threads: int | None = None) -> CompiledModel | HostedModel:
-    """The compiled model in `folder`, whichever kind it is."""
-    if (Path(folder) / STAGES).is_file():
-        return HostedModel.load(folder, threads)
-    return CompiledModel.load(folder, threads)

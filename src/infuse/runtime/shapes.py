@@ -31,6 +31,11 @@ class TensorSpec:
     def __str__(self) -> str:
         return f"{self.name}: {self.dtype.name}[{', '.join(map(str, self.shape))}]"
 
+    @property
+    def other_type(self) -> str:
+        """The type of what is no tensor; empty for a tensor."""
+        return ""
+
     @classmethod
     def from_metadata(cls, entry: Mapping[str, Any]) -> TensorSpec:
         """A spec from its row in the model's metadata; CompiledModelError when the row makes no sense."""
