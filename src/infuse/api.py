@@ -111,6 +111,7 @@ def compile(
     target: str = "native",
     threads: int | None = None,
     precision: str = "fp32",
+    tune: bool = False,
     output: PathLike | None = None,
     progress: Progress | None = None,
 ) -> CompiledModel | HostedModel | ForeignModel:
@@ -124,6 +125,9 @@ def compile(
     number of threads of a run (default: what this process may use);
     `precision` fp32, or bf16: products with weights and those of attention take operands rounded to bfloat16 and sum
     up in float32, everything else stays as it is (OptionError where the target has no instruction for that);
+    `tune` measures which kernels are fastest, where several compute the same: for up to three minutes, and once, as the
+    times are kept in the cache folder (OptionError where this machine does not run code for the target); without it a
+    model of their costs chooses;
     `output` a folder for the compiled model, which `load_compiled` opens without a compiler.
     """
     from infuse.codegen.compile import compile_graph
@@ -131,7 +135,9 @@ def compile(
     source = _graph(graph)
     if source.report is None:
         source = optimize(source, "all", progress=progress)
-    return compile_graph(source, target=target, threads=threads, precision=precision, output=output, progress=progress)
+    return compile_graph(
+        source, target=target, threads=threads, precision=precision, tune=tune, output=output, progress=progress
+    )
 
 
 def profile(
@@ -142,6 +148,7 @@ def profile(
     threads: int | None = None,
     target: str = "native",
     precision: str = "fp32",
+    tune: bool = False,
     level: str = "all",
     set_dims: Mapping[str, int] | None = None,
     seed: int = 0,
@@ -154,7 +161,7 @@ def profile(
     The model is compiled with clocks around every call, and kept in the cache as such. `feeds` are inputs by name;
     random ones are made for the others, in which symbols have the sizes of `set_dims`. A graph that was not optimized
     is optimized at `level`. The peaks of the machine are measured once and kept; `calibrate` measures them again.
-    `target`, `threads` and `precision` are those of `compile`. OptionError, InputError, and what `compile` raises.
+    `target`, `threads`, `precision`, `tune` are those of `compile`. OptionError, InputError, and what `compile` raises.
     """
     from infuse.profiling import complete_feeds, profile_graph
 
@@ -169,6 +176,7 @@ def profile(
         threads=threads,
         target=target,
         precision=precision,
+        tune=tune,
         calibrate=calibrate,
         progress=progress,
     )

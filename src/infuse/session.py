@@ -48,8 +48,9 @@ class ExecutionMode(enum.IntEnum):
 
 @dataclass
 class SessionOptions:
-    """Options of a session. `intra_op_num_threads`, `graph_optimization_level` and `optimized_model_filepath` matter;
-    the others, and attributes that are not listed here, are kept for programs that set them and change nothing.
+    """Options of a session. `intra_op_num_threads`, `graph_optimization_level`, `optimized_model_filepath` and
+    `tune` matter; the others, and attributes that are not listed here, are kept for programs that set them and change
+    nothing. `tune`, which ONNX Runtime does not have, is that of `infuse.compile`.
     """
 
     intra_op_num_threads: int = 0
@@ -65,6 +66,7 @@ class SessionOptions:
     enable_mem_reuse: bool = True
     enable_cpu_mem_arena: bool = True
     use_deterministic_compute: bool = False
+    tune: bool = False
     _entries: dict[str, str] = field(default_factory=dict, init=False, repr=False)
 
     def add_session_config_entry(self, name: str, value: str) -> None:
@@ -211,6 +213,6 @@ def _compile(path_or_bytes: Any, options: SessionOptions) -> CompiledModel | Hos
     graph = infuse.optimize(infuse.load(path_or_bytes), level=level)
     if options.optimized_model_filepath:
         infuse.save(graph, options.optimized_model_filepath)
-    model = infuse.compile(graph, threads=options.intra_op_num_threads or None)
+    model = infuse.compile(graph, threads=options.intra_op_num_threads or None, tune=options.tune)
     assert not isinstance(model, ForeignModel), "it was compiled for this machine"
     return model

@@ -10,7 +10,7 @@ import typer
 
 import infuse
 from infuse.cli import terminal
-from infuse.cli.options import AsJson, ChosenLevel, Level, ModelFile, Precision, Target, Threads
+from infuse.cli.options import AsJson, ChosenLevel, Level, ModelFile, Precision, Target, Threads, Tune
 
 
 def compile(
@@ -20,6 +20,7 @@ def compile(
     threads: Threads = None,
     level: ChosenLevel = Level.all,
     precision: Precision = "fp32",
+    tune: Tune = False,
     as_json: AsJson = False,
 ) -> None:
     """Compile a model to a folder: library, weights, header and source.
@@ -32,7 +33,13 @@ def compile(
         better = infuse.optimize(graph, level.value, progress=progress)
         optimized = time.perf_counter()
         with infuse.compile(
-            better, target=target, threads=threads, precision=precision, output=output, progress=progress
+            better,
+            target=target,
+            threads=threads,
+            precision=precision,
+            tune=tune,
+            output=output,
+            progress=progress,
         ) as compiled:
             facts = {
                 "output": str(output),

@@ -24,16 +24,24 @@ class Opened:
 
 
 def open_model(
-    path: Path, *, threads: int | None, level: Level = Level.all, target: str = "native", precision: str = "fp32"
+    path: Path,
+    *,
+    threads: int | None,
+    level: Level = Level.all,
+    target: str = "native",
+    precision: str = "fp32",
+    tune: bool = False,
 ) -> Opened:
-    """Load a compiled model's folder; compile a model file. OptionError where a folder is asked for a precision."""
+    """Load a compiled model's folder; compile a model file. OptionError where a folder is to be compiled otherwise."""
     if path.is_dir():
         if precision != "fp32":
             raise OptionError(f"{path} is compiled already, in a precision of its own", hint="name the model file")
+        if tune:
+            raise OptionError(f"{path} is compiled already, with kernels of its own", hint="name the model file")
         return Opened(infuse.load_compiled(path, threads=threads), None)
     graph = infuse.load(path)
     with terminal.progress(path.name) as report:
         better = infuse.optimize(graph, level.value, progress=report)
-        model = infuse.compile(better, target=target, threads=threads, precision=precision, progress=report)
+        model = infuse.compile(better, target=target, threads=threads, precision=precision, tune=tune, progress=report)
     assert not isinstance(model, ForeignModel), "without a folder it is refused"
     return Opened(model, graph)

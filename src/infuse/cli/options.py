@@ -47,6 +47,10 @@ Precision = Annotated[
     str,
     typer.Option(help="Precision of products: fp32, or bf16 where the processor multiplies it.", metavar="NAME"),
 ]
+Tune = Annotated[
+    bool,
+    typer.Option("--tune", help="Measure the kernels that might be fastest, up to 3 minutes, and keep the times."),
+]
 Dims = Annotated[
     list[str] | None,
     typer.Option(

@@ -10,7 +10,7 @@ import typer
 
 import infuse
 from infuse.cli import inputs, options, terminal
-from infuse.cli.options import AsJson, ChosenLevel, Dims, Level, ModelFile, Precision, Seed, Target, Threads
+from infuse.cli.options import AsJson, ChosenLevel, Dims, Level, ModelFile, Precision, Seed, Target, Threads, Tune
 from infuse.cli.outputs import write_json
 from infuse.errors import OptionError
 from infuse.profiling import GROUPINGS, Profile, Row, trace_events
@@ -59,6 +59,7 @@ def profile(
     target: Target = "native",
     level: ChosenLevel = Level.all,
     precision: Precision = "fp32",
+    tune: Tune = False,
     calibrate: Annotated[bool, typer.Option("--calibrate", help="Measure the machine's peaks again.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -81,6 +82,7 @@ def profile(
             threads=threads,
             target=target,
             precision=precision,
+            tune=tune,
             level=level.value,
             set_dims=sizes,
             seed=seed,

@@ -11,7 +11,7 @@ import typer
 
 from infuse.cli import inputs, options, terminal
 from infuse.cli.models import Opened, open_model
-from infuse.cli.options import AsJson, ChosenLevel, Dims, Level, ModelOrFolder, Precision, Seed, Threads
+from infuse.cli.options import AsJson, ChosenLevel, Dims, Level, ModelOrFolder, Precision, Seed, Threads, Tune
 from infuse.cli.outputs import statistics, type_text, write_arrays
 from infuse.errors import InputError, OptionError
 from infuse.ir.graph import Array
@@ -36,6 +36,7 @@ def run(
     threads: Threads = None,
     level: ChosenLevel = Level.all,
     precision: Precision = "fp32",
+    tune: Tune = False,
     as_json: AsJson = False,
 ) -> None:
     """Run a model once and print what comes out."""
@@ -44,7 +45,7 @@ def run(
     sizes = options.dims(dim)
     if sizes and not random:
         raise OptionError("--dim sets sizes of random inputs", hint="add --random")
-    opened = open_model(model, threads=threads, level=level, precision=precision)
+    opened = open_model(model, threads=threads, level=level, precision=precision, tune=tune)
     with opened.model as compiled:
         given = inputs.read_inputs(files, archive, [spec.name for spec in compiled.inputs])
         fed = complete(opened, given, sizes, seed) if random else _all_given(opened, given)

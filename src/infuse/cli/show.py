@@ -8,12 +8,15 @@ import typer
 
 import infuse
 from infuse.cli import terminal
-from infuse.cli.options import AsJson, ModelFile, Target, Threads
+from infuse.cli.options import AsJson, ModelFile, Target, Threads, Tune
 from infuse.codegen.compile import stages_of
+from infuse.codegen.program import Step
 from infuse.codegen.toolchain import Target as Processor
+from infuse.errors import OptionError
 from infuse.ir.graph import Graph, Value
 from infuse.ir.printer import print_graph
 from infuse.ops.inference import symbols_of
+from infuse.profiling.steps import kernels_in
 from infuse.rewrite.record import count_operators
 from infuse.runtime import available_cpus
 
@@ -26,9 +29,12 @@ def show(
     ] = False,
     target: Target = "native",
     threads: Threads = None,
+    tune: Tune = False,
     as_json: AsJson = False,
 ) -> None:
     """Print a model's inputs, outputs, operators and size."""
+    if tune and not kernels:
+        raise OptionError("--tune measures kernels, and none are listed", hint="add --kernels")
     graph = infuse.load(model)
     if text and not as_json:
         print(print_graph(graph), end="")
@@ -37,7 +43,7 @@ def show(
     if text:
         facts["text"] = print_graph(graph)
     if kernels:
-        facts["kernels"] = describe_kernels(graph, target, threads)
+        facts["kernels"] = describe_kernels(graph, target, threads, tune=tune)
     if as_json:
         terminal.say_json(facts)
     else:
@@ -65,11 +71,12 @@ def _tensor(name: str, value: Value) -> dict[str, str]:
     return {"name": name, "type": str(value.type)}
 
 
-def describe_kernels(graph: Graph, target: str, threads: int | None = None) -> dict[str, Any]:
+def describe_kernels(graph: Graph, target: str, threads: int | None = None, tune: bool = False) -> dict[str, Any]:
     """The kernel calls that the graph becomes after optimization, and the plan of their working memory."""
     with terminal.progress(graph.name) as report:
         better = infuse.optimize(graph, progress=report)
-    stages = stages_of(better, Processor.resolve(target), threads or available_cpus())
+        count = threads or available_cpus()
+        stages = stages_of(better, Processor.resolve(target), count, tune=tune, progress=report)
     parts = [part for part in stages.parts if isinstance(part, tuple)]
     programs = [inner for program, _ in parts for inner in (program, *program.bodies)]
     plans = [inner for _, plan in parts for inner in (plan, *plan.bodies)]
@@ -77,7 +84,7 @@ def describe_kernels(graph: Graph, target: str, threads: int | None = None) -> d
     called = {name for step in steps for name in step.nodes}
     static = all(plan.offsets is not None for plan in plans)
     return {
-        "calls": [{"kernel": step.label, "function": step.function.name, "nodes": list(step.nodes)} for step in steps],
+        "calls": list(map(_call, steps)),
         "functions": len({step.function.text() for step in steps}),
         "nodes": len(better),
         "nodes_without_call": sum(node.name not in called for node in better.unordered_nodes) - len(stages.host_nodes),
@@ -86,6 +93,23 @@ def describe_kernels(graph: Graph, target: str, threads: int | None = None) -> d
         "arena_bytes": sum(plan.total for plan in plans) if static else None,
         "arena_lower_bound": sum(plan.lower_bound for plan in plans) if static else None,
     }
+
+
+def _call(step: Step) -> dict[str, Any]:
+    """One call; copies that a kernel needs before it have no choice of their own."""
+    chosen = step.choice if step.nodes else None
+    return {
+        "kernel": step.label,
+        "function": step.function.name,
+        "algorithm": kernels_in(step.function),
+        "choice": None if chosen is None else chosen.to_dict(),
+        "nodes": list(step.nodes),
+    }
+
+
+def _choice_text(choice: dict[str, Any] | None) -> str:
+    """What was chosen and by what: "winograd4 (measured)"."""
+    return "" if choice is None else f"{choice['chosen']} ({choice['by']})"
 
 
 def _print(facts: dict[str, Any]) -> None:
@@ -103,8 +127,18 @@ def _print(facts: dict[str, Any]) -> None:
 
 def _print_kernels(kernels: dict[str, Any]) -> None:
     calls = kernels["calls"]
-    rows = [(i, call["kernel"], len(call["nodes"]), ", ".join(call["nodes"])) for i, call in enumerate(calls)]
-    terminal.say_table("kernel calls", ("##", "computes", "#nodes", "names"), rows)
+    rows = [
+        (
+            i,
+            call["kernel"],
+            call["algorithm"],
+            _choice_text(call["choice"]),
+            len(call["nodes"]),
+            ", ".join(call["nodes"]),
+        )
+        for i, call in enumerate(calls)
+    ]
+    terminal.say_table("kernel calls", ("##", "computes", "kernel", "chosen (by)", "#nodes", "names"), rows)
     free = kernels["nodes_without_call"]
     terminal.say(
         f"{len(calls)} calls of {kernels['functions']} functions for {kernels['nodes']} nodes"

@@ -15,6 +15,8 @@ from typing import Final, NamedTuple
 FILE: Final = Path(__file__).with_name("costs.json")
 _ROWS: Final = {16: 12, 8: 6, 4: 4}
 """Rows of a register tile (kernels/gemm.hpp: MR), by lanes."""
+_L2: Final = 1 << 20
+"""Bytes of the second level cache that kernels reckon with (kernels/gemm.hpp)."""
 
 
 class ConvSizes(NamedTuple):
@@ -119,27 +121,56 @@ def _window_products(sizes: Sequence[int], lanes: int, threads: int) -> Work:
     rows, own = s.n * s.oh * s.ow, s.oc // s.groups
     taps, depth = s.kh * s.kw, s.kh * s.kw * (s.c // s.groups)
     panels = s.groups * _up(own, 2 * lanes)
+    weights = panels * 2 * lanes * depth
+    chunk = max(_L2 // 4 // (s.stride_h * s.stride_w * s.c * 4 + 8 * taps), _ROWS[lanes])
     return (
         rows * depth * s.groups * _up(own, lanes) / threads,
         _up(rows, _ROWS[lanes]) * panels / threads,
         rows * taps / threads,
         rows * s.groups * _up(own, lanes) / threads,
         s.n * s.h * s.w * s.c / threads,
-        panels * 2 * lanes * depth,
+        weights,
+        _passes(rows, chunk, weights, threads),
         1.0,
     )
+
+
+@counts("conv", "merged1")
+def _merged_in_a_vector(sizes: Sequence[int], lanes: int, threads: int) -> Work:
+    return _window_products(_merged(sizes, lanes), lanes, threads)
+
+
+@counts("conv", "merged2")
+def _merged_in_two(sizes: Sequence[int], lanes: int, threads: int) -> Work:
+    return _window_products(_merged(sizes, 2 * lanes), lanes, threads)
+
+
+def _merged(sizes: Sequence[int], width: int) -> ConvSizes:
+    """The sizes with groups merged until their results fill `width` floats."""
+    s = ConvSizes(*sizes)
+    own = s.oc // s.groups
+    count = max(n for n in range(1, s.groups + 1) if s.groups % n == 0 and (n == 1 or n * own <= width))
+    return s._replace(groups=s.groups // count)
+
+
+def _passes(rows: int, chunk: int, weights: int, threads: int) -> float:
+    """How many weights are read again from the third level cache, for one chunk of rows after the other."""
+    again = _up(rows, chunk * threads) - 1
+    return again * weights if 4 * weights > _L2 // 2 else 0.0
 
 
 def _tiles(sizes: Sequence[int], lanes: int, threads: int, tile: int) -> Work:
     s = ConvSizes(*sizes)
     tiles, points = s.n * _up(s.oh, tile) * _up(s.ow, tile), (tile + 2) ** 2
     inner, outer, panels = _up(s.c, lanes), _up(s.oc, lanes), _up(s.oc, 2 * lanes)
+    weights, block = points * s.c * panels * 2 * lanes, max(_L2 // 4 // (points * s.c * 4), 2 * _ROWS[lanes])
     return (
         points * tiles * s.c * outer / threads,
         points * _up(tiles, _ROWS[lanes]) * panels / threads,
         points * tiles * inner / threads,
         points * tiles * outer / threads,
-        points * s.c * panels * 2 * lanes,
+        weights,
+        _passes(tiles, block, weights, threads),
         1.0,
     )
 
@@ -177,7 +208,7 @@ def _product(sizes: Sequence[int], lanes: int, threads: int) -> Work:
     )
 
 
-@counts("attention", "fp32", "bf16")
+@counts("attention", "k256", "k128", "k64", "rows", "panels", "bf16")
 def _attention(sizes: Sequence[int], lanes: int, threads: int) -> Work:
     batch, heads, queries, keys, dim, values = sizes
     units = batch * heads

@@ -60,6 +60,18 @@ def pack_conv(weights: NDArray[Any], groups: int, lanes: int) -> Floats:
     return np.stack([pack_gemm_b(columns[:, g], lanes) for g in range(groups)])
 
 
+def merge_groups(weights: NDArray[Any], groups: int, merged: int) -> NDArray[Any]:
+    """Convolution weights of `groups` · `merged` groups as those of `groups`: zeros where groups did not meet."""
+    if merged == 1:
+        return weights
+    out, own, *kernel = weights.shape
+    whole = np.zeros((groups, merged, out // groups // merged, merged, own, *kernel), weights.dtype)
+    parts = weights.reshape(groups, merged, -1, own, *kernel)
+    for number in range(merged):
+        whole[:, number, :, number] = parts[:, number]
+    return whole.reshape(out, merged * own, *kernel)
+
+
 def pack_conv_bf16(weights: NDArray[Any], groups: int, whole: bool, lanes: int) -> NDArray[Any]:
     """Convolution weights [out, in / groups, kh, kw] as [group, panel, pair, 2 · lanes, 2] for kernels/conv_bf16.hpp.
 

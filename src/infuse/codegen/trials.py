@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from infuse import dtypes
 from infuse.codegen.choices import Choice, usual
 from infuse.codegen.program import Found, Program, Step, symbol_field
 from infuse.codegen.source import all_sizes, define, distinct, head, preamble, spread
@@ -14,6 +15,7 @@ from infuse.ops.feeds import default_size
 
 REGIONS: Final = ("zeros", "floats", "written")
 """Parts of the memory of trials: integers that are read, floats that are read, and what is written."""
+_COUNTS: Final = (dtypes.int32, dtypes.int64)
 _ALIGN: Final = 64
 _SLACK: Final = 4096
 
@@ -45,8 +47,12 @@ def trials_of(program: Program) -> list[Trial]:
 
 
 def _depends_on_the_run(step: Step) -> bool:
-    """Whether a step cannot be called alone: it runs bodies, finds sizes, or needs memory that the run reserves."""
-    return step.function.is_control or bool(step.scratch) or any(isinstance(a, Found) for a in step.arguments)
+    """Whether a step cannot be called alone: it runs bodies, finds sizes, needs memory that the run reserves, or reads
+    integers that may tell how much there is to do.
+    """
+    if step.function.is_control or step.scratch:
+        return True
+    return any(isinstance(a, Found) or (isinstance(a, Tensor) and a.dtype in _COUNTS) for a in step.arguments)
 
 
 def _place(trial: Trial) -> None:

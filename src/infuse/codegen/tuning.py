@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from infuse.codegen.build import build, kernels_hash
 from infuse.codegen.cache import Cache
-from infuse.codegen.choices import Choice, Chooser, Key, Times
+from infuse.codegen.choices import Chooser, Key, Times
 from infuse.codegen.program import Program
 from infuse.codegen.toolchain import Progress, Target, Toolchain
 from infuse.codegen.trials import Trial, print_trials, trials_of
@@ -43,12 +43,10 @@ def tuned(
     target: Target,
     precision: str,
     *,
-    close: float = CLOSE,
-    seconds: float = SECONDS,
     progress: Progress | None = None,
 ) -> Chooser:
-    """A chooser that knows the times of all candidates of a model that the model of costs sees within `close` times
-    the fastest: from the cache, else measured now in about `seconds` at most, and kept there.
+    """A chooser that knows the times of all candidates that, by their costs, might be the fastest: from the cache, else
+    measured now in about `SECONDS` at most, and kept there.
 
     OptionError where this machine cannot run code for the target, RuntimeFailure when there is no memory to measure
     with, and what compiling raises.
@@ -57,14 +55,10 @@ def tuned(
     kept = Measurements(target, plain.threads, precision)
     known = kept.read()
     programs = lowered(plain)
-    wanted = {
-        str(choice.key): names
-        for choice in _choices(programs)
-        if len(names := choice.close(close)) > 1 and not known.get(str(choice.key), {}).keys() >= set(names)
-    }
+    wanted = open_choices(programs, known, CLOSE)
     if wanted:
         other = min(sum(program.weights.bytes for program in programs if not program.number), _OTHER_BYTES)
-        found = measure(_trials(lowered, plain, wanted), target, plain.threads, other, seconds, progress)
+        found = measure(trials(lowered, plain, wanted), target, plain.threads, other, progress=progress)
         known = {**known, **found}
         kept.add(found)
     return Chooser(plain.lanes, plain.threads, known)
@@ -79,11 +73,17 @@ def require_runnable(target: Target) -> None:
         )
 
 
-def _choices(programs: Iterable[Program]) -> Iterable[Choice]:
-    return (step.choice for program in programs for step in program.steps if step.choice is not None)
+def open_choices(programs: Iterable[Program], known: Mapping[str, Times], close: float) -> dict[str, list[str]]:
+    """By key the candidates that cost at most `close` times the cheapest, unless all of them have known times."""
+    choices = (step.choice for program in programs for step in program.steps if step.choice is not None)
+    return {
+        str(choice.key): names
+        for choice in choices
+        if len(names := choice.close(close)) > 1 and not known.get(str(choice.key), {}).keys() >= set(names)
+    }
 
 
-def _trials(lowered: Lowered, plain: Chooser, wanted: Mapping[str, Sequence[str]]) -> list[Trial]:
+def trials(lowered: Lowered, plain: Chooser, wanted: Mapping[str, Sequence[str]]) -> list[Trial]:
     """The first call of every wanted candidate of every key; candidates of one key lie side by side."""
     found: dict[tuple[str, str], Trial] = {}
     for number in range(max(map(len, wanted.values()))):
@@ -101,21 +101,24 @@ def _trials(lowered: Lowered, plain: Chooser, wanted: Mapping[str, Sequence[str]
 
 
 def measure(
-    trials: Sequence[Trial],
+    tried: Sequence[Trial],
     target: Target,
     threads: int,
     other_bytes: int,
-    seconds: float = SECONDS,
+    *,
+    seconds: float | None = None,
+    rounds: int | None = None,
     progress: Progress | None = None,
 ) -> dict[str, dict[str, float]]:
-    """The least seconds that each trial took, by key and candidate: in turn, `ROUNDS` times or until time is over.
+    """The least seconds that each trial took, by key and candidate: in turn, `rounds` times (default: `ROUNDS`) or
+    until `seconds` (default: `SECONDS`) are over.
 
     Between two calls, `other_bytes` of other memory are read.
     """
-    if not trials:
+    if not tried:
         return {}
-    end = time.monotonic() + seconds
-    sources = print_trials(trials, available_cpus())
+    end = time.monotonic() + (SECONDS if seconds is None else seconds)
+    sources = print_trials(tried, available_cpus())
     folder = build(sources, [], 0, {"name": "trials"}, key="trials", target=target, progress=progress)
     library = ctypes.CDLL(str(folder / LIBRARY))
     library.trials_open.restype = ctypes.c_void_p
@@ -127,22 +130,24 @@ def measure(
     if not bench:
         raise RuntimeFailure("there is not enough memory to measure the kernels", hint="compile without tuning")
     try:
-        least = _rounds(lambda number: float(library.trials_run(bench, number)), len(trials), end, progress)
+        least = _rounds(
+            lambda number: float(library.trials_run(bench, number)), len(tried), rounds or ROUNDS, end, progress
+        )
     finally:
         library.trials_close(bench)
     found: dict[str, dict[str, float]] = {}
-    for trial, taken in zip(trials, least):
+    for trial, taken in zip(tried, least):
         if math.isfinite(taken):
             found.setdefault(str(trial.choice.key), {})[trial.choice.chosen] = taken
     return found
 
 
-def _rounds(run: Callable[[int], float], count: int, end: float, progress: Progress | None) -> list[float]:
+def _rounds(run: Callable[[int], float], count: int, rounds: int, end: float, progress: Progress | None) -> list[float]:
     """The least time of each trial; infinity for those that failed or that there was no time for."""
     least = [math.inf] * count
-    for done in range(ROUNDS):
+    for done in range(rounds):
         if progress is not None:
-            progress("tune", done, ROUNDS)
+            progress("tune", done, rounds)
         for number in range(count):
             if time.monotonic() > end:
                 return least
@@ -150,7 +155,7 @@ def _rounds(run: Callable[[int], float], count: int, end: float, progress: Progr
             if taken > 0:
                 least[number] = min(least[number], taken)
     if progress is not None:
-        progress("tune", ROUNDS, ROUNDS)
+        progress("tune", rounds, rounds)
     return least
 
 
@@ -187,7 +192,7 @@ class Measurements:
         return {}
 
     def add(self, found: Mapping[str, Times]) -> None:
-        """Keep more times; the file is replaced as a whole. A cache that cannot be written only means measuring again."""
+        """Keep more times. The file is replaced as a whole; where it cannot be, they are measured again."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             times = {**self.read(), **found}

@@ -12,7 +12,6 @@ constexpr int ROWS = LANES == 16 ? 12 : 6;  // queries that share the loads of a
 constexpr long PANEL = 2 * LANES;
 constexpr long MOST_KEYS = 256;
 constexpr long MOST_QUERIES = 252;
-constexpr long FEW_QUERIES = 2;  // for so many, packing the keys costs more than it saves
 
 /** Queries of one unit of work. */
 inline long query_block(const AttentionShape& shape) {
@@ -22,8 +21,8 @@ inline long query_block(const AttentionShape& shape) {
 
 /** Keys of one block, so that all blocks are alike. */
 inline long key_block(const AttentionShape& shape) {
-  long blocks = (shape.keys + MOST_KEYS - 1) / MOST_KEYS;
-  return blocks <= 1 ? MOST_KEYS : round_up((shape.keys + blocks - 1) / blocks, PANEL);
+  long blocks = (shape.keys + shape.block - 1) / shape.block;
+  return blocks <= 1 ? shape.block : round_up((shape.keys + blocks - 1) / blocks, PANEL);
 }
 
 /** The scratch memory of one worker. */
@@ -226,7 +225,7 @@ INFUSE_NOINLINE void meet(const AttentionShape& shape, const Unit& unit, const B
   long rows = unit.queries - row < ROWS ? unit.queries - row : ROWS;
   long seen = visible(shape, block, unit.first + row + rows - 1);
   if (seen == 0) return;
-  if (shape.queries <= FEW_QUERIES) {
+  if (shape.queries <= shape.few) {
     for (long i = 0; i < rows; ++i)
       score_row(shape, block, seen, space.q + i * shape.dim, space.scores + i * MOST_KEYS);
   } else {
@@ -271,9 +270,9 @@ struct Floats {
   static INFUSE_INLINE void as_words(float*, long) {}
 
   static void pack_queries(const AttentionShape& shape, const Unit& unit, const HeadRows& q) {
-    for (long i = 0; shape.queries <= FEW_QUERIES && i < unit.queries; ++i)
+    for (long i = 0; shape.queries <= shape.few && i < unit.queries; ++i)
       memcpy(unit.space.q + i * shape.dim, q.at(unit.batch, unit.head, i), shape.dim * 4);
-    for (long row = 0; shape.queries > FEW_QUERIES && row < unit.queries; row += ROWS) {
+    for (long row = 0; shape.queries > shape.few && row < unit.queries; row += ROWS) {
       long rows = unit.queries - row < ROWS ? unit.queries - row : ROWS;
       copying::turn_block<float>(unit.space.q + row * shape.dim, ROWS,
                                  q.at(unit.batch, unit.head, unit.first + row), q.row, shape.dim,
@@ -286,7 +285,7 @@ struct Floats {
                          const HeadRows& v, Block* block) {
     long kv_head = unit.head / (shape.heads / shape.kv_heads);
     const float* keys = k.at(unit.batch, kv_head, block->first);
-    bool few = shape.queries <= FEW_QUERIES;
+    bool few = shape.queries <= shape.few;
     block->k = few ? keys : unit.space.k;
     block->k_step = k.row;
     for (long j = 0; !few && j < block->count; j += PANEL) {

@@ -72,7 +72,7 @@ template <class Mask, class Sink>
 inline void attention_bf16(Context& context, const AttentionShape& shape, const HeadRows& q,
                            const HeadRows& k, const HeadRows& v, const Mask& mask,
                            const Sink& sink) {
-  if (shape.queries <= attention_detail::FEW_QUERIES)
+  if (shape.queries <= shape.few)
     attention(context, shape, q, k, v, mask, sink);
   else
     attention<attention_detail::Pairs>(context, shape, q, k, v, mask, sink);

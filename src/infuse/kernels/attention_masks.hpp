@@ -14,6 +14,8 @@ struct AttentionShape {
   long left = -1;      // a query sees so many keys before its own place; negative: all
   const int64_t* valid = nullptr;  // keys that count in each batch, the queries' own being the last
   const float* sinks = nullptr;    // for each head a score that takes part in the softmax alone
+  long block = 256;  // keys of a block at most: a multiple of the panels' width, up to 256
+  long few = 2;      // for so many queries, up to 4, keys are read as they lie and not packed
 };
 
 /** The shape with the keys that count in one batch alone. */

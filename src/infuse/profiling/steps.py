@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from infuse.analysis.arithmetic import SELECTIONS
 from infuse.analysis.cost import node_cost
-from infuse.codegen.program import Program, Step
+from infuse.codegen.program import Function, Program, Step
 from infuse.codegen.tensors import Tensor
 from infuse.errors import ShapeError
 from infuse.ir import dims
@@ -78,6 +78,11 @@ def _weight(node: Node) -> int:
     return flops if isinstance(flops, int) else dims.evaluate(flops, dict.fromkeys(dims.symbols(flops), 64))
 
 
+def kernels_in(function: Function) -> str:
+    """The names of the kernels that a function calls, with their sizes of tiles."""
+    return ", ".join(dict.fromkeys(_KERNEL.findall("\n".join(function.lines))))
+
+
 def places_of(program: Program) -> list[Place]:
     """The steps of a program, in order, without its bodies."""
     last: dict[Node, int] = {}
@@ -86,7 +91,7 @@ def places_of(program: Program) -> list[Place]:
     found = []
     for number, step in enumerate(program.steps):
         counted = tuple(node for node in step.sources if last[node] == number)
-        kernel = ", ".join(dict.fromkeys(_KERNEL.findall("\n".join(step.function.lines))))
+        kernel = kernels_in(step.function)
         found.append(Place(step.label, kernel, step.sources, counted, step, step.function.is_control))
     return found
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Final
 
 from infuse import dtypes
+from infuse.codegen.choices import usual
 from infuse.codegen.groups import Group
 from infuse.codegen.lower.finding import operand
 from infuse.codegen.lower.linear import label, require_float32
@@ -15,6 +17,11 @@ from infuse.codegen.tensors import Tensor, natural
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node, Value
+
+MOST_FEW: Final = 4
+"""So many queries can read keys as they lie (kernels/attention_masks.hpp: AttentionShape)."""
+_BLOCKS: Final = {"k256": 256, "k128": 128, "k64": 64}
+"""Keys of a block."""
 
 
 @dataclass
@@ -64,7 +71,8 @@ def attend(low: Lowering, node: Node, group: Group, heads: Heads) -> None:
     order = (0, 2, 1, 3) if merged else natural(3)
     f = low.function("attention", *group.nodes)
     sizes = [q.shape[0], q.shape[1], k.shape[1], q.shape[2], k.shape[2], q.shape[3], v.shape[3]]
-    kernel = "attention" if _form(low, sizes) == "fp32" else "attention_bf16"
+    form = low.choose("attention", [*sizes[:2], *sizes[3:]], *_forms(low, *sizes[3:5]))
+    kernel = "attention_bf16" if form == "bf16" else "attention"
     f.include(f"{kernel}.hpp")
     sink = low.sink(f, group, order, inner=2 if merged else 1)
     scratch = f"attention_scratch(AttentionShape{{{', '.join(map(size_text, sizes))}, 1.0f, false, 0L, true}})"
@@ -76,17 +84,24 @@ def attend(low: Lowering, node: Node, group: Group, heads: Heads) -> None:
     if heads.sinks is not None:
         f.line(f"shape.sinks = {f.read(heads.sinks)};")
     f.line(f"shape.left = {heads.left};")
+    if form in ("rows", "panels"):
+        f.line(f"shape.few = {MOST_FEW if form == 'rows' else 0};")
+    elif form in _BLOCKS:
+        f.line(f"shape.block = {_BLOCKS[form]};")
     mask = _mask(low, f, heads)
     rows = [f"HeadRows{{{f.read(t)}, {f.numbers(*t.strides[:3])}}}" for t in (q, k, v)]
     f.line(f"{kernel}(c, shape, {', '.join(rows)}, {mask}, {sink});")
     f.finish(label(group))
 
 
-def _form(low: Lowering, sizes: list[Dim]) -> str:
-    """In what the products of attention are computed; the sizes are AttentionShape's."""
-    if low.precision == "fp32":
-        return "fp32"
-    return low.choose("attention", [*sizes[:2], *sizes[3:]], "fp32", "bf16")
+def _forms(low: Lowering, queries: Dim, keys: Dim) -> list[str]:
+    """How attention may be computed: for few queries from rows of keys or packed ones, else by blocks of keys."""
+    if isinstance(queries, int) and queries <= MOST_FEW:
+        names = ["rows", "panels"]
+    else:
+        names = [name for name, size in _BLOCKS.items() if size == max(_BLOCKS.values()) or size < usual(keys)]
+    rounds = low.precision == "bf16" and not (isinstance(queries, int) and queries <= 2)
+    return [*names, "bf16"] if rounds else names
 
 
 def _scale(f: FunctionWriter, heads: Heads) -> str:

@@ -15,7 +15,7 @@ from infuse.codegen.lower.finding import operand
 from infuse.codegen.lower.linear import call_gemm, label, takes_pairs
 from infuse.codegen.lower.windows import plain_conv
 from infuse.codegen.lowering import Lowering, lowers
-from infuse.codegen.packing import pack_conv, pack_conv_bf16, winograd_weights
+from infuse.codegen.packing import merge_groups, pack_conv, pack_conv_bf16, winograd_weights
 from infuse.codegen.program import FunctionWriter, size_text
 from infuse.codegen.tensors import Tensor, channels_last, natural
 from infuse.ir import dims
@@ -110,6 +110,10 @@ def _windows(
 ) -> None:
     form = low.choose("conv", fields, *_forms(low, node, win, fields))
     planar, pairs = form == "planar", form.endswith("_bf16")
+    groups = int(node.op.attributes()["group"])
+    if form.startswith("merged"):
+        groups //= _merge(low, node, int(form[-1]))
+        fields = [*fields[:-1], groups]
     tensor = low.tensor(operand(node)) if planar else image(low, node)
     store = sink()
     flags = {"planar": ", true", "taps": ", false, true"}.get(form, "")
@@ -124,7 +128,6 @@ def _windows(
         weights = _winograd_packed(low, node, tile, pairs)
         f.line(f"winograd<{kind}>(c, {text}, {f.read(tensor)}, {cast}{f.read(weights)}, {store});")
         return
-    groups = int(node.op.attributes()["group"])
     whole = groups == 1 and win.dilations[1] == 1
     weights = _packed_pairs(low, node, groups, whole) if pairs else packed_filters(low, node, groups)
     kernel = "conv_bf16" if pairs else "conv"
@@ -150,7 +153,17 @@ def _forms(low: Lowering, node: Node, win: Window, fields: list[Dim]) -> list[st
     many = all(isinstance(size, int) and size >= 16 for size in (channels, out))
     if known and square and many:
         names += ["winograd2", "winograd4", *(["winograd2_bf16"] if pairs else [])]
+    if known and groups > 1:
+        first, second = (_merge(low, node, vectors) for vectors in (1, 2))
+        names += [*(["merged1"] if first > 1 else []), *(["merged2"] if second > first else [])]
     return names
+
+
+def _merge(low: Lowering, node: Node, vectors: int) -> int:
+    """How many groups are computed as one, with zeros among its filters, so that its results fill these vectors."""
+    groups = int(node.op.attributes()["group"])
+    own = int(str(operand(node, 1).shape[0])) // groups
+    return max(n for n in range(1, groups + 1) if groups % n == 0 and (n == 1 or n * own <= vectors * low.lanes))
 
 
 def _pixel_rows(low: Lowering, node: Node, win: Window, groups: int) -> Tensor | None:
@@ -182,14 +195,20 @@ def channel_bias(low: Lowering, node: Node, index: int) -> Tensor | None:
 
 
 def packed_filters(low: Lowering, node: Node, groups: int) -> Tensor:
-    """The filters as kernels/conv.hpp reads them."""
+    """The filters as kernels/conv.hpp reads them; `groups` divides those of the node."""
     w = operand(node, 1)
     if w.const is None:
         return packed_at_run_time(low, w, groups)
-    out, k = w.const.shape[0], int(np.prod(w.const.shape[1:]))
+    merged = int(node.op.attributes()["group"]) // groups
+    out, k = w.const.shape[0], int(np.prod(w.const.shape[1:])) * merged
     panel, lanes = 2 * low.lanes, low.lanes
     count = groups * (-(-(out // groups) // panel) * panel) * k
-    return low.program.packed(w.const, ("conv", groups, lanes), count, lambda a: pack_conv(_planar(a), groups, lanes))
+    how = ("conv", groups, merged, lanes)
+
+    def pack(filters: Array) -> Array:
+        return pack_conv(merge_groups(_planar(filters), groups, merged), groups, lanes)
+
+    return low.program.packed(w.const, how, count, pack)
 
 
 def _packed_pairs(low: Lowering, node: Node, groups: int, whole: bool) -> Tensor:

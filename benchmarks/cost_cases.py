@@ -1,0 +1,137 @@
+"""The layers on which kernel costs are measured: those of usual networks, and random ones."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+
+from infuse import dtypes
+from infuse.ir.expression import make_operator
+from infuse.ir.graph import Graph, Node, Value, constant
+from infuse.ir.types import UNKNOWN, tensor
+
+SQUARES = ((112, 32, 32), (56, 64, 64), (28, 128, 128), (14, 256, 256), (7, 512, 512), (56, 128, 32), (14, 64, 192))
+"""Sides, channels and results of 3 × 3 windows that step by one."""
+CHANNELS = (16, 20, 24, 32, 40, 48, 64, 80, 96, 112, 128, 160, 192, 256, 320, 384, 512)
+SIDES = (4, 6, 7, 8, 10, 13, 14, 17, 20, 28, 35, 40, 56, 64, 80, 112)
+FIRST = ((224, 3, 64, 7, 2), (224, 3, 32, 3, 2), (224, 3, 64, 3, 1), (299, 3, 32, 3, 2), (64, 8, 16, 5, 1))
+"""Sides, channels, results, windows and steps of layers with few channels."""
+DEPTHWISE = ((112, 32, 3, 1), (112, 96, 3, 2), (56, 144, 3, 1), (28, 240, 5, 2), (14, 480, 5, 1), (7, 960, 5, 1))
+GROUPED = (
+    (56, 128, 32, 1),
+    (56, 128, 32, 2),
+    (28, 256, 32, 1),
+    (14, 512, 32, 1),
+    (14, 1024, 32, 2),
+    (28, 64, 8, 1),
+    (7, 96, 4, 1),
+)
+"""Sides, channels, groups and steps."""
+PRODUCTS = (
+    (1, 768, 768),
+    (1, 1000, 2048),
+    (8, 512, 512),
+    (32, 384, 1536),
+    (128, 768, 768),
+    (197, 768, 3072),
+    (49, 96, 384),
+)
+ATTENTIONS = ((1, 12, 128, 128, 64), (1, 12, 32, 32, 64), (1, 12, 197, 197, 64), (1, 4, 1, 100, 64), (4, 3, 49, 49, 32))
+
+
+class _Layers:
+    """A graph with a layer beside the other, each with an input and an output of its own."""
+
+    def __init__(self) -> None:
+        self.graph = Graph("costs")
+        self._rng = np.random.default_rng(0)
+
+    def input(self, *shape: int) -> Value:
+        return self.graph.add_input(f"x{len(self.graph.inputs)}", tensor(dtypes.float32, *shape))
+
+    def weight(self, *shape: int) -> Value:
+        return constant(self._rng.standard_normal(shape, np.float32))
+
+    def call(self, kind: str, *operands: Value | None, **attributes: Any) -> Value:
+        result = Value(UNKNOWN, f"v{len(self.graph)}")
+        node = Node(make_operator("", kind, attributes), list(operands), [result], name=f"{kind}_{len(self.graph)}")
+        node.op.infer_node(self.graph.add_node(node))
+        return result
+
+    def end(self, value: Value) -> None:
+        self.graph.add_output(self.call("Relu", value), f"y{len(self.graph.outputs)}")
+
+    def conv(self, x: Value, out: int, kernel: int, step: int = 1, groups: int = 1) -> Value:
+        channels, pad = x.shape[1], kernel // 2
+        assert isinstance(channels, int)
+        weights = self.weight(out, channels // groups, kernel, kernel)
+        sides = {"strides": (step, step), "pads": (pad,) * 4, "group": groups}
+        return self.call("Conv", x, weights, self.weight(out), **sides)
+
+    def channels_last(self, side: int, channels: int) -> Value:
+        """An image as a layer before leaves it."""
+        return self.conv(self.input(1, 8, side, side), channels, 1)
+
+
+def graph_of(rng: random.Random, precision: str, flops: float) -> Graph:
+    """All cases in one graph; random ones have at most `flops` multiplications and additions."""
+    layers = _Layers()
+    for side, channels, out in (*SQUARES, *_squares(rng, flops)):
+        layers.end(layers.conv(layers.channels_last(side, channels), out, 3))
+    for side, channels, out, kernel, step in (*FIRST, *_first(rng)):
+        layers.end(layers.conv(layers.input(1, channels, side, side), out, kernel, step))
+        layers.end(layers.conv(layers.channels_last(side, channels), out, kernel, step))
+    for side, channels, kernel, step in (*DEPTHWISE, *_depthwise(rng)):
+        layers.end(layers.conv(layers.channels_last(side, channels), channels, kernel, step, groups=channels))
+    for side, channels, groups, step in GROUPED:
+        layers.end(layers.conv(layers.channels_last(side, channels), channels, 3, step, groups))
+    if precision == "bf16":
+        _rounded(layers, rng, flops)
+    return layers.graph
+
+
+def _squares(rng: random.Random, flops: float) -> list[tuple[int, int, int]]:
+    found: list[tuple[int, int, int]] = []
+    while len(found) < 40:
+        side, channels, out = rng.choice(SIDES), rng.choice(CHANNELS), rng.choice(CHANNELS)
+        if 18 * side * side * channels * out <= flops:
+            found.append((side, channels, out))
+    return found
+
+
+def _first(rng: random.Random) -> list[tuple[int, int, int, int, int]]:
+    return [
+        (rng.choice(SIDES), rng.choice((1, 3, 4, 8, 12, 16, 24)), rng.choice((8, 16, 24, 32, 64)), *window)
+        for window in ((3, 1), (3, 1), (3, 2), (3, 2), (5, 1), (7, 2), (5, 2), (7, 1))
+    ]
+
+
+def _depthwise(rng: random.Random) -> list[tuple[int, int, int, int]]:
+    windows = [(kernel, step) for kernel in (3, 5, 7) for step in (1, 2)]
+    return [(rng.choice(SIDES), rng.choice(CHANNELS), *window) for window in windows * 2]
+
+
+def _rounded(layers: _Layers, rng: random.Random, flops: float) -> None:
+    """Layers that may be rounded to bfloat16."""
+    random_products = [
+        (rng.choice((1, 2, 4, 16, 50, 100)), rng.choice(CHANNELS), rng.choice(CHANNELS)) for _ in range(20)
+    ]
+    for m, n, k in (*PRODUCTS, *random_products):
+        layers.end(layers.call("MatMul", layers.input(m, k), layers.weight(k, n)))
+    for batch, heads, queries, keys, size in ATTENTIONS:
+        shapes = ((batch, heads, queries, size), (batch, heads, keys, size), (batch, heads, keys, size))
+        layers.end(layers.call("Attention", *(layers.input(*shape) for shape in shapes)))
+    for side, channels, out, kernel, step in _strided(rng, flops):
+        layers.end(layers.conv(layers.channels_last(side, channels), out, kernel, step))
+
+
+def _strided(rng: random.Random, flops: float) -> list[tuple[int, int, int, int, int]]:
+    found: list[tuple[int, int, int, int, int]] = []
+    while len(found) < 15:
+        kernel, step = rng.choice(((1, 2), (3, 2), (5, 1)))
+        side, channels, out = rng.choice(SIDES), rng.choice(CHANNELS), rng.choice(CHANNELS)
+        if 2 * kernel * kernel * side * side * channels * out <= flops * step * step:
+            found.append((side, channels, out, kernel, step))
+    return found

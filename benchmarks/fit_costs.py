@@ -1,0 +1,173 @@
+"""Fits the model of kernel costs (`src/infuse/codegen/costs.json`) to this machine, and says how good it is.
+
+`python -m benchmarks.fit_costs [--seed N] [--json FILE] [--dry]`
+
+Every candidate of every family is measured as `--tune` does it, on layers of usual networks and on random ones, for
+vectors of each width that this processor has and for one and all threads. Weights are found by least squares of the
+relative error, none negative. What is printed about choices is held out: a part of the layers that the weights are
+tried on is not among those that they are fitted to. The file gets weights that are fitted to all.
+"""
+
+import argparse
+import math
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.table import Table
+
+from benchmarks import machine
+from benchmarks.cost_cases import graph_of
+from benchmarks.terminal import console
+from infuse.codegen import tuning
+from infuse.codegen.choices import Chooser
+from infuse.codegen.compile import check_precision, generate, lanes_of
+from infuse.codegen.costs import FILE, families, work
+from infuse.codegen.program import Program
+from infuse.codegen.toolchain import Target
+from infuse.errors import OptionError
+from infuse.runtime.cpus import available_cpus, cpu_features
+
+OTHER_BYTES = 32 << 20
+HELD_OUT = 3
+"""One in so many layers is held out."""
+SWEEPS = 3000
+ROUNDS, SECONDS = 8, 600.0
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The measured times of the candidates of one call."""
+
+    family: str
+    sizes: tuple[int, ...]
+    lanes: int
+    threads: int
+    times: Mapping[str, float]
+
+    def predicted(self, weights: Mapping[tuple[str, str, int], Floats]) -> dict[str, float]:
+        """The seconds of the candidates as the model has them."""
+        return {name: float(self.counted(name) @ weights[self.family, name, self.lanes]) for name in self.times}
+
+    def counted(self, name: str) -> Floats:
+        return np.array(work(self.family, name, self.sizes, self.lanes, self.threads))
+
+
+def measured(seed: int) -> list[Sample]:
+    """Times of all cases, for every width of vectors, precision and number of threads that can be had."""
+    found = []
+    for name, precision in (("native", "fp32"), ("native", "bf16"), ("x86-64-v3", "fp32"), ("x86-64", "fp32")):
+        target = Target.resolve(name)
+        try:
+            check_precision(precision, target)
+        except OptionError:
+            continue
+        if target.features <= cpu_features():
+            for threads in sorted({1, available_cpus()}):
+                found += _measured(target, precision, threads, seed)
+    return found
+
+
+def _measured(target: Target, precision: str, threads: int, seed: int) -> Iterator[Sample]:
+    graph = graph_of(random.Random(seed), precision, flops=4e8 if lanes_of(target) == 16 else 1.5e8)
+
+    def lowered(chooser: Chooser) -> list[Program]:
+        return [generate(graph, target, threads, precision, chooser)[0]]
+
+    plain = Chooser(lanes_of(target), threads)
+    wanted = tuning.open_choices(lowered(plain), {}, math.inf)
+    trials = tuning.trials(lowered, plain, wanted)
+    keys = {str(trial.choice.key): trial.choice.key for trial in trials}
+    for text, times in tuning.measure(trials, target, threads, OTHER_BYTES, seconds=SECONDS, rounds=ROUNDS).items():
+        yield Sample(keys[text].family, keys[text].sizes, plain.lanes, threads, times)
+
+
+def fit(samples: Sequence[Sample]) -> dict[tuple[str, str, int], Floats]:
+    """Weights by family, candidate and lanes."""
+    rows: dict[tuple[str, str, int], list[tuple[Floats, float]]] = {}
+    for sample in samples:
+        for name, seconds in sample.times.items():
+            rows.setdefault((sample.family, name, sample.lanes), []).append((sample.counted(name), seconds))
+    return {key: _least_squares([c for c, _ in found], [s for _, s in found]) for key, found in rows.items()}
+
+
+def _least_squares(counted: Sequence[Floats], seconds: Sequence[float]) -> Floats:
+    """The weights, none negative, with which the sums of counts differ least from the times, relatively."""
+    scaled = np.array(counted) / np.array(seconds)[:, None]
+    scale = np.maximum(np.linalg.norm(scaled, axis=0), 1e-300)
+    scaled /= scale
+    gram, goal = scaled.T @ scaled, scaled.sum(axis=0)
+    found: Floats = np.zeros(len(scale))
+    for _ in range(SWEEPS):
+        for i in range(len(found)):
+            if gram[i, i] > 0:
+                found[i] = max(0.0, found[i] + (goal[i] - gram[i] @ found) / gram[i, i])
+    return found / scale
+
+
+def quality(samples: Sequence[Sample], weights: Mapping[tuple[str, str, int], Floats]) -> dict[str, dict[str, Any]]:
+    """How far off the model is, and what its choices cost, by family."""
+    found: dict[str, dict[str, Any]] = {}
+    for family in families():
+        errors, regrets = [], []
+        for sample in (s for s in samples if s.family == family):
+            predicted = sample.predicted(weights)
+            errors += [abs(predicted[name] / seconds - 1) for name, seconds in sample.times.items()]
+            chosen = min(predicted, key=predicted.__getitem__)
+            regrets.append(sample.times[chosen] / min(sample.times.values()))
+        if regrets:
+            found[family] = {
+                "calls": len(regrets),
+                "median_error": float(np.median(errors)),
+                "within_5_percent": float(np.mean(np.array(regrets) <= 1.05)),
+                "mean_loss": float(np.mean(regrets)) - 1,
+                "worst_loss": max(regrets) - 1,
+            }
+    return found
+
+
+def _print(title: str, found: Mapping[str, Mapping[str, Any]]) -> None:
+    table = Table(title=title)
+    for heading in ("family", "calls", "median error", "choice within 5 % of best", "mean loss", "worst loss"):
+        table.add_column(heading)
+    for family, row in found.items():
+        shares = [f"{row[name]:.1%}" for name in ("median_error", "within_5_percent", "mean_loss", "worst_loss")]
+        table.add_row(family, str(row["calls"]), *shares)
+    console().print(table)
+
+
+def _write(path: Path, weights: Mapping[tuple[str, str, int], Floats]) -> None:
+    content: dict[str, Any] = {}
+    for (family, name, lanes), found in sorted(weights.items()):
+        content.setdefault(family, {}).setdefault(name, {})[str(lanes)] = [float(f"{w:.4g}") for w in found]
+    machine.save(path, {"weights": content})
+
+
+def main() -> None:
+    """Measure, fit, print, write."""
+    parser = argparse.ArgumentParser(description="Fit the model of kernel costs to this machine.")
+    parser.add_argument("--seed", type=int, default=0, help="of the random layers")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the quality of the fit there")
+    parser.add_argument("--dry", action="store_true", help="leave the shipped weights as they are")
+    given = parser.parse_args()
+    samples = measured(given.seed)
+    held = [s for i, s in enumerate(samples) if i % HELD_OUT == 0]
+    kept = [s for i, s in enumerate(samples) if i % HELD_OUT]
+    known = fit(kept)
+    shown = quality([s for s in held if all((s.family, name, s.lanes) in known for name in s.times)], known)
+    _print("layers that the weights are not fitted to", shown)
+    weights = fit(samples)
+    _print("all layers", quality(samples, weights))
+    if not given.dry:
+        _write(FILE, weights)
+    if given.json:
+        machine.save(given.json, {"held_out": shown, "all": quality(samples, weights)})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,366 @@
+"""Kernels that compute the same: every one of them is right, measuring decides between them, and says so."""
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+
+import infuse
+from infuse.codegen import choices, costs, tuning
+from infuse.codegen.choices import Choice, Chooser, Key
+from infuse.codegen.compile import compile_program, generate, lanes_of, stages_of
+from infuse.codegen.program import Program
+from infuse.codegen.toolchain import Target
+from infuse.errors import OptionError
+from infuse.ir.graph import Graph
+from infuse.ops.feeds import input_symbols
+from infuse.runtime.cpus import cpu_features
+from tests.cli_tools import Cli
+from tests.native.builder import Builder
+from tests.native.choice_graphs import GRAPHS, attention, conv, depthwise, image, sizes_of, windows
+from tests.native.kernel_tools import targets
+
+Arrays = dict[str, Any]
+NATIVE = Target.resolve("native")
+MOST_CANDIDATES = 8
+ROUNDED = "avx512_bf16" in cpu_features()
+TOLERANCE = {"fp32": 3e-5, "bf16": 4e-2}
+"""Of the largest element."""
+
+
+def feeds_of(graph: Graph) -> Arrays:
+    rng = np.random.default_rng(5)
+    sizes = sizes_of(input_symbols(graph))
+    shapes = {v.name: v.tensor.substitute(sizes).shape or () for v in graph.inputs}
+    return {name: rng.uniform(-1, 1, [int(str(d)) for d in shape]).astype(np.float32) for name, shape in shapes.items()}
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Graph], Arrays]:
+    """What ONNX Runtime computes of `feeds_of(graph)`."""
+    known: dict[str, Arrays] = {}
+
+    def answer(graph: Graph) -> Arrays:
+        if graph.name not in known:
+            path = tmp_path_factory.mktemp("peer") / "model.onnx"
+            infuse.save(graph, path)
+            session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+            names = [output.name for output in session.get_outputs()]
+            known[graph.name] = dict(zip(names, session.run(None, feeds_of(graph))))
+        return known[graph.name]
+
+    return answer
+
+
+def agree(found: Arrays, expected: Arrays, precision: str = "fp32") -> None:
+    assert list(found) == list(expected)
+    for name, wanted in expected.items():
+        largest = np.abs(wanted).max()
+        assert np.abs(found[name] - wanted).max() <= TOLERANCE[precision] * largest, name
+
+
+def nth(number: int) -> Callable[[Key], str | None]:
+    """Forces every choice to its candidate of this number, the last one where there are fewer."""
+    return lambda key: key.names[min(number, len(key.names) - 1)]
+
+
+def chosen_in(program: Program) -> list[Choice]:
+    return list({id(s.choice): s.choice for s in program.steps if s.choice is not None}.values())
+
+
+def settings() -> list[Any]:
+    """Targets, precisions and threads under which kernels differ."""
+    found: list[Any] = [(name, "fp32", threads) for name, threads in zip(targets(), (2, 1, 1))]
+    found[2:] = [pytest.param(*last, marks=pytest.mark.full) for last in found[2:]]
+    return [*found, *([("native", "bf16", 2)] if ROUNDED else [])]
+
+
+# -- every candidate is right ------------------------------------------------------------------------------------
+
+
+@pytest.mark.row("R1", "R2")
+@pytest.mark.parametrize("make", GRAPHS, ids=lambda make: make.__name__)
+@pytest.mark.parametrize(("target", "precision", "threads"), settings())
+def test_every_candidate_computes_what_onnxruntime_does(
+    make: Callable[[], Graph], target: str, precision: str, threads: int, answers: Callable[[Graph], Arrays]
+) -> None:
+    graph, resolved = make(), Target.resolve(target)
+    feeds, expected = feeds_of(graph), answers(graph)
+    tried: set[tuple[str, str]] = set()
+    for number in range(MOST_CANDIDATES):
+        chooser = Chooser(lanes_of(resolved), threads, forced=nth(number))
+        generated = generate(graph, resolved, threads, precision, chooser)
+        new = {(str(choice.key), choice.chosen) for choice in chosen_in(generated[0])} - tried
+        if not new and number:
+            break
+        tried |= new
+        with compile_program(generated, resolved, threads, precision=precision) as model:
+            agree(model.run(feeds), expected, precision)
+    else:
+        pytest.fail("a choice has more candidates than are tried")
+    offered = {(str(choice.key), name) for choice in chosen_in(generated[0]) for name in choice.key.names}
+    assert tried == offered
+
+
+def test_the_graphs_offer_every_candidate_that_the_cost_model_knows() -> None:
+    found = set()
+    for make in GRAPHS:
+        for precision in ("fp32", *(["bf16"] if ROUNDED else [])):
+            program, _ = generate(make(), NATIVE, 1, precision)
+            found |= {(c.key.family, name) for c in chosen_in(program) for name in c.key.names}
+    known = {(family, name) for family in costs.families() for name in costs.candidates(family)}
+    if not ROUNDED:
+        known = {(family, name) for family, name in known if family != "gemm" and not name.endswith("bf16")}
+    assert found == known
+
+
+# -- choosing ----------------------------------------------------------------------------------------------------
+
+SQUARE = (1, 28, 28, 128, 28, 28, 128, 3, 3, 1, 1, 1, 1, 1, 1, 1)
+FORMS = ("taps", "winograd2", "winograd4")
+
+
+def test_the_cost_model_chooses_what_costs_least_and_is_the_same_everywhere() -> None:
+    choice = Chooser(16, 2).choose("conv", SQUARE, FORMS)
+    assert choice.by == "model"
+    assert choice.chosen == min(choice.costs, key=choice.costs.__getitem__)
+    assert choice.costs == Chooser(16, 2).choose("conv", SQUARE, FORMS).costs
+    assert choice.close(math.inf) == list(FORMS)
+    assert choice.close(1.0) == [choice.chosen]
+
+
+def test_every_candidate_has_weights_for_every_width() -> None:
+    sizes = {
+        "conv": SQUARE,
+        "depthwise": SQUARE[:6] + SQUARE[7:15],
+        "gemm": (8, 64, 64),
+        "attention": (1, 2, 8, 8, 32, 32),
+    }
+    assert set(sizes) == set(costs.families())
+    for family, known in sizes.items():
+        for name in costs.candidates(family):
+            for lanes in (4, 8, 16):
+                for threads in (1, 2, 64):
+                    seconds = costs.predict(family, name, known, lanes, threads)
+                    assert 0 < seconds < 1, (family, name, lanes)
+
+
+@pytest.mark.parametrize(("times", "chosen", "by"), [
+    ({"taps": 3.0, "winograd2": 1.0, "winograd4": 2.0}, "winograd2", "measured"),
+    ({"taps": 1.0, "winograd2": 3.0}, "taps", "measured"),
+    ({"winograd2": 1.0}, None, "model"),
+    ({}, None, "model"),
+])  # fmt: skip
+def test_measured_times_decide(times: dict[str, float], chosen: str | None, by: str) -> None:
+    plain = Chooser(16, 1).choose("conv", SQUARE, FORMS)
+    choice = Chooser(16, 1, {str(plain.key): times}).choose("conv", SQUARE, FORMS)
+    assert (choice.chosen, choice.by) == (chosen or plain.chosen, by)
+    other = Chooser(16, 1, {str(plain.key): times}).choose("conv", SQUARE, FORMS[:2])
+    assert other.by == "model", "it has other candidates"
+
+
+def test_of_nearly_equal_times_the_models_choice_stays() -> None:
+    plain = Chooser(16, 1).choose("conv", SQUARE, FORMS)
+    others = [name for name in FORMS if name != plain.chosen]
+    near = {plain.chosen: 1.0, others[0]: 0.99, others[1]: 2.0}
+    assert Chooser(16, 1, {str(plain.key): near}).choose("conv", SQUARE, FORMS).chosen == plain.chosen
+    clear = near | {others[0]: choices.CLEAR - 0.01}
+    assert Chooser(16, 1, {str(plain.key): clear}).choose("conv", SQUARE, FORMS).chosen == others[0]
+
+
+# -- measuring ---------------------------------------------------------------------------------------------------
+
+
+def small_network() -> Graph:
+    b = Builder("network")
+    x = b("Relu", conv(b, b.input(1, 3, 20, 20), 16, (3, 3), step=2))
+    y = b("Relu", conv(b, x, 16, (3, 3)))
+    b.output(b("Add", conv(b, y, 16, (3, 3), group=16), x))
+    return b.graph
+
+
+def small_transformer() -> Graph:
+    b = Builder("transformer")
+    x = b.input(1, 150, 64)
+    q, k, v = (b("MatMul", x, b.weight(64, 64)) for _ in range(3))
+    mixed = b("Add", b("MatMul", b("Attention", q, k, v, q_num_heads=2, kv_num_heads=2), b.weight(64, 64)), x)
+    b.output(b("MatMul", b("Relu", b("MatMul", mixed, b.weight(64, 128))), b.weight(128, 64)))
+    return b.graph
+
+
+@pytest.fixture
+def quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache of its own; every candidate is called twice however unlikely it is. Gives the folder of the times."""
+    monkeypatch.setenv("INFUSE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(tuning, "ROUNDS", 2)
+    monkeypatch.setattr(tuning, "CLOSE", math.inf)
+    return tmp_path / "cache" / "tuning"
+
+
+def measured(graph: Graph, precision: str = "fp32") -> Sequence[Choice]:
+    stages = stages_of(graph, NATIVE, 1, precision, tune=True)
+    assert stages.whole is not None
+    return chosen_in(stages.whole[0])
+
+
+@pytest.fixture
+def refuse(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """After its call, measuring is an error."""
+
+    def measure(*_: Any, **__: Any) -> Any:
+        raise AssertionError("it is measured again")
+
+    return lambda: monkeypatch.setattr(tuning, "measure", measure)
+
+
+@pytest.mark.row("R1")
+@pytest.mark.parametrize("make", [small_network, small_transformer])
+@pytest.mark.parametrize("precision", ["fp32", *(["bf16"] if ROUNDED else [])])
+def test_a_tuned_model_computes_the_same(
+    make: Callable[[], Graph],
+    precision: str,
+    quick: Path,
+    answers: Callable[[Graph], Arrays],
+    refuse: Callable[[], None],
+) -> None:
+    graph = make()
+    steps: list[tuple[str, int, int]] = []
+    model = infuse.compile(graph, threads=1, precision=precision, tune=True, progress=lambda *step: steps.append(step))
+    agree(model.run(feeds_of(graph)), answers(graph), precision)
+    assert ("tune", 2, 2) in steps
+    refuse()
+    better = infuse.optimize(graph)
+    found = measured(better, precision)
+    assert found
+    for choice in found:
+        assert choice.by == "measured"
+        assert set(choice.times) == set(choice.key.names)
+        assert all(0 < seconds < 10 for seconds in choice.times.values())
+    kept = json.loads(next(quick.iterdir()).read_text())
+    assert {str(choice.key) for choice in found} <= set(kept["times"])
+
+
+def test_a_broken_file_of_times_is_named_and_measured_again(quick: Path, refuse: Callable[[], None]) -> None:
+    graph = depthwise()
+    measured(graph)
+    (file,) = quick.iterdir()
+    whole = file.read_text()
+    for damage in (
+        "",
+        "{",
+        "[]",
+        '{"identity": 3}',
+        whole.replace('"rows": ', '"rows": -'),
+        whole.replace("threads", ""),
+    ):
+        file.write_text(damage)
+        with pytest.warns(UserWarning, match=f"{file.name}.*measured again"):
+            found = measured(graph)
+        assert all(choice.by == "measured" for choice in found)
+        assert json.loads(file.read_text())["times"].keys() == json.loads(whole)["times"].keys()
+    refuse()
+    measured(graph)
+
+
+def test_times_belong_to_processor_threads_precision_and_kernels(quick: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def file(threads: int = 1, precision: str = "fp32") -> Path:
+        return tuning.Measurements(NATIVE, threads, precision).file
+
+    first = file()
+    files = {first, file(2), file(precision="bf16"), tuning.Measurements(Target.resolve("x86-64"), 1, "fp32").file}
+    with monkeypatch.context() as other:
+        other.setattr(tuning, "cpu_description", lambda: "x86_64 another one")
+        files.add(file())
+    with monkeypatch.context() as other:
+        other.setattr(tuning, "kernels_hash", lambda: "other kernels")
+        files.add(file())
+    assert len(files) == 6
+    assert file() == first
+
+
+def test_a_file_that_cannot_be_written_only_means_measuring_again(quick: Path) -> None:
+    kept = tuning.Measurements(NATIVE, 1, "fp32")
+    kept.add({"a": {"x": 1.0}})
+    kept.add({"b": {"y": 2.0}})
+    assert kept.read() == {"a": {"x": 1.0}, "b": {"y": 2.0}}
+    assert [path.name for path in quick.iterdir()] == [kept.file.name]
+    kept.file.unlink()
+    quick.rmdir()
+    quick.write_text("a file where the folder should be")
+    kept.add({"a": {"x": 1.0}})
+    assert kept.read() == {}
+
+
+def test_what_is_clearly_slower_is_not_measured(quick: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tuning, "CLOSE", 1.0)
+    assert all(choice.by == "model" for choice in measured(windows()))
+    assert not quick.exists()
+
+
+def test_without_time_the_model_chooses(quick: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tuning, "SECONDS", 0.0)
+    assert all(choice.by == "model" for choice in measured(attention()))
+
+
+def test_only_a_machine_that_runs_the_code_measures(quick: Path, tmp_path: Path) -> None:
+    b = Builder()
+    b.output(conv(b, image(b, 16, 8, 8), 16, (3, 3)))
+    with pytest.raises(OptionError, match="does not run on this machine") as error:
+        infuse.compile(b.graph, target="aarch64", tune=True, output=tmp_path / "out")
+    assert "cost model" in (error.value.hint or "")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_session_tunes_when_its_options_say_so(quick: Path, tmp_path: Path) -> None:
+    infuse.save(small_network(), tmp_path / "model.onnx")
+    options = infuse.SessionOptions(intra_op_num_threads=1)
+    session = infuse.InferenceSession(tmp_path / "model.onnx", options)
+    assert not quick.exists()
+    feeds = feeds_of(small_network())
+    plain = session.run(None, feeds)[0]
+    options.tune = True
+    found = infuse.InferenceSession(tmp_path / "model.onnx", options).run(None, feeds)[0]
+    assert list(quick.iterdir())
+    assert np.abs(found - plain).max() <= 1e-5 * np.abs(plain).max()
+
+
+# -- the command line --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
+    return Cli(capsys)
+
+
+@pytest.mark.row("R1")
+def test_commands_tune_and_show_what_decided(quick: Path, tmp_path: Path, cli: Cli) -> None:
+    network = tmp_path / "model.onnx"
+    infuse.save(small_network(), network)
+
+    def choices_shown(*options: str) -> list[Any]:
+        calls = cli("show", network, "--kernels", "--threads", 1, "--json", *options).json["kernels"]["calls"]
+        assert all(call["algorithm"] for call in calls if call["nodes"])
+        return [call["choice"] for call in calls if call["choice"]]
+
+    plain = choices_shown()
+    assert [choice["by"] for choice in plain] == ["model"] * 3
+    assert all(c["measured_ms"] is None for choice in plain for c in choice["candidates"].values())
+    tuned = choices_shown("--tune")
+    assert [choice["by"] for choice in tuned] == ["measured"] * 3
+    assert all(c["measured_ms"] > 0 and c["predicted_ms"] > 0 for x in tuned for c in x["candidates"].values())
+    assert {choice["key"].split()[0] for choice in tuned} == {"conv", "depthwise"}
+    text = cli("show", network, "--kernels", "--threads", 1, "--tune").out
+    assert f"{tuned[0]['chosen']} (measured)" in " ".join(text.split())
+    assert cli("compile", network, "-o", tmp_path / "made", "--threads", 1, "--tune").status == 0
+    assert cli("run", network, "--random", "--threads", 1, "--tune").status == 0
+    assert cli("bench", network, "--threads", 1, "--tune", "--rounds", 1, "--seconds", 0).status == 0
+    assert cli("profile", network, "--threads", 1, "--tune", "--runs", 1).status == 0
+    assert "compiled already" in cli.refused("run", tmp_path / "made", "--random", "--tune")
+    assert "add --kernels" in cli.refused("show", network, "--tune")
+    refused = cli.refused("compile", network, "-o", tmp_path / "arm", "--target", "aarch64", "--tune")
+    assert "does not run on this machine" in refused
