@@ -1,6 +1,11 @@
-"""A choice of terms as nodes of the graph: what stays is left alone, constants are computed, the rest is new."""
+"""A choice of terms as nodes of the graph: what stays is left alone, constants are computed, the rest is new.
+
+A node whose term is chosen stays although its operands may be made otherwise: its readers need not know.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -23,17 +28,19 @@ class Builder:
     """Makes the values of classes by a choice of terms; `patch` has the new nodes."""
 
     def __init__(self, region: Region, choice: Choice, patch: Patch) -> None:
+        self.region = region
         self.g: EGraph = region.g
         self.choice = choice
         self.patch = patch
         self.created: set[int] = set()
         """Classes for which there are new nodes."""
-        self._originals = region.original()
-        self._known = region.original_values()
+        self._known: dict[int, list[tuple[int, Value]]] = {}
+        for raw, value in region.values.items():
+            self._known.setdefault(self.g.find(raw), []).append((raw, value))
         self._values: dict[int, Value] = {}
         self._arrays: dict[int, Array] = {}
         self._nodes: dict[tuple[Node, tuple[int, ...]], Node] = {}
-        self._stays: dict[int, bool] = {}
+        self._kept: dict[int, Value | None] = {}
 
     def value(self, number: int) -> Value:
         """The value of a class, its operands before it."""
@@ -52,23 +59,45 @@ class Builder:
             self._values[each] = self._made(each)
         return self._values[number]
 
-    def stays(self, number: int) -> bool:
-        """Whether a class is computed as the model does, down to what comes from outside."""
-        if number not in self._stays:
-            term = self.choice[number]
-            same = self.g.is_const(number) or self._originals.get(number) == term
-            self._stays[number] = same and (self.g.is_const(number) or all(map(self.stays, term.args)))
-        return self._stays[number]
+    def needed(self, roots: Sequence[int]) -> list[int]:
+        """The classes that the choice computes for these."""
+        found = dict.fromkeys(roots)
+        pending = list(roots)
+        while pending:
+            number = pending.pop()
+            more = [] if self.g.is_const(number) else [a for a in self.choice[number].args if a not in found]
+            found.update(dict.fromkeys(more))
+            pending += more
+        return list(found)
+
+    def kept(self, number: int) -> Value | None:
+        """The value of the model that a class keeps, None where it is computed otherwise now.
+
+        Its node stays although its operands may be others. A value may be made of several terms (a product and its
+        bias): then all of them must be chosen.
+        """
+        if number not in self._kept:
+            values = (value for raw, value in self._known.get(number, ()) if self._stays(raw))
+            self._kept[number] = next(values, None)
+        return self._kept[number]
+
+    def _stays(self, raw: int) -> bool:
+        """Whether the term of the model for a class, numbered as before any unions, is chosen."""
+        term = self.region.first[raw]
+        if self.choice[self.g.find(raw)] != self.g.canonical(term):
+            return False
+        inner = [a for a in term.args if a not in self.region.values and not self.g.is_const(a)]
+        return all(map(self._stays, inner))
 
     def _operands(self, number: int) -> list[int]:
-        if self.g.is_const(number) or (number in self._known and self.stays(number)):
+        if self.g.is_const(number) or self.kept(number) is not None:
             return []
         return list(dict.fromkeys(self.choice[number].args))
 
     def _made(self, number: int) -> Value:
         term = self.choice[number]
-        known = self._known.get(number)
-        if known is not None and self.stays(number):
+        known = self.kept(number)
+        if known is not None:
             return known
         if self.g.is_const(number):
             return self._constant(number)

@@ -32,10 +32,10 @@ def difference(pairs: Sequence[tuple[Value, Value]], nodes: Sequence[Node], size
             expected, found = (_evaluated(v, inside, arrays, rng, size) for v in (old, new))
         except InfuseError as error:
             raise VerificationError(f"it cannot be evaluated: {error}") from error
-        error = relative_difference(found, expected)
-        if not error <= TOLERANCE:
-            raise VerificationError(f"value {old.name!r} differs by {error:.1e} of its largest element")
-        worst = max(worst, error)
+        apart = relative_difference(found, expected)
+        if not apart <= TOLERANCE:
+            raise VerificationError(f"value {old.name!r} differs by {apart:.1e} of its largest element")
+        worst = max(worst, apart)
     return worst
 
 

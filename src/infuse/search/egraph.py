@@ -43,6 +43,8 @@ class EGraph:
         self.classes: dict[int, Class] = {}
         self.reasons: dict[Term, Reason] = {}
         """How terms came in that an equality made; the others are as the model has them."""
+        self.merged: dict[str, None] = {}
+        """Equalities that have shown of two terms, both there before, that they are equal."""
         self.unions = 0
         self._leaders: list[int] = []
         self._known: dict[Term, int] = {}

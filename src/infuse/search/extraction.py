@@ -8,16 +8,17 @@ best choice so far takes its place. In the end single terms are exchanged as lon
 
 from __future__ import annotations
 
+import heapq
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 from infuse.search.cost import Choice, Pricing
 from infuse.search.egraph import EGraph
 from infuse.search.terms import Term
 
 SWEEPS = 24
-"""Passes over the classes until the prices of all are settled; more means that terms go in circles."""
-ROUNDS = 6
+"""How often a class is chosen for, on average, until prices must be settled."""
+ROUNDS = 12
 GAIN = 0.05
 """Part of the price of the terms that go by which a choice must be cheaper, and seconds: less is not worth a change."""
 LEAST_GAIN = 1e-6
@@ -35,21 +36,38 @@ class Extraction:
         self.first = dict(first)
         self.expired = expired
         self._order = self._ordered()
+        self._place = {number: place for place, number in enumerate(self._order)}
+        self._base: tuple[dict[int, float], dict[int, Term]] | None = None
 
-    def best(self) -> tuple[dict[int, Term], float]:
-        """The cheapest choice found, and its price; `first` where nothing is cheaper by `GAIN`."""
-        least = self.pricing.total(self.roots, self.first)
-        price, choice = least, dict(self.first)
+    def best(self, known: float) -> tuple[dict[int, Term], float]:
+        """The cheapest choice found, and its price; `first` and the price `known` where nothing is cheaper by `GAIN`.
+
+        `known` is the price of the model, in which classes that have become one were several.
+        """
+        price, choice = self.pricing.total(self.roots, self.first), dict(self.first)
         seeds: list[int] = []
-        open_seeds = self._seeds()
+        candidates = self._seeds()
         for _ in range(ROUNDS):
-            found = self._round(choice, price, seeds, open_seeds)
-            if found is None:
+            extras = [[], *([seed] for seed in candidates)]
+            tried = [(*self._tried(choice, [*seeds, *extra], extra), extra) for extra in extras]
+            better = [each for each in tried if each[0] < price * (1 - 1e-6)]
+            if not better:
                 break
-            price, choice, seed = found
-            seeds += seed
+            price, choice, extra = min(better, key=lambda each: each[0])
+            seeds += extra
+            candidates = [seed for _, _, other in better for seed in other if seed not in seeds]
         price, choice = self._exchanged(choice, price)
-        return (choice, price) if self._pays(choice, least - price) else (dict(self.first), least)
+        return (choice, price) if self._pays(choice, known - price) else (dict(self.first), known)
+
+    def _tried(self, choice: Choice, seeds: Sequence[int], extra: Sequence[int]) -> tuple[float, dict[int, Term]]:
+        """The price and choice with these seeds: all that is cheapest then, or only what uses the last of them."""
+        whole = None if self.expired() else self._cheapest(seeds)
+        if whole is None:
+            return math.inf, {}
+        options = [whole, self._around(choice, whole, extra)] if extra else [whole]
+        prices = [self.pricing.total(self.roots, option) for option in options]
+        best = min(range(len(options)), key=prices.__getitem__)
+        return prices[best], options[best]
 
     def _pays(self, choice: Choice, gain: float) -> bool:
         """Whether a gain is large enough beside the price of what goes."""
@@ -58,31 +76,15 @@ class Extraction:
         replaced = sum(self.pricing.own(n, self.first[n], self.first, lambda _: 1) for n in gone)
         return gain > max(LEAST_GAIN, GAIN * replaced)
 
-    def _round(
-        self, choice: Choice, price: float, seeds: list[int], candidates: Iterable[int]
-    ) -> tuple[float, dict[int, Term], list[int]] | None:
-        best: tuple[float, dict[int, Term], list[int]] | None = None
-        for extra in [[], *([seed] for seed in candidates if seed not in seeds)]:
-            if self.expired():
-                break
-            whole = self._cheapest([*seeds, *extra])
-            if whole is None:
-                continue
-            for found in (whole, self._around(choice, whole, extra)):
-                total = self.pricing.total(self.roots, found)
-                if total < (best[0] if best else price) * (1 - 1e-6):
-                    best = total, found, extra
-        return best
-
     def _seeds(self) -> list[int]:
-        """Classes that are not in the model and of which several others are cuts."""
-        return [
-            number
-            for number, each in self.g.classes.items()
-            if number not in self.first
-            and not each.is_const
-            and len({self.g.find(at) for term, at in each.parents.items() if term.kind == "Cut"}) > 1
-        ]
+        """Classes that are not in the model and of which several that are in it are cuts."""
+        found = []
+        for number, each in self.g.classes.items():
+            if number not in self.first and not each.is_const:
+                parts = {self.g.find(at) for term, at in each.parents.items() if term.kind == "Cut"}
+                if len(parts & self.first.keys()) > 1:
+                    found.append(number)
+        return found
 
     # -- class by class ------------------------------------------------------------------------------------------------
 
@@ -104,22 +106,47 @@ class Extraction:
 
     def _cheapest(self, seeds: Sequence[int]) -> dict[int, Term] | None:
         """The cheapest terms, each class priced by itself and the seeds costing nothing to those who read them."""
-        free = set(seeds)
-        price: dict[int, float] = {}
-        chosen: dict[int, Term] = {}
-        for _ in range(SWEEPS):
-            changed = False
-            for number in self._order:
-                for term in self.g.classes[number].terms:
-                    total = self._price(number, term, price, chosen, free)
-                    known = price.get(number, math.inf)
-                    usual = self.first.get(number) == term
-                    if total < known * (1 - 1e-9) or (usual and total <= known and chosen.get(number) != term):
-                        price[number], chosen[number] = total, term
-                        changed = True
-            if not changed:
-                break
+        if self._base is None:
+            self._base = {}, {}
+            self._settle(*self._base, set(), self._order)
+        price, chosen = dict(self._base[0]), dict(self._base[1])
+        if seeds:
+            self._settle(price, chosen, set(seeds), [n for seed in seeds for n in self._readers(seed)])
         return chosen if all(root in chosen for root in self.roots) else None
+
+    def _settle(self, price: dict[int, float], chosen: dict[int, Term], free: set[int], changed: Sequence[int]) -> None:
+        """Choose again for classes whose operands have changed, and for those that read them, until all is settled."""
+        waiting = [self._place[n] for n in dict.fromkeys(changed)]
+        heapq.heapify(waiting)
+        queued = set(waiting)
+        steps = SWEEPS * len(self._order)
+        while waiting and steps:
+            steps -= 1
+            place = heapq.heappop(waiting)
+            queued.discard(place)
+            number = self._order[place]
+            if not self._choose(number, price, chosen, free) or number in free:
+                continue
+            for reader in self._readers(number):
+                if self._place[reader] not in queued:
+                    queued.add(self._place[reader])
+                    heapq.heappush(waiting, self._place[reader])
+
+    def _readers(self, number: int) -> list[int]:
+        return list(dict.fromkeys(map(self.g.find, self.g.classes[number].parents.values())))
+
+    def _choose(self, number: int, price: dict[int, float], chosen: dict[int, Term], free: set[int]) -> bool:
+        """Choose the cheapest term of a class; whether that is another one or has another price now."""
+        best, term = math.inf, None
+        for each in self.g.classes[number].terms:
+            total = self._price(number, each, price, chosen, free)
+            if total < best or (total == best and self.first.get(number) == each):
+                best, term = total, each
+        known = price.get(number, math.inf)
+        if term is None or not (best < known * (1 - 1e-9) or (best <= known and chosen.get(number) != term)):
+            return False
+        price[number], chosen[number] = best, term
+        return True
 
     def _price(
         self, number: int, term: Term, price: dict[int, float], chosen: dict[int, Term], free: set[int]

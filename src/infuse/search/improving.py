@@ -10,7 +10,7 @@ from dataclasses import replace
 from infuse.analysis.cost import Sizes
 from infuse.errors import OptionError, VerificationError
 from infuse.ir.clone import clone
-from infuse.ir.graph import Graph, Node
+from infuse.ir.graph import Graph, Node, Value
 from infuse.passes.pipeline import Options, optimize_in_place
 from infuse.passes.verification import Witness
 from infuse.rewrite import Improvement, Patch, Report, Rewrite, Search, remove_dead
@@ -133,26 +133,25 @@ class _Searching:
         region = Region(graph, nodes)
         if not region.roots:
             return
+        pricing = Pricing(region.g, self.prices, self.size, region.is_shared)
+        before = pricing.total(region.root_classes, region.original())
         saturate(region.g, self.bounds, self.expired)
         self.found.regions += 1
         self.found.terms += len(region.g)
-        first = region.original()
-        pricing = Pricing(region.g, self.prices, self.size, region.is_shared)
-        extraction = Extraction(region.g, pricing, region.root_classes, first, self.expired)
-        before = pricing.total(region.root_classes, first)
-        choice, after = extraction.best()
+        extraction = Extraction(region.g, pricing, region.root_classes, region.original(), self.expired)
+        choice, after = extraction.best(before)
         if after < before:
             self._take(region, choice, before, after, report)
 
     def _take(self, region: Region, choice: dict[int, Term], before: float, after: float, report: Report) -> None:
         """Change the graph by a choice, if the results agree."""
-        origin = dict.fromkeys(name for node in region.nodes for name in node.origin)
-        patch = Patch(region.graph, (), "search")
+        patch = Patch(region.graph, name=region.nodes[0].name)
         builder = Builder(region, choice, patch)
-        pairs = [(v, builder.value(region.classes[v])) for v in region.roots]
-        pairs = [(old, new) for old, new in pairs if old is not new]
+        pairs = self._changes(region, builder)
+        if not pairs:
+            return
         terms = [choice[n] for n in dict.fromkeys(builder.created)]
-        equalities = tuple(region.g.proof(terms))
+        equalities = tuple(region.g.proof(terms) or region.g.merged)
         try:
             error = difference(pairs, [*region.nodes, *patch.created], self.size)
         except VerificationError as reason:
@@ -166,9 +165,21 @@ class _Searching:
         gone = remove_dead(list(reversed(region.nodes)))
         patch.undo()
         for node in patch.created:
-            node.origin = tuple(n for n in origin if any(n in g.origin for g in gone)) or tuple(origin)
+            node.origin = tuple(dict.fromkeys(name for other in gone for name in other.origin))
         created = [node for node in patch.created if node.graph is not None]
         improvement = Improvement(label(gone), label(created), equalities, before, after, error)
         self.found.improvements.append(improvement)
         note = f"{before * 1e6:.1f} → {after * 1e6:.1f} µs by {', '.join(equalities)}"
         report.add(Rewrite(RULE, improvement.removed, improvement.created, "search", ("G37",), note))
+
+    def _changes(self, region: Region, builder: Builder) -> list[tuple[Value, Value]]:
+        """Values of the model and what takes their place, as far as they are still computed."""
+        needed = set(builder.needed(region.root_classes))
+        found = []
+        for node in region.nodes:
+            for old in node.outputs:
+                number = region.g.find(region.classes[old])
+                if number in needed:
+                    new = builder.value(number)
+                    found += [(old, new)] if new is not old else []
+        return found

@@ -108,13 +108,6 @@ class Region:
             found.setdefault(self.g.find(number), self.g.canonical(term))
         return found
 
-    def original_values(self) -> dict[int, Value]:
-        """The value of the model by class, as the classes are numbered now."""
-        found: dict[int, Value] = {}
-        for number, value in self.values.items():
-            found.setdefault(self.g.find(number), value)
-        return found
-
     def is_shared(self, term: Term) -> bool:
         """Whether a leaf cannot be written straight into the one concatenation that reads it."""
         assert isinstance(term.head, Leaf)

@@ -16,7 +16,7 @@ class Bounds:
     """How far an e-graph may grow: rounds of all equalities, and terms."""
 
     iterations: int = 8
-    terms: int = 3000
+    terms: int = 6000
 
 
 def saturate(
@@ -31,6 +31,8 @@ def saturate(
     """
     chosen = tuple(equalities)
     for _ in range(bounds.iterations):
+        if expired():
+            return "time"
         before = len(g), g.unions
         found: list[tuple[Equality, Term, Equal]] = []
         for each in _matches(g, chosen):
@@ -45,8 +47,6 @@ def saturate(
         g.rebuild()
         if (len(g), g.unions) == before:
             return "saturated"
-        if expired():
-            return "time"
     return "iterations"
 
 
@@ -65,9 +65,10 @@ def _matches(g: EGraph, equalities: tuple[Equality, ...]) -> Iterator[tuple[Equa
 
 def _apply(g: EGraph, equality: Equality, term: Term, equal: Equal) -> None:
     """Join the class with the expression; what does not fit, or has another type, is left alone."""
+    known = len(g)
     try:
         number = g.build(equal.to, Reason(equality.name, (term, *equal.by)))
     except InfuseError:
         return
-    if g[number].type == g[equal.at].type:
-        g.union(equal.at, number)
+    if g[number].type == g[equal.at].type and g.union(equal.at, number) and len(g) == known:
+        g.merged[equality.name] = None

@@ -89,7 +89,8 @@ class Pick(Movement):
         return with_size(shapes[0], self.axis, len(self.places))
 
     def apply(self, *arrays: Array) -> Array:
-        return np.take(arrays[0], self.places, axis=self.axis)
+        result: Array = np.take(arrays[0], self.places, axis=self.axis)
+        return result
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,8 @@ class Moved(Movement):
         return tuple(shapes[0][p] for p in self.perm)
 
     def apply(self, *arrays: Array) -> Array:
-        return arrays[0].transpose(self.perm)
+        result: Array = arrays[0].transpose(self.perm)
+        return result
 
     @property
     def inverse(self) -> Moved:
@@ -119,7 +121,7 @@ class Shaped(Movement):
         return self.target
 
     def apply(self, *arrays: Array) -> Array:
-        return arrays[0].reshape(self.target)  # type: ignore[arg-type]
+        return arrays[0].reshape(self.target)
 
 
 @dataclass(frozen=True)

@@ -109,8 +109,8 @@ def joined_of_joined(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
         lines = [_same_cuts(g, inner, other) for other in term.args]
         if all(line is not None for line in lines):
             columns = zip(*(line.args for line in lines if line is not None))
-            parts = [apply(head, *column) for column in columns]
-            yield Equal(at, apply(inner.head, *parts), tuple(line for line in lines if line is not None))
+            rows = [apply(head, *column) for column in columns]
+            yield Equal(at, apply(inner.head, *rows), tuple(line for line in lines if line is not None))
 
 
 def _same_cuts(g: EGraph, like: Term, number: int) -> Term | None:

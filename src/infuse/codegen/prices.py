@@ -1,0 +1,62 @@
+"""What a convolution or matrix product costs by the fitted cost model, before anything is lowered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from infuse import dtypes
+from infuse.codegen.costs import ConvSizes, DepthwiseSizes, predict
+from infuse.codegen.winograd import tiles_of
+from infuse.ir.dims import Dim
+from infuse.ir.types import TensorType
+from infuse.ops.base import Op
+from infuse.ops.contraction import MatMul
+from infuse.ops.convolution import Conv
+
+SizeOf = Callable[[Dim], int]
+KernelSeconds = Callable[[Op, Sequence[TensorType], TensorType, SizeOf], "float | None"]
+
+
+def kernel_seconds(lanes: int, threads: int) -> KernelSeconds:
+    """A function that gives the seconds of one call of an operator on operands of these types, None for an operator
+    that the cost model does not know.
+    """
+
+    def seconds(op: Op, operands: Sequence[TensorType], result: TensorType, size: SizeOf) -> float | None:
+        shapes = [t.shape for t in operands]
+        if result.dtype != dtypes.float32 or result.shape is None or None in shapes:
+            return None
+        known = [[size(d) for d in shape] for shape in (*shapes, result.shape) if shape is not None]
+        if isinstance(op, MatMul):
+            return _product(known, lanes, threads)
+        if isinstance(op, Conv) and len(result.shape) == 4:
+            return _convolution(op, known, lanes, threads)
+        return None
+
+    return seconds
+
+
+def _product(shapes: Sequence[Sequence[int]], lanes: int, threads: int) -> float | None:
+    left, right, made = shapes
+    if len(left) < 2 or len(right) < 2:
+        return None
+    stacks = rows = 1
+    for count in made[:-1]:
+        rows *= count
+    if len(right) > 2:
+        stacks, rows = max(rows // max(made[-2], 1), 1), made[-2]
+    return stacks * predict("gemm", "fp32", (rows, made[-1], left[-1]), lanes, threads)
+
+
+def _convolution(op: Conv, shapes: Sequence[Sequence[int]], lanes: int, threads: int) -> float:
+    (n, c, h, w), (oc, _, kh, kw), (_, _, oh, ow) = shapes[0], shapes[1], shapes[-1]
+    strides, spread = op.steps(2), op.spread(2)
+    pads = [int(begin) for begin, _ in op.padding((h, w), (kh, kw)) if isinstance(begin, int)]
+    if op.group == c == oc:
+        sizes = DepthwiseSizes._make([n, h, w, c, oh, ow, kh, kw, *strides, *spread, *pads])
+        return predict("depthwise", "rows", sizes, lanes, threads)
+    if op.group == kh == kw == 1 and strides == (1, 1) and not any(pads):
+        return predict("gemm", "fp32", (n * oh * ow, oc, c), lanes, threads)
+    fields = ConvSizes._make([n, h, w, c, oh, ow, oc, kh, kw, *strides, *spread, *pads, op.group])
+    names = ["taps", *(tiles_of(c, oc, kh, kw, *strides, *spread) if op.group == 1 else [])]
+    return min(predict("conv", name, fields, lanes, threads) for name in names)
