@@ -39,8 +39,8 @@ EXPORT void run_conv_bf16(int threads, const ConvShape* s, const float* x, const
 EXPORT void run_winograd_bf16(int threads, const ConvShape* s, const float* x, const bfloat16* w,
                               const float* bias, float low, float* out) {
   Context* c = context_open(threads);
-  c->reserve(winograd_scratch<2, WinogradPairs>(*s));
-  winograd<2, WinogradPairs>(*c, *s, x, (const int32_t*)w, Sink{bias, out, s->oc, low});
+  c->reserve(winograd_scratch<Line<2, 3>, Line<2, 3>, WinogradPairs>(*s));
+  winograd<Line<2, 3>, Line<2, 3>, WinogradPairs>(*c, *s, x, (const int32_t*)w, Sink{bias, out, s->oc, low});
   context_close(c);
 }
 

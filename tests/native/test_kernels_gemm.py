@@ -11,7 +11,7 @@ import pytest
 from numpy.lib.stride_tricks import as_strided, sliding_window_view
 from numpy.typing import NDArray
 
-from infuse.codegen.packing import pack_conv, pack_gemm_b, winograd_weights
+from infuse.codegen.packing import pack_conv, pack_gemm_b
 from tests.native.kernel_tools import Floats, assert_close, build, empty, fenced, longs, pointer, targets
 
 Doubles = NDArray[np.float64]
@@ -268,53 +268,3 @@ def test_conv_with_more_padding_than_image(library: ctypes.CDLL, rng: Rng) -> No
     for channels in (2, 32):
         check_conv(library, rng, (1, 1, 1, channels), 5, (3, 3), pads=(4, 5, 4, 5))
         check_conv(library, rng, (1, 2, 3, channels), 5, (20, 3), pads=(20, 1, 9, 1))
-
-
-# ---- winograd
-
-
-def check_winograd(
-    library: ctypes.CDLL,
-    rng: Rng,
-    tile: int,
-    image: tuple[int, int, int, int],
-    out_channels: int,
-    pads: tuple[int, int, int, int] = (1, 1, 1, 1),
-    threads: int = 1,
-) -> None:
-    n, h, w, c = image
-    x, bias = numbers(rng, *image), numbers(rng, out_channels)
-    weights = rng.uniform(-1, 1, (out_channels, c, 3, 3)).astype(np.float32)
-    padded = np.pad(x.astype(np.float64), ((0, 0), (pads[0], pads[2]), (pads[1], pads[3]), (0, 0)))
-    view = windows(padded, (3, 3), (1, 1), (1, 1))
-    oh, ow = view.shape[1:3]
-    columns = weights.astype(np.float64).reshape(out_channels, -1).T
-    expected = np.maximum(view.reshape(n, oh, ow, -1) @ columns + bias, LOW)
-    out, packed = empty(n, oh, ow, out_channels), fenced(winograd_weights(weights, tile, library.lanes()))
-    shape = longs(n, h, w, c, oh, ow, out_channels, 3, 3, 1, 1, 1, 1, pads[0], pads[1], 1, 0)
-    low = ctypes.c_float(LOW)
-    function = getattr(library, f"run_winograd{tile}")
-    function(threads, shape, pointer(x), pointer(packed), pointer(bias), low, pointer(out))
-    assert not np.isnan(out).any(), "not every element was stored"
-    typical = np.sqrt(np.square(view).mean() * np.square(weights).mean() * 9 * c) + 1
-    rounding = (3 if tile == 2 else 10) * np.finfo(np.float32).eps * np.sqrt(max(c, 16))
-    assert np.abs(out - expected).max() <= rounding * typical
-
-
-@pytest.mark.parametrize("threads", [1, 3])
-@pytest.mark.parametrize("channels", [1, 16, 20, 40])
-@pytest.mark.parametrize("out_channels", [1, 16, 19, 48])
-@pytest.mark.parametrize("tile", [2, 4])
-def test_winograd(library: ctypes.CDLL, rng: Rng, tile: int, out_channels: int, channels: int, threads: int) -> None:
-    check_winograd(library, rng, tile, (2, 7, 9, channels), out_channels, threads=threads)
-    check_winograd(library, rng, tile, (1, 4, 6, channels), out_channels, (0, 0, 0, 0), threads)
-    check_winograd(library, rng, tile, (1, 1, 2, channels), out_channels, (2, 1, 3, 5), threads)
-
-
-@pytest.mark.parametrize("threads", THREADS)
-@pytest.mark.parametrize("tile", [2, 4])
-def test_winograd_of_networks(library: ctypes.CDLL, rng: Rng, tile: int, threads: int) -> None:
-    check_winograd(library, rng, tile, (1, 56, 56, 64), 64, threads=threads)
-    check_winograd(library, rng, tile, (1, 14, 14, 256), 96, threads=threads)
-    check_winograd(library, rng, tile, (3, 7, 7, 512), 64, threads=threads)
-    check_winograd(library, rng, tile, (1, 35, 35, 96), 96, (0, 0, 0, 0), threads)

@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 import infuse
 from infuse import dtypes
 from infuse.codegen.compile import generate
-from infuse.codegen.packing import pack_conv_bf16, pack_gemm_bf16, winograd_weights
+from infuse.codegen.packing import pack_conv_bf16, pack_gemm_bf16
 from infuse.codegen.tensors import Tensor
 from infuse.codegen.toolchain import Target
+from infuse.codegen.winograd import winograd_weights
 from infuse.errors import OptionError
 from infuse.ir.graph import Value
 from infuse.runtime.cpus import cpu_features

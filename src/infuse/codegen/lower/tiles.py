@@ -1,0 +1,78 @@
+"""Convolutions by Winograd's tiles (kernels/winograd.hpp)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from infuse import dtypes
+from infuse.codegen.halves import weight_type
+from infuse.codegen.lower.finding import operand
+from infuse.codegen.lower.linear import SUFFIXES
+from infuse.codegen.lowering import Lowering
+from infuse.codegen.program import FunctionWriter, size_text
+from infuse.codegen.tensors import Tensor
+from infuse.codegen.winograd import Line, depths, growth, lines, tiles_of, winograd_weights
+from infuse.ir.dims import Dim
+from infuse.ir.graph import Array, Node
+
+_KINDS: Final = {
+    dtypes.float32: "",
+    dtypes.bfloat16: ", WinogradPairs",
+    dtypes.float16: ", WinogradHalves",
+}
+"""What weights and tiles are made of, by the type of the weights."""
+
+
+def forms_by_tiles(precision: str, fields: Sequence[Dim]) -> list[str]:
+    """The forms of a convolution of known filters (ConvShape's fields) that go by tiles: winogradM, M results a line.
+
+    Operands are rounded, and weights stored as halves, in small tiles of 3 × 3 alone: others lose too much.
+    """
+    shape = [fields[3], *fields[6:13]]
+    known = [size for size in shape if isinstance(size, int)]
+    if len(known) < len(shape) or fields[-1] != 1:
+        return []
+    found = tiles_of(*known)
+    plain = known[2:6] == [3, 3, 1, 1]
+    if precision == "bf16" and plain:
+        found.append("winograd2_bf16")
+    return found if plain or precision != "fp16" else []
+
+
+def call_winograd(
+    low: Lowering, node: Node, f: FunctionWriter, form: str, fields: Sequence[Dim], x: Tensor, store: str
+) -> None:
+    """Write the call of a form by tiles."""
+    tile, pairs = int(form.removeprefix("winograd")[0]), form.endswith("_bf16")
+    found = lines(tile, [int(str(size)) for size in fields[7:9]], [int(str(step)) for step in fields[9:11]])
+    assert found is not None
+    weights = _packed(low, node, tile, found, pairs)
+    kind = f"{found[0]}, {found[1]}{_KINDS[weights.dtype]}"
+    cast = "(const int32_t*)" if pairs else ""
+    header = f"winograd{SUFFIXES[weights.dtype]}.hpp"
+    f.include(header)
+    f.scratch(f"winograd_scratch<{kind}>(ConvShape{{{', '.join(map(size_text, fields))}}})", header)
+    f.line(f"winograd<{kind}>(c, ConvShape{{{f.numbers(*fields)}}}, {f.read(x)}, {cast}{f.read(weights)}, {store});")
+
+
+def _packed(low: Lowering, node: Node, tile: int, found: tuple[Line, Line], pairs: bool) -> Tensor:
+    w = operand(node, 1)
+    assert w.const is not None
+    out, channels = w.const.shape[:2]
+    panel, lanes = 2 * low.lanes, low.lanes
+    steps = (found[0].step, found[1].step)
+    dtype = dtypes.bfloat16 if pairs else weight_type(low, w, growth=growth(*found))
+    return low.program.packed(
+        w.const,
+        ("winograd", tile, steps, lanes, dtype.name),
+        -(-out // panel) * panel * depths(*found, channels, lanes, pairs),
+        lambda a: winograd_weights(planar(a), tile, lanes, pairs, dtype.numpy, steps),
+        dtype,
+    )
+
+
+def planar(weights: Array) -> Array:
+    """Weights with two axes for the window: a line has a height of one, a volume a single line of planes."""
+    kernel = (1, *weights.shape[2:]) if weights.ndim == 3 else (weights.shape[2], -1)
+    return weights.reshape(*weights.shape[:2], *kernel)
