@@ -123,8 +123,10 @@ def compile(
     A graph that was not optimized is optimized at level `all` first. `target` is native, x86-64-v4 (AVX-512),
     x86-64-v3 (AVX2), x86-64 or aarch64 (NEON; on another machine only with `output`, to be copied there); `threads` the
     number of threads of a run (default: what this process may use);
-    `precision` fp32, or bf16: products with weights and those of attention take operands rounded to bfloat16 and sum
-    up in float32, everything else stays as it is (OptionError where the target has no instruction for that);
+    `precision` fp32; bf16: products with weights and those of attention take operands rounded to bfloat16 and sum
+    up in float32, everything else stays as it is (OptionError where the target has no instruction for that); or fp16:
+    weights are stored as IEEE halves, and everything is computed in float32 (`metadata["kept_in_fp32"]` of the model
+    names the tensors that halves do not hold);
     `tune` measures which kernels are fastest, where several compute the same: for up to three minutes, and once, as the
     times are kept in the cache folder (OptionError where this machine does not run code for the target); without it a
     model of their costs chooses;

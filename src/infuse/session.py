@@ -48,9 +48,9 @@ class ExecutionMode(enum.IntEnum):
 
 @dataclass
 class SessionOptions:
-    """Options of a session. `intra_op_num_threads`, `graph_optimization_level`, `optimized_model_filepath` and
-    `tune` matter; the others, and attributes that are not listed here, are kept for programs that set them and change
-    nothing. `tune`, which ONNX Runtime does not have, is that of `infuse.compile`.
+    """Options of a session. `intra_op_num_threads`, `graph_optimization_level`, `optimized_model_filepath`,
+    `precision` and `tune` matter; the others, and attributes that are not listed here, are kept for programs that set
+    them and change nothing. `precision` and `tune`, which ONNX Runtime does not have, are those of `infuse.compile`.
     """
 
     intra_op_num_threads: int = 0
@@ -66,6 +66,7 @@ class SessionOptions:
     enable_mem_reuse: bool = True
     enable_cpu_mem_arena: bool = True
     use_deterministic_compute: bool = False
+    precision: str = "fp32"
     tune: bool = False
     _entries: dict[str, str] = field(default_factory=dict, init=False, repr=False)
 
@@ -119,8 +120,9 @@ class ModelMetadata:
 class InferenceSession:
     """A model, loaded, optimized and compiled when it is made.
 
-    `path_or_bytes` is a model file or its content; a folder is taken as a compiled model and only loaded. Providers
-    other than the CPU's are not there: asking for none but them is answered with a warning, as ONNX Runtime does.
+    `path_or_bytes` is a model file or its content; a folder is taken as a compiled model and only loaded. `precision`
+    stands for that of the options. Providers other than the CPU's are not there: asking for none but them is answered
+    with a warning, as ONNX Runtime does.
     """
 
     def __init__(
@@ -129,6 +131,8 @@ class InferenceSession:
         sess_options: SessionOptions | None = None,
         providers: Sequence[str | tuple[str, Mapping[str, Any]]] | None = None,
         provider_options: Sequence[Mapping[str, Any]] | None = None,
+        *,
+        precision: str | None = None,
         **_: Any,
     ) -> None:
         self._options = sess_options or SessionOptions()
@@ -136,9 +140,11 @@ class InferenceSession:
         if wanted and CPU_PROVIDER not in wanted:
             warnings.warn(f"Infuse runs on the CPU; there is no {', '.join(wanted)} here", stacklevel=2)
         if isinstance(path_or_bytes, bytes) or not os.path.isdir(path_or_bytes):  # noqa: PTH112 (bytes and str)
-            self._model = _compile(path_or_bytes, self._options)
+            self._model = _compile(path_or_bytes, self._options, precision or self._options.precision)
         else:
             folder = os.fsdecode(path_or_bytes)
+            if (precision or self._options.precision) != "fp32":
+                raise OptionError(f"{folder} is compiled already, in a precision of its own", hint="name the model")
             self._model = load_compiled(folder, self._options.intra_op_num_threads or None)
         self._names = [spec.name for spec in self._model.outputs]
 
@@ -202,7 +208,7 @@ def get_device() -> str:
     return "CPU"
 
 
-def _compile(path_or_bytes: Any, options: SessionOptions) -> CompiledModel | HostedModel:
+def _compile(path_or_bytes: Any, options: SessionOptions, precision: str) -> CompiledModel | HostedModel:
     import infuse
     from infuse.codegen.foreign import ForeignModel
 
@@ -213,6 +219,7 @@ def _compile(path_or_bytes: Any, options: SessionOptions) -> CompiledModel | Hos
     graph = infuse.optimize(infuse.load(path_or_bytes), level=level)
     if options.optimized_model_filepath:
         infuse.save(graph, options.optimized_model_filepath)
-    model = infuse.compile(graph, threads=options.intra_op_num_threads or None, tune=options.tune)
+    count = options.intra_op_num_threads or None
+    model = infuse.compile(graph, threads=count, precision=precision, tune=options.tune)
     assert not isinstance(model, ForeignModel), "it was compiled for this machine"
     return model

@@ -10,7 +10,7 @@ from onnx import TensorProto, helper
 
 from benchmarks.inputs import make_inputs, parse_dims
 from benchmarks.measure import Timing, difference
-from benchmarks.zoo import Row, is_good, summarize
+from benchmarks.zoo import Row, is_good, precision_of, summarize
 
 
 @pytest.fixture
@@ -72,6 +72,13 @@ def test_a_model_that_failed_or_is_wrong_is_not_good() -> None:
     assert not is_good(Row("m", 1, difference=1e-3), 1e-4)
     assert not is_good(Row("m", 1), 1e-4)
     assert not is_good(Row("m", 1, difference=0.0, errors={"infuse": "it failed"}), 1e-4)
+
+
+def test_peers_run_in_fp32_where_halves_are_how_we_store() -> None:
+    assert precision_of("infuse", "fp16") == "fp16"
+    assert precision_of("openvino", "fp16") == precision_of("onnxruntime", "fp16") == "fp32"
+    assert precision_of("openvino", "bf16") == "bf16"
+    assert precision_of("onnxruntime", "bf16") == "fp32"
 
 
 def test_summary_leaves_out_what_was_not_measured() -> None:

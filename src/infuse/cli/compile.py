@@ -11,6 +11,7 @@ import typer
 import infuse
 from infuse.cli import terminal
 from infuse.cli.options import AsJson, ChosenLevel, Level, ModelFile, Precision, Target, Threads, Tune
+from infuse.cli.outputs import kept_lines
 
 
 def compile(
@@ -48,6 +49,7 @@ def compile(
                 "inputs": [str(spec) for spec in compiled.inputs],
                 "outputs": [str(spec) for spec in compiled.outputs],
                 "arena": compiled.metadata.get("arena"),
+                "kept_in_fp32": compiled.metadata.get("kept_in_fp32", {}),
                 "host_steps": compiled.host_steps,
             }
     facts["optimize_seconds"] = optimized - started
@@ -65,6 +67,8 @@ def _print(facts: dict[str, Any]) -> None:
     terminal.say_table(facts["output"], ("file", "#size"), rows)
     for kind in ("inputs", "outputs"):
         terminal.say(f"{kind}: {', '.join(facts[kind])}")
+    for line in kept_lines(facts["kept_in_fp32"]):
+        terminal.say(line)
     if facts["host_steps"]:
         terminal.say(f"run by the interpreter, for want of native code: {', '.join(facts['host_steps'])}")
     terminal.say(f"optimized in {facts['optimize_seconds']:.2f} s, compiled in {facts['compile_seconds']:.2f} s")

@@ -45,7 +45,11 @@ Threads = Annotated[
 ]
 Precision = Annotated[
     str,
-    typer.Option(help="Precision of products: fp32, or bf16 where the processor multiplies it.", metavar="NAME"),
+    typer.Option(
+        help="fp32; bf16: products of rounded operands, where the processor multiplies them; fp16: weights are stored "
+        "as halves, arithmetic stays fp32.",
+        metavar="NAME",
+    ),
 ]
 Tune = Annotated[
     bool,

@@ -57,6 +57,11 @@ def _entries(name: str, value: Any) -> Iterator[tuple[str, Array]]:
         yield name, array.astype(str) if array.dtype == object else array
 
 
+def kept_lines(kept: Mapping[str, str]) -> list[str]:
+    """What to say of the tensors that precision fp16 has left in float32, by name and reason."""
+    return [f"stays in float32: {name}: {reason}" for name, reason in kept.items()]
+
+
 def type_text(array: Any) -> str:
     """`float32[1, 1000]`, or what it is in place of a tensor."""
     if array is None:

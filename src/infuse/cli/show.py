@@ -8,7 +8,8 @@ import typer
 
 import infuse
 from infuse.cli import terminal
-from infuse.cli.options import AsJson, ModelFile, Target, Threads, Tune
+from infuse.cli.options import AsJson, ModelFile, Precision, Target, Threads, Tune
+from infuse.cli.outputs import kept_lines
 from infuse.codegen.compile import stages_of
 from infuse.codegen.program import Step
 from infuse.codegen.toolchain import Target as Processor
@@ -29,10 +30,14 @@ def show(
     ] = False,
     target: Target = "native",
     threads: Threads = None,
+    precision: Precision = "fp32",
     tune: Tune = False,
     as_json: AsJson = False,
 ) -> None:
-    """Print a model's inputs, outputs, operators and size."""
+    """Print a model's inputs, outputs, operators and size.
+
+    Target, threads and precision are those that the kernel calls are for.
+    """
     if tune and not kernels:
         raise OptionError("--tune measures kernels, and none are listed", hint="add --kernels")
     graph = infuse.load(model)
@@ -43,7 +48,7 @@ def show(
     if text:
         facts["text"] = print_graph(graph)
     if kernels:
-        facts["kernels"] = describe_kernels(graph, target, threads, tune=tune)
+        facts["kernels"] = describe_kernels(graph, target, threads, precision, tune)
     if as_json:
         terminal.say_json(facts)
     else:
@@ -71,12 +76,14 @@ def _tensor(name: str, value: Value) -> dict[str, str]:
     return {"name": name, "type": str(value.type)}
 
 
-def describe_kernels(graph: Graph, target: str, threads: int | None = None, tune: bool = False) -> dict[str, Any]:
+def describe_kernels(
+    graph: Graph, target: str, threads: int | None = None, precision: str = "fp32", tune: bool = False
+) -> dict[str, Any]:
     """The kernel calls that the graph becomes after optimization, and the plan of their working memory."""
     with terminal.progress(graph.name) as report:
         better = infuse.optimize(graph, progress=report)
         count = threads or available_cpus()
-        stages = stages_of(better, Processor.resolve(target), count, tune=tune, progress=report)
+        stages = stages_of(better, Processor.resolve(target), count, precision, tune=tune, progress=report)
     parts = [part for part in stages.parts if isinstance(part, tuple)]
     programs = [inner for program, _ in parts for inner in (program, *program.bodies)]
     plans = [inner for _, plan in parts for inner in (plan, *plan.bodies)]
@@ -89,7 +96,9 @@ def describe_kernels(graph: Graph, target: str, threads: int | None = None, tune
         "nodes": len(better),
         "nodes_without_call": sum(node.name not in called for node in better.unordered_nodes) - len(stages.host_nodes),
         "host_steps": [f"{node.kind} {node.name!r}" for node in stages.host_nodes],
+        "precision": precision,
         "packed_weights_bytes": sum(program.weights.bytes for program, _ in parts),
+        "kept_in_fp32": {name: why for program, _ in parts for name, why in program.weights.kept.items()},
         "arena_bytes": sum(plan.total for plan in plans) if static else None,
         "arena_lower_bound": sum(plan.lower_bound for plan in plans) if static else None,
     }
@@ -146,7 +155,11 @@ def _print_kernels(kernels: dict[str, Any]) -> None:
     )
     if kernels["host_steps"]:
         terminal.say(f"run by the interpreter, for want of native code: {', '.join(kernels['host_steps'])}")
-    terminal.say(f"packed weights: {terminal.bytes_text(kernels['packed_weights_bytes'])}")
+    terminal.say(
+        f"packed weights: {terminal.bytes_text(kernels['packed_weights_bytes'])}, precision {kernels['precision']}"
+    )
+    for line in kept_lines(kernels["kept_in_fp32"]):
+        terminal.say(line)
     if kernels["arena_bytes"] is None:
         terminal.say("arena: planned at run time, for the sizes of each call")
     else:

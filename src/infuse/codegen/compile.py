@@ -32,7 +32,7 @@ from infuse.runtime.model import CompiledModel
 Progress = Callable[[str, int, int], None]
 
 
-PRECISIONS = ("fp32", "bf16")
+PRECISIONS = ("fp32", "bf16", "fp16")
 """What `precision` may be."""
 
 
@@ -56,7 +56,8 @@ def check_precision(precision: str, target: Target) -> None:
         raise OptionError(
             f"precision bf16 needs a processor that multiplies bfloat16 itself (AVX512-BF16), and the target "
             f"{target.name} has none: emulated, it would be slower than fp32 and less exact",
-            hint="leave the precision at fp32, or compile for the target native on such a processor",
+            hint="leave the precision at fp32, or compile for the target native on such a processor; fp16, in which "
+            "weights are stored, is had everywhere",
         )
 
 
@@ -211,6 +212,8 @@ def build_program(
     program, memory = generated
     fingerprint = program.weights.fingerprint()
     info = metadata(program, fingerprint) | {"precision": precision}
+    if precision == "fp16":
+        info["kept_in_fp32"] = program.weights.kept
     static = memory.offsets is not None
     info["arena"] = {"bytes": memory.total, "lower_bound": memory.lower_bound} if static else None
     if profile:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 from ml_dtypes import bfloat16
 from numpy.typing import NDArray
-
-Floats = NDArray[np.float32]
 
 _B: Final = 2.0**0.5
 _WINOGRAD: Final = {
@@ -18,12 +17,16 @@ _WINOGRAD: Final = {
 """The matrix G of F(tile × tile, 3 × 3), as kernels/winograd.hpp has it."""
 
 
-def pack_gemm_b(b: NDArray[Any], lanes: int) -> Floats:
-    """The matrix b[k, n] as [panel, k, 2 · lanes] for kernels/gemm.hpp."""
+WINOGRAD_GROWTH: Final = 2.25
+"""How much larger than a weight a transformed one can be."""
+
+
+def pack_gemm_b(b: NDArray[Any], lanes: int, kind: Any = np.float32) -> NDArray[Any]:
+    """The matrix b[k, n] as [panel, k, 2 · lanes] for kernels/gemm.hpp, or of halves for kernels/gemm_fp16.hpp."""
     k, n = b.shape
     width = 2 * lanes
     panels = -(-n // width)
-    packed = np.zeros((panels, k, width), np.float32)
+    packed = np.zeros((panels, k, width), kind)
     whole = n // width
     packed[:whole] = b[:, : whole * width].reshape(k, whole, width).transpose(1, 0, 2)
     if whole < panels:
@@ -48,7 +51,7 @@ def pack_gemm_bf16(b: NDArray[Any], lanes: int) -> NDArray[Any]:
     return packed
 
 
-def pack_conv(weights: NDArray[Any], groups: int, lanes: int) -> Floats:
+def pack_conv(weights: NDArray[Any], groups: int, lanes: int, kind: Any = np.float32) -> NDArray[Any]:
     """Convolution weights [out, in / groups, kh, kw] as [group, panel, k, 2 · lanes] for kernels/conv.hpp.
 
     One row of k is one number of the window, in the order kh, kw, channel of the group.
@@ -57,7 +60,7 @@ def pack_conv(weights: NDArray[Any], groups: int, lanes: int) -> Floats:
     if out % groups:
         raise ValueError(f"{out} output channels in {groups} groups")
     columns = weights.transpose(2, 3, 1, 0).reshape(-1, groups, out // groups)
-    return np.stack([pack_gemm_b(columns[:, g], lanes) for g in range(groups)])
+    return np.stack([pack_gemm_b(columns[:, g], lanes, kind) for g in range(groups)])
 
 
 def merge_groups(weights: NDArray[Any], groups: int, merged: int) -> NDArray[Any]:
@@ -85,12 +88,15 @@ def pack_conv_bf16(weights: NDArray[Any], groups: int, whole: bool, lanes: int) 
     return np.stack([pack_gemm_bf16(padded[:, g], lanes) for g in range(groups)])
 
 
-def winograd_weights(weights: NDArray[Any], tile: int, lanes: int, pairs: bool = False) -> NDArray[Any]:
+def winograd_weights(
+    weights: NDArray[Any], tile: int, lanes: int, pairs: bool = False, kind: Any = np.float32
+) -> NDArray[Any]:
     """Weights [out, in, 3, 3] as G g Gᵀ in [panel, (tile + 2)², in, 2 · lanes] for kernels/winograd.hpp.
 
-    `tile` is 2 or 4. Computed in float64 and rounded once. With `pairs`, the matrices are those of `pack_gemm_bf16`.
+    `tile` is 2 or 4. Computed in float64 and rounded once, to `kind`. With `pairs`, the matrices are those of
+    `pack_gemm_bf16`.
     """
-    pack = pack_gemm_bf16 if pairs else pack_gemm_b
+    pack = pack_gemm_bf16 if pairs else partial(pack_gemm_b, kind=kind)
     g = _WINOGRAD[tile]
     out, channels = weights.shape[:2]
     columns = np.ascontiguousarray(weights.reshape(out, channels, 9).transpose(1, 0, 2), np.float64)

@@ -96,6 +96,8 @@ class Weights:
 
     def __init__(self) -> None:
         self.bytes = 0
+        self.kept: dict[str, str] = {}
+        """Tensors that stay in float32 though the precision is fp16, by name: why."""
         self._entries: list[tuple[int, Callable[[], Array]]] = []
         self._known: dict[Any, Buffer] = {}
         self._digests: dict[int, tuple[Array, bytes]] = {}

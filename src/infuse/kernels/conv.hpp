@@ -71,9 +71,9 @@ constexpr long conv_panels(const ConvShape& s) { return s.groups * ceil_div(s.oc
 
 // Products of the rows [row, end), whose tiles have their pointers one after another in `table`,
 // and the panels [p0, p1) of all groups.
-template <class Sink>
+template <class W, class Sink>
 INFUSE_NOINLINE void conv_tiles(const ConvShape& s, const float* const* table, long taps, long k,
-                                const float* w, long row, long end, long p0, long p1,
+                                const W* w, long row, long end, long p0, long p1,
                                 const Sink& sink) {
   const long c = s.c / s.groups, n = s.oc / s.groups, panels = ceil_div(n, NR);
   for (long p = p0; p < p1; ++p) {
@@ -107,8 +107,8 @@ INFUSE_NOINLINE inline void tap_pointers(const ConvShape& s, const float* x, con
   }
 }
 
-template <class Sink>
-inline void conv_taps(const ConvShape& s, const float* x, const float* w, long m0, long m1, long p0,
+template <class W, class Sink>
+inline void conv_taps(const ConvShape& s, const float* x, const W* w, long m0, long m1, long p0,
                       long p1, char* scratch, const Sink& sink) {
   const long taps = s.kh * s.kw, chunk = conv_chunk(s, p1 - p0);
   float* zeros = (float*)scratch;
@@ -174,9 +174,9 @@ INFUSE_INLINE void copy_window(const ConvShape& s, const float* from, float* to)
 
 // MR neighbouring pixels times the first V vectors of a panel: row i of segment t starts at
 // a + t * line + i * step. The sums go to the sink without leaving the registers.
-template <int V, class Sink>
+template <int V, class W, class Sink>
 INFUSE_NOINLINE void window_tile(const float* a, long step, long taps, long line, long k,
-                                 const float* b, long row, long col, const Sink& sink) {
+                                 const W* b, long row, long col, const Sink& sink) {
   vf sum[MR][V];
 #pragma GCC unroll 16
   for (int i = 0; i < MR; ++i)
@@ -204,9 +204,9 @@ INFUSE_NOINLINE void window_tile(const float* a, long step, long taps, long line
     for (int j = 0; j < V; ++j) sink(sum[i][j], row + i, col + j * LANES, Full{});
 }
 
-template <class Sink>
-inline void conv_lines(const ConvShape& s, const float* x, const float* w, long m0, long m1,
-                       long p0, long p1, char* scratch, const Sink& sink) {
+template <class W, class Sink>
+inline void conv_lines(const ConvShape& s, const float* x, const W* w, long m0, long m1, long p0,
+                       long p1, char* scratch, const Sink& sink) {
   const long k = s.kh * s.kw * s.c, block = line_block(s), line = line_floats(s),
              pitch = gemm_pitch(k);
   float* windows = (float*)scratch;
@@ -224,7 +224,7 @@ inline void conv_lines(const ConvShape& s, const float* x, const float* w, long 
       if (whole && end - i >= MR && s.ow - at.x >= MR) {
         next = i + MR;
         for (long p = p0; p < p1; ++p) {
-          auto tile = s.oc - p * NR < NR ? window_tile<1, Sink> : window_tile<2, Sink>;
+          auto tile = s.oc - p * NR < NR ? window_tile<1, W, Sink> : window_tile<2, W, Sink>;
           tile(window(), s.stride_w * s.c, s.kh, s.dil_h * line, s.kw * s.c, w + p * k * NR, i, p * NR,
                sink);
         }
@@ -247,9 +247,9 @@ constexpr long lines_bytes(const ConvShape& s) {
 
 // ---- GATHERED --------------------------------------------------------------------------------
 
-template <class Sink>
-inline void conv_gathered(const ConvShape& s, const float* x, const float* w, long m0, long m1,
-                          long p0, long p1, char* scratch, const Sink& sink) {
+template <class W, class Sink>
+inline void conv_gathered(const ConvShape& s, const float* x, const W* w, long m0, long m1, long p0,
+                          long p1, char* scratch, const Sink& sink) {
   Pixel at(s, m0);
   auto source = [&](long) {
     const float* from = x + ((at.n * s.h + at.y * s.stride_h) * s.w + at.x * s.stride_w) * s.c;
@@ -257,6 +257,18 @@ inline void conv_gathered(const ConvShape& s, const float* x, const float* w, lo
     return from;
   };
   gemm_copied(s.oc, s.c, source, w, m0, m1, p0, p1, (float*)scratch, sink);
+}
+
+// Rows [m0, m1) and panels [p0, p1) of a convolution that is not PLAIN.
+template <class W, class Sink>
+inline void conv_part(ConvMode mode, const ConvShape& s, const float* x, const W* w, long m0,
+                      long m1, long p0, long p1, char* scratch, const Sink& sink) {
+  if (mode == GATHERED)
+    conv_gathered(s, x, w, m0, m1, p0, p1, scratch, sink);
+  else if (mode == LINES)
+    conv_lines(s, x, w, m0, m1, p0, p1, scratch, sink);
+  else
+    conv_taps(s, x, w, m0, m1, p0, p1, scratch, sink);
 }
 
 }  // namespace detail
@@ -283,13 +295,8 @@ void conv(Context& ctx, ConvShape s, const float* x, const float* packed_w, cons
   if (mode == detail::PLAIN) return gemm(ctx, {m, s.oc, k, k}, x, packed_w, sink);
   detail::gemm_parallel(ctx, m, detail::conv_panels(s), k,
                         [&](long m0, long m1, long p0, long p1, int worker) {
-                          char* scratch = ctx.scratch(worker);
-                          if (mode == detail::GATHERED)
-                            detail::conv_gathered(s, x, packed_w, m0, m1, p0, p1, scratch, sink);
-                          else if (mode == detail::LINES)
-                            detail::conv_lines(s, x, packed_w, m0, m1, p0, p1, scratch, sink);
-                          else
-                            detail::conv_taps(s, x, packed_w, m0, m1, p0, p1, scratch, sink);
+                          detail::conv_part(mode, s, x, packed_w, m0, m1, p0, p1,
+                                            ctx.scratch(worker), sink);
                         });
 }
 

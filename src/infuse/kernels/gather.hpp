@@ -2,6 +2,7 @@
 // the function return false, and no memory outside the tensors is touched.
 #pragma once
 #include "copy.hpp"
+#include "half.hpp"
 #include "wrap.hpp"
 
 namespace infuse {
@@ -29,16 +30,12 @@ inline long grain(long bytes) { return 1 + COPY_GRAIN / (bytes + 1); }
 
 }  // namespace gather_detail
 
-/** y[outer, i, :] = x[outer, index[i], :] for count indices; x [outer, size, inner]. */
-template <int ElemBytes, class Index>
-inline bool gather(Context& context, long outer, long size, long inner, long count, const void* x,
-                   const Index* index, void* y) {
-  typedef typename Element<ElemBytes>::type T;
+/** Calls take(unit, row) for each of outer * count units: row row of x [outer * size, …] goes to row unit of y. */
+template <class Index, class Take>
+INFUSE_INLINE bool gather_rows(Context& context, long outer, long size, long count,
+                               const Index* index, long grain, const Take& take) {
   using namespace gather_detail;
   Verdict verdict;
-  if (inner == 0) return true;
-  const T* from = static_cast<const T*>(x);
-  T* to = static_cast<T*>(y);
   context.parallel(
       outer * count,
       [&](long begin, long end, int) {
@@ -48,15 +45,41 @@ inline bool gather(Context& context, long outer, long size, long inner, long cou
             verdict.fail();
             if (size == 0) return;
           }
-          const T* source = from + (unit / count * size + at) * inner;
-          if (inner == 1)
-            to[unit] = *source;
-          else
-            copy_bytes(to + unit * inner, source, inner * ElemBytes);
+          take(unit, unit / count * size + at);
         }
       },
-      grain(inner * ElemBytes));
+      grain);
   return verdict();
+}
+
+/** y[outer, i, :] = x[outer, index[i], :] for count indices; x [outer, size, inner]. */
+template <int ElemBytes, class Index>
+inline bool gather(Context& context, long outer, long size, long inner, long count, const void* x,
+                   const Index* index, void* y) {
+  typedef typename Element<ElemBytes>::type T;
+  if (inner == 0) return true;
+  const T* from = static_cast<const T*>(x);
+  T* to = static_cast<T*>(y);
+  return gather_rows(context, outer, size, count, index, gather_detail::grain(inner * ElemBytes),
+                     [&](long unit, long row) {
+                       if (inner == 1)
+                         to[unit] = from[row];
+                       else
+                         copy_bytes(to + unit * inner, from + row * inner, inner * ElemBytes);
+                     });
+}
+
+/** The same of halves as floats. */
+template <class Index>
+inline bool gather_fp16(Context& context, long outer, long size, long inner, long count,
+                        const float16* x, const Index* index, float* y) {
+  if (inner == 0) return true;
+  return gather_rows(context, outer, size, count, index, gather_detail::grain(inner * 6),
+                     [&](long unit, long row) {
+                       const float16* from = x + row * inner;
+                       float* to = y + unit * inner;
+                       sweep(0, inner, [&](long i, auto l) { store(to + i, load(from + i, l), l); });
+                     });
 }
 
 namespace gather_detail {

@@ -3,6 +3,8 @@
 // B is packed in panels of NR columns, panel[k][NR] one after another, columns padded with zeros.
 // A is read in place through row pointers, so that a convolution is the same kernel: a row is made
 // of `taps` segments of k numbers each, and every segment has its own pointer.
+//
+// W is what a packed number is in memory: float, or what a load widens to it (gemm_fp16.hpp).
 #pragma once
 
 #include "simd.hpp"
@@ -43,8 +45,8 @@ constexpr long split(long n, long parts, long i) {
 // out[R][NR] = rows of A times the first V vectors of a panel. Segment t of row i starts at
 // rows[t * R + i] + offset.
 // Few rows leave too few independent sums to hide the latency of fma, so they sum U steps apart.
-template <int R, int V>
-INFUSE_NOINLINE void tile(const float* const* rows, long taps, long k, long offset, const float* b,
+template <int R, int V, class W>
+INFUSE_NOINLINE void tile(const float* const* rows, long taps, long k, long offset, const W* b,
                           float* out) {
   constexpr int U = R * V >= 8 ? 1 : R * V >= 4 ? 2 : 4;
   vf sum[U][R][V];
@@ -95,17 +97,19 @@ INFUSE_NOINLINE void tile(const float* const* rows, long taps, long k, long offs
     }
 }
 
-typedef void (*Tile)(const float* const*, long, long, long, const float*, float*);
+template <class W>
+using Tile = void (*)(const float* const*, long, long, long, const W*, float*);
 
-template <int V>
-INFUSE_INLINE Tile tile_of(long rows) {
-  static constexpr Tile tiles[] = {
-      tile<1, V>, tile<2, V>, tile<3, V>, tile<4, V>,
+template <int V, class W>
+INFUSE_INLINE Tile<W> tile_of(long rows) {
+  static constexpr Tile<W> tiles[] = {
+      tile<1, V, W>,  tile<2, V, W>,  tile<3, V, W>,  tile<4, V, W>,
 #if INFUSE_LANES >= 8 || defined(__aarch64__)
-      tile<5, V>, tile<6, V>,
+      tile<5, V, W>,  tile<6, V, W>,
 #endif
 #if INFUSE_LANES == 16 || defined(__aarch64__)
-      tile<7, V>, tile<8, V>, tile<9, V>, tile<10, V>, tile<11, V>, tile<12, V>,
+      tile<7, V, W>,  tile<8, V, W>,  tile<9, V, W>,
+      tile<10, V, W>, tile<11, V, W>, tile<12, V, W>,
 #endif
   };
   return tiles[rows - 1];
@@ -131,11 +135,11 @@ INFUSE_NOINLINE void drain(const float* tile, long rows, long row, long col, lon
 }
 
 // One register tile: rows [row, row + count) times the panel that starts at column col.
-template <class Sink>
+template <class W, class Sink>
 INFUSE_INLINE void gemm_tile(const float* const* rows, long taps, long k, long offset, long count,
-                             const float* panel, long row, long col, long n, const Sink& sink) {
+                             const W* panel, long row, long col, long n, const Sink& sink) {
   alignas(64) float out[MR * NR];
-  Tile run = n - col > LANES ? tile_of<2>(count) : tile_of<1>(count);
+  Tile<W> run = n - col > LANES ? tile_of<2, W>(count) : tile_of<1, W>(count);
   run(rows, taps, k, offset, panel, out);
   drain(out, count, row, col, n, sink);
 }
@@ -158,8 +162,8 @@ struct RowGroups {
 };
 
 // A full register tile whose sums go to the sink without leaving the registers.
-template <class Sink>
-INFUSE_NOINLINE void full_tile(const float* a, long lda, long k, const float* b, long row, long col,
+template <class W, class Sink>
+INFUSE_NOINLINE void full_tile(const float* a, long lda, long k, const W* b, long row, long col,
                                const Sink& sink) {
   vf sum[MR][2];
 #pragma GCC unroll 16
@@ -221,16 +225,19 @@ INFUSE_NOINLINE void narrow_tile(const float* a, long lda, long k, const float* 
 #endif
 
 // The product of `count` <= MR rows of a matrix and a panel of which `width` columns are wanted.
-INFUSE_NOINLINE inline void edge_tile(const float* a, long lda, long k, const float* panel,
-                                      long count, long width, float* out) {
+template <class W>
+INFUSE_NOINLINE void edge_tile(const float* a, long lda, long k, const W* panel, long count,
+                               long width, float* out) {
 #if INFUSE_LANES == 16
-  if (count == MR && width <= LANES / 2) return narrow_tile<1>(a, lda, k, panel, out);
-  if (count == MR && width <= LANES) return narrow_tile<2>(a, lda, k, panel, out);
-  if (count == MR && width <= LANES * 3 / 2) return narrow_tile<3>(a, lda, k, panel, out);
+  if constexpr (sizeof(W) == sizeof(float)) {
+    if (count == MR && width <= LANES / 2) return narrow_tile<1>(a, lda, k, panel, out);
+    if (count == MR && width <= LANES) return narrow_tile<2>(a, lda, k, panel, out);
+    if (count == MR && width <= LANES * 3 / 2) return narrow_tile<3>(a, lda, k, panel, out);
+  }
 #endif
   const float* rows[MR];
   for (long i = 0; i < count; ++i) rows[i] = a + i * lda;
-  (width > LANES ? tile_of<2>(count) : tile_of<1>(count))(rows, 1, k, 0, panel, out);
+  (width > LANES ? tile_of<2, W>(count) : tile_of<1, W>(count))(rows, 1, k, 0, panel, out);
 }
 
 // Rows of the next tile when `left` remain: full tiles, then two halves rather than a thin slice.
@@ -240,8 +247,8 @@ INFUSE_INLINE long tile_rows(long left) {
 }
 
 // Rows [row, end) times one panel.
-template <class Sink>
-INFUSE_NOINLINE void gemm_rows(GemmShape s, const float* a, const float* panel, long row, long end,
+template <class W, class Sink>
+INFUSE_NOINLINE void gemm_rows(GemmShape s, const float* a, const W* panel, long row, long end,
                                long col, const Sink& sink) {
   alignas(64) float out[MR * NR];
   for (long count; row < end; row += count) {
@@ -282,9 +289,9 @@ constexpr long copied_bytes(long n, long k) {
 }
 
 // Rows [m0, m1) times panels [p0, p1) on one thread, A used in place.
-template <class Sink>
-inline void gemm_part(GemmShape s, const float* a, const float* b, long m0, long m1, long p0,
-                      long p1, const Sink& sink) {
+template <class W, class Sink>
+inline void gemm_part(GemmShape s, const float* a, const W* b, long m0, long m1, long p0, long p1,
+                      const Sink& sink) {
   const long chunk = gemm_chunk(s.k, p1 - p0);
   for (long row = m0, end; row < m1; row = end) {
     end = chunk_end(row, m1, chunk);
@@ -293,9 +300,9 @@ inline void gemm_part(GemmShape s, const float* a, const float* b, long m0, long
 }
 
 // The same with rows of A that lie anywhere: source(i) points to row i, `copy` has copied_bytes.
-template <class Source, class Sink>
-inline void gemm_copied(long n, long k, const Source& source, const float* b, long m0, long m1,
-                        long p0, long p1, float* copy, const Sink& sink) {
+template <class Source, class W, class Sink>
+inline void gemm_copied(long n, long k, const Source& source, const W* b, long m0, long m1, long p0,
+                        long p1, float* copy, const Sink& sink) {
   const long chunk = gemm_chunk(k, p1 - p0), pitch = gemm_pitch(k);
   const GemmShape s = {m1, n, k, pitch};
   for (long row = m0, end; row < m1; row = end) {

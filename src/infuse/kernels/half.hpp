@@ -15,14 +15,19 @@ INFUSE_INLINE uint16_t brain_bits(float x) {
   return uint16_t((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
-#if defined(__F16C__)
+#if defined(__F16C__) || defined(__aarch64__)
+#if defined(__aarch64__)
+typedef __fp16 native_half;
+#else
+typedef _Float16 native_half;
+#endif
 INFUSE_INLINE float half_value(uint16_t bits) {
-  _Float16 x;
+  native_half x;
   memcpy(&x, &bits, sizeof x);
   return float(x);
 }
 INFUSE_INLINE uint16_t half_bits(float x) {
-  _Float16 half = _Float16(x);
+  native_half half = native_half(x);
   uint16_t bits;
   memcpy(&bits, &half, sizeof bits);
   return bits;
@@ -108,10 +113,18 @@ INFUSE_INLINE vf widen(const float16* p) {
   v8s x;
   memcpy(&x, p, sizeof x);
   return __builtin_ia32_vcvtph2ps256(x);
+#elif defined(__aarch64__)
+  vh x;
+  memcpy(&x, p, sizeof x);
+  vf wide;
+  __asm__("fcvtl %0.4s, %1.4h" : "=w"(wide) : "w"(x));
+  return wide;
 #else
-  vf x;
-  for (int i = 0; i < LANES; ++i) x[i] = float(p[i]);
-  return x;
+  const vi bits = load_wide(reinterpret_cast<const uint16_t*>(p), Full{});
+  const vi rest = (bits & 0x7fff) << 13;
+  const vi scaled = as_int(as_float(rest) * 5.192296858534828e33f);  // 2^112
+  const vi magnitude = (bits & 0x7c00) == 0x7c00 ? rest | 0x7f800000 : scaled;
+  return as_float((bits & 0x8000) << 16 | magnitude);
 #endif
 }
 INFUSE_INLINE vf widen(const bfloat16* p) {
@@ -129,6 +142,10 @@ INFUSE_INLINE void narrow(float16* p, vf x) {
 #elif INFUSE_LANES == 8 && defined(__F16C__)
   typedef short v8s __attribute__((vector_size(16)));
   v8s r = __builtin_ia32_vcvtps2ph256(x, 0);
+  memcpy(p, &r, sizeof r);
+#elif defined(__aarch64__)
+  vh r;
+  __asm__("fcvtn %0.4h, %1.4s" : "=w"(r) : "w"(x));
   memcpy(p, &r, sizeof r);
 #else
   for (int i = 0; i < LANES; ++i) p[i] = float16(x[i]);

@@ -2,10 +2,12 @@
 //
 // Weights are packed by units of P blocks of hidden units: [unit][k][P][gate][width], width numbers
 // being a vector. So one pass over a unit gives all gates of its hidden units, and the cell
-// finds them side by side. Hidden units past the last one are zeros.
+// finds them side by side. Hidden units past the last one are zeros. W is what a packed weight is in memory: T, or
+// halves where T is float.
 #pragma once
 
 #include "cells.hpp"
+#include "half.hpp"
 #include "threads.hpp"
 
 namespace infuse {
@@ -29,23 +31,23 @@ constexpr int SUMS = 12;
 constexpr int most_rows(int v) { return SUMS / v < 8 ? SUMS / v : 8; }
 
 // out[R][V] = rows of k numbers times a unit [k][V].
-template <class T, int R, int V>
-INFUSE_NOINLINE void tile(const T* const* rows, long k, const T* unit,
+template <class T, class W, int R, int V>
+INFUSE_NOINLINE void tile(const T* const* rows, long k, const W* unit,
                           typename Wide<T>::type* out) {
-  typedef typename Wide<T>::type W;
+  typedef typename Wide<T>::type Sum;
   constexpr int U = R * V >= 8 ? 1 : R * V >= 4 ? 2 : 4;
-  W sum[U][R][V];
+  Sum sum[U][R][V];
 #pragma GCC unroll 32
   for (int u = 0; u < U; ++u)
 #pragma GCC unroll 32
     for (int i = 0; i < R; ++i)
 #pragma GCC unroll 32
-      for (int v = 0; v < V; ++v) sum[u][i][v] = W{};
+      for (int v = 0; v < V; ++v) sum[u][i][v] = Sum{};
   const T* a[R];
 #pragma GCC unroll 32
   for (int i = 0; i < R; ++i) a[i] = rows[i] + k;
   auto step = [&](int u, long p) __attribute__((always_inline)) {
-    W x[V];
+    Sum x[V];
 #pragma GCC unroll 32
     for (int v = 0; v < V; ++v) {
       x[v] = load(unit + v * Wide<T>::width, typename Wide<T>::Whole{});
@@ -76,19 +78,20 @@ INFUSE_NOINLINE void tile(const T* const* rows, long k, const T* unit,
 
 #undef INFUSE_KEEP
 
-template <class T>
-using Tile = void (*)(const T* const*, long, const T*, typename Wide<T>::type*);
+template <class T, class W>
+using Tile = void (*)(const T* const*, long, const W*, typename Wide<T>::type*);
 
-template <class T, int V, int R = most_rows(V)> INFUSE_INLINE Tile<T> tile_of(long rows) {
+template <class T, class W, int V, int R = most_rows(V)>
+INFUSE_INLINE Tile<T, W> tile_of(long rows) {
   if constexpr (R == 1)
-    return tile<T, 1, V>;
+    return tile<T, W, 1, V>;
   else
-    return rows == R ? tile<T, R, V> : tile_of<T, V, R - 1>(rows);
+    return rows == R ? tile<T, W, R, V> : tile_of<T, W, V, R - 1>(rows);
 }
 
 // Calls finish(i, sums[V]) for each of n rows, row(i) being a pointer to its k numbers.
-template <class T, int V, class Row, class Finish>
-INFUSE_INLINE void product(long n, long k, const T* unit, const Row& row, const Finish& finish) {
+template <class T, int V, class W, class Row, class Finish>
+INFUSE_INLINE void product(long n, long k, const W* unit, const Row& row, const Finish& finish) {
   constexpr long most = most_rows(V);
   typename Wide<T>::type out[most * V];
   const T* rows[most];
@@ -96,7 +99,7 @@ INFUSE_INLINE void product(long n, long k, const T* unit, const Row& row, const 
   for (long begin = 0; begin < n; --tiles) {
     const long count = (n - begin + tiles - 1) / tiles;
     for (long i = 0; i < count; ++i) rows[i] = row(begin + i);
-    tile_of<T, V>(count)(rows, k, unit, out);
+    tile_of<T, W, V>(count)(rows, k, unit, out);
     for (long i = 0; i < count; ++i) finish(begin + i, out + i * V);
     begin += count;
   }
@@ -134,9 +137,9 @@ inline void pack_gates(Context& ctx, const T* from, const T* also, long both, lo
 
 // out[row][column] = rows of `in` (`stride` apart) times packed units of V vectors, plus `bias`
 // [column] or nothing; `columns` apart.
-template <int V, class T>
+template <int V, class T, class W>
 inline void gate_inputs(Context& ctx, long rows, long k, long units, const T* in, long stride,
-                        const T* packed, const T* bias, long columns, T* out) {
+                        const W* packed, const T* bias, long columns, T* out) {
   using namespace detail;
   typedef typename Wide<T>::Whole Whole;
   constexpr long width = Wide<T>::width;
@@ -194,8 +197,8 @@ template <class T> struct Walk {
 
   // One pass of the cell over all hidden units: sums are those of `from` and packed weights, the gates of
   // X Wᵀ begin at `column`.
-  template <int P, class Cell>
-  INFUSE_INLINE void pass(Context& ctx, const T* from, const T* packed, long column,
+  template <int P, class W, class Cell>
+  INFUSE_INLINE void pass(Context& ctx, const T* from, const W* packed, long column,
                           const Cell& cell) const {
     using namespace detail;
     constexpr long width = Wide<T>::width;

@@ -23,7 +23,8 @@
 //                 [0 -1  0  1]                  [ 0  0  2]
 //
 // Weights are G g G^T as [panel][N N][channel][NR]. The template argument `Kind` says what they
-// and the tiles are made of: floats, or pairs of bfloat16 (winograd_bf16.hpp).
+// and the tiles are made of: floats, pairs of bfloat16 (winograd_bf16.hpp), or floats and halves
+// (winograd_fp16.hpp).
 #pragma once
 
 #include "conv.hpp"
@@ -193,9 +194,11 @@ struct StoreTile {
 
 }  // namespace detail
 
-// Tiles and weights of floats.
-struct WinogradFloats {
+// Tiles of floats, weights of what a load widens to floats.
+template <class W>
+struct WinogradOf {
   typedef float Word;
+  typedef W Weight;
 
   // Words that c channels fill.
   static constexpr long depth(long c) { return c; }
@@ -205,7 +208,7 @@ struct WinogradFloats {
 
   // out[count][NR] = a[count][k] times a panel of which `width` columns are wanted.
   static INFUSE_NOINLINE void product(const float* a, long pitch, long k, long count,
-                                      const float* panel, long width, float* out) {
+                                      const W* panel, long width, float* out) {
     for (long rows; count > 0; count -= rows, a += rows * pitch, out += rows * NR) {
       rows = detail::tile_rows(count);
       if (rows == MR && width >= NR)
@@ -215,6 +218,7 @@ struct WinogradFloats {
     }
   }
 };
+typedef WinogradOf<float> WinogradFloats;
 
 namespace detail {
 
@@ -222,7 +226,7 @@ namespace detail {
 // tile is `first`.
 template <int M, class Kind, class Sink>
 INFUSE_NOINLINE void winograd_part(const ConvShape& s, const typename Kind::Word* input, long step,
-                                   const typename Kind::Word* w, long first, long t0, long t1, long p0, long p1,
+                                   const typename Kind::Weight* w, long first, long t0, long t1, long p0, long p1,
                                    float* products, const Sink& sink) {
   typedef Winograd<M, Kind> W;
   constexpr int N = W::N;
@@ -251,7 +255,7 @@ constexpr long winograd_scratch(const ConvShape& s) {
 
 // As conv, where kh = kw = 3, strides and dilations are 1 and groups = 1.
 template <int M, class Kind = WinogradFloats, class Sink>
-void winograd(Context& ctx, ConvShape s, const float* x, const typename Kind::Word* packed_w,
+void winograd(Context& ctx, ConvShape s, const float* x, const typename Kind::Weight* packed_w,
               const Sink& sink) {
   typedef detail::Winograd<M, Kind> W;
   typedef typename Kind::Word Word;

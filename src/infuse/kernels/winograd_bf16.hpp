@@ -10,7 +10,7 @@ namespace infuse {
 
 // Tiles and weights of pairs.
 struct WinogradPairs {
-  typedef int32_t Word;
+  typedef int32_t Word, Weight;
 
   static constexpr long depth(long c) { return bf16_pairs(c); }
   static INFUSE_INLINE void store(int32_t* to, long c, vf x) {

@@ -17,7 +17,7 @@ from infuse.ir.dims import Dim
 from infuse.ir.graph import Node
 from infuse.ir.types import Shape
 
-_KERNEL = re.compile(r"\b(\w+(?:<[\w, ]+>)?)\(c, ")
+_KERNEL = re.compile(r"\b(\w+(?:<(?:[\w, ]|<[\w, ]+>)+>)?)\(c, ")
 """A call of a kernel, whose first argument is the context."""
 
 
@@ -112,7 +112,8 @@ def traffic(step: Step, values: Mapping[str, int]) -> int:
         buffer = tensors[0].buffer
         if buffer.kind in ("arena", "weight"):
             size = min(size, _number(buffer.bytes, values))
-        total += limits.get(size, size) if is_read else size
+        width = tensors[0].dtype.bytes
+        total += limits.get(size // width, size // width) * width if is_read else size
     return total
 
 
@@ -123,13 +124,13 @@ def _bytes(tensor: Tensor, values: Mapping[str, int]) -> int:
 
 
 def _selected(nodes: Sequence[Node], values: Mapping[str, int]) -> dict[int, int]:
-    """For nodes that select from a table: its bytes, and how many of them are read."""
+    """For nodes that select from a table: its elements, and how many of them are read."""
     found = {}
     for node in nodes:
         table = node.input(0)
         if node.op.domain == "" and node.kind in SELECTIONS and table is not None:
-            whole = _size(table.shape, values) * table.dtype.bytes
-            taken = sum(_size(value.shape, values) for value in node.outputs) * table.dtype.bytes
+            whole = _size(table.shape, values)
+            taken = sum(_size(value.shape, values) for value in node.outputs)
             found[whole] = min(whole, taken)
     return found
 

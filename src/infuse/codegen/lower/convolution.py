@@ -5,23 +5,33 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Final
 
 import numpy as np
 
 from infuse import dtypes
 from infuse.codegen.groups import Group
+from infuse.codegen.halves import weight_type
 from infuse.codegen.lower.computed import packed_at_run_time
 from infuse.codegen.lower.finding import operand
-from infuse.codegen.lower.linear import call_gemm, label, takes_pairs
+from infuse.codegen.lower.linear import SUFFIXES, call_gemm, label, takes_pairs
 from infuse.codegen.lower.windows import plain_conv
 from infuse.codegen.lowering import Lowering, lowers
-from infuse.codegen.packing import merge_groups, pack_conv, pack_conv_bf16, winograd_weights
+from infuse.codegen.packing import WINOGRAD_GROWTH, merge_groups, pack_conv, pack_conv_bf16, winograd_weights
 from infuse.codegen.program import FunctionWriter, size_text
 from infuse.codegen.tensors import Tensor, channels_last, natural
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Array, Node
 from infuse.ops.spatial import Sliding
+
+
+_KINDS: Final = {
+    dtypes.float32: "WinogradFloats",
+    dtypes.bfloat16: "WinogradPairs",
+    dtypes.float16: "WinogradHalves",
+}
+"""What the weights and tiles of kernels/winograd.hpp are made of, by the type of the weights."""
 
 
 @dataclass(frozen=True)
@@ -121,16 +131,16 @@ def _windows(
     text = f"ConvShape{{{f.numbers(*fields)}{flags}}}"
     if form.startswith("winograd"):
         tile = int(form.removeprefix("winograd")[0])
-        kind, cast = (f"{tile}, WinogradPairs", "(const int32_t*)") if pairs else (f"{tile}", "")
-        header = "winograd_bf16.hpp" if pairs else "winograd.hpp"
+        weights = _winograd_packed(low, node, tile, pairs)
+        kind, cast = f"{tile}, {_KINDS[weights.dtype]}", "(const int32_t*)" if pairs else ""
+        header = f"winograd{SUFFIXES[weights.dtype]}.hpp"
         f.include(header)
         f.scratch(f"winograd_scratch<{kind}>({shape})", header)
-        weights = _winograd_packed(low, node, tile, pairs)
         f.line(f"winograd<{kind}>(c, {text}, {f.read(tensor)}, {cast}{f.read(weights)}, {store});")
         return
     whole = groups == 1 and win.dilations[1] == 1
     weights = _packed_pairs(low, node, groups, whole) if pairs else packed_filters(low, node, groups)
-    kernel = "conv_bf16" if pairs else "conv"
+    kernel = "conv" + SUFFIXES[weights.dtype]
     f.include(f"{kernel}.hpp")
     f.scratch(f"{kernel}_scratch({shape})", f"{kernel}.hpp")
     f.line(f"{kernel}(c, {text}, {f.read(tensor)}, {f.read(weights)}, {store});")
@@ -203,12 +213,13 @@ def packed_filters(low: Lowering, node: Node, groups: int) -> Tensor:
     out, k = w.const.shape[0], int(np.prod(w.const.shape[1:])) * merged
     panel, lanes = 2 * low.lanes, low.lanes
     count = groups * (-(-(out // groups) // panel) * panel) * k
-    how = ("conv", groups, merged, lanes)
+    dtype = weight_type(low, w)
+    how = ("conv", groups, merged, lanes, dtype.name)
 
     def pack(filters: Array) -> Array:
-        return pack_conv(merge_groups(_planar(filters), groups, merged), groups, lanes)
+        return pack_conv(merge_groups(_planar(filters), groups, merged), groups, lanes, dtype.numpy)
 
-    return low.program.packed(w.const, how, count, pack)
+    return low.program.packed(w.const, how, count, pack, dtype)
 
 
 def _packed_pairs(low: Lowering, node: Node, groups: int, whole: bool) -> Tensor:
@@ -230,12 +241,13 @@ def _winograd_packed(low: Lowering, node: Node, tile: int, pairs: bool) -> Tenso
     out, channels = w.const.shape[:2]
     panel, lanes = 2 * low.lanes, low.lanes
     depth = -(-channels // 2) * 2 if pairs else channels
+    dtype = dtypes.bfloat16 if pairs else weight_type(low, w, growth=WINOGRAD_GROWTH)
     return low.program.packed(
         w.const,
-        ("winograd", tile, lanes, pairs),
+        ("winograd", tile, lanes, dtype.name),
         -(-out // panel) * panel * (tile + 2) ** 2 * depth,
-        lambda a: winograd_weights(_planar(a), tile, lanes, pairs),
-        dtypes.bfloat16 if pairs else dtypes.float32,
+        lambda a: winograd_weights(_planar(a), tile, lanes, pairs, dtype.numpy),
+        dtype,
     )
 
 

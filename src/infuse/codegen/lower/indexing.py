@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from infuse import dtypes
 from infuse.codegen.groups import Group
+from infuse.codegen.halves import weight_type
 from infuse.codegen.lower.finding import operand
 from infuse.codegen.lowering import Lowering, lowers
 from infuse.codegen.program import FunctionWriter, size_text
@@ -37,17 +40,29 @@ def gather(low: Lowering, node: Node, group: Group) -> None:
                 view = view.insert(axis)
             low.tensors[node.output] = view
             return
-    source, places = row_major(low, x), row_major(low, index)
+    source, places = _table(low, x), row_major(low, index)
     target = low.allocate(node.output)
     f = low.function("gather", node)
     f.include("gather.hpp")
     f.checks = True
     sizes = [dims.product(x.shape[:axis]), x.shape[axis], dims.product(x.shape[axis + 1 :]), dims.product(index.shape)]
     text = f.numbers(*sizes)
-    pointers = f"{f.read(source.bits)}, {f.read(places)}, {f.write(target.bits)}"
-    f.line(f"if (!gather<{x.dtype.bytes}>(c, {text}, {pointers})) return 2;")
+    if source.dtype == x.dtype:
+        pointers = f"{f.read(source.bits)}, {f.read(places)}, {f.write(target.bits)}"
+        f.line(f"if (!gather<{x.dtype.bytes}>(c, {text}, {pointers})) return 2;")
+    else:
+        pointers = f"{f.read(source)}, {f.read(places)}, {f.write(target)}"
+        f.line(f"if (!gather_fp16(c, {text}, {pointers})) return 2;")
     f.finish("Gather")
     low.tensors[node.output] = target
+
+
+def _table(low: Lowering, x: Value) -> Tensor:
+    """The rows to gather from, a constant's perhaps as halves."""
+    if x.const is None or weight_type(low, x) == x.dtype:
+        return row_major(low, x)
+    table = x.const
+    return low.program.packed(table, "halves", table.size, lambda a: a.astype(np.float16), dtypes.float16)
 
 
 def _require_inside(low: Lowering, node: Node, index: Dim, size: Dim) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 
 from infuse import dtypes
 from infuse.codegen.groups import Group
+from infuse.codegen.halves import weight_type
 from infuse.codegen.lower.finding import operand
 from infuse.codegen.lower.plain import plain_matmul
 from infuse.codegen.lowering import Lowering, lowers
@@ -17,6 +19,9 @@ from infuse.codegen.tensors import Tensor, dense, natural
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node, Value
+
+SUFFIXES: Final = {dtypes.float32: "", dtypes.bfloat16: "_bf16", dtypes.float16: "_fp16"}
+"""What the names of kernels end in, by the type of their packed weights."""
 
 
 def require_float32(low: Lowering, node: Node) -> None:
@@ -90,7 +95,7 @@ def call_gemm(
     low: Lowering, f: FunctionWriter, fields: tuple[Dim, Dim, Dim, Dim], left: Tensor, weights: Tensor, sink: str
 ) -> None:
     """Write the call of the kernel that multiplies rows by packed weights; `fields` are GemmShape's."""
-    kernel = "gemm" if weights.dtype == dtypes.float32 else "gemm_bf16"
+    kernel = "gemm" + SUFFIXES[weights.dtype]
     f.include(f"{kernel}.hpp")
     f.scratch(f"{kernel}_scratch(GemmShape{{{', '.join(map(size_text, fields))}}})", f"{kernel}.hpp")
     f.line(f"{kernel}(c, GemmShape{{{f.numbers(*fields)}}}, {f.read(left)}, {f.read(weights)}, {sink});")
@@ -114,11 +119,13 @@ def packed_weights(low: Lowering, b: Value, transposed: bool, pairs: bool) -> Te
             lambda w: pack_gemm_bf16(w.T if transposed else w, lanes),
             dtypes.bfloat16,
         )
+    dtype = weight_type(low, b)
     return low.program.packed(
         b.const,
-        ("gemm", transposed, lanes),
+        ("gemm", transposed, lanes, dtype.name),
         -(-n // panel) * panel * k,
-        lambda w: pack_gemm_b(w.T if transposed else w, lanes),
+        lambda w: pack_gemm_b(w.T if transposed else w, lanes, dtype.numpy),
+        dtype,
     )
 
 

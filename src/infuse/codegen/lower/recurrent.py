@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 from infuse import dtypes
 from infuse.codegen.formulas import literal
 from infuse.codegen.groups import Group
+from infuse.codegen.halves import weight_type
 from infuse.codegen.lower.finding import operand
 from infuse.codegen.lower.indexing import row_major
 from infuse.codegen.lowering import Lowering, lowers
@@ -89,15 +90,22 @@ class Layer:
     # -- weights -------------------------------------------------------------------------------------------------
 
     def packed(self, weights: Value, one: Pass, k: Dim, *, halves: int = 1) -> Tensor:
-        """[directions][unit][k][block][gate][width] of one pass, from [directions][halves][gates][hidden][k]."""
+        """[directions][unit][k][block][gate][width] of one pass, from [directions][halves][gates][hidden][k].
+
+        `halves` is 2 for biases.
+        """
         size = one.units * (one.vectors * self.width) * k
         if weights.const is not None and isinstance(size, int) and isinstance(k, int) and isinstance(self.hidden, int):
             count, (hidden, width) = self.directions * size, (self.hidden, self.width)
             shape = (self.directions, halves, self.op.gates, hidden, k)
-            how = ("gates", one.first, one.gates, one.blocks, one.shared, halves, hidden, width)
-            make: Callable[[Any], Any] = lambda w: pack_gates(w.reshape(shape), one, width)  # noqa: E731
-            buffer = self.low.program.weights.add(weights.const, how, self.dtype.bytes * count, make)
-            return dense(buffer, self.dtype, (self.directions, size))
+            dtype = weight_type(self.low, weights) if halves == 1 else self.dtype
+            how = ("gates", one.first, one.gates, one.blocks, one.shared, halves, hidden, width, dtype.name)
+
+            def make(w: Any) -> Any:
+                return pack_gates(w.reshape(shape), one, width).astype(dtype.numpy, copy=False)
+
+            buffer = self.low.program.weights.add(weights.const, how, dtype.bytes * count, make)
+            return dense(buffer, dtype, (self.directions, size))
         source = row_major(self.low, weights)
         target = self.low.scratch_tensor(self.dtype, (self.directions, size), natural(2))
         f = self.low.function("pack_gates", self.node)

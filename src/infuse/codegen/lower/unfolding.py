@@ -9,7 +9,7 @@ from infuse.codegen.groups import Group
 from infuse.codegen.lower.convolution import channel_bias, image, packed_filters
 from infuse.codegen.lower.finding import define, integers, operand
 from infuse.codegen.lower.indexing import row_major
-from infuse.codegen.lower.linear import label
+from infuse.codegen.lower.linear import SUFFIXES, label
 from infuse.codegen.lower.windows import grouped_filters
 from infuse.codegen.lowering import Lowering, lowers
 from infuse.codegen.program import FunctionWriter, size_text
@@ -101,10 +101,11 @@ def deform_conv(low: Lowering, node: Node, group: Group) -> None:
     f = low.function("deform_conv", *group.nodes)
     sink = low.sink(f, group, channels_last(out.rank), bias=channel_bias(low, node, 3))
     fields = [x.shape[0], 1, pixels, depth, 1, pixels, out.shape[1], *[1] * 6, 0, 0, op.group]
-    f.include("conv.hpp")
-    f.scratch(f"conv_scratch(ConvShape{{{', '.join(map(size_text, fields))}}})", "conv.hpp")
     weights = packed_filters(low, node, op.group)
-    f.line(f"conv(c, ConvShape{{{f.numbers(*fields)}}}, {f.read(columns)}, {f.read(weights)}, {sink});")
+    kernel = "conv" + SUFFIXES[weights.dtype]
+    f.include(f"{kernel}.hpp")
+    f.scratch(f"{kernel}_scratch(ConvShape{{{', '.join(map(size_text, fields))}}})", f"{kernel}.hpp")
+    f.line(f"{kernel}(c, ConvShape{{{f.numbers(*fields)}}}, {f.read(columns)}, {f.read(weights)}, {sink});")
     f.finish(label(group))
 
 

@@ -1,0 +1,42 @@
+// Convolution (conv.hpp) with weights packed as halves, widened as gemm_fp16.hpp does it.
+#pragma once
+
+#include "conv.hpp"
+#include "gemm_fp16.hpp"
+
+namespace infuse {
+namespace detail {
+
+constexpr long conv_depth(const ConvShape& s) { return s.kh * s.kw * (s.c / s.groups); }
+
+// Bytes that conv itself needs, up to a whole line of the cache.
+constexpr long conv_own_bytes(const ConvShape& s) { return ceil_div(conv_scratch(s), 64) * 64; }
+
+}  // namespace detail
+
+// Bytes of scratch that a worker needs for conv_fp16.
+constexpr long conv_fp16_scratch(const ConvShape& s) {
+  const long m = s.n * s.oh * s.ow, k = detail::conv_depth(s);
+  if (detail::conv_mode(s) == detail::PLAIN) return gemm_fp16_scratch({m, s.oc, k, k});
+  return detail::conv_own_bytes(s) + detail::widened_bytes(m, detail::conv_panels(s) * NR, k);
+}
+
+// As conv.
+template <class Sink>
+void conv_fp16(Context& ctx, ConvShape s, const float* x, const float16* packed_w,
+               const Sink& sink) {
+  const long m = s.n * s.oh * s.ow, k = detail::conv_depth(s), panels = detail::conv_panels(s);
+  const detail::ConvMode mode = detail::conv_mode(s);
+  if (m <= 0 || s.oc <= 0) return;
+  if (mode == detail::PLAIN) return gemm_fp16(ctx, {m, s.oc, k, k}, x, packed_w, sink);
+  detail::gemm_parallel(ctx, m, panels, k, [&](long m0, long m1, long p0, long p1, int worker) {
+    char* own = ctx.scratch(worker);
+    detail::by_panels(m1 - m0, panels * NR, k, packed_w, p0, p1,
+                      (float*)(own + detail::conv_own_bytes(s)),
+                      [&](long first, long end, auto* w) {
+                        detail::conv_part(mode, s, x, w, m0, m1, first, end, own, sink);
+                      });
+  });
+}
+
+}  // namespace infuse
