@@ -41,8 +41,8 @@ template <int M>
 static void run_winograd(int threads, const ConvShape* s, const float* x, const float16* w,
                          const float* bias, float low, float* out) {
   Context* c = context_open(threads);
-  c->reserve(winograd_scratch<M, WinogradHalves>(*s));
-  winograd<M, WinogradHalves>(*c, *s, x, w, Sink{bias, out, s->oc, low});
+  c->reserve(winograd_scratch<Line<M, 3>, Line<M, 3>, WinogradHalves>(*s));
+  winograd<Line<M, 3>, Line<M, 3>, WinogradHalves>(*c, *s, x, w, Sink{bias, out, s->oc, low});
   context_close(c);
 }
 

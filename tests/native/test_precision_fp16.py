@@ -14,7 +14,8 @@ import pytest
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
-from infuse.codegen.packing import pack_conv, pack_gemm_b, winograd_weights
+from infuse.codegen.packing import pack_conv, pack_gemm_b
+from infuse.codegen.winograd import winograd_weights
 from tests.native.kernel_tools import Floats, assert_close, build, empty, fenced, longs, pointer, targets
 from tests.native.test_kernels_gemm import windows
 

@@ -2,23 +2,11 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from ml_dtypes import bfloat16
 from numpy.typing import NDArray
-
-_B: Final = 2.0**0.5
-_WINOGRAD: Final = {
-    2: np.array([[2, 0, 0], [1, 1, 1], [1, -1, 1], [0, 0, 2]]) / 2,
-    4: np.array([[6, 0, 0], [-4, -2 * _B, -2], [-4, 2 * _B, -2], [1, _B, 2], [1, -_B, 2], [0, 0, 6]]) / 6,
-}
-"""The matrix G of F(tile × tile, 3 × 3), as kernels/winograd.hpp has it."""
-
-
-WINOGRAD_GROWTH: Final = 2.25
-"""How much larger than a weight a transformed one can be."""
 
 
 def pack_gemm_b(b: NDArray[Any], lanes: int, kind: Any = np.float32) -> NDArray[Any]:
@@ -86,19 +74,3 @@ def pack_conv_bf16(weights: NDArray[Any], groups: int, whole: bool, lanes: int) 
     odd = columns.shape[1] % 2
     padded = np.pad(columns, ((0, 0), (0, odd), (0, 0), (0, 0))).reshape(-1, groups, out // groups)
     return np.stack([pack_gemm_bf16(padded[:, g], lanes) for g in range(groups)])
-
-
-def winograd_weights(
-    weights: NDArray[Any], tile: int, lanes: int, pairs: bool = False, kind: Any = np.float32
-) -> NDArray[Any]:
-    """Weights [out, in, 3, 3] as G g Gᵀ in [panel, (tile + 2)², in, 2 · lanes] for kernels/winograd.hpp.
-
-    `tile` is 2 or 4. Computed in float64 and rounded once, to `kind`. With `pairs`, the matrices are those of
-    `pack_gemm_bf16`.
-    """
-    pack = pack_gemm_bf16 if pairs else partial(pack_gemm_b, kind=kind)
-    g = _WINOGRAD[tile]
-    out, channels = weights.shape[:2]
-    columns = np.ascontiguousarray(weights.reshape(out, channels, 9).transpose(1, 0, 2), np.float64)
-    turned = (columns @ np.kron(g, g).T).transpose(2, 0, 1)
-    return np.stack([pack(matrix, lanes) for matrix in turned], axis=1)

@@ -1,96 +1,59 @@
-// Convolution with a 3 x 3 window and stride 1 by F(M x M, 3 x 3), M = 4 or 2.
+// Convolution with stride 1, or 3 x 3 with stride 2, by F(M x M, R x R).
 //
-// With N = M + 2, an N x N tile d of the image and a window g give M x M results
+// With the matrices of winograd_lines.hpp, a tile d of the image and a window g give M x M results
 //
 //   A^T [ (G g G^T) * (B^T d B) ] A        * element by element, summed over the channels,
 //
-// so that N N products do the work of 9 M M. The sums over channels are N N matrix products of
-// tiles x channels times channels x output channels, done for a block of tiles that stays in the
-// second level cache. The matrices belong to the points 0, 1, -1, infinity for M = 2 and, with
-// a = sqrt(1/2) and b = sqrt(2), 0, a, -a, b, -b, infinity for M = 4, which keeps four times more
-// accuracy than 0, 1, -1, 2, -2, infinity:
+// so that N N products do the work of R R M M. A window that is one number high or wide has tiles
+// in the other dimension only. The sums over channels are a matrix product for every point of a
+// tile, tiles x channels times channels x output channels, done for a block of tiles that stays in
+// the second level cache.
 //
-//   M = 4   B^T = [1  0 -5/2  0   1  0]   G = 1/6 [ 6  0  0]   A^T = [1  1   1   1   1  0]
-//                 [0 -b  -2   a   1  0]           [-4 -2b -2]        [0  a  -a   b  -b  0]
-//                 [0  b  -2  -a   1  0]           [-4  2b -2]        [0 1/2 1/2  2   2  0]
-//                 [0 -a -1/2  b   1  0]           [ 1  b   2]        [0 a/2 -a/2 2b -2b 1]
-//                 [0  a -1/2 -b   1  0]           [ 1 -b   2]
-//                 [0  1   0 -5/2  0  1]           [ 0  0   6]
-//
-//   M = 2   B^T = [1  0 -1  0]         G = 1/2  [ 2  0  0]   A^T = [1  1  1  0]
-//                 [0  1  1  0]                  [ 1  1  1]         [0  1 -1  1]
-//                 [0 -1  1  0]                  [ 1 -1  1]
-//                 [0 -1  0  1]                  [ 0  0  2]
-//
-// Weights are G g G^T as [panel][N N][channel][NR]. The template argument `Kind` says what they
-// and the tiles are made of: floats, pairs of bfloat16 (winograd_bf16.hpp), or floats and halves
-// (winograd_fp16.hpp).
+// Weights are G g G^T as [panel][point][channel][NR]; a point with several planes has their
+// channels one after another, those of every plane filled up to whole vectors. The template
+// argument `Kind` says what they and the tiles are made of: floats, pairs of bfloat16
+// (winograd_bf16.hpp), or floats and halves (winograd_fp16.hpp).
 #pragma once
 
 #include "conv.hpp"
+#include "winograd_lines.hpp"
 
 namespace infuse {
 namespace detail {
 
-// ---- one-dimensional transforms: B^T x and A^T x ---------------------------------------------
-
-INFUSE_INLINE void to_tile(const vf (&x)[6], vf (&y)[6]) {
-  const vf a = splat(0.707106781f), b = splat(1.41421356f);
-  const vf half = splat(-0.5f), two = splat(-2.0f), five_halves = splat(-2.5f);
-  const vf even_a = fma(two, x[2], x[4]), odd_a = fma(two, x[1], x[3]);
-  const vf even_b = fma(half, x[2], x[4]), odd_b = fma(half, x[1], x[3]);
-  y[0] = fma(five_halves, x[2], x[4]) + x[0];
-  y[1] = fma(a, odd_a, even_a);
-  y[2] = fma(-a, odd_a, even_a);
-  y[3] = fma(b, odd_b, even_b);
-  y[4] = fma(-b, odd_b, even_b);
-  y[5] = fma(five_halves, x[3], x[5]) + x[1];
-}
-
-INFUSE_INLINE void to_tile(const vf (&x)[4], vf (&y)[4]) {
-  y[0] = x[0] - x[2];
-  y[1] = x[1] + x[2];
-  y[2] = x[2] - x[1];
-  y[3] = x[3] - x[1];
-}
-
-INFUSE_INLINE void from_tile(const vf (&x)[6], vf (&y)[4]) {
-  const vf near = x[1] + x[2], far = x[3] + x[4];
-  const vf near_odd = x[1] - x[2], far_odd = x[3] - x[4];
-  y[0] = x[0] + near + far;
-  y[1] = fma(splat(2.0f), far_odd, near_odd) * 0.707106781f;
-  y[2] = fma(splat(4.0f), far, near) * 0.5f;
-  y[3] = fma(splat(2.82842712f), far_odd, fma(splat(0.353553391f), near_odd, x[5]));
-}
-
-INFUSE_INLINE void from_tile(const vf (&x)[4], vf (&y)[2]) {
-  y[0] = x[0] + x[1] + x[2];
-  y[1] = x[1] - x[2] + x[3];
-}
-
-// ---- tiles -----------------------------------------------------------------------------------
-
 // Where tiles lie, and the sizes of their blocks.
-template <int M, class Kind>
+template <class Down, class Across, class Kind>
 struct Winograd {
-  static constexpr int N = M + 2;
+  static constexpr int POINTS = Down::N * Across::N;
   static constexpr long WORD = sizeof(float);
 
-  // Words from one tile to the next.
-  static constexpr long pitch(const ConvShape& s) { return gemm_pitch(Kind::depth(s.c)); }
+  // Words of one plane of a tile, from one tile to the next, and before those of point i.
+  static constexpr long plane(const ConvShape& s) {
+    return Down::PLANES * Across::PLANES == 1 ? Kind::depth(s.c)
+                                              : ceil_div(Kind::depth(s.c), LANES) * LANES;
+  }
+  static constexpr int planes(int i) {
+    return Down::planes(i / Across::N) * Across::planes(i % Across::N);
+  }
+  static constexpr long depth(const ConvShape& s, int i) {
+    return planes(i) == 1 ? Kind::depth(s.c) : planes(i) * plane(s);
+  }
+  static constexpr long pitch(const ConvShape& s) {
+    return gemm_pitch(Down::PLANES * Across::PLANES * plane(s));
+  }
 
   // Tiles of an image down and across, and of all images.
-  static constexpr long down(const ConvShape& s) { return ceil_div(s.oh, M); }
-  static constexpr long across(const ConvShape& s) { return ceil_div(s.ow, M); }
+  static constexpr long down(const ConvShape& s) { return ceil_div(s.oh, Down::M); }
+  static constexpr long across(const ConvShape& s) { return ceil_div(s.ow, Across::M); }
   static constexpr long tiles(const ConvShape& s) { return s.n * down(s) * across(s); }
 
   // The most tiles of a block.
   static constexpr long block(const ConvShape& s) {
-    const long fits = INFUSE_L2_BYTES / 4 / (N * N * pitch(s) * WORD);
+    const long fits = INFUSE_L2_BYTES / 4 / (POINTS * pitch(s) * WORD);
     return min(max(fits, 2 * MR), tiles(s));
   }
 
-  // Words from one of the N N matrices to the next: a line more, so that they do not collide.
+  // Words from the matrix of one point to the next: a line more, so that they do not collide.
   static constexpr long input_step(const ConvShape& s, long count) {
     return count * pitch(s) + 16;
   }
@@ -98,89 +61,98 @@ struct Winograd {
 
   static constexpr long zeros(const ConvShape& s) { return ceil_div(s.c, 16) * 16; }
   static constexpr long scratch(const ConvShape& s) {
-    return (zeros(s) + N * N * (input_step(s, block(s)) + output_step(block(s)))) * WORD;
+    return (zeros(s) + POINTS * (input_step(s, block(s)) + output_step(block(s)))) * WORD;
   }
 };
 
-// The transformed tiles [first, first + count): out[N N][tile][channel].
-template <int M, class Kind>
+// The transformed tiles [first, first + count): out[point][tile][plane][channel].
+template <class Down, class Across, class Kind>
 INFUSE_NOINLINE void winograd_input(const ConvShape& s, const float* x, const float* zeros,
-                                    long first, long count, typename Kind::Word* out,
-                                    long step) {
-  typedef Winograd<M, Kind> W;
-  constexpr int N = W::N;
-  const long across = W::across(s), down = W::down(s), pitch = W::pitch(s);
+                                    long first, long count, typename Kind::Word* out, long step) {
+  typedef Winograd<Down, Across, Kind> W;
+  constexpr int H = Down::SPAN, L = Across::SPAN;
+  const long across = W::across(s), down = W::down(s), pitch = W::pitch(s), plane = W::plane(s);
   for (long t = 0; t < count; ++t, out += pitch) {
     const long tile = first + t, image = tile / (across * down);
-    const long y = tile / across % down * M - s.pad_top, i = tile % across * M - s.pad_left;
-    const float* from[N][N];
-    for (long r = 0; r < N; ++r)
-      for (long q = 0; q < N; ++q) {
+    const long y = tile / across % down * Down::M * Down::STEP - s.pad_top;
+    const long i = tile % across * Across::M * Across::STEP - s.pad_left;
+    const float* from[H][L];
+    for (long r = 0; r < H; ++r)
+      for (long q = 0; q < L; ++q) {
         const bool inside = (unsigned long)(y + r) < (unsigned long)s.h &&
                             (unsigned long)(i + q) < (unsigned long)s.w;
         from[r][q] = inside ? x + ((image * s.h + y + r) * s.w + i + q) * s.c : zeros;
       }
     sweep(0, s.c, [&](long c, auto lanes) {
-      vf half[N][N];
-#pragma GCC unroll 6
-      for (int q = 0; q < N; ++q) {
-        vf column[N], turned[N];
-#pragma GCC unroll 6
-        for (int r = 0; r < N; ++r) column[r] = load(from[r][q] + c, lanes);
-        to_tile(column, turned);
-#pragma GCC unroll 6
-        for (int r = 0; r < N; ++r) half[r][q] = turned[r];
+      vf half[Down::PLANES][Down::N][L];
+#pragma GCC unroll 10
+      for (int q = 0; q < L; ++q) {
+        vf column[H], turned[Down::PLANES][Down::N];
+#pragma GCC unroll 10
+        for (int r = 0; r < H; ++r) column[r] = load(from[r][q] + c, lanes);
+        Down::to_tile(column, turned);
+#pragma GCC unroll 2
+        for (int a = 0; a < Down::PLANES; ++a)
+#pragma GCC unroll 10
+          for (int r = 0; r < Down::N; ++r) half[a][r][q] = turned[a][r];
       }
-#pragma GCC unroll 6
-      for (int r = 0; r < N; ++r) {
-        vf turned[N];
-        to_tile(half[r], turned);
-#pragma GCC unroll 6
-        for (int q = 0; q < N; ++q) Kind::store(out + (r * N + q) * step, c, turned[q]);
-      }
+#pragma GCC unroll 2
+      for (int a = 0; a < Down::PLANES; ++a)
+#pragma GCC unroll 10
+        for (int r = 0; r < Down::N; ++r) {
+          if (a >= Down::planes(r)) continue;
+          vf turned[Across::PLANES][Across::N];
+          Across::to_tile(half[a][r], turned);
+#pragma GCC unroll 10
+          for (int q = 0; q < Across::N; ++q)
+#pragma GCC unroll 2
+            for (int b = 0; b < Across::planes(q); ++b)
+              Kind::store(out + (r * Across::N + q) * step + (a * Across::planes(q) + b) * plane, c,
+                          turned[b][q]);
+        }
     });
   }
 }
 
-// The results of one tile in one vector of channels: from[N N] `step` apart to out[M][M].
-template <int M>
+// The results of one tile in one vector of channels: from[point] `step` apart to out[M][M].
+template <class Down, class Across>
 INFUSE_NOINLINE void winograd_output(const float* from, long step, float* out) {
-  constexpr int N = M + 2;
-  vf half[M][N];
-#pragma GCC unroll 6
-  for (int q = 0; q < N; ++q) {
-    vf column[N], turned[M];
-#pragma GCC unroll 6
-    for (int r = 0; r < N; ++r) column[r] = load(from + (r * N + q) * step, Full{});
-    from_tile(column, turned);
-#pragma GCC unroll 6
-    for (int r = 0; r < M; ++r) half[r][q] = turned[r];
+  vf half[Down::M][Across::N];
+#pragma GCC unroll 10
+  for (int q = 0; q < Across::N; ++q) {
+    vf column[Down::N], turned[Down::M];
+#pragma GCC unroll 10
+    for (int r = 0; r < Down::N; ++r) column[r] = load(from + (r * Across::N + q) * step, Full{});
+    Down::from_tile(column, turned);
+#pragma GCC unroll 4
+    for (int r = 0; r < Down::M; ++r) half[r][q] = turned[r];
   }
-#pragma GCC unroll 6
-  for (int r = 0; r < M; ++r) {
-    vf turned[M];
-    from_tile(half[r], turned);
-#pragma GCC unroll 6
-    for (int q = 0; q < M; ++q) store(out + (r * M + q) * LANES, turned[q], Full{});
+#pragma GCC unroll 4
+  for (int r = 0; r < Down::M; ++r) {
+    vf turned[Across::M];
+    Across::from_tile(half[r], turned);
+#pragma GCC unroll 4
+    for (int q = 0; q < Across::M; ++q)
+      store(out + (r * Across::M + q) * LANES, turned[q], Full{});
   }
 }
 
 // Results of the tiles [first, first + count) in the vector of channels at col, to the sink.
-template <int M, class L, class Sink>
+template <class Down, class Across, class L, class Sink>
 INFUSE_NOINLINE void winograd_drain(const ConvShape& s, const float* from, long step, long first,
                                     long count, long col, L lanes, const Sink& sink) {
-  typedef Winograd<M, void> W;
+  typedef Winograd<Down, Across, void> W;
   const long across = W::across(s), down = W::down(s);
-  alignas(64) float out[M * M * LANES];
+  alignas(64) float out[Down::M * Across::M * LANES];
   for (long t = 0; t < count; ++t) {
     const long tile = first + t, line = tile / across;
-    const long y0 = line % down * M, x0 = tile % across * M;
-    winograd_output<M>(from + t * NR, step, out);
-    const long ys = min(s.oh - y0, long(M)), xs = min(s.ow - x0, long(M));
+    const long y0 = line % down * Down::M, x0 = tile % across * Across::M;
+    winograd_output<Down, Across>(from + t * NR, step, out);
+    const long ys = min(s.oh - y0, long(Down::M)), xs = min(s.ow - x0, long(Across::M));
     for (long y = 0; y < ys; ++y)
       for (long x = 0; x < xs; ++x)
-        sink(load(out + (y * M + x) * LANES, Full{}), (line / down * s.oh + y0 + y) * s.ow + x0 + x,
-             col, lanes);
+        sink(load(out + (y * Across::M + x) * LANES, Full{}),
+             (line / down * s.oh + y0 + y) * s.ow + x0 + x, col, lanes);
   }
 }
 
@@ -224,46 +196,52 @@ namespace detail {
 
 // The tiles [t0, t1) of a block times panels [p0, p1). `input` holds the whole block, whose first
 // tile is `first`.
-template <int M, class Kind, class Sink>
+template <class Down, class Across, class Kind, class Sink>
 INFUSE_NOINLINE void winograd_part(const ConvShape& s, const typename Kind::Word* input, long step,
-                                   const typename Kind::Weight* w, long first, long t0, long t1, long p0, long p1,
-                                   float* products, const Sink& sink) {
-  typedef Winograd<M, Kind> W;
-  constexpr int N = W::N;
-  const long pitch = W::pitch(s), depth = Kind::depth(s.c), count = t1 - t0, gap = W::output_step(count);
+                                   const typename Kind::Weight* w, long first, long t0, long t1,
+                                   long p0, long p1, float* products, const Sink& sink) {
+  typedef Winograd<Down, Across, Kind> W;
+  const long pitch = W::pitch(s), count = t1 - t0, gap = W::output_step(count);
+  long panel = 0;
+  for (int i = 0; i < W::POINTS; ++i) panel += W::depth(s, i) * NR;
   for (long p = p0; p < p1; ++p) {
     const long col = p * NR, left = s.oc - col;
-    for (long i = 0; i < N * N; ++i)
-      Kind::product(input + i * step + t0 * pitch, pitch, depth, count,
-                       w + (p * N * N + i) * depth * NR, left, products + i * gap);
+    const typename Kind::Weight* matrix = w + p * panel;
+    for (int i = 0; i < W::POINTS; ++i) {
+      const long depth = W::depth(s, i);
+      Kind::product(input + i * step + t0 * pitch, pitch, depth, count, matrix, left,
+                    products + i * gap);
+      matrix += depth * NR;
+    }
     for (long v = 0; v < min(left, NR); v += LANES)
       if (left - v >= LANES)
-        winograd_drain<M>(s, products + v, gap, first + t0, count, col + v, Full{}, sink);
+        winograd_drain<Down, Across>(s, products + v, gap, first + t0, count, col + v, Full{}, sink);
       else
-        winograd_drain<M>(s, products + v, gap, first + t0, count, col + v, Tail{int(left - v)},
-                          sink);
+        winograd_drain<Down, Across>(s, products + v, gap, first + t0, count, col + v,
+                                     Tail{int(left - v)}, sink);
   }
 }
 
 }  // namespace detail
 
 // Bytes of scratch that a worker needs for winograd.
-template <int M, class Kind = WinogradFloats>
+template <class Down, class Across, class Kind = WinogradFloats>
 constexpr long winograd_scratch(const ConvShape& s) {
-  return detail::Winograd<M, Kind>::scratch(s);
+  return detail::Winograd<Down, Across, Kind>::scratch(s);
 }
 
-// As conv, where kh = kw = 3, strides and dilations are 1 and groups = 1.
-template <int M, class Kind = WinogradFloats, class Sink>
+// As conv, where windows and strides are those of the lines, dilations are 1 and groups = 1.
+template <class Down, class Across, class Kind = WinogradFloats, class Sink>
 void winograd(Context& ctx, ConvShape s, const float* x, const typename Kind::Weight* packed_w,
               const Sink& sink) {
-  typedef detail::Winograd<M, Kind> W;
+  typedef detail::Winograd<Down, Across, Kind> W;
   typedef typename Kind::Word Word;
-  constexpr int NN = W::N * W::N;
+  long work = 0;
+  for (int i = 0; i < W::POINTS; ++i) work += W::depth(s, i);
   const long tiles = W::tiles(s), panels = detail::ceil_div(s.oc, NR), block = W::block(s);
   if (tiles <= 0 || s.oc <= 0) return;
-  const detail::Grid grid = detail::gemm_grid(ctx.threads, tiles, panels, NN * Kind::depth(s.c));
-  const long most = W::input_step(s, block) * NN;
+  const detail::Grid grid = detail::gemm_grid(ctx.threads, tiles, panels, work);
+  const long most = W::input_step(s, block) * W::POINTS;
 
   if (grid.panels == 1) {
     ctx.parallel(grid.rows, [&](long begin, long end, int worker) {
@@ -278,8 +256,8 @@ void winograd(Context& ctx, ConvShape s, const float* x, const typename Kind::We
         const long first = t0 + detail::split(t1 - t0, blocks, b);
         const long count = t0 + detail::split(t1 - t0, blocks, b + 1) - first;
         const long step = W::input_step(s, count);
-        detail::winograd_input<M, Kind>(s, x, zeros, first, count, input, step);
-        detail::winograd_part<M, Kind>(s, input, step, packed_w, first, 0, count, 0, panels, products,
+        detail::winograd_input<Down, Across, Kind>(s, x, zeros, first, count, input, step);
+        detail::winograd_part<Down, Across, Kind>(s, input, step, packed_w, first, 0, count, 0, panels, products,
                                  sink);
       }
     });
@@ -294,14 +272,14 @@ void winograd(Context& ctx, ConvShape s, const float* x, const typename Kind::We
     count = min(block, tiles - first);
     const long step = W::input_step(s, count);
     ctx.parallel(count, [&](long begin, long end, int) {
-      detail::winograd_input<M, Kind>(s, x, zeros, first + begin, end - begin,
+      detail::winograd_input<Down, Across, Kind>(s, x, zeros, first + begin, end - begin,
                                 input + begin * W::pitch(s), step);
     });
     ctx.parallel(grid.rows * grid.panels, [&](long begin, long end, int worker) {
       float* products = (float*)ctx.scratch(worker) + W::zeros(s) + most;
       for (long u = begin; u < end; ++u) {
         const long r = u / grid.panels, p = u % grid.panels;
-        detail::winograd_part<M, Kind>(
+        detail::winograd_part<Down, Across, Kind>(
             s, input, step, packed_w, first, detail::split(count, grid.rows, r),
             detail::split(count, grid.rows, r + 1), detail::split(panels, grid.panels, p),
             detail::split(panels, grid.panels, p + 1), products, sink);

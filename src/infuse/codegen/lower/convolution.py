@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
 
 import numpy as np
 
@@ -15,23 +14,16 @@ from infuse.codegen.halves import weight_type
 from infuse.codegen.lower.computed import packed_at_run_time
 from infuse.codegen.lower.finding import operand
 from infuse.codegen.lower.linear import SUFFIXES, call_gemm, label, takes_pairs
+from infuse.codegen.lower.tiles import call_winograd, forms_by_tiles, planar
 from infuse.codegen.lower.windows import plain_conv
 from infuse.codegen.lowering import Lowering, lowers
-from infuse.codegen.packing import WINOGRAD_GROWTH, merge_groups, pack_conv, pack_conv_bf16, winograd_weights
+from infuse.codegen.packing import merge_groups, pack_conv, pack_conv_bf16
 from infuse.codegen.program import FunctionWriter, size_text
 from infuse.codegen.tensors import Tensor, channels_last, natural
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Array, Node
 from infuse.ops.spatial import Sliding
-
-
-_KINDS: Final = {
-    dtypes.float32: "WinogradFloats",
-    dtypes.bfloat16: "WinogradPairs",
-    dtypes.float16: "WinogradHalves",
-}
-"""What the weights and tiles of kernels/winograd.hpp are made of, by the type of the weights."""
 
 
 @dataclass(frozen=True)
@@ -130,13 +122,7 @@ def _windows(
     shape = f"ConvShape{{{', '.join(map(size_text, fields))}{flags}}}"
     text = f"ConvShape{{{f.numbers(*fields)}{flags}}}"
     if form.startswith("winograd"):
-        tile = int(form.removeprefix("winograd")[0])
-        weights = _winograd_packed(low, node, tile, pairs)
-        kind, cast = f"{tile}, {_KINDS[weights.dtype]}", "(const int32_t*)" if pairs else ""
-        header = f"winograd{SUFFIXES[weights.dtype]}.hpp"
-        f.include(header)
-        f.scratch(f"winograd_scratch<{kind}>({shape})", header)
-        f.line(f"winograd<{kind}>(c, {text}, {f.read(tensor)}, {cast}{f.read(weights)}, {store});")
+        call_winograd(low, node, f, form, fields, tensor, store)
         return
     whole = groups == 1 and win.dilations[1] == 1
     weights = _packed_pairs(low, node, groups, whole) if pairs else packed_filters(low, node, groups)
@@ -151,7 +137,7 @@ def _forms(low: Lowering, node: Node, win: Window, fields: list[Dim]) -> list[st
 
     Where the precision allows, operands may be rounded to bfloat16; not in larger tiles than 2, which lose too much.
     """
-    x, known, channels, out = operand(node), operand(node, 1).is_const, fields[3], fields[6]
+    x, known, channels = operand(node), operand(node, 1).is_const, fields[3]
     groups = int(node.op.attributes()["group"])
     pairs = known and low.precision == "bf16"
     few = isinstance(channels, int) and channels < 32 and groups == 1 and win.dilations[1] == 1
@@ -159,10 +145,8 @@ def _forms(low: Lowering, node: Node, win: Window, fields: list[Dim]) -> list[st
     planes = few and tensor.is_dense(natural(x.rank)) and not tensor.is_dense(channels_last(x.rank))
     names = [name for name, fits in (("planar", planes), ("lines", few and win.kernel[1] != 1)) if fits]
     names += ["taps", *(["taps_bf16"] if pairs else [])]
-    square = win.kernel == [3, 3] and win.strides == win.dilations == [1, 1] and groups == 1
-    many = all(isinstance(size, int) and size >= 16 for size in (channels, out))
-    if known and square and many:
-        names += ["winograd2", "winograd4", *(["winograd2_bf16"] if pairs else [])]
+    if known:
+        names += forms_by_tiles(low.precision, fields)
     if known and groups > 1:
         first, second = (_merge(low, node, vectors) for vectors in (1, 2))
         names += [*(["merged1"] if first > 1 else []), *(["merged2"] if second > first else [])]
@@ -217,7 +201,7 @@ def packed_filters(low: Lowering, node: Node, groups: int) -> Tensor:
     how = ("conv", groups, merged, lanes, dtype.name)
 
     def pack(filters: Array) -> Array:
-        return pack_conv(merge_groups(_planar(filters), groups, merged), groups, lanes, dtype.numpy)
+        return pack_conv(merge_groups(planar(filters), groups, merged), groups, lanes, dtype.numpy)
 
     return low.program.packed(w.const, how, count, pack, dtype)
 
@@ -226,40 +210,18 @@ def _packed_pairs(low: Lowering, node: Node, groups: int, whole: bool) -> Tensor
     """The filters as kernels/conv_bf16.hpp reads them."""
     w, lanes = operand(node, 1), low.lanes
     assert w.const is not None
-    out, depth, height, width = _planar(w.const).shape
+    out, depth, height, width = planar(w.const).shape
     segments, size = (height, depth * width) if whole else (height * width, depth)
     count = groups * -(-(out // groups) // (2 * lanes)) * segments * -(-size // 2) * 4 * lanes
     how = ("conv_bf16", groups, whole, lanes)
     return low.program.packed(
-        w.const, how, count, lambda a: pack_conv_bf16(_planar(a), groups, whole, lanes), dtypes.bfloat16
+        w.const, how, count, lambda a: pack_conv_bf16(planar(a), groups, whole, lanes), dtypes.bfloat16
     )
-
-
-def _winograd_packed(low: Lowering, node: Node, tile: int, pairs: bool) -> Tensor:
-    w = operand(node, 1)
-    assert w.const is not None
-    out, channels = w.const.shape[:2]
-    panel, lanes = 2 * low.lanes, low.lanes
-    depth = -(-channels // 2) * 2 if pairs else channels
-    dtype = dtypes.bfloat16 if pairs else weight_type(low, w, growth=WINOGRAD_GROWTH)
-    return low.program.packed(
-        w.const,
-        ("winograd", tile, lanes, dtype.name),
-        -(-out // panel) * panel * (tile + 2) ** 2 * depth,
-        lambda a: winograd_weights(_planar(a), tile, lanes, pairs, dtype.numpy),
-        dtype,
-    )
-
-
-def _planar(weights: Array) -> Array:
-    """Weights with two axes for the window: a line has a height of one, a volume a single line of planes."""
-    kernel = (1, *weights.shape[2:]) if weights.ndim == 3 else (weights.shape[2], -1)
-    return weights.reshape(*weights.shape[:2], *kernel)
 
 
 def _channels_last(weights: Array) -> Array:
     """Weights of one channel each as kernel height, kernel width, channel."""
-    return np.ascontiguousarray(np.transpose(_planar(weights)[:, 0], (1, 2, 0)))
+    return np.ascontiguousarray(np.transpose(planar(weights)[:, 0], (1, 2, 0)))
 
 
 def _depthwise(
