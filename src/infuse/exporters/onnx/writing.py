@@ -131,6 +131,8 @@ class _Writer:
         proto.name = _unique_name(node.name or spelling.kind, self.node_names)
         proto.input.extend(self.name(v) for v in _trimmed(spelling.inputs, 0 if schema is None else schema.min_input))
         outputs = trim(spelling, self.lowered.opset)
+        if schema is not None:  # outputs that nobody asked for, but that are not optional
+            outputs += [Value(UNKNOWN) for _ in range(schema.min_output - len(outputs))]
         proto.output.extend(self.name(v, f"{proto.name}_output") for v in outputs)
         values: dict[str, Any] = {**spelling.attributes, **_grouped(spelling.bodies)}
         for name in sorted(values):
