@@ -1,6 +1,7 @@
 """A witness of what a model means: ONNX's own reference evaluator, everything in float64.
 
-Operators that the evaluator computes in loops of Python, or rounds to float32 in between, are PyTorch's and SciPy's.
+Operators that the evaluator computes in loops of Python, rounds to float32 in between, or gets wrong, are PyTorch's,
+SciPy's and NumPy's.
 """
 
 import time
@@ -145,4 +146,11 @@ def _operators() -> list[type[OpRun]]:
         def _run(self, x: np.ndarray) -> tuple[np.ndarray]:
             return (x * np.clip(x / 6 + 0.5, 0, 1),)
 
-    return [Conv, MaxPool, AveragePool, Erf, Gelu, HardSwish]
+    class GatherElements(OpRun):
+        op_domain = ""
+
+        def _run(self, x: np.ndarray, at: np.ndarray, axis: int = 0) -> tuple[np.ndarray]:
+            part = tuple(slice(None if a == axis % x.ndim else n) for a, n in enumerate(at.shape))
+            return (np.take_along_axis(x[part], at, axis),)
+
+    return [Conv, MaxPool, AveragePool, Erf, Gelu, HardSwish, GatherElements]

@@ -11,11 +11,14 @@ namespace attention_detail {
 constexpr int ROWS = LANES == 16 ? 12 : 6;  // queries that share the loads of a panel
 constexpr long PANEL = 2 * LANES;
 constexpr long MOST_KEYS = 256;
-constexpr long MOST_QUERIES = 252;
+constexpr long MOST_QUERIES = 1020, LEAST_QUERIES = 252;
+constexpr long QUERY_BYTES = 512 << 10;  // of queries and their results that stay in the cache
 
-/** Queries of one unit of work. */
+/** Queries of one unit of work, which share packed keys: few where each sees a window of its own. */
 inline long query_block(const AttentionShape& shape) {
-  long blocks = (shape.queries + MOST_QUERIES - 1) / MOST_QUERIES;
+  long most = shape.left < 0 ? QUERY_BYTES / 4 / (shape.dim + shape.value_dim + 1) : 0;
+  most = most < LEAST_QUERIES ? LEAST_QUERIES : most < MOST_QUERIES ? most : MOST_QUERIES;
+  long blocks = (shape.queries + most - 1) / most;
   return round_up((shape.queries + blocks - 1) / blocks, ROWS);
 }
 
