@@ -84,7 +84,12 @@ class HostedModel:
     @property
     def metadata(self) -> dict[str, Any]:
         """What is known of the model beside its interface."""
-        return {"name": self.name, "host_steps": self.host_steps}
+        found: dict[str, Any] = {"name": self.name, "host_steps": self.host_steps}
+        for part in self.native:
+            own = part.metadata
+            found |= {"precision": own["precision"]} if "precision" in own else {}
+            found |= {"kept_in_fp32": found.get("kept_in_fp32", {}) | own.get("kept_in_fp32", {})}
+        return found
 
     @property
     def host_steps(self) -> list[str]:
