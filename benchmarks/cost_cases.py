@@ -38,7 +38,22 @@ PRODUCTS = (
     (197, 768, 3072),
     (49, 96, 384),
 )
-ATTENTIONS = ((1, 12, 128, 128, 64), (1, 12, 32, 32, 64), (1, 12, 197, 197, 64), (1, 4, 1, 100, 64), (4, 3, 49, 49, 32))
+ATTENTIONS = (
+    (1, 12, 128, 128, 64),
+    (1, 12, 32, 32, 64),
+    (1, 12, 197, 197, 64),
+    (4, 3, 49, 49, 32),
+    (1, 12, 512, 512, 64),
+)
+"""Batches, heads, queries, keys and sizes of heads."""
+WINDOWS = (
+    (17, 128, 128, (1, 7), 1),
+    (17, 192, 192, (7, 1), 1),
+    (8, 384, 384, (1, 3), 1),
+    (8, 384, 384, (3, 1), 1),
+    (35, 48, 64, (5, 5), 1),
+)
+"""Sides, channels, results, windows and steps of other layers that tiles compute."""
 
 
 class _Layers:
@@ -63,11 +78,13 @@ class _Layers:
     def end(self, value: Value) -> None:
         self.graph.add_output(self.call("Relu", value), f"y{len(self.graph.outputs)}")
 
-    def conv(self, x: Value, out: int, kernel: int, step: int = 1, groups: int = 1) -> Value:
-        channels, pad = x.shape[1], kernel // 2
+    def conv(self, x: Value, out: int, kernel: int | tuple[int, int], step: int = 1, groups: int = 1) -> Value:
+        channels = x.shape[1]
         assert isinstance(channels, int)
-        weights = self.weight(out, channels // groups, kernel, kernel)
-        sides = {"strides": (step, step), "pads": (pad,) * 4, "group": groups}
+        height, width = (kernel, kernel) if isinstance(kernel, int) else kernel
+        weights = self.weight(out, channels // groups, height, width)
+        pads = (height // 2, width // 2) * 2
+        sides = {"strides": (step, step), "pads": pads, "group": groups}
         return self.call("Conv", x, weights, self.weight(out), **sides)
 
     def channels_last(self, side: int, channels: int) -> Value:
@@ -80,6 +97,8 @@ def graph_of(rng: random.Random, precision: str, flops: float) -> Graph:
     layers = _Layers()
     for side, channels, out in (*SQUARES, *_squares(rng, flops)):
         layers.end(layers.conv(layers.channels_last(side, channels), out, 3))
+    for side, channels, out, window, step in (*WINDOWS, *_windows(rng, flops)):
+        layers.end(layers.conv(layers.channels_last(side, channels), out, window, step))
     for side, channels, out, kernel, step in (*FIRST, *_first(rng)):
         layers.end(layers.conv(layers.input(1, channels, side, side), out, kernel, step))
         layers.end(layers.conv(layers.channels_last(side, channels), out, kernel, step))
@@ -87,6 +106,9 @@ def graph_of(rng: random.Random, precision: str, flops: float) -> Graph:
         layers.end(layers.conv(layers.channels_last(side, channels), channels, kernel, step, groups=channels))
     for side, channels, groups, step in GROUPED:
         layers.end(layers.conv(layers.channels_last(side, channels), channels, 3, step, groups))
+    for batch, heads, queries, keys, size in (*ATTENTIONS, *_attentions(rng, flops)):
+        shapes = ((batch, heads, queries, size), (batch, heads, keys, size), (batch, heads, keys, size))
+        layers.end(layers.call("Attention", *(layers.input(*shape) for shape in shapes)))
     if precision == "bf16":
         _rounded(layers, rng, flops)
     return layers.graph
@@ -98,6 +120,29 @@ def _squares(rng: random.Random, flops: float) -> list[tuple[int, int, int]]:
         side, channels, out = rng.choice(SIDES), rng.choice(CHANNELS), rng.choice(CHANNELS)
         if 18 * side * side * channels * out <= flops:
             found.append((side, channels, out))
+    return found
+
+
+def _windows(rng: random.Random, flops: float) -> list[tuple[int, int, int, tuple[int, int], int]]:
+    windows = (((3, 3), 2), ((3, 3), 2), ((5, 5), 1), ((1, 3), 1), ((7, 1), 1), ((1, 5), 1))
+    found: list[tuple[int, int, int, tuple[int, int], int]] = []
+    while len(found) < 36:
+        window, step = windows[len(found) % len(windows)]
+        side, channels, out = rng.choice(SIDES), rng.choice(CHANNELS), rng.choice(CHANNELS)
+        if 2 * window[0] * window[1] * side * side * channels * out <= flops * step * step:
+            found.append((side, channels, out, window, step))
+    return found
+
+
+def _attentions(rng: random.Random, flops: float) -> list[tuple[int, int, int, int, int]]:
+    lengths = (5, 9, 16, 30, 49, 64, 77, 100, 128, 160, 197, 256, 300, 384, 512, 700, 1024)
+    found: list[tuple[int, int, int, int, int]] = []
+    while len(found) < 40:
+        keys = rng.choice(lengths)
+        queries = rng.choice((rng.randint(1, 4), keys, keys, rng.choice(lengths)))
+        batch, heads, size = rng.choice((1, 1, 2, 4)), rng.choice((2, 4, 8, 12)), rng.choice((16, 32, 64, 64, 80, 128))
+        if 4 * batch * heads * queries * keys * size <= flops:
+            found.append((batch, heads, queries, keys, size))
     return found
 
 
@@ -120,9 +165,6 @@ def _rounded(layers: _Layers, rng: random.Random, flops: float) -> None:
     ]
     for m, n, k in (*PRODUCTS, *random_products):
         layers.end(layers.call("MatMul", layers.input(m, k), layers.weight(k, n)))
-    for batch, heads, queries, keys, size in ATTENTIONS:
-        shapes = ((batch, heads, queries, size), (batch, heads, keys, size), (batch, heads, keys, size))
-        layers.end(layers.call("Attention", *(layers.input(*shape) for shape in shapes)))
     for side, channels, out, kernel, step in _strided(rng, flops):
         layers.end(layers.conv(layers.channels_last(side, channels), out, kernel, step))
 

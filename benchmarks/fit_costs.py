@@ -1,6 +1,6 @@
 """Fits the model of kernel costs (`src/infuse/codegen/costs.json`) to this machine, and says how good it is.
 
-`python -m benchmarks.fit_costs [--seed N] [--json FILE] [--dry]`
+`python -m benchmarks.fit_costs [--seed N] [--threads N …] [--json FILE] [--dry]`
 
 Every candidate of every family is measured as `--tune` does it, on layers of usual networks and on random ones, for
 vectors of each width that this processor has and for one and all threads. Weights are found by least squares of the
@@ -58,8 +58,8 @@ class Sample:
         return np.array(work(self.family, name, self.sizes, self.lanes, self.threads))
 
 
-def measured(seed: int) -> list[Sample]:
-    """Times of all cases, for every width of vectors, precision and number of threads that can be had."""
+def measured(seed: int, threads: Sequence[int]) -> list[Sample]:
+    """Times of all cases, for every width of vectors and precision that can be had."""
     found = []
     for name, precision in (("native", "fp32"), ("native", "bf16"), ("x86-64-v3", "fp32"), ("x86-64", "fp32")):
         target = Target.resolve(name)
@@ -68,8 +68,8 @@ def measured(seed: int) -> list[Sample]:
         except OptionError:
             continue
         if target.features <= cpu_features():
-            for threads in sorted({1, available_cpus()}):
-                found += _measured(target, precision, threads, seed)
+            for count in threads:
+                found += _measured(target, precision, count, seed)
     return found
 
 
@@ -152,10 +152,11 @@ def main() -> None:
     """Measure, fit, print, write."""
     parser = argparse.ArgumentParser(description="Fit the model of kernel costs to this machine.")
     parser.add_argument("--seed", type=int, default=0, help="of the random layers")
+    parser.add_argument("--threads", type=int, nargs="+", default=sorted({1, available_cpus()}), metavar="N")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the quality of the fit there")
     parser.add_argument("--dry", action="store_true", help="leave the shipped weights as they are")
     given = parser.parse_args()
-    samples = measured(given.seed)
+    samples = measured(given.seed, given.threads)
     held = [s for i, s in enumerate(samples) if i % HELD_OUT == 0]
     kept = [s for i, s in enumerate(samples) if i % HELD_OUT]
     known = fit(kept)

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Final, NamedTuple
+
+from infuse.codegen.winograd import lines
 
 FILE: Final = Path(__file__).with_name("costs.json")
 _ROWS: Final = {16: 12, 8: 6, 4: 4}
@@ -115,7 +117,7 @@ def _up(a: int, b: int) -> int:
 # -- convolution -------------------------------------------------------------------------------------------------
 
 
-@counts("conv", "taps", "lines", "planar", "taps_bf16")
+@counts("conv", "taps", "lines", "planar")
 def _window_products(sizes: Sequence[int], lanes: int, threads: int) -> Work:
     s = ConvSizes(*sizes)
     rows, own = s.n * s.oh * s.ow, s.oc // s.groups
@@ -133,6 +135,12 @@ def _window_products(sizes: Sequence[int], lanes: int, threads: int) -> Work:
         _passes(rows, chunk, weights, threads),
         1.0,
     )
+
+
+@counts("conv", "taps_bf16")
+def _rounded_windows(sizes: Sequence[int], lanes: int, threads: int) -> Work:
+    fma, tiles, numbers, *rest = _window_products(sizes, lanes, threads)
+    return (fma, tiles, numbers * ConvSizes(*sizes).groups, *rest)
 
 
 @counts("conv", "merged1")
@@ -161,13 +169,17 @@ def _passes(rows: int, chunk: int, weights: int, threads: int) -> float:
 
 def _tiles(sizes: Sequence[int], lanes: int, threads: int, tile: int) -> Work:
     s = ConvSizes(*sizes)
-    tiles, points = s.n * _up(s.oh, tile) * _up(s.ow, tile), (tile + 2) ** 2
+    found = lines(tile, (s.kh, s.kw), (s.stride_h, s.stride_w))
+    assert found is not None
+    down, across = found
+    tiles, points = s.n * _up(s.oh, down.results) * _up(s.ow, across.results), down.points * across.points
+    products = down.products * across.products
     inner, outer, panels = _up(s.c, lanes), _up(s.oc, lanes), _up(s.oc, 2 * lanes)
-    weights, block = points * s.c * panels * 2 * lanes, max(_L2 // 4 // (points * s.c * 4), 2 * _ROWS[lanes])
+    weights, block = products * s.c * panels * 2 * lanes, max(_L2 // 4 // (products * s.c * 4), 2 * _ROWS[lanes])
     return (
-        points * tiles * s.c * outer / threads,
+        products * tiles * s.c * outer / threads,
         points * _up(tiles, _ROWS[lanes]) * panels / threads,
-        points * tiles * inner / threads,
+        products * tiles * inner / threads,
         points * tiles * outer / threads,
         weights,
         _passes(tiles, block, weights, threads),
@@ -208,8 +220,7 @@ def _product(sizes: Sequence[int], lanes: int, threads: int) -> Work:
     )
 
 
-@counts("attention", "k256", "k128", "k64", "rows", "panels", "bf16")
-def _attention(sizes: Sequence[int], lanes: int, threads: int) -> Work:
+def _attention(sizes: Sequence[int], lanes: int, threads: int, block: int = 256) -> Work:
     batch, heads, queries, keys, dim, values = sizes
     units = batch * heads
     return (
@@ -217,5 +228,12 @@ def _attention(sizes: Sequence[int], lanes: int, threads: int) -> Work:
         units * queries * keys / lanes / threads,
         units * keys * (dim + values) / threads,
         units * queries * (dim + values) / threads,
+        units * queries * _up(keys, block) * (values + lanes) / lanes / threads,
+        units * _up(queries, 252) * keys * (dim + values) / threads,
         1.0,
     )
+
+
+counts("attention", "k256", "rows", "panels", "bf16")(_attention)
+counts("attention", "k128")(partial(_attention, block=128))
+counts("attention", "k64")(partial(_attention, block=64))
