@@ -13,7 +13,7 @@ from infuse.ir.graph import Value
 
 
 class Body:
-    """Prints the fused elementwise work of a group inside one row/column function."""
+    """Prints the fused elementwise work of a group inside one row/column function, which stores it in `target`."""
 
     def __init__(
         self,
@@ -21,7 +21,7 @@ class Body:
         group: Group,
         space: Space,
         tensors: dict[Value, Tensor],
-        target: Tensor,
+        target: Tensor | None = None,
     ) -> None:
         self.f, self.group, self.space, self.tensors, self.target = f, group, space, tensors, target
         self.printer = FormulaPrinter()
@@ -43,6 +43,19 @@ class Body:
 
     def text(self, start: str) -> list[str]:
         """Lines that compute the group from the anchor's result `start` and store it."""
+        assert self.target is not None
+        result = self.result(start)
+        pointer = self.f.write(self.target)
+        offset = self.space.row_offset(self.target, self.f.number)
+        return [*self.printer.lines, f"store({pointer} + {offset} + col, {result}, lanes);"]
+
+    def value(self, start: str) -> list[str]:
+        """Lines that compute the group from the anchor's result `start` and return it."""
+        result = self.result(start)
+        return [*self.printer.lines, f"return {result};"]
+
+    def result(self, start: str) -> str:
+        """The group's result as an expression; what it needs is in the printer's lines."""
         names: dict[Value, str] = {}
         if self.group.anchor is not None:
             names[self.group.anchor.output] = start
@@ -54,10 +67,7 @@ class Body:
                     names[value] = self._operand(value)
             leaves = {i: names[v] for i, v in enumerate(node.inputs) if v is not None and v in names}
             names[node.output] = self.printer.print(self.group.formulas[node], leaves)
-        pointer = self.f.write(self.target)
-        offset = self.space.row_offset(self.target, self.f.number)
-        result = names[self.group.result]
-        return [*self.printer.lines, f"store({pointer} + {offset} + col, {result}, lanes);"]
+        return names[self.group.result]
 
     def _operand(self, value: Value) -> str:
         return self.printer.define(self.load(self.tensors[value]))

@@ -15,15 +15,24 @@ from infuse.ops.formula import E, Term, inputs
 
 @dataclass
 class Group:
-    """Nodes computed together; `nodes` in order, the last one's output is the result."""
+    """Nodes computed together; `nodes` in order, the last one's output is the result.
+
+    `inner` are groups that only this one's kernel needs: it computes them as it goes (`codegen/chains.py`).
+    """
 
     nodes: list[Node]
     anchor: Node | None = None
     formulas: dict[Node, Term] = field(default_factory=dict)
+    inner: list[Group] = field(default_factory=list)
 
     @property
     def result(self) -> Value:
         return self.nodes[-1].output
+
+    @property
+    def all_nodes(self) -> list[Node]:
+        """The nodes, those of inner groups before them."""
+        return [*(node for group in self.inner for node in group.nodes), *self.nodes]
 
     @property
     def is_vector(self) -> bool:

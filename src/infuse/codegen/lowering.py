@@ -14,6 +14,7 @@ from infuse.codegen.choices import Chooser
 from infuse.codegen.formulas import literal
 from infuse.codegen.groups import Group, cost, is_vector_term, partition, register_fusible
 from infuse.codegen.homes import Homes
+from infuse.codegen.inner import lower_with_inner, take_in
 from infuse.codegen.needed import assumptions, is_known, needed_nodes
 from infuse.codegen.pairs import stored_rounded
 from infuse.codegen.placing import Placing
@@ -102,7 +103,7 @@ class Lowering(Placing):
             self.tensors[value] = dense(buffer, value.dtype, value.shape)
         self.needed = needed_nodes(self.graph, set(self.program.symbols), self.reads)
         self.homes = Homes(self.graph, self.needed, self.known)
-        for group in partition(self.needed):
+        for group in take_in(self, partition(self.needed)):
             try:
                 self._lower_group(group)
             except UnsupportedOperatorError as error:
@@ -148,12 +149,12 @@ class Lowering(Placing):
 
     def _lower_group(self, group: Group) -> None:
         waiting = {}
-        for inner in group.nodes:
+        for inner in group.all_nodes:
             self._check_results(inner)
             waiting[inner] = self._check(inner, assumptions(inner))
         first = len(self.program.steps)
         last, node = group.nodes[-1], group.anchor
-        function = None if node is None else _LOWERINGS.get((node.op.domain, node.kind))
+        function = None if node is None else _lowering(group, node)
         if all(v.tensor.size == 0 for v in last.outputs) and not last.subgraphs:
             self.tensors.update((v, self.allocate(v)) for v in last.outputs)
         elif node is None:
@@ -282,22 +283,38 @@ class Lowering(Placing):
         target = self.allocate(value, order, strided=True, rounded=rounded)
         if rounded:
             f.include("half.hpp")
-        if bias is not None and space.column_stride(bias) not in (0, 1):
-            bias = self.arranged(bias, natural(bias.rank))
         body = Body(f, group, space, tensors, target)
         start = "acc" if before is None else body.printer.define(before(body.load))
         if scale != 1.0:
             start = body.printer.define(f"acc * splat<L>({literal(scale, dtypes.float32)})")
-        if bias is not None:
-            start = body.printer.define(f"{start} + {body.load(bias)}")
-        text = body.text(start)
-        f.include("element.hpp")
-        f.line(f"const auto {name} = [=](auto acc, long row, long col, auto lanes) INFUSE_LAMBDA {{")
-        f.line("  using L = decltype(lanes);")
-        f.function.lines += [f"  {line}" for line in text]
-        f.line("};")
+        text = body.text(self._biased(body, start, bias))
+        _define(f, name, "auto acc, long row, long col, auto lanes", text)
         self.tensors[value] = target
         return name
+
+    def stage(self, f: FunctionWriter, group: Group, order: Order, bias: Tensor | None, name: str) -> None:
+        """Define in `f` what an anchored group makes of sums, for the kernel of another group that goes on with it.
+
+        Beside the sums it may read only what has the same value in every row.
+        """
+        body = self._inner_body(f, group, order)
+        _define(f, name, "auto acc, long col, auto lanes", body.value(self._biased(body, "acc", bias)))
+
+    def values(self, f: FunctionWriter, group: Group, order: Order, name: str) -> None:
+        """Define in `f` what elementwise work makes by row and column, for the kernel of the group that reads it."""
+        _define(f, name, "long row, long col, auto lanes", self._inner_body(f, group, order).value(""))
+
+    def _inner_body(self, f: FunctionWriter, group: Group, order: Order) -> Body:
+        space = Space(group.result.shape, order)
+        return Body(f, group, space, {v: self._operand(v, space, vector=True) for v in group.operands()})
+
+    def _biased(self, body: Body, start: str, bias: Tensor | None) -> str:
+        """The sum of `start` and a bias."""
+        if bias is None:
+            return start
+        if body.space.column_stride(bias) not in (0, 1):
+            bias = self.arranged(bias, natural(bias.rank))
+        return body.printer.define(f"{start} + {body.load(bias)}")
 
     # -- outputs -------------------------------------------------------------------------------------------------
 
@@ -312,3 +329,17 @@ class Lowering(Placing):
                 continue
             target = dense(Buffer("output", 0, number), value.dtype, value.shape)
             self.copy(tensor, target, "output")
+
+
+def _lowering(group: Group, node: Node) -> Lower | None:
+    """What makes steps of an anchored group, None where there is nothing."""
+    return lower_with_inner(node) if group.inner else _LOWERINGS.get((node.op.domain, node.kind))
+
+
+def _define(f: FunctionWriter, name: str, parameters: str, text: list[str]) -> None:
+    """Define a function of `lanes` and others inside of `f`."""
+    f.include("element.hpp")
+    f.line(f"const auto {name} = [=]({parameters}) INFUSE_LAMBDA {{")
+    f.line("  using L = decltype(lanes);")
+    f.function.lines += [f"  {line}" for line in text]
+    f.line("};")

@@ -15,7 +15,6 @@ namespace depthwise_detail {
 /** One output row of one block of channels. */
 struct Row {
   const DepthwiseShape* shape;
-  const float* image;    // the input image
   const float* weights;  // [kh][kw][channels]
   long out;              // index of the first pixel of the output row
   long top;              // input row of the first kernel row
@@ -23,12 +22,10 @@ struct Row {
   long channels, begin, end;
 };
 
-inline Row row_of(const DepthwiseShape& shape, const float* x, const float* weights, long channels,
-                  long index) {
+inline Row row_of(const DepthwiseShape& shape, const float* weights, long channels, long index) {
   Row row;
-  long image = index / shape.oh, oy = index % shape.oh;
+  long oy = index % shape.oh;
   row.shape = &shape;
-  row.image = x + image * shape.h * shape.w * shape.c;
   row.weights = weights;
   row.out = index * shape.ow;
   row.top = oy * shape.stride_h - shape.pad_top;
@@ -37,6 +34,20 @@ inline Row row_of(const DepthwiseShape& shape, const float* x, const float* weig
   while (row.last_ky > 0 && row.top + (row.last_ky - 1) * shape.dil_h >= shape.h) --row.last_ky;
   row.channels = channels;
   return row;
+}
+
+/** The input lines of a row's kernel rows in an image whose pixels lie one after another. */
+struct ImageLines {
+  const float* image;
+  long line, pixel;  // floats from one line and one pixel to the next
+
+  INFUSE_INLINE const float* operator()(const Row& row, long ky) const {
+    return image + (row.top + ky * row.shape->dil_h) * line;
+  }
+};
+
+inline ImageLines image_lines(const DepthwiseShape& shape, const float* x, long index) {
+  return {x + index / shape.oh * shape.h * shape.w * shape.c, shape.w * shape.c, shape.c};
 }
 
 /** Pixels computed at once: they, one row of taps and one input fit the vector registers. */
@@ -53,32 +64,31 @@ INFUSE_INLINE void hold(vf& value) {
 #endif
 }
 
-/** P neighbouring pixels of the channels of a row; with Edge some inputs and outputs are absent. */
-template <int KW, int S, int P, bool Edge, class Sink>
-INFUSE_INLINE void neighbours(const Row& row, long ox, const Sink& sink) {
+/**
+ * P neighbouring pixels of the channels of a row; with Edge some inputs and outputs are absent.
+ * lines(row, ky) is where the first pixel of the input line of a kernel row lies.
+ */
+template <int KW, int S, int P, bool Edge, class Lines, class Sink>
+INFUSE_INLINE void neighbours(const Row& row, long ox, const Lines& lines, const Sink& sink) {
   constexpr int INPUTS = (P - 1) * S + KW;
-  const long channels = row.channels, width = row.shape->w, out_width = row.shape->ow;
-  const long left = ox * S - row.shape->pad_left;
-  const long input_step = row.shape->dil_h * width * channels;
-  const long rows = row.last_ky - row.first_ky;
-  const float* corner =
-      row.image + ((row.top + row.first_ky * row.shape->dil_h) * width + left) * channels;
+  const long channels = row.channels, step = lines.pixel;
+  const long width = row.shape->w, out_width = row.shape->ow;
+  const long left = ox * S - row.shape->pad_left, corner = left * step;
   const float* filter = row.weights + row.first_ky * KW * channels;
   const long out = row.out + ox;
   sweep(row.begin, row.end, [&](long c, auto lanes) __attribute__((always_inline)) {
     vf sum[P];
 #pragma GCC unroll 8
     for (int p = 0; p < P; ++p) sum[p] = vf{};
-    const float* input = corner + c;
     const float* taps = filter + c;
-    for (long ky = 0; ky < rows; ++ky) {
+    for (long ky = row.first_ky; ky < row.last_ky; ++ky) {
       vf tap[KW];
 #pragma GCC unroll 8
       for (int kx = 0; kx < KW; ++kx) {
         tap[kx] = load(taps, lanes);
         taps += channels;
       }
-      const float* pixel = input;
+      const float* pixel = lines(row, ky) + corner + c;
 #pragma GCC unroll 32
       for (int q = 0; q < INPUTS; ++q) {
         if (!Edge || (left + q >= 0 && left + q < width)) {
@@ -91,9 +101,8 @@ INFUSE_INLINE void neighbours(const Row& row, long ox, const Sink& sink) {
               sum[at / S] = fma(value, tap[kx], sum[at / S]);
           }
         }
-        pixel += channels;
+        pixel += step;
       }
-      input += input_step;
     }
 #pragma GCC unroll 8
     for (int p = 0; p < P; ++p)
@@ -101,17 +110,17 @@ INFUSE_INLINE void neighbours(const Row& row, long ox, const Sink& sink) {
   });
 }
 
-template <int KW, int S, class Sink>
-INFUSE_NOINLINE void whole_row(const Row& row, const Sink& sink) {
+template <int KW, int S, class Lines, class Sink>
+INFUSE_NOINLINE void whole_row(const Row& row, const Lines& lines, const Sink& sink) {
   constexpr int P = pixels(KW);
   const DepthwiseShape& shape = *row.shape;
   for (long ox = 0; ox < shape.ow; ox += P) {
     long left = ox * S - shape.pad_left;
     bool inside = left >= 0 && left + (P - 1) * S + KW <= shape.w && ox + P <= shape.ow;
     if (inside)
-      neighbours<KW, S, P, false>(row, ox, sink);
+      neighbours<KW, S, P, false>(row, ox, lines, sink);
     else
-      neighbours<KW, S, P, true>(row, ox, sink);
+      neighbours<KW, S, P, true>(row, ox, lines, sink);
   }
 }
 
@@ -125,13 +134,14 @@ INFUSE_INLINE vf repeated(const float* pixel, long c, long multiplier, L lanes) 
 
 /** A row with any kernel, stride, dilation and multiplier, four pixels at once. */
 template <class Sink>
-INFUSE_NOINLINE void any_row(const Row& row, long multiplier, const Sink& sink) {
+INFUSE_NOINLINE void any_row(const Row& row, const ImageLines& lines, long multiplier,
+                             const Sink& sink) {
   const DepthwiseShape& shape = *row.shape;
   for (long ox = 0; ox < shape.ow; ox += 4) {
     sweep(row.begin, row.end, [&](long c, auto lanes) {
       vf sum[4] = {};
       for (long ky = row.first_ky; ky < row.last_ky; ++ky) {
-        const float* line = row.image + (row.top + ky * shape.dil_h) * shape.w * shape.c;
+        const float* line = lines(row, ky);
         for (long kx = 0; kx < shape.kw; ++kx) {
           vf tap = load(row.weights + (ky * shape.kw + kx) * row.channels + c, lanes);
           for (int p = 0; p < 4; ++p) {
@@ -158,8 +168,8 @@ inline long channel_blocks(const Context& context, long rows, long channels) {
 }
 
 template <class Body>
-inline void each_row(Context& context, const DepthwiseShape& shape, const float* x,
-                     const float* weights, long channels, const Body& body) {
+inline void each_row(Context& context, const DepthwiseShape& shape, const float* weights,
+                     long channels, const Body& body) {
   long rows = shape.n * shape.oh, blocks = channel_blocks(context, rows, channels);
   long step = round_up((channels + blocks - 1) / blocks, LANES);
   long work = shape.ow * shape.kh * shape.kw * step;
@@ -167,10 +177,10 @@ inline void each_row(Context& context, const DepthwiseShape& shape, const float*
       rows * blocks,
       [&](long first, long last, int) {
         for (long unit = first; unit < last; ++unit) {
-          Row row = row_of(shape, x, weights, channels, unit % rows);
+          Row row = row_of(shape, weights, channels, unit % rows);
           row.begin = unit / rows * step;
           row.end = row.begin + step < channels ? row.begin + step : channels;
-          if (row.begin < row.end) body(row);
+          if (row.begin < row.end) body(row, unit % rows);
         }
       },
       1 + 65536 / (work + 1));
@@ -186,8 +196,9 @@ template <int KW, int STRIDE, class Sink>
 inline void depthwise(Context& context, const DepthwiseShape& shape, const float* x,
                       const float* weights, const Sink& sink) {
   using namespace depthwise_detail;
-  each_row(context, shape, x, weights, shape.c,
-           [&](const Row& row) { whole_row<KW, STRIDE>(row, sink); });
+  each_row(context, shape, weights, shape.c, [&](const Row& row, long index) {
+    whole_row<KW, STRIDE>(row, image_lines(shape, x, index), sink);
+  });
 }
 
 /** The same for any kernel and dilation; weights [kh][kw][c * multiplier], col = output channel. */
@@ -195,8 +206,9 @@ template <class Sink>
 inline void depthwise_any(Context& context, const DepthwiseShape& shape, long multiplier,
                           const float* x, const float* weights, const Sink& sink) {
   using namespace depthwise_detail;
-  each_row(context, shape, x, weights, shape.c * multiplier,
-           [&](const Row& row) { any_row(row, multiplier, sink); });
+  each_row(context, shape, weights, shape.c * multiplier, [&](const Row& row, long index) {
+    any_row(row, image_lines(shape, x, index), multiplier, sink);
+  });
 }
 
 }  // namespace infuse

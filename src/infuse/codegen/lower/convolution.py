@@ -87,7 +87,7 @@ def conv(low: Lowering, node: Node, group: Group) -> None:
     win = window(node, low)
     f = low.function("conv", *group.nodes)
     sizes = [x.shape[0], *plane(x.shape), x.shape[1], *plane(node.output.shape)]
-    rows = _pixel_rows(low, node, win, groups)
+    rows = pixel_rows(low, node)
     sink = partial(low.sink, f, group, channels_last(node.output.rank), bias=channel_bias(low, node, 2))
     if rows is not None:
         _matrix(low, node, f, rows, sink)
@@ -160,10 +160,16 @@ def _merge(low: Lowering, node: Node, vectors: int) -> int:
     return max(n for n in range(1, groups + 1) if groups % n == 0 and (n == 1 or n * own <= vectors * low.lanes))
 
 
-def _pixel_rows(low: Lowering, node: Node, win: Window, groups: int) -> Tensor | None:
+def is_point(low: Lowering, node: Node) -> bool:
+    """Whether a convolution is a product of pixels and a matrix."""
+    win = window(node, low)
+    plain = win.kernel == [1, 1] and win.strides == [1, 1] and node.op.attributes()["group"] == 1
+    return plain and all(p == 0 for p in (*win.before, *win.after))
+
+
+def pixel_rows(low: Lowering, node: Node) -> Tensor | None:
     """The pixels as rows of a matrix, where the convolution is a matrix product; they need not lie without gaps."""
-    plain = win.kernel == [1, 1] and win.strides == [1, 1] and groups == 1
-    if not plain or any(p != 0 for p in (*win.before, *win.after)):
+    if not is_point(low, node):
         return None
     x = operand(node)
     view = _rows(low.tensor(x))
@@ -224,21 +230,25 @@ def _channels_last(weights: Array) -> Array:
     return np.ascontiguousarray(np.transpose(planar(weights)[:, 0], (1, 2, 0)))
 
 
+def depthwise_filters(low: Lowering, node: Node) -> Tensor:
+    """The filters as kernels/depthwise.hpp reads them."""
+    w = operand(node, 1)
+    if w.const is not None:
+        return low.program.packed(w.const, "depthwise", w.const.size, _channels_last)
+    return low.arranged(low.tensor(w).permute((*range(1, w.rank), 0)), natural(w.rank))
+
+
 def _depthwise(
     low: Lowering, node: Node, f: FunctionWriter, win: Window, sizes: list[Dim], sink: Callable[[], str]
 ) -> None:
-    w = operand(node, 1)
-    out, channels = w.shape[0], sizes[3]
+    out, channels = operand(node, 1).shape[0], sizes[3]
     shape = [*sizes, *win.kernel, *win.strides, *win.dilations, *win.before]
     kw, stride = win.kernel[1], win.strides[1]
     fixed = out == channels and kw in (3, 5, 7) and stride in (1, 2) and win.dilations[1] == 1
     form = low.choose("depthwise", shape, "rows", "any") if fixed else "any"
     tensor = image(low, node)
     store = sink()
-    if w.const is None:
-        weights = low.arranged(low.tensor(w).permute((*range(1, w.rank), 0)), natural(w.rank))
-    else:
-        weights = low.program.packed(w.const, "depthwise", w.const.size, _channels_last)
+    weights = depthwise_filters(low, node)
     text = f"DepthwiseShape{{{f.numbers(*shape)}}}"
     f.include("depthwise.hpp")
     x, packed = f.read(tensor), f.read(weights)

@@ -1,0 +1,209 @@
+"""Convolutions that compute what they read: chains around depthwise ones, and elementwise work before 1 x 1 ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from infuse import dtypes
+from infuse.codegen.groups import CHEAP, Group, cost
+from infuse.codegen.inner import Makers, takes_in
+from infuse.codegen.lower.convolution import (
+    channel_bias,
+    depthwise_filters,
+    image,
+    is_point,
+    packed_filters,
+    pixel_rows,
+    plane,
+    window,
+)
+from infuse.codegen.lower.finding import operand
+from infuse.codegen.lowering import Lowering
+from infuse.codegen.program import FunctionWriter, size_text
+from infuse.codegen.tensors import channels_last
+from infuse.ir import dims
+from infuse.ir.dims import Dim
+from infuse.ir.graph import Node, Value
+
+ROOM = 576 << 10
+"""Bytes that stay in the second level cache from one kernel to the next, roughly."""
+HALO = 0.04
+"""The part of the expanded lines that threads may compute twice, where their shares meet."""
+
+
+def _inner_groups(low: Lowering, group: Group, makers: Makers) -> list[Group]:
+    node = group.anchor
+    assert node is not None
+    if low.precision != "fp32" or not _is_plain(node):
+        return []
+    before = makers.alone(operand(node))
+    if before is None:
+        return []
+    if is_point(low, node):
+        if before.anchor is None:
+            return [before] if _is_made_of_floats(before) and sum(map(cost, before.formulas.values())) <= CHEAP else []
+        if not _is_depthwise(low, before.anchor) or not _is_stage(before):
+            return []
+        first = _expanding(low, before.anchor, makers)
+        chain = [*([first] if first else []), before]
+        return chain if _pays(low, first, before.anchor, before.result) else []
+    first = _expanding(low, node, makers) if _is_depthwise(low, node) else None
+    return [first] if first and _pays(low, first, node) else []
+
+
+def _expanding(low: Lowering, depthwise: Node, makers: Makers) -> Group | None:
+    """The group that expands the channels of a depthwise convolution, as a stage of its kernel."""
+    group = makers.alone(operand(depthwise))
+    if group is None or group.anchor is None or not _is_plain(group.anchor):
+        return None
+    return group if is_point(low, group.anchor) and _is_stage(group) else None
+
+
+def _is_plain(node: Node) -> bool:
+    """Whether a node is a convolution of images of floats with constant filters."""
+    if node.kind != "Conv" or node.op.domain or operand(node).dtype != dtypes.float32:
+        return False
+    return operand(node).rank == 4 and operand(node, 1).const is not None
+
+
+def _is_depthwise(low: Lowering, node: Node) -> bool:
+    """Whether kernels/chain.hpp computes a convolution between others."""
+    if not _is_plain(node):
+        return False
+    out, one, height, width = operand(node, 1).shape
+    win = window(node, low)
+    fits = width in (3, 5, 7) and height in range(1, 9) and win.strides[1] in (1, 2) and win.dilations == [1, 1]
+    return fits and one == 1 and node.op.attributes()["group"] == out == operand(node).shape[1] and out != 1
+
+
+def _is_made_of_floats(group: Group) -> bool:
+    return group.is_vector and group.result.dtype == dtypes.float32 and group.result.rank == 4
+
+
+def _is_stage(group: Group) -> bool:
+    """Whether all that follows the anchor needs of an element's place is its channel."""
+    return _is_made_of_floats(group) and all(map(_is_by_channel, group.operands()))
+
+
+def _is_by_channel(value: Value) -> bool:
+    shape = (*(1,) * (4 - value.rank), *value.shape)
+    return len(shape) == 4 and shape[0] == 1 and shape[2:] == (1, 1)
+
+
+def _pays(low: Lowering, expand: Group | None, depthwise: Node, *results: Value) -> bool:
+    """Whether a chain saves trips to memory: `results`, and what `expand` makes, would not stay in the cache."""
+    values = [*([expand.result] if expand else []), *results]
+    sizes = [dims.product(value.shape[1:]) for value in values]
+    height, win = operand(depthwise).shape[2], window(depthwise, low)
+    known = [size for size in (*sizes, height, win.kernel[0], win.strides[0]) if isinstance(size, int)]
+    if len(known) < len(sizes) + 3:
+        return False
+    lines, kernel, stride = known[-3:]
+    again = (low.threads - 1) * max(kernel - stride, 0) if expand else 0
+    return 4 * max(known[:-3]) > ROOM and again <= HALO * lines
+
+
+@takes_in("Conv", _inner_groups)
+def conv_with_inner(low: Lowering, node: Node, group: Group) -> None:
+    f = low.function("conv_chain", *group.all_nodes)
+    if group.inner[0].anchor is None:
+        _made_rows(low, node, group, f)
+    else:
+        _chain(low, group, f)
+    f.finish(" + ".join(n.kind for n in group.all_nodes))
+
+
+def _made_rows(low: Lowering, node: Node, group: Group, f: FunctionWriter) -> None:
+    """A 1 x 1 convolution of pixels that elementwise work makes."""
+    x, order = operand(node), channels_last(4)
+    low.values(f, group.inner[0], order, "value")
+    sink = low.sink(f, group, order, bias=channel_bias(low, node, 2))
+    channels = x.shape[1]
+    fields = (dims.product([x.shape[0], *x.shape[2:]]), node.output.shape[1], channels, channels)
+    f.include("gemm_made.hpp")
+    f.scratch(f"gemm_made_scratch(GemmShape{{{', '.join(map(size_text, fields))}}})", "gemm_made.hpp")
+    weights = f.read(packed_filters(low, node, 1))
+    f.line(f"gemm_made(c, GemmShape{{{f.numbers(*fields)}}}, value, {weights}, {sink});")
+
+
+def _chain(low: Lowering, group: Group, f: FunctionWriter) -> None:
+    """A depthwise convolution with one before it, one after it, or both."""
+    groups = [*group.inner, group]
+    project = group if not _is_depthwise(low, _anchor(group)) else None
+    call = _begin(low, f, groups if project is None else groups[:-1], project)
+    last = "NoStage{}" if project is None else _stage(low, f, groups[-2], "last")
+    projecting = "nullptr" if project is None else f.read(packed_filters(low, _anchor(project), 1))
+    sink = low.sink(f, group, channels_last(4), bias=channel_bias(low, _anchor(group), 2))
+    f.scratch(f"chain_scratch({call.size})", "chain.hpp")
+    f.line(f"chain<{call.form}>(c, {call.operands}, {projecting}, {call.expand}, {last}, {sink});")
+
+
+@dataclass(frozen=True)
+class _Call:
+    """Parts of a call of kernels/chain.hpp; `size` is its shape outside of the function."""
+
+    form: str
+    size: str
+    operands: str
+    expand: str
+
+
+def _begin(low: Lowering, f: FunctionWriter, groups: list[Group], project: Group | None) -> _Call:
+    """What the kernel is told of a depthwise convolution, the last of `groups`, and of the one before it."""
+    expand, middle = groups[0] if len(groups) == 2 else None, _anchor(groups[-1])
+    win, x = window(middle, low), operand(middle)
+    mid = [x.shape[0], *plane(x.shape), x.shape[1], *plane(middle.output.shape)]
+    mid += [*win.kernel, *win.strides, *win.dilations, *win.before]
+    rows = image(low, middle) if expand is None else pixel_rows(low, _anchor(expand))
+    assert rows is not None
+    entering: list[Dim] = [0, x.shape[1]]
+    if expand is not None:
+        channels = operand(_anchor(expand)).shape[1]
+        entering = [channels, rows.strides[0] if rows.shape[0] != 1 else channels]
+    fields = [*entering, 0 if project is None else project.result.shape[1]]
+    stage = "NoStage{}" if expand is None else _stage(low, f, expand, "expand")
+    filters = "nullptr" if expand is None else f.read(packed_filters(low, _anchor(expand), 1))
+    f.include("chain.hpp")
+    size = f"ChainShape{{{{{', '.join(map(size_text, mid))}}}, {', '.join(map(size_text, fields))}}}"
+    shape = f"ChainShape{{{{{f.numbers(*mid)}}}, {f.numbers(*fields)}}}"
+    operands = f"{shape}, {f.read(rows)}, {filters}, {f.read(depthwise_filters(low, middle))}"
+    return _Call(f"{win.kernel[1]}, {win.strides[1]}", size, operands, stage)
+
+
+def _pooled_groups(low: Lowering, group: Group, makers: Makers) -> list[Group]:
+    node = group.anchor
+    assert node is not None
+    x = operand(node)
+    before = makers.first(x, node)
+    if low.precision != "fp32" or x.dtype != dtypes.float32 or before is None or before.anchor is None:
+        return []
+    if before.result.rank != 4 or not _is_made_of_floats(before) or not _is_depthwise(low, before.anchor):
+        return []
+    first = _expanding(low, before.anchor, makers)
+    if first and _pays(low, first, before.anchor):
+        return [first, before]
+    return [before] if _pays(low, None, before.anchor, before.result) else []
+
+
+@takes_in("GlobalAveragePool", _pooled_groups)
+def pool_with_inner(low: Lowering, node: Node, group: Group) -> None:
+    """The mean of what a depthwise convolution makes, found while it is made."""
+    f = low.function("pooled_chain", *group.all_nodes)
+    call = _begin(low, f, group.inner, None)
+    middle = group.inner[-1]
+    sink = low.sink(f, middle, channels_last(4), bias=channel_bias(low, _anchor(middle), 2))
+    means = low.sink(f, group, channels_last(4), name="means")
+    f.scratch(f"pooled_chain_scratch({call.size})", "chain.hpp")
+    made = f.write(low.tensor(middle.result))
+    f.line(f"pooled_chain<{call.form}>(c, {call.operands}, {call.expand}, {sink}, {made}, {means});")
+    f.finish(" + ".join(n.kind for n in group.all_nodes))
+
+
+def _anchor(group: Group) -> Node:
+    assert group.anchor is not None
+    return group.anchor
+
+
+def _stage(low: Lowering, f: FunctionWriter, group: Group, name: str) -> str:
+    low.stage(f, group, channels_last(4), channel_bias(low, _anchor(group), 2), name)
+    return name

@@ -1,0 +1,201 @@
+// A depthwise convolution with the 1 x 1 convolutions before it (expand) and after it (project),
+// one of which may be missing: what lies between them never leaves the second level cache.
+//
+// Every worker computes its lines of the result in bands. The expanded lines that a band reads lie
+// in a ring, so that within a worker's lines nothing is expanded twice; the pixels of the band that
+// the project convolution reads lie one after another.
+#pragma once
+
+#include "depthwise.hpp"
+#include "gemm.hpp"
+
+namespace infuse {
+
+// Sizes of the depthwise convolution; `in` channels of pixels `pitch` floats apart are expanded to
+// its channels, 0 where x is what it reads; its channels are projected to `out`, 0 where they are
+// the result. Dilations are 1.
+struct ChainShape {
+  DepthwiseShape mid;
+  long in, pitch, out;
+};
+
+// Stands for a stage that is missing.
+struct NoStage {};
+
+namespace detail {
+
+template <class Stage>
+constexpr bool is_stage = true;
+template <>
+inline constexpr bool is_stage<NoStage> = false;
+
+constexpr long CHAIN_TAPS = 8;  // lines of the window, at most
+
+// How the lines of a result are cut. Sizes in floats.
+struct ChainPlan {
+  long band;   // lines of the result
+  long ring;   // expanded lines that are kept
+  long pixel;  // from one pixel of the ring or the band to the next
+  long bytes;
+};
+
+constexpr ChainPlan chain_plan(const ChainShape& s) {
+  const DepthwiseShape& m = s.mid;
+  const long pixel = gemm_pitch(m.c), line = s.in ? m.w * pixel : 0, word = sizeof(float);
+  const long fits = INFUSE_L2_BYTES / 2 / word - (m.kh - m.stride_h) * line;
+  const long each = max(m.stride_h * line + m.ow * pixel, 1L);
+  const long band = min(max(fits / each, 1L), max(m.oh, 1L)), ring = (band - 1) * m.stride_h + m.kh;
+  return {band, ring, pixel, (ring * line + (s.out ? band * m.ow * pixel : 0)) * word};
+}
+
+// The lines of an image in a ring, by kernel row.
+struct RingLines {
+  const float* lines[CHAIN_TAPS];
+  long pixel;
+
+  INFUSE_INLINE const float* operator()(const depthwise_detail::Row&, long ky) const {
+    return lines[ky];
+  }
+};
+
+// Stores what a stage makes of a sum; `to` is where row 0 and column 0 would lie.
+template <class Stage>
+struct StageStore {
+  float* to;
+  long pitch;
+  const Stage& stage;
+
+  template <class L>
+  INFUSE_INLINE void operator()(vf acc, long row, long col, L lanes) const {
+    store(to + row * pitch + col, stage(acc, col, lanes), lanes);
+  }
+};
+
+// The lines [from, end) of an image, expanded, into the ring.
+template <class Expand>
+inline void chain_expand(const ChainShape& s, const ChainPlan& plan, const float* image,
+                         const float* weights, long from, long end, float* ring,
+                         const Expand& expand) {
+  const DepthwiseShape& m = s.mid;
+  for (long stop; from < end; from = stop) {
+    const long slot = from % plan.ring, rows = min(end - from, plan.ring - slot) * m.w;
+    stop = from + rows / m.w;
+    const StageStore<Expand> store = {ring + slot * m.w * plan.pixel, plan.pixel, expand};
+    gemm_part({rows, m.c, s.in, s.pitch}, image + from * m.w * s.pitch, weights, 0, rows, 0,
+              ceil_div(m.c, NR), store);
+  }
+}
+
+// Depthwise results of the lines [line, line + count), from x or from the ring.
+template <int KW, int STRIDE, bool EXPANDS, class Sink>
+inline void chain_depthwise(const ChainShape& s, const ChainPlan& plan, const float* x,
+                            const float* weights, long line, long count, const float* ring,
+                            const Sink& sink) {
+  using namespace depthwise_detail;
+  const DepthwiseShape& m = s.mid;
+  for (long i = line; i < line + count; ++i) {
+    Row row = row_of(m, weights, m.c, i);
+    row.begin = 0, row.end = m.c;
+    if constexpr (EXPANDS) {
+      RingLines lines;
+      lines.pixel = plan.pixel;
+      for (long ky = row.first_ky; ky < row.last_ky; ++ky)
+        lines.lines[ky] = ring + (row.top + ky) % plan.ring * m.w * plan.pixel;
+      whole_row<KW, STRIDE>(row, lines, sink);
+    } else {
+      whole_row<KW, STRIDE>(row, image_lines(m, x, i), sink);
+    }
+  }
+}
+
+}  // namespace detail
+
+// Bytes of scratch that a worker needs for chain.
+constexpr long chain_scratch(const ChainShape& s) { return detail::chain_plan(s).bytes; }
+
+// x [n, h, w] pixels; expand(acc, col, lanes) makes a vector of expanded channels of its sum, last
+// one of what is projected; either may be NoStage{}. The depthwise convolution has KW = mid.kw,
+// STRIDE = mid.stride_w; weights as in gemm and depthwise. The sink's row = (image, oy, ox).
+// after(worker, line) is called when a line (image, oy) of the result is complete.
+template <int KW, int STRIDE, class Expand, class Last, class Sink, class After>
+void chain(Context& ctx, const ChainShape& s, const float* x, const float* expanding,
+           const float* weights, const float* projecting, const Expand& expand, const Last& last,
+           const Sink& sink, const After& after) {
+  using namespace detail;
+  constexpr bool EXPANDS = is_stage<Expand>;
+  const DepthwiseShape& m = s.mid;
+  const ChainPlan plan = chain_plan(s);
+  const long macs = m.ow * m.c * (m.kh * m.kw + s.out) + m.stride_h * m.w * s.in * m.c;
+  ctx.parallel(
+      m.n * m.oh,
+      [&](long begin, long end, int worker) {
+        float* ring = (float*)ctx.scratch(worker);
+        float* band = ring + (EXPANDS ? plan.ring * m.w * plan.pixel : 0);
+        for (long line = begin, count, known = 0; line < end; line += count) {
+          const long y = line % m.oh, top = y * m.stride_h - m.pad_top, row = line * m.ow;
+          count = min(min(plan.band, m.oh - y), end - line);
+          if constexpr (EXPANDS) {
+            if (y == 0 || line == begin) known = 0;
+            const long from = max(max(known, top), 0L);
+            known = max(min(top + (count - 1) * m.stride_h + m.kh, m.h), from);
+            const float* image = x + line / m.oh * m.h * m.w * s.pitch;
+            chain_expand(s, plan, image, expanding, from, known, ring, expand);
+          }
+          if constexpr (is_stage<Last>) {
+            const StageStore<Last> store = {band - row * plan.pixel, plan.pixel, last};
+            chain_depthwise<KW, STRIDE, EXPANDS>(s, plan, x, weights, line, count, ring, store);
+            const long rows = row + count * m.ow;
+            gemm_part({rows, s.out, m.c, plan.pixel}, store.to, projecting, row, rows, 0,
+                      ceil_div(s.out, NR), sink);
+          } else {
+            chain_depthwise<KW, STRIDE, EXPANDS>(s, plan, x, weights, line, count, ring, sink);
+          }
+          for (long i = line; i < line + count; ++i) after(worker, i);
+        }
+      },
+      1 + 65536 / (macs + 1));
+}
+
+template <int KW, int STRIDE, class Expand, class Last, class Sink>
+void chain(Context& ctx, const ChainShape& s, const float* x, const float* expanding,
+           const float* weights, const float* projecting, const Expand& expand, const Last& last,
+           const Sink& sink) {
+  chain<KW, STRIDE>(ctx, s, x, expanding, weights, projecting, expand, last, sink,
+                    [](int, long) {});
+}
+
+// Bytes of scratch that a worker needs for pooled_chain.
+constexpr long pooled_chain_scratch(const ChainShape& s) {
+  return detail::chain_plan(s).bytes + s.mid.n * s.mid.c * long(sizeof(float));
+}
+
+// chain without a projection, whose sink stores dense pixels at y; means gets their mean over every
+// image: row = image, col = channel.
+template <int KW, int STRIDE, class Expand, class Sink, class Means>
+void pooled_chain(Context& ctx, const ChainShape& s, const float* x, const float* expanding,
+                  const float* weights, const Expand& expand, const Sink& sink, const float* y,
+                  const Means& means) {
+  const DepthwiseShape& m = s.mid;
+  const long at = detail::chain_plan(s).bytes, c = m.c;
+  auto sums = [&](int worker) { return (float*)(ctx.scratch(worker) + at); };
+  for (int i = 0; i < ctx.threads; ++i) memset(sums(i), 0, size_t(m.n * c) * sizeof(float));
+  auto add = [&](int worker, long line) {
+    float* sum = sums(worker) + line / m.oh * c;
+    const float* pixels = y + line * m.ow * c;
+    sweep(0, c, [&](long k, auto lanes) {
+      vf part = {};
+      for (long i = 0; i < m.ow; ++i) part += load(pixels + i * c + k, lanes);
+      store(sum + k, load(sum + k, lanes) + part, lanes);
+    });
+  };
+  chain<KW, STRIDE>(ctx, s, x, expanding, weights, nullptr, expand, NoStage{}, sink, add);
+  const vf count = splat(float(m.oh * m.ow));
+  for (long i = 0; i < m.n; ++i)
+    sweep(0, c, [&](long k, auto lanes) {
+      vf total = {};
+      for (int j = 0; j < ctx.threads; ++j) total += load(sums(j) + i * c + k, lanes);
+      means(total / count, i, k, lanes);
+    });
+}
+
+}  // namespace infuse
