@@ -42,6 +42,12 @@ constexpr long split(long n, long parts, long i) {
   return n / parts * i + (i < n % parts ? i : n % parts);
 }
 
+// Narrow numbers are used up faster than processors see the need of the next ones.
+template <class W>
+INFUSE_INLINE void ask_ahead(const W* b) {
+  if constexpr (sizeof(W) < sizeof(float)) prefetch(b + 32 * NR);
+}
+
 // out[R][NR] = rows of A times the first V vectors of a panel. Segment t of row i starts at
 // rows[t * R + i] + offset.
 // Few rows leave too few independent sums to hide the latency of fma, so they sum U steps apart.
@@ -61,6 +67,7 @@ INFUSE_NOINLINE void tile(const float* const* rows, long taps, long k, long offs
     vf x[V];
 #pragma GCC unroll 16
     for (int j = 0; j < V; ++j) x[j] = load(b + j * LANES, Full{});
+    ask_ahead(b);
 #pragma GCC unroll 16
     for (int i = 0; i < R; ++i)
 #pragma GCC unroll 16
@@ -172,6 +179,7 @@ INFUSE_NOINLINE void full_tile(const float* a, long lda, long k, const W* b, lon
 #pragma GCC unroll 1
   for (long p = 0; p < k; ++p, b += NR) {
     vf x = load(b, Full{}), y = load(b + LANES, Full{});
+    ask_ahead(b);
 #pragma GCC unroll 16
     for (int i = 0; i < MR; ++i) {
       vf z = splat(rows.at(i, p));
