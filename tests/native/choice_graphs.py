@@ -1,10 +1,22 @@
-"""Graphs in which every family of kernels has a choice to make."""
+"""Graphs in which every family of kernels has a choice to make.
 
-from collections.abc import Iterable
+Every layer is there `REPEATS` times, so that one compiled graph can have all candidates of a choice in it.
+"""
+
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 from infuse.ir.graph import Graph, Value
 from tests.native.builder import Builder
+
+REPEATS = 7
+"""At least as many as any choice has candidates."""
+
+
+def repeat(b: Builder, layer: Callable[[], Value]) -> None:
+    """Copies of a layer, each with a result and with weights of its own."""
+    b.output(*(layer() for _ in range(REPEATS)))
 
 
 def conv(b: Builder, x: Value, out: int, kernel: tuple[int, int], step: int = 1, group: int = 1, pad: int = 1) -> Value:
@@ -20,14 +32,19 @@ def image(b: Builder, channels: int, height: int, width: int, batch: Any = 2) ->
 def windows() -> Graph:
     """Convolutions of images that are planar and channels last; the last of them has a residual."""
     b = Builder("windows")
-    for out, kernel, step in ((18, (3, 3), 1), (9, (3, 3), 2), (33, (7, 7), 2), (5, (5, 3), 1)):
-        b.output(conv(b, b.input(2, 3, 17, 19), out, kernel, step))
-    for channels, out, kernel in ((7, 20, (3, 3)), (24, 17, (5, 5)), (3, 40, (1, 3))):
-        b.output(conv(b, image(b, channels, 11, 26), out, kernel))
+    for out, kernel, step in ((18, (3, 3), 1), (33, (7, 7), 2), (5, (5, 3), 1)):
+        repeat(b, partial(conv, b, b.input(2, 3, 17, 19), out, kernel, step))
+    for channels, out, kernel, step in (
+        (7, 20, (3, 3), 1),
+        (24, 17, (5, 5), 1),
+        (3, 40, (1, 3), 1),
+        (36, 20, (3, 3), 2),
+    ):
+        repeat(b, partial(conv, b, image(b, channels, 11, 26), out, kernel, step))
     for channels, out, sides in ((16, 16, (8, 8)), (20, 33, (9, 11)), (70, 48, (13, 5)), (40, 40, (4, 4))):
-        b.output(conv(b, image(b, channels, *sides), out, (3, 3)))
+        repeat(b, partial(conv, b, image(b, channels, *sides), out, (3, 3)))
     x = image(b, 24, 7, 7)
-    b.output(b("Relu", b("Add", conv(b, x, 24, (3, 3)), x)))
+    repeat(b, lambda: b("Relu", b("Add", conv(b, x, 24, (3, 3)), x)))
     return b.graph
 
 
@@ -35,7 +52,7 @@ def grouped() -> Graph:
     """Groups of one and of several channels, more and fewer than fill a vector together."""
     b = Builder("grouped")
     for channels, out, groups, step in ((32, 32, 8, 1), (24, 12, 12, 2), (36, 36, 6, 1), (16, 24, 4, 1)):
-        b.output(conv(b, image(b, channels, 9, 14), out, (3, 3), step, groups))
+        repeat(b, partial(conv, b, image(b, channels, 9, 14), out, (3, 3), step, groups))
     return b.graph
 
 
@@ -43,33 +60,30 @@ def sized_at_run_time() -> Graph:
     """Convolutions of images whose number and sides only the run knows."""
     b = Builder("symbolic")
     x = b.input("batch", 16, "height", "width")
-    y = conv(b, x, 32, (3, 3))
-    b.output(conv(b, conv(b, y, 32, (3, 3), group=32), 16, (3, 3)))
+    y = conv(b, x, 32, (1, 1), pad=0)
+    repeat(b, partial(conv, b, y, 32, (3, 3)))
+    repeat(b, partial(conv, b, y, 32, (3, 3), group=32))
     return b.graph
 
 
 def depthwise() -> Graph:
+    """Filters of one channel each."""
     b = Builder("depthwise")
-    for channels, kernel, step in ((18, 3, 1), (40, 3, 2), (33, 5, 1), (16, 5, 2), (20, 7, 1), (70, 7, 2)):
-        x = image(b, channels, 13, 18)
-        b.output(conv(b, x, channels, (kernel, kernel), step, group=channels, pad=kernel // 2))
+    for channels, size, step in ((18, 3, 1), (40, 3, 2), (33, 5, 1), (16, 5, 2), (20, 7, 1), (70, 7, 2)):
+        kernel, pad = (size, size), size // 2
+        repeat(b, partial(conv, b, image(b, channels, 13, 18), channels, kernel, step, group=channels, pad=pad))
     return b.graph
 
 
 def attention() -> Graph:
     """Few and many queries, of one block of keys and of several."""
     b = Builder("attention")
-    for heads, queries, keys, size in (
-        (2, 1, 70, 32),
-        (2, 3, 40, 16),
-        (3, 50, 300, 24),
-        (2, 37, 100, 64),
-        (1, 7, 60, 40),
-    ):
+    few, many = ((2, 1, 70, 32), (2, 3, 40, 16)), ((3, 50, 300, 24), (2, 37, 100, 64), (1, 7, 60, 40))
+    for heads, queries, keys, size in (*few, *many):
         q, k, v = (b.input(2, heads, length, size) for length in (queries, keys, keys))
-        b.output(b("Attention", q, k, v))
+        repeat(b, partial(b, "Attention", q, k, v))
     q, k, v = (b.input(1, 2, 290, 32) for _ in range(3))
-    b.output(b("Attention", q, k, v, is_causal=1))
+    repeat(b, partial(b, "Attention", q, k, v, is_causal=1))
     return b.graph
 
 
@@ -77,8 +91,9 @@ def products() -> Graph:
     """Products with constant matrices, which precision bf16 may round."""
     b = Builder("products")
     for m, k, n in ((1, 70, 33), (9, 64, 100), (40, 31, 16)):
-        b.output(b("MatMul", b.input(m, k), b.weight(k, n)))
-    b.output(conv(b, b.input(1, 20, 6, 7), 34, (1, 1), pad=0), conv(b, image(b, 18, 9, 9), 40, (3, 3), step=2))
+        x = b.input(m, k)
+        repeat(b, lambda x=x, k=k, n=n: b("MatMul", x, b.weight(k, n)))
+    repeat(b, partial(conv, b, b.input(1, 20, 6, 7), 34, (1, 1), pad=0))
     return b.graph
 
 
