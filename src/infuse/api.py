@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from infuse.codegen.foreign import ForeignModel
     from infuse.codegen.hosted import HostedModel
     from infuse.ir.graph import Graph
+    from infuse.passes.pipeline import Options
+    from infuse.passes.verification import Witness
     from infuse.profiling import Profile
     from infuse.rewrite import Pass, Rule
 
@@ -49,6 +51,7 @@ def optimize(
     extra: Sequence[Rule | Pass] = (),
     runtime: str = "",
     set_dims: Mapping[str, int] | None = None,
+    search: float = 0.0,
     verify: bool = False,
     inputs: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
@@ -63,6 +66,9 @@ def optimize(
     With `verify`, or `inputs` to do it on (arrays by name), the result is compared with the original in NumPy, on
     random inputs for two sets of sizes; a rule after which it differs is found, left out, and named in
     `.report.verification`. It costs two evaluations of the model, far more than the optimization.
+
+    With `search`, so many seconds at most go into looking for cheaper forms of what is linear that no rule finds; each
+    is checked on random inputs, and listed in `.report.search`. Sums may then be added in another order.
     """
     from infuse.ir.clone import clone
     from infuse.passes.binding import set_dims as fix_sizes
@@ -73,12 +79,32 @@ def optimize(
     if set_dims:
         fix_sizes(result, set_dims)
     options = Options(level, frozenset(disable), frozenset(only), frozenset(enable), tuple(extra), runtime=runtime)
+    witness = None
     if inputs is not None:
-        return optimize_verified(result, options, Witness.on_given(result, inputs), progress)
-    if verify:
-        return optimize_verified(result, options, Witness.on_random(result), progress)
-    result.report = optimize_in_place(result, options, progress)
+        witness = Witness.on_given(result, inputs)
+    elif verify:
+        witness = Witness.on_random(result)
+    if witness is not None:
+        result = optimize_verified(result, options, witness, progress)
+    else:
+        result.report = optimize_in_place(result, options, progress)
+    if search:
+        result = improved(result, search, options, witness, progress)
     return result
+
+
+def improved(
+    graph: Graph, seconds: float, options: Options, witness: Witness | None = None, progress: Progress | None = None
+) -> Graph:
+    """An optimized graph after a search for cheaper forms (`infuse.search`), with prices of this machine's kernels."""
+    from infuse.codegen.compile import lanes_of
+    from infuse.codegen.prices import kernel_seconds
+    from infuse.codegen.toolchain import Target
+    from infuse.search import Roofline, search
+
+    lanes = lanes_of(Target.resolve("native"))
+    prices = Roofline(lanes=lanes, kernels=kernel_seconds(lanes, 1))
+    return search(graph, seconds, options, witness=witness, prices=prices, progress=progress)
 
 
 def load_compiled(folder: PathLike, threads: int | None = None) -> CompiledModel | HostedModel:
@@ -112,6 +138,7 @@ def compile(
     threads: int | None = None,
     precision: str = "fp32",
     tune: bool = False,
+    search: float = 0.0,
     output: PathLike | None = None,
     progress: Progress | None = None,
 ) -> CompiledModel | HostedModel | ForeignModel:
@@ -130,13 +157,14 @@ def compile(
     `tune` measures which kernels are fastest, where several compute the same: for up to three minutes, and once, as the
     times are kept in the cache folder (OptionError where this machine does not run code for the target); without it a
     model of their costs chooses;
+    `search` seconds of looking for cheaper forms, as `optimize` does, for a graph that was not optimized;
     `output` a folder for the compiled model, which `load_compiled` opens without a compiler.
     """
     from infuse.codegen.compile import compile_graph
 
     source = _graph(graph)
     if source.report is None:
-        source = optimize(source, "all", progress=progress)
+        source = optimize(source, "all", search=search, progress=progress)
     return compile_graph(
         source, target=target, threads=threads, precision=precision, tune=tune, output=output, progress=progress
     )
@@ -152,6 +180,7 @@ def profile(
     precision: str = "fp32",
     tune: bool = False,
     level: str = "all",
+    search: float = 0.0,
     set_dims: Mapping[str, int] | None = None,
     seed: int = 0,
     calibrate: bool = False,
@@ -162,15 +191,16 @@ def profile(
 
     The model is compiled with clocks around every call, and kept in the cache as such. `feeds` are inputs by name;
     random ones are made for the others, in which symbols have the sizes of `set_dims`. A graph that was not optimized
-    is optimized at `level`. The peaks of the machine are measured once and kept; `calibrate` measures them again.
-    `target`, `threads`, `precision`, `tune` are those of `compile`. OptionError, InputError, and what `compile` raises.
+    is optimized at `level`, with `search` as in `optimize`. The peaks of the machine are measured once and kept;
+    `calibrate` measures them again. `target`, `threads`, `precision`, `tune` are those of `compile`. OptionError,
+    InputError, and what `compile` raises.
     """
     from infuse.profiling import complete_feeds, profile_graph
 
     source = _graph(model)
     inputs = complete_feeds(source, feeds or {}, set_dims or {}, seed)
     if source.report is None:
-        source = optimize(source, level, progress=progress)
+        source = optimize(source, level, search=search, progress=progress)
     return profile_graph(
         source,
         inputs,

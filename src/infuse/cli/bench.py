@@ -15,7 +15,7 @@ import typer
 import infuse
 from infuse.cli import inputs, options, terminal
 from infuse.cli.models import Opened, open_model
-from infuse.cli.options import AsJson, ChosenLevel, Dims, Level, ModelOrFolder, Precision, Seed, Threads, Tune
+from infuse.cli.options import AsJson, ChosenLevel, Dims, Level, ModelOrFolder, Precision, Search, Seed, Threads, Tune
 from infuse.cli.outputs import type_text
 from infuse.errors import OptionError, RuntimeFailure
 from infuse.ir.graph import Array
@@ -43,6 +43,7 @@ def bench(
     level: ChosenLevel = Level.all,
     precision: Precision = "fp32",
     tune: Tune = False,
+    search: Search = 0.0,
     as_json: AsJson = False,
 ) -> None:
     """Measure a model's speed on random inputs.
@@ -52,7 +53,7 @@ def bench(
     """
     given = options.dims(dim)
     peer_path = None if against is None else _file_for_peer(model)
-    opened = open_model(model, threads=threads, level=level, precision=precision, tune=tune)
+    opened = open_model(model, threads=threads, level=level, precision=precision, tune=tune, search=search)
     with opened.model as compiled:
         values = inputs.sizes(compiled.inputs, given)
         limits = {} if opened.graph is None else index_limits(opened.graph)

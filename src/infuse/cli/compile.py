@@ -10,7 +10,8 @@ import typer
 
 import infuse
 from infuse.cli import terminal
-from infuse.cli.options import AsJson, ChosenLevel, Level, ModelFile, Precision, Target, Threads, Tune
+from infuse.cli.models import note_search
+from infuse.cli.options import AsJson, ChosenLevel, Level, ModelFile, Precision, Search, Target, Threads, Tune
 from infuse.cli.outputs import kept_lines
 
 
@@ -22,6 +23,7 @@ def compile(
     level: ChosenLevel = Level.all,
     precision: Precision = "fp32",
     tune: Tune = False,
+    search: Search = 0.0,
     as_json: AsJson = False,
 ) -> None:
     """Compile a model to a folder: library, weights, header and source.
@@ -31,7 +33,7 @@ def compile(
     started = time.perf_counter()
     graph = infuse.load(model)
     with terminal.progress(model.name) as progress:
-        better = infuse.optimize(graph, level.value, progress=progress)
+        better = infuse.optimize(graph, level.value, search=search, progress=progress)
         optimized = time.perf_counter()
         with infuse.compile(
             better,
@@ -52,6 +54,7 @@ def compile(
                 "kept_in_fp32": compiled.metadata.get("kept_in_fp32", {}),
                 "host_steps": compiled.host_steps,
             }
+    note_search(better)
     facts["optimize_seconds"] = optimized - started
     facts["compile_seconds"] = time.perf_counter() - optimized
     files = sorted(file for file in output.rglob("*") if file.is_file())

@@ -23,6 +23,12 @@ class Opened:
     graph: Graph | None
 
 
+def note_search(graph: Graph) -> None:
+    """Say what a search has found, where there was one."""
+    if graph.report.search is not None:
+        terminal.note(str(graph.report.search))
+
+
 def open_model(
     path: Path,
     *,
@@ -31,6 +37,7 @@ def open_model(
     target: str = "native",
     precision: str = "fp32",
     tune: bool = False,
+    search: float = 0.0,
 ) -> Opened:
     """Load a compiled model's folder; compile a model file. OptionError where a folder is to be compiled otherwise."""
     if path.is_dir():
@@ -38,10 +45,13 @@ def open_model(
             raise OptionError(f"{path} is compiled already, in a precision of its own", hint="name the model file")
         if tune:
             raise OptionError(f"{path} is compiled already, with kernels of its own", hint="name the model file")
+        if search:
+            raise OptionError(f"{path} is compiled already, and its graph is not in it", hint="name the model file")
         return Opened(infuse.load_compiled(path, threads=threads), None)
     graph = infuse.load(path)
     with terminal.progress(path.name) as report:
-        better = infuse.optimize(graph, level.value, progress=report)
+        better = infuse.optimize(graph, level.value, search=search, progress=report)
         model = infuse.compile(better, target=target, threads=threads, precision=precision, tune=tune, progress=report)
+    note_search(better)
     assert not isinstance(model, ForeignModel), "without a folder it is refused"
     return Opened(model, graph)

@@ -11,15 +11,17 @@ import typer
 
 import infuse
 from infuse.analysis import totals, write_report
+from infuse.api import improved
 from infuse.cli import options, terminal
 from infuse.cli.inputs import read_inputs
-from infuse.cli.options import AsJson, Dims, Level, ModelFile
+from infuse.cli.options import AsJson, Dims, Level, ModelFile, Search
 from infuse.errors import OptionError
 from infuse.ir.graph import Graph
 from infuse.passes.binding import set_dims
 from infuse.passes.pipeline import Options, near_misses
 from infuse.passes.verification import Witness, optimize_verified, trial_sizes
 from infuse.rewrite import Report, Verdict
+from infuse.rewrite import Search as Found
 
 RuleNames = list[str] | None
 LIMIT = 5e10
@@ -70,6 +72,7 @@ def optimize(
         typer.Option("--inputs", metavar="FILE.npz", help="Inputs to compare on; default: random ones.", exists=False),
     ] = None,
     dim: Dims = None,
+    search: Search = 0.0,
     report: Annotated[
         Path | None,
         typer.Option(
@@ -104,6 +107,8 @@ def optimize(
         progress("read", 0, 1)
         witness = _witness(graph, verification, archive, sizes)
         better = optimize_verified(graph, chosen, witness, progress)
+        if search:
+            better = improved(better, search, chosen, witness, progress)
         progress("write", 0, 1)
         infuse.save(better, output, opset=opset)
         if report is not None:
@@ -154,6 +159,8 @@ def _print(report: Report, facts: dict[str, Any]) -> None:
     terminal.say_table("rules that fired", ("rule", "level", "#fired", "#nodes saved"), _fired(report))
     if "near_misses" in facts:
         _explain(report, facts["near_misses"])
+    if report.search is not None:
+        _print_search(report.search)
     for remark in report.notes:
         terminal.say(remark)
     terminal.say(f"optimized at level {facts['level']} in {facts['optimize_seconds']:.2f} s")
@@ -162,6 +169,27 @@ def _print(report: Report, facts: dict[str, Any]) -> None:
     terminal.say(str(verdict))
     for written in filter(None, (facts["output"], facts.get("report"))):
         terminal.say(f"wrote {written['path']} ({terminal.bytes_text(written['bytes'])})")
+
+
+def _print_search(found: Found) -> None:
+    """What the search found, and by which equalities."""
+    rows = [
+        (
+            number,
+            ", ".join(each.removed),
+            ", ".join(each.created),
+            ", ".join(each.equalities),
+            f"{each.before * 1e6:.1f}",
+            f"{each.after * 1e6:.1f}",
+        )
+        for number, each in enumerate(found.improvements, 1)
+    ]
+    if rows:
+        columns = ("#", "removed", "created", "by", "#µs before", "#µs after")
+        terminal.say_table("found by the search, with prices of the region around", columns, rows)
+    for remark in found.notes:
+        terminal.say(remark)
+    terminal.say(str(found))
 
 
 def _fired(report: Report) -> list[tuple[str, str, int, int]]:

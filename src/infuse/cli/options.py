@@ -40,6 +40,15 @@ Target = Annotated[
     str,
     typer.Option(help="Processor: native, x86-64[-v3: AVX2, -v4: AVX-512] or aarch64 (NEON).", metavar="NAME"),
 ]
+Search = Annotated[
+    float,
+    typer.Option(
+        metavar="SECONDS",
+        help="Also look so long at most for cheaper forms of linear operators that no rule finds; sums may be added in "
+        "another order.",
+        show_default=False,
+    ),
+]
 Threads = Annotated[
     int | None, typer.Option(min=1, help="Threads of a run; default: all processors that this process may use.")
 ]
@@ -63,6 +72,11 @@ Dims = Annotated[
         help="Size of a symbolic dimension of random inputs; default: 1 for batch, 224 for height and width, else 32.",
     ),
 ]
+InputFiles = Annotated[
+    list[str] | None,
+    typer.Option("--input", metavar="NAME=FILE.npy", help="The array of one input (repeatable)."),
+]
+InputArchive = Annotated[Path | None, typer.Option("--inputs", metavar="FILE.npz", help="Arrays of inputs by name.")]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of random inputs.")]
 
 

@@ -10,7 +10,22 @@ import typer
 
 import infuse
 from infuse.cli import inputs, options, terminal
-from infuse.cli.options import AsJson, ChosenLevel, Dims, Level, ModelFile, Precision, Seed, Target, Threads, Tune
+from infuse.cli.models import note_search
+from infuse.cli.options import (
+    AsJson,
+    ChosenLevel,
+    Dims,
+    InputArchive,
+    InputFiles,
+    Level,
+    ModelFile,
+    Precision,
+    Search,
+    Seed,
+    Target,
+    Threads,
+    Tune,
+)
 from infuse.cli.outputs import write_json
 from infuse.errors import OptionError
 from infuse.profiling import GROUPINGS, Profile, Row, trace_events
@@ -47,19 +62,15 @@ def profile(
         Path | None,
         typer.Option(metavar="FILE.json", help="Write the runs as a trace for Perfetto or chrome://tracing."),
     ] = None,
-    files: Annotated[
-        list[str] | None,
-        typer.Option("--input", metavar="NAME=FILE.npy", help="The array of one input (repeatable)."),
-    ] = None,
-    archive: Annotated[
-        Path | None, typer.Option("--inputs", metavar="FILE.npz", help="Arrays of inputs by name.")
-    ] = None,
+    files: InputFiles = None,
+    archive: InputArchive = None,
     dim: Dims = None,
     seed: Seed = 0,
     target: Target = "native",
     level: ChosenLevel = Level.all,
     precision: Precision = "fp32",
     tune: Tune = False,
+    search: Search = 0.0,
     calibrate: Annotated[bool, typer.Option("--calibrate", help="Measure the machine's peaks again.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -75,8 +86,9 @@ def profile(
     graph = infuse.load(model)
     given = inputs.read_inputs(files, archive, [value.name for value in graph.inputs])
     with terminal.progress(model.name) as progress:
+        source = infuse.optimize(graph, level.value, search=search, progress=progress) if search else graph
         found = infuse.profile(
-            graph,
+            source,
             given,
             runs=runs,
             threads=threads,
@@ -89,6 +101,8 @@ def profile(
             calibrate=calibrate,
             progress=progress,
         )
+    if search:
+        note_search(source)
     if trace is not None:
         write_json(trace, trace_events(found))
     if as_json:

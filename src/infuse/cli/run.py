@@ -11,7 +11,20 @@ import typer
 
 from infuse.cli import inputs, options, terminal
 from infuse.cli.models import Opened, open_model
-from infuse.cli.options import AsJson, ChosenLevel, Dims, Level, ModelOrFolder, Precision, Seed, Threads, Tune
+from infuse.cli.options import (
+    AsJson,
+    ChosenLevel,
+    Dims,
+    InputArchive,
+    InputFiles,
+    Level,
+    ModelOrFolder,
+    Precision,
+    Search,
+    Seed,
+    Threads,
+    Tune,
+)
 from infuse.cli.outputs import statistics, type_text, write_arrays
 from infuse.errors import InputError, OptionError
 from infuse.ir.graph import Array
@@ -20,13 +33,8 @@ from infuse.ops.feeds import index_limits
 
 def run(
     model: ModelOrFolder,
-    files: Annotated[
-        list[str] | None,
-        typer.Option("--input", metavar="NAME=FILE.npy", help="The array of one input (repeatable)."),
-    ] = None,
-    archive: Annotated[
-        Path | None, typer.Option("--inputs", metavar="FILE.npz", help="Arrays of inputs by name.")
-    ] = None,
+    files: InputFiles = None,
+    archive: InputArchive = None,
     random: Annotated[bool, typer.Option("--random", help="Make up the inputs that are not given.")] = False,
     seed: Seed = 0,
     dim: Dims = None,
@@ -37,6 +45,7 @@ def run(
     level: ChosenLevel = Level.all,
     precision: Precision = "fp32",
     tune: Tune = False,
+    search: Search = 0.0,
     as_json: AsJson = False,
 ) -> None:
     """Run a model once and print what comes out."""
@@ -45,7 +54,7 @@ def run(
     sizes = options.dims(dim)
     if sizes and not random:
         raise OptionError("--dim sets sizes of random inputs", hint="add --random")
-    opened = open_model(model, threads=threads, level=level, precision=precision, tune=tune)
+    opened = open_model(model, threads=threads, level=level, precision=precision, tune=tune, search=search)
     with opened.model as compiled:
         given = inputs.read_inputs(files, archive, [spec.name for spec in compiled.inputs])
         fed = complete(opened, given, sizes, seed) if random else _all_given(opened, given)

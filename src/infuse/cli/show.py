@@ -8,7 +8,8 @@ import typer
 
 import infuse
 from infuse.cli import terminal
-from infuse.cli.options import AsJson, ModelFile, Precision, Target, Threads, Tune
+from infuse.cli.models import note_search
+from infuse.cli.options import AsJson, ModelFile, Precision, Search, Target, Threads, Tune
 from infuse.cli.outputs import kept_lines
 from infuse.codegen.compile import stages_of
 from infuse.codegen.program import Step
@@ -32,6 +33,7 @@ def show(
     threads: Threads = None,
     precision: Precision = "fp32",
     tune: Tune = False,
+    search: Search = 0.0,
     as_json: AsJson = False,
 ) -> None:
     """Print a model's inputs, outputs, operators and size.
@@ -40,6 +42,8 @@ def show(
     """
     if tune and not kernels:
         raise OptionError("--tune measures kernels, and none are listed", hint="add --kernels")
+    if search and not kernels:
+        raise OptionError("--search changes which kernels are called, and none are listed", hint="add --kernels")
     graph = infuse.load(model)
     if text and not as_json:
         print(print_graph(graph), end="")
@@ -48,7 +52,7 @@ def show(
     if text:
         facts["text"] = print_graph(graph)
     if kernels:
-        facts["kernels"] = describe_kernels(graph, target, threads, precision, tune)
+        facts["kernels"] = describe_kernels(graph, target, threads, precision, tune, search)
     if as_json:
         terminal.say_json(facts)
     else:
@@ -77,13 +81,19 @@ def _tensor(name: str, value: Value) -> dict[str, str]:
 
 
 def describe_kernels(
-    graph: Graph, target: str, threads: int | None = None, precision: str = "fp32", tune: bool = False
+    graph: Graph,
+    target: str,
+    threads: int | None = None,
+    precision: str = "fp32",
+    tune: bool = False,
+    search: float = 0.0,
 ) -> dict[str, Any]:
     """The kernel calls that the graph becomes after optimization, and the plan of their working memory."""
     with terminal.progress(graph.name) as report:
-        better = infuse.optimize(graph, progress=report)
+        better = infuse.optimize(graph, search=search, progress=report)
         count = threads or available_cpus()
         stages = stages_of(better, Processor.resolve(target), count, precision, tune=tune, progress=report)
+    note_search(better)
     parts = [part for part in stages.parts if isinstance(part, tuple)]
     programs = [inner for program, _ in parts for inner in (program, *program.bodies)]
     plans = [inner for _, plan in parts for inner in (plan, *plan.bodies)]

@@ -73,12 +73,14 @@ class Roofline:
             kernel = [size(k) for k in operands[1].shape[2:]]
             simple = kernel == [3, 3] and all(s == 1 for s in (*op.steps(2), *op.spread(2)))
             return self._idle(size(result.shape[1])) / (2.25 if simple else 1.0)
-        return 8.0
+        return 2.0
 
     def _idle(self, columns: int) -> float:
         return -(-columns // self.lanes) * self.lanes / max(columns, 1)
 
 
+DENSE = 0.6
+"""What a byte costs in a pass over whole tensors, where one in a copy with strides costs one."""
 Choice = Mapping[int, Term]
 """One term for each class that is computed."""
 
@@ -134,7 +136,8 @@ class Pricing:
             if before is not None and self._computes(before) and readers(arg) <= 1 and self.g.shape(arg) == shape:
                 others = [a for a in free if a != arg]
                 return sum(self.bytes(a) for a in others) * self.prices.copy(1e6) / 1e6 + 1e-9
-        return self.prices.copy(sum(map(self.bytes, free)) + self.bytes(at))
+        gaps = any(isinstance(chosen[a].head, (Cut, Moved, Pick)) for a in free if a in chosen)
+        return self.prices.copy((sum(map(self.bytes, free)) + self.bytes(at)) * (1 if gaps else DENSE))
 
     def _computes(self, term: Term) -> bool:
         """Whether a kernel makes this, to which work can be added."""
