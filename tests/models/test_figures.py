@@ -80,6 +80,16 @@ def test_the_witness_computes_in_double_precision(tmp_path: Path) -> None:
     assert EXACT in ENGINES
 
 
+def test_the_witness_gathers_from_a_part_of_the_other_axes(tmp_path: Path) -> None:
+    at = np.array([[2, -1, 0]])
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [2, 5]) for name in "xy")
+    node = helper.make_node("GatherElements", ["x", "at"], ["y"], axis=1)
+    graph = helper.make_graph([node], "gather", [x], [y], [numpy_helper.from_array(at, "at")])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), tmp_path / "gather.onnx")
+    given = np.arange(10, dtype=np.float32).reshape(2, 5)
+    assert Exact(tmp_path / "gather.onnx", 1).answer({"x": given})["y"].tolist() == [[2.0, 4.0, 0.0]]
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what a process holds (/proc)")
 def test_memory_is_told_of_both_engines(zoo: Path, tmp_path: Path) -> None:
     _, found = figures(memory.main, tmp_path, "--zoo", str(zoo), "--threads", "1")
