@@ -177,11 +177,12 @@ def test_of_nearly_equal_times_the_models_choice_stays() -> None:
 # -- measuring ---------------------------------------------------------------------------------------------------
 
 
-def small_network() -> Graph:
-    b = Builder("network")
-    x = b("Relu", conv(b, b.input(1, 3, 20, 20), 16, (3, 3), step=2))
-    y = b("Relu", conv(b, x, 16, (3, 3)))
-    b.output(b("Add", conv(b, y, 16, (3, 3), group=16), x))
+def small_network(channels: int = 16) -> Graph:
+    """With 16 channels also Winograd's tiles are candidates."""
+    b = Builder(f"network{channels}")
+    x = b("Relu", conv(b, b.input(1, 3, 20, 20), channels, (3, 3), step=2))
+    y = b("Relu", conv(b, x, channels, (3, 3)))
+    b.output(b("Add", conv(b, y, channels, (3, 3), group=channels), x))
     return b.graph
 
 
@@ -198,6 +199,7 @@ def small_transformer() -> Graph:
 def quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache of its own; every candidate is called twice however unlikely it is. Gives the folder of the times."""
     monkeypatch.setenv("INFUSE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(tuning, "kernels_hash", lambda: "these kernels")
     monkeypatch.setattr(tuning, "ROUNDS", 2)
     monkeypatch.setattr(tuning, "CLOSE", math.inf)
     return tmp_path / "cache" / "tuning"
@@ -318,11 +320,11 @@ def test_only_a_machine_that_runs_the_code_measures(quick: Path, tmp_path: Path)
 
 
 def test_a_session_tunes_when_its_options_say_so(quick: Path, tmp_path: Path) -> None:
-    infuse.save(small_network(), tmp_path / "model.onnx")
+    infuse.save(small_network(8), tmp_path / "model.onnx")
     options = infuse.SessionOptions(intra_op_num_threads=1)
     session = infuse.InferenceSession(tmp_path / "model.onnx", options)
     assert not quick.exists()
-    feeds = feeds_of(small_network())
+    feeds = feeds_of(small_network(8))
     plain = session.run(None, feeds)[0]
     options.tune = True
     found = infuse.InferenceSession(tmp_path / "model.onnx", options).run(None, feeds)[0]
@@ -341,7 +343,7 @@ def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
 @pytest.mark.row("R1")
 def test_commands_tune_and_show_what_decided(quick: Path, tmp_path: Path, cli: Cli) -> None:
     network = tmp_path / "model.onnx"
-    infuse.save(small_network(), network)
+    infuse.save(small_network(8), network)
 
     def choices_shown(*options: str) -> list[Any]:
         calls = cli("show", network, "--kernels", "--threads", 1, "--json", *options).json["kernels"]["calls"]

@@ -80,10 +80,14 @@ def distinct(steps: Iterable[Step]) -> tuple[list[Function], dict[str, str]]:
 
 
 def spread(
-    programs: Sequence[Program], functions: list[Function], names: Mapping[str, str], jobs: int
+    programs: Sequence[Program],
+    functions: list[Function],
+    names: Mapping[str, str],
+    jobs: int,
+    least: int = FUNCTIONS_PER_FILE,
 ) -> tuple[list[Function], dict[str, str]]:
-    """The functions of the main file, and up to `jobs` - 1 more files that define the others."""
-    first, *parts = _parts(functions, jobs)
+    """The functions of the main file, and up to `jobs` - 1 more files with the others, `least` or more in each."""
+    first, *parts = _parts(functions, jobs, least)
     sources = {}
     for number, part in enumerate(parts, 1):
         texts = [define(f, names[f.text()]) for f in part]
@@ -92,8 +96,8 @@ def spread(
     return first, sources
 
 
-def _parts(functions: list[Function], jobs: int) -> list[list[Function]]:
-    count = max(1, min(jobs, len(functions) // FUNCTIONS_PER_FILE + 1))
+def _parts(functions: list[Function], jobs: int, least: int) -> list[list[Function]]:
+    count = max(1, min(jobs, len(functions) // least + 1))
     parts: list[list[Function]] = [[] for _ in range(count)]
     kinds = sorted(range(len(functions)), key=lambda i: sorted(functions[i].includes))
     share = -(-len(functions) // count) if functions else 1

@@ -16,6 +16,8 @@ from infuse.ops.feeds import default_size
 REGIONS: Final = ("zeros", "floats", "written")
 """Parts of the memory of trials: integers that are read, floats that are read, and what is written."""
 _COUNTS: Final = (dtypes.int32, dtypes.int64)
+_LEAST: Final = 3
+"""Functions of a file: they are those that take longest to compile."""
 _ALIGN: Final = 64
 _SLACK: Final = 4096
 
@@ -84,7 +86,7 @@ def print_trials(trials: Sequence[Trial], jobs: int) -> dict[str, str]:
     """File names and C++ texts of a library that runs trials by their numbers (`trials_open`, _run, _close)."""
     programs = list({id(t.program): t.program for t in trials}.values())
     functions, names = distinct(step for trial in trials for step in trial.steps)
-    first, sources = spread(programs, functions, names, jobs)
+    first, sources = spread(programs, functions, names, jobs, least=_LEAST)
     scratch = list(dict.fromkeys(text for program in programs for text in program.scratch))
     headers = {"model.h", "platform.hpp"}.union(*(program.scratch_includes for program in programs))
     starts, total = _regions(trials)
