@@ -19,7 +19,7 @@ from infuse.ops.shaping import Flatten, Reshape, Squeeze, Transpose, Unsqueeze
 from infuse.search.egraph import EGraph
 from infuse.search.terms import Cut, Head, Joined, Leaf, Moved, Opaque, Pick, Shaped, Term, is_pointwise
 
-LEAST, MOST = 24, 72
+LEAST, MOST = 24, 60
 """Nodes of a region, where the model has as many."""
 
 
