@@ -1,4 +1,5 @@
-// Convolution (conv.hpp) with weights packed as halves, widened as gemm_fp16.hpp does it.
+// Convolution (conv.hpp) with weights packed as halves: panels are widened into scratch, some at a time, or where rows
+// are few by every tile.
 #pragma once
 
 #include "conv.hpp"
@@ -7,7 +8,33 @@
 namespace infuse {
 namespace detail {
 
+// Rows from which on panels are widened beforehand: more where an instruction widens.
+#if defined(__F16C__) || defined(__aarch64__)
+constexpr long WIDENED_ROWS = 6 * MR;
+#else
+constexpr long WIDENED_ROWS = 2 * MR;
+#endif
+
 constexpr long conv_depth(const ConvShape& s) { return s.kh * s.kw * (s.c / s.groups); }
+
+// Bytes of the panels that are widened at a time, of a product of m rows.
+constexpr long widened_bytes(long m, long n, long k) {
+  return widens(m, WIDENED_ROWS, k) ? matmul_group(n, k) * k * NR * long(sizeof(float)) : 0;
+}
+
+// Calls body(first, end, b) until all panels [p0, p1) of n columns had their turn: b holds those of them, halves or
+// floats, as if it held all.
+template <class Body>
+INFUSE_INLINE void by_panels(long rows, long n, long k, const float16* b, long p0, long p1,
+                             float* scratch, const Body& body) {
+  if (!widens(rows, WIDENED_ROWS, k)) return body(p0, p1, b);
+  const long group = matmul_group(n, k), panel = k * NR;
+  for (long p = p0, end; p < p1; p = end) {
+    end = min(p + group, p1);
+    widen_all(scratch, b + p * panel, (end - p) * panel);
+    body(p, end, (const float*)scratch - p * panel);
+  }
+}
 
 // Bytes that conv itself needs, up to a whole line of the cache.
 constexpr long conv_own_bytes(const ConvShape& s) { return ceil_div(conv_scratch(s), 64) * 64; }

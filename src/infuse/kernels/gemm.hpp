@@ -168,10 +168,15 @@ struct RowGroups {
   INFUSE_INLINE T at(int row, long p) const { return q[row / G][row % G * lda + p]; }
 };
 
+// What else is done with the numbers of a panel as a tile comes across them: nothing.
+struct Forget {
+  INFUSE_INLINE void operator()(long, vf, vf) const {}
+};
+
 // A full register tile whose sums go to the sink without leaving the registers.
-template <class W, class Sink>
+template <class W, class Sink, class Keep = Forget>
 INFUSE_NOINLINE void full_tile(const float* a, long lda, long k, const W* b, long row, long col,
-                               const Sink& sink) {
+                               const Sink& sink, const Keep& keep = Keep{}) {
   vf sum[MR][2];
 #pragma GCC unroll 16
   for (int i = 0; i < MR; ++i) sum[i][0] = sum[i][1] = vf{};
@@ -180,6 +185,7 @@ INFUSE_NOINLINE void full_tile(const float* a, long lda, long k, const W* b, lon
   for (long p = 0; p < k; ++p, b += NR) {
     vf x = load(b, Full{}), y = load(b + LANES, Full{});
     ask_ahead(b);
+    keep(p, x, y);
 #pragma GCC unroll 16
     for (int i = 0; i < MR; ++i) {
       vf z = splat(rows.at(i, p));

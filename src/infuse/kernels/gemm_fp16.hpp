@@ -1,6 +1,6 @@
 // Matrix multiplication with weights packed as halves: C = A B in float32, as gemm.hpp has it.
 //
-// Many rows: panels are widened into scratch, some at a time, and used for all of them. Few rows, which wait for
+// Many rows: the first tile widens a panel for itself and leaves it to the others in scratch. Few rows, which wait for
 // memory: every tile widens what it loads.
 #pragma once
 
@@ -10,21 +10,14 @@
 namespace infuse {
 namespace detail {
 
-// Rows from which on it pays to widen panels beforehand: more where an instruction widens.
-#if defined(__F16C__) || defined(__aarch64__)
-constexpr long WIDENED_ROWS = 6 * MR;
-#else
-constexpr long WIDENED_ROWS = 2 * MR;
-#endif
-
-// Whether panels are widened for so many rows: they have to stay in the second level cache meanwhile.
-constexpr bool widens(long rows, long k) {
-  return rows >= WIDENED_ROWS && k * NR * long(sizeof(float)) <= INFUSE_L2_BYTES / 2;
+// Whether a widened panel stays in the second level cache while `rows` rows, `least` of them or more, use it.
+constexpr bool widens(long rows, long least, long k) {
+  return rows >= least && k * NR * long(sizeof(float)) <= INFUSE_L2_BYTES / 2;
 }
 
-// Bytes of the panels that are widened at a time, of a product of m rows.
-constexpr long widened_bytes(long m, long n, long k) {
-  return widens(m, k) ? matmul_group(n, k) * k * NR * long(sizeof(float)) : 0;
+// Rows that stay in the second level cache while all panels pass by.
+constexpr long half_chunk(long k) {
+  return max(INFUSE_L2_BYTES / 2 / long(sizeof(float)) / max(k, 1L) / MR * MR, 6 * MR);
 }
 
 INFUSE_NOINLINE inline void widen_all(float* to, const float16* from, long n) {
@@ -34,17 +27,45 @@ INFUSE_NOINLINE inline void widen_all(float* to, const float16* from, long n) {
   }
 }
 
-// Calls body(first, end, b) until all panels [p0, p1) of n columns had their turn: b holds those of them, halves or
-// floats, as if it held all.
-template <class Body>
-INFUSE_INLINE void by_panels(long rows, long n, long k, const float16* b, long p0, long p1,
-                             float* scratch, const Body& body) {
-  if (!widens(rows, k)) return body(p0, p1, b);
-  const long group = matmul_group(n, k), panel = k * NR;
-  for (long p = p0, end; p < p1; p = end) {
-    end = min(p + group, p1);
-    widen_all(scratch, b + p * panel, (end - p) * panel);
-    body(p, end, (const float*)scratch - p * panel);
+// Keeps what a tile has widened.
+struct Widened {
+  float* to;
+  INFUSE_INLINE void operator()(long p, vf x, vf y) const {
+    store(to + p * NR, x, Full{});
+    store(to + p * NR + LANES, y, Full{});
+  }
+};
+
+// Rows [row, end) times one panel, which is widened into `wide`.
+template <class Sink>
+INFUSE_NOINLINE void half_rows(GemmShape s, const float* a, const float16* panel, float* wide,
+                               long row, long end, long col, const Sink& sink) {
+  if (end - row < 2 * MR) return gemm_rows(s, a, panel, row, end, col, sink);
+  if (s.n - col < NR) {
+    widen_all(wide, panel, s.k * NR);
+  } else {
+    full_tile(a + row * s.lda, s.lda, s.k, panel, row, col, sink, Widened{wide});
+    row += MR;
+  }
+  gemm_rows(s, a, wide, row, end, col, sink);
+}
+
+// Rows [m0, m1) times panels [p0, p1); `copies`: the rows are brought closer together before.
+template <class Sink>
+inline void half_part(GemmShape s, const float* a, const float16* b, long m0, long m1, long p0,
+                      long p1, bool copies, float* scratch, const Sink& sink) {
+  const long chunk = half_chunk(s.k), pitch = gemm_pitch(s.k), panel = s.k * NR;
+  float* copy = scratch + panel;
+  for (long row = m0, end; row < m1; row = end) {
+    end = chunk_end(row, m1, chunk);
+    GemmShape t = s;
+    const float* rows = a;
+    if (copies) {
+      copy_matrix(copy, pitch, a + row * s.lda, s.lda, 1, end - row, s.k);
+      rows = copy - row * pitch, t.lda = pitch;
+    }
+    for (long p = p0; p < p1; ++p)
+      half_rows(t, rows, b + p * panel, scratch, row, end, p * NR, sink);
   }
 }
 
@@ -52,7 +73,9 @@ INFUSE_INLINE void by_panels(long rows, long n, long k, const float16* b, long p
 
 // Bytes of scratch that a worker needs for gemm_fp16.
 constexpr long gemm_fp16_scratch(GemmShape s) {
-  return detail::widened_bytes(s.m, s.n, s.k) + gemm_scratch(s);
+  if (!detail::widens(s.m, 2 * MR, s.k)) return 0;
+  const long copied = (detail::half_chunk(s.k) + MR) * detail::gemm_pitch(s.k);
+  return (s.k * NR + (detail::collides(s.lda, s.k) ? copied : 0)) * long(sizeof(float));
 }
 
 // As gemm.
@@ -61,19 +84,12 @@ void gemm_fp16(Context& ctx, GemmShape s, const float* a, const float16* packed_
                const Sink& sink) {
   if (s.m <= 0 || s.n <= 0) return;
   const long panels = detail::ceil_div(s.n, NR);
+  const bool copies = detail::collides(s.lda, s.k) && s.n >= 4 * NR;
   detail::gemm_parallel(ctx, s.m, panels, s.k, [&](long m0, long m1, long p0, long p1, int worker) {
-    float* scratch = (float*)ctx.scratch(worker);
-    float* copy = scratch + detail::widened_bytes(s.m, s.n, s.k) / long(sizeof(float));
-    const bool copies =
-        detail::collides(s.lda, s.k) && s.n >= 4 * NR && detail::widens(m1 - m0, s.k);
-    const auto row = [&](long i) { return a + i * s.lda; };
-    detail::by_panels(m1 - m0, s.n, s.k, packed_b, p0, p1, scratch,
-                      [&](long first, long end, auto* b) {
-                        if (copies)
-                          detail::gemm_copied(s.n, s.k, row, b, m0, m1, first, end, copy, sink);
-                        else
-                          detail::gemm_part(s, a, b, m0, m1, first, end, sink);
-                      });
+    if (detail::widens(m1 - m0, 2 * MR, s.k))
+      detail::half_part(s, a, packed_b, m0, m1, p0, p1, copies, (float*)ctx.scratch(worker), sink);
+    else
+      detail::gemm_part(s, a, packed_b, m0, m1, p0, p1, sink);
   });
 }
 
