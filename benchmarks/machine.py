@@ -6,7 +6,19 @@ import os
 import platform
 from pathlib import Path
 
-PACKAGES = ("infuse", "numpy", "onnx", "onnxruntime", "onnxscript", "onnxsim", "onnxslim", "openvino", "torch")
+PACKAGES = (
+    "infuse",
+    "numpy",
+    "onnx",
+    "onnxruntime",
+    "onnxscript",
+    "onnxsim",
+    "onnxslim",
+    "openvino",
+    "ncnn",
+    "mnn",
+    "torch",
+)
 
 
 def processor() -> str:

@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measure import geomean
+from benchmarks.zoo import BEST
 
 README = Path(__file__).parents[1] / "README.md"
 ZOO, OPTIMIZER = "figures", "optimizer figures"
-PEER = "onnxruntime"
+NAMES = {"onnxruntime": "ONNX Runtime", "openvino": "OpenVINO", "ncnn": "ncnn", "mnn": "MNN"}
+PLOT = Path("docs") / "speed.svg"
 TOOLS = (
     ("(a) Infuse", "infuse basic"),
     ("onnxslim", "onnxslim"),
@@ -26,37 +28,73 @@ TOOLS = (
 )
 
 
-def text(results: dict[str, Any], source: str) -> str:
-    """The section between the markers: machine, table, means."""
-    rows = results["rows"]
+def text(results: dict[str, Any], source: str, plot: str) -> str:
+    """The section between the markers: machine, plot, table, means."""
+    rows, machine = results["rows"], results["machine"]
+    peers = [peer for peer in rows[0]["speed"] if peer != BEST]
     threads = sorted({row["threads"] for row in rows})
     by_model: dict[str, dict[int, Any]] = {}
     for row in rows:
         by_model.setdefault(row["model"], {})[row["threads"]] = row
-    head = "| model | " + " | ".join(f"Infuse, {n} thread{'s' * (n > 1)} | ONNX Runtime | ratio" for n in threads)
-    lines = [head + " | difference |", "|---" * (3 * len(threads) + 2) + "|"]
+    head = "| model | " + " | ".join(
+        f"Infuse, {counted(n)} | the best of the others | ratio | of roof" for n in threads
+    )
+    lines = [head + " | difference |", "|---" * (4 * len(threads) + 2) + "|"]
     for model, found in by_model.items():
         cells = [cell for n in threads for cell in _cells(found[n])]
         worst = max(row["difference"] for row in found.values())
         lines.append(f"| {model} | {' | '.join(cells)} | {worst:.0e} |")
     means = []
     for n in threads:
-        speeds = [row["speed"][PEER] for row in rows if row["threads"] == n]
-        means.append(
-            f"{n} thread{'s' * (n > 1)}: geometric mean {geomean(speeds):.2f}×, "
-            f"lowest {min(speeds):.2f}×, highest {max(speeds):.2f}×"
-        )
-    machine = results["machine"]
-    versions = ", ".join(f"{name} {machine['versions'][name]}" for name in ("infuse", PEER))
+        of = [f"{_mean(rows, n, peer)} {NAMES[peer]}" for peer in peers]
+        means.append(f"* {counted(n)}: {_mean(rows, n, BEST)} the best of them for each model; alone: {', '.join(of)}.")
+    versions = ", ".join(f"{name} {machine['versions'][name]}" for name in ("infuse", *peers))
     intro = (
-        "Least milliseconds for one call, batch 1 (text: 128 tokens), fp32, each engine in a process of its own, in "
-        f"turns, on {machine['processor']} ({machine['cores']} cores; {versions}). *Ratio* is ONNX Runtime's time over "
-        "Infuse's, *difference* the largest one between the answers over the largest output. Medians and memory are "
-        f"in [{source}]({source}); `python -m benchmarks.zoo --against onnxruntime --json {source}` measured them."
+        f"Least milliseconds for one call, batch {results['dims'].get('batch', 1)} (text: 128 tokens), "
+        f"{results['precision']}, each engine in a process of its own, in turns, on {machine['processor']} "
+        f"({machine['cores']} cores; {versions}). *Ratio* is the time of the fastest other engine over Infuse's; *of "
+        "roof* the time that the arithmetic needs at the processor's measured peak (or the weights from memory, where "
+        "that is longer) over Infuse's, convolutions counted as direct ones; *difference* the largest one from ONNX "
+        f"Runtime's answer over the largest output. Medians and memory are in [{source}]({source}); `python -m "
+        f"benchmarks.zoo --against {','.join(peers)} --json {source}` measured them."
     )
     if "remark" in results:
         intro += f" {results['remark']}"
-    return "\n\n".join([intro, "\n".join(lines), "; ".join(means) + "."])
+    return "\n\n".join([intro, f"![Speed of other engines over Infuse's]({plot})", "\n".join(lines), "\n".join(means)])
+
+
+def counted(threads: int) -> str:
+    """A number of threads in words."""
+    return f"{threads} thread{'s' * (threads > 1)}"
+
+
+def _mean(rows: list[dict[str, Any]], threads: int, peer: str) -> str:
+    speeds = [speed for row in rows if row["threads"] == threads and (speed := row["speed"].get(peer))]
+    return f"{geomean(speeds):.2f}× (lowest {min(speeds):.2f}×, {len(speeds)} models)"
+
+
+def draw(results: dict[str, Any], file: Path) -> None:
+    """A plot of how many times faster Infuse is than each engine, for the largest number of threads."""
+    from matplotlib import rcParams
+    from matplotlib.figure import Figure
+
+    rcParams["svg.hashsalt"] = file.name
+    most = max(row["threads"] for row in results["rows"])
+    rows = [row for row in results["rows"] if row["threads"] == most]
+    peers = [peer for peer in rows[0]["speed"] if peer != BEST]
+    figure = Figure(figsize=(9, 0.45 * len(rows) + 1.2), layout="constrained")
+    axes = figure.subplots()
+    height = 0.8 / len(peers)
+    for number, peer in enumerate(peers):
+        places = [place + (number - (len(peers) - 1) / 2) * height for place in range(len(rows))]
+        axes.barh(places, [row["speed"].get(peer) or 0.0 for row in rows], height, label=NAMES[peer])
+    axes.axvline(1.0, color="black", linewidth=1)
+    axes.set_yticks(range(len(rows)), [row["model"] for row in rows])
+    axes.set_xlim(0, 3)
+    axes.set_xlabel(f"time of the engine over Infuse's, {results['precision']}, {counted(most)} (cut at 3)")
+    axes.invert_yaxis()
+    axes.legend(loc="lower right")
+    figure.savefig(file, metadata={"Date": None})
 
 
 def optimizer_text(results: dict[str, Any], source: str) -> str:
@@ -91,8 +129,10 @@ def _shown(value: Any) -> str:
 
 
 def _cells(row: dict[str, Any]) -> list[str]:
-    times = row["times"]
-    return [f"{times[e]['best'] * 1e3:.2f}" for e in ("infuse", PEER)] + [f"{row['speed'][PEER]:.2f}×"]
+    times = {name: timing["best"] * 1e3 for name, timing in row["times"].items()}
+    ours = times.pop("infuse")
+    peer = min(times, key=lambda name: times[name])
+    return [f"{ours:.2f}", f"{times[peer]:.2f} {NAMES[peer]}", f"{times[peer] / ours:.2f}×", f"{row['share']:.0%}"]
 
 
 def main() -> None:
@@ -104,7 +144,10 @@ def main() -> None:
     source = options.results.resolve().relative_to(README.parent).as_posix()
     page = README.read_text("utf-8")
     is_zoo = "threads" in results["rows"][0]
-    name, written = (ZOO, text(results, source)) if is_zoo else (OPTIMIZER, optimizer_text(results, source))
+    if is_zoo:
+        draw(results, README.parent / PLOT)
+    plot = PLOT.as_posix()
+    name, written = (ZOO, text(results, source, plot)) if is_zoo else (OPTIMIZER, optimizer_text(results, source))
     begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
     section = f"{begin}\n{written}\n{end}"
     README.write_text(re.sub(f"{begin}.*{end}", lambda _: section, page, flags=re.DOTALL), "utf-8")

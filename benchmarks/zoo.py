@@ -13,6 +13,7 @@ as halves; the peers run in fp32, as they compute in that on processors anyway (
 import argparse
 import sys
 import tempfile
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -20,10 +21,14 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+import infuse
 from benchmarks import machine, options, terminal
 from benchmarks.engines import PRECISIONS, REFERENCE, Arrays
 from benchmarks.measure import Timing, difference, geomean
 from benchmarks.worker import Worker, WorkerError, alternate
+from infuse.analysis import totals
+from infuse.codegen.toolchain import Target
+from infuse.profiling.machine import measure_machine
 
 OURS = "infuse"
 TOLERANCES = {"fp32": 1e-4, "bf16": 3e-2, "fp16": 3e-3}
@@ -42,6 +47,8 @@ class Row:
     errors: dict[str, str] = field(default_factory=dict)
     difference: float | None = None
     """Of our answer from the reference, as measure.difference has it."""
+    bound: float | None = None
+    """Seconds that the machine needs at least, `roof`."""
     peers: dict[str, float] = field(default_factory=dict)
     """The same of the others' answers."""
 
@@ -51,6 +58,11 @@ class Row:
         ours = times.pop(OURS, None)
         theirs = min(times.values(), default=None) if peer == BEST else times.get(peer)
         return theirs / ours if ours and theirs else None
+
+    def share(self) -> float | None:
+        """Of the roof: the least time over ours. Winograd multiplies less than is counted, and may exceed 1."""
+        ours = self.times.get(OURS)
+        return self.bound / ours.best if ours and self.bound else None
 
     def arena(self) -> float | None:
         """Arena over the largest sum of bytes alive at once."""
@@ -64,9 +76,20 @@ def precision_of(engine: str, asked: str) -> str:
     return "fp32" if engine == REFERENCE or (asked == "fp16" and engine != OURS) else asked
 
 
+def roof(path: Path, threads: int, dims: Mapping[str, int], precision: str) -> float:
+    """Seconds that a model takes at least on this machine: the larger of arithmetic at its measured peak, convolutions
+    counted as direct ones, and of its weights read once at the measured bandwidth of memory.
+    """
+    found = totals(infuse.optimize(path), dims)
+    peak = measure_machine(Target.resolve("native"), threads)
+    assert isinstance(found.cost.flops, int), f"{path.stem}: its arithmetic is not known: {found.cost.flops}"
+    weights = found.weight_bytes if precision == "fp32" else found.weight_bytes / 2
+    return peak.bound(found.cost.flops, weights, "bf16" if precision == "bf16" else "fp32")
+
+
 def run(path: Path, threads: int, given: argparse.Namespace) -> Row:
     """Measure one model in all engines."""
-    row = Row(path.stem, threads)
+    row = Row(path.stem, threads, bound=roof(path, threads, given.dims, given.precision))
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         workers: dict[str, Worker] = {}
@@ -127,6 +150,7 @@ def table(rows: list[Row], peers: list[str], tolerance: float, precision: str = 
         OURS,
         *peers,
         *(f"vs {peer}" for peer in compared(peers)),
+        "of roof",
         "difference",
         "arena",
         "compile s",
@@ -136,11 +160,12 @@ def table(rows: list[Row], peers: list[str], tolerance: float, precision: str = 
         facts, arena = row.facts.get(OURS, {}), row.arena()
         times = [_times(row, name) for name in (OURS, *peers)]
         speeds = [f"{speed:.2f}×" if (speed := row.speed(peer)) else "–" for peer in compared(peers)]
+        share = f"{row.share():.0%}" if row.share() else "–"
         wrong = "–" if row.difference is None else f"{row.difference:.1e}"
         plan = f"{facts['arena_bytes'] / 2**20:.1f} MiB, {arena:.2f}×" if arena else "–"
         seconds = f"{facts['compile_s']:.1f}" if "compile_s" in facts else "–"
         style = None if is_good(row, tolerance) else "red"
-        made.add_row(row.model, str(row.threads), *times, *speeds, wrong, plan, seconds, style=style)
+        made.add_row(row.model, str(row.threads), *times, *speeds, share, wrong, plan, seconds, style=style)
     return made
 
 
@@ -168,7 +193,9 @@ def save(rows: list[Row], given: argparse.Namespace) -> None:
         "tolerance": given.tolerance,
         "summary": summarize(rows, given.against),
         "rows": [
-            asdict(row) | {"speed": {peer: row.speed(peer) for peer in compared(given.against)}, "arena": row.arena()}
+            asdict(row)
+            | {"speed": {peer: row.speed(peer) for peer in compared(given.against)}}
+            | {"arena": row.arena(), "share": row.share()}
             for row in rows
         ],
     }
