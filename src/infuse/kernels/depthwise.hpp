@@ -74,21 +74,24 @@ INFUSE_INLINE void neighbours(const Row& row, long ox, const Lines& lines, const
   const long channels = row.channels, step = lines.pixel;
   const long width = row.shape->w, out_width = row.shape->ow;
   const long left = ox * S - row.shape->pad_left, corner = left * step;
-  const float* filter = row.weights + row.first_ky * KW * channels;
-  const long out = row.out + ox;
+  const long first_ky = row.first_ky, last_ky = row.last_ky, out = row.out + ox;
+  const float* filter = row.weights + first_ky * KW * channels;
+  // Copies, as compilers must expect that a result is stored over what references lead to.
+  const Lines from = lines;
+  const Sink own = sink;
   sweep(row.begin, row.end, [&](long c, auto lanes) __attribute__((always_inline)) {
     vf sum[P];
 #pragma GCC unroll 8
     for (int p = 0; p < P; ++p) sum[p] = vf{};
     const float* taps = filter + c;
-    for (long ky = row.first_ky; ky < row.last_ky; ++ky) {
+    for (long ky = first_ky; ky < last_ky; ++ky) {
       vf tap[KW];
 #pragma GCC unroll 8
       for (int kx = 0; kx < KW; ++kx) {
         tap[kx] = load(taps, lanes);
         taps += channels;
       }
-      const float* pixel = lines(row, ky) + corner + c;
+      const float* pixel = from(row, ky) + corner + c;
 #pragma GCC unroll 32
       for (int q = 0; q < INPUTS; ++q) {
         if (!Edge || (left + q >= 0 && left + q < width)) {
@@ -106,7 +109,7 @@ INFUSE_INLINE void neighbours(const Row& row, long ox, const Lines& lines, const
     }
 #pragma GCC unroll 8
     for (int p = 0; p < P; ++p)
-      if (!Edge || ox + p < out_width) sink(sum[p], out + p, c, lanes);
+      if (!Edge || ox + p < out_width) own(sum[p], out + p, c, lanes);
   });
 }
 

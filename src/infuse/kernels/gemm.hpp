@@ -127,17 +127,18 @@ template <class Sink>
 INFUSE_NOINLINE void drain(const float* tile, long rows, long row, long col, long n,
                            const Sink& sink) {
   const long width = n - col;
+  const Sink own = sink;
 #pragma GCC unroll 1
   for (long end = row + rows; row < end; ++row, tile += NR) {
     if (width < LANES) {
-      sink(load(tile, Full{}), row, col, Tail{int(width)});
+      own(load(tile, Full{}), row, col, Tail{int(width)});
       continue;
     }
-    sink(load(tile, Full{}), row, col, Full{});
+    own(load(tile, Full{}), row, col, Full{});
     if (width >= NR)
-      sink(load(tile + LANES, Full{}), row, col + LANES, Full{});
+      own(load(tile + LANES, Full{}), row, col + LANES, Full{});
     else if (width > LANES)
-      sink(load(tile + LANES, Full{}), row, col + LANES, Tail{int(width - LANES)});
+      own(load(tile + LANES, Full{}), row, col + LANES, Tail{int(width - LANES)});
   }
 }
 
@@ -177,6 +178,8 @@ struct Forget {
 template <class W, class Sink, class Keep = Forget>
 INFUSE_NOINLINE void full_tile(const float* a, long lda, long k, const W* b, long row, long col,
                                const Sink& sink, const Keep& keep = Keep{}) {
+  // A copy, as compilers must expect that a result is stored over what a reference leads to.
+  const Sink own = sink;
   vf sum[MR][2];
 #pragma GCC unroll 16
   for (int i = 0; i < MR; ++i) sum[i][0] = sum[i][1] = vf{};
@@ -195,8 +198,8 @@ INFUSE_NOINLINE void full_tile(const float* a, long lda, long k, const W* b, lon
   }
 #pragma GCC unroll 16
   for (int i = 0; i < MR; ++i) {
-    sink(sum[i][0], row + i, col, Full{});
-    sink(sum[i][1], row + i, col + LANES, Full{});
+    own(sum[i][0], row + i, col, Full{});
+    own(sum[i][1], row + i, col + LANES, Full{});
   }
 }
 
