@@ -357,7 +357,7 @@ def test_everything_that_matters_is_in_the_key(monkeypatch: pytest.MonkeyPatch) 
     names = [key(), key(key="other weights"), key(target="x86-64"), key(sources={"model.cpp": source() + " "})]
     names.append(key(sources={"model.cpp": source(), "more.cpp": ""}))
     names.append(key(toolchain=Toolchain(("c++",), "gcc", "g++ 1.0")))
-    monkeypatch.setattr(build_module, "_kernels", lambda: "other kernels")
+    monkeypatch.setattr(build_module, "kernels_hash", lambda: "other kernels")
     names.append(key())
     assert len(set(names)) == len(names)
 

@@ -67,7 +67,8 @@ def test_show_prints_the_text_form(cli: Cli, network: Path) -> None:
 
 @pytest.mark.row("G18")
 @pytest.mark.row("G36")
-def test_show_lists_the_kernel_calls(cli: Cli, tmp_path: Path) -> None:
+def test_show_lists_the_kernel_calls(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
     network = small_network(tmp_path / "fixed.onnx", batch=2)
     kernels = cli("show", network, "--kernels", "--target", "x86-64-v3", "--json").json["kernels"]
     (fused,) = (call for call in kernels["calls"] if "conv" in call["kernel"].lower())
