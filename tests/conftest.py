@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -17,6 +18,8 @@ from benchmarks.inputs import default_zoo
 ROOT = Path(__file__).resolve().parent.parent
 ROW = re.compile(r"[ACEGRSZ]\d{1,2}")
 
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # a shell's background job: some tests interrupt themselves
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ.setdefault("INFUSE_CHECK", "1")  # the verifier runs after every pass
 os.environ.setdefault("INFUSE_CACHE", str(ROOT / "build" / "cache"))  # not among the user's own compiled models
 
