@@ -64,7 +64,8 @@ class Gather(Op):
         return TensorType(data.dtype, shape[:axis] + places + shape[axis + 1 :])
 
     def eval(self, data: Array, indices: Array) -> Array:
-        return np.take(data, checked(indices, data.shape[self.axis], self.name), axis=self.axis)
+        taken = np.take(data, checked(indices, data.shape[self.axis], self.name), axis=self.axis)
+        return np.asarray(taken, data.dtype)  # of texts, one element is no array
 
 
 class GatherElements(Op):

@@ -30,8 +30,10 @@ class InlineConstantIf(Pass):
             pending.extend(body for node in inner.unordered_nodes for body in node.subgraphs.values())
 
     def _inline(self, node: Node, report: Report) -> None:
+        if node.graph is None:  # it went with another one
+            return
         chosen = known_truth(node.inputs[0])
-        if chosen is None or node.graph is None:
+        if chosen is None:
             return
         taken = node.subgraphs["then_branch" if chosen else "else_branch"]
         created, outputs = inlined(taken, node.graph, {})
