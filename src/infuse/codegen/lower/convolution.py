@@ -118,12 +118,12 @@ def _windows(
         fields = [*fields[:-1], groups]
     tensor = low.tensor(operand(node)) if planar else image(low, node)
     store = sink()
-    flags = {"planar": ", true", "taps": ", false, true"}.get(form, "")
-    shape = f"ConvShape{{{', '.join(map(size_text, fields))}{flags}}}"
-    text = f"ConvShape{{{f.numbers(*fields)}{flags}}}"
     if form.startswith("winograd"):
         call_winograd(low, node, f, form, fields, tensor, store)
         return
+    flags = {"planar": ", true", "taps": ", false, true"}.get(form, "")
+    shape = f"ConvShape{{{', '.join(map(size_text, fields))}{flags}}}"
+    text = f"ConvShape{{{f.numbers(*fields)}{flags}}}"
     whole = groups == 1 and win.dilations[1] == 1
     weights = _packed_pairs(low, node, groups, whole) if pairs else packed_filters(low, node, groups)
     kernel = "conv" + SUFFIXES[weights.dtype]
