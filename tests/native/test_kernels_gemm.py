@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -186,10 +187,12 @@ def check_conv(
     groups: int = 1,
     threads: int = 1,
     planar: bool = False,
+    kind: Any = np.float32,
 ) -> None:
+    """The kernel for weights that are stored as `kind`: float32 or float16."""
     n, h, w, c = image
     x, bias = numbers(rng, *image), numbers(rng, out_channels)
-    weights = rng.uniform(-1, 1, (out_channels, c // groups, *kernel)).astype(np.float32)
+    weights = rng.uniform(-1, 1, (out_channels, c // groups, *kernel)).astype(kind)
     padded = np.pad(x.astype(np.float64), ((0, 0), (pads[0], pads[2]), (pads[1], pads[3]), (0, 0)))
     view = windows(padded, kernel, strides, dilations)
     oh, ow = view.shape[1:3]
@@ -198,10 +201,11 @@ def check_conv(
     subscripts = "nyxgcij,gocij->nyxgo"
     expected = np.einsum(subscripts, view, grouped, optimize=True).reshape(n, oh, ow, out_channels) + bias
     magnitude = np.einsum(subscripts, np.abs(view), np.abs(grouped), optimize=True).reshape(expected.shape)
-    out, packed = empty(n, oh, ow, out_channels), fenced(pack_conv(weights, groups, library.lanes()))
+    out, packed = empty(n, oh, ow, out_channels), fenced(pack_conv(weights, groups, library.lanes(), kind))
     shape = longs(n, h, w, c, oh, ow, out_channels, *kernel, *strides, *dilations, pads[0], pads[1], groups, planar)
     low, given = ctypes.c_float(LOW), fenced(x.transpose(0, 3, 1, 2)) if planar else x
-    library.run_conv(threads, shape, pointer(given), pointer(packed), pointer(bias), low, pointer(out))
+    run = library.run_conv if kind == np.float32 else library.run_conv_fp16
+    run(threads, shape, pointer(given), pointer(packed), pointer(bias), low, pointer(out))
     assert_close(out, np.maximum(expected, LOW), magnitude + np.abs(bias), weights[0].size)
 
 

@@ -6,6 +6,7 @@ Arithmetic is that of float32, so a result is right for the rounded weights at t
 from __future__ import annotations
 
 import ctypes
+from functools import partial
 from itertools import product
 from pathlib import Path
 
@@ -14,10 +15,11 @@ import pytest
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
-from infuse.codegen.packing import pack_conv, pack_gemm_b
+from infuse.codegen.packing import pack_gemm_b
 from infuse.codegen.winograd import winograd_weights
-from tests.native.kernel_tools import Floats, assert_close, build, empty, fenced, longs, pointer, targets
-from tests.native.test_kernels_gemm import windows
+from tests.native.kernel_tools import assert_close, build, empty, fenced, longs, pointer, targets
+from tests.native.test_kernels_gemm import check_conv as check_conv_of
+from tests.native.test_kernels_gemm import numbers, windows
 
 pytestmark = pytest.mark.row("R3")
 Doubles = NDArray[np.float64]
@@ -30,11 +32,6 @@ HALVES = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
 def library(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     source = Path(__file__).with_name("fp16_driver.cpp")
     return build(source, request.param, tmp_path_factory.mktemp("fp16"))
-
-
-def numbers(rng: Rng, *shape: int) -> Floats:
-    result: Floats = fenced(rng.uniform(-1, 1, shape).astype(np.float32))
-    return result
 
 
 def halves(rng: Rng, *shape: int) -> NDArray[np.float16]:
@@ -115,35 +112,7 @@ def test_gemm_keeps_what_halves_hold(library: ctypes.CDLL, rows: int) -> None:
 # ---- convolutions
 
 
-def check_conv(
-    library: ctypes.CDLL,
-    rng: Rng,
-    image: tuple[int, int, int, int],
-    out_channels: int,
-    kernel: tuple[int, int],
-    strides: tuple[int, int] = (1, 1),
-    dilations: tuple[int, int] = (1, 1),
-    pads: tuple[int, int, int, int] = (0, 0, 0, 0),
-    groups: int = 1,
-    threads: int = 1,
-    planar: bool = False,
-) -> None:
-    n, h, w, c = image
-    x, bias, weights = numbers(rng, *image), numbers(rng, out_channels), halves(rng, out_channels, c // groups, *kernel)
-    padded = np.pad(x.astype(np.float64), ((0, 0), (pads[0], pads[2]), (pads[1], pads[3]), (0, 0)))
-    view = windows(padded, kernel, strides, dilations)
-    oh, ow = view.shape[1:3]
-    view = view.reshape(n, oh, ow, groups, c // groups, *kernel)
-    grouped = weights.astype(np.float64).reshape(groups, out_channels // groups, c // groups, *kernel)
-    subscripts = "nyxgcij,gocij->nyxgo"
-    expected = np.einsum(subscripts, view, grouped, optimize=True).reshape(n, oh, ow, out_channels) + bias
-    magnitude = np.einsum(subscripts, np.abs(view), np.abs(grouped), optimize=True).reshape(expected.shape)
-    packed = fenced(pack_conv(weights, groups, library.lanes(), np.float16))
-    out, low = empty(n, oh, ow, out_channels), ctypes.c_float(LOW)
-    shape = longs(n, h, w, c, oh, ow, out_channels, *kernel, *strides, *dilations, pads[0], pads[1], groups, planar)
-    given = fenced(x.transpose(0, 3, 1, 2)) if planar else x
-    library.run_conv_fp16(threads, shape, pointer(given), pointer(packed), pointer(bias), low, pointer(out))
-    assert_close(out, np.maximum(expected, LOW), magnitude + np.abs(bias), weights[0].size)
+check_conv = partial(check_conv_of, kind=np.float16)
 
 
 @pytest.mark.parametrize("threads", [1, 3])
