@@ -124,6 +124,74 @@ class OptionError(InfuseError):
     code = "INF-601"
 
 
+class ConfigurationError(InfuseError):
+    """A configuration of the server or of a model has a field or a value that has no meaning here."""
+
+    code = "INF-701"
+
+
+class RepositoryError(InfuseError):
+    """A model repository or a model in it cannot be read, is incomplete, or is not what its hashes say."""
+
+    code = "INF-702"
+
+
+class RequestError(InfuseError):
+    """A request to the server is not one of the protocol, or not one that the model takes."""
+
+    code = "INF-703"
+
+
+class NotFoundError(InfuseError):
+    """The model, version, label or address that a request names is not there."""
+
+    code = "INF-704"
+
+
+class UnavailableError(InfuseError):
+    """What a request names is there, but does not serve now: it loads, drains, or its worker is gone."""
+
+    code = "INF-705"
+
+
+class OverloadError(InfuseError):
+    """The server takes no more work of this kind now; `retry_after` is when to try again, in seconds."""
+
+    code = "INF-706"
+    retry_after: float = 1.0
+
+
+class DeadlineError(InfuseError):
+    """A request was not answered within the time that it allowed; what was left of its work was dropped."""
+
+    code = "INF-707"
+
+
+class ModelFailureError(InfuseError):
+    """A model failed in its worker: it crashed, hung, ran out of memory, or gave what it must not give."""
+
+    code = "INF-708"
+
+
+class AccessError(InfuseError):
+    """A request lacks a valid token (`known` is false), or its token does not allow what it asks for."""
+
+    code = "INF-709"
+    known: bool = False
+
+
+class TooLargeError(InfuseError):
+    """A request is larger than the server takes, as it came or after decompression."""
+
+    code = "INF-710"
+
+
+class UnsupportedRequestError(InfuseError):
+    """A call of the protocol that this server does not have."""
+
+    code = "INF-711"
+
+
 def _sentence(text: str) -> str:
     """`text` with one mark at its end."""
     text = text.rstrip()
