@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping
 from typing import Any, Final
 
 import ml_dtypes
 import numpy as np
 
-from infuse.errors import UnsupportedRequestError
+from infuse.errors import RequestError, UnsupportedRequestError
+from infuse.runtime.session import Array
 
 BYTES: Final = "BYTES"
 # Little-endian, as the protocol sends them.
@@ -40,3 +42,36 @@ def name_of(dtype: np.dtype[Any]) -> str:
         return _NAMES[dtype]
     except KeyError:
         raise UnsupportedRequestError(f"the protocol has no element type for {dtype}") from None
+
+
+def packed_size(array: Array) -> int:
+    """Bytes of BYTES elements in the protocol's raw form."""
+    return sum(4 + len(element) for element in array.flat)
+
+
+def pack_bytes(array: Array) -> bytes:
+    """BYTES elements in the protocol's raw form: each after its length as a little-endian uint32."""
+    return b"".join(part for element in array.flat for part in (struct.pack("<I", len(element)), element))
+
+
+def unpack_bytes(raw: bytes | memoryview, shape: tuple[int, ...]) -> Array:
+    """The BYTES elements of a raw form; RequestError when they are not as many as `shape` says, or are cut off."""
+    count = 1
+    for size in shape:
+        count *= size
+    if count * 4 > len(raw):
+        raise RequestError(f"{len(raw)} bytes are too few for {count} elements of BYTES")
+    elements = np.empty(count, object)
+    view, position = memoryview(raw), 0
+    for number in range(count):
+        if position + 4 > len(view):
+            raise RequestError(f"the elements of BYTES are cut off: {number} of {count} are there")
+        (length,) = struct.unpack_from("<I", view, position)
+        position += 4
+        if position + length > len(view):
+            raise RequestError(f"element {number} of BYTES is cut off: it has {length} bytes, {len(view) - position} are there")
+        elements[number] = bytes(view[position : position + length])
+        position += length
+    if position != len(view):
+        raise RequestError(f"{len(view) - position} bytes follow after the {count} elements of BYTES")
+    return elements.reshape(shape)
