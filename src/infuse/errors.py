@@ -131,9 +131,13 @@ class ConfigurationError(InfuseError):
 
 
 class RepositoryError(InfuseError):
-    """A model repository or a model in it cannot be read, is incomplete, or is not what its hashes say."""
+    """A model repository or a model in it cannot be read, is incomplete, or is not what its hashes say.
+
+    `transient`: a later try may succeed by itself (a fault of the network, a file that was just being replaced).
+    """
 
     code = "INF-702"
+    transient: bool = False
 
 
 class RequestError(InfuseError):

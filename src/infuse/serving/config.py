@@ -265,12 +265,14 @@ class ServerConfig(_Config):
 
     `repository`: a folder, or `s3://bucket/prefix`. `control`: `poll` looks every `poll_seconds` for changes; `explicit`
     loads what is asked for, and `models` at the start; `none` loads all once. `strict_readiness`: ready only when all
-    models are. `model_defaults` stands for the config of models that have no field of their own.
+    models are. `cache_bytes`: what copies of models that are not loaded may take on disk beside the others (0: no
+    limit). `model_defaults` stands for the config of models that have no field of their own.
     """
 
     repository: str = ""
     store_options: Mapping[str, str] = {}
     cache: Path | None = None
+    cache_bytes: Natural = 20 << 30
     state: Path | None = None
     control: Literal["poll", "explicit", "none"] = "poll"
     poll_seconds: Annotated[float, msgspec.Meta(gt=0)] = 2.0
