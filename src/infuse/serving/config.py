@@ -211,12 +211,16 @@ class Security(_Config):
 
     `admin_on_data_port`: loading, unloading and rollouts are answered on the data ports too, for an admin's token (or
     anybody, if there are no tokens). `compiled_folders`: repositories from which compiled models, which are native
-    code, are loaded; others are refused.
+    code, are loaded; others are refused. `hosts`: names, other than addresses and names of the local network, by which
+    browsers may call the admin port without a token. `insecure`: ports may be open to other machines although nobody is
+    asked for a token or a certificate.
     """
 
     tokens: tuple[Token, ...] = ()
     admin_on_data_port: bool = False
     compiled_folders: tuple[Path, ...] = ()
+    hosts: tuple[str, ...] = ()
+    insecure: bool = False
 
 
 class Limits(_Config):

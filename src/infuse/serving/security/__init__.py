@@ -1,0 +1,22 @@
+"""Who may call the server and how much, TLS, what it refuses to start with, and what pages may ask of it."""
+
+from infuse.serving.security.browsers import PAGE_HEADERS, check_browser
+from infuse.serving.security.exposure import check_exposure
+from infuse.serving.security.files import check_sha256
+from infuse.serving.security.guard import Guard, Role
+from infuse.serving.security.rates import caller_address
+from infuse.serving.security.tls import check_tls, ssl_context
+from infuse.serving.security.tokens import new_token
+
+__all__ = [
+    "PAGE_HEADERS",
+    "Guard",
+    "Role",
+    "caller_address",
+    "check_browser",
+    "check_exposure",
+    "check_sha256",
+    "check_tls",
+    "new_token",
+    "ssl_context",
+]
