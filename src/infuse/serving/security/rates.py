@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Final
 
 from infuse.errors import OverloadError
@@ -62,6 +63,7 @@ class Rates:
         return True
 
 
+@lru_cache(_CALLERS)
 def caller_address(peer: str) -> str:
     """The address of a caller, as limits count it, from `1.2.3.4`, `::1`, `[::1]:80`, `ipv4:1.2.3.4:80` or
     `ipv6:%5B::1%5D:80`: without a port, an IPv6 address as its network of 64 bits. Other text is returned as it is.
