@@ -1,0 +1,1 @@
+"""The Open Inference Protocol over HTTP: codec, ASGI application, server and its OpenAPI document."""
