@@ -1,0 +1,53 @@
+"""Whether two versions answered the same."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from infuse.serving.messages import InferResponse, Tensor
+
+_FLOATS: Final = frozenset({"FP16", "BF16", "FP32", "FP64"})
+
+
+def difference(expected: InferResponse, found: InferResponse, tolerance: float) -> str | None:
+    """What differs, or None.
+
+    Every output of `expected` must be there with its type and shape. Floats may differ by `tolerance` times the largest
+    finite magnitude of the expected output, and must have their NaN and infinities in the same places; everything else
+    must be equal.
+    """
+    answers = {tensor.name: tensor for tensor in found.outputs}
+    for tensor in expected.outputs:
+        if tensor.name not in answers:
+            return f"output {tensor.name!r} is missing"
+        reason = _between(tensor, answers[tensor.name], tolerance)
+        if reason is not None:
+            return f"output {tensor.name!r} {reason}"
+    return None
+
+
+def _between(expected: Tensor, found: Tensor, tolerance: float) -> str | None:
+    if expected.datatype != found.datatype:
+        return f"is {found.datatype} instead of {expected.datatype}"
+    if expected.shape != found.shape:
+        return f"has the shape {list(found.shape)} instead of {list(expected.shape)}"
+    if expected.datatype not in _FLOATS:
+        return None if np.array_equal(expected.data, found.data) else "has other elements"
+    return _between_floats(expected.data.astype(np.float64), found.data.astype(np.float64), tolerance)
+
+
+def _between_floats(expected: np.ndarray[Any, Any], found: np.ndarray[Any, Any], tolerance: float) -> str | None:
+    finite = np.isfinite(expected)
+    if not np.array_equal(finite, np.isfinite(found)):
+        return "is not finite in other places"
+    if not np.array_equal(expected[~finite], found[~finite], equal_nan=True):
+        return "has other NaN or infinities"
+    if not finite.any():
+        return None
+    magnitude = float(np.abs(expected[finite]).max())
+    moved = float(np.abs(expected[finite] - found[finite]).max())
+    if moved > tolerance * magnitude:
+        return f"moved by {moved:.3g} where its largest magnitude is {magnitude:.3g}"
+    return None

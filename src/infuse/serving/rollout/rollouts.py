@@ -1,0 +1,253 @@
+"""The rollouts of one model, one after another, and the version that they settle on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from infuse.errors import OptionError, UnavailableError
+from infuse.serving.config import Canary
+from infuse.serving.rollout.events import Event
+from infuse.serving.rollout.routing import Routing
+from infuse.serving.rollout.snapshot import Record, Refusal
+from infuse.serving.rollout.trial import Trial, check_canary
+from infuse.serving.rollout.windows import Tally
+
+
+class Rollouts:
+    """Begins, drives and ends rollouts, and remembers which versions were rolled back.
+
+    `settled`: the version that serves although a later one may be loaded. `waiting`: the version whose turn comes when
+    the running rollout ends. `recent` gives the counts of the last minute of some versions.
+    """
+
+    def __init__(
+        self,
+        routing: Routing,
+        recent: Callable[[Collection[int]], Tally],
+        clock: Callable[[], float],
+        wall: Callable[[], float],
+    ) -> None:
+        self._routing, self._recent, self._clock, self._wall = routing, recent, clock, wall
+        self.settled: int | None = None
+        self.waiting: int | None = None
+        self.refused: dict[int, Refusal] = {}
+        self.seen: dict[int, str] = {}
+        self.last: Trial | None = None
+        self.active: Trial | None = None  # `last` while it runs or is paused
+        self._events: list[Event] = []
+        self._ticked = clock()
+
+    @property
+    def share(self) -> float:
+        """The part of the traffic that the last rollout's version has by it."""
+        if self.active is not None:
+            return self.active.share
+        return 1.0 if self.last is not None and self.last.record.state == "promoted" else 0.0
+
+    def tell(self, kind: str, version: int, reason: str = "", share: float = 0.0) -> None:
+        """Note an event for the next tick."""
+        self._events.append(Event(kind, self._routing.model, version, reason, share, self._wall()))
+
+    def serving(self, loaded: Collection[int]) -> int:
+        """The version that serves of those that are loaded, where no split and no rollout says otherwise."""
+        if self.settled is not None and self.settled in loaded:
+            return self.settled
+        beside = {self.active.record.version if self.active is not None else None, self.waiting}
+        accepted = [number for number in loaded if number not in self.refused]
+        first = [number for number in accepted if number not in beside] or accepted
+        if first:
+            return max(first)
+        refused = ", ".join(map(str, sorted(number for number in loaded if number in self.refused)))
+        what = f"only versions that were rolled back are loaded: {refused}" if refused else "no version is loaded"
+        hint = "a rollout to one of them accepts it again" if refused else None
+        raise UnavailableError(what, where=self._routing.where, hint=hint)
+
+    # ------------------------------------------------------------------------------------------- operators
+
+    def start(self, version: int, canary: Canary) -> None:
+        """Begin a rollout, or say why not."""
+        if self.active is not None:
+            raise OptionError(
+                f"a rollout to version {self.active.record.version} is under way",
+                where=self._routing.where,
+                hint="promote it or roll it back first",
+            )
+        check_canary(canary)
+        self._routing.require_loaded(version)
+        origin = self._origin(version)
+        if not origin:
+            raise OptionError(f"version {version} serves already, and no other", where=self._routing.where)
+        self._begin(version, origin, canary, "asked for")
+
+    def promote(self, reason: str) -> None:
+        """Give the version all traffic."""
+        record = self._demand("running", "paused").record
+        self._end(record, "promoted", reason)
+        self._routing.current.split = {}
+        later = [number for number in self._routing.loaded() if number not in self.refused]
+        self.settled = record.version if record.version != max(later, default=0) else None
+        self.tell("promoted", record.version, reason, 1.0)
+
+    def rollback(self, reason: str) -> None:
+        """Take the traffic back; without a running rollout, from the version that serves."""
+        if self.active is not None:
+            record = self.active.record
+            self._end(record, "rolled_back", reason)
+            self._refuse(record.version, reason)
+            return
+        previous = self.previous()
+        if not previous:
+            hint = "change the split" if self._routing.current.split else None
+            raise OptionError("there is nothing to roll back to", where=self._routing.where, hint=hint)
+        for number in previous:
+            self._routing.require_loaded(number)
+        serving, record_before = self.serving(self._routing.loaded()), self._promoted()
+        if record_before is not None:
+            self._routing.current.split = dict(record_before.split)
+            self._end(record_before, "rolled_back", reason)
+        self.settled = max(previous)
+        self._refuse(serving, reason)
+
+    def previous(self) -> tuple[int, ...]:
+        """The versions that `rollback` goes back to; none if there are none, or a split is in force."""
+        if self.active is not None:
+            return self.active.record.origin
+        if self._routing.current.split:
+            return ()
+        promoted = self._promoted()
+        if promoted is not None:
+            return promoted.origin
+        serving = self.serving(self._routing.loaded())
+        before = [number for number in self._routing.known() if number < serving and number not in self.refused]
+        return (max(before),) if before else ()
+
+    def pause(self) -> None:
+        """Hold the running rollout."""
+        self._switch("running", "paused", "paused")
+
+    def resume(self) -> None:
+        """Let a paused one go on."""
+        self._switch("paused", "running", "resumed")
+
+    # ------------------------------------------------------------------------------------------- what happens
+
+    def arrived(self, number: int, fingerprint: str, initial: bool, canary: Canary | None) -> None:
+        """A version can answer."""
+        again = self.seen.get(number) == fingerprint
+        self.seen[number] = fingerprint
+        if number in self.refused and not again:
+            del self.refused[number]
+        if initial or again or number in self.refused:
+            return
+        if self.active is None:
+            self._take(number, canary)
+            return
+        record = self.active.record
+        if number == record.version:
+            self._begin(number, record.origin, record.canary, "its files have changed")
+        elif number > max(record.version, *record.origin):
+            self.waiting = number
+            self.tell("waiting", number, f"a rollout to version {record.version} is under way")
+
+    def failed(self, version: int, reason: str) -> None:
+        """A version could not be loaded, or its workers die again and again."""
+        if self.active is not None and self.active.record.version == version:
+            self.rollback(f"it failed: {reason}")
+        elif self.waiting == version:
+            self.waiting = None
+            self._refuse(version, f"it failed: {reason}")
+
+    def tick(self, canary: Canary | None) -> list[Event]:
+        """Let time pass; what has happened since the last call."""
+        now = self._clock()
+        passed, self._ticked = now - self._ticked, now
+        if self.active is not None:
+            self._drive(self.active, passed)
+        elif self.waiting is not None and self.waiting in self._routing.loaded():
+            number, self.waiting = self.waiting, None
+            self._take(number, canary)
+        events, self._events = self._events, []
+        return events
+
+    def restore(self, record: Record | None) -> None:
+        """Go on with a rollout, or remember the last one."""
+        self.last = None if record is None else Trial(record, Tally())
+        self.active = self.last if record is not None and record.active else None
+        self._ticked = self._clock()
+
+    def _drive(self, trial: Trial, passed: float) -> None:
+        record = trial.record
+        if record.version not in self._routing.known():
+            self.rollback("its files are gone")
+            return
+        if record.state == "running" and record.version in self._routing.loaded():
+            record.held += passed
+        reason = trial.verdict()
+        if reason is not None:
+            self.rollback(reason)
+        elif record.state == "running" and not trial.lacks():
+            if trial.advance():
+                self.tell("step", record.version, f"step {record.step + 1}", trial.share)
+            else:
+                self.promote("all steps have passed")
+
+    def _take(self, number: int, canary: Canary | None) -> None:
+        """Let a version that has come serve: by a rollout if there is to be one and another version serves."""
+        others = [other for other in self._routing.loaded() if other != number and other not in self.refused]
+        origin = self._origin(number, others) if others else ()
+        if not origin or number < max(origin):
+            return
+        if canary is not None:
+            self._begin(number, origin, canary, "it has come")
+        else:
+            self.settled = None
+
+    def _origin(self, version: int, loaded: Collection[int] | None = None) -> tuple[int, ...]:
+        """The versions that serve beside this one."""
+        split = [number for number, _ in self._routing.weights() if number != version]
+        if self._routing.current.split:
+            return tuple(split)
+        serving = self.serving(self._routing.loaded() if loaded is None else loaded)
+        return (serving,) if serving != version else ()
+
+    def _begin(self, version: int, origin: tuple[int, ...], canary: Canary, reason: str) -> None:
+        now = self._wall()
+        split = dict(self._routing.current.split)
+        record = Record(version=version, origin=origin, canary=canary, split=split, started=now, since=now)
+        self.refused.pop(version, None)
+        if not split:
+            self.settled = max(origin)
+        self.last = self.active = Trial(record, self._recent(origin))
+        self.tell("rollout_started", version, reason, self.share)
+
+    def _end(self, record: Record, state: Any, reason: str) -> None:
+        record.state, record.reason, record.since = state, reason, self._wall()
+        self.active = None
+
+    def _refuse(self, version: int, reason: str) -> None:
+        self.refused[version] = Refusal(reason, self.seen.get(version, ""))
+        self.tell("rolled_back", version, reason)
+
+    def _switch(self, before: Any, after: Any, kind: str) -> None:
+        record = self._demand(before).record
+        record.state, record.since = after, self._wall()
+        self.tell(kind, record.version, "", self.share)
+
+    def _demand(self, *states: str) -> Trial:
+        if self.active is None or self.active.record.state not in states:
+            raise OptionError(f"no rollout is {' or '.join(states)}", where=self._routing.where)
+        return self.active
+
+    def _promoted(self) -> Record | None:
+        """The record of the last rollout if its version serves by it."""
+        if self.last is None or self.last.record.state != "promoted":
+            return None
+        record = self.last.record
+        return record if self.serving(self._routing.loaded()) == record.version else None
+
+
+def rates(weights: Mapping[int, float]) -> dict[str, float]:
+    """Parts of the whole, by version as text."""
+    total = sum(weights.values())
+    return {str(number): weight / total for number, weight in sorted(weights.items()) if weight}

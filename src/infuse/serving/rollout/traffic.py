@@ -1,0 +1,358 @@
+"""Which version of a model answers a request, and how that changes over time."""
+
+from __future__ import annotations
+
+import logging
+import random as chance
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from infuse.errors import DeadlineError, OptionError, OverloadError, UnavailableError
+from infuse.serving.config import Canary, ModelConfig
+from infuse.serving.messages import InferRequest, InferResponse, Outcome
+from infuse.serving.rollout.chance import pick, pick_for, point
+from infuse.serving.rollout.drift import difference
+from infuse.serving.rollout.events import Event
+from infuse.serving.rollout.rollouts import Rollouts, rates
+from infuse.serving.rollout.routing import Routing, Versions
+from infuse.serving.rollout.snapshot import Routes, Snapshot
+from infuse.serving.rollout.trial import check_canary, told
+from infuse.serving.rollout.windows import Tally, Window
+from infuse.serving.statuses import http_status
+
+_LOG: Final = logging.getLogger("infuse.serving.rollout")
+
+
+class Traffic:
+    """The labels, split, shadows and rollouts of one model; it outlives its versions.
+
+    `loaded` gives the versions that can answer now, `known` those that the repository has. All methods are called on
+    one event loop; `clock` gives seconds that only grow, `wall` seconds of the epoch, `random` numbers in [0, 1).
+
+    A request without a version goes to the rollout's new version by the rollout's share, else by the split, else to the
+    version that serves: the one that a promotion or a rollback settled on, or the latest. A sticky request does so by
+    a hash of its key, so that a raised share moves only the keys that it must. A version that was rolled back serves
+    again when its files have changed or an operator asks for it.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        config: ModelConfig,
+        loaded: Versions,
+        known: Versions,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        random: Callable[[], float] = chance.random,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self.model = model
+        self._config = config
+        self._loaded, self._known = loaded, known
+        self._clock, self._random = clock, random
+        self._routing = Routing(model, config, loaded, known)
+        self._rollouts = Rollouts(self._routing, self._recent, clock, wall)
+        self._windows: dict[int, Window] = {}
+
+    # --------------------------------------------------------------------------------------------- choosing
+
+    def resolve(self, version: str) -> int:
+        """The number of a version or label, which is loaded; empty: the version that serves.
+
+        NotFoundError for what is not there, UnavailableError for what is not loaded.
+        """
+        return self._routing.resolve(version) if version else self._rollouts.serving(self._loaded())
+
+    def choose(self, request: InferRequest) -> int:
+        """The version that answers a request; NotFoundError, UnavailableError.
+
+        While one side of a rollout is not loaded, the other one has all requests.
+        """
+        if request.version:
+            return self._routing.resolve(request.version)
+        loaded, key, active = self._loaded(), request.sticky, self._rollouts.active
+        if active is None:
+            return self._by_split(key, loaded, 0)
+        new = active.record.version
+        if new not in loaded:
+            return self._by_split(key, loaded, new)
+        drawn = point(key, f"{self.model}\0rollout\0{new}") if key else self._random()
+        if drawn < active.share or all(number == new or number in self._rollouts.refused for number in loaded):
+            return new
+        return self._by_split(key, loaded, new)
+
+    def shadows(self, request: InferRequest, chosen: int) -> Sequence[int]:
+        """The other versions that get a copy of a request, by chance; none for a request that names its version.
+
+        Those of the split's shadows, and a rollout's new version for requests that the old side answers.
+        """
+        if request.version:
+            return ()
+        shares = dict(self._routing.shadows()) if self._routing.current.shadow else {}
+        active = self._rollouts.active
+        if active is not None and active.record.canary.shadow and active.record.version in self._loaded():
+            new = active.record.version
+            shares[new] = max(shares.get(new, 0.0), active.record.canary.shadow)
+        return [version for version, share in shares.items() if version != chosen and self._random() < share]
+
+    def pinned(self) -> frozenset[int]:
+        """The versions that must be loaded and stay so, as far as the repository has them: what labels, split, shadows
+        and the running rollout need, and what a rollback or a promotion settled on.
+        """
+        wanted = set(self._routing.named())
+        wanted.update(number for number in (self._rollouts.settled, self._rollouts.waiting) if number is not None)
+        if self._rollouts.active is not None:
+            record = self._rollouts.active.record
+            wanted.update((record.version, *record.origin))
+        return frozenset(wanted).intersection(self._known())
+
+    # --------------------------------------------------------------------------------------------- operators
+
+    def configure(self, config: ModelConfig) -> None:
+        """Take a changed configuration; ConfigurationError leaves all as it was.
+
+        What was set by hand stays, unless that part (a label, the split, the shadows) has changed. A changed version
+        policy ends what a rollback or promotion has settled on. A running rollout goes on as it began.
+        """
+        self._routing.configure(config)
+        if config.version_policy != self._config.version_policy and self._rollouts.active is None:
+            self._rollouts.settled = None
+        self._config = config
+
+    def set_label(self, label: str, version: int) -> None:
+        """Let a label stand for a loaded version; UnavailableError, NotFoundError, OptionError leave it."""
+        self._routing.set_label(label, version)
+        self._rollouts.tell("label_set", version, f"label {label!r}")
+
+    def remove_label(self, label: str) -> None:
+        """Forget a label; OptionError while the split or the shadows use it."""
+        version = self._routing.current.labels.get(label, 0)
+        self._routing.remove_label(label)
+        self._rollouts.tell("label_removed", version, f"label {label!r}")
+
+    def set_split(self, weights: Mapping[str, float]) -> None:
+        """Weights by version or label, all loaded; none: no split.
+
+        A version that was rolled back and has a weight here is accepted again.
+        """
+        self._routing.set_split(weights)
+        numbers = dict(self._routing.weights())
+        for number, weight in numbers.items():
+            self._rollouts.refused.pop(number, None)
+            self._rollouts.tell("split_set", number, "", weight / sum(numbers.values()))
+        if not weights:
+            self._rollouts.tell("split_set", 0, "no split")
+
+    def set_shadow(self, shares: Mapping[str, float]) -> None:
+        """The parts of the traffic, from 0 to 1, that loaded versions or labels get copies of; none: no shadows."""
+        self._routing.set_shadow(shares)
+        for number, share in self._routing.shadows():
+            self._rollouts.tell("shadow_set", number, "", share)
+        if not shares:
+            self._rollouts.tell("shadow_set", 0, "no shadows")
+
+    def start_rollout(self, version: int, canary: Canary | None = None) -> None:
+        """Move the traffic to a loaded version in steps, by `canary` or the model's configuration.
+
+        OptionError while another one runs, or if the version serves alone already; UnavailableError, NotFoundError.
+        """
+        self._rollouts.start(version, canary or self._config.canary or Canary())
+
+    def promote(self) -> None:
+        """Give the rollout's version all traffic now. The split ends; labels stay where they are."""
+        self._rollouts.promote("asked for")
+
+    def rollback(self, reason: str) -> None:
+        """Take the traffic back from the rollout's version; it is not chosen again by itself.
+
+        Without a running rollout: from the version that serves to `previous`, which must be loaded (UnavailableError).
+        """
+        self._rollouts.rollback(reason)
+
+    def previous(self) -> tuple[int, ...]:
+        """The versions that `rollback` goes back to; none if there are none, or a split is in force."""
+        return self._rollouts.previous()
+
+    def pause(self) -> None:
+        """Hold the running rollout at its share. Evidence against its version still rolls it back."""
+        self._rollouts.pause()
+
+    def resume(self) -> None:
+        """Let a paused rollout go on where it was."""
+        self._rollouts.resume()
+
+    # --------------------------------------------------------------------------------------------- what happens
+
+    def version_arrived(self, number: int, fingerprint: str = "", initial: bool = False) -> None:
+        """A version can answer: to be called in the very step of the loop in which `loaded` begins to name it.
+
+        With `canary` configured, a new one that is later than the serving one gets a rollout, or waits for the end of
+        the one that runs. Files with the `fingerprint` that was seen before are nothing new, and neither is what is
+        loaded when the server starts (`initial`).
+        """
+        self._rollouts.arrived(number, fingerprint, initial, self._config.canary)
+
+    def failed(self, version: int, reason: str) -> None:
+        """A version could not be loaded, or its workers die again and again: if it is being rolled out, that ends."""
+        self._rollouts.failed(version, reason)
+
+    def observe(self, outcome: Outcome) -> None:
+        """Count a finished request for its version; in constant time.
+
+        An error of the caller (a status below 500) counts as nothing; an overload is counted by itself. Requests that
+        name their version are no part of a rollout's evidence, for they are not drawn by chance.
+        """
+        if outcome.shadow:
+            return
+        window = self._window(outcome.version)
+        if window is None:
+            return
+        tally, side, active = window.at(self._clock()), None, self._rollouts.active
+        if active is not None and not outcome.request.version:
+            side = active.new if outcome.version == active.record.version else active.old
+        if outcome.error is None:
+            seconds = outcome.seconds
+            tally.answer(seconds)
+            if side is not None:
+                side.answer(seconds)
+        else:
+            _count_error(tally, outcome.error)
+            if side is not None:
+                _count_error(side, outcome.error)
+
+    def compare(self, version: int, expected: InferResponse, found: InferResponse | Exception) -> None:
+        """Count the answer of a shadow beside the one that was given.
+
+        An error counts as a difference, except when it says nothing of the version: overload, deadline, not there.
+        """
+        window = self._window(version)
+        if window is None or isinstance(found, (OverloadError, DeadlineError, UnavailableError)):
+            return
+        active = self._rollouts.active
+        if active is not None and active.record.version != version:
+            active = None
+        canary = active.record.canary if active is not None else self._config.canary or Canary()
+        drifted = isinstance(found, Exception) or difference(expected, found, canary.max_drift) is not None
+        tally = window.at(self._clock())
+        tally.compared += 1
+        tally.drifted += drifted
+        if active is not None:
+            active.compared(drifted)
+
+    def tick(self) -> list[Event]:
+        """Let time pass for the rollout; what has happened since the last call."""
+        events = self._rollouts.tick(self._config.canary)
+        for number in self._windows.keys() - set(self._loaded()):
+            del self._windows[number]
+        return events
+
+    # --------------------------------------------------------------------------------------------- told and kept
+
+    def describe(self) -> dict[str, Any]:
+        """All of it, as JSON for the console and the admin routes. `shares`: the parts of the traffic by version."""
+        now, last, current = self._clock(), self._rollouts.last, self._routing.current
+        rollout = None
+        if last is not None:
+            rollout = {**told(last.record), "share": self._rollouts.share, "windows": last.windows()}
+        return {
+            "model": self.model,
+            "loaded": sorted(self._loaded()),
+            "labels": dict(current.labels),
+            "split": dict(current.split),
+            "shadow": dict(current.shadow),
+            "shares": self._shares(),
+            "waiting": self._rollouts.waiting,
+            "refused": {str(number): refusal.reason for number, refusal in self._rollouts.refused.items()},
+            "rollout": rollout,
+            "windows": {str(number): window.total(now).plain() for number, window in sorted(self._windows.items())},
+        }
+
+    def snapshot(self) -> dict[str, Any]:
+        """What must survive a restart, as JSON."""
+        rollouts = self._rollouts
+        state = Snapshot(
+            configured=self._routing.configured,
+            current=self._routing.current,
+            settled=rollouts.settled,
+            waiting=rollouts.waiting,
+            refused=rollouts.refused,
+            seen=rollouts.seen,
+            rollout=rollouts.last.record if rollouts.last is not None else None,
+        )
+        plain: dict[str, Any] = msgspec.to_builtins(state, str_keys=True)
+        return plain
+
+    def restore(self, plain: Mapping[str, Any]) -> None:
+        """Go on from a snapshot; a running rollout at its step. One that is not understood is left with a warning."""
+        try:
+            state = msgspec.convert(plain, Snapshot, strict=False)
+            if state.rollout is not None:
+                check_canary(state.rollout.canary)
+                state.rollout.step = min(max(state.rollout.step, 0), len(state.rollout.canary.steps) - 1)
+        except (msgspec.ValidationError, OptionError) as error:
+            _LOG.warning("the saved traffic of model %s is not understood and left: %s", self.model, error)
+            return
+        self._routing.take(state.configured, state.current, Routes.of(self._config))
+        self._rollouts.settled, self._rollouts.waiting = state.settled, state.waiting
+        self._rollouts.refused, self._rollouts.seen = state.refused, state.seen
+        self._rollouts.restore(state.rollout)
+
+    # --------------------------------------------------------------------------------------------- inside
+
+    def _by_split(self, key: str, loaded: Collection[int], new: int) -> int:
+        """The version of a request by the split, or the one that serves; `new` (0: none) is left out."""
+        if not self._routing.current.split:
+            return self._rollouts.serving(loaded)
+        weights = self._weights(new)
+        if len(weights) == 1:
+            return weights[0][0]
+        if weights:
+            return pick_for(key, f"{self.model}\0split", weights) if key else pick(self._random(), weights)
+        if new:
+            return self._rollouts.serving(loaded)
+        names = ", ".join(self._routing.current.split)
+        raise UnavailableError(f"no version of the split is loaded: {names}", where=self._routing.where)
+
+    def _weights(self, new: int) -> list[tuple[int, float]]:
+        refused = self._rollouts.refused
+        return [entry for entry in self._routing.weights() if entry[0] != new and entry[0] not in refused]
+
+    def _shares(self) -> dict[str, float]:
+        active, loaded = self._rollouts.active, self._loaded()
+        new = active.record.version if active is not None else 0
+        weights = dict(self._weights(new)) if self._routing.current.split else {}
+        if not weights:
+            try:
+                weights = {self._rollouts.serving(loaded): 1.0}
+            except UnavailableError:
+                return {}
+        shares = rates(weights)
+        if active is None or new not in loaded or list(weights) == [new]:
+            return shares
+        old = {number: share * (1 - active.share) for number, share in shares.items()}
+        return {**old, str(new): active.share}
+
+    def _window(self, version: int) -> Window | None:
+        """The window of a version; none for one that is not loaded."""
+        window = self._windows.get(version)
+        if window is None and version in self._loaded():
+            window = self._windows[version] = Window()
+        return window
+
+    def _recent(self, versions: Collection[int]) -> Tally:
+        """The last minute of some versions."""
+        now, total = self._clock(), Tally()
+        for version in versions:
+            if version in self._windows:
+                total.add(self._windows[version].total(now))
+        return total
+
+
+def _count_error(tally: Tally, error: Exception) -> None:
+    if isinstance(error, OverloadError):
+        tally.rejected += 1
+    elif http_status(error) >= 500:
+        tally.failed += 1

@@ -1,0 +1,173 @@
+"""A rollout while it runs: the counts of both sides, the verdict on them, and its steps."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+from infuse.errors import OptionError
+from infuse.serving.config import Canary
+from infuse.serving.rollout.evidence import Looks, latency_ratio, rate_excess, wilson
+from infuse.serving.rollout.snapshot import Record
+from infuse.serving.rollout.windows import Tally
+
+
+def check_canary(canary: Canary) -> None:
+    """OptionError where the steps are none, or do not rise."""
+    steps = canary.steps
+    if not steps or any(later <= former for former, later in itertools.pairwise(steps)) or steps[-1] <= 0:
+        raise OptionError(
+            f"the steps of a rollout must be shares that rise to more than 0, found {list(steps)}",
+            where="canary.steps",
+            hint="for example [0.05, 0.25, 0.5, 1.0]",
+        )
+
+
+class Trial:
+    """Counts one rollout's requests and says when it is to go on or back.
+
+    `new` and `old` count this step. `earlier` is what the old side is judged by while this step has too little of it:
+    at first its last minute before the rollout, then the last step that had enough.
+    """
+
+    def __init__(self, record: Record, earlier: Tally) -> None:
+        self.record = record
+        self.earlier = earlier
+        self.new, self.old = Tally(), Tally()
+        self._looks, self._drift_looks = Looks(), Looks()
+
+    @property
+    def share(self) -> float:
+        """The new version's share of the traffic."""
+        return self.record.canary.steps[self.record.step]
+
+    def compared(self, drifted: bool) -> None:
+        """Count a compared answer; they count over all steps, for they do not depend on the share."""
+        self.record.compared += 1
+        self.record.drifted += drifted
+
+    def advance(self) -> bool:
+        """Go to the next step; False after the last."""
+        if self.record.step + 1 >= len(self.record.canary.steps):
+            return False
+        if self.old.requests >= max(self.record.canary.min_requests, 1):
+            self.earlier = self.old
+        else:
+            self.earlier.add(self.old)
+        self.record.step += 1
+        self.record.held = 0.0
+        self.new, self.old = Tally(), Tally()
+        self._looks = Looks()
+        return True
+
+    def lacks(self) -> str:
+        """What the step waits for; empty when it may end."""
+        canary = self.record.canary
+        if self.record.held < canary.step_seconds:
+            return f"{canary.step_seconds - self.record.held:.0f} s of the step are left"
+        if self.share == 0:
+            return self._short(self.record.compared, "compared answers") if canary.shadow else ""
+        return self._short(self.new.requests, "requests")
+
+    def verdict(self) -> str | None:
+        """Why the new version is worse, by evidence that is more than chance; None while there is none."""
+        fewest = max(self.record.canary.min_requests, 1)
+        last = not self.lacks()
+        reason = None
+        if self.record.compared >= fewest and self._drift_looks.due(self.record.compared, last):
+            reason = self._drift()
+        if reason is None and self.new.requests >= fewest and self._looks.due(self.new.requests, last):
+            reason = self._errors() or self._latency()
+        return reason
+
+    def windows(self) -> dict[str, Any]:
+        """The counts of both sides, and what the step waits for."""
+        record = self.record
+        return {
+            "new": {**self.new.plain(), **_drift_figures(record)},
+            "old": self.old.plain(),
+            "old_before": self.earlier.plain(),
+            "waits_for": self._waits_for(),
+        }
+
+    def _waits_for(self) -> str:
+        if not self.record.active:
+            return ""
+        return "it is paused" if self.record.state == "paused" else self.lacks()
+
+    def _short(self, found: int, what: str) -> str:
+        wanted = self.record.canary.min_requests
+        return f"{found} of {wanted} {what}" if found < wanted else ""
+
+    def _errors(self) -> str | None:
+        """Rejections for overload count only beside the old side's in the same step: both may drown together."""
+        canary, new, old = self.record.canary, self.new, self.old
+        if old.requests >= max(canary.min_requests, 1):
+            bad, base = (new.failed + new.rejected, new.requests), (old.failed + old.rejected, old.requests)
+        else:
+            earlier = self._reference()
+            bad, base = (new.failed, new.answered + new.failed), (earlier.failed, earlier.answered + earlier.failed)
+        if rate_excess(*bad, *base, fewest=canary.min_requests) <= canary.max_error_rate:
+            return None
+        return (
+            f"error rate: {bad[0]} of {bad[1]} requests failed, {base[0]} of {base[1]} of the old version's; "
+            f"the limit is {canary.max_error_rate:g} more"
+        )
+
+    def _latency(self) -> str | None:
+        canary, part = self.record.canary, self.record.canary.latency_quantile
+        enough = max(canary.min_requests, 1)
+        reference = self.old if self.old.answered >= enough else self._reference()
+        if min(reference.answered, self.new.answered) < enough:
+            return None
+        if latency_ratio(self.new, reference, part) <= canary.max_latency_ratio:
+            return None
+        return (
+            f"latency: {_middle(self.new, part):.3g} ms at the {part:g} quantile, {_middle(reference, part):.3g} ms of "
+            f"the old version's; the limit is {canary.max_latency_ratio:g} times as long"
+        )
+
+    def _drift(self) -> str | None:
+        record = self.record
+        low, _ = wilson(record.drifted / record.compared, record.compared)
+        if low <= record.canary.max_drift_rate:
+            return None
+        return (
+            f"drift: {record.drifted} of {record.compared} compared answers differ by more than "
+            f"{record.canary.max_drift:g}; the limit is a part of {record.canary.max_drift_rate:g}"
+        )
+
+    def _reference(self) -> Tally:
+        total = Tally()
+        total.add(self.earlier)
+        total.add(self.old)
+        return total
+
+
+def told(record: Record) -> dict[str, Any]:
+    """What is left to tell of a rollout that has ended, or goes on."""
+    return {
+        "state": record.state,
+        "from": list(record.origin),
+        "to": record.version,
+        "step": record.step,
+        "steps": list(record.canary.steps),
+        "started": record.started,
+        "since": record.since,
+        "reason": record.reason,
+        **_drift_figures(record),
+    }
+
+
+def _drift_figures(record: Record) -> dict[str, Any]:
+    return {
+        "compared": record.compared,
+        "drifted": record.drifted,
+        "drift_rate": record.drifted / record.compared if record.compared else None,
+    }
+
+
+def _middle(tally: Tally, part: float) -> float:
+    low, high = tally.quantile(part)
+    return math.sqrt(low * high) * 1e3

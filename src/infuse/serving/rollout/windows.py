@@ -1,0 +1,117 @@
+"""Counts and latencies of a version in bounded memory, in constant time per request."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from typing import Any, Final
+
+# Eight buckets per doubling, from 2^-20 s (about 1 µs) to 2^10 s: a latency is known to within 9 %.
+_PER_DOUBLING: Final = 8
+_LOWEST: Final = -20
+_BUCKETS: Final = 30 * _PER_DOUBLING
+_OFFSET: Final = -_LOWEST * _PER_DOUBLING
+
+
+def bucket(seconds: float) -> int:
+    """The bucket of a latency; what is beyond either end falls into the bucket there."""
+    if not seconds > 0:
+        return 0
+    index = math.floor(math.log2(seconds) * _PER_DOUBLING) + _OFFSET
+    return min(max(index, 0), _BUCKETS - 1)
+
+
+def edges(index: int) -> tuple[float, float]:
+    """The shortest and the longest latency of a bucket, in seconds."""
+    return 2.0 ** ((index - _OFFSET) / _PER_DOUBLING), 2.0 ** ((index - _OFFSET + 1) / _PER_DOUBLING)
+
+
+class Tally:
+    """What became of requests: answered (with their latencies), failed by the version's fault, rejected for overload;
+    and how many of its answers were compared with another version's and differed.
+    """
+
+    __slots__ = ("answered", "buckets", "compared", "drifted", "failed", "rejected")
+
+    def __init__(self) -> None:
+        self.answered = 0
+        self.failed = 0
+        self.rejected = 0
+        self.compared = 0
+        self.drifted = 0
+        self.buckets = [0] * _BUCKETS
+
+    @property
+    def requests(self) -> int:
+        return self.answered + self.failed + self.rejected
+
+    def answer(self, seconds: float) -> None:
+        """Count an answered request."""
+        self.answered += 1
+        self.buckets[bucket(seconds)] += 1
+
+    def add(self, other: Tally) -> None:
+        """Count all that another tally has counted."""
+        self.answered += other.answered
+        self.failed += other.failed
+        self.rejected += other.rejected
+        self.compared += other.compared
+        self.drifted += other.drifted
+        self.buckets = [mine + its for mine, its in zip(self.buckets, other.buckets, strict=True)]
+
+    def quantile(self, part: float) -> tuple[float, float]:
+        """Seconds between which the latency lies that `part` of the answers do not exceed; (0, 0) without answers."""
+        if not self.answered:
+            return 0.0, 0.0
+        wanted = max(1, math.ceil(part * self.answered))
+        passed = 0
+        for index, count in enumerate(self.buckets):
+            passed += count
+            if passed >= wanted:
+                return edges(index)
+        return edges(_BUCKETS - 1)
+
+    def plain(self) -> dict[str, Any]:
+        """The figures for people and programs; latencies in milliseconds, null where nothing was counted."""
+        return {
+            "requests": self.requests,
+            "failed": self.failed,
+            "rejected": self.rejected,
+            "error_rate": self.failed / self.requests if self.requests else None,
+            **{f"p{round(part * 100)}_ms": self._milliseconds(part) for part in (0.5, 0.95, 0.99)},
+            "compared": self.compared,
+            "drifted": self.drifted,
+            "drift_rate": self.drifted / self.compared if self.compared else None,
+        }
+
+    def _milliseconds(self, part: float) -> float | None:
+        low, high = self.quantile(part)
+        return round(math.sqrt(low * high) * 1e3, 4) if self.answered else None
+
+
+class Window:
+    """The tallies of the last `span` seconds, in `slots` pieces that are forgotten one by one."""
+
+    def __init__(self, span: float = 60.0, slots: int = 12) -> None:
+        self._width = span / slots
+        self._past: deque[tuple[int, Tally]] = deque(maxlen=slots)
+        self._number = -1
+        self._slot = Tally()
+
+    def at(self, now: float) -> Tally:
+        """The tally that an event of now belongs to."""
+        number = int(now / self._width)
+        if number != self._number:
+            self._number = number
+            self._slot = Tally()
+            self._past.append((number, self._slot))
+        return self._slot
+
+    def total(self, now: float) -> Tally:
+        """All of the last `span` seconds, to within one piece."""
+        oldest = int(now / self._width) - (self._past.maxlen or 1)
+        result = Tally()
+        for number, slot in self._past:
+            if number > oldest:
+                result.add(slot)
+        return result
