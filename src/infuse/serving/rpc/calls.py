@@ -1,0 +1,317 @@
+"""The calls of the protocol: each takes a message and gives one, thin over the engine."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import grpc
+from google.protobuf import json_format
+
+from infuse.errors import AccessError, InfuseError, NotFoundError, OverloadError, RequestError, UnsupportedRequestError
+from infuse.serving.config import ServerConfig
+from infuse.serving.messages import InferRequest
+from infuse.serving.rpc import codec
+from infuse.serving.rpc.schema import POOL, SERVICE, message, parse
+from infuse.serving.rpc.streams import in_order
+from infuse.serving.security import Guard, Role
+from infuse.serving.statuses import grpc_code, public_text
+
+if TYPE_CHECKING:
+    from infuse.serving.engine import Engine
+
+_log = logging.getLogger(__name__)
+_MOST_TEXT: Final = 1500  # characters of an error: it travels in a header, and these are limited
+_FILE: Final = "file:"
+_Answer = Callable[[Any], Awaitable[Any]]
+
+
+class Calls:
+    """The calls of GRPCInferenceService, answered by an engine.
+
+    `guard` admits callers (none: everybody may call). Every call fails with the status of its error and its text;
+    what a caller must not read of an error that nobody expected is logged instead.
+    """
+
+    def __init__(self, engine: Engine, config: ServerConfig, guard: Guard | None = None) -> None:
+        self._engine = engine
+        self._config = config
+        self._guard = guard
+        self._sticky_header: Callable[[str], str] = getattr(engine, "sticky_header", _no_header)
+
+    def handlers(self) -> Any:
+        """What a server of grpc.aio takes: they read and write the bytes of messages."""
+        unary: dict[str, tuple[Role, _Answer]] = {
+            "ServerLive": ("health", self._server_live),
+            "ServerReady": ("health", self._server_ready),
+            "ModelReady": ("health", self._model_ready),
+            "ServerMetadata": ("infer", self._server_metadata),
+            "ModelMetadata": ("infer", self._model_metadata),
+            "ModelConfig": ("infer", self._model_config),
+            "ModelStatistics": ("infer", self._model_statistics),
+            "RepositoryIndex": ("watch", self._repository_index),
+            "RepositoryModelLoad": ("admin", self._load),
+            "RepositoryModelUnload": ("admin", self._unload),
+            "SystemSharedMemoryStatus": ("watch", self._no_regions),
+            "SystemSharedMemoryRegister": ("admin", self._no_shared_memory),
+            "SystemSharedMemoryUnregister": ("admin", self._no_region),
+            "CudaSharedMemoryStatus": ("watch", self._no_regions),
+            "CudaSharedMemoryRegister": ("admin", self._no_shared_memory),
+            "CudaSharedMemoryUnregister": ("admin", self._no_region),
+            "TraceSetting": ("watch", self._trace_setting),
+            "LogSettings": ("watch", self._log_settings),
+        }
+        methods = {
+            "ModelInfer": grpc.unary_unary_rpc_method_handler(self._infer),
+            "ModelStreamInfer": grpc.stream_stream_rpc_method_handler(self._stream_infer),
+        }
+        for name, (role, answer) in unary.items():
+            kind = message(f"{POOL.FindMethodByName(f'{SERVICE}.{name}').input_type.name}")
+            methods[name] = grpc.unary_unary_rpc_method_handler(partial(self._unary, kind, role, answer))
+        return grpc.method_handlers_generic_handler(SERVICE, methods)
+
+    # ------------------------------------------------------------------------------------------------- inference
+
+    async def _infer(self, data: bytes, context: Any) -> bytes:
+        started = time.perf_counter_ns()
+        try:
+            request = codec.decode(data)
+            request.timeline.received = started
+            self._complete(request, context)
+            response = await self._engine.infer(request)
+            answer = codec.encode(request, response)
+        except Exception as error:
+            await refuse(context, error)
+        request.timeline.sent = time.perf_counter_ns()
+        return answer
+
+    async def _stream_infer(self, requests: AsyncIterator[bytes], context: Any) -> AsyncIterator[bytes]:
+        """Requests of a stream run side by side; each has one answer, in the order of the requests."""
+        async for answer in in_order(requests, partial(self._streamed, context)):
+            yield answer
+
+    async def _streamed(self, context: Any, data: bytes) -> bytes:
+        started = time.perf_counter_ns()
+        id = ""
+        try:
+            request = codec.decode(data)
+            id = request.id
+            request.timeline.received = started
+            self._complete(request, context)
+            response = await self._engine.infer(request)
+            answer = codec.encode_streamed(request, response)
+        except Exception as error:
+            return codec.encode_failure(text_of(error), id)
+        request.timeline.sent = time.perf_counter_ns()
+        return answer
+
+    def _complete(self, request: InferRequest, context: Any) -> None:
+        """Add what the call itself says: who calls, until when an answer is awaited, and in which trace."""
+        metadata = context.invocation_metadata()
+        if self._guard is not None:
+            self._guard.admit(dict(metadata), context.peer(), "infer", request.model)
+        remaining = context.time_remaining()
+        if remaining is not None:
+            deadline = time.monotonic() + remaining
+            request.deadline = deadline if request.deadline is None else min(request.deadline, deadline)
+        sticky = self._sticky_header(request.model)
+        request.sticky = request.id
+        for key, value in metadata:
+            if key == "traceparent":
+                request.trace = value
+            elif key == sticky:
+                request.sticky = value
+
+    # ----------------------------------------------------------------------------------------------- other calls
+
+    async def _unary(self, kind: Any, role: Role, answer: _Answer, data: bytes, context: Any) -> bytes:
+        try:
+            request = parse(kind, data)
+            if role == "admin" and not self._config.security.admin_on_data_port:
+                raise _admin_elsewhere()
+            if self._guard is not None:
+                self._guard.admit(dict(context.invocation_metadata()), context.peer(), *_asked(role, request))
+            result: bytes = (await answer(request)).SerializeToString()
+        except Exception as error:
+            await refuse(context, error)
+        return result
+
+    async def _server_live(self, _: Any) -> Any:
+        return _ServerLive(live=self._engine.live())
+
+    async def _server_ready(self, _: Any) -> Any:
+        return _ServerReady(ready=self._engine.ready())
+
+    async def _model_ready(self, request: Any) -> Any:
+        try:
+            return _ModelReady(ready=self._engine.model_ready(request.name, request.version))
+        except NotFoundError:
+            return _ModelReady(ready=False)
+
+    async def _server_metadata(self, _: Any) -> Any:
+        return _filled(_ServerMetadata(), self._engine.server_metadata())
+
+    async def _model_metadata(self, request: Any) -> Any:
+        return _filled(_ModelMetadata(), self._engine.model_metadata(request.name, request.version))
+
+    async def _model_config(self, request: Any) -> Any:
+        return _filled(_ModelConfig(), {"config": self._engine.model_config(request.name, request.version)})
+
+    async def _model_statistics(self, request: Any) -> Any:
+        return _filled(_ModelStatistics(), self._engine.statistics(request.name, request.version))
+
+    async def _repository_index(self, request: Any) -> Any:
+        _check_repository(request)
+        return _filled(_RepositoryIndex(), {"models": await self._engine.index(request.ready)})
+
+    async def _load(self, request: Any) -> Any:
+        _check_repository(request)
+        config, files = "", {}
+        for name, value in request.parameters.items():
+            choice = value.WhichOneof("parameter_choice")
+            if name == "config" and choice == "string_param":
+                config = value.string_param
+            elif name.startswith(_FILE) and choice == "bytes_param":
+                files[name.removeprefix(_FILE)] = value.bytes_param
+            else:
+                raise _unknown_parameter(name, "config (text) and file:PATH (bytes)")
+        await self._engine.load(request.model_name, config, files)
+        return _Load()
+
+    async def _unload(self, request: Any) -> Any:
+        _check_repository(request)
+        dependents = False
+        for name, value in request.parameters.items():
+            if name != "unload_dependents" or value.WhichOneof("parameter_choice") != "bool_param":
+                raise _unknown_parameter(name, "unload_dependents (true or false)")
+            dependents = value.bool_param
+        await self._engine.unload(request.model_name, dependents)
+        return _Unload()
+
+    async def _trace_setting(self, request: Any) -> Any:
+        _check_unchanged(request, "traces")
+        return _filled(_Traces(), {"settings": _trace_settings(self._config)})
+
+    async def _log_settings(self, request: Any) -> Any:
+        _check_unchanged(request, "logs")
+        return _filled(_Logs(), {"settings": _log_settings(self._config)})
+
+    async def _no_regions(self, request: Any) -> Any:
+        """Which regions of shared memory are registered: never any."""
+        if request.name:
+            raise _no_such_region(request.name)
+        return message(request.DESCRIPTOR.name.replace("Request", "Response"))()
+
+    async def _no_region(self, request: Any) -> Any:
+        """Unregister all regions (there are none), or one, which cannot be there."""
+        return await self._no_regions(request)
+
+    async def _no_shared_memory(self, _: Any) -> Any:
+        raise UnsupportedRequestError(
+            "this server takes no shared memory from callers", hint="send and ask for tensors as raw contents"
+        )
+
+
+_ServerLive: Final = message("ServerLiveResponse")
+_ServerReady: Final = message("ServerReadyResponse")
+_ModelReady: Final = message("ModelReadyResponse")
+_ServerMetadata: Final = message("ServerMetadataResponse")
+_ModelMetadata: Final = message("ModelMetadataResponse")
+_ModelConfig: Final = message("ModelConfigResponse")
+_ModelStatistics: Final = message("ModelStatisticsResponse")
+_RepositoryIndex: Final = message("RepositoryIndexResponse")
+_Load: Final = message("RepositoryModelLoadResponse")
+_Unload: Final = message("RepositoryModelUnloadResponse")
+_Traces: Final = message("TraceSettingResponse")
+_Logs: Final = message("LogSettingsResponse")
+
+
+def _no_header(_: str) -> str:
+    return ""
+
+
+async def refuse(context: Any, error: Exception) -> None:
+    """End a call with the status and the text of an error."""
+    trailing = (("retry-after", f"{error.retry_after:g}"),) if isinstance(error, OverloadError) else ()
+    await context.abort(grpc.StatusCode[grpc_code(error)], text_of(error), trailing)
+
+
+def text_of(error: Exception) -> str:
+    """What a caller may read of an error; one that nobody expected is logged."""
+    if not isinstance(error, InfuseError):
+        _log.error("a call failed", exc_info=error)
+    text = public_text(error)
+    return text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]}…"
+
+
+def _filled(result: Any, plain: Mapping[str, Any]) -> Any:
+    """A message with the fields of plain data; those that the protocol does not have are left out."""
+    return json_format.ParseDict(plain, result, ignore_unknown_fields=True)
+
+
+def _asked(role: Role, request: Any) -> tuple[Role, str]:
+    """What a call asks for, and of which model; statistics of all models are for those who may see all."""
+    fields = request.DESCRIPTOR.fields_by_name
+    named = "model_name" if "model_name" in fields else "name"
+    model = getattr(request, named) if named in fields else ""
+    return ("watch" if "Statistics" in request.DESCRIPTOR.name and not model else role), model
+
+
+def _trace_settings(config: ServerConfig) -> dict[str, Any]:
+    share = config.telemetry.trace_share if config.telemetry.traces else 0.0
+    settings = {
+        "trace_level": "TIMESTAMPS" if share else "OFF",
+        "trace_rate": str(round(1 / share)) if share else "0",
+        "trace_count": "-1",
+        "trace_mode": "opentelemetry",
+    }
+    return {name: {"value": [value]} for name, value in settings.items()}
+
+
+def _log_settings(config: ServerConfig) -> dict[str, Any]:
+    levels = ("debug", "info", "warning", "error")
+    least = levels.index(config.telemetry.log_level)
+    settings: dict[str, Any] = {f"log_{level}": {"boolParam": place >= least} for place, level in enumerate(levels)}
+    verbose = settings.pop("log_debug")["boolParam"]
+    return settings | {
+        "log_verbose_level": {"uint32Param": int(verbose)},
+        "log_format": {"stringParam": config.telemetry.log_format},
+        "log_file": {"stringParam": ""},
+    }
+
+
+def _check_unchanged(request: Any, what: str) -> None:
+    """Settings are shown, and changed in the configuration only."""
+    for name, value in request.settings.items():
+        if value.ListFields():
+            raise UnsupportedRequestError(
+                f"the setting '{name}' of {what} cannot be changed while the server runs",
+                hint="set `telemetry` in the server's configuration",
+            )
+
+
+def _check_repository(request: Any) -> None:
+    if request.repository_name:
+        raise UnsupportedRequestError(
+            f"there is one repository, which has no name such as '{request.repository_name}'", hint="leave it out"
+        )
+
+
+def _unknown_parameter(name: str, known: str) -> RequestError:
+    return RequestError(f"the parameter '{name}' has no meaning here, or not with such a value", hint=f"use {known}")
+
+
+def _no_such_region(name: str) -> NotFoundError:
+    return NotFoundError(f"there is no region '{name}' of shared memory", hint="this server takes none from callers")
+
+
+def _admin_elsewhere() -> AccessError:
+    error = AccessError(
+        "this port does not change the server",
+        hint="use the admin port, or set `security.admin_on_data_port` in the server's configuration",
+    )
+    error.known = True
+    return error

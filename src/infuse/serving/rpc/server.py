@@ -1,0 +1,96 @@
+"""The gRPC server: listening, TLS, limits, and the services that it offers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import grpc
+import grpc.aio
+from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
+
+from infuse.errors import ConfigurationError
+from infuse.serving.config import Limits, Listener, ServerConfig, Tls
+from infuse.serving.rpc import health
+from infuse.serving.rpc.calls import Calls
+from infuse.serving.rpc.schema import POOL, SERVICE
+from infuse.serving.security import Guard, check_tls
+
+if TYPE_CHECKING:
+    from infuse.serving.engine import Engine
+
+
+class GrpcServer:
+    """The Open Inference Protocol over gRPC, with health checks (grpc.health.v1) and reflection.
+
+    It runs on the event loop that starts it, which must be the engine's. `reuse_port`: several processes listen on the
+    same port.
+    """
+
+    def __init__(
+        self, engine: Engine, config: ServerConfig, guard: Guard | None = None, *, reuse_port: bool = False
+    ) -> None:
+        self._engine = engine
+        self._config = config
+        self._guard = guard
+        self._reuse_port = reuse_port
+        self._server: Any = None
+        self._port = 0
+
+    @property
+    def port(self) -> int:
+        """The port that is listened on, once started."""
+        return self._port
+
+    async def start(self) -> None:
+        """Listen; ConfigurationError when the address cannot be had or the certificates cannot be used."""
+        self._server = grpc.aio.server(options=_options(self._config.limits, self._reuse_port))
+        calls = Calls(self._engine, self._config, self._guard)
+        self._server.add_generic_rpc_handlers((calls.handlers(), health.Health(self._engine).handlers()))
+        services = reflection.aio.ReflectionServicer((SERVICE, health.NAME, reflection.SERVICE_NAME), POOL)
+        reflection_pb2_grpc.add_ServerReflectionServicer_to_server(services, self._server)
+        self._port = _listen(self._server, self._config.grpc)
+        await self._server.start()
+
+    async def stop(self, grace: float | None = None) -> None:
+        """Take no more calls, and end those that are not finished within `grace` seconds (none: at once)."""
+        if self._server is not None:
+            await self._server.stop(grace)
+            self._server = None
+
+
+def _listen(server: Any, listener: Listener) -> int:
+    """Bind the address of a listener; its port."""
+    host = f"[{listener.host}]" if ":" in listener.host else listener.host
+    address = f"{host}:{listener.port}"
+    try:
+        if listener.tls is None:
+            return int(server.add_insecure_port(address))
+        return int(server.add_secure_port(address, _credentials(listener.tls)))
+    except RuntimeError as error:
+        raise ConfigurationError(
+            "it cannot be listened on", where=f"grpc {address}", hint="another process may have it: choose another port"
+        ) from error
+
+
+def _credentials(tls: Tls) -> Any:
+    check_tls(tls)
+    authority = tls.client_ca.read_bytes() if tls.client_ca is not None else None
+    pair = (tls.key.read_bytes(), tls.certificate.read_bytes())
+    return grpc.ssl_server_credentials([pair], authority, require_client_auth=authority is not None)
+
+
+def _options(limits: Limits, reuse_port: bool) -> list[tuple[str, int]]:
+    """Arguments of the channel; times in milliseconds."""
+    return [
+        ("grpc.max_receive_message_length", limits.request_bytes),
+        ("grpc.max_send_message_length", -1),
+        ("grpc.max_concurrent_streams", limits.connections),
+        ("grpc.so_reuseport", int(reuse_port)),
+        ("grpc.server_handshake_timeout_ms", max(1, round(limits.header_seconds * 1000))),
+        # Connections whose other end is gone are found; callers may do the same, as often as once a second.
+        ("grpc.keepalive_time_ms", max(1000, round(limits.idle_seconds * 1000))),
+        ("grpc.keepalive_timeout_ms", 20_000),
+        ("grpc.keepalive_permit_without_calls", 1),
+        ("grpc.http2.min_ping_interval_without_data_ms", 1000),
+        ("grpc.http2.max_ping_strikes", 2),
+    ]
