@@ -1,0 +1,18 @@
+"""Where models come from: a folder or an object store, listed, checked, and copied into a cache by content."""
+
+from __future__ import annotations
+
+from infuse.serving.repository.configs import ModelText, parse_config
+from infuse.serving.repository.files import FileEntry, LocalVersion, ModelFiles, VersionFiles, check_name
+from infuse.serving.repository.repository import Repository
+
+__all__ = [
+    "FileEntry",
+    "LocalVersion",
+    "ModelFiles",
+    "ModelText",
+    "Repository",
+    "VersionFiles",
+    "check_name",
+    "parse_config",
+]

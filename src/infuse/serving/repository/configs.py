@@ -1,0 +1,81 @@
+"""A model's configuration: `config.yaml` or `config.pbtxt` over the server's defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any, Final
+
+import yaml
+
+from infuse.errors import ConfigurationError
+from infuse.serving.config import ModelConfig, convert
+from infuse.serving.repository.files import FileEntry
+from infuse.serving.repository.pbtxt import read_pbtxt
+
+FILES: Final = frozenset({"config.yaml", "config.yml", "config.pbtxt"})
+_LARGEST: Final = 4 << 20
+
+
+@dataclass(frozen=True)
+class ModelText:
+    """A model's configuration, the text that it was read from, and what in it has no effect here."""
+
+    config: ModelConfig
+    text: str
+    notes: tuple[str, ...]
+
+    @property
+    def fingerprint(self) -> str:
+        """It changes when the text does."""
+        return sha256(self.text.encode()).hexdigest()
+
+
+def read_config(
+    name: str, found: Sequence[FileEntry], read: Callable[[FileEntry], bytes], defaults: Mapping[str, Any]
+) -> ModelText:
+    """The configuration of the model `name` from the files that were found; ConfigurationError if it is not one."""
+    if len(found) > 1:
+        names = " and ".join(sorted(file.path.rpartition("/")[2] for file in found))
+        raise ConfigurationError(f"there are both {names}", hint="keep one of them")
+    if not found:
+        return parse_config(name, "", "", defaults)
+    file = found[0]
+    if file.bytes > _LARGEST:
+        raise ConfigurationError(f"it has {file.bytes} bytes, and at most {_LARGEST} are read", where=file.path)
+    try:
+        text = read(file).decode()
+    except UnicodeDecodeError as error:
+        raise ConfigurationError(f"it is no UTF-8 text: {error.reason}", where=file.path) from error
+    return parse_config(name, text, file.path, defaults)
+
+
+def parse_config(name: str, text: str, where: str, defaults: Mapping[str, Any]) -> ModelText:
+    """The configuration that `text` is: protobuf's text format if `where` ends in .pbtxt, else YAML or JSON."""
+    plain, notes = read_pbtxt(text, where) if where.endswith(".pbtxt") else (_read_yaml(text, where), ())
+    config = convert(ModelConfig, _merge(defaults, plain), where or "model_defaults")
+    if config.name not in ("", name):
+        raise ConfigurationError(f"it is for the model {config.name!r}, and lies with the model {name!r}", where=where)
+    return ModelText(config, text, notes)
+
+
+def _read_yaml(text: str, where: str) -> dict[str, Any]:
+    try:
+        plain = yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise ConfigurationError(f"it is no YAML: {str(error).splitlines()[0]}", where=where) from error
+    if plain is None:
+        return {}
+    if not isinstance(plain, dict):
+        raise ConfigurationError("it is no table of fields", where=where)
+    return plain
+
+
+def _merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """`above` over `below`, tables field by field."""
+    merged = dict(below)
+    for key, value in above.items():
+        under = merged.get(key)
+        merged[key] = _merge(under, value) if isinstance(under, Mapping) and isinstance(value, Mapping) else value
+    return merged
