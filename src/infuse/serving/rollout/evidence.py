@@ -37,7 +37,7 @@ def rate_excess(bad: int, count: int, reference_bad: int, reference_count: int, 
     rate = bad / count if count else 0.0
     low, _ = wilson(rate, count)
     base = reference_bad / reference_count if reference_count else 0.0
-    if reference_count < max(fewest, 1):
+    if reference_count < fewest:
         return low - base
     _, high = wilson(base, reference_count)
     return rate - base - math.hypot(rate - low, high - base)

@@ -63,6 +63,11 @@ class Rollouts:
         hint = "a rollout to one of them accepts it again" if refused else None
         raise UnavailableError(what, where=self._routing.where, hint=hint)
 
+    def weights(self, without: int) -> list[tuple[int, float]]:
+        """(version, weight) of the split: loaded ones that were not rolled back, and without one (0: none)."""
+        beside = self.refused.keys() | {without}
+        return [entry for entry in self._routing.weights() if entry[0] not in beside]
+
     # ------------------------------------------------------------------------------------------- operators
 
     def start(self, version: int, canary: Canary) -> None:
@@ -106,7 +111,8 @@ class Rollouts:
         if record_before is not None:
             self._routing.current.split = dict(record_before.split)
             self._end(record_before, "rolled_back", reason)
-        self.settled = max(previous)
+        if not self._routing.current.split:
+            self.settled = max(previous)
         self._refuse(serving, reason)
 
     def previous(self) -> tuple[int, ...]:
@@ -138,14 +144,15 @@ class Rollouts:
         self.seen[number] = fingerprint
         if number in self.refused and not again:
             del self.refused[number]
-        if initial or again or number in self.refused:
+        record = self.active.record if self.active is not None else None
+        if again or number in self.refused:
             return
-        if self.active is None:
-            self._take(number, canary)
-            return
-        record = self.active.record
-        if number == record.version:
+        if record is not None and number == record.version:
             self._begin(number, record.origin, record.canary, "its files have changed")
+        elif initial:
+            return
+        elif record is None:
+            self._take(number, canary)
         elif number > max(record.version, *record.origin):
             self.waiting = number
             self.tell("waiting", number, f"a rollout to version {record.version} is under way")
@@ -196,18 +203,18 @@ class Rollouts:
         """Let a version that has come serve: by a rollout if there is to be one and another version serves."""
         others = [other for other in self._routing.loaded() if other != number and other not in self.refused]
         origin = self._origin(number, others) if others else ()
-        if not origin or number < max(origin):
+        before = max((*origin, self.settled or 0))
+        if number < before:
             return
-        if canary is not None:
+        if origin and canary is not None:
             self._begin(number, origin, canary, "it has come")
         else:
             self.settled = None
 
     def _origin(self, version: int, loaded: Collection[int] | None = None) -> tuple[int, ...]:
         """The versions that serve beside this one."""
-        split = [number for number, _ in self._routing.weights() if number != version]
         if self._routing.current.split:
-            return tuple(split)
+            return tuple(number for number, _ in self.weights(without=version))
         serving = self.serving(self._routing.loaded() if loaded is None else loaded)
         return (serving,) if serving != version else ()
 
@@ -216,6 +223,8 @@ class Rollouts:
         split = dict(self._routing.current.split)
         record = Record(version=version, origin=origin, canary=canary, split=split, started=now, since=now)
         self.refused.pop(version, None)
+        if self.waiting == version:
+            self.waiting = None
         if not split:
             self.settled = max(origin)
         self.last = self.active = Trial(record, self._recent(origin))

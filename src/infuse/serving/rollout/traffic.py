@@ -306,7 +306,7 @@ class Traffic:
         """The version of a request by the split, or the one that serves; `new` (0: none) is left out."""
         if not self._routing.current.split:
             return self._rollouts.serving(loaded)
-        weights = self._weights(new)
+        weights = self._rollouts.weights(without=new)
         if len(weights) == 1:
             return weights[0][0]
         if weights:
@@ -316,14 +316,10 @@ class Traffic:
         names = ", ".join(self._routing.current.split)
         raise UnavailableError(f"no version of the split is loaded: {names}", where=self._routing.where)
 
-    def _weights(self, new: int) -> list[tuple[int, float]]:
-        refused = self._rollouts.refused
-        return [entry for entry in self._routing.weights() if entry[0] != new and entry[0] not in refused]
-
     def _shares(self) -> dict[str, float]:
         active, loaded = self._rollouts.active, self._loaded()
         new = active.record.version if active is not None else 0
-        weights = dict(self._weights(new)) if self._routing.current.split else {}
+        weights = dict(self._rollouts.weights(without=new)) if self._routing.current.split else {}
         if not weights:
             try:
                 weights = {self._rollouts.serving(loaded): 1.0}

@@ -68,12 +68,12 @@ class Trial:
             return f"{canary.step_seconds - self.record.held:.0f} s of the step are left"
         if self.share == 0:
             return self._short(self.record.compared, "compared answers") if canary.shadow else ""
-        return self._short(self.new.requests, "requests")
+        return self._short(self.new.served, "requests")
 
     def verdict(self) -> str | None:
         """Why the new version is worse, by evidence that is more than chance; None while there is none."""
         fewest = max(self.record.canary.min_requests, 1)
-        last = not self.lacks()
+        last = self.record.state == "running" and not self.lacks()
         reason = None
         if self.record.compared >= fewest and self._drift_looks.due(self.record.compared, last):
             reason = self._drift()
@@ -103,12 +103,13 @@ class Trial:
     def _errors(self) -> str | None:
         """Rejections for overload count only beside the old side's in the same step: both may drown together."""
         canary, new, old = self.record.canary, self.new, self.old
-        if old.requests >= max(canary.min_requests, 1):
+        enough = max(canary.min_requests, 1)
+        if old.requests >= enough:
             bad, base = (new.failed + new.rejected, new.requests), (old.failed + old.rejected, old.requests)
         else:
             earlier = self._reference()
-            bad, base = (new.failed, new.answered + new.failed), (earlier.failed, earlier.answered + earlier.failed)
-        if rate_excess(*bad, *base, fewest=canary.min_requests) <= canary.max_error_rate:
+            bad, base = (new.failed, new.served), (earlier.failed, earlier.served)
+        if bad[1] < enough or rate_excess(*bad, *base, enough) <= canary.max_error_rate:
             return None
         return (
             f"error rate: {bad[0]} of {bad[1]} requests failed, {base[0]} of {base[1]} of the old version's; "

@@ -45,6 +45,11 @@ class Tally:
     def requests(self) -> int:
         return self.answered + self.failed + self.rejected
 
+    @property
+    def served(self) -> int:
+        """Requests that the version had a try at."""
+        return self.answered + self.failed
+
     def answer(self, seconds: float) -> None:
         """Count an answered request."""
         self.answered += 1
