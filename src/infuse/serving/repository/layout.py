@@ -42,8 +42,9 @@ class Shelf:
     single: bool = False  # files of the repository's root
 
     def versions(self) -> list[int]:
-        """The numbers that its folders have."""
-        return sorted(int(name) for name in self.folders if _VERSION.fullmatch(name))
+        """The numbers that its folders have, also those that cannot be read."""
+        names = {path.partition("/")[0] for path in (*self.folders, *self.problems)}
+        return sorted(int(name) for name in names if _VERSION.fullmatch(name))
 
 
 @dataclass(frozen=True)
@@ -126,10 +127,12 @@ def _assemble(shelf: Shelf, text: ModelText, rules: Rules, source: str) -> Model
     for number in shelf.versions():
         within = f"{number}/"
         inner = [replace(file, name=file.name[len(within) :]) for file in shelf.files if file.name.startswith(within)]
-        changed = max(time for path, time in shelf.folders.items() if f"{path}/".startswith(within))
+        times = (time for path, time in shelf.folders.items() if f"{path}/".startswith(within))
         problem = next((f"{at}: {why}" for at, why in shelf.problems.items() if f"{at}/".startswith(within)), "")
         place = rules.place(f"{shelf.name}/{number}")
-        versions[number] = _version(VersionFiles(number, place, tuple(inner), "", "", False, changed), text, problem)
+        versions[number] = _version(
+            VersionFiles(number, place, tuple(inner), "", "", False, max(times, default=0.0)), text, problem
+        )
     if not versions:
         folders = () if shelf.single else tuple(shelf.folders.values())
         alone = VersionFiles(1, source, tuple(own), "", "", False, max(folders, default=0.0))

@@ -103,9 +103,9 @@ class Repository:
         """
         return await self._in(self._fetchers, lambda: self._fetch(model, number))
 
-    async def fetch_files(self, model: ModelFiles) -> Path:
-        """A folder with a copy of the files that lie in the model's folder and in no version."""
-        return await self._in(self._fetchers, lambda: self._copy(model.files)[0])
+    async def fetch_files(self, model: ModelFiles) -> LocalVersion:
+        """A copy of the files that lie in the model's folder and in no version, as a version with the number 0."""
+        return await self._in(self._fetchers, lambda: self._local(0, model.files, "", {}))
 
     async def fetch_uploaded(self, name: str, files: Mapping[str, bytes]) -> ModelFiles:
         """A model made of files that a caller sent, by their paths in the model's folder (`1/model.onnx`).
@@ -121,8 +121,8 @@ class Repository:
     def close(self) -> None:
         """End what is under way with an error, and release everything."""
         self._closing.set()
-        self._scanner.shutdown(cancel_futures=True)
-        self._fetchers.shutdown(cancel_futures=True)
+        self._scanner.shutdown(wait=False, cancel_futures=True)
+        self._fetchers.shutdown(wait=False, cancel_futures=True)
         self.cache.close()
 
     # --------------------------------------------------------------------------------------------- listing
@@ -133,6 +133,8 @@ class Repository:
     def _open(self) -> Source:
         if self._source is None:
             chosen = self.config.repository
+            if not chosen:
+                raise RepositoryError("no repository is named", hint="name a folder, or s3://bucket/prefix")
             if "://" in chosen:
                 self._source = ObjectStore(chosen, self.config.store_options, self._closing)
             else:
@@ -180,12 +182,11 @@ class Repository:
             raise RepositoryError(problem, where=model.source or model.name)
         if version.problem:
             raise RepositoryError(version.problem, where=version.source)
-        folder, digest = self._copy(version.files, _expected(model, version))
-        return LocalVersion(number, folder, folder / version.main, digest, version.bytes)
+        return self._local(number, version.files, version.main, _expected(model, version))
 
-    def _copy(self, files: tuple[FileEntry, ...], expected: Mapping[str, str] | None = None) -> tuple[Path, str]:
+    def _local(self, number: int, files: tuple[FileEntry, ...], main: str, expected: Mapping[str, str]) -> LocalVersion:
         digests = {file.name: self._content(file) for file in files}
-        for name, wanted in (expected or {}).items():
+        for name, wanted in expected.items():
             if digests[name] != wanted.lower():
                 raise RepositoryError(
                     f"{name} is not the file that the model's configuration expects: its SHA-256 is {digests[name]}, "
@@ -195,7 +196,8 @@ class Repository:
         stored = [file for file in files if not file.stamp.startswith(_BY_CONTENT)]
         if len(stored) > 1 and not all(self._open().unchanged(file) for file in stored):
             raise changed_error(self._place(stored[0]))
-        return self.cache.assemble(digests)
+        folder, digest = self.cache.assemble(digests)
+        return LocalVersion(number, folder, folder / main, digest, sum(file.bytes for file in files))
 
     def _content(self, file: FileEntry) -> str:
         """The hash of a file's content, which is then in the cache."""
