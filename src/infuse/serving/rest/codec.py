@@ -200,7 +200,9 @@ def decode_raw(body: Buffer, signature: Signature, model: str, version: str = ""
         shape[0] = 1
     if datatype == BYTES:
         if any(size not in (1, -1) for size in shape):
-            raise RequestError(f"a raw binary request needs BYTES of the shape [1], not {shape}", where=f"input {name!r}")
+            raise RequestError(
+                f"a raw binary request needs BYTES of the shape [1], not {shape}", where=f"input {name!r}"
+            )
         element = len(body).to_bytes(4, "little") + bytes(body)
         array = from_bytes(name, BYTES, [1] * len(shape), element, 0, len(element))
     else:

@@ -14,14 +14,13 @@ import numpy as np
 
 from infuse.errors import RequestError, UnsupportedRequestError
 from infuse.runtime.session import Array
-from infuse.serving.datatypes import BYTES, NUMPY, RAW_ONLY
+from infuse.serving.datatypes import BYTES, NUMPY, RAW_ONLY, pack_bytes, unpack_bytes
 
 Buffer = bytes | bytearray | memoryview
 
 # Both NumPy's limits, so that no shape reaches it that it would refuse.
 MOST_DIMENSIONS: Final = 32
 _MOST_BYTES: Final = 1 << 62
-_WIDTH: Final = 4  # of the length in front of an element of BYTES
 _CODES: Final[Mapping[str, str]] = {
     "BOOL": "?",
     "UINT8": "B",
@@ -42,9 +41,13 @@ def check(name: str, datatype: str, shape: Sequence[int]) -> int:
     """How many elements a tensor of this type and shape has; RequestError for what no tensor can be."""
     dtype = NUMPY.get(datatype)
     if dtype is None:
-        raise RequestError(f"{datatype!r} is no datatype", where=f"input {name!r}", hint=f"use one of {', '.join(NUMPY)}")
+        raise RequestError(
+            f"{datatype!r} is no datatype", where=f"input {name!r}", hint=f"use one of {', '.join(NUMPY)}"
+        )
     if len(shape) > MOST_DIMENSIONS:
-        raise RequestError(f"it has {len(shape)} dimensions, at most {MOST_DIMENSIONS} are taken", where=f"input {name!r}")
+        raise RequestError(
+            f"it has {len(shape)} dimensions, at most {MOST_DIMENSIONS} are taken", where=f"input {name!r}"
+        )
     count = 1
     extent = dtype.itemsize
     for size in shape:
@@ -67,7 +70,11 @@ def from_bytes(name: str, datatype: str, shape: Sequence[int], buffer: Buffer, s
     """
     count = check(name, datatype, shape)
     if datatype == BYTES:
-        return _filled(_split(name, buffer, start, size, count), shape)
+        try:
+            return unpack_bytes(memoryview(buffer)[start : start + size], tuple(shape))
+        except RequestError as error:
+            error.within(f"input {name!r}")
+            raise
     dtype = NUMPY[datatype]
     if size != count * dtype.itemsize:
         raise RequestError(
@@ -82,25 +89,6 @@ def from_bytes(name: str, datatype: str, shape: Sequence[int], buffer: Buffer, s
     return array.reshape(shape)
 
 
-def _split(name: str, buffer: Buffer, start: int, size: int, count: int) -> list[bytes]:
-    """The elements of BYTES: each a length of four bytes and its bytes."""
-    if count * _WIDTH > size:
-        raise RequestError(f"{count} elements of BYTES do not fit into {size} bytes", where=f"input {name!r}")
-    view = memoryview(buffer)[start : start + size]
-    elements = []
-    place = 0
-    for _ in range(count):
-        head = place + _WIDTH
-        end = head + int.from_bytes(view[place:head], "little")
-        if head > size or end > size:
-            raise RequestError(f"element {len(elements)} of BYTES is cut off", where=f"input {name!r}")
-        elements.append(bytes(view[head:end]))
-        place = end
-    if place != size:
-        raise RequestError(f"{size - place} bytes follow its last element", where=f"input {name!r}")
-    return elements
-
-
 def _filled(elements: Sequence[bytes], shape: Sequence[int]) -> Array:
     array = np.empty(len(elements), object)
     for place, element in enumerate(elements):
@@ -111,10 +99,7 @@ def _filled(elements: Sequence[bytes], shape: Sequence[int]) -> Array:
 def to_bytes(array: Array, datatype: str) -> bytes | memoryview:
     """An array's elements as the extension sends them; a view of the array where that can be."""
     if datatype == BYTES:
-        pieces: list[bytes] = []
-        for element in array.reshape(-1).tolist():
-            pieces += (len(element).to_bytes(_WIDTH, "little"), element)
-        return b"".join(pieces)
+        return pack_bytes(array)
     flat = np.ascontiguousarray(array, NUMPY[datatype]).reshape(-1)
     return flat.view(np.uint8).data
 
@@ -269,5 +254,7 @@ def refuse_shared_memory(parameters: Mapping[str, Any], where: str) -> None:
     """UnsupportedRequestError when a tensor is said to lie in shared memory."""
     if "shared_memory_region" in parameters:
         raise UnsupportedRequestError(
-            "shared memory between client and server is not supported", where=where, hint="send the tensor as binary data"
+            "shared memory between client and server is not supported",
+            where=where,
+            hint="send the tensor as binary data",
         )

@@ -29,7 +29,7 @@ class Refusal(RequestError):
 def refused(error: Exception) -> tuple[int, Headers, bytes]:
     """Status, headers and body (`{"error": …}`) of the answer that tells of an error."""
     body = msgspec.json.encode({"error": public_text(error)})
-    headers = [JSON, (b"content-length", str(len(body)).encode())]
+    headers = [JSON]
     if isinstance(error, Refusal):
         headers += [(name.encode(), value.encode()) for name, value in error.headers.items()]
         return error.status, headers, body

@@ -1,4 +1,4 @@
-"""The messages of the protocol as JSON has them: read with msgspec, and the source of the OpenAPI document's schemas."""
+"""The messages of the protocol as JSON has them: read by msgspec, and the source of OpenAPI's schemas."""
 
 from __future__ import annotations
 

@@ -1,0 +1,275 @@
+"""What changes the server, or shows how it is run: loading, placement, traffic and rollouts, logs and traces."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import logging
+from collections.abc import Mapping
+from typing import Annotated, Any, Final
+
+import msgspec
+
+from infuse.errors import RequestError, UnsupportedRequestError
+from infuse.serving.config import Canary, ServerConfig
+from infuse.serving.rest import schemas
+from infuse.serving.rest.routes import Call, Handler, Route
+from infuse.serving.rest.wire import Load, LogSettings, Unload
+
+_FILE: Final = "file:"
+_log: Final = logging.getLogger("infuse")
+
+Version = Annotated[int, msgspec.Meta(ge=1)]
+Weight = Annotated[float, msgspec.Meta(ge=0)]
+Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+
+
+class Label(msgspec.Struct, forbid_unknown_fields=True):
+    """Let a label stand for a loaded version; without a version, forget it."""
+
+    label: str
+    version: Version | None = None
+
+
+class Split(msgspec.Struct, forbid_unknown_fields=True):
+    """Weights by version or label; none: no split."""
+
+    weights: dict[str, Weight]
+
+
+class Shadow(msgspec.Struct, forbid_unknown_fields=True):
+    """The parts of the traffic, from 0 to 1, that versions or labels get copies of; none: no shadows."""
+
+    shares: dict[str, Share]
+
+
+class Rollout(msgspec.Struct, forbid_unknown_fields=True):
+    """Move the traffic to a version in steps, by `canary` or the model's configuration."""
+
+    version: Version
+    canary: Canary | None = None
+
+
+class Rollback(msgspec.Struct, forbid_unknown_fields=True):
+    """Take the traffic back."""
+
+    reason: str = "asked for"
+
+
+class Nothing(msgspec.Struct):
+    """No more is needed."""
+
+
+# ------------------------------------------------------------------------------------------------- repository
+
+
+async def _load(call: Call) -> Mapping[str, Any]:
+    config, files = "", {}
+    for name, value in (call.read(Load).parameters or {}).items():
+        if name == "config" and isinstance(value, str):
+            config = value
+        elif name.startswith(_FILE) and isinstance(value, str):
+            files[name.removeprefix(_FILE)] = _file(name, value)
+        else:
+            raise _unknown(name, "config (text) and file:PATH (base64)")
+    await call.engine.load(call.model, config, files)
+    return {}
+
+
+def _file(name: str, text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise RequestError(f"the parameter {name!r} is no base64: {error}") from error
+
+
+async def _unload(call: Call) -> Mapping[str, Any]:
+    dependents = False
+    for name, value in (call.read(Unload).parameters or {}).items():
+        if name != "unload_dependents" or not isinstance(value, bool):
+            raise _unknown(name, "unload_dependents (true or false)")
+        dependents = value
+    await call.engine.unload(call.model, dependents)
+    return {}
+
+
+def _unknown(name: str, known: str) -> RequestError:
+    return RequestError(f"the parameter {name!r} has no meaning here, or not with such a value", hint=f"use {known}")
+
+
+async def _placement(call: Call) -> Any:
+    return call.engine.placement()
+
+
+# ------------------------------------------------------------------------------------------------- traffic
+
+
+async def _traffic(call: Call) -> Any:
+    return call.engine.traffic(call.model).describe()
+
+
+async def _label(call: Call) -> Any:
+    asked = call.read(Label)
+    traffic = call.engine.traffic(call.model)
+    if asked.version is None:
+        traffic.remove_label(asked.label)
+    else:
+        traffic.set_label(asked.label, asked.version)
+    return traffic.describe()
+
+
+async def _split(call: Call) -> Any:
+    asked = call.read(Split)
+    traffic = call.engine.traffic(call.model)
+    traffic.set_split(asked.weights)
+    return traffic.describe()
+
+
+async def _shadow(call: Call) -> Any:
+    asked = call.read(Shadow)
+    traffic = call.engine.traffic(call.model)
+    traffic.set_shadow(asked.shares)
+    return traffic.describe()
+
+
+async def _rollout(call: Call) -> Any:
+    asked = call.read(Rollout)
+    traffic = call.engine.traffic(call.model)
+    traffic.start_rollout(asked.version, asked.canary)
+    return traffic.describe()
+
+
+async def _rollback(call: Call) -> Any:
+    asked = call.read(Rollback)
+    traffic = call.engine.traffic(call.model)
+    traffic.rollback(asked.reason)
+    return traffic.describe()
+
+
+def _plain(verb: str) -> Handler:
+    """A handler that calls a method of the traffic that needs nothing."""
+
+    async def handler(call: Call) -> Any:
+        call.read(Nothing)
+        traffic = call.engine.traffic(call.model)
+        getattr(traffic, verb)()
+        return traffic.describe()
+
+    return handler
+
+
+# ------------------------------------------------------------------------------------------------- settings
+
+
+def log_settings(config: ServerConfig) -> Mapping[str, Any]:
+    """Which messages are logged now, in Triton's words."""
+    level = _log.getEffectiveLevel()
+    return {
+        "log_file": "",
+        "log_info": level <= logging.INFO,
+        "log_warning": level <= logging.WARNING,
+        "log_error": level <= logging.ERROR,
+        "log_verbose_level": int(level <= logging.DEBUG),
+        "log_format": config.telemetry.log_format,
+    }
+
+
+async def _log_settings(call: Call) -> Any:
+    return log_settings(call.config)
+
+
+async def _set_logs(call: Call) -> Any:
+    asked = call.read(LogSettings)
+    now = log_settings(call.config)
+    for name in ("log_file", "log_format"):
+        if getattr(asked, name) not in (None, now[name]):
+            raise UnsupportedRequestError(
+                f"{name} cannot be changed while the server runs", hint="set telemetry in the server's configuration"
+            )
+    wanted = {**now, **{name: value for name, value in msgspec.structs.asdict(asked).items() if value is not None}}
+    steps = [bool(wanted["log_verbose_level"]), wanted["log_info"], wanted["log_warning"], wanted["log_error"]]
+    if steps != sorted(steps):
+        raise RequestError(
+            "messages can be logged from one level on only", hint="turn off verbose first, then info, warning, error"
+        )
+    _log.setLevel(logging.CRITICAL if not any(steps) else (logging.DEBUG + 10 * steps.index(True)))
+    return log_settings(call.config)
+
+
+def trace_settings(config: ServerConfig) -> Mapping[str, Any]:
+    """Which requests are traced, in Triton's words."""
+    share = config.telemetry.trace_share if config.telemetry.traces else 0.0
+    return {
+        "trace_level": ["TIMESTAMPS" if share else "OFF"],
+        "trace_rate": str(round(1 / share)) if share else "0",
+        "trace_count": "-1",
+        "log_frequency": "0",
+        "trace_file": "",
+        "trace_mode": "opentelemetry",
+    }
+
+
+async def _trace_settings(call: Call) -> Any:
+    if call.model:
+        call.engine.model_ready(call.model)
+    return trace_settings(call.config)
+
+
+async def _set_traces(call: Call) -> Any:
+    now = await _trace_settings(call)
+    for name, value in call.read(dict[str, Any]).items():
+        if name not in now:
+            raise RequestError(f"{name!r} is no setting of traces")
+        if value is not None and value != now[name]:
+            raise UnsupportedRequestError(
+                f"{name} cannot be changed while the server runs", hint="set telemetry in the server's configuration"
+            )
+    return now
+
+
+# ------------------------------------------------------------------------------------------------- the table
+
+_MODEL: Final = "/v2/models/{model_name}"
+_REPOSITORY: Final = "/v2/repository/models/{model_name}"
+
+
+def _change(template: str, operation: str, summary: str, handler: Handler, body: Any, answer: Any) -> Route:
+    return Route("POST", template, operation, summary, "admin", handler, body, answer, (403, 404, 409, 503))
+
+
+CHANGES: Final = [
+    _change(f"{_REPOSITORY}/load", "modelLoad", "Load or reload a model", _load, Load, schemas.DONE),
+    _change(f"{_REPOSITORY}/unload", "modelUnload", "Unload a model", _unload, Unload, schemas.DONE),
+    _change(f"{_MODEL}/labels", "setLabel", "Move or remove a label", _label, Label, schemas.TRAFFIC),
+    _change(f"{_MODEL}/split", "setSplit", "Divide the traffic by weights", _split, Split, schemas.TRAFFIC),
+    _change(f"{_MODEL}/shadow", "setShadow", "Send copies of requests to versions", _shadow, Shadow, schemas.TRAFFIC),
+    _change(f"{_MODEL}/rollout", "startRollout", "Begin a rollout", _rollout, Rollout, schemas.TRAFFIC),
+    _change(f"{_MODEL}/rollback", "rollback", "Take a rollout back", _rollback, Rollback, schemas.TRAFFIC),
+    _change(f"{_MODEL}/promote", "promote", "End a rollout now", _plain("promote"), Nothing, schemas.TRAFFIC),
+    _change(f"{_MODEL}/pause", "pauseRollout", "Hold a rollout", _plain("pause"), Nothing, schemas.TRAFFIC),
+    _change(f"{_MODEL}/resume", "resumeRollout", "Let a rollout go on", _plain("resume"), Nothing, schemas.TRAFFIC),
+    _change("/v2/logging", "setLogging", "Change what is logged", _set_logs, LogSettings, schemas.LOGGING),
+    _change("/v2/trace/setting", "setTracing", "Change what is traced", _set_traces, dict[str, Any], schemas.TRACING),
+    Route("POST", f"{_MODEL}/trace/setting", "", "", "admin", _set_traces, documented=False),
+]
+
+# Shown on the data port too.
+SETTINGS: Final = [
+    Route("GET", "/v2/logging", "logging", "What is logged", "infer", _log_settings, answer=schemas.LOGGING),
+    Route("GET", "/v2/trace/setting", "tracing", "What is traced", "infer", _trace_settings, answer=schemas.TRACING),
+    Route("GET", f"{_MODEL}/trace/setting", "", "", "infer", _trace_settings, documented=False),
+]
+
+INSIGHTS: Final = [
+    Route("GET", "/v2/placement", "placement", "Where models run", "watch", _placement, answer=schemas.PLACEMENT),
+    Route(
+        "GET",
+        f"{_MODEL}/traffic",
+        "traffic",
+        "Labels, split, shadows and rollout of a model",
+        "infer",
+        _traffic,
+        answer=schemas.TRAFFIC,
+        statuses=(404,),
+    ),
+]

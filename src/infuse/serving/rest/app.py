@@ -1,0 +1,255 @@
+"""The ASGI applications of the data port and the admin port: thin over the engine."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from infuse.errors import AccessError, InfuseError, RequestError, TooLargeError, UnavailableError
+from infuse.serving.config import ServerConfig
+from infuse.serving.messages import InferRequest
+from infuse.serving.rest import codec
+from infuse.serving.rest.admin import CHANGES, INSIGHTS, SETTINGS
+from infuse.serving.rest.compression import deflate, inflate, wanted
+from infuse.serving.rest.data import INFERENCE, SHARED_MEMORY, VIEWS
+from infuse.serving.rest.elements import Buffer
+from infuse.serving.rest.openapi import document
+from infuse.serving.rest.refusals import JSON, Headers, refused
+from infuse.serving.rest.routes import Call, Route, Router, name_of, segments
+from infuse.serving.security import PAGE_HEADERS, Guard, Role, check_browser
+
+Scope = dict[str, Any]
+Receive = Callable[[], Awaitable[dict[str, Any]]]
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+_LARGE: Final = 1 << 20  # bytes, from which (de)compression is left to a thread
+_BINARY: Final = (b"content-type", b"application/octet-stream")
+_END: Final = b"/infer"
+_log: Final = logging.getLogger("infuse.serving.rest")
+
+
+class _Gone(Exception):
+    """The caller does not wait any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """Another ASGI application, and who may see it."""
+
+    application: Any
+    role: Role
+
+
+class _App:
+    """What both applications do: admit callers, find routes, answer with JSON, and tell of errors."""
+
+    def __init__(self, engine: Any, config: ServerConfig, guard: Guard | None, routes: Sequence[Route]) -> None:
+        self.engine = engine
+        self.config = config
+        self._guard = guard
+        self._router = Router(routes)
+        self._headers: Headers = []
+        self._document = msgspec.json.encode(document(routes, engine.server_metadata()["version"]))
+        self._mounts: Mapping[str, Mount] = {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, always."""
+        if scope["type"] != "http":
+            return
+        try:
+            await self._answer(scope, receive, send)
+        except _Gone:
+            return
+        except asyncio.CancelledError:
+            await _send(send, *refused(UnavailableError("the server is stopping")))
+        except Exception as error:
+            if not isinstance(error, InfuseError):
+                _log.error("a request failed", exc_info=error)
+            status, headers, body = refused(error)
+            await _send(send, status, headers + self._headers, body)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path = _path(scope)
+        headers = _headers(scope)
+        mount = self._mounts.get(segments(path)[0]) if self._mounts else None
+        if mount is not None:
+            self._admit(scope, headers, mount.role)
+            await mount.application(scope, receive, send)
+            return
+        if path == b"/openapi.json" and scope["method"] in ("GET", "HEAD"):
+            self._admit(scope, headers, "infer")
+            await _send(send, 200, [JSON, *self._headers], self._document)
+            return
+        route, names = self._router.find(scope["method"], path)
+        self._admit(scope, headers, route.role, names.get("model_name", ""))
+        body = inflate(await _body(receive, self.config), headers.get("content-encoding", ""), self._most)
+        assert route.handler is not None
+        result = await route.handler(Call(self.engine, self.config, names, body))
+        answer = b"" if result is None else msgspec.json.encode(result)
+        await _send(send, 200, [JSON, *self._headers], answer)
+
+    @property
+    def _most(self) -> int:
+        return self.config.limits.request_bytes
+
+    def _admit(self, scope: Scope, headers: Mapping[str, str], role: Role, model: str = "") -> None:
+        """AccessError or OverloadError unless the caller may do this."""
+        check_browser(self.config, scope["method"], headers)
+        if self._guard is not None:
+            client = scope.get("client")
+            self._guard.admit(headers, client[0] if client else "", role, model)
+
+
+class DataApp(_App):
+    """The data port: inference, and what one may look at. `engine` is an Engine or what has its methods.
+
+    Routes of the admin port are answered here only with `security.admin_on_data_port`.
+    """
+
+    def __init__(self, engine: Any, config: ServerConfig, guard: Guard | None = None) -> None:
+        views = [*VIEWS, *INFERENCE, *SETTINGS]
+        own = [*views, *INSIGHTS, *CHANGES] if config.security.admin_on_data_port else views
+        super().__init__(engine, config, guard, own)
+        self._router = Router([*own, *SHARED_MEMORY])
+        self._elsewhere = Router([] if config.security.admin_on_data_port else [*INSIGHTS, *CHANGES])
+        self._sticky_header: Callable[[str], str] = getattr(engine, "sticky_header", _no_header)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path = _path(scope)
+        if path.endswith(_END) and scope["method"] == "POST":
+            parts = path.split(b"/")
+            if len(parts) == 5 and parts[2] == b"models" and parts[1] == b"v2":
+                await self._infer(scope, receive, send, name_of(parts[3]), "")
+                return
+            if len(parts) == 7 and parts[2] == b"models" and parts[1] == b"v2" and parts[4] == b"versions":
+                await self._infer(scope, receive, send, name_of(parts[3]), name_of(parts[5]))
+                return
+        try:
+            await super()._answer(scope, receive, send)
+        except InfuseError as error:
+            raise self._explained(scope, path, error) from error
+
+    def _explained(self, scope: Scope, path: bytes, error: InfuseError) -> InfuseError:
+        """The error of a request that belongs to the other port."""
+        try:
+            self._elsewhere.find(scope["method"], path)
+        except InfuseError:
+            return error
+        other = AccessError(
+            "this port does not change the server",
+            hint="use the admin port, or set security.admin_on_data_port in the server's configuration",
+        )
+        other.known = True
+        return other
+
+    async def _infer(self, scope: Scope, receive: Receive, send: Send, model: str, version: str) -> None:
+        headers = _headers(scope)
+        self._admit(scope, headers, "infer", model)
+        body = await _body(receive, self.config)
+        received = time.perf_counter_ns()
+        if "content-encoding" in headers:
+            body = await self._inflated(body, headers["content-encoding"])
+        length = codec.header_length(headers.get("inference-header-content-length"))
+        if length == 0:
+            request = codec.decode_raw(body, self._signature(model, version), model, version)
+        else:
+            request = codec.decode(body, length, model, version)
+        self._complete(request, headers, received)
+        response = await self.engine.infer(request)
+        length, parts = codec.encode(request, response)
+        answer = [JSON if length is None else _BINARY]
+        if length is not None:
+            answer.append((b"inference-header-content-length", b"%d" % length))
+        coding = wanted(headers["accept-encoding"]) if "accept-encoding" in headers else ""
+        if coding:
+            answer.append((b"content-encoding", coding.encode()))
+            large = sum(map(len, parts)) > _LARGE
+            parts = [await asyncio.to_thread(deflate, parts, coding) if large else deflate(parts, coding)]
+        request.timeline.sent = time.perf_counter_ns()
+        await _send(send, 200, answer, parts[0], parts[1:])
+
+    def _complete(self, request: InferRequest, headers: Mapping[str, str], received: int) -> None:
+        """Adds what the headers say."""
+        request.timeline.received = received
+        request.trace = headers.get("traceparent", "")
+        sticky = self._sticky_header(request.model)
+        request.sticky = headers.get(sticky, request.id) if sticky else request.id
+
+    async def _inflated(self, body: Buffer, coding: str) -> Buffer:
+        if len(body) > _LARGE:
+            return await asyncio.to_thread(inflate, body, coding, self._most)
+        return inflate(body, coding, self._most)
+
+    def _signature(self, model: str, version: str) -> codec.Signature:
+        """What a raw binary request is read by."""
+        inputs = self.engine.model_metadata(model, version)["inputs"]
+        if len(inputs) != 1:
+            raise RequestError(
+                f"a raw binary request needs a model with one input, {model!r} has {len(inputs)}",
+                hint="describe the inputs in JSON, with Inference-Header-Content-Length",
+            )
+        batched = self.engine.model_config(model, version).get("max_batch_size", 0) > 0
+        item = inputs[0]
+        return codec.Signature(item["name"], item["datatype"], tuple(map(int, item["shape"])), batched)
+
+
+class AdminApp(_App):
+    """The admin port: all but inference. `mounts`: applications by the first part of their path (`metrics`)."""
+
+    def __init__(
+        self, engine: Any, config: ServerConfig, guard: Guard | None = None, mounts: Mapping[str, Mount] | None = None
+    ) -> None:
+        routes = [*VIEWS, *SETTINGS, *INSIGHTS, *CHANGES]
+        super().__init__(engine, config, guard, routes)
+        self._router = Router([*routes, *SHARED_MEMORY])
+        self._mounts = mounts or {}
+        self._headers = [(name.encode(), value.encode()) for name, value in PAGE_HEADERS.items()]
+
+
+def _no_header(_: str) -> str:
+    return ""
+
+
+def _path(scope: Scope) -> bytes:
+    raw = scope.get("raw_path")
+    return raw if isinstance(raw, bytes) else scope["path"].encode()
+
+
+def _headers(scope: Scope) -> dict[str, str]:
+    return {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+
+
+async def _body(receive: Receive, config: ServerConfig) -> Buffer:
+    """All of the request's body."""
+    message = await receive()
+    if message["type"] != "http.request":
+        raise _Gone
+    first: Buffer = message.get("body", b"")
+    if not message.get("more_body", False):
+        return first
+    body = bytearray(first)
+    while message.get("more_body", False):
+        message = await receive()
+        if message["type"] != "http.request":
+            raise _Gone
+        body += message.get("body", b"")
+        if len(body) > config.limits.request_bytes:
+            raise TooLargeError(f"the body has more than the {config.limits.request_bytes} bytes that are taken")
+    return body
+
+
+async def _send(send: Send, status: int, headers: Headers, body: Buffer, parts: Sequence[Buffer] = ()) -> None:
+    length = len(body) + sum(map(len, parts))
+    named = [*headers, (b"content-length", b"%d" % length)]
+    await send({"type": "http.response.start", "status": status, "headers": named})
+    for part in parts:
+        await send({"type": "http.response.body", "body": body, "more_body": True})
+        body = part
+    await send({"type": "http.response.body", "body": body})

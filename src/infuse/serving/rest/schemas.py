@@ -1,0 +1,71 @@
+"""JSON schemas of what is answered, as far as it is not read by msgspec; and of the protocol's words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from infuse.serving.datatypes import NUMPY
+
+Schema = Mapping[str, Any]
+
+_TEXT: Final = {"type": "string"}
+_FLAG: Final = {"type": "boolean"}
+_COUNT: Final = {"type": "integer", "minimum": 0}
+OBJECT: Final[Schema] = {"type": "object"}
+
+
+def _object(required: Mapping[str, Any], optional: Mapping[str, Any] | None = None) -> Schema:
+    return {
+        "type": "object",
+        "properties": {**required, **(optional or {})},
+        "required": list(required),
+    }
+
+
+def _list(items: Any) -> Schema:
+    return {"type": "array", "items": items}
+
+
+_DATATYPE: Final = {"type": "string", "enum": list(NUMPY)}
+_SHAPE: Final = _list({"type": "integer"})
+_PARAMETERS: Final = {"type": "object", "additionalProperties": {"type": ["string", "number", "boolean"]}}
+
+ERROR: Final = _object({"error": _TEXT})
+LIVE: Final = _object({"live": _FLAG})
+READY: Final = _object({"ready": _FLAG})
+MODEL_READY: Final = _object({"name": _TEXT, "ready": _FLAG})
+SERVER: Final = _object({"name": _TEXT, "version": _TEXT, "extensions": _list(_TEXT)})
+_TENSORS: Final = _list(_object({"name": _TEXT, "datatype": _DATATYPE, "shape": _SHAPE}))
+METADATA: Final = _object(
+    {"name": _TEXT, "platform": _TEXT, "inputs": _TENSORS, "outputs": _TENSORS}, {"versions": _list(_TEXT)}
+)
+STATISTICS: Final = _object({"model_stats": _list(_object({"name": _TEXT, "version": _TEXT}))})
+_STATES: Final = {"type": "string", "enum": ["UNKNOWN", "READY", "UNAVAILABLE", "LOADING", "UNLOADING"]}
+INDEX: Final = _list(_object({"name": _TEXT}, {"version": _TEXT, "state": _STATES, "reason": _TEXT}))
+ANSWER: Final = _object(
+    {
+        "model_name": _TEXT,
+        "outputs": _list(
+            _object(
+                {"name": _TEXT, "datatype": _DATATYPE, "shape": _list(_COUNT)},
+                {"parameters": _PARAMETERS, "data": {"type": "array"}},
+            )
+        ),
+    },
+    {"model_version": _TEXT, "id": _TEXT, "parameters": _PARAMETERS},
+)
+LOGGING: Final = _object(
+    {
+        "log_file": _TEXT,
+        "log_info": _FLAG,
+        "log_warning": _FLAG,
+        "log_error": _FLAG,
+        "log_verbose_level": _COUNT,
+        "log_format": _TEXT,
+    }
+)
+TRACING: Final = OBJECT
+TRAFFIC: Final = OBJECT
+PLACEMENT: Final = OBJECT
+DONE: Final = _object({})
