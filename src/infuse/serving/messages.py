@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from infuse.runtime.session import Array
 
@@ -90,7 +89,7 @@ class Outcome:
     """A finished request, as observers see it: metrics, traces, logs, objectives, rollouts.
 
     `response` or `error` is there; `shadow`: nobody waited for it. `rows` and `batch` count rows of the request and of
-    the batch that it ran in.
+    the batch that it ran in; `replica` names the worker that ran it, where that is known.
     """
 
     request: InferRequest
@@ -100,6 +99,7 @@ class Outcome:
     rows: int = 1
     batch: int = 1
     shadow: bool = False
+    replica: str = ""
 
     @property
     def seconds(self) -> float:

@@ -50,7 +50,7 @@ VERSION: Final[Mapping[str, Family]] = {
     "infuse_received_bytes": Family("counter", "Bytes of the inputs' elements", _VERSION),
     "infuse_sent_bytes": Family("counter", "Bytes of the outputs' elements", _VERSION),
     "infuse_shadow_requests": Family("counter", "Requests that nobody waited for", _VERSION),
-    "infuse_busy_seconds": Family("counter", "Time that replicas worked, all together", _VERSION),
+    "infuse_busy_seconds": Family("counter", "Time that replicas computed, all together", _VERSION),
     "infuse_queue_rows": Family("gauge", "Rows that wait for a batch", _VERSION),
     "infuse_replicas": Family("gauge", "Replicas by state", (*_VERSION, "state")),
     "infuse_worker_restarts": Family("counter", "Workers that were replaced", _VERSION),

@@ -23,6 +23,7 @@ from infuse.serving.config import Telemetry
 from infuse.serving.messages import Outcome
 from infuse.serving.statuses import http_status, public_text
 from infuse.serving.telemetry.journal import Event, Value, clean
+from infuse.serving.telemetry.statistics import failure_of
 from infuse.serving.telemetry.views import Reading
 
 Level = Literal["debug", "info", "warning", "error"]
@@ -35,6 +36,7 @@ _LEVELS: Final[Mapping[Level, int]] = {
     "error": logging.ERROR,
 }
 _WAITING: Final = 10_000
+_GONE: Final = 499  # the caller did not wait, as nginx logs it
 _WORD: Final = 128
 _access: Final = logging.getLogger("infuse.serving.access")
 logging.getLogger("infuse.serving").addHandler(logging.NullHandler())
@@ -54,7 +56,7 @@ def _log_access(outcome: Outcome) -> None:
         "model": clean(request.model, _WORD),
         "version": outcome.version,
         "protocol": request.protocol,
-        "status": 200 if error is None else http_status(error),
+        "status": _status(error),
         "ms": round(max(line.finished - line.received, 0) / 1e6, 3),
         "rows": outcome.rows,
         "batch": outcome.batch,
@@ -71,6 +73,12 @@ def _log_access(outcome: Outcome) -> None:
         fields["error"] = error.code if isinstance(error, InfuseError) else type(error).__name__
         fields["reason"] = public_text(error)
     _access.info(Event("access", fields))
+
+
+def _status(error: Exception | None) -> int:
+    if error is None:
+        return 200
+    return _GONE if failure_of(error) == "CANCELED" else http_status(error)
 
 
 class Logging:

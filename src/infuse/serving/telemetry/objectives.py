@@ -1,9 +1,9 @@
 """Service level objectives: how much of the budget for bad requests is used, and how fast.
 
 A request is good when it was answered, within the objective's latency if there is one. Errors that are the caller's
-own (a 4xx, a call that is not supported) and shadow requests do not count. An alert burns when the budget is used
-`burn_rate` times too fast over the window and also over its last twelfth, so that it neither rings for a blink nor
-rings on after the end; it ends when the last twelfth is slow enough again.
+own (a 4xx, a call that is not supported, one that was given up) and shadow requests do not count. An alert burns when
+the budget is used `burn_rate` times too fast over the window and also over its last twelfth, so that it neither rings
+for a blink nor rings on after the end; it ends when the last twelfth is slow enough again.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from infuse.serving.config import Objective
 from infuse.serving.messages import Outcome
 from infuse.serving.statuses import http_status
 from infuse.serving.telemetry.journal import Journal
+from infuse.serving.telemetry.statistics import failure_of
 from infuse.serving.telemetry.views import Reading
 
 _SLOTS: Final = 120  # of a window
@@ -203,7 +204,7 @@ class Objectives:
 
 def _counts(error: Exception) -> bool:
     status = http_status(error)
-    return status >= 500 and status != 501
+    return status >= 500 and status != 501 and failure_of(error) != "CANCELED"
 
 
 def _finite(rate: float) -> float | None:

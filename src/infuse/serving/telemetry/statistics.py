@@ -44,7 +44,7 @@ class Counts:
 
     `decode`: until a request was queued; `queue`: until it was taken into a batch; `dispatch`: until its batch
     computed; `compute`; `collect`: until its outputs were there; `encode`: until they were serialized, of `encoded`
-    requests. `busy`: of all replicas together. `requests`, `queues`, `computes` are histograms.
+    requests. `busy`: replicas computed, all together. `requests`, `queues`, `computes` are histograms.
     """
 
     __slots__ = (
@@ -232,7 +232,7 @@ class VersionStatistics:
         counts = self._current
         counts.executions += 1
         counts.rows += rows
-        counts.busy_ns += compute_input_ns + compute_infer_ns + compute_output_ns
+        counts.busy_ns += compute_infer_ns
         self.fired[reason] = self.fired.get(reason, 0) + 1
         self.last_inference_ms = int(self._wall() * 1e3)
         self.compute_requests += requests
