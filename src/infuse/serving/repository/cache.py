@@ -113,26 +113,31 @@ class Cache:
         folder = self.root / "versions" / digest
         self._use(digest)
         try:
-            with self._lock(digest):
+            with self._mapped(), self._lock(digest):
                 if folder.is_dir():
                     self._repair(folder, files)
                 else:
                     self._fill(folder, files)
                 os.utime(folder)
-        except OSError as error:
+            self.evict()
+        except RepositoryError:
             self.release(digest)
-            raise self._failure(error) from error
-        self.evict()
+            raise
         return folder, digest
 
     def release(self, digest: str) -> None:
         """One use less of the folder of that hash; after the last one, this process no longer needs it."""
         with self._mutex:
-            handle, count = self._uses.pop(digest)
+            handle, count = self._uses.pop(digest, (-1, 0))
             if count > 1:
                 self._uses[digest] = handle, count - 1
-            else:
+            elif count:
                 os.close(handle)
+
+    def in_use(self) -> set[str]:
+        """The hashes of the folders that this process holds."""
+        with self._mutex:
+            return set(self._uses)
 
     def close(self) -> None:
         """Release everything."""
@@ -178,15 +183,13 @@ class Cache:
     @contextmanager
     def _new(self) -> Iterator[Path]:
         """A name for a file being written; what is still there at the end is removed."""
-        try:
+        with self._mapped():
             handle, name = tempfile.mkstemp(dir=self.root / "new")
             os.close(handle)
             try:
                 yield Path(name)
             finally:
                 Path(name).unlink(missing_ok=True)
-        except OSError as error:
-            raise self._failure(error) from error
 
     # --------------------------------------------------------------------------------------------- folders
 
@@ -240,7 +243,7 @@ class Cache:
         """Remove what was used longest ago and is not in use, until `limit` is kept; and what was left half-done."""
         if not self.limit:
             return
-        with self._lock("evict"):
+        with self._mapped(), self._lock("evict"):
             self._sweep()
             excess = sum(found.st_size for _, found in self._blobs()) - self.limit
             excess = self._drop_unlinked(excess)
@@ -323,9 +326,19 @@ class Cache:
     def _lock(self, key: str) -> Iterator[None]:
         """One thread of one process at a time, for a key (or another that happens to share its lock)."""
         name = sha256(key.encode("utf-8", "surrogateescape")).hexdigest()[:3]
+        lock = filelock.FileLock(self.root / "locks" / name)
+        with self._mapped():
+            lock.acquire()
         try:
-            with filelock.FileLock(self.root / "locks" / name):
-                yield
+            yield
+        finally:
+            lock.release()
+
+    @contextmanager
+    def _mapped(self) -> Iterator[None]:
+        """What the system refuses becomes RepositoryError."""
+        try:
+            yield
         except OSError as error:
             raise self._failure(error) from error
 

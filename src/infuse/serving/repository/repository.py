@@ -24,6 +24,7 @@ _T = TypeVar("_T")
 
 _BY_CONTENT: Final = "sha256:"  # a stamp that is the hash itself: uploaded files
 _START_SECONDS: Final = 1.0
+_ENDS: Final = "the server ends"
 _RACY_SECONDS: Final = 2.0  # a file that changed within this of being read may change again under the same stamp
 
 
@@ -128,6 +129,8 @@ class Repository:
     # --------------------------------------------------------------------------------------------- listing
 
     async def _in(self, threads: ThreadPoolExecutor, work: Callable[[], _T]) -> _T:
+        if self._closing.is_set():
+            raise RepositoryError(_ENDS)
         return await asyncio.get_running_loop().run_in_executor(threads, work)
 
     def _open(self) -> Source:
@@ -219,7 +222,7 @@ class Repository:
     def _watched(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
         for chunk in chunks:
             if self._closing.is_set():
-                raise RepositoryError("the server ends")
+                raise RepositoryError(_ENDS)
             yield chunk
 
     def _place(self, file: FileEntry) -> str:
