@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from typing import Any
 
 from infuse.errors import OptionError, UnavailableError
@@ -254,9 +254,3 @@ class Rollouts:
             return None
         record = self.last.record
         return record if self.serving(self._routing.loaded()) == record.version else None
-
-
-def rates(weights: Mapping[int, float]) -> dict[str, float]:
-    """Parts of the whole, by version as text."""
-    total = sum(weights.values())
-    return {str(number): weight / total for number, weight in sorted(weights.items()) if weight}

@@ -16,7 +16,7 @@ from infuse.serving.messages import InferRequest, InferResponse, Outcome
 from infuse.serving.rollout.chance import pick, pick_for, point
 from infuse.serving.rollout.drift import difference
 from infuse.serving.rollout.events import Event
-from infuse.serving.rollout.rollouts import Rollouts, rates
+from infuse.serving.rollout.rollouts import Rollouts
 from infuse.serving.rollout.routing import Routing, Versions
 from infuse.serving.rollout.snapshot import Routes, Snapshot
 from infuse.serving.rollout.trial import check_canary, told
@@ -74,15 +74,15 @@ class Traffic:
         if request.version:
             return self._routing.resolve(request.version)
         loaded, key, active = self._loaded(), request.sticky, self._rollouts.active
-        if active is None:
-            return self._by_split(key, loaded, 0)
-        new = active.record.version
-        if new not in loaded:
-            return self._by_split(key, loaded, new)
-        drawn = point(key, f"{self.model}\0rollout\0{new}") if key else self._random()
-        if drawn < active.share or all(number == new or number in self._rollouts.refused for number in loaded):
-            return new
-        return self._by_split(key, loaded, new)
+        new = active.record.version if active is not None else 0
+        weights = self._old_side(loaded, new)
+        if active is not None and new in loaded:
+            drawn = point(key, f"{self.model}\0rollout\0{new}") if key else self._random()
+            if drawn < active.share or not weights:
+                return new
+        if len(weights) == 1:
+            return weights[0][0]
+        return pick_for(key, f"{self.model}\0split", weights) if key else pick(self._random(), weights)
 
     def shadows(self, request: InferRequest, chosen: int) -> Sequence[int]:
         """The other versions that get a copy of a request, by chance; none for a request that names its version.
@@ -302,34 +302,31 @@ class Traffic:
 
     # --------------------------------------------------------------------------------------------- inside
 
-    def _by_split(self, key: str, loaded: Collection[int], new: int) -> int:
-        """The version of a request by the split, or the one that serves; `new` (0: none) is left out."""
+    def _old_side(self, loaded: Collection[int], new: int) -> list[tuple[int, float]]:
+        """(version, weight) of those that serve beside the rollout's new version (0: there is no rollout).
+
+        UnavailableError where there are none and the new one is not loaded either.
+        """
         if not self._routing.current.split:
-            return self._rollouts.serving(loaded)
+            return [(self._rollouts.serving(loaded), 1.0)]
         weights = self._rollouts.weights(without=new)
-        if len(weights) == 1:
-            return weights[0][0]
-        if weights:
-            return pick_for(key, f"{self.model}\0split", weights) if key else pick(self._random(), weights)
-        if new:
-            return self._rollouts.serving(loaded)
-        names = ", ".join(self._routing.current.split)
-        raise UnavailableError(f"no version of the split is loaded: {names}", where=self._routing.where)
+        if not weights and new not in loaded:
+            names = ", ".join(self._routing.current.split)
+            raise UnavailableError(f"no version of the split is loaded: {names}", where=self._routing.where)
+        return weights
 
     def _shares(self) -> dict[str, float]:
         active, loaded = self._rollouts.active, self._loaded()
         new = active.record.version if active is not None else 0
-        weights = dict(self._rollouts.weights(without=new)) if self._routing.current.split else {}
-        if not weights:
-            try:
-                weights = {self._rollouts.serving(loaded): 1.0}
-            except UnavailableError:
-                return {}
-        shares = rates(weights)
-        if active is None or new not in loaded or list(weights) == [new]:
-            return shares
-        old = {number: share * (1 - active.share) for number, share in shares.items()}
-        return {**old, str(new): active.share}
+        try:
+            weights = dict(self._old_side(loaded, new))
+        except UnavailableError:
+            return {}
+        total = sum(weights.values())
+        rising = active.share if active is not None and new in loaded else 0.0
+        rising = rising if weights else 1.0
+        shares = {str(number): weight / total * (1 - rising) for number, weight in sorted(weights.items())}
+        return {**shares, str(new): shares.get(str(new), 0.0) + rising} if rising else shares
 
     def _window(self, version: int) -> Window | None:
         """The window of a version; none for one that is not loaded."""

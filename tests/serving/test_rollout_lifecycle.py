@@ -1,0 +1,434 @@
+"""Rollouts from their start to their end, on a clock that the test moves."""
+
+from __future__ import annotations
+
+import pytest
+
+from infuse.errors import (
+    DeadlineError,
+    InputError,
+    NotFoundError,
+    OptionError,
+    OverloadError,
+    RequestError,
+    UnavailableError,
+)
+from infuse.serving.config import Canary, ModelConfig
+from infuse.serving.messages import InferRequest, InferResponse, Outcome
+from tests.serving.rollout_tools import CANARY, FAILURE, Stage, response, running
+
+pytestmark = pytest.mark.row("S3")
+
+SHADOWED = Canary(steps=(0.1, 1.0), step_seconds=10, min_requests=20, shadow=0.5)
+
+
+def promote(stage: Stage) -> None:
+    for _ in CANARY.steps:
+        stage.send(600)
+        stage.tick(CANARY.step_seconds)
+
+
+def test_a_good_version_gets_all_traffic_in_steps() -> None:
+    stage = running()
+    (event,) = stage.tick()
+    assert (event.kind, event.model, event.version, event.share) == ("rollout_started", "digits", 2, 0.1)
+    assert event.at == 5e9 + stage.now
+    assert stage.rollout["state"] == "running"
+    assert (stage.rollout["from"], stage.rollout["to"]) == ([1], 2)
+    happened = []
+    for share in CANARY.steps:
+        assert stage.rollout["share"] == share
+        assert stage.traffic.describe()["shares"]["2"] == share
+        assert stage.traffic.pinned() == {1, 2}
+        stage.send(600)
+        assert stage.kinds(9) == []
+        happened += [(event.kind, event.share) for event in stage.tick(1)]
+    assert happened == [("step", 0.5), ("step", 1.0), ("promoted", 1.0)]
+    assert stage.rollout["state"] == "promoted"
+    assert set(stage.send(50)) == {2}
+    assert stage.traffic.pinned() == frozenset()
+
+
+def test_a_step_waits_for_its_requests() -> None:
+    stage = running()
+    stage.tick()
+    assert stage.kinds(1000) == []
+    assert stage.rollout["windows"]["waits_for"] == "0 of 20 requests"
+    stage.send(1000)
+    assert stage.kinds() == ["step"]
+    assert stage.rollout["windows"]["waits_for"] == "10 s of the step are left"
+
+
+def test_it_is_rolled_back_for_errors_at_once() -> None:
+    stage = running()
+    stage.tick()
+    stage.send(400, errors={2: FAILURE})
+    (event,) = stage.tick(0.1)
+    assert (event.kind, event.version, event.share) == ("rolled_back", 2, 0.0)
+    assert "error rate" in event.reason
+    assert set(stage.send(200)) == {1}
+    assert stage.traffic.pinned() == {1}
+    assert stage.traffic.describe()["refused"] == {"2": event.reason}
+    assert (stage.rollout["state"], stage.rollout["share"], stage.rollout["reason"]) == (
+        "rolled_back",
+        0.0,
+        event.reason,
+    )
+
+
+def test_it_is_rolled_back_for_latency_at_once() -> None:
+    stage = running()
+    stage.tick()
+    stage.send(400, v2=0.05)
+    (event,) = stage.tick(0.1)
+    assert event.kind == "rolled_back"
+    assert event.reason.startswith("latency: 5")
+    assert "0.95 quantile" in event.reason
+
+
+def test_a_little_slower_is_good_enough() -> None:
+    stage = running()
+    stage.tick()
+    stage.send(2000, v2=0.017)
+    assert stage.kinds(10) == ["step"]
+
+
+def test_it_is_rolled_back_for_drift_at_once() -> None:
+    stage = running(canary=SHADOWED)
+    stage.tick()
+    for turn in range(40):
+        stage.traffic.compare(2, response(1, [1.0, 2.0]), response(2, [1.0, 2.0 if turn % 2 else 2.5]))
+    (event,) = stage.tick(0.1)
+    assert event.kind == "rolled_back"
+    assert event.reason.startswith("drift: 20 of 40 compared answers differ by more than 0.05")
+
+
+def test_few_differences_are_no_drift_and_neither_are_missing_answers() -> None:
+    stage = running(canary=SHADOWED)
+    stage.tick()
+    for turn in range(200):
+        stage.traffic.compare(2, response(1, [1.0]), response(2, [1.5 if turn == 7 else 1.01]))
+        for error in (OverloadError("full"), DeadlineError("late"), UnavailableError("drains")):
+            stage.traffic.compare(2, response(1, [1.0]), error)
+    assert stage.kinds(0.1) == []
+    assert (stage.rollout["compared"], stage.rollout["drifted"]) == (200, 1)
+
+
+def test_it_is_rolled_back_when_it_fails() -> None:
+    stage = running()
+    stage.traffic.failed(1, "the old one is not concerned")
+    stage.traffic.failed(2, "its workers died 5 times")
+    events = stage.tick()
+    assert [event.kind for event in events] == ["rollout_started", "rolled_back"]
+    assert events[-1].reason == "it failed: its workers died 5 times"
+    assert set(stage.send(20)) == {1}
+
+
+def test_it_is_rolled_back_by_hand() -> None:
+    stage = running()
+    stage.traffic.rollback("the customer says so")
+    assert stage.rollout["reason"] == "the customer says so"
+    assert set(stage.send(100)) == {1}
+
+
+def test_it_is_rolled_back_when_its_files_are_gone() -> None:
+    stage = running()
+    stage.tick()
+    stage.known.remove(2)
+    assert [event.reason for event in stage.tick(0.1)] == ["its files are gone"]
+
+
+@pytest.mark.parametrize("error", [InputError("wrong shape"), RequestError("no JSON"), NotFoundError("no output z")])
+def test_callers_mistakes_never_roll_back(error: Exception) -> None:
+    stage = running()
+    stage.tick()
+    stage.send(1000, errors={2: error})
+    assert stage.kinds(5) == []
+    assert stage.rollout["windows"]["new"]["requests"] == 0
+
+
+@pytest.mark.parametrize("error", [OverloadError("full"), FAILURE, DeadlineError("late")])
+def test_trouble_of_both_never_rolls_back(error: Exception) -> None:
+    stage = running()
+    stage.tick()
+    for _ in range(50):
+        stage.send(40, errors={1: error, 2: error})
+        assert stage.kinds(0.1) == []
+
+
+def test_overload_of_the_new_version_alone_rolls_back() -> None:
+    stage = running()
+    stage.tick()
+    stage.send(400, errors={2: OverloadError("full")})
+    assert stage.kinds(0.1) == ["rolled_back"]
+
+
+def test_overload_without_the_old_version_beside_it_says_nothing() -> None:
+    stage = running(canary=Canary(steps=(1.0,), step_seconds=10, min_requests=20))
+    stage.tick()
+    stage.send(400, errors={2: OverloadError("full")})
+    assert stage.kinds(20) == []
+    assert stage.rollout["windows"]["waits_for"] == "0 of 20 requests"
+
+
+def test_few_requests_prove_nothing() -> None:
+    stage = running()
+    stage.tick()
+    while stage.rollout["windows"]["new"]["requests"] < 19:
+        stage.send(1, errors={2: FAILURE}, v2=9.0)
+    assert stage.kinds(0.1) == []
+
+
+def test_errors_without_a_reference_are_held_to_the_limit() -> None:
+    stage = running(canary=Canary(steps=(1.0,), step_seconds=10, min_requests=20))
+    stage.tick()
+    stage.send(20, errors={2: FAILURE})
+    assert stage.kinds(0.1) == ["rolled_back"]
+
+
+def test_the_last_step_is_judged_by_the_minute_before() -> None:
+    stage = Stage(ModelConfig(canary=Canary(steps=(1.0,), step_seconds=10, min_requests=20)))
+    stage.send(100, 0.01)
+    stage.arrive(2)
+    stage.tick()
+    assert stage.rollout["windows"]["old_before"]["requests"] == 100
+    stage.send(100, 0.05)
+    assert "latency" in stage.tick(0.1)[0].reason
+
+
+def test_the_last_step_is_judged_by_the_step_before() -> None:
+    stage = running()
+    for _ in range(2):
+        stage.send(600, 0.01)
+        stage.tick(10)
+    assert stage.rollout["share"] == 1.0
+    assert stage.rollout["windows"]["old"]["requests"] == 0
+    stage.send(100, 0.05)
+    assert "latency" in stage.tick(0.1)[0].reason
+
+
+def test_requests_that_name_their_version_and_shadows_are_no_evidence() -> None:
+    stage = running()
+    stage.tick()
+    for _ in range(100):
+        stage.finish(InferRequest("digits", "2"), 2, 0.01, FAILURE)
+        stage.traffic.observe(Outcome(InferRequest("digits"), 2, None, FAILURE, shadow=True))
+    assert stage.kinds(0.1) == []
+    assert stage.rollout["windows"]["new"]["requests"] == 0
+    assert stage.traffic.describe()["windows"]["2"]["failed"] == 100
+
+
+def test_pause_holds_the_share_but_not_the_judge() -> None:
+    stage = running()
+    stage.tick()
+    stage.traffic.pause()
+    stage.send(1000)
+    assert stage.kinds(1000) == ["paused"]
+    assert (stage.rollout["state"], stage.rollout["share"]) == ("paused", 0.1)
+    assert stage.rollout["windows"]["waits_for"] == "it is paused"
+    with pytest.raises(OptionError, match="no rollout is running"):
+        stage.traffic.pause()
+    stage.traffic.resume()
+    assert stage.kinds(9) == ["resumed"]
+    assert stage.kinds(1) == ["step"]
+    stage.traffic.pause()
+    stage.send(400, errors={2: FAILURE})
+    assert stage.kinds(0.1) == ["paused", "rolled_back"]
+
+
+def test_promotion_by_hand() -> None:
+    stage = running()
+    stage.traffic.promote()
+    assert set(stage.send(50)) == {2}
+    assert stage.kinds() == ["rollout_started", "promoted"]
+
+
+def test_refusals() -> None:
+    stage = Stage(ModelConfig(canary=CANARY), {1, 2})
+    for deed in (stage.traffic.promote, stage.traffic.pause, stage.traffic.resume):
+        with pytest.raises(OptionError, match="model 'digits': no rollout is"):
+            deed()
+    with pytest.raises(OptionError, match="version 2 serves already, and no other"):
+        stage.traffic.start_rollout(2)
+    with pytest.raises(UnavailableError, match="version 3 is not loaded"):
+        stage.traffic.start_rollout(3)
+    with pytest.raises(NotFoundError, match="there is no version 9"):
+        stage.traffic.start_rollout(9)
+    for steps in ((), (0.5, 0.5), (0.5, 0.1), (0.0,)):
+        with pytest.raises(OptionError, match="must be shares that rise"):
+            stage.traffic.start_rollout(1, Canary(steps=steps))
+    stage.traffic.start_rollout(1)
+    with pytest.raises(OptionError, match="a rollout to version 1 is under way"):
+        stage.traffic.start_rollout(2)
+
+
+def test_nothing_to_roll_back_to() -> None:
+    with pytest.raises(OptionError, match="there is nothing to roll back to"):
+        Stage().traffic.rollback("")
+    with pytest.raises(OptionError, match=r"nothing to roll back to\. Hint: change the split"):
+        Stage(ModelConfig(split={"1": 1, "2": 1}), {1, 2}).traffic.rollback("")
+
+
+def test_a_promoted_version_is_rolled_back_to_the_one_before() -> None:
+    stage = running()
+    promote(stage)
+    stage.loaded.remove(1)
+    assert stage.traffic.previous() == (1,)
+    with pytest.raises(UnavailableError, match="version 1 is not loaded"):
+        stage.traffic.rollback("second thoughts")
+    stage.loaded.add(1)
+    stage.traffic.rollback("second thoughts")
+    assert set(stage.send(50)) == {1}
+    assert (stage.rollout["state"], stage.rollout["reason"]) == ("rolled_back", "second thoughts")
+    assert stage.traffic.pinned() == {1}
+
+
+def test_an_older_version_can_be_rolled_out_and_stays() -> None:
+    stage = Stage(ModelConfig(), {1, 2})
+    stage.traffic.start_rollout(1, CANARY)
+    stage.traffic.promote()
+    assert set(stage.send(20)) == {1}
+    assert stage.traffic.pinned() == {1}
+    stage.arrive(3)
+    assert set(stage.send(20)) == {3}
+    assert stage.traffic.pinned() == frozenset()
+
+
+def test_without_canary_the_latest_serves_at_once() -> None:
+    stage = Stage()
+    stage.arrive(2)
+    assert set(stage.send(10)) == {2}
+    assert stage.tick() == []
+
+
+def test_what_is_loaded_at_the_start_or_alone_or_older_is_not_rolled_out() -> None:
+    stage = Stage(ModelConfig(canary=CANARY), {2, 3})
+    assert stage.tick() == []
+    stage.arrive(1)
+    assert stage.tick() == []
+    assert set(stage.send(10)) == {3}
+    stage.loaded.clear()
+    stage.arrive(4)
+    assert stage.tick() == []
+    assert set(stage.send(10)) == {4}
+
+
+def test_a_version_that_comes_meanwhile_waits_for_its_turn() -> None:
+    stage = running()
+    stage.arrive(3)
+    assert stage.kinds() == ["rollout_started", "waiting"]
+    assert set(stage.send(300)) == {1, 2}
+    assert stage.traffic.pinned() == {1, 2, 3}
+    stage.traffic.promote()
+    assert set(stage.send(20)) == {2}
+    assert stage.kinds() == ["promoted", "rollout_started"]
+    assert (stage.rollout["from"], stage.rollout["to"]) == ([2], 3)
+
+
+def test_a_version_that_waits_gets_its_turn_after_a_rollback_too() -> None:
+    stage = running()
+    stage.arrive(3)
+    stage.traffic.rollback("worse")
+    stage.tick()
+    assert (stage.rollout["from"], stage.rollout["to"]) == ([1], 3)
+
+
+def test_a_version_that_fails_while_it_waits_is_out() -> None:
+    stage = running()
+    stage.arrive(3)
+    stage.traffic.failed(3, "no memory")
+    stage.traffic.promote()
+    stage.tick()
+    assert set(stage.send(20)) == {2}
+    assert stage.traffic.describe()["refused"] == {"3": "it failed: no memory"}
+
+
+def test_a_rolled_back_version_comes_again_only_when_changed_or_asked_for() -> None:
+    stage = running()
+    stage.traffic.rollback("worse")
+    stage.arrive(2)
+    stage.loaded.remove(1)
+    with pytest.raises(UnavailableError, match="only versions that were rolled back are loaded: 2"):
+        stage.traffic.choose(InferRequest("digits"))
+    stage.loaded.add(1)
+    assert set(stage.send(20)) == {1}
+    assert stage.kinds() == ["rollout_started", "rolled_back"]
+    stage.arrive(2, "other files")
+    assert stage.kinds() == ["rollout_started"]
+    stage.traffic.rollback("worse again")
+    stage.traffic.start_rollout(2)
+    assert stage.kinds() == ["rolled_back", "rollout_started"]
+    assert stage.traffic.describe()["refused"] == {}
+
+
+def test_a_split_by_hand_accepts_a_rolled_back_version() -> None:
+    stage = running()
+    stage.traffic.rollback("worse")
+    stage.traffic.set_split({"1": 1, "2": 1})
+    assert set(stage.send(50)) == {1, 2}
+
+
+def test_a_canary_whose_files_change_begins_again() -> None:
+    stage = running()
+    stage.send(600)
+    stage.tick(10)
+    assert stage.rollout["share"] == 0.5
+    stage.arrive(2, "other files")
+    assert (stage.rollout["share"], stage.rollout["from"]) == (0.1, [1])
+    assert stage.rollout["windows"]["new"]["requests"] == 0
+
+
+def test_a_rollout_over_a_split_ends_it_or_leaves_it() -> None:
+    stage = Stage(ModelConfig(split={"1": 3, "3": 1}, canary=CANARY), {1, 3})
+    stage.arrive(4)
+    assert stage.rollout["from"] == [1, 3]
+    assert stage.traffic.describe()["shares"] == pytest.approx({"1": 0.675, "3": 0.225, "4": 0.1})
+    stage.traffic.rollback("worse")
+    assert stage.traffic.describe()["shares"] == {"1": 0.75, "3": 0.25}
+    stage.traffic.start_rollout(4)
+    stage.traffic.promote()
+    assert stage.traffic.describe()["shares"] == {"4": 1.0}
+    stage.traffic.rollback("after all")
+    assert stage.traffic.describe()["shares"] == {"1": 0.75, "3": 0.25}
+
+
+def test_each_side_stands_in_for_the_other() -> None:
+    stage = running()
+    stage.tick()
+    stage.loaded = {2}
+    assert set(stage.send(20)) == {2}
+    stage.loaded = {1}
+    assert set(stage.send(20)) == {1}
+    stage.send(500)
+    assert stage.kinds(100) == []
+    assert stage.rollout["windows"]["waits_for"] == "10 s of the step are left"
+
+
+def test_a_rollout_copies_requests_of_the_old_side() -> None:
+    stage = running(canary=SHADOWED)
+    copies = [tuple(stage.traffic.shadows(InferRequest("digits"), 1)) for _ in range(400)]
+    assert set(copies) == {(), (2,)}
+    assert 150 < copies.count((2,)) < 250
+    assert list(stage.traffic.shadows(InferRequest("digits"), 2)) == []
+
+
+def test_a_step_of_copies_alone_waits_for_comparisons() -> None:
+    stage = running(canary=Canary(steps=(0.0, 1.0), step_seconds=1, min_requests=20, shadow=1.0))
+    stage.tick()
+    assert set(stage.send(100)) == {1}
+    assert stage.kinds(5) == []
+    for _ in range(20):
+        stage.traffic.compare(2, response(1, [1.0]), response(2, [1.0]))
+    assert stage.kinds() == ["step"]
+    assert set(stage.send(20)) == {2}
+
+
+def test_a_broken_answer_of_a_shadow_is_drift() -> None:
+    stage = running(canary=SHADOWED)
+    stage.tick()
+    for _ in range(30):
+        stage.traffic.compare(2, response(1, [1.0]), InputError("it takes other inputs"))
+    assert "30 of 30" in stage.tick(0.1)[0].reason
+    empty = InferResponse("digits", "2", "", [])
+    stage.traffic.compare(2, response(1, [1.0]), empty)
+    assert stage.rollout["drifted"] == 30
