@@ -236,6 +236,8 @@ class Rollouts:
 
     def _refuse(self, version: int, reason: str) -> None:
         self.refused[version] = Refusal(reason, self.seen.get(version, ""))
+        if self.settled == version:
+            self.settled = None
         self.tell("rolled_back", version, reason)
 
     def _switch(self, before: Any, after: Any, kind: str) -> None:
