@@ -12,6 +12,7 @@ import msgspec
 
 from infuse.errors import RequestError, UnsupportedRequestError
 from infuse.serving.config import Canary, ServerConfig
+from infuse.serving.console.data import snapshot
 from infuse.serving.rest import schemas
 from infuse.serving.rest.routes import Call, Handler, Route
 from infuse.serving.rest.wire import Load, LogSettings, Unload
@@ -99,6 +100,10 @@ def _unknown(name: str, known: str) -> RequestError:
 
 async def _placement(call: Call) -> Any:
     return call.engine.placement()
+
+
+async def _console(call: Call) -> Any:
+    return snapshot(call.engine)
 
 
 # ------------------------------------------------------------------------------------------------- traffic
@@ -261,6 +266,7 @@ SETTINGS: Final = [
 ]
 
 INSIGHTS: Final = [
+    Route("GET", "/v2/console/data", "", "", "watch", _console, documented=False),
     Route("GET", "/v2/placement", "placement", "Where models run", "watch", _placement, answer=schemas.PLACEMENT),
     Route(
         "GET",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Final
 
 from infuse.errors import AccessError
@@ -30,6 +31,7 @@ _OWN_SITE: Final = frozenset({"same-origin", "none"})
 _BROWSER_MARKS: Final = ("origin", "referer", "sec-fetch-site", "sec-fetch-mode")
 # Nobody can register these, so no stranger's page has such a name.
 _PRIVATE_ENDINGS: Final = (".localhost", ".local", ".internal")
+_HOSTS: Final = 256  # that are remembered
 _HINT: Final = "call the server by its address, or name the host in security.hosts"
 
 
@@ -47,7 +49,7 @@ def check_browser(config: ServerConfig, method: str, headers: Mapping[str, str])
         return
     origin = headers.get("origin")
     if headers.get("sec-fetch-site", "same-origin") not in _OWN_SITE or not _same(origin, host):
-        raise _refused(f"a page of {origin or 'another site'} may not change this server")
+        raise _refused(f"a page of {origin or 'another site'} may not call this server")
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json" and CUSTOM_HEADER not in headers:
         raise _refused("from a browser, this must be application/json or have the header X-Infuse-Request")
@@ -55,7 +57,7 @@ def check_browser(config: ServerConfig, method: str, headers: Mapping[str, str])
 
 def _check_host(config: ServerConfig, host: str) -> None:
     name = _name(host)
-    if not name or "." not in name or name.endswith(_PRIVATE_ENDINGS) or _is_address(name):
+    if _is_private(name):
         return
     known = (*config.security.hosts, config.http.host, config.admin.host)
     if name not in (each.lower() for each in known):
@@ -64,6 +66,12 @@ def _check_host(config: ServerConfig, host: str) -> None:
         raise error
 
 
+@lru_cache(_HOSTS)
+def _is_private(name: str) -> bool:
+    return not name or "." not in name or name.endswith(_PRIVATE_ENDINGS) or _is_address(name)
+
+
+@lru_cache(_HOSTS)
 def _name(host: str) -> str:
     """The name in a Host header: without its port, the dot at its end, and the brackets of an IPv6 address."""
     text = host.strip().lower()
