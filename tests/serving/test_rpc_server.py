@@ -82,9 +82,11 @@ def test_a_request_reaches_the_engine(engine: FakeEngine, stub: Any) -> None:
     assert 0 < seen.timeline.received <= seen.timeline.sent
 
 
-def test_without_the_header_requests_stick_by_their_id(engine: FakeEngine, stub: Any) -> None:
-    stub.ModelInfer(request(id="7"))
-    assert engine.requests[0].sticky == "7"
+def test_only_the_header_of_a_sticky_split_sticks(engine: FakeEngine, stub: Any) -> None:
+    stub.ModelInfer(request(id="7"), metadata=[("x-other", "ann"), ("x-us", "bob")])
+    engine.models["plain"] = True
+    stub.ModelInfer(request("plain"), metadata=[("x-user", "ann")])
+    assert [seen.sticky for seen in engine.requests] == ["", ""]
 
 
 def test_the_deadline_of_a_call_is_that_of_the_request(engine: FakeEngine, stub: Any) -> None:

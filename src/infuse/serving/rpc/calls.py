@@ -40,7 +40,6 @@ class Calls:
         self._engine = engine
         self._config = config
         self._guard = guard
-        self._sticky_header: Callable[[str], str] = getattr(engine, "sticky_header", _no_header)
 
     def handlers(self) -> Any:
         """What a server of grpc.aio takes: they read and write the bytes of messages."""
@@ -117,8 +116,7 @@ class Calls:
         if remaining is not None:
             deadline = time.monotonic() + remaining
             request.deadline = deadline if request.deadline is None else min(request.deadline, deadline)
-        sticky = self._sticky_header(request.model)
-        request.sticky = request.id
+        sticky = self._engine.sticky_header(request.model)
         for key, value in metadata:
             if key == "traceparent":
                 request.trace = value
@@ -227,10 +225,6 @@ _Load: Final = message("RepositoryModelLoadResponse")
 _Unload: Final = message("RepositoryModelUnloadResponse")
 _Traces: Final = message("TraceSettingResponse")
 _Logs: Final = message("LogSettingsResponse")
-
-
-def _no_header(_: str) -> str:
-    return ""
 
 
 async def refuse(context: Any, error: Exception) -> None:
