@@ -92,7 +92,8 @@ class Sticky(_Config):
 
 class Warmup(_Config):
     """Runs before a version is ready; `seconds` is the most that they may take. `inputs`: a .npz file in the model's
-    folder; without it, random inputs are made. `sizes` of symbolic dimensions by name, for those."""
+    folder; without it, random inputs are made. `sizes` of symbolic dimensions by name, for those.
+    """
 
     enabled: bool = True
     seconds: Seconds = 5.0
@@ -161,14 +162,15 @@ class ModelConfig(_Config):
     memory_mb: Natural = 0
     sha256: Mapping[str, str] = {}
     pipeline: Pipeline | None = None
-    objectives: tuple["Objective", ...] = ()
+    objectives: tuple[Objective, ...] = ()
     parameters: Mapping[str, str] = {}
 
 
 class Objective(_Config):
     """A service level: at least `target` of the requests are good (answered, within `latency_ms` if that is set),
     counted over `window_seconds`. An alert burns when the budget is used `burn_rate` times too fast over both the
-    window's twelfth and the whole window."""
+    window's twelfth and the whole window.
+    """
 
     name: str
     target: Share = 0.99
@@ -267,7 +269,7 @@ class Telemetry(_Config):
 class ServerConfig(_Config):
     """All of a server.
 
-    `repository`: a folder, or `s3://bucket/prefix`. `control`: `poll` looks every `poll_seconds` for changes; `explicit`
+    `repository`: a folder, or `s3://bucket/prefix`. `control`: `poll` looks for changes every `poll_seconds`; `explicit`
     loads what is asked for, and `models` at the start; `none` loads all once. `strict_readiness`: ready only when all
     models are. `cache_bytes`: what copies of models that are not loaded may take on disk beside the others (0: no
     limit). `model_defaults` stands for the config of models that have no field of their own.
@@ -309,9 +311,16 @@ def parse(kind: type[_T], text: str | bytes, where: str) -> _T:
 def convert(kind: type[_T], plain: Any, where: str) -> _T:
     """A configuration from plain data."""
     try:
-        return msgspec.convert(plain, kind, strict=False)
+        return msgspec.convert(plain, kind, strict=False, dec_hook=_decoded)
     except msgspec.ValidationError as error:
         raise ConfigurationError(str(error), where=where, hint=_UNKNOWN) from error
+
+
+def _decoded(kind: type[Any], plain: Any) -> Any:
+    """What msgspec does not know: paths from text."""
+    if kind is Path and isinstance(plain, str | Path):
+        return Path(plain)
+    raise TypeError(f"expected {kind.__name__}, got {type(plain).__name__}")
 
 
 def read(kind: type[_T], path: Path) -> _T:
