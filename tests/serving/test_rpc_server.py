@@ -4,6 +4,7 @@ import logging
 import socket
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import grpc
@@ -289,6 +290,38 @@ def test_large_requests_are_refused_also_when_they_come_small(
         assert refusal(lambda: infer(large, compression=compression)).code() == STATUS.RESOURCE_EXHAUSTED
         assert infer(request(), compression=compression).model_name == "echo"
     assert [r.inputs[0].data.nbytes for r in engine.requests] == [8]
+
+
+def wait_until_closed(connection: socket.socket) -> None:
+    """Read what the other end says until it closes the connection; TimeoutError when it does not."""
+    connection.settimeout(30)
+    with suppress(ConnectionResetError):
+        while connection.recv(4096):
+            pass
+
+
+@pytest.mark.row("S9")
+@pytest.mark.parametrize(
+    "said", [b"", b"PRI * HTTP/2.0\r\n", b"GET / HTTP/1.1\r\nhost: a\r\n\r\n", b"\x16\x03\x01 \xff"]
+)
+def test_who_does_not_speak_the_protocol_is_cut_off(engine: FakeEngine, said: bytes) -> None:
+    config = ServerConfig(grpc=Listener(host=HOST), limits=Limits(header_seconds=0.2))
+    with running(engine, config) as server:
+        with socket.create_connection((HOST, server.server.port)) as connection:
+            connection.sendall(said)
+            wait_until_closed(connection)
+        with grpc.insecure_channel(server.address) as channel:
+            assert status(channel, "") == health_pb2.HealthCheckResponse.SERVING
+
+
+@pytest.mark.row("S9")
+def test_connections_are_limited(engine: FakeEngine) -> None:
+    config = ServerConfig(grpc=Listener(host=HOST), limits=Limits(connections=1))
+    with running(engine, config) as server, grpc.insecure_channel(server.address) as channel:
+        assert status(channel, "") == health_pb2.HealthCheckResponse.SERVING
+        with socket.create_connection((HOST, server.server.port)) as connection:
+            wait_until_closed(connection)
+        assert status(channel, "") == health_pb2.HealthCheckResponse.SERVING
 
 
 @pytest.mark.row("S9")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import grpc
 import grpc.aio
@@ -17,6 +17,8 @@ from infuse.serving.security import Guard, check_tls
 
 if TYPE_CHECKING:
     from infuse.serving.engine import Engine
+
+_CALLS: Final = 1024  # of one connection at once; a caller's others wait at its side
 
 
 class GrpcServer:
@@ -84,7 +86,8 @@ def _options(limits: Limits, reuse_port: bool) -> list[tuple[str, int]]:
     return [
         ("grpc.max_receive_message_length", limits.request_bytes),
         ("grpc.max_send_message_length", -1),
-        ("grpc.max_concurrent_streams", limits.connections),
+        ("grpc.max_allowed_incoming_connections", limits.connections),
+        ("grpc.max_concurrent_streams", _CALLS),
         ("grpc.so_reuseport", int(reuse_port)),
         ("grpc.server_handshake_timeout_ms", max(1, round(limits.header_seconds * 1000))),
         # Connections whose other end is gone are found; callers may do the same, as often as once a second.
