@@ -36,7 +36,7 @@ def _objectives(**fields: object) -> tuple[Objectives, Journal, _Clock]:
 
 
 def _events(journal: Journal) -> list[str]:
-    return [event.name for event in journal.recent()]
+    return [event.kind for event in journal.recent()]
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -64,13 +64,13 @@ def test_an_alert_begins_and_ends() -> None:
     assert objectives.as_list()[0]["budget_left"] == 1
     for _ in range(30):
         objectives.observe(_outcome(error=ModelFailureError("it crashed")))
-    assert _events(journal) == ["objective burning"]
+    assert _events(journal) == ["objective_burning"]
     (entry,) = objectives.as_list()
     assert (entry["state"], entry["bad"], entry["requests"]) == ("burning", 30, 1030)
     assert entry["budget_left"] == 0
     clock.now += 101
     objectives.check()
-    assert _events(journal) == ["objective burning", "objective met"]
+    assert _events(journal) == ["objective_burning", "objective_met"]
     assert objectives.as_list()[0]["state"] == "ok"
     assert objectives.as_list()[0]["burn_rate_long"] == pytest.approx(30 / 1030 / 0.01)
     clock.now += 1200
@@ -95,7 +95,7 @@ def test_few_requests_say_nothing() -> None:
         objectives.observe(_outcome(error=OverloadError("full")))
     assert _events(journal) == []
     objectives.observe(_outcome(error=OverloadError("full")))
-    assert _events(journal) == ["objective burning"]
+    assert _events(journal) == ["objective_burning"]
 
 
 def test_slow_answers_are_bad_and_callers_errors_do_not_count() -> None:
@@ -117,7 +117,7 @@ def test_a_target_of_all_has_no_budget() -> None:
     objectives.observe(_outcome(error=ModelFailureError("it crashed")))
     (entry,) = objectives.as_list()
     assert (entry["budget_left"], entry["burn_rate_long"], entry["state"]) == (0, None, "burning")
-    assert _events(journal) == ["objective burning"]
+    assert _events(journal) == ["objective_burning"]
 
 
 def test_changes_keep_what_stays() -> None:

@@ -69,10 +69,9 @@ READINGS: Final[Mapping[str, Family]] = {
     "infuse_ready": Family("gauge", "1 while the server takes requests and its models are ready"),
     "infuse_traffic_share": Family("gauge", "Part of a model's traffic that a version gets", _VERSION),
     "infuse_shadow_share": Family("gauge", "Part of a model's traffic that a version gets besides", _VERSION),
-    "infuse_shadow_compared": Family("counter", "Answers of a version that were compared with another's", _VERSION),
-    "infuse_shadow_differences": Family("counter", "Answers of a version that differed from another's", _VERSION),
-    "infuse_rollout_events": Family("counter", "Steps, ends and rollbacks of rollouts", ("model", "event")),
-    "infuse_events": Family("counter", "Events of the log by name", ("event",)),
+    "infuse_shadow_compared": Family("gauge", "Answers compared with another version's, in the last minute", _VERSION),
+    "infuse_shadow_differences": Family("gauge", "Those of them that differed", _VERSION),
+    "infuse_events": Family("counter", "Events: loads, rollouts, lost workers, alerts …", ("event", "model")),
     "infuse_log_dropped": Family("counter", "Lines of the log that were dropped because nobody read them"),
     "infuse_trace_dropped": Family("counter", "Requests whose traces were dropped because the endpoint is too slow"),
     "infuse_repository_hits": Family("counter", "Files that were in the cache of the repository"),
@@ -80,7 +79,6 @@ READINGS: Final[Mapping[str, Family]] = {
     "infuse_repository_bytes": Family("counter", "Bytes that were fetched from the repository"),
     "infuse_repository_cache_bytes": Family("gauge", "Size of the repository's cache"),
     "infuse_worker_memory_bytes": Family("gauge", "Memory of a worker process", ("worker",)),
-    "infuse_requests_refused": Family("counter", "Requests that reached no model, by reason", ("reason",)),
     "infuse_slo_target": Family("gauge", "Part of the requests that must be good", ("model", "objective")),
     "infuse_slo_burn_rate": Family(
         "gauge", "How many times too fast the budget is used", ("model", "objective", "window")

@@ -9,53 +9,28 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from infuse.serving.telemetry.views import Reading
 
 Value: TypeAlias = str | int | float | bool | None
-EventName: TypeAlias = Literal[
-    "server started",
-    "server draining",
-    "server stopped",
-    "model loading",
-    "model built",
-    "model loaded",
-    "model unloaded",
-    "load failed",
-    "worker started",
-    "worker lost",
-    "worker hung",
-    "worker out of memory",
-    "request retried",
-    "repository unreachable",
-    "repository reachable",
-    "label moved",
-    "split changed",
-    "rollout started",
-    "rollout step",
-    "rollout finished",
-    "rolled back",
-    "objective burning",
-    "objective met",
-    "access refused",
-    "level changed",
-    "access",
-]
-_LEVELS: Final[Mapping[EventName, int]] = {
-    "load failed": logging.ERROR,
-    "worker lost": logging.ERROR,
-    "worker hung": logging.ERROR,
-    "worker out of memory": logging.ERROR,
-    "repository unreachable": logging.WARNING,
-    "rolled back": logging.WARNING,
-    "objective burning": logging.WARNING,
-    "access refused": logging.WARNING,
-    "worker started": logging.DEBUG,
-    "request retried": logging.WARNING,
+LEVELS: Final[Mapping[str, int]] = {
+    "load_failed": logging.ERROR,
+    "worker_lost": logging.ERROR,
+    "worker_hung": logging.ERROR,
+    "worker_out_of_memory": logging.ERROR,
+    "repository_unreachable": logging.ERROR,
+    "objectives_refused": logging.ERROR,
+    "rolled_back": logging.WARNING,
+    "objective_burning": logging.WARNING,
+    "access_refused": logging.WARNING,
+    "request_retried": logging.WARNING,
+    "worker_started": logging.DEBUG,
 }
+"""Levels of the events that are not just worth knowing."""
 _SECRET: Final = re.compile(r"(?i)\b(bearer)\s+[^\s\"',;]+")
 _LONGEST: Final = 2000
+_MOST_COUNTS: Final = 2000
 
 
 def clean(text: str, longest: int = _LONGEST) -> str:
@@ -69,23 +44,35 @@ def clean(text: str, longest: int = _LONGEST) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened: its name, what it happened to, when (in seconds since 1970)."""
+    """Something that happened: its kind (`rolled_back`), what it happened to, when (in seconds since 1970)."""
 
-    name: EventName
+    kind: str
     fields: Mapping[str, Value] = field(default_factory=dict)
     at: float = field(default_factory=time.time)
 
     @property
     def level(self) -> int:
         """The level of `logging` that it has."""
-        return _LEVELS.get(self.name, logging.INFO)
+        return LEVELS.get(self.kind, logging.INFO)
 
     def __str__(self) -> str:
-        return " ".join([self.name, *(f"{key}={_plain(value)}" for key, value in self.fields.items())])
+        return " ".join([self.kind, *(f"{key}={_plain(value)}" for key, value in self.fields.items())])
 
-    def as_dict(self) -> dict[str, Value]:
-        """As the console and the log's JSON lines show it."""
-        return {"event": self.name, **{key: _json(value) for key, value in self.fields.items()}}
+    def as_line(self) -> dict[str, Value]:
+        """As the log's JSON lines show it."""
+        return {"event": self.kind, **{key: _json(value) for key, value in self.fields.items()}}
+
+    def as_entry(self) -> dict[str, Any]:
+        """As the console and the admin routes show it: what it happened to, why, and the share of traffic after it."""
+        fields = self.fields
+        return {
+            "kind": self.kind,
+            "model": fields.get("model") or "",
+            "version": fields.get("version") or 0,
+            "reason": fields.get("reason") or "",
+            "share": fields.get("share") or 0.0,
+            "at": self.at,
+        }
 
 
 class Journal:
@@ -95,19 +82,22 @@ class Journal:
         self._log = logging.getLogger("infuse.serving")
         self._wall = wall
         self._last: deque[Event] = deque(maxlen=remembered)
-        self._counts: dict[EventName, int] = {}
+        self._counts: dict[tuple[str, str], int] = {}
         self._lock = threading.Lock()
 
-    def emit(self, name: EventName, **fields: Value) -> Event:
-        """Say that something happened."""
-        event = Event(name, fields, self._wall())
+    def emit(self, kind: str, **fields: Value) -> Event:
+        """Say that something happened. `model`, `version`, `reason` and `share` are fields that the console shows."""
+        event = Event(kind, fields, self._wall())
         with self._lock:
             self._last.append(event)
-            self._counts[name] = self._counts.get(name, 0) + 1
+            key = (kind, str(fields.get("model") or ""))
+            if key not in self._counts and len(self._counts) >= _MOST_COUNTS:
+                key = (kind, "")
+            self._counts[key] = self._counts.get(key, 0) + 1
         self._log.log(event.level, event)
         return event
 
-    def recent(self, most: int = 100) -> list[Event]:
+    def recent(self, most: int = 500) -> list[Event]:
         """The last events, the newest last."""
         with self._lock:
             return list(self._last)[-most:] if most > 0 else []
@@ -116,8 +106,8 @@ class Journal:
         """How often each event happened."""
         with self._lock:
             counts = dict(self._counts)
-        for name, count in counts.items():
-            yield Reading("infuse_events", count, (name.replace(" ", "_"),))
+        for (kind, model), count in counts.items():
+            yield Reading("infuse_events", count, (kind, model))
 
 
 def _escape(sign: str) -> str:

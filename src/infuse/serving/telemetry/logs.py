@@ -165,7 +165,7 @@ class JsonLines(logging.Formatter):
         """A record as JSON."""
         line: dict[str, Value] = {"time": _time(record), "level": record.levelname.lower()}
         if isinstance(record.msg, Event):
-            line |= record.msg.as_dict()
+            line |= record.msg.as_line()
         else:
             line |= {"logger": record.name, "message": clean(record.getMessage())}
         if record.exc_info:

@@ -193,7 +193,7 @@ class Objectives:
             return
         short, long = tracker.burn_rates()
         self._journal.emit(
-            "objective burning" if tracker.burning else "objective met",
+            "objective_burning" if tracker.burning else "objective_met",
             model=tracker.model,
             objective=tracker.objective.name,
             burn_rate_short=short,
