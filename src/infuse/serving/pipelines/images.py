@@ -125,8 +125,11 @@ class DecodeImage(Builtin):
         order = range(self.channels - 1, -1, -1) if self.options.colour == "bgr" else range(self.channels)
         for number, picture in enumerate(pictures):
             for channel, source in enumerate(order):
-                plane = picture[:, :, source]
-                planes[number, channel] = plane if self._table is None else self._table[channel][plane]
+                plane, place = picture[:, :, source], planes[number, channel]
+                if self._table is None:
+                    place[...] = plane
+                else:
+                    np.take(self._table[channel], plane, out=place, mode="clip")
         return result
 
     def _read(self, file: bytes) -> tuple[Array, tuple[int, int], _Placement]:
