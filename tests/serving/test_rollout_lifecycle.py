@@ -333,6 +333,18 @@ def test_a_version_that_waits_gets_its_turn_after_a_rollback_too() -> None:
     assert (stage.rollout["from"], stage.rollout["to"]) == ([1], 3)
 
 
+def test_a_version_that_goes_while_it_waits_is_forgotten() -> None:
+    stage = running()
+    stage.arrive(3)
+    stage.traffic.promote()
+    stage.loaded.remove(3)
+    stage.tick()
+    assert stage.traffic.describe()["waiting"] == 3
+    stage.known.remove(3)
+    stage.tick()
+    assert stage.traffic.describe()["waiting"] is None
+
+
 def test_a_version_that_fails_while_it_waits_is_out() -> None:
     stage = running()
     stage.arrive(3)
@@ -432,3 +444,16 @@ def test_a_broken_answer_of_a_shadow_is_drift() -> None:
     empty = InferResponse("digits", "2", "", [])
     stage.traffic.compare(2, response(1, [1.0]), empty)
     assert stage.rollout["drifted"] == 30
+
+
+def test_what_is_remembered_of_versions_that_are_gone_is_bounded() -> None:
+    stage = running()
+    stage.traffic.rollback("worse")
+    for number in range(10, 1500):
+        stage.arrive(number)
+        stage.loaded.remove(number)
+        stage.known.remove(number)
+    plain = stage.traffic.snapshot()
+    assert len(plain["seen"]) == 1000
+    assert {"1", "2", "1499"} <= plain["seen"].keys()
+    assert plain["refused"].keys() == {"2"}

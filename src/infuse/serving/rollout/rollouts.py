@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import Any
+from typing import Any, Final
 
 from infuse.errors import OptionError, UnavailableError
 from infuse.serving.config import Canary
@@ -12,6 +12,8 @@ from infuse.serving.rollout.routing import Routing
 from infuse.serving.rollout.snapshot import Record, Refusal
 from infuse.serving.rollout.trial import Trial, check_canary
 from infuse.serving.rollout.windows import Tally
+
+_REMEMBERED: Final = 1000
 
 
 class Rollouts:
@@ -141,7 +143,7 @@ class Rollouts:
     def arrived(self, number: int, fingerprint: str, initial: bool, canary: Canary | None) -> None:
         """A version can answer."""
         again = self.seen.get(number) == fingerprint
-        self.seen[number] = fingerprint
+        self._remember(number, fingerprint)
         if number in self.refused and not again:
             del self.refused[number]
         record = self.active.record if self.active is not None else None
@@ -174,6 +176,8 @@ class Rollouts:
         elif self.waiting is not None and self.waiting in self._routing.loaded():
             number, self.waiting = self.waiting, None
             self._take(number, canary)
+        elif self.waiting is not None and self.waiting not in self._routing.known():
+            self.waiting = None
         events, self._events = self._events, []
         return events
 
@@ -182,6 +186,15 @@ class Rollouts:
         self.last = None if record is None else Trial(record, Tally())
         self.active = self.last if record is not None and record.active else None
         self._ticked = self._clock()
+
+    def _remember(self, number: int, fingerprint: str) -> None:
+        """Keep the fingerprint, and no more than so many: first those of versions go that the repository has not."""
+        self.seen[number] = fingerprint
+        if len(self.seen) > _REMEMBERED:
+            known = self._routing.known()
+            gone = min(self.seen, key=lambda other: (other == number, other in known, other))
+            del self.seen[gone]
+            self.refused.pop(gone, None)
 
     def _drive(self, trial: Trial, passed: float) -> None:
         record = trial.record
