@@ -451,6 +451,9 @@ def test_pipelines_that_run_themselves_are_found() -> None:
         return pipeline(step(model, {"x": "image"}, {"y": "answer"}))
 
     check_nesting({"a": calls("b"), "b": calls("c"), "d": calls("b")})
+    check_nesting({"a": calls("a"), "b": calls("c")}, "b")
+    with pytest.raises(ConfigurationError, match="it runs itself: c → b → c"):
+        check_nesting({"b": calls("c"), "c": calls("b")}, "c")
     with pytest.raises(ConfigurationError, match="it runs itself: b → c → b"):
         check_nesting({"a": calls("b"), "b": calls("c"), "c": calls("b")})
     with pytest.raises(ConfigurationError, match="it runs itself: a → a"):

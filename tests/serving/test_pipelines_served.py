@@ -16,7 +16,7 @@ import yaml
 from onnx import TensorProto, helper, numpy_helper
 from PIL import Image
 
-from infuse.errors import InputError, RequestError
+from infuse.errors import InputError, RequestError, UnavailableError
 from infuse.serving.config import ServerConfig, convert
 from infuse.serving.engine import Engine
 from infuse.serving.messages import InferRequest, RequestedOutput, Tensor
@@ -89,17 +89,17 @@ def bytes_of(name: str, *parts: bytes) -> Tensor:
     return Tensor(name, "BYTES", data)
 
 
+def settings(repository: Path) -> ServerConfig:
+    plain = {"control": "none", "workers": {"mode": "inprocess"}}
+    cache = str(repository.parent / "cache")
+    return convert(ServerConfig, {"repository": str(repository), "cache": cache, **plain}, "test")
+
+
 def ask(repository: Path, *requests: InferRequest) -> list[Any]:
     """The responses, or the errors, of an engine on this repository."""
 
     async def main() -> list[Any]:
-        plain = {
-            "repository": str(repository),
-            "control": "none",
-            "workers": {"mode": "inprocess"},
-            "cache": str(repository.parent / "cache"),
-        }
-        async with Engine(convert(ServerConfig, plain, "test")) as engine:
+        async with Engine(settings(repository)) as engine:
             assert engine.ready(), [entry["reason"] for entry in await engine.index()]
             return await asyncio.gather(*(engine.infer(request) for request in requests), return_exceptions=True)
 
@@ -224,3 +224,54 @@ def test_a_model_that_decodes_images_itself_is_served_as_it_is(tmp_path: Path) -
     ]
     for response, shade in zip(ask(root, *requests), shades):
         np.testing.assert_allclose(response.outputs[0].data, shade, rtol=1e-6)
+
+
+def test_pipelines_that_cannot_run_say_why(tmp_path: Path) -> None:
+    root = tmp_path / "models"
+    put(root, "same", same())
+
+    def one_step(model: str) -> dict[str, Any]:
+        port = {"datatype": "FP32", "shape": [-1, 3]}
+        step = {"model": model, "inputs": {"x": "x"}, "outputs": {"y": "y"}}
+        return {"inputs": [{"name": "x", **port}], "outputs": [{"name": "y", **port}], "steps": [step]}
+
+    for name, calls in (("good", "same"), ("a", "b"), ("b", "a"), ("missing", "nobody")):
+        put_pipeline(root, name, one_step(calls), {})
+
+    async def main() -> tuple[dict[str, str], Any]:
+        async with Engine(settings(root)) as engine:
+            reasons = {entry["name"]: entry["reason"] for entry in await engine.index()}
+            ones = np.ones((2, 3), np.float32)
+            return reasons, await engine.infer(InferRequest("good", inputs=[Tensor("x", "FP32", ones)]))
+
+    reasons, answer = asyncio.run(main())
+    assert answer.outputs[0].data.tolist() == [[1, 1, 1]] * 2
+    assert "it runs itself: a → b → a" in reasons["a"]
+    assert "it runs itself: b → a → b" in reasons["b"]
+    assert "step 1 (nobody): there is no model 'nobody'" in reasons["missing"]
+
+
+def test_pipelines_that_run_when_the_server_drains_are_finished(repository: Path) -> None:
+    async def main() -> Any:
+        async with Engine(settings(repository)) as engine:
+            begun = asyncio.Event()
+            go_on = asyncio.Event()
+            inner = engine.models["colours"].versions[1]
+            plain = inner.infer
+
+            async def held(request: InferRequest) -> Any:
+                begun.set()
+                await go_on.wait()
+                return await plain(request)
+
+            inner.infer = held
+            image = bytes_of("image", flat((9, 9, 9)))
+            running = asyncio.ensure_future(engine.infer(InferRequest("classifier", inputs=[image])))
+            await asyncio.wait_for(begun.wait(), 60)
+            engine.drain()
+            with pytest.raises(UnavailableError, match="shutting down"):
+                await engine.infer(InferRequest("classifier", inputs=[image]))
+            go_on.set()
+            return await running
+
+    assert [output.name for output in asyncio.run(main()).outputs] == ["label", "probabilities"]

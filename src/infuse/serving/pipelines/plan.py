@@ -81,12 +81,11 @@ def check(name: str, pipeline: Pipeline, models: Metadata | None, folders: Seque
     return plan
 
 
-def check_nesting(pipelines: Mapping[str, Pipeline]) -> None:
-    """ConfigurationError when a pipeline would run itself, by whatever way; the message is that way."""
+def check_nesting(pipelines: Mapping[str, Pipeline], start: str = "") -> None:
+    """ConfigurationError when a pipeline (or one that `start` runs) would run itself; the message is by which way."""
     done: set[str] = set()
-    for start in sorted(pipelines):
-        path: list[str] = []
-        _walk(start, pipelines, path, done)
+    for name in [start] if start else sorted(pipelines):
+        _walk(name, pipelines, [], done)
 
 
 def _walk(name: str, pipelines: Mapping[str, Pipeline], path: list[str], done: set[str]) -> None:
