@@ -1,1 +1,22 @@
 """The model server. `Engine` serves a repository inside a process; HTTP, gRPC and metrics are thin over it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from infuse.serving.config import ModelConfig, ServerConfig
+from infuse.serving.messages import InferRequest, InferResponse, RequestedOutput, Tensor
+
+if TYPE_CHECKING:
+    from infuse.serving.engine import Engine
+
+__all__ = ["Engine", "InferRequest", "InferResponse", "ModelConfig", "RequestedOutput", "ServerConfig", "Tensor"]
+
+
+def __getattr__(name: str) -> Any:
+    # Workers import this room too, and must stay small.
+    if name == "Engine":
+        from infuse.serving.engine import Engine
+
+        return Engine
+    raise AttributeError(f"module 'infuse.serving' has no attribute {name!r}")

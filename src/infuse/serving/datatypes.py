@@ -69,7 +69,8 @@ def unpack_bytes(raw: bytes | memoryview, shape: tuple[int, ...]) -> Array:
         (length,) = struct.unpack_from("<I", view, position)
         position += 4
         if position + length > len(view):
-            raise RequestError(f"element {number} of BYTES is cut off: it has {length} bytes, {len(view) - position} are there")
+            there = len(view) - position
+            raise RequestError(f"element {number} of BYTES is cut off: it has {length} bytes, {there} are there")
         elements[number] = bytes(view[position : position + length])
         position += length
     if position != len(view):

@@ -1,0 +1,479 @@
+"""The model server without any transport: a repository, its models and their workers behind one object."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import copy
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import platformdirs
+
+from infuse.errors import ConfigurationError, InfuseError, NotFoundError, RepositoryError, UnavailableError
+from infuse.serving import config as configs
+from infuse.serving import descriptions
+from infuse.serving.config import ModelConfig, ServerConfig
+from infuse.serving.ensembles import PipelineVersion
+from infuse.serving.messages import InferRequest, InferResponse, Outcome, Timeline
+from infuse.serving.models import ServedModel
+from infuse.serving.pipelines import check_nesting
+from infuse.serving.repository import ModelFiles, Repository
+from infuse.serving.rollout import StateFile, Traffic
+from infuse.serving.versions import ServedVersion
+from infuse.serving.workers.pool import WorkerPool
+
+_TICK: Final = 0.1  # seconds between looks at rollouts
+_MOST_SHADOWS: Final = 64  # copies of requests that run at once; more are left out
+_MOST_EVENTS: Final = 500
+_SETTLING: Final = 2.0  # seconds that a start waits for versions that were just written
+
+Observer = Callable[[Outcome], None]
+
+_log = logging.getLogger("infuse.serving")
+
+
+class Engine:
+    """Serves a model repository inside this process. All coroutines belong to the loop that `start` ran on.
+
+    ```python
+    async with Engine(ServerConfig(repository="models")) as engine:
+        response = await engine.infer(InferRequest("resnet50", inputs=[Tensor("x", "FP32", array)]))
+    ```
+    """
+
+    def __init__(self, config: ServerConfig) -> None:
+        self.config = config
+        self.cache = config.cache or Path(platformdirs.user_cache_path("infuse", appauthor=False)) / "serving"
+        self.repository = Repository(config)
+        self.pool = WorkerPool(config.workers)
+        self.models: dict[str, ServedModel] = {}
+        self.observers: list[Observer] = []
+        self.events: deque[dict[str, Any]] = deque(maxlen=_MOST_EVENTS)
+        self.problem = ""
+        self.started_at = 0.0
+        self._state = StateFile(config.state or self.cache / "state.json")
+        self._restored: dict[str, dict[str, Any]] = {}
+        self._loads = asyncio.Semaphore(config.parallel_loads)
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._shadows = 0
+        self._inflight = 0
+        self._phase = "new"
+
+    # -- life ---------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Look at the repository and load what is to be loaded; models that fail do not keep the others."""
+        self.started_at = time.time()
+        self._restored = self._state.load()
+        self._phase = "starting"
+        files = await self._first_scan()
+        for model in files.values():
+            self._take(model)
+        chosen = set(self.config.models)
+        if unknown := sorted(chosen - files.keys()):
+            raise NotFoundError(f"the repository has no model {unknown[0]!r}", where=self.config.repository)
+        for model in self.models.values():
+            model.wanted = self.config.control != "explicit" or model.name in chosen
+        await self._reconcile()
+        self._phase = "serving"
+        self._spawn(self._tick())
+        if self.config.control == "poll":
+            self._spawn(self._poll())
+
+    async def stop(self, grace: float | None = None) -> None:
+        """Take no new requests, finish those that were accepted within `grace` seconds, and end all workers."""
+        if self._phase == "stopped":
+            return
+        self.drain()
+        limit = time.monotonic() + (self.config.exit_seconds if grace is None else grace)
+        while self._inflight and time.monotonic() < limit:
+            await asyncio.sleep(0.005)
+        tasks, self._tasks = self._tasks, set()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._save()
+        left = max(0.1, limit - time.monotonic())
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(asyncio.gather(*(self._empty(model) for model in self.models.values())), left)
+        await self.pool.close()
+        self.repository.close()
+        self._phase = "stopped"
+
+    def drain(self) -> None:
+        """Refuse new requests from now on; `ready` is false, and what was accepted is finished."""
+        if self._phase != "draining":
+            self._event("draining")
+        self._phase = "draining"
+
+    async def __aenter__(self) -> Engine:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        await self.stop()
+
+    # -- health and descriptions --------------------------------------------------------------------------------
+
+    def live(self) -> bool:
+        """Whether the server works at all; it does while it drains."""
+        return self._phase != "stopped"
+
+    def ready(self) -> bool:
+        """Whether requests are taken: with `strict_readiness`, all models that are wanted serve."""
+        if self._phase != "serving" or self.problem:
+            return False
+        wanted = [model for model in self.models.values() if model.wanted]
+        return all(model.ready for model in wanted) if self.config.strict_readiness else True
+
+    def model_ready(self, name: str, version: str = "") -> bool:
+        """Whether a model (a version or label of it) answers; NotFoundError when there is no such model."""
+        model = self._model(name)
+        if self._phase not in ("serving", "starting"):
+            return False
+        try:
+            return bool(model.version(version).serving)
+        except UnavailableError:
+            return False
+
+    @property
+    def cores(self) -> int:
+        """Cores that models may use."""
+        return len(self.pool.cores)
+
+    def server_metadata(self) -> dict[str, Any]:
+        """Name, version and extensions of the server."""
+        return descriptions.server()
+
+    def model_metadata(self, name: str, version: str = "") -> dict[str, Any]:
+        """A model's versions, platform, inputs and outputs."""
+        model = self._model(name)
+        return descriptions.metadata(model, model.version(version))
+
+    def model_config(self, name: str, version: str = "") -> dict[str, Any]:
+        """A model's configuration as Triton's ModelConfig in JSON."""
+        return descriptions.configuration(self._model(name).version(version))
+
+    def statistics(self, name: str = "", version: str = "") -> dict[str, Any]:
+        """Counts and durations of versions as Triton's model_stats."""
+        if not name:
+            found = list(self.versions())
+        elif version:
+            found = [self._model(name).version(version)]
+        else:
+            model = self._model(name)
+            model.version()
+            found = list(model.versions.values())
+        return {"model_stats": [entry.statistics.as_triton() for entry in found]}
+
+    def versions(self) -> Iterator[Any]:
+        """All versions that are loaded."""
+        for _, model in sorted(self.models.items()):
+            for _, version in sorted(model.versions.items()):
+                yield version
+
+    def placement(self) -> dict[str, Any]:
+        """Cores, memory, workers and what runs in them."""
+        return {
+            "mode": self.config.workers.mode,
+            "isolation": self.config.workers.isolation,
+            "cores": list(self.pool.cores),
+            "workers": self.pool.describe(),
+            "lost_workers": self.pool.lost,
+            "instances": [_placed(version) for version in self.versions()],
+        }
+
+    # -- requests -----------------------------------------------------------------------------------------------
+
+    def sticky_header(self, name: str) -> str:
+        """The header that sticky splits of this model hash, in small letters; "" if there is none."""
+        model = self.models.get(name)
+        return model.config.sticky.header.lower() if model is not None else ""
+
+    async def infer(self, request: InferRequest) -> InferResponse:
+        """Answer a request; its timeline and all observers tell how it went. Raises InfuseError leaves."""
+        if self._phase != "serving" and request.protocol != "pipeline":
+            what = "the server is shutting down" if self._phase in ("draining", "stopped") else "the server is starting"
+            raise UnavailableError(what, hint="ask another server, or try again")
+        model = self._model(request.model)
+        if model.config.sticky.id and request.id:
+            request.sticky = request.id
+        version = model.choose(request)
+        self._inflight += 1
+        response: InferResponse | None = None
+        error: BaseException | None = None
+        batch = 1
+        try:
+            response, batch = await version.infer(request)
+        except BaseException as caught:
+            error = caught
+            raise
+        finally:
+            self._inflight -= 1
+            request.timeline.finished = time.perf_counter_ns()
+            outcome = Outcome(request, version.number, response, error, _rows(request, version), batch)  # type: ignore[arg-type]
+            self._observe(model, version, outcome)
+        for number in model.traffic.shadows(request, version.number):
+            self._shadow(model, number, request, response)
+        return response
+
+    def traffic(self, name: str) -> Traffic:
+        """Labels, split, shadows and rollout of a model; NotFoundError when there is none of this name."""
+        return self._model(name).traffic
+
+    # -- the repository -----------------------------------------------------------------------------------------
+
+    async def index(self, ready: bool = False) -> list[dict[str, Any]]:
+        """Name, version, state and reason of all models' versions; with `ready`, of those that serve."""
+        entries = []
+        for name, model in sorted(self.models.items()):
+            states = list(model.states())
+            if not states:
+                states = [(0, "UNAVAILABLE" if model.problem else "UNKNOWN", model.problem)]
+            for number, state, reason in states:
+                if not ready or state == "READY":
+                    entries.append(
+                        {"name": name, "version": str(number) if number else "", "state": state, "reason": reason}
+                    )
+        return entries
+
+    async def load(self, name: str, config: str = "", files: Mapping[str, bytes] | None = None) -> None:
+        """Load a model, or load it again after a change; what was loaded serves until that has worked.
+
+        `config` is a ModelConfig as JSON or YAML in place of the repository's, `files` are its files by path
+        (`1/model.onnx`). Raises what went wrong.
+        """
+        if files:
+            found = await self.repository.fetch_uploaded(name, files)
+        else:
+            try:
+                found = (await self.repository.scan())[name]
+            except KeyError:
+                raise NotFoundError(f"the repository has no model {name!r}", where=self.config.repository) from None
+        if config:
+            found = replace(found, config=self._config(name, config), problem="")
+        if found.problem:
+            raise RepositoryError(found.problem, where=f"model {name!r}")
+        model = self._take(found, by_hand=bool(config or files))
+        model.wanted = True
+        before = dict(model.failures)
+        await model.reconcile(lambda *_: True, force=True)
+        failed = [failure for number, failure in model.failures.items() if before.get(number) is not failure]
+        if failed:
+            raise UnavailableError(f"it cannot be loaded: {failed[0].reason}", where=f"model {name!r}")
+        if not model.versions:
+            raise RepositoryError("it has no version that can be loaded", where=f"model {name!r}")
+        self._event("loaded", name)
+        await self._reconcile()
+
+    async def unload(self, name: str, dependents: bool = False) -> None:
+        """Unload a model once its requests are answered; with `dependents`, the models that only it calls, too."""
+        model = self._model(name)
+        parts = {part for version in model.versions.values() for part in getattr(version, "parts", ())}
+        model.wanted = False
+        await model.reconcile(self.repository.stable)
+        self._event("unloaded", name)
+        if dependents:
+            for part in sorted(parts & self.models.keys()):
+                await self.unload(part, dependents=True)
+
+    def _config(self, name: str, text: str) -> ModelConfig:
+        plain = configs.parse(dict[str, Any], text, f"the configuration of {name!r}")
+        return configs.convert(ModelConfig, {**self.config.model_defaults, **plain}, f"the configuration of {name!r}")
+
+    def _take(self, files: ModelFiles, by_hand: bool = False) -> ServedModel:
+        """Make a model known, or tell it what changed. What was loaded by hand is not changed by the repository."""
+        model = self.models.get(files.name)
+        if model is None:
+            model = self.models[files.name] = ServedModel(files, self._load_version)
+            model.wanted = self.config.control == "poll"
+            if files.name in self._restored:
+                model.traffic.restore(self._restored[files.name])
+        elif by_hand or model.override is None:
+            try:
+                model.update(files)
+            except ConfigurationError as error:
+                model.problem = str(error)
+        if by_hand:
+            model.override = files
+        return model
+
+    async def _first_scan(self) -> Mapping[str, ModelFiles]:
+        """What the repository holds; what was just written gets a moment to be whole."""
+        limit = time.monotonic() + _SETTLING
+        while True:
+            files = await self.repository.scan()
+            open_ones = [m for m in files.values() for n in m.versions if not self.repository.stable(m, n)]
+            if not open_ones or time.monotonic() > limit:
+                return files
+            await asyncio.sleep(0.1)
+
+    async def _poll(self) -> None:
+        while True:
+            await asyncio.sleep(self.config.poll_seconds)
+            try:
+                found = await self.repository.scan()
+            except RepositoryError as error:
+                if self.problem != str(error):
+                    self.problem = str(error)
+                    _log.error("the repository cannot be read; what is loaded goes on: %s", error)
+                continue
+            self.problem = ""
+            for files in found.values():
+                self._take(files)
+            for name, model in list(self.models.items()):
+                model.forget_failures()
+                if name not in found and model.override is None:
+                    model.wanted = False
+                    model.files = replace(model.files, versions={})
+            await self._reconcile()
+            for name in [n for n, m in self.models.items() if n not in found and not m.versions and not m.override]:
+                del self.models[name]
+
+    async def _reconcile(self) -> None:
+        """Bring all models to where they should be: pipelines last, for they need others."""
+        models = sorted(self.models.values(), key=lambda model: model.config.pipeline is not None)
+        plain = [model.reconcile(self.repository.stable) for model in models if model.config.pipeline is None]
+        await asyncio.gather(*plain)
+        for _ in range(len(models)):
+            open_before = [m for m in models if m.config.pipeline is not None and m.wanted and not m.versions]
+            for model in models:
+                if model.config.pipeline is not None:
+                    model.forget_failures()
+                    await model.reconcile(self.repository.stable)
+            if len([m for m in open_before if not m.versions]) in (0, len(open_before)):
+                return
+
+    async def _load_version(self, model: ServedModel, number: int) -> ServedVersion | PipelineVersion:
+        async with self._loads:
+            files = model.files
+            local = await self.repository.fetch(files, number)
+            if files.config.pipeline is not None:
+                extra = (await self.repository.fetch_files(files)).folder
+                pipelines = {name: m.config.pipeline for name, m in self.models.items()}
+                check_nesting({name: found for name, found in pipelines.items() if found}, model.name)
+                parts = {step.model for step in files.config.pipeline.steps if step.model}
+                metadata = {name: self.model_metadata(name) for name in sorted(parts & self.models.keys())}
+                return PipelineVersion(model.name, number, files.config, self.infer, metadata, (local.folder, extra))
+            version = ServedVersion(model.name, number, files.config, local, self.pool)
+            if files.config.warmup.inputs:
+                version.extra = (await self.repository.fetch_files(files)).folder
+            try:
+                await version.load(self.cache)
+            except InfuseError as error:
+                error.within(version.where)
+                raise
+            version.notes += files.notes
+            for note in version.notes:
+                _log.warning("%s: %s", version.where, note)
+            return version
+
+    # -- what goes on beside -------------------------------------------------------------------------------------
+
+    def _observe(self, model: ServedModel, version: Any, outcome: Outcome) -> None:
+        version.statistics.observe(outcome)
+        model.traffic.observe(outcome)
+        for observe in self.observers:
+            try:
+                observe(outcome)
+            except Exception:  # an observer must never cost a caller the answer
+                _log.exception("an observer of requests failed")
+
+    def _shadow(self, model: ServedModel, number: int, request: InferRequest, answer: InferResponse) -> None:
+        """Send a copy of a request to another version, and compare what it says."""
+        version = model.versions.get(number)
+        if version is None or self._shadows >= _MOST_SHADOWS:
+            return
+        twin = copy.copy(request)
+        twin.timeline = Timeline()
+        twin.deadline = None
+        twin.priority = 1 << 30
+        self._shadows += 1
+        self._spawn(self._run_shadow(model, version, twin, answer))
+
+    async def _run_shadow(self, model: ServedModel, version: Any, request: InferRequest, answer: InferResponse) -> None:
+        response: InferResponse | None = None
+        error: Exception | None = None
+        batch = 1
+        try:
+            response, batch = await version.infer(request)
+        except InfuseError as caught:
+            error = caught
+        finally:
+            self._shadows -= 1
+        request.timeline.finished = time.perf_counter_ns()
+        rows = _rows(request, version)
+        self._observe(model, version, Outcome(request, version.number, response, error, rows, batch, shadow=True))
+        found = response if response is not None else error
+        assert found is not None
+        model.traffic.compare(version.number, answer, found)
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(_TICK)
+            events = [event for model in self.models.values() for event in model.traffic.tick()]
+            for event in events:
+                self.events.append(msgspec.to_builtins(event))
+                _log.info("model %r: %s of version %d: %s", event.model, event.kind, event.version, event.reason)
+            if events:
+                self._save()
+                await self._reconcile()
+
+    def _event(self, kind: str, model: str = "", reason: str = "") -> None:
+        self.events.append(
+            {"kind": kind, "model": model, "version": 0, "reason": reason, "share": 0.0, "at": time.time()}
+        )
+
+    def _save(self) -> None:
+        try:
+            self._state.save({name: model.traffic.snapshot() for name, model in self.models.items()})
+        except InfuseError as error:
+            _log.error("the state cannot be saved: %s", error)
+
+    async def _empty(self, model: ServedModel) -> None:
+        model.wanted = False
+        await model.reconcile(self.repository.stable)
+
+    def _spawn(self, work: Any) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            _log.error("a task of the engine failed", exc_info=task.exception())
+
+    def _model(self, name: str) -> ServedModel:
+        model = self.models.get(name)
+        if model is None:
+            raise NotFoundError(f"there is no model {name[:100]!r}", hint="the repository index lists what there is")
+        return model
+
+
+def _rows(request: InferRequest, version: Any) -> int:
+    shape = request.inputs[0].shape if request.inputs else ()
+    return shape[0] if version.batched and shape else 1
+
+
+def _placed(version: Any) -> dict[str, Any]:
+    """A version in the placement: its replicas, size and measured load."""
+    recent = version.statistics.recent()
+    busy = recent.counts.busy_ns / 1e9 / recent.seconds if recent.seconds else 0.0
+    return {
+        "model": version.name,
+        "version": version.number,
+        "replicas": dict(version.replicas),
+        "threads": version.threads,
+        "weights_bytes": version.weights_bytes,
+        "milliseconds_by_rows": {str(rows): seconds * 1e3 for rows, seconds in version.times.items()},
+        "requests_per_second": recent.throughput,
+        "busy": busy,
+    }

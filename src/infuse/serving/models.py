@@ -1,0 +1,237 @@
+"""One model of the repository: which of its versions are served, and how one set of them becomes another."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection, Iterable
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from infuse.errors import InfuseError, RepositoryError, UnavailableError
+from infuse.serving.config import ModelConfig, VersionPolicy
+from infuse.serving.messages import InferRequest, InferResponse
+from infuse.serving.repository import ModelFiles
+from infuse.serving.rollout import Traffic
+from infuse.serving.telemetry.statistics import VersionStatistics
+
+# Parts of a configuration that change where requests go, and not how a version runs.
+_TRAFFIC: Final = (
+    "name",
+    "version_policy",
+    "labels",
+    "split",
+    "sticky",
+    "shadow",
+    "canary",
+    "load_order",
+    "objectives",
+)
+
+_log = logging.getLogger("infuse.serving")
+
+
+class Version(Protocol):
+    """What a model needs of a version (`versions.ServedVersion`, `ensembles.PipelineVersion`)."""
+
+    name: str
+    number: int
+    config: ModelConfig
+    state: str
+    reason: str
+    statistics: VersionStatistics
+
+    @property
+    def serving(self) -> bool: ...
+
+    async def infer(self, request: InferRequest) -> tuple[InferResponse, int]: ...
+
+    async def unload(self, why: str = ...) -> None: ...
+
+    def described(self, inputs: bool) -> list[dict[str, Any]]: ...
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A version that could not be loaded, as it was when that was tried."""
+
+    key: str
+    reason: str
+    transient: bool
+
+
+Loader = Callable[["ServedModel", int], Awaitable[Version]]
+
+
+class ServedModel:
+    """A model by its name. `wanted`: whether it is to be loaded at all. `load` makes a version or raises."""
+
+    def __init__(self, files: ModelFiles, load: Loader) -> None:
+        self.name = files.name
+        self.files = files
+        self.wanted = False
+        self.problem = files.problem
+        self.versions: dict[int, Any] = {}
+        self.loading: dict[int, Any] = {}
+        self.leaving: dict[int, Any] = {}
+        self.failures: dict[int, Failure] = {}
+        self.override: ModelFiles | None = None
+        self.lock = asyncio.Lock()
+        self.traffic = Traffic(files.name, files.config, self._loaded, self._listed)
+        self._load = load
+        self._keys: dict[int, str] = {}
+        self._initial = True
+
+    @property
+    def config(self) -> ModelConfig:
+        """Its configuration."""
+        return self.files.config
+
+    @property
+    def ready(self) -> bool:
+        """Whether it answers requests: some version serves."""
+        return any(version.serving for version in self.versions.values())
+
+    def version(self, version: str = "") -> Any:
+        """The loaded version of a number or label; empty: the one that serves. NotFoundError, UnavailableError."""
+        if not self.versions:
+            raise self._unavailable()
+        return self.versions[self.traffic.resolve(version)]
+
+    def choose(self, request: InferRequest) -> Any:
+        """The version that answers a request."""
+        if not self.versions:
+            raise self._unavailable()
+        return self.versions[self.traffic.choose(request)]
+
+    def update(self, files: ModelFiles) -> None:
+        """Take what the repository says now. A broken configuration changes nothing of what serves."""
+        if files.problem and self.versions:
+            if files.problem != self.problem:
+                _log.error("model %r stays as it is: %s", self.name, files.problem)
+            self.problem = files.problem
+            return
+        self.files = files
+        self.problem = files.problem
+        if not files.problem:
+            self.traffic.configure(files.config)
+
+    def targets(self, stable: Callable[[ModelFiles, int], bool]) -> dict[int, str]:
+        """The versions that should serve, and their keys: what the policy says, and what the traffic needs."""
+        if not self.wanted or self.problem:
+            return {} if not self.wanted else dict(self._keys)
+        there = [
+            number
+            for number in self.files.versions
+            if number in self.versions or (stable(self.files, number) and not self._failed(number))
+        ]
+        chosen = {*chosen_by(self.config.version_policy, there), *(self.traffic.pinned() & set(there))}
+        return {number: self._keys[number] if self._failed(number) else self._key(number) for number in chosen}
+
+    async def reconcile(self, stable: Callable[[ModelFiles, int], bool], force: bool = False) -> None:
+        """Load what is missing or changed and unload what is no longer wanted, in the configured order.
+
+        What cannot be loaded is noted in `failures`; what served before goes on.
+        """
+        async with self.lock:
+            if force:
+                self.failures.clear()
+            targets = self.targets(stable)
+            missing = [number for number, key in sorted(targets.items()) if self._keys.get(number) != key]
+            surplus = [number for number in self.versions if number not in targets]
+            if self.config.load_order == "unload_first":
+                await self._unload(surplus + [n for n in missing if n in self.versions])
+            await asyncio.gather(*(self._bring(number, targets[number]) for number in missing))
+            targets = self.targets(stable)
+            await self._unload([number for number in self.versions if number not in targets])
+            self._initial = self._initial and not self.versions
+
+    def forget_failures(self) -> None:
+        """Try again, at the next look, what failed for a passing reason."""
+        self.failures = {number: failure for number, failure in self.failures.items() if not failure.transient}
+
+    def states(self) -> Iterable[tuple[int, str, str]]:
+        """(version, state, reason) of every version, loaded or not."""
+        known = {*self.files.versions, *self.versions, *self.failures, *self.loading, *self.leaving}
+        for number in sorted(known):
+            if number in self.loading:
+                yield number, "LOADING", ""
+            elif number in self.versions:
+                version = self.versions[number]
+                failure = self.failures.get(number)
+                yield number, version.state, f"a change of it failed: {failure.reason}" if failure else version.reason
+            elif number in self.leaving:
+                yield number, "UNLOADING", ""
+            elif number in self.failures:
+                yield number, "UNAVAILABLE", self.failures[number].reason
+            else:
+                problem = self.problem or getattr(self.files.versions.get(number), "problem", "")
+                yield number, "UNAVAILABLE" if problem else "UNKNOWN", problem
+
+    def _loaded(self) -> list[int]:
+        return [number for number, version in self.versions.items() if version.state == "READY"]
+
+    def _listed(self) -> Collection[int]:
+        return self.files.versions.keys()
+
+    def _key(self, number: int) -> str:
+        """What a loaded version depends on: its files, and the part of the configuration that it runs by."""
+        plain = {k: v for k, v in msgspec.to_builtins(self.config).items() if k not in _TRAFFIC}
+        return f"{self.files.versions[number].fingerprint} {msgspec.json.encode(plain, order='sorted').decode()}"
+
+    def _failed(self, number: int) -> bool:
+        failure = self.failures.get(number)
+        return failure is not None and number in self.files.versions and failure.key == self._key(number)
+
+    async def _bring(self, number: int, key: str) -> None:
+        fingerprint = self.files.versions[number].fingerprint
+        self.loading[number] = None
+        try:
+            version = await self._load(self, number)
+        except InfuseError as error:
+            transient = isinstance(error, RepositoryError | UnavailableError) and getattr(error, "transient", True)
+            self.failures[number] = Failure(key, str(error), transient)
+            self.traffic.failed(number, str(error))
+            _log.error("model %r, version %d is not served: %s", self.name, number, error)
+            return
+        finally:
+            self.loading.pop(number, None)
+        self.failures.pop(number, None)
+        old = self.versions.get(number)
+        self.versions[number] = version
+        self._keys[number] = key
+        self.traffic.version_arrived(number, fingerprint, self._initial)
+        _log.info("model %r, version %d is ready", self.name, number)
+        if old is not None:
+            await old.unload("it was replaced")
+
+    async def _unload(self, numbers: Iterable[int]) -> None:
+        leaving = []
+        for number in numbers:
+            version = self.versions.pop(number, None)
+            self._keys.pop(number, None)
+            if version is not None:
+                self.leaving[number] = version
+                leaving.append((number, version))
+        for number, version in leaving:
+            await version.unload()
+            del self.leaving[number]
+            _log.info("model %r, version %d is unloaded", self.name, number)
+
+    def _unavailable(self) -> InfuseError:
+        reasons = [self.problem, *(failure.reason for failure in self.failures.values())]
+        reason = next(filter(None, reasons), "")
+        what = "it is being loaded" if self.loading else "no version of it is loaded"
+        return UnavailableError(f"{what}{': ' + reason if reason else ''}", where=f"model {self.name!r}")
+
+
+def chosen_by(policy: VersionPolicy, there: Iterable[int]) -> list[int]:
+    """The versions that a policy chooses of those that are there."""
+    numbers = sorted(there)
+    if policy.all:
+        return numbers
+    if policy.specific:
+        return [number for number in numbers if number in policy.specific]
+    return numbers[-(policy.latest or 1) :]

@@ -1,0 +1,271 @@
+"""A served version of a model: built, started, warmed up, asked, and ended."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from infuse.errors import InputError, ModelFailureError, UnavailableError
+from infuse.runtime.session import Array
+from infuse.serving.batching.batcher import Batcher
+from infuse.serving.batching.queue import Entry
+from infuse.serving.config import ModelConfig
+from infuse.serving.messages import InferRequest, InferResponse, Tensor
+from infuse.serving.repository import LocalVersion
+from infuse.serving.signature import Checker
+from infuse.serving.telemetry.statistics import VersionStatistics
+from infuse.serving.warmup import Findings, warm_up
+from infuse.serving.workers.build import Signature, build
+from infuse.serving.workers.executor import Executor, Result
+from infuse.serving.workers.pool import Need, Replica, WorkerPool
+
+_SHORT: Final = 2e-3  # seconds of a run, below which a worker is given the next one before it has ended this one
+_HANG: Final = 60.0  # seconds of a warm-up run that count as hung
+
+_log = logging.getLogger("infuse.serving")
+
+
+class ServedVersion:
+    """One version of one model. `state` is LOADING, READY, UNLOADING or UNAVAILABLE (then `reason` says why)."""
+
+    def __init__(self, name: str, number: int, config: ModelConfig, local: LocalVersion, pool: WorkerPool) -> None:
+        self.name = name
+        self.number = number
+        self.config = config
+        self.local = local
+        self.state = "LOADING"
+        self.reason = ""
+        self.notes: list[str] = []
+        self.loaded_at = 0.0
+        self.load_seconds = 0.0
+        self.build_seconds = 0.0
+        self.statistics = VersionStatistics(name, number)
+        self.signature: Signature | None = None
+        self.found = Findings()
+        self.extra: Path | None = None
+        self._pool = pool
+        self._replicas: list[Replica] = []
+        self._checker: Checker | None = None
+        self._batcher: Batcher | None = None
+
+    @property
+    def where(self) -> str:
+        """The version in messages."""
+        return f"model {self.name!r}, version {self.number}"
+
+    # -- life ---------------------------------------------------------------------------------------------------
+
+    async def load(self, cache: Path) -> None:
+        """Build it, start its replicas and warm them up. Raises what went wrong; nothing is left behind then."""
+        began = time.perf_counter()
+        try:
+            await self._load(cache)
+        except BaseException as error:
+            self.state = "UNAVAILABLE"
+            self.reason = str(error) or type(error).__name__
+            await self._close_replicas()
+            raise
+        self.load_seconds = time.perf_counter() - began
+        self.loaded_at = time.time()
+        self.state = "READY"
+
+    async def unload(self, why: str = "it was unloaded") -> None:
+        """Finish what was accepted, then end all replicas."""
+        self.state = "UNLOADING"
+        if self._batcher is not None:
+            await self._batcher.drained()
+            self._batcher.close(why)
+        await self._close_replicas()
+        self.state = "UNAVAILABLE"
+        self.reason = why
+
+    async def _load(self, cache: Path) -> None:
+        config, workers = self.config, self._pool.config
+        threads = self._pool.threads(config.threads)
+        output = cache / "hosted" / f"{self.local.digest}-{config.precision}"
+        self.signature = await build(
+            self.local.main,
+            output,
+            precision=config.precision,
+            tune=config.tune,
+            threads=threads,
+            compiled=self.local.main.is_dir(),
+            seconds=workers.build_seconds,
+        )
+        self.build_seconds = self.signature.seconds
+        checker = Checker(self.signature.inputs, self.signature.outputs, self.signature.symbols, config.batching.pad)
+        need = Need(f"{self.name}/{self.number}", self.signature.folder, threads, config.memory_mb)
+        for _ in range(max(1, config.replicas)):
+            replica = Replica(self._pool, need, self._replica_changed)
+            await replica.start()
+            self._replicas.append(replica)
+        first = self._replicas[0].executor
+        if first is None:
+            raise ModelFailureError("its worker was lost while it was loaded", where=self.where)
+        most = config.batching.max_size
+        if config.warmup.enabled:
+            self.found = await warm_up(first, checker, config.warmup, most, self.extra or self.local.folder, _HANG)
+            self.notes += self.found.notes
+        else:
+            self.found = Findings(most=most or 32)
+        self._start_batcher(checker)
+
+    def _start_batcher(self, checker: Checker) -> None:
+        config = self.config
+        batcher = Batcher(
+            self.where,
+            config.batching,
+            self.found.most if checker.batch else 1,
+            padding=checker.padding,
+            retries=self._pool.config.retries,
+            timeout=config.timeout_ms / 1000 or None,
+            observe=self._observe_batch,
+        )
+        for rows, seconds in self.found.seconds.items():
+            batcher.times.observe(rows, seconds)
+        self._checker, self._batcher = checker, batcher
+        for replica in self._replicas:
+            if replica.executor is not None:
+                self._admit(replica.executor)
+
+    def _admit(self, executor: Executor) -> None:
+        assert self._batcher is not None
+        if hasattr(executor, "depth") and self.found.seconds and self.found.seconds[1] < _SHORT:
+            executor.depth = 2
+        self._batcher.executors.append(executor)
+
+    def _replica_changed(self, executor: Executor | None, replica: Replica) -> None:
+        """A worker was lost, or came back."""
+        batcher = self._batcher
+        if batcher is None:
+            return
+        batcher.executors = [known for known in batcher.executors if known.alive]
+        if executor is not None:
+            self._admit(executor)
+            batcher.pump()
+
+    async def _close_replicas(self) -> None:
+        replicas, self._replicas = self._replicas, []
+        await asyncio.gather(*(replica.close() for replica in replicas))
+
+    # -- work ---------------------------------------------------------------------------------------------------
+
+    async def infer(self, request: InferRequest) -> tuple[InferResponse, int]:
+        """The answer, and the rows of the batch that it ran in. Raises InfuseError leaves."""
+        checker, batcher = self._checker, self._batcher
+        if checker is None or batcher is None or self.state not in ("READY", "UNLOADING"):
+            raise UnavailableError("it does not serve now", where=self.where, hint=self.reason or None)
+        arrays = checker.arrays(request)
+        wanted = checker.wanted(request)
+        key, lengths = checker.key(arrays)
+        rows = arrays[0].shape[0] if checker.batch else 1
+        limit = self.config.batching.max_size
+        if checker.batch and limit and rows > limit:
+            raise InputError(f"the batch has {rows} rows, and max_size is {limit}", where=self.where)
+        loop = asyncio.get_running_loop()
+        entry = Entry(request, arrays, rows, key if rows else None, wanted, loop.create_future())
+        entry.lengths = lengths
+        deadline = request.deadline
+        if deadline is not None:
+            deadline += loop.time() - time.monotonic()
+        batcher.submit(entry, deadline)
+        try:
+            results = await entry.future
+        except asyncio.CancelledError:
+            batcher.cancel(entry)
+            raise
+        if self.config.finite:
+            self._check_finite(results)
+        outputs = [
+            Tensor(checker.outputs[number].name, checker.output_datatypes[number], array)
+            for number, array in zip(wanted, results)
+        ]
+        return InferResponse(self.name, str(self.number), request.id, outputs), entry.batch_rows
+
+    def _check_finite(self, arrays: Sequence[Array]) -> None:
+        for array in arrays:
+            if array.dtype != object and not np.all(np.isfinite(array)):
+                raise ModelFailureError("the model gave a number that is not finite", where=self.where)
+
+    def _observe_batch(self, entries: Sequence[Entry], rows: int, reason: str, result: Result) -> None:
+        if result.error is None:
+            start = entries[0].request.timeline.dispatched
+            now = time.perf_counter_ns()
+            self.statistics.observe_batch(
+                rows, len(entries), result.began - start, result.ended - result.began, now - result.ended, reason
+            )
+
+    # -- seeing -------------------------------------------------------------------------------------------------
+
+    @property
+    def replicas(self) -> Mapping[str, int]:
+        """How many replicas are idle, busy, starting, lost."""
+        states = {"idle": 0, "busy": 0, "starting": 0, "lost": 0}
+        for replica in self._replicas:
+            executor = replica.executor
+            if executor is None:
+                states["lost" if replica.reason else "starting"] += 1
+            else:
+                states["idle" if executor.free else "busy"] += 1
+        return states
+
+    @property
+    def serving(self) -> bool:
+        """Whether a request would be run: it is ready, and a replica lives."""
+        return self.state == "READY" and any(replica.executor is not None for replica in self._replicas)
+
+    @property
+    def threads(self) -> int:
+        """Cores that a replica uses."""
+        return self._pool.threads(self.config.threads)
+
+    @property
+    def rows_waiting(self) -> int:
+        """Rows that wait for a batch."""
+        return self._batcher.waiting if self._batcher else 0
+
+    @property
+    def running(self) -> int:
+        """Batches that run."""
+        return self._batcher.running if self._batcher else 0
+
+    @property
+    def restarts(self) -> int:
+        """How often a worker was replaced."""
+        return sum(replica.restarts for replica in self._replicas)
+
+    @property
+    def weights_bytes(self) -> int:
+        """Bytes of weights, which all replicas share."""
+        return self.signature.weights_bytes if self.signature else 0
+
+    @property
+    def most_rows(self) -> int:
+        """Rows of the largest batch."""
+        return self._batcher.most if self._batcher else 1
+
+    @property
+    def times(self) -> dict[int, float]:
+        """Measured seconds by rows of a batch."""
+        return self._batcher.times.table() if self._batcher else {}
+
+    def pending(self) -> int:
+        """Requests that wait for a batch."""
+        return self._batcher.pending if self._batcher else 0
+
+    def described(self, inputs: bool) -> list[dict[str, Any]]:
+        """Its inputs or outputs as the protocol describes them; UnavailableError before it has loaded."""
+        if self._checker is None:
+            raise UnavailableError("it is not loaded", where=self.where, hint=self.reason or None)
+        return self._checker.described(inputs)
+
+    @property
+    def batched(self) -> bool:
+        """Whether its first dimension is one of requests."""
+        return bool(self._checker and self._checker.batch)

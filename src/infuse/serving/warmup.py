@@ -1,0 +1,176 @@
+"""The runs before a version is ready: it works, batches take so long, and rows do not see each other."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from infuse.errors import ConfigurationError, ModelFailureError, RuntimeFailure
+from infuse.runtime.session import Array
+from infuse.runtime.shapes import Formula, TensorSpec
+from infuse.serving.config import Warmup
+from infuse.serving.signature import Checker
+from infuse.serving.workers.executor import Executor, Result, WorkerLostError
+
+_USUAL: Final = 32  # the size of a symbol that nobody has set
+_LARGEST: Final = 64  # rows of a batch that is chosen by itself
+_GAIN: Final = 1.03  # rows per second that twice the batch must bring
+_SHORT: Final = 5e-3  # seconds of a batch below which it need not pay: there, the clock's noise decides
+_PATIENCE: Final = 0.25  # seconds that a batch which is chosen by itself may take
+_TURNS: Final = 3
+_TOLERANCE: Final = 2e-2  # of the largest magnitude: lower precision, other order of sums; dependence is far above
+
+
+@dataclass
+class Findings:
+    """What warming up found: seconds by rows, rows of the largest batch that pays, and remarks."""
+
+    seconds: dict[int, float] = field(default_factory=dict)
+    most: int = 1
+    notes: list[str] = field(default_factory=list)
+
+
+async def run_once(executor: Executor, parts: Sequence[Sequence[Array]], seconds: float) -> list[Array]:
+    """One run, its outputs copied. Raises what the run raised."""
+    future: asyncio.Future[list[Array]] = asyncio.get_running_loop().create_future()
+
+    def done(result: Result) -> None:
+        if future.done():
+            return
+        if result.error is not None:
+            future.set_exception(result.error)
+        else:
+            future.set_result([np.array(output, copy=True) for output in result.outputs])
+
+    executor.submit(parts, seconds, done)
+    return await future
+
+
+async def warm_up(
+    executor: Executor, checker: Checker, config: Warmup, most: int, folder: Path, hang: float
+) -> Findings:
+    """Run the model with batches of 1, 2, 4 … rows while that pays, at most `config.seconds` long.
+
+    `most`: rows that the configuration sets (0: find out). Raises WorkerLostError and ModelFailureError when the
+    model crashes, ConfigurationError when the configured inputs are not there. A model that refuses random inputs
+    is no failure: a remark says that it was not warmed up.
+    """
+    found = Findings(most=max(1, most) if checker.batch else 1)
+    given = _given(folder, config.inputs, checker) if config.inputs else None
+    limit = time.monotonic() + config.seconds
+    try:
+        if given is not None:
+            found.seconds[given[0].shape[0] if checker.batch else 1] = await _timed(executor, given, hang, limit)
+            return found
+        inputs = _random(checker.inputs, config.sizes, checker.batch, 1)
+        found.seconds[1] = await _timed(executor, inputs, hang, limit)
+        if not checker.batch or most == 1:
+            return found
+        dependent = await _dependent_output(executor, checker, config, hang)
+        if dependent:
+            found.notes.append(
+                f"{dependent} of a row changes with the other rows of a batch"
+                + ("; they are batched because max_size says so" if most else ": requests run one by one")
+            )
+            if not most:
+                return found
+        await _grow(executor, checker, config, most, hang, limit, found)
+    except WorkerLostError as error:
+        raise ModelFailureError(f"the model crashed while it was warmed up: {error.what}") from error
+    except (InputError, RuntimeFailure, ModelFailureError) as error:
+        if given is not None:
+            raise
+        found.notes.append(f"it was not warmed up: it refuses random inputs ({error.what})")
+    return found
+
+
+async def _grow(
+    executor: Executor, checker: Checker, config: Warmup, most: int, hang: float, limit: float, found: Findings
+) -> None:
+    """Measure batches of 2, 4, 8 … rows, up to `most`, or as far as they pay."""
+    rows = 1
+    while rows < (most or _LARGEST) and time.monotonic() < limit:
+        smaller = found.seconds[rows] / rows
+        rows = min(2 * rows, most or _LARGEST)
+        inputs = _random(checker.inputs, config.sizes, checker.batch, rows)
+        seconds = await _timed(executor, inputs, hang, limit)
+        found.seconds[rows] = seconds
+        if not most:
+            if seconds > _SHORT and seconds / rows * _GAIN > smaller:
+                return
+            found.most = rows
+            if seconds > _PATIENCE:
+                return
+
+
+async def _timed(executor: Executor, inputs: Sequence[Array], hang: float, limit: float) -> float:
+    """Seconds of a run, the best of a few."""
+    best = float("inf")
+    for _ in range(_TURNS):
+        start = time.perf_counter()
+        await run_once(executor, [[array] for array in inputs], hang)
+        best = min(best, time.perf_counter() - start)
+        if time.monotonic() > limit:
+            break
+    return best
+
+
+async def _dependent_output(executor: Executor, checker: Checker, config: Warmup, hang: float) -> str:
+    """An output of which a row changes with the other rows of the batch: two rows, run apart and together; or ""."""
+    inputs = _random(checker.inputs, config.sizes, checker.batch, 2)
+    together = await run_once(executor, [[array] for array in inputs], hang)
+    for row in (0, 1):
+        alone = await run_once(executor, [[array[row : row + 1]] for array in inputs], hang)
+        for spec, one, both in zip(checker.outputs, alone, together):
+            if both.shape[:1] != (2,) or not _alike(one[0], both[row]):
+                return spec.name
+    return ""
+
+
+def _alike(one: Array, other: Array) -> bool:
+    if one.dtype == object or not np.issubdtype(one.dtype, np.floating):
+        return one.dtype != object or bool(np.array_equal(one, other))
+    if one.size == 0:
+        return True
+    first, second = one.astype(np.float64), other.astype(np.float64)
+    if not np.array_equal(np.isfinite(first), np.isfinite(second)):
+        return False
+    finite = np.isfinite(first)
+    scale = max(float(np.max(np.abs(second[finite]), initial=0.0)), 1e-6)
+    return float(np.max(np.abs(first[finite] - second[finite]), initial=0.0)) <= _TOLERANCE * scale
+
+
+def _random(specs: Sequence[TensorSpec], sizes: Mapping[str, int], batch: str, rows: int) -> list[Array]:
+    """Inputs of usual sizes: floats of a normal distribution, integers and truth values 0 or 1, short texts."""
+    generator = np.random.default_rng(0)
+    symbols = {s for spec in specs for n in spec.shape if isinstance(n, str) for s in Formula(n).symbols}
+    values = {symbol: sizes.get(symbol, _USUAL) for symbol in symbols} | ({batch: rows} if batch else {})
+    arrays: list[Array] = []
+    for spec in specs:
+        shape = tuple(n if isinstance(n, int) else Formula(n)(values) for n in spec.shape)
+        if spec.dtype == object:
+            arrays.append(np.full(shape, b"warm", object))
+        elif np.issubdtype(spec.dtype, np.floating) or spec.dtype.kind == "V":
+            arrays.append(generator.standard_normal(shape).astype(spec.dtype))
+        else:
+            arrays.append(generator.integers(0, 2, shape).astype(spec.dtype))
+    return arrays
+
+
+def _given(folder: Path, name: str, checker: Checker) -> list[Array]:
+    """The inputs of a .npz file in the model's folder."""
+    path = folder / name
+    if not path.resolve().is_relative_to(folder.resolve()):
+        raise ConfigurationError(f"the warm-up inputs {name!r} are outside of the model's folder")
+    try:
+        with np.load(path, allow_pickle=False) as content:
+            arrays = [np.asarray(content[spec.name], spec.dtype) for spec in checker.inputs]
+    except (OSError, ValueError, KeyError) as error:
+        raise ConfigurationError(f"the warm-up inputs cannot be read: {error}", where=str(path)) from error
+    return arrays

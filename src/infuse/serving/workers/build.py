@@ -1,0 +1,168 @@
+"""From a model file to a compiled folder, in a process of its own: parsers and compilers see what strangers wrote.
+
+`python -m infuse.serving.workers.build` reads one request as JSON from standard input and writes one answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import resource
+import signal
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from infuse import dtypes
+from infuse.errors import InfuseError, ModelFailureError, ModelFileError
+from infuse.runtime.shapes import TensorSpec
+from infuse.serving.workers.process import ending, restored
+
+_MODULE: Final = "infuse.serving.workers.build"
+_MOST_TEXT: Final = 1 << 24
+
+
+@dataclass(frozen=True)
+class Signature:
+    """A compiled model on disk, and what it takes and gives. `host_steps`: what the interpreter runs of it."""
+
+    folder: Path
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    symbols: tuple[str, ...]
+    weights_bytes: int
+    host_steps: tuple[str, ...]
+    seconds: float
+
+
+async def build(
+    source: Path, output: Path, *, precision: str, tune: bool, threads: int, compiled: bool, seconds: float
+) -> Signature:
+    """Compile a model file (or open a compiled folder), and describe it.
+
+    What the compiler cannot keep in its own cache is written to `output`. Raises what `infuse.compile` raises, and
+    ModelFailureError when the process crashes or takes longer than `seconds`.
+    """
+    order = {
+        "source": str(source),
+        "output": str(output),
+        "precision": precision,
+        "tune": tune,
+        "threads": threads,
+        "compiled": compiled,
+    }
+    began = time.perf_counter()
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", _MODULE),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env={**os.environ, "PYTHONSAFEPATH": "1"},
+        start_new_session=True,
+    )
+    try:
+        text, trouble = await asyncio.wait_for(process.communicate(json.dumps(order).encode()), seconds)
+    except asyncio.TimeoutError:
+        raise ModelFailureError(f"compiling it took longer than {seconds:g} s", where=str(source)) from None
+    finally:
+        if process.returncode is None:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
+    return _signature(text[:_MOST_TEXT], trouble, process.returncode or 0, source, time.perf_counter() - began)
+
+
+def _signature(text: bytes, trouble: bytes, status: int, source: Path, seconds: float) -> Signature:
+    try:
+        answer = json.loads(text)
+    except ValueError:
+        last = trouble.decode("utf-8", "replace").strip().splitlines()[-1:]
+        what = f"the compiling process {ending(status)}{': ' + last[0] if last else ''}"
+        raise ModelFailureError(what, where=str(source)) from None
+    if "error" in answer:
+        raise restored(tuple(answer["error"]))
+    return Signature(
+        Path(answer["folder"]),
+        tuple(_spec(entry) for entry in answer["inputs"]),
+        tuple(_spec(entry) for entry in answer["outputs"]),
+        tuple(answer["symbols"]),
+        int(answer["weights_bytes"]),
+        tuple(answer["host_steps"]),
+        seconds,
+    )
+
+
+def _spec(entry: Mapping[str, Any]) -> TensorSpec:
+    return TensorSpec(entry["name"], dtypes.by_name(entry["dtype"]).numpy, tuple(entry["shape"]), entry["late"])
+
+
+def _described(spec: TensorSpec) -> dict[str, Any]:
+    if spec.other_type:
+        raise ModelFileError(f"{spec.name} is a {spec.other_type}, which the protocol cannot carry")
+    name = dtypes.by_numpy(spec.dtype).name if spec.dtype != np.dtype(object) else dtypes.string.name
+    return {"name": spec.name, "dtype": name, "shape": list(spec.shape), "late": spec.late}
+
+
+def _symbols(specs: Sequence[TensorSpec]) -> list[str]:
+    """The symbols that stand alone somewhere, and those inside of expressions, in order of appearance."""
+    from infuse.runtime.shapes import Formula
+
+    found: dict[str, None] = {}
+    for spec in specs:
+        for size in spec.shape:
+            if isinstance(size, str):
+                found |= dict.fromkeys(sorted(Formula(size).symbols))
+    return list(found)
+
+
+def made(order: Mapping[str, Any]) -> dict[str, Any]:
+    """Do what a request says: the answer as plain data."""
+    import infuse
+
+    if order["compiled"]:
+        model: Any = infuse.load_compiled(order["source"], 1)
+        folder = order["source"]
+    else:
+        model = infuse.compile(
+            order["source"], precision=order["precision"], tune=order["tune"], threads=order["threads"]
+        )
+        folder = str(getattr(model, "folder", ""))
+        if not folder:
+            model.save(order["output"])
+            folder = order["output"]
+    return {
+        "folder": folder,
+        "inputs": [_described(spec) for spec in model.inputs],
+        "outputs": [_described(spec) for spec in model.outputs],
+        "symbols": _symbols(model.inputs),
+        "weights_bytes": int(getattr(model, "weights_bytes", 0)),
+        "host_steps": list(model.host_steps),
+    }
+
+
+def main() -> int:
+    """Answer the request on standard input."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # what libraries print must not mix with the answer
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    os.nice(5)  # models that serve go first
+    try:
+        answer = made(json.load(sys.stdin))
+    except InfuseError as error:
+        answer = {"error": (type(error).__name__, error.what, error.where or "", error.hint or "")}
+    except (MemoryError, RecursionError) as error:
+        answer = {"error": ("ModelFileError", f"{type(error).__name__} while it was read", "", "")}
+    json.dump(answer, answers)
+    answers.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,121 @@
+"""What the batcher asks of whoever runs a model, and the form in which it runs inside the server itself."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from infuse.errors import InfuseError, ModelFailureError, UnavailableError
+from infuse.runtime.session import Array
+
+
+class WorkerLostError(UnavailableError):
+    """The worker ended, or was ended because it hung, before it answered."""
+
+
+@dataclass(slots=True)
+class Result:
+    """What came of a run: outputs in the model's order (valid until the callback returns), or the error."""
+
+    outputs: Sequence[Array] = field(default_factory=list)
+    began: int = 0
+    ended: int = 0
+    error: Exception | None = None
+
+
+Callback = Callable[[Result], None]
+
+
+class Executor(Protocol):
+    """A place where one version of a model runs."""
+
+    name: str
+
+    @property
+    def free(self) -> int:
+        """How many more runs it takes now."""
+
+    @property
+    def alive(self) -> bool:
+        """Whether it can run at all."""
+
+    def submit(self, parts: Sequence[Sequence[Array]], seconds: float, done: Callback) -> None:
+        """Run once: for each input of the model, arrays that are stacked along the first axis (or the only one).
+
+        `done` is called on the loop, once. After `seconds` without an answer the run counts as hung.
+        """
+
+    async def close(self) -> None:
+        """End it; runs in progress end first."""
+
+
+def stacked(parts: Sequence[Array]) -> Array:
+    """Arrays below each other, or the only one itself."""
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+class LocalExecutor:
+    """Runs a compiled model on a thread of the server. A crash of the model is a crash of the server."""
+
+    def __init__(self, name: str, folder: Path, threads: int) -> None:
+        from infuse.serving.workers.main import Runner
+
+        self.name = name
+        self._runner = Runner(str(folder), threads)
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix=name)
+        self._busy = 0
+        self._closed = False
+        self.weights_bytes = int(getattr(self._runner.model, "weights_bytes", 0))
+
+    @property
+    def free(self) -> int:
+        return 0 if self._closed else 1 - self._busy
+
+    @property
+    def alive(self) -> bool:
+        return not self._closed
+
+    def submit(self, parts: Sequence[Sequence[Array]], seconds: float, done: Callback) -> None:
+        """Run on the thread. A run that hangs cannot be ended here: it is reported, and the place stays busy."""
+        loop = asyncio.get_running_loop()
+        self._busy += 1
+        answered = False
+
+        def answer(result: Result) -> None:
+            nonlocal answered
+            if not answered:
+                answered = True
+                timer.cancel()
+                done(result)
+
+        def hung() -> None:
+            answer(Result(error=ModelFailureError(f"the model has not answered within {seconds:g} s", where=self.name)))
+
+        def finished(result: Result) -> None:
+            self._busy -= 1
+            answer(result)
+
+        timer = loop.call_later(seconds, hung)
+        self._pool.submit(lambda: loop.call_soon_threadsafe(finished, self._run(parts)))
+
+    def _run(self, parts: Sequence[Sequence[Array]]) -> Result:
+        began = time.perf_counter_ns()
+        try:
+            outputs = self._runner([stacked(part) for part in parts])
+        except InfuseError as error:
+            return Result(error=error)
+        except Exception as error:  # it is handed to whoever waits for the run
+            return Result(error=ModelFailureError(f"{type(error).__name__}: {error}", where=self.name))
+        return Result(outputs, began, time.perf_counter_ns())
+
+    async def close(self) -> None:
+        self._closed = True
+        await asyncio.to_thread(self._pool.shutdown)
+        self._runner.close()

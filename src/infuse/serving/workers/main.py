@@ -1,0 +1,165 @@
+"""A worker process: `python -m infuse.serving.workers.main SOCKET`, started by the server and ended with it.
+
+Each instance of a model has a thread, a socket and slots of shared memory of its own. The worker opens compiled
+models only; it never sees a model file, the network or another model's requests.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import infuse
+from infuse.errors import InfuseError, RuntimeFailure
+from infuse.runtime.session import Array
+from infuse.serving.workers import wire
+from infuse.serving.workers.memory import Slot, aligned
+
+
+class Runner:
+    """A compiled model that runs on arrays in the order of its inputs."""
+
+    def __init__(self, folder: str, threads: int) -> None:
+        self.model = infuse.load_compiled(folder, threads)
+        self._names = [spec.name for spec in self.model.inputs]
+        self._text = [spec.dtype == object for spec in self.model.inputs]
+        session = getattr(self.model, "session", None)
+        self._execute = session(threads).execute if session is not None else self._run
+
+    def __call__(self, inputs: Sequence[Array]) -> list[Array]:
+        """The outputs in order; texts are bytes on both sides."""
+        if any(self._text):
+            inputs = [_decoded(array) if text else array for array, text in zip(inputs, self._text)]
+        outputs = self._execute(inputs)
+        return [_encoded(array) if array.dtype == object else array for array in outputs]
+
+    def close(self) -> None:
+        """Free the model."""
+        del self._execute
+        if hasattr(self.model, "close"):
+            self.model.close()
+
+    def _run(self, inputs: Sequence[Array]) -> list[Array]:
+        outputs = self.model.run(dict(zip(self._names, inputs)))
+        return [np.asarray(value) for value in outputs.values()]
+
+
+def _decoded(array: Array) -> Array:
+    texts = np.empty(array.shape, object)
+    for index, element in np.ndenumerate(array):
+        texts[index] = element.decode("utf-8", "surrogateescape")
+    return texts
+
+
+def _encoded(array: Array) -> Array:
+    texts = np.empty(array.shape, object)
+    for index, element in np.ndenumerate(array):
+        texts[index] = element if isinstance(element, bytes) else str(element).encode("utf-8", "surrogateescape")
+    return texts
+
+
+def describe(error: Exception) -> tuple[str, str, str, str]:
+    """An error as plain text, to be raised again by the server (`process.restored`)."""
+    if isinstance(error, InfuseError):
+        return (type(error).__name__, error.what, error.where or "", error.hint or "")
+    if isinstance(error, MemoryError):
+        return (RuntimeFailure.__name__, "out of memory", "", "")
+    return (RuntimeFailure.__name__, f"{type(error).__name__}: {error}", "", "")
+
+
+class Instance(threading.Thread):
+    """Serves one compiled model over one socket, one run at a time."""
+
+    def __init__(self, start: wire.Start, channel: socket.socket, slots: Sequence[Slot]) -> None:
+        super().__init__(daemon=True, name=f"instance-{start.instance}")
+        self._channel = channel
+        self._slots = slots
+        self.runner = Runner(start.folder, start.threads)
+
+    def run(self) -> None:
+        """Answer work until the other side closes the socket."""
+        try:
+            while message := self._channel.recv(wire.MOST_BYTES):
+                work = wire.to_instance.decode(message)
+                self._channel.send(wire.encode(self._done(work)))
+        except OSError as error:
+            print(f"instance lost its socket: {error}", file=sys.stderr)  # noqa: T201
+        finally:
+            self._channel.close()
+            for slot in self._slots:
+                slot.close()
+            self.runner.close()
+
+    def _done(self, work: wire.Work) -> wire.Done:
+        slot = self._slots[work.slot]
+        began = time.perf_counter_ns()
+        try:
+            slot.reserve(work.size)
+            outputs = self.runner([slot.view(where) for where in work.inputs])
+            ended = time.perf_counter_ns()
+            places = slot.write(outputs, aligned(work.results))
+        except Exception as error:  # whatever it is belongs to this run: the server is told, and the worker goes on
+            return wire.Done(work.slot, slot.size, [], began, time.perf_counter_ns(), describe(error))
+        return wire.Done(work.slot, slot.size, places, began, ended)
+
+
+def serve(control: socket.socket) -> None:
+    """Start and end instances as the server says, until it closes the socket."""
+    while True:
+        message, descriptors, _, _ = socket.recv_fds(control, wire.MOST_BYTES, 64)
+        if not message:
+            return
+        order = wire.to_worker.decode(message)
+        try:
+            slots = [Slot(descriptor) for descriptor in descriptors[1:]]
+            instance = Instance(order, socket.socket(fileno=descriptors[0]), slots)
+        except Exception as error:  # a model that does not load is told to the server; others go on
+            for descriptor in descriptors:
+                with suppress(OSError):
+                    os.close(descriptor)
+            control.send(wire.encode(wire.Started(order.instance, str(error) or type(error).__name__)))
+            continue
+        instance.start()
+        weights = int(getattr(instance.runner.model, "weights_bytes", 0))
+        control.send(wire.encode(wire.Started(order.instance, "", weights)))
+
+
+def limit(cores: Sequence[int], memory_mb: int) -> None:
+    """Keep to these cores and this much memory, and be what the kernel ends first when memory runs out."""
+    if cores:
+        os.sched_setaffinity(0, cores)
+    if memory_mb:
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_DATA, (memory_mb << 20, memory_mb << 20))
+    with suppress(OSError):  # only a hint to the kernel
+        Path("/proc/self/oom_score_adj").write_text("500", "ascii")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Serve over the inherited socket: descriptor, cores (comma-separated), memory in MiB (0: no limit)."""
+    descriptor, cores, memory = arguments
+    for number in (signal.SIGINT, signal.SIGTERM):  # both are the server's to answer
+        signal.signal(number, signal.SIG_IGN)
+    limit([int(core) for core in cores.split(",") if core], int(memory))
+    with socket.socket(fileno=int(descriptor)) as control:
+        serve(control)
+    return 0
+
+
+def _exit(status: int) -> Any:
+    os._exit(status)  # threads may still be inside of native code
+
+
+if __name__ == "__main__":
+    _exit(main(sys.argv[1:]))
