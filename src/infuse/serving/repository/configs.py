@@ -12,7 +12,8 @@ import yaml
 from infuse.errors import ConfigurationError
 from infuse.serving.config import ModelConfig, convert
 from infuse.serving.repository.files import FileEntry
-from infuse.serving.repository.pbtxt import read_pbtxt
+from infuse.serving.repository.pbtxt import read_message, read_pbtxt
+from infuse.serving.repository.tritonjson import is_triton, to_message
 
 FILES: Final = frozenset({"config.yaml", "config.yml", "config.pbtxt"})
 _LARGEST: Final = 4 << 20
@@ -52,8 +53,15 @@ def read_config(
 
 
 def parse_config(name: str, text: str, where: str, defaults: Mapping[str, Any]) -> ModelText:
-    """The configuration that `text` is: protobuf's text format if `where` ends in .pbtxt, else YAML or JSON."""
-    plain, notes = read_pbtxt(text, where) if where.endswith(".pbtxt") else (_read_yaml(text, where), ())
+    """The configuration that `text` is: protobuf's text format if `where` ends in .pbtxt, else YAML or JSON.
+
+    With the fields of Triton's configuration, it is taken for one of those. `where` stands in messages.
+    """
+    notes: tuple[str, ...] = ()
+    if where.endswith(".pbtxt"):
+        plain, notes = read_pbtxt(text, where)
+    elif is_triton(plain := _read_yaml(text, where)):
+        plain, notes = read_message(to_message(plain, where), where)
     config = convert(ModelConfig, _merge(defaults, plain), where or "model_defaults")
     if config.name not in ("", name):
         raise ConfigurationError(f"it is for the model {config.name!r}, and lies with the model {name!r}", where=where)

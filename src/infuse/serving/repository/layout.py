@@ -18,7 +18,7 @@ from typing import Final
 from infuse.errors import ConfigurationError, RepositoryError
 from infuse.runtime.folder import METADATA, STAGES
 from infuse.serving.config import ModelConfig
-from infuse.serving.repository.configs import FILES, ModelText, read_config
+from infuse.serving.repository.configs import FILES, ModelText, parse_config, read_config
 from infuse.serving.repository.files import FileEntry, Listing, ModelFiles, VersionFiles, check_name
 
 _VERSION: Final = re.compile(r"[1-9][0-9]{0,17}", re.ASCII)
@@ -49,13 +49,17 @@ class Shelf:
 
 @dataclass(frozen=True)
 class Rules:
-    """What the server's configuration says of models: defaults, size, and where compiled ones are let in."""
+    """What the server's configuration says of models: defaults, size, and where compiled ones are let in.
+
+    `configs`: configurations by model's name that stand for those in the repository.
+    """
 
     place: Callable[[str], str]
     read: Callable[[FileEntry], bytes]
     defaults: Mapping[str, object]
     model_bytes: int
     compiled_allowed: bool
+    configs: Mapping[str, str] = field(default_factory=dict)
 
 
 def arrange(listing: Listing, rules: Rules) -> dict[str, ModelFiles]:
@@ -111,7 +115,11 @@ def _model(shelf: Shelf, rules: Rules) -> ModelFiles:
         check_name(shelf.name)
         if problem := next((shelf.problems[path] for path in shelf.problems if not _of_version(path)), ""):
             raise RepositoryError(problem)
-        text = read_config(shelf.name, [file for file in shelf.files if file.name in FILES], rules.read, rules.defaults)
+        if shelf.name in rules.configs:
+            text = parse_config(shelf.name, rules.configs[shelf.name], "the configuration given", rules.defaults)
+        else:
+            found = [file for file in shelf.files if file.name in FILES]
+            text = read_config(shelf.name, found, rules.read, rules.defaults)
     except (RepositoryError, ConfigurationError) as error:
         if isinstance(error, RepositoryError) and error.transient:
             raise

@@ -41,11 +41,34 @@ _WITHOUT_EFFECT: Final[Mapping[str, str]] = {
     "batch_output": "batches are made of requests as they are",
 }
 _LISTS: Final = ("dims", "shape")  # repeated fields of inputs and outputs
+FIELDS: Final = frozenset(
+    {
+        "name",
+        "platform",
+        "backend",
+        "default_model_filename",
+        "max_batch_size",
+        "input",
+        "output",
+        "version_policy",
+        "instance_group",
+        "dynamic_batching",
+        "model_warmup",
+        "ensemble_scheduling",
+        "parameters",
+        *(name for name in _WITHOUT_EFFECT if "." not in name),
+    }
+)
 
 
 def read_pbtxt(text: str, where: str) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Fields of `ModelConfig` as plain data, and notes; ConfigurationError when the text is not one of the format."""
-    return _Translation(_Reader(parse_text(text, where), where)).run()
+    return read_message(parse_text(text, where), where)
+
+
+def read_message(message: Message, where: str) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Fields of `ModelConfig` as plain data, and notes, of a message that was read already."""
+    return _Translation(_Reader(message, where)).run()
 
 
 class _Reader:
@@ -171,9 +194,9 @@ class _Translation:
         plain = []
         for tensor in self.top.inner(name):
             _tensor(tensor)
-            plain.append({key: _plain(key, values) for key, values in tensor.message.items()})
+            plain.append({"dims": [], **{key: _plain(key, values) for key, values in tensor.message.items()}})
             self._others(tensor, "name", "data_type", "dims", "reshape", "optional", "allow_ragged_batch")
-        self.parameters[name] = json.dumps(plain)
+        self.parameters[name] = json.dumps(plain, sort_keys=True)
 
     def _version_policy(self) -> None:
         policy = self.top.inner("version_policy")[-1]

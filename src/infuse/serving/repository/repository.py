@@ -73,9 +73,12 @@ class Repository:
         self._seen: dict[tuple[str, int], tuple[str, float]] = {}  # fingerprint, and when it was first seen
         self._scans = 0
 
-    async def scan(self) -> Mapping[str, ModelFiles]:
-        """All models by name; those that are broken have a `problem`. RepositoryError when nothing can be listed."""
-        models = await self._in(self._scanner, self._scan)
+    async def scan(self, configs: Mapping[str, str] | None = None) -> Mapping[str, ModelFiles]:
+        """All models by name; those that are broken have a `problem`. RepositoryError when nothing can be listed.
+
+        `configs`: configurations by model's name (YAML, JSON, or Triton's JSON) in place of the repository's.
+        """
+        models = await self._in(self._scanner, lambda: self._scan(configs or {}))
         self._remember(models)
         return models
 
@@ -108,12 +111,13 @@ class Repository:
         """A copy of the files that lie in the model's folder and in no version, as a version with the number 0."""
         return await self._in(self._fetchers, lambda: self._local(0, model.files, "", {}))
 
-    async def fetch_uploaded(self, name: str, files: Mapping[str, bytes]) -> ModelFiles:
+    async def fetch_uploaded(self, name: str, files: Mapping[str, bytes], config: str = "") -> ModelFiles:
         """A model made of files that a caller sent, by their paths in the model's folder (`1/model.onnx`).
 
-        It can be fetched as any other. Compiled models are native code and are refused.
+        `config` stands for a configuration among them. The model can be fetched as any other. Compiled models are
+        native code and are refused.
         """
-        return await self._in(self._fetchers, lambda: self._upload(name, files))
+        return await self._in(self._fetchers, lambda: self._upload(name, files, config))
 
     def release(self, version: LocalVersion) -> None:
         """The version's files are no longer used here; the cache may remove them when it needs room."""
@@ -144,11 +148,11 @@ class Repository:
                 self._source = LocalFolder(Path(chosen).expanduser().absolute())
         return self._source
 
-    def _scan(self) -> Mapping[str, ModelFiles]:
+    def _scan(self, configs: Mapping[str, str]) -> Mapping[str, ModelFiles]:
         source = self._open()
-        return arrange(source.listing(), self._rules(source))
+        return arrange(source.listing(), self._rules(source, configs))
 
-    def _rules(self, source: Source) -> Rules:
+    def _rules(self, source: Source, configs: Mapping[str, str]) -> Rules:
         trusted = any(_within(source.address, str(place)) for place in self.config.security.compiled_folders)
         return Rules(
             place=source.place,
@@ -156,6 +160,7 @@ class Repository:
             defaults=self.config.model_defaults,
             model_bytes=self.config.limits.model_bytes,
             compiled_allowed=trusted,
+            configs=configs,
         )
 
     def _read_config(self, file: FileEntry) -> bytes:
@@ -228,7 +233,7 @@ class Repository:
     def _place(self, file: FileEntry) -> str:
         return self._open().place(file.path)
 
-    def _upload(self, name: str, files: Mapping[str, bytes]) -> ModelFiles:
+    def _upload(self, name: str, files: Mapping[str, bytes], config: str) -> ModelFiles:
         check_name(name)
         entries = []
         for path, content in files.items():
@@ -243,6 +248,7 @@ class Repository:
             defaults=self.config.model_defaults,
             model_bytes=self.config.limits.model_bytes,
             compiled_allowed=False,
+            configs={name: config} if config else {},
         )
         return arrange(Listing(tuple(entries), {name: 0.0, **folders}), rules)[name]
 

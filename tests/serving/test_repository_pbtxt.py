@@ -1,0 +1,222 @@
+"""Triton's config.pbtxt, and its JSON, as a model's configuration."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infuse.errors import ConfigurationError
+from infuse.serving.config import ModelConfig, Pipeline, PipelineStep, ServerConfig, TensorConfig
+from infuse.serving.repository import ModelText, Repository, parse_config
+
+pytestmark = pytest.mark.row("S2")
+
+
+def read(text: str, name: str = "m") -> ModelText:
+    return parse_config(name, text, "m/config.pbtxt", {})
+
+
+FULL = """
+# A comment: with "quotes"
+name: "m"
+platform: 'onnxruntime_onnx'
+max_batch_size: 0x8
+input [
+  { name: "x" data_type: TYPE_FP32 dims: [ 3, -1 ] reshape { shape: [ 3, 1 ] } },
+  { name: "t", data_type: TYPE_STRING; dims: 1 format: FORMAT_NCHW }
+]
+output < name: "y" data_type: TYPE_INT64 dims: [] >
+version_policy: { specific: { versions: [1, 3] } }
+dynamic_batching {
+  preferred_batch_size: [ 4, 8 ]
+  max_queue_delay_microseconds: 100
+  preserve_ordering: true
+  priority_levels: 3
+  default_priority_level: 2
+  default_queue_policy {
+    timeout_action: DELAY
+    default_timeout_microseconds: 2500
+    allow_timeout_override: true
+    max_queue_size: 64
+  }
+}
+instance_group [ { count: 2 kind: KIND_CPU }, { count: 1 kind: KIND_GPU gpus: [ 0, 1 ] }, { kind: KIND_AUTO } ]
+model_warmup [ { name: "w" batch_size: 1 } ]
+parameters: { key: "threshold" value: { string_value: "0.5" } }
+parameters [ { key: "long" value: { string_value: "one " "text" } } ]
+optimization { execution_accelerators { gpu_execution_accelerator : [ { name : "tensorrt" } ] } }
+somewhat_new: -1.5e3
+"""
+
+
+def test_every_field_is_read_or_noted() -> None:
+    found = read(FULL)
+    config = found.config
+    assert (config.name, config.platform) == ("m", "onnxruntime_onnx")
+    assert config.version_policy.specific == (1, 3)
+    assert config.version_policy.latest is None
+    assert config.replicas == 4
+    batching = config.batching
+    assert (batching.max_size, batching.max_queue, batching.preserve_ordering) == (8, 64, True)
+    assert (batching.priority_levels, batching.default_priority) == (3, 2)
+    assert (batching.default_timeout_ms, batching.timeout_action) == (2.5, "delay")
+    assert config.warmup.enabled
+    assert config.parameters["threshold"] == "0.5"
+    assert config.parameters["long"] == "one text"
+    assert config.parameters["max_batch_size"] == "8"
+    assert json.loads(config.parameters["input"]) == [
+        {"name": "x", "data_type": "TYPE_FP32", "dims": [3, -1], "reshape": {"shape": [3, 1]}},
+        {"name": "t", "data_type": "TYPE_STRING", "dims": [1], "format": "FORMAT_NCHW"},
+    ]
+    noted = {note.partition(" ")[0].rstrip(":") for note in found.notes}
+    assert noted == {
+        "input.format",
+        "dynamic_batching.preferred_batch_size",
+        "dynamic_batching.max_queue_delay_microseconds",
+        "dynamic_batching.default_queue_policy.allow_timeout_override",
+        "instance_group.kind",
+        "instance_group.gpus",
+        "model_warmup",
+        "optimization",
+        "somewhat_new",
+    }
+
+
+BATCH_SIZES = {"": 0, "max_batch_size: 0": 1, "max_batch_size: 1": 1, "max_batch_size: 16": 16}
+
+
+@pytest.mark.parametrize("text", BATCH_SIZES)
+def test_batch_sizes(text: str) -> None:
+    assert read(text).config.batching.max_size == BATCH_SIZES[text]
+
+
+def test_batches_that_triton_would_not_make_are_noted() -> None:
+    (note,) = read("max_batch_size: 8").notes
+    assert "no dynamic_batching" in note
+    assert not read("max_batch_size: 8 dynamic_batching { }").notes
+
+
+def test_policies_of_versions() -> None:
+    assert read("").config.version_policy.latest == 1
+    assert read("version_policy { latest { num_versions: 3 } }").config.version_policy.latest == 3
+    assert read("version_policy { latest { num_versions: 0 } }").config.version_policy.latest == 1
+    assert read("version_policy { latest { } }").config.version_policy.latest == 1
+    assert read("version_policy: { all { } }").config.version_policy.all
+    assert read("version_policy <specific <versions: 2>>").config.version_policy.specific == (2,)
+
+
+def test_a_foreign_backend_is_noted() -> None:
+    (note,) = read('backend: "tensorrt"').notes
+    assert "'tensorrt'" in note
+    assert not read('backend: "onnxruntime"').notes
+
+
+def test_an_ensemble_is_a_pipeline() -> None:
+    text = """
+    platform: "ensemble" max_batch_size: 4
+    input [ { name: "RAW" data_type: TYPE_STRING dims: [ 1 ] } ]
+    output [ { name: "OUT" data_type: TYPE_FP32 dims: [ 10 ] } ]
+    ensemble_scheduling {
+      step [
+        { model_name: "prepare" model_version: -1
+          input_map { key: "bytes" value: "RAW" } output_map { key: "image" value: "picture" } },
+        { model_name: "net" model_version: 3 model_namespace: "n"
+          input_map { key: "x" value: "picture" } output_map { key: "y" value: "OUT" } }
+      ]
+    }
+    """
+    found = read(text)
+    assert found.config.pipeline == Pipeline(
+        inputs=(TensorConfig(name="RAW", datatype="BYTES", shape=(-1, 1)),),
+        outputs=(TensorConfig(name="OUT", datatype="FP32", shape=(-1, 10)),),
+        steps=(
+            PipelineStep(model="prepare", inputs={"bytes": "RAW"}, outputs={"image": "picture"}),
+            PipelineStep(model="net", version="3", inputs={"x": "picture"}, outputs={"y": "OUT"}),
+        ),
+    )
+    assert [note.partition(" ")[0] for note in found.notes] == ["ensemble_scheduling.step.model_namespace"]
+
+
+WRONG = {
+    "name": "text format",
+    "name: ": "text format",
+    'name: "m': "text format",
+    "input {": "'}' is missing",
+    "input { name: 'x' ": "'}' is missing",
+    "input [ { name: 'x' } { name: 'y' } ]": "',' or ']'",
+    "}": "text format",
+    "input { name: 'x' }": "input.data_type: it is missing",
+    "input { data_type: TYPE_FP32 }": "input.name: it is missing",
+    "max_batch_size: 'many'": "max_batch_size: it must be a whole number",
+    "max_batch_size: true": "max_batch_size: it must be a whole number",
+    "max_batch_size: -1": "negative",
+    "name: 5": "name: it must be text",
+    "instance_group: 3": "instance_group: it must be a message",
+    "version_policy { specific { versions: ['a'] } }": "versions: it must be whole numbers",
+    "dynamic_batching { preserve_ordering: 'yes' }": "true or false",
+    "input " + "{ a " * 100: "deep",
+    "name: 'other'": "for the model 'other'",
+    "\0": "text format",
+}
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_what_is_wrong_is_said_with_the_place(text: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        read(text)
+    assert WRONG[text] in str(caught.value)
+    assert "m/config.pbtxt" in str(caught.value)
+
+
+def triton_messages() -> Any:
+    return pytest.importorskip("tritonclient.grpc.model_config_pb2")
+
+
+def test_what_protobuf_itself_writes_is_read_the_same() -> None:
+    """Tritonclient's message class is the second witness: text and JSON of one message say the same."""
+    from google.protobuf import json_format, text_format
+
+    messages = triton_messages()
+    message = text_format.Parse(FULL.replace("somewhat_new: -1.5e3", ""), messages.ModelConfig())
+    expected = read(FULL).config
+    for line in (False, True):
+        assert read(text_format.MessageToString(message, as_one_line=line)).config == expected
+    for names in (False, True):
+        plain = json_format.MessageToJson(message, preserving_proto_field_name=names)
+        assert parse_config("m", plain, "load", {}).config == expected
+
+
+def test_triton_s_json_is_told_from_our_own() -> None:
+    def parse(plain: dict[str, Any]) -> ModelConfig:
+        return parse_config("m", json.dumps(plain), "load", {}).config
+
+    assert parse({"version_policy": {"specific": {"versions": ["2", 3]}}}).version_policy.specific == (2, 3)
+    assert parse({"versionPolicy": {"latest": {"numVersions": 2}}}).version_policy.latest == 2
+    assert parse({"version_policy": {"specific": [4]}}).version_policy.specific == (4,)
+    assert parse({"max_batch_size": "8", "parameters": {"7": {"string_value": "9"}}}).parameters["7"] == "9"
+    assert parse({"parameters": {"a": "b"}}).parameters == {"a": "b"}
+    with pytest.raises(ConfigurationError, match="nonsense"):
+        parse({"nonsense": 1})
+    with pytest.raises(ConfigurationError, match="load"):
+        parse({"max_batch_size": {"a": 1}})
+
+
+def test_a_configuration_can_stand_for_the_repositorys(tmp_path: Path) -> None:
+    for name in ("a.onnx", "b.onnx"):
+        (tmp_path / "models/m/1").mkdir(parents=True, exist_ok=True)
+        (tmp_path / "models/m/1" / name).write_bytes(name.encode())
+    (tmp_path / "models/m/config.pbtxt").write_text('default_model_filename: "a.onnx"')
+    repository = Repository(ServerConfig(repository=str(tmp_path / "models"), cache=tmp_path / "cache"))  # type: ignore[arg-type]
+    assert asyncio.run(repository.scan())["m"].versions[1].main == "a.onnx"
+    given = asyncio.run(repository.scan({"m": '{"default_model_filename": "b.onnx"}'}))["m"]
+    assert given.versions[1].main == "b.onnx"
+    assert asyncio.run(repository.fetch(given, 1)).main.read_bytes() == b"b.onnx"
+    broken = asyncio.run(repository.scan({"m": "nonsense: 1"}))["m"]
+    assert "nonsense" in broken.problem
+    files = {"1/a.onnx": b"A", "1/b.onnx": b"B"}
+    sent = asyncio.run(repository.fetch_uploaded("u", files, "file: b.onnx"))
+    assert asyncio.run(repository.fetch(sent, 1)).main.read_bytes() == b"B"
