@@ -143,6 +143,35 @@ def test_threads_that_want_the_same_read_it_once(cache: Cache) -> None:
     assert len(reads) == 1
 
 
+def test_processes_that_want_the_same_read_it_once(tmp_path: Path) -> None:
+    """Each holds its read open until the other asks too, or would wait for the test's limit."""
+    script = textwrap.dedent(
+        """
+        import sys, time
+        from pathlib import Path
+        from infuse.serving.repository.cache import Cache
+        root, reads = Path(sys.argv[1]), Path(sys.argv[2])
+        def chunks():
+            with reads.open("a") as file:
+                file.write("read\\n")
+            (reads.parent / "reading").touch()
+            while not (reads.parent / "asking").exists():
+                time.sleep(0.01)
+            yield b"abc"
+        if sys.argv[3] == "second":
+            while not (reads.parent / "reading").exists():
+                time.sleep(0.01)
+            (reads.parent / "asking").touch()
+        print(Cache(root).obtain("key", 3, chunks()))
+        """
+    )
+    command = [sys.executable, "-W", "error", "-c", script, str(tmp_path / "cache"), str(tmp_path / "reads")]
+    running = [subprocess.Popen([*command, name], stdout=subprocess.PIPE, text=True) for name in ("first", "second")]
+    printed = [process.communicate(timeout=120)[0].strip() for process in running]
+    assert printed == [sha(b"abc")] * 2
+    assert (tmp_path / "reads").read_text() == "read\n"
+
+
 # ------------------------------------------------------------------------------------------- a full disk
 
 

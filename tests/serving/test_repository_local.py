@@ -279,6 +279,21 @@ def test_an_old_file_that_is_moved_in_later_makes_the_version_new(root: Path) ->
     assert not found.stable(model(found), 1)
 
 
+def test_a_hidden_file_that_grows_holds_its_version_back(root: Path) -> None:
+    """As rsync writes: to `.1.bin.Xa3dQz`, which it then renames."""
+    clock = Clock(-3600.0)
+    found = repository(root, clock, poll_seconds=2.0)
+    for step in range(3):
+        clock.passed = step * 3.0
+        with (root / "m/1/w/.1.bin.Xa3dQz").open("ab") as file:
+            file.write(b"more")
+        os.utime(root / "m/1/w/.1.bin.Xa3dQz", (2e9 + step, 2e9 + step))
+        assert not found.stable(model(found), 1)
+    clock.passed += 3.0
+    assert found.stable(model(found), 1)
+    assert {file.name for file in model(found).versions[1].files} == {"model.onnx", "w/0.bin"}
+
+
 @pytest.mark.parametrize("name", ["model.onnx.part", "w/1.bin.tmp", "x.crdownload"])
 def test_a_file_that_is_being_copied_holds_its_version_back(name: str, root: Path) -> None:
     (root / "m/1" / name).write_bytes(b"half")

@@ -308,7 +308,7 @@ class Cache:
                 raise RepositoryError(
                     "other users may write to the cache of models",
                     where=str(self.root),
-                    hint="give it to the server's user alone (chmod 700), or name another with `cache`",
+                    hint="give it to the server's user alone (chmod 700), or name another, or one in it, with `cache`",
                 )
             for name in _FOLDERS:
                 (self.root / name).mkdir(exist_ok=True)

@@ -4,7 +4,9 @@
     name/config.yaml             or config.pbtxt; both optional
     name/model.onnx, name.onnx   a model with one version, 1 (with name.yaml or name.pbtxt in the root)
 
-Folders whose names are no version numbers (text, a leading zero) and hidden files are passed over.
+Folders whose names are no version numbers (text, a leading zero) and hidden files are passed over. A version waits
+while it holds a file that ends in .tmp, .part, .partial, .crdownload or .filepart, or while anything in it changes; an
+empty file `_SUCCESS`, written last, says that it is whole. Best is to copy to a hidden name and to rename the folder.
 """
 
 from __future__ import annotations

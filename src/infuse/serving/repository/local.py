@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 from collections.abc import Iterator
@@ -85,13 +86,23 @@ class _Walk:
         with os.scandir(real) as entries:
             names = sorted(entry.name for entry in entries)
         for name in names:
-            if name.startswith(".") or name in _IGNORED:
-                continue
             inner = f"{path}/{name}" if path else name
+            if name.startswith("."):
+                self._notice_hidden(path, f"{real}/{name}")
+                continue
+            if name in _IGNORED:
+                continue
             try:
                 self._take(inner, f"{real}/{name}", above)
             except OSError as error:
                 self.problems[inner] = f"it cannot be read: {error.strerror or error}"
+
+    def _notice_hidden(self, path: str, place: str) -> None:
+        """A hidden file is none of the repository's, but may be one that a copy is being written to, as rsync does."""
+        with contextlib.suppress(FileNotFoundError, PermissionError):
+            found = Path(place).lstat()
+            if path and stat.S_ISREG(found.st_mode):
+                self.folders[path] = max(self.folders[path], found.st_mtime, found.st_ctime)
 
     def _take(self, path: str, place: str, above: tuple[str, ...]) -> None:
         real = os.path.realpath(place)

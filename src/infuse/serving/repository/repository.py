@@ -70,7 +70,7 @@ class Repository:
         self._scanner = ThreadPoolExecutor(1, thread_name_prefix="repository-scan")
         self._fetchers = ThreadPoolExecutor(config.parallel_loads, thread_name_prefix="repository-fetch")
         self._configs: dict[tuple[str, str], bytes] = {}
-        self._seen: dict[tuple[str, int], tuple[str, float]] = {}  # fingerprint, and when it was first seen
+        self._seen: dict[tuple[str, int], tuple[str, float]] = {}  # what it was like, and since when
         self._scans = 0
 
     async def scan(self, configs: Mapping[str, str] | None = None) -> Mapping[str, ModelFiles]:
@@ -93,11 +93,12 @@ class Repository:
             return True
         if version.unfinished:
             return False
-        fingerprint, since = self._seen.get((model.name, number), ("", 0.0))
+        state, since = self._seen.get((model.name, number), ("", 0.0))
         enough = self.config.poll_seconds if self._scans > 1 else _START_SECONDS
         if self._wall() - version.changed >= enough:
             return True
-        return fingerprint == version.fingerprint and self._clock() - since >= self.config.poll_seconds
+        same = state == f"{version.fingerprint} {version.changed}"
+        return same and self._clock() - since >= self.config.poll_seconds
 
     async def fetch(self, model: ModelFiles, number: int) -> LocalVersion:
         """A verified local copy of a version.
@@ -176,8 +177,9 @@ class Repository:
         now, seen = self._clock(), {}
         for model in models.values():
             for number, version in model.versions.items():
+                state = f"{version.fingerprint} {version.changed}"
                 known, since = self._seen.get((model.name, number), ("", now))
-                seen[model.name, number] = version.fingerprint, since if known == version.fingerprint else now
+                seen[model.name, number] = state, since if known == state else now
         self._seen = seen
         self._scans += 1
 
