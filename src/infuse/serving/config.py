@@ -32,7 +32,7 @@ class _Config(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, frozen=T
 # ------------------------------------------------------------------------------------------------- a model
 
 
-class Batching(_Config):
+class Batching(_Config, frozen=True, kw_only=True):
     """How requests are put together.
 
     `max_size`: rows of a batch; 0: as many as the model's first dimension allows and pays for, 1: no batching.
@@ -54,7 +54,7 @@ class Batching(_Config):
     preserve_ordering: bool = False
 
 
-class VersionPolicy(_Config):
+class VersionPolicy(_Config, frozen=True, kw_only=True):
     """Which versions of a model are served: the latest so many, all, or those that are named."""
 
     latest: Positive | None = None
@@ -62,7 +62,7 @@ class VersionPolicy(_Config):
     specific: tuple[Positive, ...] = ()
 
 
-class Canary(_Config):
+class Canary(_Config, frozen=True, kw_only=True):
     """How a new version gets its traffic: in steps, each held for so long, back to the old one when it is worse.
 
     `steps`: its share of the traffic, rising. It is rolled back when, with at least `min_requests` of its own in a
@@ -83,14 +83,14 @@ class Canary(_Config):
     max_drift_rate: Share = 0.05
 
 
-class Sticky(_Config):
+class Sticky(_Config, frozen=True, kw_only=True):
     """What a sticky split hashes: the value of a header, or the id of the request."""
 
     header: str = ""
     id: bool = False
 
 
-class Warmup(_Config):
+class Warmup(_Config, frozen=True, kw_only=True):
     """Runs before a version is ready; `seconds` is the most that they may take. `inputs`: a .npz file in the model's
     folder; without it, random inputs are made. `sizes` of symbolic dimensions by name, for those.
     """
@@ -101,7 +101,7 @@ class Warmup(_Config):
     sizes: Mapping[str, Positive] = {}
 
 
-class PipelineStep(_Config):
+class PipelineStep(_Config, frozen=True, kw_only=True):
     """A step of a pipeline: a model (or a built-in such as `decode_image`) whose inputs are fed from named values.
 
     `inputs`: input name of the step → name of a value; `outputs`: output name of the step → name of a value.
@@ -115,7 +115,7 @@ class PipelineStep(_Config):
     outputs: Mapping[str, str] = {}
 
 
-class TensorConfig(_Config):
+class TensorConfig(_Config, frozen=True, kw_only=True):
     """An input or output of a pipeline, or a check of a model's: name, protocol type, sizes (-1: any)."""
 
     name: str
@@ -123,7 +123,7 @@ class TensorConfig(_Config):
     shape: tuple[int, ...]
 
 
-class Pipeline(_Config):
+class Pipeline(_Config, frozen=True, kw_only=True):
     """Models that run one after another inside the server, as a graph of named values."""
 
     inputs: tuple[TensorConfig, ...]
@@ -131,7 +131,7 @@ class Pipeline(_Config):
     steps: tuple[PipelineStep, ...]
 
 
-class ModelConfig(_Config):
+class ModelConfig(_Config, frozen=True, kw_only=True):
     """What `config.yaml` beside a model's versions may say. Everything that is left out is inferred.
 
     `replicas`: workers per version (0: the placement decides); `threads` of each (0: all of its cores). `load_order`:
@@ -166,7 +166,7 @@ class ModelConfig(_Config):
     parameters: Mapping[str, str] = {}
 
 
-class Objective(_Config):
+class Objective(_Config, frozen=True, kw_only=True):
     """A service level: at least `target` of the requests are good (answered, within `latency_ms` if that is set),
     counted over `window_seconds`. An alert burns when the budget is used `burn_rate` times too fast over both the
     window's twelfth and the whole window.
@@ -182,7 +182,7 @@ class Objective(_Config):
 # ------------------------------------------------------------------------------------------------- the server
 
 
-class Tls(_Config):
+class Tls(_Config, frozen=True, kw_only=True):
     """Certificates in PEM files. With `client_ca`, callers must show a certificate that it signed (mutual TLS)."""
 
     certificate: Path
@@ -190,7 +190,7 @@ class Tls(_Config):
     client_ca: Path | None = None
 
 
-class Listener(_Config):
+class Listener(_Config, frozen=True, kw_only=True):
     """An address that is listened on; port 0 takes a free one."""
 
     enabled: bool = True
@@ -199,7 +199,7 @@ class Listener(_Config):
     tls: Tls | None = None
 
 
-class Token(_Config):
+class Token(_Config, frozen=True, kw_only=True):
     """A bearer token by the SHA-256 of its text, and what it may do. `models` it is limited to (empty: all)."""
 
     sha256: str
@@ -208,7 +208,7 @@ class Token(_Config):
     models: tuple[str, ...] = ()
 
 
-class Security(_Config):
+class Security(_Config, frozen=True, kw_only=True):
     """Who may call. Without tokens, everybody who reaches a port may; then open no port to others.
 
     `admin_on_data_port`: loading, unloading and rollouts are answered on the data ports too, for an admin's token (or
@@ -225,7 +225,7 @@ class Security(_Config):
     insecure: bool = False
 
 
-class Limits(_Config):
+class Limits(_Config, frozen=True, kw_only=True):
     """What a caller may ask of the server at most."""
 
     request_bytes: Positive = 64 << 20
@@ -239,7 +239,7 @@ class Limits(_Config):
     request_seconds: Seconds = 300  # the longest timeout that a request gets
 
 
-class Workers(_Config):
+class Workers(_Config, frozen=True, kw_only=True):
     """Where models run. `process`: each version in worker processes; `inprocess`: in the server itself.
 
     `isolation`: `model`: a worker per replica; `packed`: one per group of cores, versions packed into them by load and
@@ -256,7 +256,7 @@ class Workers(_Config):
     retries: Natural = 1
 
 
-class Telemetry(_Config):
+class Telemetry(_Config, frozen=True, kw_only=True):
     """Logs as JSON lines, traces to an OTLP endpoint (`http://host:4317`; `console` prints them)."""
 
     log_level: Literal["debug", "info", "warning", "error"] = "info"
@@ -266,13 +266,13 @@ class Telemetry(_Config):
     trace_share: Share = 1.0
 
 
-class ServerConfig(_Config):
+class ServerConfig(_Config, frozen=True, kw_only=True):
     """All of a server.
 
     `repository`: a folder, or `s3://bucket/prefix`. `control`: `poll` looks for changes every `poll_seconds`; `explicit`
     loads what is asked for, and `models` at the start; `none` loads all once. `strict_readiness`: ready only when all
-    models are. `cache_bytes`: what copies of models that are not loaded may take on disk beside the others (0: no
-    limit). `model_defaults` stands for the config of models that have no field of their own.
+    models are. `cache_bytes`: what copies of models may take on disk before those go that were used longest ago; those
+    that are loaded stay (0: no limit). `model_defaults` stands for the config of models that have no field of their own.
     """
 
     repository: str = ""
