@@ -1,7 +1,6 @@
 """What tests of the HTTP server need: an engine in memory, requests without a socket, a server in a thread."""
 
 import asyncio
-import http.client
 import json
 import socket
 import threading
@@ -217,11 +216,24 @@ def serving(app: Any, limits: Limits | None = None, listener: Listener | None = 
 
 
 def reply(connection: socket.socket, method: str = "POST") -> Reply:
-    """The next answer on a connection."""
-    response = http.client.HTTPResponse(connection, method=method)
-    response.begin()
-    head = {name.lower(): value for name, value in response.getheaders()}
-    return Reply(response.status, head, response.read())
+    """The next answer on a connection, and not a byte more."""
+    head = b""
+    while not head.endswith(b"\r\n\r\n"):
+        head += _received(connection, 1)
+    first, *lines = head.decode("latin-1").rstrip().split("\r\n")
+    headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
+    body = b"" if method == "HEAD" else _received(connection, int(headers["content-length"]))
+    return Reply(int(first.split()[1]), headers, body)
+
+
+def _received(connection: socket.socket, size: int) -> bytes:
+    found = b""
+    while len(found) < size:
+        part = connection.recv(size - len(found))
+        if not part:
+            raise ConnectionError(f"the connection ended after {found[-200:]!r}")
+        found += part
+    return found
 
 
 def post(body: bytes, *headers: str, path: str = "/v2/models/echo/infer", length: int | None = None) -> bytes:
@@ -254,5 +266,3 @@ def plain(data: Any, shape: list[int], datatype: str = "FP32", **more: Any) -> b
     """A JSON request with one input."""
     item = {"name": "x", "shape": shape, "datatype": datatype, "data": data}
     return json.dumps({"inputs": [item], **more}).encode()
-
-

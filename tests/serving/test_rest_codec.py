@@ -341,7 +341,14 @@ def test_outputs_that_do_not_lie_in_order_are_put_in_order() -> None:
     array = np.arange(6, dtype=np.float32).reshape(2, 3).T
     request = InferRequest("m", parameters={"binary_data_output": True})
     assert answered(InferResponse("m", "1", "", [Tensor("y", "FP32", array)]), request)[1] == array.tobytes()
-    assert answered(InferResponse("m", "1", "", [Tensor("y", "FP32", array)]))[0]["outputs"][0]["data"] == [0, 3, 1, 4, 2, 5]
+    assert answered(InferResponse("m", "1", "", [Tensor("y", "FP32", array)]))[0]["outputs"][0]["data"] == [
+        0,
+        3,
+        1,
+        4,
+        2,
+        5,
+    ]
 
 
 @pytest.mark.parametrize("datatype", ["FP16", "BF16"])

@@ -20,7 +20,7 @@ from infuse.serving.rest.compression import deflate, inflate, wanted
 from infuse.serving.rest.data import INFERENCE, SHARED_MEMORY, VIEWS
 from infuse.serving.rest.elements import Buffer
 from infuse.serving.rest.openapi import document
-from infuse.serving.rest.refusals import JSON, Headers, refused
+from infuse.serving.rest.refusals import JSON, Headers, Refusal, refused
 from infuse.serving.rest.routes import Call, Route, Router, name_of, segments
 from infuse.serving.security import PAGE_HEADERS, Guard, Role, check_browser
 
@@ -137,15 +137,16 @@ class DataApp(_App):
             raise self._explained(scope, path, error) from error
 
     def _explained(self, scope: Scope, path: bytes, error: InfuseError) -> InfuseError:
-        """The error of a request that belongs to the other port."""
+        """The error of a request that belongs to the other port says so."""
         try:
             self._elsewhere.find(scope["method"], path)
         except InfuseError:
             return error
-        other = AccessError(
-            "this port does not change the server",
-            hint="use the admin port, or set security.admin_on_data_port in the server's configuration",
-        )
+        hint = "use the admin port, or set security.admin_on_data_port in the server's configuration"
+        if isinstance(error, Refusal):
+            error.hint = hint
+            return error
+        other = AccessError("this port does not change the server", hint=hint)
         other.known = True
         return other
 
@@ -180,7 +181,7 @@ class DataApp(_App):
         request.timeline.received = received
         request.trace = headers.get("traceparent", "")
         sticky = self._sticky_header(request.model)
-        request.sticky = headers.get(sticky, request.id) if sticky else request.id
+        request.sticky = headers.get(sticky, "") if sticky else ""
 
     async def _inflated(self, body: Buffer, coding: str) -> Buffer:
         if len(body) > _LARGE:

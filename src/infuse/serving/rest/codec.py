@@ -134,17 +134,13 @@ def _binary_size(item: InputTensor | LooseTensor) -> int | None:
         return None
     if type(size) is not int or size < 0:
         raise RequestError(f"its binary_data_size is no size: {size!r}", where=f"input {item.name!r}")
-    if _has_data(item):
+    if item.data is not msgspec.UNSET:
         raise RequestError("it has both data and binary_data_size", where=f"input {item.name!r}")
     return size
 
 
-def _has_data(item: InputTensor | LooseTensor) -> bool:
-    return item.data is not msgspec.UNSET if isinstance(item, LooseTensor) else bool(memoryview(item.data))
-
-
 def _from_json(item: InputTensor | LooseTensor) -> Tensor:
-    if not _has_data(item):
+    if item.data is msgspec.UNSET:
         raise RequestError("it has neither data nor binary_data_size", where=f"input {item.name!r}")
     array = from_json(item.name, item.datatype, item.shape, item.data)
     return Tensor(item.name, item.datatype, array, item.parameters or _NONE)

@@ -119,13 +119,14 @@ def from_json(name: str, datatype: str, shape: Sequence[int], data: msgspec.Raw 
         )
     depth = _depth(data)
     rank = len(shape)
-    if depth not in (1, rank):
+    ends = list(shape).index(0) + 1 if count == 0 else rank  # lists of no lists end the nesting
+    if depth not in (1, rank, ends):
         raise RequestError(f"its data is nested {depth} deep, its shape {list(shape)} {rank}", where=f"input {name!r}")
     values = _values(name, datatype, depth, data)
     if depth == 0:
         values = [values]
     elif depth > 1:
-        values = _flattened(name, values, shape)
+        values = _flattened(name, values, shape[:depth])
     if len(values) != count:
         raise RequestError(
             f"its shape {list(shape)} needs {count} elements, but {len(values)} are given", where=f"input {name!r}"
@@ -175,13 +176,17 @@ def _type(datatype: str, depth: int) -> Any:
 
 
 def _flattened(name: str, values: list[Any], shape: Sequence[int]) -> list[Any]:
-    for axis, size in enumerate(shape[1:]):
+    if len(values) != shape[0]:
+        raise _unlike(name)
+    for size in shape[1:]:
         if any(len(part) != size for part in values):
-            raise RequestError(f"its data is not nested as its shape {list(shape)} is", where=f"input {name!r}")
-        if axis == 0 and len(values) != shape[0]:
-            break
+            raise _unlike(name)
         values = list(chain.from_iterable(values))
     return values
+
+
+def _unlike(name: str) -> RequestError:
+    return RequestError("its data is not nested as its shape is", where=f"input {name!r}")
 
 
 def _array(name: str, datatype: str, values: list[Any]) -> Array:

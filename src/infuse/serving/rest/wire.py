@@ -18,7 +18,7 @@ class InputTensor(msgspec.Struct):
     name: str
     shape: list[int]
     datatype: str
-    data: msgspec.Raw = msgspec.Raw()
+    data: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     parameters: Parameters | None = None
 
 
