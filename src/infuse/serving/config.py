@@ -269,10 +269,11 @@ class Telemetry(_Config, frozen=True, kw_only=True):
 class ServerConfig(_Config, frozen=True, kw_only=True):
     """All of a server.
 
-    `repository`: a folder, or `s3://bucket/prefix`. `control`: `poll` looks for changes every `poll_seconds`; `explicit`
-    loads what is asked for, and `models` at the start; `none` loads all once. `strict_readiness`: ready only when all
-    models are. `cache_bytes`: what copies of models may take on disk before those go that were used longest ago; those
-    that are loaded stay (0: no limit). `model_defaults` stands for the config of models that have no field of their own.
+    `repository`: a folder, or `s3://bucket/prefix`. `control`: `poll` looks for changes every `poll_seconds`;
+    `explicit` loads what is asked for, and `models` at the start; `none` loads all once. `strict_readiness`: ready only
+    when all models are. `cache_bytes`: what copies of models may take on disk before those go that were used longest
+    ago; those that are loaded stay (0: no limit). `model_defaults` stands for the config of models that have no field
+    of their own.
     """
 
     repository: str = ""
