@@ -7,9 +7,9 @@ import random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import binomtest, norm
+from scipy.stats import binomtest
 
-from infuse.serving.rollout.evidence import Looks, latency_ratio, rate_excess, wilson
+from infuse.serving.rollout.evidence import Looks, bounds, latency_ratio, rate_excess
 from infuse.serving.rollout.windows import Tally
 from tests.serving.rollout_tools import FAILURE, running
 
@@ -17,17 +17,28 @@ pytestmark = pytest.mark.row("S3")
 
 
 @given(st.integers(1, 5000), st.floats(0, 1))
-def test_the_bounds_are_wilsons(count: int, part: float) -> None:
+def test_the_bounds_are_exact(count: int, part: float) -> None:
     bad = round(part * count)
-    low, high = wilson(bad / count, count)
-    level = 2 * norm.cdf(3.29) - 1
-    exact = binomtest(bad, count).proportion_ci(level, method="wilson")
-    assert low == pytest.approx(exact.low, abs=1e-9)
-    assert high == pytest.approx(exact.high, abs=1e-9)
+    low, high = bounds(bad, count)
+    exact = binomtest(bad, count).proportion_ci(0.999, method="exact")
+    assert low == pytest.approx(exact.low, rel=1e-3, abs=1e-9)
+    assert 1 - high == pytest.approx(1 - exact.high, rel=1e-3, abs=1e-9)
+
+
+def test_the_bounds_of_a_million_are_close() -> None:
+    low, high = bounds(950_000, 1_000_000)
+    assert 0.9492 < low < 0.95 < high < 0.9508
+
+
+@pytest.mark.parametrize(("bad", "count"), [(3, 20), (1, 2), (5, 100)])
+def test_a_few_errors_are_chance(bad: int, count: int) -> None:
+    """At the limit of 2 %, so many would come once in a hundred rollouts."""
+    assert binomtest(bad, count, 0.02, alternative="greater").pvalue > 0.0005
+    assert rate_excess(bad, count, 0, 0, 20) < 0.02
 
 
 def test_nothing_seen_says_nothing() -> None:
-    assert wilson(0.0, 0) == (0.0, 1.0)
+    assert bounds(0, 0) == (0.0, 1.0)
     assert rate_excess(0, 0, 0, 0, 20) <= 0
     assert latency_ratio(Tally(), Tally(), 0.95) == 0
 

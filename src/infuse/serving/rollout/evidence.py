@@ -1,9 +1,10 @@
 """When a difference between two versions is more than chance.
 
-Bounds are Wilson's score bounds of a proportion, which hold for small counts too. The difference of two rates has
-Newcombe's bound, made of the two. A quantile has the latencies at Wilson's bounds of its rank (distribution-free: the
-rank of a quantile in a sample is binomial), taken to the outer edge of their bucket. Each bound errs with a chance of
-0.05 % at one look; `Looks` keeps the number of looks small, since every look is another chance to err.
+Bounds of a rate are the exact ones of Clopper and Pearson, which hold for small counts. The difference of two rates has
+a bound made of the two (Newcombe's way). A quantile lies between the latencies at the bounds of its rank, whatever
+their distribution (how many of a sample lie below a quantile is binomial), taken to the outer edge of their bucket.
+Each bound errs with a chance of 0.05 % at one look; `Looks` keeps the number of looks small, since every look is
+another chance to err.
 """
 
 from __future__ import annotations
@@ -13,19 +14,16 @@ from typing import Final
 
 from infuse.serving.rollout.windows import Tally
 
-# The normal deviate that is exceeded with a chance of 0.05 %.
-_Z: Final = 3.29
+_ERROR: Final = 0.0005
+_PRECISION: Final = 1e-4
 _GROWTH: Final = 1.05
 
 
-def wilson(rate: float, count: int) -> tuple[float, float]:
-    """Between what the true rate lies, where `rate` was seen in `count` trials; (0, 1) without any."""
+def bounds(found: int, count: int) -> tuple[float, float]:
+    """Between what the true rate lies, where `found` of `count` were seen; (0, 1) without any."""
     if not count:
         return 0.0, 1.0
-    squared = _Z * _Z / count
-    middle = rate + squared / 2
-    reach = _Z * math.sqrt(rate * (1 - rate) / count + squared / (4 * count))
-    return max(0.0, (middle - reach) / (1 + squared)), min(1.0, (middle + reach) / (1 + squared))
+    return _lower(found, count), 1 - _lower(count - found, count)
 
 
 def rate_excess(bad: int, count: int, reference_bad: int, reference_count: int, fewest: int) -> float:
@@ -35,11 +33,11 @@ def rate_excess(bad: int, count: int, reference_bad: int, reference_count: int, 
     compared is held to the limit itself.
     """
     rate = bad / count if count else 0.0
-    low, _ = wilson(rate, count)
+    low, _ = bounds(bad, count)
     base = reference_bad / reference_count if reference_count else 0.0
     if reference_count < fewest:
         return low - base
-    _, high = wilson(base, reference_count)
+    _, high = bounds(reference_bad, reference_count)
     return rate - base - math.hypot(rate - low, high - base)
 
 
@@ -47,8 +45,8 @@ def latency_ratio(found: Tally, reference: Tally, part: float) -> float:
     """How many times the reference's latency at the quantile `part` is exceeded at least; 0 if one has no answers."""
     if not found.answered or not reference.answered:
         return 0.0
-    low, _ = wilson(part, found.answered)
-    _, high = wilson(part, reference.answered)
+    low, _ = bounds(math.floor(part * found.answered), found.answered)
+    _, high = bounds(math.ceil(part * reference.answered), reference.answered)
     return found.quantile(low)[0] / reference.quantile(high)[1]
 
 
@@ -64,3 +62,30 @@ class Looks:
             return False
         self._next = max(count + 1, math.ceil(count * _GROWTH))
         return True
+
+
+def _lower(found: int, count: int) -> float:
+    """The rate at which `found` or more of `count` would be a chance of `_ERROR`."""
+    if not found:
+        return 0.0
+    low, high = 0.0, found / count
+    while high - low > _PRECISION * high:
+        middle = (low + high) / 2
+        if _chance(found, count, middle) < _ERROR:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def _chance(found: int, count: int, rate: float) -> float:
+    """The chance of `found` or more of `count` at a rate that is below found / count, so that terms fall."""
+    ways = math.lgamma(count + 1) - math.lgamma(found + 1) - math.lgamma(count - found + 1)
+    term = math.exp(ways + found * math.log(rate) + (count - found) * math.log1p(-rate))
+    odds, total = rate / (1 - rate), 0.0
+    for number in range(found, count + 1):
+        total += term
+        term *= (count - number) / (number + 1) * odds
+        if term <= total * _PRECISION**2:
+            break
+    return total

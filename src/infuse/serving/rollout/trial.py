@@ -8,7 +8,7 @@ from typing import Any
 
 from infuse.errors import OptionError
 from infuse.serving.config import Canary
-from infuse.serving.rollout.evidence import Looks, latency_ratio, rate_excess, wilson
+from infuse.serving.rollout.evidence import Looks, bounds, latency_ratio, rate_excess
 from infuse.serving.rollout.snapshot import Record
 from infuse.serving.rollout.windows import Tally
 
@@ -131,7 +131,7 @@ class Trial:
 
     def _drift(self) -> str | None:
         record = self.record
-        low, _ = wilson(record.drifted / record.compared, record.compared)
+        low, _ = bounds(record.drifted, record.compared)
         if low <= record.canary.max_drift_rate:
             return None
         return (
