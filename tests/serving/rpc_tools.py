@@ -9,6 +9,7 @@ from typing import Any
 
 from infuse.errors import InfuseError, NotFoundError
 from infuse.serving.config import Listener, ServerConfig
+from infuse.serving.engine import Engine
 from infuse.serving.messages import InferRequest, InferResponse, Tensor
 from infuse.serving.rpc import GrpcServer
 
@@ -91,22 +92,44 @@ class Running:
 
     def call(self, work: Any) -> Any:
         """The result of a coroutine on the server's loop."""
-        return asyncio.run_coroutine_threadsafe(work, self.loop).result(30)
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(120)
 
 
 @contextmanager
 def running(engine: Any, config: ServerConfig | None = None, guard: Any = None) -> Iterator[Running]:
-    """A server of an engine that needs no start."""
-    config = config or ServerConfig(grpc=Listener(host=HOST))
+    """A server of an engine in memory."""
+    with _loop() as loop:
+        result = Running(GrpcServer(engine, config or ServerConfig(grpc=Listener(host=HOST)), guard), loop)
+        try:
+            result.call(result.server.start())
+            yield result
+        finally:
+            result.call(result.server.stop(None))
+
+
+@contextmanager
+def serving(engine: Engine) -> Iterator[Running]:
+    """A server of an engine, which it starts and stops."""
+    with _loop() as loop:
+        result = Running(GrpcServer(engine, engine.config), loop)
+        try:
+            result.call(engine.start())
+            result.call(result.server.start())
+            yield result
+        finally:
+            result.call(result.server.stop(None))
+            result.call(engine.stop())
+
+
+@contextmanager
+def _loop() -> Iterator[asyncio.AbstractEventLoop]:
+    """An event loop that runs in a thread."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
-    result = Running(GrpcServer(engine, config, guard), loop)
     try:
-        result.call(result.server.start())
-        yield result
+        yield loop
     finally:
-        result.call(result.server.stop(None))
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()
