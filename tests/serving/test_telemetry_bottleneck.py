@@ -180,11 +180,18 @@ def test_handing_over_names_the_size_and_waiting_workers_are_a_queue() -> None:
     assert "Requests wait for replicas that are busy 100%" in _only(engine)["advice"]
 
 
-@pytest.mark.parametrize(("width", "word"), [(4, "little is to be gained"), (150_528, "binary data")])
-def test_reading_large_requests_wants_binary_ones(width: int, word: str) -> None:
-    engine = _Engine()
-    engine.serve(decode=60, width=width)
-    assert word in _only(engine)["advice"]
+@pytest.mark.parametrize(
+    ("stage", "word"),
+    [("decode", "binary data"), ("batch", "inprocess"), ("collect", "outputs that are needed"), ("encode", "binary")],
+)
+def test_data_on_its_way_is_worth_a_word_where_it_is_much(stage: str, word: str) -> None:
+    small, large = _Engine(), _Engine()
+    small.serve(**{stage: 60.0})
+    large.serve(width=150_528, **{stage: 60.0})
+    assert word in _only(large)["advice"]
+    assert "588 KiB" in _only(large)["advice"]
+    assert "16 bytes" in _only(small)["advice"]
+    assert "faster than the server around it" in _only(small)["advice"]
 
 
 def test_a_version_without_replicas_is_explained() -> None:

@@ -15,7 +15,7 @@ _BUSY: Final = 0.8  # part of the time from which on a replica has no room
 _IDLE: Final = 0.5
 _FULL: Final = 0.85  # part of the cores from which on another replica would only take from others
 _PAYS: Final = 0.8  # of the time per row, from which on a larger batch is worth a word
-_LARGE: Final = 64 << 10  # bytes of a request that deserve to be named
+_LARGE: Final = 64 << 10  # bytes of a request or an answer whose way takes time of its own
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,16 @@ class _Load:
     @property
     def mean_batch(self) -> float:
         return self.counts.rows / self.counts.executions if self.counts.executions else 0.0
+
+    @property
+    def received(self) -> float:
+        """Bytes of a request's inputs."""
+        return self.counts.bytes_in / max(self.counts.successes + self.counts.failed, 1)
+
+    @property
+    def sent(self) -> float:
+        """Bytes of an answer's outputs."""
+        return self.counts.bytes_out / max(self.counts.successes, 1)
 
     @property
     def free_replicas(self) -> int:
@@ -141,10 +151,18 @@ def _waiting(load: _Load) -> str:
 def _handing(load: _Load) -> str:
     if load.busy >= _BUSY:
         return _waiting(load)
+    what = f"Handing {_size(load.received)} a request to a worker"
+    if load.received < _LARGE:
+        return _around(what)
     return (
-        f"Handing {_size(load.counts.bytes_in / max(load.counts.queued, 1))} a request to a worker takes most of the "
-        "time: workers.mode: inprocess saves it, at the price that a crash of the model is one of the server."
+        f"{what} takes most of the time: workers.mode: inprocess saves it, at the price that a crash of the model is "
+        "one of the server."
     )
+
+
+def _around(what: str) -> str:
+    """Advice where little data takes more time than the model."""
+    return f"{what} takes most of the time: the model is faster than the server around it; send more rows in a request."
 
 
 def _computing(load: _Load) -> str:
@@ -182,20 +200,24 @@ def _larger_batch(load: _Load) -> tuple[int, float] | None:
 
 
 def _collecting(load: _Load) -> str:
-    size = _size(load.counts.bytes_out / max(load.counts.successes, 1))
-    return f"Handing back {size} an answer takes most of the time: ask only for the outputs that are needed."
+    what = f"Handing back {_size(load.sent)} an answer"
+    if load.sent < _LARGE:
+        return _around(what)
+    return f"{what} takes most of the time: ask only for the outputs that are needed."
 
 
 def _decoding(load: _Load) -> str:
-    size = load.counts.bytes_in / max(load.counts.queued, 1)
-    if size < _LARGE:
-        return f"Reading requests of {_size(size)} takes most of the time: the model is fast; little is to be gained."
-    return f"Reading requests of {_size(size)} takes most of the time: send tensors as binary data, not as JSON."
+    what = f"Reading requests of {_size(load.received)}"
+    if load.received < _LARGE:
+        return _around(what)
+    return f"{what} takes most of the time: send tensors as binary data, not as JSON."
 
 
 def _encoding(load: _Load) -> str:
-    size = _size(load.counts.bytes_out / max(load.counts.successes, 1))
-    return f"Writing answers of {size} takes most of the time: ask for binary outputs, and only those that are needed."
+    what = f"Writing answers of {_size(load.sent)}"
+    if load.sent < _LARGE:
+        return _around(what)
+    return f"{what} takes most of the time: ask for binary outputs, and only those that are needed."
 
 
 _ADVICE: Final = {
