@@ -7,7 +7,6 @@ import contextlib
 import copy
 import logging
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -26,12 +25,13 @@ from infuse.serving.models import ServedModel
 from infuse.serving.pipelines import check_nesting
 from infuse.serving.repository import ModelFiles, Repository
 from infuse.serving.rollout import StateFile, Traffic
+from infuse.serving.telemetry.bottleneck import explain
+from infuse.serving.telemetry.journal import Journal
 from infuse.serving.versions import ServedVersion
 from infuse.serving.workers.pool import WorkerPool
 
 _TICK: Final = 0.1  # seconds between looks at rollouts
 _MOST_SHADOWS: Final = 64  # copies of requests that run at once; more are left out
-_MOST_EVENTS: Final = 500
 _SETTLING: Final = 2.0  # seconds that a start waits for versions that were just written
 
 Observer = Callable[[Outcome], None]
@@ -52,10 +52,10 @@ class Engine:
         self.config = config
         self.cache = config.cache or Path(platformdirs.user_cache_path("infuse", appauthor=False)) / "serving"
         self.repository = Repository(config)
-        self.pool = WorkerPool(config.workers)
+        self.journal = Journal()
+        self.pool = WorkerPool(config.workers, self.journal)
         self.models: dict[str, ServedModel] = {}
         self.observers: list[Observer] = []
-        self.events: deque[dict[str, Any]] = deque(maxlen=_MOST_EVENTS)
         self.problem = ""
         self.started_at = 0.0
         self._state = StateFile(config.state or self.cache / "state.json")
@@ -74,8 +74,8 @@ class Engine:
         self._restored = self._state.load()
         self._phase = "starting"
         files = await self._first_scan()
-        for model in files.values():
-            self._take(model)
+        for found in files.values():
+            self._take(found)
         chosen = set(self.config.models)
         if unknown := sorted(chosen - files.keys()):
             raise NotFoundError(f"the repository has no model {unknown[0]!r}", where=self.config.repository)
@@ -110,7 +110,7 @@ class Engine:
     def drain(self) -> None:
         """Refuse new requests from now on; `ready` is false, and what was accepted is finished."""
         if self._phase != "draining":
-            self._event("draining")
+            self.journal.emit("draining", requests=self._inflight)
         self._phase = "draining"
 
     async def __aenter__(self) -> Engine:
@@ -178,6 +178,20 @@ class Engine:
         for _, model in sorted(self.models.items()):
             for _, version in sorted(model.versions.items()):
                 yield version
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        """What happened lately, the newest last."""
+        return [event.as_entry() for event in self.journal.recent()]
+
+    @property
+    def inflight(self) -> int:
+        """Requests that were accepted and are not answered."""
+        return self._inflight
+
+    def bottleneck(self) -> list[dict[str, Any]]:
+        """Which stage takes the time of each version's requests, and what would help."""
+        return explain(self)
 
     def placement(self) -> dict[str, Any]:
         """Cores, memory, workers and what runs in them."""
@@ -270,7 +284,6 @@ class Engine:
             raise UnavailableError(f"it cannot be loaded: {failed[0].reason}", where=f"model {name!r}")
         if not model.versions:
             raise RepositoryError("it has no version that can be loaded", where=f"model {name!r}")
-        self._event("loaded", name)
         await self._reconcile()
 
     async def unload(self, name: str, dependents: bool = False) -> None:
@@ -279,7 +292,6 @@ class Engine:
         parts = {part for version in model.versions.values() for part in getattr(version, "parts", ())}
         model.wanted = False
         await model.reconcile(self.repository.stable)
-        self._event("unloaded", name)
         if dependents:
             for part in sorted(parts & self.models.keys()):
                 await self.unload(part, dependents=True)
@@ -292,7 +304,7 @@ class Engine:
         """Make a model known, or tell it what changed. What was loaded by hand is not changed by the repository."""
         model = self.models.get(files.name)
         if model is None:
-            model = self.models[files.name] = ServedModel(files, self._load_version)
+            model = self.models[files.name] = ServedModel(files, self._load_version, self.journal)
             model.wanted = self.config.control == "poll"
             if files.name in self._restored:
                 model.traffic.restore(self._restored[files.name])
@@ -323,7 +335,7 @@ class Engine:
             except RepositoryError as error:
                 if self.problem != str(error):
                     self.problem = str(error)
-                    _log.error("the repository cannot be read; what is loaded goes on: %s", error)
+                    self.journal.emit("repository_unreachable", reason=str(error))
                 continue
             self.problem = ""
             for files in found.values():
@@ -420,16 +432,11 @@ class Engine:
             await asyncio.sleep(_TICK)
             events = [event for model in self.models.values() for event in model.traffic.tick()]
             for event in events:
-                self.events.append(msgspec.to_builtins(event))
-                _log.info("model %r: %s of version %d: %s", event.model, event.kind, event.version, event.reason)
+                fields = {k: v for k, v in msgspec.to_builtins(event).items() if k not in ("kind", "at")}
+                self.journal.emit(event.kind, **fields)
             if events:
                 self._save()
                 await self._reconcile()
-
-    def _event(self, kind: str, model: str = "", reason: str = "") -> None:
-        self.events.append(
-            {"kind": kind, "model": model, "version": 0, "reason": reason, "share": 0.0, "at": time.time()}
-        )
 
     def _save(self) -> None:
         try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
@@ -15,6 +14,7 @@ from infuse.serving.config import ModelConfig, VersionPolicy
 from infuse.serving.messages import InferRequest, InferResponse
 from infuse.serving.repository import ModelFiles
 from infuse.serving.rollout import Traffic
+from infuse.serving.telemetry.journal import Journal
 from infuse.serving.telemetry.statistics import VersionStatistics
 
 # Parts of a configuration that change where requests go, and not how a version runs.
@@ -29,8 +29,6 @@ _TRAFFIC: Final = (
     "load_order",
     "objectives",
 )
-
-_log = logging.getLogger("infuse.serving")
 
 
 class Version(Protocol):
@@ -68,7 +66,7 @@ Loader = Callable[["ServedModel", int], Awaitable[Version]]
 class ServedModel:
     """A model by its name. `wanted`: whether it is to be loaded at all. `load` makes a version or raises."""
 
-    def __init__(self, files: ModelFiles, load: Loader) -> None:
+    def __init__(self, files: ModelFiles, load: Loader, journal: Journal) -> None:
         self.name = files.name
         self.files = files
         self.wanted = False
@@ -81,6 +79,7 @@ class ServedModel:
         self.lock = asyncio.Lock()
         self.traffic = Traffic(files.name, files.config, self._loaded, self._listed)
         self._load = load
+        self._journal = journal
         self._keys: dict[int, str] = {}
         self._initial = True
 
@@ -110,7 +109,7 @@ class ServedModel:
         """Take what the repository says now. A broken configuration changes nothing of what serves."""
         if files.problem and self.versions:
             if files.problem != self.problem:
-                _log.error("model %r stays as it is: %s", self.name, files.problem)
+                self._journal.emit("load_failed", model=self.name, reason=files.problem)
             self.problem = files.problem
             return
         self.files = files
@@ -194,7 +193,7 @@ class ServedModel:
             transient = isinstance(error, RepositoryError | UnavailableError) and getattr(error, "transient", True)
             self.failures[number] = Failure(key, str(error), transient)
             self.traffic.failed(number, str(error))
-            _log.error("model %r, version %d is not served: %s", self.name, number, error)
+            self._journal.emit("load_failed", model=self.name, version=number, reason=str(error))
             return
         finally:
             self.loading.pop(number, None)
@@ -203,7 +202,8 @@ class ServedModel:
         self.versions[number] = version
         self._keys[number] = key
         self.traffic.version_arrived(number, fingerprint, self._initial)
-        _log.info("model %r, version %d is ready", self.name, number)
+        seconds = round(getattr(version, "load_seconds", 0.0), 3)
+        self._journal.emit("loaded", model=self.name, version=number, seconds=seconds)
         if old is not None:
             await old.unload("it was replaced")
 
@@ -218,7 +218,7 @@ class ServedModel:
         for number, version in leaving:
             await version.unload()
             del self.leaving[number]
-            _log.info("model %r, version %d is unloaded", self.name, number)
+            self._journal.emit("unloaded", model=self.name, version=number)
 
     def _unavailable(self) -> InfuseError:
         reasons = [self.problem, *(failure.reason for failure in self.failures.values())]

@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from infuse.errors import ConfigurationError, ModelFailureError, RuntimeFailure
+from infuse.errors import ConfigurationError, InputError, ModelFailureError, RuntimeFailure
 from infuse.runtime.session import Array
 from infuse.runtime.shapes import Formula, TensorSpec
 from infuse.serving.config import Warmup

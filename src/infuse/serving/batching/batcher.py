@@ -145,7 +145,7 @@ class Batcher:
             return [], ""
         if head.key is None or head.alone or self.most <= 1:
             return self._taken([head]), "alone"
-        alike = []
+        alike: list[Entry] = []
         rows = 0
         for number, entry in enumerate(self._queue):
             if number >= _SCANNED or rows >= self.most:

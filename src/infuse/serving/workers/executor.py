@@ -36,7 +36,9 @@ Callback = Callable[[Result], None]
 class Executor(Protocol):
     """A place where one version of a model runs."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """For messages."""
 
     @property
     def free(self) -> int:

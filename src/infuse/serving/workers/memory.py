@@ -66,7 +66,8 @@ class Slot:
             return unpack_bytes(memoryview(self._mapped())[offset : offset + length], shape)
         if length != count * dtype.itemsize:
             raise ModelFailureError("a worker's message gives a tensor another size than its shape")
-        return np.ndarray(shape, dtype, self._mapped(), offset)
+        array: Array = np.ndarray(shape, dtype, self._mapped(), offset)
+        return array
 
     def write(self, arrays: Sequence[Array], start: int) -> list[Where]:
         """Copy arrays into the memory, from `start` on; where they lie."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import time
 from collections.abc import Callable
@@ -14,14 +13,13 @@ from typing import Any, Final
 from infuse.errors import InfuseError
 from infuse.runtime.cpus import available_cpus
 from infuse.serving.config import Workers
-from infuse.serving.workers.executor import Executor, LocalExecutor, WorkerLostError
+from infuse.serving.telemetry.journal import Journal
+from infuse.serving.workers.executor import Executor, LocalExecutor
 from infuse.serving.workers.process import RemoteExecutor, WorkerProcess
 
 _FIRST_WAIT: Final = 0.05  # seconds before a lost worker is started again; doubled each time
 _LONGEST_WAIT: Final = 10.0
 _HEALTHY: Final = 30.0  # seconds that a worker lives, after which its next loss is the first again
-
-_log = logging.getLogger("infuse.serving")
 
 
 @dataclass(frozen=True)
@@ -48,7 +46,7 @@ class Replica:
         self._pool = pool
         self._changed = changed
         self._watch: asyncio.Task[None] | None = None
-        self._closing = False
+        self._closing = asyncio.Event()
 
     async def start(self) -> Executor:
         """Start it for the first time; raises when that fails."""
@@ -59,8 +57,9 @@ class Replica:
 
     async def close(self) -> None:
         """End it; runs in progress end first."""
-        self._closing = True
-        executor, self.executor = self.executor, None
+        self._closing.set()
+        executor = self.executor
+        self.executor = None
         if executor is not None:
             await executor.close()
             if isinstance(executor, RemoteExecutor):
@@ -71,27 +70,28 @@ class Replica:
 
     async def _supervise(self, executor: RemoteExecutor) -> None:
         wait = _FIRST_WAIT
-        while not self._closing:
+        while not self._closing.is_set():
             began = time.monotonic()
             await asyncio.shield(executor.worker.ended)
-            if self._closing:
+            if self._closing.is_set():
                 return
             self.executor = None
             self.reason = executor.worker.farewell
             self._changed(None, self)
             if time.monotonic() - began > _HEALTHY:
                 wait = _FIRST_WAIT
-            while not self._closing:
+            while not self._closing.is_set():
                 await asyncio.sleep(wait)
                 wait = min(2 * wait, _LONGEST_WAIT)
                 try:
                     found = await self._pool.open(self.need)
                 except InfuseError as error:
                     self.reason = str(error)
-                    _log.error("a worker of %s cannot be started again: %s", self.need.name, error)
+                    self._pool.journal.emit("worker_lost", model=self.need.name, reason=str(error))
                     continue
                 assert isinstance(found, RemoteExecutor)
                 self.restarts += 1
+                self._pool.journal.emit("worker_started", model=self.need.name, worker=found.name)
                 executor = found
                 self.executor = executor
                 self.reason = ""
@@ -102,7 +102,8 @@ class Replica:
 class WorkerPool:
     """All workers. In mode `inprocess` there are none, and models run on threads of the server."""
 
-    def __init__(self, config: Workers) -> None:
+    def __init__(self, config: Workers, journal: Journal) -> None:
+        self.journal = journal
         self.config = config
         self.cores = sorted(os.sched_getaffinity(0))[: config.cores or available_cpus()]
         self.workers: list[WorkerProcess] = []
@@ -157,7 +158,8 @@ class WorkerPool:
         self.workers.remove(worker)
         if not worker.expected:
             self.lost += 1
-            _log.warning("%s", worker.farewell)
+            models = ", ".join(executor.label for executor in worker.carried)
+            self.journal.emit("worker_hung" if worker.hung else "worker_lost", model=models, reason=worker.farewell)
 
 
 def resident_bytes(pid: int) -> int:
@@ -166,6 +168,3 @@ def resident_bytes(pid: int) -> int:
         return int(Path(f"/proc/{pid}/statm").read_text("ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, IndexError, ValueError):
         return 0
-
-
-__all__ = ["Need", "Replica", "WorkerLostError", "WorkerPool", "resident_bytes"]

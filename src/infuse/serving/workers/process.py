@@ -48,6 +48,7 @@ class WorkerProcess:
         self.hung = ""
         self.expected = False
         self.farewell = ""
+        self.carried: list[RemoteExecutor] = []
 
     @property
     def pid(self) -> int:
@@ -173,7 +174,8 @@ class WorkerProcess:
         for waiting in self._starts.values():
             if not waiting.done():
                 waiting.set_exception(lost)
-        for executor in list(self.instances.values()):
+        self.carried = list(self.instances.values())
+        for executor in self.carried:
             executor.lost(lost)
         self.instances.clear()
         for notify in self.on_exit:

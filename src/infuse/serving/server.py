@@ -1,0 +1,149 @@
+"""A server process: an engine with its transports, from start to a graceful end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from infuse.serving.config import ServerConfig
+from infuse.serving.console import asset
+from infuse.serving.engine import Engine
+from infuse.serving.rest.app import AdminApp, DataApp, Mount
+from infuse.serving.rest.server import HttpServer
+from infuse.serving.rpc.server import GrpcServer
+from infuse.serving.security import PAGE_HEADERS, Guard, check_exposure
+from infuse.serving.telemetry.logs import Logging
+from infuse.serving.telemetry.monitor import Monitor
+
+_SECOND: Final = 1.0
+_LEAVING: Final = 1.0  # seconds that open connections get after the last request is answered
+
+
+class Server:
+    """An engine behind HTTP, gRPC and the admin port. `start`, then `stop`; or `run`, until a signal comes.
+
+    `logging`: the log of this process, whose counts the metrics show.
+    """
+
+    def __init__(self, config: ServerConfig, logging: Logging | None = None) -> None:
+        check_exposure(config)
+        self.config = config
+        self.engine = Engine(config)
+        self.guard = Guard(config)
+        sources = [logging.readings] if logging is not None else []
+        self.monitor = Monitor(self.engine, config.telemetry, self.engine.journal, sources)
+        self.http: HttpServer | None = None
+        self.admin: HttpServer | None = None
+        self.grpc: GrpcServer | None = None
+        self._ticking: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Listen, then load: health is answered from the first moment, and readiness when models serve.
+
+        ConfigurationError when an address cannot be had, RepositoryError when there is no repository.
+        """
+        config = self.config
+        try:
+            if config.http.enabled:
+                self.http = HttpServer(DataApp(self.engine, config, self.guard), config.http, config.limits)
+                await self.http.start()
+            if config.grpc.enabled:
+                self.grpc = GrpcServer(self.engine, config, self.guard)
+                await self.grpc.start()
+            if config.admin.enabled:
+                mounts = {
+                    "metrics": Mount(self._metrics, "infer"),
+                    "": Mount(_page, "health"),
+                    "console": Mount(_page, "health"),
+                }
+                app = AdminApp(self.engine, config, self.guard, mounts)
+                self.admin = HttpServer(app, config.admin, config.limits)
+                await self.admin.start()
+            await self.engine.start()
+        except BaseException:
+            await self.stop(0.0)
+            raise
+        self._ticking = asyncio.create_task(self._tick())
+
+    async def stop(self, grace: float | None = None) -> None:
+        """Refuse new requests, answer those under way within `grace` seconds, then end everything."""
+        limit = time.monotonic() + (self.config.exit_seconds if grace is None else grace)
+        self.engine.drain()
+        while self.engine.inflight and time.monotonic() < limit:
+            await asyncio.sleep(0.01)
+        left = max(0.0, limit - time.monotonic())
+        leaving = min(left, _LEAVING)
+        servers: list[Callable[[float], Awaitable[None]]] = [
+            server.stop for server in (self.http, self.grpc, self.admin) if server is not None
+        ]
+        await asyncio.gather(*(stop(leaving) for stop in servers))
+        await self.engine.stop(max(0.0, limit - time.monotonic()))
+        if self._ticking is not None:
+            self._ticking.cancel()
+            await asyncio.gather(self._ticking, return_exceptions=True)
+        self.monitor.close()
+
+    async def run(self, started: Callable[[Server], None]) -> None:
+        """Serve until SIGTERM or SIGINT; a second one ends it at once. `started` is called when models are loaded."""
+        loop = asyncio.get_running_loop()
+        asked = asyncio.Event()
+        numbers = (signal.SIGTERM, signal.SIGINT)
+        stopping: asyncio.Task[None] | None = None
+
+        def ask() -> None:
+            if asked.is_set() and stopping is not None:
+                stopping.cancel()
+            asked.set()
+
+        for number in numbers:
+            loop.add_signal_handler(number, ask)
+        try:
+            starting = asyncio.create_task(self.start())
+            waiting = asyncio.create_task(asked.wait())
+            await asyncio.wait((starting, waiting), return_when=asyncio.FIRST_COMPLETED)
+            if starting.done():
+                await starting
+                started(self)
+                await asked.wait()
+            else:
+                starting.cancel()
+                await asyncio.gather(starting, return_exceptions=True)
+            waiting.cancel()
+            stopping = asyncio.create_task(self.stop())
+            with contextlib.suppress(asyncio.CancelledError):
+                await stopping
+        finally:
+            for number in numbers:
+                loop.remove_signal_handler(number)
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(_SECOND)
+            self.monitor.tick()
+
+    async def _metrics(self, scope: Any, _: Any, send: Any) -> None:
+        """GET /metrics, for Prometheus."""
+        headers = dict(scope["headers"])
+        kind, body = self.monitor.metrics.render(headers.get(b"accept", b"").decode("latin-1"))
+        await _answer(send, 200, kind, body)
+
+
+async def _page(scope: Any, _: Any, send: Any) -> None:
+    """The files of the console."""
+    found = asset(scope["path"])
+    if found is None or scope["method"] not in ("GET", "HEAD"):
+        await _answer(send, 404, "application/json", b'{"error":"there is no such page"}')
+        return
+    kind, body = found
+    await _answer(send, 200, kind, body)
+
+
+async def _answer(send: Any, status: int, kind: str, body: bytes) -> None:
+    headers = [(b"content-type", kind.encode()), (b"content-length", str(len(body)).encode())]
+    headers += [(name.lower().encode(), value.encode()) for name, value in PAGE_HEADERS.items()]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
