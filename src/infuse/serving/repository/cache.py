@@ -51,6 +51,7 @@ class Cache:
         self._uses: dict[str, tuple[int, int]] = {}  # hash of a folder → handle of its lock, times it is used
         self._mutex = threading.Lock()
         self._prepared = False
+        self._grown = True  # since the limit was last kept
 
     def find(self, key: str) -> str:
         """The hash of the content that `key` had when it was kept, if that is still here and whole; else ""."""
@@ -119,7 +120,8 @@ class Cache:
                 else:
                     self._fill(folder, files)
                 os.utime(folder)
-            self.evict()
+            if self._grown:
+                self.evict()
         except RepositoryError:
             self.release(digest)
             raise
@@ -170,6 +172,7 @@ class Cache:
             path.replace(blob)
             _sync(blob.parent)
         self._verified.add((digest, inode))
+        self._grown = True
         return digest
 
     def _write(self, target: Path, content: bytes) -> None:
@@ -243,6 +246,7 @@ class Cache:
         """Remove what was used longest ago and is not in use, until `limit` is kept; and what was left half-done."""
         if not self.limit:
             return
+        self._grown = False
         with self._mapped(), self._lock("evict"):
             self._sweep()
             excess = sum(found.st_size for _, found in self._blobs()) - self.limit

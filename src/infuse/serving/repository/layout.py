@@ -53,20 +53,35 @@ class Shelf:
 class Rules:
     """What the server's configuration says of models: defaults, size, and where compiled ones are let in.
 
-    `configs`: configurations by model's name that stand for those in the repository.
+    `settled`: whether a file that has the same stamp as before surely has the same content. `configs`: configurations
+    by model's name that stand for those in the repository.
     """
 
     place: Callable[[str], str]
     read: Callable[[FileEntry], bytes]
+    settled: Callable[[FileEntry], bool]
     defaults: Mapping[str, object]
     model_bytes: int
     compiled_allowed: bool
     configs: Mapping[str, str] = field(default_factory=dict)
 
 
-def arrange(listing: Listing, rules: Rules) -> dict[str, ModelFiles]:
-    """The models of a repository by name. A fault that may pass (`transient`) is raised, others are `problem`s."""
-    return {shelf.name: _model(shelf, rules) for shelf in _shelves(listing)}
+Known = Mapping[str, tuple[Shelf, ModelFiles]]
+
+
+def arrange(listing: Listing, rules: Rules, known: Known) -> dict[str, tuple[Shelf, ModelFiles]]:
+    """The models of a repository by name, each with its part of the listing; what is `known` and unchanged is kept.
+
+    A fault that may pass (`transient`) is raised, others are `problem`s.
+    """
+    found = {}
+    for shelf in _shelves(listing):
+        before, model = known.get(shelf.name, (None, None))
+        unsettled = (file.name in FILES and not rules.settled(file) for file in shelf.files)
+        if model is None or before != shelf or shelf.name in rules.configs or any(unsettled):
+            model = _model(shelf, rules)
+        found[shelf.name] = shelf, model
+    return found
 
 
 def _shelves(listing: Listing) -> list[Shelf]:

@@ -83,30 +83,30 @@ class _Walk:
 
     def enter(self, path: str, real: str, above: tuple[str, ...]) -> None:
         """List the folder `real`, which has the name `path` in the repository; `above`: the folders on the way."""
-        with os.scandir(real) as entries:
-            names = sorted(entry.name for entry in entries)
-        for name in names:
-            inner = f"{path}/{name}" if path else name
-            if name.startswith("."):
-                self._notice_hidden(path, f"{real}/{name}")
+        with os.scandir(real) as listed:
+            entries = sorted(listed, key=lambda entry: entry.name)
+        for entry in entries:
+            inner = f"{path}/{entry.name}" if path else entry.name
+            if entry.name.startswith("."):
+                self._notice_hidden(path, entry)
                 continue
-            if name in _IGNORED:
+            if entry.name in _IGNORED:
                 continue
             try:
-                self._take(inner, f"{real}/{name}", above)
+                self._take(inner, entry, above)
             except OSError as error:
                 self.problems[inner] = f"it cannot be read: {error.strerror or error}"
 
-    def _notice_hidden(self, path: str, place: str) -> None:
+    def _notice_hidden(self, path: str, entry: os.DirEntry[str]) -> None:
         """A hidden file is none of the repository's, but may be one that a copy is being written to, as rsync does."""
         with contextlib.suppress(FileNotFoundError, PermissionError):
-            found = Path(place).lstat()
+            found = entry.stat(follow_symlinks=False)
             if path and stat.S_ISREG(found.st_mode):
                 self.folders[path] = max(self.folders[path], found.st_mtime, found.st_ctime)
 
-    def _take(self, path: str, place: str, above: tuple[str, ...]) -> None:
-        real = os.path.realpath(place)
-        found = Path(real).stat()
+    def _take(self, path: str, entry: os.DirEntry[str], above: tuple[str, ...]) -> None:
+        real = os.path.realpath(entry.path) if entry.is_symlink() else entry.path
+        found = entry.stat()
         changed = max(found.st_mtime, found.st_ctime)
         if not _inside(real, self.root):
             self.problems[path] = _LEAVES

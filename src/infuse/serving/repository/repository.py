@@ -16,7 +16,7 @@ from infuse.errors import RepositoryError
 from infuse.serving.config import ServerConfig
 from infuse.serving.repository.cache import Cache
 from infuse.serving.repository.files import FileEntry, Listing, LocalVersion, ModelFiles, VersionFiles, check_name
-from infuse.serving.repository.layout import Rules, arrange
+from infuse.serving.repository.layout import Known, Rules, arrange
 from infuse.serving.repository.local import LocalFolder, changed_error
 from infuse.serving.repository.remote import ObjectStore
 
@@ -69,7 +69,7 @@ class Repository:
         self._source: Source | None = None
         self._scanner = ThreadPoolExecutor(1, thread_name_prefix="repository-scan")
         self._fetchers = ThreadPoolExecutor(config.parallel_loads, thread_name_prefix="repository-fetch")
-        self._configs: dict[tuple[str, str], bytes] = {}
+        self._known: Known = {}
         self._seen: dict[tuple[str, int], tuple[str, float]] = {}  # what it was like, and since when
         self._scans = 0
 
@@ -151,27 +151,25 @@ class Repository:
 
     def _scan(self, configs: Mapping[str, str]) -> Mapping[str, ModelFiles]:
         source = self._open()
-        return arrange(source.listing(), self._rules(source, configs))
+        found = arrange(source.listing(), self._rules(source, configs), self._known)
+        self._known = {name: pair for name, pair in found.items() if name not in configs}
+        return {name: model for name, (_, model) in found.items()}
 
     def _rules(self, source: Source, configs: Mapping[str, str]) -> Rules:
         trusted = any(_within(source.address, str(place)) for place in self.config.security.compiled_folders)
         return Rules(
             place=source.place,
-            read=self._read_config,
+            read=source.read,
+            settled=self._settled,
             defaults=self.config.model_defaults,
             model_bytes=self.config.limits.model_bytes,
             compiled_allowed=trusted,
             configs=configs,
         )
 
-    def _read_config(self, file: FileEntry) -> bytes:
-        """A configuration, read again only when it changed."""
-        key = (file.path, file.stamp)
-        settled = self._open().by_content or self._wall() - file.changed > _RACY_SECONDS
-        if key not in self._configs or not settled:
-            self._configs = {known: text for known, text in self._configs.items() if known[0] != file.path}
-            self._configs[key] = self._open().read(file)
-        return self._configs[key]
+    def _settled(self, file: FileEntry) -> bool:
+        """Whether its stamp tells the file's content from any that it may get later."""
+        return self._open().by_content or self._wall() - file.changed > _RACY_SECONDS
 
     def _remember(self, models: Mapping[str, ModelFiles]) -> None:
         now, seen = self._clock(), {}
@@ -217,10 +215,9 @@ class Repository:
                 raise RepositoryError("the uploaded file is no longer there", where=file.name, hint="send it again")
             return digest
         source, where = self._open(), self._place(file)
-        settled = source.by_content or self._wall() - file.changed > _RACY_SECONDS
         try:
             key = f"{source.identity(file.path)}\0{file.stamp}\0{file.bytes}"
-            return self.cache.obtain(key, file.bytes, self._watched(source.chunks(file)), remember=settled)
+            return self.cache.obtain(key, file.bytes, self._watched(source.chunks(file)), remember=self._settled(file))
         except RepositoryError as error:
             if error.where is None:
                 error.within(where)
@@ -247,12 +244,13 @@ class Repository:
         rules = Rules(
             place=lambda path: f"upload:{path}",
             read=lambda file: contents[file.path],
+            settled=lambda _: True,
             defaults=self.config.model_defaults,
             model_bytes=self.config.limits.model_bytes,
             compiled_allowed=False,
             configs={name: config} if config else {},
         )
-        return arrange(Listing(tuple(entries), {name: 0.0, **folders}), rules)[name]
+        return arrange(Listing(tuple(entries), {name: 0.0, **folders}), rules, {})[name][1]
 
 
 def _expected(model: ModelFiles, version: VersionFiles) -> dict[str, str]:
