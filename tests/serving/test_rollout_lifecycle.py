@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Any
+
 import pytest
 
 from infuse.errors import (
@@ -138,8 +141,11 @@ def test_it_is_rolled_back_when_its_files_are_gone() -> None:
     assert [event.reason for event in stage.tick(0.1)] == ["its files are gone"]
 
 
-@pytest.mark.parametrize("error", [InputError("wrong shape"), RequestError("no JSON"), NotFoundError("no output z")])
-def test_callers_mistakes_never_roll_back(error: Exception) -> None:
+@pytest.mark.parametrize(
+    "error",
+    [InputError("wrong shape"), RequestError("no JSON"), NotFoundError("no output z"), asyncio.CancelledError()],
+)
+def test_callers_mistakes_never_roll_back(error: Any) -> None:
     stage = running()
     stage.tick()
     stage.send(1000, errors={2: error})
@@ -234,6 +240,51 @@ def test_pause_holds_the_share_but_not_the_judge() -> None:
     stage.traffic.pause()
     stage.send(400, errors={2: FAILURE})
     assert stage.kinds(0.1) == ["paused", "rolled_back"]
+
+
+def test_a_version_that_is_not_loaded_is_not_promoted() -> None:
+    stage = running(canary=Canary(steps=(1.0,), step_seconds=10, min_requests=0))
+    stage.tick(10 - 1e-6)
+    stage.loaded.remove(2)
+    assert stage.kinds(100) == []
+    with pytest.raises(UnavailableError, match="version 2 is not loaded"):
+        stage.traffic.promote()
+    stage.loaded.add(2)
+    assert stage.kinds(1) == ["promoted"]
+
+
+def test_before_a_rollback_one_can_ask_where_it_leads() -> None:
+    stage = running()
+    assert stage.traffic.previous() == (1,)
+    stage.traffic.rollback("worse")
+    assert stage.traffic.previous() == ()
+    stage.traffic.set_split({"1": 1, "2": 1})
+    assert stage.traffic.previous() == ()
+    stage.traffic.set_split({})
+    assert stage.traffic.previous() == ()
+    stage.loaded.clear()
+    assert stage.traffic.previous() == ()
+
+
+def test_a_step_with_few_requests_of_the_old_version_adds_to_what_is_known_of_it() -> None:
+    stage = Stage(ModelConfig(canary=Canary(steps=(0.9, 1.0), step_seconds=10, min_requests=20)))
+    stage.send(30, 0.01)
+    stage.arrive(2)
+    while stage.rollout["windows"]["new"]["requests"] < 20:
+        stage.send(1)
+    old = stage.rollout["windows"]["old"]["requests"]
+    assert old < 20
+    assert stage.kinds(10) == ["rollout_started", "step"]
+    assert stage.rollout["windows"]["old_before"]["requests"] == 30 + old
+
+
+def test_shadows_of_other_versions_are_no_drift_of_the_rollout() -> None:
+    stage = running(loaded={1, 3}, canary=SHADOWED)
+    stage.traffic.start_rollout(1, SHADOWED)
+    for _ in range(50):
+        stage.traffic.compare(2, response(3, [1.0]), response(2, [2.0]))
+    assert stage.rollout["compared"] == 0
+    assert stage.traffic.describe()["windows"]["2"]["drifted"] == 50
 
 
 def test_promotion_by_hand() -> None:

@@ -221,6 +221,18 @@ def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
         StateFile(tmp_path / "state.json").load()
 
 
+def test_a_broken_file_that_cannot_be_set_aside_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = StateFile(tmp_path / "state.json")
+    file.path.write_bytes(b"{")
+
+    def read_only(*_: Any) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(Path, "replace", read_only)
+    with pytest.raises(ConfigurationError, match=r"is broken .* and cannot be set aside: Read-only file system"):
+        file.load()
+
+
 @pytest.mark.parametrize("call", ["fsync", "write"])
 def test_a_full_disk_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
     file = StateFile(tmp_path / "state.json")

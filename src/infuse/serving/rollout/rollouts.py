@@ -88,8 +88,9 @@ class Rollouts:
         self._begin(version, origin, canary, "asked for")
 
     def promote(self, reason: str) -> None:
-        """Give the version all traffic."""
+        """Give the version all traffic; UnavailableError if it is not loaded."""
         record = self._demand("running", "paused").record
+        self._routing.require_loaded(record.version)
         self._end(record, "promoted", reason)
         self._routing.current.split = {}
         later = [number for number in self._routing.loaded() if number not in self.refused]
@@ -109,24 +110,28 @@ class Rollouts:
             raise OptionError("there is nothing to roll back to", where=self._routing.where, hint=hint)
         for number in previous:
             self._routing.require_loaded(number)
-        serving, record_before = self.serving(self._routing.loaded()), self._promoted()
-        if record_before is not None:
-            self._routing.current.split = dict(record_before.split)
-            self._end(record_before, "rolled_back", reason)
+        serving = self.serving(self._routing.loaded())
+        promoted = self._promoted(serving)
+        if promoted is not None:
+            self._routing.current.split = dict(promoted.split)
+            self._end(promoted, "rolled_back", reason)
         if not self._routing.current.split:
             self.settled = max(previous)
         self._refuse(serving, reason)
 
     def previous(self) -> tuple[int, ...]:
-        """The versions that `rollback` goes back to; none if there are none, or a split is in force."""
+        """The versions that `rollback` goes back to; none if there are none, nothing serves or a split is in force."""
         if self.active is not None:
             return self.active.record.origin
         if self._routing.current.split:
             return ()
-        promoted = self._promoted()
+        try:
+            serving = self.serving(self._routing.loaded())
+        except UnavailableError:
+            return ()
+        promoted = self._promoted(serving)
         if promoted is not None:
             return promoted.origin
-        serving = self.serving(self._routing.loaded())
         before = [number for number in self._routing.known() if number < serving and number not in self.refused]
         return (max(before),) if before else ()
 
@@ -201,12 +206,13 @@ class Rollouts:
         if record.version not in self._routing.known():
             self.rollback("its files are gone")
             return
-        if record.state == "running" and record.version in self._routing.loaded():
+        goes_on = record.state == "running" and record.version in self._routing.loaded()
+        if goes_on:
             record.held += passed
         reason = trial.verdict()
         if reason is not None:
             self.rollback(reason)
-        elif record.state == "running" and not trial.lacks():
+        elif goes_on and not trial.lacks():
             if trial.advance():
                 self.tell("step", record.version, f"step {record.step + 1}", trial.share)
             else:
@@ -263,9 +269,7 @@ class Rollouts:
             raise OptionError(f"no rollout is {' or '.join(states)}", where=self._routing.where)
         return self.active
 
-    def _promoted(self) -> Record | None:
-        """The record of the last rollout if its version serves by it."""
-        if self.last is None or self.last.record.state != "promoted":
-            return None
-        record = self.last.record
-        return record if self.serving(self._routing.loaded()) == record.version else None
+    def _promoted(self, serving: int) -> Record | None:
+        """The record of the last rollout if the version that serves does so by it."""
+        record = self.last.record if self.last is not None else None
+        return record if record is not None and record.state == "promoted" and record.version == serving else None

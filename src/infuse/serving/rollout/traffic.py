@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import random as chance
 import time
@@ -162,7 +163,7 @@ class Traffic:
         self._rollouts.start(version, canary or self._config.canary or Canary())
 
     def promote(self) -> None:
-        """Give the rollout's version all traffic now. The split ends; labels stay where they are."""
+        """Give the rollout's version, which must be loaded, all traffic now. The split ends; labels stay."""
         self._rollouts.promote("asked for")
 
     def rollback(self, reason: str) -> None:
@@ -173,7 +174,7 @@ class Traffic:
         self._rollouts.rollback(reason)
 
     def previous(self) -> tuple[int, ...]:
-        """The versions that `rollback` goes back to; none if there are none, or a split is in force."""
+        """The versions that `rollback` goes back to; none if there are none, nothing serves or a split is in force."""
         return self._rollouts.previous()
 
     def pause(self) -> None:
@@ -202,8 +203,8 @@ class Traffic:
     def observe(self, outcome: Outcome) -> None:
         """Count a finished request for its version; in constant time.
 
-        An error of the caller (a status below 500) counts as nothing; an overload is counted by itself. Requests that
-        name their version are no part of a rollout's evidence, for they are not drawn by chance.
+        An error of the caller (a status below 500), or of one that left, counts as nothing; an overload is counted by
+        itself. Requests that name their version are no part of a rollout's evidence, for they are not drawn by chance.
         """
         if outcome.shadow:
             return
@@ -345,6 +346,9 @@ class Traffic:
 
 
 def _count_error(tally: Tally, error: Exception) -> None:
+    """Nothing is counted where the caller did wrong, or has gone away."""
+    if isinstance(error, asyncio.CancelledError):
+        return
     if isinstance(error, OverloadError):
         tally.rejected += 1
     elif http_status(error) >= 500:
