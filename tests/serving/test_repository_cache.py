@@ -172,6 +172,25 @@ def test_processes_that_want_the_same_read_it_once(tmp_path: Path) -> None:
     assert (tmp_path / "reads").read_text() == "read\n"
 
 
+def test_a_server_that_ends_waits_for_no_other(cache: Cache) -> None:
+    closing = threading.Event()
+    other = Cache(cache.root, closing=closing)
+
+    def chunks() -> Iterator[bytes]:
+        closing.set()
+        with pytest.raises(RepositoryError, match="the server ends"):
+            other.obtain("key", 3, never())
+        yield b"abc"
+
+    assert cache.obtain("key", 3, chunks()) == sha(b"abc")
+
+
+@pytest.mark.parametrize("name", ["/etc/x", "../x", "a/../../x"])
+def test_files_stay_in_their_folder(name: str, cache: Cache) -> None:
+    with pytest.raises(RepositoryError, match="no path"):
+        cache.assemble({name: cache.add(b"x")})
+
+
 # ------------------------------------------------------------------------------------------- a full disk
 
 

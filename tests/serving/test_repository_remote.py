@@ -343,6 +343,15 @@ def test_names_that_are_no_paths_spoil_their_model_only(bucket: Bucket, tmp_path
     assert "no path" in found["back"].versions[1].problem
 
 
+def test_an_object_that_is_a_folder_too_spoils_its_version_only(bucket: Bucket, tmp_path: Path) -> None:
+    bucket.put("models/m/1/model.onnx", b"x")
+    bucket.put("models/m/1/model.onnx/part", b"x")
+    bucket.put("models/m/2/model.onnx", b"x")
+    versions = scan(Repository(bucket.config(tmp_path)))["m"].versions
+    assert "as if it were a folder" in versions[1].problem
+    assert not versions[2].problem
+
+
 def test_compiled_models_need_trust_in_the_address(bucket: Bucket, tmp_path: Path) -> None:
     bucket.put("models/m/1/metadata.json", b"{}")
     refused = scan(Repository(bucket.config(tmp_path)))["m"].versions[1]

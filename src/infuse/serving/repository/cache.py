@@ -33,6 +33,7 @@ _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _NO_LINKS: Final = (errno.EXDEV, errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS)
 _FOLDERS: Final = ("blobs", "index", "versions", "uses", "locks", "new")
 _ABANDONED_SECONDS: Final = 24 * 3600
+_LOCK_SECONDS: Final = 0.5  # between looks at whether the server ends
 _FRESH_SECONDS: Final = 600.0  # what another process may be about to use
 
 
@@ -40,13 +41,21 @@ class Cache:
     """Contents of files by their hashes, and folders made of them.
 
     `limit`: bytes of all contents, above which those go that were used longest ago (0: none go); what a process
-    serves stays in any case. Methods block, may be called in any thread, and raise RepositoryError.
+    serves stays in any case. `closing` ends waiting for other processes. Methods block, may be called in any thread,
+    and raise RepositoryError.
     """
 
-    def __init__(self, root: Path, limit: int = 0, fresh_seconds: float = _FRESH_SECONDS) -> None:
+    def __init__(
+        self,
+        root: Path,
+        limit: int = 0,
+        fresh_seconds: float = _FRESH_SECONDS,
+        closing: threading.Event | None = None,
+    ) -> None:
         self.root = root.expanduser().absolute()
         self.limit = limit
         self.fresh_seconds = fresh_seconds
+        self._closing = closing or threading.Event()
         self._verified: set[tuple[str, int]] = set()  # hash and inode of contents that were read by this process
         self._uses: dict[str, tuple[int, int]] = {}  # hash of a folder → handle of its lock, times it is used
         self._mutex = threading.Lock()
@@ -112,6 +121,8 @@ class Cache:
         lines = (f"{name}\0{files[name]}\n".encode("utf-8", "surrogateescape") for name in sorted(files))
         digest = sha256(b"".join(lines)).hexdigest()
         folder = self.root / "versions" / digest
+        if outside := [name for name in files if name.startswith("/") or ".." in name.split("/")]:
+            raise RepositoryError(f"{outside[0]!r} is no path in a folder")
         self._use(digest)
         try:
             with self._mapped(), self._lock(digest):
@@ -332,7 +343,12 @@ class Cache:
         name = sha256(key.encode("utf-8", "surrogateescape")).hexdigest()[:3]
         lock = filelock.FileLock(self.root / "locks" / name)
         with self._mapped():
-            lock.acquire()
+            while not lock.is_locked:
+                with contextlib.suppress(filelock.Timeout):
+                    lock.acquire(timeout=_LOCK_SECONDS)
+                if self._closing.is_set():
+                    lock.release()
+                    raise RepositoryError("the server ends")
         try:
             yield
         finally:

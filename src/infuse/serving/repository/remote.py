@@ -216,7 +216,9 @@ def _listing(found: list[FileEntry], problems: dict[str, str]) -> Listing:
     for file in visible:
         if file.name in marks:
             continue
-        if not file.name.isprintable() or "\\" in file.name:
+        if file.name in folders:
+            problems[file.name] = "it is an object, and others lie below it as if it were a folder"
+        elif not file.name.isprintable() or "\\" in file.name:
             problems[file.name.rpartition("/")[0] or file.name] = f"an object has a name that is no path: {file.name!r}"
         else:
             files.append(file)

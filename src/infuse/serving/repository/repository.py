@@ -63,9 +63,9 @@ class Repository:
     ) -> None:
         self.config = config
         folder = config.cache or platformdirs.user_cache_path("infuse", appauthor=False) / "serving"
-        self.cache = Cache(folder, config.cache_bytes)
-        self._wall, self._clock = wall, clock
         self._closing = threading.Event()
+        self.cache = Cache(folder, config.cache_bytes, closing=self._closing)
+        self._wall, self._clock = wall, clock
         self._source: Source | None = None
         self._scanner = ThreadPoolExecutor(1, thread_name_prefix="repository-scan")
         self._fetchers = ThreadPoolExecutor(config.parallel_loads, thread_name_prefix="repository-fetch")
