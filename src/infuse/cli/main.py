@@ -18,7 +18,7 @@ from typing import Annotated, TextIO
 import typer
 
 import infuse
-from infuse.cli import bench, compile, optimize, profile, run, show, terminal, why
+from infuse.cli import bench, compile, optimize, profile, rollout, run, serve, show, terminal, why
 from infuse.errors import InfuseError
 
 INTERRUPTED = 130
@@ -32,6 +32,8 @@ app = typer.Typer(
     rich_markup_mode="markdown",
 )
 for command in (show.show, optimize.optimize, why.why, compile.compile, run.run, bench.bench, profile.profile):
+    app.command()(command)
+for command in (serve.serve, rollout.rollout, rollout.rollback):
     app.command()(command)
 
 

@@ -324,10 +324,18 @@ def _decoded(kind: type[Any], plain: Any) -> Any:
     raise TypeError(f"expected {kind.__name__}, got {type(plain).__name__}")
 
 
-def read(kind: type[_T], path: Path) -> _T:
-    """A configuration from a file."""
+def read_plain(path: Path) -> dict[str, Any]:
+    """The fields of a configuration file, not yet checked; ConfigurationError when it cannot be read or is no YAML."""
     try:
         text = path.read_bytes()
     except OSError as error:
         raise ConfigurationError(f"it cannot be read: {error.strerror or error}", where=str(path)) from error
-    return parse(kind, text, str(path))
+    return parse(dict[str, Any], text, str(path))
+
+
+def value_of(text: str) -> Any:
+    """A value as it is written in YAML: a number, a truth value, a list, or text."""
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ConfigurationError(f"{text!r} is no value: {str(error).splitlines()[0]}") from error

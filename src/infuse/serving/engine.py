@@ -7,7 +7,7 @@ import contextlib
 import copy
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -53,6 +53,7 @@ class Engine:
         self.cache = config.cache or Path(platformdirs.user_cache_path("infuse", appauthor=False)) / "serving"
         self.repository = Repository(config)
         self.journal = Journal()
+        self.objectives: Callable[[], Sequence[Mapping[str, Any]]] = tuple  # how they fare, as a monitor says
         self.pool = WorkerPool(config.workers, self.journal)
         self.models: dict[str, ServedModel] = {}
         self.observers: list[Observer] = []
@@ -109,9 +110,9 @@ class Engine:
 
     def drain(self) -> None:
         """Refuse new requests from now on; `ready` is false, and what was accepted is finished."""
-        if self._phase != "draining":
+        if self._phase not in ("draining", "stopped"):
             self.journal.emit("draining", requests=self._inflight)
-        self._phase = "draining"
+            self._phase = "draining"
 
     async def __aenter__(self) -> Engine:
         await self.start()

@@ -1,0 +1,122 @@
+"""`infuse rollout` and `infuse rollback`: move the traffic of a model on a running server."""
+
+from __future__ import annotations
+
+import json
+import os
+import urllib.error
+import urllib.parse
+import urllib.request
+from typing import Annotated, Any
+
+import typer
+
+from infuse.cli import terminal
+from infuse.cli.options import AsJson
+from infuse.errors import OptionError, UnavailableError
+
+TOKEN_VARIABLE = "INFUSE_TOKEN"  # noqa: S105 (the name of a variable)
+
+ModelName = Annotated[str, typer.Argument(metavar="MODEL", help="The model's name.", show_default=False)]
+Admin = Annotated[str, typer.Option("--admin", metavar="URL", help=f"The admin port; its token in ${TOKEN_VARIABLE}.")]
+_ADMIN = "http://127.0.0.1:8002"
+
+
+def rollout(
+    model: ModelName,
+    version: Annotated[
+        int | None, typer.Argument(metavar="[VERSION]", help="The new version.", show_default=False)
+    ] = None,
+    steps: Annotated[
+        str, typer.Option(metavar="SHARES", help="Shares of the traffic, as 0.05,0.25,1; by default the model's.")
+    ] = "",
+    step_seconds: Annotated[float | None, typer.Option(metavar="S", help="How long each step is held.")] = None,
+    promote: Annotated[bool, typer.Option("--promote", help="Give the new version all traffic now.")] = False,
+    pause: Annotated[bool, typer.Option("--pause", help="Hold the rollout at its share.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Let a paused rollout go on.")] = False,
+    admin: Admin = _ADMIN,
+    as_json: AsJson = False,
+) -> None:
+    """Move a model's traffic to another version in steps; without a version, show how it stands.
+
+    The server rolls back by itself when the new version errs more, is slower, or answers otherwise.
+    """
+    path = f"/v2/models/{urllib.parse.quote(model, safe='')}"
+    verbs = [verb for verb, wanted in (("promote", promote), ("pause", pause), ("resume", resume)) if wanted]
+    if len(verbs) + (version is not None) > 1:
+        raise OptionError("a version, --promote, --pause and --resume exclude each other")
+    if verbs:
+        call(admin, f"{path}/{verbs[0]}", {})
+    elif version is not None:
+        canary: dict[str, Any] = {}
+        if steps:
+            canary["steps"] = _shares(steps)
+        if step_seconds is not None:
+            canary["step_seconds"] = step_seconds
+        body = {"version": version} | ({"canary": canary} if canary else {})
+        call(admin, f"{path}/rollout", body)
+    _show(call(admin, f"{path}/traffic"), as_json)
+
+
+def rollback(
+    model: ModelName,
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="For the log and the console.")] = "by hand",
+    admin: Admin = _ADMIN,
+    as_json: AsJson = False,
+) -> None:
+    """Take a model's traffic back from the version that is being rolled out, or to the one before."""
+    path = f"/v2/models/{urllib.parse.quote(model, safe='')}"
+    call(admin, f"{path}/rollback", {"reason": reason})
+    _show(call(admin, f"{path}/traffic"), as_json)
+
+
+def call(admin: str, path: str, body: Any = None) -> Any:
+    """Ask the admin port of a server. UnavailableError when it is not there, OptionError when it refuses."""
+    if not admin.startswith(("http://", "https://")):
+        raise OptionError(f"{admin!r} is no address of a server", hint=f"write it as {_ADMIN}")
+    headers = {"Content-Type": "application/json"}
+    if token := os.environ.get(TOKEN_VARIABLE, ""):
+        headers["Authorization"] = f"Bearer {token}"
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(admin.rstrip("/") + path, data, headers)  # noqa: S310 (checked above)
+    try:
+        with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310
+            text = answer.read()
+    except urllib.error.HTTPError as error:
+        raise OptionError(_refusal(error), where=admin) from error
+    except OSError as error:
+        reason = getattr(error, "reason", None) or error
+        raise UnavailableError(
+            f"no server answers: {reason}", where=admin, hint="start `infuse serve`, or name its port with --admin"
+        ) from error
+    return json.loads(text) if text else None
+
+
+def _refusal(error: urllib.error.HTTPError) -> str:
+    text = error.read().decode("utf-8", "replace")
+    try:
+        return str(json.loads(text)["error"])
+    except (ValueError, KeyError, TypeError):
+        return f"HTTP {error.code}: {text[:200]}"
+
+
+def _shares(text: str) -> list[float]:
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise OptionError(f"--steps {text!r} is no list of shares", hint="write it as 0.05,0.25,1") from None
+
+
+def _show(traffic: Any, as_json: bool) -> None:
+    if as_json:
+        terminal.say_json(traffic)
+        return
+    shares = traffic.get("shares", {})
+    labels = {number: label for label, number in traffic.get("labels", {}).items()}
+    for number, share in sorted(shares.items(), key=lambda entry: int(entry[0])):
+        label = f"  ({labels[int(number)]})" if int(number) in labels else ""
+        terminal.say(f"version {number}{label}: {share:.0%} of the traffic")
+    rollout_now = traffic.get("rollout")
+    if rollout_now:
+        reason = f": {rollout_now['reason']}" if rollout_now.get("reason") else ""
+        terminal.say(f"rollout of version {rollout_now['to']}: {rollout_now['state']}{reason}")
