@@ -36,6 +36,7 @@ class Server:
         self.guard = Guard(config)
         sources = [logging.readings] if logging is not None else []
         self.monitor = Monitor(self.engine, config.telemetry, self.engine.journal, sources)
+        self.engine.objectives = self.monitor.objectives.as_list
         self.http: HttpServer | None = None
         self.admin: HttpServer | None = None
         self.grpc: GrpcServer | None = None

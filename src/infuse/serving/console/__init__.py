@@ -1,6 +1,6 @@
 """The console: one page over the admin port, and the data that it shows."""
 
-from infuse.serving.console.assets import asset, page
+from infuse.serving.console.assets import asset
 from infuse.serving.console.data import snapshot
 
-__all__ = ["asset", "page", "snapshot"]
+__all__ = ["asset", "snapshot"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 
 _EVENTS: Final = 60
 _ACTIVE: Final = frozenset({"running", "paused"})
-_GRAVE: Final = frozenset({"rolled_back", "load_failed", "worker_lost", "objective_burning"})
 _NOTHING: Final[Mapping[str, float]] = {
     "requests_per_second": 0.0,
     "rows_per_second": 0.0,
@@ -28,13 +28,13 @@ _NOTHING: Final[Mapping[str, float]] = {
 }
 
 
-def snapshot(engine: Engine, objectives: Iterable[Mapping[str, Any]] = ()) -> dict[str, Any]:
+def snapshot(engine: Engine) -> dict[str, Any]:
     """The server as it is now: itself, its models with their versions, the placement, the last events.
 
-    `objectives`: as `telemetry.objectives` describes them. Times are seconds since 1970, durations end in their unit,
-    shares are parts of 1; `recent` is about the last ten seconds.
+    Times are seconds since 1970, durations end in their unit, shares are parts of 1; `recent` is about the last ten
+    seconds. Models are described with their reasons and all names: it is for those who may see all models.
     """
-    told = list(objectives)
+    told = engine.objectives()
     models = [_model(model, told) for _, model in sorted(engine.models.items())]
     loads = {
         f"{model['name']}/{version['version']}": version["busy"] / max(1, sum(version["replica_states"].values()))
@@ -45,7 +45,10 @@ def snapshot(engine: Engine, objectives: Iterable[Mapping[str, Any]] = ()) -> di
         "server": _server(engine),
         "models": models,
         "placement": _placement(engine, loads),
-        "events": [_event(event) for event in list(engine.events)[: -_EVENTS - 1 : -1]],
+        "events": [
+            {**event.as_entry(), "grave": event.level >= logging.WARNING}
+            for event in reversed(engine.journal.recent(_EVENTS))
+        ],
     }
 
 
@@ -142,7 +145,3 @@ def _placement(engine: Engine, loads: Mapping[str, float]) -> dict[str, Any]:
             for worker in engine.pool.describe()
         ],
     }
-
-
-def _event(event: Mapping[str, Any]) -> dict[str, Any]:
-    return {**event, "grave": event["kind"] in _GRAVE}

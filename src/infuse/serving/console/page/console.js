@@ -76,6 +76,7 @@ async function poll() {
   } finally {
     asking = false;
     show();
+    page("models").dataset.updates = String(Number(page("models").dataset.updates || 0) + 1);
     timer = setTimeout(poll, PERIOD);
   }
 }
@@ -105,7 +106,6 @@ function show() {
   render(page("side"), side(state));
   notice();
   document.body.classList.toggle("stale", Boolean(state.failure && state.data));
-  document.documentElement.dataset.updates = String(Number(document.documentElement.dataset.updates || 0) + 1);
 }
 
 function notice() {
