@@ -83,6 +83,7 @@ class Batcher:
             raise self._overload(f"{self._queue.rows} rows wait already, of {self.config.max_queue} at most")
         entry.level = self._level(entry.request.priority)
         loop = asyncio.get_running_loop()
+        entry.own = deadline is not None
         default = self.config.default_timeout_ms / 1000
         if deadline is None and default:
             deadline = loop.time() + default
@@ -202,11 +203,11 @@ class Batcher:
         return min(max(priority, 1), self._levels) - 1
 
     def _expired(self, entry: Entry) -> None:
-        if entry.state == "queued":
-            if self.config.timeout_action == "delay":
+        if self.config.timeout_action == "delay":
+            if entry.waiting:
                 self._delay(entry)
-                return
-            self._queue.drop(entry, "late")
+            return
+        self._queue.drop(entry, "late")
         self._fail(entry, DeadlineError("it was not answered in time", where=self.name))
 
     def _delay(self, entry: Entry) -> None:
@@ -275,6 +276,7 @@ class Batcher:
             except InfuseError as error:
                 self._fail(entry, error)
             else:
+                entry.leave("answered")
                 self._settle(entry, answers)
             row += entry.rows
 

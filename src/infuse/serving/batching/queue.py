@@ -17,12 +17,13 @@ class Entry:
     """A request on its way through a version: inputs in the model's order, and the future of its outputs.
 
     `key` tells with which others it may run (equal keys); None: it runs alone. `level` is its place among the
-    priorities, 0 first. `deadline` is a time of the loop's clock.
+    priorities, 0 first. `deadline` is a time of the loop's clock; `own`: the request set it, so it also holds while it
+    runs. `turn` counts how often it was queued: only its last place in a queue counts.
     """
 
     __slots__ = (
-        *("alone", "batch_rows", "deadline", "future", "inputs", "key", "lengths", "level", "request", "rows"),
-        *("state", "timer", "tries", "wanted"),
+        *("alone", "batch_rows", "deadline", "future", "inputs", "key", "lengths", "level", "own", "request"),
+        *("rows", "state", "timer", "tries", "turn", "wanted"),
     )
 
     def __init__(
@@ -46,6 +47,8 @@ class Entry:
         self.timer: asyncio.TimerHandle | None = None
         self.tries = 0
         self.alone = False
+        self.own = False
+        self.turn = 0
         self.state = "new"
         self.batch_rows = rows
 
@@ -57,7 +60,7 @@ class Entry:
     def leave(self, state: str) -> None:
         """It is in the queue no longer."""
         self.state = state
-        if self.timer is not None:
+        if self.timer is not None and not (state == "running" and self.own):
             self.timer.cancel()
             self.timer = None
 
@@ -66,20 +69,20 @@ class RequestQueue:
     """Entries by level, each level in the order of arrival. `rows` and `count` are of those that still wait."""
 
     def __init__(self, levels: int) -> None:
-        self._levels: list[deque[Entry]] = [deque() for _ in range(levels)]
+        self._levels: list[deque[tuple[int, Entry]]] = [deque() for _ in range(levels)]
         self.rows = 0
         self.count = 0
 
     def push(self, entry: Entry) -> None:
         """Append an entry at its level."""
         self._entered(entry)
-        self._levels[entry.level].append(entry)
+        self._levels[entry.level].append((entry.turn, entry))
 
     def push_front(self, entry: Entry) -> None:
         """Put an entry back as the first of all."""
         entry.level = 0
         self._entered(entry)
-        self._levels[0].appendleft(entry)
+        self._levels[0].appendleft((entry.turn, entry))
 
     def drop(self, entry: Entry, state: str) -> None:
         """Take an entry out, wherever it is."""
@@ -87,14 +90,17 @@ class RequestQueue:
             entry.leave(state)
             self.rows -= entry.rows
             self.count -= 1
+            if not self.count:  # nothing waits: let go of the inputs of those that do not either
+                for level in self._levels:
+                    level.clear()
 
     def __iter__(self) -> Iterator[Entry]:
         """Those that wait, in the order in which they should run. The queue must not change meanwhile."""
         for level in self._levels:
-            while level and not level[0].waiting:
+            while level and not (level[0][1].waiting and level[0][1].turn == level[0][0]):
                 level.popleft()
-            for entry in level:
-                if entry.waiting:
+            for turn, entry in level:
+                if entry.waiting and entry.turn == turn:
                     yield entry
 
     def first(self) -> Entry | None:
@@ -103,5 +109,6 @@ class RequestQueue:
 
     def _entered(self, entry: Entry) -> None:
         entry.state = "queued"
+        entry.turn += 1
         self.rows += entry.rows
         self.count += 1

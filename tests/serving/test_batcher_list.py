@@ -1,0 +1,496 @@
+"""The behaviours that the lists `L0_batcher`, `L0_model_queue` and `L0_priority` of another server's tests name.
+
+`docs/serving_tests.md` says which test stands for which name. An executor that the test holds up takes the place of a
+model, so what waits and what runs together does not depend on time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+import weakref
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from infuse.errors import DeadlineError, InfuseError, OverloadError
+from infuse.runtime.shapes import TensorSpec
+from infuse.serving.batching.batcher import Batcher
+from infuse.serving.batching.queue import Entry
+from infuse.serving.batching.timing import TimeModel
+from infuse.serving.config import Batching, convert
+from infuse.serving.messages import InferRequest, RequestedOutput, Tensor
+from infuse.serving.signature import Checker
+from infuse.serving.workers.executor import Callback, Result, stacked
+
+pytestmark = pytest.mark.row("S4")
+
+
+class ShiftedLoop(asyncio.SelectorEventLoop):
+    """A loop whose clock the test puts forward."""
+
+    shift = 0.0
+
+    def time(self) -> float:
+        return super().time() + self.shift
+
+
+class Unmeasured(TimeModel):
+    """Knows of no times, so every batch is as large as it may be."""
+
+    def observe(self, rows: int, seconds: float) -> None:
+        """Nothing is learned."""
+
+
+class HeldExecutor:
+    """Doubles and negates, when the test lets it."""
+
+    def __init__(self, places: int = 1) -> None:
+        self.name = "held"
+        self.places = places
+        self.alive = True
+        self.runs: list[tuple[list[Any], Callback]] = []
+        self.sizes: list[int] = []
+
+    @property
+    def free(self) -> int:
+        return self.places - len(self.runs)
+
+    def submit(self, parts: Sequence[Sequence[Any]], seconds: float, done: Callback) -> None:
+        arrays = [stacked(part) for part in parts]
+        self.sizes.append(len(arrays[0]))
+        self.runs.append((arrays, done))
+
+    def finish(self, number: int = 0) -> None:
+        """End a run that is under way."""
+        (x,), done = self.runs.pop(number)
+        done(Result([x * 2, -x]))
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+
+class Bench:
+    """A batcher over executors that are held up."""
+
+    def __init__(self, executors: int = 1, places: int = 1, most: int = 8, **config: Any) -> None:
+        self.executors = [HeldExecutor(places) for _ in range(executors)]
+        specs = [TensorSpec(name, np.dtype(np.float32), ("n", "w")) for name in ("x", "twice", "minus")]
+        batching = convert(Batching, config, "test")
+        self.checker = Checker(specs[:1], specs[1:], ["n", "w"], batching.pad)
+        self.batcher = Batcher(
+            "test", batching, most, padding=self.checker.padding, retries=1, timeout=None, observe=self._observe
+        )
+        self.batcher.times = Unmeasured()
+        self.batcher.executors.extend(self.executors)
+        self.reasons: list[str] = []
+        self.answered: list[int] = []
+
+    def _observe(self, entries: Sequence[Entry], rows: int, reason: str, result: Result) -> None:
+        self.reasons.append(reason)
+
+    @property
+    def sizes(self) -> list[int]:
+        return [size for executor in self.executors for size in executor.sizes]
+
+    def hold(self) -> Asked:
+        """A request that keeps the only executor busy."""
+        held = self.ask(1, width=1)
+        self.executors[0].sizes.clear()
+        return held
+
+    def ask(
+        self, rows: int, *outputs: str, width: int = 16, seconds: float | None = None, priority: int = 0, mark: int = 0
+    ) -> Asked:
+        data = np.arange(rows * width, dtype=np.float32).reshape(rows, width) + mark
+        wanted = [RequestedOutput(name) for name in outputs]
+        request = InferRequest("m", inputs=[Tensor("x", "FP32", data)], outputs=wanted, priority=priority)
+        loop = asyncio.get_running_loop()
+        arrays = self.checker.arrays(request)
+        key, lengths = self.checker.key(arrays)
+        entry = Entry(request, arrays, rows, key, self.checker.wanted(request), loop.create_future())
+        entry.lengths = lengths
+        entry.future.add_done_callback(lambda _: self.answered.append(mark))
+        self.batcher.submit(entry, None if seconds is None else loop.time() + seconds)
+        return Asked(data, outputs or ("twice", "minus"), entry)
+
+    def finish(self) -> None:
+        """Let everything run."""
+        while any(executor.runs for executor in self.executors):
+            for executor in self.executors:
+                if executor.runs:
+                    executor.finish()
+
+
+class Asked:
+    """A request, and what its answer must be."""
+
+    def __init__(self, data: Any, outputs: Sequence[str], entry: Entry) -> None:
+        self.entry = entry
+        self._expected = [{"twice": data * 2, "minus": -data}[name] for name in outputs]
+
+    async def check(self) -> None:
+        found = await asyncio.wait_for(self.entry.future, 30)
+        assert len(found) == len(self._expected)
+        for one, other in zip(found, self._expected):
+            np.testing.assert_array_equal(one, other)
+
+    async def refused(self, kind: type[InfuseError]) -> InfuseError:
+        with pytest.raises(kind) as caught:
+            await asyncio.wait_for(self.entry.future, 30)
+        return caught.value
+
+    @property
+    def done(self) -> bool:
+        return self.entry.future.done()
+
+
+def run(main: Callable[[ShiftedLoop], Coroutine[Any, Any, None]]) -> None:
+    loop = ShiftedLoop()
+    try:
+        loop.run_until_complete(main(loop))
+    finally:
+        loop.close()
+
+
+async def forward(loop: ShiftedLoop, seconds: float) -> None:
+    """Put the clock forward, and let the timers that are due then run."""
+    loop.shift += seconds
+    for _ in range(3):
+        await asyncio.sleep(0)
+
+
+# ------------------------------------------------------------------------------------------------ L0_batcher
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 6, 7, 8])
+def test_a_lone_request_runs_at_once(rows: int) -> None:
+    async def main(_: ShiftedLoop) -> None:
+        bench = Bench()
+        asked = bench.ask(rows)
+        assert bench.sizes == [rows]
+        bench.finish()
+        await asked.check()
+
+    run(main)
+
+
+@pytest.mark.parametrize(
+    ("waiting", "most", "sizes"),
+    [
+        ([1, 3], 8, [4]),
+        ([3, 7], 8, [3, 7]),
+        ([3, 4], 6, [3, 4]),
+        ([3, 4, 1], 8, [8]),
+        ([1] * 6, 6, [6]),
+        ([1, 1, 1], 2, [2, 1]),
+        ([1] * 4, 4, [4]),
+        ([1] * 5, 4, [4, 1]),
+        ([1] * 7, 6, [6, 1]),
+        ([1] * 3, 6, [3]),
+        ([9, 1], 8, [9, 1]),
+    ],
+)
+def test_what_waits_runs_together_up_to_the_largest_batch(waiting: list[int], most: int, sizes: list[int]) -> None:
+    async def main(_: ShiftedLoop) -> None:
+        bench = Bench(most=most)
+        bench.hold()
+        asked = [bench.ask(rows, mark=100 * number) for number, rows in enumerate(waiting)]
+        bench.finish()
+        assert bench.sizes == sizes
+        for one in asked:
+            await one.check()
+
+    run(main)
+
+
+def test_other_shapes_run_by_themselves() -> None:
+    async def main(_: ShiftedLoop) -> None:
+        bench = Bench()
+        bench.hold()
+        asked = [bench.ask(rows, width=width) for rows, width in ((1, 16), (1, 8))]
+        bench.finish()
+        assert bench.sizes == [1, 1]
+        for one in asked:
+            await one.check()
+
+    run(main)
+
+
+@pytest.mark.parametrize(
+    ("waiting", "sizes"),
+    [([(1, 16), (3, 16), (1, 8)], [4, 1]), ([(1, 16), (3, 16), (1, 8), (5, 8)], [4, 6])],
+)
+@pytest.mark.parametrize("mixed", [False, True])
+def test_equal_shapes_run_together_among_others(waiting: list[tuple[int, int]], sizes: list[int], mixed: bool) -> None:
+    async def main(_: ShiftedLoop) -> None:
+        bench = Bench()
+        bench.hold()
+        order = sorted(waiting, key=lambda request: request[0]) if mixed else waiting
+        asked = [bench.ask(rows, width=width) for rows, width in order]
+        bench.finish()
+        assert sorted(bench.sizes) == sorted(sizes)
+        for one in asked:
+            await one.check()
+
+    run(main)
+
+
+def test_ragged_requests_run_together_when_they_are_padded() -> None:
+    async def main(_: ShiftedLoop) -> None:
+        bench = Bench(pad={"x": 0.0})
+        bench.hold()
+        asked = [bench.ask(1, width=16), bench.ask(1, width=8)]
+        bench.finish()
+        assert bench.sizes == [2]
+        for one in asked:
+            await one.check()
+
+    run(main)
+
+
+@pytest.mark.parametrize(
+    "outputs",
+    [
+        (("twice",), ("twice",)),
+        (("minus",), ("minus",)),
+        (("twice",), ("minus",)),
+        (("twice", "minus"), ("minus", "twice")),
+        ((), ("minus",)),
+    ],
+)
+def test_requests_for_other_outputs_run_together(outputs: tuple[tuple[str, ...], ...]) -> None:
+    async def main(_: ShiftedLoop) -> None:
+        bench = Bench()
+        bench.hold()
+        asked = [bench.ask(1, *names, mark=50 * number) for number, names in enumerate(outputs)]
+        bench.finish()
+        assert bench.sizes == [2]
+        for one in asked:
+            await one.check()
+
+    run(main)
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_answers_keep_their_order_if_asked_for(keep: bool) -> None:
+    async def main(_: ShiftedLoop) -> None:
+        bench = Bench(executors=3, most=4, preserve_ordering=keep)
+        asked = [bench.ask(1, mark=number) for number in range(12)]
+        while any(executor.runs for executor in bench.executors):
+            last = max(number for number, executor in enumerate(bench.executors) if executor.runs)
+            bench.executors[last].finish()
+            await asyncio.sleep(0)
+        for one in asked:
+            await one.check()
+        assert sorted(bench.answered) == list(range(12))
+        assert (bench.answered == list(range(12))) is keep
+
+    run(main)
+
+
+def test_nothing_waits_for_others_to_come() -> None:
+    """Twelve requests to an idle model: the first runs at once, the others together when it has ended."""
+
+    async def main(_: ShiftedLoop) -> None:
+        bench = Bench(most=16)
+        asked = [bench.ask(1, mark=number) for number in range(12)]
+        assert bench.sizes == [1]
+        bench.finish()
+        assert bench.sizes == [1, 11]
+        for one in asked:
+            await one.check()
+
+    run(main)
+
+
+def test_a_request_whose_time_is_over_is_answered_while_the_model_is_busy() -> None:
+    async def main(loop: ShiftedLoop) -> None:
+        bench = Bench(default_timeout_ms=1000)
+        held = bench.hold()
+        late = bench.ask(1)
+        await forward(loop, 0.9)
+        assert not late.done
+        await forward(loop, 0.2)
+        assert late.done
+        await late.refused(DeadlineError)
+        bench.finish()
+        assert bench.sizes == []
+        await held.check()  # it waited no second before it ran
+
+    run(main)
+
+
+@pytest.mark.parametrize("action", ["reject", "delay"])
+def test_a_request_that_runs_is_answered_when_its_own_time_is_over(action: str) -> None:
+    async def main(loop: ShiftedLoop) -> None:
+        bench = Bench(timeout_action=action)
+        asked = bench.ask(1, seconds=1)
+        await forward(loop, 2)
+        assert asked.done is (action == "reject")
+        bench.finish()
+        if action == "reject":
+            await asked.refused(DeadlineError)
+        else:
+            await asked.check()
+        again = bench.ask(1, mark=1)
+        bench.finish()
+        await again.check()
+
+    run(main)
+
+
+# -------------------------------------------------------------------------------------------- L0_model_queue
+
+
+def test_a_full_queue_refuses() -> None:
+    async def main(_: ShiftedLoop) -> None:
+        bench = Bench(max_queue=8)
+        held = bench.hold()
+        asked, refused = [], []
+        for number in range(10):
+            try:
+                asked.append(bench.ask(1, mark=number))
+            except OverloadError as error:
+                refused.append(error)
+        assert len(refused) == 2
+        assert all("8 rows wait already, of 8 at most" in str(error) for error in refused)
+        assert all(error.retry_after > 0 for error in refused)
+        bench.finish()
+        assert bench.sizes == [8]
+        for one in (*asked, held):
+            await one.check()
+
+    run(main)
+
+
+def test_late_requests_can_be_delayed() -> None:
+    async def main(loop: ShiftedLoop) -> None:
+        bench = Bench(most=4, default_timeout_ms=100, timeout_action="delay")
+        bench.hold()
+        late = bench.ask(1)
+        await forward(loop, 0.2)
+        assert not late.done
+        asked = [bench.ask(2, mark=number) for number in (1, 2)]
+        bench.executors[0].finish()
+        assert bench.sizes == [4]
+        assert not late.done
+        bench.finish()
+        assert bench.sizes == [4, 1]
+        for one in (*asked, late):
+            await one.check()
+
+    run(main)
+
+
+def test_late_requests_are_refused() -> None:
+    async def main(loop: ShiftedLoop) -> None:
+        bench = Bench(most=4, default_timeout_ms=100)
+        bench.hold()
+        late = bench.ask(1)
+        await forward(loop, 0.2)
+        error = await late.refused(DeadlineError)
+        assert "not answered in time" in str(error)
+        asked = [bench.ask(2, mark=number) for number in (1, 2)]
+        bench.finish()
+        assert bench.sizes == [4]
+        for one in asked:
+            await one.check()
+
+    run(main)
+
+
+@pytest.mark.parametrize(("own", "kept"), [(0.1, False), (10.0, True), (None, False)])
+def test_a_request_sets_its_own_time(own: float | None, kept: bool) -> None:
+    """The model's default, half a second, is for requests that bring none."""
+
+    async def main(loop: ShiftedLoop) -> None:
+        bench = Bench(default_timeout_ms=500)
+        bench.hold()
+        asked = bench.ask(1, seconds=own)
+        await forward(loop, 0.2)
+        assert asked.done is (own == 0.1)
+        await forward(loop, 0.4)
+        assert asked.done is not kept
+        bench.finish()
+        if kept:
+            await asked.check()
+        else:
+            await asked.refused(DeadlineError)
+        assert bench.sizes == [1] * kept
+
+    run(main)
+
+
+def test_urgent_requests_go_first() -> None:
+    async def main(_: ShiftedLoop) -> None:
+        bench = Bench(most=4, priority_levels=2, default_priority=2)
+        bench.hold()
+        first, second = bench.ask(2, mark=1), bench.ask(1, mark=2)
+        urgent = bench.ask(2, mark=3, priority=1)
+        bench.executors[0].finish()
+        assert bench.sizes == [4]
+        bench.executors[0].finish()
+        assert first.done
+        assert urgent.done
+        assert not second.done
+        bench.finish()
+        for one in (first, second, urgent):
+            await one.check()
+
+    run(main)
+
+
+def test_priorities_and_times_work_together() -> None:
+    """What is late is delayed behind all levels, or refused, whatever its level; the others run by level."""
+
+    async def main(loop: ShiftedLoop) -> None:
+        bench = Bench(most=4, priority_levels=2, default_priority=2, timeout_action="delay")
+        bench.hold()
+        top = [bench.ask(2, mark=1, priority=1), bench.ask(2, mark=2, priority=1)]
+        delayed = bench.ask(1, mark=3, priority=1, seconds=1)
+        lower = [bench.ask(3, mark=4), bench.ask(4, mark=5)]
+        await forward(loop, 2)
+        bench.finish()
+        assert bench.sizes == [4, 4, 4]  # the delayed one has room beside the three rows
+        for one in (*top, *lower, delayed):
+            await one.check()
+        assert [mark for mark in bench.answered if mark] == [1, 2, 4, 3, 5]
+
+    run(main)
+
+
+# ---------------------------------------------------------------------------------------- what is ours besides
+
+
+def test_the_batcher_needs_no_thread() -> None:
+    async def main(_: ShiftedLoop) -> None:
+        before = threading.active_count()
+        bench = Bench()
+        asked = [bench.ask(1) for _ in range(20)]
+        bench.finish()
+        for one in asked:
+            await one.check()
+        assert threading.active_count() == before
+
+    run(main)
+
+
+def test_an_idle_queue_holds_no_inputs() -> None:
+    async def main(_: ShiftedLoop) -> None:
+        bench = Bench()
+        bench.hold()
+        inputs = []
+        for number in range(3):
+            asked = bench.ask(1, mark=number)
+            inputs.append(weakref.ref(asked.entry.inputs[0]))
+        bench.finish()
+        await asked.check()
+        del asked
+        gc.collect()
+        assert [reference() for reference in inputs] == [None] * 3
+
+    run(main)
