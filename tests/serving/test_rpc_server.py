@@ -292,12 +292,14 @@ def test_large_requests_are_refused_also_when_they_come_small(
     assert [r.inputs[0].data.nbytes for r in engine.requests] == [8]
 
 
-def wait_until_closed(connection: socket.socket) -> None:
-    """Read what the other end says until it closes the connection; TimeoutError when it does not."""
+def wait_until_closed(connection: socket.socket) -> bytes:
+    """What the other end says until it closes the connection; TimeoutError when it does not."""
     connection.settimeout(30)
+    said = b""
     with suppress(ConnectionResetError):
-        while connection.recv(4096):
-            pass
+        while part := connection.recv(4096):
+            said += part
+    return said
 
 
 @pytest.mark.row("S9")
@@ -312,6 +314,15 @@ def test_who_does_not_speak_the_protocol_is_cut_off(engine: FakeEngine, said: by
             wait_until_closed(connection)
         with grpc.insecure_channel(server.address) as channel:
             assert status(channel, "") == health_pb2.HealthCheckResponse.SERVING
+
+
+@pytest.mark.row("S9")
+def test_a_flood_of_pings_is_cut_off(server: Running) -> None:
+    hello = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
+    ping = bytes((0, 0, 8, 6, 0, 0, 0, 0, 0)) + bytes(8)
+    with socket.create_connection((HOST, server.server.port)) as connection:
+        connection.sendall(hello + ping * 10)
+        assert b"too_many_pings" in wait_until_closed(connection)
 
 
 @pytest.mark.row("S9")

@@ -2,6 +2,7 @@
 
 import asyncio
 import queue
+import threading
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -269,13 +270,15 @@ def test_there_is_no_shared_memory(client: Any) -> None:
     refused("UNIMPLEMENTED", client.register_cuda_shared_memory, "region", b"", 0, 8)
 
 
-def test_clients_may_keep_connections_alive(server: Running) -> None:
-    options = triton.KeepAliveOptions(
-        keepalive_time_ms=1000, keepalive_timeout_ms=20_000, keepalive_permit_without_calls=True
-    )
+@pytest.mark.full
+def test_clients_may_keep_connections_alive(engine: FakeEngine, server: Running) -> None:
+    """A ping every second, while a call takes six: more than gRPC's servers take unless they are told to."""
+    options = triton.KeepAliveOptions(1000, 20_000, True, http2_max_pings_without_data=0)
     with triton.InferenceServerClient(server.address, keepalive_options=options) as client:
-        for _ in range(20):
-            assert client.infer("echo", [tensor(X)]).as_numpy("x").tolist() == X.tolist()
+        timer = threading.Timer(6, engine.release.set)
+        timer.start()
+        assert client.infer("slow", [tensor(X)]).as_numpy("x").tolist() == X.tolist()
+        timer.join()
 
 
 # ------------------------------------------------------------------------------------------------------- asyncio
