@@ -57,7 +57,7 @@ class Server:
                 await self.grpc.start()
             if config.admin.enabled:
                 mounts = {
-                    "metrics": Mount(self._metrics, "infer"),
+                    "metrics": Mount(self._metrics, "watch"),
                     "": Mount(_page, "health"),
                     "console": Mount(_page, "health"),
                 }

@@ -25,7 +25,7 @@ export function percent(share) {
   if (share === null || share === undefined || !Number.isFinite(share)) return "–";
   const value = share * 100;
   if (value > 99 && value < 100) return `${Math.floor(value * 100) / 100} %`;
-  return `${value !== 0 && Math.abs(value) < 10 ? Number(value.toPrecision(2)) : Math.round(value)} %`;
+  return `${value < 10 ? Math.round(value * 100) / 100 : Math.round(value)} %`;
 }
 
 export function bytes(count) {
