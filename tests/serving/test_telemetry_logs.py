@@ -8,6 +8,7 @@ import logging
 import re
 import threading
 from collections.abc import Iterator
+from concurrent.futures import CancelledError
 
 import numpy as np
 import pytest
@@ -115,9 +116,13 @@ def test_access_log(opened: list[Logging]) -> None:
     failed = _outcome()
     failed.error, failed.shadow = OverloadError("the queue is full"), True
     observe(failed)
+    left = _outcome()
+    left.error = CancelledError("gone")
+    observe(left)
     lines = log.lines()
     assert not any("secret" in line for line in lines)
-    good, bad = map(json.loads, lines)
+    good, bad, gone = map(json.loads, lines)
+    assert gone["status"] == 499
     assert (good["event"], good["status"], good["ms"], good["queue_ms"], good["batch"]) == ("access", 200, 10.0, 1.5, 4)
     assert good["id"].startswith("a\\nbxxx")
     assert len(good["id"]) < 140

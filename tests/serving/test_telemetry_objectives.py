@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from concurrent.futures import CancelledError
 
 import pytest
 
@@ -148,3 +149,9 @@ def test_readings() -> None:
         ("infuse_slo_budget_left", "net", "fast"): 0.5,
         ("infuse_slo_burning", "net", "fast"): 0,
     }
+
+
+def test_a_caller_that_gave_up_does_not_count() -> None:
+    objectives, _, _ = _objectives()
+    objectives.observe(_outcome(1, CancelledError("gone")))
+    assert objectives.as_list()[0]["requests"] == 0

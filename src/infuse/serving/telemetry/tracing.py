@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import random
 import re
+import sys
 import threading
 import time
 from collections import deque
@@ -192,7 +193,7 @@ class _Collected(SpanProcessor):
 
 def _exporter(endpoint: str) -> SpanExporter:
     if endpoint == "console":
-        return ConsoleSpanExporter()
+        return ConsoleSpanExporter(out=sys.stdout)
     if not re.fullmatch(r"https?://[^/\s]+/?", endpoint):
         raise ConfigurationError(
             f"{endpoint!r} is no OTLP endpoint", where="telemetry.traces", hint="write http://host:4317, or console"
