@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, TextIO
 
 import typer
@@ -31,10 +31,12 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
-for command in (show.show, optimize.optimize, why.why, compile.compile, run.run, bench.bench, profile.profile):
-    app.command()(command)
-for command in (serve.serve, rollout.rollout, rollout.rollback):
-    app.command()(command)
+_COMMANDS: Sequence[Callable[..., None]] = (
+    *(show.show, optimize.optimize, why.why, compile.compile, run.run, bench.bench, profile.profile),
+    *(serve.serve, rollout.rollout, rollout.rollback),
+)
+for _command in _COMMANDS:
+    app.command()(_command)
 
 
 def _print_version(wanted: bool) -> None:

@@ -16,9 +16,8 @@ import msgspec
 import platformdirs
 
 from infuse.errors import ConfigurationError, InfuseError, NotFoundError, RepositoryError, UnavailableError
-from infuse.serving import config as configs
 from infuse.serving import descriptions
-from infuse.serving.config import ModelConfig, ServerConfig
+from infuse.serving.config import ServerConfig
 from infuse.serving.ensembles import PipelineVersion
 from infuse.serving.messages import InferRequest, InferResponse, Outcome, Timeline
 from infuse.serving.models import ServedModel
@@ -61,6 +60,7 @@ class Engine:
         self.started_at = 0.0
         self._state = StateFile(config.state or self.cache / "state.json")
         self._restored: dict[str, dict[str, Any]] = {}
+        self._saved: dict[str, dict[str, Any]] = {}
         self._loads = asyncio.Semaphore(config.parallel_loads)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._shadows = 0
@@ -266,14 +266,12 @@ class Engine:
         (`1/model.onnx`). Raises what went wrong.
         """
         if files:
-            found = await self.repository.fetch_uploaded(name, files)
+            found = await self.repository.fetch_uploaded(name, files, config)
         else:
             try:
-                found = (await self.repository.scan())[name]
+                found = (await self.repository.scan({name: config} if config else None))[name]
             except KeyError:
                 raise NotFoundError(f"the repository has no model {name!r}", where=self.config.repository) from None
-        if config:
-            found = replace(found, config=self._config(name, config), problem="")
         if found.problem:
             raise RepositoryError(found.problem, where=f"model {name!r}")
         model = self._take(found, by_hand=bool(config or files))
@@ -297,15 +295,11 @@ class Engine:
             for part in sorted(parts & self.models.keys()):
                 await self.unload(part, dependents=True)
 
-    def _config(self, name: str, text: str) -> ModelConfig:
-        plain = configs.parse(dict[str, Any], text, f"the configuration of {name!r}")
-        return configs.convert(ModelConfig, {**self.config.model_defaults, **plain}, f"the configuration of {name!r}")
-
     def _take(self, files: ModelFiles, by_hand: bool = False) -> ServedModel:
         """Make a model known, or tell it what changed. What was loaded by hand is not changed by the repository."""
         model = self.models.get(files.name)
         if model is None:
-            model = self.models[files.name] = ServedModel(files, self._load_version, self.journal)
+            model = self.models[files.name] = ServedModel(files, self._load_version, self._release, self.journal)
             model.wanted = self.config.control == "poll"
             if files.name in self._restored:
                 model.traffic.restore(self._restored[files.name])
@@ -352,6 +346,10 @@ class Engine:
 
     async def _reconcile(self) -> None:
         """Bring all models to where they should be: pipelines last, for they need others."""
+        await self._reconcile_models()
+        self._save()
+
+    async def _reconcile_models(self) -> None:
         models = sorted(self.models.values(), key=lambda model: model.config.pipeline is not None)
         plain = [model.reconcile(self.repository.stable) for model in models if model.config.pipeline is None]
         await asyncio.gather(*plain)
@@ -380,13 +378,20 @@ class Engine:
                 version.extra = (await self.repository.fetch_files(files)).folder
             try:
                 await version.load(self.cache)
-            except InfuseError as error:
-                error.within(version.where)
+            except BaseException as error:
+                self._release(version)
+                if isinstance(error, InfuseError):
+                    error.within(version.where)
                 raise
             version.notes += files.notes
             for note in version.notes:
                 _log.warning("%s: %s", version.where, note)
             return version
+
+    def _release(self, version: Any) -> None:
+        """A version has ended: the cache may drop its files."""
+        for local in version.kept:
+            self.repository.release(local)
 
     # -- what goes on beside -------------------------------------------------------------------------------------
 
@@ -440,8 +445,13 @@ class Engine:
                 await self._reconcile()
 
     def _save(self) -> None:
+        """Write down what the traffic of all models must not forget, if anything of it has changed."""
+        state = {name: model.traffic.snapshot() for name, model in self.models.items()}
+        if state == self._saved:
+            return
         try:
-            self._state.save({name: model.traffic.snapshot() for name, model in self.models.items()})
+            self._state.save(state)
+            self._saved = state
         except InfuseError as error:
             _log.error("the state cannot be saved: %s", error)
 

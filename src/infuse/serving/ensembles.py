@@ -12,6 +12,7 @@ from infuse.errors import ConfigurationError, UnavailableError
 from infuse.serving.config import ModelConfig
 from infuse.serving.messages import InferRequest, InferResponse
 from infuse.serving.pipelines import PipelineRunner
+from infuse.serving.repository import LocalVersion
 from infuse.serving.telemetry.statistics import VersionStatistics
 
 Call = Callable[[InferRequest], Awaitable[InferResponse]]
@@ -37,6 +38,7 @@ class PipelineVersion:
         self.state = "READY"
         self.reason = ""
         self.notes: list[str] = []
+        self.kept: tuple[LocalVersion, ...] = ()
         self.statistics = VersionStatistics(name, number)
         self.loaded_at = time.time()
         self.load_seconds = self.build_seconds = 0.0

@@ -64,9 +64,12 @@ Loader = Callable[["ServedModel", int], Awaitable[Version]]
 
 
 class ServedModel:
-    """A model by its name. `wanted`: whether it is to be loaded at all. `load` makes a version or raises."""
+    """A model by its name. `wanted`: whether it is to be loaded at all.
 
-    def __init__(self, files: ModelFiles, load: Loader, journal: Journal) -> None:
+    `load` makes a version or raises; `ended` is told of versions that were unloaded.
+    """
+
+    def __init__(self, files: ModelFiles, load: Loader, ended: Callable[[Any], None], journal: Journal) -> None:
         self.name = files.name
         self.files = files
         self.wanted = False
@@ -79,6 +82,7 @@ class ServedModel:
         self.lock = asyncio.Lock()
         self.traffic = Traffic(files.name, files.config, self._loaded, self._listed)
         self._load = load
+        self._ended = ended
         self._journal = journal
         self._keys: dict[int, str] = {}
         self._initial = True
@@ -166,8 +170,10 @@ class ServedModel:
             elif number in self.failures:
                 yield number, "UNAVAILABLE", self.failures[number].reason
             else:
-                problem = self.problem or getattr(self.files.versions.get(number), "problem", "")
-                yield number, "UNAVAILABLE" if problem else "UNKNOWN", problem
+                files = self.files.versions.get(number)
+                problem = self.problem or (files.problem if files else "")
+                waiting = f"{files.unfinished} is still being copied" if files and files.unfinished else ""
+                yield number, "UNAVAILABLE" if problem else "UNKNOWN", problem or waiting
 
     def _loaded(self) -> list[int]:
         return [number for number, version in self.versions.items() if version.state == "READY"]
@@ -206,6 +212,7 @@ class ServedModel:
         self._journal.emit("loaded", model=self.name, version=number, seconds=seconds)
         if old is not None:
             await old.unload("it was replaced")
+            self._ended(old)
 
     async def _unload(self, numbers: Iterable[int]) -> None:
         leaving = []
@@ -217,6 +224,7 @@ class ServedModel:
                 leaving.append((number, version))
         for number, version in leaving:
             await version.unload()
+            self._ended(version)
             del self.leaving[number]
             self._journal.emit("unloaded", model=self.name, version=number)
 

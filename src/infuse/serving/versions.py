@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,6 +27,8 @@ from infuse.serving.workers.executor import Executor, Result
 from infuse.serving.workers.pool import Need, Replica, WorkerPool
 
 _SHORT: Final = 2e-3  # seconds of a run, below which a worker is given the next one before it has ended this one
+_LOSSES: Final = 3  # lost workers within so many seconds are taken for the version's fault
+_LOSS_SECONDS: Final = 60.0
 _HANG: Final = 60.0  # seconds of a warm-up run that count as hung
 
 _log = logging.getLogger("infuse.serving")
@@ -49,6 +52,9 @@ class ServedVersion:
         self.signature: Signature | None = None
         self.found = Findings()
         self.extra: Path | None = None
+        self.kept: tuple[LocalVersion, ...] = (local,)
+        self.troubled: Callable[[str], None] = _log.error
+        self._losses: deque[float] = deque(maxlen=_LOSSES)
         self._pool = pool
         self._replicas: list[Replica] = []
         self._checker: Checker | None = None
@@ -146,6 +152,11 @@ class ServedVersion:
         if batcher is None:
             return
         batcher.executors = [known for known in batcher.executors if known.alive]
+        if executor is None:
+            self._losses.append(time.monotonic())
+            if len(self._losses) == _LOSSES and self._losses[-1] - self._losses[0] < _LOSS_SECONDS:
+                self._losses.clear()
+                self.troubled(f"its workers were lost {_LOSSES} times within {_LOSS_SECONDS:g} s: {replica.reason}")
         if executor is not None:
             self._admit(executor)
             batcher.pump()
