@@ -1,16 +1,15 @@
-"""Ports that are open to others, requests that pages make browsers send, and files against their hashes."""
+"""Ports that are open to others, and requests that pages make browsers send."""
 
 from __future__ import annotations
 
-import hashlib
 import warnings
 from pathlib import Path
 
 import pytest
 
-from infuse.errors import AccessError, ConfigurationError, RepositoryError
+from infuse.errors import AccessError, ConfigurationError
 from infuse.serving.config import Listener, Security, ServerConfig, Tls, Token
-from infuse.serving.security import PAGE_HEADERS, check_browser, check_exposure, check_sha256
+from infuse.serving.security import PAGE_HEADERS, check_browser, check_exposure
 
 pytestmark = pytest.mark.row("S9")
 
@@ -124,51 +123,3 @@ def test_a_page_of_the_server_runs_no_script_of_others() -> None:
     assert policy["script-src"] == policy["style-src"] == policy["connect-src"] == "'self'"
     assert policy["frame-ancestors"] == policy["base-uri"] == policy["form-action"] == "'none'"
     assert "unsafe" not in PAGE_HEADERS["content-security-policy"]
-
-
-def digest(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
-
-
-@pytest.fixture
-def model(tmp_path: Path) -> Path:
-    (tmp_path / "model" / "1").mkdir(parents=True)
-    (tmp_path / "model" / "1" / "model.onnx").write_bytes(b"weights" * 300_000)
-    (tmp_path / "secret").write_bytes(b"s")
-    return tmp_path / "model"
-
-
-def test_the_expected_file_is_taken(model: Path) -> None:
-    expected = {"1/model.onnx": digest(b"weights" * 300_000).upper()}
-    check_sha256(expected, model, ["1/model.onnx"])
-    check_sha256({}, model, ["1/model.onnx"])
-
-
-def test_another_file_than_expected_is_refused(model: Path) -> None:
-    with pytest.raises(RepositoryError, match=r"1/model\.onnx: its SHA-256 is .* and sha256 says"):
-        check_sha256({"1/model.onnx": digest(b"other")}, model)
-
-
-def test_a_file_without_a_hash_beside_some_with_one_is_refused(model: Path) -> None:
-    (model / "1" / "weights.bin").write_bytes(b"more")
-    with pytest.raises(RepositoryError, match=r"weights\.bin: it has no entry in sha256"):
-        check_sha256({"1/model.onnx": digest(b"weights" * 300_000)}, model, ["1/model.onnx", "1/weights.bin"])
-
-
-def test_a_missing_file_is_refused(model: Path) -> None:
-    with pytest.raises(RepositoryError, match="cannot be read"):
-        check_sha256({"2/model.onnx": digest(b"")}, model)
-
-
-@pytest.mark.parametrize("name", ["../secret", "1/../../secret", "link"])
-def test_a_path_out_of_the_folder_is_refused(model: Path, name: str) -> None:
-    (model / "link").symlink_to(model.parent / "secret")
-    with pytest.raises(RepositoryError, match="leads out"):
-        check_sha256({name: digest(b"s")}, model)
-    with pytest.raises(RepositoryError, match="leads out"):
-        check_sha256({str(model.parent / "secret"): digest(b"s")}, model)
-
-
-def test_a_hash_that_is_none_is_refused(model: Path) -> None:
-    with pytest.raises(ConfigurationError, match="not 64 hexadecimal digits"):
-        check_sha256({"1/model.onnx": "abc"}, model)

@@ -2,7 +2,6 @@
 
 from infuse.serving.security.browsers import PAGE_HEADERS, check_browser
 from infuse.serving.security.exposure import check_exposure
-from infuse.serving.security.files import check_sha256
 from infuse.serving.security.guard import Guard, Role
 from infuse.serving.security.rates import caller_address
 from infuse.serving.security.tls import check_tls, ssl_context
@@ -15,7 +14,6 @@ __all__ = [
     "caller_address",
     "check_browser",
     "check_exposure",
-    "check_sha256",
     "check_tls",
     "new_token",
     "ssl_context",

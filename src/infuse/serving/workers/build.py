@@ -23,6 +23,7 @@ import numpy as np
 from infuse import dtypes
 from infuse.errors import InfuseError, ModelFailureError, ModelFileError
 from infuse.runtime.shapes import TensorSpec
+from infuse.serving.workers.environment import child_environment
 from infuse.serving.workers.process import ending, restored
 
 _MODULE: Final = "infuse.serving.workers.build"
@@ -64,7 +65,7 @@ async def build(
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
-        env={**os.environ, "PYTHONSAFEPATH": "1"},
+        env=child_environment(),
         start_new_session=True,
     )
     try:

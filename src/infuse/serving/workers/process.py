@@ -21,6 +21,7 @@ from infuse import errors
 from infuse.errors import CompiledModelError, InfuseError, ModelFailureError, RuntimeFailure
 from infuse.runtime.session import Array
 from infuse.serving.workers import wire
+from infuse.serving.workers.environment import child_environment
 from infuse.serving.workers.executor import Callback, Result, WorkerLostError
 from infuse.serving.workers.memory import Slot, aligned
 
@@ -65,7 +66,7 @@ class WorkerProcess:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         cores = ",".join(map(str, self.cores))
         command = [sys.executable, "-m", _MODULE, str(theirs.fileno()), cores, str(self.memory_mb)]
-        environment = {**os.environ, "PYTHONSAFEPATH": "1"}
+        environment = child_environment()
         try:
             self._process = await asyncio.to_thread(
                 subprocess.Popen,
