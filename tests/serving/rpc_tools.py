@@ -7,6 +7,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from tritonclient.grpc import service_pb2 as messages
+
 from infuse.errors import InfuseError, NotFoundError
 from infuse.serving.config import Listener, ServerConfig
 from infuse.serving.engine import Engine
@@ -133,6 +138,27 @@ def _loop() -> Iterator[asyncio.AbstractEventLoop]:
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()
+
+
+def request(model: str = "echo", id: str = "", **parameters: int) -> Any:
+    """A request with one input of two elements."""
+    result = messages.ModelInferRequest(model_name=model, id=id, raw_input_contents=[bytes(8)])
+    result.inputs.add(name="x", datatype="FP32", shape=[1, 2])
+    for name, value in parameters.items():
+        result.parameters[name].int64_param = value
+    return result
+
+
+def refusal(call: Any) -> Any:
+    """The error that a call ends with."""
+    with pytest.raises(grpc.RpcError) as caught:
+        call()
+    return caught.value
+
+
+def status(channel: Any, service: str) -> Any:
+    """What the health service says of a service."""
+    return health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(service=service), timeout=60).status
 
 
 def failure(error: InfuseError, known: bool = False) -> InfuseError:

@@ -1,6 +1,7 @@
 """tritonclient over gRPC, sync and asyncio, against the server: every call, every datatype, streams, deadlines, TLS."""
 
 import asyncio
+import logging
 import queue
 import threading
 from collections.abc import AsyncIterator, Iterator
@@ -249,7 +250,8 @@ def test_repository(engine: FakeEngine, client: Any) -> None:
     assert engine.loads == [("m", '{"name": "m"}', {"1/model.onnx": b"onnx"}), ("m", True), ("m", False)]
 
 
-def test_settings_are_shown_and_not_changed(client: Any) -> None:
+def test_settings_are_shown_and_not_changed(client: Any, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING, logger="infuse")
     traces = {name: list(setting.value) for name, setting in client.get_trace_settings().settings.items()}
     assert (traces["trace_level"], traces["trace_rate"]) == (["TIMESTAMPS"], ["10"])
     logs = client.get_log_settings().settings

@@ -14,6 +14,7 @@ from google.protobuf import json_format
 from infuse.errors import AccessError, InfuseError, NotFoundError, OverloadError, RequestError, UnsupportedRequestError
 from infuse.serving.config import ServerConfig
 from infuse.serving.messages import InferRequest
+from infuse.serving.rest.admin import log_settings, trace_settings
 from infuse.serving.rpc import codec
 from infuse.serving.rpc.schema import POOL, SERVICE, message, parse
 from infuse.serving.rpc.streams import in_order
@@ -27,6 +28,18 @@ _log = logging.getLogger(__name__)
 _MOST_TEXT: Final = 1500  # characters of an error: it travels in a header, and these are limited
 _FILE: Final = "file:"
 _Answer = Callable[[Any], Awaitable[Any]]
+_ServerLive: Final = message("ServerLiveResponse")
+_ServerReady: Final = message("ServerReadyResponse")
+_ModelReady: Final = message("ModelReadyResponse")
+_ServerMetadata: Final = message("ServerMetadataResponse")
+_ModelMetadata: Final = message("ModelMetadataResponse")
+_ModelConfig: Final = message("ModelConfigResponse")
+_ModelStatistics: Final = message("ModelStatisticsResponse")
+_RepositoryIndex: Final = message("RepositoryIndexResponse")
+_Load: Final = message("RepositoryModelLoadResponse")
+_Unload: Final = message("RepositoryModelUnloadResponse")
+_Traces: Final = message("TraceSettingResponse")
+_Logs: Final = message("LogSettingsResponse")
 
 
 class Calls:
@@ -60,15 +73,15 @@ class Calls:
             "CudaSharedMemoryStatus": ("watch", self._no_regions),
             "CudaSharedMemoryRegister": ("admin", self._no_shared_memory),
             "CudaSharedMemoryUnregister": ("admin", self._no_region),
-            "TraceSetting": ("watch", self._trace_setting),
-            "LogSettings": ("watch", self._log_settings),
+            "TraceSetting": ("infer", self._trace_setting),
+            "LogSettings": ("infer", self._log_settings),
         }
         methods = {
             "ModelInfer": grpc.unary_unary_rpc_method_handler(self._infer),
             "ModelStreamInfer": grpc.stream_stream_rpc_method_handler(self._stream_infer),
         }
         for name, (role, answer) in unary.items():
-            kind = message(f"{POOL.FindMethodByName(f'{SERVICE}.{name}').input_type.name}")
+            kind = message(POOL.FindMethodByName(f"{SERVICE}.{name}").input_type.name)
             methods[name] = grpc.unary_unary_rpc_method_handler(partial(self._unary, kind, role, answer))
         return grpc.method_handlers_generic_handler(SERVICE, methods)
 
@@ -190,12 +203,15 @@ class Calls:
         return _Unload()
 
     async def _trace_setting(self, request: Any) -> Any:
-        _check_unchanged(request, "traces")
-        return _filled(_Traces(), {"settings": _trace_settings(self._config)})
+        _check_unchanged(request, "traces are set in the server's configuration")
+        settings = trace_settings(self._config).items()
+        values = {name: {"value": [value] if isinstance(value, str) else value} for name, value in settings}
+        return _filled(_Traces(), {"settings": values})
 
     async def _log_settings(self, request: Any) -> Any:
-        _check_unchanged(request, "logs")
-        return _filled(_Logs(), {"settings": _log_settings(self._config)})
+        _check_unchanged(request, "set the level over the admin port, POST /v2/logging")
+        values = {name: _log_value(value) for name, value in log_settings(self._config).items()}
+        return _filled(_Logs(), {"settings": values})
 
     async def _no_regions(self, request: Any) -> Any:
         """Which regions of shared memory are registered: never any."""
@@ -211,20 +227,6 @@ class Calls:
         raise UnsupportedRequestError(
             "this server takes no shared memory from callers", hint="send and ask for tensors as raw contents"
         )
-
-
-_ServerLive: Final = message("ServerLiveResponse")
-_ServerReady: Final = message("ServerReadyResponse")
-_ModelReady: Final = message("ModelReadyResponse")
-_ServerMetadata: Final = message("ServerMetadataResponse")
-_ModelMetadata: Final = message("ModelMetadataResponse")
-_ModelConfig: Final = message("ModelConfigResponse")
-_ModelStatistics: Final = message("ModelStatisticsResponse")
-_RepositoryIndex: Final = message("RepositoryIndexResponse")
-_Load: Final = message("RepositoryModelLoadResponse")
-_Unload: Final = message("RepositoryModelUnloadResponse")
-_Traces: Final = message("TraceSettingResponse")
-_Logs: Final = message("LogSettingsResponse")
 
 
 async def refuse(context: Any, error: Exception) -> None:
@@ -254,37 +256,18 @@ def _asked(role: Role, request: Any) -> tuple[Role, str]:
     return ("watch" if "Statistics" in request.DESCRIPTOR.name and not model else role), model
 
 
-def _trace_settings(config: ServerConfig) -> dict[str, Any]:
-    share = config.telemetry.trace_share if config.telemetry.traces else 0.0
-    settings = {
-        "trace_level": "TIMESTAMPS" if share else "OFF",
-        "trace_rate": str(round(1 / share)) if share else "0",
-        "trace_count": "-1",
-        "trace_mode": "opentelemetry",
-    }
-    return {name: {"value": [value]} for name, value in settings.items()}
+def _log_value(value: bool | int | str) -> dict[str, Any]:
+    """A setting of logs as the message has it."""
+    if isinstance(value, bool):
+        return {"bool_param": value}
+    return {"uint32_param": value} if isinstance(value, int) else {"string_param": value}
 
 
-def _log_settings(config: ServerConfig) -> dict[str, Any]:
-    levels = ("debug", "info", "warning", "error")
-    least = levels.index(config.telemetry.log_level)
-    settings: dict[str, Any] = {f"log_{level}": {"boolParam": place >= least} for place, level in enumerate(levels)}
-    verbose = settings.pop("log_debug")["boolParam"]
-    return settings | {
-        "log_verbose_level": {"uint32Param": int(verbose)},
-        "log_format": {"stringParam": config.telemetry.log_format},
-        "log_file": {"stringParam": ""},
-    }
-
-
-def _check_unchanged(request: Any, what: str) -> None:
-    """Settings are shown, and changed in the configuration only."""
+def _check_unchanged(request: Any, hint: str) -> None:
+    """Settings are shown only."""
     for name, value in request.settings.items():
         if value.ListFields():
-            raise UnsupportedRequestError(
-                f"the setting '{name}' of {what} cannot be changed while the server runs",
-                hint="set `telemetry` in the server's configuration",
-            )
+            raise UnsupportedRequestError(f"the setting '{name}' cannot be changed by this call", hint=hint)
 
 
 def _check_repository(request: Any) -> None:
