@@ -127,6 +127,10 @@ class Batcher:
     def close(self, why: str) -> None:
         """Take nothing more, and answer what waits with UnavailableError(`why`)."""
         self._closed = why
+        self.refuse(why)
+
+    def refuse(self, why: str) -> None:
+        """Answer what waits with UnavailableError(`why`)."""
         for entry in list(self._queue):
             self._queue.drop(entry, "refused")
             self._fail(entry, UnavailableError(why, where=self.name))
@@ -283,9 +287,12 @@ class Batcher:
     def _failed(self, entries: list[Entry], error: Exception) -> None:
         """Try again what may succeed elsewhere or alone; tell the others."""
         lost = isinstance(error, WorkerLostError)
+        waited = isinstance(error, WorkerLostError) and not error.begun
         for entry in reversed(entries):
             together = len(entries) > 1
-            if (lost and entry.tries < self._retries) or (together and not lost):
+            if waited and not entry.future.done() and not self._closed:
+                self._queue.push_front(entry)
+            elif (lost and entry.tries < self._retries) or (together and not lost):
                 # One request of a batch may be the cause: from now on each runs by itself.
                 entry.tries += lost
                 entry.alone = True

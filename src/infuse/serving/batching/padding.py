@@ -35,9 +35,7 @@ class Padding:
                 raise ConfigurationError(
                     f"pad must name the input {spec.name!r} too: it has the size {sorted(shared)[0]} of those named"
                 )
-        self._cuts = [
-            [(axis, size) for axis, size in enumerate(spec.shape) if size in self.symbols] for spec in outputs
-        ]
+        self._cuts = [_plain(spec, self.symbols) for spec in outputs]
 
     def key(self, inputs: Sequence[Array]) -> tuple[Hashable, dict[str, int]]:
         """What must be equal for two requests to run together, and the sizes of this one that are filled up."""
