@@ -152,6 +152,9 @@ def test_single_rows_where_batches_pay() -> None:
     _busy(version, 0.032, rows=8, runs=1)
     assert _only(engine)["mean_batch"] < 1.5
     assert "in batches of 8 a row took 40%" in _only(engine)["advice"]
+    _busy(version, 0.032, rows=64, runs=1)
+    assert _only(engine)["mean_batch"] > 1.5
+    assert "send more requests" not in _only(engine)["advice"]
 
 
 def test_compute_with_idle_replicas_wants_threads() -> None:

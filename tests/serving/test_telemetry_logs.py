@@ -70,6 +70,13 @@ def test_lines_of_text(opened: list[Logging]) -> None:
     assert second.endswith('ERROR   load_failed model=net reason="it is \\"broken\\"\\nINFO server_stopped"')
 
 
+def test_lines_are_written_once(opened: list[Logging], caplog: pytest.LogCaptureFixture) -> None:
+    log = _open(opened)
+    Journal().emit("model_loaded", model="net")
+    assert caplog.messages == []  # the root logger's handlers get nothing
+    assert len(log.lines()) == 1
+
+
 def test_lines_of_json(opened: list[Logging]) -> None:
     log = _open(opened, log_format="json", log_level="debug")
     Journal().emit("worker_lost", worker=7, seconds=float("inf"), text="é\n\u2028", none=None)

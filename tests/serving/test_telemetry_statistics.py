@@ -68,10 +68,29 @@ def test_stages_and_bytes() -> None:
         statistics.observe(_outcome(clock))
     statistics.observe(_outcome(clock, sent=False))
     total = statistics.total()
+    assert total.shadows == 0
     assert (total.bytes_in, total.bytes_out) == (4 * 37, 4 * 32)
     assert (total.decode_ns, total.queue_ns, total.dispatch_ns) == (4 * 1000, 4 * 2000, 4 * 3000)
     assert (total.compute_ns, total.collect_ns) == (4 * (10 * _MS - 10_000), 4 * 4000)
     assert (total.encoded, total.encode_ns) == (3, 3 * 7000)
+    shadow = _outcome(clock)
+    shadow.shadow = True
+    statistics.observe(shadow)
+    total = statistics.total()
+    assert (total.encoded, total.shadows) == (3, 1)
+
+
+def test_seconds_are_forgotten_one_by_one() -> None:
+    clock = _Clock()
+    statistics = _statistics(clock)
+    for passed in range(2):
+        clock.now = _START + passed * 1_000_000_000
+        statistics.observe(_outcome(clock))
+    left = []
+    for passed in (9, 10, 11):
+        clock.now = _START + passed * 1_000_000_000
+        left.append(statistics.recent().counts.successes)
+    assert left == [2, 1, 0]
 
 
 def test_a_request_that_never_ran_counts_no_stage() -> None:
