@@ -104,6 +104,9 @@ class Engine:
         left = max(0.1, limit - time.monotonic())
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(asyncio.gather(*(self._empty(model) for model in self.models.values())), left)
+        for model in self.models.values():
+            for version in (*model.versions.values(), *model.leaving.values()):
+                version.abort("the server has ended")
         await self.pool.close()
         self.repository.close()
         self._phase = "stopped"
@@ -263,7 +266,8 @@ class Engine:
         """Load a model, or load it again after a change; what was loaded serves until that has worked.
 
         `config` is a ModelConfig as JSON or YAML in place of the repository's, `files` are its files by path
-        (`1/model.onnx`). Raises what went wrong.
+        (`1/model.onnx`); without both, the repository's count again. The models of a pipeline are loaded before it,
+        unless they are. Raises what went wrong.
         """
         if files:
             found = await self.repository.fetch_uploaded(name, files, config)
@@ -274,8 +278,13 @@ class Engine:
                 raise NotFoundError(f"the repository has no model {name!r}", where=self.config.repository) from None
         if found.problem:
             raise RepositoryError(found.problem, where=f"model {name!r}")
+        if not config and not files and name in self.models:
+            self.models[name].override = None
         model = self._take(found, by_hand=bool(config or files))
         model.wanted = True
+        for part in sorted({step.model for step in found.config.pipeline.steps} if found.config.pipeline else ()):
+            if part in self.models and not self.models[part].wanted:
+                await self.load(part)
         before = dict(model.failures)
         await model.reconcile(lambda *_: True, force=True)
         failed = [failure for number, failure in model.failures.items() if before.get(number) is not failure]
@@ -442,7 +451,7 @@ class Engine:
                 self.journal.emit(event.kind, **fields)
             if events:
                 self._save()
-                await self._reconcile()
+                self._spawn(self._reconcile())  # rollouts are judged while versions load
 
     def _save(self) -> None:
         """Write down what the traffic of all models must not forget, if anything of it has changed."""

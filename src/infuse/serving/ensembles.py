@@ -84,6 +84,10 @@ class PipelineVersion:
         self.runner.close()
         self.state, self.reason = "UNAVAILABLE", why
 
+    def abort(self, why: str) -> None:
+        """Take nothing more; what runs ends as its parts do."""
+        self.state, self.reason = "UNAVAILABLE", why
+
     def described(self, inputs: bool) -> list[dict[str, Any]]:
         """Its inputs or outputs as the protocol describes them."""
         pipeline = self.config.pipeline

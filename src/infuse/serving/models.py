@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
@@ -16,6 +17,8 @@ from infuse.serving.repository import ModelFiles
 from infuse.serving.rollout import Traffic
 from infuse.serving.telemetry.journal import Journal
 from infuse.serving.telemetry.statistics import VersionStatistics
+
+_log = logging.getLogger("infuse.serving")
 
 # Parts of a configuration that change where requests go, and not how a version runs.
 _TRAFFIC: Final = (
@@ -47,6 +50,8 @@ class Version(Protocol):
     async def infer(self, request: InferRequest) -> tuple[InferResponse, int]: ...
 
     async def unload(self, why: str = ...) -> None: ...
+
+    def abort(self, why: str) -> None: ...
 
     def described(self, inputs: bool) -> list[dict[str, Any]]: ...
 
@@ -197,9 +202,11 @@ class ServedModel:
             version = await self._load(self, number)
         except InfuseError as error:
             transient = isinstance(error, RepositoryError | UnavailableError) and getattr(error, "transient", True)
-            self.failures[number] = Failure(key, str(error), transient)
-            self.traffic.failed(number, str(error))
-            self._journal.emit("load_failed", model=self.name, version=number, reason=str(error))
+            self._note_failure(number, Failure(key, str(error), transient))
+            return
+        except Exception as error:  # a fault of ours, or of the system, must not keep other models from loading
+            _log.exception("model %r, version %d cannot be loaded", self.name, number)
+            self._note_failure(number, Failure(key, f"internal error ({type(error).__name__}: {error})", True))
             return
         finally:
             self.loading.pop(number, None)
@@ -213,6 +220,11 @@ class ServedModel:
         if old is not None:
             await old.unload("it was replaced")
             self._ended(old)
+
+    def _note_failure(self, number: int, failure: Failure) -> None:
+        self.failures[number] = failure
+        self.traffic.failed(number, failure.reason)
+        self._journal.emit("load_failed", model=self.name, version=number, reason=failure.reason)
 
     async def _unload(self, numbers: Iterable[int]) -> None:
         leaving = []

@@ -91,6 +91,12 @@ class ServedVersion:
         self.state = "UNAVAILABLE"
         self.reason = why
 
+    def abort(self, why: str) -> None:
+        """Take nothing more, and do not wait for what was accepted: it is answered with UnavailableError(`why`)."""
+        self.state, self.reason = "UNAVAILABLE", why
+        if self._batcher is not None:
+            self._batcher.close(why)
+
     async def _load(self, cache: Path) -> None:
         config, workers = self.config, self._pool.config
         threads = self._pool.threads(config.threads)
@@ -160,6 +166,14 @@ class ServedVersion:
         if executor is not None:
             self._admit(executor)
             batcher.pump()
+        elif reason := self._hopeless():
+            batcher.refuse(reason)
+
+    def _hopeless(self) -> str:
+        """Why no replica works or can be started again; "" while one may be."""
+        if any(replica.executor is not None or not replica.failures for replica in self._replicas):
+            return ""
+        return next((f"its workers cannot be started again: {replica.reason}" for replica in self._replicas), "")
 
     async def _close_replicas(self) -> None:
         replicas, self._replicas = self._replicas, []
@@ -172,6 +186,8 @@ class ServedVersion:
         checker, batcher = self._checker, self._batcher
         if checker is None or batcher is None or self.state not in ("READY", "UNLOADING"):
             raise UnavailableError("it does not serve now", where=self.where, hint=self.reason or None)
+        if not batcher.executors and (reason := self._hopeless()):
+            raise UnavailableError(reason, where=self.where)
         arrays = checker.arrays(request)
         wanted = checker.wanted(request)
         key, lengths = checker.key(arrays)

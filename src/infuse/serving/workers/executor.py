@@ -17,7 +17,12 @@ from infuse.runtime.session import Array
 
 
 class WorkerLostError(UnavailableError):
-    """The worker ended, or was ended because it hung, before it answered."""
+    """The worker ended, or was ended because it hung, before it answered.
+
+    `begun`: this run was the one under way; it may be the cause. Others had not begun.
+    """
+
+    begun: bool = True
 
 
 @dataclass(slots=True)

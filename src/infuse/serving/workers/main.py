@@ -15,7 +15,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -24,6 +24,8 @@ from infuse.errors import InfuseError, RuntimeFailure
 from infuse.runtime.session import Array
 from infuse.serving.workers import wire
 from infuse.serving.workers.memory import Slot, aligned
+
+_MOST_TEXT: Final = 4096  # characters of an error: a message has a limit
 
 
 class Runner:
@@ -71,10 +73,12 @@ def _encoded(array: Array) -> Array:
 def describe(error: Exception) -> tuple[str, str, str, str]:
     """An error as plain text, to be raised again by the server (`process.restored`)."""
     if isinstance(error, InfuseError):
-        return (type(error).__name__, error.what, error.where or "", error.hint or "")
+        texts = (error.what, error.where or "", error.hint or "")
+        what, where, hint = (text[:_MOST_TEXT] for text in texts)
+        return (type(error).__name__, what, where, hint)
     if isinstance(error, MemoryError):
         return (RuntimeFailure.__name__, "out of memory", "", "")
-    return (RuntimeFailure.__name__, f"{type(error).__name__}: {error}", "", "")
+    return (RuntimeFailure.__name__, f"{type(error).__name__}: {error}"[:_MOST_TEXT], "", "")
 
 
 class Instance(threading.Thread):

@@ -35,13 +35,15 @@ class Need:
 class Replica:
     """One place where a version runs. Lost workers are replaced until it is closed.
 
-    `changed` is called with the executor that came, or with None when it was lost.
+    `changed` is called with the executor that came, or with None when it was lost, and whenever it could not be started
+    again, which `failures` counts until it is.
     """
 
     def __init__(self, pool: WorkerPool, need: Need, changed: Callable[[Executor | None, Replica], None]) -> None:
         self.need = need
         self.executor: Executor | None = None
         self.restarts = 0
+        self.failures = 0
         self.reason = ""
         self._pool = pool
         self._changed = changed
@@ -87,10 +89,13 @@ class Replica:
                     found = await self._pool.open(self.need)
                 except InfuseError as error:
                     self.reason = str(error)
+                    self.failures += 1
+                    self._changed(None, self)
                     self._pool.journal.emit("worker_lost", model=self.need.name, reason=str(error))
                     continue
                 assert isinstance(found, RemoteExecutor)
                 self.restarts += 1
+                self.failures = 0
                 self._pool.journal.emit("worker_started", model=self.need.name, worker=found.name)
                 executor = found
                 self.executor = executor

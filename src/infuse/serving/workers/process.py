@@ -63,7 +63,10 @@ class WorkerProcess:
 
     async def start(self) -> None:
         """Start the process. ModelFailureError when the system does not let us."""
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        except OSError as error:
+            raise ModelFailureError(f"no worker process can be started: {error}") from error
         cores = ",".join(map(str, self.cores))
         command = [sys.executable, "-m", _MODULE, str(theirs.fileno()), cores, str(self.memory_mb)]
         environment = child_environment()
@@ -90,7 +93,10 @@ class WorkerProcess:
 
     async def add(self, label: str, folder: Path, threads: int, seconds: float) -> RemoteExecutor:
         """Load a compiled model in the worker. CompiledModelError when it cannot, WorkerLostError when it died."""
-        executor = RemoteExecutor(self, label)
+        try:
+            executor = RemoteExecutor(self, label)
+        except OSError as error:
+            raise ModelFailureError(f"{self.name} cannot be given memory and a socket: {error}") from error
         number = executor.number
         started: asyncio.Future[wire.Started] = asyncio.get_running_loop().create_future()
         self._starts[number] = started
@@ -128,10 +134,10 @@ class WorkerProcess:
         """End it: by closing its socket, then by force."""
         if self._process is None or self.ended.done():
             return
+        closed = WorkerLostError(f"{self.name} is closed")
         for executor in list(self.instances.values()):
-            executor.abandon()
-        if self._control is not None:
-            self._close_control()
+            executor.lost(closed)
+        self._close_control()
         try:
             await asyncio.wait_for(asyncio.shield(self.ended), grace)
         except asyncio.TimeoutError:
@@ -258,7 +264,7 @@ class RemoteExecutor:
         """Copy the inputs into a slot, one below the other, and tell the worker."""
         number = self._idle.pop()
         slot = self._slots[number]
-        timer = self._loop.call_later(seconds, self._hung, seconds)
+        timer = self._loop.call_later(seconds * (1 + len(self._pending)), self._hung, seconds)
         self._pending[number] = _Pending(done, timer)
         try:
             end, inputs = 0, []
@@ -271,16 +277,24 @@ class RemoteExecutor:
                 inputs.append(where)
                 end = where[2] + where[3]
             self._ours.send(wire.encode(wire.Work(number, slot.size, aligned(end), inputs)))
+        except ConnectionError as error:
+            lost = WorkerLostError(f"{self.name} does not take work: {error}")
+            lost.begun = False
+            self._loop.call_soon(self._finish, number, Result(error=lost))
         except (InfuseError, OSError, ValueError) as error:
-            if isinstance(error, OSError):
-                error = WorkerLostError(f"{self.name} does not take work: {error}")
-            self._loop.call_soon(self._finish, number, Result(error=error))
+            failure = error if isinstance(error, InfuseError) else ModelFailureError(str(error), where=self.name)
+            self._loop.call_soon(self._finish, number, Result(error=failure))
 
     def lost(self, error: WorkerLostError) -> None:
-        """The worker has ended: so have all runs in it."""
+        """The worker has ended, and with it all runs that it did not answer: the first is the one that had begun."""
+        self.depth = 0
+        if self._open:
+            self._answered()
         self.abandon()
-        for number in list(self._pending):
-            self._finish(number, Result(error=error))
+        for place, number in enumerate(list(self._pending)):
+            told = WorkerLostError(error.what)
+            told.begun = place == 0
+            self._finish(number, Result(error=told))
 
     def abandon(self) -> None:
         """Close the socket and the memory; the worker ends the instance."""
