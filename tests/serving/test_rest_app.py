@@ -94,6 +94,7 @@ def test_a_raw_request_is_read_by_the_model() -> None:
         (INFER, b"{}", {"Content-Encoding": "zstd"}, 415),
         (INFER, gzip.compress(bytes(1 << 21)), {"Content-Encoding": "gzip"}, 413),
         ("/v2/models/none/infer", plain([1.0], [1]), {}, 404),
+        ("/v2/models/none/infer", b"{", {}, 404),
         ("/v2/models/echo/versions/9/infer", plain([1.0], [1]), {}, 404),
         ("/v2/models//infer", plain([1.0], [1]), {}, 404),
         ("/v2/models/%FF/infer", plain([1.0], [1]), {}, 400),
@@ -264,10 +265,10 @@ def test_models_are_loaded_with_configuration_and_files() -> None:
         ("/v2/models/echo/rollout", b'{"version":2,"canary":{"unknown":1}}', 400),
         ("/v2/models/none/promote", b"", 404),
         ("/v2/logging", b'{"log_verbose_level":-1}', 400),
-        ("/v2/logging", b'{"log_info":false,"log_verbose_level":1}', 400),
-        ("/v2/logging", b'{"log_file":"x"}', 501),
+        ("/v2/logging", b'{"log_info":false,"log_verbose_level":1}', 409),
+        ("/v2/logging", b'{"log_file":"x"}', 409),
         ("/v2/trace/setting", b'{"unknown":1}', 400),
-        ("/v2/trace/setting", b'{"trace_rate":"7"}', 501),
+        ("/v2/trace/setting", b'{"trace_rate":"7"}', 409),
     ],
 )
 def test_wrong_changes_are_refused(path: str, body: bytes, status: int) -> None:

@@ -293,11 +293,11 @@ def test_a_model_is_loaded_from_files_of_the_request(client: Any, admin: Any) ->
 def test_settings(client: Any, admin: Any) -> None:
     assert client.get_log_settings()["log_file"] == ""
     assert admin.update_log_settings({"log_verbose_level": 0})["log_verbose_level"] == 0
-    assert refused(501, admin.update_log_settings, {"log_file": "x"})
+    assert refused(409, admin.update_log_settings, {"log_file": "x"})
     assert client.get_trace_settings()["trace_level"] == ["OFF"]
     assert client.get_trace_settings("echo")["trace_mode"] == "opentelemetry"
     assert admin.update_trace_settings("echo", {})["trace_level"] == ["OFF"]
-    assert refused(501, admin.update_trace_settings, settings={"trace_rate": "5"})
+    assert refused(409, admin.update_trace_settings, settings={"trace_rate": "5"})
 
 
 def test_shared_memory(client: Any) -> None:

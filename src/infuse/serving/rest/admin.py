@@ -10,10 +10,11 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
-from infuse.errors import RequestError, UnsupportedRequestError
+from infuse.errors import RequestError
 from infuse.serving.config import Canary, ServerConfig
 from infuse.serving.console.data import snapshot
 from infuse.serving.rest import schemas
+from infuse.serving.rest.refusals import Refusal
 from infuse.serving.rest.routes import Call, Handler, Route
 from infuse.serving.rest.wire import Load, LogSettings, Unload
 
@@ -114,8 +115,8 @@ async def _traffic(call: Call) -> Any:
 
 
 async def _label(call: Call) -> Any:
-    asked = call.read(Label)
     traffic = call.engine.traffic(call.model)
+    asked = call.read(Label)
     if asked.version is None:
         traffic.remove_label(asked.label)
     else:
@@ -124,29 +125,29 @@ async def _label(call: Call) -> Any:
 
 
 async def _split(call: Call) -> Any:
-    asked = call.read(Split)
     traffic = call.engine.traffic(call.model)
+    asked = call.read(Split)
     traffic.set_split(asked.weights)
     return traffic.describe()
 
 
 async def _shadow(call: Call) -> Any:
-    asked = call.read(Shadow)
     traffic = call.engine.traffic(call.model)
+    asked = call.read(Shadow)
     traffic.set_shadow(asked.shares)
     return traffic.describe()
 
 
 async def _rollout(call: Call) -> Any:
-    asked = call.read(Rollout)
     traffic = call.engine.traffic(call.model)
+    asked = call.read(Rollout)
     traffic.start_rollout(asked.version, asked.canary)
     return traffic.describe()
 
 
 async def _rollback(call: Call) -> Any:
-    asked = call.read(Rollback)
     traffic = call.engine.traffic(call.model)
+    asked = call.read(Rollback)
     traffic.rollback(asked.reason)
     return traffic.describe()
 
@@ -155,8 +156,8 @@ def _plain(verb: str) -> Handler:
     """A handler that calls a method of the traffic that needs nothing."""
 
     async def handler(call: Call) -> Any:
-        call.read(Nothing)
         traffic = call.engine.traffic(call.model)
+        call.read(Nothing)
         getattr(traffic, verb)()
         return traffic.describe()
 
@@ -188,14 +189,14 @@ async def _set_logs(call: Call) -> Any:
     now = log_settings(call.config)
     for name in ("log_file", "log_format"):
         if getattr(asked, name) not in (None, now[name]):
-            raise UnsupportedRequestError(
-                f"{name} cannot be changed while the server runs", hint="set telemetry in the server's configuration"
-            )
+            raise _fixed(name)
     wanted = {**now, **{name: value for name, value in msgspec.structs.asdict(asked).items() if value is not None}}
     steps = [bool(wanted["log_verbose_level"]), wanted["log_info"], wanted["log_warning"], wanted["log_error"]]
     if steps != sorted(steps):
-        raise RequestError(
-            "messages can be logged from one level on only", hint="turn off verbose first, then info, warning, error"
+        raise Refusal(
+            409,
+            "messages can be logged from one level on only",
+            hint="turn off verbose first, then info, warning, error",
         )
     _log.setLevel(logging.CRITICAL if not any(steps) else (logging.DEBUG + 10 * steps.index(True)))
     return log_settings(call.config)
@@ -226,10 +227,13 @@ async def _set_traces(call: Call) -> Any:
         if name not in now:
             raise RequestError(f"{name!r} is no setting of traces")
         if value is not None and value != now[name]:
-            raise UnsupportedRequestError(
-                f"{name} cannot be changed while the server runs", hint="set telemetry in the server's configuration"
-            )
+            raise _fixed(name)
     return now
+
+
+def _fixed(name: str) -> Refusal:
+    hint = "set telemetry in the server's configuration"
+    return Refusal(409, f"{name} cannot be changed while the server runs", hint=hint)
 
 
 # ------------------------------------------------------------------------------------------------- the table
@@ -243,8 +247,8 @@ def _change(template: str, operation: str, summary: str, handler: Handler, body:
 
 
 CHANGES: Final = [
-    _change(f"{_REPOSITORY}/load", "modelLoad", "Load or reload a model", _load, Load, schemas.DONE),
-    _change(f"{_REPOSITORY}/unload", "modelUnload", "Unload a model", _unload, Unload, schemas.DONE),
+    _change(f"{_REPOSITORY}/load", "modelLoad", "Load or reload a model", _load, schemas.LOAD, schemas.DONE),
+    _change(f"{_REPOSITORY}/unload", "modelUnload", "Unload a model", _unload, schemas.UNLOAD, schemas.DONE),
     _change(f"{_MODEL}/labels", "setLabel", "Move or remove a label", _label, Label, schemas.TRAFFIC),
     _change(f"{_MODEL}/split", "setSplit", "Divide the traffic by weights", _split, Split, schemas.TRAFFIC),
     _change(f"{_MODEL}/shadow", "setShadow", "Send copies of requests to versions", _shadow, Shadow, schemas.TRAFFIC),
@@ -254,7 +258,7 @@ CHANGES: Final = [
     _change(f"{_MODEL}/pause", "pauseRollout", "Hold a rollout", _plain("pause"), Nothing, schemas.TRAFFIC),
     _change(f"{_MODEL}/resume", "resumeRollout", "Let a rollout go on", _plain("resume"), Nothing, schemas.TRAFFIC),
     _change("/v2/logging", "setLogging", "Change what is logged", _set_logs, LogSettings, schemas.LOGGING),
-    _change("/v2/trace/setting", "setTracing", "Change what is traced", _set_traces, dict[str, Any], schemas.TRACING),
+    _change("/v2/trace/setting", "setTracing", "Change what is traced", _set_traces, schemas.TRACES, schemas.TRACING),
     Route("POST", f"{_MODEL}/trace/setting", "", "", "admin", _set_traces, documented=False),
 ]
 

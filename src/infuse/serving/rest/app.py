@@ -157,11 +157,11 @@ class DataApp(_App):
         received = time.perf_counter_ns()
         if "content-encoding" in headers:
             body = await self._inflated(body, headers["content-encoding"])
-        length = codec.header_length(headers.get("inference-header-content-length"))
-        if length == 0:
-            request = codec.decode_raw(body, self._signature(model, version), model, version)
-        else:
-            request = codec.decode(body, length, model, version)
+        try:
+            request = self._decoded(body, headers.get("inference-header-content-length"), model, version)
+        except RequestError:
+            self.engine.model_ready(model, version)  # that there is no such model is told first
+            raise
         self._complete(request, headers, received)
         response = await self.engine.infer(request)
         length, parts = codec.encode(request, response)
@@ -175,6 +175,12 @@ class DataApp(_App):
             parts = [await asyncio.to_thread(deflate, parts, coding) if large else deflate(parts, coding)]
         request.timeline.sent = time.perf_counter_ns()
         await _send(send, 200, answer, parts[0], parts[1:])
+
+    def _decoded(self, body: Buffer, length: str | None, model: str, version: str) -> InferRequest:
+        size = codec.header_length(length)
+        if size == 0:
+            return codec.decode_raw(body, self._signature(model, version), model, version)
+        return codec.decode(body, size, model, version)
 
     def _complete(self, request: InferRequest, headers: Mapping[str, str], received: int) -> None:
         """Adds what the headers say."""

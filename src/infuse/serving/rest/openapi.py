@@ -42,9 +42,9 @@ _PARTS: Final = "Bytes of JSON in front of the tensors of a body; 0 in a request
 def document(routes: Iterable[Route], version: str) -> dict[str, Any]:
     """The document of a server that answers these routes."""
     documented = [route for route in routes if route.documented]
-    kinds = list(dict.fromkeys(route.body for route in documented if route.body is not None))
+    kinds = list(dict.fromkeys(route.body for route in documented if isinstance(route.body, type)))
     bodies, components = msgspec.json.schema_components(kinds, ref_template=_REFERENCE)
-    described = dict(zip(map(str, kinds), bodies))
+    described = dict(zip(kinds, bodies))
     paths: dict[str, dict[str, Any]] = {}
     for route in documented:
         paths.setdefault(route.template, {})[route.method.lower()] = _operation(route, described)
@@ -64,7 +64,7 @@ def document(routes: Iterable[Route], version: str) -> dict[str, Any]:
     }
 
 
-def _operation(route: Route, described: Mapping[str, Any]) -> dict[str, Any]:
+def _operation(route: Route, described: Mapping[type, Any]) -> dict[str, Any]:
     operation: dict[str, Any] = {"operationId": route.operation, "summary": route.summary}
     parameters = [_parameter(segment[1:-1]) for segment in route.segments if segment.startswith("{")]
     if route.binary:
@@ -73,9 +73,10 @@ def _operation(route: Route, described: Mapping[str, Any]) -> dict[str, Any]:
     if parameters:
         operation["parameters"] = parameters
     if route.body is not None:
-        content = {"application/json": {"schema": described[str(route.body)]}}
+        typed = isinstance(route.body, type)
+        content = {"application/json": {"schema": described[route.body] if typed else route.body}}
         operation["requestBody"] = {
-            "required": route.binary,
+            "required": typed and any(field.required for field in msgspec.structs.fields(route.body)),
             "content": {**content, **_BINARY} if route.binary else content,
         }
     operation["responses"] = _responses(route)

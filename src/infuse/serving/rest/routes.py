@@ -53,10 +53,11 @@ Handler = Callable[[Call], Awaitable[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A method of a path. `template` has `{names}`; `body` and `answer` are the JSON that is taken and given.
+    """A method of a path. `template` has `{names}`; `body` is the JSON that is taken, as a type or a schema,
+    and `answer` the schema of what is given.
 
     `statuses`: of errors that this route has besides those that all have. `documented`: whether the OpenAPI document
-    tells of it. `streams`: whether the binary tensor extension is understood.
+    tells of it. `binary`: whether the binary tensor extension is understood.
     """
 
     method: str

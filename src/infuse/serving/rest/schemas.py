@@ -23,6 +23,10 @@ def _object(required: Mapping[str, Any], optional: Mapping[str, Any] | None = No
     }
 
 
+def _closed(parameters: Mapping[str, Any]) -> Schema:
+    return {"type": "object", "properties": {"parameters": parameters}}
+
+
 def _list(items: Any) -> Schema:
     return {"type": "array", "items": items}
 
@@ -65,7 +69,26 @@ LOGGING: Final = _object(
         "log_format": _TEXT,
     }
 )
-TRACING: Final = OBJECT
+_TRACING: Final = ("trace_level", "trace_rate", "trace_count", "log_frequency", "trace_file", "trace_mode")
+TRACING: Final = _object({name: {"type": ["string", "array"]} for name in _TRACING})
+TRACES: Final = {"type": "object", "properties": {name: {} for name in _TRACING}, "additionalProperties": False}
 TRAFFIC: Final = OBJECT
 PLACEMENT: Final = OBJECT
+LOAD: Final = _closed(
+    {
+        "type": ["object", "null"],
+        "description": "A configuration as JSON or YAML text, and files by path, such as `file:1/model.onnx`",
+        "properties": {"config": _TEXT},
+        "patternProperties": {"^file:": {"type": "string", "format": "byte", "contentEncoding": "base64"}},
+        "additionalProperties": False,
+    }
+)
+UNLOAD: Final = _closed(
+    {
+        "type": ["object", "null"],
+        "description": "Whether the models that a pipeline is made of are unloaded too",
+        "properties": {"unload_dependents": _FLAG},
+        "additionalProperties": False,
+    }
+)
 DONE: Final = _object({})

@@ -8,7 +8,7 @@ import msgspec
 
 from infuse.serving.messages import Parameter
 
-Natural = Annotated[int, msgspec.Meta(ge=0)]
+Level = Annotated[float, msgspec.Meta(ge=0, multiple_of=1)]
 Parameters = dict[str, bool | int | float | str]
 
 
@@ -102,5 +102,5 @@ class LogSettings(msgspec.Struct):
     log_info: bool | None = None
     log_warning: bool | None = None
     log_error: bool | None = None
-    log_verbose_level: Natural | None = None
+    log_verbose_level: Level | None = None
     log_format: str | None = None
