@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from tritonclient.grpc import service_pb2 as client
 
-from infuse.errors import RequestError, UnsupportedRequestError
+from infuse.errors import AccessError, RequestError, UnsupportedRequestError
 from infuse.serving.datatypes import BYTES, NUMPY, RAW_ONLY
 from infuse.serving.messages import InferRequest, InferResponse, RequestedOutput, Tensor
 from infuse.serving.rpc import codec, schema, wire
@@ -178,6 +178,14 @@ def test_a_cut_off_large_message_is_refused(cut: int) -> None:
 def test_malformed_inputs_are_refused(request_: Any, text: str) -> None:
     with pytest.raises(RequestError, match=text):
         decode(request_)
+
+
+def test_callers_are_admitted_before_tensors_are_read() -> None:
+    def admit(model: str) -> None:
+        raise AccessError(f"not to {model}")
+
+    with pytest.raises(AccessError, match="not to m"):
+        codec.decode(message(raw=b"?").SerializeToString(), admit)
 
 
 def test_raw_contents_are_one_for_each_input() -> None:

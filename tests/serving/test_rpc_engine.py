@@ -33,11 +33,15 @@ ONNX = {name: name for name in DATATYPES} | {
 X = np.array([[1.5, 2.5]], np.float32)
 
 
-def write(folder: Path, name: str, operator: str, datatype: str = "FP32", inputs: tuple[str, ...] = ("x",)) -> Path:
+def write(folder: Path, name: str, operator: str, inputs: tuple[str, ...] = ("x",)) -> Path:
     """A model of one operator over rows of two elements."""
-    kind = getattr(TensorProto, ONNX[datatype])
-    tensors = [helper.make_tensor_value_info(n, kind, ["rows", 2]) for n in (*inputs, "y")]
-    graph = helper.make_graph([helper.make_node(operator, list(inputs), ["y"])], "graph", tensors[:-1], tensors[-1:])
+    return save(folder, name, [helper.make_node(operator, list(inputs), ["y"])], dict.fromkeys((*inputs, "y"), "FP32"))
+
+
+def save(folder: Path, name: str, nodes: list[Any], types: dict[str, str]) -> Path:
+    """A model of nodes over rows of two elements; `types` of its inputs and, last, as many outputs as nodes."""
+    infos = [helper.make_tensor_value_info(n, getattr(TensorProto, ONNX[t]), ["rows", 2]) for n, t in types.items()]
+    graph = helper.make_graph(nodes, "graph", infos[: -len(nodes)], infos[-len(nodes) :])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
     path = folder / name / "1" / "model.onnx"
     path.parent.mkdir(parents=True)
@@ -50,7 +54,7 @@ def config(folder: Path) -> ServerConfig:
         repository=str(folder / "models"),
         cache=folder / "cache",
         control="explicit",
-        models=("add", *DATATYPES),
+        models=("add", "echo", "types"),
         workers=Workers(mode="inprocess"),
         grpc=Listener(host=HOST),
         security=Security(admin_on_data_port=True),
@@ -61,9 +65,10 @@ def config(folder: Path) -> ServerConfig:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     result = tmp_path_factory.mktemp("served")
     models = result / "models"
-    for datatype in DATATYPES:
-        write(models, datatype, "Identity", datatype)
-    write(models, "add", "Add", inputs=("a", "b"))
+    nodes = [helper.make_node("Identity", [f"x_{datatype}"], [f"y_{datatype}"]) for datatype in DATATYPES]
+    save(models, "types", nodes, {f"{end}_{datatype}": datatype for end in "xy" for datatype in DATATYPES})
+    write(models, "echo", "Identity")
+    write(models, "add", "Add", ("a", "b"))
     write(models, "later", "Neg")
     write(models, "broken", "Neg").write_bytes(b"this is no model")
     return result
@@ -84,27 +89,31 @@ def client(server: Running) -> Iterator[Any]:
 # ----------------------------------------------------------------------------------------------------- inference
 
 
-@pytest.mark.parametrize("datatype", DATATYPES)
-def test_every_datatype(client: Any, datatype: str) -> None:
-    array = DATATYPES[datatype]
-    result = client.infer(datatype, [tensor(array, datatype)], request_id="7", model_version="1")
-    np.testing.assert_array_equal(result.as_numpy("y"), array)
+def test_every_datatype(client: Any) -> None:
+    inputs = [tensor(array, datatype, f"x_{datatype}") for datatype, array in DATATYPES.items()]
+    result = client.infer("types", inputs, request_id="7", model_version="1")
     response = result.get_response()
-    assert (response.model_name, response.model_version, response.id) == (datatype, "1", "7")
-    assert response.outputs[0].datatype == datatype
+    assert (response.model_name, response.model_version, response.id) == ("types", "1", "7")
+    assert [output.datatype for output in response.outputs] == list(DATATYPES)
+    for datatype, array in DATATYPES.items():
+        np.testing.assert_array_equal(result.as_numpy(f"y_{datatype}"), array)
 
 
-@pytest.mark.parametrize("datatype", sorted(set(DATATYPES) - {"FP16", "BF16"}))
-def test_typed_contents(server: Running, datatype: str) -> None:
-    array = DATATYPES[datatype]
-    request = messages.ModelInferRequest(model_name=datatype)
-    x = request.inputs.add(name="x", datatype=datatype, shape=array.shape)
-    width = {"I": "int_contents", "U": "uint_contents"}.get(datatype[0], f"{datatype.lower()}_contents")
-    field = f"{datatype.lower()}_contents" if datatype.endswith("64") else width
-    getattr(x.contents, field).extend(array.reshape(-1).tolist())
+def test_outputs_are_chosen(client: Any) -> None:
+    inputs = [tensor(array, datatype, f"x_{datatype}") for datatype, array in DATATYPES.items()]
+    outputs = [triton.InferRequestedOutput(name) for name in ("y_UINT8", "y_BYTES")]
+    result = client.infer("types", inputs, outputs=outputs)
+    assert {output.name for output in result.get_response().outputs} == {"y_UINT8", "y_BYTES"}
+    np.testing.assert_array_equal(result.as_numpy("y_BYTES"), DATATYPES["BYTES"])
+
+
+def test_typed_contents(server: Running) -> None:
+    request = messages.ModelInferRequest(model_name="echo")
+    x = request.inputs.add(name="x", datatype="FP32", shape=X.shape)
+    x.contents.fp32_contents.extend(X.reshape(-1).tolist())
     with grpc.insecure_channel(server.address) as channel:
         answer = service_pb2_grpc.GRPCInferenceServiceStub(channel).ModelInfer(request)
-    np.testing.assert_array_equal(triton.InferResult(answer).as_numpy("y"), array)
+    np.testing.assert_array_equal(triton.InferResult(answer).as_numpy("y"), X)
 
 
 def test_requests_side_by_side_get_their_own_answers(client: Any) -> None:
@@ -153,18 +162,18 @@ def test_inputs_that_the_model_does_not_take_are_refused(client: Any, inputs: li
 
 def test_what_is_not_there(client: Any) -> None:
     refused("NOT_FOUND", client.infer, "absent", [tensor(X)])
-    refused("NOT_FOUND", client.infer, "FP32", [tensor(X)], model_version="7")
-    refused("NOT_FOUND", client.infer, "FP32", [tensor(X)], model_version="canary")
-    refused("INVALID_ARGUMENT", client.infer, "FP32", [tensor(X)], outputs=[triton.InferRequestedOutput("z")])
+    refused("NOT_FOUND", client.infer, "echo", [tensor(X)], model_version="7")
+    refused("NOT_FOUND", client.infer, "echo", [tensor(X)], model_version="canary")
+    refused("INVALID_ARGUMENT", client.infer, "echo", [tensor(X)], outputs=[triton.InferRequestedOutput("z")])
     refused("NOT_FOUND", client.get_model_metadata, "absent")
-    refused("NOT_FOUND", client.get_model_config, "FP32", "7")
+    refused("NOT_FOUND", client.get_model_config, "echo", "7")
     refused("NOT_FOUND", client.get_inference_statistics, "absent")
     refused("NOT_FOUND", client.load_model, "absent")
 
 
 @pytest.mark.row("S7")
 def test_a_timeout_drops_the_request(client: Any) -> None:
-    refused("DEADLINE_EXCEEDED", client.infer, "FP32", [tensor(X)], timeout=1)
+    refused("DEADLINE_EXCEEDED", client.infer, "echo", [tensor(X)], timeout=1)
 
 
 # ---------------------------------------------------------------------------------------- descriptions, repository
@@ -184,15 +193,15 @@ def test_metadata_and_config(client: Any) -> None:
 
 def test_statistics_count_requests(client: Any) -> None:
     def count() -> int:
-        statistics = client.get_inference_statistics("FP64", "1").model_stats[0]
+        statistics = client.get_inference_statistics("echo", "1").model_stats[0]
         assert statistics.inference_stats.success.ns > 0 or statistics.inference_count == 0
         return int(statistics.inference_stats.success.count)
 
     before = count()
     for _ in range(3):
-        client.infer("FP64", [tensor(DATATYPES["FP64"], "FP64")])
+        client.infer("echo", [tensor(X)])
     assert count() == before + 3
-    assert {entry.name for entry in client.get_inference_statistics().model_stats} >= {"add", *DATATYPES}
+    assert {entry.name for entry in client.get_inference_statistics().model_stats} >= {"add", "echo", "types"}
 
 
 @pytest.mark.row("S2")
@@ -235,12 +244,12 @@ def test_a_broken_model_leaves_the_others_alone(client: Any) -> None:
     with pytest.raises(InferenceServerException):
         client.load_model("broken")
     assert not client.is_model_ready("broken")
-    assert client.infer("FP32", [tensor(X)]).as_numpy("y").tolist() == X.tolist()
+    assert client.infer("echo", [tensor(X)]).as_numpy("y").tolist() == X.tolist()
 
 
 def test_draining(folder: Path, tmp_path: Path) -> None:
     models = tmp_path / "models"
-    shutil.copytree(folder / "models" / "FP32", models / "FP32")
+    shutil.copytree(folder / "models" / "echo", models / "echo")
     listener = Listener(host=HOST)
     engine = Engine(
         ServerConfig(repository=str(models), cache=tmp_path, workers=Workers(mode="inprocess"), grpc=listener)
@@ -255,4 +264,15 @@ def test_draining(folder: Path, tmp_path: Path) -> None:
             watch.cancel()
         assert client.is_server_live()
         assert not client.is_server_ready()
-        refused("UNAVAILABLE", client.infer, "FP32", [tensor(X)])
+        refused("UNAVAILABLE", client.infer, "echo", [tensor(X)])
+
+
+@pytest.mark.row("S5")
+def test_through_worker_processes(folder: Path, tmp_path: Path) -> None:
+    models = tmp_path / "models"
+    shutil.copytree(folder / "models" / "echo", models / "echo")
+    engine = Engine(ServerConfig(repository=str(models), cache=tmp_path, grpc=Listener(host=HOST)))
+    large = np.random.default_rng(0).random((100_000, 2), np.float32)
+    with serving(engine) as server, triton.InferenceServerClient(server.address) as client:
+        for array in (X, large, X):
+            np.testing.assert_array_equal(client.infer("echo", [tensor(array)]).as_numpy("y"), array)

@@ -2,9 +2,10 @@
 
 import os
 
-# Workers are new programs, not copies of this process: gRPC need not get ready for copies, nor warn of them.
+# Workers are new programs, not copies of this process: gRPC need not get ready for copies, nor warn of them. It reads
+# this when it is imported.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")
 
-from infuse.serving.rpc.server import GrpcServer  # noqa: E402 (gRPC reads the variable when it is imported)
+from infuse.serving.rpc.server import GrpcServer
 
 __all__ = ["GrpcServer"]

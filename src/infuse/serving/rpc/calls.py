@@ -90,7 +90,7 @@ class Calls:
     async def _infer(self, data: bytes, context: Any) -> bytes:
         started = time.perf_counter_ns()
         try:
-            request = codec.decode(data)
+            request = codec.decode(data, self._door(context))
             request.timeline.received = started
             self._complete(request, context)
             response = await self._engine.infer(request)
@@ -109,7 +109,7 @@ class Calls:
         started = time.perf_counter_ns()
         id = ""
         try:
-            request = codec.decode(data)
+            request = codec.decode(data, self._door(context))
             id = request.id
             request.timeline.received = started
             self._complete(request, context)
@@ -120,17 +120,20 @@ class Calls:
         request.timeline.sent = time.perf_counter_ns()
         return answer
 
+    def _door(self, context: Any) -> Callable[[str], object] | None:
+        """Admits the caller to inference with a model, or raises; None: everybody may."""
+        if self._guard is None:
+            return None
+        return partial(self._guard.admit, dict(context.invocation_metadata()), context.peer(), "infer")
+
     def _complete(self, request: InferRequest, context: Any) -> None:
-        """Add what the call itself says: who calls, until when an answer is awaited, and in which trace."""
-        metadata = context.invocation_metadata()
-        if self._guard is not None:
-            self._guard.admit(dict(metadata), context.peer(), "infer", request.model)
+        """Add what the call itself says: until when its answer is awaited, what it sticks by, and in which trace."""
         remaining = context.time_remaining()
         if remaining is not None:
             deadline = time.monotonic() + remaining
             request.deadline = deadline if request.deadline is None else min(request.deadline, deadline)
         sticky = self._engine.sticky_header(request.model)
-        for key, value in metadata:
+        for key, value in context.invocation_metadata():
             if key == "traceparent":
                 request.trace = value
             elif key == sticky:

@@ -6,7 +6,7 @@ Raw contents of large requests are views of the message, never copied; responses
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
@@ -30,14 +30,16 @@ _CLASSES: Final = "classification"
 _MOST: Final = 1 << 62  # of a priority or a timeout
 
 
-def decode(data: bytes) -> InferRequest:
-    """The request that a ModelInferRequest message is.
+def decode(data: bytes, admit: Callable[[str], object] | None = None) -> InferRequest:
+    """The request that a ModelInferRequest message is. `admit` is asked by the name of the model, before any tensor.
 
     Its deadline is that of its `timeout` parameter (µs). RequestError: it is no message, contents do not fit their
     shapes, raw and typed contents are mixed, a name occurs twice. UnsupportedRequestError: shared memory.
     """
     split = wire.split(data, _RAW_INPUTS) if len(data) >= _LARGE else None
     request = parse(_Request, data if split is None else split[0])
+    if admit is not None:
+        admit(request.model_name)
     raw = request.raw_input_contents if split is None else split[1]
     parameters = decode_parameters(request.parameters) if request.parameters else {}
     result = InferRequest(
