@@ -243,14 +243,17 @@ class Workers(_Config, frozen=True, kw_only=True):
     """Where models run. `process`: each version in worker processes; `inprocess`: in the server itself.
 
     `isolation`: `model`: a worker per replica; `packed`: one per group of cores, versions packed into them by load and
-    size. `cores`: how many there are for models (0: all this process may use); `memory_mb` of all (0: what the
-    machine has).
+    size. `cores`: how many there are for models (0: all this process may use); `groups` of them (0: one per core);
+    `memory_mb` of all (0: what the machine has). `rebalance_seconds`: how often replicas are moved between groups when
+    the measured load calls for it (0: never).
     """
 
     mode: Literal["process", "inprocess"] = "process"
     isolation: Literal["model", "packed"] = "model"
     cores: Natural = 0
+    groups: Natural = 0
     memory_mb: Natural = 0
+    rebalance_seconds: Seconds = 30
     start_seconds: Seconds = 120
     build_seconds: Seconds = 900
     retries: Natural = 1

@@ -26,6 +26,7 @@ from infuse.serving.repository import ModelFiles, Repository
 from infuse.serving.rollout import StateFile, Traffic
 from infuse.serving.telemetry.bottleneck import explain
 from infuse.serving.telemetry.journal import Journal
+from infuse.serving.telemetry.views import Reading
 from infuse.serving.versions import ServedVersion
 from infuse.serving.workers.pool import WorkerPool
 
@@ -193,6 +194,14 @@ class Engine:
         """Requests that were accepted and are not answered."""
         return self._inflight
 
+    def readings(self) -> Iterator[Reading]:
+        """Metrics of the repository's cache."""
+        cache = self.repository.cache
+        yield Reading("infuse_repository_hits", cache.hits)
+        yield Reading("infuse_repository_misses", cache.misses)
+        yield Reading("infuse_repository_bytes", cache.fetched_bytes)
+        yield Reading("infuse_repository_cache_bytes", cache.stored_bytes)
+
     def bottleneck(self) -> list[dict[str, Any]]:
         """Which stage takes the time of each version's requests, and what would help."""
         return explain(self)
@@ -236,7 +245,7 @@ class Engine:
         finally:
             self._inflight -= 1
             request.timeline.finished = time.perf_counter_ns()
-            outcome = Outcome(request, version.number, response, error, _rows(request, version), batch)  # type: ignore[arg-type]
+            outcome = Outcome(request, version.number, response, error, _rows(request, version), batch)
             self._observe(model, version, outcome)
         for number in model.traffic.shadows(request, version.number):
             self._shadow(model, number, request, response)

@@ -95,7 +95,7 @@ class Outcome:
     request: InferRequest
     version: int
     response: InferResponse | None
-    error: Exception | None
+    error: BaseException | None
     rows: int = 1
     batch: int = 1
     shadow: bool = False

@@ -34,7 +34,7 @@ class Server:
         self.config = config
         self.engine = Engine(config)
         self.guard = Guard(config)
-        sources = [logging.readings] if logging is not None else []
+        sources = [self.engine.readings, *([logging.readings] if logging is not None else [])]
         self.monitor = Monitor(self.engine, config.telemetry, self.engine.journal, sources)
         self.engine.objectives = self.monitor.objectives.as_list
         self.http: HttpServer | None = None

@@ -61,6 +61,7 @@ class Cache:
         self._mutex = threading.Lock()
         self._prepared = False
         self._grown = True  # since the limit was last kept
+        self.hits = self.misses = self.fetched_bytes = 0
 
     def find(self, key: str) -> str:
         """The hash of the content that `key` had when it was kept, if that is still here and whole; else ""."""
@@ -103,11 +104,21 @@ class Cache:
         self._prepare()
         with self._lock(key):
             if remember and (digest := self.find(key)):
+                with self._mutex:
+                    self.hits += 1
                 return digest
             digest = self._store(chunks, size)
+            with self._mutex:
+                self.misses += 1
+                self.fetched_bytes += size
             if remember:
                 self._write(self._index(key), json.dumps({"sha256": digest, "bytes": size}).encode())
             return digest
+
+    @property
+    def stored_bytes(self) -> int:
+        """What all copies take on disk; 0 before the first use."""
+        return sum(found.st_size for _, found in self._blobs()) if self._prepared else 0
 
     def add(self, content: bytes) -> str:
         """Keep a content; its hash."""

@@ -345,7 +345,7 @@ class Traffic:
         return total
 
 
-def _count_error(tally: Tally, error: Exception) -> None:
+def _count_error(tally: Tally, error: BaseException) -> None:
     """Nothing is counted where the caller did wrong, or has gone away."""
     if isinstance(error, asyncio.CancelledError):
         return

@@ -75,7 +75,7 @@ def _log_access(outcome: Outcome) -> None:
     _access.info(Event("access", fields))
 
 
-def _status(error: Exception | None) -> int:
+def _status(error: BaseException | None) -> int:
     if error is None:
         return 200
     return _GONE if failure_of(error) == "CANCELED" else http_status(error)

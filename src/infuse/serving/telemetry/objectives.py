@@ -202,7 +202,7 @@ class Objectives:
         )
 
 
-def _counts(error: Exception) -> bool:
+def _counts(error: BaseException) -> bool:
     status = http_status(error)
     return status >= 500 and status != 501 and failure_of(error) != "CANCELED"
 
