@@ -25,6 +25,7 @@ MOST_HEADER_BYTES: Final = 64 << 10
 SCRATCH_BYTES: Final = 256 << 10
 _LINGER_SECONDS: Final = 2.0  # a refused caller may go on sending for so long before the connection is cut
 _JOINED_BYTES: Final = 16 << 10  # parts of an answer up to this size are sent as one
+_HELD_BYTES: Final = 1 << 20  # of an answer in several parts
 _ALIGNMENT: Final = 64
 _STATUS: Final = {
     status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus if status >= 200
@@ -34,10 +35,12 @@ _HEADER, _BODY, _ANSWER, _READER, _IDLE, _LINGER = range(6)
 
 
 class Exchange(RequestResponseCycle):
-    """A request and its answer. The body is handed over whole; an answer's head goes out with its first part."""
+    """A request and its answer. The body is handed over whole; an answer goes out with its head."""
 
     whole: bytes | bytearray | memoryview = b""
-    head: dict[str, Any] | None = None
+    start: dict[str, Any] | None = None
+    parts: list[Any] | None = None  # of the answer that are not written yet
+    held = 0  # bytes of them
 
     async def receive(self) -> Any:
         """The body in one message, when all of it is there; `http.disconnect` when the caller is gone."""
@@ -54,42 +57,46 @@ class Exchange(RequestResponseCycle):
 
     async def send(self, message: Any) -> None:
         """An ASGI message. Answers without a content-length take uvicorn's way."""
-        if self.head is None and (self.response_started or not _has_length(message)):
-            if self.response_started and not self.chunked_encoding:
-                await self._send_part(message)
+        if self.parts is None:
+            if self.response_started or not _has_length(message):
+                await super().send(message)
                 return
-            await super().send(message)
-            return
-        if self.head is None:
-            self.head = message
+            self.start = message
+            self.parts = []
             self.response_started = True
             self.waiting_for_100_continue = False
             return
-        await self._send_part(message)
-
-    async def _send_part(self, message: Any) -> None:
+        part = message.get("body", b"")
+        if part and self.scope["method"] != "HEAD":
+            self.parts.append(part)
+            self.held += len(part)
+        more = message.get("more_body", False)
+        if more and self.held < _HELD_BYTES:
+            return
         if self.flow.write_paused and not self.disconnected:
             await self.flow.drain()
         if self.disconnected:
             return
-        part = message.get("body", b"")
-        more = message.get("more_body", False)
-        if self.scope["method"] == "HEAD":
-            part = b""
-        if self.head is not None:
-            head, self.head = self._written_head(self.head), None
-            if len(part) <= _JOINED_BYTES:
-                part = b"".join((head, part))
-            else:
-                self.transport.write(head)
-        if part:
-            self.transport.write(part)
+        self._write()
         if not more:
             self.response_complete = True
             self.message_event.set()
             if not self.keep_alive:
                 self.transport.close()
             self.on_response()
+
+    def _write(self) -> None:
+        """What is held goes out by one call of the system."""
+        assert self.parts is not None
+        pieces, self.parts = self.parts, []
+        if self.start is not None:
+            pieces.insert(0, self._written_head(self.start))
+            self.start = None
+        if self.held <= _JOINED_BYTES:
+            self.transport.write(b"".join(pieces))
+        else:
+            self.transport.writelines(pieces)
+        self.held = 0
 
     def _written_head(self, message: dict[str, Any]) -> bytes:
         pieces = [_STATUS[message["status"]]]
