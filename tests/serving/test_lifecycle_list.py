@@ -277,6 +277,26 @@ def test_a_model_answers_while_it_is_loaded_again(change: str, stage: Stage) -> 
     asyncio.run(main())
 
 
+def test_a_new_version_does_not_load_the_others_again(stage: Stage) -> None:
+    stage.configure("m", **ALL)
+    stage.write("m", 1, "times 1")
+
+    async def main() -> None:
+        async with stage.engine(control="explicit", models=["m"]) as engine:
+            await ask(engine, "m")
+            for number in (2, 3):
+                stage.write("m", number, f"times {number}")
+                await engine.load("m")
+                assert stage.gates.arrived["load m"] == number
+            assert await ask(engine, "m", 1) == ("1", 1)
+            counts = {
+                s["version"]: s["inference_stats"]["success"]["count"] for s in engine.statistics("m")["model_stats"]
+            }
+            assert counts == {"1": 2, "2": 0, "3": 0}
+
+    asyncio.run(main())
+
+
 def test_a_reload_that_fails_leaves_what_served(stage: Stage) -> None:
     stage.write("m", 1, "times 1")
 
