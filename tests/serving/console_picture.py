@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import io
 import math
+import os
 import sys
 import tempfile
 import time
@@ -22,11 +23,10 @@ from tests.browser.chromium import chromium
 from tests.serving.console_browser import Console
 from tests.serving.console_server import Running, serving, write_model
 
-PICTURE = Path(__file__).parents[2] / "docs" / "console.png"
+PICTURE = Path(__file__).absolute().parents[2] / "docs" / "console.png"
 SECONDS = 90
-SIZE = (1280, 1010)
-COLORS = 128
-RATES = {"sentiment": 90.0, "ranking": 60.0}
+SIZE = (1280, 1090)
+RATES = {"answers": 90.0, "ranking": 60.0}
 CONFIG = """
 version_policy: {all: true}
 labels: {stable: %d}
@@ -35,12 +35,9 @@ objectives: [{name: fast, target: 0.99, latency_ms: %d}]
 
 
 def fill(repository: Path) -> None:
-    write_model(repository / "sentiment" / "1", 40, CONFIG % (1, 50))
-    write_model(repository / "sentiment" / "2", 30)
-    write_model(repository / "ranking" / "3", 12, CONFIG % (3, 20))
-    broken = repository / "ranking" / "4"
-    broken.mkdir()
-    (broken / "model.onnx").write_bytes((repository / "ranking" / "3" / "model.onnx").read_bytes()[:9000])
+    write_model(repository / "answers" / "1", 40, CONFIG % (1, 50))
+    write_model(repository / "answers" / "2", 40, factor=1.00001)
+    write_model(repository / "ranking" / "3", 12, CONFIG % (3, 50))
 
 
 @contextmanager
@@ -71,19 +68,20 @@ def traffic(running: Running) -> Iterator[None]:
 
 def picture(running: Running) -> bytes:
     async def roll_out() -> None:
-        told = running.engine.traffic("sentiment")
+        told = running.engine.traffic("answers")
         told.set_label("canary", 2)
         told.start_rollout(
             2, Canary(steps=(0.05, 0.25, 0.5, 1.0), step_seconds=SECONDS / 2.4, min_requests=1, shadow=0.2)
         )
 
     async def settle() -> None:
-        running.engine.traffic("sentiment").set_split({"stable": 1})
+        running.engine.traffic("answers").set_split({"stable": 1})
 
     running.call(settle())
     with traffic(running), chromium() as browser:
         console = Console(browser, running.url)
         console.size(*SIZE)
+        browser.execute_cdp_cmd("Emulation.setScrollbarsHidden", {"hidden": True})
         time.sleep(SECONDS / 4)
         running.call(roll_out())
         time.sleep(SECONDS * 3 / 4)
@@ -93,13 +91,15 @@ def picture(running: Running) -> bytes:
 
 
 def main() -> None:
-    target = Path(sys.argv[1]) if len(sys.argv) > 1 else PICTURE
+    target = Path(sys.argv[1]).absolute() if len(sys.argv) > 1 else PICTURE
     with tempfile.TemporaryDirectory() as folder:
-        repository = Path(folder) / "models"
+        os.chdir(folder)
+        repository = Path("models")
         fill(repository)
         with serving(repository) as running:
             image = Image.open(io.BytesIO(picture(running))).convert("RGB")
-    image.quantize(COLORS, dither=Image.Dither.NONE).save(target, optimize=True)
+        os.chdir(target.parent)
+    image.save(target, optimize=True)
     print(f"{target}: {target.stat().st_size:,} bytes")
 
 

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 from infuse.serving.config import Listener, ServerConfig
 from infuse.serving.engine import Engine
@@ -24,19 +24,22 @@ WIDTH = 64
 T = TypeVar("T")
 
 
-def write_model(folder: Path, layers: int = 1, config: str = "") -> None:
-    """A version in a folder: products of [n, 64] with random square matrices."""
+def write_model(folder: Path, layers: int = 1, config: str = "", factor: float = 1.0) -> None:
+    """A version in a folder: layers of [n, 64] with random weights times `factor`; the same for the same `layers`."""
     rng = np.random.default_rng(layers)
-    weights = [
-        helper.make_tensor(f"w{i}", TensorProto.FLOAT, (WIDTH, WIDTH), rng.standard_normal(WIDTH * WIDTH) / WIDTH)
-        for i in range(layers)
-    ]
-    names = ["x", *(f"h{i}" for i in range(1, layers)), "y"]
-    nodes = [helper.make_node("MatMul", [names[i], f"w{i}"], [names[i + 1]]) for i in range(layers)]
+    nodes, weights = [], []
+    for i in range(layers):
+        values = rng.standard_normal((WIDTH, WIDTH)) * factor * (2 / WIDTH) ** 0.5
+        weights.append(numpy_helper.from_array(values.astype(np.float32), f"w{i}"))
+        product, last = f"p{i}", "y" if i == layers - 1 else f"h{i}"
+        nodes += [helper.make_node("MatMul", ["x" if i == 0 else f"h{i - 1}", f"w{i}"], [product])]
+        nodes += [helper.make_node("Relu", [product], [last])]
     ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", WIDTH]) for name in ("x", "y")]
     graph = helper.make_graph(nodes, "graph", ends[:1], ends[1:], weights)
     folder.mkdir(parents=True)
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), folder / "model.onnx")
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), folder / "model.onnx"
+    )
     if config:
         (folder.parent / "config.yaml").write_text(config)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import Iterable, Mapping
@@ -28,14 +29,18 @@ _NOTHING: Final[Mapping[str, float]] = {
 }
 
 
-def snapshot(engine: Engine) -> dict[str, Any]:
+async def snapshot(engine: Engine) -> dict[str, Any]:
     """The server as it is now: itself, its models with their versions, the placement, the last events.
 
     Times are seconds since 1970, durations end in their unit, shares are parts of 1; `recent` is about the last ten
-    seconds. Models are described with their reasons and all names: it is for those who may see all models.
+    seconds. Models are described with their reasons and all names: it is for those who may see all models. Requests go
+    on between two models, so that many of them do not hold up any.
     """
     told = engine.objectives()
-    models = [_model(model, told) for _, model in sorted(engine.models.items())]
+    models = []
+    for _, model in sorted(engine.models.items()):
+        models.append(_model(model, told))
+        await asyncio.sleep(0)
     loads = {
         f"{model['name']}/{version['version']}": version["busy"] / max(1, sum(version["replica_states"].values()))
         for model in models

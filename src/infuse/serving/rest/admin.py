@@ -104,7 +104,7 @@ async def _placement(call: Call) -> Any:
 
 
 async def _console(call: Call) -> Any:
-    return snapshot(call.engine)
+    return await snapshot(call.engine)
 
 
 # ------------------------------------------------------------------------------------------------- traffic
