@@ -233,6 +233,9 @@ class Engine:
         if model.config.sticky.id and request.id:
             request.sticky = request.id
         version = model.choose(request)
+        longest = self.config.limits.request_seconds
+        if request.deadline is not None and longest:
+            request.deadline = min(request.deadline, time.monotonic() + longest)
         self._inflight += 1
         response: InferResponse | None = None
         error: BaseException | None = None
