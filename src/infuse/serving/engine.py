@@ -16,7 +16,7 @@ import msgspec
 import platformdirs
 
 from infuse.errors import ConfigurationError, InfuseError, NotFoundError, RepositoryError, UnavailableError
-from infuse.serving import descriptions
+from infuse.serving import descriptions, placements
 from infuse.serving.config import ServerConfig
 from infuse.serving.ensembles import PipelineVersion
 from infuse.serving.messages import InferRequest, InferResponse, Outcome, Timeline
@@ -83,9 +83,12 @@ class Engine:
             raise NotFoundError(f"the repository has no model {unknown[0]!r}", where=self.config.repository)
         for model in self.models.values():
             model.wanted = self.config.control != "explicit" or model.name in chosen
+        for name in chosen:
+            self._want_parts(name)
         await self._reconcile()
         self._phase = "serving"
         self._spawn(self._tick())
+        self._spawn(self.pool.rebalancing())
         if self.config.control == "poll":
             self._spawn(self._poll())
 
@@ -207,15 +210,8 @@ class Engine:
         return explain(self)
 
     def placement(self) -> dict[str, Any]:
-        """Cores, memory, workers and what runs in them."""
-        return {
-            "mode": self.config.workers.mode,
-            "isolation": self.config.workers.isolation,
-            "cores": list(self.pool.cores),
-            "workers": self.pool.describe(),
-            "lost_workers": self.pool.lost,
-            "instances": [_placed(version) for version in self.versions()],
-        }
+        """Cores, memory, workers, what runs in them and what would be moved."""
+        return placements.describe(self.pool, self.versions())
 
     # -- requests -----------------------------------------------------------------------------------------------
 
@@ -332,6 +328,14 @@ class Engine:
         if by_hand:
             model.override = files
         return model
+
+    def _want_parts(self, name: str) -> None:
+        """The models that a pipeline calls are wanted as it is."""
+        pipeline = self.models[name].config.pipeline if name in self.models else None
+        for part in {step.model for step in pipeline.steps} if pipeline else ():
+            if part in self.models and not self.models[part].wanted:
+                self.models[part].wanted = True
+                self._want_parts(part)
 
     async def _first_scan(self) -> Mapping[str, ModelFiles]:
         """What the repository holds; what was just written gets a moment to be whole."""
@@ -500,19 +504,3 @@ class Engine:
 def _rows(request: InferRequest, version: Any) -> int:
     shape = request.inputs[0].shape if request.inputs else ()
     return shape[0] if version.batched and shape else 1
-
-
-def _placed(version: Any) -> dict[str, Any]:
-    """A version in the placement: its replicas, size and measured load."""
-    recent = version.statistics.recent()
-    busy = recent.counts.busy_ns / 1e9 / recent.seconds if recent.seconds else 0.0
-    return {
-        "model": version.name,
-        "version": version.number,
-        "replicas": dict(version.replicas),
-        "threads": version.threads,
-        "weights_bytes": version.weights_bytes,
-        "milliseconds_by_rows": {str(rows): seconds * 1e3 for rows, seconds in version.times.items()},
-        "requests_per_second": recent.throughput,
-        "busy": busy,
-    }

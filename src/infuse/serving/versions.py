@@ -21,15 +21,16 @@ from infuse.serving.messages import InferRequest, InferResponse, Tensor
 from infuse.serving.repository import LocalVersion
 from infuse.serving.signature import Checker
 from infuse.serving.telemetry.statistics import VersionStatistics
-from infuse.serving.warmup import Findings, warm_up
+from infuse.serving.warmup import Findings
 from infuse.serving.workers.build import Signature, build
 from infuse.serving.workers.executor import Executor, Result
-from infuse.serving.workers.pool import Need, Replica, WorkerPool
+from infuse.serving.workers.pool import WorkerPool
+from infuse.serving.workers.replicas import Need, Replica
+from infuse.serving.workers.spread import Deployment
 
 _SHORT: Final = 2e-3  # seconds of a run, below which a worker is given the next one before it has ended this one
 _LOSSES: Final = 3  # lost workers within so many seconds are taken for the version's fault
 _LOSS_SECONDS: Final = 60.0
-_HANG: Final = 60.0  # seconds of a warm-up run that count as hung
 
 _log = logging.getLogger("infuse.serving")
 
@@ -56,7 +57,7 @@ class ServedVersion:
         self.troubled: Callable[[str], None] = _log.error
         self._losses: deque[float] = deque(maxlen=_LOSSES)
         self._pool = pool
-        self._replicas: list[Replica] = []
+        self._deployment: Deployment | None = None
         self._checker: Checker | None = None
         self._batcher: Batcher | None = None
 
@@ -112,20 +113,13 @@ class ServedVersion:
         )
         self.build_seconds = self.signature.seconds
         checker = Checker(self.signature.inputs, self.signature.outputs, self.signature.symbols, config.batching.pad)
-        need = Need(f"{self.name}/{self.number}", self.signature.folder, threads, config.memory_mb)
-        for _ in range(max(1, config.replicas)):
-            replica = Replica(self._pool, need, self._replica_changed)
-            await replica.start()
-            self._replicas.append(replica)
-        first = self._replicas[0].executor
-        if first is None:
-            raise ModelFailureError("its worker was lost while it was loaded", where=self.where)
-        most = config.batching.max_size
-        if config.warmup.enabled:
-            self.found = await warm_up(first, checker, config.warmup, most, self.extra or self.local.folder, _HANG)
-            self.notes += self.found.notes
-        else:
-            self.found = Findings(most=most or 32)
+        threads = self._pool.threads(config.threads, config.replicas)
+        weights = self.signature.weights_bytes
+        need = Need(f"{self.name}/{self.number}", self.signature.folder, threads, config.memory_mb, weights)
+        self._deployment = Deployment(self._pool, need, config, self._replica_changed)
+        await self._deployment.start(checker, self.extra or self.local.folder)
+        self.found = self._deployment.found
+        self.notes += self.found.notes
         self._start_batcher(checker)
 
     def _start_batcher(self, checker: Checker) -> None:
@@ -142,13 +136,13 @@ class ServedVersion:
         for rows, seconds in self.found.seconds.items():
             batcher.times.observe(rows, seconds)
         self._checker, self._batcher = checker, batcher
-        for replica in self._replicas:
+        for replica in self.instances:
             if replica.executor is not None:
                 self._admit(replica.executor)
 
     def _admit(self, executor: Executor) -> None:
         assert self._batcher is not None
-        if hasattr(executor, "depth") and self.found.seconds and self.found.seconds[1] < _SHORT:
+        if hasattr(executor, "depth") and self.found.seconds and min(self.found.seconds.values()) < _SHORT:
             executor.depth = 2
         self._batcher.executors.append(executor)
 
@@ -171,13 +165,13 @@ class ServedVersion:
 
     def _hopeless(self) -> str:
         """Why no replica works or can be started again; "" while one may be."""
-        if any(replica.executor is not None or not replica.failures for replica in self._replicas):
+        if any(replica.executor is not None or not replica.failures for replica in self.instances):
             return ""
-        return next((f"its workers cannot be started again: {replica.reason}" for replica in self._replicas), "")
+        return next((f"its workers cannot be started again: {replica.reason}" for replica in self.instances), "")
 
     async def _close_replicas(self) -> None:
-        replicas, self._replicas = self._replicas, []
-        await asyncio.gather(*(replica.close() for replica in replicas))
+        if self._deployment is not None:
+            await self._deployment.close()
 
     # -- work ---------------------------------------------------------------------------------------------------
 
@@ -231,26 +225,28 @@ class ServedVersion:
     # -- seeing -------------------------------------------------------------------------------------------------
 
     @property
+    def instances(self) -> Sequence[Replica]:
+        """Its replicas."""
+        return self._deployment.replicas if self._deployment is not None else ()
+
+    @property
     def replicas(self) -> Mapping[str, int]:
         """How many replicas are idle, busy, starting, lost."""
         states = {"idle": 0, "busy": 0, "starting": 0, "lost": 0}
-        for replica in self._replicas:
-            executor = replica.executor
-            if executor is None:
-                states["lost" if replica.reason else "starting"] += 1
-            else:
-                states["idle" if executor.free else "busy"] += 1
+        for replica in self.instances:
+            states[replica.state] += 1
         return states
 
     @property
     def serving(self) -> bool:
         """Whether a request would be run: it is ready, and a replica lives."""
-        return self.state == "READY" and any(replica.executor is not None for replica in self._replicas)
+        return self.state == "READY" and any(replica.executor is not None for replica in self.instances)
 
     @property
     def threads(self) -> int:
         """Cores that a replica uses."""
-        return self._pool.threads(self.config.threads)
+        instances = self.instances
+        return instances[0].need.threads if instances else self._pool.threads(self.config.threads)
 
     @property
     def rows_waiting(self) -> int:
@@ -265,7 +261,7 @@ class ServedVersion:
     @property
     def restarts(self) -> int:
         """How often a worker was replaced."""
-        return sum(replica.restarts for replica in self._replicas)
+        return sum(replica.restarts for replica in self.instances)
 
     @property
     def weights_bytes(self) -> int:

@@ -90,6 +90,27 @@ async def warm_up(
     return found
 
 
+async def rate(
+    executors: Sequence[Executor], checker: Checker, config: Warmup, rows: int, folder: Path, hang: float
+) -> float:
+    """Rows per second when all of them run batches of so many rows at once, again and again."""
+    if config.inputs:
+        inputs = _given(folder, config.inputs, checker)
+        rows = inputs[0].shape[0] if checker.batch else 1
+    else:
+        inputs = _random(checker.inputs, config.sizes, checker.batch, rows)
+    parts = [[array] for array in inputs]
+
+    async def several(executor: Executor) -> None:
+        for _ in range(_TURNS):
+            await run_once(executor, parts, hang)
+
+    await asyncio.gather(*(run_once(executor, parts, hang) for executor in executors))
+    start = time.perf_counter()
+    await asyncio.gather(*map(several, executors))
+    return rows * _TURNS * len(executors) / (time.perf_counter() - start)
+
+
 async def _grow(
     executor: Executor, checker: Checker, config: Warmup, most: int, hang: float, limit: float, found: Findings
 ) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 
 from infuse.errors import InfuseError, ModelFailureError, UnavailableError
 from infuse.runtime.session import Array
+from infuse.serving.workers.load import Load
 
 
 class WorkerLostError(UnavailableError):
@@ -75,6 +76,8 @@ class LocalExecutor:
         from infuse.serving.workers.main import Runner
 
         self.name = name
+        self.threads = threads
+        self.load = Load()
         self._runner = Runner(str(folder), threads)
         self._pool = ThreadPoolExecutor(1, thread_name_prefix=name)
         self._busy = 0
@@ -107,6 +110,7 @@ class LocalExecutor:
 
         def finished(result: Result) -> None:
             self._busy -= 1
+            self.load.add((result.ended - result.began) * self.threads / 1e9)
             answer(result)
 
         timer = loop.call_later(seconds, hung)

@@ -23,6 +23,7 @@ import infuse
 from infuse.errors import InfuseError, RuntimeFailure
 from infuse.runtime.session import Array
 from infuse.serving.workers import wire
+from infuse.serving.workers.budget import memory_of
 from infuse.serving.workers.memory import Slot, aligned
 
 _MOST_TEXT: Final = 4096  # characters of an error: a message has a limit
@@ -106,15 +107,16 @@ class Instance(threading.Thread):
 
     def _done(self, work: wire.Work) -> wire.Done:
         slot = self._slots[work.slot]
-        began = time.perf_counter_ns()
+        began, busy = time.perf_counter_ns(), time.thread_time_ns()
         try:
             slot.reserve(work.size)
             outputs = self.runner([slot.view(where) for where in work.inputs])
             ended = time.perf_counter_ns()
             places = slot.write(outputs, aligned(work.results))
         except Exception as error:  # whatever it is belongs to this run: the server is told, and the worker goes on
-            return wire.Done(work.slot, slot.size, [], began, time.perf_counter_ns(), describe(error))
-        return wire.Done(work.slot, slot.size, places, began, ended)
+            busy = time.thread_time_ns() - busy
+            return wire.Done(work.slot, slot.size, [], began, time.perf_counter_ns(), describe(error), busy)
+        return wire.Done(work.slot, slot.size, places, began, ended, None, time.thread_time_ns() - busy)
 
 
 def serve(control: socket.socket) -> None:
@@ -124,6 +126,7 @@ def serve(control: socket.socket) -> None:
         if not message:
             return
         order = wire.to_worker.decode(message)
+        before = memory_of(os.getpid()).own
         try:
             slots = [Slot(descriptor) for descriptor in descriptors[1:]]
             instance = Instance(order, socket.socket(fileno=descriptors[0]), slots)
@@ -135,7 +138,7 @@ def serve(control: socket.socket) -> None:
             continue
         instance.start()
         weights = int(getattr(instance.runner.model, "weights_bytes", 0))
-        control.send(wire.encode(wire.Started(order.instance, "", weights)))
+        control.send(wire.encode(wire.Started(order.instance, "", weights, before)))
 
 
 def limit(cores: Sequence[int], memory_mb: int) -> None:

@@ -1,143 +1,80 @@
-"""The workers of a server: replicas of versions, started, watched, and started again when they are lost."""
+"""The workers of a server: groups of cores, the replicas in them, and the memory that they take."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-import time
-from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from infuse.errors import InfuseError
 from infuse.runtime.cpus import available_cpus
 from infuse.serving.config import Workers
 from infuse.serving.telemetry.journal import Journal
-from infuse.serving.workers.executor import Executor, LocalExecutor
+from infuse.serving.workers.budget import PROCESS_BYTES, Budget, Memory, limit_of, no_room
+from infuse.serving.workers.executor import LocalExecutor
+from infuse.serving.workers.groups import Group, split
+from infuse.serving.workers.load import Load
+from infuse.serving.workers.placement import GAIN, Assignment, Bin, Item, pack
 from infuse.serving.workers.process import RemoteExecutor, WorkerProcess
+from infuse.serving.workers.replicas import Need, Replica
 
-_FIRST_WAIT: Final = 0.05  # seconds before a lost worker is started again; doubled each time
-_LONGEST_WAIT: Final = 10.0
-_HEALTHY: Final = 30.0  # seconds that a worker lives, after which its next loss is the first again
-
-
-@dataclass(frozen=True)
-class Need:
-    """What a replica of a version is: a compiled model, its threads, and the memory that its worker may have."""
-
-    name: str
-    folder: Path
-    threads: int
-    memory_mb: int = 0
-
-
-class Replica:
-    """One place where a version runs. Lost workers are replaced until it is closed.
-
-    `changed` is called with the executor that came, or with None when it was lost, and whenever it could not be started
-    again, which `failures` counts until it is.
-    """
-
-    def __init__(self, pool: WorkerPool, need: Need, changed: Callable[[Executor | None, Replica], None]) -> None:
-        self.need = need
-        self.executor: Executor | None = None
-        self.restarts = 0
-        self.failures = 0
-        self.reason = ""
-        self._pool = pool
-        self._changed = changed
-        self._watch: asyncio.Task[None] | None = None
-        self._closing = asyncio.Event()
-
-    async def start(self) -> Executor:
-        """Start it for the first time; raises when that fails."""
-        self.executor = await self._pool.open(self.need)
-        if isinstance(self.executor, RemoteExecutor):
-            self._watch = asyncio.create_task(self._supervise(self.executor))
-        return self.executor
-
-    async def close(self) -> None:
-        """End it; runs in progress end first."""
-        self._closing.set()
-        executor = self.executor
-        self.executor = None
-        if executor is not None:
-            await executor.close()
-            if isinstance(executor, RemoteExecutor):
-                await self._pool.release(executor.worker)
-        if self._watch is not None:
-            self._watch.cancel()
-            await asyncio.gather(self._watch, return_exceptions=True)
-
-    async def _supervise(self, executor: RemoteExecutor) -> None:
-        wait = _FIRST_WAIT
-        while not self._closing.is_set():
-            began = time.monotonic()
-            await asyncio.shield(executor.worker.ended)
-            if self._closing.is_set():
-                return
-            self.executor = None
-            self.reason = executor.worker.farewell
-            self._changed(None, self)
-            if time.monotonic() - began > _HEALTHY:
-                wait = _FIRST_WAIT
-            while not self._closing.is_set():
-                await asyncio.sleep(wait)
-                wait = min(2 * wait, _LONGEST_WAIT)
-                try:
-                    found = await self._pool.open(self.need)
-                except InfuseError as error:
-                    self.reason = str(error)
-                    self.failures += 1
-                    self._changed(None, self)
-                    self._pool.journal.emit("worker_lost", model=self.need.name, reason=str(error))
-                    continue
-                assert isinstance(found, RemoteExecutor)
-                self.restarts += 1
-                self.failures = 0
-                self._pool.journal.emit("worker_started", model=self.need.name, worker=found.name)
-                executor = found
-                self.executor = executor
-                self.reason = ""
-                self._changed(executor, self)
-                break
+_IDLE: Final = 0.1  # busy cores per core of the busiest group below which nothing is worth a move
 
 
 class WorkerPool:
-    """All workers. In mode `inprocess` there are none, and models run on threads of the server."""
+    """All workers. In mode `inprocess` there are none, and models run on threads of the server.
+
+    `groups`: with isolation `packed`, groups of cores with one worker each; `wide`: all cores, for replicas with more
+    threads than a group has cores. With isolation `model` each replica has a worker of its own on all cores.
+    """
 
     def __init__(self, config: Workers, journal: Journal) -> None:
         self.journal = journal
         self.config = config
         self.cores = sorted(os.sched_getaffinity(0))[: config.cores or available_cpus()]
         self.workers: list[WorkerProcess] = []
+        self.replicas: list[Replica] = []
         self.lost = 0
+        self.budget = Budget(limit_of(config.memory_mb))
+        self.wide = Group("all", self.cores, self._came)
+        self.groups: list[Group] = []
+        if self.packed:
+            parts = split(self.cores, config.groups)
+            self.groups = [Group(f"group-{number}", part, self._came) for number, part in enumerate(parts)]
 
-    def threads(self, wanted: int) -> int:
-        """Threads of a replica that asks for so many; 0 means as many as there are cores."""
-        return min(wanted, len(self.cores)) if wanted else len(self.cores)
+    @property
+    def packed(self) -> bool:
+        """Whether replicas share the worker of their group."""
+        return self.config.isolation == "packed" and self.config.mode == "process"
 
-    async def open(self, need: Need) -> Executor:
-        """A place for a version: a worker of its own, or the server itself. Raises what loading raises."""
+    def threads(self, wanted: int, replicas: int = 0) -> int:
+        """Threads of a replica that asks for so many; 0 means as many as its worker has cores.
+
+        That is all cores, or those of a group when so many `replicas` are asked for and packed.
+        """
+        if wanted:
+            return min(wanted, len(self.cores))
+        return min(len(group.cores) for group in self.groups) if self.packed and replicas else len(self.cores)
+
+    # -- places -------------------------------------------------------------------------------------------------
+
+    def choose(self, need: Need) -> Group:
+        """The group for one more replica: a worker of its own, that of all cores, or of the group it fits best."""
+        if not self.packed:
+            return Group("own", self.cores, self._came)
+        if need.threads > min(len(group.cores) for group in self.groups):
+            return self.wide
+        item = Item("new", need.name, need.threads, 0.0, need.weights_bytes, self._own_bytes(need))
+        found = pack([*self._items(), item], self._bins(), self._current(), gain=1.0)
+        return self.groups[found.places["new"]]
+
+    async def open(self, need: Need, group: Group) -> RemoteExecutor | LocalExecutor:
+        """An instance of a version in a group's worker, or in the server itself. Raises what loading raises."""
         if self.config.mode == "inprocess":
             return await asyncio.to_thread(LocalExecutor, need.name, need.folder, need.threads)
-        worker = WorkerProcess(self.cores, need.memory_mb)
-        worker.on_exit.append(self._gone)
-        await worker.start()
-        self.workers.append(worker)
-        try:
-            return await worker.add(need.name, need.folder, need.threads, self.config.start_seconds)
-        except BaseException:
-            worker.expected = True
-            await worker.close(0.0)
-            raise
-
-    async def release(self, worker: WorkerProcess) -> None:
-        """A replica of this worker was closed; without any left, the worker ends."""
-        if not worker.instances:
-            worker.expected = True
-            await worker.close()
+        memory = self.config.memory_mb if self.packed else need.memory_mb
+        return await group.open(need, memory, self.config.start_seconds)
 
     async def close(self) -> None:
         """End all workers."""
@@ -145,19 +82,155 @@ class WorkerPool:
             worker.expected = True
         await asyncio.gather(*(worker.close() for worker in list(self.workers)))
 
+    # -- memory -------------------------------------------------------------------------------------------------
+
+    def admit(self, replica: Replica) -> None:
+        """Take a replica in, with memory set aside for it. NoRoomError says what it needs and what is there."""
+        need = replica.need
+        shared = need.folder in {other.need.folder for other in self.replicas}
+        needed = self._own_bytes(need) + (0 if shared else need.weights_bytes)
+        if self.config.mode == "process" and (replica.group is None or replica.group.worker is None):
+            needed += PROCESS_BYTES
+        self.budget.promise(replica, need.name, needed, self.taken())
+        self.replicas.append(replica)
+
+    def settle(self, replicas: Sequence[Replica]) -> None:
+        """Measure replicas that have run for the first time. NoRoomError when they take more than there is."""
+        for replica in replicas:
+            self.budget.keep(replica)
+            if replica.executor is not None:
+                replica.executor.load = Load()  # the runs of the warm-up are no load
+            if isinstance(replica.executor, RemoteExecutor):
+                replica.own_bytes = self._measured(replica, replica.executor)
+        limit, taken = self.budget.limit, self.taken()
+        if limit is not None and taken > limit and replicas:
+            need = replicas[0].need
+            own = sum(replica.own_bytes for replica in replicas) + need.weights_bytes
+            raise no_room(need.name, own, max(0, limit - (taken - own)))
+
+    def forget(self, replica: Replica) -> None:
+        """A replica has ended, or could not be started."""
+        self.budget.keep(replica)
+        if replica in self.replicas:
+            self.replicas.remove(replica)
+
+    def memory(self) -> Mapping[str, Memory]:
+        """The memory of each worker."""
+        return self.budget.look({worker.name: worker.pid for worker in self.workers})
+
+    def taken(self) -> int:
+        """Bytes that models take: what is their workers' own, and each version's weights once."""
+        weights = {replica.need.folder: replica.need.weights_bytes for replica in self.replicas if replica.executor}
+        return sum(memory.own for memory in self.memory().values()) + sum(weights.values())
+
+    def _own_bytes(self, need: Need) -> int:
+        """What a replica takes besides the weights, as another one of its version has shown."""
+        return max((each.own_bytes for each in self.replicas if each.need.folder == need.folder), default=0)
+
+    def _measured(self, replica: Replica, executor: RemoteExecutor) -> int:
+        """What its worker has, less what it had before it loaded anything and what is other instances'."""
+        worker = executor.worker
+        numbers = {number for number in worker.instances if number != executor.number}
+        others = sum(r.own_bytes for r in self.replicas if getattr(r.executor, "number", 0) in numbers)
+        self.budget.outdate(worker.pid)
+        return max(0, self.memory()[worker.name].own - worker.base_bytes - others) if worker.alive else 0
+
+    # -- balance ------------------------------------------------------------------------------------------------
+
+    def plan(self) -> Assignment | None:
+        """Where the replicas in groups should be, by the load of the last seconds; None where nothing is packed."""
+        if not self.groups:
+            return None
+        busy = max(load / len(group.cores) for load, group in zip(self.loads(), self.groups)) >= _IDLE
+        return pack(self._items(), self._bins(), self._current(), gain=GAIN if busy else 1.0)
+
+    def loads(self) -> list[float]:
+        """Busy cores of each group."""
+        bins, current = self._bins(), self._current()
+        loads = [each.load for each in bins]
+        for item in self._items():
+            loads[current[item.name]] += item.load
+        return loads
+
+    async def rebalance(self) -> int:
+        """Move replicas, one after another, if that lowers the highest load enough. How many were moved."""
+        plan = self.plan()
+        moved = 0
+        for name in plan.moves if plan is not None else ():
+            replica = next((each for each in self.replicas if id(each) == name), None)
+            assert plan is not None
+            target = self.groups[plan.places[name]]
+            if replica is None or replica.group is None or replica.group is target:
+                continue
+            left = replica.group.name
+            model, _, version = replica.need.name.rpartition("/")
+            about: dict[str, Any] = {"model": model, "version": int(version) if version.isdecimal() else version}
+            try:
+                done = await replica.move(target)
+            except InfuseError as error:
+                self.journal.emit("move_failed", **about, reason=f"from {left} to {target.name}: {error}")
+                break
+            if done:
+                why = f"the highest load per core falls from {plan.before:.2f} to {plan.after:.2f}"
+                self.journal.emit("replica_moved", **about, reason=f"from {left} to {target.name}: {why}")
+                moved += 1
+        return moved
+
+    async def rebalancing(self) -> None:
+        """Rebalance every `rebalance_seconds`; returns at once when there is nothing to balance."""
+        while len(self.groups) > 1 and self.config.rebalance_seconds:
+            await asyncio.sleep(self.config.rebalance_seconds)
+            await self.rebalance()
+
+    def _packed_replicas(self) -> list[tuple[Replica, int]]:
+        places = {group.name: number for number, group in enumerate(self.groups)}
+        named = [(replica, replica.group.name) for replica in self.replicas if replica.group is not None]
+        return [(replica, places[name]) for replica, name in named if name in places]
+
+    def _current(self) -> dict[Any, int]:
+        return {id(replica): place for replica, place in self._packed_replicas()}
+
+    def _items(self) -> list[Item]:
+        return [
+            Item(
+                id(replica),
+                replica.need.name,
+                replica.need.threads,
+                replica.executor.load.recent()[1] if replica.executor is not None else 0.0,
+                replica.need.weights_bytes,
+                replica.own_bytes,
+            )
+            for replica, _ in self._packed_replicas()
+        ]
+
+    def _bins(self) -> list[Bin]:
+        """The groups; what replicas on all cores do is everywhere."""
+        wide = [r.executor for r in self.replicas if r.group is self.wide and r.executor is not None]
+        everywhere = sum(executor.load.recent()[1] for executor in wide) / len(self.cores)
+        return [Bin(len(group.cores), load=everywhere * len(group.cores)) for group in self.groups]
+
+    # -- seeing -------------------------------------------------------------------------------------------------
+
     def describe(self) -> list[dict[str, Any]]:
-        """The workers: process, cores, instances, memory."""
+        """The workers: process, cores, instances, memory (present, and by their share of what several map)."""
+        memory = self.memory()
         return [
             {
                 "name": worker.name,
                 "pid": worker.pid,
                 "cores": list(worker.cores),
                 "instances": [executor.label for executor in worker.instances.values()],
-                "resident_bytes": resident_bytes(worker.pid),
+                "resident_bytes": memory[worker.name].resident,
+                "pss_bytes": memory[worker.name].pss,
+                "own_bytes": memory[worker.name].own,
                 "started_at": worker.started_at,
             }
             for worker in self.workers
         ]
+
+    def _came(self, worker: WorkerProcess) -> None:
+        worker.on_exit.append(self._gone)
+        self.workers.append(worker)
 
     def _gone(self, worker: WorkerProcess) -> None:
         self.workers.remove(worker)
@@ -165,11 +238,3 @@ class WorkerPool:
             self.lost += 1
             models = ", ".join(executor.label for executor in worker.carried)
             self.journal.emit("worker_hung" if worker.hung else "worker_lost", model=models, reason=worker.farewell)
-
-
-def resident_bytes(pid: int) -> int:
-    """Memory of a process that is its own or shared and present; 0 when there is no such process."""
-    try:
-        return int(Path(f"/proc/{pid}/statm").read_text("ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, IndexError, ValueError):
-        return 0

@@ -23,6 +23,7 @@ from infuse.runtime.session import Array
 from infuse.serving.workers import wire
 from infuse.serving.workers.environment import child_environment
 from infuse.serving.workers.executor import Callback, Result, WorkerLostError
+from infuse.serving.workers.load import Load
 from infuse.serving.workers.memory import Slot, aligned
 
 _MODULE: Final = "infuse.serving.workers.main"
@@ -39,6 +40,7 @@ class WorkerProcess:
         self.memory_mb = memory_mb
         self.name = f"worker-{next(self._numbers)}"
         self.started_at = time.time()
+        self.base_bytes = 0
         self.instances: dict[int, RemoteExecutor] = {}
         self.on_exit: list[Callable[[WorkerProcess], None]] = []
         self.ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
@@ -94,7 +96,7 @@ class WorkerProcess:
     async def add(self, label: str, folder: Path, threads: int, seconds: float) -> RemoteExecutor:
         """Load a compiled model in the worker. CompiledModelError when it cannot, WorkerLostError when it died."""
         try:
-            executor = RemoteExecutor(self, label)
+            executor = RemoteExecutor(self, label, threads)
         except OSError as error:
             raise ModelFailureError(f"{self.name} cannot be given memory and a socket: {error}") from error
         number = executor.number
@@ -121,6 +123,7 @@ class WorkerProcess:
             executor.abandon()
             raise CompiledModelError(f"the worker cannot load the model: {answer.error}", where=str(folder))
         executor.open(answer.weights)
+        self.base_bytes = self.base_bytes or answer.before
         self.instances[number] = executor
         return executor
 
@@ -223,9 +226,11 @@ class RemoteExecutor:
 
     _numbers = itertools.count(1)
 
-    def __init__(self, worker: WorkerProcess, label: str) -> None:
+    def __init__(self, worker: WorkerProcess, label: str, threads: int = 1) -> None:
         self.worker = worker
         self.label = label
+        self.threads = threads
+        self.load = Load()
         self.number = next(self._numbers)
         self.weights_bytes = 0
         self._loop = asyncio.get_running_loop()
@@ -235,6 +240,7 @@ class RemoteExecutor:
         self._idle = list(range(_SLOTS))
         self._pending: dict[int, _Pending] = {}
         self._open = False
+        self._retired = False
         self.depth = 1
 
     @property
@@ -243,11 +249,20 @@ class RemoteExecutor:
 
     @property
     def alive(self) -> bool:
-        return self._open
+        return self._open and not self._retired
 
     @property
     def free(self) -> int:
-        return self.depth - len(self._pending) if self._open else 0
+        return self.depth - len(self._pending) if self.alive else 0
+
+    @property
+    def slot_bytes(self) -> int:
+        """Memory that it shares with the worker for inputs and outputs."""
+        return sum(slot.size for slot in self._slots)
+
+    def retire(self) -> None:
+        """Take no more runs: another instance has its place. Those in progress end as ever."""
+        self._retired = True
 
     def descriptors(self) -> list[int]:
         """What the worker needs: its end of the socket, and the memory of the slots."""
@@ -335,6 +350,7 @@ class RemoteExecutor:
         if answer.slot not in self._pending:
             return
         slot = self._slots[answer.slot]
+        self.load.add(answer.busy * self.threads / 1e9)
         if answer.error is not None:
             result = Result(error=restored(answer.error), began=answer.began, ended=answer.ended)
         else:

@@ -16,11 +16,12 @@ class Start(msgspec.Struct, array_like=True, tag=1):
 
 
 class Started(msgspec.Struct, array_like=True, tag=2):
-    """An instance is ready, or (`error`) is not."""
+    """An instance is ready, or (`error`) is not. `before`: bytes of its own that the worker had before it."""
 
     instance: int
     error: str = ""
     weights: int = 0
+    before: int = 0
 
 
 class Work(msgspec.Struct, array_like=True, tag=3):
@@ -33,7 +34,7 @@ class Work(msgspec.Struct, array_like=True, tag=3):
 
 
 class Done(msgspec.Struct, array_like=True, tag=4):
-    """The outputs of a run, or its error: name of the class, what, where, hint."""
+    """The outputs of a run, or its error: name of the class, what, where, hint. `busy`: its thread's nanoseconds."""
 
     slot: int
     size: int
@@ -41,6 +42,7 @@ class Done(msgspec.Struct, array_like=True, tag=4):
     began: int
     ended: int
     error: tuple[str, str, str, str] | None = None
+    busy: int = 0
 
 
 encode = msgspec.msgpack.Encoder().encode

@@ -1,0 +1,59 @@
+"""Groups of cores, each with at most one worker process that all its replicas share."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from infuse.serving.workers.process import RemoteExecutor, WorkerProcess
+
+if TYPE_CHECKING:
+    from infuse.serving.workers.replicas import Need
+
+
+class Group:
+    """Cores that a worker keeps to, and that worker while there is one. `started` is told of each new worker."""
+
+    def __init__(self, name: str, cores: Sequence[int], started: Callable[[WorkerProcess], None]) -> None:
+        self.name = name
+        self.cores = tuple(cores)
+        self.worker: WorkerProcess | None = None
+        self._started = started
+        self._lock = asyncio.Lock()
+
+    async def open(self, need: Need, memory_mb: int, seconds: float) -> RemoteExecutor:
+        """Load a model into the group's worker, which is started if there is none. Raises what loading raises."""
+        async with self._lock:
+            worker = self.worker
+            if worker is None or not worker.alive or worker.expected:
+                worker = WorkerProcess(self.cores, memory_mb)
+                await worker.start()
+                self.worker = worker
+                self._started(worker)
+            try:
+                return await worker.add(need.name, need.folder, need.threads, seconds)
+            except BaseException:
+                await self._leave(worker)
+                raise
+
+    async def release(self, worker: WorkerProcess) -> None:
+        """An instance of this worker was closed; without any left, the worker ends."""
+        async with self._lock:
+            await self._leave(worker)
+
+    async def _leave(self, worker: WorkerProcess) -> None:
+        if worker.instances:
+            return
+        worker.expected = worker.alive
+        if self.worker is worker:
+            self.worker = None
+        await worker.close()
+
+
+def split(cores: Sequence[int], groups: int) -> list[tuple[int, ...]]:
+    """Cores in so many groups (0: one each; no more than there are cores) of neighbours, nearly equal in size."""
+    count = min(groups or len(cores), len(cores))
+    bounds = [len(cores) * number // count for number in range(count + 1)]
+    return [tuple(cores[low:high]) for low, high in pairwise(bounds)]

@@ -1,0 +1,160 @@
+"""A replica of a version: started, watched, moved, started again when its worker is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from infuse.errors import InfuseError
+from infuse.serving.workers.executor import Executor, LocalExecutor
+from infuse.serving.workers.groups import Group
+from infuse.serving.workers.process import RemoteExecutor
+
+if TYPE_CHECKING:
+    from infuse.serving.workers.pool import WorkerPool
+
+_FIRST_WAIT: Final = 0.05  # seconds before a lost worker is started again; doubled each time
+_LONGEST_WAIT: Final = 10.0
+_HEALTHY: Final = 30.0  # seconds that a worker lives, after which its next loss is the first again
+
+Changed = Callable[["Executor | None", "Replica"], None]
+
+
+@dataclass(frozen=True)
+class Need:
+    """What a replica of a version is: a compiled model, its threads, the memory that a worker of its own may have
+    (in MiB, 0: no limit), and the bytes of its weights.
+    """
+
+    name: str
+    folder: Path
+    threads: int
+    memory_mb: int = 0
+    weights_bytes: int = 0
+
+
+class Replica:
+    """One place where a version runs. Lost workers are replaced until it is closed.
+
+    `changed` is called with the executor that came (after a loss or a move), or with None when it was lost, and
+    whenever it could not be started again, which `failures` counts until it is. `group`: the cores whose worker it is
+    in. `own_bytes`: what it takes besides the weights, as measured; 0 before that.
+    """
+
+    def __init__(self, pool: WorkerPool, need: Need, changed: Changed, group: Group | None = None) -> None:
+        self.need = need
+        self.group = group
+        self.executor: RemoteExecutor | LocalExecutor | None = None
+        self.restarts = 0
+        self.failures = 0
+        self.moves = 0
+        self.reason = ""
+        self.own_bytes = 0
+        self._pool = pool
+        self._changed = changed
+        self._watch: asyncio.Task[None] | None = None
+        self._closing = asyncio.Event()
+        self._placing = asyncio.Lock()
+
+    @property
+    def state(self) -> str:
+        """`idle`, `busy`, `starting` or `lost`."""
+        if self.executor is None:
+            return "lost" if self.reason else "starting"
+        return "idle" if self.executor.free else "busy"
+
+    async def start(self) -> Executor:
+        """Start it for the first time; raises when that fails."""
+        self.group = self.group or self._pool.choose(self.need)
+        self._pool.admit(self)
+        try:
+            self.executor = await self._pool.open(self.need, self.group)
+        except BaseException:
+            self._pool.forget(self)
+            raise
+        self._observe()
+        return self.executor
+
+    async def close(self) -> None:
+        """End it; runs in progress end first."""
+        self._closing.set()
+        await self._unwatch()
+        async with self._placing:
+            executor, self.executor = self.executor, None
+            self._pool.forget(self)
+            if executor is not None:
+                await executor.close()
+            if self.group is not None and isinstance(executor, RemoteExecutor):
+                await self.group.release(executor.worker)
+
+    async def move(self, group: Group) -> bool:
+        """Load it in another group, let new runs go there, and end the old instance once its runs have ended.
+
+        False when it is lost or being closed; raises what loading raises, and nothing has changed then.
+        """
+        async with self._placing:
+            old, left = self.executor, self.group
+            if self._closing.is_set() or left is None or not isinstance(old, RemoteExecutor):
+                return False
+            executor = await self._pool.open(self.need, group)
+            await self._unwatch()
+            self.executor, self.group, self.reason = executor, group, ""
+            self.moves += 1
+            old.retire()
+            self._observe()
+            self._changed(executor, self)
+            await old.close()
+            await left.release(old.worker)
+        return True
+
+    def _observe(self) -> None:
+        if isinstance(self.executor, RemoteExecutor):
+            self._watch = asyncio.create_task(self._supervise(self.executor))
+
+    async def _unwatch(self) -> None:
+        watch, self._watch = self._watch, None
+        if watch is not None:
+            watch.cancel()
+            await asyncio.gather(watch, return_exceptions=True)
+
+    async def _supervise(self, executor: RemoteExecutor) -> None:
+        wait = _FIRST_WAIT
+        while not self._closing.is_set():
+            began = time.monotonic()
+            await asyncio.shield(executor.worker.ended)
+            if self._closing.is_set():
+                return
+            self.executor = None
+            self.reason = executor.worker.farewell
+            self._changed(None, self)
+            if time.monotonic() - began > _HEALTHY:
+                wait = _FIRST_WAIT
+            while not self._closing.is_set():
+                await asyncio.sleep(wait)
+                wait = min(2 * wait, _LONGEST_WAIT)
+                try:
+                    executor = await self._restarted()
+                except InfuseError as error:
+                    self.reason = str(error)
+                    self.failures += 1
+                    self._changed(None, self)
+                    self._pool.journal.emit("worker_lost", model=self.need.name, reason=str(error))
+                    continue
+                break
+
+    async def _restarted(self) -> RemoteExecutor:
+        async with self._placing:
+            assert self.group is not None
+            found = await self._pool.open(self.need, self.group)
+            assert isinstance(found, RemoteExecutor)
+            self.restarts += 1
+            self.failures = 0
+            self._pool.journal.emit("worker_started", model=self.need.name, worker=found.name)
+            self.executor = found
+            self.reason = ""
+            self._changed(found, self)
+            return found
