@@ -191,9 +191,11 @@ class Running:
 
 
 @contextmanager
-def serving(app: Any, limits: Limits | None = None, listener: Listener | None = None) -> Iterator[Running]:
-    """An application behind a server on a free port."""
-    loop = asyncio.new_event_loop()
+def serving(
+    app: Any, limits: Limits | None = None, listener: Listener | None = None, loop_of: Any = asyncio
+) -> Iterator[Running]:
+    """An application behind a server on a free port, in a loop of asyncio's or uvloop's."""
+    loop = loop_of.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
 

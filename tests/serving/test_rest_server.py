@@ -1,6 +1,8 @@
 """The HTTP server on sockets: bodies of every kind, callers that are slow, rude or gone, TLS, and the end."""
 
+import asyncio
 import concurrent.futures
+import functools
 import socket
 import ssl
 import threading
@@ -12,10 +14,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import uvloop
 
 from infuse.errors import ConfigurationError
 from infuse.serving.config import Limits, Listener
 from infuse.serving.rest.app import DataApp
+from tests.serving import rest_tools
 from tests.serving.rest_tools import HOST, FakeEngine, Running, binary, config, plain, post, reply, serving
 from tests.serving.test_security_tls import DAY, NOW, pair
 
@@ -28,8 +32,16 @@ def app(engine: FakeEngine | None = None, **fields: Any) -> DataApp:
     return DataApp(engine or FakeEngine(), config(**fields))
 
 
+@pytest.fixture(scope="module", params=[asyncio, uvloop], ids=["asyncio", "uvloop"], autouse=True)
+def loops(request: pytest.FixtureRequest) -> Any:
+    """Everything here is so in both loops."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(globals(), "serving", functools.partial(rest_tools.serving, loop_of=request.param))
+        yield request.param
+
+
 @pytest.fixture(scope="module")
-def server() -> Iterator[Running]:
+def server(loops: Any) -> Iterator[Running]:
     limits = Limits(request_bytes=4 << 20)
     with serving(app(limits=limits), limits) as running:
         yield running

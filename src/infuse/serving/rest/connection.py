@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 import urllib.parse
 from collections.abc import Callable
-from http import HTTPStatus
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 import httptools
 import msgspec
 import numpy as np
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from infuse.serving.config import Limits
+from infuse.serving.rest.exchange import STATUS_LINES, Exchange
 
 if TYPE_CHECKING:
     from uvicorn.server import ServerState
@@ -22,95 +22,11 @@ if TYPE_CHECKING:
     from infuse.serving.rest.server import ServerOptions
 
 MOST_HEADER_BYTES: Final = 64 << 10
-SCRATCH_BYTES: Final = 256 << 10
+SCRATCH_BYTES: Final = 1 << 14
 _LINGER_SECONDS: Final = 2.0  # a refused caller may go on sending for so long before the connection is cut
-_JOINED_BYTES: Final = 16 << 10  # parts of an answer up to this size are sent as one
-_HELD_BYTES: Final = 1 << 20  # of an answer in several parts
 _ALIGNMENT: Final = 64
-_STATUS: Final = {
-    status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus if status >= 200
-}
 # What a connection waits for.
 _HEADER, _BODY, _ANSWER, _READER, _IDLE, _LINGER = range(6)
-
-
-class Exchange(RequestResponseCycle):
-    """A request and its answer. The body is handed over whole; an answer goes out with its head."""
-
-    whole: bytes | bytearray | memoryview = b""
-    start: dict[str, Any] | None = None
-    parts: list[Any] | None = None  # of the answer that are not written yet
-    held = 0  # bytes of them
-
-    async def receive(self) -> Any:
-        """The body in one message, when all of it is there; `http.disconnect` when the caller is gone."""
-        if self.waiting_for_100_continue and not self.transport.is_closing():
-            self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-            self.waiting_for_100_continue = False
-        while self.more_body and not self.disconnected and not self.response_complete:
-            self.message_event.clear()
-            await self.message_event.wait()
-        if self.disconnected or self.response_complete:
-            return {"type": "http.disconnect"}
-        body, self.whole = self.whole, b""
-        return {"type": "http.request", "body": body, "more_body": False}
-
-    async def send(self, message: Any) -> None:
-        """An ASGI message. Answers without a content-length take uvicorn's way."""
-        if self.parts is None:
-            if self.response_started or not _has_length(message):
-                await super().send(message)
-                return
-            self.start = message
-            self.parts = []
-            self.response_started = True
-            self.waiting_for_100_continue = False
-            return
-        part = message.get("body", b"")
-        if part and self.scope["method"] != "HEAD":
-            self.parts.append(part)
-            self.held += len(part)
-        more = message.get("more_body", False)
-        if more and self.held < _HELD_BYTES:
-            return
-        if self.flow.write_paused and not self.disconnected:
-            await self.flow.drain()
-        if self.disconnected:
-            return
-        self._write()
-        if not more:
-            self.response_complete = True
-            self.message_event.set()
-            if not self.keep_alive:
-                self.transport.close()
-            self.on_response()
-
-    def _write(self) -> None:
-        """What is held goes out by one call of the system."""
-        assert self.parts is not None
-        pieces, self.parts = self.parts, []
-        if self.start is not None:
-            pieces.insert(0, self._written_head(self.start))
-            self.start = None
-        if self.held <= _JOINED_BYTES:
-            self.transport.write(b"".join(pieces))
-        else:
-            self.transport.writelines(pieces)
-        self.held = 0
-
-    def _written_head(self, message: dict[str, Any]) -> bytes:
-        pieces = [_STATUS[message["status"]]]
-        for name, value in (*self.default_headers, *message["headers"]):
-            if name == b"connection" and value == b"close":
-                self.keep_alive = False
-            else:
-                pieces += (name, b": ", value, b"\r\n")
-        pieces.append(b"\r\n" if self.keep_alive else b"connection: close\r\n\r\n")
-        return b"".join(pieces)
-
-
-def _has_length(message: Any) -> bool:
-    return any(name == b"content-length" for name, _ in message.get("headers", ()))
 
 
 def _parser(connection: Connection) -> Any:
@@ -119,7 +35,7 @@ def _parser(connection: Connection) -> Any:
     return parser
 
 
-class Connection(HttpToolsProtocol, asyncio.BufferedProtocol):
+class Connection(HttpToolsProtocol):
     """A connection. What a caller may do is in `ServerOptions.limits`; `check_time` is to be called now and then."""
 
     cycle: Exchange | None  # type: ignore[assignment]
@@ -373,7 +289,7 @@ class Connection(HttpToolsProtocol, asyncio.BufferedProtocol):
         body = msgspec.json.encode({"error": what})
         self.transport.write(
             b"%bcontent-type: application/json\r\ncontent-length: %d\r\n%bconnection: close\r\n\r\n%b"
-            % (_STATUS[status], len(body), headers, body)
+            % (STATUS_LINES[status], len(body), headers, body)
         )
         if self.transport.can_write_eof():
             self.transport.write_eof()
@@ -386,3 +302,40 @@ class Connection(HttpToolsProtocol, asyncio.BufferedProtocol):
             cycle.keep_alive = False  # type: ignore[union-attr]
             return True
         return False
+
+
+class Receiver(asyncio.BufferedProtocol):
+    """A connection to its transport: one that says where to put what is received.
+
+    uvicorn's own protocol is one that is handed bytes, and a class cannot be both.
+    """
+
+    def __init__(
+        self,
+        config: ServerOptions,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        self._connection = Connection(config, server_state, app_state, _loop)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._connection.connection_made(transport)  # type: ignore[arg-type]
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._connection.connection_lost(exc)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._connection.get_buffer(sizehint)
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._connection.buffer_updated(nbytes)
+
+    def eof_received(self) -> bool:
+        return self._connection.eof_received()
+
+    def pause_writing(self) -> None:
+        self._connection.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._connection.resume_writing()

@@ -15,10 +15,11 @@ import uvicorn
 
 from infuse.errors import ConfigurationError
 from infuse.serving.config import Limits, Listener
-from infuse.serving.rest.connection import SCRATCH_BYTES, Connection
+from infuse.serving.rest.connection import SCRATCH_BYTES, Connection, Receiver
 from infuse.serving.security import ssl_context
 
 _BACKLOG: Final = 2048
+_SOCKET_BYTES: Final = 1 << 20  # of the kernel's buffers of a connection: a picture goes through in one piece
 
 
 class ServerOptions(uvicorn.Config):
@@ -27,7 +28,7 @@ class ServerOptions(uvicorn.Config):
     def __init__(self, app: Any, limits: Limits, context: ssl.SSLContext | None) -> None:
         super().__init__(
             app,
-            http=Connection,
+            http=Receiver,  # type: ignore[arg-type]
             ws="none",
             lifespan="off",
             interface="asgi3",
@@ -113,4 +114,6 @@ def _bound(listener: Listener) -> socket.socket:
             f"it cannot be listened on: {error.strerror or error}", where=where, hint=hint
         ) from error
     bound.setblocking(False)
+    for kind in (socket.SO_SNDBUF, socket.SO_RCVBUF):
+        bound.setsockopt(socket.SOL_SOCKET, kind, _SOCKET_BYTES)
     return bound
