@@ -106,6 +106,22 @@ def test_it_draws_rates_and_quantiles_of_each_version(shown: tuple[Console, Stag
     assert len(console.all('[data-plot="latency/quiet"] .line[d^="M"]')) == 0
 
 
+def test_pointing_at_a_plot_reads_it_there(shown: tuple[Console, Stage]) -> None:
+    console, _ = shown
+    for _ in range(3):
+        console.next_update()
+    point = (
+        "const plot = document.querySelector('[data-plot=\"latency/resnet50\"]'), box = plot.getBoundingClientRect();"
+        "plot.dispatchEvent(new PointerEvent('pointermove', {bubbles: true, clientX: box.left + box.width * arguments[0],"
+        " clientY: box.top + 20}))"
+    )
+    console.run(point, 0.97)
+    assert re.fullmatch(r"\d s ago", console.until(lambda: console.text(".when")))
+    assert len(console.all(".cursor")) == 1
+    console.run("document.getElementById('models').dispatchEvent(new PointerEvent('pointerleave'))")
+    console.until(lambda: not console.all(".cursor"))
+
+
 CASES = {
     "label": (
         {"model": "resnet50", "version": 2},

@@ -28,10 +28,11 @@ export function chart(model, state, kind) {
     { key, class: "chart", style: { width: `${state.width}px` } },
     h("figcaption", {},
       h("b", {}, title),
-      h("span", { class: "muted" }, kind === "latency" ? "p50 line, p95 dashed, p99 dotted" : "requests per second"),
+      h("span", { class: "muted" }, kind === "latency" ? "p50 line, p95 dashed, p99 dotted; logarithmic" : "requests per second"),
       picked && hover !== null && h("span", { class: "when" }, `${Math.round(now - picked.time)} s ago`)),
     plot({
       key, label: describe(model, shown, latest, kind), width: state.width, height: HEIGHT, series, now, span: spanOf(state.history, now), hover,
+      logarithmic: kind === "latency",
       format: kind === "latency" ? (value) => (value ? milliseconds(value) : "0") : number,
     }),
     h("div", { class: "legend" }, shown.map((version) => h("span", { key: version.version },

@@ -10,19 +10,22 @@ const RIGHT = 10;
 const TOP = 8;
 const BOTTOM = 20;
 const STEPS = [1, 2, 2.5, 5, 10];
+const MOST_MARKS = 6;
 
 /**
  * A plot of `series` ({ name, className, points: [[time, value or null]], band: [[time, low, high]] }) up to `now`.
  * `span`: how many seconds it goes back; `format` writes values; `hover` is the time that is pointed at, or null.
+ * With `logarithmic`, equal distances are equal ratios; values must be above 0.
  */
-export function plot({ key, label, width, height, series, now, span, format, hover }) {
-  const top = ceiling(Math.max(0, ...series.flatMap(({ points }) => points.map(([, value]) => value || 0))));
+export function plot({ key, label, width, height, series, now, span, format, hover, logarithmic }) {
+  const values = series.flatMap(({ points }) => points.map(([, value]) => value)).filter((value) => value > 0);
+  const scale = (logarithmic ? decades : linear)(values);
   const x = (time) => LEFT + (1 - (now - time) / span) * (width - LEFT - RIGHT);
-  const y = (value) => TOP + (1 - value / top.limit) * (height - TOP - BOTTOM);
+  const y = (value) => TOP + (1 - scale.share(value)) * (height - TOP - BOTTOM);
   return h(
     "svg",
     { key, class: "plot", role: "img", "aria-label": label, width, height, viewBox: `0 0 ${width} ${height}`, "data-plot": key },
-    grid(top, x, y, now, span, width, format),
+    grid(scale, x, y, now, span, width, height, format),
     series.map((one) => one.band && h("path", { key: `b${one.name}`, class: `band ${one.className}`, d: area(one.band, x, y) })),
     series.map((one) => h("path", { key: `l${one.name}`, class: `line ${one.className}`, d: lines(one.points, x, y) })),
     hover !== null && hover >= now - span && h("line", { class: "cursor", x1: x(hover), x2: x(hover), y1: TOP, y2: height - BOTTOM }),
@@ -40,28 +43,50 @@ export function spanOf(history, now) {
   return history.length ? Math.min(LONGEST, Math.max(SHORTEST, now - history[0].time)) : SHORTEST;
 }
 
-function grid(top, x, y, now, span, width, format) {
-  const marks = [];
-  for (let value = 0; value <= top.limit * 1.001; value += top.step) {
-    marks.push(h("line", { class: value ? "grid" : "axis", x1: LEFT, x2: width - RIGHT, y1: y(value), y2: y(value) }));
-    marks.push(h("text", { class: "tick", x: LEFT - 6, y: y(value) + 3.5, "text-anchor": "end" }, format(value)));
-  }
+function grid(scale, x, y, now, span, width, height, format) {
+  const bottom = height - BOTTOM + 15;
+  const marks = scale.marks.flatMap((value, index) => [
+    h("line", { class: index ? "grid" : "axis", x1: LEFT, x2: width - RIGHT, y1: y(value), y2: y(value) }),
+    h("text", { class: "tick", x: LEFT - 6, y: y(value) + 3.5, "text-anchor": "end" }, format(value)),
+  ]);
   const every = span > 120 ? 60 : 20;
   for (let back = every; back < span * 0.98; back += every) {
     const text = every === 60 ? `−${back / 60} min` : `−${back} s`;
-    marks.push(h("text", { class: "tick", x: x(now - back), y: y(0) + 15, "text-anchor": "middle" }, text));
+    marks.push(h("text", { class: "tick", x: x(now - back), y: bottom, "text-anchor": "middle" }, text));
   }
-  marks.push(h("text", { class: "tick", x: width - RIGHT, y: y(0) + 15, "text-anchor": "end" }, "now"));
+  marks.push(h("text", { class: "tick", x: width - RIGHT, y: bottom, "text-anchor": "end" }, "now"));
   return marks;
 }
 
-/** The end of an axis and the distance of its marks: round numbers, three to five of them. */
-export function ceiling(largest) {
-  if (!(largest > 0)) return { limit: 1, step: 1 };
-  const rough = largest / 3;
+/** From 0 to a round number above all values, with three to five marks. */
+export function linear(values) {
+  const largest = Math.max(0, ...values);
+  const rough = (largest || 1) / 3;
   const power = 10 ** Math.floor(Math.log10(rough));
-  const step = STEPS.find((one) => one * power >= rough) * power;
-  return { limit: Math.ceil(largest / step) * step, step };
+  const step = largest ? STEPS.find((one) => one * power >= rough) * power : 1;
+  const count = largest ? Math.ceil(largest / step) : 1;
+  return { marks: Array.from({ length: count + 1 }, (_, index) => index * step), share: (value) => value / (count * step) };
+}
+
+/** From a round number below all values to one above them; marks at 1, 2 and 5, as far as there is room. */
+export function decades(values) {
+  const smallest = values.length ? Math.min(...values) : 1;
+  const largest = values.length ? Math.max(...values) : 10;
+  const marks = rounds(smallest, largest, [1, 2, 5]);
+  const [low, high] = [Math.log(marks[0]), Math.log(marks[marks.length - 1])];
+  const shown = marks.length <= MOST_MARKS ? marks : marks.filter((value, index) => index % Math.ceil(marks.length / MOST_MARKS) === 0);
+  return { marks: shown, share: (value) => (Math.log(value) - low) / (high - low) };
+}
+
+/** Numbers that begin with one of `digits`, from the last at or below `smallest` to the first above `largest`. */
+function rounds(smallest, largest, digits) {
+  const first = Math.floor(Math.log10(smallest));
+  const found = [];
+  for (let power = first; power <= Math.log10(largest) + 1; power += 1) {
+    found.push(...digits.map((digit) => Number(`${digit}e${power}`)));
+  }
+  const begin = found.findLastIndex((value) => value <= smallest);
+  return found.slice(Math.max(0, begin), found.findIndex((value) => value > largest) + 1);
 }
 
 function lines(points, x, y) {
