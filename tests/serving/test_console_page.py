@@ -111,9 +111,10 @@ def test_pointing_at_a_plot_reads_it_there(shown: tuple[Console, Stage]) -> None
     for _ in range(3):
         console.next_update()
     point = (
-        "const plot = document.querySelector('[data-plot=\"latency/resnet50\"]'), box = plot.getBoundingClientRect();"
-        "plot.dispatchEvent(new PointerEvent('pointermove', {bubbles: true, clientX: box.left + box.width * arguments[0],"
-        " clientY: box.top + 20}))"
+        "const plot = document.querySelector('[data-plot=\"latency/resnet50\"]');"
+        "const box = plot.getBoundingClientRect();"
+        "const place = {bubbles: true, clientX: box.left + box.width * arguments[0], clientY: box.top + 20};"
+        "plot.dispatchEvent(new PointerEvent('pointermove', place))"
     )
     console.run(point, 0.97)
     assert re.fullmatch(r"\d s ago", console.until(lambda: console.text(".when")))

@@ -199,7 +199,7 @@ function placement({ mode, cores, workers }) {
   return h("section", { class: "panel", key: "placement", "aria-label": "Placement" },
     h("h2", {}, "Placement"),
     h("p", { class: "muted quiet" }, mode === "inprocess" ? `Models run in the server itself, on ${plural(cores.length, "core")}.`
-      : `${plural(workers.length, "worker")} on ${plural(cores.length, "core")}, ${bytes(used)} of memory`),
+      : `${plural(workers.length, "worker")} on ${plural(cores.length, "core")}${used ? `, ${bytes(used)} of memory` : ""}`),
     h("ul", { class: "workers" }, workers.map((worker) => h("li", { key: worker.name },
       h("div", { class: "worker-head" }, h("b", {}, worker.name), h("span", { class: "muted" }, `process ${worker.pid}`), h("span", { class: "muted" }, bytes(worker.memory_bytes))),
       h("div", { class: "cores", role: "img", "aria-label": `cores ${worker.cores.join(", ")}` },
