@@ -61,25 +61,35 @@ def filler() -> bytes:
     return model([node], [tensor("shape", TensorProto.INT64, [1])], [tensor("y", sizes=["n"])])
 
 
+FOREVER = 9_000_000
+"""Turns of `looping` that take minutes; more are refused as endless."""
+
+
 def looping() -> bytes:
-    """y = x + turns, counted one by one: `turns` says how long it takes."""
+    """y = x + turns, counted one by one in 65,536 places: `turns` says how long it takes."""
+    size = 1 << 16
     body = helper.make_graph(
         [helper.make_node("Identity", ["go"], ["on"]), helper.make_node("Add", ["v", "one"], ["w"])],
         "body",
         [
             tensor("i", TensorProto.INT64, []),
             tensor("go", TensorProto.BOOL, []),
-            tensor("v", TensorProto.DOUBLE, [1]),
+            tensor("v", TensorProto.DOUBLE, [size]),
         ],
-        [tensor("on", TensorProto.BOOL, []), tensor("w", TensorProto.DOUBLE, [1])],
+        [tensor("on", TensorProto.BOOL, []), tensor("w", TensorProto.DOUBLE, [size])],
     )
     constants = [
         numpy_helper.from_array(np.array(True), "yes"),
         numpy_helper.from_array(np.array([1.0]), "one"),
+        numpy_helper.from_array(np.array([size]), "sizes"),
     ]
-    node = helper.make_node("Loop", ["turns", "yes", "x"], ["y"], body=body)
+    nodes = [
+        helper.make_node("Expand", ["x", "sizes"], ["begin"]),
+        helper.make_node("Loop", ["turns", "yes", "begin"], ["end"], body=body),
+        helper.make_node("ReduceMax", ["end"], ["y"], keepdims=1),
+    ]
     inputs = [tensor("turns", TensorProto.INT64, []), tensor("x", TensorProto.DOUBLE, [1])]
-    return model([node], inputs, [tensor("y", TensorProto.DOUBLE, [1])], constants)
+    return model(nodes, inputs, [tensor("y", TensorProto.DOUBLE, [1])], constants)
 
 
 def write(repository: Path, name: str, content: bytes, version: int = 1, config: str = "") -> Path:

@@ -187,7 +187,7 @@ def test_a_worker_that_is_killed_is_noticed_idle_or_busy(folders: Callable[[str,
 
     async def work(worker: WorkerProcess) -> None:
         executor = await worker.add("loop", folder, 1, 60)
-        turns = np.array(1 << 40, np.int64)
+        turns = np.array(models.FOREVER, np.int64)
         running = [asyncio.ensure_future(run(executor, turns, np.zeros(1)))]
         executor.depth = 2
         running.append(asyncio.ensure_future(run(executor, turns, np.zeros(1))))
@@ -240,7 +240,7 @@ def test_a_run_that_hangs_ends_its_worker(folders: Callable[[str, bytes], Path])
     async def work(worker: WorkerProcess) -> None:
         executor = await worker.add("loop", folders("loop", models.looping()), 1, 60)
         with pytest.raises(WorkerLostError, match=r"hung .* longer than 0\.1 s"):
-            await run(executor, np.array(1 << 40, np.int64), np.zeros(1), seconds=0.1)
+            await run(executor, np.array(models.FOREVER, np.int64), np.zeros(1), seconds=0.1)
         assert not worker.alive
 
     worked(work)
@@ -461,7 +461,7 @@ def test_runs_in_process_are_right_and_a_hang_is_told(add: Path, folders: Callab
 
         slow = await workers.open(Need("loop", folders("loop", models.looping()), 1))
         with pytest.raises(ModelFailureError, match="not answered within"):
-            await run(slow, np.array(20_000_000, np.int64), np.zeros(1), seconds=0.01)
+            await run(slow, np.array(30_000, np.int64), np.zeros(1), seconds=0.01)
         assert slow.free == 0  # its thread is still at it
         await models.until(lambda: slow.free, "the run has ended")
         await slow.close()
@@ -473,7 +473,7 @@ def test_runs_that_are_given_up_are_answered(folders: Callable[[str, bytes], Pat
     async def work(worker: WorkerProcess) -> None:
         executor = await worker.add("loop", folders("loop", models.looping()), 1, 60)
         found: list[Result] = []
-        executor.submit([[np.array(1 << 40, np.int64)], [np.zeros(1)]], 60, found.append)
+        executor.submit([[np.array(models.FOREVER, np.int64)], [np.zeros(1)]], 60, found.append)
         await worker.close(0.1)
         assert len(found) == 1
         assert isinstance(found[0].error, WorkerLostError)

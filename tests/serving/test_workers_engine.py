@@ -147,7 +147,7 @@ def test_a_model_that_hangs_is_ended_and_replaced(tmp_path: Path) -> None:
 
     async def check() -> None:
         async with Engine(config(tmp_path)) as engine:
-            hung = asyncio.ensure_future(engine.infer(loop_request(1 << 40)))
+            hung = asyncio.ensure_future(engine.infer(loop_request(models.FOREVER)))
             assert await ask(engine, "add", 1) == 2  # another model's worker is not touched
             with pytest.raises(ModelFailureError, match="hung"):
                 await asyncio.wait_for(hung, 60)
@@ -165,7 +165,7 @@ def test_a_request_leaves_a_hanging_model_when_its_time_is_over(tmp_path: Path) 
         async with Engine(config(tmp_path)) as engine:
             deadline = asyncio.get_running_loop().time() + 0.1
             with pytest.raises(DeadlineError):
-                await asyncio.wait_for(engine.infer(loop_request(1 << 40, deadline=deadline)), 60)
+                await asyncio.wait_for(engine.infer(loop_request(models.FOREVER, deadline=deadline)), 60)
             assert first(await asyncio.wait_for(engine.infer(loop_request(5)), 60)) == 5
 
     asyncio.run(check())
@@ -218,7 +218,7 @@ def test_requests_that_hang_when_the_engine_stops_are_answered(tmp_path: Path) -
     async def check() -> None:
         engine = Engine(config(tmp_path))
         await engine.start()
-        work = [asyncio.ensure_future(engine.infer(loop_request(1 << 40))) for _ in range(3)]
+        work = [asyncio.ensure_future(engine.infer(loop_request(models.FOREVER))) for _ in range(3)]
         await models.until(lambda: engine.inflight == 3, "they are accepted")
         await engine.stop(0.1)
         found = await asyncio.wait_for(asyncio.gather(*work, return_exceptions=True), 60)
