@@ -127,6 +127,13 @@ def test_errors_of_the_engine_are_told(error: Exception, status: int, caplog: py
     assert bool(caplog.records) is isinstance(error, ZeroDivisionError)
 
 
+def test_an_error_does_not_echo_all_that_it_is_given() -> None:
+    body = json.dumps({"inputs": [{"name": "é" * 100_000, "shape": [1], "datatype": "FP32"}]}).encode()
+    reply = ask(data_app(), "POST", INFER, body)
+    assert reply.status == 400
+    assert len(reply.error) < 3000
+
+
 def test_overload_says_when_to_try_again() -> None:
     error = OverloadError("the queue is full")
     error.retry_after = 2.3

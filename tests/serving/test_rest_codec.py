@@ -197,6 +197,8 @@ def test_wrong_json_is_refused(datatype: str, words: str, shape: list[int], data
         b'{"inputs":[{"name":"x","shape":[2],"datatype":"FP32","data":[NaN,1e999]}]}',
         b'{"inputs":[{"name":"x","shape":[1],"datatype":"INT32","data":[NaN]}]}',
         b'{"inputs":[{"name":"x","shape":[1],"datatype":"BYTES","data":["\\ud800"]}]}',
+        b'{"inputs":[{"name":"\\ud800","shape":[1],"datatype":"FP32","data":[NaN]}]}',
+        b'{"inputs":[{"name":"x","shape":[1],"datatype":"FP32","data":[NaN]}],"id":"\\udc00"}',
         b'{"inputs":[{"name":"x","shape":[1],"datatype":"FP32","data":[1]}],"id":7}',
         b'{"inputs":[],"parameters":{"a":{}}}',
         b'{"inputs":[],"parameters":{"a":null}}',

@@ -110,7 +110,10 @@ def _message(head: Buffer) -> Inference | LooseInference:
 def _loose(text: bytes) -> LooseInference:
     """A request with NaN or Infinity, by Python's own reader, which is ten times slower."""
     try:
-        return msgspec.convert(json.loads(text, parse_float=_finite), LooseInference)
+        plain = json.loads(text, parse_float=_finite)
+        if b"\\u" in text:
+            json.dumps(plain, ensure_ascii=False).encode()  # halves of characters are no text
+        return msgspec.convert(plain, LooseInference)
     except msgspec.ValidationError as error:
         raise RequestError(f"the request is not one of the protocol: {error}") from error
     except (ValueError, RecursionError) as error:
