@@ -382,6 +382,39 @@ def test_it_is_dark_where_that_is_wanted(browser: Any) -> None:
         browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
 
 
+def colors(theme: str) -> dict[str, tuple[float, ...]]:
+    """The colors of a theme, as parts of 1, from the style sheet."""
+    entry = asset("/console/console.css")
+    assert entry is not None
+    block = {"light": ":root {", "dark": ':root[data-theme="dark"] {'}[theme]
+    text = entry[1].decode().split(block)[1].split("}")[0]
+    found = re.findall(r"--([a-z0-9-]+): #([0-9a-f]{6});", text)
+    return {name: tuple(int(digits[i : i + 2], 16) / 255 for i in (0, 2, 4)) for name, digits in found}
+
+
+def luminance(color: tuple[float, ...]) -> float:
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in color]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+PAIRS = [
+    *((text, ground) for text in ("text", "muted", "good", "bad", "warn", "busy") for ground in ("card",)),
+    *((text, "faint") for text in ("text", "muted")),
+    *((tone, f"{tone}-soft") for tone in ("good", "bad", "warn", "busy")),
+    *(("ink", ground) for ground in ("accent", "bad", *(f"v{i}" for i in range(8)))),
+    ("muted", "page"),
+]
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize(("text", "ground"), PAIRS)
+def test_text_stands_out_from_its_ground(theme: str, text: str, ground: str) -> None:
+    """4.5 : 1, as WCAG asks for text of this size."""
+    found = colors(theme)
+    darker, lighter = sorted((luminance(found[text]), luminance(found[ground])))
+    assert (lighter + 0.05) / (darker + 0.05) >= 4.5
+
+
 def test_an_empty_repository_says_what_to_do(browser: Any) -> None:
     with stage(data) as served:
         console = Console(browser, served.url)

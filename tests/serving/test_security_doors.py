@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from infuse.errors import AccessError, ConfigurationError
 from infuse.serving.config import Listener, Security, ServerConfig, Tls, Token
@@ -115,6 +118,21 @@ def test_strange_pages_and_forms_may_not(headers: dict[str, str], security: Secu
     with pytest.raises(AccessError) as caught:
         check_browser(ServerConfig(security=security), "POST", {**HERE, **headers})
     assert caught.value.known
+
+
+NAMES = st.sampled_from(["host", "origin", "referer", "content-type", "sec-fetch-site", "user-agent", "x-other"])
+
+
+@given(st.dictionaries(NAMES, st.text()), st.sampled_from(["GET", "POST", "DELETE", ""]))
+def test_any_headers_are_either_taken_or_refused(headers: dict[str, str], method: str) -> None:
+    with contextlib.suppress(AccessError):
+        check_browser(OPEN, method, headers)
+
+
+@given(st.text("abc.-:[]/@", min_size=1))
+def test_no_origin_but_the_host_s_own_changes_the_server(host: str) -> None:
+    with pytest.raises(AccessError):
+        check_browser(ServerConfig(security=TOKENS), "POST", {**JSON, **HERE, "origin": f"http://{host}"})
 
 
 def test_a_page_of_the_server_runs_no_script_of_others() -> None:

@@ -6,6 +6,8 @@ import hashlib
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from infuse.errors import AccessError, ConfigurationError, OverloadError
 from infuse.serving.config import Limits, Security, ServerConfig, Token
@@ -206,6 +208,7 @@ def test_a_forgotten_caller_has_gained_nothing() -> None:
         ("ipv4:1.2.3.4:80", "1.2.3.4"),
         ("::ffff:1.2.3.4", "1.2.3.4"),
         ("2001:db8:1:2:3::4", "2001:db8:1:2::/64"),
+        ("::1", "::/64"),
         ("[2001:db8:1:2::9]:443", "2001:db8:1:2::/64"),
         ("ipv6:%5B2001:db8:1:2::9%5D:443", "2001:db8:1:2::/64"),
         ("ipv6:[fe80::1%25eth0]:443", "fe80::/64"),
@@ -215,3 +218,15 @@ def test_a_forgotten_caller_has_gained_nothing() -> None:
 )
 def test_the_address_of_a_caller(peer: str, address: str) -> None:
     assert caller_address(peer) == address
+
+
+@given(st.one_of(st.text(), st.ip_addresses().map(str), st.text("[]:%.0123456789abcdefipv5B", max_size=30)))
+def test_any_peer_has_an_address_that_stays_the_same(peer: str) -> None:
+    assert caller_address(peer) == caller_address(peer)
+
+
+@given(st.text(), st.text())
+def test_any_header_is_answered_with_an_access_error(scheme: str, text: str) -> None:
+    with pytest.raises(AccessError) as caught:
+        guard(INFER).admit({"authorization": f"{scheme} {text}!"}, text, "infer", text)
+    assert not caught.value.known

@@ -84,7 +84,7 @@ def caller_address(peer: str) -> str:
         return str(address)
     if address.ipv4_mapped is not None:
         return str(address.ipv4_mapped)
-    return str(ipaddress.ip_network((int(address), _IPV6_PREFIX), strict=False))
+    return str(ipaddress.IPv6Network((int(address), _IPV6_PREFIX), strict=False))
 
 
 def _too_many(seconds: float) -> OverloadError:
