@@ -107,6 +107,36 @@ def test_roles_and_models_of_tokens_hold(server: Running, name: str) -> None:
             assert list(plain) == ["error"]
 
 
+SPELLINGS = {  # of paths, and what the tenant of "mine" gets
+    "//v2/models/mine/infer": 200,
+    "/v2/models/mine/infer/": 200,
+    "/v2/models/%6dine/%69nfer": 200,
+    "/v2/models/mine/versions/1/infer/": 200,
+    "//v2/models/other/infer": 403,
+    "/v2/models/o%74her/%69nfer": 403,
+    "/v2/models/other/versions/1/infer/": 403,
+    "/v2/models/mine%2F..%2Fother/infer": 403,
+    "/v2/models/mine/../other/infer": 404,
+    "/v2//models/mine/infer": 404,
+    "//v2/repository/models/mine/unload": 403,
+    "/v2/%72epository/models/mine/unload/": 403,
+}
+
+
+@pytest.mark.parametrize("path", SPELLINGS)
+def test_another_spelling_of_a_path_opens_nothing(server: Running, path: str) -> None:
+    status, _, plain = ask(data_port(server), "POST", path, TENANT[0], body=ROW)
+    assert (status, "error" in plain) == (SPELLINGS[path], SPELLINGS[path] != 200)
+    assert ask(data_port(server), "POST", path, body=ROW)[0] in (401, 403, 404)
+
+
+@pytest.mark.parametrize(
+    "path", ["/console/%2e%2e/data.py", "/console/../assets.py", "/%63onsole/page/console.js", "//"]
+)
+def test_the_console_has_its_files_only(server: Running, path: str) -> None:
+    assert ask(admin_port(server), "GET", path)[0] == 404
+
+
 def test_grpc_holds_to_the_same_tokens(server: Running) -> None:
     assert server.server.grpc is not None
     with grpc.insecure_channel(f"127.0.0.1:{server.server.grpc.port}") as channel:

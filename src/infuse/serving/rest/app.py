@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from infuse.errors import AccessError, InfuseError, RequestError, TooLargeError, UnavailableError
+from infuse.errors import AccessError, InfuseError, NotFoundError, RequestError, TooLargeError, UnavailableError
 from infuse.serving.config import ServerConfig
 from infuse.serving.messages import InferRequest
 from infuse.serving.rest import codec
@@ -88,12 +88,18 @@ class _App:
             await _send(send, 200, [JSON, *self._headers], self._document)
             return
         route, names = self._router.find(scope["method"], path)
+        if route.handler is None:
+            await self._infer(scope, receive, send, names["model_name"], names.get("model_version", ""))
+            return
         self._admit(scope, headers, route.role, names.get("model_name", ""))
         body = inflate(await _body(receive, self.config), headers.get("content-encoding", ""), self._most)
-        assert route.handler is not None
         result = await route.handler(Call(self.engine, self.config, names, body))
         answer = b"" if result is None else msgspec.json.encode(result)
         await _send(send, 200, [JSON, *self._headers], answer)
+
+    async def _infer(self, scope: Scope, receive: Receive, send: Send, model: str, version: str) -> None:
+        """Answer a request for inference, however its path is spelled."""
+        raise NotFoundError("inference is on the data port")
 
     @property
     def _most(self) -> int:
