@@ -50,6 +50,7 @@ class FakeEngine:
     loads: list[tuple[Any, ...]] = field(default_factory=list)
     release: threading.Event = field(default_factory=threading.Event)
     arrived: threading.Event = field(default_factory=threading.Event)
+    dropped: threading.Event = field(default_factory=threading.Event)
     told: FakeTraffic = field(default_factory=FakeTraffic)
 
     def live(self) -> bool:
@@ -108,8 +109,12 @@ class FakeEngine:
     async def infer(self, request: InferRequest) -> InferResponse:
         self.requests.append(request)
         self.arrived.set()
-        while self.held and not self.release.is_set():
-            await asyncio.sleep(0.002)
+        try:
+            while self.held and not self.release.is_set():
+                await asyncio.sleep(0.002)
+        except asyncio.CancelledError:
+            self.dropped.set()
+            raise
         if self.error is not None:
             raise self.error
         self._check(request.model, request.version)

@@ -5,6 +5,7 @@ import concurrent.futures
 import functools
 import socket
 import ssl
+import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -254,6 +255,22 @@ def test_a_caller_that_leaves_in_the_middle_leaves_nothing(part: bytes) -> None:
             until(lambda: running.server.connections == 1)
         until(lambda: running.server.connections == 0)
     assert engine.requests == []
+
+
+def test_a_caller_that_breaks_off_has_its_request_dropped() -> None:
+    engine = FakeEngine(held=True)
+    with serving(app(engine)) as running:
+        with closing(running.connect()) as connection:
+            connection.sendall(post(SMALL))
+            assert engine.arrived.wait(20)
+            # An end of what is sent alone may come from a caller that still reads; a reset does not.
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        assert engine.dropped.wait(20)
+        engine.release.set()
+        until(lambda: running.server.connections == 0)
+        with closing(running.connect()) as connection:
+            connection.sendall(post(SMALL))
+            echoed(connection)
 
 
 def test_a_caller_that_leaves_before_the_answer_harms_nobody() -> None:

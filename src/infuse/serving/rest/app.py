@@ -19,6 +19,7 @@ from infuse.serving.rest.admin import CHANGES, INSIGHTS, SETTINGS
 from infuse.serving.rest.compression import deflate, inflate, wanted
 from infuse.serving.rest.data import INFERENCE, SHARED_MEMORY, VIEWS
 from infuse.serving.rest.elements import Buffer
+from infuse.serving.rest.exchange import ABANDON
 from infuse.serving.rest.openapi import document
 from infuse.serving.rest.refusals import JSON, Headers, Refusal, refused
 from infuse.serving.rest.routes import Call, Route, Router, name_of, segments
@@ -169,6 +170,7 @@ class DataApp(_App):
             self.engine.model_ready(model, version)  # that there is no such model is told first
             raise
         self._complete(request, headers, received)
+        scope[ABANDON] = True
         response = await self.engine.infer(request)
         length, parts = codec.encode(request, response)
         answer = [JSON if length is None else _BINARY]

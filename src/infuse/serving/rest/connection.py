@@ -14,7 +14,7 @@ import numpy as np
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from infuse.serving.config import Limits
-from infuse.serving.rest.exchange import STATUS_LINES, Exchange
+from infuse.serving.rest.exchange import ABANDON, STATUS_LINES, Exchange
 
 if TYPE_CHECKING:
     from uvicorn.server import ServerState
@@ -92,6 +92,12 @@ class Connection(HttpToolsProtocol):
         super().connection_made(transport)
         if len(self.connections) > self.limits.connections:
             self._refuse(503, f"more than {self.limits.connections} connections are open", b"retry-after: 1\r\n")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        cycle = self.cycle
+        super().connection_lost(exc)
+        if cycle is not None and cycle.task is not None and not cycle.response_complete and ABANDON in cycle.scope:
+            cycle.task.cancel()
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self.scratch if self.place is None else self.place
@@ -189,6 +195,11 @@ class Connection(HttpToolsProtocol):
         else:
             self.flow.pause_reading()
             self.pipeline.appendleft((self.cycle, self.app))
+
+    def _start_asgi_task(self, cycle: Any, app: Any) -> None:
+        cycle.task = task = self.loop.create_task(cycle.run_asgi(app))
+        task.add_done_callback(self.tasks.discard)
+        self.tasks.add(task)
 
     def on_body(self, body: bytes) -> None:
         if self.phase != _BODY:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -9,6 +10,8 @@ from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 _JOINED_BYTES: Final = 16 << 10  # parts of an answer up to this size are sent as one
 _HELD_BYTES: Final = 1 << 20  # of an answer in several parts
+# Set in the scope by an application that is to be cancelled when nobody waits for its answer any more.
+ABANDON: Final = "infuse.abandon"
 STATUS_LINES: Final = {
     status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus if status >= 200
 }
@@ -18,6 +21,7 @@ class Exchange(RequestResponseCycle):
     """A request and its answer. The body is handed over whole; an answer goes out with its head."""
 
     whole: bytes | bytearray | memoryview = b""
+    task: asyncio.Task[None] | None = None
     start: dict[str, Any] | None = None
     parts: list[Any] | None = None  # of the answer that are not written yet
     held = 0  # bytes of them
