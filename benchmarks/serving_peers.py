@@ -1,15 +1,15 @@
 """Infuse's server beside others that run ONNX Runtime: the same model, the same clients, one server at a time.
 
-`python -m benchmarks.serving_peers --models resnet50 --json FILE`, then `--models minilm_l6 --json FILE`: what FILE holds
-already is kept and not measured again, so that a long table can be made in parts (`--servers`, `--clients`).
+`python -m benchmarks.serving_peers --models resnet50 --json FILE`, then `--models minilm_l6 --json FILE`: what FILE
+holds already is kept and not measured again, so that a long table can be made in parts (`--servers`, `--clients`).
 
 * infuse: `infuse serve`, as it comes; HTTP with binary tensors.
 * fastapi_json: FastAPI and ONNX Runtime as tutorials write it. uvicorn with uvloop and httptools.
 * fastapi_bytes: the same with raw bytes and the model in a thread of its own, with all cores;
   fastapi_bytes_each: a process per core, one thread each.
-* mlserver_json, mlserver_grpc: MLServer with a runtime of ours (it has none for ONNX), one worker process with all cores;
-  mlserver_grpc_each: a worker per core, one thread each; mlserver_grpc_here: no workers; mlserver_grpc_batch: adaptive
-  batching (up to 16 requests, 5 ms). JSON is the only form of tensors that it has over HTTP.
+* mlserver_json, mlserver_grpc: MLServer with a runtime of ours (it has none for ONNX), one worker process with all
+  cores; mlserver_grpc_each: a worker per core, one thread each; mlserver_grpc_here: no workers; mlserver_grpc_batch:
+  adaptive batching (up to 16 requests, 5 ms). JSON is the only form of tensors that it has over HTTP.
 
 All answer one output. The peers live in an environment of their own under build/, which is made when it is not there.
 Exit status 1 where throughput is below LEAST times the best peer's, or p99 not lower than that of every peer.

@@ -49,7 +49,7 @@ class Ports:
 def running(
     command: Sequence[str], port: int, ready: str, environment: Mapping[str, str] | None = None
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """The process of `command`, once `GET ready` on `port` is answered with 200; ServerError with the end of its log."""
+    """The process of `command`, once `GET ready` on `port` is answered with 200; ServerError shows its log."""
     with tempfile.TemporaryFile() as log:
         process = subprocess.Popen(
             command, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT, env={**os.environ, **(environment or {})}
@@ -95,7 +95,8 @@ def python_of(folder: Path, packages: Sequence[str]) -> Path:
     if done.is_file() and done.read_text("utf-8").split("\n") == list(packages):
         return python
     shutil.rmtree(folder, ignore_errors=True)
-    for command in ([sys.executable, "-m", "venv", folder], [python, "-m", "pip", "install", "-q", *packages]):
+    install = [str(python), "-m", "pip", "install", "-q", *packages]
+    for command in ([sys.executable, "-m", "venv", str(folder)], install):
         ended = subprocess.run(command, check=False, capture_output=True, text=True)
         if ended.returncode:
             raise ServerError(f"the environment {folder} cannot be made: {ended.stderr[-1500:]}")
