@@ -23,6 +23,10 @@ class Group:
         self._started = started
         self._lock = asyncio.Lock()
 
+    def alone(self) -> Group:
+        """The same cores for one replica: what it does to its worker harms no other."""
+        return Group(f"{self.name}-alone", self.cores, self._started)
+
     async def open(self, need: Need, memory_mb: int, seconds: float) -> RemoteExecutor:
         """Load a model into the group's worker, which is started if there is none. Raises what loading raises."""
         async with self._lock:

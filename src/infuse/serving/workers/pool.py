@@ -48,6 +48,10 @@ class WorkerPool:
         """Whether replicas share the worker of their group."""
         return self.config.isolation == "packed" and self.config.mode == "process"
 
+    def shares(self, group: Group) -> bool:
+        """Whether several replicas share the worker of this group."""
+        return self.packed and (group is self.wide or group in self.groups)
+
     def threads(self, wanted: int, replicas: int = 0) -> int:
         """Threads of a replica that asks for so many; 0 means as many as its worker has cores.
 
@@ -204,10 +208,15 @@ class WorkerPool:
         ]
 
     def _bins(self) -> list[Bin]:
-        """The groups; what replicas on all cores do is everywhere."""
-        wide = [r.executor for r in self.replicas if r.group is self.wide and r.executor is not None]
-        everywhere = sum(executor.load.recent()[1] for executor in wide) / len(self.cores)
-        return [Bin(len(group.cores), load=everywhere * len(group.cores)) for group in self.groups]
+        """The groups; what replicas on all cores, or in workers of their own, do is there anyhow."""
+        besides = [0.0] * len(self.groups)
+        for replica in self.replicas:
+            if replica.group is None or replica.group in self.groups or replica.executor is None:
+                continue
+            share = replica.executor.load.recent()[1] / len(replica.group.cores)
+            for number, group in enumerate(self.groups):
+                besides[number] += share * len({*group.cores} & {*replica.group.cores})
+        return [Bin(len(group.cores), load=load) for group, load in zip(self.groups, besides)]
 
     # -- seeing -------------------------------------------------------------------------------------------------
 

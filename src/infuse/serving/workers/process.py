@@ -242,6 +242,7 @@ class RemoteExecutor:
         self._open = False
         self._retired = False
         self.depth = 1
+        self.suspect = False  # whether it ran something when its worker was lost
 
     @property
     def name(self) -> str:
@@ -305,6 +306,7 @@ class RemoteExecutor:
         self.depth = 0
         if self._open:
             self._answered()
+        self.suspect = bool(self._pending)
         self.abandon()
         for place, number in enumerate(list(self._pending)):
             told = WorkerLostError(error.what)

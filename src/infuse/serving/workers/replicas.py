@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from infuse.errors import InfuseError
-from infuse.serving.workers.executor import Executor, LocalExecutor
+from infuse.serving.workers.executor import Executor, LocalExecutor, WorkerLostError
 from infuse.serving.workers.groups import Group
 from infuse.serving.workers.process import RemoteExecutor
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 _FIRST_WAIT: Final = 0.05  # seconds before a lost worker is started again; doubled each time
 _LONGEST_WAIT: Final = 10.0
 _HEALTHY: Final = 30.0  # seconds that a worker lives, after which its next loss is the first again
+_SUSPICIONS: Final = 2  # losses of a shared worker while a replica ran, within so many seconds: it gets its own one
+_SUSPICION_SECONDS: Final = 60.0
 
 Changed = Callable[["Executor | None", "Replica"], None]
 
@@ -57,6 +60,7 @@ class Replica:
         self._pool = pool
         self._changed = changed
         self._watch: asyncio.Task[None] | None = None
+        self._suspicions: deque[float] = deque(maxlen=_SUSPICIONS)
         self._closing = asyncio.Event()
         self._placing = asyncio.Lock()
 
@@ -130,6 +134,8 @@ class Replica:
                 return
             self.executor = None
             self.reason = executor.worker.farewell
+            if executor.suspect:
+                self._suspect()
             self._changed(None, self)
             if time.monotonic() - began > _HEALTHY:
                 wait = _FIRST_WAIT
@@ -140,11 +146,26 @@ class Replica:
                     executor = await self._restarted()
                 except InfuseError as error:
                     self.reason = str(error)
+                    if isinstance(error, WorkerLostError) and self._shared():
+                        self._suspect()  # perhaps another model ended the worker
+                        continue
                     self.failures += 1
                     self._changed(None, self)
                     self._pool.journal.emit("worker_lost", model=self.need.name, reason=str(error))
                     continue
                 break
+
+    def _suspect(self) -> None:
+        """It ran, or was being loaded, when its worker was lost. When that happens again, it gets its own one."""
+        now = time.monotonic()
+        self._suspicions.append(now)
+        again = len(self._suspicions) == _SUSPICIONS and now - self._suspicions[0] < _SUSPICION_SECONDS
+        if again and self.group is not None and self._shared():
+            self.group = self.group.alone()
+            self._pool.journal.emit("replica_isolated", model=self.need.name, reason=self.reason)
+
+    def _shared(self) -> bool:
+        return self.group is not None and self._pool.shares(self.group)
 
     async def _restarted(self) -> RemoteExecutor:
         async with self._placing:

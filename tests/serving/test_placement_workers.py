@@ -1,0 +1,392 @@
+"""Replicas of models in shared workers: placed, crashed, isolated, moved, refused."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infuse.errors import CompiledModelError, UnavailableError
+from infuse.serving.console.data import snapshot
+from infuse.serving.engine import Engine
+from infuse.serving.workers import spread
+from infuse.serving.workers.executor import Executor
+from infuse.serving.workers.process import RemoteExecutor
+from infuse.serving.workers.replicas import Replica
+from tests.serving import placement_stage as stage
+
+pytestmark = [pytest.mark.row("S5"), stage.needs_two_cores]
+
+ONE = {"replicas": 1, "batching": {"max_size": 1}}
+
+
+def remote(replica: Replica) -> RemoteExecutor:
+    assert isinstance(replica.executor, RemoteExecutor)
+    return replica.executor
+
+
+def pid(replica: Replica) -> int:
+    return remote(replica).worker.pid
+
+
+def small_models(folder: Path, *names: str) -> None:
+    """Models of eight numbers; each multiplies by its place in the list."""
+    for factor, name in enumerate(names, 1):
+        stage.put(folder / "models", name, stage.dense(8, factor), **ONE)
+
+
+def test_models_are_packed_into_one_worker_per_group(tmp_path: Path) -> None:
+    small_models(tmp_path, "a", "b", "c", "d")
+
+    async def check() -> None:
+        async with stage.engine(tmp_path) as opened:
+            assert [await stage.ask(opened, name, 8) for name in "abcd"] == [1, 2, 3, 4]
+            workers = opened.pool.workers
+            assert sorted(len(worker.instances) for worker in workers) == [2, 2]
+            for worker, group in zip(opened.pool.workers, opened.pool.groups):
+                assert len(os.sched_getaffinity(worker.pid)) == len(group.cores)
+            assert {core for worker in workers for core in os.sched_getaffinity(worker.pid)} == set(opened.pool.cores)
+            await opened.unload("a")
+            await opened.unload("b")
+            assert [await stage.ask(opened, name, 8) for name in "cd"] == [3, 4]
+
+    asyncio.run(check())
+
+
+def test_the_placement_tells_cores_memory_workers_and_instances(tmp_path: Path) -> None:
+    small_models(tmp_path, "a", "b")
+
+    async def check() -> None:
+        async with stage.engine(tmp_path) as opened:
+            for _ in range(10):
+                await stage.ask(opened, "a", 8)
+            told = json.loads(json.dumps(opened.placement()))
+            assert [group["name"] for group in told["groups"]] == ["group-0", "group-1"]
+            assert 0 < told["memory"]["taken_bytes"] < told["memory"]["limit_bytes"]
+            worker = {worker["name"]: worker for worker in told["workers"]}
+            for instance in told["instances"]:
+                home = worker[instance["worker"]]
+                assert f"{instance['model']}/1" in home["instances"]
+                assert 0 < home["own_bytes"] <= home["pss_bytes"] <= home["resident_bytes"]
+            first, second = told["instances"]
+            assert (first["model"], first["replica"], first["threads"], first["state"]) == ("a", 1, 1, "idle")
+            assert first["milliseconds_by_rows"]["1"] > 0
+            assert first["weights_bytes"] >= 256
+            assert first["runs_per_second"] > second["runs_per_second"] == 0
+            assert first["requests_per_second"] > 0
+            assert first["busy"] > 0
+            assert sum(group["load"] for group in told["groups"]) == pytest.approx(first["busy"], rel=0.5)
+            assert told["plan"]["moves"] == []
+            assert "by a fifth" in told["plan"]["reason"]
+            assert {
+                one["name"] for w in (await snapshot(opened))["placement"]["workers"] for one in w["instances"]
+            } == {
+                "a/1",
+                "b/1",
+            }
+
+    asyncio.run(check())
+
+
+def test_replicas_share_their_weights(tmp_path: Path) -> None:
+    stage.put(tmp_path / "models", "large", stage.dense(2048), replicas=2, batching={"max_size": 1})
+    weights = 4 * 2048 * 2048
+
+    def mapped(replica: Replica, field: str) -> int:
+        """Bytes of a field of the mapping of the weights."""
+        text = Path(f"/proc/{pid(replica)}/smaps").read_text()
+        mappings = re.split(r"^(?=[0-9a-f]+-[0-9a-f]+ )", text, flags=re.MULTILINE)
+        files = [m for m in mappings if str(replica.need.folder) in m.split("\n", 1)[0]]
+        sizes = [int(re.findall(r"^Size: +(\d+)", m, re.MULTILINE)[0]) << 10 for m in files]
+        (whole,) = [m for m, size in zip(files, sizes) if size >= weights]
+        return int(re.findall(rf"^{field}: +(\d+)", whole, re.MULTILINE)[0]) << 10
+
+    async def check() -> None:
+        async with stage.engine(tmp_path) as opened:
+            first, second = (stage.replica(opened, "large", number) for number in (0, 1))
+            assert first.group is not second.group
+            for _ in range(20):
+                await asyncio.gather(*(stage.ask(opened, "large", 2048) for _ in range(4)))
+            assert remote(second).load.recent()[0] > 0
+            for replica in (first, second):
+                assert mapped(replica, "Rss") >= weights * 0.9
+                assert mapped(replica, "Pss") < weights * 0.6
+                assert mapped(replica, "Private_Clean") + mapped(replica, "Private_Dirty") < weights / 10
+                assert replica.own_bytes < weights / 2
+            assert opened.pool.taken() < sum(memory.own for memory in opened.pool.memory().values()) + 1.1 * weights
+
+    asyncio.run(check())
+
+
+def test_a_crash_costs_the_instances_of_one_worker_a_moment(tmp_path: Path) -> None:
+    names = "abcd"
+    small_models(tmp_path, *names)
+
+    async def check() -> None:
+        async with stage.engine(tmp_path) as opened:
+            killed = opened.pool.workers[0]
+            inside = {executor.label for executor in killed.instances.values()}
+            others = {name: pid(stage.replica(opened, name)) for name in names if f"{name}/1" not in inside}
+            answered = 0
+            stop = False
+
+            async def client(name: str, factor: int) -> None:
+                nonlocal answered
+                while not stop:
+                    assert await stage.ask(opened, name, 8, 2.0) == 2.0 * factor
+                    answered += 1
+
+            clients = [asyncio.create_task(client(name, factor)) for factor, name in enumerate(names, 1)]
+            await stage.until(lambda: answered > 50, "requests are answered")
+            os.kill(killed.pid, signal.SIGKILL)
+            await stage.until(lambda: stage.kinds(opened).count("worker_started") == 2, "both instances are back")
+            before = answered
+            await stage.until(lambda: answered > before + 50, "requests are answered again")
+            stop = True
+            await asyncio.gather(*clients)
+            assert opened.pool.lost == 1
+            assert {name: pid(stage.replica(opened, name)) for name in others} == others
+            assert sorted(len(worker.instances) for worker in opened.pool.workers) == [2, 2]
+            restarts = {name: stage.replica(opened, name).restarts for name in names}
+            assert restarts == {name: int(name not in others) for name in names}
+
+    asyncio.run(check())
+
+
+def test_a_replica_that_runs_whenever_its_worker_is_lost_gets_one_of_its_own(tmp_path: Path) -> None:
+    small_models(tmp_path, "a", "b", "c", "d")
+
+    async def lose(opened: Engine, name: str) -> None:
+        """End the worker while it runs a request of this model."""
+        replica = stage.replica(opened, name)
+        process = pid(replica)
+        os.kill(process, signal.SIGSTOP)
+        request = asyncio.create_task(stage.ask(opened, name, 8))
+        await stage.until(lambda: replica.state == "busy" or opened.models[name].versions[1].running, "it runs")
+        os.kill(process, signal.SIGKILL)
+        await request
+
+    async def check() -> None:
+        async with stage.engine(tmp_path) as opened:
+            guilty = stage.replica(opened, "a")
+            group = guilty.group
+            assert group is not None
+            neighbours = [r for r in opened.pool.replicas if r.group is group and r is not guilty]
+            assert len(neighbours) == 1
+            for _ in range(2):
+                await lose(opened, "a")
+                await stage.until(lambda: neighbours[0].executor is not None, "the neighbour is back")
+            assert guilty.group is not group
+            assert neighbours[0].group is group
+            assert pid(guilty) != pid(neighbours[0])
+            assert os.sched_getaffinity(pid(guilty)) == set(group.cores)
+            assert stage.kinds(opened).count("replica_isolated") == 1
+            neighbour = pid(neighbours[0])
+            await lose(opened, "a")
+            assert pid(neighbours[0]) == neighbour
+            assert [await stage.ask(opened, name, 8) for name in "abcd"] == [1, 2, 3, 4]
+
+    asyncio.run(check())
+
+
+async def together(opened: Engine, *names: str) -> None:
+    """Put the replicas of models into the first group."""
+    for name in names:
+        replica = stage.replica(opened, name)
+        if replica.group is not opened.pool.groups[0]:
+            assert await replica.move(opened.pool.groups[0])
+
+
+def test_a_move_loses_no_request(tmp_path: Path) -> None:
+    small_models(tmp_path, "a", "b")
+
+    async def check() -> None:
+        async with stage.engine(tmp_path) as opened:
+            await together(opened, "a", "b")
+            assert len(opened.pool.workers) == 1
+            answered = 0
+            stop = False
+
+            async def client() -> None:
+                nonlocal answered
+                while not stop:
+                    assert await stage.ask(opened, "b", 8, 3.0) == 6.0
+                    answered += 1
+
+            clients = [asyncio.create_task(client()) for _ in range(8)]
+            await stage.until(lambda: answered > 50, "requests are answered")
+            for name in ("a", "b"):
+                remote(stage.replica(opened, name)).load.add(20.0)
+            assert len(opened.placement()["plan"]["moves"]) == 1
+            assert await opened.pool.rebalance() == 1
+            assert len(opened.pool.workers) == 2
+            before = answered
+            await stage.until(lambda: answered > before + 50, "requests are answered after the move")
+            assert await opened.pool.rebalance() == 0
+            stop = True
+            await asyncio.gather(*clients)
+            assert opened.pool.lost == 0
+            assert stage.replica(opened, "a").restarts == stage.replica(opened, "b").restarts == 0
+            event = next(event for event in opened.events if event["kind"] == "replica_moved")
+            assert event["version"] == 1
+            assert "from group-0 to group-1: the highest load per core falls from" in event["reason"]
+
+    asyncio.run(check())
+
+
+@pytest.mark.parametrize("loads", [(1.0, 0.9), (0.05, 0.01)], ids=["small gain", "idle"])
+def test_nothing_moves_for_little(tmp_path: Path, loads: tuple[float, float]) -> None:
+    small_models(tmp_path, "a", "b", "c")
+
+    async def check() -> None:
+        async with stage.engine(tmp_path) as opened:
+            await together(opened, "a", "b")
+            if stage.replica(opened, "c").group is opened.pool.groups[0]:
+                await stage.replica(opened, "c").move(opened.pool.groups[1])
+            for name, load in zip("ac", loads):
+                remote(stage.replica(opened, name)).load.add(load)
+            if loads[0] < 0.1:
+                remote(stage.replica(opened, "b")).load.add(loads[0] / 2)
+            assert await opened.pool.rebalance() == 0
+            assert "replica_moved" not in stage.kinds(opened)
+
+    asyncio.run(check())
+
+
+def test_loads_are_balanced_every_so_often(tmp_path: Path) -> None:
+    small_models(tmp_path, "a", "b")
+
+    async def check() -> None:
+        async with stage.engine(tmp_path, rebalance_seconds=0.02) as opened:
+            await together(opened, "a", "b")
+            for name in "ab":
+                remote(stage.replica(opened, name)).load.add(20.0)
+            await stage.until(lambda: "replica_moved" in stage.kinds(opened), "one is moved")
+            await stage.until(lambda: len(opened.pool.workers) == 2, "each group has a worker")
+            assert [await stage.ask(opened, name, 8) for name in "ab"] == [1, 2]
+
+    asyncio.run(check())
+
+
+def test_a_move_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    small_models(tmp_path, "a", "b")
+
+    async def broken(*_: Any) -> RemoteExecutor:
+        raise CompiledModelError("the folder is gone")
+
+    async def check() -> None:
+        async with stage.engine(tmp_path) as opened:
+            await together(opened, "a", "b")
+            for name in "ab":
+                remote(stage.replica(opened, name)).load.add(20.0)
+            with monkeypatch.context() as patch:
+                patch.setattr(opened.pool.groups[1], "open", broken)
+                assert await opened.pool.rebalance() == 0
+            event = next(event for event in opened.events if event["kind"] == "move_failed")
+            assert "from group-0 to group-1: [INF-501] The folder is gone" in event["reason"].replace(" the", " The")
+            assert [await stage.ask(opened, name, 8) for name in "ab"] == [1, 2]
+            assert len(opened.pool.workers) == 1
+
+    asyncio.run(check())
+
+
+def test_a_version_without_memory_is_refused_and_the_others_go_on(tmp_path: Path) -> None:
+    small_models(tmp_path, "a")
+
+    async def check() -> None:
+        async with stage.engine(tmp_path, isolation="model", memory_mb=64) as opened:
+            stage.put(tmp_path / "models", "large", stage.dense(3072))
+            stage.put(tmp_path / "models", "a", stage.dense(3072), version=2)
+            for name in ("large", "a"):
+                with pytest.raises(UnavailableError, match=r"it needs 60 MiB of memory, and \d+ MiB are left"):
+                    await opened.load(name)
+            assert await stage.ask(opened, "a", 8) == 1
+            reasons = {(entry["name"], entry["version"]): entry for entry in await opened.index()}
+            assert reasons["a", "1"]["state"] == "READY"
+            assert reasons["a", "2"]["state"] == reasons["large", "1"]["state"] == "UNAVAILABLE"
+            assert "raise workers.memory_mb" in reasons["a", "2"]["reason"]
+            assert len(opened.pool.workers) == 1
+
+    asyncio.run(check())
+
+
+def test_a_version_that_takes_more_than_it_seemed_to_is_refused_too(tmp_path: Path) -> None:
+    batching = {"max_size": 64}
+    stage.put(tmp_path / "models", "wide", stage.spread_out(1 << 18), replicas=1, batching=batching)
+
+    async def check() -> None:
+        async with stage.engine(tmp_path, isolation="model", memory_mb=48) as opened:
+            (entry,) = await opened.index()
+            assert entry["state"] == "UNAVAILABLE"
+            assert "of memory, and" in entry["reason"]
+            assert opened.pool.workers == []
+
+    asyncio.run(check())
+
+
+@pytest.mark.parametrize("grouped", [True, False])
+def test_the_faster_of_one_replica_and_one_per_group_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, grouped: bool
+) -> None:
+    stage.put(tmp_path / "models", "a", stage.dense(8))
+
+    async def rate(executors: Sequence[Executor], *_: Any) -> float:
+        return 104.0 + 2 * grouped if len(executors) == 2 else 100.0
+
+    monkeypatch.setattr(spread, "rate", rate)
+
+    async def check() -> None:
+        async with stage.engine(tmp_path) as opened:
+            replicas = opened.models["a"].versions[1].instances
+            assert [replica.need.threads for replica in replicas] == ([1, 1] if grouped else [len(opened.pool.cores)])
+            assert [r.group for r in replicas] == (opened.pool.groups if grouped else [opened.pool.wide])
+            assert len(opened.pool.workers) == len(replicas)
+            assert await stage.ask(opened, "a", 8) == 1
+            reason = next(event["reason"] for event in opened.events if event["kind"] == "replicas_chosen")
+            assert reason.endswith("rows/s in groups, 100 rows/s on all cores")
+
+    asyncio.run(check())
+
+
+def test_the_choice_is_measured(tmp_path: Path) -> None:
+    stage.put(tmp_path / "models", "a", stage.dense(512))
+
+    async def check() -> None:
+        async with stage.engine(tmp_path) as opened:
+            reason = next(event["reason"] for event in opened.events if event["kind"] == "replicas_chosen")
+            found = re.fullmatch(
+                r"(\d) replicas of (\d+) threads: (\d+) rows/s in groups, (\d+) rows/s on all cores", reason
+            )
+            assert found is not None
+            count, threads, grouped, wide = map(int, found.groups())
+            assert (count == 2) == (grouped > 1.05 * wide)
+            replicas = opened.models["a"].versions[1].instances
+            assert [replica.need.threads for replica in replicas] == [threads] * count
+            assert await stage.ask(opened, "a", 512) == pytest.approx(1)
+
+    asyncio.run(check())
+
+
+def test_the_numbers_of_the_configuration_are_kept(tmp_path: Path) -> None:
+    cores = len(os.sched_getaffinity(0))
+    stage.put(tmp_path / "models", "three", stage.dense(8), replicas=3)
+    stage.put(tmp_path / "models", "wide", stage.dense(8), replicas=1, threads=cores)
+
+    async def check() -> None:
+        async with stage.engine(tmp_path, cores=2) as opened:
+            three = opened.models["three"].versions[1].instances
+            assert len(three) == 3
+            assert {replica.group for replica in three} == set(opened.pool.groups)
+            assert stage.replica(opened, "wide").group is opened.pool.wide
+            remote(stage.replica(opened, "wide")).load.add(1.0)
+            assert opened.pool.loads() == pytest.approx([0.5, 0.5], rel=0.2)
+            assert "replicas_chosen" not in stage.kinds(opened)
+
+    asyncio.run(check())
