@@ -351,31 +351,41 @@ class Engine:
         while True:
             await asyncio.sleep(self.config.poll_seconds)
             try:
-                found = await self.repository.scan()
-            except RepositoryError as error:
-                if self.problem != str(error):
-                    self.problem = str(error)
-                    self.journal.emit("repository_unreachable", reason=str(error))
-                continue
-            self.problem = ""
-            for files in found.values():
-                self._take(files)
-            for name, model in list(self.models.items()):
-                model.forget_failures()
-                if name not in found and model.override is None:
-                    model.wanted = False
-                    model.files = replace(model.files, versions={})
-            await self._reconcile()
-            for name in [n for n, m in self.models.items() if n not in found and not m.versions and not m.override]:
-                del self.models[name]
+                await self._look()
+            except Exception:  # whatever it is, the next look may go well
+                _log.exception("a look at the repository failed")
 
-    async def _reconcile(self) -> None:
-        """Bring all models to where they should be: pipelines last, for they need others."""
-        await self._reconcile_models()
+    async def _look(self) -> None:
+        """Take what has changed in the repository. Models at work on an earlier change are left to the next look."""
+        try:
+            found = await self.repository.scan()
+        except RepositoryError as error:
+            if self.problem != str(error):
+                self.problem = str(error)
+                self.journal.emit("repository_unreachable", reason=str(error))
+            return
+        self.problem = ""
+        for files in found.values():
+            self._take(files)
+        for name, model in list(self.models.items()):
+            model.forget_failures()
+            if name in found or model.override is not None:
+                continue
+            model.wanted = False
+            model.files = replace(model.files, versions={})
+            if not model.versions and not model.lock.locked():
+                del self.models[name]
+        self._spawn(self._reconcile(busy=False))
+
+    async def _reconcile(self, busy: bool = True) -> None:
+        """Bring all models to where they should be: pipelines last, for they need others.
+
+        Without `busy`, models that are at work on a change already are left out.
+        """
+        await self._reconcile_models([m for m in self.models.values() if busy or not m.lock.locked()])
         self._save()
 
-    async def _reconcile_models(self) -> None:
-        models = sorted(self.models.values(), key=lambda model: model.config.pipeline is not None)
+    async def _reconcile_models(self, models: Sequence[ServedModel]) -> None:
         plain = [model.reconcile(self.repository.stable) for model in models if model.config.pipeline is None]
         await asyncio.gather(*plain)
         for _ in range(len(models)):
