@@ -273,6 +273,10 @@ def test_a_token_is_asked_for_kept_in_the_tab_and_sent(browser: Any) -> None:
         console = Console(browser, served.url)
         console.until(lambda: console.open_dialog)
         assert "resnet50" not in console.text("#models")
+        console.find("[data-close]").click()
+        console.next_update()
+        assert not console.open_dialog
+        console.press("token")
         console.fill(token="wrong")
         console.find("[data-send]").click()
         assert "this needs a token" in console.until(lambda: console.text("#dialog .error"))

@@ -166,7 +166,7 @@ def test_a_page_of_another_name_gets_no_data(server: Running) -> None:
         assert "rebound.example" in json.loads(body)["error"]
 
 
-def test_with_tokens_the_page_is_open_and_its_data_is_not(repository: Path, tmp_path: Path) -> None:
+def test_with_tokens_the_page_is_open_and_its_data_is_not(repository: Path, tmp_path: Path, browser: Any) -> None:
     (admin, hashed), (tenant, other) = new_token(), new_token()
     tokens = (Token(sha256=hashed, role="admin"), Token(sha256=other, role="infer", models=("echo",)))
     with serving(repository, models=(), state=tmp_path / "state", security=Security(tokens=tokens)) as running:
@@ -177,3 +177,13 @@ def test_with_tokens_the_page_is_open_and_its_data_is_not(repository: Path, tmp_
         assert found == {"nobody": 401, "tenant": 403, "admin": 200}
         for token in (tenant, ""):
             assert get(running, "/metrics", Authorization=f"Bearer {token}")[0] in (401, 403)
+        shown = Console(browser, running.url)
+        shown.until(lambda: shown.open_dialog)
+        shown.run("sessionStorage.setItem('infuse-token', arguments[0])", tenant)
+        shown.find("[data-close]").click()
+        shown.until(lambda: "is for some models only" in shown.text("#notice"))
+        shown.until(lambda: shown.all('[data-action="token"]'))
+        shown.press("token")
+        shown.fill(token=admin)
+        shown.send()
+        assert "digits" in shown.text("#models")

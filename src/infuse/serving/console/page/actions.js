@@ -1,6 +1,6 @@
 // What an operator may do: a question, its fields, and the call that does it.
 
-const FRACTIONS = /^\s*\d+(\.\d+)?\s*%?(\s*[,;\s]\s*\d+(\.\d+)?\s*%?)*\s*$/;
+const FRACTIONS = /^\s*\d+(\.\d+)?\s?%?([\s,;]+\d+(\.\d+)?\s?%?)*\s*$/;
 
 const model = (name) => `v2/models/${encodeURIComponent(name)}`;
 const repository = (name, verb) => `v2/repository/models/${encodeURIComponent(name)}/${verb}`;

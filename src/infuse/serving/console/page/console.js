@@ -25,6 +25,7 @@ const state = {
 };
 let timer = null;
 let asking = false;
+let asked = false; // for a token: once by itself, then when the button is pressed
 const page = (id) => document.getElementById(id);
 
 // ------------------------------------------------------------------------------------------------ calls
@@ -72,7 +73,7 @@ async function poll() {
     take(await call("v2/console/data"));
   } catch (error) {
     state.failure = error;
-    if (error.status === 401) askToken();
+    if (error.status === 401 && !asked) askToken();
   } finally {
     asking = false;
     show();
@@ -125,6 +126,7 @@ function setTheme(theme) {
 
 function askToken() {
   if (page("dialog").open) return;
+  asked = true;
   ask(
     {
       title: "Token",

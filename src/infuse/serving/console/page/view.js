@@ -28,7 +28,7 @@ export function head({ data, failure, theme, filter }) {
       "div",
       { class: "tools" },
       data && data.models.length > 1 && h("input", { type: "search", id: "filter", placeholder: "Filter models", "aria-label": "Filter models", value: filter, autocomplete: "off" }),
-      server && server.tokens && button("token", "Token", {}, "Enter the token that this page sends"),
+      ((server && server.tokens) || (failure && [401, 403].includes(failure.status))) && button("token", "Token", {}, "Enter the token that this page sends"),
       button("theme", theme === "dark" ? "Light" : "Dark", {}, "Change the colors of the page"),
       data && button("load-new", "Load a model", { class: "primary" }),
     ),
