@@ -28,7 +28,10 @@ def serve(
         Path | None, typer.Option("--config", metavar="FILE", help="A server's configuration in YAML.")
     ] = None,
     host: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="Listen there with all ports; by default on 127.0.0.1.")
+        str | None,
+        typer.Option(
+            metavar="ADDRESS", help="HTTP and gRPC listen there; otherwise, as changes always do, on 127.0.0.1."
+        ),
     ] = None,
     http_port: Annotated[int | None, typer.Option(metavar="N", min=0, max=65535, help="By default 8000.")] = None,
     grpc_port: Annotated[int | None, typer.Option(metavar="N", min=0, max=65535, help="By default 8001.")] = None,
@@ -149,8 +152,8 @@ def _changes(
     """The fields of the configuration that options set."""
     ports: dict[Literal["http", "grpc", "admin"], int | None] = {"http": http, "grpc": grpc, "admin": admin}
     fields: dict[str, Any] = {"repository": repository, "control": control, "models": models, "workers.mode": workers}
-    for name, port in ports.items():
-        fields |= {f"{name}.host": host, f"{name}.port": port}
+    fields |= {f"{name}.port": port for name, port in ports.items()}
+    fields |= {"http.host": host, "grpc.host": host}
     fields["security.insecure"] = insecure or None
     return {field: value for field, value in fields.items() if value is not None}
 

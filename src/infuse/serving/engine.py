@@ -88,7 +88,7 @@ class Engine:
         await self._reconcile()
         self._phase = "serving"
         self._spawn(self._tick())
-        self._spawn(self.pool.rebalancing())
+        self._spawn(self.pool.watch())
         if self.config.control == "poll":
             self._spawn(self._poll())
 
@@ -297,7 +297,8 @@ class Engine:
         await model.reconcile(lambda *_: True, force=True)
         failed = [failure for number, failure in model.failures.items() if before.get(number) is not failure]
         if failed:
-            raise UnavailableError(f"it cannot be loaded: {failed[0].reason}", where=f"model {name!r}")
+            kind = UnavailableError if failed[0].transient else RepositoryError
+            raise kind(f"it cannot be loaded: {failed[0].reason}", where=f"model {name!r}")
         if not model.versions:
             raise RepositoryError("it has no version that can be loaded", where=f"model {name!r}")
         await self._reconcile()

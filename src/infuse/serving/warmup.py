@@ -149,7 +149,7 @@ async def _dependent_output(executor: Executor, checker: Checker, config: Warmup
     for row in (0, 1):
         alone = await run_once(executor, [[array[row : row + 1]] for array in inputs], hang)
         for spec, one, both in zip(checker.outputs, alone, together):
-            if both.shape[:1] != (2,) or not _alike(one[0], both[row]):
+            if both.shape[:1] != (2,) or not _alike(one[:1], both[row : row + 1]):
                 return spec.name
     return ""
 

@@ -103,6 +103,10 @@ async def _placement(call: Call) -> Any:
     return call.engine.placement()
 
 
+async def _bottleneck(call: Call) -> Any:
+    return call.engine.bottleneck()
+
+
 async def _console(call: Call) -> Any:
     return await snapshot(call.engine)
 
@@ -271,6 +275,9 @@ SETTINGS: Final = [
 
 INSIGHTS: Final = [
     Route("GET", "/v2/console/data", "", "", "watch", _console, documented=False),
+    Route(
+        "GET", "/v2/bottleneck", "bottleneck", "Which stage takes the time", "watch", _bottleneck, answer=schemas.STAGES
+    ),
     Route("GET", "/v2/placement", "placement", "Where models run", "watch", _placement, answer=schemas.PLACEMENT),
     Route(
         "GET",

@@ -13,12 +13,12 @@ import msgspec
 
 from infuse.errors import AccessError, InfuseError, NotFoundError, RequestError, TooLargeError, UnavailableError
 from infuse.serving.config import ServerConfig
+from infuse.serving.elements import Buffer
 from infuse.serving.messages import InferRequest
 from infuse.serving.rest import codec
 from infuse.serving.rest.admin import CHANGES, INSIGHTS, SETTINGS
 from infuse.serving.rest.compression import deflate, inflate, wanted
 from infuse.serving.rest.data import INFERENCE, SHARED_MEMORY, VIEWS
-from infuse.serving.rest.elements import Buffer
 from infuse.serving.rest.exchange import ABANDON
 from infuse.serving.rest.openapi import document
 from infuse.serving.rest.refusals import JSON, Headers, Refusal, refused

@@ -13,8 +13,7 @@ import msgspec
 
 from infuse.errors import RequestError
 from infuse.serving.datatypes import BYTES, NUMPY
-from infuse.serving.messages import InferRequest, InferResponse, Parameter, RequestedOutput, Tensor
-from infuse.serving.rest.elements import (
+from infuse.serving.elements import (
     Buffer,
     classified,
     from_bytes,
@@ -23,6 +22,7 @@ from infuse.serving.rest.elements import (
     to_bytes,
     to_json,
 )
+from infuse.serving.messages import InferRequest, InferResponse, Parameter, RequestedOutput, Tensor
 from infuse.serving.rest.wire import (
     Answer,
     Inference,

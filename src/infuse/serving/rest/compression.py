@@ -6,7 +6,7 @@ import zlib
 from typing import Final
 
 from infuse.errors import RequestError, TooLargeError
-from infuse.serving.rest.elements import Buffer
+from infuse.serving.elements import Buffer
 from infuse.serving.rest.refusals import Refusal
 
 _GZIP: Final = 16 + zlib.MAX_WBITS

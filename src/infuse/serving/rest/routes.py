@@ -11,7 +11,7 @@ import msgspec
 
 from infuse.errors import NotFoundError, RequestError
 from infuse.serving.config import ServerConfig
-from infuse.serving.rest.elements import Buffer
+from infuse.serving.elements import Buffer
 from infuse.serving.rest.refusals import Refusal
 from infuse.serving.security import Role
 

@@ -74,6 +74,7 @@ TRACING: Final = _object({name: {"type": ["string", "array"]} for name in _TRACI
 TRACES: Final = {"type": "object", "properties": {name: {} for name in _TRACING}, "additionalProperties": False}
 TRAFFIC: Final = OBJECT
 PLACEMENT: Final = OBJECT
+STAGES: Final = {"type": "array", "items": OBJECT}
 LOAD: Final = _closed(
     {
         "type": ["object", "null"],

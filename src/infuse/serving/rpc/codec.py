@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from infuse.errors import RequestError
 from infuse.serving.datatypes import BYTES
+from infuse.serving.elements import classified, from_bytes, refuse_shared_memory, to_bytes
 from infuse.serving.messages import InferRequest, InferResponse, Parameter, RequestedOutput, Tensor
-from infuse.serving.rest.elements import classified, from_bytes, refuse_shared_memory, to_bytes
 from infuse.serving.rpc import wire
 from infuse.serving.rpc.contents import from_contents
 from infuse.serving.rpc.schema import message, parse

@@ -10,7 +10,7 @@ import numpy as np
 from infuse.errors import RequestError
 from infuse.runtime.session import Array
 from infuse.serving.datatypes import BYTES, NUMPY, RAW_ONLY
-from infuse.serving.rest.elements import check
+from infuse.serving.elements import check
 
 _FIELDS: Final[Mapping[str, str]] = {
     "BOOL": "bool_contents",
