@@ -449,9 +449,7 @@ def test_a_replica_is_closed_while_it_is_being_replaced(add: Path) -> None:
 
 def test_runs_in_process_are_right_and_a_hang_is_told(add: Path, folders: Callable[[str, bytes], Path]) -> None:
     async def check() -> None:
-        workers = pool(mode="inprocess")
-        executor = await workers.open(Need("add", add, 1))
-        assert isinstance(executor, LocalExecutor)
+        executor = LocalExecutor("add", add, 1)
         (found,) = await run(executor, models.rows(1, 3))
         np.testing.assert_array_equal(found, models.rows(2, 3))
         with pytest.raises(InfuseError):
@@ -459,7 +457,7 @@ def test_runs_in_process_are_right_and_a_hang_is_told(add: Path, folders: Callab
         await executor.close()
         assert not executor.alive
 
-        slow = await workers.open(Need("loop", folders("loop", models.looping()), 1))
+        slow = LocalExecutor("loop", folders("loop", models.looping()), 1)
         with pytest.raises(ModelFailureError, match="not answered within"):
             await run(slow, np.array(30_000, np.int64), np.zeros(1), seconds=0.01)
         assert slow.free == 0  # its thread is still at it

@@ -131,7 +131,7 @@ def test_a_poison_request_harms_no_request_that_waits_in_its_worker(tmp_path: Pa
         defaults = {"threads": 1}  # warmed up: then it is known to be fast
         async with Engine(config(tmp_path, security=security, model_defaults=defaults)) as engine:
             (version,) = engine.versions()
-            assert version._replicas[0].executor.depth == 2
+            assert version.instances[0].executor.depth == 2
             work = [ask(engine, "poison", models.rows(models.POISON)) for _ in range(3)]
             work += [ask(engine, "poison", float(value)) for value in range(8)]
             found = await asyncio.wait_for(asyncio.gather(*work, return_exceptions=True), 60)
@@ -194,7 +194,7 @@ def test_requests_do_not_wait_for_workers_that_cannot_come_back(tmp_path: Path) 
         async with Engine(config(tmp_path)) as engine:
             assert await ask(engine, "add", 1) == 2
             (version,) = engine.versions()
-            replica = version._replicas[0]
+            replica = version.instances[0]
             folder, gone = replica.need.folder, tmp_path / "gone"
             moved = tmp_path / "compiled"
             moved.symlink_to(folder)
