@@ -202,7 +202,7 @@ def test_a_load_that_fails_says_so_each_time(stage: Stage) -> None:
     async def main() -> None:
         async with stage.engine(control="explicit") as engine:
             for _ in range(2):
-                with pytest.raises(UnavailableError, match=r"it cannot be loaded: .*'nonsense' is no model"):
+                with pytest.raises(RepositoryError, match=r"it cannot be loaded: .*'nonsense' is no model"):
                     await engine.load("m")
             stage.write("m", text="times 4")
             await engine.load("m")
