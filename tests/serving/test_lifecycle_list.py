@@ -303,7 +303,7 @@ def test_a_reload_that_fails_leaves_what_served(stage: Stage) -> None:
     async def main() -> None:
         async with stage.engine(control="explicit", models=["m"]) as engine:
             stage.write("m", 2, "nonsense")
-            with pytest.raises(UnavailableError, match="'nonsense' is no model"):
+            with pytest.raises(RepositoryError, match="'nonsense' is no model"):
                 await engine.load("m")
             assert ready(engine, "m", 1, 2) == [True, False]
             assert await ask(engine, "m") == ("1", 1)
@@ -341,12 +341,12 @@ def test_a_configuration_that_is_sent_stands_for_the_repositorys(stage: Stage) -
 
     async def main() -> None:
         async with stage.engine(control="explicit") as engine:
-            with pytest.raises(UnavailableError):
+            with pytest.raises(RepositoryError):
                 await engine.load("m")
             await engine.load("m", config='{"version_policy": {"specific": [2]}}')
             assert ready(engine, "m", 1, 2, 3) == [False, True, False]
             assert await ask(engine, "m") == ("2", 2)
-            with pytest.raises(UnavailableError):
+            with pytest.raises(RepositoryError):
                 await engine.load("m")
             assert await ask(engine, "m") == ("2", 2)
             await engine.unload("m")
