@@ -83,6 +83,8 @@ def _wrk(call: Call, clients: int, seconds: int, warm_up: int, folder: Path) -> 
         for _ in range(_DRAINS):
             call.answer()
     told = json.loads(_output([*command, f"-d{seconds}s", url], seconds).splitlines()[-1])
+    if not told["answers"]:
+        raise LoadError(f"no request of {clients} clients was answered within {seconds} s")
     times = (told["p50"] / 1e6, told["p99"] / 1e6, told["longest"] / 1e6)
     right = told["answers"] - told["errors"]
     return Load(clients, right / (told["micros"] / 1e6), *times, told["answers"], told["errors"])

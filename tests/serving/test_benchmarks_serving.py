@@ -117,6 +117,8 @@ def test_load_over_http(ports: Ports) -> None:
         bad = apply(rest_binary(port, "same", ROW, ["y"]), 1, 1, 0)
     assert bad.errors >= bad.answers > 0
     assert bad.rate <= 0
+    with socket.create_server(("127.0.0.1", 0)) as silent, pytest.raises(LoadError, match="no request of 1 clients"):
+        apply(rest_binary(silent.getsockname()[1], "same", ROW, ["y"]), 1, 1, 0)
 
 
 @pytest.mark.skipif(shutil.which("h2load") is None, reason="needs the program h2load")
