@@ -5,7 +5,7 @@ from __future__ import annotations
 from os import PathLike, fspath
 from pathlib import Path
 
-from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+from google.protobuf.message import DecodeError
 from onnx import ModelProto
 
 from infuse.errors import InfuseError, ModelFileError
