@@ -17,7 +17,10 @@ from infuse.errors import CompiledModelError, UnavailableError
 from infuse.serving.console.data import snapshot
 from infuse.serving.engine import Engine
 from infuse.serving.workers import spread
+from infuse.serving.workers.budget import NoRoomError
 from infuse.serving.workers.executor import Executor
+from infuse.serving.workers.load import Load
+from infuse.serving.workers.pool import WorkerPool
 from infuse.serving.workers.process import RemoteExecutor
 from infuse.serving.workers.replicas import Replica
 from tests.serving import placement_stage as stage
@@ -34,6 +37,13 @@ def remote(replica: Replica) -> RemoteExecutor:
 
 def pid(replica: Replica) -> int:
     return remote(replica).worker.pid
+
+
+def keep_busy(replica: Replica, cores: float) -> None:
+    """Let it be as if the replica had kept so many cores busy."""
+    load = Load(lambda: 0.0)
+    load.add(cores)
+    remote(replica).load = load
 
 
 def small_models(folder: Path, *names: str) -> None:
@@ -223,7 +233,7 @@ def test_a_move_loses_no_request(tmp_path: Path) -> None:
             clients = [asyncio.create_task(client()) for _ in range(8)]
             await stage.until(lambda: answered > 50, "requests are answered")
             for name in ("a", "b"):
-                remote(stage.replica(opened, name)).load.add(20.0)
+                keep_busy(stage.replica(opened, name), 20.0)
             assert len(opened.placement()["plan"]["moves"]) == 1
             assert await opened.pool.rebalance() == 1
             assert len(opened.pool.workers) == 2
@@ -241,8 +251,12 @@ def test_a_move_loses_no_request(tmp_path: Path) -> None:
     asyncio.run(check())
 
 
-@pytest.mark.parametrize("loads", [(1.0, 0.9), (0.05, 0.01)], ids=["small gain", "idle"])
-def test_nothing_moves_for_little(tmp_path: Path, loads: tuple[float, float]) -> None:
+@pytest.mark.parametrize(
+    ("loads", "moved"),
+    [((1.0, 0.15, 0.9), 0), ((0.05, 0.04, 0.0), 0), ((0.6, 0.5, 0.1), 1)],
+    ids=["small gain", "idle", "large gain"],
+)
+def test_nothing_moves_for_little(tmp_path: Path, loads: tuple[float, ...], moved: int) -> None:
     small_models(tmp_path, "a", "b", "c")
 
     async def check() -> None:
@@ -250,12 +264,11 @@ def test_nothing_moves_for_little(tmp_path: Path, loads: tuple[float, float]) ->
             await together(opened, "a", "b")
             if stage.replica(opened, "c").group is opened.pool.groups[0]:
                 await stage.replica(opened, "c").move(opened.pool.groups[1])
-            for name, load in zip("ac", loads):
-                remote(stage.replica(opened, name)).load.add(load)
-            if loads[0] < 0.1:
-                remote(stage.replica(opened, "b")).load.add(loads[0] / 2)
-            assert await opened.pool.rebalance() == 0
-            assert "replica_moved" not in stage.kinds(opened)
+            for name, load in zip("abc", loads):
+                keep_busy(stage.replica(opened, name), load)
+            assert opened.pool.loads() == pytest.approx([loads[0] + loads[1], loads[2]])
+            assert await opened.pool.rebalance() == moved
+            assert stage.kinds(opened).count("replica_moved") == moved
 
     asyncio.run(check())
 
@@ -267,7 +280,7 @@ def test_loads_are_balanced_every_so_often(tmp_path: Path) -> None:
         async with stage.engine(tmp_path, rebalance_seconds=0.02) as opened:
             await together(opened, "a", "b")
             for name in "ab":
-                remote(stage.replica(opened, name)).load.add(20.0)
+                keep_busy(stage.replica(opened, name), 20.0)
             await stage.until(lambda: "replica_moved" in stage.kinds(opened), "one is moved")
             await stage.until(lambda: len(opened.pool.workers) == 2, "each group has a worker")
             assert [await stage.ask(opened, name, 8) for name in "ab"] == [1, 2]
@@ -285,7 +298,7 @@ def test_a_move_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pytest.M
         async with stage.engine(tmp_path) as opened:
             await together(opened, "a", "b")
             for name in "ab":
-                remote(stage.replica(opened, name)).load.add(20.0)
+                keep_busy(stage.replica(opened, name), 20.0)
             with monkeypatch.context() as patch:
                 patch.setattr(opened.pool.groups[1], "open", broken)
                 assert await opened.pool.rebalance() == 0
@@ -355,6 +368,29 @@ def test_the_faster_of_one_replica_and_one_per_group_is_kept(
     asyncio.run(check())
 
 
+def test_without_memory_for_more_it_stays_on_all_cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stage.put(tmp_path / "models", "a", stage.dense(8))
+    admit = WorkerPool.admit
+
+    async def admitted(pool: WorkerPool, replica: Replica) -> None:
+        if len(pool.replicas) == 2:
+            raise NoRoomError("it needs 7 MiB of memory, and 1 MiB are left for models")
+        await admit(pool, replica)
+
+    monkeypatch.setattr(WorkerPool, "admit", admitted)
+
+    async def check() -> None:
+        async with stage.engine(tmp_path) as opened:
+            version = opened.models["a"].versions[1]
+            assert [replica.group for replica in version.instances] == [opened.pool.wide]
+            (note,) = version.notes
+            assert note.endswith("not possible: it needs 7 MiB of memory, and 1 MiB are left for models")
+            assert len(opened.pool.workers) == 1
+            assert await stage.ask(opened, "a", 8) == 1
+
+    asyncio.run(check())
+
+
 def test_the_choice_is_measured(tmp_path: Path) -> None:
     stage.put(tmp_path / "models", "a", stage.dense(512))
 
@@ -385,8 +421,8 @@ def test_the_numbers_of_the_configuration_are_kept(tmp_path: Path) -> None:
             assert len(three) == 3
             assert {replica.group for replica in three} == set(opened.pool.groups)
             assert stage.replica(opened, "wide").group is opened.pool.wide
-            remote(stage.replica(opened, "wide")).load.add(1.0)
-            assert opened.pool.loads() == pytest.approx([0.5, 0.5], rel=0.2)
+            keep_busy(stage.replica(opened, "wide"), 1.0)
+            assert opened.pool.loads() == pytest.approx([0.5, 0.5])
             assert "replicas_chosen" not in stage.kinds(opened)
 
     asyncio.run(check())

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
-import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -14,7 +14,6 @@ from infuse.serving.telemetry.host import Host
 
 PROCESS_BYTES: Final = 24 << 20
 """What a worker takes of its own before its first model."""
-_FRESH: Final = 2.0  # seconds for which a measured memory is good enough for those who only look
 
 
 class NoRoomError(UnavailableError):
@@ -69,16 +68,16 @@ class Budget:
     def __init__(self, limit: int | None) -> None:
         self.limit = limit
         self._promised: dict[object, int] = {}
-        self._seen: dict[int, tuple[float, Memory]] = {}
+        self._seen: dict[int, Memory] = {}
 
-    def promise(self, holder: object, name: str, needed: int, taken: int) -> None:
+    def promise(self, holder: object, needed: int, taken: int) -> None:
         """Set memory aside for a replica that is being loaded; NoRoomError when there is none.
 
         `taken` is what those take that are loaded.
         """
         there = self.left(taken)
         if there is not None and needed > there:
-            raise no_room(name, needed, there)
+            raise no_room(needed, there)
         self._promised[holder] = needed
 
     def keep(self, holder: object) -> None:
@@ -89,25 +88,24 @@ class Budget:
         """Bytes that nobody has or was promised; None: there is no limit."""
         return None if self.limit is None else max(0, self.limit - taken - sum(self._promised.values()))
 
-    def outdate(self, pid: int) -> None:
-        """A process has changed: measure it anew."""
-        self._seen.pop(pid, None)
+    async def measure(self, pids: Iterable[int]) -> None:
+        """Measure processes, beside the loop: the kernel walks through all of their pages."""
+        wanted = list(pids)
+        found = await asyncio.to_thread(lambda: [memory_of(pid) for pid in wanted])
+        self._seen = dict(zip(wanted, found))
 
     def look(self, pids: Mapping[str, int]) -> dict[str, Memory]:
-        """The memory of workers by name, measured a moment ago or now."""
-        now = time.monotonic()
-        self._seen = {pid: self._seen[pid] for pid in pids.values() if pid in self._seen}
+        """The memory of workers by name, as it was last measured; of new ones, as it is."""
         for pid in pids.values():
-            if pid not in self._seen or now - self._seen[pid][0] > _FRESH:
-                self._seen[pid] = (now, memory_of(pid))
-        return {name: self._seen[pid][1] for name, pid in pids.items()}
+            if pid not in self._seen:
+                self._seen[pid] = memory_of(pid)
+        return {name: self._seen[pid] for name, pid in pids.items()}
 
 
-def no_room(name: str, needed: int, there: int) -> NoRoomError:
+def no_room(needed: int, there: int) -> NoRoomError:
     """The refusal of a version."""
     return NoRoomError(
         f"it needs {mib(needed)} of memory, and {mib(there)} are left for models",
-        where=f"version {name}",
         hint="unload another one, or raise workers.memory_mb",
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -11,7 +12,7 @@ from infuse.errors import InfuseError
 from infuse.runtime.cpus import available_cpus
 from infuse.serving.config import Workers
 from infuse.serving.telemetry.journal import Journal
-from infuse.serving.workers.budget import PROCESS_BYTES, Budget, Memory, limit_of, no_room
+from infuse.serving.workers.budget import PROCESS_BYTES, Budget, Memory, limit_of, no_room, resident_bytes
 from infuse.serving.workers.executor import LocalExecutor
 from infuse.serving.workers.groups import Group, split
 from infuse.serving.workers.load import Load
@@ -19,6 +20,7 @@ from infuse.serving.workers.placement import GAIN, Assignment, Bin, Item, pack
 from infuse.serving.workers.process import RemoteExecutor, WorkerProcess
 from infuse.serving.workers.replicas import Need, Replica
 
+_MEASURED: Final = 5.0  # seconds after which the memory of workers is measured again
 _IDLE: Final = 0.1  # busy cores per core of the busiest group below which nothing is worth a move
 
 
@@ -88,18 +90,21 @@ class WorkerPool:
 
     # -- memory -------------------------------------------------------------------------------------------------
 
-    def admit(self, replica: Replica) -> None:
-        """Take a replica in, with memory set aside for it. NoRoomError says what it needs and what is there."""
+    async def admit(self, replica: Replica) -> None:
+        """Take a replica in, with a group and memory for it. NoRoomError says what it needs and what is there."""
+        await self.measure()
         need = replica.need
+        replica.group = replica.group or self.choose(need)
         shared = need.folder in {other.need.folder for other in self.replicas}
         needed = self._own_bytes(need) + (0 if shared else need.weights_bytes)
-        if self.config.mode == "process" and (replica.group is None or replica.group.worker is None):
+        if self.config.mode == "process" and replica.group.worker is None:
             needed += PROCESS_BYTES
-        self.budget.promise(replica, need.name, needed, self.taken())
+        self.budget.promise(replica, needed, self.taken())
         self.replicas.append(replica)
 
-    def settle(self, replicas: Sequence[Replica]) -> None:
+    async def settle(self, replicas: Sequence[Replica]) -> None:
         """Measure replicas that have run for the first time. NoRoomError when they take more than there is."""
+        await self.measure()
         for replica in replicas:
             self.budget.keep(replica)
             if replica.executor is not None:
@@ -110,7 +115,7 @@ class WorkerPool:
         if limit is not None and taken > limit and replicas:
             need = replicas[0].need
             own = sum(replica.own_bytes for replica in replicas) + need.weights_bytes
-            raise no_room(need.name, own, max(0, limit - (taken - own)))
+            raise no_room(own, max(0, limit - (taken - own)))
 
     def forget(self, replica: Replica) -> None:
         """A replica has ended, or could not be started."""
@@ -118,8 +123,12 @@ class WorkerPool:
         if replica in self.replicas:
             self.replicas.remove(replica)
 
+    async def measure(self) -> None:
+        """Measure the memory of all workers."""
+        await self.budget.measure(worker.pid for worker in self.workers)
+
     def memory(self) -> Mapping[str, Memory]:
-        """The memory of each worker."""
+        """The memory of each worker, as it was last measured."""
         return self.budget.look({worker.name: worker.pid for worker in self.workers})
 
     def taken(self) -> int:
@@ -136,7 +145,6 @@ class WorkerPool:
         worker = executor.worker
         numbers = {number for number in worker.instances if number != executor.number}
         others = sum(r.own_bytes for r in self.replicas if getattr(r.executor, "number", 0) in numbers)
-        self.budget.outdate(worker.pid)
         return max(0, self.memory()[worker.name].own - worker.base_bytes - others) if worker.alive else 0
 
     # -- balance ------------------------------------------------------------------------------------------------
@@ -180,11 +188,16 @@ class WorkerPool:
                 moved += 1
         return moved
 
-    async def rebalancing(self) -> None:
-        """Rebalance every `rebalance_seconds`; returns at once when there is nothing to balance."""
-        while len(self.groups) > 1 and self.config.rebalance_seconds:
-            await asyncio.sleep(self.config.rebalance_seconds)
-            await self.rebalance()
+    async def watch(self) -> None:
+        """Measure memory every few seconds, and rebalance every `rebalance_seconds`."""
+        every = self.config.rebalance_seconds
+        due = time.monotonic() + every
+        while True:
+            await asyncio.sleep(min(_MEASURED, every or _MEASURED))
+            await self.measure()
+            if every and len(self.groups) > 1 and time.monotonic() >= due:
+                await self.rebalance()
+                due = time.monotonic() + every
 
     def _packed_replicas(self) -> list[tuple[Replica, int]]:
         places = {group.name: number for number, group in enumerate(self.groups)}
@@ -229,7 +242,7 @@ class WorkerPool:
                 "pid": worker.pid,
                 "cores": list(worker.cores),
                 "instances": [executor.label for executor in worker.instances.values()],
-                "resident_bytes": memory[worker.name].resident,
+                "resident_bytes": resident_bytes(worker.pid),
                 "pss_bytes": memory[worker.name].pss,
                 "own_bytes": memory[worker.name].own,
                 "started_at": worker.started_at,

@@ -73,8 +73,8 @@ class Replica:
 
     async def start(self) -> Executor:
         """Start it for the first time; raises when that fails."""
-        self.group = self.group or self._pool.choose(self.need)
-        self._pool.admit(self)
+        await self._pool.admit(self)
+        assert self.group is not None
         try:
             self.executor = await self._pool.open(self.need, self.group)
         except BaseException:

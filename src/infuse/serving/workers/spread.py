@@ -45,7 +45,7 @@ class Deployment:
         decides = self._pool.packed and not config.replicas and not config.threads and len(self._pool.groups) > 1
         if decides and self.found.seconds:
             await self._spread(checker, folder)
-        self._pool.settle(self.replicas)
+        await self._pool.settle(self.replicas)
 
     async def close(self) -> None:
         """End all replicas."""
