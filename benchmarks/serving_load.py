@@ -7,6 +7,7 @@ of the processor as the server does.
 from __future__ import annotations
 
 import json
+import math
 import re
 import shutil
 import subprocess
@@ -20,6 +21,8 @@ from benchmarks.serving_calls import HOST, Call, CallError
 
 WARM_UP = 1
 """Seconds of load before that which counts."""
+LEAST_EACH = 4
+LONGEST = 60
 _EXTRA = 60
 _DRAINS = 3  # requests after the warm-up, so that what its clients left behind is done when these are answered
 _SCRIPT = """
@@ -56,9 +59,21 @@ class Load:
 
 
 def apply(call: Call, clients: int, seconds: int, warm_up: int = WARM_UP) -> Load:
-    """Load of so many clients for so many seconds, after a warm-up; LoadError where the program for it fails."""
+    """Load of so many clients for so many seconds, after a warm-up; LoadError where the program for it fails.
+
+    Where a client got fewer than LEAST_EACH answers, the load is applied again for longer: or only fast answers count.
+    """
+    generate = _h2load if call.grpc else _wrk
     with tempfile.TemporaryDirectory() as folder:
-        return (_h2load if call.grpc else _wrk)(call, clients, seconds, warm_up, Path(folder))
+        load = generate(call, clients, seconds, warm_up, Path(folder))
+        longer = enough_seconds(load, seconds)
+        return load if longer <= seconds else generate(call, clients, longer, warm_up, Path(folder))
+
+
+def enough_seconds(load: Load, seconds: int) -> int:
+    """For how long that load gives each client LEAST_EACH answers, at most LONGEST."""
+    missing = LEAST_EACH * load.clients / max(1, load.answers)
+    return seconds if missing <= 1 else max(seconds, min(LONGEST, math.ceil(seconds * missing)))
 
 
 def checked(call: Call, expected: dict[str, np.ndarray], clients: int, seconds: int) -> Load:

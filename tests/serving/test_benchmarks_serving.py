@@ -14,7 +14,7 @@ import pytest
 
 from benchmarks.serving import Turn, compare
 from benchmarks.serving_calls import CallError, grpc_raw, plain_bytes, plain_json, rest_binary, rest_json
-from benchmarks.serving_load import Load, LoadError, apply, checked, read_h2load
+from benchmarks.serving_load import Load, LoadError, apply, checked, enough_seconds, read_h2load
 from benchmarks.serving_overhead import Line, Row, measure, save_model
 from benchmarks.serving_peers import OURS, read, summarize
 from benchmarks.serving_peers import Turn as PeerTurn
@@ -148,6 +148,11 @@ def test_what_h2load_tells() -> None:
         read_h2load("connect failed", log, 2, 5, 100)
     with pytest.raises(LoadError, match="no request was answered"):
         read_h2load(text.format(10, 0, 1000), "", 2, 5, 100)
+
+
+def test_slow_servers_get_more_time() -> None:
+    assert [enough_seconds(Load(10, 1, 1, 1, 1, answers, 0), 5) for answers in (40, 20, 1)] == [5, 10, 60]
+    assert enough_seconds(Load(10, 1, 1, 1, 1, 20, 0), 90) == 90
 
 
 def test_a_server_that_ends_shows_its_log() -> None:
