@@ -376,18 +376,20 @@ class Cache:
     def _failure(self, error: OSError) -> RepositoryError:
         if error.errno in _FULL:
             return self._full(error.strerror or str(error))
-        return RepositoryError(
-            f"the cache of models cannot be used: {error.strerror or error}",
-            where=str(error.filename or self.root),
-            hint="`cache` in the server's configuration can name another folder",
-        )
+        hint = "`cache` in the server's configuration can name another folder"
+        what = f"the cache of models cannot be used: {error.strerror or error}"
+        return _trouble(what, str(error.filename or self.root), hint)
 
     def _full(self, why: str) -> RepositoryError:
-        return RepositoryError(
-            f"the disk of the cache of models is full: {why}",
-            where=str(self.root),
-            hint="free some space, lower `cache_bytes`, or name another folder with `cache`",
-        )
+        hint = "free some space, lower `cache_bytes`, or name another folder with `cache`"
+        return _trouble(f"the disk of the cache of models is full: {why}", str(self.root), hint)
+
+
+def _trouble(what: str, where: str, hint: str) -> RepositoryError:
+    """The machine is in trouble, and not the model: a later try may succeed."""
+    error = RepositoryError(what, where=where, hint=hint)
+    error.transient = True
+    return error
 
 
 def _sync(folder: Path) -> None:
