@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from infuse.errors import InputError, ModelFailureError, UnavailableError
+from infuse.errors import InfuseError, InputError, ModelFailureError, UnavailableError
 from infuse.runtime.session import Array
 from infuse.serving.batching.batcher import Batcher
 from infuse.serving.batching.queue import Entry
@@ -23,8 +23,10 @@ from infuse.serving.signature import Checker
 from infuse.serving.telemetry.statistics import VersionStatistics
 from infuse.serving.warmup import Findings
 from infuse.serving.workers.build import Signature, build
-from infuse.serving.workers.executor import Executor, Result
+from infuse.serving.workers.executor import Executor, LocalExecutor, Result
+from infuse.serving.workers.lanes import close_lanes, open_lanes
 from infuse.serving.workers.pool import WorkerPool
+from infuse.serving.workers.process import RemoteExecutor
 from infuse.serving.workers.replicas import Need, Replica
 from infuse.serving.workers.spread import Deployment
 
@@ -60,6 +62,7 @@ class ServedVersion:
         self._deployment: Deployment | None = None
         self._checker: Checker | None = None
         self._batcher: Batcher | None = None
+        self._widening: asyncio.Task[None] | None = None
 
     @property
     def where(self) -> str:
@@ -144,7 +147,39 @@ class ServedVersion:
         assert self._batcher is not None
         if hasattr(executor, "depth") and self.found.seconds and min(self.found.seconds.values()) < _SHORT:
             executor.depth = 2
+        if isinstance(executor, LocalExecutor):
+            executor.freed = self._batcher.pump
         self._batcher.executors.append(executor)
+        if isinstance(executor, RemoteExecutor) and self._elastic(executor):
+            self._widening = asyncio.create_task(self._add_lanes(executor))
+
+    def _elastic(self, executor: RemoteExecutor) -> bool:
+        """Whether requests that meet each other may run side by side, on a core each, in the worker of an executor.
+
+        That is so where nobody has said how many threads or replicas there are, and where a run takes long enough.
+        """
+        config = self.config
+        free = not (config.replicas or config.threads or self._pool.packed)
+        return free and executor.threads > 1 and min(self.found.seconds.values(), default=0.0) >= _SHORT
+
+    async def _add_lanes(self, executor: RemoteExecutor) -> None:
+        """Give an executor lanes, if they bring something; a version serves without them, too."""
+        checker, batcher, signature = self._checker, self._batcher, self.signature
+        if checker is None or batcher is None or signature is None:
+            return
+        rows = min(self.found.seconds)
+        folder = self.extra or self.local.folder
+        try:
+            lanes, seconds = await open_lanes(
+                executor, signature.folder, checker, self.config.warmup, rows, folder, self._pool.config.start_seconds
+            )
+        except InfuseError as error:
+            _log.warning("%s: it runs one batch at a time: %s", self.where, error)
+            return
+        if lanes:
+            batcher.lane_times.observe(rows, seconds)
+            batcher.lanes += lanes
+            batcher.pump()
 
     def _replica_changed(self, executor: Executor | None, replica: Replica) -> None:
         """A worker was lost, or came back."""
@@ -152,6 +187,7 @@ class ServedVersion:
         if batcher is None:
             return
         batcher.executors = [known for known in batcher.executors if known.alive]
+        batcher.lanes = [lane for lane in batcher.lanes if lane.alive]
         if executor is None:
             self._losses.append(time.monotonic())
             if len(self._losses) == _LOSSES and self._losses[-1] - self._losses[0] < _LOSS_SECONDS:
@@ -170,6 +206,12 @@ class ServedVersion:
         return next((f"its workers cannot be started again: {replica.reason}" for replica in self.instances), "")
 
     async def _close_replicas(self) -> None:
+        if self._widening is not None:
+            self._widening.cancel()
+            await asyncio.gather(self._widening, return_exceptions=True)
+        if self._batcher is not None:
+            lanes, self._batcher.lanes = self._batcher.lanes, []
+            await close_lanes([lane for lane in lanes if isinstance(lane, RemoteExecutor)])
         if self._deployment is not None:
             await self._deployment.close()
 

@@ -30,6 +30,9 @@ BatchObserver = Callable[[Sequence[Entry], int, str, Result], None]
 class Batcher:
     """The queue of one version and what runs it.
 
+    `executors` use all cores that a replica has. `lanes`, where there are some, use one core each and the same worker:
+    a request that finds everything idle runs on an executor, requests that meet others run side by side in lanes.
+
     `most`: rows of a batch. `timeout`: seconds after which a run counts as hung; None: `_HUNG_FACTOR` times what is
     expected. `observe` is called after every run.
     """
@@ -50,6 +53,8 @@ class Batcher:
         self.most = most
         self.times = TimeModel()
         self.executors: list[Executor] = []
+        self.lanes: list[Executor] = []
+        self.lane_times = TimeModel()
         self.running = 0
         self._turn = 0
         self._padding = padding
@@ -99,7 +104,7 @@ class Batcher:
         self._queue.push(entry)
         if self.config.preserve_ordering:
             self._ordered.append((entry, []))
-        self.pump()
+        self.pump(alone=not self.running and self._queue.count == 1)
 
     def cancel(self, entry: Entry) -> None:
         """Nobody waits for this entry any more."""
@@ -109,20 +114,29 @@ class Batcher:
         """Seconds until what waits now would have run, by the model of time."""
         if not self._queue.rows or not self.times.known:
             return 0.0
-        places = sum(executor.alive for executor in self.executors) or 1
-        size = self.times.best(min(self.most, self._queue.rows))
-        return self.times.predict(size) * (self._queue.rows / size) / places
+        executors, times = (self.lanes, self.lane_times) if self.lanes else (self.executors, self.times)
+        places = sum(executor.alive for executor in executors) or 1
+        size = times.best(min(self.most, self._queue.rows))
+        return times.predict(size) * (self._queue.rows / size) / places
 
-    def pump(self) -> None:
-        """Give idle executors what waits."""
+    def pump(self, alone: bool = False) -> None:
+        """Give idle executors what waits. `alone`: it is one request, which has just come and met no other."""
         while self._queue.rows or self._queue.count:
-            free = [executor for executor in self.executors if executor.free > 0]
+            free, times = self._free(alone)
             if not free:
                 return
-            entries, reason = self._next(len(free))
+            entries, reason = self._next(len(free), times)
             if not entries:
                 return
-            self._run(min(free, key=lambda executor: -executor.free), entries, reason)
+            self._run(min(free, key=lambda executor: -executor.free), times, entries, reason)
+
+    def _free(self, alone: bool) -> tuple[list[Executor], TimeModel]:
+        """Who may take the next batch, and how long it takes there."""
+        if not self.lanes or alone:
+            return [executor for executor in self.executors if executor.free > 0], self.times
+        if any(executor.alive and not executor.free for executor in self.executors):
+            return [], self.lane_times  # it has all cores
+        return [lane for lane in self.lanes if lane.free > 0], self.lane_times
 
     def close(self, why: str) -> None:
         """Take nothing more, and answer what waits with UnavailableError(`why`)."""
@@ -142,7 +156,7 @@ class Batcher:
 
     # -- choosing -----------------------------------------------------------------------------------------------
 
-    def _next(self, idle: int) -> tuple[list[Entry], str]:
+    def _next(self, idle: int, times: TimeModel) -> tuple[list[Entry], str]:
         """The entries of the next batch, taken out of the queue, and why it is as large as it is."""
         now = asyncio.get_running_loop().time()
         head = self._first(now)
@@ -166,7 +180,7 @@ class Batcher:
         if self._turn % _EXPLORE == 0 and left is None:
             wanted = fair
         else:
-            wanted = self.times.best(fair, max(left, 0.0) if left is not None else None)
+            wanted = times.best(fair, max(left, 0.0) if left is not None else None)
         chosen: list[Entry] = []
         taken = 0
         for entry in alike:
@@ -177,7 +191,7 @@ class Batcher:
         reason = "idle" if taken >= rows else "shared" if wanted >= fair else "best"
         if taken >= self.most:
             reason = "full"
-        elif reason == "best" and left is not None and self.times.best(fair) > wanted:
+        elif reason == "best" and left is not None and times.best(fair) > wanted:
             reason = "target"
         return self._taken(chosen), reason
 
@@ -228,7 +242,7 @@ class Batcher:
 
     # -- running ------------------------------------------------------------------------------------------------
 
-    def _run(self, executor: Executor, entries: list[Entry], reason: str) -> None:
+    def _run(self, executor: Executor, times: TimeModel, entries: list[Entry], reason: str) -> None:
         now = time.perf_counter_ns()
         rows = 0
         for entry in entries:
@@ -237,12 +251,15 @@ class Batcher:
         for entry in entries:
             entry.batch_rows = rows
         parts = self._padding.filled(entries)
-        expected = self.times.predict(rows)
+        expected = times.predict(rows)
         seconds = self._timeout or max(_HUNG_LEAST, _HUNG_FACTOR * expected)
         self.running += 1
 
         def done(result: Result) -> None:
             self.running -= 1
+            if result.error is None:
+                since = entries[0].request.timeline.dispatched
+                times.observe(rows, (time.perf_counter_ns() - since) / 1e9)
             self._finished(entries, rows, reason, result)
 
         try:
@@ -252,8 +269,6 @@ class Batcher:
 
     def _finished(self, entries: list[Entry], rows: int, reason: str, result: Result) -> None:
         now = time.perf_counter_ns()
-        if result.error is None:
-            self.times.observe(rows, (now - entries[0].request.timeline.dispatched) / 1e9)
         for entry in entries:
             timeline = entry.request.timeline
             timeline.compute_start, timeline.compute_end = result.began or now, result.ended or now

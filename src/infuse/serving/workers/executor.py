@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Protocol
 
 import numpy as np
@@ -70,7 +72,10 @@ def stacked(parts: Sequence[Array]) -> Array:
 
 
 class LocalExecutor:
-    """Runs a compiled model on a thread of the server. A crash of the model is a crash of the server."""
+    """Runs a compiled model on a thread of the server. A crash of the model is a crash of the server.
+
+    `freed` is called when a run has ended that was taken for hung before. The end of the process waits for no run.
+    """
 
     def __init__(self, name: str, folder: Path, threads: int) -> None:
         from infuse.serving.workers.main import Runner
@@ -78,11 +83,13 @@ class LocalExecutor:
         self.name = name
         self.threads = threads
         self.load = Load()
+        self.freed: Callable[[], None] | None = None
         self._runner = Runner(str(folder), threads)
-        self._pool = ThreadPoolExecutor(1, thread_name_prefix=name)
-        self._busy = 0
+        self._work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._busy = self._hung = 0
         self._closed = False
         self.weights_bytes = int(getattr(self._runner.model, "weights_bytes", 0))
+        threading.Thread(target=self._serve, daemon=True, name=name).start()
 
     @property
     def free(self) -> int:
@@ -98,23 +105,37 @@ class LocalExecutor:
         self._busy += 1
         answered = False
 
-        def answer(result: Result) -> None:
-            nonlocal answered
-            if not answered:
-                answered = True
-                timer.cancel()
-                done(result)
-
         def hung() -> None:
-            answer(Result(error=ModelFailureError(f"the model has not answered within {seconds:g} s", where=self.name)))
+            nonlocal answered
+            answered = True
+            self._hung += 1
+            error = ModelFailureError(f"the model has not answered within {seconds:g} s", where=self.name)
+            done(Result(error=error))
 
         def finished(result: Result) -> None:
             self._busy -= 1
             self.load.add((result.ended - result.began) * self.threads / 1e9)
-            answer(result)
+            timer.cancel()
+            if not answered:
+                done(result)
+                return
+            self._hung -= 1
+            if self.freed is not None:
+                self.freed()
+
+        def work() -> None:
+            result = self._run(parts)
+            with suppress(RuntimeError):  # the loop has ended: nobody waits any more
+                loop.call_soon_threadsafe(finished, result)
 
         timer = loop.call_later(seconds, hung)
-        self._pool.submit(lambda: loop.call_soon_threadsafe(finished, self._run(parts)))
+        self._work.put(work)
+
+    def _serve(self) -> None:
+        while (work := self._work.get()) is not None:
+            work()
+            del work
+        self._runner.close()
 
     def _run(self, parts: Sequence[Sequence[Array]]) -> Result:
         began = time.perf_counter_ns()
@@ -127,6 +148,8 @@ class LocalExecutor:
         return Result(outputs, began, time.perf_counter_ns())
 
     async def close(self) -> None:
+        """End it once its run has ended; one that hangs is left behind."""
         self._closed = True
-        await asyncio.to_thread(self._pool.shutdown)
-        self._runner.close()
+        while self._busy > self._hung:
+            await asyncio.sleep(0.005)
+        self._work.put(None)

@@ -241,7 +241,7 @@ class WorkerPool:
                 "name": worker.name,
                 "pid": worker.pid,
                 "cores": list(worker.cores),
-                "instances": [executor.label for executor in worker.instances.values()],
+                "instances": list(dict.fromkeys(executor.label for executor in worker.instances.values())),
                 "resident_bytes": resident_bytes(worker.pid),
                 "pss_bytes": memory[worker.name].pss,
                 "own_bytes": memory[worker.name].own,
@@ -258,5 +258,5 @@ class WorkerPool:
         self.workers.remove(worker)
         if not worker.expected:
             self.lost += 1
-            models = ", ".join(executor.label for executor in worker.carried)
+            models = ", ".join(dict.fromkeys(executor.label for executor in worker.carried))
             self.journal.emit("worker_hung" if worker.hung else "worker_lost", model=models, reason=worker.farewell)
