@@ -122,6 +122,19 @@ def test_what_takes_longer_than_the_time_of_grace_is_told(repository: Path, tmp_
     assert "Traceback" not in server.errors.read_text()
 
 
+def test_a_run_in_process_that_hangs_does_not_keep_it(repository: Path, tmp_path: Path) -> None:
+    with ServeProcess(repository, tmp_path, ["--set=exit_seconds=0.5", "--workers=inprocess"]) as server:
+        server.serve()
+        callers = Callers(server, models.FOREVER, 2)
+        server.until(lambda: _ticks(server.pid) > 300, "it computes")
+        server.tell()
+        assert server.end() == 0
+        callers.join()
+    assert {status for status, _ in callers.found.values()} <= {503}
+    assert len(callers.found) + len(callers.failed) == 2
+    assert "Traceback" not in server.errors.read_text()
+
+
 def test_a_second_signal_ends_it_at_once(repository: Path, tmp_path: Path) -> None:
     with ServeProcess(repository, tmp_path, ["--set=exit_seconds=600"]) as server:
         server.serve()

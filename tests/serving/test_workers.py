@@ -461,8 +461,14 @@ def test_runs_in_process_are_right_and_a_hang_is_told(add: Path, folders: Callab
         with pytest.raises(ModelFailureError, match="not answered within"):
             await run(slow, np.array(30_000, np.int64), np.zeros(1), seconds=0.01)
         assert slow.free == 0  # its thread is still at it
+        freed: list[bool] = []
+        slow.freed = lambda: freed.append(True)
         await models.until(lambda: slow.free, "the run has ended")
-        await slow.close()
+        assert freed == [True]
+        with pytest.raises(ModelFailureError, match="not answered within"):
+            await run(slow, np.array(models.FOREVER, np.int64), np.zeros(1), seconds=0.01)
+        await slow.close()  # does not wait for it
+        assert not slow.alive
 
     asyncio.run(check())
 
