@@ -24,7 +24,7 @@ BUCKET: Final = "models"
 DRIFT: Final = 1.5
 """What a drifting version multiplies its input with."""
 _PLACES: Final = 1 << 16
-_SLOW_TURNS: Final = 500  # some 20 ms
+_SLOW_TURNS: Final = 1000  # some 30 ms
 _SECONDS: Final = 0.3  # of a slow answer of the store
 
 
@@ -34,7 +34,7 @@ def expected(kind: Kind, version: int, value: float) -> float:
 
 
 def model(kind: Kind, version: int) -> bytes:
-    """FP32[rows, 4] → `expected`; a slow one takes some 20 ms, a failing one fails for every fourth even number."""
+    """FP32[rows, 4] → `expected`; a slow one takes some 30 ms, a failing one fails for every fourth even number."""
     constants = {"version": np.float32(version)}
     nodes: list[Any] = []
     if kind == "slow":
