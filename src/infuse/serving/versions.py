@@ -320,6 +320,16 @@ class ServedVersion:
         """Measured seconds by rows of a batch."""
         return self._batcher.times.table() if self._batcher else {}
 
+    @property
+    def lane_times(self) -> dict[int, float]:
+        """Measured seconds by rows of a batch that has one core; empty where there are no lanes."""
+        return self._batcher.lane_times.table() if self._batcher and self._batcher.lanes else {}
+
+    async def widened(self) -> None:
+        """Return when it is settled whether there are lanes."""
+        if self._widening is not None:
+            await asyncio.wait([self._widening])
+
     def pending(self) -> int:
         """Requests that wait for a batch."""
         return self._batcher.pending if self._batcher else 0

@@ -36,25 +36,18 @@ class Runner:
         self.model = infuse.load_compiled(folder, threads)
         self._names = [spec.name for spec in self.model.inputs]
         self._text = [spec.dtype == object for spec in self.model.inputs]
-        session = getattr(self.model, "session", None)
-        self._execute = session(threads).execute if session is not None else self._run
 
     def __call__(self, inputs: Sequence[Array]) -> list[Array]:
         """The outputs in order; texts are bytes on both sides."""
         if any(self._text):
             inputs = [_decoded(array) if text else array for array, text in zip(inputs, self._text)]
-        outputs = self._execute(inputs)
+        outputs = [np.asarray(value) for value in self.model.run(dict(zip(self._names, inputs))).values()]
         return [_encoded(array) if array.dtype == object else array for array in outputs]
 
     def close(self) -> None:
         """Free the model."""
-        del self._execute
         if hasattr(self.model, "close"):
             self.model.close()
-
-    def _run(self, inputs: Sequence[Array]) -> list[Array]:
-        outputs = self.model.run(dict(zip(self._names, inputs)))
-        return [np.asarray(value) for value in outputs.values()]
 
 
 def _decoded(array: Array) -> Array:
