@@ -187,6 +187,6 @@ def is_ready(engine: Engine, model: str, version: str = "") -> bool:
 @pytest.fixture
 def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stage:
     made = Stage(tmp_path)
-    monkeypatch.setattr("infuse.serving.engine.ServedVersion", TextVersion)
+    monkeypatch.setattr("infuse.serving.catalog.ServedVersion", TextVersion)
     monkeypatch.setattr(TextVersion, "gates", made.gates)
     return made

@@ -21,6 +21,7 @@ from infuse.errors import (
     RuntimeFailure,
     UnavailableError,
 )
+from infuse.serving.catalog import Catalog
 from infuse.serving.config import Canary
 from infuse.serving.engine import Engine
 from infuse.serving.messages import InferRequest, Tensor
@@ -178,14 +179,14 @@ def test_a_fault_of_our_own_fails_that_load_and_no_other(
     repository = tmp_path / "models"
     write(repository, "add", models.adder(1))
     write(repository, "bad", models.adder(2))
-    real = Engine._load_version
+    real = Catalog._load_version
 
-    async def load(engine: Engine, model: Any, number: int) -> Any:
+    async def load(engine: Catalog, model: Any, number: int) -> Any:
         if model.name == "bad":
             raise ZeroDivisionError("no fault of the model")
         return await real(engine, model, number)
 
-    monkeypatch.setattr(Engine, "_load_version", load)
+    monkeypatch.setattr(Catalog, "_load_version", load)
 
     async def work(engine: Engine) -> None:
         assert await ask(engine, "add", 1) == 2
@@ -241,14 +242,14 @@ def test_a_slow_load_holds_up_no_other_model(tmp_path: Path, monkeypatch: pytest
     write(repository, "add", models.adder(1))
     write(repository, "slow", models.adder(1))
     go = asyncio.Event()
-    real = Engine._load_version
+    real = Catalog._load_version
 
-    async def load(engine: Engine, model: Any, number: int) -> Any:
+    async def load(engine: Catalog, model: Any, number: int) -> Any:
         if (model.name, number) == ("slow", 2):
             await go.wait()
         return await real(engine, model, number)
 
-    monkeypatch.setattr(Engine, "_load_version", load)
+    monkeypatch.setattr(Catalog, "_load_version", load)
 
     async def work(engine: Engine) -> None:
         write(repository, "slow", models.adder(2), 2)

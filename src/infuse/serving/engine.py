@@ -3,36 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import copy
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 import platformdirs
 
-from infuse.errors import ConfigurationError, InfuseError, NotFoundError, RepositoryError, UnavailableError
+from infuse.errors import InfuseError, UnavailableError
 from infuse.serving import descriptions, placements
+from infuse.serving.catalog import Catalog
 from infuse.serving.config import ServerConfig
-from infuse.serving.ensembles import PipelineVersion
 from infuse.serving.messages import InferRequest, InferResponse, Outcome, Timeline
 from infuse.serving.models import ServedModel
-from infuse.serving.pipelines import check_nesting
-from infuse.serving.repository import ModelFiles, Repository
 from infuse.serving.rollout import StateFile, Traffic
 from infuse.serving.telemetry.bottleneck import explain
 from infuse.serving.telemetry.journal import Journal
 from infuse.serving.telemetry.views import Reading
-from infuse.serving.versions import ServedVersion
 from infuse.serving.workers.pool import WorkerPool
 
 _TICK: Final = 0.1  # seconds between looks at rollouts
 _MOST_SHADOWS: Final = 64  # copies of requests that run at once; more are left out
-_SETTLING: Final = 2.0  # seconds that a start waits for versions that were just written
 
 Observer = Callable[[Outcome], None]
 
@@ -51,18 +45,16 @@ class Engine:
     def __init__(self, config: ServerConfig) -> None:
         self.config = config
         self.cache = config.cache or Path(platformdirs.user_cache_path("infuse", appauthor=False)) / "serving"
-        self.repository = Repository(config)
         self.journal = Journal()
         self.objectives: Callable[[], Sequence[Mapping[str, Any]]] = tuple  # how they fare, as a monitor says
         self.pool = WorkerPool(config.workers, self.journal)
-        self.models: dict[str, ServedModel] = {}
+        self.catalog = Catalog(config, self.cache, self.pool, self.journal, self.infer)
+        self.repository = self.catalog.repository
+        self.models = self.catalog.models
         self.observers: list[Observer] = []
-        self.problem = ""
         self.started_at = 0.0
         self._state = StateFile(config.state or self.cache / "state.json")
-        self._restored: dict[str, dict[str, Any]] = {}
         self._saved: dict[str, dict[str, Any]] = {}
-        self._loads = asyncio.Semaphore(config.parallel_loads)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._shadows = 0
         self._inflight = 0
@@ -73,19 +65,9 @@ class Engine:
     async def start(self) -> None:
         """Look at the repository and load what is to be loaded; models that fail do not keep the others."""
         self.started_at = time.time()
-        self._restored = self._state.load()
         self._phase = "starting"
-        files = await self._first_scan()
-        for found in files.values():
-            self._take(found)
-        chosen = set(self.config.models)
-        if unknown := sorted(chosen - files.keys()):
-            raise NotFoundError(f"the repository has no model {unknown[0]!r}", where=self.config.repository)
-        for model in self.models.values():
-            model.wanted = self.config.control != "explicit" or model.name in chosen
-        for name in chosen:
-            self._want_parts(name)
-        await self._reconcile()
+        await self.catalog.start(self._state.load())
+        self._save()
         self._phase = "serving"
         self._spawn(self._tick())
         self._spawn(self.pool.watch())
@@ -105,12 +87,7 @@ class Engine:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         self._save()
-        left = max(0.1, limit - time.monotonic())
-        with contextlib.suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(asyncio.gather(*(self._empty(model) for model in self.models.values())), left)
-        for model in self.models.values():
-            for version in (*model.versions.values(), *model.leaving.values()):
-                version.abort("the server has ended")
+        await self.catalog.close(max(0.1, limit - time.monotonic()))
         await self.pool.close()
         self.repository.close()
         self._phase = "stopped"
@@ -143,13 +120,18 @@ class Engine:
 
     def model_ready(self, name: str, version: str = "") -> bool:
         """Whether a model (a version or label of it) answers; NotFoundError when there is no such model."""
-        model = self._model(name)
+        model = self.catalog.model(name)
         if self._phase not in ("serving", "starting"):
             return False
         try:
             return bool(model.version(version).serving)
         except UnavailableError:
             return False
+
+    @property
+    def problem(self) -> str:
+        """Why the repository cannot be read now; "" when it can."""
+        return self.catalog.problem
 
     @property
     def cores(self) -> int:
@@ -162,21 +144,20 @@ class Engine:
 
     def model_metadata(self, name: str, version: str = "") -> dict[str, Any]:
         """A model's versions, platform, inputs and outputs."""
-        model = self._model(name)
-        return descriptions.metadata(model, model.version(version))
+        return self.catalog.metadata(name, version)
 
     def model_config(self, name: str, version: str = "") -> dict[str, Any]:
         """A model's configuration as Triton's ModelConfig in JSON."""
-        return descriptions.configuration(self._model(name).version(version))
+        return descriptions.configuration(self.catalog.model(name).version(version))
 
     def statistics(self, name: str = "", version: str = "") -> dict[str, Any]:
         """Counts and durations of versions as Triton's model_stats."""
         if not name:
             found = list(self.versions())
         elif version:
-            found = [self._model(name).version(version)]
+            found = [self.catalog.model(name).version(version)]
         else:
-            model = self._model(name)
+            model = self.catalog.model(name)
             model.version()
             found = list(model.versions.values())
         return {"model_stats": [entry.statistics.as_triton() for entry in found]}
@@ -225,7 +206,7 @@ class Engine:
         if self._phase != "serving" and request.protocol != "pipeline":
             what = "the server is shutting down" if self._phase in ("draining", "stopped") else "the server is starting"
             raise UnavailableError(what, hint="ask another server, or try again")
-        model = self._model(request.model)
+        model = self.catalog.model(request.model)
         if model.config.sticky.id and request.id:
             request.sticky = request.id
         version = model.choose(request)
@@ -252,182 +233,36 @@ class Engine:
 
     def traffic(self, name: str) -> Traffic:
         """Labels, split, shadows and rollout of a model; NotFoundError when there is none of this name."""
-        return self._model(name).traffic
+        return self.catalog.model(name).traffic
 
     # -- the repository -----------------------------------------------------------------------------------------
 
     async def index(self, ready: bool = False) -> list[dict[str, Any]]:
         """Name, version, state and reason of all models' versions; with `ready`, of those that serve."""
-        entries = []
-        for name, model in sorted(self.models.items()):
-            states = list(model.states())
-            if not states:
-                states = [(0, "UNAVAILABLE" if model.problem else "UNKNOWN", model.problem)]
-            for number, state, reason in states:
-                if not ready or state == "READY":
-                    entries.append(
-                        {"name": name, "version": str(number) if number else "", "state": state, "reason": reason}
-                    )
-        return entries
+        return self.catalog.index(ready)
 
     async def load(self, name: str, config: str = "", files: Mapping[str, bytes] | None = None) -> None:
-        """Load a model, or load it again after a change; what was loaded serves until that has worked.
-
-        `config` is a ModelConfig as JSON or YAML in place of the repository's, `files` are its files by path
-        (`1/model.onnx`); without both, the repository's count again. The models of a pipeline are loaded before it,
-        unless they are. Raises what went wrong.
-        """
-        if files:
-            found = await self.repository.fetch_uploaded(name, files, config)
-        else:
-            try:
-                found = (await self.repository.scan({name: config} if config else None))[name]
-            except KeyError:
-                raise NotFoundError(f"the repository has no model {name!r}", where=self.config.repository) from None
-        if found.problem:
-            raise RepositoryError(found.problem, where=f"model {name!r}")
-        if not config and not files and name in self.models:
-            self.models[name].override = None
-        model = self._take(found, by_hand=bool(config or files))
-        model.wanted = True
-        for part in sorted({step.model for step in found.config.pipeline.steps} if found.config.pipeline else ()):
-            if part in self.models and not self.models[part].wanted:
-                await self.load(part)
-        before = dict(model.failures)
-        await model.reconcile(lambda *_: True, force=True)
-        failed = [failure for number, failure in model.failures.items() if before.get(number) is not failure]
-        if failed:
-            kind = UnavailableError if failed[0].transient else RepositoryError
-            raise kind(f"it cannot be loaded: {failed[0].reason}", where=f"model {name!r}")
-        if not model.versions:
-            raise RepositoryError("it has no version that can be loaded", where=f"model {name!r}")
-        await self._reconcile()
+        """Load a model, or load it again after a change (`Catalog.load`). Raises what went wrong."""
+        await self.catalog.load(name, config, files)
+        self._save()
 
     async def unload(self, name: str, dependents: bool = False) -> None:
         """Unload a model once its requests are answered; with `dependents`, the models that only it calls, too."""
-        model = self._model(name)
-        parts = {part for version in model.versions.values() for part in getattr(version, "parts", ())}
-        model.wanted = False
-        await model.reconcile(self.repository.stable)
-        if dependents:
-            for part in sorted(parts & self.models.keys()):
-                await self.unload(part, dependents=True)
-
-    def _take(self, files: ModelFiles, by_hand: bool = False) -> ServedModel:
-        """Make a model known, or tell it what changed. What was loaded by hand is not changed by the repository."""
-        model = self.models.get(files.name)
-        if model is None:
-            model = self.models[files.name] = ServedModel(files, self._load_version, self._release, self.journal)
-            model.wanted = self.config.control == "poll"
-            if files.name in self._restored:
-                model.traffic.restore(self._restored[files.name])
-        elif by_hand or model.override is None:
-            try:
-                model.update(files)
-            except ConfigurationError as error:
-                model.problem = str(error)
-        if by_hand:
-            model.override = files
-        return model
-
-    def _want_parts(self, name: str) -> None:
-        """The models that a pipeline calls are wanted as it is."""
-        pipeline = self.models[name].config.pipeline if name in self.models else None
-        for part in {step.model for step in pipeline.steps} if pipeline else ():
-            if part in self.models and not self.models[part].wanted:
-                self.models[part].wanted = True
-                self._want_parts(part)
-
-    async def _first_scan(self) -> Mapping[str, ModelFiles]:
-        """What the repository holds; what was just written gets a moment to be whole."""
-        limit = time.monotonic() + _SETTLING
-        while True:
-            files = await self.repository.scan()
-            open_ones = [m for m in files.values() for n in m.versions if not self.repository.stable(m, n)]
-            if not open_ones or time.monotonic() > limit:
-                return files
-            await asyncio.sleep(0.1)
+        await self.catalog.unload(name, dependents)
 
     async def _poll(self) -> None:
         while True:
             await asyncio.sleep(self.config.poll_seconds)
             try:
-                await self._look()
+                await self.catalog.look()
             except Exception:  # whatever it is, the next look may go well
                 _log.exception("a look at the repository failed")
-
-    async def _look(self) -> None:
-        """Take what has changed in the repository. Models at work on an earlier change are left to the next look."""
-        try:
-            found = await self.repository.scan()
-        except RepositoryError as error:
-            if self.problem != str(error):
-                self.problem = str(error)
-                self.journal.emit("repository_unreachable", reason=str(error))
-            return
-        self.problem = ""
-        for files in found.values():
-            self._take(files)
-        for name, model in list(self.models.items()):
-            model.forget_failures()
-            if name in found or model.override is not None:
-                continue
-            model.wanted = False
-            model.files = replace(model.files, versions={})
-            if not model.versions and not model.lock.locked():
-                del self.models[name]
-        self._spawn(self._reconcile(busy=False))
+            else:
+                self._spawn(self._reconcile(busy=False))
 
     async def _reconcile(self, busy: bool = True) -> None:
-        """Bring all models to where they should be: pipelines last, for they need others.
-
-        Without `busy`, models that are at work on a change already are left out.
-        """
-        await self._reconcile_models([m for m in self.models.values() if busy or not m.lock.locked()])
+        await self.catalog.reconcile(busy)
         self._save()
-
-    async def _reconcile_models(self, models: Sequence[ServedModel]) -> None:
-        plain = [model.reconcile(self.repository.stable) for model in models if model.config.pipeline is None]
-        await asyncio.gather(*plain)
-        for _ in range(len(models)):
-            open_before = [m for m in models if m.config.pipeline is not None and m.wanted and not m.versions]
-            for model in models:
-                if model.config.pipeline is not None:
-                    model.forget_failures()
-                    await model.reconcile(self.repository.stable)
-            if len([m for m in open_before if not m.versions]) in (0, len(open_before)):
-                return
-
-    async def _load_version(self, model: ServedModel, number: int) -> ServedVersion | PipelineVersion:
-        async with self._loads:
-            files = model.files
-            local = await self.repository.fetch(files, number)
-            if files.config.pipeline is not None:
-                extra = (await self.repository.fetch_files(files)).folder
-                pipelines = {name: m.config.pipeline for name, m in self.models.items()}
-                check_nesting({name: found for name, found in pipelines.items() if found}, model.name)
-                parts = {step.model for step in files.config.pipeline.steps if step.model}
-                metadata = {name: self.model_metadata(name) for name in sorted(parts & self.models.keys())}
-                return PipelineVersion(model.name, number, files.config, self.infer, metadata, (local.folder, extra))
-            version = ServedVersion(model.name, number, files.config, local, self.pool)
-            if files.config.warmup.inputs:
-                version.extra = (await self.repository.fetch_files(files)).folder
-            try:
-                await version.load(self.cache)
-            except BaseException as error:
-                self._release(version)
-                if isinstance(error, InfuseError):
-                    error.within(version.where)
-                raise
-            version.notes += files.notes
-            for note in version.notes:
-                _log.warning("%s: %s", version.where, note)
-            return version
-
-    def _release(self, version: Any) -> None:
-        """A version has ended: the cache may drop its files."""
-        for local in version.kept:
-            self.repository.release(local)
 
     # -- what goes on beside -------------------------------------------------------------------------------------
 
@@ -491,10 +326,6 @@ class Engine:
         except InfuseError as error:
             _log.error("the state cannot be saved: %s", error)
 
-    async def _empty(self, model: ServedModel) -> None:
-        model.wanted = False
-        await model.reconcile(self.repository.stable)
-
     def _spawn(self, work: Any) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
@@ -504,12 +335,6 @@ class Engine:
         self._tasks.discard(task)
         if not task.cancelled() and task.exception() is not None:
             _log.error("a task of the engine failed", exc_info=task.exception())
-
-    def _model(self, name: str) -> ServedModel:
-        model = self.models.get(name)
-        if model is None:
-            raise NotFoundError(f"there is no model {name[:100]!r}", hint="the repository index lists what there is")
-        return model
 
 
 def _rows(request: InferRequest, version: Any) -> int:

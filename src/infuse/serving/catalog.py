@@ -1,0 +1,261 @@
+"""The models of a server: found in the repository, loaded as they should be, and loaded or unloaded when asked."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from infuse.errors import ConfigurationError, InfuseError, NotFoundError, RepositoryError, UnavailableError
+from infuse.serving import descriptions
+from infuse.serving.config import ServerConfig
+from infuse.serving.ensembles import PipelineVersion
+from infuse.serving.messages import InferRequest, InferResponse
+from infuse.serving.models import ServedModel
+from infuse.serving.pipelines import check_nesting
+from infuse.serving.repository import ModelFiles, Repository
+from infuse.serving.telemetry.journal import Journal
+from infuse.serving.versions import ServedVersion
+from infuse.serving.workers.pool import WorkerPool
+
+_SETTLING: Final = 2.0  # seconds that a start waits for versions that were just written
+
+_log = logging.getLogger("infuse.serving")
+
+
+class Catalog:
+    """All models by name. `call` answers the requests of pipelines' steps; `cache` is the server's folder on disk.
+
+    `problem`: why the repository cannot be read now, or "".
+    """
+
+    def __init__(
+        self,
+        config: ServerConfig,
+        cache: Path,
+        pool: WorkerPool,
+        journal: Journal,
+        call: Callable[[InferRequest], Awaitable[InferResponse]],
+    ) -> None:
+        self.config = config
+        self.cache = cache
+        self.repository = Repository(config)
+        self.models: dict[str, ServedModel] = {}
+        self.problem = ""
+        self._pool = pool
+        self._journal = journal
+        self._call = call
+        self._restored: Mapping[str, Mapping[str, Any]] = {}
+        self._loads = asyncio.Semaphore(config.parallel_loads)
+
+    async def start(self, restored: Mapping[str, Mapping[str, Any]]) -> None:
+        """Find all models, and load what is to be loaded; models that fail do not keep the others.
+
+        `restored` is what was remembered of their traffic.
+        """
+        self._restored = restored
+        files = await self._first_scan()
+        for found in files.values():
+            self._take(found)
+        chosen = set(self.config.models)
+        if unknown := sorted(chosen - files.keys()):
+            raise NotFoundError(f"the repository has no model {unknown[0]!r}", where=self.config.repository)
+        for model in self.models.values():
+            model.wanted = self.config.control != "explicit" or model.name in chosen
+        for name in chosen:
+            self._want_parts(name)
+        await self.reconcile()
+
+    async def close(self, seconds: float) -> None:
+        """Unload everything; after so many seconds, what is accepted and not answered is given up."""
+        for model in self.models.values():
+            model.wanted = False
+        ends = [model.reconcile(self.repository.stable) for model in self.models.values()]
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(asyncio.gather(*ends), seconds)
+        for model in self.models.values():
+            for version in (*model.versions.values(), *model.leaving.values()):
+                version.abort("the server has ended")
+
+    def model(self, name: str) -> ServedModel:
+        """The model of a name; NotFoundError."""
+        model = self.models.get(name)
+        if model is None:
+            raise NotFoundError(f"there is no model {name[:100]!r}", hint="the repository index lists what there is")
+        return model
+
+    def metadata(self, name: str, version: str = "") -> dict[str, Any]:
+        """A model's versions, platform, inputs and outputs."""
+        model = self.model(name)
+        return descriptions.metadata(model, model.version(version))
+
+    def index(self, ready: bool = False) -> list[dict[str, Any]]:
+        """Name, version, state and reason of all models' versions; with `ready`, of those that serve."""
+        entries = []
+        for name, model in sorted(self.models.items()):
+            states = list(model.states())
+            if not states:
+                states = [(0, "UNAVAILABLE" if model.problem else "UNKNOWN", model.problem)]
+            for number, state, reason in states:
+                if not ready or state == "READY":
+                    entries.append(
+                        {"name": name, "version": str(number) if number else "", "state": state, "reason": reason}
+                    )
+        return entries
+
+    async def load(self, name: str, config: str = "", files: Mapping[str, bytes] | None = None) -> None:
+        """Load a model, or load it again after a change; what was loaded serves until that has worked.
+
+        `config` is a ModelConfig as JSON or YAML in place of the repository's, `files` are its files by path
+        (`1/model.onnx`); without both, the repository's count again. The models of a pipeline are loaded before it,
+        unless they are. Raises what went wrong.
+        """
+        if files:
+            found = await self.repository.fetch_uploaded(name, files, config)
+        else:
+            try:
+                found = (await self.repository.scan({name: config} if config else None))[name]
+            except KeyError:
+                raise NotFoundError(f"the repository has no model {name!r}", where=self.config.repository) from None
+        if found.problem:
+            raise RepositoryError(found.problem, where=f"model {name!r}")
+        if not config and not files and name in self.models:
+            self.models[name].override = None
+        model = self._take(found, by_hand=bool(config or files))
+        model.wanted = True
+        for part in sorted({step.model for step in found.config.pipeline.steps} if found.config.pipeline else ()):
+            if part in self.models and not self.models[part].wanted:
+                await self.load(part)
+        before = dict(model.failures)
+        await model.reconcile(lambda *_: True, force=True)
+        failed = [failure for number, failure in model.failures.items() if before.get(number) is not failure]
+        if failed:
+            kind = UnavailableError if failed[0].transient else RepositoryError
+            raise kind(f"it cannot be loaded: {failed[0].reason}", where=f"model {name!r}")
+        if not model.versions:
+            raise RepositoryError("it has no version that can be loaded", where=f"model {name!r}")
+        await self.reconcile()
+
+    async def unload(self, name: str, dependents: bool = False) -> None:
+        """Unload a model once its requests are answered; with `dependents`, the models that only it calls, too."""
+        model = self.model(name)
+        parts = {part for version in model.versions.values() for part in getattr(version, "parts", ())}
+        model.wanted = False
+        await model.reconcile(self.repository.stable)
+        if dependents:
+            for part in sorted(parts & self.models.keys()):
+                await self.unload(part, dependents=True)
+
+    async def look(self) -> None:
+        """Take what has changed in the repository. Call `reconcile` then."""
+        try:
+            found = await self.repository.scan()
+        except RepositoryError as error:
+            if self.problem != str(error):
+                self.problem = str(error)
+                self._journal.emit("repository_unreachable", reason=str(error))
+            return
+        self.problem = ""
+        for files in found.values():
+            self._take(files)
+        for name, model in list(self.models.items()):
+            model.forget_failures()
+            if name in found or model.override is not None:
+                continue
+            model.wanted = False
+            model.files = replace(model.files, versions={})
+            if not model.versions and not model.lock.locked():
+                del self.models[name]
+
+    async def reconcile(self, busy: bool = True) -> None:
+        """Bring all models to where they should be: pipelines last, for they need others.
+
+        Without `busy`, models that are at work on a change already are left out.
+        """
+        models = [model for model in self.models.values() if busy or not model.lock.locked()]
+        plain = [model.reconcile(self.repository.stable) for model in models if model.config.pipeline is None]
+        await asyncio.gather(*plain)
+        for _ in range(len(models)):
+            open_before = [m for m in models if m.config.pipeline is not None and m.wanted and not m.versions]
+            for model in models:
+                if model.config.pipeline is not None:
+                    model.forget_failures()
+                    await model.reconcile(self.repository.stable)
+            if len([m for m in open_before if not m.versions]) in (0, len(open_before)):
+                return
+
+    def _take(self, files: ModelFiles, by_hand: bool = False) -> ServedModel:
+        """Make a model known, or tell it what changed. What was loaded by hand is not changed by the repository."""
+        model = self.models.get(files.name)
+        if model is None:
+            model = self.models[files.name] = ServedModel(files, self._load_version, self._release, self._journal)
+            model.wanted = self.config.control == "poll"
+            if files.name in self._restored:
+                model.traffic.restore(self._restored[files.name])
+        elif by_hand or model.override is None:
+            try:
+                model.update(files)
+            except ConfigurationError as error:
+                model.problem = str(error)
+        if by_hand:
+            model.override = files
+        return model
+
+    def _want_parts(self, name: str) -> None:
+        """The models that a pipeline calls are wanted as it is."""
+        pipeline = self.models[name].config.pipeline if name in self.models else None
+        for part in {step.model for step in pipeline.steps} if pipeline else ():
+            if part in self.models and not self.models[part].wanted:
+                self.models[part].wanted = True
+                self._want_parts(part)
+
+    async def _first_scan(self) -> Mapping[str, ModelFiles]:
+        """What the repository holds; what was just written gets a moment to be whole."""
+        limit = time.monotonic() + _SETTLING
+        while True:
+            files = await self.repository.scan()
+            open_ones = [m for m in files.values() for n in m.versions if not self.repository.stable(m, n)]
+            if not open_ones or time.monotonic() > limit:
+                return files
+            await asyncio.sleep(0.1)
+
+    async def _load_version(self, model: ServedModel, number: int) -> ServedVersion | PipelineVersion:
+        async with self._loads:
+            files = model.files
+            local = await self.repository.fetch(files, number)
+            if files.config.pipeline is not None:
+                extra = await self.repository.fetch_files(files)
+                pipelines = {name: m.config.pipeline for name, m in self.models.items()}
+                check_nesting({name: found for name, found in pipelines.items() if found}, model.name)
+                parts = {step.model for step in files.config.pipeline.steps if step.model}
+                metadata = {name: self.metadata(name) for name in sorted(parts & self.models.keys())}
+                folders = (local.folder, extra.folder)
+                pipeline = PipelineVersion(model.name, number, files.config, self._call, metadata, folders)
+                pipeline.kept = (local, extra)
+                return pipeline
+            version = ServedVersion(model.name, number, files.config, local, self._pool)
+            version.troubled = lambda reason: model.traffic.failed(number, reason)
+            if files.config.warmup.inputs:
+                extra = await self.repository.fetch_files(files)
+                version.kept, version.extra = (local, extra), extra.folder
+            try:
+                await version.load(self.cache)
+            except BaseException as error:
+                self._release(version)
+                if isinstance(error, InfuseError):
+                    error.within(version.where)
+                raise
+            version.notes += files.notes
+            for note in version.notes:
+                _log.warning("%s: %s", version.where, note)
+            return version
+
+    def _release(self, version: Any) -> None:
+        """A version has ended: the cache may drop its files."""
+        for local in version.kept:
+            self.repository.release(local)
