@@ -94,7 +94,7 @@ class HttpServer:
         """Takes no more requests, and ends when those taken are answered, after `grace` seconds at the latest."""
         if self._task is None:
             return
-        self._server.config.timeout_graceful_shutdown = None if grace == inf else grace  # type: ignore[assignment]
+        self._server.config.timeout_graceful_shutdown = None if grace == inf else max(grace, 0.1)  # type: ignore[assignment]
         self._server.should_exit = True
         await self._task
         self._task = None
