@@ -245,7 +245,8 @@ class Workers(_Config, frozen=True, kw_only=True):
     `isolation`: `model`: a worker per replica; `packed`: one per group of cores, versions packed into them by load and
     size. `cores`: how many there are for models (0: all this process may use); `groups` of them (0: one per core);
     `memory_mb` of all (0: what the machine has). `rebalance_seconds`: how often replicas are moved between groups when
-    the measured load calls for it (0: never).
+    the measured load calls for it (0: never). Where messages
+    follow each other within `awake_ms`, server and workers wait for them without sleeping (0: never).
     """
 
     mode: Literal["process", "inprocess"] = "process"
@@ -257,6 +258,7 @@ class Workers(_Config, frozen=True, kw_only=True):
     start_seconds: Seconds = 120
     build_seconds: Seconds = 900
     retries: Natural = 1
+    awake_ms: Seconds = 1.0
 
 
 class Telemetry(_Config, frozen=True, kw_only=True):

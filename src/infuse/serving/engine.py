@@ -23,6 +23,7 @@ from infuse.serving.rollout import StateFile, Traffic
 from infuse.serving.telemetry.bottleneck import explain
 from infuse.serving.telemetry.journal import Journal
 from infuse.serving.telemetry.views import Reading
+from infuse.serving.workers.awake import Gaps
 from infuse.serving.workers.pool import WorkerPool
 
 _TICK: Final = 0.1  # seconds between looks at rollouts
@@ -58,6 +59,8 @@ class Engine:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._shadows = 0
         self._inflight = 0
+        self._gaps = Gaps(config.workers.awake_ms / 1000)
+        self._last = 0.0
         self._phase = "new"
 
     # -- life ---------------------------------------------------------------------------------------------------
@@ -66,6 +69,7 @@ class Engine:
         """Look at the repository and load what is to be loaded; models that fail do not keep the others."""
         self.started_at = time.time()
         self._phase = "starting"
+        self.pool.stay_awake(asyncio.get_running_loop())
         await self.catalog.start(self._state.load())
         self._save()
         self._phase = "serving"
@@ -213,6 +217,8 @@ class Engine:
         longest = self.config.limits.request_seconds
         if request.deadline is not None and longest:
             request.deadline = min(request.deadline, time.monotonic() + longest)
+        if self.pool.vigil is not None:
+            self._gaps.add(time.perf_counter() - self._last)
         self._inflight += 1
         response: InferResponse | None = None
         error: BaseException | None = None
@@ -224,6 +230,10 @@ class Engine:
             raise
         finally:
             self._inflight -= 1
+            if self.pool.vigil is not None:
+                self._last = time.perf_counter()
+                if self._gaps.short:
+                    self.pool.vigil.keep(2 * self._gaps.mean)
             request.timeline.finished = time.perf_counter_ns()
             outcome = Outcome(request, version.number, response, error, _rows(request, version), batch)
             self._observe(model, version, outcome)

@@ -23,6 +23,7 @@ import infuse
 from infuse.errors import InfuseError, RuntimeFailure
 from infuse.runtime.session import Array
 from infuse.serving.workers import wire
+from infuse.serving.workers.awake import Ear
 from infuse.serving.workers.budget import memory_of
 from infuse.serving.workers.memory import Slot, aligned
 
@@ -81,13 +82,14 @@ class Instance(threading.Thread):
     def __init__(self, start: wire.Start, channel: socket.socket, slots: Sequence[Slot]) -> None:
         super().__init__(daemon=True, name=f"instance-{start.instance}")
         self._channel = channel
+        self._ear = Ear(channel, wire.MOST_BYTES, start.awake)
         self._slots = slots
         self.runner = Runner(start.folder, start.threads)
 
     def run(self) -> None:
         """Answer work until the other side closes the socket."""
         try:
-            while message := self._channel.recv(wire.MOST_BYTES):
+            while message := self._ear.receive():
                 work = wire.to_instance.decode(message)
                 self._channel.send(wire.encode(self._done(work)))
         except OSError as error:

@@ -12,6 +12,7 @@ from infuse.errors import InfuseError
 from infuse.runtime.cpus import available_cpus
 from infuse.serving.config import Workers
 from infuse.serving.telemetry.journal import Journal
+from infuse.serving.workers.awake import Vigil
 from infuse.serving.workers.budget import PROCESS_BYTES, Budget, Memory, limit_of, no_room, resident_bytes
 from infuse.serving.workers.executor import LocalExecutor
 from infuse.serving.workers.groups import Group, split
@@ -37,6 +38,7 @@ class WorkerPool:
         self.cores = sorted(os.sched_getaffinity(0))[: config.cores or available_cpus()]
         self.workers: list[WorkerProcess] = []
         self.replicas: list[Replica] = []
+        self.vigil: Vigil | None = None
         self.lost = 0
         self.budget = Budget(limit_of(config.memory_mb))
         self.wide = Group("all", self.cores, self._came)
@@ -53,6 +55,11 @@ class WorkerPool:
     def shares(self, group: Group) -> bool:
         """Whether several replicas share the worker of this group."""
         return self.packed and (group is self.wide or group in self.groups)
+
+    def stay_awake(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Let the loop wait without sleeping for runs that end soon, as the configuration says."""
+        if self.config.awake_ms and self.config.mode == "process":
+            self.vigil = Vigil(loop)
 
     def threads(self, wanted: int, replicas: int = 0) -> int:
         """Threads of a replica that asks for so many; 0 means as many as its worker has cores.
@@ -252,6 +259,7 @@ class WorkerPool:
 
     def _came(self, worker: WorkerProcess) -> None:
         worker.on_exit.append(self._gone)
+        worker.awake, worker.vigil = self.config.awake_ms / 1000, self.vigil
         self.workers.append(worker)
 
     def _gone(self, worker: WorkerProcess) -> None:

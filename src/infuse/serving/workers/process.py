@@ -21,12 +21,14 @@ from infuse import errors
 from infuse.errors import CompiledModelError, InfuseError, ModelFailureError, RuntimeFailure
 from infuse.runtime.session import Array
 from infuse.serving.workers import wire
+from infuse.serving.workers.awake import Vigil
 from infuse.serving.workers.environment import child_environment
 from infuse.serving.workers.executor import Callback, Result, WorkerLostError
 from infuse.serving.workers.load import Load
 from infuse.serving.workers.memory import Slot, aligned
 
 _MODULE: Final = "infuse.serving.workers.main"
+_SOON: Final = 2e-4  # seconds of a run for whose end the server does not sleep
 _SLOTS: Final = 3  # two runs under way, and one whose outputs are being read
 
 
@@ -49,6 +51,8 @@ class WorkerProcess:
         self._control: socket.socket | None = None
         self._pidfd = -1
         self.hung = ""
+        self.awake = 0.0  # seconds within which it waits for messages without sleeping
+        self.vigil: Vigil | None = None
         self.expected = False
         self.farewell = ""
         self.carried: list[RemoteExecutor] = []
@@ -105,7 +109,7 @@ class WorkerProcess:
         try:
             if not self.alive or self._control is None:
                 raise WorkerLostError(f"{self.name} is not there")
-            message = wire.encode(wire.Start(number, str(folder), threads))
+            message = wire.encode(wire.Start(number, str(folder), threads, self.awake))
             descriptors = executor.descriptors()
             await asyncio.to_thread(socket.send_fds, self._control, [message], descriptors)
             answer = await asyncio.wait_for(started, seconds)
@@ -241,6 +245,7 @@ class RemoteExecutor:
         self._pending: dict[int, _Pending] = {}
         self._open = False
         self._retired = False
+        self._compute = 1.0  # mean seconds of a run
         self.depth = 1
         self.suspect = False  # whether it ran something when its worker was lost
 
@@ -293,6 +298,8 @@ class RemoteExecutor:
                 inputs.append(where)
                 end = where[2] + where[3]
             self._ours.send(wire.encode(wire.Work(number, slot.size, aligned(end), inputs)))
+            if self._compute < _SOON and self.worker.vigil is not None:
+                self.worker.vigil.keep(min(self._compute + _SOON, self.worker.awake))
         except ConnectionError as error:
             lost = WorkerLostError(f"{self.name} does not take work: {error}")
             lost.begun = False
@@ -353,6 +360,7 @@ class RemoteExecutor:
             return
         slot = self._slots[answer.slot]
         self.load.add(answer.busy * self.threads / 1e9)
+        self._compute += 0.2 * ((answer.ended - answer.began) / 1e9 - self._compute)
         if answer.error is not None:
             result = Result(error=restored(answer.error), began=answer.began, ended=answer.ended)
         else:

@@ -13,6 +13,7 @@ class Start(msgspec.Struct, array_like=True, tag=1):
     instance: int
     folder: str
     threads: int
+    awake: float
 
 
 class Started(msgspec.Struct, array_like=True, tag=2):

@@ -1,0 +1,73 @@
+"""Waiting for what comes at once without sleeping, and for the rest with it."""
+
+import asyncio
+import socket
+import threading
+import time
+
+import pytest
+
+from infuse.serving.workers.awake import Ear, Gaps, Vigil
+
+pytestmark = pytest.mark.row("S7")
+
+
+def test_gaps_are_short_once_they_were_for_a_while() -> None:
+    gaps = Gaps(1.0)
+    assert not gaps.short
+    for _ in range(20):
+        gaps.add(0.1)
+    assert gaps.short
+    assert gaps.mean == pytest.approx(0.1, abs=0.02)
+    for _ in range(20):
+        gaps.add(1e9)
+    assert not gaps.short
+
+
+def test_without_a_length_nothing_is_short() -> None:
+    gaps = Gaps(0.0)
+    gaps.add(0.0)
+    assert not gaps.short
+
+
+def test_a_vigil_lets_everything_else_run_and_ends() -> None:
+    async def main() -> int:
+        loop = asyncio.get_running_loop()
+        vigil = Vigil(loop)
+        vigil.keep(0.05)
+        vigil.keep(0.02)
+        turns = 0
+        limit = time.monotonic() + 30
+        while vigil._turning and time.monotonic() < limit:
+            turns += 1
+            await asyncio.sleep(0)
+        assert not vigil._turning
+        return turns
+
+    assert asyncio.run(main()) > 1
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.02])
+def test_an_ear_hears_messages_soon_and_late_and_the_end(seconds: float) -> None:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    heard = []
+
+    def listen() -> None:
+        ear = Ear(theirs, 100, seconds)
+        while message := ear.receive():
+            heard.append(message)
+            theirs.send(message)
+
+    thread = threading.Thread(target=listen)
+    thread.start()
+    sent = [b"%d" % number for number in range(60)]
+    for number, message in enumerate(sent):
+        if number % 20 == 19:
+            time.sleep(0.05)
+        ours.send(message)
+        assert ours.recv(100) == message
+    ours.close()
+    thread.join(30)
+    theirs.close()
+    assert not thread.is_alive()
+    assert heard == sent
