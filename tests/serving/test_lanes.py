@@ -104,7 +104,6 @@ def test_a_version_gets_lanes_and_gives_right_answers_in_them(tmp_path: Path, mo
             (version,) = engine.versions()
             if engine.cores < 2:
                 pytest.skip("lanes need two cores")
-            await version.widened()
             before = version.lane_times
             await asyncio.gather(*(ask(engine, number) for number in range(24)))
             assert version.statistics.total().successes == 24

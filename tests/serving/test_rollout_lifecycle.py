@@ -79,14 +79,28 @@ def test_it_is_rolled_back_for_errors_at_once() -> None:
     )
 
 
-def test_it_is_rolled_back_for_latency_at_once() -> None:
+def test_it_is_rolled_back_for_latency_that_lasts() -> None:
     stage = running()
     stage.tick()
     stage.send(400, v2=0.05)
-    (event,) = stage.tick(0.1)
+    assert stage.tick(0.1) == []
+    stage.send(400, v2=0.05)
+    (event,) = stage.tick(2.6)
     assert event.kind == "rolled_back"
     assert event.reason.startswith("latency: 5")
     assert "0.95 quantile" in event.reason
+
+
+def test_a_stall_that_many_requests_shared_is_forgiven() -> None:
+    stage = running()
+    stage.tick()
+    stage.send(400, v2=0.05)
+    assert stage.tick(0.1) == []
+    for _ in range(20):
+        stage.send(400)
+        assert stage.tick(0.1) == []
+    stage.send(4000)
+    assert stage.kinds(10) == ["step"]
 
 
 def test_a_little_slower_is_good_enough() -> None:
@@ -199,7 +213,9 @@ def test_the_last_step_is_judged_by_the_minute_before() -> None:
     stage.tick()
     assert stage.rollout["windows"]["old_before"]["requests"] == 100
     stage.send(100, 0.05)
-    assert "latency" in stage.tick(0.1)[0].reason
+    assert stage.tick(0.1) == []
+    stage.send(100, 0.05)
+    assert "latency" in stage.tick(2.6)[0].reason
 
 
 def test_the_last_step_is_judged_by_the_step_before() -> None:
@@ -210,7 +226,9 @@ def test_the_last_step_is_judged_by_the_step_before() -> None:
     assert stage.rollout["share"] == 1.0
     assert stage.rollout["windows"]["old"]["requests"] == 0
     stage.send(100, 0.05)
-    assert "latency" in stage.tick(0.1)[0].reason
+    assert stage.tick(0.1) == []
+    stage.send(100, 0.05)
+    assert "latency" in stage.tick(2.6)[0].reason
 
 
 def test_requests_that_name_their_version_and_shadows_are_no_evidence() -> None:

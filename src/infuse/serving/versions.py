@@ -124,6 +124,7 @@ class ServedVersion:
         self.found = self._deployment.found
         self.notes += self.found.notes
         self._start_batcher(checker)
+        await self.widened()
 
     def _start_batcher(self, checker: Checker) -> None:
         config = self.config

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import Any
+from typing import Any, Final
 
 from infuse.errors import OptionError
 from infuse.serving.config import Canary
 from infuse.serving.rollout.evidence import Looks, bounds, latency_ratio, rate_excess
 from infuse.serving.rollout.snapshot import Record
 from infuse.serving.rollout.windows import Tally
+
+_STALL: Final = 3.0  # seconds that slowness must last, so that one stall of the machine is not taken for it
 
 
 def check_canary(canary: Canary) -> None:
@@ -36,6 +38,7 @@ class Trial:
         self.earlier = earlier
         self.new, self.old = Tally(), Tally()
         self._looks, self._drift_looks = Looks(), Looks()
+        self._slow_since: float | None = None  # of the step's time
 
     @property
     def share(self) -> float:
@@ -59,6 +62,7 @@ class Trial:
         self.record.held = 0.0
         self.new, self.old = Tally(), Tally()
         self._looks = Looks()
+        self._slow_since = None
         return True
 
     def lacks(self) -> str:
@@ -123,6 +127,12 @@ class Trial:
         if min(reference.answered, self.new.answered) < enough:
             return None
         if latency_ratio(self.new, reference, part) <= canary.max_latency_ratio:
+            self._slow_since = None
+            return None
+        # Requests that one stall of the machine holds up are slow together: they are no independent evidence.
+        if self._slow_since is None:
+            self._slow_since = self.record.held
+        if self.record.held - self._slow_since < min(_STALL, canary.step_seconds / 4):
             return None
         return (
             f"latency: {_middle(self.new, part):.3g} ms at the {part:g} quantile, {_middle(reference, part):.3g} ms of "
