@@ -82,7 +82,7 @@ class Trial:
         if self.record.compared >= fewest and self._drift_looks.due(self.record.compared, last):
             reason = self._drift()
         if reason is None and self.new.requests >= fewest and self._looks.due(self.new.requests, last):
-            reason = self._errors() or self._latency()
+            reason = self._errors() or self._latency(last)
         return reason
 
     def windows(self) -> dict[str, Any]:
@@ -120,7 +120,7 @@ class Trial:
             f"the limit is {canary.max_error_rate:g} more"
         )
 
-    def _latency(self) -> str | None:
+    def _latency(self, last: bool) -> str | None:
         canary, part = self.record.canary, self.record.canary.latency_quantile
         enough = max(canary.min_requests, 1)
         reference = self.old if self.old.answered >= enough else self._reference()
@@ -132,7 +132,7 @@ class Trial:
         # Requests that one stall of the machine holds up are slow together: they are no independent evidence.
         if self._slow_since is None:
             self._slow_since = self.record.held
-        if self.record.held - self._slow_since < min(_STALL, canary.step_seconds / 4):
+        if not last and self.record.held - self._slow_since < min(_STALL, canary.step_seconds / 4):
             return None
         return (
             f"latency: {_middle(self.new, part):.3g} ms at the {part:g} quantile, {_middle(reference, part):.3g} ms of "
