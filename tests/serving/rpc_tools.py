@@ -11,6 +11,7 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from tritonclient.grpc import service_pb2 as messages
+from tritonclient.grpc import service_pb2_grpc
 
 from infuse.errors import InfuseError, NotFoundError
 from infuse.serving.config import Listener, ServerConfig
@@ -165,3 +166,20 @@ def failure(error: InfuseError, known: bool = False) -> InfuseError:
     """`error`, of a caller that is known or not."""
     error.known = known  # type: ignore[attr-defined]
     return error
+
+
+@pytest.fixture
+def engine() -> FakeEngine:
+    return FakeEngine()
+
+
+@pytest.fixture
+def server(engine: FakeEngine) -> Iterator[Running]:
+    with running(engine) as result:
+        yield result
+
+
+@pytest.fixture
+def stub(server: Running) -> Iterator[Any]:
+    with grpc.insecure_channel(server.address) as channel:
+        yield service_pb2_grpc.GRPCInferenceServiceStub(channel)

@@ -1,7 +1,6 @@
 """The gRPC server towards callers that want too much, and its port: limits, access, listening, stopping."""
 
 import socket
-from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -17,27 +16,11 @@ from infuse.errors import (
 )
 from infuse.serving.config import Limits, Listener, Security, ServerConfig
 from infuse.serving.rpc import GrpcServer
-from tests.serving.rpc_tools import HOST, FakeEngine, Running, refusal, request, running, status
+from tests.serving.rpc_tools import HOST, FakeEngine, Running, engine, refusal, request, running, server, status, stub
 
+__all__ = ["engine", "server", "stub"]
 pytestmark = pytest.mark.row("S1")
 STATUS = grpc.StatusCode
-
-
-@pytest.fixture
-def engine() -> FakeEngine:
-    return FakeEngine()
-
-
-@pytest.fixture
-def server(engine: FakeEngine) -> Iterator[Running]:
-    with running(engine) as result:
-        yield result
-
-
-@pytest.fixture
-def stub(server: Running) -> Iterator[Any]:
-    with grpc.insecure_channel(server.address) as channel:
-        yield service_pb2_grpc.GRPCInferenceServiceStub(channel)
 
 
 @pytest.mark.row("S9")

@@ -27,27 +27,21 @@ from infuse.errors import (
     UnsupportedRequestError,
 )
 from infuse.serving.rpc.schema import SERVICE
-from tests.serving.rpc_tools import FakeEngine, Running, failure, refusal, request, running, status
+from tests.serving.rpc_tools import (
+    FakeEngine,
+    Running,
+    engine,
+    failure,
+    refusal,
+    request,
+    server,
+    status,
+    stub,
+)
 
+__all__ = ["engine", "server", "stub"]
 pytestmark = pytest.mark.row("S1")
 STATUS = grpc.StatusCode
-
-
-@pytest.fixture
-def engine() -> FakeEngine:
-    return FakeEngine()
-
-
-@pytest.fixture
-def server(engine: FakeEngine) -> Iterator[Running]:
-    with running(engine) as result:
-        yield result
-
-
-@pytest.fixture
-def stub(server: Running) -> Iterator[Any]:
-    with grpc.insecure_channel(server.address) as channel:
-        yield service_pb2_grpc.GRPCInferenceServiceStub(channel)
 
 
 # ----------------------------------------------------------------------------------------------------- inference

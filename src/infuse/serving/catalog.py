@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -18,7 +18,7 @@ from infuse.serving.ensembles import PipelineVersion
 from infuse.serving.messages import InferRequest, InferResponse
 from infuse.serving.models import ServedModel
 from infuse.serving.pipelines import check_nesting
-from infuse.serving.repository import ModelFiles, Repository
+from infuse.serving.repository import LocalVersion, ModelFiles, Repository
 from infuse.serving.telemetry.journal import Journal
 from infuse.serving.versions import ServedVersion
 from infuse.serving.workers.pool import WorkerPool
@@ -193,7 +193,7 @@ class Catalog:
         """Make a model known, or tell it what changed. What was loaded by hand is not changed by the repository."""
         model = self.models.get(files.name)
         if model is None:
-            model = self.models[files.name] = ServedModel(files, self._load_version, self._release, self._journal)
+            model = self.models[files.name] = ServedModel(files, self._load_version, self._ended, self._journal)
             model.wanted = self.config.control == "poll"
             if files.name in self._restored:
                 model.traffic.restore(self._restored[files.name])
@@ -226,36 +226,47 @@ class Catalog:
 
     async def _load_version(self, model: ServedModel, number: int) -> ServedVersion | PipelineVersion:
         async with self._loads:
-            files = model.files
-            local = await self.repository.fetch(files, number)
-            if files.config.pipeline is not None:
-                extra = await self.repository.fetch_files(files)
-                pipelines = {name: m.config.pipeline for name, m in self.models.items()}
-                check_nesting({name: found for name, found in pipelines.items() if found}, model.name)
-                parts = {step.model for step in files.config.pipeline.steps if step.model}
-                metadata = {name: self.metadata(name) for name in sorted(parts & self.models.keys())}
-                folders = (local.folder, extra.folder)
-                pipeline = PipelineVersion(model.name, number, files.config, self._call, metadata, folders)
-                pipeline.kept = (local, extra)
-                return pipeline
-            version = ServedVersion(model.name, number, files.config, local, self._pool)
-            version.troubled = lambda reason: model.traffic.failed(number, reason)
-            if files.config.warmup.inputs:
-                extra = await self.repository.fetch_files(files)
-                version.kept, version.extra = (local, extra), extra.folder
+            kept = [await self.repository.fetch(model.files, number)]
             try:
-                await version.load(self.cache)
-            except BaseException as error:
-                self._release(version)
-                if isinstance(error, InfuseError):
-                    error.within(version.where)
+                if model.config.pipeline is not None or model.config.warmup.inputs:
+                    kept.append(await self.repository.fetch_files(model.files))
+                make = self._served if model.config.pipeline is None else self._pipeline
+                version = await make(model, number, kept)
+            except BaseException:
+                self._release(kept)
                 raise
-            version.notes += files.notes
-            for note in version.notes:
-                _log.warning("%s: %s", version.where, note)
+            version.kept = tuple(kept)
             return version
 
-    def _release(self, version: Any) -> None:
+    async def _pipeline(self, model: ServedModel, number: int, kept: Sequence[LocalVersion]) -> PipelineVersion:
+        pipelines = {name: found.config.pipeline for name, found in self.models.items()}
+        check_nesting({name: found for name, found in pipelines.items() if found}, model.name)
+        pipeline = model.config.pipeline
+        parts = {step.model for step in pipeline.steps if step.model} if pipeline else set()
+        metadata = {name: self.metadata(name) for name in sorted(parts & self.models.keys())}
+        folders = [local.folder for local in kept]
+        return PipelineVersion(model.name, number, model.config, self._call, metadata, folders)
+
+    async def _served(self, model: ServedModel, number: int, kept: Sequence[LocalVersion]) -> ServedVersion:
+        files = model.files
+        version = ServedVersion(model.name, number, files.config, kept[0], self._pool)
+        version.troubled = lambda reason: model.traffic.failed(number, reason)
+        if len(kept) > 1:
+            version.extra = kept[1].folder
+        try:
+            await version.load(self.cache)
+        except InfuseError as error:
+            error.within(version.where)
+            raise
+        version.notes += files.notes
+        for note in version.notes:
+            _log.warning("%s: %s", version.where, note)
+        return version
+
+    def _ended(self, version: Any) -> None:
         """A version has ended: the cache may drop its files."""
-        for local in version.kept:
+        self._release(version.kept)
+
+    def _release(self, kept: Iterable[LocalVersion]) -> None:
+        for local in kept:
             self.repository.release(local)

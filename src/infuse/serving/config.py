@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeVar
 
 import msgspec
+import platformdirs
 import yaml
 
 from infuse.errors import ConfigurationError
@@ -300,6 +301,11 @@ class ServerConfig(_Config, frozen=True, kw_only=True):
     workers: Workers = Workers()
     telemetry: Telemetry = Telemetry()
     model_defaults: Mapping[str, Any] = {}
+
+    @property
+    def cache_folder(self) -> Path:
+        """Where copies and state are kept: `cache`, else a folder of the user's."""
+        return self.cache or platformdirs.user_cache_path("infuse", appauthor=False) / "serving"
 
 
 _UNKNOWN: Final = "fields are listed in docs/serving.md"

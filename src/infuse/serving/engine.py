@@ -7,11 +7,9 @@ import copy
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 import msgspec
-import platformdirs
 
 from infuse.errors import InfuseError, UnavailableError
 from infuse.serving import descriptions, placements
@@ -45,7 +43,7 @@ class Engine:
 
     def __init__(self, config: ServerConfig) -> None:
         self.config = config
-        self.cache = config.cache or Path(platformdirs.user_cache_path("infuse", appauthor=False)) / "serving"
+        self.cache = config.cache_folder
         self.journal = Journal()
         self.objectives: Callable[[], Sequence[Mapping[str, Any]]] = tuple  # how they fare, as a monitor says
         self.pool = WorkerPool(config.workers, self.journal)

@@ -128,8 +128,10 @@ class ServedModel:
 
     def targets(self, stable: Callable[[ModelFiles, int], bool]) -> dict[int, str]:
         """The versions that should serve, and their keys: what the policy says, and what the traffic needs."""
-        if not self.wanted or self.problem:
-            return {} if not self.wanted else dict(self._keys)
+        if not self.wanted:
+            return {}
+        if self.problem:
+            return dict(self._keys)
         there = [
             number
             for number in self.files.versions

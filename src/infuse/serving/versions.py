@@ -146,22 +146,23 @@ class ServedVersion:
 
     def _admit(self, executor: Executor) -> None:
         assert self._batcher is not None
-        if hasattr(executor, "depth") and self.found.seconds and min(self.found.seconds.values()) < _SHORT:
-            executor.depth = 2
+        self._batcher.executors.append(executor)
         if isinstance(executor, LocalExecutor):
             executor.freed = self._batcher.pump
-        self._batcher.executors.append(executor)
-        if isinstance(executor, RemoteExecutor) and self._elastic(executor):
-            self._widening = asyncio.create_task(self._add_lanes(executor))
+        elif isinstance(executor, RemoteExecutor):
+            if min(self.found.seconds.values(), default=_SHORT) < _SHORT:
+                executor.depth = 2
+            elif self._elastic(executor):
+                self._widening = asyncio.create_task(self._add_lanes(executor))
 
     def _elastic(self, executor: RemoteExecutor) -> bool:
         """Whether requests that meet each other may run side by side, on a core each, in the worker of an executor.
 
-        That is so where nobody has said how many threads or replicas there are, and where a run takes long enough.
+        That is so where nobody has said how many threads or replicas there are, and where a run was measured.
         """
         config = self.config
         free = not (config.replicas or config.threads or self._pool.packed)
-        return free and executor.threads > 1 and min(self.found.seconds.values(), default=0.0) >= _SHORT
+        return free and executor.threads > 1 and bool(self.found.seconds)
 
     async def _add_lanes(self, executor: RemoteExecutor) -> None:
         """Give an executor lanes, if they bring something; a version serves without them, too."""

@@ -10,8 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
 from typing import Final, Protocol, TypeVar
 
-import platformdirs
-
 from infuse.errors import RepositoryError
 from infuse.serving.config import ServerConfig
 from infuse.serving.repository.cache import Cache
@@ -62,9 +60,8 @@ class Repository:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.config = config
-        folder = config.cache or platformdirs.user_cache_path("infuse", appauthor=False) / "serving"
         self._closing = threading.Event()
-        self.cache = Cache(folder, config.cache_bytes, closing=self._closing)
+        self.cache = Cache(config.cache_folder, config.cache_bytes, closing=self._closing)
         self._wall, self._clock = wall, clock
         self._source: Source | None = None
         self._scanner = ThreadPoolExecutor(1, thread_name_prefix="repository-scan")
