@@ -12,6 +12,7 @@ from typing import Any, Final
 from infuse.serving.config import ServerConfig
 from infuse.serving.console import asset
 from infuse.serving.engine import Engine
+from infuse.serving.renewal import Renewal
 from infuse.serving.rest.app import AdminApp, DataApp, Mount
 from infuse.serving.rest.server import HttpServer
 from infuse.serving.rpc.server import GrpcServer
@@ -34,13 +35,14 @@ class Server:
         self.config = config
         self.engine = Engine(config)
         self.guard = Guard(config)
-        sources = [self.engine.readings, *([logging.readings] if logging is not None else [])]
+        self._renewal = Renewal(self.engine.journal)
+        sources = [self.engine.readings, self._renewal.readings, *([logging.readings] if logging is not None else [])]
         self.monitor = Monitor(self.engine, config.telemetry, self.engine.journal, sources)
         self.engine.objectives = self.monitor.objectives.as_list
         self.http: HttpServer | None = None
         self.admin: HttpServer | None = None
         self.grpc: GrpcServer | None = None
-        self._ticking: asyncio.Task[None] | None = None
+        self._running: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
         """Listen, then load: health is answered from the first moment, and readiness when models serve.
@@ -52,9 +54,11 @@ class Server:
             if config.http.enabled:
                 self.http = HttpServer(DataApp(self.engine, config, self.guard), config.http, config.limits)
                 await self.http.start()
+                self._renewal.watch("http", self.http.certificates)
             if config.grpc.enabled:
                 self.grpc = GrpcServer(self.engine, config, self.guard)
                 await self.grpc.start()
+                self._renewal.watch("grpc", self.grpc.certificates)
             if config.admin.enabled:
                 mounts = {
                     "metrics": Mount(self._metrics, "watch"),
@@ -64,11 +68,13 @@ class Server:
                 app = AdminApp(self.engine, config, self.guard, mounts)
                 self.admin = HttpServer(app, config.admin, config.limits)
                 await self.admin.start()
+                self._renewal.watch("admin", self.admin.certificates)
+            self._running.append(asyncio.create_task(self._renewal.run()))
             await self.engine.start()
         except BaseException:
             await self.stop(0.0)
             raise
-        self._ticking = asyncio.create_task(self._tick())
+        self._running.append(asyncio.create_task(self._tick()))
 
     async def stop(self, grace: float | None = None) -> None:
         """Refuse new requests, answer those under way within `grace` seconds, then end everything."""
@@ -83,9 +89,9 @@ class Server:
         ]
         await asyncio.gather(*(stop(leaving) for stop in servers))
         await self.engine.stop(max(0.0, limit - time.monotonic()))
-        if self._ticking is not None:
-            self._ticking.cancel()
-            await asyncio.gather(self._ticking, return_exceptions=True)
+        for task in self._running:
+            task.cancel()
+        await asyncio.gather(*self._running, return_exceptions=True)
         self.monitor.close()
 
     async def run(self, started: Callable[[Server], None]) -> None:

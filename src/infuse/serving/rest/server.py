@@ -16,7 +16,7 @@ import uvicorn
 from infuse.errors import ConfigurationError
 from infuse.serving.config import Limits, Listener
 from infuse.serving.rest.connection import SCRATCH_BYTES, Connection, Receiver
-from infuse.serving.security import ssl_context
+from infuse.serving.security import Certificates
 
 _BACKLOG: Final = 2048
 _SOCKET_BYTES: Final = 1 << 20  # of the kernel's buffers of a connection: a picture goes through in one piece
@@ -59,11 +59,15 @@ class _Server(uvicorn.Server):
 
 
 class HttpServer:
-    """An application on the address of a listener. `port` is the one that was bound, after `start`."""
+    """An application on the address of a listener. `port` is the one that was bound, after `start`.
+
+    `certificates`: those of a listener with TLS. Whoever looks at them lets it take new ones.
+    """
 
     def __init__(self, app: Any, listener: Listener, limits: Limits) -> None:
         self._listener = listener
-        context = None if listener.tls is None else ssl_context(listener.tls)
+        self.certificates = None if listener.tls is None else Certificates(listener.tls)
+        context = None if self.certificates is None else self.certificates.context
         self._server = _Server(ServerOptions(app, limits, context))
         self._socket: socket.socket | None = None
         self._task: asyncio.Task[None] | None = None

@@ -9,11 +9,12 @@ import grpc.aio
 from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
 
 from infuse.errors import ConfigurationError
-from infuse.serving.config import Limits, Listener, ServerConfig, Tls
+from infuse.serving.config import Limits, Listener, ServerConfig
 from infuse.serving.rpc import health
 from infuse.serving.rpc.calls import Calls
 from infuse.serving.rpc.schema import POOL, SERVICE
-from infuse.serving.security import Guard, check_tls
+from infuse.serving.security import Certificates, Guard
+from infuse.serving.security.tls import Files
 
 if TYPE_CHECKING:
     from infuse.serving.engine import Engine
@@ -25,7 +26,7 @@ class GrpcServer:
     """The Open Inference Protocol over gRPC, with health checks (grpc.health.v1) and reflection.
 
     It runs on the event loop that starts it, which must be the engine's. `reuse_port`: several processes listen on the
-    same port.
+    same port. `certificates`: those of a listener with TLS, once started. Whoever looks at them lets it take new ones.
     """
 
     def __init__(
@@ -37,6 +38,7 @@ class GrpcServer:
         self._reuse_port = reuse_port
         self._server: Any = None
         self._port = 0
+        self.certificates: Certificates | None = None
 
     @property
     def port(self) -> int:
@@ -45,12 +47,14 @@ class GrpcServer:
 
     async def start(self) -> None:
         """Listen; ConfigurationError when the address cannot be had or the certificates cannot be used."""
+        tls = self._config.grpc.tls
+        self.certificates = None if tls is None else Certificates(tls)
         self._server = grpc.aio.server(options=_options(self._config.limits, self._reuse_port))
         calls = Calls(self._engine, self._config, self._guard)
         self._server.add_generic_rpc_handlers((calls.handlers(), health.Health(self._engine).handlers()))
         services = reflection.aio.ReflectionServicer((SERVICE, health.NAME, reflection.SERVICE_NAME), POOL)
         reflection_pb2_grpc.add_ServerReflectionServicer_to_server(services, self._server)
-        self._port = _listen(self._server, self._config.grpc)
+        self._port = _listen(self._server, self._config.grpc, self.certificates)
         await self._server.start()
 
     async def stop(self, grace: float | None = None) -> None:
@@ -60,25 +64,39 @@ class GrpcServer:
             self._server = None
 
 
-def _listen(server: Any, listener: Listener) -> int:
+def _listen(server: Any, listener: Listener, certificates: Certificates | None) -> int:
     """Bind the address of a listener; its port."""
     host = f"[{listener.host}]" if ":" in listener.host else listener.host
     address = f"{host}:{listener.port}"
     try:
-        if listener.tls is None:
+        if certificates is None:
             return int(server.add_insecure_port(address))
-        return int(server.add_secure_port(address, _credentials(listener.tls)))
+        return int(server.add_secure_port(address, _credentials(certificates)))
     except RuntimeError as error:
         raise ConfigurationError(
             "it cannot be listened on", where=f"grpc {address}", hint="another process may have it: choose another port"
         ) from error
 
 
-def _credentials(tls: Tls) -> Any:
-    check_tls(tls)
-    authority = tls.client_ca.read_bytes() if tls.client_ca is not None else None
-    pair = (tls.key.read_bytes(), tls.certificate.read_bytes())
-    return grpc.ssl_server_credentials([pair], authority, require_client_auth=authority is not None)
+def _credentials(certificates: Certificates) -> Any:
+    """What a port takes that shows and asks for the certificates as they are when a connection begins."""
+    served = certificates.files
+
+    def renewed() -> Any:
+        """Called by gRPC's own threads, one at a time; None: nothing is new."""
+        nonlocal served
+        files = certificates.files
+        if files is served:
+            return None
+        served = files
+        return _configuration(files)
+
+    asked = served.client_ca is not None
+    return grpc.dynamic_ssl_server_credentials(_configuration(served), renewed, require_client_authentication=asked)
+
+
+def _configuration(files: Files) -> Any:
+    return grpc.ssl_server_certificate_configuration([(files.key, files.certificate)], files.client_ca)
 
 
 def _options(limits: Limits, reuse_port: bool) -> list[tuple[str, int]]:

@@ -1,6 +1,7 @@
 """Who may call the server and how much, TLS, what it refuses to start with, and what pages may ask of it."""
 
 from infuse.serving.security.browsers import PAGE_HEADERS, check_browser
+from infuse.serving.security.certificates import Certificates
 from infuse.serving.security.exposure import check_exposure
 from infuse.serving.security.guard import Guard, Role
 from infuse.serving.security.rates import caller_address
@@ -9,6 +10,7 @@ from infuse.serving.security.tokens import new_token
 
 __all__ = [
     "PAGE_HEADERS",
+    "Certificates",
     "Guard",
     "Role",
     "caller_address",

@@ -6,7 +6,7 @@ import ssl
 import warnings
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from infuse.errors import ConfigurationError
 from infuse.serving.config import Tls
@@ -15,15 +15,31 @@ if TYPE_CHECKING:
     from cryptography.x509 import Certificate
 
 _CIPHERS: Final = "ECDHE+AESGCM:ECDHE+CHACHA20"  # of TLS 1.2: forward secrecy and authenticated encryption only
+_CURVES: Final = ("secp256r1", "secp384r1", "secp521r1")
 _WARNING: Final = timedelta(days=14)
 
 
-def ssl_context(tls: Tls) -> ssl.SSLContext:
+class Files(NamedTuple):
+    """What the files of a listener hold: the certificate's chain, its key, the authority of callers, as PEM."""
+
+    certificate: bytes
+    key: bytes
+    client_ca: bytes | None
+
+
+def read_files(tls: Tls) -> Files:
+    """The files as they are now; ConfigurationError when one is missing or cannot be read."""
+    return Files(_read(tls.certificate), _read(tls.key), None if tls.client_ca is None else _read(tls.client_ca))
+
+
+def ssl_context(tls: Tls, files: Files | None = None) -> ssl.SSLContext:
     """The context of a server: TLS 1.2 or newer, and a certificate of every caller where `client_ca` is set.
 
-    Files are checked as by `check_tls`.
+    Files are checked as by `check_tls`, or have been, where they are given; ConfigurationError also when they are not
+    what was given any more.
     """
-    check_tls(tls)
+    if files is None:
+        files = check_tls(tls)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_ciphers(_CIPHERS)
@@ -36,49 +52,80 @@ def ssl_context(tls: Tls) -> ssl.SSLContext:
             context.load_verify_locations(tls.client_ca)
     except ssl.SSLError as error:
         raise ConfigurationError(f"OpenSSL does not take it: {error.reason}", where=str(tls.certificate)) from error
+    except OSError as error:
+        raise ConfigurationError(f"it cannot be read: {error.strerror or error}", where=str(tls.certificate)) from error
+    if read_files(tls) != files:  # OpenSSL reads files by their names only
+        raise ConfigurationError("the files changed while they were read", where=str(tls.certificate))
     return context
 
 
-def check_tls(tls: Tls, now: datetime | None = None) -> None:
-    """Whether the files of a listener can be used, at `now` (with a time zone; default: the clock's time).
+def check_tls(tls: Tls, now: datetime | None = None) -> Files:
+    """The files of a listener, if they can be used at `now` (with a time zone; default: the clock's time).
 
     ConfigurationError: a file is missing, cannot be read or is no PEM, the key does not belong to the certificate, or
     a certificate is expired or not valid yet. A warning is given in the 14 days before one expires.
     """
+    now = now or datetime.now(timezone.utc)
+    files = read_files(tls)
+    check_files(tls, files, now)
+    for path, data in ((tls.certificate, files.certificate), (tls.client_ca, files.client_ca)):
+        if path is not None and data is not None:
+            for certificate in _certificates(path, data):
+                _warn_of_end(certificate, path, now)
+    return files
+
+
+def check_files(tls: Tls, files: Files, now: datetime) -> datetime:
+    """When the first certificate of the chain expires; ConfigurationError as of `check_tls`, without its warnings."""
+    from cryptography.exceptions import UnsupportedAlgorithm
+
+    chain = _certificates(tls.certificate, files.certificate)
+    callers = [] if tls.client_ca is None else _certificates(tls.client_ca, files.client_ca or b"")
+    try:
+        _check_key(tls, chain[0], files.key)
+        for certificate in chain:
+            _check_time(certificate, tls.certificate, now)
+        for certificate in callers:
+            _check_time(certificate, tls.client_ca or tls.certificate, now)
+    except (ValueError, UnsupportedAlgorithm) as error:  # parts of a certificate are read when they are asked for
+        raise ConfigurationError(f"it cannot be used: {error}", where=str(tls.certificate)) from error
+    return min(certificate.not_valid_after_utc for certificate in chain)
+
+
+def _check_key(tls: Tls, certificate: Certificate, data: bytes) -> None:
+    """Whether a key is the certificate's, and of a kind that HTTP and gRPC both take."""
+    from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
     from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-    now = now or datetime.now(timezone.utc)
-    chain = _certificates(tls.certificate)
-    key = _public_key(tls.key)
-    own = chain[0].public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-    if own != key:
+    key = certificate.public_key()
+    if key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo) != _public_key(tls.key, data):
         raise ConfigurationError(
             f"this key does not belong to the certificate {tls.certificate}",
             where=str(tls.key),
             hint="the server's own certificate comes first in its file, those of authorities after it",
         )
-    for certificate in chain:
-        _check_time(certificate, tls.certificate, now)
-    if tls.client_ca is not None:
-        for certificate in _certificates(tls.client_ca):
-            _check_time(certificate, tls.client_ca, now)
+    curve = key.curve.name if isinstance(key, ec.EllipticCurvePublicKey) else ""
+    if not isinstance(key, rsa.RSAPublicKey | ed25519.Ed25519PublicKey) and curve not in _CURVES:
+        raise ConfigurationError(
+            "keys of this kind cannot be used here",
+            where=str(tls.key),
+            hint="use RSA, ECDSA over P-256, P-384 or P-521, or Ed25519",
+        )
 
 
-def _certificates(path: Path) -> list[Certificate]:
+def _certificates(path: Path, data: bytes) -> list[Certificate]:
     from cryptography.x509 import load_pem_x509_certificates
 
-    data = _read(path)
     try:
         return load_pem_x509_certificates(data)
     except ValueError as error:
         raise ConfigurationError("it holds no certificate in PEM form", where=str(path)) from error
 
 
-def _public_key(path: Path) -> bytes:
+def _public_key(path: Path, data: bytes) -> bytes:
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
 
-    data = _read(path)
     try:
         key = load_pem_private_key(data, password=None)
     except TypeError as error:
@@ -100,27 +147,33 @@ def _read(path: Path) -> bytes:
 
 
 def _check_time(certificate: Certificate, path: Path, now: datetime) -> None:
-    begin, end = _validity(certificate)
-    who = certificate.subject.rfc4514_string() or "without a name"
+    begin, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
     if now > end:
         raise ConfigurationError(
-            f"the certificate {who} expired at {end:%Y-%m-%d %H:%M} UTC", where=str(path), hint="renew it"
+            f"the certificate {_name(certificate)} expired at {end:%Y-%m-%d %H:%M} UTC",
+            where=str(path),
+            hint="renew it",
         )
     if now < begin:
         raise ConfigurationError(
-            f"the certificate {who} is not valid before {begin:%Y-%m-%d %H:%M} UTC",
+            f"the certificate {_name(certificate)} is not valid before {begin:%Y-%m-%d %H:%M} UTC",
             where=str(path),
             hint="look at the clock of this machine",
         )
+
+
+def _warn_of_end(certificate: Certificate, path: Path, now: datetime) -> None:
+    end = certificate.not_valid_after_utc
     if now > end - _WARNING:
+        days = (end - now).days
         warnings.warn(
-            f"{path}: the certificate {who} expires at {end:%Y-%m-%d %H:%M} UTC, in {(end - now).days} days",
+            f"{path}: the certificate {_name(certificate)} expires at {end:%Y-%m-%d %H:%M} UTC, in {days} days",
             stacklevel=4,
         )
 
 
-def _validity(certificate: Certificate) -> tuple[datetime, datetime]:
-    return certificate.not_valid_before_utc, certificate.not_valid_after_utc
+def _name(certificate: Certificate) -> str:
+    return certificate.subject.rfc4514_string() or "without a name"
 
 
 def _no_password() -> str:

@@ -79,6 +79,12 @@ READINGS: Final[Mapping[str, Family]] = {
     "infuse_repository_bytes": Family("counter", "Bytes that were fetched from the repository"),
     "infuse_repository_cache_bytes": Family("gauge", "Size of the repository's cache"),
     "infuse_worker_memory_bytes": Family("gauge", "Memory of a worker process", ("worker",)),
+    "infuse_certificate_expiry_timestamp_seconds": Family(
+        "gauge", "When the certificate that a listener shows expires, since 1970", ("listener",)
+    ),
+    "infuse_certificate_current": Family(
+        "gauge", "1 while a listener serves what its files hold; 0: they cannot be used", ("listener",)
+    ),
     "infuse_slo_target": Family("gauge", "Part of the requests that must be good", ("model", "objective")),
     "infuse_slo_burn_rate": Family(
         "gauge", "How many times too fast the budget is used", ("model", "objective", "window")

@@ -24,6 +24,7 @@ LEVELS: Final[Mapping[str, int]] = {
     "rolled_back": logging.WARNING,
     "objective_burning": logging.WARNING,
     "access_refused": logging.WARNING,
+    "certificate_refused": logging.WARNING,
     "request_retried": logging.WARNING,
     "worker_started": logging.DEBUG,
 }
