@@ -69,6 +69,13 @@ def whole_server(folder: Path, **fields: Any) -> Iterator[Server]:
         model_defaults={"warmup": {"enabled": False}},
         **fields,
     )
+    with running(config) as server:
+        yield server
+
+
+@contextmanager
+def running(config: ServerConfig) -> Iterator[Server]:
+    """A whole server in a thread."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()

@@ -229,6 +229,16 @@ def test_nothing_is_fetched_twice_also_after_a_restart(bucket: Bucket, proxy: Pr
     assert sum("config.yaml" in path for path, _ in proxy.requests) == 2  # once by each server
 
 
+def test_labels_are_read_once_and_anew_when_they_change(bucket: Bucket, proxy: Proxy, tmp_path: Path) -> None:
+    bucket.put("models/m/1/model.onnx", b"m")
+    bucket.put("models/m/config.yaml", b"label_files: {y: labels.txt}")
+    repository = Repository(bucket.config(tmp_path, proxy.address))
+    for names in (b"cat", b"dog"):
+        bucket.put("models/m/labels.txt", names)
+        assert [scan(repository)["m"].labels.outputs for _ in range(2)] == [{"y": (names,)}] * 2
+    assert sum("labels.txt" in path for path, _ in proxy.requests) == 2
+
+
 def test_an_object_that_changed_is_fetched_anew(bucket: Bucket, tmp_path: Path) -> None:
     bucket.put("models/m/1/model.onnx", b"first")
     repository = Repository(bucket.config(tmp_path))

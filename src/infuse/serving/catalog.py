@@ -245,11 +245,12 @@ class Catalog:
         parts = {step.model for step in pipeline.steps if step.model} if pipeline else set()
         metadata = {name: self.metadata(name) for name in sorted(parts & self.models.keys())}
         folders = [local.folder for local in kept]
-        return PipelineVersion(model.name, number, model.config, self._call, metadata, folders)
+        return PipelineVersion(model.name, number, model.config, self._call, metadata, folders, model.files.labels)
 
     async def _served(self, model: ServedModel, number: int, kept: Sequence[LocalVersion]) -> ServedVersion:
         files = model.files
         version = ServedVersion(model.name, number, files.config, kept[0], self._pool)
+        version.labels = files.labels
         version.troubled = lambda reason: model.traffic.failed(number, reason)
         if len(kept) > 1:
             version.extra = kept[1].folder

@@ -140,6 +140,7 @@ class ModelConfig(_Config, frozen=True, kw_only=True):
     weights by version or label; `shadow`: part of the traffic that a version or label gets besides, its answers being
     compared and thrown away. `timeout_ms`: a run that takes longer is taken for hung (0: twenty times the expected,
     at least ten seconds). `finite`: outputs that are not finite are an error. `memory_mb`: of a worker, 0 no limit.
+    `label_files`: by output, a file in the model's folder with the names of its classes, one a line.
     """
 
     name: str = ""
@@ -162,6 +163,7 @@ class ModelConfig(_Config, frozen=True, kw_only=True):
     finite: bool = False
     memory_mb: Natural = 0
     sha256: Mapping[str, str] = {}
+    label_files: Mapping[str, str] = {}
     pipeline: Pipeline | None = None
     objectives: tuple[Objective, ...] = ()
     parameters: Mapping[str, str] = {}

@@ -61,7 +61,10 @@ def configuration(version: Any) -> dict[str, Any]:
         "version_policy": versions,
         "max_batch_size": version.most_rows if batched else 0,
         "input": [_tensor(tensor, batched) for tensor in version.described(True)],
-        "output": [_tensor(tensor, batched) for tensor in version.described(False)],
+        "output": [
+            {**_tensor(tensor, batched), "label_filename": config.label_files.get(tensor["name"], "")}
+            for tensor in version.described(False)
+        ],
         "instance_group": [
             {"name": f"{version.name}_0", "kind": "KIND_CPU", "count": max(1, config.replicas), "gpus": []}
         ],

@@ -234,10 +234,11 @@ def _with_literals(text: bytes, values: Array) -> bytes:
     return b"[" + b",".join(numbers) + b"]"
 
 
-def classified(name: str, array: Array, datatype: str, most: int) -> Array:
+def classified(name: str, array: Array, datatype: str, most: int, labels: Sequence[bytes] = ()) -> Array:
     """The `most` largest elements of each row as BYTES `value:index`, the largest first.
 
-    The first dimension counts rows where there are two or more. RequestError for BYTES.
+    Where `labels` has a name for an index that is not empty, it is `value:index:name`. The first dimension counts rows
+    where there are two or more. RequestError for BYTES.
     """
     if datatype == BYTES:
         raise RequestError("BYTES cannot be classified", where=f"output {name!r}")
@@ -247,12 +248,17 @@ def classified(name: str, array: Array, datatype: str, most: int) -> Array:
     width = keys.shape[1]
     # Sorting the reversed row keeps the earlier of two equal elements first.
     order = width - 1 - np.argsort(keys[:, ::-1], axis=1, kind="stable")[:, ::-1][:, :most]
-    labels = [
-        (f"{int(value)}:{place}" if exact else f"{float(value):f}:{place}").encode()
+    best = [
+        (f"{int(value)}:{place}" if exact else f"{float(value):f}:{place}").encode() + _suffix(labels, place)
         for row, places in zip(rows, order)
         for place, value in zip(places.tolist(), row[places].tolist())
     ]
-    return _filled(labels, order.shape if array.ndim > 1 else order.shape[1:])
+    return _filled(best, order.shape if array.ndim > 1 else order.shape[1:])
+
+
+def _suffix(labels: Sequence[bytes], place: int) -> bytes:
+    """What the name of a class adds to its text."""
+    return b":" + labels[place] if place < len(labels) and labels[place] else b""
 
 
 def refuse_shared_memory(parameters: Mapping[str, Any], where: str) -> None:

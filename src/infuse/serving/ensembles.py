@@ -6,16 +6,18 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from infuse.errors import ConfigurationError, UnavailableError
 from infuse.serving.config import ModelConfig
 from infuse.serving.messages import InferRequest, InferResponse
 from infuse.serving.pipelines import PipelineRunner
-from infuse.serving.repository import LocalVersion
+from infuse.serving.repository import Labels, LocalVersion
 from infuse.serving.telemetry.statistics import VersionStatistics
 
 Call = Callable[[InferRequest], Awaitable[InferResponse]]
+
+_NO_LABELS: Final = Labels()
 
 
 class PipelineVersion:
@@ -29,15 +31,18 @@ class PipelineVersion:
         call: Call,
         models: Mapping[str, Mapping[str, Any]],
         folders: Sequence[Path],
+        labels: Labels = _NO_LABELS,
     ) -> None:
         if config.pipeline is None:
             raise ConfigurationError("it has no pipeline", where=f"model {name!r}")
+        labels.check([tensor.name for tensor in config.pipeline.outputs])
         self.name = name
         self.number = number
         self.config = config
         self.state = "READY"
         self.reason = ""
         self.notes: list[str] = []
+        self.labels = labels
         self.kept: tuple[LocalVersion, ...] = ()
         self.statistics = VersionStatistics(name, number)
         self.loaded_at = time.time()
@@ -61,7 +66,7 @@ class PipelineVersion:
         return self.runner.models
 
     async def infer(self, request: InferRequest) -> tuple[InferResponse, int]:
-        """The outputs of the pipeline; as many rows in a batch as one."""
+        """The outputs of the pipeline; as many rows in a batch as one. Labels that it has not are its models'."""
         if self.state == "UNAVAILABLE":
             raise UnavailableError("it does not serve now", where=f"model {self.name!r}", hint=self.reason or None)
         self.running += 1
@@ -73,6 +78,7 @@ class PipelineVersion:
         finally:
             self.running -= 1
             timeline.compute_end = time.perf_counter_ns()
+        self.labels.put(outputs)
         self.statistics.observe_batch(1, 1, 0, timeline.compute_end - timeline.compute_start, 0, "alone")
         return InferResponse(self.name, str(self.number), request.id, outputs), 1
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from infuse.runtime.session import Array
@@ -13,12 +13,16 @@ Parameter = str | int | float | bool
 
 @dataclass(slots=True)
 class Tensor:
-    """A tensor of a request or a response. Elements of BYTES are `bytes` in an array of objects."""
+    """A tensor of a request or a response. Elements of BYTES are `bytes` in an array of objects.
+
+    `labels`: names of the classes that an output has scores of, in their order; b"": it has none.
+    """
 
     name: str
     datatype: str
     data: Array
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
+    labels: Sequence[bytes] = ()
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -189,9 +189,10 @@ class ServedModel:
         return self.files.versions.keys()
 
     def _key(self, number: int) -> str:
-        """What a loaded version depends on: its files, and the part of the configuration that it runs by."""
+        """What a loaded version depends on: its files, its labels, and the part of the configuration it runs by."""
         plain = {k: v for k, v in msgspec.to_builtins(self.config).items() if k not in _TRAFFIC}
-        return f"{self.files.versions[number].fingerprint} {msgspec.json.encode(plain, order='sorted').decode()}"
+        files = f"{self.files.versions[number].fingerprint} {self.files.labels.fingerprint}"
+        return f"{files} {msgspec.json.encode(plain, order='sorted').decode()}"
 
     def _failed(self, number: int) -> bool:
         failure = self.failures.get(number)

@@ -18,7 +18,7 @@ from infuse.serving.batching.batcher import Batcher
 from infuse.serving.batching.queue import Entry
 from infuse.serving.config import ModelConfig
 from infuse.serving.messages import InferRequest, InferResponse, Tensor
-from infuse.serving.repository import LocalVersion
+from infuse.serving.repository import Labels, LocalVersion
 from infuse.serving.signature import Checker
 from infuse.serving.telemetry.statistics import VersionStatistics
 from infuse.serving.warmup import Findings
@@ -55,6 +55,7 @@ class ServedVersion:
         self.signature: Signature | None = None
         self.found = Findings()
         self.extra: Path | None = None
+        self.labels = Labels()
         self.kept: tuple[LocalVersion, ...] = (local,)
         self.troubled: Callable[[str], None] = _log.error
         self._losses: deque[float] = deque(maxlen=_LOSSES)
@@ -115,6 +116,7 @@ class ServedVersion:
             seconds=workers.build_seconds,
         )
         self.build_seconds = self.signature.seconds
+        self.labels.check([spec.name for spec in self.signature.outputs])
         checker = Checker(self.signature.inputs, self.signature.outputs, self.signature.symbols, config.batching.pad)
         threads = self._pool.threads(config.threads, config.replicas)
         weights = self.signature.weights_bytes
@@ -251,6 +253,7 @@ class ServedVersion:
             Tensor(checker.outputs[number].name, checker.output_datatypes[number], array)
             for number, array in zip(wanted, results)
         ]
+        self.labels.put(outputs)
         return InferResponse(self.name, str(self.number), request.id, outputs), entry.batch_rows
 
     def _check_finite(self, arrays: Sequence[Array]) -> None:

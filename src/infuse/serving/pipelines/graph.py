@@ -95,7 +95,7 @@ class PipelineRunner:
         if not _agrees(port, value):
             found = f"{value.datatype}{list(value.shape)}"
             raise ModelFailureError(f"output '{name}' is declared as {port}, and is {found}", where=self._where)
-        return Tensor(name, value.datatype, value.data)
+        return Tensor(name, value.datatype, value.data, labels=value.labels)
 
     async def _step(self, step: Step, request: InferRequest, inputs: list[Tensor], outputs: list[str]) -> list[Tensor]:
         """Run one step; every error of it names it."""

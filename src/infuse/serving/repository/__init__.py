@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from infuse.serving.repository.configs import ModelText, parse_config
-from infuse.serving.repository.files import FileEntry, LocalVersion, ModelFiles, VersionFiles, check_name
+from infuse.serving.repository.files import FileEntry, Labels, LocalVersion, ModelFiles, VersionFiles, check_name
 from infuse.serving.repository.repository import Repository
 
 __all__ = [
     "FileEntry",
+    "Labels",
     "LocalVersion",
     "ModelFiles",
     "ModelText",

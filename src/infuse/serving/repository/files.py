@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from infuse.errors import RepositoryError
+from infuse.errors import ConfigurationError, RepositoryError
 from infuse.serving.config import ModelConfig
+from infuse.serving.messages import Tensor
 
 _LONGEST_NAME = 255
 
@@ -55,12 +56,40 @@ class VersionFiles:
 
 
 @dataclass(frozen=True)
+class Labels:
+    """The names of a model's classes.
+
+    `outputs`: by output, the names in the order of the classes, in UTF-8; b"" for a class that has none. `files`: the
+    paths in the model's folder that they were read from. `fingerprint` changes when a name does; "" without files.
+    """
+
+    outputs: Mapping[str, tuple[bytes, ...]] = field(default_factory=dict)
+    files: frozenset[str] = frozenset()
+    fingerprint: str = ""
+
+    def check(self, outputs: Collection[str]) -> None:
+        """ConfigurationError when there are names for an output that is not among the model's `outputs`."""
+        for name in self.outputs:
+            if name not in outputs:
+                raise ConfigurationError(
+                    f"its configuration names labels of the output {name!r}, and its outputs are {', '.join(outputs)}"
+                )
+
+    def put(self, tensors: Iterable[Tensor]) -> None:
+        """Give the outputs their labels."""
+        if self.outputs:
+            for tensor in tensors:
+                tensor.labels = self.outputs.get(tensor.name, tensor.labels)
+
+
+@dataclass(frozen=True)
 class ModelFiles:
     """A model as it lies in the repository.
 
-    `config_text` is what was read, `fingerprint` its hash; `config` has the server's defaults in it. `files` lie in the
-    model's folder and in no version (inputs of a warm-up, a tokenizer). `problem`: why none of it can be served, or "".
-    `notes`: what its configuration asks for without an effect here, and files that were passed over.
+    `config_text` is what was read; `fingerprint` changes when it or a label does; `config` has the server's defaults in
+    it, `labels` the names of its classes. `files` lie in the model's folder and in no version (inputs of a warm-up, a
+    tokenizer). `problem`: why none of it can be served, or "". `notes`: what its configuration asks for without an
+    effect here, and files that were passed over.
     """
 
     name: str
@@ -72,6 +101,7 @@ class ModelFiles:
     notes: tuple[str, ...] = ()
     files: tuple[FileEntry, ...] = ()
     source: str = ""
+    labels: Labels = Labels()
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Triton's layout of a repository: which files are which version of which model.
 
     name/1/model.onnx            also model.infuse, any one *.onnx or *.infuse, or a compiled model's files or folder
-    name/config.yaml             or config.pbtxt; both optional
+    name/config.yaml             or config.pbtxt; both optional; it may name files of labels in the folder
     name/model.onnx, name.onnx   a model with one version, 1 (with name.yaml or name.pbtxt in the root)
 
 Folders whose names are no version numbers (text, a leading zero) and hidden files are passed over. A version waits
@@ -21,7 +21,8 @@ from infuse.errors import ConfigurationError, RepositoryError
 from infuse.runtime.folder import METADATA, STAGES
 from infuse.serving.config import ModelConfig
 from infuse.serving.repository.configs import FILES, ModelText, parse_config, read_config
-from infuse.serving.repository.files import FileEntry, Listing, ModelFiles, VersionFiles, check_name
+from infuse.serving.repository.files import FileEntry, Labels, Listing, ModelFiles, VersionFiles, check_name
+from infuse.serving.repository.labels import read_labels
 
 _VERSION: Final = re.compile(r"[1-9][0-9]{0,17}", re.ASCII)
 _MODELS: Final = (".onnx", ".infuse")
@@ -77,11 +78,16 @@ def arrange(listing: Listing, rules: Rules, known: Known) -> dict[str, tuple[She
     found = {}
     for shelf in _shelves(listing):
         before, model = known.get(shelf.name, (None, None))
-        unsettled = (file.name in FILES and not rules.settled(file) for file in shelf.files)
-        if model is None or before != shelf or shelf.name in rules.configs or any(unsettled):
+        if model is None or before != shelf or shelf.name in rules.configs or _unsettled(shelf, model, rules):
             model = _model(shelf, rules)
         found[shelf.name] = shelf, model
     return found
+
+
+def _unsettled(shelf: Shelf, model: ModelFiles, rules: Rules) -> bool:
+    """Whether a file that was read of it may have another content by now."""
+    read = FILES | model.labels.files
+    return any(not rules.settled(file) for file in shelf.files if file.name in read or model.problem)
 
 
 def _shelves(listing: Listing) -> list[Shelf]:
@@ -137,15 +143,16 @@ def _model(shelf: Shelf, rules: Rules) -> ModelFiles:
         else:
             found = [file for file in shelf.files if file.name in FILES]
             text = read_config(shelf.name, found, rules.read, rules.defaults)
+        labels = read_labels(text.config, shelf.files, rules.read)
     except (RepositoryError, ConfigurationError) as error:
         if isinstance(error, RepositoryError) and error.transient:
             raise
         problem = f"{error.where}: {error.what}" if error.where else error.what
         return ModelFiles(shelf.name, ModelConfig(), "", {}, _hash(problem), problem, source=source)
-    return _assemble(shelf, text, rules, source)
+    return _assemble(shelf, text, labels, rules, source)
 
 
-def _assemble(shelf: Shelf, text: ModelText, rules: Rules, source: str) -> ModelFiles:
+def _assemble(shelf: Shelf, text: ModelText, labels: Labels, rules: Rules, source: str) -> ModelFiles:
     own = [file for file in shelf.files if file.name not in FILES and not _of_version(file.name)]
     notes = [*shelf.notes, *text.notes, *_passed_over(shelf)]
     versions: dict[int, VersionFiles] = {}
@@ -168,8 +175,9 @@ def _assemble(shelf: Shelf, text: ModelText, rules: Rules, source: str) -> Model
         notes.append("model files beside the version folders are passed over")
     problem = "" if versions else "it has no version: there is no model file, and no folder whose name is a number"
     checked = {number: _check(version, text.config, rules) for number, version in versions.items()}
+    print_of = _hash(text.fingerprint, labels.fingerprint)
     return ModelFiles(
-        shelf.name, text.config, text.text, checked, text.fingerprint, problem, tuple(notes), tuple(own), source
+        shelf.name, text.config, text.text, checked, print_of, problem, tuple(notes), tuple(own), source, labels
     )
 
 

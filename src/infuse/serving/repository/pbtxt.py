@@ -195,7 +195,12 @@ class _Translation:
         for tensor in self.top.inner(name):
             _tensor(tensor)
             plain.append({"dims": [], **{key: _plain(key, values) for key, values in tensor.message.items()}})
-            self._others(tensor, "name", "data_type", "dims", "reshape", "optional", "allow_ragged_batch")
+            known: tuple[str, ...] = ("name", "data_type", "dims", "reshape", "optional", "allow_ragged_batch")
+            if name == "output":
+                known = (*known, "label_filename")
+                if labels := tensor.text("label_filename"):
+                    self.fields.setdefault("label_files", {})[tensor.text("name")] = labels
+            self._others(tensor, *known)
         self.parameters[name] = json.dumps(plain, sort_keys=True)
 
     def _version_policy(self) -> None:

@@ -13,7 +13,7 @@ from infuse.serving.repository.textformat import Message, Value
 
 _MAPS: Final = frozenset({"parameters", "input_map", "output_map", "metric_tags", "inputs"})
 _UPPER: Final = re.compile(r"(?<=[a-z0-9])([A-Z])")
-_TEXTS: Final = frozenset({"name", "model_name", "string_value", "key", "value", "version"})
+_TEXTS: Final = frozenset({"name", "model_name", "string_value", "key", "value", "version", "label_filename"})
 _OWN: Final = frozenset(ModelConfig.__struct_fields__)
 
 

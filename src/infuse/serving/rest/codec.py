@@ -248,7 +248,7 @@ def encode(request: InferRequest, response: InferResponse) -> tuple[int | None, 
         array, datatype = tensor.data, tensor.datatype
         most = asked.get("classification", 0)
         if most:
-            array, datatype = classified(tensor.name, array, datatype, int(most)), BYTES
+            array, datatype = classified(tensor.name, array, datatype, int(most), tensor.labels), BYTES
         item = OutputTensor(tensor.name, datatype, array.shape)
         if tensor.parameters:
             item.parameters = dict(tensor.parameters)

@@ -188,7 +188,7 @@ def _classified(request: InferRequest, outputs: Sequence[Tensor]) -> list[Tensor
     for output in outputs:
         most = wanted.get(output.name)
         if isinstance(most, int) and most:
-            best = classified(output.name, output.data, output.datatype, most)
+            best = classified(output.name, output.data, output.datatype, most, output.labels)
             output = Tensor(output.name, BYTES, best, output.parameters)
         result.append(output)
     return result
