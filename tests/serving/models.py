@@ -118,6 +118,7 @@ _CRASHING = """
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 static void *find(const char *name) {
   static void *library = 0;
@@ -137,27 +138,33 @@ void infuse_close(void *a) { CALL(void (*)(void *), "infuse_close", a); }
 
 int infuse_run(void *context, const int64_t *symbols, const void *const *inputs, void *const *outputs) {
   for (int64_t row = 0; row < symbols[0]; ++row)
-    if (((const float *)inputs[0])[4 * row] == POISON) abort();
+    if (((const float *)inputs[0])[4 * row] == POISON) DEED;
   return CALL(int (*)(void *, const int64_t *, const void *const *, void *const *), "infuse_run",
               context, symbols, inputs, outputs);
 }
 """
 
 
-def crashing(folder: Path, value: float) -> Path:
-    """A compiled `adder` whose process dies of a row that begins with `POISON`."""
+def crashing(folder: Path, value: float, deed: str = "abort()") -> Path:
+    """A compiled `adder` whose process dies of a row that begins with `POISON`, or does another deed."""
     compiled(folder, adder(value))
     real = folder / "real.so"
     (folder / LIBRARY).rename(real)
     source = folder / "crashing.cpp"
     source.write_text(f'extern "C" {{{_CRASHING}}}')
-    command = [*Toolchain.find().command, "-shared", "-fPIC", f'-DREAL="{real}"', f"-DPOISON={POISON}f"]
+    macros = [f'-DREAL="{real}"', f"-DPOISON={POISON}f", f"-DDEED={deed}"]
+    command = [*Toolchain.find().command, "-shared", "-fPIC", *macros]
     subprocess.run([*command, str(source), "-o", str(folder / LIBRARY), "-ldl"], check=True)
     metadata = json.loads((folder / METADATA).read_text())
     library = folder / LIBRARY
     metadata["files"][LIBRARY] = {"bytes": library.stat().st_size, "sha256": digest(library)}
     (folder / METADATA).write_text(json.dumps(metadata))
     return folder
+
+
+def hanging(folder: Path, value: float) -> Path:
+    """A compiled `adder` that sleeps for ever over a row that begins with `POISON`."""
+    return crashing(folder, value, "for (;;) sleep(1000)")
 
 
 def config(folder: Path, **fields: Any) -> ServerConfig:

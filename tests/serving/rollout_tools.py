@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -56,12 +56,18 @@ class Stage:
     ) -> list[int]:
         """Requests that their versions answer in `seconds` (or `v2=` for version 2), or fail with `errors`."""
         chosen = []
-        for _ in range(count):
-            asked = InferRequest("digits")
-            version = self.traffic.choose(asked)
+        for asked, version in self.begin(count):
             chosen.append(version)
             self.finish(asked, version, latencies.get(f"v{version}", seconds), (errors or {}).get(version))
         return chosen
+
+    def begin(self, count: int) -> Iterator[tuple[InferRequest, int]]:
+        """Requests that begin now, and their versions."""
+        for _ in range(count):
+            asked = InferRequest("digits")
+            version = self.traffic.choose(asked)
+            self.traffic.begin(asked, version)
+            yield asked, version
 
     def finish(self, asked: InferRequest, version: int, seconds: float, error: Exception | None = None) -> None:
         asked.timeline.finished = asked.timeline.received + round(seconds * 1e9)

@@ -32,6 +32,7 @@ BUSY = {
 SIDE = {
     **{"requests": 1240, "failed": 2, "rejected": 0, "error_rate": 2 / 1240, "p50_ms": 7.9, "p95_ms": 15.1},
     **{"p99_ms": 21.0, "compared": 640, "drifted": 3, "drift_rate": 3 / 640},
+    **{"in_flight": 3, "oldest_ms": 1250.0},
 }
 ROLLOUT = {
     **{"state": "running", "from": [1], "to": 2, "step": 1, "steps": [0.05, 0.25, 1.0], "started": 0.0, "since": 0.0},
@@ -92,7 +93,7 @@ def test_it_shows_a_rollout_with_its_step_and_both_sides(shown: tuple[Console, S
     panel = console.text(".rollout")
     assert "Rollout 1 → 2 running 22 s of the step are left" in panel
     assert console.text('[aria-current="step"]') == "25 %"
-    assert "New: 2 1240 0.16 % 0 7.9 ms 15.1 ms 21 ms 0.47 % of 640" in panel
+    assert "New: 2 1240 0.16 % 0 7.9 ms 15.1 ms 21 ms 3, oldest 1.25 s 0.47 % of 640" in panel
     assert "Old: 1 3720" in panel
 
 

@@ -76,6 +76,18 @@ class Life(RuleBasedStateMachine):
             assert self.stage.traffic.describe()["shares"] == {}
         self.stage.tick(seconds)
 
+    @rule(count=st.integers(1, 60), seconds=st.floats(0, 30), left=st.booleans())
+    def hang(self, count: int, seconds: float, left: bool) -> None:
+        begun = []
+        try:
+            begun += list(self.stage.begin(count))
+        except UnavailableError:
+            assert self.stage.traffic.describe()["shares"] == {}
+        for _ in range(12):
+            self.stage.tick(seconds / 12)
+        for asked, version in begun if left else ():
+            self.stage.finish(asked, version, seconds, FAILURE)
+
     @rule()
     def restart(self) -> None:
         plain = json.loads(json.dumps(self.stage.traffic.snapshot()))

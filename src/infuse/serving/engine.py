@@ -221,6 +221,7 @@ class Engine:
         response: InferResponse | None = None
         error: BaseException | None = None
         batch = 1
+        model.traffic.begin(request, version.number)
         try:
             response, batch = await version.infer(request)
         except BaseException as caught:

@@ -50,6 +50,11 @@ def latency_ratio(found: Tally, reference: Tally, part: float) -> float:
     return found.quantile(low)[0] / reference.quantile(high)[1]
 
 
+def outside(count: int, part: float) -> bool:
+    """Whether it is more than chance that `count` latencies, each of them, are beyond the quantile `part`."""
+    return (1 - part) ** count <= _ERROR
+
+
 class Looks:
     """When to look at evidence again: only after it has grown by a twentieth."""
 

@@ -188,7 +188,7 @@ class Rollouts:
 
     def restore(self, record: Record | None) -> None:
         """Go on with a rollout, or remember the last one."""
-        self.last = None if record is None else Trial(record, Tally())
+        self.last = None if record is None else Trial(record, Tally(), self._clock)
         self.active = self.last if record is not None and record.active else None
         self._ticked = self._clock()
 
@@ -207,8 +207,7 @@ class Rollouts:
             self.rollback("its files are gone")
             return
         goes_on = record.state == "running" and record.version in self._routing.loaded()
-        if goes_on:
-            record.held += passed
+        trial.pass_time(passed, held=goes_on)
         reason = trial.verdict()
         if reason is not None:
             self.rollback(reason)
@@ -246,7 +245,7 @@ class Rollouts:
             self.waiting = None
         if not split:
             self.settled = max(origin)
-        self.last = self.active = Trial(record, self._recent(origin))
+        self.last = self.active = Trial(record, self._recent(origin), self._clock)
         self.tell("rollout_started", version, reason, self.share)
 
     def _end(self, record: Record, state: Any, reason: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import random as chance
 import time
@@ -22,7 +21,6 @@ from infuse.serving.rollout.routing import Routing, Versions
 from infuse.serving.rollout.snapshot import Routes, Snapshot
 from infuse.serving.rollout.trial import check_canary, told
 from infuse.serving.rollout.windows import Tally, Window
-from infuse.serving.statuses import http_status
 
 _LOG: Final = logging.getLogger("infuse.serving.rollout")
 
@@ -200,6 +198,14 @@ class Traffic:
         """A version could not be loaded, or its workers die again and again: if it is being rolled out, that ends."""
         self._rollouts.failed(version, reason)
 
+    def begin(self, request: InferRequest, version: int) -> None:
+        """A request goes to the version that `choose` gave; `observe` is to follow, whatever becomes of it.
+
+        In constant time. A rollout is judged by what is under way, too.
+        """
+        if self._rollouts.active is not None and not request.version:
+            self._rollouts.active.began(request, version)
+
     def observe(self, outcome: Outcome) -> None:
         """Count a finished request for its version; in constant time.
 
@@ -209,20 +215,10 @@ class Traffic:
         if outcome.shadow:
             return
         window = self._window(outcome.version)
-        if window is None:
-            return
-        tally, side, active = window.at(self._clock()), None, self._rollouts.active
-        if active is not None and not outcome.request.version:
-            side = active.new if outcome.version == active.record.version else active.old
-        if outcome.error is None:
-            seconds = outcome.seconds
-            tally.answer(seconds)
-            if side is not None:
-                side.answer(seconds)
-        else:
-            _count_error(tally, outcome.error)
-            if side is not None:
-                _count_error(side, outcome.error)
+        if self._rollouts.last is not None:
+            self._rollouts.last.ended(outcome, loaded=window is not None)
+        if window is not None:
+            window.at(self._clock()).count(outcome.error, outcome.seconds)
 
     def compare(self, version: int, expected: InferResponse, found: InferResponse | Exception) -> None:
         """Count the answer of a shadow beside the one that was given.
@@ -343,13 +339,3 @@ class Traffic:
             if version in self._windows:
                 total.add(self._windows[version].total(now))
         return total
-
-
-def _count_error(tally: Tally, error: BaseException) -> None:
-    """Nothing is counted where the caller did wrong, or has gone away."""
-    if isinstance(error, asyncio.CancelledError):
-        return
-    if isinstance(error, OverloadError):
-        tally.rejected += 1
-    elif http_status(error) >= 500:
-        tally.failed += 1

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import math
+from collections.abc import Callable
 from typing import Any, Final
 
-from infuse.errors import OptionError
+from infuse.errors import OptionError, OverloadError
 from infuse.serving.config import Canary
-from infuse.serving.rollout.evidence import Looks, bounds, latency_ratio, rate_excess
+from infuse.serving.messages import InferRequest, Outcome
+from infuse.serving.rollout.evidence import Looks, bounds, latency_ratio, outside, rate_excess
+from infuse.serving.rollout.flight import Flight
 from infuse.serving.rollout.snapshot import Record
 from infuse.serving.rollout.windows import Tally
+from infuse.serving.statuses import http_status
 
 _STALL: Final = 3.0  # seconds that slowness must last, so that one stall of the machine is not taken for it
+_LONG_STALL: Final = 10.0  # the same where little is known: few requests, or no old side beside them
+_LOOK: Final = 1.0  # seconds between looks at what is under way
 
 
 def check_canary(canary: Canary) -> None:
@@ -30,20 +37,45 @@ class Trial:
     """Counts one rollout's requests and says when it is to go on or back.
 
     `new` and `old` count this step. `earlier` is what the old side is judged by while this step has too little of it:
-    at first its last minute before the rollout, then the last step that had enough.
+    at first its last minute before the rollout, then the last step that had enough. `clock` gives seconds.
     """
 
-    def __init__(self, record: Record, earlier: Tally) -> None:
+    def __init__(self, record: Record, earlier: Tally, clock: Callable[[], float]) -> None:
         self.record = record
         self.earlier = earlier
         self.new, self.old = Tally(), Tally()
+        self._clock = clock
+        self._new_flight, self._old_flight = Flight(clock()), Flight(clock())
         self._looks, self._drift_looks = Looks(), Looks()
-        self._slow_since: float | None = None  # of the step's time
+        self._passed = 0.0  # seconds that the trial has lasted, also while it was paused
+        self._slow_since: float | None = None  # of this time
+        self._next_look = 0.0  # of this time, at what is under way
+        self._hanging = 0  # looks in a row that found it too long under way
 
     @property
     def share(self) -> float:
         """The new version's share of the traffic."""
         return self.record.canary.steps[self.record.step]
+
+    def began(self, request: InferRequest, version: int) -> None:
+        """A request goes to a version; `ended` must follow, whatever becomes of it."""
+        self._flight(version).begin(id(request), self._clock())
+
+    def ended(self, outcome: Outcome, loaded: bool) -> None:
+        """Count a request that has ended by what became of it, if it is evidence and its version is still `loaded`."""
+        error = outcome.error
+        gone = isinstance(error, asyncio.CancelledError)  # the caller, who had no answer until then
+        tried = error is None or gone or (http_status(error) >= 500 and not isinstance(error, OverloadError))
+        self._flight(outcome.version).end(id(outcome.request), outcome.seconds, tried)
+        if loaded and self.record.active and not outcome.request.version:
+            side = self.new if outcome.version == self.record.version else self.old
+            side.count(error, outcome.seconds)
+
+    def pass_time(self, seconds: float, held: bool) -> None:
+        """Let time pass; `held`: it counts for the step."""
+        self._passed += seconds
+        if held:
+            self.record.held += seconds
 
     def compared(self, drifted: bool) -> None:
         """Count a compared answer; they count over all steps, for they do not depend on the share."""
@@ -61,6 +93,8 @@ class Trial:
         self.record.step += 1
         self.record.held = 0.0
         self.new, self.old = Tally(), Tally()
+        self._new_flight.step(self._clock())
+        self._old_flight.step(self._clock())
         self._looks = Looks()
         self._slow_since = None
         return True
@@ -72,6 +106,8 @@ class Trial:
             return f"{canary.step_seconds - self.record.held:.0f} s of the step are left"
         if self.share == 0:
             return self._short(self.record.compared, "compared answers") if canary.shadow else ""
+        if self._hanging:
+            return "requests take too long under way: it is watched whether that lasts"
         return self._short(self.new.served, "requests")
 
     def verdict(self) -> str | None:
@@ -83,14 +119,16 @@ class Trial:
             reason = self._drift()
         if reason is None and self.new.requests >= fewest and self._looks.due(self.new.requests, last):
             reason = self._errors() or self._latency(last)
+        if reason is None and (last or self._passed >= self._next_look):
+            reason = self._hangs()
         return reason
 
     def windows(self) -> dict[str, Any]:
-        """The counts of both sides, and what the step waits for."""
-        record = self.record
+        """The counts of both sides, what is under way, and what the step waits for."""
+        record, now = self.record, self._clock()
         return {
-            "new": {**self.new.plain(), **_drift_figures(record)},
-            "old": self.old.plain(),
+            "new": {**self.new.plain(), **_drift_figures(record), **self._new_flight.plain(now)},
+            "old": {**self.old.plain(), **self._old_flight.plain(now)},
             "old_before": self.earlier.plain(),
             "waits_for": self._waits_for(),
         }
@@ -131,12 +169,39 @@ class Trial:
             return None
         # Requests that one stall of the machine holds up are slow together: they are no independent evidence.
         if self._slow_since is None:
-            self._slow_since = self.record.held
-        if not last and self.record.held - self._slow_since < min(_STALL, canary.step_seconds / 4):
+            self._slow_since = self._passed
+        if not last and self._passed - self._slow_since < min(_STALL, canary.step_seconds / 4):
             return None
         return (
             f"latency: {_middle(self.new, part):.3g} ms at the {part:g} quantile, {_middle(reference, part):.3g} ms of "
             f"the old version's; the limit is {canary.max_latency_ratio:g} times as long"
+        )
+
+    def _hangs(self) -> str | None:
+        """As `_latency`, with what is under way at the age that it has; only while something of it is too old.
+
+        A step does not end while this is so. How long it lasts is counted in looks: a stall of the server is one look.
+        """
+        self._next_look = self._passed + _LOOK
+        canary, now = self.record.canary, self._clock()
+        # No ratio below 1 is proven by ages: in a stall, those of both sides are equal.
+        part, limit = canary.latency_quantile, max(canary.max_latency_ratio, 1.0)
+        enough = max(canary.min_requests, 1)
+        new, reference = self._new_flight.times(now), self._old_flight.times(now)
+        beside = reference.answered >= enough
+        if not beside:
+            reference.add(self.earlier)
+        known = reference.answered >= enough and outside(new.answered, part)
+        oldest = self._new_flight.oldest(now)
+        lasts = known and oldest > limit * reference.quantile(part)[1] and latency_ratio(new, reference, part) > limit
+        self._hanging = self._hanging + 1 if lasts else 0
+        patience = _STALL if beside and new.answered >= enough else _LONG_STALL
+        if not lasts or (self._hanging - 1) * _LOOK < patience:
+            return None
+        count, found, usual = self._new_flight.plain(now)["in_flight"], _middle(new, part), _middle(reference, part)
+        return (
+            f"latency: {count} requests are under way, one for {oldest:.3g} s; with them, {found:.3g} ms or more at "
+            f"the {part:g} quantile, {usual:.3g} ms of the old version's; the limit is {limit:g} times as long"
         )
 
     def _drift(self) -> str | None:
@@ -148,6 +213,9 @@ class Trial:
             f"drift: {record.drifted} of {record.compared} compared answers differ by more than "
             f"{record.canary.max_drift:g}; the limit is a part of {record.canary.max_drift_rate:g}"
         )
+
+    def _flight(self, version: int) -> Flight:
+        return self._new_flight if version == self.record.version else self._old_flight
 
     def _reference(self) -> Tally:
         total = Tally()

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections import deque
 from typing import Any, Final
+
+from infuse.errors import OverloadError
+from infuse.serving.statuses import http_status
 
 # Eight buckets per doubling, from 2^-20 s (about 1 µs) to 2^10 s: a latency is known to within 9 %.
 _PER_DOUBLING: Final = 8
@@ -54,6 +58,15 @@ class Tally:
         """Count an answered request."""
         self.answered += 1
         self.buckets[bucket(seconds)] += 1
+
+    def count(self, error: BaseException | None, seconds: float) -> None:
+        """Count a request; nothing where the caller did wrong (a status below 500), or has gone away."""
+        if error is None:
+            self.answer(seconds)
+        elif isinstance(error, OverloadError):
+            self.rejected += 1
+        elif not isinstance(error, asyncio.CancelledError) and http_status(error) >= 500:
+            self.failed += 1
 
     def add(self, other: Tally) -> None:
         """Count all that another tally has counted."""

@@ -13,6 +13,7 @@ const FIGURES = [
   ["p50", (side) => milliseconds(side.p50_ms)],
   ["p95", (side) => milliseconds(side.p95_ms)],
   ["p99", (side) => milliseconds(side.p99_ms)],
+  ["In flight", (side) => (side.in_flight ? `${number(side.in_flight)}, oldest ${milliseconds(side.oldest_ms)}` : "0")],
   ["Drift", (side) => (side.compared ? `${percent(side.drift_rate)} of ${number(side.compared)}` : "–")],
 ];
 
