@@ -195,6 +195,18 @@ def test_files_of_the_model_are_fetched_apart(root: Path) -> None:
     assert [path.name for path in local.folder.iterdir()] == ["tokenizer.json"]
 
 
+def test_files_of_the_model_have_the_hashes_of_the_configuration(root: Path) -> None:
+    (root / "m/tokenizer.json").write_text("{}")
+    for content, refused in ((b"{}", False), (b"[]", True)):
+        (root / "m/config.yaml").write_text(f"sha256: {{tokenizer.json: {sha(content)}}}")
+        found = repository(root)
+        if refused:
+            with pytest.raises(RepositoryError, match=r"tokenizer.json is not the file that .* expects"):
+                asyncio.run(found.fetch_files(model(found)))
+        else:
+            asyncio.run(found.fetch_files(model(found)))
+
+
 def test_a_repository_that_is_not_there_is_an_error_as_a_whole(tmp_path: Path) -> None:
     for place in (tmp_path / "nowhere", tmp_path / "file"):
         (tmp_path / "file").touch()

@@ -106,8 +106,13 @@ class Repository:
         return await self._in(self._fetchers, lambda: self._fetch(model, number))
 
     async def fetch_files(self, model: ModelFiles) -> LocalVersion:
-        """A copy of the files that lie in the model's folder and in no version, as a version with the number 0."""
-        return await self._in(self._fetchers, lambda: self._local(0, model.files, "", {}))
+        """A copy of the files that lie in the model's folder and in no version, as a version with the number 0.
+
+        RepositoryError as for `fetch`.
+        """
+        hashes = model.config.sha256
+        expected = {file.name: hashes[file.name] for file in model.files if file.name in hashes}
+        return await self._in(self._fetchers, lambda: self._local(0, model.files, "", expected))
 
     async def fetch_uploaded(self, name: str, files: Mapping[str, bytes], config: str = "") -> ModelFiles:
         """A model made of files that a caller sent, by their paths in the model's folder (`1/model.onnx`).
