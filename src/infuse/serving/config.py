@@ -238,6 +238,7 @@ class Limits(_Config, frozen=True, kw_only=True):
     header_seconds: Seconds = 10
     body_seconds: Seconds = 60
     idle_seconds: Seconds = 75
+    grpc_connection_seconds: Seconds = 0  # the calls of an older connection get `request_seconds` to end; 0: no limit
     model_bytes: Natural = 0  # of one model's files; 0: no limit
     request_seconds: Seconds = 300  # the longest timeout that a request gets
 

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import grpc
 import grpc.aio
-from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
+from grpc_reflection.v1alpha import reflection, reflection_pb2
 
 from infuse.errors import ConfigurationError
 from infuse.serving.config import Limits, Listener, ServerConfig
 from infuse.serving.rpc import health
-from infuse.serving.rpc.calls import Calls
+from infuse.serving.rpc.arrival import Arrival
+from infuse.serving.rpc.calls import Calls, refuse
 from infuse.serving.rpc.schema import POOL, SERVICE
 from infuse.serving.security import Certificates, Guard
 from infuse.serving.security.tls import Files
@@ -50,10 +51,10 @@ class GrpcServer:
         tls = self._config.grpc.tls
         self.certificates = None if tls is None else Certificates(tls)
         self._server = grpc.aio.server(options=_options(self._config.limits, self._reuse_port))
+        arrival = Arrival(self._config.limits, refuse)
         calls = Calls(self._engine, self._config, self._guard)
-        self._server.add_generic_rpc_handlers((calls.handlers(), health.Health(self._engine).handlers()))
-        services = reflection.aio.ReflectionServicer((SERVICE, health.NAME, reflection.SERVICE_NAME), POOL)
-        reflection_pb2_grpc.add_ServerReflectionServicer_to_server(services, self._server)
+        handlers = (calls.handlers(), health.Health(self._engine).handlers(), _reflection())
+        self._server.add_generic_rpc_handlers(tuple(map(arrival.timed, handlers)))
         self._port = _listen(self._server, self._config.grpc, self.certificates)
         await self._server.start()
 
@@ -62,6 +63,17 @@ class GrpcServer:
         if self._server is not None:
             await self._server.stop(grace)
             self._server = None
+
+
+def _reflection() -> Any:
+    """What tells callers of the services and their messages, as a handler."""
+    services = reflection.aio.ReflectionServicer((SERVICE, health.NAME, reflection.SERVICE_NAME), POOL)
+    handler = grpc.stream_stream_rpc_method_handler(
+        services.ServerReflectionInfo,
+        reflection_pb2.ServerReflectionRequest.FromString,
+        reflection_pb2.ServerReflectionResponse.SerializeToString,
+    )
+    return grpc.method_handlers_generic_handler(reflection.SERVICE_NAME, {"ServerReflectionInfo": handler})
 
 
 def _listen(server: Any, listener: Listener, certificates: Certificates | None) -> int:
@@ -101,17 +113,26 @@ def _configuration(files: Files) -> Any:
 
 def _options(limits: Limits, reuse_port: bool) -> list[tuple[str, int]]:
     """Arguments of the channel; times in milliseconds."""
-    return [
+    options = [
         ("grpc.max_receive_message_length", limits.request_bytes),
         ("grpc.max_send_message_length", -1),
         ("grpc.max_allowed_incoming_connections", limits.connections),
         ("grpc.max_concurrent_streams", _CALLS),
         ("grpc.so_reuseport", int(reuse_port)),
-        ("grpc.server_handshake_timeout_ms", max(1, round(limits.header_seconds * 1000))),
+        ("grpc.server_handshake_timeout_ms", _milliseconds(limits.header_seconds)),
+        ("grpc.max_connection_idle_ms", _milliseconds(limits.idle_seconds)),
         # Connections whose other end is gone are found; callers may do the same, as often as once a second.
-        ("grpc.keepalive_time_ms", max(1000, round(limits.idle_seconds * 1000))),
+        ("grpc.keepalive_time_ms", max(1000, _milliseconds(limits.idle_seconds))),
         ("grpc.keepalive_timeout_ms", 20_000),
         ("grpc.keepalive_permit_without_calls", 1),
         ("grpc.http2.min_ping_interval_without_data_ms", 1000),
         ("grpc.http2.max_ping_strikes", 2),
     ]
+    if limits.grpc_connection_seconds:
+        options.append(("grpc.max_connection_age_ms", _milliseconds(limits.grpc_connection_seconds)))
+        options.append(("grpc.max_connection_age_grace_ms", _milliseconds(limits.request_seconds)))
+    return options
+
+
+def _milliseconds(seconds: float) -> int:
+    return max(1, round(seconds * 1000))
