@@ -139,11 +139,15 @@ def test_an_unexpected_error_is_logged_and_not_told(
     assert "a secret" in caplog.text
 
 
-def test_a_long_text_is_cut(engine: FakeEngine, stub: Any) -> None:
-    engine.error = RequestError("é" * 50_000)
+@pytest.mark.parametrize(("letter", "bytes_each"), [("a", 1), ("%", 3), ("\n", 3), ("é", 6), ("😀", 12)])
+def test_a_long_text_is_cut(engine: FakeEngine, stub: Any, letter: str, bytes_each: int) -> None:
+    """To what a header holds in percent-encoding: of more than 8 KiB, callers refuse some."""
+    engine.error = RequestError(letter * 50_000)
     caught = refusal(lambda: stub.ModelInfer(request("failing")))
     assert caught.code() == STATUS.INVALID_ARGUMENT
-    assert 1000 < len(caught.details()) < 2000
+    text = caught.details().partition("] ")[2]
+    assert text == letter * (len(text) - 1) + "…"
+    assert 3000 < bytes_each * len(text) < 4100
 
 
 @pytest.mark.parametrize("call", ["ModelInfer", "ModelReady", "RepositoryIndex"])

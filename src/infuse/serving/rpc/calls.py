@@ -6,7 +6,9 @@ import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from functools import partial
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
 
 import grpc
 from google.protobuf import json_format
@@ -25,7 +27,8 @@ if TYPE_CHECKING:
     from infuse.serving.engine import Engine
 
 _log = logging.getLogger(__name__)
-_MOST_TEXT: Final = 1500  # characters of an error: it travels in a header, and these are limited
+_MOST_TEXT: Final = 4000  # bytes of an error in a header, percent-encoded; from 8 KiB on callers refuse some of them
+_PLAIN: Final = "".join(chr(code) for code in range(0x20, 0x7F) if chr(code) != "%")
 _FILE: Final = "file:"
 _Answer = Callable[[Any], Awaitable[Any]]
 _ServerLive: Final = message("ServerLiveResponse")
@@ -242,8 +245,14 @@ def text_of(error: Exception) -> str:
     """What a caller may read of an error; one that nobody expected is logged."""
     if not isinstance(error, InfuseError):
         _log.error("a call failed", exc_info=error)
-    text = public_text(error)
-    return text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]}…"
+    return _cut(public_text(error))
+
+
+def _cut(text: str) -> str:
+    """As much of a text as its header may hold, where all but printable ASCII takes three bytes for one."""
+    sizes = accumulate(len(quote(letter, safe=_PLAIN)) for letter in text)
+    kept = sum(size <= _MOST_TEXT for size in sizes)
+    return text if kept == len(text) else f"{text[:kept]}…"
 
 
 def _filled(result: Any, plain: Mapping[str, Any]) -> Any:
