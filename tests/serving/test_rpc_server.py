@@ -139,7 +139,7 @@ def test_an_unexpected_error_is_logged_and_not_told(
     assert "a secret" in caplog.text
 
 
-@pytest.mark.parametrize(("letter", "bytes_each"), [("a", 1), ("%", 3), ("\n", 3), ("é", 6), ("😀", 12)])
+@pytest.mark.parametrize(("letter", "bytes_each"), [("a", 1), ("%", 3), ("é", 6), ("😀", 12)])
 def test_a_long_text_is_cut(engine: FakeEngine, stub: Any, letter: str, bytes_each: int) -> None:
     """To what a header holds in percent-encoding: of more than 8 KiB, callers refuse some."""
     engine.error = RequestError(letter * 50_000)
