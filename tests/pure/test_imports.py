@@ -39,6 +39,9 @@ ALLOWED: dict[str, set[str] | None] = {
     | {"ir", "ops", "frontends", "exporters", "rewrite", "passes", "compress", "codegen", "analysis", "profiling"}
     | {"search", "runtime"},
 }
+# What callers speak to stands over all else in its room: nothing but the server puts it on, neither knows the other.
+TRANSPORTS = ("infuse.serving.rest", "infuse.serving.rpc")
+ABOVE_TRANSPORTS = ("infuse.serving.server",)
 
 
 def room_of(module: str) -> str:
@@ -136,6 +139,16 @@ def test_room_imports_only_what_it_may(room: str) -> None:
         if other == "cli" or (allowed is not None and other not in allowed)
     }
     assert not wrong, f"{room} may not import {wrong}"
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_transports_are_known_to_themselves_and_the_server(transport: str) -> None:
+    def within(module: str) -> bool:
+        return f"{module}.".startswith(f"{transport}.")
+
+    importers = {module_of(path): line for path in files("serving") for line, module in imports(path) if within(module)}
+    assert any(within(module) for module in importers), "nothing was read"
+    assert {each for each in importers if not within(each)} == set(ABOVE_TRANSPORTS), importers
 
 
 def test_no_circles() -> None:

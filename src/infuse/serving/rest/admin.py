@@ -11,15 +11,15 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from infuse.errors import RequestError
-from infuse.serving.config import Canary, ServerConfig
+from infuse.serving.config import Canary
 from infuse.serving.console.data import snapshot
 from infuse.serving.rest import schemas
 from infuse.serving.rest.refusals import Refusal
 from infuse.serving.rest.routes import Call, Handler, Route
 from infuse.serving.rest.wire import Load, LogSettings, Unload
+from infuse.serving.telemetry.settings import LOG, log_settings, trace_settings
 
 _FILE: Final = "file:"
-_log: Final = logging.getLogger("infuse")
 
 Version = Annotated[int, msgspec.Meta(ge=1)]
 Weight = Annotated[float, msgspec.Meta(ge=0)]
@@ -171,26 +171,13 @@ def _plain(verb: str) -> Handler:
 # ------------------------------------------------------------------------------------------------- settings
 
 
-def log_settings(config: ServerConfig) -> Mapping[str, Any]:
-    """Which messages are logged now, in Triton's words."""
-    level = _log.getEffectiveLevel()
-    return {
-        "log_file": "",
-        "log_info": level <= logging.INFO,
-        "log_warning": level <= logging.WARNING,
-        "log_error": level <= logging.ERROR,
-        "log_verbose_level": int(level <= logging.DEBUG),
-        "log_format": config.telemetry.log_format,
-    }
-
-
 async def _log_settings(call: Call) -> Any:
-    return log_settings(call.config)
+    return log_settings(call.config.telemetry)
 
 
 async def _set_logs(call: Call) -> Any:
     asked = call.read(LogSettings)
-    now = log_settings(call.config)
+    now = log_settings(call.config.telemetry)
     for name in ("log_file", "log_format"):
         if getattr(asked, name) not in (None, now[name]):
             raise _fixed(name)
@@ -202,27 +189,14 @@ async def _set_logs(call: Call) -> Any:
             "messages can be logged from one level on only",
             hint="turn off verbose first, then info, warning, error",
         )
-    _log.setLevel(logging.CRITICAL if not any(steps) else (logging.DEBUG + 10 * steps.index(True)))
-    return log_settings(call.config)
-
-
-def trace_settings(config: ServerConfig) -> Mapping[str, Any]:
-    """Which requests are traced, in Triton's words."""
-    share = config.telemetry.trace_share if config.telemetry.traces else 0.0
-    return {
-        "trace_level": ["TIMESTAMPS" if share else "OFF"],
-        "trace_rate": str(round(1 / share)) if share else "0",
-        "trace_count": "-1",
-        "log_frequency": "0",
-        "trace_file": "",
-        "trace_mode": "opentelemetry",
-    }
+    LOG.setLevel(logging.CRITICAL if not any(steps) else (logging.DEBUG + 10 * steps.index(True)))
+    return log_settings(call.config.telemetry)
 
 
 async def _trace_settings(call: Call) -> Any:
     if call.model:
         call.engine.model_ready(call.model)
-    return trace_settings(call.config)
+    return trace_settings(call.config.telemetry)
 
 
 async def _set_traces(call: Call) -> Any:

@@ -16,12 +16,12 @@ from google.protobuf import json_format
 from infuse.errors import AccessError, InfuseError, NotFoundError, OverloadError, RequestError, UnsupportedRequestError
 from infuse.serving.config import ServerConfig
 from infuse.serving.messages import InferRequest
-from infuse.serving.rest.admin import log_settings, trace_settings
 from infuse.serving.rpc import codec
 from infuse.serving.rpc.schema import POOL, SERVICE, message, parse
 from infuse.serving.rpc.streams import in_order
 from infuse.serving.security import Guard, Role
 from infuse.serving.statuses import grpc_code, public_text
+from infuse.serving.telemetry.settings import log_settings, trace_settings
 
 if TYPE_CHECKING:
     from infuse.serving.engine import Engine
@@ -210,13 +210,13 @@ class Calls:
 
     async def _trace_setting(self, request: Any) -> Any:
         _check_unchanged(request, "traces are set in the server's configuration")
-        settings = trace_settings(self._config).items()
+        settings = trace_settings(self._config.telemetry).items()
         values = {name: {"value": [value] if isinstance(value, str) else value} for name, value in settings}
         return _filled(_Traces(), {"settings": values})
 
     async def _log_settings(self, request: Any) -> Any:
         _check_unchanged(request, "set the level over the admin port, POST /v2/logging")
-        values = {name: _log_value(value) for name, value in log_settings(self._config).items()}
+        values = {name: _log_value(value) for name, value in log_settings(self._config.telemetry).items()}
         return _filled(_Logs(), {"settings": values})
 
     async def _no_regions(self, request: Any) -> Any:
