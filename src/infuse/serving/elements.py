@@ -117,24 +117,28 @@ def from_json(name: str, datatype: str, shape: Sequence[int], data: msgspec.Raw 
         raise RequestError(
             f"{datatype} has no form in JSON", where=f"input {name!r}", hint="send it as binary data (binary_data_size)"
         )
-    depth = _depth(data)
+    depth = depth_of(data)
     rank = len(shape)
     ends = list(shape).index(0) + 1 if count == 0 else rank  # lists of no lists end the nesting
     if depth not in (1, rank, ends):
         raise RequestError(f"its data is nested {depth} deep, its shape {list(shape)} {rank}", where=f"input {name!r}")
-    values = _values(name, datatype, depth, data)
+    values = values_of(name, datatype, depth, data)
     if depth == 0:
         values = [values]
     elif depth > 1:
         values = _flattened(name, values, shape[:depth])
     if len(values) != count:
-        raise RequestError(
-            f"its shape {list(shape)} needs {count} elements, but {len(values)} are given", where=f"input {name!r}"
-        )
+        raise wrong_number(name, shape, count, len(values))
     return _array(name, datatype, values).reshape(shape)
 
 
-def _depth(data: msgspec.Raw | Any) -> int:
+def wrong_number(name: str, shape: Sequence[int], count: int, given: int) -> RequestError:
+    """The error of a tensor that does not have as many elements as its shape."""
+    what = f"its shape {list(shape)} needs {count} elements, but {given} are given"
+    return RequestError(what, where=f"input {name!r}")
+
+
+def depth_of(data: msgspec.Raw | Any) -> int:
     """How many lists are around the first element."""
     depth = 0
     if isinstance(data, msgspec.Raw):
@@ -154,7 +158,8 @@ def _depth(data: msgspec.Raw | Any) -> int:
     return depth
 
 
-def _values(name: str, datatype: str, depth: int, data: msgspec.Raw | Any) -> Any:
+def values_of(name: str, datatype: str, depth: int, data: msgspec.Raw | Any) -> Any:
+    """The elements of a datatype in so many lists around each; RequestError when they are others."""
     try:
         if isinstance(data, msgspec.Raw):
             return _decoder(datatype, depth).decode(data)
@@ -177,15 +182,16 @@ def _type(datatype: str, depth: int) -> Any:
 
 def _flattened(name: str, values: list[Any], shape: Sequence[int]) -> list[Any]:
     if len(values) != shape[0]:
-        raise _unlike(name)
+        raise unlike(name)
     for size in shape[1:]:
         if any(len(part) != size for part in values):
-            raise _unlike(name)
+            raise unlike(name)
         values = list(chain.from_iterable(values))
     return values
 
 
-def _unlike(name: str) -> RequestError:
+def unlike(name: str) -> RequestError:
+    """The error of a tensor whose lists do not have the sizes of its shape."""
     return RequestError("its data is not nested as its shape is", where=f"input {name!r}")
 
 
@@ -195,17 +201,21 @@ def _array(name: str, datatype: str, values: list[Any]) -> Array:
             return _filled([value.encode() for value in values], (len(values),))
         except UnicodeEncodeError as error:
             raise RequestError(f"its data is no Unicode text: {error.reason}", where=f"input {name!r}") from error
+    return np.frombuffer(packed(name, datatype, values), NUMPY[datatype])
+
+
+def packed(name: str, datatype: str, values: Sequence[Any]) -> bytes:
+    """Numbers as the elements of a datatype; RequestError when one is out of its range."""
     try:
-        packed = struct.pack(f"<{len(values)}{_CODES[datatype]}", *values)
+        return struct.pack(f"<{len(values)}{_CODES[datatype]}", *values)
     except (struct.error, OverflowError) as error:
         raise RequestError(f"an element is out of the range of {datatype}", where=f"input {name!r}") from error
-    return np.frombuffer(packed, NUMPY[datatype])
 
 
 def to_json(name: str, array: Array, datatype: str) -> msgspec.Raw:
     """An array's elements as a flat JSON list; NaN and infinities as `NaN`, `Infinity` and `-Infinity`.
 
-    UnsupportedRequestError for a type that JSON has no form of, RequestError for BYTES that are no UTF-8.
+    RequestError for a type that JSON has no form of, and for BYTES that are no UTF-8.
     """
     if datatype in RAW_ONLY:
         raise RequestError(

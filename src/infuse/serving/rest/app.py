@@ -23,6 +23,7 @@ from infuse.serving.rest.exchange import ABANDON
 from infuse.serving.rest.openapi import document
 from infuse.serving.rest.refusals import JSON, Headers, Refusal, refused
 from infuse.serving.rest.routes import Call, Route, Router, name_of, segments
+from infuse.serving.rest.turns import LARGE, MANY, Turns
 from infuse.serving.security import PAGE_HEADERS, Guard, Role, check_browser
 
 Scope = dict[str, Any]
@@ -126,6 +127,7 @@ class DataApp(_App):
         super().__init__(engine, config, guard, own)
         self._router = Router([*own, *SHARED_MEMORY])
         self._elsewhere = Router([] if config.security.admin_on_data_port else [*INSIGHTS, *CHANGES])
+        self._turns = Turns()
         self._sticky_header: Callable[[str], str] = getattr(engine, "sticky_header", _no_header)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -165,14 +167,17 @@ class DataApp(_App):
         if "content-encoding" in headers:
             body = await self._inflated(body, headers["content-encoding"])
         try:
-            request = self._decoded(body, headers.get("inference-header-content-length"), model, version)
+            request = await self._decoded(body, headers.get("inference-header-content-length"), model, version)
         except RequestError:
             self.engine.model_ready(model, version)  # that there is no such model is told first
             raise
         self._complete(request, headers, received)
         scope[ABANDON] = True
         response = await self.engine.infer(request)
-        length, parts = codec.encode(request, response)
+        if any(tensor.data.size > MANY for tensor in response.outputs):
+            length, parts = await self._turns.encode(request, response)
+        else:
+            length, parts = codec.encode(request, response)
         answer = [JSON if length is None else _BINARY]
         if length is not None:
             answer.append((b"inference-header-content-length", b"%d" % length))
@@ -184,10 +189,12 @@ class DataApp(_App):
         request.timeline.sent = time.perf_counter_ns()
         await _send(send, 200, answer, parts[0], parts[1:])
 
-    def _decoded(self, body: Buffer, length: str | None, model: str, version: str) -> InferRequest:
+    async def _decoded(self, body: Buffer, length: str | None, model: str, version: str) -> InferRequest:
         size = codec.header_length(length)
         if size == 0:
             return codec.decode_raw(body, self._signature(model, version), model, version)
+        if (len(body) if size is None else size) > LARGE:
+            return await self._turns.decode(body, size, model, version)
         return codec.decode(body, size, model, version)
 
     def _complete(self, request: InferRequest, headers: Mapping[str, str], received: int) -> None:

@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from infuse.errors import RequestError
+from infuse.runtime.session import Array
 from infuse.serving.datatypes import BYTES, NUMPY
 from infuse.serving.elements import (
     Buffer,
@@ -34,6 +35,8 @@ from infuse.serving.rest.wire import (
 )
 
 _NONE: Final[Mapping[str, Parameter]] = {}
+_NO_ARRAYS: Final[Mapping[int, Array]] = {}
+_NO_TEXTS: Final[Mapping[str, msgspec.Raw]] = {}
 _MOST_TEXT: Final = 19  # digits of a header's number
 _MOST_TIMEOUT: Final = 1 << 62
 _requests: Final = msgspec.json.Decoder(Inference)
@@ -64,16 +67,35 @@ def decode(body: Buffer, length: int | None, model: str, version: str = "") -> I
 
     Tensors behind the JSON are views of `body`. RequestError says what is not of the protocol.
     """
+    head = head_of(body, length)
+    message = read(head)
+    return request_of(loose(head) if message is None else message, body, len(head), model, version)
+
+
+def head_of(body: Buffer, length: int | None) -> Buffer:
+    """The JSON of a body; RequestError when the body is shorter than that."""
     if length is not None and length > len(body):
         raise RequestError(f"Inference-Header-Content-Length is {length}, but the body has {len(body)} bytes")
-    head = body if length is None or length == len(body) else memoryview(body)[:length]
-    message = _message(head)
-    place = len(head)
+    return body if length is None or length == len(body) else memoryview(body)[:length]
+
+
+def request_of(
+    message: Inference | LooseInference,
+    body: Buffer,
+    place: int,
+    model: str,
+    version: str,
+    arrays: Mapping[int, Array] = _NO_ARRAYS,
+) -> InferRequest:
+    """The request that a message is, whose binary tensors begin at `place` of the body.
+
+    `arrays`: inputs, by their number, whose JSON was read already.
+    """
     inputs: list[Tensor] = []
     for item in message.inputs:
         size = _binary_size(item)
         if size is None:
-            inputs.append(_from_json(item))
+            inputs.append(_from_json(item, arrays.get(len(inputs))))
             continue
         if size > len(body) - place:
             raise RequestError(
@@ -95,7 +117,8 @@ def decode(body: Buffer, length: int | None, model: str, version: str = "") -> I
     return request
 
 
-def _message(head: Buffer) -> Inference | LooseInference:
+def read(head: Buffer) -> Inference | None:
+    """The message that JSON is; none when it is to be read by `loose`. RequestError when it is no request."""
     try:
         return _requests.decode(head)
     except msgspec.ValidationError as error:
@@ -104,11 +127,12 @@ def _message(head: Buffer) -> Inference | LooseInference:
         text = bytes(head)
         if b"NaN" not in text and b"Infinity" not in text:
             raise RequestError(f"the request is no JSON: {error}") from error
-        return _loose(text)
+        return None
 
 
-def _loose(text: bytes) -> LooseInference:
+def loose(head: Buffer) -> LooseInference:
     """A request with NaN or Infinity, by Python's own reader, which is ten times slower."""
+    text = bytes(head)
     try:
         plain = json.loads(text, parse_float=_finite)
         if b"\\u" in text:
@@ -142,10 +166,11 @@ def _binary_size(item: InputTensor | LooseTensor) -> int | None:
     return size
 
 
-def _from_json(item: InputTensor | LooseTensor) -> Tensor:
+def _from_json(item: InputTensor | LooseTensor, array: Array | None) -> Tensor:
     if item.data is msgspec.UNSET:
         raise RequestError("it has neither data nor binary_data_size", where=f"input {item.name!r}")
-    array = from_json(item.name, item.datatype, item.shape, item.data)
+    if array is None:
+        array = from_json(item.name, item.datatype, item.shape, item.data)
     return Tensor(item.name, item.datatype, array, item.parameters or _NONE)
 
 
@@ -232,11 +257,22 @@ def _deduced(name: str, datatype: str, shape: list[int], size: int) -> list[int]
 # ------------------------------------------------------------------------------------------------- responses
 
 
-def encode(request: InferRequest, response: InferResponse) -> tuple[int | None, list[bytes | memoryview]]:
+def written_as_json(request: InferRequest, response: InferResponse) -> list[Tensor]:
+    """The outputs of an answer whose elements are sent as JSON."""
+    binary = bool(request.parameters.get("binary_data_output", False))
+    wanted = {output.name: output.parameters for output in request.outputs}
+    asked = [(tensor, wanted.get(tensor.name, _NONE)) for tensor in response.outputs]
+    return [t for t, given in asked if not given.get("binary_data", binary) and not given.get("classification", 0)]
+
+
+def encode(
+    request: InferRequest, response: InferResponse, texts: Mapping[str, msgspec.Raw] = _NO_TEXTS
+) -> tuple[int | None, list[bytes | memoryview]]:
     """An answer as the length of its JSON (none: all of it is) and the parts of its body.
 
     Outputs are binary as the request says: an output's own `binary_data` first, then `binary_data_output`. The parts
-    are views of the outputs' arrays, which must stay as they are until they are sent.
+    are views of the outputs' arrays, which must stay as they are until they are sent. `texts`: outputs, by their name,
+    whose JSON was written already.
     """
     binary = bool(request.parameters.get("binary_data_output", False))
     wanted = {output.name: output.parameters for output in request.outputs}
@@ -252,7 +288,9 @@ def encode(request: InferRequest, response: InferResponse) -> tuple[int | None, 
         item = OutputTensor(tensor.name, datatype, array.shape)
         if tensor.parameters:
             item.parameters = dict(tensor.parameters)
-        if asked.get("binary_data", binary):
+        if tensor.name in texts:
+            item.data = texts[tensor.name]
+        elif asked.get("binary_data", binary):
             part = to_bytes(array, datatype)
             item.parameters = {**tensor.parameters, "binary_data_size": len(part)}
             parts.append(part)
