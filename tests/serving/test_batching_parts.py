@@ -1,6 +1,7 @@
 """The parts of batching by themselves: what a batch costs, which size to take, and filling up ragged inputs."""
 
 import asyncio
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -248,6 +249,27 @@ def test_rows_that_are_independent_are_batched() -> None:
     assert not found.notes
     assert set(found.seconds) == {1, 2, 4, 8, 16, 32, 64}
     assert max(executor.rows) == 64
+
+
+def test_warming_up_that_ran_out_of_time_leaves_the_size_open() -> None:
+    found, _ = warmed(lambda x: 2 * x, config=Warmup(seconds=0))
+    assert (found.most, found.open) == (1, True)
+    found, _ = warmed(lambda x: 2 * x)
+    assert not found.open
+    found, _ = warmed(lambda x: 2 * x, most=6, config=Warmup(seconds=0))
+    assert (found.most, found.open) == (6, False)
+    found, _ = warmed(lambda x: x - x.mean(axis=0), config=Warmup(seconds=0))
+    assert (found.most, found.open) == (1, False)
+
+
+def test_a_size_that_was_measured_in_haste_is_not_settled() -> None:
+    def slow(x: Any) -> Any:
+        time.sleep(0.006 * len(x) if len(x) > 2 else 0)
+        return 2 * x
+
+    found, executor = warmed(slow, config=Warmup(seconds=0.02))
+    assert max(executor.rows) == 4
+    assert (found.most, found.open) == (2, True)
 
 
 def test_a_configured_size_is_measured_and_kept() -> None:

@@ -15,6 +15,7 @@ import numpy as np
 from infuse.errors import InfuseError, InputError, ModelFailureError, UnavailableError
 from infuse.runtime.session import Array
 from infuse.serving.batching.batcher import Batcher
+from infuse.serving.batching.growth import LARGEST, Growth
 from infuse.serving.batching.queue import Entry
 from infuse.serving.config import ModelConfig
 from infuse.serving.messages import InferRequest, InferResponse, Tensor
@@ -139,12 +140,19 @@ class ServedVersion:
             timeout=config.timeout_ms / 1000 or None,
             observe=self._observe_batch,
         )
+        if self.found.open:
+            batcher.growth = Growth(self.found.most, LARGEST, self._has_room)
         for rows, seconds in self.found.seconds.items():
             batcher.times.observe(rows, seconds)
         self._checker, self._batcher = checker, batcher
         for replica in self.instances:
             if replica.executor is not None:
                 self._admit(replica.executor)
+
+    async def _has_room(self) -> bool:
+        """Whether there is memory for batches twice as large: at most, they take again what its replicas take."""
+        await self._pool.measure()
+        return self._pool.has_room(self.instances)
 
     def _admit(self, executor: Executor) -> None:
         assert self._batcher is not None

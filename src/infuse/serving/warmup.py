@@ -14,25 +14,28 @@ import numpy as np
 from infuse.errors import ConfigurationError, InputError, ModelFailureError, RuntimeFailure
 from infuse.runtime.session import Array
 from infuse.runtime.shapes import Formula, TensorSpec
+from infuse.serving.batching.growth import LARGEST, PATIENCE
 from infuse.serving.config import Warmup
 from infuse.serving.signature import Checker
 from infuse.serving.workers.executor import Executor, Result, WorkerLostError
 
 _USUAL: Final = 32  # the size of a symbol that nobody has set
-_LARGEST: Final = 64  # rows of a batch that is chosen by itself
 _GAIN: Final = 1.03  # rows per second that twice the batch must bring
 _SHORT: Final = 5e-3  # seconds of a batch below which it need not pay: there, the clock's noise decides
-_PATIENCE: Final = 0.25  # seconds that a batch which is chosen by itself may take
 _TURNS: Final = 3
 _TOLERANCE: Final = 2e-2  # of the largest magnitude: lower precision, other order of sums; dependence is far above
 
 
 @dataclass
 class Findings:
-    """What warming up found: seconds by rows, rows of the largest batch that pays, and remarks."""
+    """What warming up found: seconds by rows, rows of the largest batch that pays, and remarks.
+
+    `open`: the time was over before a larger batch was found not to pay.
+    """
 
     seconds: dict[int, float] = field(default_factory=dict)
     most: int = 1
+    open: bool = False
     notes: list[str] = field(default_factory=list)
 
 
@@ -117,17 +120,21 @@ async def _grow(
 ) -> None:
     """Measure batches of 2, 4, 8 … rows, up to `most`, or as far as they pay."""
     rows = 1
-    while rows < (most or _LARGEST) and time.monotonic() < limit:
+    while rows < (most or LARGEST):
+        if time.monotonic() >= limit:
+            found.open = not most
+            return
         smaller = found.seconds[rows] / rows
-        rows = min(2 * rows, most or _LARGEST)
+        rows = min(2 * rows, most or LARGEST)
         inputs = _random(checker.inputs, config.sizes, checker.batch, rows)
         seconds = await _timed(executor, inputs, hang, limit)
         found.seconds[rows] = seconds
         if not most:
             if seconds > _SHORT and seconds / rows * _GAIN > smaller:
+                found.open = time.monotonic() >= limit  # it was not timed as often as it should be
                 return
             found.most = rows
-            if seconds > _PATIENCE:
+            if seconds > PATIENCE:
                 return
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from infuse.errors import DeadlineError, InfuseError, ModelFailureError, OverloadError, UnavailableError
 from infuse.runtime.session import Array
+from infuse.serving.batching.growth import Growth
 from infuse.serving.batching.padding import Padding
 from infuse.serving.batching.queue import Entry, RequestQueue
 from infuse.serving.batching.timing import TimeModel
@@ -33,8 +34,8 @@ class Batcher:
     `executors` use all cores that a replica has. `lanes`, where there are some, use one core each and the same worker:
     a request that finds everything idle runs on an executor, requests that meet others run side by side in lanes.
 
-    `most`: rows of a batch. `timeout`: seconds after which a run counts as hung; None: `_HUNG_FACTOR` times what is
-    expected. `observe` is called after every run.
+    `most`: rows of a batch, unless a `growth` is set that finds more. `timeout`: seconds after which a run counts as
+    hung; None: `_HUNG_FACTOR` times what is expected. `observe` is called after every run.
     """
 
     def __init__(
@@ -50,7 +51,7 @@ class Batcher:
     ) -> None:
         self.name = name
         self.config = config
-        self.most = most
+        self.growth = Growth(most)
         self.times = TimeModel()
         self.executors: list[Executor] = []
         self.lanes: list[Executor] = []
@@ -66,6 +67,11 @@ class Batcher:
         self._target = config.latency_target_ms / 1000 if config.latency_target_ms else None
         self._ordered: deque[tuple[Entry, list[list[Array] | Exception]]] = deque()
         self._closed = ""
+
+    @property
+    def most(self) -> int:
+        """Rows of the largest batch."""
+        return self.growth.most
 
     @property
     def waiting(self) -> int:
@@ -141,6 +147,7 @@ class Batcher:
     def close(self, why: str) -> None:
         """Take nothing more, and answer what waits with UnavailableError(`why`)."""
         self._closed = why
+        self.growth.close()
         self.refuse(why)
 
     def refuse(self, why: str) -> None:
@@ -251,6 +258,7 @@ class Batcher:
         for entry in entries:
             entry.batch_rows = rows
         parts = self._padding.filled(entries)
+        fills = rows == self.most and bool(self._queue.rows) and entries[0].key is not None and not entries[0].alone
         expected = times.predict(rows)
         seconds = self._timeout or max(_HUNG_LEAST, _HUNG_FACTOR * expected)
         self.running += 1
@@ -260,6 +268,10 @@ class Batcher:
             if result.error is None:
                 since = entries[0].request.timeline.dispatched
                 times.observe(rows, (time.perf_counter_ns() - since) / 1e9)
+                if fills and rows == self.most:
+                    self.growth.full(times)
+            else:
+                self.growth.failed(rows if len(entries) > 1 else 1)
             self._finished(entries, rows, reason, result)
 
         try:

@@ -143,6 +143,12 @@ class WorkerPool:
         weights = {replica.need.folder: replica.need.weights_bytes for replica in self.replicas if replica.executor}
         return sum(memory.own for memory in self.memory().values()) + sum(weights.values())
 
+    def has_room(self, replicas: Sequence[Replica]) -> bool:
+        """Whether replicas could take as much memory again as they did when it was last measured."""
+        own = sum(self._measured(r, r.executor) for r in replicas if isinstance(r.executor, RemoteExecutor))
+        left = self.budget.left(self.taken())
+        return left is None or own <= left
+
     def _own_bytes(self, need: Need) -> int:
         """What a replica takes besides the weights, as another one of its version has shown."""
         return max((each.own_bytes for each in self.replicas if each.need.folder == need.folder), default=0)
