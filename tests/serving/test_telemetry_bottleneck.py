@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ import pytest
 from infuse.serving.messages import InferRequest, InferResponse, Outcome, Tensor, Timeline
 from infuse.serving.telemetry.bottleneck import explain
 from infuse.serving.telemetry.statistics import VersionStatistics
+from tests.serving.telemetry_tools import FakeEngine, FakeVersion
 
 pytestmark = pytest.mark.row("S6")
 _MS = 1_000_000
@@ -20,42 +20,15 @@ _STAGES = ("decode", "queue", "batch", "compute", "collect", "encode")
 
 
 @dataclass
-class _Version:
-    statistics: VersionStatistics
-    replicas: Mapping[str, int]
-    threads: int
-    name: str = "net"
-    number: int = 1
-    state: str = "READY"
-    rows_waiting: int = 0
-    restarts: int = 0
-    weights_bytes: int = 0
-    loaded_at: float = 0.0
-    load_seconds: float = 0.0
-    build_seconds: float = 0.0
-
-    def pending(self) -> int:
-        return 0
-
-
-@dataclass
-class _Engine:
-    cores: int = 8
-    served: list[_Version] = field(default_factory=list)
+class _Engine(FakeEngine):
     now: int = _START
 
-    def live(self) -> bool:
-        return True
-
-    def ready(self) -> bool:
-        return True
-
-    def versions(self) -> list[_Version]:
-        return self.served
-
-    def serve(self, replicas: int = 1, threads: int = 1, requests: int = 100, width: int = 4, **ms: float) -> _Version:
+    def serve(
+        self, replicas: int = 1, threads: int = 1, requests: int = 100, width: int = 4, **ms: float
+    ) -> FakeVersion:
         """A version with a second of requests whose stages took so many milliseconds."""
-        version = _Version(VersionStatistics("net", 1, lambda: self.now, lambda: 0.0), {"idle": replicas}, threads)
+        statistics = VersionStatistics("net", 1, lambda: self.now, lambda: 0.0)
+        version = FakeVersion("net", 1, statistics, replicas={"idle": replicas}, threads=threads)
         self.served.append(version)
         self.now += 1_000_000_000
         stages = [int(ms.get(stage, 0.01) * _MS) for stage in _STAGES]
@@ -69,7 +42,7 @@ class _Engine:
         return version
 
 
-def _busy(version: _Version, seconds: float, rows: int = 1, runs: int = 10) -> None:
+def _busy(version: FakeVersion, seconds: float, rows: int = 1, runs: int = 10) -> None:
     for _ in range(runs):
         version.statistics.observe_batch(rows, rows, 0, int(seconds * 1e9 / runs), 0, "idle")
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -19,44 +18,31 @@ from infuse.serving.telemetry.host import Host
 from infuse.serving.telemetry.metrics import Metrics
 from infuse.serving.telemetry.statistics import VersionStatistics
 from infuse.serving.telemetry.views import Reading
+from tests.serving.telemetry_tools import FakeEngine, FakeVersion
 
 pytestmark = pytest.mark.row("S6")
 _OPEN = "application/openmetrics-text; version=1.0.0,text/plain;q=0.5"
 
 
-@dataclass
-class _Version:
-    name: str
-    number: int
-    statistics: VersionStatistics
-    state: str = "READY"
-    replicas: Mapping[str, int] = field(default_factory=lambda: {"idle": 1, "busy": 2})
-    threads: int = 1
-    rows_waiting: int = 7
-    restarts: int = 2
-    weights_bytes: int = 1 << 20
-    loaded_at: float = 1_700_000_000.0
-    load_seconds: float = 1.5
-    build_seconds: float = 0.5
-
-    def pending(self) -> int:
-        return 3
-
-
-class _Engine:
-    cores = 4
-
+class _Engine(FakeEngine):
     def __init__(self, *names: str) -> None:
-        self.served = [_Version(name, 2, VersionStatistics(name, 2)) for name in names]
+        super().__init__([_version(name) for name in names], cores=4, serving=False)
 
-    def live(self) -> bool:
-        return True
 
-    def ready(self) -> bool:
-        return False
-
-    def versions(self) -> list[_Version]:
-        return self.served
+def _version(name: str) -> FakeVersion:
+    return FakeVersion(
+        name,
+        2,
+        VersionStatistics(name, 2),
+        replicas={"idle": 1, "busy": 2},
+        rows_waiting=7,
+        restarts=2,
+        weights_bytes=1 << 20,
+        loaded_at=1_700_000_000.0,
+        load_seconds=1.5,
+        build_seconds=0.5,
+        waiting=3,
+    )
 
 
 def _observe(statistics: VersionStatistics, milliseconds: int, error: Exception | None = None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -18,6 +18,7 @@ from infuse.serving.rollout import Traffic
 from infuse.serving.telemetry.journal import Journal
 from infuse.serving.telemetry.monitor import Monitor
 from infuse.serving.telemetry.statistics import VersionStatistics
+from tests.serving.telemetry_tools import FakeEngine, FakeVersion
 
 pytestmark = pytest.mark.row("S6")
 
@@ -30,44 +31,14 @@ class _Model:
         self.traffic = Traffic("net", self.config, lambda: [1, 2], lambda: [1, 2])
 
 
-@dataclass
-class _Version:
-    name: str
-    number: int
-    statistics: VersionStatistics
-    state: str = "READY"
-    replicas: dict[str, int] = field(default_factory=lambda: {"idle": 1})
-    threads: int = 1
-    rows_waiting: int = 0
-    restarts: int = 0
-    weights_bytes: int = 0
-    loaded_at: float = 1.0
-    load_seconds: float = 1.0
-    build_seconds: float = 1.0
-
-    def pending(self) -> int:
-        return 0
-
-
-class _Engine:
-    cores = 2
-
+class _Engine(FakeEngine):
     def __init__(self, *objectives: Objective) -> None:
+        super().__init__([FakeVersion("net", number, VersionStatistics("net", number)) for number in (1, 2)], cores=2)
         config = ModelConfig(
             objectives=objectives, labels={"stable": 1}, split={"1": 3, "2": 1}, shadow={"2": 0.5, "stable": 0.1}
         )
         self.models = {"net": _Model(config)}
         self.observers: list[Callable[[Outcome], None]] = []
-        self.served = [_Version("net", number, VersionStatistics("net", number)) for number in (1, 2)]
-
-    def live(self) -> bool:
-        return True
-
-    def ready(self) -> bool:
-        return True
-
-    def versions(self) -> list[_Version]:
-        return self.served
 
     def placement(self) -> dict[str, Any]:
         return {"workers": [{"name": "worker-1", "resident_bytes": 4096}]}
