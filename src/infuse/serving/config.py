@@ -249,8 +249,9 @@ class Workers(_Config, frozen=True, kw_only=True):
     `isolation`: `model`: a worker per replica; `packed`: one per group of cores, versions packed into them by load and
     size. `cores`: how many there are for models (0: all this process may use); `groups` of them (0: one per core);
     `memory_mb` of all (0: what the machine has). `rebalance_seconds`: how often replicas are moved between groups when
-    the measured load calls for it (0: never). Where messages
-    follow each other within `awake_ms`, server and workers wait for them without sleeping (0: never).
+    the measured load calls for it (0: never). Compiling a version takes at most `build_seconds`, and `build_memory_mb`
+    in each of its processes (0: half of what the machine has). Where messages follow each other within `awake_ms`,
+    server and workers wait for them without sleeping (0: never).
     """
 
     mode: Literal["process", "inprocess"] = "process"
@@ -261,6 +262,7 @@ class Workers(_Config, frozen=True, kw_only=True):
     rebalance_seconds: Seconds = 30
     start_seconds: Seconds = 120
     build_seconds: Seconds = 900
+    build_memory_mb: Natural = 0
     retries: Natural = 1
     awake_ms: Seconds = 1.0
 

@@ -23,6 +23,7 @@ from infuse.serving.repository import Labels, LocalVersion
 from infuse.serving.signature import Checker
 from infuse.serving.telemetry.statistics import VersionStatistics
 from infuse.serving.warmup import Findings
+from infuse.serving.workers.budget import build_limit_of
 from infuse.serving.workers.build import Signature, build
 from infuse.serving.workers.executor import Executor, LocalExecutor, Result
 from infuse.serving.workers.lanes import close_lanes, open_lanes
@@ -115,6 +116,7 @@ class ServedVersion:
             threads=threads,
             compiled=self.local.main.is_dir(),
             seconds=workers.build_seconds,
+            memory=build_limit_of(workers.build_memory_mb),
         )
         self.build_seconds = self.signature.seconds
         self.labels.check([spec.name for spec in self.signature.outputs])

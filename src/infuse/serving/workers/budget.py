@@ -62,6 +62,17 @@ def limit_of(memory_mb: int, host: Host | None = None) -> int | None:
     return found[1] if found else None
 
 
+def build_limit_of(memory_mb: int, host: Host | None = None) -> int | None:
+    """Bytes that compiling a model may take in a process: what is configured, or half of what there is.
+
+    None: that is not known, and nothing is limited.
+    """
+    if memory_mb:
+        return memory_mb << 20
+    found = (host or Host()).memory()
+    return found[1] // 2 if found else None
+
+
 class Budget:
     """The memory of all workers. Weights count once, however many replicas map them."""
 

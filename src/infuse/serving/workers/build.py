@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import os
+import re
 import resource
 import signal
 import sys
@@ -21,13 +23,16 @@ from typing import Any, Final
 import numpy as np
 
 from infuse import dtypes
-from infuse.errors import InfuseError, ModelFailureError, ModelFileError
+from infuse.errors import CompileError, InfuseError, ModelFailureError, ModelFileError
 from infuse.runtime.shapes import TensorSpec
+from infuse.serving.workers.budget import mib
 from infuse.serving.workers.environment import child_environment
 from infuse.serving.workers.process import ending, restored
 
 _MODULE: Final = "infuse.serving.workers.build"
 _MOST_TEXT: Final = 1 << 24
+_OUT: Final = re.compile(r"out of memory|memory exhausted|Cannot allocate memory|bad_alloc")  # a C++ compiler's words
+_FIRST_TO_GO: Final = "900"  # of 1000; workers have 500
 
 
 @dataclass(frozen=True)
@@ -44,12 +49,21 @@ class Signature:
 
 
 async def build(
-    source: Path, output: Path, *, precision: str, tune: bool, threads: int, compiled: bool, seconds: float
+    source: Path,
+    output: Path,
+    *,
+    precision: str,
+    tune: bool,
+    threads: int,
+    compiled: bool,
+    seconds: float,
+    memory: int | None = None,
 ) -> Signature:
     """Compile a model file (or open a compiled folder), and describe it.
 
-    What the compiler cannot keep in its own cache is written to `output`. Raises what `infuse.compile` raises, and
-    ModelFailureError when the process crashes or takes longer than `seconds`.
+    What the compiler cannot keep in its own cache is written to `output`. `memory`: bytes that the process, and each
+    that it starts, may have of its own (None: no limit); files that are only mapped are not in it. Raises what
+    `infuse.compile` raises, and ModelFailureError when it crashes, takes longer than `seconds` or needs more memory.
     """
     order = {
         "source": str(source),
@@ -58,6 +72,7 @@ async def build(
         "tune": tune,
         "threads": threads,
         "compiled": compiled,
+        "memory": memory,
     }
     began = time.perf_counter()
     process = await asyncio.create_subprocess_exec(
@@ -77,16 +92,22 @@ async def build(
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
-    return _signature(text[:_MOST_TEXT], trouble, process.returncode or 0, source, time.perf_counter() - began)
-
-
-def _signature(text: bytes, trouble: bytes, status: int, source: Path, seconds: float) -> Signature:
     try:
-        answer = json.loads(text)
+        answer = json.loads(text[:_MOST_TEXT])
     except ValueError:
-        last = trouble.decode("utf-8", "replace").strip().splitlines()[-1:]
-        what = f"the compiling process {ending(status)}{': ' + last[0] if last else ''}"
-        raise ModelFailureError(what, where=str(source)) from None
+        raise _crash(process.returncode or 0, trouble, source, memory) from None
+    return _signature(answer, time.perf_counter() - began)
+
+
+def _crash(status: int, trouble: bytes, source: Path, memory: int | None) -> ModelFailureError:
+    """The process ended without an answer. Native code that gets no memory ends like that, too."""
+    last = trouble.decode("utf-8", "replace").strip().splitlines()[-1:]
+    what = f"the compiling process {ending(status)}{': ' + last[0] if last else ''}"
+    hint = None if memory is None else f"it may take {mib(memory)} of memory (workers.build_memory_mb)"
+    return ModelFailureError(what, where=str(source), hint=hint)
+
+
+def _signature(answer: Mapping[str, Any], seconds: float) -> Signature:
     if "error" in answer:
         raise restored(tuple(answer["error"]))
     return Signature(
@@ -148,18 +169,52 @@ def made(order: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def _restrict(memory: int | None) -> None:
+    """Limit this process and each that it starts, and let them be what the kernel ends first when memory runs out."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if memory is not None:
+        most = resource.getrlimit(resource.RLIMIT_DATA)[1]
+        memory = memory if most == resource.RLIM_INFINITY else min(memory, most)
+        resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
+    with suppress(OSError):  # only a hint to the kernel
+        Path("/proc/self/oom_score_adj").write_text(_FIRST_TO_GO, "ascii")
+    os.nice(5)  # models that serve go first
+
+
+def is_out_of_memory(error: BaseException | None) -> bool:
+    """Whether an error is, or comes from, memory that was not given to this process or to a C++ compiler."""
+    while error is not None:
+        if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
+            return True
+        if isinstance(error, CompileError) and _OUT.search(error.what):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def _told(error: Exception, order: Mapping[str, Any]) -> tuple[str, str, str, str]:
+    """An error as `process.restored` reads it; raises it again where it is none that a model may cause."""
+    what = error.what if isinstance(error, InfuseError) else f"{type(error).__name__}: {error}".removesuffix(": ")
+    if order["memory"] is not None and is_out_of_memory(error):
+        what = f"compiling it needed more than {mib(order['memory'])} of memory: {what}"
+        return ("ModelFailureError", what, order["source"], "raise workers.build_memory_mb")
+    if isinstance(error, InfuseError):
+        return (type(error).__name__, what, error.where or "", error.hint or "")
+    if isinstance(error, MemoryError | RecursionError):
+        return ("ModelFileError", f"{type(error).__name__} while it was read", "", "")
+    raise error
+
+
 def main() -> int:
     """Answer the request on standard input."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what libraries print must not mix with the answer
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    os.nice(5)  # models that serve go first
+    order = json.load(sys.stdin)
+    _restrict(order["memory"])
     try:
-        answer = made(json.load(sys.stdin))
-    except InfuseError as error:
-        answer = {"error": (type(error).__name__, error.what, error.where or "", error.hint or "")}
-    except (MemoryError, RecursionError) as error:
-        answer = {"error": ("ModelFileError", f"{type(error).__name__} while it was read", "", "")}
+        answer = made(order)
+    except Exception as error:
+        answer = {"error": _told(error, order)}
     json.dump(answer, answers)
     answers.close()
     return 0
