@@ -174,6 +174,15 @@ struct Forget {
   INFUSE_INLINE void operator()(long, vf, vf) const {}
 };
 
+// Asks for the panel behind this one as a tile comes across: processors look ahead within a page
+// only, and one panel is many.
+struct AskBehind {
+  const float* behind;
+  INFUSE_INLINE void operator()(long p, vf, vf) const {
+    for (long i = 0; i < NR; i += CACHE_LINE / long(sizeof(float))) prefetch_l2(behind + p * NR + i);
+  }
+};
+
 // A full register tile whose sums go to the sink without leaving the registers.
 template <class W, class Sink, class Keep = Forget>
 INFUSE_NOINLINE void full_tile(const float* a, long lda, long k, const W* b, long row, long col,
@@ -263,19 +272,26 @@ INFUSE_INLINE long tile_rows(long left) {
   return left > MR ? (left + 1) / 2 : left;
 }
 
-// Rows [row, end) times one panel.
+// Rows [row, end) times one panel. `cold`: the one behind it is not in the second level cache yet.
 template <class W, class Sink>
 INFUSE_NOINLINE void gemm_rows(GemmShape s, const float* a, const W* panel, long row, long end,
-                               long col, const Sink& sink) {
+                               long col, const Sink& sink, bool cold = false) {
   alignas(64) float out[MR * NR];
   for (long count; row < end; row += count) {
     count = tile_rows(end - row);
-    if (s.n - col >= NR && count == MR) {
-      full_tile(a + row * s.lda, s.lda, s.k, panel, row, col, sink);
-    } else {
+    const bool full = count == MR && s.n - col >= NR;
+    if (!full) {
       edge_tile(a + row * s.lda, s.lda, s.k, panel, count, s.n - col, out);
       drain(out, count, row, col, s.n, sink);
+      continue;
     }
+    if constexpr (sizeof(W) == sizeof(float))
+      if (cold) {
+        full_tile(a + row * s.lda, s.lda, s.k, panel, row, col, sink, AskBehind{panel + s.k * NR});
+        cold = false;
+        continue;
+      }
+    full_tile(a + row * s.lda, s.lda, s.k, panel, row, col, sink);
   }
 }
 
@@ -312,7 +328,8 @@ inline void gemm_part(GemmShape s, const float* a, const W* b, long m0, long m1,
   const long chunk = gemm_chunk(s.k, p1 - p0);
   for (long row = m0, end; row < m1; row = end) {
     end = chunk_end(row, m1, chunk);
-    for (long p = p0; p < p1; ++p) gemm_rows(s, a, b + p * s.k * NR, row, end, p * NR, sink);
+    for (long p = p0; p < p1; ++p)
+      gemm_rows(s, a, b + p * s.k * NR, row, end, p * NR, sink, row == m0 || chunk > MR);
   }
 }
 
@@ -330,7 +347,8 @@ inline void gemm_copied(long n, long k, const Source& source, const W* b, long m
       sweep(0, k, [&](long p, auto l) { store(to + p, load(from + p, l), l); });
     }
     const float* rows = copy - row * pitch;
-    for (long p = p0; p < p1; ++p) gemm_rows(s, rows, b + p * k * NR, row, end, p * NR, sink);
+    for (long p = p0; p < p1; ++p)
+      gemm_rows(s, rows, b + p * k * NR, row, end, p * NR, sink, row == m0 || chunk > MR);
   }
 }
 

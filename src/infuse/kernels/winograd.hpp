@@ -181,9 +181,12 @@ struct WinogradOf {
   // out[count][NR] = a[count][k] times a panel of which `width` columns are wanted.
   static INFUSE_NOINLINE void product(const float* a, long pitch, long k, long count,
                                       const W* panel, long width, float* out) {
-    for (long rows; count > 0; count -= rows, a += rows * pitch, out += rows * NR) {
+    for (long rows, first = count; count > 0; count -= rows, a += rows * pitch, out += rows * NR) {
       rows = detail::tile_rows(count);
-      if (rows == MR && width >= NR)
+      if (sizeof(W) == sizeof(float) && count == first && rows == MR && width >= NR)
+        detail::full_tile(a, pitch, k, panel, 0, 0, detail::StoreTile{out},
+                          detail::AskBehind{(const float*)(panel + k * NR)});
+      else if (rows == MR && width >= NR)
         detail::full_tile(a, pitch, k, panel, 0, 0, detail::StoreTile{out});
       else
         detail::edge_tile(a, pitch, k, panel, rows, width, out);
