@@ -47,6 +47,37 @@ def test_a_vigil_lets_everything_else_run_and_ends() -> None:
     assert asyncio.run(main()) > 1
 
 
+def test_a_vigil_ends_while_something_long_runs() -> None:
+    async def main() -> None:
+        vigil = Vigil(asyncio.get_running_loop())
+        vigil.keep(1000.0)
+        await asyncio.sleep(0)
+        assert vigil._turning
+        vigil.runs += 1
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert not vigil._turning
+        vigil.runs -= 1
+        vigil.keep(1000.0)
+        assert vigil._turning
+
+    asyncio.run(main())
+
+
+def test_an_ear_does_not_look_again_while_something_runs() -> None:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    runs = {1}
+    ear = Ear(theirs, 100, 1000.0, runs)
+    assert ear._at_once(time.perf_counter() + 1000.0) is None  # it would look for as many seconds
+    ours.send(b"word")
+    assert ear.receive() == b"word"
+    runs.clear()
+    ours.send(b"next")
+    assert ear._at_once(time.perf_counter() + 1000.0) == b"next"
+    ours.close()
+    theirs.close()
+
+
 @pytest.mark.parametrize("seconds", [0.0, 0.02])
 def test_an_ear_hears_messages_soon_and_late_and_the_end(seconds: float) -> None:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)

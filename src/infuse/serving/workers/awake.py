@@ -10,6 +10,7 @@ import asyncio
 import os
 import socket
 import time
+from collections.abc import Collection
 from typing import Final
 
 _WEIGHT: Final = 0.2  # of a new gap in the mean
@@ -33,9 +34,13 @@ class Gaps:
 
 
 class Vigil:
-    """Keeps an event loop from sleeping: it goes on looking at its sockets, and lets other processes run between."""
+    """Keeps an event loop from sleeping: it goes on looking at its sockets, and lets other processes run between.
+
+    `runs` are long ones under way, which have the processors: as long as there are any, it does sleep.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.runs = 0
         self._loop = loop
         self._limit = 0.0
         self._turning = False
@@ -48,7 +53,7 @@ class Vigil:
             self._loop.call_soon(self._turn)
 
     def _turn(self) -> None:
-        if time.perf_counter() < self._limit:
+        if not self.runs and time.perf_counter() < self._limit:
             os.sched_yield()
             self._loop.call_soon(self._turn)
         else:
@@ -56,12 +61,16 @@ class Vigil:
 
 
 class Ear:
-    """Receives messages from a socket; while they come within `seconds` of each other, it does not sleep for them."""
+    """Receives messages from a socket; while they come within `seconds` of each other, it does not sleep for them.
 
-    def __init__(self, channel: socket.socket, most_bytes: int, seconds: float) -> None:
+    It does while there is something in `runs`, which has the processors.
+    """
+
+    def __init__(self, channel: socket.socket, most_bytes: int, seconds: float, runs: Collection[object] = ()) -> None:
         self._channel = channel
         self._most = most_bytes
         self._gaps = Gaps(seconds)
+        self._runs = runs
 
     def receive(self) -> bytes:
         """The next message; empty at the end."""
@@ -73,7 +82,7 @@ class Ear:
         return message
 
     def _at_once(self, limit: float) -> bytes | None:
-        while time.perf_counter() < limit:
+        while not self._runs and time.perf_counter() < limit:
             try:
                 return self._channel.recv(self._most, socket.MSG_DONTWAIT)
             except BlockingIOError:

@@ -15,7 +15,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
@@ -79,10 +79,14 @@ def describe(error: Exception) -> tuple[str, str, str, str]:
 class Instance(threading.Thread):
     """Serves one compiled model over one socket, one run at a time."""
 
+    running: ClassVar[set[int]] = set()
+    """The numbers of those that compute, of all in this process."""
+
     def __init__(self, start: wire.Start, channel: socket.socket, slots: Sequence[Slot]) -> None:
         super().__init__(daemon=True, name=f"instance-{start.instance}")
         self._channel = channel
-        self._ear = Ear(channel, wire.MOST_BYTES, start.awake)
+        self._ear = Ear(channel, wire.MOST_BYTES, start.awake, self.running)
+        self._number = start.instance
         self._slots = slots
         self.runner = Runner(start.folder, start.threads)
 
@@ -91,7 +95,10 @@ class Instance(threading.Thread):
         try:
             while message := self._ear.receive():
                 work = wire.to_instance.decode(message)
-                self._channel.send(wire.encode(self._done(work)))
+                self.running.add(self._number)
+                done = self._done(work)
+                self.running.discard(self._number)
+                self._channel.send(wire.encode(done))
         except OSError as error:
             print(f"instance lost its socket: {error}", file=sys.stderr)  # noqa: T201
         finally:

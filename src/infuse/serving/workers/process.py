@@ -218,11 +218,12 @@ def restored(error: tuple[str, str, str, str]) -> InfuseError:
 
 
 class _Pending:
-    __slots__ = ("done", "timer")
+    __slots__ = ("done", "long", "timer")
 
-    def __init__(self, done: Callback, timer: asyncio.TimerHandle) -> None:
+    def __init__(self, done: Callback, timer: asyncio.TimerHandle, long: bool) -> None:
         self.done = done
         self.timer = timer
+        self.long = long
 
 
 class RemoteExecutor:
@@ -286,7 +287,10 @@ class RemoteExecutor:
         number = self._idle.pop()
         slot = self._slots[number]
         timer = self._loop.call_later(seconds * (1 + len(self._pending)), self._hung, seconds)
-        self._pending[number] = _Pending(done, timer)
+        vigil, long = self.worker.vigil, self._compute >= _SOON
+        self._pending[number] = _Pending(done, timer, long)
+        if vigil is not None:
+            vigil.runs += long
         try:
             end, inputs = 0, []
             for arrays in parts:
@@ -298,8 +302,8 @@ class RemoteExecutor:
                 inputs.append(where)
                 end = where[2] + where[3]
             self._ours.send(wire.encode(wire.Work(number, slot.size, aligned(end), inputs)))
-            if self._compute < _SOON and self.worker.vigil is not None:
-                self.worker.vigil.keep(min(self._compute + _SOON, self.worker.awake))
+            if vigil is not None and not long:
+                vigil.keep(min(self._compute + _SOON, self.worker.awake))
         except ConnectionError as error:
             lost = WorkerLostError(f"{self.name} does not take work: {error}")
             lost.begun = False
@@ -377,6 +381,8 @@ class RemoteExecutor:
         if pending is None:
             return
         pending.timer.cancel()
+        if self.worker.vigil is not None:
+            self.worker.vigil.runs -= pending.long
         try:
             pending.done(result)
         finally:
