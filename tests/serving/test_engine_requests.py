@@ -87,10 +87,13 @@ def test_ragged_requests_are_grouped_or_padded(pad: bool, tmp_path: Path) -> Non
         batches: list[int] = []
         engine.observers.append(lambda outcome: batches.append(outcome.batch))
         arrays = [np.full((1 + n % 2, 3 + n % 3), n, np.float32) for n in range(30)]
-        found = await asyncio.gather(*(engine.infer(request("add", array)) for array in arrays))
-        for array, response in zip(arrays, found):
-            np.testing.assert_array_equal(response.outputs[0].data, array + 1)
-        assert max(batches) > 15 if pad else max(batches) <= 15
+        for _ in range(50):  # how many run at once depends on the times that were measured
+            found = await asyncio.gather(*(engine.infer(request("add", array)) for array in arrays))
+            for array, response in zip(arrays, found):
+                np.testing.assert_array_equal(response.outputs[0].data, array + 1)
+            if max(batches) > 15:
+                break
+        assert (max(batches) > 15) == pad  # there are 15 rows of each length
 
     served(tmp_path, work)
 
