@@ -25,6 +25,7 @@ from infuse.serving.telemetry.statistics import VersionStatistics
 from infuse.serving.warmup import Findings
 from infuse.serving.workers.budget import build_limit_of
 from infuse.serving.workers.build import Signature, build
+from infuse.serving.workers.built import Built, key_of
 from infuse.serving.workers.executor import Executor, LocalExecutor, Result
 from infuse.serving.workers.lanes import close_lanes, open_lanes
 from infuse.serving.workers.pool import WorkerPool
@@ -104,20 +105,33 @@ class ServedVersion:
         if self._batcher is not None:
             self._batcher.close(why)
 
+    async def _built(self, cache: Path) -> Signature:
+        """The compiled model: what was made of the same files before, or else made now."""
+        config, workers, main = self.config, self._pool.config, self.local.main
+        options: dict[str, Any] = {
+            "precision": config.precision,
+            "tune": config.tune,
+            "threads": self._pool.threads(config.threads),
+        }
+        built, compiled = Built(cache), main.is_dir()
+        key = await asyncio.to_thread(key_of, self.local.digest, str(main.relative_to(self.local.folder)), options)
+        found = None if compiled else await asyncio.to_thread(built.find, key)
+        if found is None:
+            found = await build(
+                main,
+                cache / "hosted" / f"{self.local.digest}-{config.precision}",
+                compiled=compiled,
+                seconds=workers.build_seconds,
+                memory=build_limit_of(workers.build_memory_mb),
+                **options,
+            )
+            if not compiled:
+                await asyncio.to_thread(built.keep, key, found)
+        return found
+
     async def _load(self, cache: Path) -> None:
-        config, workers = self.config, self._pool.config
-        threads = self._pool.threads(config.threads)
-        output = cache / "hosted" / f"{self.local.digest}-{config.precision}"
-        self.signature = await build(
-            self.local.main,
-            output,
-            precision=config.precision,
-            tune=config.tune,
-            threads=threads,
-            compiled=self.local.main.is_dir(),
-            seconds=workers.build_seconds,
-            memory=build_limit_of(workers.build_memory_mb),
-        )
+        config = self.config
+        self.signature = await self._built(cache)
         self.build_seconds = self.signature.seconds
         self.labels.check([spec.name for spec in self.signature.outputs])
         checker = Checker(self.signature.inputs, self.signature.outputs, self.signature.symbols, config.batching.pad)

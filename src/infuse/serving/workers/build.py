@@ -96,7 +96,7 @@ async def build(
         answer = json.loads(text[:_MOST_TEXT])
     except ValueError:
         raise _crash(process.returncode or 0, trouble, source, memory) from None
-    return _signature(answer, time.perf_counter() - began)
+    return signature_of(answer, time.perf_counter() - began)
 
 
 def _crash(status: int, trouble: bytes, source: Path, memory: int | None) -> ModelFailureError:
@@ -107,7 +107,8 @@ def _crash(status: int, trouble: bytes, source: Path, memory: int | None) -> Mod
     return ModelFailureError(what, where=str(source), hint=hint)
 
 
-def _signature(answer: Mapping[str, Any], seconds: float) -> Signature:
+def signature_of(answer: Mapping[str, Any], seconds: float) -> Signature:
+    """What an answer of the compiling process says, which took so long; raises the error that it tells."""
     if "error" in answer:
         raise restored(tuple(answer["error"]))
     return Signature(
@@ -125,7 +126,19 @@ def _spec(entry: Mapping[str, Any]) -> TensorSpec:
     return TensorSpec(entry["name"], dtypes.by_name(entry["dtype"]).numpy, tuple(entry["shape"]), entry["late"])
 
 
-def _described(spec: TensorSpec) -> dict[str, Any]:
+def described(model: Any) -> dict[str, Any]:
+    """A compiled model, or its signature, as the answer of the compiling process."""
+    return {
+        "folder": str(getattr(model, "folder", "")),
+        "inputs": [_row(spec) for spec in model.inputs],
+        "outputs": [_row(spec) for spec in model.outputs],
+        "symbols": _symbols(model.inputs),
+        "weights_bytes": int(getattr(model, "weights_bytes", 0)),
+        "host_steps": list(model.host_steps),
+    }
+
+
+def _row(spec: TensorSpec) -> dict[str, Any]:
     if spec.other_type:
         raise ModelFileError(f"{spec.name} is a {spec.other_type}, which the protocol cannot carry")
     name = dtypes.by_numpy(spec.dtype).name if spec.dtype != np.dtype(object) else dtypes.string.name
@@ -159,14 +172,7 @@ def made(order: Mapping[str, Any]) -> dict[str, Any]:
         if not folder:
             model.save(order["output"])
             folder = order["output"]
-    return {
-        "folder": folder,
-        "inputs": [_described(spec) for spec in model.inputs],
-        "outputs": [_described(spec) for spec in model.outputs],
-        "symbols": _symbols(model.inputs),
-        "weights_bytes": int(getattr(model, "weights_bytes", 0)),
-        "host_steps": list(model.host_steps),
-    }
+    return {**described(model), "folder": folder}
 
 
 def _restrict(memory: int | None) -> None:
