@@ -27,8 +27,8 @@ def blocks() -> list[Block]:
 
 def example(folder: Path) -> Path:
     """A copy of the project in `folder` with all examples applied."""
-    skipped = shutil.ignore_patterns("__pycache__", "models", "serving")
-    for name in ("src", "tests", "benchmarks"):
+    for name, others in (("src", ()), ("tests", ("models", "serving")), ("benchmarks", ("results",))):
+        skipped = shutil.ignore_patterns("__pycache__", *others)
         shutil.copytree(ROOT / name, folder / name, ignore=skipped)
     shutil.copyfile(ROOT / "pyproject.toml", folder / "pyproject.toml")
     for block in blocks():

@@ -8,6 +8,7 @@ import os
 import re
 import signal
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,11 @@ def remote(replica: Replica) -> RemoteExecutor:
 
 def pid(replica: Replica) -> int:
     return remote(replica).worker.pid
+
+
+def begun(request: asyncio.Task[Any], replica: Replica, version: Any) -> bool:
+    """Whether a request has been answered, or is being run."""
+    return request.done() or replica.state == "busy" or bool(version.running)
 
 
 def keep_busy(replica: Replica, cores: float) -> None:
@@ -176,10 +182,16 @@ def test_a_replica_that_runs_whenever_its_worker_is_lost_gets_one_of_its_own(tmp
     async def lose(opened: Engine, name: str) -> None:
         """End the worker while it runs a request of this model."""
         replica = stage.replica(opened, name)
-        process = pid(replica)
-        os.kill(process, signal.SIGSTOP)
-        request = asyncio.create_task(stage.ask(opened, name, 8))
-        await stage.until(lambda: replica.state == "busy" or opened.models[name].versions[1].running, "it runs")
+        while True:
+            await stage.until(lambda: replica.executor is not None, "it can run")
+            process = pid(replica)
+            os.kill(process, signal.SIGSTOP)
+            request = asyncio.create_task(stage.ask(opened, name, 8))
+            await stage.until(partial(begun, request, replica, opened.models[name].versions[1]), "it runs")
+            if not request.done():
+                break
+            os.kill(process, signal.SIGCONT)  # it has moved, and another worker has answered
+            await request
         os.kill(process, signal.SIGKILL)
         await request
 
