@@ -84,6 +84,10 @@ class Phase:
         names = [name for name in asdict(self.looks[0]) if name != "done" and self.ends(name)[1]]
         return {name: self.growth(name) for name in names}
 
+    def some(self) -> list[dict[str, int]]:
+        """About a hundred of the looks, as plain data."""
+        return [asdict(look) for look in self.looks[:: 1 + len(self.looks) // 100]]
+
     def is_good(self, most: float) -> bool:
         """Whether nothing grew by more than `most`, and nothing went wrong."""
         return not self.wrong and not self.errors and not any(self.is_bad(name, most) for name in self.grown())
@@ -239,7 +243,7 @@ def main(arguments: list[str] | None = None) -> int:
         told = f", {phase.wrong} wrong or lost, {sum(phase.errors.values())} errors" if phase.name == "requests" else ""
         console.print(f"{phase.looks[-1].done} {phase.name} in {phase.seconds:.0f} s{told}")
     if given.json:
-        figures = [asdict(phase) | {"growth": phase.grown()} for phase in phases]
+        figures = [asdict(phase) | {"looks": phase.some(), "growth": phase.grown()} for phase in phases]
         asked = {name: value for name, value in vars(given).items() if name != "json"}
         machine.save(given.json, {"asked": asked, "phases": figures})
     return 0 if all(phase.is_good(most) for phase in phases) else 1
