@@ -174,7 +174,7 @@ def test_a_key_stands_for_all_that_a_build_depends_on(tmp_path: Path, monkeypatc
     others.append(key_of("content", "model.onnx", OPTIONS))
     script.write_text("#!/bin/sh\necho\n")
     others.append(key_of("content", "model.onnx", OPTIONS))
-    for name in ("_code", "_processor"):
+    for name in ("_code", "cpu_description"):
         monkeypatch.setattr(built, name, lambda: "other")
         others.append(key_of("content", "model.onnx", OPTIONS))
     assert len({key, *others}) == 1 + len(others)

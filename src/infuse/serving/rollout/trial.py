@@ -8,14 +8,13 @@ import math
 from collections.abc import Callable
 from typing import Any, Final
 
-from infuse.errors import OptionError, OverloadError
+from infuse.errors import OptionError
 from infuse.serving.config import Canary
 from infuse.serving.messages import InferRequest, Outcome
 from infuse.serving.rollout.evidence import Looks, bounds, latency_ratio, outside, rate_excess
 from infuse.serving.rollout.flight import Flight
 from infuse.serving.rollout.snapshot import Record
-from infuse.serving.rollout.windows import Tally
-from infuse.serving.statuses import http_status
+from infuse.serving.rollout.windows import Tally, is_fault
 
 _STALL: Final = 3.0  # seconds that slowness must last, so that one stall of the machine is not taken for it
 _LONG_STALL: Final = 10.0  # the same where little is known: few requests, or no old side beside them
@@ -65,7 +64,7 @@ class Trial:
         """Count a request that has ended by what became of it, if it is evidence and its version is still `loaded`."""
         error = outcome.error
         gone = isinstance(error, asyncio.CancelledError)  # the caller, who had no answer until then
-        tried = error is None or gone or (http_status(error) >= 500 and not isinstance(error, OverloadError))
+        tried = error is None or gone or is_fault(error)
         self._flight(outcome.version).end(id(outcome.request), outcome.seconds, tried)
         if loaded and self.record.active and not outcome.request.version:
             side = self.new if outcome.version == self.record.version else self.old

@@ -30,6 +30,11 @@ def edges(index: int) -> tuple[float, float]:
     return 2.0 ** ((index - _OFFSET) / _PER_DOUBLING), 2.0 ** ((index - _OFFSET + 1) / _PER_DOUBLING)
 
 
+def is_fault(error: BaseException) -> bool:
+    """Whether a request failed by its version's fault: not by overload, nor by the caller's, who may have gone away."""
+    return not isinstance(error, OverloadError | asyncio.CancelledError) and http_status(error) >= 500
+
+
 class Tally:
     """What became of requests: answered (with their latencies), failed by the version's fault, rejected for overload;
     and how many of its answers were compared with another version's and differed.
@@ -65,7 +70,7 @@ class Tally:
             self.answer(seconds)
         elif isinstance(error, OverloadError):
             self.rejected += 1
-        elif not isinstance(error, asyncio.CancelledError) and http_status(error) >= 500:
+        elif is_fault(error):
             self.failed += 1
 
     def add(self, other: Tally) -> None:

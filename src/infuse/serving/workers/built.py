@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import platform
 import shutil
 import tempfile
 from collections.abc import Mapping
@@ -17,6 +16,7 @@ from typing import Any, Final
 
 import infuse
 from infuse.errors import CompiledModelError
+from infuse.runtime.cpus import cpu_description
 from infuse.runtime.folder import check_cpu, read_metadata, verify
 from infuse.serving.workers.build import Signature, described, signature_of
 
@@ -86,7 +86,16 @@ def key_of(content: str, main: str, options: Mapping[str, Any]) -> str:
         return ""
     variables = {name: value for name, value in os.environ.items() if name.startswith("INFUSE_")}
     compiler = os.environ.get("CXX", "c++")
-    parts = [content, main, dict(options), variables, _code(), _processor(), compiler, _stamp(shutil.which(compiler))]
+    parts = [
+        content,
+        main,
+        dict(options),
+        variables,
+        _code(),
+        cpu_description(),
+        compiler,
+        _stamp(shutil.which(compiler)),
+    ]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
@@ -97,18 +106,6 @@ def _code() -> str:
     files = sorted(path for path in root.rglob("*") if path.is_file() and path.suffix != ".pyc")
     stamps = [(str(path.relative_to(root)), *_stamp(str(path))) for path in files]
     return hashlib.sha256(json.dumps([infuse.__version__, stamps]).encode()).hexdigest()
-
-
-@lru_cache(maxsize=1)
-def _processor() -> str:
-    """What the processor can do, as far as the system tells."""
-    found = platform.machine()
-    with suppress(OSError):
-        lines = Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines()
-        found += "".join(
-            next((line for line in lines if line.startswith(name)), "") for name in ("model name", "flags")
-        )
-    return found
 
 
 def _stamp(path: str | None) -> tuple[int, int]:
