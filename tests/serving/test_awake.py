@@ -7,7 +7,8 @@ import time
 
 import pytest
 
-from infuse.serving.workers.awake import Ear, Gaps, Vigil
+from infuse.serving.workers import awake
+from infuse.serving.workers.awake import Crowd, Ear, Gaps, Vigil
 
 pytestmark = pytest.mark.row("S7")
 
@@ -60,6 +61,44 @@ def test_a_vigil_ends_while_something_long_runs() -> None:
         vigil.runs -= 1
         vigil.keep(1000.0)
         assert vigil._turning
+
+    asyncio.run(main())
+
+
+def late_yield() -> None:
+    """What `os.sched_yield` does where others need the processor for longer than a moment."""
+    time.sleep(3e-4)
+
+
+def test_it_is_crowded_for_a_while_where_yields_are_late_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    crowd = Crowd()
+    for late in (False, True, False, False, True, True):  # a single one says nothing
+        monkeypatch.setattr("os.sched_yield", late_yield if late else lambda: None)
+        crowd.let_run()
+        crowd.end(5.0)
+        assert not crowd.here(5.0)
+    for _ in range(6):
+        monkeypatch.setattr("os.sched_yield", late_yield)
+        crowd.let_run()
+        crowd.end(5.0)
+    assert crowd.here(5.0)
+    assert not crowd.here(5.0 + awake._PAUSE)
+
+
+def test_in_a_crowd_nobody_stays_awake(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Crowd, "here", lambda *_: True)
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with ours, theirs:
+        ear = Ear(theirs, 100, 1000.0)
+        ear._gaps.mean = 0.0
+        assert not ear._stays(time.perf_counter())
+        ours.send(b"word")
+        assert ear.receive() == b"word"
+
+    async def main() -> None:
+        vigil = Vigil(asyncio.get_running_loop())
+        vigil.keep(1000.0)
+        assert not vigil._turning
 
     asyncio.run(main())
 

@@ -101,6 +101,8 @@ def test_admin_calls_are_for_a_port_that_allows_them(engine: FakeEngine, allowed
 class Door:
     """A guard that writes down what it is asked, and lets only `ann` in."""
 
+    open = False
+
     def __init__(self) -> None:
         self.asked: list[tuple[str, str]] = []
 

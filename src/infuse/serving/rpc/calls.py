@@ -125,7 +125,7 @@ class Calls:
 
     def _door(self, context: Any) -> Callable[[str], object] | None:
         """Admits the caller to inference with a model, or raises; None: everybody may."""
-        if self._guard is None:
+        if self._guard is None or self._guard.open:
             return None
         return partial(self._guard.admit, dict(context.invocation_metadata()), context.peer(), "infer")
 

@@ -14,6 +14,10 @@ from collections.abc import Collection
 from typing import Final
 
 _WEIGHT: Final = 0.2  # of a new gap in the mean
+_LATE: Final = 1e-4  # seconds; a caller's turn between two requests takes less
+_LATE_WEIGHT: Final = 0.05  # of a new wait in their share
+_MOST_LATE: Final = 0.15  # of waits; beyond, one sleeps for _PAUSE
+_PAUSE: Final = 0.1
 
 
 class Gaps:
@@ -33,28 +37,59 @@ class Gaps:
         return self.mean < 0.5 * self.longest
 
 
+class Crowd:
+    """Whether others need the processors: where too many waits saw one come back late from letting them run."""
+
+    def __init__(self) -> None:
+        self._until = 0.0
+        self._late = False
+        self._share = 0.0  # of late waits
+
+    def here(self, now: float) -> bool:
+        """Whether one had better sleep, at the time `now`."""
+        return now < self._until
+
+    def let_run(self) -> None:
+        """Let others run that are waiting for this processor."""
+        began = time.perf_counter()
+        os.sched_yield()
+        self._late |= time.perf_counter() - began > _LATE
+
+    def end(self, now: float) -> None:
+        """A wait ends at the time `now`."""
+        self._share += _LATE_WEIGHT * (self._late - self._share)
+        self._late = False
+        if self._share > _MOST_LATE:
+            self._until = now + _PAUSE
+            self._share = 0.0
+
+
 class Vigil:
     """Keeps an event loop from sleeping: it goes on looking at its sockets, and lets other processes run between.
 
-    `runs` are long ones under way, which have the processors: as long as there are any, it does sleep.
+    `runs` are long ones under way, which have the processors: as long as there are any, it does sleep. So it does for a
+    while where others need the processors.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.runs = 0
         self._loop = loop
+        self._crowd = Crowd()
         self._limit = 0.0
         self._turning = False
 
     def keep(self, seconds: float) -> None:
         """Stay awake so long from now."""
-        self._limit = max(self._limit, time.perf_counter() + seconds)
-        if not self._turning:
+        now = time.perf_counter()
+        self._crowd.end(now)
+        self._limit = max(self._limit, now + seconds)
+        if not self._turning and not self._crowd.here(now):
             self._turning = True
             self._loop.call_soon(self._turn)
 
     def _turn(self) -> None:
         if not self.runs and time.perf_counter() < self._limit:
-            os.sched_yield()
+            self._crowd.let_run()
             self._loop.call_soon(self._turn)
         else:
             self._turning = False
@@ -63,7 +98,7 @@ class Vigil:
 class Ear:
     """Receives messages from a socket; while they come within `seconds` of each other, it does not sleep for them.
 
-    It does while there is something in `runs`, which has the processors.
+    It does while there is something in `runs`, which has the processors, and for a while where others need them.
     """
 
     def __init__(self, channel: socket.socket, most_bytes: int, seconds: float, runs: Collection[object] = ()) -> None:
@@ -71,20 +106,26 @@ class Ear:
         self._most = most_bytes
         self._gaps = Gaps(seconds)
         self._runs = runs
+        self._crowd = Crowd()
 
     def receive(self) -> bytes:
         """The next message; empty at the end."""
         began = time.perf_counter()
-        message = self._at_once(began + self._gaps.longest) if self._gaps.short else None
+        message = self._at_once(began + self._gaps.longest) if self._stays(began) else None
         if message is None:
             message = self._channel.recv(self._most)
-        self._gaps.add(time.perf_counter() - began)
+        ended = time.perf_counter()
+        self._gaps.add(ended - began)
+        self._crowd.end(ended)
         return message
+
+    def _stays(self, now: float) -> bool:
+        return self._gaps.short and not self._crowd.here(now)
 
     def _at_once(self, limit: float) -> bytes | None:
         while not self._runs and time.perf_counter() < limit:
             try:
                 return self._channel.recv(self._most, socket.MSG_DONTWAIT)
             except BlockingIOError:
-                os.sched_yield()
+                self._crowd.let_run()
         return None
