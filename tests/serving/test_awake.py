@@ -75,14 +75,23 @@ def test_it_is_crowded_for_a_while_where_yields_are_late_again_and_again(monkeyp
     for late in (False, True, False, False, True, True):  # a single one says nothing
         monkeypatch.setattr("os.sched_yield", late_yield if late else lambda: None)
         crowd.let_run()
-        crowd.end(5.0)
+        crowd.end(5.0, alone=False)
         assert not crowd.here(5.0)
     for _ in range(6):
         monkeypatch.setattr("os.sched_yield", late_yield)
         crowd.let_run()
-        crowd.end(5.0)
+        crowd.end(5.0, alone=False)
     assert crowd.here(5.0)
     assert not crowd.here(5.0 + awake._PAUSE)
+
+
+def test_one_caller_alone_is_no_crowd(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.sched_yield", late_yield)
+    crowd = Crowd()
+    for _ in range(10):
+        crowd.let_run()
+        crowd.end(5.0, alone=True)
+    assert not crowd.here(5.0)
 
 
 def test_in_a_crowd_nobody_stays_awake(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -215,9 +215,11 @@ class Engine:
         longest = self.config.limits.request_seconds
         if request.deadline is not None and longest:
             request.deadline = min(request.deadline, time.monotonic() + longest)
-        if self.pool.vigil is not None:
-            self._gaps.add(time.perf_counter() - self._last)
+        vigil = self.pool.vigil
         self._inflight += 1
+        if vigil is not None:
+            vigil.requests = self._inflight
+            self._gaps.add(time.perf_counter() - self._last)
         response: InferResponse | None = None
         error: BaseException | None = None
         batch = 1
@@ -229,10 +231,11 @@ class Engine:
             raise
         finally:
             self._inflight -= 1
-            if self.pool.vigil is not None:
+            if vigil is not None:
+                vigil.requests = self._inflight
                 self._last = time.perf_counter()
                 if self._gaps.short:
-                    self.pool.vigil.keep(2 * self._gaps.mean)
+                    vigil.keep(2 * self._gaps.mean)
             request.timeline.finished = time.perf_counter_ns()
             outcome = Outcome(request, version.number, response, error, _rows(request, version), batch)
             self._observe(model, version, outcome)

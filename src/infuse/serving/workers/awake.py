@@ -55,9 +55,9 @@ class Crowd:
         os.sched_yield()
         self._late |= time.perf_counter() - began > _LATE
 
-    def end(self, now: float) -> None:
-        """A wait ends at the time `now`."""
-        self._share += _LATE_WEIGHT * (self._late - self._share)
+    def end(self, now: float, alone: bool) -> None:
+        """A wait ends at the time `now`. `alone`: of one request that met no other, whose caller may take its time."""
+        self._share += _LATE_WEIGHT * ((self._late and not alone) - self._share)
         self._late = False
         if self._share > _MOST_LATE:
             self._until = now + _PAUSE
@@ -68,20 +68,26 @@ class Vigil:
     """Keeps an event loop from sleeping: it goes on looking at its sockets, and lets other processes run between.
 
     `runs` are long ones under way, which have the processors: as long as there are any, it does sleep. So it does for a
-    while where others need the processors.
+    while where others need the processors. `requests` are those that are not answered yet.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.runs = 0
+        self.requests = 0
         self._loop = loop
         self._crowd = Crowd()
         self._limit = 0.0
         self._turning = False
 
+    @property
+    def alone(self) -> bool:
+        """Whether there is no more than one request."""
+        return self.requests <= 1
+
     def keep(self, seconds: float) -> None:
         """Stay awake so long from now."""
         now = time.perf_counter()
-        self._crowd.end(now)
+        self._crowd.end(now, self.alone)
         self._limit = max(self._limit, now + seconds)
         if not self._turning and not self._crowd.here(now):
             self._turning = True
@@ -99,6 +105,7 @@ class Ear:
     """Receives messages from a socket; while they come within `seconds` of each other, it does not sleep for them.
 
     It does while there is something in `runs`, which has the processors, and for a while where others need them.
+    `alone`: what it hears is of one request after the other.
     """
 
     def __init__(self, channel: socket.socket, most_bytes: int, seconds: float, runs: Collection[object] = ()) -> None:
@@ -107,6 +114,7 @@ class Ear:
         self._gaps = Gaps(seconds)
         self._runs = runs
         self._crowd = Crowd()
+        self.alone = True
 
     def receive(self) -> bytes:
         """The next message; empty at the end."""
@@ -116,7 +124,7 @@ class Ear:
             message = self._channel.recv(self._most)
         ended = time.perf_counter()
         self._gaps.add(ended - began)
-        self._crowd.end(ended)
+        self._crowd.end(ended, self.alone)
         return message
 
     def _stays(self, now: float) -> bool:

@@ -95,6 +95,7 @@ class Instance(threading.Thread):
         try:
             while message := self._ear.receive():
                 work = wire.to_instance.decode(message)
+                self._ear.alone = work.alone
                 self.running.add(self._number)
                 done = self._done(work)
                 self.running.discard(self._number)

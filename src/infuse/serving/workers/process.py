@@ -301,7 +301,8 @@ class RemoteExecutor:
                     where = slot.stack(arrays, end, (rows, *arrays[0].shape[1:]))
                 inputs.append(where)
                 end = where[2] + where[3]
-            self._ours.send(wire.encode(wire.Work(number, slot.size, aligned(end), inputs)))
+            alone = vigil is None or vigil.alone
+            self._ours.send(wire.encode(wire.Work(number, slot.size, aligned(end), inputs, alone)))
             if vigil is not None and not long:
                 vigil.keep(min(self._compute + _SOON, self.worker.awake))
         except ConnectionError as error:

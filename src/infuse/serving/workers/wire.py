@@ -26,12 +26,16 @@ class Started(msgspec.Struct, array_like=True, tag=2):
 
 
 class Work(msgspec.Struct, array_like=True, tag=3):
-    """Run the model on the inputs in `slot`, whose memory has `size` bytes; write the outputs behind `results`."""
+    """Run the model on the inputs in `slot`, whose memory has `size` bytes; write the outputs behind `results`.
+
+    `alone`: the server has no other requests.
+    """
 
     slot: int
     size: int
     results: int
     inputs: list[Where]
+    alone: bool = True
 
 
 class Done(msgspec.Struct, array_like=True, tag=4):
