@@ -22,7 +22,7 @@ from infuse.serving.workers.budget import NoRoomError
 from infuse.serving.workers.executor import Executor
 from infuse.serving.workers.load import Load
 from infuse.serving.workers.pool import WorkerPool
-from infuse.serving.workers.process import RemoteExecutor
+from infuse.serving.workers.remote import RemoteExecutor
 from infuse.serving.workers.replicas import Replica
 from tests.serving import placement_stage as stage
 

@@ -18,7 +18,8 @@ from infuse.serving.config import Workers
 from infuse.serving.telemetry.journal import Journal
 from infuse.serving.workers.executor import Executor, LocalExecutor
 from infuse.serving.workers.pool import Need, Replica, WorkerPool
-from infuse.serving.workers.process import RemoteExecutor, WorkerProcess
+from infuse.serving.workers.process import WorkerProcess
+from infuse.serving.workers.remote import RemoteExecutor
 from tests.serving import models
 from tests.serving.workers_stage import add, folders, run, worked
 

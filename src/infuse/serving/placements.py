@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from infuse.serving.workers.pool import WorkerPool
-from infuse.serving.workers.process import RemoteExecutor
+from infuse.serving.workers.remote import RemoteExecutor
 from infuse.serving.workers.replicas import Replica
 
 

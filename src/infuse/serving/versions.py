@@ -29,7 +29,7 @@ from infuse.serving.workers.built import Built, key_of
 from infuse.serving.workers.executor import Executor, LocalExecutor, Result
 from infuse.serving.workers.lanes import close_lanes, open_lanes
 from infuse.serving.workers.pool import WorkerPool
-from infuse.serving.workers.process import RemoteExecutor
+from infuse.serving.workers.remote import RemoteExecutor
 from infuse.serving.workers.replicas import Need, Replica
 from infuse.serving.workers.spread import Deployment
 

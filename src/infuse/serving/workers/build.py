@@ -27,7 +27,8 @@ from infuse.errors import CompileError, InfuseError, ModelFailureError, ModelFil
 from infuse.runtime.shapes import TensorSpec
 from infuse.serving.workers.budget import mib
 from infuse.serving.workers.environment import child_environment
-from infuse.serving.workers.process import ending, restored
+from infuse.serving.workers.process import ending
+from infuse.serving.workers.remote import restored
 
 _MODULE: Final = "infuse.serving.workers.build"
 _MOST_TEXT: Final = 1 << 24

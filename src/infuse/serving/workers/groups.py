@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from infuse.serving.workers.process import RemoteExecutor, WorkerProcess
+from infuse.serving.workers.process import WorkerProcess
+from infuse.serving.workers.remote import RemoteExecutor
 
 if TYPE_CHECKING:
     from infuse.serving.workers.replicas import Need

@@ -13,7 +13,7 @@ from typing import Final
 from infuse.serving.config import Warmup
 from infuse.serving.signature import Checker
 from infuse.serving.warmup import rate
-from infuse.serving.workers.process import RemoteExecutor
+from infuse.serving.workers.remote import RemoteExecutor
 
 _GAIN: Final = 1.02  # times the rows per second of all cores at one request that lanes must bring
 

@@ -18,7 +18,8 @@ from infuse.serving.workers.executor import LocalExecutor
 from infuse.serving.workers.groups import Group, split
 from infuse.serving.workers.load import Load
 from infuse.serving.workers.placement import GAIN, Assignment, Bin, Item, pack
-from infuse.serving.workers.process import RemoteExecutor, WorkerProcess
+from infuse.serving.workers.process import WorkerProcess
+from infuse.serving.workers.remote import RemoteExecutor
 from infuse.serving.workers.replicas import Need, Replica
 
 _MEASURED: Final = 5.0  # seconds after which the memory of workers is measured again

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from infuse.errors import InfuseError
 from infuse.serving.workers.executor import Executor, LocalExecutor, WorkerLostError
 from infuse.serving.workers.groups import Group
-from infuse.serving.workers.process import RemoteExecutor
+from infuse.serving.workers.remote import RemoteExecutor
 
 if TYPE_CHECKING:
     from infuse.serving.workers.pool import WorkerPool

@@ -1,0 +1,212 @@
+"""An instance of a model in a worker process, as the server sees it: what it runs, and the memory for that."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import socket
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from infuse import errors
+from infuse.errors import InfuseError, ModelFailureError, RuntimeFailure
+from infuse.runtime.session import Array
+from infuse.serving.workers import wire
+from infuse.serving.workers.executor import Callback, Result, WorkerLostError
+from infuse.serving.workers.load import Load
+from infuse.serving.workers.memory import Slot, aligned
+
+if TYPE_CHECKING:
+    from infuse.serving.workers.process import WorkerProcess
+
+_SOON: Final = 2e-4  # seconds of a run for whose end the server does not sleep
+_SLOTS: Final = 3  # two runs under way, and one whose outputs are being read
+
+
+def restored(error: tuple[str, str, str, str]) -> InfuseError:
+    """An error that a worker described."""
+    name, what, where, hint = error
+    kind = getattr(errors, name, None)
+    if not (isinstance(kind, type) and issubclass(kind, InfuseError)):
+        kind = RuntimeFailure
+    return kind(what, where=where or None, hint=hint or None)
+
+
+class _Pending:
+    __slots__ = ("done", "long", "timer")
+
+    def __init__(self, done: Callback, timer: asyncio.TimerHandle, long: bool) -> None:
+        self.done = done
+        self.timer = timer
+        self.long = long
+
+
+class RemoteExecutor:
+    """An instance of a model in a worker process."""
+
+    _numbers = itertools.count(1)
+
+    def __init__(self, worker: WorkerProcess, label: str, threads: int = 1) -> None:
+        self.worker = worker
+        self.label = label
+        self.threads = threads
+        self.load = Load()
+        self.number = next(self._numbers)
+        self.weights_bytes = 0
+        self._loop = asyncio.get_running_loop()
+        self._ours, self._theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._ours.setblocking(False)
+        self._slots = [Slot() for _ in range(_SLOTS)]
+        self._idle = list(range(_SLOTS))
+        self._pending: dict[int, _Pending] = {}
+        self._open = False
+        self._retired = False
+        self._compute = 1.0  # mean seconds of a run
+        self.depth = 1
+        self.suspect = False  # whether it ran something when its worker was lost
+
+    @property
+    def name(self) -> str:
+        return f"{self.worker.name}/{self.number}"
+
+    @property
+    def alive(self) -> bool:
+        return self._open and not self._retired
+
+    @property
+    def free(self) -> int:
+        return self.depth - len(self._pending) if self.alive else 0
+
+    @property
+    def slot_bytes(self) -> int:
+        """Memory that it shares with the worker for inputs and outputs."""
+        return sum(slot.size for slot in self._slots)
+
+    def retire(self) -> None:
+        """Take no more runs: another instance has its place. Those in progress end as ever."""
+        self._retired = True
+
+    def descriptors(self) -> list[int]:
+        """What the worker needs: its end of the socket, and the memory of the slots."""
+        return [self._theirs.fileno(), *(slot.descriptor for slot in self._slots)]
+
+    def open(self, weights_bytes: int) -> None:
+        """The worker has loaded the model."""
+        self.weights_bytes = weights_bytes
+        self._theirs.close()
+        self._open = True
+        self._loop.add_reader(self._ours.fileno(), self._answered)
+
+    def submit(self, parts: Sequence[Sequence[Array]], seconds: float, done: Callback) -> None:
+        """Copy the inputs into a slot, one below the other, and tell the worker."""
+        number = self._idle.pop()
+        slot = self._slots[number]
+        timer = self._loop.call_later(seconds * (1 + len(self._pending)), self._hung, seconds)
+        vigil, long = self.worker.vigil, self._compute >= _SOON
+        self._pending[number] = _Pending(done, timer, long)
+        if vigil is not None:
+            vigil.runs += long
+        try:
+            end, inputs = 0, []
+            for arrays in parts:
+                if len(arrays) == 1:
+                    where = slot.write(arrays, end)[0]
+                else:
+                    rows = sum(array.shape[0] for array in arrays)
+                    where = slot.stack(arrays, end, (rows, *arrays[0].shape[1:]))
+                inputs.append(where)
+                end = where[2] + where[3]
+            alone = vigil is None or vigil.alone
+            self._ours.send(wire.encode(wire.Work(number, slot.size, aligned(end), inputs, alone)))
+            if vigil is not None and not long:
+                vigil.keep(min(self._compute + _SOON, self.worker.awake))
+        except ConnectionError as error:
+            lost = WorkerLostError(f"{self.name} does not take work: {error}")
+            lost.begun = False
+            self._loop.call_soon(self._finish, number, Result(error=lost))
+        except (InfuseError, OSError, ValueError) as error:
+            failure = error if isinstance(error, InfuseError) else ModelFailureError(str(error), where=self.name)
+            self._loop.call_soon(self._finish, number, Result(error=failure))
+
+    def lost(self, error: WorkerLostError) -> None:
+        """The worker has ended, and with it all runs that it did not answer: the first is the one that had begun."""
+        self.depth = 0
+        if self._open:
+            self._answered()
+        self.suspect = bool(self._pending)
+        self.abandon()
+        for place, number in enumerate(list(self._pending)):
+            told = WorkerLostError(error.what)
+            told.begun = place == 0
+            self._finish(number, Result(error=told))
+
+    def abandon(self) -> None:
+        """Close the socket and the memory; the worker ends the instance."""
+        if self._open:
+            self._loop.remove_reader(self._ours.fileno())
+        self._open = False
+        self._ours.close()
+        self._theirs.close()
+        for slot in self._slots:
+            slot.close()
+        self.worker.instances.pop(self.number, None)
+
+    async def close(self) -> None:
+        while self._pending:
+            await asyncio.sleep(0.005)
+        self.abandon()
+
+    def _answered(self) -> None:
+        try:
+            while True:
+                message = self._ours.recv(wire.MOST_BYTES)
+                if not message:
+                    raise ConnectionResetError
+                self._take(message)
+                if not self._pending:
+                    return
+        except BlockingIOError:
+            return
+        except (OSError, msgspec.MsgspecError):
+            # The end of the process is noticed by itself; a worker that closed one socket but lives is ended.
+            if self._open:
+                self._loop.remove_reader(self._ours.fileno())
+                self._open = False
+                self.worker.kill()
+
+    def _take(self, message: bytes) -> None:
+        answer = wire.from_instance.decode(message)
+        if answer.slot not in self._pending:
+            return
+        slot = self._slots[answer.slot]
+        self.load.add(answer.busy * self.threads / 1e9)
+        self._compute += 0.2 * ((answer.ended - answer.began) / 1e9 - self._compute)
+        if answer.error is not None:
+            result = Result(error=restored(answer.error), began=answer.began, ended=answer.ended)
+        else:
+            try:
+                slot.reserve(answer.size)
+                outputs = [slot.view(where) for where in answer.outputs]
+                result = Result(outputs, answer.began, answer.ended)
+            except InfuseError as error:
+                result = Result(error=error)
+        self._finish(answer.slot, result)
+
+    def _finish(self, number: int, result: Result) -> None:
+        pending = self._pending.pop(number, None)
+        if pending is None:
+            return
+        pending.timer.cancel()
+        if self.worker.vigil is not None:
+            self.worker.vigil.runs -= pending.long
+        try:
+            pending.done(result)
+        finally:
+            self._idle.append(number)
+
+    def _hung(self, seconds: float) -> None:
+        """No answer in time: the worker is ended, which ends its runs."""
+        self.worker.hung = f"a run took longer than {seconds:g} s"
+        self.worker.kill()
