@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from infuse.errors import InfuseError, UnavailableError
+from infuse.runtime.session import Array
 from infuse.serving import descriptions, placements
 from infuse.serving.catalog import Catalog
 from infuse.serving.config import ServerConfig
@@ -202,6 +203,17 @@ class Engine:
         """The header that sticky splits of this model hash, in small letters; "" if there is none."""
         model = self.models.get(name)
         return model.config.sticky.header.lower() if model is not None else ""
+
+    def lend(self, model: str, version: str, size: int) -> Array | None:
+        """Memory for so many bytes of a request that arrives: tensors that lie there are not copied on their way to the
+        model. None: there is none, or the request would be refused. It is given back when nobody refers to it.
+        """
+        served = self.models.get(model)
+        try:
+            lend = getattr(served.version(version), "lend", None) if served is not None else None
+        except InfuseError:
+            return None
+        return lend(size) if lend is not None else None
 
     async def infer(self, request: InferRequest) -> InferResponse:
         """Answer a request; its timeline and all observers tell how it went. Raises InfuseError leaves."""

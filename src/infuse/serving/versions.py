@@ -245,6 +245,10 @@ class ServedVersion:
 
     # -- work ---------------------------------------------------------------------------------------------------
 
+    def lend(self, size: int) -> Array | None:
+        """Memory for so many bytes of a request to come; None: there is none."""
+        return self._batcher.lend(size) if self._batcher is not None and self.state == "READY" else None
+
     async def infer(self, request: InferRequest) -> tuple[InferResponse, int]:
         """The answer, and the rows of the batch that it ran in. Raises InfuseError leaves."""
         checker, batcher = self._checker, self._batcher

@@ -144,6 +144,13 @@ class Batcher:
             return [], self.lane_times  # it has all cores
         return [lane for lane in self.lanes if lane.free > 0], self.lane_times
 
+    def lend(self, size: int) -> Array | None:
+        """Memory for so many bytes of a request to come, of whoever would run it now; None: there is none."""
+        if self.running or self._queue.count:
+            return None
+        free, _ = self._free(alone=True)
+        return free[0].lend(size) if free else None
+
     def close(self, why: str) -> None:
         """Take nothing more, and answer what waits with UnavailableError(`why`)."""
         self._closed = why

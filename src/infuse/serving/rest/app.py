@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from infuse.errors import AccessError, InfuseError, NotFoundError, RequestError, TooLargeError, UnavailableError
+from infuse.runtime.session import Array
 from infuse.serving.config import ServerConfig
 from infuse.serving.elements import Buffer
 from infuse.serving.messages import InferRequest
@@ -128,18 +129,22 @@ class DataApp(_App):
         self._router = Router([*own, *SHARED_MEMORY])
         self._elsewhere = Router([] if config.security.admin_on_data_port else [*INSIGHTS, *CHANGES])
         self._turns = Turns()
+        self._lend: Callable[[str, str, int], Array | None] | None = getattr(engine, "lend", None)
         self._sticky_header: Callable[[str], str] = getattr(engine, "sticky_header", _no_header)
+
+    def lend(self, scope: Scope, size: int) -> Array | None:
+        """Memory for so many bytes of the body of a request that arrives; None: there is none of its own for it."""
+        named = _inferred(scope["method"], _path(scope))
+        if named is None or self._lend is None or any(name == b"content-encoding" for name, _ in scope["headers"]):
+            return None
+        return self._lend(*named, size)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = _path(scope)
-        if path.endswith(_END) and scope["method"] == "POST":
-            parts = path.split(b"/")
-            if len(parts) == 5 and parts[2] == b"models" and parts[1] == b"v2":
-                await self._infer(scope, receive, send, name_of(parts[3]), "")
-                return
-            if len(parts) == 7 and parts[2] == b"models" and parts[1] == b"v2" and parts[4] == b"versions":
-                await self._infer(scope, receive, send, name_of(parts[3]), name_of(parts[5]))
-                return
+        named = _inferred(scope["method"], path)
+        if named is not None:
+            await self._infer(scope, receive, send, *named)
+            return
         try:
             await super()._answer(scope, receive, send)
         except InfuseError as error:
@@ -237,6 +242,17 @@ class AdminApp(_App):
 
 def _no_header(_: str) -> str:
     return ""
+
+
+def _inferred(method: str, path: bytes) -> tuple[str, str] | None:
+    """The model and version that a request is for inference with; None: it is for something else."""
+    if path.endswith(_END) and method == "POST":
+        parts = path.split(b"/")
+        if len(parts) == 5 and parts[2] == b"models" and parts[1] == b"v2":
+            return name_of(parts[3]), ""
+        if len(parts) == 7 and parts[2] == b"models" and parts[1] == b"v2" and parts[4] == b"versions":
+            return name_of(parts[3]), name_of(parts[5])
+    return None
 
 
 def _path(scope: Scope) -> bytes:

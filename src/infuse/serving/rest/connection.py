@@ -25,6 +25,7 @@ MOST_HEADER_BYTES: Final = 64 << 10
 SCRATCH_BYTES: Final = 1 << 14
 _LINGER_SECONDS: Final = 2.0  # a refused caller may go on sending for so long before the connection is cut
 _ALIGNMENT: Final = 64
+_LENT_BYTES: Final = 1 << 16  # from here on not copying a body is worth the trouble
 # What a connection waits for.
 _HEADER, _BODY, _ANSWER, _READER, _IDLE, _LINGER = range(6)
 
@@ -51,6 +52,7 @@ class Connection(HttpToolsProtocol):
         super().__init__(config, server_state, app_state, _loop)
         self.limits = config.limits
         self.scratch = config.scratch
+        self.lend = config.lend
         self.clock: Callable[[], float] = self.loop.time
         self.header_bytes = 0
         self.length: int | None = None  # of the body, where it was announced
@@ -239,7 +241,11 @@ class Connection(HttpToolsProtocol):
         """Memory for a body, such that the tensors behind its JSON are aligned."""
         text = next((value for name, value in self.headers if name == b"inference-header-content-length"), b"")
         head = int(text) if text.isdigit() and len(text) < 10 else 0
-        memory = np.empty(length + _ALIGNMENT, np.uint8)
+        memory = None
+        if self.lend is not None and length >= _LENT_BYTES and text.isdigit() and head <= MOST_HEADER_BYTES:
+            memory = self.lend(self.scope, length + _ALIGNMENT)
+        if memory is None:
+            memory = np.empty(length + _ALIGNMENT, np.uint8)
         start = -(memory.ctypes.data + head) % _ALIGNMENT
         return memory[start : start + length].data
 

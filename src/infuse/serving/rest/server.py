@@ -23,7 +23,11 @@ _SOCKET_BYTES: Final = 1 << 20  # of the kernel's buffers of a connection: a pic
 
 
 class ServerOptions(uvicorn.Config):
-    """uvicorn's options with what connections need to know; `scratch` is where all of them receive what is short."""
+    """uvicorn's options with what connections need to know.
+
+    `scratch` is where all of them receive what is short. `lend(scope, size)`, where the application has it, gives
+    memory for a large body, or None.
+    """
 
     def __init__(self, app: Any, limits: Limits, context: ssl.SSLContext | None) -> None:
         super().__init__(
@@ -40,6 +44,7 @@ class ServerOptions(uvicorn.Config):
             ssl_context_factory=None if context is None else lambda config, default: context,
         )
         self.limits = limits
+        self.lend = getattr(app, "lend", None)
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
 
 

@@ -62,6 +62,9 @@ class Executor(Protocol):
         `done` is called on the loop, once. After `seconds` without an answer the run counts as hung.
         """
 
+    def lend(self, size: int) -> Array | None:
+        """Memory for so many bytes of inputs to come, which need not be copied then; None: there is none."""
+
     async def close(self) -> None:
         """End it; runs in progress end first."""
 
@@ -98,6 +101,10 @@ class LocalExecutor:
     @property
     def alive(self) -> bool:
         return not self._closed
+
+    def lend(self, size: int) -> Array | None:
+        """None: inputs are not copied, wherever they lie."""
+        return None
 
     def submit(self, parts: Sequence[Sequence[Array]], seconds: float, done: Callback) -> None:
         """Run on the thread. A run that hangs cannot be ended here: it is reported, and the place stays busy."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import mmap
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -25,6 +25,21 @@ _SEAL_SHRINK: Final = getattr(fcntl, "F_SEAL_SHRINK", 2)
 def aligned(size: int) -> int:
     """`size`, rounded up so that what follows starts at a cache line."""
     return -(-size // _ALIGNMENT) * _ALIGNMENT
+
+
+class Loan(np.ndarray[Any, Any]):
+    """Bytes of a slot that somebody fills. `back` is called when nobody refers to them, or to a view, any more."""
+
+    back: Callable[[], None] | None = None
+
+    def __del__(self) -> None:
+        if self.back is not None:
+            self.back()
+
+
+def address_of(array: Array) -> int:
+    """Where its first element lies in this process."""
+    return int(array.__array_interface__["data"][0])
 
 
 class Slot:
@@ -102,6 +117,13 @@ class Slot:
             target[row:end] = part
             row = end
         return (name_of(first.dtype), shape, start, length)
+
+    def lend(self, size: int, back: Callable[[], None]) -> Loan:
+        """The first `size` bytes; ModelFailureError when there is no memory for them."""
+        self.reserve(size)
+        loan: Loan = Loan((size,), np.uint8, self._mapped())
+        loan.back = back
+        return loan
 
     def close(self) -> None:
         """Give the memory back, once nobody looks at it any more."""

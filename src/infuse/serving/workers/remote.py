@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import socket
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -13,16 +14,19 @@ import msgspec
 from infuse import errors
 from infuse.errors import InfuseError, ModelFailureError, RuntimeFailure
 from infuse.runtime.session import Array
+from infuse.serving.datatypes import name_of
 from infuse.serving.workers import wire
 from infuse.serving.workers.executor import Callback, Result, WorkerLostError
 from infuse.serving.workers.load import Load
-from infuse.serving.workers.memory import Slot, aligned
+from infuse.serving.workers.memory import Slot, address_of, aligned
 
 if TYPE_CHECKING:
     from infuse.serving.workers.process import WorkerProcess
 
 _SOON: Final = 2e-4  # seconds of a run for whose end the server does not sleep
 _SLOTS: Final = 3  # two runs under way, and one whose outputs are being read
+_LOANS: Final = 2  # more slots, which are lent
+_MOST_LENT: Final = 16 << 20  # bytes: slots do not shrink
 
 
 def restored(error: tuple[str, str, str, str]) -> InfuseError:
@@ -32,6 +36,20 @@ def restored(error: tuple[str, str, str, str]) -> InfuseError:
     if not (isinstance(kind, type) and issubclass(kind, InfuseError)):
         kind = RuntimeFailure
     return kind(what, where=where or None, hint=hint or None)
+
+
+def _written(slot: Slot, parts: Sequence[Sequence[Array]]) -> list[wire.Where]:
+    """Copy inputs into a slot, each as its parts below each other; where they lie."""
+    end, inputs = 0, []
+    for arrays in parts:
+        if len(arrays) == 1:
+            where = slot.write(arrays, end)[0]
+        else:
+            rows = sum(array.shape[0] for array in arrays)
+            where = slot.stack(arrays, end, (rows, *arrays[0].shape[1:]))
+        inputs.append(where)
+        end = where[2] + where[3]
+    return inputs
 
 
 class _Pending:
@@ -58,8 +76,9 @@ class RemoteExecutor:
         self._loop = asyncio.get_running_loop()
         self._ours, self._theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._ours.setblocking(False)
-        self._slots = [Slot() for _ in range(_SLOTS)]
-        self._idle = list(range(_SLOTS))
+        self._slots = [Slot() for _ in range(_SLOTS + _LOANS)]
+        self._idle = list(range(_SLOTS + _LOANS))
+        self._lent: dict[int, tuple[int, int]] = {}  # by slot: where the loan begins and ends
         self._pending: dict[int, _Pending] = {}
         self._open = False
         self._retired = False
@@ -99,9 +118,30 @@ class RemoteExecutor:
         self._open = True
         self._loop.add_reader(self._ours.fileno(), self._answered)
 
-    def submit(self, parts: Sequence[Sequence[Array]], seconds: float, done: Callback) -> None:
-        """Copy the inputs into a slot, one below the other, and tell the worker."""
+    def lend(self, size: int) -> Array | None:
+        """Memory for inputs, which are not copied then where one run takes them alone; None: there is none."""
+        if not self.alive or len(self._lent) == _LOANS or size > _MOST_LENT:
+            return None
         number = self._idle.pop()
+        try:
+            loan = self._slots[number].lend(size, partial(self._returned, number))
+        except ModelFailureError:
+            self._idle.append(number)
+            return None
+        start = address_of(loan)
+        self._lent[number] = (start, start + size)
+        return loan
+
+    def _returned(self, number: int) -> None:
+        """Nobody refers to a loan any more."""
+        del self._lent[number]
+        if number not in self._pending:
+            self._idle.append(number)
+
+    def submit(self, parts: Sequence[Sequence[Array]], seconds: float, done: Callback) -> None:
+        """Copy the inputs into a slot, one below the other, if they are not in one already, and tell the worker."""
+        found = self._found(parts) if self._lent else None
+        number = self._idle.pop() if found is None else found[0]
         slot = self._slots[number]
         timer = self._loop.call_later(seconds * (1 + len(self._pending)), self._hung, seconds)
         vigil, long = self.worker.vigil, self._compute >= _SOON
@@ -109,15 +149,8 @@ class RemoteExecutor:
         if vigil is not None:
             vigil.runs += long
         try:
-            end, inputs = 0, []
-            for arrays in parts:
-                if len(arrays) == 1:
-                    where = slot.write(arrays, end)[0]
-                else:
-                    rows = sum(array.shape[0] for array in arrays)
-                    where = slot.stack(arrays, end, (rows, *arrays[0].shape[1:]))
-                inputs.append(where)
-                end = where[2] + where[3]
+            inputs = _written(slot, parts) if found is None else found[1]
+            end = max((offset + length for *_, offset, length in inputs), default=0)
             alone = vigil is None or vigil.alone
             self._ours.send(wire.encode(wire.Work(number, slot.size, aligned(end), inputs, alone)))
             if vigil is not None and not long:
@@ -129,6 +162,23 @@ class RemoteExecutor:
         except (InfuseError, OSError, ValueError) as error:
             failure = error if isinstance(error, InfuseError) else ModelFailureError(str(error), where=self.name)
             self._loop.call_soon(self._finish, number, Result(error=failure))
+
+    def _found(self, parts: Sequence[Sequence[Array]]) -> tuple[int, list[wire.Where]] | None:
+        """The slot on loan that all inputs lie in, and where; None: there is none, or it is being run from."""
+        first = address_of(parts[0][0]) if parts else 0
+        lent = [number for number, (start, end) in self._lent.items() if start <= first < end]
+        if not lent or lent[0] in self._pending:
+            return None
+        start, end = self._lent[lent[0]]
+        inputs: list[wire.Where] = []
+        for arrays in parts:
+            array = arrays[0]
+            place = address_of(array)
+            inside = start <= place and place + array.nbytes <= end
+            if len(arrays) > 1 or not inside or array.dtype == object or not array.flags.c_contiguous:
+                return None
+            inputs.append((name_of(array.dtype), array.shape, place - start, array.nbytes))
+        return lent[0], inputs
 
     def lost(self, error: WorkerLostError) -> None:
         """The worker has ended, and with it all runs that it did not answer: the first is the one that had begun."""
@@ -204,7 +254,8 @@ class RemoteExecutor:
         try:
             pending.done(result)
         finally:
-            self._idle.append(number)
+            if number not in self._lent:
+                self._idle.append(number)
 
     def _hung(self, seconds: float) -> None:
         """No answer in time: the worker is ended, which ends its runs."""

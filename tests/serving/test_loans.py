@@ -1,0 +1,352 @@
+"""Memory of workers that is lent to requests while they arrive: never copied, always right, always given back."""
+
+import asyncio
+import gc
+import json
+import os
+import signal
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import TensorProto
+
+from infuse.errors import InfuseError
+from infuse.serving.config import Limits, Listener, Workers
+from infuse.serving.engine import Engine
+from infuse.serving.rest.app import DataApp
+from infuse.serving.rest.server import HttpServer
+from infuse.serving.warmup import run_once
+from infuse.serving.workers import remote
+from infuse.serving.workers.memory import Slot
+from infuse.serving.workers.process import WorkerProcess
+from infuse.serving.workers.remote import RemoteExecutor
+from tests.serving import models
+from tests.serving.workers_stage import add, folders, run, worked
+
+__all__ = ["add", "folders"]
+
+pytestmark = pytest.mark.row("S5")
+ROWS = 20_000
+BYTES = ROWS * 16
+
+
+@pytest.fixture
+def copies(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many arrays each run copied; one that copied nothing is not there."""
+    made: list[int] = []
+    written = remote._written
+
+    def noted(slot: Slot, parts: Any) -> Any:
+        made.append(len(parts))
+        return written(slot, parts)
+
+    monkeypatch.setattr(remote, "_written", noted)
+    return made
+
+
+def filled(loan: np.ndarray, first: float, rows: int = ROWS, start: int = 0) -> np.ndarray:
+    """A tensor in a loan, as a request has it."""
+    array = np.frombuffer(loan.data, np.float32, rows * 4, start).reshape(rows, 4)
+    loan[start : start + array.nbytes] = np.arange(first, first + rows * 4, dtype=np.float32).view(np.uint8)
+    return array
+
+
+def taken(executor: RemoteExecutor) -> int:
+    """Slots that are not idle."""
+    gc.collect()
+    return len(executor._slots) - len(executor._idle)
+
+
+def test_a_loan_is_given_back_with_the_last_view_of_it() -> None:
+    slot, back = Slot(), []
+    loan = slot.lend(1000, lambda: back.append(1))
+    view = np.frombuffer(loan[8:40].data, np.float32)
+    reshaped = view.reshape(2, 4)[1:]
+    del loan, view
+    assert back == []
+    reshaped.base  # noqa: B018 - it is still there
+    del reshaped
+    assert back == [1]
+    slot.close()
+
+
+def test_inputs_in_a_loan_run_where_they_lie(add: Path, copies: list[int]) -> None:
+    async def work(worker: WorkerProcess) -> None:
+        executor = await worker.add("add", add, 1, 60)
+        for first in (0.0, 7.0, -3.0):
+            loan = executor.lend(BYTES + 64)
+            assert loan is not None
+            array = filled(loan, first, start=64)
+            del loan
+            assert taken(executor) == 1
+            (found,) = await run(executor, array)
+            np.testing.assert_array_equal(found, array + 1)
+            assert taken(executor) == 1  # until nobody looks at the inputs any more
+            del array
+            assert taken(executor) == 0
+        assert copies == []
+
+    worked(work)
+
+
+def test_what_does_not_lie_in_one_loan_is_copied(
+    add: Path, folders: Callable[[str, bytes], Path], copies: list[int]
+) -> None:
+    folder = folders("BYTES", models.identity(TensorProto.STRING))
+
+    async def work(worker: WorkerProcess) -> None:
+        executor = await worker.add("add", add, 1, 60)
+        other = await worker.add("add too", add, 1, 60)
+        loan = executor.lend(BYTES)
+        assert loan is not None
+        array = filled(loan, 1.0)
+        for place, part in ((other, array), (executor, array[::2]), (executor, array.copy())):
+            (found,) = await run(place, part)
+            np.testing.assert_array_equal(found, part + 1)
+        (found,) = await run_once(executor, [[array[:5], array[5:9]]], 60.0)
+        np.testing.assert_array_equal(found, array[:9] + 1)
+        assert copies == [1] * 4
+        texts = await worker.add("BYTES", folder, 1, 60)
+        words = np.array([[b"a", b"", b"c", b"\xff"]], object)
+        held = texts.lend(BYTES)
+        assert (await run(texts, words))[0].tolist() == words.tolist()
+        del held
+
+    worked(work)
+
+
+def test_loans_are_few_and_not_too_large(add: Path) -> None:
+    async def work(worker: WorkerProcess) -> None:
+        executor = await worker.add("add", add, 1, 60)
+        assert executor.lend(remote._MOST_LENT + 1) is None
+        loans = [executor.lend(BYTES) for _ in range(remote._LOANS)]
+        assert all(loan is not None for loan in loans)
+        assert executor.lend(BYTES) is None
+        (found,) = await run(executor, np.ones((3, 4), np.float32))  # others run as ever
+        assert (found == 2).all()
+        loans.clear()
+        assert taken(executor) == 0
+        assert executor.lend(BYTES) is not None
+
+    worked(work)
+
+
+def test_a_loan_whose_worker_died_can_still_be_read_and_runs_elsewhere(add: Path) -> None:
+    async def work(worker: WorkerProcess) -> None:
+        executor = await worker.add("add", add, 1, 60)
+        loan = executor.lend(BYTES)
+        assert loan is not None
+        array = filled(loan, 5.0)
+        del loan
+        os.kill(worker.pid, signal.SIGKILL)
+        await models.until(lambda: not worker.alive, "the worker's end is noticed")
+        assert executor.lend(BYTES) is None
+        other = WorkerProcess(())
+        await other.start()
+        try:
+            (found,) = await run(await other.add("add", add, 1, 60), array)
+            np.testing.assert_array_equal(found, np.arange(6, 6 + 4 * ROWS, dtype=np.float32).reshape(ROWS, 4))
+        finally:
+            await other.close()
+        del array
+        gc.collect()
+
+    worked(work)
+
+
+def test_a_loan_that_is_dropped_during_its_run_comes_back_after_it(add: Path) -> None:
+    async def work(worker: WorkerProcess) -> None:
+        executor = await worker.add("add", add, 1, 60)
+        done: asyncio.Future[float] = asyncio.get_running_loop().create_future()
+        loan = executor.lend(BYTES)
+        assert loan is not None
+        executor.submit([[filled(loan, 1.0)]], 60.0, lambda result: done.set_result(float(result.outputs[0][0, 0])))
+        del loan
+        assert taken(executor) == 1
+        assert await done == 2.0
+        await asyncio.sleep(0)
+        assert taken(executor) == 0
+
+    worked(work)
+
+
+# ------------------------------------------------------------------------------------------------- over HTTP
+
+
+@asynccontextmanager
+async def served(tmp_path: Path, **fields: Any) -> AsyncIterator[tuple[Engine, HttpServer]]:
+    """An engine with workers, and its data port."""
+    config = models.config(tmp_path, **({"workers": Workers(), "control": "none", "limits": Limits()} | fields))
+    async with Engine(config) as engine:
+        server = HttpServer(DataApp(engine, config), Listener(host="127.0.0.1", port=0), config.limits)
+        await server.start()
+        try:
+            yield engine, server
+        finally:
+            await server.stop(5.0)
+
+
+def executor_of(engine: Engine, name: str = "add") -> RemoteExecutor:
+    (version,) = engine.models[name].versions.values()
+    executor = version._batcher.executors[0]
+    assert isinstance(executor, RemoteExecutor)
+    return executor
+
+
+def message(array: np.ndarray, head: bytes | None = None, path: str = "add") -> bytes:
+    """A request over HTTP with a binary tensor; `head`: its JSON, b"": none."""
+    data = array.tobytes()
+    if head is None:
+        parameters = {"binary_data_size": len(data)}
+        tensor = {"name": "x", "datatype": "FP32", "shape": list(array.shape), "parameters": parameters}
+        head = json.dumps({"inputs": [tensor], "parameters": {"binary_data_output": True}}).encode()
+    start = f"POST /v2/models/{path}/infer HTTP/1.1\r\nHost: x\r\nContent-Length: {len(head) + len(data)}\r\n"
+    return start.encode() + f"Inference-Header-Content-Length: {len(head)}\r\n\r\n".encode() + head + data
+
+
+async def answer(reader: asyncio.StreamReader) -> tuple[int, bytes, bytes]:
+    """Status, JSON and binary data of an answer."""
+    lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower().split("\r\n")
+    headers = dict(line.split(": ", 1) for line in lines[1:] if line)
+    body = await reader.readexactly(int(headers["content-length"]))
+    size = int(headers.get("inference-header-content-length", len(body)))
+    return int(lines[0].split()[1]), body[:size], body[size:]
+
+
+async def ask(server: HttpServer, *requests: bytes) -> list[tuple[int, bytes, bytes]]:
+    """One request after the other on one connection."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    found = []
+    for request in requests:
+        writer.write(request)
+        found.append(await answer(reader))
+    writer.close()
+    return found
+
+
+def large(first: float) -> np.ndarray:
+    return np.arange(first, first + ROWS * 4, dtype=np.float32).reshape(ROWS, 4)
+
+
+@pytest.mark.parametrize("raw", [False, True])
+def test_large_bodies_are_not_copied(raw: bool, tmp_path: Path, copies: list[int]) -> None:
+    models.write(tmp_path / "models", "add", models.adder(1, (ROWS, 4)))
+
+    async def check() -> None:
+        async with served(tmp_path) as (engine, server):
+            copies.clear()
+            given = [large(value) for value in (0, 5, -9)]
+            found = await ask(server, *(message(array, b"" if raw else None) for array in given))
+            for array, (status, _, data) in zip(given, found):
+                assert status == 200
+                np.testing.assert_array_equal(np.frombuffer(data, np.float32).reshape(ROWS, 4), array + 1)
+            assert copies == []
+            await models.until(lambda: not taken(executor_of(engine)), "loans are given back")
+
+    asyncio.run(check())
+
+
+def test_callers_at_once_get_their_own_answers(tmp_path: Path) -> None:
+    models.write(tmp_path / "models", "add", models.adder(1), config="batching: {max_queue: 1000000}\n")
+
+    async def check() -> None:
+        async with served(tmp_path) as (engine, server):
+
+            async def caller(number: int) -> None:
+                given = [large(1000.0 * number + turn) for turn in range(6)]
+                for array, (status, _, data) in zip(given, await ask(server, *map(message, given))):
+                    assert status == 200
+                    np.testing.assert_array_equal(np.frombuffer(data, np.float32).reshape(ROWS, 4), array + 1)
+
+            await asyncio.gather(*map(caller, range(8)))
+            await models.until(lambda: not taken(executor_of(engine)), "loans are given back")
+
+    asyncio.run(check())
+
+
+@pytest.mark.parametrize(
+    ("head", "status"),
+    [
+        (
+            b'{"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 4], "parameters": {"binary_data_size": 16}}]}',
+            400,
+        ),
+        (b'{"inputs": [', 400),
+        (b'{"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [1, 2, 3, 4]}]}', 400),
+    ],
+)
+def test_a_refused_body_is_given_back(head: bytes, status: int, tmp_path: Path) -> None:
+    models.write(tmp_path / "models", "add", models.adder(1))
+
+    async def check() -> None:
+        async with served(tmp_path) as (engine, server):
+            given = large(0.0)
+            found = await ask(server, *[message(given, head)] * 3, message(given))
+            assert [each[0] for each in found] == [400] * 3 + [200]
+            await models.until(lambda: not taken(executor_of(engine)), "loans are given back")
+
+    asyncio.run(check())
+
+
+def test_callers_that_stall_keep_no_others_from_being_answered_and_give_back_what_they_had(tmp_path: Path) -> None:
+    models.write(tmp_path / "models", "add", models.adder(1))
+
+    async def check() -> None:
+        async with served(tmp_path) as (engine, server):
+            executor = executor_of(engine)
+            stalled = []
+            for _ in range(4):
+                _, writer = await asyncio.open_connection("127.0.0.1", server.port)
+                writer.write(message(large(0.0))[: BYTES // 2])
+                stalled.append(writer)
+            await models.until(lambda: len(executor._lent) == remote._LOANS, "all loans are taken")
+            ((status, _, data),) = await ask(server, message(large(3.0)))
+            assert status == 200
+            np.testing.assert_array_equal(np.frombuffer(data, np.float32).reshape(ROWS, 4), large(4.0))
+            for writer in stalled:
+                writer.transport.abort()
+            await models.until(lambda: not taken(executor), "loans are given back")
+
+    asyncio.run(check())
+
+
+def test_shadows_are_given_what_the_caller_sent(tmp_path: Path) -> None:
+    config = 'version_policy: {all: true}\nsplit: {"1": 1}\nshadow: {"2": 1.0}\n'
+    for version in (1, 2):
+        models.write(tmp_path / "models", "add", models.adder(1), version, config)
+
+    async def check() -> None:
+        async with served(tmp_path) as (engine, server):
+            found = await ask(server, *(message(large(value)) for value in range(20)))
+            assert [each[0] for each in found] == [200] * 20
+
+            def window() -> dict[str, int]:
+                return engine.traffic("add").describe()["windows"].get("2", {"compared": 0})
+
+            await models.until(lambda: window()["compared"] == 20, "all copies have run")
+            assert window()["drifted"] == 0
+            executors = [version._batcher.executors[0] for version in engine.models["add"].versions.values()]
+            await models.until(lambda: not any(map(taken, executors)), "loans are given back")
+
+    asyncio.run(check())
+
+
+def test_there_is_no_loan_for_what_would_be_refused(tmp_path: Path) -> None:
+    models.write(tmp_path / "models", "add", models.adder(1))
+
+    async def check() -> None:
+        async with served(tmp_path) as (engine, server):
+            assert engine.lend("add", "", BYTES) is not None
+            assert engine.lend("add", "1", BYTES) is not None
+            for model, version in (("none", ""), ("add", "7"), ("add", "canary")):
+                assert engine.lend(model, version, BYTES) is None
+            found = await ask(server, message(large(0.0), path="none"), message(large(0.0), path="add/versions/9"))
+            assert [each[0] for each in found] == [404, 404]
+            with pytest.raises(InfuseError):
+                engine.models["add"].version("7")
+
+    asyncio.run(check())
