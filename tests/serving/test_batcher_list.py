@@ -9,11 +9,13 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
+import time
 import weakref
 
 import pytest
 
 from infuse.errors import DeadlineError, OverloadError
+from infuse.serving.batching.timing import TimeModel
 from tests.serving.batcher_stage import Bench, ShiftedLoop, forward, run
 
 pytestmark = pytest.mark.row("S4")
@@ -320,6 +322,27 @@ def test_priorities_and_times_work_together() -> None:
 
 
 # ---------------------------------------------------------------------------------------- what is ours besides
+
+
+def test_a_run_that_waits_in_its_worker_has_its_time_counted_from_the_end_of_the_one_before() -> None:
+    async def main(_: ShiftedLoop) -> None:
+        bench = Bench(places=2, most=1)
+        times = bench.batcher.times = TimeModel()
+        first, second = bench.ask(1), bench.ask(1)
+        (executor,) = bench.executors
+        assert len(executor.runs) == 2
+        await asyncio.sleep(0.2)
+        executor.finish()
+        ended = time.perf_counter_ns()
+        executor.finish()
+        await first.check()
+        await second.check()
+        timelines = [asked.entry.request.timeline for asked in (first, second)]
+        assert timelines[0].dispatched < timelines[1].dispatched <= ended
+        assert timelines[1].dispatched - timelines[0].dispatched > 0.19e9
+        assert times.predict(1) < 0.2  # the mean of one run that took 0.2 s and one that took next to nothing
+
+    run(main)
 
 
 def test_the_batcher_needs_no_thread() -> None:

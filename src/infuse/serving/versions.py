@@ -33,7 +33,10 @@ from infuse.serving.workers.remote import RemoteExecutor
 from infuse.serving.workers.replicas import Need, Replica
 from infuse.serving.workers.spread import Deployment
 
-_SHORT: Final = 2e-3  # seconds of a run, below which a worker is given the next one before it has ended this one
+_SHORT: Final = 2e-3  # seconds of a run, below which lanes do not pay
+# Seconds of a run, below which a worker is given the next one before it has ended this one: between two that it is
+# given one after the other, up to a millisecond passes where the cores are busy.
+_BRISK: Final = 0.03
 _LOSSES: Final = 3  # lost workers within so many seconds are taken for the version's fault
 _LOSS_SECONDS: Final = 60.0
 
@@ -176,10 +179,11 @@ class ServedVersion:
         if isinstance(executor, LocalExecutor):
             executor.freed = self._batcher.pump
         elif isinstance(executor, RemoteExecutor):
-            if min(self.found.seconds.values(), default=_SHORT) < _SHORT:
-                executor.depth = 2
-            elif self._elastic(executor):
+            seconds = min(self.found.seconds.values(), default=_BRISK)
+            if seconds >= _SHORT and self._elastic(executor):
                 self._widening = asyncio.create_task(self._add_lanes(executor))
+            else:
+                executor.depth = _depth(seconds)
 
     def _elastic(self, executor: RemoteExecutor) -> bool:
         """Whether requests that meet each other may run side by side, on a core each, in the worker of an executor.
@@ -206,8 +210,12 @@ class ServedVersion:
             return
         if lanes:
             batcher.lane_times.observe(rows, seconds)
+            for lane in lanes:
+                lane.depth = _depth(seconds)
             batcher.lanes += lanes
             batcher.pump()
+        else:
+            executor.depth = _depth(min(self.found.seconds.values()))
 
     def _replica_changed(self, executor: Executor | None, replica: Replica) -> None:
         """A worker was lost, or came back."""
@@ -377,3 +385,8 @@ class ServedVersion:
     def batched(self) -> bool:
         """Whether its first dimension is one of requests."""
         return bool(self._checker and self._checker.batch)
+
+
+def _depth(seconds: float) -> int:
+    """How many runs a worker has at once, by how long one takes."""
+    return 2 if seconds < _BRISK else 1

@@ -7,6 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -67,6 +68,7 @@ class Batcher:
         self._target = config.latency_target_ms / 1000 if config.latency_target_ms else None
         self._ordered: deque[tuple[Entry, list[list[Array] | Exception]]] = deque()
         self._closed = ""
+        self._ended: WeakKeyDictionary[Executor, int] = WeakKeyDictionary()  # when each last ended a run
 
     @property
     def most(self) -> int:
@@ -272,6 +274,11 @@ class Batcher:
 
         def done(result: Result) -> None:
             self.running -= 1
+            before = self._ended.get(executor, 0)
+            self._ended[executor] = time.perf_counter_ns()
+            for entry in entries:  # until the run before had ended, it waited, though it was at the worker already
+                timeline = entry.request.timeline
+                timeline.dispatched = max(timeline.dispatched, before)
             if result.error is None:
                 since = entries[0].request.timeline.dispatched
                 times.observe(rows, (time.perf_counter_ns() - since) / 1e9)
