@@ -324,6 +324,33 @@ def test_priorities_and_times_work_together() -> None:
 # ---------------------------------------------------------------------------------------- what is ours besides
 
 
+class Proportional(TimeModel):
+    """Every row takes as long as the first; nothing is learned."""
+
+    def predict(self, rows: int) -> float:
+        return float(rows)
+
+    def observe(self, rows: int, seconds: float) -> None:
+        """Only which sizes there were."""
+        super().observe(rows, float(rows))
+
+
+def test_larger_batches_than_the_best_are_tried_now_and_then() -> None:
+    async def main(_: ShiftedLoop) -> None:
+        bench = Bench(most=64)
+        bench.batcher.times = Proportional()
+        bench.batcher.times.observe(1, 1.0)
+        asked = [bench.ask(1) for _ in range(200)]
+        bench.finish()
+        for each in asked:
+            await each.check()
+        larger = {place + 1: size for place, size in enumerate(bench.sizes) if size > 1}
+        assert larger == {32: 2, 64: 2, 96: 2, 128: 4, 160: 2, 192: 2}
+        assert sum(bench.sizes) == 200
+
+    run(main)
+
+
 def test_a_run_that_waits_in_its_worker_has_its_time_counted_from_the_end_of_the_one_before() -> None:
     async def main(_: ShiftedLoop) -> None:
         bench = Bench(places=2, most=1)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from infuse.errors import ConfigurationError, InputError, ModelFailureError, RuntimeFailure
 from infuse.runtime.shapes import TensorSpec
+from infuse.serving.batching.batcher import larger
 from infuse.serving.batching.padding import Padding
 from infuse.serving.batching.queue import Entry
 from infuse.serving.batching.timing import TimeModel
@@ -73,6 +74,12 @@ def test_a_target_takes_the_largest_batch_that_meets_it() -> None:
     times = model_of(n1=1.0, n2=1.5, n4=2.5, n8=4.5)
     assert times.best(8, 3.0) == 4
     assert times.best(8, 0.1) == 1
+
+
+def test_far_larger_batches_are_tried_seldom() -> None:
+    assert [larger(1, trial) for trial in range(1, 9)] == [2, 2, 2, 4, 2, 2, 2, 4]
+    assert [larger(3, 4**power) for power in range(4)] == [6, 12, 24, 48]
+    assert larger(1, 0) == 2
 
 
 def test_a_slow_run_among_many_moves_the_mean_little() -> None:

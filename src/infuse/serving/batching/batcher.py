@@ -21,7 +21,7 @@ from infuse.serving.config import Batching
 from infuse.serving.workers.executor import Executor, Result, WorkerLostError
 
 _SCANNED: Final = 512  # entries that are looked at for one batch
-_EXPLORE: Final = 32  # every so many batches, all that waits is taken: what a size costs may have changed
+_EXPLORE: Final = 32  # every so many batches, a larger one is tried: what a size costs may have changed
 _HUNG_FACTOR: Final = 20
 _HUNG_LEAST: Final = 10.0  # seconds
 _HOPELESS: Final = 0.5  # a deadline before this part of the expected wait is refused at once
@@ -193,10 +193,9 @@ class Batcher:
             left = self._target - (time.perf_counter_ns() - head.request.timeline.received) / 1e9
         fair = max(head.rows, -(-rows // idle))
         self._turn += 1
+        wanted = times.best(fair, max(left, 0.0) if left is not None else None)
         if self._turn % _EXPLORE == 0 and left is None:
-            wanted = fair
-        else:
-            wanted = times.best(fair, max(left, 0.0) if left is not None else None)
+            wanted = min(fair, larger(wanted, self._turn // _EXPLORE))
         chosen: list[Entry] = []
         taken = 0
         for entry in alike:
@@ -372,3 +371,15 @@ def _hand_over(entry: Entry, result: list[Array] | Exception) -> None:
         entry.future.set_exception(result)
     else:
         entry.future.set_result(result)
+
+
+def larger(best: int, trial: int) -> int:
+    """Rows to try where `best` is best so far: mostly twice as many, every fourth `trial` twice that, and so on.
+
+    What far more rows cost is found out, too, but a batch that takes many times as long is a rare one.
+    """
+    rows = 2 * best
+    while trial and trial % 4 == 0:
+        trial //= 4
+        rows *= 2
+    return rows
