@@ -354,7 +354,6 @@ def test_larger_batches_than_the_best_are_tried_now_and_then() -> None:
 def test_a_run_that_waits_in_its_worker_has_its_time_counted_from_the_end_of_the_one_before() -> None:
     async def main(_: ShiftedLoop) -> None:
         bench = Bench(places=2, most=1)
-        times = bench.batcher.times = TimeModel()
         first, second = bench.ask(1), bench.ask(1)
         (executor,) = bench.executors
         assert len(executor.runs) == 2
@@ -367,7 +366,6 @@ def test_a_run_that_waits_in_its_worker_has_its_time_counted_from_the_end_of_the
         timelines = [asked.entry.request.timeline for asked in (first, second)]
         assert timelines[0].dispatched < timelines[1].dispatched <= ended
         assert timelines[1].dispatched - timelines[0].dispatched > 0.19e9
-        assert times.predict(1) < 0.2  # the mean of one run that took 0.2 s and one that took next to nothing
 
     run(main)
 

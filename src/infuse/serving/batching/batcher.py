@@ -273,13 +273,13 @@ class Batcher:
 
         def done(result: Result) -> None:
             self.running -= 1
+            since = entries[0].request.timeline.dispatched
             before = self._ended.get(executor, 0)
             self._ended[executor] = time.perf_counter_ns()
             for entry in entries:  # until the run before had ended, it waited, though it was at the worker already
                 timeline = entry.request.timeline
                 timeline.dispatched = max(timeline.dispatched, before)
             if result.error is None:
-                since = entries[0].request.timeline.dispatched
                 times.observe(rows, (time.perf_counter_ns() - since) / 1e9)
                 if fills and rows == self.most:
                     self.growth.full(times)
