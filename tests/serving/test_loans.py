@@ -315,7 +315,7 @@ def test_callers_that_stall_keep_no_others_from_being_answered_and_give_back_wha
 
 
 def test_shadows_are_given_what_the_caller_sent(tmp_path: Path) -> None:
-    config = 'version_policy: {all: true}\nsplit: {"1": 1}\nshadow: {"2": 1.0}\n'
+    config = 'version_policy: {all: true}\nsplit: {"1": 1}\nshadow: {"2": 1.0}\nbatching: {max_queue: 1000000}\n'
     for version in (1, 2):
         models.write(tmp_path / "models", "add", models.adder(1), version, config)
 
