@@ -242,7 +242,7 @@ class Connection(HttpToolsProtocol):
         text = next((value for name, value in self.headers if name == b"inference-header-content-length"), b"")
         head = int(text) if text.isdigit() and len(text) < 10 else 0
         memory = None
-        if self.lend is not None and length >= _LENT_BYTES and text.isdigit() and head <= MOST_HEADER_BYTES:
+        if self.lend is not None and length >= _LENT_BYTES and text.isdigit() and head < _LENT_BYTES:
             memory = self.lend(self.scope, length + _ALIGNMENT)
         if memory is None:
             memory = np.empty(length + _ALIGNMENT, np.uint8)
