@@ -15,7 +15,6 @@ from infuse.errors import ConfigurationError
 from infuse.serving.config import ModelConfig
 from infuse.serving.messages import InferRequest
 from infuse.serving.rollout import StateFile, Traffic
-from infuse.serving.rollout.state import _models
 from tests.serving.rollout_tools import CANARY, FAILURE, Stage, response, running
 
 pytestmark = pytest.mark.row("S3")
@@ -257,7 +256,6 @@ def test_a_number_that_json_has_not_is_not_written(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="not JSON compliant"):
         file.save({"a": {"x": float("nan")}})
     assert not any(tmp_path.iterdir())
-    assert _models(b'{"format": 1, "models": {}}') == {}
 
 
 def test_restoring_before_anything_is_loaded_asks_for_both_sides() -> None:

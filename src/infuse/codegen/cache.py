@@ -17,12 +17,11 @@ from pathlib import Path
 from typing import Final
 
 import filelock
-import platformdirs
 
 from infuse.errors import CacheError, CompiledModelError, CompileError, OptionError
 from infuse.runtime.folder import WEIGHTS, read_metadata, verify
+from infuse.runtime.places import FOLDER_VARIABLE, cache_root
 
-FOLDER_VARIABLE: Final = "INFUSE_CACHE"
 SIZE_VARIABLE: Final = "INFUSE_CACHE_SIZE"
 
 _DEFAULT_SIZE: Final = 10 * 10**9
@@ -46,10 +45,7 @@ class Cache:
     """
 
     def __init__(self, root: Path | None = None, limit: int | None = None) -> None:
-        chosen = os.environ.get(FOLDER_VARIABLE, "").strip()
-        if root is None:
-            root = Path(chosen) if chosen else platformdirs.user_cache_path("infuse", appauthor=False)
-        self.root = root.expanduser().absolute()
+        self.root = cache_root() if root is None else root.expanduser().absolute()
         self.limit = _size_limit() if limit is None else limit
         self._entries = self.root / "compiled"
 

@@ -23,6 +23,7 @@ from infuse.serving.telemetry.journal import Journal
 from infuse.serving.versions import ServedVersion
 from infuse.serving.workers.pool import WorkerPool
 
+_REMEMBERED: Final = 10_000  # models that the repository does not show, and whose traffic is remembered
 _SETTLING: Final = 2.0  # seconds that a start waits for versions that were just written
 
 _log = logging.getLogger("infuse.serving")
@@ -50,7 +51,7 @@ class Catalog:
         self._pool = pool
         self._journal = journal
         self._call = call
-        self._restored: Mapping[str, Mapping[str, Any]] = {}
+        self._restored: dict[str, Mapping[str, Any]] = {}
         self._loads = asyncio.Semaphore(config.parallel_loads)
 
     async def start(self, restored: Mapping[str, Mapping[str, Any]]) -> None:
@@ -58,7 +59,7 @@ class Catalog:
 
         `restored` is what was remembered of their traffic.
         """
-        self._restored = restored
+        self._restored = dict(restored)
         files = await self._first_scan()
         for found in files.values():
             self._take(found)
@@ -81,6 +82,11 @@ class Catalog:
         for model in self.models.values():
             for version in (*model.versions.values(), *model.leaving.values()):
                 version.abort("the server has ended")
+
+    def snapshots(self) -> dict[str, Mapping[str, Any]]:
+        """What must be remembered of the traffic of all models, also of those that the repository does not show now."""
+        mine = {name: model.traffic.snapshot() for name, model in self.models.items() if name not in self._restored}
+        return {**self._restored, **mine}
 
     def model(self, name: str) -> ServedModel:
         """The model of a name; NotFoundError."""
@@ -170,6 +176,7 @@ class Catalog:
             model.wanted = False
             model.files = replace(model.files, versions={})
             if not model.versions and not model.lock.locked():
+                self._remember(model)
                 del self.models[name]
 
     async def reconcile(self, busy: bool = True) -> None:
@@ -195,16 +202,23 @@ class Catalog:
         if model is None:
             model = self.models[files.name] = ServedModel(files, self._load_version, self._ended, self._journal)
             model.wanted = self.config.control == "poll"
-            if files.name in self._restored:
-                model.traffic.restore(self._restored[files.name])
         elif by_hand or model.override is None:
             try:
                 model.update(files)
             except ConfigurationError as error:
                 model.problem = str(error)
+        if not model.problem and (remembered := self._restored.pop(files.name, None)) is not None:
+            model.traffic.restore(remembered)
         if by_hand:
             model.override = files
         return model
+
+    def _remember(self, model: ServedModel) -> None:
+        """Keep what was set of a model that the repository no longer shows: it may come back."""
+        if model.name not in self._restored:
+            self._restored[model.name] = model.traffic.snapshot()
+        while len(self._restored) > _REMEMBERED:
+            del self._restored[next(iter(self._restored))]
 
     def _want_parts(self, name: str) -> None:
         """The models that a pipeline calls are wanted as it is."""

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeVar
 
 import msgspec
-import platformdirs
 import yaml
 
 from infuse.errors import ConfigurationError
+from infuse.runtime.places import cache_root
 
 _T = TypeVar("_T")
 
@@ -283,7 +283,8 @@ class ServerConfig(_Config, frozen=True, kw_only=True):
     `repository`: a folder, or `s3://bucket/prefix`. `control`: `poll` looks for changes every `poll_seconds`;
     `explicit` loads what is asked for, and `models` at the start; `none` loads all once. `strict_readiness`: ready only
     when all models are. `cache_bytes`: what copies of models may take on disk before those go that were used longest
-    ago; those that are loaded stay (0: no limit). `model_defaults` stands for the config of models that have no field
+    ago; those that are loaded stay (0: no limit). `state`: the file of what operators and rollouts have set (by default,
+    one for each repository in the cache); one server at a time owns it. `model_defaults` stands for the config of models that have no field
     of their own.
     """
 
@@ -309,8 +310,8 @@ class ServerConfig(_Config, frozen=True, kw_only=True):
 
     @property
     def cache_folder(self) -> Path:
-        """Where copies and state are kept: `cache`, else a folder of the user's."""
-        return self.cache or platformdirs.user_cache_path("infuse", appauthor=False) / "serving"
+        """Where copies and state are kept: `cache`, else a folder in `$INFUSE_CACHE` or the user's cache."""
+        return self.cache or cache_root() / "serving"
 
 
 _UNKNOWN: Final = "fields are listed in docs/serving.md"

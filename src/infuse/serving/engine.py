@@ -18,6 +18,7 @@ from infuse.serving.catalog import Catalog
 from infuse.serving.config import ServerConfig
 from infuse.serving.messages import InferRequest, InferResponse, Outcome, Timeline
 from infuse.serving.models import ServedModel
+from infuse.serving.repository import identity_of
 from infuse.serving.rollout import StateFile, Traffic
 from infuse.serving.telemetry.bottleneck import explain
 from infuse.serving.telemetry.journal import Journal
@@ -53,8 +54,8 @@ class Engine:
         self.models = self.catalog.models
         self.observers: list[Observer] = []
         self.started_at = 0.0
-        self._state = StateFile(config.state or self.cache / "state.json")
-        self._saved: dict[str, dict[str, Any]] = {}
+        self._state = _state_of(config)
+        self._saved: dict[str, Mapping[str, Any]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._shadows = 0
         self._inflight = 0
@@ -68,6 +69,7 @@ class Engine:
         """Look at the repository and load what is to be loaded; models that fail do not keep the others."""
         self.started_at = time.time()
         self._phase = "starting"
+        self._state.claim.hold()
         self.pool.stay_awake(asyncio.get_running_loop())
         await self.catalog.start(self._state.load())
         self._save()
@@ -90,6 +92,7 @@ class Engine:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         self._save()
+        self._state.claim.release()
         await self.catalog.close(max(0.1, limit - time.monotonic()))
         await self.pool.close()
         self.repository.close()
@@ -102,7 +105,11 @@ class Engine:
             self._phase = "draining"
 
     async def __aenter__(self) -> Engine:
-        await self.start()
+        try:
+            await self.start()
+        except BaseException:
+            await self.stop(0)
+            raise
         return self
 
     async def __aexit__(self, *exception: object) -> None:
@@ -341,8 +348,8 @@ class Engine:
 
     def _save(self) -> None:
         """Write down what the traffic of all models must not forget, if anything of it has changed."""
-        state = {name: model.traffic.snapshot() for name, model in self.models.items()}
-        if state == self._saved:
+        state = self.catalog.snapshots()
+        if state == self._saved or not self._state.claim.held:
             return
         try:
             self._state.save(state)
@@ -359,6 +366,14 @@ class Engine:
         self._tasks.discard(task)
         if not task.cancelled() and task.exception() is not None:
             _log.error("a task of the engine failed", exc_info=task.exception())
+
+
+def _state_of(config: ServerConfig) -> StateFile:
+    """Where the state is: each repository has a file of its own, if none is named."""
+    repository = identity_of(config.repository, config.store_options)
+    if config.state is not None:
+        return StateFile(config.state.expanduser().absolute(), repository)
+    return StateFile.of(repository, config.cache_folder / "state")
 
 
 def _rows(request: InferRequest, version: Any) -> int:

@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from infuse.serving.repository.configs import ModelText, parse_config
-from infuse.serving.repository.files import FileEntry, Labels, LocalVersion, ModelFiles, VersionFiles, check_name
+from infuse.serving.repository.files import (
+    FileEntry,
+    Labels,
+    LocalVersion,
+    ModelFiles,
+    VersionFiles,
+    check_name,
+    identity_of,
+)
 from infuse.serving.repository.repository import Repository
 
 __all__ = [
@@ -15,5 +23,6 @@ __all__ = [
     "Repository",
     "VersionFiles",
     "check_name",
+    "identity_of",
     "parse_config",
 ]

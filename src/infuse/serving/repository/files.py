@@ -11,6 +11,7 @@ from infuse.serving.config import ModelConfig
 from infuse.serving.messages import Tensor
 
 _LONGEST_NAME = 255
+_ENDPOINTS = ("endpoint", "aws_endpoint", "endpoint_url", "aws_endpoint_url")
 
 
 @dataclass(frozen=True)
@@ -146,3 +147,15 @@ class Listing:
     files: tuple[FileEntry, ...]
     folders: Mapping[str, float]
     problems: Mapping[str, str] = field(default_factory=dict)
+
+
+def identity_of(repository: str, options: Mapping[str, str]) -> str:
+    """What tells a repository apart from all others of this machine: its real path, or its address and its server.
+
+    `options`: those of its store.
+    """
+    if "://" in repository:
+        address = repository.rstrip("/")
+        endpoint = next((options[name] for name in _ENDPOINTS if options.get(name)), "")
+        return f"{address} at {endpoint.rstrip('/')}" if endpoint else address
+    return str(Path(repository).expanduser().resolve())
