@@ -95,6 +95,14 @@ class FakeEngine:
         self._check(name, "")
         self.loads.append((name, config, dict(files)))
 
+    async def start_rollout(self, name: str, version: int, canary: Any = None) -> None:
+        self._check(name, "")
+        self.told.start_rollout(version, canary)
+
+    async def rollback(self, name: str, reason: str) -> None:
+        self._check(name, "")
+        self.told.rollback(reason)
+
     async def unload(self, name: str, dependents: bool = False) -> None:
         self._check(name, "")
         self.loads.append((name, dependents))

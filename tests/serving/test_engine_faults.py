@@ -184,19 +184,20 @@ def test_looks_at_the_repository_go_on_after_any_fault(
     assert caplog.text.count("a look at the repository failed") == 2
 
 
-def test_a_repository_that_goes_away_stops_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("strict", [True, False])
+def test_a_repository_that_goes_away_stops_nothing(strict: bool, tmp_path: Path) -> None:
     repository = tmp_path / "models"
     write(repository, "add", models.adder(1))
 
     async def work(engine: Engine) -> None:
         repository.rename(tmp_path / "away")
         await models.until(lambda: engine.problem, "it is noticed")
-        assert not engine.ready()
+        assert engine.ready() is not strict
         assert await ask(engine, "add", 1) == 2
         (tmp_path / "away").rename(repository)
-        await models.until(engine.ready, "it is back")
+        await models.until(lambda: not engine.problem and engine.ready(), "it is back")
 
-    served(tmp_path, work)
+    served(tmp_path, work, strict_readiness=strict)
 
 
 def test_a_slow_load_holds_up_no_other_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

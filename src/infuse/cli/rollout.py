@@ -20,6 +20,7 @@ TOKEN_VARIABLE = "INFUSE_TOKEN"  # noqa: S105 (the name of a variable)
 ModelName = Annotated[str, typer.Argument(metavar="MODEL", help="The model's name.", show_default=False)]
 Admin = Annotated[str, typer.Option("--admin", metavar="URL", help=f"The admin port; its token in ${TOKEN_VARIABLE}.")]
 _ADMIN = "http://127.0.0.1:8002"
+_LOAD_SECONDS = 1000.0  # a version that is not loaded is built first
 
 
 def rollout(
@@ -54,7 +55,7 @@ def rollout(
         if step_seconds is not None:
             canary["step_seconds"] = step_seconds
         body = {"version": version} | ({"canary": canary} if canary else {})
-        call(admin, f"{path}/rollout", body)
+        call(admin, f"{path}/rollout", body, _LOAD_SECONDS)
     _show(call(admin, f"{path}/traffic"), as_json)
 
 
@@ -64,14 +65,19 @@ def rollback(
     admin: Admin = _ADMIN,
     as_json: AsJson = False,
 ) -> None:
-    """Take a model's traffic back from the version that is being rolled out, or to the one before."""
+    """Take a model's traffic back from the version that is being rolled out, or to the one before.
+
+    That one is loaded again, and stays, also where the model's version policy would not keep it.
+    """
     path = f"/v2/models/{urllib.parse.quote(model, safe='')}"
-    call(admin, f"{path}/rollback", {"reason": reason})
+    call(admin, f"{path}/rollback", {"reason": reason}, _LOAD_SECONDS)
     _show(call(admin, f"{path}/traffic"), as_json)
 
 
-def call(admin: str, path: str, body: Any = None) -> Any:
-    """Ask the admin port of a server. UnavailableError when it is not there, OptionError when it refuses."""
+def call(admin: str, path: str, body: Any = None, seconds: float = 60.0) -> Any:
+    """Ask the admin port of a server. UnavailableError when it is not there or needs more than `seconds`, OptionError
+    when it refuses.
+    """
     if not admin.startswith(("http://", "https://")):
         raise OptionError(f"{admin!r} is no address of a server", hint=f"write it as {_ADMIN}")
     headers = {"Content-Type": "application/json"}
@@ -80,7 +86,7 @@ def call(admin: str, path: str, body: Any = None) -> Any:
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(admin.rstrip("/") + path, data, headers)  # noqa: S310 (checked above)
     try:
-        with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310
+        with urllib.request.urlopen(request, timeout=seconds) as answer:  # noqa: S310
             text = answer.read()
     except urllib.error.HTTPError as error:
         raise OptionError(_refusal(error), where=admin) from error
@@ -116,6 +122,9 @@ def _show(traffic: Any, as_json: bool) -> None:
     for number, share in sorted(shares.items(), key=lambda entry: int(entry[0])):
         label = f"  ({labels[int(number)]})" if int(number) in labels else ""
         terminal.say(f"version {number}{label}: {share:.0%} of the traffic")
+    if settled := traffic.get("settled"):
+        stays = "stays loaded and serves, also after a restart, until a later version comes or a rollout begins"
+        terminal.say(f"version {settled} {stays}")
     rollout_now = traffic.get("rollout")
     if rollout_now:
         reason = f": {rollout_now['reason']}" if rollout_now.get("reason") else ""

@@ -11,9 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from infuse.errors import ConfigurationError, InfuseError, NotFoundError, RepositoryError, UnavailableError
+from infuse.errors import InfuseError, NotFoundError, RepositoryError, UnavailableError
 from infuse.serving import descriptions
-from infuse.serving.config import ServerConfig
+from infuse.serving.config import Canary, ServerConfig
 from infuse.serving.ensembles import PipelineVersion
 from infuse.serving.messages import InferRequest, InferResponse
 from infuse.serving.models import ServedModel
@@ -157,6 +157,20 @@ class Catalog:
             for part in sorted(parts & self.models.keys()):
                 await self.unload(part, dependents=True)
 
+    async def start_rollout(self, name: str, version: int, canary: Canary | None = None) -> None:
+        """Move a model's traffic to a version in steps (`Traffic.start_rollout`), which is loaded first."""
+        model = self.model(name)
+        async with model.holding(model.traffic.needed(version), self.repository.stable):
+            model.traffic.start_rollout(version, canary)
+
+    async def rollback(self, name: str, reason: str) -> None:
+        """Take a model's traffic back (`Traffic.rollback`); the version before is loaded again if the policy let it go,
+        and stays.
+        """
+        model = self.model(name)
+        async with model.holding(model.traffic.needed(), self.repository.stable):
+            model.traffic.rollback(reason)
+
     async def look(self) -> None:
         """Take what has changed in the repository. Call `reconcile` then."""
         try:
@@ -203,10 +217,7 @@ class Catalog:
             model = self.models[files.name] = ServedModel(files, self._load_version, self._ended, self._journal)
             model.wanted = self.config.control == "poll"
         elif by_hand or model.override is None:
-            try:
-                model.update(files)
-            except ConfigurationError as error:
-                model.problem = str(error)
+            model.update(files)
         if not model.problem and (remembered := self._restored.pop(files.name, None)) is not None:
             model.traffic.restore(remembered)
         if by_hand:

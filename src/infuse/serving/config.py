@@ -282,10 +282,11 @@ class ServerConfig(_Config, frozen=True, kw_only=True):
 
     `repository`: a folder, or `s3://bucket/prefix`. `control`: `poll` looks for changes every `poll_seconds`;
     `explicit` loads what is asked for, and `models` at the start; `none` loads all once. `strict_readiness`: ready only
-    when all models are. `cache_bytes`: what copies of models may take on disk before those go that were used longest
-    ago; those that are loaded stay (0: no limit). `state`: the file of what operators and rollouts have set (by default,
-    one for each repository in the cache); one server at a time owns it. `model_defaults` stands for the config of models that have no field
-    of their own.
+    while all models that are to be loaded serve and the repository can be read; otherwise once each was tried, and
+    while those that served do. `cache_bytes`: what copies of models may take on disk before those go that were used
+    longest ago; those that are loaded stay (0: no limit). `state`: the file of what operators and rollouts have set (by
+    default, one for each repository in the cache); one server at a time owns it. `model_defaults` stands for the config
+    of models that have no field of their own.
     """
 
     repository: str = ""
@@ -296,7 +297,7 @@ class ServerConfig(_Config, frozen=True, kw_only=True):
     control: Literal["poll", "explicit", "none"] = "poll"
     poll_seconds: Annotated[float, msgspec.Meta(gt=0)] = 2.0
     models: tuple[str, ...] = ()
-    strict_readiness: bool = True
+    strict_readiness: bool = False
     parallel_loads: Positive = 2
     exit_seconds: Seconds = 30
     http: Listener = Listener(port=8000)

@@ -15,7 +15,7 @@ from infuse.errors import InfuseError, UnavailableError
 from infuse.runtime.session import Array
 from infuse.serving import descriptions, placements
 from infuse.serving.catalog import Catalog
-from infuse.serving.config import ServerConfig
+from infuse.serving.config import Canary, ServerConfig
 from infuse.serving.messages import InferRequest, InferResponse, Outcome, Timeline
 from infuse.serving.models import ServedModel
 from infuse.serving.repository import identity_of
@@ -122,11 +122,15 @@ class Engine:
         return self._phase != "stopped"
 
     def ready(self) -> bool:
-        """Whether requests are taken: with `strict_readiness`, all models that are wanted serve."""
-        if self._phase != "serving" or self.problem:
+        """Whether requests are taken. After the start, what served must still serve, or be about to again; with
+        `strict_readiness`, all models that are wanted must serve, and the repository must be there.
+        """
+        if self._phase != "serving":
             return False
         wanted = [model for model in self.models.values() if model.wanted]
-        return all(model.ready for model in wanted) if self.config.strict_readiness else True
+        if self.config.strict_readiness:
+            return not self.problem and all(model.ready for model in wanted)
+        return all(model.holds_out for model in wanted if model.served)
 
     def model_ready(self, name: str, version: str = "") -> bool:
         """Whether a model (a version or label of it) answers; NotFoundError when there is no such model."""
@@ -265,6 +269,16 @@ class Engine:
     def traffic(self, name: str) -> Traffic:
         """Labels, split, shadows and rollout of a model; NotFoundError when there is none of this name."""
         return self.catalog.model(name).traffic
+
+    async def start_rollout(self, name: str, version: int, canary: Canary | None = None) -> None:
+        """Move a model's traffic to a version in steps; it is loaded first, if the policy let it go."""
+        await self.catalog.start_rollout(name, version, canary)
+        self._save()
+
+    async def rollback(self, name: str, reason: str) -> None:
+        """Take a model's traffic back; the version before is loaded first, and stays, if the policy let it go."""
+        await self.catalog.rollback(name, reason)
+        self._save()
 
     # -- the repository -----------------------------------------------------------------------------------------
 

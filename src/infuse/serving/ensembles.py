@@ -61,6 +61,11 @@ class PipelineVersion:
         return self.state == "READY"
 
     @property
+    def holds_out(self) -> bool:
+        """Whether requests are taken."""
+        return self.serving
+
+    @property
     def parts(self) -> frozenset[str]:
         """The models that its steps call."""
         return self.runner.models

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 import msgspec
 
-from infuse.errors import InfuseError, RepositoryError, UnavailableError
+from infuse.errors import ConfigurationError, InfuseError, RepositoryError, UnavailableError
 from infuse.serving.config import ModelConfig, VersionPolicy
 from infuse.serving.messages import InferRequest, InferResponse
 from infuse.serving.repository import ModelFiles
@@ -47,6 +48,9 @@ class Version(Protocol):
     @property
     def serving(self) -> bool: ...
 
+    @property
+    def holds_out(self) -> bool: ...
+
     async def infer(self, request: InferRequest) -> tuple[InferResponse, int]: ...
 
     async def unload(self, why: str = ...) -> None: ...
@@ -69,7 +73,7 @@ Loader = Callable[["ServedModel", int], Awaitable[Version]]
 
 
 class ServedModel:
-    """A model by its name. `wanted`: whether it is to be loaded at all.
+    """A model by its name. `wanted`: whether it is to be loaded at all; `served`: whether it was, since it is wanted.
 
     `load` makes a version or raises; `ended` is told of versions that were unloaded.
     """
@@ -78,19 +82,21 @@ class ServedModel:
         self.name = files.name
         self.files = files
         self.wanted = False
-        self.problem = files.problem
+        self.served = False
+        self.problem = ""
         self.versions: dict[int, Any] = {}
         self.loading: dict[int, Any] = {}
         self.leaving: dict[int, Any] = {}
         self.failures: dict[int, Failure] = {}
         self.override: ModelFiles | None = None
         self.lock = asyncio.Lock()
-        self.traffic = Traffic(files.name, files.config, self._loaded, self._listed)
+        self.traffic = Traffic(files.name, ModelConfig(), self._loaded, self._listed)
         self._load = load
         self._ended = ended
         self._journal = journal
         self._keys: dict[int, str] = {}
         self._initial = True
+        self.update(files)
 
     @property
     def config(self) -> ModelConfig:
@@ -101,6 +107,11 @@ class ServedModel:
     def ready(self) -> bool:
         """Whether it answers requests: some version serves."""
         return any(version.serving for version in self.versions.values())
+
+    @property
+    def holds_out(self) -> bool:
+        """Whether requests are taken by some version, if only once a lost worker is replaced."""
+        return any(version.holds_out for version in self.versions.values())
 
     def version(self, version: str = "") -> Any:
         """The loaded version of a number or label; empty: the one that serves. NotFoundError, UnavailableError."""
@@ -116,15 +127,21 @@ class ServedModel:
 
     def update(self, files: ModelFiles) -> None:
         """Take what the repository says now. A broken configuration changes nothing of what serves."""
-        if files.problem and self.versions:
-            if files.problem != self.problem:
-                self._journal.emit("load_failed", model=self.name, reason=files.problem)
-            self.problem = files.problem
-            return
-        self.files = files
-        self.problem = files.problem
-        if not files.problem:
-            self.traffic.configure(files.config)
+        problem = files.problem
+        try:
+            if not problem:
+                self.traffic.configure(files.config)
+        except ConfigurationError as error:
+            problem = str(error)
+        if not (problem and self.versions):
+            self.files = files
+        self._note_problem(problem)
+
+    def _note_problem(self, problem: str) -> None:
+        """Remember what is wrong with all of the model, and tell it once."""
+        if problem and problem != self.problem:
+            self._journal.emit("load_failed", model=self.name, reason=problem)
+        self.problem = problem
 
     def targets(self, stable: Callable[[ModelFiles, int], bool]) -> dict[int, str]:
         """The versions that should serve, and their keys: what the policy says, and what the traffic needs."""
@@ -157,6 +174,29 @@ class ServedModel:
             targets = self.targets(stable)
             await self._unload([number for number in self.versions if number not in targets])
             self._initial = self._initial and not self.versions
+            self.served = self.served and self.wanted
+
+    @asynccontextmanager
+    async def holding(self, numbers: Collection[int], stable: Callable[[ModelFiles, int], bool]) -> AsyncIterator[None]:
+        """Have versions loaded, whatever the policy says, for as long as the context lasts; UnavailableError if they
+        cannot be. They do not serve by themselves.
+        """
+        self.traffic.hold(numbers)
+        try:
+            if numbers:
+                self.failures = {number: failure for number, failure in self.failures.items() if number not in numbers}
+                await self.reconcile(stable)
+            for number in numbers:
+                if number not in self._loaded():
+                    reason = self.failures[number].reason if number in self.failures else self.problem
+                    raise UnavailableError(
+                        f"version {number} is needed, and cannot be loaded: {reason or 'its files are not whole'}",
+                        where=f"model {self.name!r}",
+                        hint="`infuse rollout MODEL VERSION` moves the traffic to another version",
+                    )
+            yield
+        finally:
+            self.traffic.let_go(numbers)
 
     def forget_failures(self) -> None:
         """Try again, at the next look, what failed for a passing reason."""
@@ -216,6 +256,7 @@ class ServedModel:
         self.failures.pop(number, None)
         old = self.versions.get(number)
         self.versions[number] = version
+        self.served = True
         self._keys[number] = key
         self.traffic.version_arrived(number, fingerprint, self._initial)
         seconds = round(getattr(version, "load_seconds", 0.0), 3)

@@ -326,6 +326,11 @@ class ServedVersion:
         return self.state == "READY" and any(replica.executor is not None for replica in self.instances)
 
     @property
+    def holds_out(self) -> bool:
+        """Whether a request would be taken: it is ready, and a replica lives or is being replaced."""
+        return self.state == "READY" and not self._hopeless()
+
+    @property
     def threads(self) -> int:
         """Cores that a replica uses."""
         instances = self.instances

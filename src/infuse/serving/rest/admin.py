@@ -143,17 +143,15 @@ async def _shadow(call: Call) -> Any:
 
 
 async def _rollout(call: Call) -> Any:
-    traffic = call.engine.traffic(call.model)
-    asked = call.read(Rollout)
-    traffic.start_rollout(asked.version, asked.canary)
-    return traffic.describe()
+    wish = call.read(Rollout)
+    await call.engine.start_rollout(call.model, wish.version, wish.canary)
+    return call.engine.traffic(call.model).describe()
 
 
 async def _rollback(call: Call) -> Any:
-    traffic = call.engine.traffic(call.model)
-    asked = call.read(Rollback)
-    traffic.rollback(asked.reason)
-    return traffic.describe()
+    wish = call.read(Rollback)
+    await call.engine.rollback(call.model, wish.reason)
+    return call.engine.traffic(call.model).describe()
 
 
 def _plain(verb: str) -> Handler:

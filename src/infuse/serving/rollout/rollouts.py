@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection
 from typing import Any, Final
 
@@ -20,7 +21,8 @@ class Rollouts:
     """Begins, drives and ends rollouts, and remembers which versions were rolled back.
 
     `settled`: the version that serves although a later one may be loaded. `waiting`: the version whose turn comes when
-    the running rollout ends. `recent` gives the counts of the last minute of some versions.
+    the running rollout ends. `held`: versions that are loaded for what an operator is about to do, and do not serve by
+    themselves. `recent` gives the counts of the last minute of some versions.
     """
 
     def __init__(
@@ -33,6 +35,7 @@ class Rollouts:
         self._routing, self._recent, self._clock, self._wall = routing, recent, clock, wall
         self.settled: int | None = None
         self.waiting: int | None = None
+        self.held: Counter[int] = Counter()
         self.refused: dict[int, Refusal] = {}
         self.seen: dict[int, str] = {}
         self.last: Trial | None = None
@@ -55,7 +58,7 @@ class Rollouts:
         """The version that serves of those that are loaded, where no split and no rollout says otherwise."""
         if self.settled is not None and self.settled in loaded:
             return self.settled
-        beside = {self.active.record.version if self.active is not None else None, self.waiting}
+        beside = {self.active.record.version if self.active is not None else None, self.waiting, *self.held}
         accepted = [number for number in loaded if number not in self.refused]
         first = [number for number in accepted if number not in beside] or accepted
         if first:
@@ -156,7 +159,7 @@ class Rollouts:
             return
         if record is not None and number == record.version:
             self._begin(number, record.origin, record.canary, "its files have changed")
-        elif initial:
+        elif initial or number in self.held:
             return
         elif record is None:
             self._take(number, canary)

@@ -19,7 +19,7 @@ _LOG: Final = logging.getLogger("infuse.serving.rollout")
 
 
 class StateFile:
-    """The snapshots of a repository's models in one JSON file, which is always whole: it is replaced, never written over.
+    """The snapshots of a repository's models in one JSON file, which is always whole: it is replaced as a whole.
 
     `repository` is what tells the repository apart from all others; a file of another one is refused. A server that
     writes it holds its `claim`, so that no other does.
@@ -33,7 +33,8 @@ class StateFile:
     @classmethod
     def of(cls, repository: str, folder: Path) -> StateFile:
         """That of a repository in the folder where all are."""
-        return cls(folder / f"{sha256(repository.encode('utf-8', 'surrogateescape')).hexdigest()[:32]}.json", repository)
+        name = sha256(repository.encode("utf-8", "surrogateescape")).hexdigest()[:32]
+        return cls(folder / f"{name}.json", repository)
 
     def load(self) -> dict[str, dict[str, Any]]:
         """Snapshots by model; none if there is no file.

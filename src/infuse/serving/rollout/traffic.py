@@ -103,6 +103,7 @@ class Traffic:
         """
         wanted = set(self._routing.named())
         wanted.update(number for number in (self._rollouts.settled, self._rollouts.waiting) if number is not None)
+        wanted.update(self._rollouts.held)
         if self._rollouts.active is not None:
             record = self._rollouts.active.record
             wanted.update((record.version, *record.origin))
@@ -174,6 +175,25 @@ class Traffic:
     def previous(self) -> tuple[int, ...]:
         """The versions that `rollback` goes back to; none if there are none, nothing serves or a split is in force."""
         return self._rollouts.previous()
+
+    def needed(self, version: int | None = None) -> tuple[int, ...]:
+        """What must be loaded before `start_rollout` of a version, or before `rollback` (None), can do its work.
+
+        While a rollout runs, nothing: what it needs is pinned.
+        """
+        if self._rollouts.active is not None:
+            return ()
+        versions = self.previous() if version is None else (version,)
+        return tuple(number for number in versions if number in self._known() and number not in self._loaded())
+
+    def hold(self, numbers: Collection[int]) -> None:
+        """Pin versions, which do not serve by themselves, until as many calls of `let_go`."""
+        self._rollouts.held.update(numbers)
+
+    def let_go(self, numbers: Collection[int]) -> None:
+        """End a `hold`."""
+        self._rollouts.held.subtract(numbers)
+        self._rollouts.held = +self._rollouts.held
 
     def pause(self) -> None:
         """Hold the running rollout at its share. Evidence against its version still rolls it back."""
@@ -249,7 +269,11 @@ class Traffic:
     # --------------------------------------------------------------------------------------------- told and kept
 
     def describe(self) -> dict[str, Any]:
-        """All of it, as JSON for the console and the admin routes. `shares`: the parts of the traffic by version."""
+        """All of it, as JSON for the console and the admin routes.
+
+        `shares`: the parts of the traffic by version. `settled`: the version that a rollback or promotion settled on.
+        `pinned`: those that stay loaded whatever the version policy says.
+        """
         now, last, current = self._clock(), self._rollouts.last, self._routing.current
         rollout = None
         if last is not None:
@@ -261,6 +285,8 @@ class Traffic:
             "split": dict(current.split),
             "shadow": dict(current.shadow),
             "shares": self._shares(),
+            "settled": self._rollouts.settled,
+            "pinned": sorted(self.pinned()),
             "waiting": self._rollouts.waiting,
             "refused": {str(number): refusal.reason for number, refusal in self._rollouts.refused.items()},
             "rollout": rollout,
