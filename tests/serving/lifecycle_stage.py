@@ -67,7 +67,7 @@ class TextVersion:
         self._factor = 0.0
 
     where = property(lambda self: f"model {self.name!r}, version {self.number}")
-    serving = property(lambda self: self.state == "READY")
+    serving = holds_out = property(lambda self: self.state == "READY")
 
     async def load(self, cache: Path) -> None:
         await self.gates.passes(f"load {self.name}")

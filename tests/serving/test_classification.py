@@ -226,7 +226,7 @@ def test_a_model_whose_labels_are_missing_is_not_loaded(reason: str, tmp_path: P
 @pytest.mark.row("S2")
 def test_a_configuration_that_is_sent_brings_labels(tmp_path: Path) -> None:
     write_labelled(tmp_path, "cat\n", "{}")
-    output = {"name": "y", "data_type": "TYPE_FP32", "dims": [4], "label_filename": "labels.txt"}
+    output = {"name": "y", "data_type": "TYPE_FP32", "dims": [-1, 4], "label_filename": "labels.txt"}
 
     async def main() -> None:
         async with Engine(models.config(tmp_path, control="explicit")) as engine:

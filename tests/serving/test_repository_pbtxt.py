@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from infuse.errors import ConfigurationError
-from infuse.serving.config import ModelConfig, Pipeline, PipelineStep, ServerConfig, TensorConfig
+from infuse.serving.config import DeclaredTensor, ModelConfig, Pipeline, PipelineStep, ServerConfig, TensorConfig
 from infuse.serving.repository import ModelText, Repository, parse_config
 
 pytestmark = pytest.mark.row("S2")
@@ -49,7 +49,6 @@ model_warmup [ { name: "w" batch_size: 1 } ]
 parameters: { key: "threshold" value: { string_value: "0.5" } }
 parameters [ { key: "long" value: { string_value: "one " "text" } } ]
 optimization { execution_accelerators { gpu_execution_accelerator : [ { name : "tensorrt" } ] } }
-somewhat_new: -1.5e3
 """
 
 
@@ -62,16 +61,17 @@ def test_every_field_is_read_or_noted() -> None:
     assert config.replicas == 4
     batching = config.batching
     assert (batching.max_size, batching.max_queue, batching.preserve_ordering) == (8, 64, True)
+    assert batching.required
     assert (batching.priority_levels, batching.default_priority) == (3, 2)
     assert (batching.default_timeout_ms, batching.timeout_action) == (2.5, "delay")
     assert config.warmup.enabled
     assert config.parameters["threshold"] == "0.5"
     assert config.parameters["long"] == "one text"
-    assert config.parameters["max_batch_size"] == "8"
-    assert json.loads(config.parameters["input"]) == [
-        {"name": "x", "data_type": "TYPE_FP32", "dims": [3, -1], "reshape": {"shape": [3, 1]}},
-        {"name": "t", "data_type": "TYPE_STRING", "dims": [1], "format": "FORMAT_NCHW"},
-    ]
+    assert config.inputs == (
+        DeclaredTensor(name="x", datatype="FP32", shape=(-1, 3, -1), reshape=(-1, 3, 1)),
+        DeclaredTensor(name="t", datatype="BYTES", shape=(-1, 1)),
+    )
+    assert config.outputs == (DeclaredTensor(name="y", datatype="INT64"),)
     noted = {note.partition(" ")[0].rstrip(":") for note in found.notes}
     assert noted == {
         "input.format",
@@ -82,7 +82,7 @@ def test_every_field_is_read_or_noted() -> None:
         "instance_group.gpus",
         "model_warmup",
         "optimization",
-        "somewhat_new",
+        "parameters",
     }
 
 
@@ -109,10 +109,63 @@ def test_policies_of_versions() -> None:
     assert read("version_policy <specific <versions: 2>>").config.version_policy.specific == (2,)
 
 
-def test_a_foreign_backend_is_noted() -> None:
-    (note,) = read('backend: "tensorrt"').notes
-    assert "'tensorrt'" in note
-    assert not read('backend: "onnxruntime"').notes
+def test_what_infuse_itself_tells_of_a_model_is_read() -> None:
+    for text in ('backend: "onnxruntime"', 'backend: "infuse" platform: "onnx_infuse"', "max_batch_size: 0"):
+        assert not read(text).notes
+
+
+REFUSED = {
+    'backend: "tensorrt"': "'tensorrt' runs nothing here",
+    'platform: "pytorch_libtorch"': "'pytorch_libtorch' runs nothing here",
+    "sequence_batching { oldest { max_candidate_sequences: 4 } }": "sequence_batching: sequences of requests",
+    "sequence_batching { }": "sequence_batching: sequences of requests",
+    "batch_input { kind: BATCH_ELEMENT_COUNT }": "batch_input: no inputs are made",
+    "batch_output { kind: BATCH_SCATTER_WITH_INPUT_SHAPE }": "batch_output: no outputs",
+    "model_transaction_policy { decoupled: true }": "model_transaction_policy.decoupled: a request has one answer",
+    "model_repository_agents { agents { name: 'checksum' } }": "model_repository_agents: there are no agents here",
+    "input { name: 'x' data_type: TYPE_FP32 dims: 1 is_shape_tensor: true }": "input.is_shape_tensor",
+    "input { name: 'x' data_type: TYPE_FP32 dims: 1 allow_ragged_batch: true }": "input.allow_ragged_batch",
+    "output { name: 'x' data_type: TYPE_FP32 dims: 1 is_non_linear_format_io: true }": "is_non_linear_format_io",
+    "somewhat_new: 3": "somewhat_new: there is no such field",
+    "max_batch_sise: 3": "did you mean 'max_batch_size'?",
+    "input { name: 'x' data_type: TYPE_FP32 dim: 3 }": "input.dim: there is no such field. Hint: did you mean 'dims'?",
+    "optimization { cuda { graphz: true } }": "optimization.cuda.graphz: there is no such field",
+    "dynamic_batching { priority_queue_policy { key: 1 value { max_queue: 1 } } }": "did you mean 'max_queue_size'?",
+    "max_batch_size: 1 max_batch_size: 2": "max_batch_size: it is there 2 times",
+    "max_batch_size: 1.5": "max_batch_size: it must be a whole number, found 1.5",
+    "input { name: 'x' data_type: TYPE_FP33 dims: 1 }": "input.data_type: it must be one of TYPE_INVALID, TYPE_BOOL",
+    "input { name: 'x' data_type: TYPE_INVALID dims: 1 }": "input.data_type: it is missing",
+    "instance_group { kind: KIND_CPUS }": "instance_group.kind: it must be one of",
+    "version_policy { all { } latest { } }": "version_policy.all: latest is there too",
+    "dynamic_batching { } ensemble_scheduling { }": "ensemble_scheduling is there too",
+    "dynamic_batching { max_queue_delay_microseconds: -1 }": "it must not be negative",
+}
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_what_must_not_be_passed_over_is_refused(text: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        read(text)
+    assert REFUSED[text] in str(caught.value)
+    assert "m/config.pbtxt" in str(caught.value)
+
+
+def test_a_no_to_what_is_not_offered_is_no_matter() -> None:
+    assert not read("model_transaction_policy { decoupled: false }").notes
+    assert not read("input { name: 'x' data_type: 11 dims: 1 allow_ragged_batch: false is_shape_tensor: f }").notes
+
+
+def test_every_field_of_the_protocol_is_applied_or_has_a_word() -> None:
+    """Tritonclient's message class is the second witness of which fields there are."""
+    from infuse.serving.repository import pbtxt, tritonfields
+
+    described = triton_messages().ModelConfig.DESCRIPTOR
+    assert {field.name for field in described.fields} == set(tritonfields.FIELDS)
+    applied = {"name", "platform", "backend", "default_model_filename", "max_batch_size", "input", "output"}
+    applied |= {"version_policy", "instance_group", "dynamic_batching", "model_warmup", "ensemble_scheduling"}
+    applied |= {"parameters", "model_transaction_policy"}
+    told = {path for path in (*pbtxt._WITHOUT_EFFECT, *pbtxt._REFUSED) if "." not in path}
+    assert applied | told == set(tritonfields.FIELDS)
 
 
 def test_an_ensemble_is_a_pipeline() -> None:
@@ -156,7 +209,7 @@ WRONG = {
     "max_batch_size: -1": "negative",
     "name: 5": "name: it must be text",
     "instance_group: 3": "instance_group: it must be a message",
-    "version_policy { specific { versions: ['a'] } }": "versions: it must be whole numbers",
+    "version_policy { specific { versions: ['a'] } }": "versions: it must be a whole number",
     "dynamic_batching { preserve_ordering: 'yes' }": "true or false",
     "input " + "{ a " * 100: "deep",
     "name: 'other'": "for the model 'other'",
@@ -181,7 +234,7 @@ def test_what_protobuf_itself_writes_is_read_the_same() -> None:
     from google.protobuf import json_format, text_format
 
     messages = triton_messages()
-    message = text_format.Parse(FULL.replace("somewhat_new: -1.5e3", ""), messages.ModelConfig())
+    message = text_format.Parse(FULL, messages.ModelConfig())
     expected = read(FULL).config
     for line in (False, True):
         assert read(text_format.MessageToString(message, as_one_line=line)).config == expected

@@ -15,11 +15,13 @@ import yaml
 
 from infuse.errors import ConfigurationError
 from infuse.runtime.places import cache_root
+from infuse.serving.misspelt import meant
 
 _T = TypeVar("_T")
 
 Positive = Annotated[int, msgspec.Meta(ge=1)]
 Natural = Annotated[int, msgspec.Meta(ge=0)]
+Dimension = Annotated[int, msgspec.Meta(ge=-1)]
 Port = Annotated[int, msgspec.Meta(ge=0, le=65535)]
 Seconds = Annotated[float, msgspec.Meta(ge=0)]
 Milliseconds = Annotated[float, msgspec.Meta(gt=0)]
@@ -41,7 +43,8 @@ class Batching(_Config, frozen=True, kw_only=True):
     `max_queue`: rows that wait at most; more are refused. `pad`: for ragged requests, the value that an input is
     filled up with, by input name; inputs that are not named are grouped by shape. `priority_levels`: 1 is the highest;
     a request without a priority has `default_priority` (0: the middle one). `default_timeout_ms`: for requests that
-    bring no timeout (0: none); `timeout_action` what happens to one that waited longer.
+    bring no timeout (0: none); `timeout_action` what happens to one that waited longer. `required`: a model whose
+    inputs and outputs do not all have a free first dimension is refused.
     """
 
     max_size: Natural = 0
@@ -53,6 +56,7 @@ class Batching(_Config, frozen=True, kw_only=True):
     default_timeout_ms: Seconds = 0
     timeout_action: Literal["reject", "delay"] = "reject"
     preserve_ordering: bool = False
+    required: bool = False
 
 
 class VersionPolicy(_Config, frozen=True, kw_only=True):
@@ -117,11 +121,24 @@ class PipelineStep(_Config, frozen=True, kw_only=True):
 
 
 class TensorConfig(_Config, frozen=True, kw_only=True):
-    """An input or output of a pipeline, or a check of a model's: name, protocol type, sizes (-1: any)."""
+    """An input or output of a pipeline: name, protocol type, sizes (-1: any)."""
 
     name: str
     datatype: str
     shape: tuple[int, ...]
+
+
+class DeclaredTensor(_Config, frozen=True, kw_only=True):
+    """What a model's input or output must be, else it is not loaded: name, protocol type, sizes (-1: any).
+
+    Callers see `shape`, and requests are held against it; without it, the model's own. The model has `reshape`, if that
+    is there: as many -1 as `shape`, and between them as many elements.
+    """
+
+    name: str
+    datatype: str
+    shape: tuple[Dimension, ...] | None = None
+    reshape: tuple[Dimension, ...] | None = None
 
 
 class Pipeline(_Config, frozen=True, kw_only=True):
@@ -140,7 +157,8 @@ class ModelConfig(_Config, frozen=True, kw_only=True):
     weights by version or label; `shadow`: part of the traffic that a version or label gets besides, its answers being
     compared and thrown away. `timeout_ms`: a run that takes longer is taken for hung (0: twenty times the expected,
     at least ten seconds). `finite`: outputs that are not finite are an error. `memory_mb`: of a worker, 0 no limit.
-    `label_files`: by output, a file in the model's folder with the names of its classes, one a line.
+    `label_files`: by output, a file in the model's folder with the names of its classes, one a line. `inputs`: all that
+    the model must have; `outputs`: those that callers get, in this order (none: what the model has).
     """
 
     name: str = ""
@@ -164,6 +182,8 @@ class ModelConfig(_Config, frozen=True, kw_only=True):
     memory_mb: Natural = 0
     sha256: Mapping[str, str] = {}
     label_files: Mapping[str, str] = {}
+    inputs: tuple[DeclaredTensor, ...] = ()
+    outputs: tuple[DeclaredTensor, ...] = ()
     pipeline: Pipeline | None = None
     objectives: tuple[Objective, ...] = ()
     parameters: Mapping[str, str] = {}
@@ -332,7 +352,7 @@ def convert(kind: type[_T], plain: Any, where: str) -> _T:
     try:
         return msgspec.convert(plain, kind, strict=False, dec_hook=_decoded)
     except msgspec.ValidationError as error:
-        raise ConfigurationError(str(error), where=where, hint=_UNKNOWN) from error
+        raise ConfigurationError(str(error), where=where, hint=meant(kind, str(error)) or _UNKNOWN) from error
 
 
 def _decoded(kind: type[Any], plain: Any) -> Any:

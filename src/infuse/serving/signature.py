@@ -9,7 +9,9 @@ from infuse.errors import InputError
 from infuse.runtime.session import Array
 from infuse.runtime.shapes import Formula, ShapeBinder, TensorSpec
 from infuse.serving.batching.padding import Padding
+from infuse.serving.config import ModelConfig
 from infuse.serving.datatypes import name_of
+from infuse.serving.declared import Declared
 from infuse.serving.messages import InferRequest
 
 _MOST_SHAPES: Final = 4096
@@ -19,7 +21,7 @@ class Checker:
     """Checks requests against a model's inputs and outputs.
 
     `batch` is the symbol of the first axis that all inputs and outputs share, "" where they share none: then
-    requests cannot be put together.
+    requests cannot be put together. `declared`: what the model's configuration says of them.
     """
 
     def __init__(
@@ -28,6 +30,7 @@ class Checker:
         outputs: Sequence[TensorSpec],
         symbols: Sequence[str],
         pad: Mapping[str, float],
+        declared: Declared | None = None,
     ) -> None:
         self.inputs = tuple(inputs)
         self.outputs = tuple(outputs)
@@ -37,8 +40,9 @@ class Checker:
         self.padding = Padding(inputs, outputs, pad if self.batch else {})
         self._binder = ShapeBinder(inputs, symbols)
         self._places = {spec.name: number for number, spec in enumerate(inputs)}
-        self._names = {spec.name: number for number, spec in enumerate(outputs)}
-        self._all = list(range(len(outputs)))
+        self._declared = declared or Declared(ModelConfig(), inputs, outputs)
+        self._all = self._declared.outputs
+        self._names = {outputs[number].name: number for number in self._all}
         self._known: dict[tuple[tuple[int, ...], ...], None] = {}
 
     def arrays(self, request: InferRequest) -> list[Array]:
@@ -56,7 +60,7 @@ class Checker:
                     f"the input {tensor.name!r} is {tensor.datatype}, and the model takes {self.datatypes[number]}",
                     hint=f"the model takes {self.inputs[number]}",
                 )
-            found[number] = tensor.data
+            found[number] = self._declared.enter(tensor.name, tensor.data)
         arrays: list[Array] = [array for array in found if array is not None]
         shapes = tuple([array.shape for array in arrays])
         if shapes not in self._known:
@@ -89,9 +93,13 @@ class Checker:
         """Inputs or outputs as the protocol's metadata; -1 for what is not fixed."""
         specs, types = (self.inputs, self.datatypes) if inputs else (self.outputs, self.output_datatypes)
         return [
-            {"name": spec.name, "datatype": kind, "shape": [n if isinstance(n, int) else -1 for n in spec.shape]}
-            for spec, kind in zip(specs, types)
+            {"name": specs[n].name, "datatype": types[n], "shape": self._declared.shape(specs[n], inputs)}
+            for n in (range(len(specs)) if inputs else self._all)
         ]
+
+    def leaving(self, number: int, array: Array) -> Array:
+        """The output of that number as callers get it."""
+        return self._declared.leave(self.outputs[number].name, array)
 
     def _wrong_names(self, request: InferRequest) -> InputError:
         names = [tensor.name for tensor in request.inputs]

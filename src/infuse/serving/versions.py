@@ -18,6 +18,7 @@ from infuse.serving.batching.batcher import Batcher
 from infuse.serving.batching.growth import LARGEST, Growth
 from infuse.serving.batching.queue import Entry
 from infuse.serving.config import ModelConfig
+from infuse.serving.declared import Declared
 from infuse.serving.messages import InferRequest, InferResponse, Tensor
 from infuse.serving.repository import Labels, LocalVersion
 from infuse.serving.signature import Checker
@@ -137,7 +138,9 @@ class ServedVersion:
         self.signature = await self._built(cache)
         self.build_seconds = self.signature.seconds
         self.labels.check([spec.name for spec in self.signature.outputs])
-        checker = Checker(self.signature.inputs, self.signature.outputs, self.signature.symbols, config.batching.pad)
+        inputs, outputs = self.signature.inputs, self.signature.outputs
+        declared = Declared(config, inputs, outputs)
+        checker = Checker(inputs, outputs, self.signature.symbols, config.batching.pad, declared)
         threads = self._pool.threads(config.threads, config.replicas)
         weights = self.signature.weights_bytes
         need = Need(f"{self.name}/{self.number}", self.signature.folder, threads, config.memory_mb, weights)
@@ -286,7 +289,7 @@ class ServedVersion:
         if self.config.finite:
             self._check_finite(results)
         outputs = [
-            Tensor(checker.outputs[number].name, checker.output_datatypes[number], array)
+            Tensor(checker.outputs[number].name, checker.output_datatypes[number], checker.leaving(number, array))
             for number, array in zip(wanted, results)
         ]
         self.labels.put(outputs)

@@ -1,19 +1,19 @@
 """Triton's `config.pbtxt`: protobuf's text format, read into the fields of `ModelConfig`.
 
-What it says and what has no effect here is told in notes. The text is read without a schema, so that fields that
-Infuse does not know can be named instead of being refused or lost.
+What it says is applied; what would change answers and is not offered is refused; hints without an effect here are told
+in notes. Fields that Triton's ModelConfig has not, and values of a wrong type, are refused as Triton's own parser does.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from infuse.errors import ConfigurationError
 from infuse.serving.repository.textformat import Message, Value, parse_text
+from infuse.serving.repository.tritonfields import ENUMERATIONS, check
 
-_BACKENDS: Final = ("", "onnxruntime", "onnxruntime_onnx", "onnx", "infuse", "ensemble")
+_BACKENDS: Final = ("", "onnxruntime", "onnxruntime_onnx", "onnx", "onnx_infuse", "infuse", "ensemble")
 _WITHOUT_EFFECT: Final[Mapping[str, str]] = {
     "instance_group.kind": "models run on processors",
     "instance_group.gpus": "models run on processors",
@@ -29,36 +29,29 @@ _WITHOUT_EFFECT: Final[Mapping[str, str]] = {
     "dynamic_batching.default_queue_policy.allow_timeout_override": "a request's own timeout always counts",
     "optimization": "models are compiled; `precision` and `tune` in config.yaml say how",
     "response_cache": "answers are not kept",
-    "sequence_batching": "there are no sequences of requests",
-    "model_transaction_policy": "a request has one answer",
-    "model_repository_agents": "`sha256` in config.yaml checks files",
+    "input.format": "the declared sizes say how a tensor lies",
+    "input.optional": "every input of a model must be sent",
+    "ensemble_scheduling.max_inflight_requests": "requests wait at the models",
+    "ensemble_scheduling.step.model_namespace": "there is one repository",
     "runtime": "there is one runtime",
     "metric_tags": "metrics carry model and version",
     "cc_model_filenames": "models are compiled for this processor",
     "model_operations": "there are no libraries of operators",
     "model_metrics": "metrics are the server's",
-    "batch_input": "batches are made of requests as they are",
-    "batch_output": "batches are made of requests as they are",
 }
-_LISTS: Final = ("dims", "shape")  # repeated fields of inputs and outputs
-FIELDS: Final = frozenset(
-    {
-        "name",
-        "platform",
-        "backend",
-        "default_model_filename",
-        "max_batch_size",
-        "input",
-        "output",
-        "version_policy",
-        "instance_group",
-        "dynamic_batching",
-        "model_warmup",
-        "ensemble_scheduling",
-        "parameters",
-        *(name for name in _WITHOUT_EFFECT if "." not in name),
-    }
-)
+_REFUSED: Final[Mapping[str, str]] = {
+    "sequence_batching": "sequences of requests are not kept together here",
+    "batch_input": "no inputs are made of batches here",
+    "batch_output": "no outputs are taken apart by their inputs here",
+    "model_repository_agents": "there are no agents here; `sha256` in config.yaml checks files",
+    "model_transaction_policy.decoupled": "a request has one answer here",
+    "input.is_shape_tensor": "there are no shape tensors here",
+    "output.is_shape_tensor": "there are no shape tensors here",
+    "input.is_non_linear_format_io": "tensors have one format here",
+    "output.is_non_linear_format_io": "tensors have one format here",
+    "input.allow_ragged_batch": "ragged requests are not put end to end; `batching.pad` in config.yaml fills them up",
+}
+"""What would change answers, or let through what must not be, if it were passed over."""
 
 
 def read_pbtxt(text: str, where: str) -> tuple[dict[str, Any], tuple[str, ...]]:
@@ -68,11 +61,12 @@ def read_pbtxt(text: str, where: str) -> tuple[dict[str, Any], tuple[str, ...]]:
 
 def read_message(message: Message, where: str) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Fields of `ModelConfig` as plain data, and notes, of a message that was read already."""
+    check(message, where)
     return _Translation(_Reader(message, where)).run()
 
 
 class _Reader:
-    """Typed access to the fields of a message; ConfigurationError names the field."""
+    """Typed access to the fields of a message that was checked."""
 
     def __init__(self, message: Message, where: str, path: str = "") -> None:
         self.message = message
@@ -87,32 +81,25 @@ class _Reader:
 
     def text(self, name: str) -> str:
         value = self.last(name)
-        if value is not None and not isinstance(value, str):
-            raise self.wrong(name, "it must be text")
-        return value or ""
+        return str(value) if value is not None else ""
+
+    def word(self, name: str, enumeration: str) -> str:
+        """A name of an enumeration, which may be written as its number; "" if it is not there."""
+        value = self.last(name)
+        return ENUMERATIONS[enumeration][value] if type(value) is int else self.text(name)
 
     def number(self, name: str) -> int | None:
         value = self.last(name)
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
-            raise self.wrong(name, "it must be a whole number")
-        return value
+        return value if isinstance(value, int) else None
 
     def numbers(self, name: str) -> tuple[int, ...]:
-        values = self.message.get(name, [])
-        if any(isinstance(value, bool) or not isinstance(value, int) for value in values):
-            raise self.wrong(name, "it must be whole numbers")
-        return tuple(value for value in values if isinstance(value, int))
+        return tuple(value for value in self.message.get(name, []) if isinstance(value, int))
 
     def flag(self, name: str) -> bool:
-        value = self.last(name)
-        if value not in (None, True, False):
-            raise self.wrong(name, "it must be true or false")
-        return bool(value)
+        return _true(self.last(name))
 
     def inner(self, name: str) -> list[_Reader]:
         values = self.message.get(name, [])
-        if not all(isinstance(value, dict) for value in values):
-            raise self.wrong(name, "it must be a message in braces")
         return [_Reader(value, self.where, f"{self.path}{name}.") for value in values if isinstance(value, dict)]
 
     def table(self, name: str) -> dict[str, str]:
@@ -144,12 +131,13 @@ class _Translation:
             "model_warmup": self._warmup,
             "ensemble_scheduling": self._ensemble,
             "parameters": self._parameters,
+            "model_transaction_policy": self._transactions,
         }
         for name in self.top.message:
             if name in readers:
                 readers[name]()
             else:
-                self._without_effect(name)
+                self._passed_over(self.top, name)
         return self._finish(), tuple(dict.fromkeys(self.notes))
 
     def _finish(self) -> dict[str, Any]:
@@ -160,48 +148,57 @@ class _Translation:
             self.notes.append("requests are put together up to max_batch_size although there is no dynamic_batching")
         return self.fields
 
-    def _without_effect(self, name: str) -> None:
-        why = _WITHOUT_EFFECT.get(name)
-        self.notes.append(f"{name} has no effect: {why}" if why else f"{name} has no effect: it is not known here")
+    def _passed_over(self, reader: _Reader, name: str) -> None:
+        """Refuse a field that must not be passed over, unless it says no; a note for any other."""
+        path = f"{reader.path}{name}"
+        why = _REFUSED.get(path)
+        if why is None:
+            why = _WITHOUT_EFFECT.get(path, "it is not offered")
+            self.notes.append(f"{path} has no effect: {why}")
+        elif isinstance(reader.last(name), dict) or _true(reader.last(name)):
+            raise reader.wrong(name, why)
 
-    def _others(self, reader: _Reader, *known: str) -> None:
-        """A note for each field of an inner message that is not among those that are known."""
+    def _others(self, reader: _Reader, *applied: str) -> None:
+        """Pass over the fields of an inner message that are not applied."""
         for name in reader.message:
-            if name not in known:
-                self._without_effect(f"{reader.path}{name}")
+            if name not in applied:
+                self._passed_over(reader, name)
 
     # ------------------------------------------------------------------------------------------- fields
 
     def _platform(self) -> None:
-        self.fields["platform"] = platform = self.top.text("platform")
-        if platform not in _BACKENDS:
-            self.notes.append(f"platform {platform!r} has no effect: the model's file decides how it runs")
+        self.fields["platform"] = self._runs_here("platform")
 
     def _backend(self) -> None:
-        self.parameters["backend"] = backend = self.top.text("backend")
-        if backend not in _BACKENDS:
-            self.notes.append(f"backend {backend!r} has no effect: the model's file decides how it runs")
+        self.parameters["backend"] = self._runs_here("backend")
+
+    def _runs_here(self, name: str) -> str:
+        value = self.top.text(name)
+        if value not in _BACKENDS:
+            raise self.top.wrong(name, f"{value!r} runs nothing here: models are ONNX, .infuse, or compiled by Infuse")
+        return value
 
     def _batch_size(self) -> None:
         size = self.top.number("max_batch_size") or 0
         if size < 0:
-            raise self.top.wrong("max_batch_size", "it must not be negative")
-        self.parameters["max_batch_size"] = str(size)
-        self.fields.setdefault("batching", {})["max_size"] = max(size, 1)
+            raise self.top.wrong("max_batch_size", f"it must not be negative, found {size}")
+        self.fields.setdefault("batching", {}).update(max_size=max(size, 1), required=size > 0)
 
     def _tensors(self, name: str) -> None:
-        """Inputs or outputs, kept as JSON: the engine compares them with the model."""
-        plain = []
-        for tensor in self.top.inner(name):
-            _tensor(tensor)
-            plain.append({"dims": [], **{key: _plain(key, values) for key, values in tensor.message.items()}})
-            known: tuple[str, ...] = ("name", "data_type", "dims", "reshape", "optional", "allow_ragged_batch")
+        """Inputs or outputs, which the model is held against when it is loaded."""
+        batched = (self.top.number("max_batch_size") or 0) > 0
+        tensors = self.top.inner(name)
+        for tensor in tensors:
+            applied: tuple[str, ...] = ("name", "data_type", "dims", "reshape")
             if name == "output":
-                known = (*known, "label_filename")
+                applied = (*applied, "label_filename")
                 if labels := tensor.text("label_filename"):
                     self.fields.setdefault("label_files", {})[tensor.text("name")] = labels
-            self._others(tensor, *known)
-        self.parameters[name] = json.dumps(plain, sort_keys=True)
+            self._others(tensor, *applied)
+            if "ensemble_scheduling" in self.top.message and "reshape" in tensor.message:
+                raise tensor.wrong("reshape", "an ensemble reshapes nothing; its models can")
+        if "ensemble_scheduling" not in self.top.message:
+            self.fields[f"{name}s"] = [_tensor(tensor, batched) for tensor in tensors]
 
     def _version_policy(self) -> None:
         policy = self.top.inner("version_policy")[-1]
@@ -218,7 +215,11 @@ class _Translation:
     def _instances(self) -> None:
         groups = self.top.inner("instance_group")
         for group in groups:
-            used = ("count", "kind") if group.text("kind") in ("", "KIND_AUTO", "KIND_CPU") else ("count",)
+            used = (
+                ("count", "kind")
+                if group.word("kind", "ModelInstanceGroupKind") in ("", "KIND_AUTO", "KIND_CPU")
+                else ("count",)
+            )
             self._others(group, *used)
         if any(group.number("count") for group in groups):
             self.fields["replicas"] = sum(group.number("count") or 1 for group in groups)
@@ -229,7 +230,9 @@ class _Translation:
         batching["priority_levels"] = read.number("priority_levels") or 0
         batching["default_priority"] = read.number("default_priority_level") or 0
         for policy in read.inner("default_queue_policy"):
-            batching["timeout_action"] = "delay" if policy.text("timeout_action") == "DELAY" else "reject"
+            batching["timeout_action"] = (
+                policy.word("timeout_action", "ModelQueuePolicyTimeoutAction").lower() or "reject"
+            )
             batching["default_timeout_ms"] = (policy.number("default_timeout_microseconds") or 0) / 1000
             if size := policy.number("max_queue_size"):
                 batching["max_queue"] = size
@@ -258,29 +261,41 @@ class _Translation:
                 )
                 self._others(step, "model_name", "model_version", "input_map", "output_map")
         self.fields["pipeline"] = {
-            "inputs": [_tensor(tensor, batched) for tensor in self.top.inner("input")],
-            "outputs": [_tensor(tensor, batched) for tensor in self.top.inner("output")],
+            "inputs": [_sized(tensor, batched) for tensor in self.top.inner("input")],
+            "outputs": [_sized(tensor, batched) for tensor in self.top.inner("output")],
             "steps": steps,
         }
+
+    def _transactions(self) -> None:
+        for policy in self.top.inner("model_transaction_policy"):
+            self._others(policy)
 
     def _parameters(self) -> None:
         for entry in self.top.inner("parameters"):
             for value in entry.inner("value"):
                 self.parameters[entry.text("key")] = value.text("string_value")
+        self.notes.append(f"parameters change nothing, and are shown to callers: {', '.join(self.parameters)}"[:200])
 
 
 def _tensor(tensor: _Reader, batched: bool = False) -> dict[str, Any]:
     """An input or output as `TensorConfig` has it; sizes get the batch's in front where models have one."""
-    datatype = tensor.text("data_type").removeprefix("TYPE_")
-    if not tensor.text("name") or not datatype:
-        raise tensor.wrong("name" if datatype else "data_type", "it is missing")
-    sizes = tensor.numbers("dims")
+    datatype = tensor.word("data_type", "DataType").removeprefix("TYPE_")
+    if not tensor.text("name") or datatype in ("", "INVALID"):
+        raise tensor.wrong("data_type" if tensor.text("name") else "name", "it is missing")
+    batch = (-1,) if batched else ()
     datatype = "BYTES" if datatype == "STRING" else datatype
-    return {"name": tensor.text("name"), "datatype": datatype, "shape": (-1, *sizes) if batched else sizes}
+    found: dict[str, Any] = {"name": tensor.text("name"), "datatype": datatype}
+    if sizes := tensor.numbers("dims"):
+        found["shape"] = (*batch, *sizes)
+    for reshape in tensor.inner("reshape"):
+        found["reshape"] = (*batch, *reshape.numbers("shape"))
+    return found
 
 
-def _plain(name: str, values: list[Value]) -> Any:
-    if name in _LISTS:
-        return values
-    last = values[-1]
-    return {key: _plain(key, inner) for key, inner in last.items()} if isinstance(last, dict) else last
+def _sized(tensor: _Reader, batched: bool) -> dict[str, Any]:
+    """As `_tensor`, with the sizes that an ensemble cannot find out."""
+    return {"shape": (-1,) if batched else (), **_tensor(tensor, batched)}
+
+
+def _true(value: Value | None) -> bool:
+    return value in (True, "t", "true", "True")

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from infuse.errors import ConfigurationError
 from infuse.serving.config import ModelConfig
-from infuse.serving.repository.pbtxt import FIELDS
 from infuse.serving.repository.textformat import Message, Value
+from infuse.serving.repository.tritonfields import FIELDS
 
 _MAPS: Final = frozenset({"parameters", "input_map", "output_map", "metric_tags", "inputs"})
 _UPPER: Final = re.compile(r"(?<=[a-z0-9])([A-Z])")
