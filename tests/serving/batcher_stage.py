@@ -43,6 +43,7 @@ class HeldExecutor:
         self.name = "held"
         self.places = places
         self.alive = True
+        self.freed: Callable[[], None] | None = None
         self.runs: list[tuple[list[Any], Callback]] = []
         self.sizes: list[int] = []
 
@@ -59,6 +60,8 @@ class HeldExecutor:
         """End a run that is under way."""
         (x,), done = self.runs.pop(number)
         done(Result([x * 2, -x], error=error))
+        if self.freed is not None:
+            self.freed()
 
     async def close(self) -> None:
         """Nothing is held."""
@@ -75,8 +78,8 @@ class Bench:
         self.batcher = Batcher(
             "test", batching, most, padding=self.checker.padding, retries=1, timeout=None, observe=self._observe
         )
-        self.batcher.times = Unmeasured()
-        self.batcher.executors.extend(self.executors)
+        self.batcher.places.times = Unmeasured()
+        self.batcher.places.add(*self.executors)
         self.reasons: list[str] = []
         self.answered: list[int] = []
 

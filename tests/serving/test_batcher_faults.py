@@ -76,11 +76,11 @@ def test_what_is_tried_again_goes_to_another_worker() -> None:
 def test_without_any_worker_requests_wait_for_one() -> None:
     async def main(_: ShiftedLoop) -> None:
         bench = Bench()
-        lost = bench.batcher.executors.pop()
+        (lost,) = bench.executors
+        bench.batcher.places.remove(lost)
         asked = bench.ask(1)
         assert bench.sizes == []
-        bench.batcher.executors.append(lost)
-        bench.batcher.pump()
+        bench.batcher.places.add(lost)
         bench.finish()
         await asked.check()
 
@@ -223,7 +223,7 @@ class Second(TimeModel):
 def test_a_deadline_that_cannot_be_met_is_refused_at_once() -> None:
     async def main(_: ShiftedLoop) -> None:
         bench = Bench(most=2)
-        bench.batcher.times = Second()
+        bench.batcher.places.times = Second()
         bench.hold()
         for _number in range(8):
             bench.ask(1)
@@ -240,7 +240,7 @@ def test_a_deadline_that_cannot_be_met_is_refused_at_once() -> None:
 def test_a_request_whose_run_would_end_too_late_does_not_run() -> None:
     async def main(loop: ShiftedLoop) -> None:
         bench = Bench()
-        bench.batcher.times = Second()
+        bench.batcher.places.times = Second()
         bench.hold()
         late = bench.ask(1, mark=1, seconds=1.5)
         good = bench.ask(1, mark=2, seconds=9)

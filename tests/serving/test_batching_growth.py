@@ -43,7 +43,7 @@ class Crowd:
         self.asked: list[Asked] = []
         self.rooms: list[int] = []
         self.room = room
-        self.times = self.bench.batcher.times = Priced(seconds)
+        self.times = self.bench.batcher.places.times = Priced(seconds)
         for rows in {1, most}:
             self.times.observe(rows, 0.0)
         self.growth = self.bench.batcher.growth = Growth(most, largest, self._has_room)
@@ -54,7 +54,7 @@ class Crowd:
 
     @property
     def running(self) -> HeldExecutor | None:
-        places = [*self.bench.batcher.lanes, *self.bench.executors]
+        places = [*self.bench.batcher.places.lanes, *self.bench.executors]
         return next((place for place in places if isinstance(place, HeldExecutor) and place.runs), None)
 
     async def serve(self, batches: int, queued: int = QUEUED, breaks: Callable[[int], bool] | None = None) -> list[int]:
@@ -197,11 +197,11 @@ def test_lanes_are_judged_by_their_own_times() -> None:
 
     async def play() -> None:
         crowd = Crowd(lambda rows: 1e-3, 4)
-        crowd.bench.batcher.lanes.extend([HeldExecutor(), HeldExecutor()])
-        crowd.bench.batcher.lane_times = Priced(lambda rows: 1e-3 * rows)
+        crowd.bench.batcher.places.add_lanes(HeldExecutor(), HeldExecutor())
+        crowd.bench.batcher.places.lane_times = Priced(lambda rows: 1e-3 * rows)
         await crowd.serve(800)
         assert crowd.bench.batcher.most == 4
-        crowd.bench.batcher.lane_times = Priced(lambda rows: 1e-3)
+        crowd.bench.batcher.places.lane_times = Priced(lambda rows: 1e-3)
         crowd.growth = crowd.bench.batcher.growth = Growth(4, 64)
         await crowd.serve(400)
         assert crowd.bench.batcher.most == 64

@@ -22,8 +22,8 @@ def with_lanes(work: Callable[[Bench, list[HeldExecutor]], Coroutine[Any, Any, N
     async def main() -> None:
         bench = Bench(**config)
         lanes = [HeldExecutor(), HeldExecutor()]
-        bench.batcher.lanes.extend(lanes)
-        bench.batcher.lane_times = Unmeasured()
+        bench.batcher.places.add_lanes(*lanes)
+        bench.batcher.places.lane_times = Unmeasured()
         await work(bench, lanes)
 
     asyncio.run(main())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -129,6 +129,7 @@ class Place:
     """A replica that holds up what it is given."""
 
     alive = True
+    freed: Callable[[], None] | None = None
 
     def __init__(self, name: str, depth: int) -> None:
         self.name = name
@@ -167,7 +168,7 @@ def test_the_least_busy_replica_gets_the_next_batch(depth: int) -> None:
             timeout=None,
             observe=lambda *_: None,
         )
-        batcher.executors.extend(places)
+        batcher.places.add(*places)
         futures = []
 
         def ask() -> None:

@@ -27,7 +27,7 @@ from infuse.serving.warmup import Findings
 from infuse.serving.workers.budget import build_limit_of
 from infuse.serving.workers.build import Signature, build
 from infuse.serving.workers.built import Built, key_of
-from infuse.serving.workers.executor import Executor, LocalExecutor, Result
+from infuse.serving.workers.executor import Executor, Result
 from infuse.serving.workers.lanes import close_lanes, open_lanes
 from infuse.serving.workers.pool import WorkerPool
 from infuse.serving.workers.remote import RemoteExecutor
@@ -165,7 +165,7 @@ class ServedVersion:
         if self.found.open:
             batcher.growth = Growth(self.found.most, LARGEST, self._has_room)
         for rows, seconds in self.found.seconds.items():
-            batcher.times.observe(rows, seconds)
+            batcher.places.times.observe(rows, seconds)
         self._checker, self._batcher = checker, batcher
         for replica in self.instances:
             if replica.executor is not None:
@@ -178,10 +178,8 @@ class ServedVersion:
 
     def _admit(self, executor: Executor) -> None:
         assert self._batcher is not None
-        self._batcher.executors.append(executor)
-        if isinstance(executor, LocalExecutor):
-            executor.freed = self._batcher.pump
-        elif isinstance(executor, RemoteExecutor):
+        self._batcher.places.add(executor)
+        if isinstance(executor, RemoteExecutor):
             seconds = min(self.found.seconds.values(), default=_BRISK)
             if seconds >= _SHORT and self._elastic(executor):
                 self._widening = asyncio.create_task(self._add_lanes(executor))
@@ -204,19 +202,27 @@ class ServedVersion:
             return
         rows = min(self.found.seconds)
         folder = self.extra or self.local.folder
+        # Requests wait for these runs: one that hangs must not hold them up longer than a run of theirs.
+        hang = batcher.patience(self.found.seconds[rows] * executor.threads)
         try:
             lanes, seconds = await open_lanes(
-                executor, signature.folder, checker, self.config.warmup, rows, folder, self._pool.config.start_seconds
+                executor,
+                signature.folder,
+                checker,
+                self.config.warmup,
+                rows,
+                folder,
+                self._pool.config.start_seconds,
+                hang,
             )
         except InfuseError as error:
             _log.warning("%s: it runs one batch at a time: %s", self.where, error)
             return
         if lanes:
-            batcher.lane_times.observe(rows, seconds)
+            batcher.places.lane_times.observe(rows, seconds)
             for lane in lanes:
                 lane.depth = _depth(seconds)
-            batcher.lanes += lanes
-            batcher.pump()
+            batcher.places.add_lanes(*lanes)
         else:
             executor.depth = _depth(min(self.found.seconds.values()))
 
@@ -225,8 +231,6 @@ class ServedVersion:
         batcher = self._batcher
         if batcher is None:
             return
-        batcher.executors = [known for known in batcher.executors if known.alive]
-        batcher.lanes = [lane for lane in batcher.lanes if lane.alive]
         if executor is None:
             self._losses.append(time.monotonic())
             if len(self._losses) == _LOSSES and self._losses[-1] - self._losses[0] < _LOSS_SECONDS:
@@ -234,7 +238,6 @@ class ServedVersion:
                 self.troubled(f"its workers were lost {_LOSSES} times within {_LOSS_SECONDS:g} s: {replica.reason}")
         if executor is not None:
             self._admit(executor)
-            batcher.pump()
         elif reason := self._hopeless():
             batcher.refuse(reason)
 
@@ -249,7 +252,8 @@ class ServedVersion:
             self._widening.cancel()
             await asyncio.gather(self._widening, return_exceptions=True)
         if self._batcher is not None:
-            lanes, self._batcher.lanes = self._batcher.lanes, []
+            lanes = self._batcher.places.lanes
+            self._batcher.places.remove(*lanes)
             await close_lanes([lane for lane in lanes if isinstance(lane, RemoteExecutor)])
         if self._deployment is not None:
             await self._deployment.close()
@@ -265,7 +269,7 @@ class ServedVersion:
         checker, batcher = self._checker, self._batcher
         if checker is None or batcher is None or self.state not in ("READY", "UNLOADING"):
             raise UnavailableError("it does not serve now", where=self.where, hint=self.reason or None)
-        if not batcher.executors and (reason := self._hopeless()):
+        if not batcher.places.executors and (reason := self._hopeless()):
             raise UnavailableError(reason, where=self.where)
         arrays = checker.arrays(request)
         wanted = checker.wanted(request)
@@ -367,12 +371,12 @@ class ServedVersion:
     @property
     def times(self) -> dict[int, float]:
         """Measured seconds by rows of a batch."""
-        return self._batcher.times.table() if self._batcher else {}
+        return self._batcher.places.times.table() if self._batcher else {}
 
     @property
     def lane_times(self) -> dict[int, float]:
         """Measured seconds by rows of a batch that has one core; empty where there are no lanes."""
-        return self._batcher.lane_times.table() if self._batcher and self._batcher.lanes else {}
+        return self._batcher.places.lane_times.table() if self._batcher and self._batcher.places.lanes else {}
 
     async def widened(self) -> None:
         """Return when it is settled whether there are lanes."""

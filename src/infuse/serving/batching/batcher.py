@@ -15,6 +15,7 @@ from infuse.errors import DeadlineError, InfuseError, ModelFailureError, Overloa
 from infuse.runtime.session import Array
 from infuse.serving.batching.growth import Growth
 from infuse.serving.batching.padding import Padding
+from infuse.serving.batching.places import Places
 from infuse.serving.batching.queue import Entry, RequestQueue
 from infuse.serving.batching.timing import TimeModel
 from infuse.serving.config import Batching
@@ -32,8 +33,9 @@ BatchObserver = Callable[[Sequence[Entry], int, str, Result], None]
 class Batcher:
     """The queue of one version and what runs it.
 
-    `executors` use all cores that a replica has. `lanes`, where there are some, use one core each and the same worker:
-    a request that finds everything idle runs on an executor, requests that meet others run side by side in lanes.
+    Executors in `places` use all cores that a replica has. Lanes, where there are some, use one core each and the same
+    worker: a request that finds everything idle runs on an executor, requests that meet others run side by side in
+    lanes.
 
     `most`: rows of a batch, unless a `growth` is set that finds more. `timeout`: seconds after which a run counts as
     hung; None: `_HUNG_FACTOR` times what is expected. `observe` is called after every run.
@@ -53,10 +55,7 @@ class Batcher:
         self.name = name
         self.config = config
         self.growth = Growth(most)
-        self.times = TimeModel()
-        self.executors: list[Executor] = []
-        self.lanes: list[Executor] = []
-        self.lane_times = TimeModel()
+        self.places = Places(self.pump)
         self.running = 0
         self._turn = 0
         self._padding = padding
@@ -107,7 +106,7 @@ class Batcher:
             if left < _HOPELESS * self.expected_wait():
                 raise self._overload(f"it allows {left * 1e3:.1f} ms, and the queue takes longer")
             entry.deadline = deadline
-            entry.timer = loop.call_at(deadline, self._expired, entry)
+            self._watch(entry)
         entry.request.timeline.queued = time.perf_counter_ns()
         self._queue.push(entry)
         if self.config.preserve_ordering:
@@ -120,17 +119,20 @@ class Batcher:
 
     def expected_wait(self) -> float:
         """Seconds until what waits now would have run, by the model of time."""
-        if not self._queue.rows or not self.times.known:
+        if not self._queue.rows or not self.places.times.known:
             return 0.0
-        executors, times = (self.lanes, self.lane_times) if self.lanes else (self.executors, self.times)
-        places = sum(executor.alive for executor in executors) or 1
+        executors, times = self.places.usual()
         size = times.best(min(self.most, self._queue.rows))
-        return times.predict(size) * (self._queue.rows / size) / places
+        return times.predict(size) * (self._queue.rows / size) / (len(executors) or 1)
+
+    def patience(self, expected: float) -> float:
+        """Seconds after which a run that should take so many counts as hung."""
+        return self._timeout or max(_HUNG_LEAST, _HUNG_FACTOR * expected)
 
     def pump(self, alone: bool = False) -> None:
         """Give idle executors what waits. `alone`: it is one request, which has just come and met no other."""
         while self._queue.rows or self._queue.count:
-            free, times = self._free(alone)
+            free, times = self.places.free(alone)
             if not free:
                 return
             entries, reason = self._next(len(free), times)
@@ -138,19 +140,11 @@ class Batcher:
                 return
             self._run(min(free, key=lambda executor: -executor.free), times, entries, reason)
 
-    def _free(self, alone: bool) -> tuple[list[Executor], TimeModel]:
-        """Who may take the next batch, and how long it takes there."""
-        if not self.lanes or alone:
-            return [executor for executor in self.executors if executor.free > 0], self.times
-        if any(executor.alive and not executor.free for executor in self.executors):
-            return [], self.lane_times  # it has all cores
-        return [lane for lane in self.lanes if lane.free > 0], self.lane_times
-
     def lend(self, size: int) -> Array | None:
         """Memory for so many bytes of a request to come, of whoever would run it now; None: there is none."""
         if self.running or self._queue.count:
             return None
-        free, _ = self._free(alone=True)
+        free, _ = self.places.free(alone=True)
         return free[0].lend(size) if free else None
 
     def close(self, why: str) -> None:
@@ -212,7 +206,7 @@ class Batcher:
 
     def _first(self, now: float) -> Entry | None:
         """The first entry that can still be answered in time; those before it are refused."""
-        shortest = self.times.predict(1)
+        shortest = self.places.times.predict(1)
         while True:
             head = self._queue.first()
             if head is None or head.deadline is None or now + shortest <= head.deadline:
@@ -234,6 +228,16 @@ class Batcher:
         """The level of a priority: 1 is the first; 0 is the default one."""
         priority = priority or self.config.default_priority or (self._levels + 1) // 2
         return min(max(priority, 1), self._levels) - 1
+
+    def _watch(self, entry: Entry) -> None:
+        """Answer it at its deadline at the latest, as long as it waits."""
+        if entry.deadline is not None and entry.timer is None:
+            entry.timer = asyncio.get_running_loop().call_at(entry.deadline, self._expired, entry)
+
+    def _again(self, entry: Entry) -> None:
+        """Queue it again as the first of all: it did not run, or may run better next time."""
+        self._queue.push_front(entry)
+        self._watch(entry)
 
     def _expired(self, entry: Entry) -> None:
         if self.config.timeout_action == "delay":
@@ -267,8 +271,7 @@ class Batcher:
             entry.batch_rows = rows
         parts = self._padding.filled(entries)
         fills = rows == self.most and bool(self._queue.rows) and entries[0].key is not None and not entries[0].alone
-        expected = times.predict(rows)
-        seconds = self._timeout or max(_HUNG_LEAST, _HUNG_FACTOR * expected)
+        seconds = self.patience(times.predict(rows))
         self.running += 1
 
         def done(result: Result) -> None:
@@ -331,7 +334,7 @@ class Batcher:
         for entry in reversed(entries):
             together = len(entries) > 1
             if waited and not entry.future.done() and not self._closed:
-                self._queue.push_front(entry)
+                self._again(entry)
             elif (lost and entry.tries < self._retries) or (together and not lost):
                 # One request of a batch may be the cause: from now on each runs by itself.
                 entry.tries += lost
@@ -339,7 +342,7 @@ class Batcher:
                 if entry.future.done() or self._closed:
                     self._fail(entry, error)
                 else:
-                    self._queue.push_front(entry)
+                    self._again(entry)
             elif lost:
                 what = f"its worker was lost {entry.tries + 1} times while it ran"
                 self._fail(entry, ModelFailureError(f"{what}: {getattr(error, 'what', error)}", where=self.name))

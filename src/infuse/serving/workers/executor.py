@@ -42,7 +42,13 @@ Callback = Callable[[Result], None]
 
 
 class Executor(Protocol):
-    """A place where one version of a model runs."""
+    """A place where one version of a model runs.
+
+    `freed` is called, where it is set, whenever `free` may have risen, whoever's run has ended: what waits is looked
+    at again then.
+    """
+
+    freed: Callable[[], None] | None
 
     @property
     def name(self) -> str:
@@ -77,7 +83,7 @@ def stacked(parts: Sequence[Array]) -> Array:
 class LocalExecutor:
     """Runs a compiled model on a thread of the server. A crash of the model is a crash of the server.
 
-    `freed` is called when a run has ended that was taken for hung before. The end of the process waits for no run.
+    The end of the process waits for no run.
     """
 
     def __init__(self, name: str, folder: Path, threads: int) -> None:
@@ -123,10 +129,10 @@ class LocalExecutor:
             self._busy -= 1
             self.load.add((result.ended - result.began) * self.threads / 1e9)
             timer.cancel()
-            if not answered:
+            if answered:
+                self._hung -= 1
+            else:
                 done(result)
-                return
-            self._hung -= 1
             if self.freed is not None:
                 self.freed()
 

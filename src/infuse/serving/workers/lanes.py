@@ -19,19 +19,26 @@ _GAIN: Final = 1.02  # times the rows per second of all cores at one request tha
 
 
 async def open_lanes(
-    executor: RemoteExecutor, model: Path, checker: Checker, warmup: Warmup, rows: int, folder: Path, seconds: float
+    executor: RemoteExecutor,
+    model: Path,
+    checker: Checker,
+    warmup: Warmup,
+    rows: int,
+    folder: Path,
+    seconds: float,
+    hang: float,
 ) -> tuple[list[RemoteExecutor], float]:
     """Lanes in an executor's worker, and the time of a batch of so many rows in one; none where they bring nothing.
 
-    `model` is the compiled one, `folder` holds the inputs of `warmup`; opening, and any run, may take `seconds`. Raises
-    what loading and running raise.
+    `model` is the compiled one, `folder` holds the inputs of `warmup`; opening one may take `seconds`, and a run that
+    takes longer than `hang` seconds counts as hung. Raises what loading and running raise.
     """
     lanes: list[RemoteExecutor] = []
     try:
         for _ in range(executor.threads):
             lanes.append(await executor.worker.add(executor.label, model, 1, seconds))
-        together = await rate(lanes, checker, warmup, rows, folder, seconds)
-        alone = await rate([executor], checker, warmup, rows, folder, seconds)
+        together = await rate(lanes, checker, warmup, rows, folder, hang)
+        alone = await rate([executor], checker, warmup, rows, folder, hang)
         if together > _GAIN * alone:
             return lanes, rows * len(lanes) / together
     except BaseException:

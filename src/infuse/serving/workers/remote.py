@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -83,7 +83,8 @@ class RemoteExecutor:
         self._open = False
         self._retired = False
         self._compute = 1.0  # mean seconds of a run
-        self.depth = 1
+        self._depth = 1
+        self.freed: Callable[[], None] | None = None
         self.suspect = False  # whether it ran something when its worker was lost
 
     @property
@@ -95,8 +96,19 @@ class RemoteExecutor:
         return self._open and not self._retired
 
     @property
+    def depth(self) -> int:
+        """How many runs it is given at once."""
+        return self._depth
+
+    @depth.setter
+    def depth(self, runs: int) -> None:
+        self._depth = runs
+        if self.freed is not None:
+            self.freed()
+
+    @property
     def free(self) -> int:
-        return self.depth - len(self._pending) if self.alive else 0
+        return self._depth - len(self._pending) if self.alive else 0
 
     @property
     def slot_bytes(self) -> int:
@@ -182,7 +194,7 @@ class RemoteExecutor:
 
     def lost(self, error: WorkerLostError) -> None:
         """The worker has ended, and with it all runs that it did not answer: the first is the one that had begun."""
-        self.depth = 0
+        self._depth = 0
         if self._open:
             self._answered()
         self.suspect = bool(self._pending)
@@ -256,6 +268,8 @@ class RemoteExecutor:
         finally:
             if number not in self._lent:
                 self._idle.append(number)
+            if self.freed is not None:
+                self.freed()
 
     def _hung(self, seconds: float) -> None:
         """No answer in time: the worker is ended, which ends its runs."""

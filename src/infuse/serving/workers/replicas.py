@@ -144,7 +144,7 @@ class Replica:
                 wait = min(2 * wait, _LONGEST_WAIT)
                 try:
                     executor = await self._restarted()
-                except InfuseError as error:
+                except (InfuseError, OSError) as error:
                     self.reason = str(error)
                     if isinstance(error, WorkerLostError) and self._shared():
                         self._suspect()  # perhaps another model ended the worker
