@@ -43,8 +43,17 @@ class Where(Elementwise):
         return e.select(condition, x, y)
 
 
+def finite_limit(dtype: DType) -> float | None:
+    """The largest finite number of a type of floats; None for integers, none of which is larger."""
+    if not dtype.is_float:
+        return None
+    return float(ml_dtypes.finfo(dtype.numpy).max)  # type: ignore[no-untyped-call]
+
+
 class Clip(Numeric):
-    """x limited to [min, max]: min(max(x, min), max); either limit (a scalar) may be absent, NaN stays."""
+    """x limited to [min, max]: min(max(x, min), max), NaN stays. A limit (a scalar) that is absent is the type's
+    lowest or largest finite number, so that infinities end there, as the standard has it.
+    """
 
     since = 13
     carries_dims = True
@@ -62,16 +71,22 @@ class Clip(Numeric):
         return x.type
 
     def eval(self, x: Array, min: Array | None = None, max: Array | None = None) -> Array:
-        raised = x if min is None else np.maximum(x, min.reshape(()))
-        return raised if max is None else np.minimum(raised, max.reshape(()))
+        far = finite_limit(dtypes.by_numpy(x.dtype))
+        low = min.reshape(()) if min is not None else None if far is None else np.asarray(-far, x.dtype)
+        high = max.reshape(()) if max is not None else None if far is None else np.asarray(far, x.dtype)
+        raised = x if low is None else np.maximum(x, low)
+        return raised if high is None else np.minimum(raised, high)
 
     def content(self, x: Array, min: Array | None = None, max: Array | None = None) -> Array | None:
         raised = x if min is None else on_dims(maximum, x, min.reshape(()))
         return raised if max is None or raised is None else on_dims(minimum, raised, max.reshape(()))
 
     def scalar(self, e: Formulas, x: Term, min: Term | None = None, max: Term | None = None) -> Term:
-        raised: Term = x if min is None else e.max(x, min)
-        limited: Term = raised if max is None else e.min(raised, max)
+        far = finite_limit(x.dtype)
+        low: Term | float | None = min if min is not None or far is None else -far
+        high: Term | float | None = far if max is None else max
+        raised: Term = x if low is None else e.max(x, low)
+        limited: Term = raised if high is None else e.min(raised, high)
         return limited
 
 

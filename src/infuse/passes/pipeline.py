@@ -90,6 +90,8 @@ def optimize_in_place(graph: Graph, options: Options | None = None, progress: Pr
     extended: the same with fused operators (Gelu, LayerNormalization, Attention …)
     all:      the same with what only pays for native code; layout and memory belong to the code generator
 
+    Finite results stay up to rounding; infinities, NaN and the sign of zero may change (docs/design.md, Pipeline).
+
     Each level: the first passes, the rules to their fixed point, the last passes; again until a round changes nothing.
     OptionError for an unknown level or name, RuleError where a rule breaks its contract. With the environment's
     INFUSE_CHECK=1 the verifier runs after every stretch of rules and every pass, with 2 after every rewrite.

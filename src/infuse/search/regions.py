@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from infuse.errors import InfuseError
 from infuse.ir.graph import Graph, Node, Value, known_ints
-from infuse.ir.types import TensorType
+from infuse.ir.types import Shape, TensorType
 from infuse.ops.arithmetic import Add
 from infuse.ops.base import Op
 from infuse.ops.contraction import Gemm, MatMul
@@ -16,6 +16,9 @@ from infuse.ops.indexing import Gather
 from infuse.ops.movement import Concat, Slice, Split, bounds
 from infuse.ops.pooling import AveragePool, GlobalAveragePool
 from infuse.ops.shaping import Flatten, Reshape, Squeeze, Transpose, Unsqueeze
+from infuse.passes.rules.common import wide
+from infuse.passes.rules.merging import require_addend, require_factors, require_sum
+from infuse.rewrite import Refusal
 from infuse.search.egraph import EGraph
 from infuse.search.terms import Cut, Head, Joined, Leaf, Moved, Opaque, Pick, Shaped, Term, is_pointwise
 
@@ -66,6 +69,11 @@ def _live(graph: Graph, nodes: Sequence[Node]) -> list[int]:
     return found
 
 
+def _meet(one: Shape, other: Shape) -> bool:
+    """Whether constants of these shapes broadcast together."""
+    return all(m == n or 1 in (m, n) for m, n in zip(reversed(one), reversed(other)))
+
+
 def _is_usable(node: Node) -> bool:
     known = all(isinstance(v.type, TensorType) and v.type.shape is not None for v in (*node.outputs, *node.operands()))
     return known and not node.subgraphs and isinstance(node.op, Op) and node.op.deterministic
@@ -84,6 +92,8 @@ class Region:
     """The value of the model for a class."""
     _constants: dict[int, int] = field(default_factory=dict)
     """The class of an array of constants."""
+    _addends: list[tuple[Value, int]] = field(default_factory=list)
+    """Constants that are added (1) or subtracted (-1)."""
 
     def __post_init__(self) -> None:
         for node in self.nodes:
@@ -134,7 +144,7 @@ class Region:
         floats = all(v.dtype.is_float for v in node.outputs)
         try:
             found = self._terms(node) if floats else None
-        except InfuseError:
+        except (InfuseError, Refusal):
             found = None
         if found is not None and any(self.g[n].type != v.type for n, v in zip(found, node.outputs)):
             found = None
@@ -171,12 +181,33 @@ class Region:
             return self._gather(node, op, x)
         if is_pointwise(op) and all(v.dtype == node.output.dtype for v in operands):
             assert isinstance(op, Op)
+            self._require_harmless(node, operands)
             return [self._add(op, *map(self._operand, operands))]
         return None
+
+    def _require_harmless(self, node: Node, operands: Sequence[Value]) -> None:
+        """Refusal where a sum or product with constants has to stay where it is, for the sake of its rounding."""
+        for c in (v for v in operands if v.is_const):
+            if node.kind in ("Mul", "Div"):
+                require_factors(c.dtype, c)
+            if node.kind in ("Add", "Sub"):
+                self._require_addend(c, -1 if node.kind == "Sub" and c is operands[1] else 1)
+
+    def _require_addend(self, c: Value, sign: int = 1) -> None:
+        """Refusal where adding the constant may be meant to round, or takes off another that was added."""
+        require_addend(wide(c), c.dtype)
+        for other, before in self._addends:
+            if other.dtype == c.dtype and _meet(c.shape, other.shape):
+                require_sum(before * wide(other), sign * wide(c), c.dtype)
+        self._addends.append((c, sign))
 
     def _product(self, node: Node, operands: Sequence[Value]) -> list[int] | None:
         op, (x, w) = node.op, operands[:2]
         bias = operands[2] if len(operands) > 2 else None
+        for factor in (v for v in (x, w) if v.is_const):
+            require_factors(factor.dtype, factor)
+        if bias is not None and bias.is_const:
+            self._require_addend(bias)
         if isinstance(op, Conv):
             made = self._add(op.replace(kernel_shape=()), self._operand(x), self._operand(w))
             shape = None if bias is None else (1, bias.shape[0], *(1,) * (x.rank - 2))

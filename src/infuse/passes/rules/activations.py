@@ -10,6 +10,7 @@ import numpy as np
 from infuse import ops
 from infuse.ir.expression import Call
 from infuse.ir.graph import Node, Value
+from infuse.ops.conversion import finite_limit
 from infuse.passes.rules.common import (
     data,
     number,
@@ -221,16 +222,19 @@ class MergeClips(Rule):
         limits = []
         for own, other in ((low, second[0]), (high, second[1])):
             chosen = other if own is None else _clipped(own, *second)
-            limits.append(None if chosen is None else np.asarray(chosen, dtype=x.dtype.numpy))
+            absent = chosen is None or abs(float(chosen)) == finite_limit(x.dtype)
+            limits.append(None if absent else np.asarray(chosen, dtype=x.dtype.numpy))
         return Call("Clip", (x, *limits))
 
 
 def _limits(node: Node) -> tuple[Any, Any]:
     """What Clip or Relu limits to, None where it does not."""
     if node.kind == "Relu":
-        return 0, None
-    low, high = (node.input(i) for i in (1, 2))
-    return tuple(None if v is None else data(v).flat[0] for v in (low, high))  # type: ignore[return-value]
+        return 0, np.inf if node.output.dtype.is_float else None
+    far = finite_limit(node.output.dtype)
+    absent = (None, None) if far is None else (-far, far)
+    limits = ((node.input(i), end) for i, end in zip((1, 2), absent))
+    return tuple(end if v is None else data(v).flat[0] for v, end in limits)  # type: ignore[return-value]
 
 
 def _clipped(x: Any, low: Any, high: Any) -> Any:
@@ -253,13 +257,15 @@ class LimitAsClip(Rule):
 
     def build(self, x: Value, c: Value, root: Node) -> Any:
         limit = data(c).reshape(())
-        return Call("Clip", (x, limit) if root.kind == "Max" else (x, None, limit))
+        far = np.asarray(np.inf, limit.dtype) if x.dtype.is_float else None
+        return Call("Clip", (x, limit, far) if root.kind == "Max" else (x, None if far is None else -far, limit))
 
 
 class ClipAsRelu(Rule):
-    """Clip(x, 0) → Relu(x)"""
+    """Clip(x, 0) → Relu(x); +∞ stays where it became the largest finite number"""
 
     rows = ("G26",)
+    rounding = "infinity stays infinite where Clip without a limit ends it"
     examples = ({"x": (4, 4), "high": np.float32(np.inf)},)
 
     def match(self, x: Any, high: Any) -> Any:

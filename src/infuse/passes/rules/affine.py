@@ -23,6 +23,7 @@ from infuse.passes.rules.common import (
 )
 from infuse.passes.rules.convolution import by_channel, convolution, old_bias, rebuilt, scale_and_shift
 from infuse.passes.rules.linear import per_column
+from infuse.passes.rules.merging import magnitude, merged_sum, require_addend, require_factors, require_sum
 from infuse.passes.rules.window import Window, by_group, require_explicit
 from infuse.rewrite import Rule, require
 
@@ -55,6 +56,7 @@ class FuseNormScale(Rule):
 
     def build(self, norm: Node, x: Value, scale: Value, shift: Value, c: Value) -> Any:
         factor = by_channel(c, norm.output)
+        require_factors(scale.dtype, scale, factor)
         args = [rounded(wide(v) * factor, v) for v in (scale, shift)]
         return Call(norm.kind, (x, *args, *norm.inputs[3:]), norm.op.attributes())
 
@@ -76,7 +78,8 @@ class FuseNormShift(Rule):
         by_channel(c, norm.output)
 
     def build(self, norm: Node, x: Value, scale: Value, shift: Value, c: Value) -> Any:
-        moved = rounded(wide(shift) + by_channel(c, norm.output), shift)
+        require_addend(by_channel(c, norm.output), c.dtype, magnitude(scale))
+        moved = merged_sum(wide(shift), by_channel(c, norm.output), shift, magnitude(scale))
         return Call(norm.kind, (x, scale, moved, *norm.inputs[3:]), norm.op.attributes())
 
 
@@ -102,8 +105,10 @@ class FuseAffineNorm(Rule):
         assert mean is not None
         amount = by_channel(c, x)
         if before.kind == "Add":
-            args: list[Any] = [scale, shift, rounded(wide(mean) - amount, mean)]
+            require_addend(amount, mean.dtype)
+            args: list[Any] = [scale, shift, merged_sum(wide(mean), -amount, mean)]
         else:
+            require_factors(scale.dtype, scale, amount)
             _, addend = scale_and_shift(norm)
             args = [rounded(wide(scale) * amount, scale), rounded(addend, shift), np.zeros_like(rounded(amount, mean))]
         return Call("BatchNormalization", (x, *args, var), norm.op.attributes())
@@ -126,8 +131,10 @@ class MergeNorms(Rule):
 
     def build(self, x: Value, s: Value, b: Value, m: Value, v: Value, inner: Node, outer: Node) -> Any:
         (factor, addend), (_, last) = scale_and_shift(inner), scale_and_shift(outer)
-        scale = wide(s) * factor
         second = wide(s) / np.sqrt(wide(v) + attribute(outer, "epsilon"))
+        require_factors(s.dtype, factor, second)
+        require_sum(addend * second, last, s.dtype, magnitude(factor) * magnitude(second))
+        scale = wide(s) * factor
         moved = addend * second + last
         args = (rounded(scale, s), rounded(moved, b), np.zeros_like(rounded(moved, m)), v)
         return Call("BatchNormalization", (x, *args), outer.op.attributes())
@@ -166,8 +173,11 @@ class FuseProductNorm(Rule):
 
     def build(self, x: Value, w: Value, norm: Node, moved: Node | None = None, b: Value | None = None) -> Any:
         factor, addend = scale_and_shift(norm)
+        require_factors(w.dtype, w, factor)
         if b is not None:
-            addend = addend + per_column(b, w.shape[1]) * factor
+            own = per_column(b, w.shape[1]) * factor
+            require_sum(own, addend, w.dtype, magnitude(w) * magnitude(factor))
+            addend = addend + own
         weights, bias = rounded(wide(w) * factor, w), rounded(addend, w)
         if moved is None:
             return Call("Gemm", (x, weights, bias))
@@ -212,6 +222,7 @@ class FuseProductScale(Rule):
 
     def build(self, x: Value, w: Value, c: Value, root: Node, moved: Node | None = None, b: Value | None = None) -> Any:
         factor = self._factor(c, root, moved, w)
+        require_factors(w.dtype, w, factor)
         result: Any = ops.matmul(x, rounded(wide(w) * factor, w))
         if b is not None:
             result = result + rounded(per_column(b, w.shape[1]) * factor, b)
@@ -257,6 +268,8 @@ class FuseNormGemm(Rule):
     def build(self, x: Value, w: Value, norm: Node, root: Node, b: Value | None = None) -> Any:
         given = root.op.attributes()
         factor, addend = scale_and_shift(norm)
+        require_factors(w.dtype, w, factor)
+        require_addend(addend, w.dtype, magnitude(factor))
         matrix = (wide(w).T if given.get("transB") else wide(w)) * given.get("alpha", 1.0)
         bias = addend @ matrix
         if b is not None:
@@ -290,6 +303,10 @@ class FuseAffineConv(Rule):
     def build(self, x: Value, w: Value, b: Value | None, c: Value, before: Node, conv: Node) -> Any:
         groups = int(attribute(conv, "group"))
         filters = by_group(wide(w), groups)
+        if before.kind == "Add":
+            require_addend(by_channel(c, x), w.dtype)
+        else:
+            require_factors(w.dtype, w, by_channel(c, x))
         each = by_channel(c, x).reshape(groups, 1, -1, *(1,) * (w.rank - 2))
         product: Array = (filters * each).reshape(wide(w).shape)
         if before.kind == "Mul":

@@ -11,6 +11,7 @@ from infuse.ir.expression import Call
 from infuse.ir.graph import Node, Value
 from infuse.ops.sizes import int64s
 from infuse.passes.rules.common import data, regroup, require_float, require_same_type, rounded, wide
+from infuse.passes.rules.merging import merged_product, merged_sum
 from infuse.rewrite import Rule, require
 
 _MERGED = "constants are combined before, not after"
@@ -36,13 +37,10 @@ class _MergeConstants(Rule):
         return Call(self.kind, (x, self._merged(a, b)))
 
     def _merged(self, a: Value, b: Value) -> Any:
+        if a.dtype.is_float:
+            return (merged_sum if self.kind == "Add" else merged_product)(wide(a), wide(b), a)
         with np.errstate(over="ignore"):
-            merged = wide(a) + wide(b) if self.kind == "Add" else wide(a) * wide(b)
-        result = rounded(merged, a)
-        if a.dtype.is_float and self.kind == "Mul":
-            lost = (np.abs(result) < np.finfo(np.float32).tiny) & (merged != 0)
-            require(not lost.any(), "the merged constant is too small")
-        return result
+            return rounded(data(a) + data(b) if self.kind == "Add" else data(a) * data(b), a)
 
 
 class MergeAddedConstants(_MergeConstants):

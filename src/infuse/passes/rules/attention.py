@@ -13,7 +13,8 @@ from infuse.ir.expression import Call, OneOf, Variable
 from infuse.ir.graph import Array, Graph, Node, Value
 from infuse.ops.base import Bools
 from infuse.ops.sizes import int64s
-from infuse.passes.rules.common import data, is_one, number, require_float, require_shape
+from infuse.passes.rules.common import data, is_one, number, require_float, require_shape, wide
+from infuse.passes.rules.merging import require_factors
 from infuse.passes.rules.rotary import size_of
 from infuse.rewrite import Patch, Rule, require
 
@@ -93,6 +94,7 @@ class FuseAttention(Rule):
         for constant in (q_factor, q_divisor, k_factor, k_divisor, s_factor, s_divisor):
             if constant is not None:
                 require(number(constant) != 0, "the scale is zero")
+                require_factors(q.dtype, wide(constant))
                 require(np.isfinite(number(constant)), "the scale is no number")
                 require(constant.rank <= rank, "the scale stretches the scores")
         for given in (mask, more, condition):

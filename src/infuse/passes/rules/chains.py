@@ -24,6 +24,7 @@ from infuse.passes.rules.common import (
 )
 from infuse.passes.rules.convolution import convolution, old_bias
 from infuse.passes.rules.linear import per_column
+from infuse.passes.rules.merging import magnitude, reach, require_addend, require_factors, require_sum
 from infuse.passes.rules.window import Window, by_group, conv_weights, require_explicit
 from infuse.rewrite import Rule, require
 
@@ -108,6 +109,9 @@ class MergeMatMuls(Rule):
             per_column(p, a.shape[1])
 
     def build(self, x: Value, a: Value, b: Value, p: Value | None = None) -> Any:
+        require_factors(a.dtype, a, b)
+        if p is not None:
+            require_addend(per_column(p, a.shape[1]), a.dtype, reach(a, wide_shape(a)[1]))
         result = ops.matmul(x, rounded(wide(a) @ wide(b), a))
         return result if p is None else result + rounded(per_column(p, a.shape[1]) @ wide(b), a)
 
@@ -161,8 +165,13 @@ class MergeGemms(Rule):
         first: Node | None = None,
     ) -> Any:
         outer, own, later = _matrix(b, root), _addend(p, first), _addend(q, root)
+        require_factors(a.dtype, a, b)
+        if own is not None:
+            require_addend(own, a.dtype, reach(a, len(own)))
         shifts = [own @ outer] if own is not None else []
         shifts += [later] if later is not None else []
+        if len(shifts) == 2:
+            require_sum(shifts[0], shifts[1], a.dtype, magnitude(a) * magnitude(b))
         args = [x, rounded(_matrix(a, first) @ outer, a), *([rounded(np.sum(shifts, axis=0), a)] if shifts else [])]
         return Call("Gemm", tuple(args), {"transA": int(_flag(first, "transA"))})
 
@@ -213,12 +222,17 @@ class MergeConvs(Rule):
 
     def build(self, x: Value, a: Value, b: Value, p: Value | None, q: Value | None, first: Node, second: Node) -> Any:
         groups = attribute(first, "group")
+        require_factors(a.dtype, a, b)
+        if p is not None:
+            require_addend(wide(p), a.dtype, reach(a, wide_shape(a)[0]))
         inner, outer = by_group(wide(a), groups), by_group(wide(b), groups)
         args: list[Any] = [x, rounded(_composed(inner, outer, first, second), a)]
         if p is not None or q is not None:
             sums = outer.sum(axis=tuple(range(3, outer.ndim)))
             own = old_bias(p, wide_shape(a)[0]).reshape(groups, -1)
             moved = np.einsum("goc,gc->go", sums, own).reshape(-1)
+            if p is not None and q is not None:
+                require_sum(moved, wide(q), a.dtype, magnitude(a) * magnitude(b))
             args.append(rounded(moved + old_bias(q, len(moved)), a))
         merged = Window.of(first).then(Window.of(second))
         return Call("Conv", tuple(args), {"group": groups, **merged.attributes()})
@@ -296,6 +310,9 @@ class FuseConvMatMul(Rule):
     ) -> Any:
         moved = rows or last
         assert moved is not None
+        require_factors(w.dtype, w, m)
+        if b is not None:
+            require_addend(wide(b), w.dtype, reach(w, wide_shape(w)[0]))
         weights = np.tensordot(wide(m), wide(w), (0, 0))
         bias = [] if b is None else [rounded(wide(b) @ wide(m), w)]
         result: Any = Call("Conv", (x, rounded(weights, w), *bias), conv.op.attributes())

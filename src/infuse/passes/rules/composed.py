@@ -36,6 +36,7 @@ class FusePRelu(Rule):
 
     level = "all"
     rows = ("G28",)
+    rounding = "infinity stays infinite where Clip without a limit ends it"
     examples = ({"x": (2, 4, 3), "a": np.array([[0.1], [0.5], [1.0], [0.25]], dtype=np.float32), "low": _BELOW},)
 
     def match(self, x: Any, a: Any, low: Any) -> Any:

@@ -11,6 +11,7 @@ from infuse.ir.expression import Call
 from infuse.ir.graph import Array, Node, Value, known_ints
 from infuse.ops.sizes import int64s
 from infuse.passes.rules.common import attribute, data, require_float, require_own, require_unread, rounded, wide
+from infuse.passes.rules.merging import magnitude, reach, require_addend, require_factors, require_sum
 from infuse.rewrite import Rule, require
 
 _CONV = ("Conv", "ConvTranspose")
@@ -93,7 +94,10 @@ class FuseConvBatchNormalization(Rule):
 
     def build(self, conv: Node, x: Value, w: Value, b: Value | None, norm: Node) -> Any:
         factor, addend = scale_and_shift(norm)
-        bias = old_bias(b, len(factor)) * factor + addend
+        require_factors(w.dtype, w, factor)
+        own = old_bias(b, len(factor)) * factor
+        require_sum(own, addend, w.dtype, magnitude(w) * magnitude(factor))
+        bias = own + addend
         return rebuilt(conv, x, w, wide(w) * out_axis(conv, factor, w), bias)
 
 
@@ -117,6 +121,7 @@ class FuseConvScale(Rule):
     def build(self, conv: Node, x: Value, w: Value, b: Value | None, c: Value, root: Node) -> Any:
         factor = per_channel(c, conv)
         factor = 1 / factor if root.kind == "Div" else factor
+        require_factors(w.dtype, w, factor)
         bias = None if b is None else wide(b) * factor
         return rebuilt(conv, x, w, wide(w) * out_axis(conv, factor, w), bias)
 
@@ -138,6 +143,9 @@ class FuseConvAdd(Rule):
 
     def build(self, conv: Node, x: Value, w: Value, b: Value | None, c: Value, root: Node) -> Any:
         addend = per_channel(c, conv) * (-1 if root.kind == "Sub" else 1)
+        require_addend(addend, w.dtype, reach(w, len(addend)))
+        if b is not None:
+            require_sum(wide(b), addend, w.dtype, magnitude(w))
         return rebuilt(conv, x, w, data(w), old_bias(b, len(addend)) + addend)
 
 
@@ -164,6 +172,8 @@ class FuseBatchNormalizationConv(Rule):
 
     def build(self, x: Value, w: Value, b: Value | None, norm: Node, conv: Node) -> Any:
         factor, addend = scale_and_shift(norm)
+        require_factors(w.dtype, w, factor)
+        require_addend(addend, w.dtype, magnitude(factor))
         groups = attribute(conv, "group")
         kernel = wide(w)
         shape = (groups, kernel.shape[0] // groups, *kernel.shape[1:])

@@ -25,6 +25,7 @@ from infuse.passes.rules.common import (
     wide,
 )
 from infuse.passes.rules.convolution import by_channel
+from infuse.passes.rules.merging import require_addend
 from infuse.passes.rules.motion import UNARY
 from infuse.passes.rules.movement import cuts, sliced
 from infuse.passes.rules.window import Window, require_explicit
@@ -100,6 +101,8 @@ class ShiftAfterReduction(_AfterReduction):
 
     def _require_fit(self, c: Value, reduction: Node) -> None:
         require(bool(np.isfinite(wide(c)).all()), "the constant is infinite")
+        if reduction.kind in LINEAR and c.dtype.is_float:
+            require_addend(wide(c), c.dtype)
 
     def _count(self, x: Value, reduced: list[int], reduction: Node) -> int:
         sizes = [x.shape[axis] for axis in set(reduced)]
@@ -127,6 +130,8 @@ class AffineAfterPool(Rule):
         by_channel(c, x)
         size = np.abs(wide(c))
         require(bool(np.all((size > 1e-30) & (size < 1e30))), "the constant is zero, infinite or nearly so")
+        if inner.kind == "Add":
+            require_addend(wide(c), c.dtype)
         if pool is not None:
             require_explicit(pool)
             window = Window.of(pool)

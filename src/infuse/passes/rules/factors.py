@@ -13,6 +13,7 @@ from infuse import ops
 from infuse.ir.expression import Call
 from infuse.ir.graph import Array, Node, Value
 from infuse.passes.rules.common import data, require_float, require_same_type, rounded, wide
+from infuse.passes.rules.merging import merged_product, require_product
 from infuse.rewrite import Rule, require
 
 _MERGED = "constants are combined before, not after"
@@ -100,7 +101,7 @@ class MergeAffine(Rule):
 
     def _merged(self, a: Value, b: Value, c: Value, root: Node) -> tuple[Array, Array]:
         by = 1 / wide(c) if root.kind == "Div" else wide(c)
-        factor, addend = rounded(wide(a) * by, a), rounded(wide(b) * by, b)
+        factor, addend = merged_product(wide(a), by, a), rounded(wide(b) * by, b)
         _require_normal(wide(a) * by)
         _require_no_larger(factor, a, c)
         _require_no_larger(addend, b, c)
@@ -138,8 +139,11 @@ class MergeQuotients(Rule):
     def _merged(self, a: Value, b: Value, root: Node, over: Node | None) -> Array:
         first, second = wide(a), wide(b)
         if over is None:
-            return first / second if root.kind == "Div" else first * second
-        return first * second if root.kind == "Div" else second / first
+            second = 1 / second if root.kind == "Div" else second
+        elif root.kind == "Mul":
+            first = 1 / first
+        require_product(first, second, a.dtype)
+        return first * second
 
 
 class NegateConstant(Rule):

@@ -27,6 +27,7 @@ from infuse.passes.rules.common import (
     target_shape,
     wide,
 )
+from infuse.passes.rules.merging import require_addend, require_sum
 from infuse.passes.rules.views import View, dense, through
 from infuse.rewrite import Rule, require
 
@@ -243,7 +244,7 @@ class AddIntoTable(Rule):
         reads = ops.gather(table, i, axis=0, name="read"), ops.slice(table, ops.rest(cut), name="read")
         return [*(read + ops.const(c) for read in reads), *(read + (x + ops.const(c)) for read in reads)]
 
-    def when(self, t: Value, c: Value, read: Node, root: Node) -> None:
+    def when(self, t: Value, c: Value, read: Node, root: Node, x: Value | None = None) -> None:
         require_float(t, c)
         require_own(t)
         require(data(t).nbytes <= TABLE_LIMIT, "the table is large")
@@ -254,6 +255,9 @@ class AddIntoTable(Rule):
         require(all(shape[axis] == 1 for axis in read_axes), "the constant varies from place to place")
         require(read.kind == "Slice" or c.rank < t.rank, "the constant varies from place to place")
         require(all(n in (1, m) for n, m in zip(shape, data(t).shape)), "the constant stretches the rows")
+        if x is not None:
+            require_addend(wide(c), c.dtype)
+            require_sum(wide(t), wide(c), c.dtype)
 
     def build(self, t: Value, c: Value, read: Node, x: Value | None = None) -> Any:
         result = Call(read.kind, (rounded(wide(t) + wide(c), t), *read.inputs[1:]), read.op.attributes())

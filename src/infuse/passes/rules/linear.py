@@ -28,6 +28,7 @@ from infuse.passes.rules.common import (
     wide,
 )
 from infuse.passes.rules.convolution import scale_and_shift
+from infuse.passes.rules.merging import magnitude, reach, require_addend, require_factors, require_sum
 from infuse.rewrite import Rule, require
 
 _SCALED = "weights are scaled in place of operands or results"
@@ -57,7 +58,7 @@ class FuseMatMulAdd(Rule):
         require_shape(x)
         require(x.rank == 2 and w.rank == 2, "the operands are no matrices")
         require(b.rank <= 2, "the addend is no bias")
-        per_column(b, w.shape[1])
+        require_addend(per_column(b, w.shape[1]), b.dtype, reach(w, data(w).shape[1]))
 
     def build(self, x: Value, w: Value, b: Value) -> Any:
         return ops.gemm(x, w, rounded(per_column(b, w.shape[1]), b))
@@ -75,9 +76,10 @@ class FuseGemmAdd(Rule):
     def when(self, gemm: Node, b: Value, c: Value | None) -> None:
         require_float(b)
         require(b.rank <= 2, "the addend is no bias")
-        for addend in (b, c):
-            if addend is not None:
-                per_column(addend, gemm.output.shape[1])
+        columns = gemm.output.shape[1]
+        require_addend(per_column(b, columns), b.dtype)
+        if c is not None:
+            require_sum(attribute(gemm, "beta") * per_column(c, columns), per_column(b, columns), b.dtype)
 
     def build(self, gemm: Node, x: Value, w: Value, c: Value | None, b: Value) -> Any:
         given, columns = dict(gemm.op.attributes()), gemm.output.shape[1]
@@ -117,6 +119,7 @@ class FuseGemmScale(Rule):
 def scaled_gemm(gemm: Node, x: Value, w: Value, factor: Array, bias: Array | None) -> Call:
     """The Gemm with its columns scaled and another bias, which is still multiplied by beta."""
     given = gemm.op.attributes()
+    require_factors(w.dtype, w, factor)
     weights = wide(w) * (factor.reshape(-1, 1) if given["transB"] else factor)
     args = [x, rounded(weights, w), *([] if bias is None else [rounded(bias, w)])]
     return Call("Gemm", tuple(args), given)
@@ -147,6 +150,7 @@ class FuseGemmBatchNormalization(Rule):
     def build(self, gemm: Node, x: Value, w: Value, b: Value | None, norm: Node) -> Any:
         factor, addend = scale_and_shift(norm)
         own = np.zeros(len(factor)) if b is None else per_column(b, gemm.output.shape[1])
+        require_sum(own * factor, addend, gemm.output.dtype, magnitude(w) * magnitude(factor))
         call = scaled_gemm(gemm, x, w, factor, own * factor + addend)
         call.attributes["beta"] = 1.0
         return call
@@ -169,7 +173,9 @@ class FuseMatMulScale(Rule):
 
     def build(self, x: Value, w: Value, c: Value, root: Node) -> Any:
         factor = per_column(c, w.shape[1])
-        return ops.matmul(x, rounded(wide(w) * (1 / factor if root.kind == "Div" else factor), w))
+        factor = 1 / factor if root.kind == "Div" else factor
+        require_factors(w.dtype, w, factor)
+        return ops.matmul(x, rounded(wide(w) * factor, w))
 
 
 class FuseScaleMatMul(Rule):
@@ -191,7 +197,9 @@ class FuseScaleMatMul(Rule):
 
     def build(self, x: Value, w: Value, c: Value, over: Node | None = None) -> Any:
         factor = per_column(c, w.shape[0]).reshape(-1, 1)
-        return ops.matmul(x, rounded(wide(w) * (factor if over is None else 1 / factor), w))
+        factor = factor if over is None else 1 / factor
+        require_factors(w.dtype, w, factor)
+        return ops.matmul(x, rounded(wide(w) * factor, w))
 
 
 def _require_matrix(x: Value, w: Value, c: Value) -> None:
@@ -231,9 +239,11 @@ class ScaleOneOperand(Rule):
         """The product of both numbers; Refusal where the type might not hold what is multiplied by it."""
         first, second = number(a), number(b)
         require(first != 0 and second != 0, "a factor is zero")
-        product = (1 / first if over else first) * (1 / second if under else second)
+        parts = (1 / first if over else first), (1 / second if under else second)
+        product = parts[0] * parts[1]
         low, high = (1e-4, 1e4) if a.dtype.bits < 32 else (1e-30, 1e30)
         require(low < abs(product) < high, "the product of the factors is too large or too small")
+        require_factors(a.dtype, *map(np.asarray, parts))
         return product
 
 

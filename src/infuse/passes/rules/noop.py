@@ -274,17 +274,17 @@ class RemoveReduction(Rule):
 
 
 class RemoveClip(Rule):
-    """Clip(x) without limits → x"""
+    """Clip(x, -∞, ∞) → x; without limits infinities become finite"""
 
     rows = ("G5",)
     examples = ({"x": (4,), "low": np.float32(-np.inf), "high": np.float32(np.inf)},)
 
     def match(self, x: Any, low: Any, high: Any) -> Any:
-        return ops.clip(x, ops.const(ops.maybe(low)), ops.const(ops.maybe(high)))
+        return ops.clip(x, ops.const(low), ops.const(high))
 
-    def when(self, low: Value | None, high: Value | None) -> None:
+    def when(self, low: Value, high: Value) -> None:
         for limit, far in ((low, -np.inf), (high, np.inf)):
-            require(limit is None or float(data(limit).flat[0]) == far, "it has a limit")
+            require(float(data(limit).flat[0]) == far, "it has a limit")
 
     def build(self, x: Value) -> Any:
         return x

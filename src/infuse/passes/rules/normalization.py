@@ -24,6 +24,7 @@ from infuse.passes.rules.common import (
     rounded,
     wide,
 )
+from infuse.passes.rules.merging import magnitude, merged_sum, require_addend, require_factors
 from infuse.rewrite import Rule, require
 from infuse.rewrite.matcher import is_number
 
@@ -130,6 +131,7 @@ class FuseNormalizationScale(Rule):
 
     def build(self, x: Value, s: Value, c: Value, norm: Node) -> Any:
         factor, b = _affine(c, s, x, norm), norm.input(2)
+        require_factors(s.dtype, s, factor)
         args = [rounded(wide(v) * factor, v) for v in (s, b) if v is not None]
         return Call(norm.kind, (x, *args), norm.op.attributes())
 
@@ -152,7 +154,9 @@ class FuseNormalizationShift(Rule):
 
     def build(self, x: Value, s: Value, c: Value, norm: Node) -> Any:
         addend, b = _affine(c, s, x, norm), norm.input(2)
-        return Call(norm.kind, (x, s, rounded(addend if b is None else addend + wide(b), s)), norm.op.attributes())
+        require_addend(addend, s.dtype, magnitude(s))
+        shift = rounded(addend, s) if b is None else merged_sum(wide(b), addend, s, magnitude(s))
+        return Call(norm.kind, (x, s, shift), norm.op.attributes())
 
 
 def _affine(c: Value, s: Value, x: Value, norm: Node) -> Array:

@@ -14,7 +14,8 @@ from infuse import dtypes, ops
 from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Node, Value
 from infuse.ops.microsoft import DOMAIN
-from infuse.passes.rules.common import attribute, number, require_shape, require_unread
+from infuse.passes.rules.common import attribute, number, require_shape, require_unread, wide
+from infuse.passes.rules.merging import require_factors
 from infuse.rewrite import Rule, require
 
 _LIMITS = {"low": np.float32(0), "high": np.float32(6)}
@@ -184,6 +185,7 @@ class ScaleInsideMatMul(RuntimeRule):
         require_float32(a)
         require_shape(product.output)
         require(number(c) != 0 and np.isfinite(number(c)), "the number is zero or none")
+        require_factors(a.dtype, wide(c))
         require(c.rank <= product.output.rank, "the number stretches the shape")
         require_no_softmax(product)
 

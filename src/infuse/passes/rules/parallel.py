@@ -10,8 +10,9 @@ from infuse import ops
 from infuse.ir.expression import Call
 from infuse.ir.graph import Array, Node, Value
 from infuse.passes.rules.chains import require_filled
-from infuse.passes.rules.common import attribute, require_float, require_shape, require_unread, rounded, wide
+from infuse.passes.rules.common import attribute, data, require_float, require_shape, require_unread, rounded, wide
 from infuse.passes.rules.convolution import convolution, old_bias, scale_and_shift
+from infuse.passes.rules.merging import magnitude, reach, require_addend, require_sum
 from infuse.passes.rules.window import Window, require_explicit
 from infuse.rewrite import Rule, require
 
@@ -39,7 +40,13 @@ class AddMatMuls(Rule):
     def build(self, x: Value, a: Value, b: Value, one: Node, root: Node) -> Any:
         first, second = (a, b) if root.inputs[0] is one.output else (b, a)
         other = -wide(second) if root.kind == "Sub" else wide(second)
+        _require_weights(wide(first), other, a)
         return ops.matmul(x, rounded(wide(first) + other, a))
+
+
+def _require_weights(first: Array, second: Array, like: Value) -> None:
+    """Refuse to add weights that cancel each other where others are small beside them."""
+    require_sum(first, second, like.dtype, magnitude(first + second))
 
 
 class AddConvs(Rule):
@@ -73,10 +80,15 @@ class AddConvs(Rule):
         large, small = self._ordered(one, two)
         node, weights, others = (one, a, b) if large == Window.of(one) else (two, b, a)
         margins = [(0, 0), (0, 0), *self._margins(large, small)]
-        total = wide(weights) + np.pad(wide(others), margins)
+        filled = np.pad(wide(others), margins)
+        total = wide(weights) + filled
+        _require_weights(wide(weights), filled, a)
         args = [x, rounded(total, a)]
         if p is not None or q is not None:
-            args.append(rounded(old_bias(p, len(total)) + old_bias(q, len(total)), a))
+            first, second = old_bias(p, len(total)), old_bias(q, len(total))
+            if p is not None and q is not None:
+                require_sum(first, second, a.dtype, magnitude(a))
+            args.append(rounded(first + second, a))
         return Call("Conv", tuple(args), node.op.attributes())
 
     def _ordered(self, one: Node, two: Node) -> tuple[Window, Window]:
@@ -165,6 +177,8 @@ class FuseGemmSum(Rule):
         other = y.producer
         beside = other is not None and other.kind in ("MatMul", "Gemm") and other.inputs[0] is x
         require(not beside, "the addend may be computed at once with the product")
+        if y.is_const:
+            require_addend(wide(y), y.dtype, reach(w, data(w).shape[-1]) if w.is_const else 1.0)
 
     def build(self, x: Value, w: Value, y: Value, gemm: Node | None = None) -> Any:
         given = {} if gemm is None else {**gemm.op.attributes(), "beta": 1.0}

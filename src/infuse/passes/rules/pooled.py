@@ -28,6 +28,7 @@ from infuse.passes.rules.common import (
 )
 from infuse.passes.rules.convolution import convolution, old_bias
 from infuse.passes.rules.linear import per_column
+from infuse.passes.rules.merging import magnitude, reach, require_addend, require_factors, require_sum
 from infuse.passes.rules.motion import UNARY
 from infuse.passes.rules.window import Window, conv_weights, require_explicit
 from infuse.rewrite import Rule, require
@@ -72,6 +73,8 @@ class PoolBeforeConv(Rule):
             require(b is None or not bare, "the padding counts, and has no bias")
         else:
             require(not all(is_one(size) for size in shape[2:]), "there is one pixel")
+        if b is not None:
+            require_addend(wide(b), w.dtype, reach(w, wide_shape(w)[0]))
         self._require_less(conv, 4 if pool is None else math.prod(Window.of(pool).strides))
 
     def build(self, x: Value, w: Value, b: Value | None, conv: Node, root: Node) -> Any:
@@ -127,10 +130,15 @@ class FuseConvGemm(Rule):
     ) -> Any:
         given = root.op.attributes()
         matrix = (wide(m).T if given.get("transB") else wide(m)) * given.get("alpha", 1.0)
+        require_factors(w.dtype, w, m)
         args = [x, rounded(np.tensordot(matrix, wide(w), (0, 0)), w)]
         if p is not None or q is not None:
             own = old_bias(p, wide_shape(w)[0]) @ matrix
-            later = 0.0 if q is None else per_column(q, matrix.shape[1]) * given["beta"]
+            later = np.zeros_like(own) if q is None else per_column(q, matrix.shape[1]) * given["beta"]
+            if p is not None:
+                require_addend(wide(p), w.dtype, reach(w, wide_shape(w)[0]))
+            if p is not None and q is not None:
+                require_sum(own, later, w.dtype, magnitude(w) * magnitude(m))
             args.append(rounded(own + later, w))
         wider = (*conv.output.shape[:1], matrix.shape[1], *conv.output.shape[2:])
         target = reshape_target(wider, root.output.shape)
