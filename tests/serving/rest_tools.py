@@ -91,7 +91,7 @@ class FakeEngine:
     async def index(self, ready: bool = False) -> list[dict[str, Any]]:
         return [{"name": name, "version": "1", "state": "READY", "reason": ""} for name in INPUTS]
 
-    async def load(self, name: str, config: str = "", files: Mapping[str, bytes] = {}) -> None:
+    async def load(self, name: str, config: str = "", files: Mapping[str, bytes] = {}, caller: Any = None) -> None:
         self._check(name, "")
         self.loads.append((name, config, dict(files)))
 
@@ -103,7 +103,7 @@ class FakeEngine:
         self._check(name, "")
         self.told.rollback(reason)
 
-    async def unload(self, name: str, dependents: bool = False) -> None:
+    async def unload(self, name: str, dependents: bool = False, caller: Any = None) -> None:
         self._check(name, "")
         self.loads.append((name, dependents))
 

@@ -58,10 +58,10 @@ class FakeEngine:
     async def index(self, ready: bool = False) -> list[dict[str, Any]]:
         return [{"name": n, "version": "1", "state": "READY"} for n, up in self.models.items() if up or not ready]
 
-    async def load(self, name: str, config: str = "", files: Mapping[str, bytes] = {}) -> None:
+    async def load(self, name: str, config: str = "", files: Mapping[str, bytes] = {}, caller: Any = None) -> None:
         self.loads.append((name, config, dict(files)))
 
-    async def unload(self, name: str, dependents: bool = False) -> None:
+    async def unload(self, name: str, dependents: bool = False, caller: Any = None) -> None:
         self.loads.append((name, dependents))
 
     async def infer(self, request: InferRequest) -> InferResponse:

@@ -13,7 +13,8 @@ from typing import Any, Final
 
 from infuse.errors import InfuseError, NotFoundError, RepositoryError, UnavailableError
 from infuse.serving import descriptions
-from infuse.serving.config import Canary, ServerConfig
+from infuse.serving.callers import ANYBODY, Caller
+from infuse.serving.config import Canary, ModelConfig, ServerConfig
 from infuse.serving.ensembles import PipelineVersion
 from infuse.serving.messages import InferRequest, InferResponse
 from infuse.serving.models import ServedModel
@@ -114,12 +115,15 @@ class Catalog:
                     )
         return entries
 
-    async def load(self, name: str, config: str = "", files: Mapping[str, bytes] | None = None) -> None:
+    async def load(
+        self, name: str, config: str = "", files: Mapping[str, bytes] | None = None, caller: Caller = ANYBODY
+    ) -> None:
         """Load a model, or load it again after a change; what was loaded serves until that has worked.
 
         `config` is a ModelConfig as JSON or YAML in place of the repository's, `files` are its files by path
         (`1/model.onnx`); without both, the repository's count again. The models of a pipeline are loaded before it,
-        unless they are. Raises what went wrong.
+        unless they are. Raises what went wrong; AccessError, before anything has changed, where the `caller` may not
+        touch a model that would be loaded too, or that a pipeline from `config` or `files` calls.
         """
         if files:
             found = await self.repository.fetch_uploaded(name, files, config)
@@ -130,13 +134,18 @@ class Catalog:
                 raise NotFoundError(f"the repository has no model {name!r}", where=self.config.repository) from None
         if found.problem:
             raise RepositoryError(found.problem, where=f"model {name!r}")
+        parts = sorted(_called(found.config))
+        for part in parts if config or files else ():
+            caller.require(part, f"the pipeline {name!r}, as this request defines it, calls that")
+        for part in self._loaded_with(found.config):
+            caller.require(part, f"it would be loaded with the pipeline {name!r}")
         if not config and not files and name in self.models:
             self.models[name].override = None
         model = self._take(found, by_hand=bool(config or files))
         model.wanted = True
-        for part in sorted({step.model for step in found.config.pipeline.steps} if found.config.pipeline else ()):
+        for part in parts:
             if part in self.models and not self.models[part].wanted:
-                await self.load(part)
+                await self.load(part, caller=caller)
         before = dict(model.failures)
         await model.reconcile(lambda *_: True, force=True)
         failed = [failure for number, failure in model.failures.items() if before.get(number) is not failure]
@@ -147,15 +156,18 @@ class Catalog:
             raise RepositoryError("it has no version that can be loaded", where=f"model {name!r}")
         await self.reconcile()
 
-    async def unload(self, name: str, dependents: bool = False) -> None:
-        """Unload a model once its requests are answered; with `dependents`, the models that only it calls, too."""
-        model = self.model(name)
-        parts = {part for version in model.versions.values() for part in getattr(version, "parts", ())}
-        model.wanted = False
-        await model.reconcile(self.repository.stable)
-        if dependents:
-            for part in sorted(parts & self.models.keys()):
-                await self.unload(part, dependents=True)
+    async def unload(self, name: str, dependents: bool = False, caller: Caller = ANYBODY) -> None:
+        """Unload a model once its requests are answered; with `dependents`, the models that only it calls, too.
+
+        AccessError, before anything has changed, where the `caller` may not touch one of these.
+        """
+        leaving = [self.model(name)]
+        for part in self._only_called_by(name) if dependents else ():
+            caller.require(part, f"it would be unloaded with the pipeline {name!r}")
+            leaving.append(self.model(part))
+        for model in leaving:
+            model.wanted = False
+            await model.reconcile(self.repository.stable)
 
     async def start_rollout(self, name: str, version: int, canary: Canary | None = None) -> None:
         """Move a model's traffic to a version in steps (`Traffic.start_rollout`), which is loaded first."""
@@ -231,10 +243,32 @@ class Catalog:
         while len(self._restored) > _REMEMBERED:
             del self._restored[next(iter(self._restored))]
 
+    def _loaded_with(self, config: ModelConfig) -> Sequence[str]:
+        """The models that are not loaded and that loading one with this configuration would load, in order."""
+        configs, parts = [config], set[str]()
+        for one in configs:
+            for part in _called(one) - parts:
+                if part in self.models and not self.models[part].wanted:
+                    parts.add(part)
+                    configs.append(self.models[part].config)
+        return sorted(parts)
+
+    def _only_called_by(self, name: str) -> Sequence[str]:
+        """The models that the loaded versions of a model call, or these call in turn, and that no other model calls."""
+        called = {
+            other: {part for version in model.versions.values() for part in getattr(version, "parts", ())}
+            for other, model in self.models.items()
+        }
+        leaving = [name]
+        for one in leaving:
+            for part in sorted(called.get(one, set()) & self.models.keys() - set(leaving)):
+                if {other for other, parts in called.items() if part in parts} <= set(leaving):
+                    leaving.append(part)
+        return leaving[1:]
+
     def _want_parts(self, name: str) -> None:
         """The models that a pipeline calls are wanted as it is."""
-        pipeline = self.models[name].config.pipeline if name in self.models else None
-        for part in {step.model for step in pipeline.steps} if pipeline else ():
+        for part in _called(self.models[name].config) if name in self.models else ():
             if part in self.models and not self.models[part].wanted:
                 self.models[part].wanted = True
                 self._want_parts(part)
@@ -266,9 +300,7 @@ class Catalog:
     async def _pipeline(self, model: ServedModel, number: int, kept: Sequence[LocalVersion]) -> PipelineVersion:
         pipelines = {name: found.config.pipeline for name, found in self.models.items()}
         check_nesting({name: found for name, found in pipelines.items() if found}, model.name)
-        pipeline = model.config.pipeline
-        parts = {step.model for step in pipeline.steps if step.model} if pipeline else set()
-        metadata = {name: self.metadata(name) for name in sorted(parts & self.models.keys())}
+        metadata = {name: self.metadata(name) for name in sorted(_called(model.config) & self.models.keys())}
         folders = [local.folder for local in kept]
         return PipelineVersion(model.name, number, model.config, self._call, metadata, folders, model.files.labels)
 
@@ -296,3 +328,8 @@ class Catalog:
     def _release(self, kept: Iterable[LocalVersion]) -> None:
         for local in kept:
             self.repository.release(local)
+
+
+def _called(config: ModelConfig) -> set[str]:
+    """The models that a pipeline calls."""
+    return {step.model for step in config.pipeline.steps if step.model} if config.pipeline else set()

@@ -14,6 +14,7 @@ import msgspec
 from infuse.errors import InfuseError, UnavailableError
 from infuse.runtime.session import Array
 from infuse.serving import descriptions, placements
+from infuse.serving.callers import ANYBODY, Caller
 from infuse.serving.catalog import Catalog
 from infuse.serving.config import Canary, ServerConfig
 from infuse.serving.messages import InferRequest, InferResponse, Outcome, Timeline
@@ -286,14 +287,16 @@ class Engine:
         """Name, version, state and reason of all models' versions; with `ready`, of those that serve."""
         return self.catalog.index(ready)
 
-    async def load(self, name: str, config: str = "", files: Mapping[str, bytes] | None = None) -> None:
+    async def load(
+        self, name: str, config: str = "", files: Mapping[str, bytes] | None = None, caller: Caller = ANYBODY
+    ) -> None:
         """Load a model, or load it again after a change (`Catalog.load`). Raises what went wrong."""
-        await self.catalog.load(name, config, files)
+        await self.catalog.load(name, config, files, caller)
         self._save()
 
-    async def unload(self, name: str, dependents: bool = False) -> None:
+    async def unload(self, name: str, dependents: bool = False, caller: Caller = ANYBODY) -> None:
         """Unload a model once its requests are answered; with `dependents`, the models that only it calls, too."""
-        await self.catalog.unload(name, dependents)
+        await self.catalog.unload(name, dependents, caller)
 
     async def _poll(self) -> None:
         while True:

@@ -74,7 +74,7 @@ async def _load(call: Call) -> Mapping[str, Any]:
             files[name.removeprefix(_FILE)] = _file(name, value)
         else:
             raise _unknown(name, "config (text) and file:PATH (base64)")
-    await call.engine.load(call.model, config, files)
+    await call.engine.load(call.model, config, files, caller=call.caller)
     return {}
 
 
@@ -91,7 +91,7 @@ async def _unload(call: Call) -> Mapping[str, Any]:
         if name != "unload_dependents" or not isinstance(value, bool):
             raise _unknown(name, "unload_dependents (true or false)")
         dependents = value
-    await call.engine.unload(call.model, dependents)
+    await call.engine.unload(call.model, dependents, caller=call.caller)
     return {}
 
 

@@ -11,8 +11,9 @@ from typing import Any, Final
 
 import msgspec
 
-from infuse.errors import AccessError, InfuseError, NotFoundError, RequestError, TooLargeError, UnavailableError
+from infuse.errors import InfuseError, NotFoundError, RequestError, TooLargeError, UnavailableError
 from infuse.runtime.session import Array
+from infuse.serving.callers import ANYBODY, Caller, forbidden
 from infuse.serving.config import ServerConfig
 from infuse.serving.elements import Buffer
 from infuse.serving.messages import InferRequest
@@ -94,9 +95,9 @@ class _App:
         if route.handler is None:
             await self._infer(scope, receive, send, names["model_name"], names.get("model_version", ""))
             return
-        self._admit(scope, headers, route.role, names.get("model_name", ""))
+        caller = self._admit(scope, headers, route.role, names.get("model_name", ""))
         body = inflate(await _body(receive, self.config), headers.get("content-encoding", ""), self._most)
-        result = await route.handler(Call(self.engine, self.config, names, body))
+        result = await route.handler(Call(self.engine, self.config, names, body, caller))
         answer = b"" if result is None else msgspec.json.encode(result)
         await _send(send, 200, [JSON, *self._headers], answer)
 
@@ -108,12 +109,13 @@ class _App:
     def _most(self) -> int:
         return self.config.limits.request_bytes
 
-    def _admit(self, scope: Scope, headers: Mapping[str, str], role: Role, model: str = "") -> None:
-        """AccessError or OverloadError unless the caller may do this."""
+    def _admit(self, scope: Scope, headers: Mapping[str, str], role: Role, model: str = "") -> Caller:
+        """The caller; AccessError or OverloadError unless they may do this."""
         check_browser(self.config, scope["method"], headers)
-        if self._guard is not None:
-            client = scope.get("client")
-            self._guard.admit(headers, client[0] if client else "", role, model)
+        if self._guard is None:
+            return ANYBODY
+        client = scope.get("client")
+        return self._guard.admit(headers, client[0] if client else "", role, model)
 
 
 class DataApp(_App):
@@ -160,9 +162,7 @@ class DataApp(_App):
         if isinstance(error, Refusal):
             error.hint = hint
             return error
-        other = AccessError("this port does not change the server", hint=hint)
-        other.known = True
-        return other
+        return forbidden("this port does not change the server", hint)
 
     async def _infer(self, scope: Scope, receive: Receive, send: Send, model: str, version: str) -> None:
         headers = _headers(scope)

@@ -10,6 +10,7 @@ from urllib.parse import unquote_to_bytes
 import msgspec
 
 from infuse.errors import NotFoundError, RequestError
+from infuse.serving.callers import ANYBODY, Caller
 from infuse.serving.config import ServerConfig
 from infuse.serving.elements import Buffer
 from infuse.serving.rest.refusals import Refusal
@@ -29,6 +30,7 @@ class Call:
     config: ServerConfig
     names: Mapping[str, str]
     body: Buffer
+    caller: Caller = ANYBODY
 
     @property
     def model(self) -> str:

@@ -14,6 +14,7 @@ import grpc
 from google.protobuf import json_format
 
 from infuse.errors import AccessError, InfuseError, NotFoundError, OverloadError, RequestError, UnsupportedRequestError
+from infuse.serving.callers import ANYBODY, Caller, forbidden
 from infuse.serving.config import ServerConfig
 from infuse.serving.messages import InferRequest
 from infuse.serving.rpc import codec
@@ -30,7 +31,7 @@ _log = logging.getLogger(__name__)
 _MOST_TEXT: Final = 4000  # bytes of an error in a header, percent-encoded; from 8 KiB on callers refuse some of them
 _PLAIN: Final = "".join(chr(code) for code in range(0x20, 0x7F) if chr(code) != "%")
 _FILE: Final = "file:"
-_Answer = Callable[[Any], Awaitable[Any]]
+_Answer = Callable[[Any, Caller], Awaitable[Any]]
 _ServerLive: Final = message("ServerLiveResponse")
 _ServerReady: Final = message("ServerReadyResponse")
 _ModelReady: Final = message("ModelReadyResponse")
@@ -149,42 +150,43 @@ class Calls:
             request = parse(kind, data)
             if role == "admin" and not self._config.security.admin_on_data_port:
                 raise _admin_elsewhere()
+            caller = ANYBODY
             if self._guard is not None:
-                self._guard.admit(dict(context.invocation_metadata()), context.peer(), *_asked(role, request))
-            result: bytes = (await answer(request)).SerializeToString()
+                caller = self._guard.admit(dict(context.invocation_metadata()), context.peer(), *_asked(role, request))
+            result: bytes = (await answer(request, caller)).SerializeToString()
         except Exception as error:
             await refuse(context, error)
         return result
 
-    async def _server_live(self, _: Any) -> Any:
+    async def _server_live(self, _: Any, _caller: Caller) -> Any:
         return _ServerLive(live=self._engine.live())
 
-    async def _server_ready(self, _: Any) -> Any:
+    async def _server_ready(self, _: Any, _caller: Caller) -> Any:
         return _ServerReady(ready=self._engine.ready())
 
-    async def _model_ready(self, request: Any) -> Any:
+    async def _model_ready(self, request: Any, _: Caller) -> Any:
         try:
             return _ModelReady(ready=self._engine.model_ready(request.name, request.version))
         except NotFoundError:
             return _ModelReady(ready=False)
 
-    async def _server_metadata(self, _: Any) -> Any:
+    async def _server_metadata(self, _: Any, _caller: Caller) -> Any:
         return _filled(_ServerMetadata(), self._engine.server_metadata())
 
-    async def _model_metadata(self, request: Any) -> Any:
+    async def _model_metadata(self, request: Any, _: Caller) -> Any:
         return _filled(_ModelMetadata(), self._engine.model_metadata(request.name, request.version))
 
-    async def _model_config(self, request: Any) -> Any:
+    async def _model_config(self, request: Any, _: Caller) -> Any:
         return _filled(_ModelConfig(), {"config": self._engine.model_config(request.name, request.version)})
 
-    async def _model_statistics(self, request: Any) -> Any:
+    async def _model_statistics(self, request: Any, _: Caller) -> Any:
         return _filled(_ModelStatistics(), self._engine.statistics(request.name, request.version))
 
-    async def _repository_index(self, request: Any) -> Any:
+    async def _repository_index(self, request: Any, _: Caller) -> Any:
         _check_repository(request)
         return _filled(_RepositoryIndex(), {"models": await self._engine.index(request.ready)})
 
-    async def _load(self, request: Any) -> Any:
+    async def _load(self, request: Any, caller: Caller) -> Any:
         _check_repository(request)
         config, files = "", {}
         for name, value in request.parameters.items():
@@ -195,41 +197,41 @@ class Calls:
                 files[name.removeprefix(_FILE)] = value.bytes_param
             else:
                 raise _unknown_parameter(name, "config (text) and file:PATH (bytes)")
-        await self._engine.load(request.model_name, config, files)
+        await self._engine.load(request.model_name, config, files, caller=caller)
         return _Load()
 
-    async def _unload(self, request: Any) -> Any:
+    async def _unload(self, request: Any, caller: Caller) -> Any:
         _check_repository(request)
         dependents = False
         for name, value in request.parameters.items():
             if name != "unload_dependents" or value.WhichOneof("parameter_choice") != "bool_param":
                 raise _unknown_parameter(name, "unload_dependents (true or false)")
             dependents = value.bool_param
-        await self._engine.unload(request.model_name, dependents)
+        await self._engine.unload(request.model_name, dependents, caller=caller)
         return _Unload()
 
-    async def _trace_setting(self, request: Any) -> Any:
+    async def _trace_setting(self, request: Any, _: Caller) -> Any:
         _check_unchanged(request, "traces are set in the server's configuration")
         settings = trace_settings(self._config.telemetry).items()
         values = {name: {"value": [value] if isinstance(value, str) else value} for name, value in settings}
         return _filled(_Traces(), {"settings": values})
 
-    async def _log_settings(self, request: Any) -> Any:
+    async def _log_settings(self, request: Any, _: Caller) -> Any:
         _check_unchanged(request, "set the level over the admin port, POST /v2/logging")
         values = {name: _log_value(value) for name, value in log_settings(self._config.telemetry).items()}
         return _filled(_Logs(), {"settings": values})
 
-    async def _no_regions(self, request: Any) -> Any:
+    async def _no_regions(self, request: Any, _: Caller) -> Any:
         """Which regions of shared memory are registered: never any."""
         if request.name:
             raise _no_such_region(request.name)
         return message(request.DESCRIPTOR.name.replace("Request", "Response"))()
 
-    async def _no_region(self, request: Any) -> Any:
+    async def _no_region(self, request: Any, caller: Caller) -> Any:
         """Unregister all regions (there are none), or one, which cannot be there."""
-        return await self._no_regions(request)
+        return await self._no_regions(request, caller)
 
-    async def _no_shared_memory(self, _: Any) -> Any:
+    async def _no_shared_memory(self, _: Any, _caller: Caller) -> Any:
         raise UnsupportedRequestError(
             "this server takes no shared memory from callers", hint="send and ask for tensors as raw contents"
         )
@@ -298,9 +300,5 @@ def _no_such_region(name: str) -> NotFoundError:
 
 
 def _admin_elsewhere() -> AccessError:
-    error = AccessError(
-        "this port does not change the server",
-        hint="use the admin port, or set `security.admin_on_data_port` in the server's configuration",
-    )
-    error.known = True
-    return error
+    hint = "use the admin port, or set `security.admin_on_data_port` in the server's configuration"
+    return forbidden("this port does not change the server", hint)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Literal
 
 from infuse.errors import AccessError
+from infuse.serving.callers import ANYBODY, Caller, forbidden
 from infuse.serving.config import ServerConfig
 from infuse.serving.security.rates import Rates, caller_address
 from infuse.serving.security.tokens import Holder, Tokens, bearer
@@ -34,8 +35,8 @@ class Guard:
         """Whether callers need a token."""
         return self._with_tokens
 
-    def admit(self, headers: Mapping[str, str], address: str, role: Role, model: str = "") -> str:
-        """The name of the caller, for logs (empty without tokens).
+    def admit(self, headers: Mapping[str, str], address: str, role: Role, model: str = "") -> Caller:
+        """The caller, who may do this; what else it touches is to be asked of them (`Caller.require`).
 
         `headers` have names in lower case. `address`: of the peer, with or without port, IPv4, IPv6 or as gRPC writes
         it. `role`: `health` needs no token and is never limited; `infer` is for everything about one model that changes
@@ -46,17 +47,17 @@ class Guard:
         AccessError: no valid token (`known` false), or one that does not allow this. OverloadError: too many requests.
         """
         if self.open or role == "health":
-            return ""
+            return ANYBODY
         if not self._with_tokens:
             self._count(caller_address(address))
-            return ""
+            return ANYBODY
         holder = self._tokens.find(bearer(headers.get("authorization", "")))
         if holder is None:
             self._count(caller_address(address))
             raise _unknown("authorization" in headers)
         self._count(f"token {holder.name}")
         _check(holder, role, model)
-        return holder.name
+        return Caller(holder.name, holder.models)
 
     def _count(self, caller: str) -> None:
         if self._rates is not None:
@@ -65,21 +66,15 @@ class Guard:
 
 def _check(holder: Holder, role: Role, model: str) -> None:
     if role == "admin" and holder.role != "admin":
-        raise _forbidden(f"the token '{holder.name}' may infer, but not change the server")
+        raise forbidden(f"the token '{holder.name}' may infer, but not change the server")
     if not holder.models or model in holder.models:
         return
     if model:
-        raise _forbidden(f"the token '{holder.name}' is not for the model '{model}'")
+        raise forbidden(f"the token '{holder.name}' is not for the model '{model}'")
     if role != "infer":
-        raise _forbidden(f"the token '{holder.name}' is for some models only, and this concerns all")
+        raise forbidden(f"the token '{holder.name}' is for some models only, and this concerns all")
 
 
 def _unknown(shown: bool) -> AccessError:
     what = "the token is not a valid one" if shown else "this needs a token"
     return AccessError(what, hint="send the header Authorization: Bearer TOKEN")
-
-
-def _forbidden(what: str) -> AccessError:
-    error = AccessError(what)
-    error.known = True
-    return error
