@@ -154,6 +154,36 @@ def test_an_index_outside_is_an_error(kind: str) -> None:
             with pytest.raises(RuntimeFailure, match="index lies outside") as error:
                 model.run({"x": rows, "index": np.array([bad])})
             assert kind in str(error.value)
+            assert f": {bad} of 10 elements" in str(error.value)
+
+
+def test_messages_hold_names_of_nodes_as_they_are() -> None:
+    """Quotation marks, percent signs and letters of any alphabet; and limits as one would say them."""
+    make = Builder()
+    x = make.input("n", 5, name="x")
+    ids, rest = (make.input("m", dtype=dtypes.int64, name=name) for name in ("ids", "rest"))
+    picked = make("Gather", x, ids)
+    name = 'layer "0"/it\'s 100 % {é}\\'
+    make.graph.nodes[-1].name = name
+    make.output(picked, make("Add", ids, rest))
+    rows = ROWS.astype(np.float32)
+    with compile_graph(make.graph, threads=1) as model:
+        with pytest.raises(RuntimeFailure, match="index lies outside") as error:
+            model.run({"x": rows, "ids": np.array([3, 77]), "rest": np.zeros(2, np.int64)})
+        assert repr(name) in str(error.value)
+
+
+def test_a_limit_of_a_size_is_told_as_one() -> None:
+    make = Builder()
+    table = make.weight(512, 4)
+    ids = make.input("seq", dtype=dtypes.int64, name="ids")
+    length = make("Shape", ids)
+    part = make("Slice", table, [0], length, [0])
+    make.output(make("Add", part, make("Gather", table, ids)))
+    with compile_graph(make.graph, threads=1) as model:
+        model.run({"ids": np.zeros(512, np.int64)})
+        with pytest.raises(RuntimeFailure, match="needs seq <= 512"):
+            model.run({"ids": np.zeros(513, np.int64)})
 
 
 @pytest.mark.parametrize("dtype", [dtypes.int8, dtypes.uint8, dtypes.int32, dtypes.uint64, dtypes.int64], ids=str)

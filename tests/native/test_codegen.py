@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -336,7 +337,7 @@ def test_names_of_a_model_do_not_reach_the_source() -> None:
     text = "\n".join(sources(b.graph).values())
     described = next(line for line in text.splitlines() if line.startswith('  return "{'))
     assert [i["name"] for i in json.loads(json.loads(described[len("  return ") : -1]))["inputs"]] == HOSTILE
-    program = text.replace(described, "")
+    program = re.sub(r"\\[0-7]{3}", "", text.replace(described, ""))  # without letters that are written as numbers
     for name in HOSTILE:
         fragment = name.strip()
         assert fragment in ("class", "n" * 300) or fragment not in program, name

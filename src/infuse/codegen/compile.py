@@ -21,7 +21,7 @@ from infuse.codegen.program import Program
 from infuse.codegen.source import all_sizes, metadata, print_sources
 from infuse.codegen.stages import Stage, make_outputs, must_be_hosted, split
 from infuse.codegen.tensors import is_native_type
-from infuse.codegen.toolchain import Target
+from infuse.codegen.toolchain import Target, Toolchain
 from infuse.codegen.tuning import tuned
 from infuse.errors import OptionError, UnsupportedOperatorError
 from infuse.ir.clone import clone
@@ -43,9 +43,17 @@ def generate(
 
     `chooser` decides where several kernels compute the same (default: the cost model).
     """
-    name = graph.name or "model"
-    program = lower(expand(graph), name, lanes_of(target), threads, precision, target.features, chooser)
+    program = lower_graph(graph, target, threads, precision, chooser)
     return program, plan(program)
+
+
+def lower_graph(
+    graph: Graph, target: Target, threads: int = 1, precision: str = "fp32", chooser: Chooser | None = None
+) -> Program:
+    """The program of a graph (see `generate`), without a memory plan."""
+    name = graph.name or "model"
+    expanded, relied = expand(graph)
+    return lower(expanded, name, lanes_of(target), threads, precision, target.features, chooser, relied)
 
 
 def check_precision(precision: str, target: Target) -> None:
@@ -207,6 +215,7 @@ def build_program(
     output: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
     profile: bool = False,
+    toolchain: Toolchain | None = None,
 ) -> Path:
     """The folder of one program, compiled."""
     program, memory = generated
@@ -225,6 +234,7 @@ def build_program(
         info,
         key=fingerprint,
         target=target,
+        toolchain=toolchain,
         output=output,
         progress=progress,
     )

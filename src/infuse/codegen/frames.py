@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from infuse.codegen.memory import Plan
 from infuse.codegen.names import comment, string
-from infuse.codegen.program import Found, Program, Step, fields_in, size_text, symbol_field
+from infuse.codegen.program import Found, Program, Step, estimate_text, fields_in, size_text, symbol_field
 from infuse.codegen.recording import recorded
 from infuse.codegen.tensors import Buffer, Tensor
 from infuse.ir import dims
@@ -78,9 +78,16 @@ static BufferSizes_{n} buffer_sizes_{n}(const Sizes& d) {{
   return {{{{{", ".join(self._sizes) or "0L"}}}}};
 }}
 
+// Whether these sizes make tensors that no memory holds.
+static bool too_large_{n}(const Sizes& d) {{
+  (void)d;
+  return {" || ".join(f"{text} >= TOO_LARGE" for text in self._estimates()) or "false"};
+}}
+
 // What these sizes contradict, null when they fit.
 static const char* misfit_{n}(const Sizes& d) {{
   (void)d;
+  if (too_large_{n}(d)) return "the sizes of the inputs make tensors that are too large";
 {chr(10).join(checks)}
   return nullptr;
 }}
@@ -112,6 +119,14 @@ static long scratch_bytes_{n}(const Sizes& d) {{
   return most;
 }}
 """
+
+    def _estimates(self) -> list[str]:
+        """Bytes of everything whose sizes are known before the run and not to the compiler."""
+        program = self.program
+        tensors = [dims.product(shape) * dtype.bytes for _, dtype, shape in (*program.inputs, *program.outputs)]
+        sizes = [*map(dims.symbol, program.symbols), *tensors, *(buffer.bytes for buffer in self.plan.buffers)]
+        numbers = [d for d in sizes if isinstance(d, dims.Expr) and dims.symbols(d) <= set(program.symbols)]
+        return [estimate_text(d) for d in dict.fromkeys(numbers)]
 
     def _placement(self) -> str:
         n = self.number
@@ -190,7 +205,8 @@ static int run_{n}(Model& m, const void* const* in, void* const* out) {{
         return recorded(self.number, number, where, lines) if self.profiled else lines
 
     def _obtain(self, block: str, size: Dim, where: str) -> str:
-        return f"if (!obtain({block}, {size_text(size)})) return fail(m, NO_MEMORY, {where});"
+        known = f"{estimate_text(size)} < TOO_LARGE && " if isinstance(size, dims.Expr) else ""
+        return f"if (!({known}obtain({block}, {size_text(size)}))) return fail(m, NO_MEMORY, {where});"
 
     def _call(self, step: Step, names: Mapping[str, str], where: str) -> str:
         control = step.function.is_control
@@ -260,13 +276,16 @@ struct Model {{
   Sizes d;
 {fields}
 {extra}  const char* error;
-  char text[320];
+  char text[512];
 }};
 
 // Says what failed where, unless that is known already.
 static int fail(Model& m, int failure, const char* where) {{
   if (!m.error) {{
-    snprintf(m.text, sizeof m.text, "%s: %s", where, failure_text(failure));
+    int used = snprintf(m.text, sizeof m.text, "%s: %s", where, failure_text(failure));
+    const long limit = m.pool->index_limit;
+    if (failure == BAD_INDEX && limit >= 0 && used > 0 && used < (int)sizeof m.text)
+      snprintf(m.text + used, sizeof m.text - used, ": %ld of %ld elements", m.pool->bad_index, limit);
     m.error = m.text;
   }}
   return failure;

@@ -5,7 +5,7 @@ How one operator becomes a kernel call stands in `lower/`, registered with `@low
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from infuse import dtypes
@@ -15,7 +15,7 @@ from infuse.codegen.formulas import literal
 from infuse.codegen.groups import Group, cost, is_vector_term, partition, register_fusible
 from infuse.codegen.homes import Homes
 from infuse.codegen.inner import lower_with_inner, take_in
-from infuse.codegen.needed import assumptions, is_known, needed_nodes
+from infuse.codegen.needed import is_known, needed_nodes, relations_of
 from infuse.codegen.pairs import stored_rounded
 from infuse.codegen.placing import Placing
 from infuse.codegen.program import FunctionWriter, Program, size_text
@@ -23,8 +23,8 @@ from infuse.codegen.space import Space
 from infuse.codegen.tensors import Buffer, Order, Tensor, dense, natural
 from infuse.errors import UnsupportedOperatorError
 from infuse.ir import dims
-from infuse.ir.dims import Dim
 from infuse.ir.graph import Graph, Node, Value, captured
+from infuse.ir.relations import Relation
 from infuse.ir.types import Shape, TensorType
 
 Lower = Callable[["Lowering", Node, Group], None]
@@ -84,13 +84,17 @@ def lower(
     precision: str = "fp32",
     features: frozenset[str] = frozenset(),
     chooser: Chooser | None = None,
+    relied: Mapping[Graph, Sequence[tuple[Node, Relation]]] | None = None,
 ) -> Program:
     """The program of a graph for vectors of `lanes` floats, to be run mostly with `threads` threads.
 
     `features` are the instruction sets that the code may count on; `chooser` decides where several kernels compute the
-    same (default: the cost model). UnsupportedOperatorError where a node has no native code.
+    same (default: the cost model); `relied` is by graph what has to hold besides what its nodes rely on.
+    UnsupportedOperatorError where a node has no native code.
     """
-    return Lowering(graph, name, lanes, threads, precision, features=features, chooser=chooser).run()
+    return Lowering(
+        graph, name, lanes, threads, precision, features=features, chooser=chooser, relied=relied or {}
+    ).run()
 
 
 class Lowering(Placing):
@@ -103,12 +107,16 @@ class Lowering(Placing):
             self.tensors[value] = dense(buffer, value.dtype, value.shape)
         self.needed = needed_nodes(self.graph, set(self.program.symbols), self.reads)
         self.homes = Homes(self.graph, self.needed, self.known)
+        expanded = list(self.relied.get(self.graph, ()))
         for group in take_in(self, partition(self.needed)):
+            expanded = self._check_all(expanded)
             try:
                 self._lower_group(group)
             except UnsupportedOperatorError as error:
                 error.serial = (group.anchor or group.nodes[0]).serial
                 raise
+        for node, _ in self._check_all(expanded):
+            self.unsupported(node, "sizes that depend on the elements of its inputs")
         self._deliver_outputs(aliases or {})
         return self.program
 
@@ -127,22 +135,29 @@ class Lowering(Placing):
         picked = [v for i, v in enumerate(node.inputs) if v is not None and (i in places or not is_known(v))]
         return [*picked, *captured(node)]
 
-    def _check(self, node: Node, assumed: Iterable[tuple[Dim, Dim]]) -> list[tuple[Dim, Dim]]:
-        """Checks, before the run or now, of those assumptions whose sizes are known; the others."""
+    def _check_all(self, relied: Iterable[tuple[Node, Relation]]) -> list[tuple[Node, Relation]]:
+        """Checks of those relations whose sizes are known by now; the others."""
+        return [(node, relation) for node, relation in relied if self._check(node, [relation])]
+
+    def _check(self, node: Node, relied: Iterable[Relation]) -> list[Relation]:
+        """Checks, before the run or now, of those relations whose sizes are known; the others."""
         later = []
-        for a, b in assumed:
-            used = dims.symbols(a) | dims.symbols(b)
-            if used <= set(self.program.symbols):
-                check = f"{size_text(a)} == {size_text(b)}", f"{node.kind} node {node.name!r} needs {a} = {b}"
-                if check not in self.program.checks:
-                    self.program.checks.append(check)
-            elif used <= self.known:
+        for relation in relied:
+            if relation in self.checked:
+                continue
+            text = f"{node.kind} node {node.name!r} needs {relation}"
+            if relation.symbols <= set(self.program.symbols):
+                check = f"{size_text(relation.a)} {relation.kind} {size_text(relation.b)}", text
+                self.program.checks.append(check)
+            elif relation.symbols <= self.known:
                 f = self.function("check", node)
-                left, right = f.number(a), f.number(b)
-                f.fail_unless(f"{left} == {right}", "DIFFERENT_SIZES")
-                f.finish(f"{node.kind} node {node.name!r} needs {a} = {b}")
+                left, right = f.number(relation.a), f.number(relation.b)
+                f.fail_unless(f"{left} {relation.kind} {right}", "DIFFERENT_SIZES")
+                f.finish(text)
             else:
-                later.append((a, b))
+                later.append(relation)
+                continue
+            self.checked.add(relation)
         return later
 
     # -- groups --------------------------------------------------------------------------------------------------
@@ -151,7 +166,7 @@ class Lowering(Placing):
         waiting = {}
         for inner in group.all_nodes:
             self._check_results(inner)
-            waiting[inner] = self._check(inner, assumptions(inner))
+            waiting[inner] = self._check(inner, relations_of(inner))
         first = len(self.program.steps)
         last, node = group.nodes[-1], group.anchor
         function = None if node is None else _lowering(group, node)
@@ -167,8 +182,8 @@ class Lowering(Placing):
                 resolve(self, node)
             function(self, node, group)
         self.remember_choices(first)
-        for inner, assumed in waiting.items():
-            if not self.are_known(inner) or self._check(inner, assumed):
+        for inner, relied in waiting.items():
+            if not self.are_known(inner) or self._check(inner, relied):
                 self.unsupported(inner, "results whose sizes depend on the elements of its inputs")
 
     def _has_known_parameters(self, node: Node) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from infuse.codegen.program import Program
 from infuse.codegen.tensors import Buffer
@@ -67,6 +67,19 @@ def plan(program: Program) -> Plan:
     found = _plan_one(program)
     found.bodies.extend(map(_plan_one, program.bodies))
     return found
+
+
+def isolated_plan(program: Program) -> Plan:
+    """A plan in which no two buffers share memory and each has a block of its own: for memory checkers, which then see
+    every access outside of a tensor.
+    """
+    plans = []
+    for one in (program, *program.bodies):
+        for step in one.steps:
+            step.in_place = []
+        blocks = {buffer: number for number, buffer in enumerate(lifetimes(one))}
+        plans.append(Plan([], [], 0, 0, blocks))
+    return replace(plans[0], bodies=plans[1:])
 
 
 def _plan_one(program: Program) -> Plan:

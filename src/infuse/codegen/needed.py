@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Graph, Node, Value
+from infuse.ir.relations import Relation, relations
 from infuse.ir.types import TensorType
 
 
@@ -51,15 +52,17 @@ def is_known(value: Value) -> bool:
     return value.const is not None or value.content is not None
 
 
-def assumptions(node: Node) -> list[tuple[Dim, Dim]]:
-    """Pairs of sizes that inference took to be equal; those of bodies are their own."""
+def relations_of(node: Node) -> list[Relation]:
+    """What a node relies on that its types do not prove, a run has to check it; that of bodies is their own."""
     if node.subgraphs:
         return []
-    with dims.assumptions() as found:
+    with relations() as collected:
         again = node.op.infer_types(node)
     names: dict[str, Dim] = {}
     for type, value in zip(again, node.outputs):
         if isinstance(type, TensorType):
             pairs = zip(type.shape or (), value.shape)
             names.update({str(new): old for new, old in pairs if new != old and new == dims.symbol(str(new))})
-    return list(dict.fromkeys((dims.substitute(a, names), dims.substitute(b, names)) for a, b in found))
+    sizes = (d for v in node.outputs if isinstance(v.type, TensorType) for d in v.type.shape or ())
+    positive = [Relation("<=", 0, d) for d in sizes if dims.compare("<=", 0, d) is None]
+    return list(dict.fromkeys([*(relation.substitute(names) for relation in collected), *positive]))

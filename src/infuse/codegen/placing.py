@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from infuse import dtypes
@@ -14,6 +14,7 @@ from infuse.errors import UnsupportedOperatorError
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Graph, Node, Value
+from infuse.ir.relations import Relation
 
 
 def _check_interface(graph: Graph) -> None:
@@ -41,8 +42,11 @@ class Placing:
         parent: Placing | None = None,
         features: frozenset[str] = frozenset(),
         chooser: Chooser | None = None,
+        relied: Mapping[Graph, Sequence[tuple[Node, Relation]]] | None = None,
     ) -> None:
         self.graph = graph
+        self.relied: Mapping[Graph, Sequence[tuple[Node, Relation]]]
+        self.relied = parent.relied if parent is not None else relied or {}
         self.chooser: Chooser = parent.chooser if parent is not None else chooser or Chooser(lanes, threads)
         self.choices: list[tuple[int, Choice]] = []
         """What was chosen for the group that is being lowered, and how many steps there were before."""
@@ -62,6 +66,8 @@ class Placing:
         )
         self.root: Placing = self if parent is None else parent.root
         self.symbols_made = 0
+        self.checked: set[Relation] = set()
+        """What the program checks already."""
         if parent is not None:
             self.program.weights = parent.program.weights
             self.root.program.bodies.append(self.program)

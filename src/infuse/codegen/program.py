@@ -30,6 +30,11 @@ def size_text(dim: Dim) -> str:
     return dim_text.c_text(dim, lambda name: f"d.{symbol_field(name)}")
 
 
+def estimate_text(dim: Dim) -> str:
+    """A size as C++ of type double, which does not overflow."""
+    return dim_text.c_text(dim, lambda name: f"double(d.{symbol_field(name)})", ".0")
+
+
 def symbol_field(name: str) -> str:
     """A C identifier for a symbol, different for different names."""
     clean = "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in name)

@@ -179,7 +179,7 @@ INFUSE_API void* infuse_open(const void* weights, int threads) {{
 INFUSE_API int infuse_shapes(const int64_t* symbols, int64_t* dims) {{
   Sizes d{{}};
   read_sizes(d, symbols);
-  if ({valid}) return INFUSE_BAD_DATA;
+  if ({valid} || too_large_0(d)) return INFUSE_BAD_DATA;
   {store}
   return {negative} ? INFUSE_BAD_DATA : INFUSE_OK;
 }}
@@ -187,6 +187,7 @@ INFUSE_API int infuse_shapes(const int64_t* symbols, int64_t* dims) {{
 INFUSE_API int infuse_run(void* context, const int64_t* symbols, const void* const* inputs, void* const* outputs) {{
   Model& m = *(Model*)context;
   m.error = nullptr;
+  m.pool->index_limit = -1;
 {record.begin}  read_sizes(m.d, symbols);
   const int failed = run_0(m, inputs, outputs);
   if (!failed) return INFUSE_OK;

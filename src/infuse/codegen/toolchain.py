@@ -32,6 +32,10 @@ _COMPILE: Final = (
     *("-fno-exceptions", "-fno-rtti", "-fno-math-errno", "-fno-strict-aliasing"),
     *("-fno-stack-protector", "-fno-threadsafe-statics"),
 )
+_SANITIZE: Final = (
+    *("-O1", "-g1", "-fno-omit-frame-pointer", "-fsanitize=address,undefined"),
+    *("-fsanitize-recover=address,undefined", "-fno-sanitize=vptr"),
+)
 _LINK: Final = ("-shared", "-pthread")
 _LINK_ELF: Final = ("-Wl,-Bsymbolic", "-Wl,-z,defs", "-Wl,--as-needed")
 
@@ -84,6 +88,8 @@ class Toolchain:
     command: tuple[str, ...]
     kind: str
     version: str
+    sanitizes: bool = False
+    """Whether code reports accesses outside of memory and undefined behaviour; it runs in sanitizing processes only."""
 
     @classmethod
     def find(cls, target: Target | None = None) -> Toolchain:
@@ -134,7 +140,10 @@ class Toolchain:
     @property
     def identity(self) -> str:
         """The text that must be part of every cache key: which compiler, with which flags."""
-        return " ".join((self.version, *_COMPILE, *self._link_flags()))
+        return " ".join((self.version, *self._compile_flags(), *self._link_flags()))
+
+    def _compile_flags(self) -> tuple[str, ...]:
+        return (*_COMPILE, *_SANITIZE) if self.sanitizes else _COMPILE
 
     def compile(
         self,
@@ -153,7 +162,7 @@ class Toolchain:
         """
         sources, output = [source.absolute() for source in sources], output.absolute()
         report = progress or _silent
-        flags = [*_COMPILE, *self._target_flags(target), *(f"-I{path.absolute()}" for path in include)]
+        flags = [*self._compile_flags(), *self._target_flags(target), *(f"-I{path.absolute()}" for path in include)]
         link = [*self._link_flags(), "-o", str(output)]
         if len(sources) == 1:
             report("compile", 0, 1)
@@ -216,7 +225,8 @@ class Toolchain:
     def _link_flags(self) -> list[str]:
         elf = _LINK_ELF if sys.platform == "linux" else ()
         old_gcc = self.kind == "gcc" and _major(self.version) < 13
-        return [*_LINK, *elf, *([] if old_gcc else ["-nostdlib++"])]
+        instrumented = _SANITIZE if self.sanitizes else ()
+        return [*_LINK, *elf, *([] if old_gcc else ["-nostdlib++"]), *instrumented]
 
 
 def _silent(stage: str, done: int, total: int) -> None:

@@ -9,24 +9,27 @@ from collections.abc import Callable
 from infuse.ir.dims import Atom, Dim, Expr, floordiv, maximum, minimum, mod, symbol, term_key
 
 
-def c_text(dim: Dim, name: Callable[[str], str]) -> str:
-    """`dim` as a C++ expression of type long; `name` gives the variable of a symbol."""
+def c_text(dim: Dim, name: Callable[[str], str], suffix: str = "L") -> str:
+    """`dim` as a C++ expression of type long; `name` gives the variable of a symbol.
+
+    With ".0" as `suffix` of numbers, and variables of type double, it is one of type double, which does not overflow.
+    """
     if not isinstance(dim, Expr):
-        return f"{dim}L"
+        return f"{dim}{suffix}"
     terms = []
     for monomial, coefficient in sorted(dim.terms.items(), key=term_key):
-        factors = [f"{coefficient}L"] if coefficient != 1 or not monomial else []
-        factors += [_c_atom(atom, name) for atom, power in monomial for _ in range(power)]
+        factors = [f"{coefficient}{suffix}"] if coefficient != 1 or not monomial else []
+        factors += [_c_atom(atom, name, suffix) for atom, power in monomial for _ in range(power)]
         terms.append("*".join(factors))
     alone = len(terms) == 1 and "*" not in terms[0]
     return terms[0] if alone else f"({' + '.join(terms)})"
 
 
-def _c_atom(atom: Atom, name: Callable[[str], str]) -> str:
+def _c_atom(atom: Atom, name: Callable[[str], str], suffix: str) -> str:
     if atom.kind == "symbol":
         return name(atom.args[0])
     function = {"div": "floor_div", "mod": "floor_mod", "max": "max_long", "min": "min_long"}[atom.kind]
-    return f"{function}({', '.join(c_text(a, name) for a in atom.args)})"
+    return f"{function}({', '.join(c_text(a, name, suffix) for a in atom.args)})"
 
 
 _BINARY: dict[type[ast.operator], Callable[[Dim, Dim], Dim]] = {

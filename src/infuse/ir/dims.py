@@ -9,8 +9,6 @@ from __future__ import annotations
 import hashlib
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
 from functools import lru_cache, reduce
 from typing import Any, ClassVar, Union
 from weakref import WeakValueDictionary
@@ -409,29 +407,15 @@ def _compare(kind: str, a: Dim, b: Dim) -> bool | None:
     return None
 
 
-_ASSUMED: ContextVar[list[tuple[Dim, Dim]] | None] = ContextVar("assumed", default=None)
-
-
-def must_equal(a: Dim, b: Dim) -> bool:
-    """State that two sizes have to be equal: False when they cannot be; where it depends on the symbols' values it is
-    taken for granted, and noted for whoever collects `assumptions`.
-    """
-    verdict = compare("==", a, b)
-    collected = _ASSUMED.get()
-    if verdict is None and collected is not None:
-        collected.append((a, b))
-    return verdict is not False
-
-
-@contextmanager
-def assumptions() -> Iterator[list[tuple[Dim, Dim]]]:
-    """Collect the equalities that inference inside this context takes for granted: a run must check them."""
-    found: list[tuple[Dim, Dim]] = []
-    token = _ASSUMED.set(found)
-    try:
-        yield found
-    finally:
-        _ASSUMED.reset(token)
+def limit_of(dim: Dim, extreme: Dim) -> tuple[str, Dim] | None:
+    """What `dim = extreme` says where `extreme` is a minimum or maximum with `dim` in it: "<=" or ">=", and of what."""
+    if not isinstance(dim, Expr):
+        return None
+    for kind, relation, function in (("min", "<=", minimum), ("max", ">=", maximum)):
+        parts = _operands(kind, extreme)
+        if len(parts) > 1 and dim in parts:
+            return relation, reduce(function, (part for part in parts if part != dim))
+    return None
 
 
 _COMPARE: dict[str, Callable[[int, int], bool]] = {

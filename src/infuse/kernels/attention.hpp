@@ -18,7 +18,7 @@ constexpr long QUERY_BYTES = 512 << 10;  // of queries and their results that st
 inline long query_block(const AttentionShape& shape) {
   long most = shape.left < 0 ? QUERY_BYTES / 4 / (shape.dim + shape.value_dim + 1) : 0;
   most = most < LEAST_QUERIES ? LEAST_QUERIES : most < MOST_QUERIES ? most : MOST_QUERIES;
-  long blocks = (shape.queries + most - 1) / most;
+  const long blocks = shape.queries > 0 ? (shape.queries + most - 1) / most : 1;
   return round_up((shape.queries + blocks - 1) / blocks, ROWS);
 }
 

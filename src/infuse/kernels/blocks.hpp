@@ -14,6 +14,13 @@ struct Block {
 /** Lets the block hold `bytes` in its own memory, contents lost; false when out of memory. */
 inline bool obtain(Block& block, long bytes) {
   if (bytes < 0) return false;
+#if defined(__SANITIZE_ADDRESS__)
+  if (bytes != block.capacity) {  // exactly as large, so that every access outside is seen
+    memory_close(block.own);
+    block.own = nullptr;
+    block.capacity = 0;
+  }
+#endif
   if (bytes > block.capacity || !block.own) {
     const long spare = block.own ? bytes / 4 : 0;
     char* memory = memory_open(bytes + spare);

@@ -9,13 +9,24 @@
 
 namespace infuse {
 
+/** The quotient rounded down; 0 for a divisor of 0. */
 inline long floor_div(long a, long b) {
+  if (b == 0) return 0;
   long q = a / b;
   return q - ((a % b != 0) && ((a < 0) != (b < 0)));
 }
 inline long floor_mod(long a, long b) { return a - floor_div(a, b) * b; }
 inline long max_long(long a, long b) { return a > b ? a : b; }
 inline long min_long(long a, long b) { return a < b ? a : b; }
+
+/** The same as estimates of what does not fit into a long. */
+inline double floor_div(double a, double b) { return b == 0 ? 0 : __builtin_floor(a / b); }
+inline double floor_mod(double a, double b) { return a - floor_div(a, b) * b; }
+inline double max_long(double a, double b) { return a > b ? a : b; }
+inline double min_long(double a, double b) { return a < b ? a : b; }
+
+/** Bytes that no tensor reaches: what is larger comes of sizes that overflow. */
+constexpr double TOO_LARGE = 0x1p46;
 
 // ---- conversions -----------------------------------------------------------------------------
 

@@ -21,8 +21,12 @@ inline bool normalise(Index index, long size, long* at) {
 
 /** A flag that any worker may lower. */
 struct Verdict {
+  Context& context;
   int good = 1;
-  void fail() { __atomic_store_n(&good, 0, __ATOMIC_RELAXED); }
+  void fail(long index, long size) {
+    context.note_index(index, size);
+    __atomic_store_n(&good, 0, __ATOMIC_RELAXED);
+  }
   bool operator()() const { return __atomic_load_n(&good, __ATOMIC_RELAXED) != 0; }
 };
 
@@ -35,14 +39,14 @@ template <class Index, class Take>
 INFUSE_INLINE bool gather_rows(Context& context, long outer, long size, long count,
                                const Index* index, long grain, const Take& take) {
   using namespace gather_detail;
-  Verdict verdict;
+  Verdict verdict{context};
   context.parallel(
       outer * count,
       [&](long begin, long end, int) {
         for (long unit = begin; unit < end; ++unit) {
           long at;
           if (!normalise(index[unit % count], size, &at)) {
-            verdict.fail();
+            verdict.fail(long(index[unit % count]), size);
             if (size == 0) return;
           }
           take(unit, unit / count * size + at);
@@ -116,7 +120,7 @@ inline Along along(int rank, const long* index_dims, const long* data_dims, int 
 
 /** Calls body(element of the index tensor, offset in the data) for the rows [begin, end). */
 template <class Index, class Body>
-inline bool each_element(const Along& a, const Index* index, long begin, long end,
+inline bool each_element(Context& context, const Along& a, const Index* index, long begin, long end,
                          const Body& body) {
   bool good = true;
   copying::Walk walk(&a.rows, begin);
@@ -126,7 +130,7 @@ inline bool each_element(const Along& a, const Index* index, long begin, long en
       if (normalise(index[element], a.axis_size, &at))
         body(element, walk.from + i * a.step + at * a.axis_step);
       else
-        good = false;
+        good = false, context.note_index(long(index[element]), a.axis_size);
     }
     walk.next();
   }
@@ -153,6 +157,19 @@ INFUSE_INLINE bool pick(long count, const Index* index, long size, const T* from
 
 }  // namespace gather_detail
 
+namespace gather_detail {
+
+/** The first of `count` indices that lies outside of `size` elements; one does. */
+template <class Index>
+inline long first_outside(long count, const Index* index, long size) {
+  long at;
+  for (long i = 0; i < count - 1; ++i)
+    if (!normalise(index[i], size, &at)) return long(index[i]);
+  return long(index[count - 1]);
+}
+
+}  // namespace gather_detail
+
 /** y[.., i, ..] = x[.., index[.., i, ..], ..] along `axis`; y has the shape of the index. */
 template <int ElemBytes, class Index>
 inline bool gather_elements(Context& context, int rank, const long* index_dims,
@@ -160,12 +177,12 @@ inline bool gather_elements(Context& context, int rank, const long* index_dims,
                             void* y) {
   typedef typename Element<ElemBytes>::type T;
   using namespace gather_detail;
-  Verdict verdict;
+  Verdict verdict{context};
   Along a = along(rank, index_dims, data_dims, axis);
   context.parallel(
       copying::product(a.rows),
       [&](long begin, long end, int) {
-        bool good = a.axis_size > 0;
+        bool good = true;
         copying::Walk walk(&a.rows, begin);
         for (long row = begin; good && row < end; ++row, walk.next()) {
           const T* from = static_cast<const T*>(x) + walk.from;
@@ -173,8 +190,8 @@ inline bool gather_elements(Context& context, int rank, const long* index_dims,
           T* to = static_cast<T*>(y) + row * a.width;
           good = a.step == 0 ? pick(a.width, wanted, a.axis_size, from, 0, a.axis_step, to)
                              : pick(a.width, wanted, a.axis_size, from, 1, a.axis_step, to);
+          if (!good) verdict.fail(first_outside(a.width, wanted, a.axis_size), a.axis_size);
         }
-        if (!good) verdict.fail();
       },
       grain(a.width * ElemBytes));
   return verdict();
@@ -184,12 +201,13 @@ namespace gather_detail {
 
 /** The offset that a tuple of `depth` indices names; dims are the sizes it indexes. */
 template <class Index>
-inline bool tuple_offset(const Index* index, long depth, const long* dims, long* offset) {
+inline bool tuple_offset(const Index* index, long depth, const long* dims, long* offset,
+                         Verdict* verdict) {
   bool good = true;
   *offset = 0;
   for (long d = 0; d < depth; ++d) {
     long at;
-    good &= normalise(index[d], dims[d], &at);
+    if (!normalise(index[d], dims[d], &at)) good = false, verdict->fail(long(index[d]), dims[d]);
     *offset = *offset * dims[d] + at;
   }
   return good;
@@ -211,7 +229,7 @@ template <int ElemBytes, class Index>
 inline bool gather_nd(Context& context, long batch, long points, long depth, const long* dims,
                       long slice, const void* x, const Index* index, void* y) {
   using namespace gather_detail;
-  Verdict verdict;
+  Verdict verdict{context};
   long block = volume(dims, depth);
   if (slice == 0) return true;
   context.parallel(
@@ -219,8 +237,8 @@ inline bool gather_nd(Context& context, long batch, long points, long depth, con
       [&](long begin, long end, int) {
         for (long unit = begin; unit < end; ++unit) {
           long offset;
-          if (!tuple_offset(index + unit * depth, depth, dims, &offset)) verdict.fail();
-          if (block == 0) return verdict.fail();
+          if (!tuple_offset(index + unit * depth, depth, dims, &offset, &verdict) && block == 0) return;
+          if (block == 0) return verdict.fail(0, 0);
           long from = (unit / points * block + offset) * slice;
           copy_bytes(static_cast<char*>(y) + unit * slice * ElemBytes,
                      static_cast<const char*>(x) + from * ElemBytes, slice * ElemBytes);
@@ -271,7 +289,7 @@ template <class Join, class T, class Index>
 inline bool scatter_nd(Context& context, long points, long depth, const long* dims, long slice,
                        const T* x, const Index* index, const T* updates, T* y) {
   using namespace gather_detail;
-  Verdict verdict;
+  Verdict verdict{context};
   long block = volume(dims, depth);
   if (x != y) copy_bytes(y, x, block * slice * long(sizeof(T)));
   if (block == 0) return points == 0 || slice == 0;
@@ -280,10 +298,7 @@ inline bool scatter_nd(Context& context, long points, long depth, const long* di
       [&](long begin, long end, int) {
         for (long point = 0; point < points; ++point) {
           long offset;
-          if (!tuple_offset(index + point * depth, depth, dims, &offset)) {
-            verdict.fail();
-            continue;
-          }
+          if (!tuple_offset(index + point * depth, depth, dims, &offset, &verdict)) continue;
           T* to = y + offset * slice;
           const T* from = updates + point * slice;
           for (long i = begin; i < end; ++i) to[i] = Join::join(to[i], from[i]);
@@ -298,13 +313,13 @@ inline bool scatter_nd(Context& context, long points, long depth, const long* di
  * updates have the shape of the index. x may be y.
  */
 template <class Join, class T, class Index>
-inline bool scatter_elements(Context&, int rank, const long* index_dims, const long* data_dims,
+inline bool scatter_elements(Context& context, int rank, const long* index_dims, const long* data_dims,
                              int axis, const T* x, const Index* index, const T* updates, T* y) {
   using namespace gather_detail;
   Along a = along(rank, index_dims, data_dims, axis);
   long all = volume(data_dims, rank);
   if (x != y) copy_bytes(y, x, all * long(sizeof(T)));
-  return each_element(a, index, 0, copying::product(a.rows), [&](long element, long offset) {
+  return each_element(context, a, index, 0, copying::product(a.rows), [&](long element, long offset) {
     y[offset] = Join::join(y[offset], updates[element]);
   });
 }

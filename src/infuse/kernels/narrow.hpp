@@ -76,6 +76,7 @@ INFUSE_INLINE vi load_wide(const T* p, Tail t) {
 #if INFUSE_LANES == 16 && defined(__AVX512BW__) && defined(__AVX512VL__)
   if constexpr (sizeof(T) == 1) {
     typedef char part __attribute__((vector_size(16)));
+    detail::reads(p, t.n);
 #if defined(__clang__)
     const part x = __builtin_ia32_loaddquqi128_mask((const part*)p, part{}, detail::bits(t.n));
 #else
@@ -112,6 +113,7 @@ INFUSE_INLINE void store_narrow(T* p, vi x, Tail t) {
 #if INFUSE_LANES == 16
   if constexpr (sizeof(T) == 1) {
     typedef char part __attribute__((vector_size(16)));
+    detail::writes(p, t.n);
     return __builtin_ia32_pmovdb512mem_mask((part*)p, x, detail::bits(t.n));
   }
 #endif

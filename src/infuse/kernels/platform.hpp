@@ -84,7 +84,12 @@ inline char* memory_open(long bytes) {
   if (bytes < 0) return nullptr;
   long align = bytes >= HUGE_PAGE ? HUGE_PAGE : 4096;
   if (bytes > INTPTR_MAX - align) return nullptr;
+#if defined(__SANITIZE_ADDRESS__)
+  align = CACHE_LINE;
+  size_t size = static_cast<size_t>(bytes);
+#else
   size_t size = static_cast<size_t>(round_up(bytes > 0 ? bytes : 1, CACHE_LINE));
+#endif
 #if defined(INFUSE_WINDOWS)
   return static_cast<char*>(_aligned_malloc(size, static_cast<size_t>(align)));
 #else

@@ -44,6 +44,17 @@ struct Side {
     const T whole = infuse::ceil(width);
     points = ratio > 0 ? ratio : !(whole > 0) ? 0 : whole > most ? long(most) : long(whole);
   }
+  /** The points of a bin from which on they may lie inside of `size` pixels, and before which. */
+  void inside(long bin, long size, long* begin, long* end) const {
+    *begin = 0, *end = points;
+    const double step = double(width) / double(points > 0 ? points : 1);
+    if (!(step > 0)) return;
+    const double start = double(first) + double(bin) * double(width);
+    *begin = limited((-1 - start) / step - 3), *end = limited((double(size) - start) / step + 3);
+  }
+  long limited(double place) const {
+    return !(place > 0) ? 0 : place < double(points) ? long(place) : points;
+  }
   T at(long bin, long point) const {
     return first + (T(bin) * width + (T(point) + T(0.5)) * width / T(points));
   }
@@ -53,12 +64,15 @@ struct Side {
 template <bool Largest, class T>
 INFUSE_INLINE void bin(const RegionShape& s, const T* image, const Side<T>& down,
                        const Side<T>& across, long row, long column, long c, long wide, T* sum) {
-  bool any = false;
-  for (long iy = 0; iy < down.points; ++iy) {
+  long top, bottom, left, right;
+  down.inside(row, s.h, &top, &bottom);
+  across.inside(column, s.w, &left, &right);
+  bool any = bottom - top < down.points || right - left < across.points;  // those outside are 0
+  for (long iy = top; iy < bottom; ++iy) {
     const Between<T> y(down.at(row, iy), s.h);
     const T* upper = image + y.low * s.w * s.c + c;
     const T* lower = image + y.high * s.w * s.c + c;
-    for (long ix = 0; ix < across.points; ++ix) {
+    for (long ix = left; ix < right; ++ix) {
       const Between<T> x(across.at(column, ix), s.w);
       const T a = y.near * x.near, b = y.near * x.far, d = y.far * x.near, e = y.far * x.far;
       const T *p = upper + x.low * s.c, *q = upper + x.high * s.c;

@@ -27,10 +27,13 @@ template <class Index>
 struct PickedPlace {
   const Index* index;
   long size;
+  Context& context;
   long operator()(long place) const {
     long at = long(index[place]);
     if (at < 0) at += size;
-    return at >= 0 && at < size ? at : -1;
+    if (at >= 0 && at < size) return at;
+    context.note_index(long(index[place]), size);
+    return -1;
   }
 };
 

@@ -133,24 +133,46 @@ INFUSE_INLINE int32_t to_int(T x) {
 
 // ---- load and store --------------------------------------------------------------------------
 
+#if defined(__SANITIZE_ADDRESS__)
+extern "C" void __asan_loadN_noabort(const void* p, unsigned long bytes);
+extern "C" void __asan_storeN_noabort(void* p, unsigned long bytes);
+#endif
+
 namespace detail {
+
+// Masked instructions are not watched by AddressSanitizer: these tell it what they touch.
+INFUSE_INLINE void reads([[maybe_unused]] const void* p, [[maybe_unused]] long bytes) {
+#if defined(__SANITIZE_ADDRESS__)
+  if (bytes != 0) __asan_loadN_noabort(p, (unsigned long)bytes);
+#endif
+}
+INFUSE_INLINE void writes([[maybe_unused]] void* p, [[maybe_unused]] long bytes) {
+#if defined(__SANITIZE_ADDRESS__)
+  if (bytes != 0) __asan_storeN_noabort(p, (unsigned long)bytes);
+#endif
+}
+
 typedef float vf_any __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
 typedef int32_t vi_any __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
 
 #if INFUSE_LANES == 16
 INFUSE_INLINE unsigned short bits(int n) { return (unsigned short)((1u << n) - 1); }
 INFUSE_INLINE vf load_n(const float* p, int n) {
+  reads(p, 4L * n);
   return __builtin_ia32_loadups512_mask(p, vf{}, bits(n));
 }
 INFUSE_INLINE void store_n(float* p, vf x, int n) {
+  writes(p, 4L * n);
   __builtin_ia32_storeups512_mask(p, x, bits(n));
 }
 #elif INFUSE_LANES == 8
 typedef float v8f __attribute__((vector_size(32)));
 INFUSE_INLINE vf load_n(const float* p, int n) {
+  reads(p, 4L * n);
   return __builtin_ia32_maskloadps256((const v8f*)p, lane_mask(Tail{n}));
 }
 INFUSE_INLINE void store_n(float* p, vf x, int n) {
+  writes(p, 4L * n);
   __builtin_ia32_maskstoreps256((v8f*)p, lane_mask(Tail{n}), x);
 }
 #else

@@ -41,6 +41,12 @@ struct Context {
   /** Aligned memory of worker `worker`, as many bytes as were reserved. */
   char* scratch(int worker) const { return scratch_memory + worker * scratch_stride; }
 
+  /** Notes an index that lies outside of `limit` elements, for the message; any worker may. */
+  void note_index(long index, long limit) {
+    __atomic_store_n(&bad_index, index, __ATOMIC_RELAXED);
+    __atomic_store_n(&index_limit, limit, __ATOMIC_RELAXED);
+  }
+
   /** Grows scratch to at least this size, contents lost; false when out of memory. */
   bool reserve(long scratch_bytes_per_worker);
 
@@ -50,6 +56,7 @@ struct Context {
   int started;
   bool busy;
   bool spins;
+  long bad_index, index_limit;  // the last index outside, and of how many elements; -1: none
   ForkMark mark;
   alignas(2 * CACHE_LINE) Gate pending;
   alignas(2 * CACHE_LINE) int waiting;

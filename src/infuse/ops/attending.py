@@ -13,7 +13,7 @@ from infuse.ir.graph import Value
 from infuse.ir.types import Shape, TensorType
 from infuse.ops.base import Array, Bools, Inferred, Ints, Op, Rounding, broadcast_shapes, cases, same_dtype
 from infuse.ops.elementwise import require_kind, require_shape, widened
-from infuse.ops.sizes import agree, require_rank
+from infuse.ops.sizes import agree, agree_shapes, at_most, require_rank, whole_parts
 
 
 class Attention(Op):
@@ -96,13 +96,20 @@ class Attention(Op):
         queries, keys, contents = self._heads(q, True), self._heads(k, False), self._heads(v, False)
         self._check(queries, keys, contents)
         past: Dim = 0
-        if past_key is not None:
-            require_rank(past_key, 4, self.name, "past_key")
-            past = past_key.shape[2] if past_key.tensor.shape is not None else 0
+        for old, new, name in ((past_value, contents, "values"), (past_key, keys, "keys")):
+            if old is not None and old.tensor.shape is not None:
+                require_rank(old, 4, self.name, f"past {name}")
+                agree_shapes((*old.shape[:2], old.shape[3]), (*new[:2], new[3]), f"past and new {name} of Attention")
+                past = old.shape[2] if old is past_value else agree(past, old.shape[2], "past keys and values")
         total = keys[2] + past
+        if nonpad_kv_seqlen is not None:
+            require_rank(nonpad_kv_seqlen, 1, self.name, "nonpad_kv_seqlen")
+            if nonpad_kv_seqlen.tensor.shape is not None:
+                agree(nonpad_kv_seqlen.shape[0], queries[0], "lengths and batches of Attention")
         scores = (queries[0], queries[1], queries[2], total)
         if mask is not None and mask.tensor.shape:
             # The mask may stop before the last key.
+            at_most(mask.shape[-1], total, "the mask and the keys of Attention")
             wanted = (*mask.shape[:-1], total)
             require_shape("the mask of Attention", broadcast_shapes(wanted, scores), scores)
         result = (*queries[:3], contents[3]) if q.rank == 4 else (queries[0], queries[2], queries[1] * contents[3])
@@ -120,16 +127,15 @@ class Attention(Op):
         if heads is None or heads < 1:
             raise ShapeError("Attention over inputs of rank 3 needs q_num_heads and kv_num_heads")
         batch, length, hidden = x.shape
-        if isinstance(hidden, int) and hidden % heads:
-            raise ShapeError(f"Attention cannot divide {hidden} channels into {heads} heads")
-        return batch, heads, length, dims.floordiv(hidden, heads)
+        return batch, heads, length, whole_parts(hidden, heads, "channels and heads of Attention")
 
     def _check(self, q: Shape, k: Shape, v: Shape) -> None:
         agree(q[3], k[3], "head sizes of the queries and keys of Attention")
         agree(k[2], v[2], "numbers of keys and values of Attention")
         agree(k[1], v[1], "heads of keys and values of Attention")
-        if isinstance(q[1], int) and isinstance(k[1], int) and (k[1] < 1 or q[1] % k[1]):
-            raise ShapeError(f"Attention cannot share {k[1]} heads of keys among {q[1]} heads of queries")
+        for one in (k, v):
+            agree(q[0], one[0], "batches of Attention")
+        whole_parts(q[1], k[1], "heads of queries and of keys of Attention")
 
     def eval(
         self,
@@ -248,11 +254,21 @@ class RotaryEmbedding(Op):
             raise ShapeError(f"RotaryEmbedding takes rank 4, or rank 3 and num_heads; found {x.type}")
         size = x.shape[3] if x.rank == 4 else dims.floordiv(x.shape[2], heads)
         turned = self.rotary_embedding_dim or size
-        if isinstance(turned, int) and turned % 2:
-            raise ShapeError(f"RotaryEmbedding turns pairs of channels, found {turned} channels")
+        at_most(turned, size, "channels that RotaryEmbedding turns")
+        pairs = whole_parts(turned, 2, "channels that RotaryEmbedding turns in pairs")
+        length = x.shape[2] if x.rank == 4 else x.shape[1]
+        if x.rank == 3:
+            whole_parts(x.shape[2], heads, "channels and heads of RotaryEmbedding")
+        if position_ids is not None and position_ids.tensor.shape is not None:
+            agree_shapes(position_ids.shape, (x.shape[0], length), "positions of RotaryEmbedding")
         for table in (cos, sin):
-            if table.tensor.shape is not None:
-                agree(table.shape[-1], dims.floordiv(turned, 2), "the table and half the channels of RotaryEmbedding")
+            if table.tensor.shape is None:
+                continue
+            agree(table.shape[-1], pairs, "the table and half the channels of RotaryEmbedding")
+            if position_ids is None:
+                agree_shapes(table.shape[:2], (x.shape[0], length), "the tables of RotaryEmbedding")
+        if cos.tensor.shape is not None and sin.tensor.shape is not None:
+            agree(cos.shape[0], sin.shape[0], "the tables of RotaryEmbedding")
         return x.type
 
     def eval(self, x: Array, cos: Array, sin: Array, position_ids: Array | None = None) -> Array:

@@ -21,6 +21,7 @@ from infuse.errors import InfuseError, ShapeError, TypeMismatchError, Unsupporte
 from infuse.ir import dims
 from infuse.ir.expression import Call, register_operator
 from infuse.ir.graph import Node, Value
+from infuse.ir.relations import must_equal
 from infuse.ir.types import Shape, TensorType, Type
 from infuse.ops.formula import Formulas, Term
 
@@ -311,9 +312,9 @@ def _broadcast_dims(a: dims.Dim, b: dims.Dim) -> dims.Dim:
         raise ShapeError(f"sizes {a} and {b} do not broadcast", hint="sizes must be equal or one of them 1")
     for size, other in ((a, b), (b, a)):
         if not isinstance(size, int) and dims.is_at_most_one(size):
-            dims.must_equal(size, 1)
+            must_equal(size, 1)
             return other
-    dims.must_equal(a, b)
+    must_equal(a, b)
     if isinstance(a, int):
         return a
     if isinstance(b, int):

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from infuse.errors import ShapeError
-from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
+from infuse.ir.relations import must_equal
 from infuse.ir.types import Shape, TensorType
 from infuse.ops.base import Array, Inferred, Ints, Op, Rounding, broadcast_shapes, cases, same_dtype
 from infuse.ops.convolution import SUMS
@@ -17,7 +17,7 @@ from infuse.ops.elementwise import require_kind, require_shape, widened
 
 
 def _match(op: str, a: Dim, b: Dim) -> None:
-    if not dims.must_equal(a, b):
+    if not must_equal(a, b):
         raise ShapeError(f"{op} sums over sizes that differ: {a} and {b}")
 
 
@@ -165,6 +165,6 @@ def _einsum_shape(terms: Sequence[str], result: str, shapes: Sequence[Shape]) ->
 def _common(label: str, a: Dim, b: Dim) -> Dim:
     if a == 1 or b == 1:
         return b if a == 1 else a
-    if not dims.must_equal(a, b):
+    if not must_equal(a, b):
         raise ShapeError(f"the label {label!r} of Einsum stands for the sizes {a} and {b}")
     return a if isinstance(a, int) else b

@@ -12,6 +12,7 @@ from infuse.dtypes import DType
 from infuse.errors import ShapeError
 from infuse.ir.dims import Dim, Expr, compare, maximum, minimum
 from infuse.ir.graph import Value
+from infuse.ir.relations import must_equal
 from infuse.ops.base import Array, Bools, Elementwise, Inferred, Ints, cases, same_dtype
 from infuse.ops.elementwise import Numeric, f32, on_dims, require_kind
 from infuse.ops.formula import Formulas, Term
@@ -66,7 +67,7 @@ class Clip(Numeric):
     def infer(self, x: Value, min: Value | None = None, max: Value | None = None) -> Inferred:
         self.result_dtype(x, min, max)
         for limit in (min, max):
-            if limit is not None and isinstance(limit.tensor.size, int) and limit.tensor.size != 1:
+            if limit is not None and limit.tensor.size is not None and not must_equal(limit.tensor.size, 1):
                 raise ShapeError(f"Clip takes scalar limits, found the shape {limit.shape}")
         return x.type
 

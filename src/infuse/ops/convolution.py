@@ -11,6 +11,7 @@ from infuse.errors import ShapeError
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
+from infuse.ir.relations import must_equal
 from infuse.ir.types import Shape, TensorType
 from infuse.ops.base import Array, Inferred, Rounding, Sample, cases, same_dtype
 from infuse.ops.elementwise import require_kind, widened
@@ -182,12 +183,12 @@ def _kernel(name: str, stated: tuple[int, ...], kernel: Sequence[Dim]) -> list[D
 
 
 def _agree(name: str, a: Dim, b: Dim, what: str, other: str) -> None:
-    if not dims.must_equal(a, b):
+    if not must_equal(a, b):
         raise ShapeError(f"{name}: {what} ({a}) and {other} ({b}) must be equal")
 
 
 def _check_groups(name: str, channels: Dim, group: int) -> None:
-    if group < 1 or (isinstance(channels, int) and channels % group):
+    if group < 1 or not must_equal(dims.mod(channels, group), 0):
         raise ShapeError(f"{name} cannot divide {channels} filters into {group} groups")
 
 

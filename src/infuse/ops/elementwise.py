@@ -12,6 +12,7 @@ from infuse.dtypes import DType
 from infuse.errors import ShapeError, TypeMismatchError
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
+from infuse.ir.relations import must_equal
 from infuse.ir.types import Shape
 from infuse.ops.base import Array, Elementwise, same_dtype
 
@@ -30,8 +31,7 @@ def require_shape(name: str, result: Shape | None, shape: Shape | None) -> None:
     """ShapeError when broadcasting the other inputs would enlarge an input that sets the output's shape."""
     if result is None or shape is None:
         return
-    fixed = zip(result[::-1], shape[::-1])
-    if len(result) > len(shape) or any(isinstance(r, int) and isinstance(s, int) and r != s for r, s in fixed):
+    if len(result) > len(shape) or not all(must_equal(r, s) for r, s in zip(result[::-1], shape[::-1])):
         raise ShapeError(f"{name} cannot broadcast its inputs to the shape ({', '.join(map(str, shape))})")
 
 

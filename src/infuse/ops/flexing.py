@@ -9,15 +9,14 @@ import numpy as np
 
 from infuse import dtypes
 from infuse.dtypes import DType
-from infuse.errors import GraphError, ShapeError, TypeMismatchError
-from infuse.ir import dims
+from infuse.errors import GraphError, TypeMismatchError
 from infuse.ir.graph import Graph, Node, Value
 from infuse.ir.types import TensorType, Type
 from infuse.ops.base import Array, Inferred, Rounding, same_dtype
 from infuse.ops.control import ControlFlow, Run
 from infuse.ops.elementwise import require_kind
 from infuse.ops.inference import infer_body
-from infuse.ops.sizes import agree, require_rank
+from infuse.ops.sizes import agree, require_rank, whole_parts
 
 DOMAIN = "ai.onnx.preview"
 BODIES = ("score_mod", "prob_mod")
@@ -46,9 +45,7 @@ class FlexAttention(ControlFlow):
             agree(K.shape[axis], V.shape[axis], f"the heads and lengths of keys and values of {self.name}")
         for one in (K, V):
             agree(Q.shape[0], one.shape[0], f"the batches of {self.name}")
-        shared = dims.mod(Q.shape[1], K.shape[1])
-        if isinstance(shared, int) and shared:
-            raise ShapeError(f"{self.name}: {Q.shape[1]} heads do not share {K.shape[1]}")
+        whole_parts(Q.shape[1], K.shape[1], f"heads of queries and of keys of {self.name}")
         return TensorType(dtype, (*Q.shape[:3], V.shape[3]))
 
     def precision(self, dtype: DType) -> DType:

@@ -7,14 +7,13 @@ import numpy as np
 from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.errors import InputError, ShapeError, TypeMismatchError
-from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
 from infuse.ir.types import TensorType
 from infuse.ops.base import Array, Floats, Inferred, Ints, Op, Rounding, cases, normalize_axis, same_dtype
 from infuse.ops.elementwise import Floating, f32, require_kind, rounded
 from infuse.ops.formula import Formulas, Term
-from infuse.ops.sizes import agree, agree_shapes, int64s, require_rank, with_dim
+from infuse.ops.sizes import agree, agree_shapes, at_most, int64s, require_rank, whole_parts, with_dim
 from infuse.ops.special import sigmoid
 
 
@@ -180,8 +179,9 @@ class LinearAttention(Op):
         if past_state is not None and past_state.tensor.shape is not None:
             agree_shapes(past_state.shape, state, f"the sizes of the state of {self.name}")
         for one, widths in ((decay, (self.kv_num_heads, key.shape[2])), (beta, (1, self.kv_num_heads))):
-            if one is not None and isinstance(one.shape[2], int) and one.shape[2] not in widths:
-                raise ShapeError(f"decay or beta of {self.name} has {one.shape[2]} numbers a step, not {widths}")
+            if one is None or one.tensor.shape is None or one.shape[2] in widths:
+                continue
+            agree(one.shape[2], widths[1], f"numbers of decay or beta of {self.name} a step")
         return TensorType(dtype, (batch, length, size * self.q_num_heads)), TensorType(kept, state)
 
     def _check_options(self, decay: Value | None, beta: Value | None) -> None:
@@ -194,9 +194,7 @@ class LinearAttention(Op):
                 raise TypeMismatchError(f"{self.name} with the rule {self.update_rule!r} has other inputs")
 
     def _width(self, size: Dim, heads: int) -> Dim:
-        if isinstance(size, int) and size % heads:
-            raise ShapeError(f"{self.name} cannot share {size} numbers among {heads} heads")
-        return dims.floordiv(size, heads)
+        return whole_parts(size, heads, f"numbers and heads of {self.name}")
 
     def factor(self, width: int) -> float:
         """What the results are multiplied by."""
@@ -272,8 +270,7 @@ class TensorScatter(Op):
         agree_shapes(
             with_dim(update.shape, axis, 1), with_dim(past_cache.shape, axis, 1), f"the other sizes of {self.name}"
         )
-        if dims.compare(">", update.shape[axis], past_cache.shape[axis]) is True:
-            raise ShapeError(f"{self.name} cannot write {update.shape[axis]} elements into {past_cache.shape[axis]}")
+        at_most(update.shape[axis], past_cache.shape[axis], f"the elements that {self.name} writes")
         if write_indices is not None and write_indices.tensor.shape is not None:
             agree_shapes(write_indices.shape, past_cache.shape[:1], f"the number of indices of {self.name}")
         return past_cache.type

@@ -8,12 +8,13 @@ import numpy as np
 
 from infuse import dtypes
 from infuse.errors import ShapeError, TypeMismatchError, UnsupportedOperatorError
-from infuse.ir import dims
 from infuse.ir.graph import Value
 from infuse.ir.types import TensorType
 from infuse.ops.base import Array, Inferred, Ints, Op, cases, normalize_axis, same_dtype
 from infuse.ops.sizes import (
+    agree,
     agree_shapes,
+    at_most,
     axis_of,
     fresh_dim,
     int64s,
@@ -83,7 +84,7 @@ class GatherElements(Op):
         require_index(indices, self.name)
         if data.tensor.rank is not None and indices.tensor.rank not in (None, data.tensor.rank):
             raise ShapeError(f"GatherElements needs equal ranks, found {data.type} and {indices.type}")
-        axis_of(data, self.axis, self.name)
+        _inside(data, indices, axis_of(data, self.axis, self.name), self.name)
         return TensorType(data.dtype, indices.tensor.shape)
 
     def eval(self, data: Array, indices: Array) -> Array:
@@ -95,6 +96,18 @@ def places_along(data: Array, indices: Array, axis: int, op: str) -> tuple[Array
     grid: list[Array] = list(np.ogrid[tuple(slice(n) for n in indices.shape)])
     grid[axis] = checked(indices, data.shape[axis], op)
     return tuple(grid)
+
+
+def _inside(data: Value, indices: Value, axis: int | None, op: str) -> None:
+    """ShapeError where `indices` are longer than `data` along another axis than that which they index."""
+    shape, places = data.tensor.shape, indices.tensor.shape
+    if shape is None or places is None:
+        return
+    if len(shape) != len(places):
+        raise ShapeError(f"{op} needs equal ranks, found {data.type} and {indices.type}")
+    for i, (size, limit) in enumerate(zip(places, shape)):
+        if i != axis:
+            at_most(size, limit, f"the indices of {op} at axis {i}")
 
 
 class GatherND(Op):
@@ -175,7 +188,7 @@ class ScatterElements(Scatter):
 
     def infer(self, data: Value, indices: Value, updates: Value) -> Inferred:
         self._check(data, indices, updates)
-        axis_of(data, self.axis, self.name)
+        _inside(data, indices, axis_of(data, self.axis, self.name), self.name)
         if indices.tensor.shape is not None and updates.tensor.shape is not None:
             agree_shapes(indices.tensor.shape, updates.tensor.shape, "shapes of indices and updates")
         return data.type
@@ -230,11 +243,21 @@ class ReverseSequence(Op):
 
     def infer(self, input: Value, sequence_lens: Value) -> Inferred:
         require_rank(sequence_lens, 1, self.name, "sequence_lens")
+        if input.tensor.shape is not None:
+            batch, time = (normalize_axis(a, input.rank, self.name) for a in (self.batch_axis, self.time_axis))
+            if batch == time:
+                raise ShapeError(f"ReverseSequence needs two axes, found {batch} for batch and time")
+            if sequence_lens.tensor.shape is not None:
+                agree(sequence_lens.shape[0], input.shape[batch], "lengths and batches of ReverseSequence")
         return input.type
 
     def eval(self, input: Array, sequence_lens: Array) -> Array:
         rows = np.moveaxis(input, (self.batch_axis, self.time_axis), (0, 1)).copy()
+        if len(sequence_lens) != len(rows):
+            raise ShapeError(f"ReverseSequence has {len(sequence_lens)} lengths for {len(rows)} batches")
         for row, count in zip(rows, integers(sequence_lens)):
+            if not 0 <= count <= len(row):
+                raise ShapeError(f"ReverseSequence cannot turn {count} of {len(row)} elements")
             row[:count] = row[:count][::-1].copy()
         return np.ascontiguousarray(np.moveaxis(rows, (0, 1), (self.batch_axis, self.time_axis)))
 
@@ -252,6 +275,9 @@ class OneHot(Op):
     )
 
     def infer(self, indices: Value, depth: Value, values: Value) -> Inferred:
+        require_rank(values, 1, self.name, "values")
+        if values.tensor.shape is not None:
+            agree(values.shape[0], 2, "the values of OneHot (off and on)")
         shape = indices.tensor.shape
         if shape is None:
             return TensorType(values.dtype, None)
@@ -291,13 +317,15 @@ class TopK(Op):
             return TensorType(X.dtype, None), TensorType(dtypes.int64, None)
         axis = normalize_axis(self.axis, len(shape), self.name)
         count = fresh_dim("top") if known is None else known
-        if dims.compare(">", count, shape[axis]):
-            raise ShapeError(f"TopK asks for {count} of {shape[axis]} elements")
+        if known is not None:
+            at_most(count, shape[axis], "elements that TopK asks for")
         chosen = with_dim(shape, axis, count)
         return TensorType(X.dtype, chosen), TensorType(dtypes.int64, chosen)
 
     def eval(self, X: Array, K: Array) -> tuple[Array, Array]:
         count, size = int(scalar(K)), X.shape[self.axis]
+        if not 0 <= count <= size:
+            raise ShapeError(f"TopK asks for {count} of {size} elements")
         if self.largest:
             order = size - 1 - np.flip(np.argsort(np.flip(X, self.axis), self.axis, kind="stable"), self.axis)
         else:

@@ -7,14 +7,16 @@ import numpy as np
 from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.errors import TypeMismatchError
+from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
 from infuse.ir.types import TensorType
-from infuse.ops.base import Array, Inferred, Ints, Op, cases
+from infuse.ops.base import Array, Inferred, Ints, Op, broadcast_shapes, cases
 from infuse.ops.contraction import MatMul
 from infuse.ops.conversion import convert
 from infuse.ops.convolution import Convolving
-from infuse.ops.elementwise import f32
+from infuse.ops.elementwise import f32, require_shape
 from infuse.ops.quantization import STEP, i8, limits, quantize, u8
+from infuse.ops.sizes import agree, require_single
 
 BYTES = (dtypes.int8, dtypes.uint8)
 _SMALL = (*BYTES, dtypes.float8e4m3fn, dtypes.float8e4m3fnuz, dtypes.float8e5m2, dtypes.float8e5m2fnuz)
@@ -38,6 +40,33 @@ def require_bytes(name: str, *values: Value | None, kinds: tuple[DType, ...] = B
     for value in values:
         if value is not None and value.dtype not in kinds:
             raise TypeMismatchError(f"{name} takes {', '.join(map(str, kinds))}, found {value.dtype}")
+
+
+def require_rowwise(op: str, product: TensorType, a: Value, *parameters: Value | None) -> None:
+    """ShapeError unless scales and zero points of the left operand `a` are one number, or one for each row."""
+    for value in parameters:
+        if value is None or value.tensor.size in (None, 1) or a.tensor.shape is None:
+            continue
+        if value.rank == 1 and a.rank > 1:
+            agree(value.shape[0], a.shape[-2], f"scales or zero points and rows of {op}")
+        elif value.rank == 1:
+            require_single(op, value)
+        else:
+            rows = (*a.shape[:-1], 1)
+            require_shape(op, broadcast_shapes(value.shape, rows), rows)
+
+
+def require_columnwise(op: str, columns: Dim | None, *parameters: Value | None) -> None:
+    """ShapeError unless scales and zero points of the right operand are one number, or one for each column."""
+    for value in parameters:
+        if value is None or value.tensor.size in (None, 1) or value.tensor.shape is None:
+            continue
+        if columns is None:
+            require_single(op, value)
+        else:
+            agree(value.shape[-1], columns, f"scales or zero points and columns of {op}")
+            for size in value.shape[:-1]:
+                agree(size, 1, f"other sizes of scales or zero points of {op}")
 
 
 def rowwise(parameter: Array | None) -> Array:
@@ -66,6 +95,11 @@ def sum_in_32_bits(total: Array) -> Array:
     return total.astype(np.int64).astype(np.int32)
 
 
+def columns_of(b: Value) -> Dim | None:
+    """The columns of the right operand of a product; None for a vector, which has none, or where nothing is said."""
+    return b.shape[-1] if b.tensor.shape is not None and b.rank > 1 else None
+
+
 def _product_shape(a: Value, b: Value) -> TensorType:
     wide = [Value(TensorType(dtypes.int32, v.tensor.shape)) for v in (a, b)]
     result = MatMul().infer(*wide)
@@ -90,7 +124,10 @@ class MatMulInteger(Op):
         self, a: Value, b: Value, a_zero_point: Value | None = None, b_zero_point: Value | None = None
     ) -> Inferred:
         require_bytes(self.name, a, b, a_zero_point, b_zero_point)
-        return TensorType(dtypes.int32, _product_shape(a, b).shape)
+        product = _product_shape(a, b)
+        require_rowwise(self.name, product, a, a_zero_point)
+        require_columnwise(self.name, columns_of(b), b_zero_point)
+        return TensorType(dtypes.int32, product.shape)
 
     def eval(self, a: Array, b: Array, a_zero_point: Array | None = None, b_zero_point: Array | None = None) -> Array:
         left, right = _shifted(a, rowwise(a_zero_point)), _shifted(b, columnwise(b_zero_point))
@@ -121,6 +158,8 @@ class ConvInteger(Convolving):
         self, x: Value, w: Value, x_zero_point: Value | None = None, w_zero_point: Value | None = None
     ) -> Inferred:
         require_bytes(self.name, x, w, x_zero_point, w_zero_point)
+        require_single(self.name, x_zero_point)
+        require_columnwise(self.name, w.shape[0] if w.tensor.shape else None, w_zero_point)
         return TensorType(dtypes.int32, self.shape(x, w))
 
     def eval(self, x: Array, w: Array, x_zero_point: Array | None = None, w_zero_point: Array | None = None) -> Array:
@@ -165,7 +204,10 @@ class QLinearMatMul(Op):
         y_zero_point: Value,
     ) -> Inferred:
         require_bytes(self.name, a, a_zero_point, b, b_zero_point, y_zero_point, kinds=_SMALL)
-        return TensorType(y_zero_point.dtype, _product_shape(a, b).shape)
+        product = _product_shape(a, b)
+        require_rowwise(self.name, product, a, a_scale, a_zero_point, y_scale, y_zero_point)
+        require_columnwise(self.name, columns_of(b), b_scale, b_zero_point)
+        return TensorType(y_zero_point.dtype, product.shape)
 
     def eval(
         self,
@@ -235,6 +277,8 @@ class QLinearConv(Convolving):
         b: Value | None = None,
     ) -> Inferred:
         require_bytes(self.name, x, x_zero_point, w, w_zero_point, y_zero_point)
+        require_single(self.name, x_scale, x_zero_point, y_scale, y_zero_point)
+        require_columnwise(self.name, w.shape[0] if w.tensor.shape else None, w_scale, w_zero_point)
         return TensorType(y_zero_point.dtype, self.shape(x, w, b))
 
     def eval(

@@ -14,10 +14,10 @@ from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
 from infuse.ir.types import Shape, TensorType
-from infuse.ops.base import Array, Inferred, Op, Rounding, cases, same_dtype
-from infuse.ops.elementwise import require_kind, widened
+from infuse.ops.base import Array, Inferred, Op, Rounding, broadcast_shapes, cases, same_dtype
+from infuse.ops.elementwise import require_kind, require_shape, widened
 from infuse.ops.microsoft import DOMAIN
-from infuse.ops.sizes import fresh_dim
+from infuse.ops.sizes import agree, agree_shapes, fresh_dim, require_rank, whole_parts
 
 SUMS = Rounding(ulp=8, abs=1e-5, why="two long sums and exponentials between them")
 
@@ -83,12 +83,21 @@ class MultiHeadAttention(Op):
         known = regular and not any(x is None or x.tensor.shape is None for x in (query, key, value))
         if not known or key is None or value is None or query.rank != 3:
             return tuple(TensorType(dtype, None) for _ in range(4))
-        batch, length, _ = query.shape
+        batch, length, width = query.shape
         heads = [_headed(x.shape, self.num_heads, self.name) for x in (key, value)]
+        size = whole_parts(width, self.num_heads, f"channels and heads of {self.name}")
+        agree_shapes(heads[0], (batch, self.num_heads, heads[1][2], size), f"queries, keys and values of {self.name}")
+        agree_shapes(heads[1][:2], (batch, self.num_heads), f"queries and values of {self.name}")
         past: Dim = 0
         if past_key is not None:
             past = past_key.shape[2] if past_key.tensor.shape is not None else fresh_dim("past")
+        for old, new in ((past_key, heads[0]), (past_value, heads[1])):
+            if old is not None and old.tensor.shape is not None:
+                agree_shapes(old.shape, (*new[:2], past, new[3]), f"past and new keys of {self.name}")
         total = heads[0][2] + past
+        if bias is not None and bias.tensor.shape is not None:
+            agree_shapes(bias.shape, (2 * width + self.num_heads * heads[1][3],), f"the bias of {self.name}")
+        _check_masks(self.name, key_padding_mask, attention_bias, (batch, self.num_heads, length, total))
         present = [TensorType(dtype, (batch, self.num_heads, total, x[3])) for x in heads]
         result = TensorType(dtype, (batch, length, heads[1][3] * self.num_heads))
         return result, *present, TensorType(dtype, (batch, self.num_heads, length, total))
@@ -176,10 +185,22 @@ class Attention(Op):
         if x.rank != 3 or weights.rank != 2:
             raise ShapeError(f"Attention takes (batch, length, size) and a matrix, found {x.type} and {weights.type}")
         batch, length, _ = x.shape
-        keys, values = self._widths(weights.shape[1])[1:]
+        agree(x.shape[2], weights.shape[0], f"channels and weights of {self.name}")
+        widths = self._widths(weights.shape[1])
+        agree(sum(widths, 0), weights.shape[1], f"the weights of {self.name}")
+        if bias is not None and bias.tensor.shape is not None:
+            agree_shapes(bias.shape, (weights.shape[1],), f"the bias of {self.name}")
+        sizes = [whole_parts(width, self.num_heads, f"channels and heads of {self.name}") for width in widths]
+        agree(sizes[0], sizes[1], f"queries and keys of {self.name}")
+        keys, values = widths[1:]
         before: Dim = 0
         if past is not None:
             before = past.shape[3] if past.tensor.shape is not None else fresh_dim("past")
+            if past.tensor.shape is not None:
+                whole = (2, batch, self.num_heads, before, sizes[1])
+                agree_shapes(past.shape, whole, f"past and new keys of {self.name}")
+                agree(sizes[1], sizes[2], f"past keys and values of {self.name}")
+        _check_masks(self.name, mask_index, attention_bias, (batch, self.num_heads, length, length + before))
         present = (2, batch, self.num_heads, length + before, dims.floordiv(keys, self.num_heads))
         return TensorType(dtype, (batch, length, values)), TensorType(dtype, present)
 
@@ -224,9 +245,19 @@ def _headed(shape: Shape, heads: int, op: str) -> Shape:
         return shape
     if len(shape) != 3:
         return (fresh_dim("size"), heads, fresh_dim("length"), fresh_dim("size"))
-    if isinstance(shape[2], int) and shape[2] % heads:
-        raise ShapeError(f"{op} cannot divide {shape[2]} channels into {heads} heads")
-    return shape[0], heads, shape[1], dims.floordiv(shape[2], heads)
+    return shape[0], heads, shape[1], whole_parts(shape[2], heads, f"channels and heads of {op}")
+
+
+def _check_masks(op: str, mask: Value | None, bias: Value | None, scores: Shape) -> None:
+    """ShapeError unless a padding mask and what is added fit scores (batch, heads, queries, keys)."""
+    batch, _, length, total = scores
+    if mask is not None and mask.tensor.shape is not None:
+        shapes = {1: (batch,), 2: (batch, total), 3: (batch, length, total)}
+        if mask.rank in shapes:
+            agree_shapes(mask.shape, shapes[mask.rank], f"the mask of {op}")
+    if bias is not None and bias.tensor.shape is not None:
+        require_rank(bias, 4, op, "the attention bias")
+        require_shape(f"the attention bias of {op}", broadcast_shapes(bias.shape, scores), scores)
 
 
 def split(x: Array, heads: int) -> Array:

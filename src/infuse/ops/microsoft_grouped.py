@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from infuse.errors import UnsupportedOperatorError
+from infuse.errors import ShapeError, UnsupportedOperatorError
 from infuse.ir import dims
+from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
-from infuse.ir.types import TensorType
+from infuse.ir.types import Shape, TensorType
 from infuse.ops.base import Array, Inferred, Ints, Op, Rounding, cases, same_dtype
 from infuse.ops.elementwise import require_kind, widened
 from infuse.ops.microsoft import DOMAIN
 from infuse.ops.microsoft_attention import SUMS, attend, join, split
-from infuse.ops.sizes import fresh_dim, known_one
+from infuse.ops.sizes import agree, agree_shapes, at_most, fresh_dim, known_one, require_rank, whole_parts
 
 
 class RotaryEmbedding(Op):
@@ -51,6 +54,28 @@ class RotaryEmbedding(Op):
     def infer(self, x: Value, position_ids: Value, cos: Value, sin: Value) -> Inferred:
         require_kind(self.name, same_dtype(self.name, x, cos, sin), "f")
         require_kind(f"position_ids of {self.name}", position_ids.dtype, "i")
+        for table in (cos, sin):
+            require_rank(table, 2, self.name, "a table")
+        if any(v.tensor.shape is None for v in (x, position_ids, cos, sin)):
+            return x.type
+        if x.rank not in (3, 4):
+            raise ShapeError(f"{self.name} takes rank 3 or 4, found {x.type}")
+        agree_shapes(cos.shape, sin.shape, f"the tables of {self.name}")
+        turned, length = cos.shape[1] * 2, x.shape[1] if x.rank == 3 else x.shape[2]
+        if x.rank == 4:
+            size = x.shape[3]
+        else:
+            heads: Dim = self.num_heads
+            if not heads:
+                heads = whole_parts(x.shape[2], turned, f"channels and turned channels of {self.name}")
+            size = whole_parts(x.shape[2], heads, f"channels and heads of {self.name}")
+        at_most(turned, size, f"channels that {self.name} turns")
+        if self.rotary_embedding_dim:
+            agree(turned, self.rotary_embedding_dim, f"twice the columns of the tables of {self.name}")
+        if position_ids.rank == 2:
+            agree_shapes(position_ids.shape, (x.shape[0], length), f"positions of {self.name}")
+        elif position_ids.tensor.size is not None:
+            agree(position_ids.tensor.size, 1, f"first positions of {self.name}")
         return x.type
 
     def eval(self, x: Array, position_ids: Array, cos: Array, sin: Array) -> Array:
@@ -159,7 +184,12 @@ class GroupQueryAttention(Op):
             return tuple(TensorType(t, None) for t in (dtype, cache, cache, dtype))
         batch, length, width = query.shape
         heads = self.num_heads if key is not None else self.num_heads + 2 * self.kv_num_heads
-        size = dims.floordiv(width, heads)
+        size = whole_parts(width, heads, f"channels and heads of {self.name}")
+        whole_parts(self.num_heads, self.kv_num_heads, f"heads of queries and keys of {self.name}")
+        self._check(
+            (batch, length, size), (key, value), (past_key, past_value), seqlens_k, (cos_cache, sin_cache), position_ids
+        )
+        self._check_scores((batch, length), attention_bias, head_sink)
         stored = known_one(total_sequence_length, self.name)
         total = fresh_dim("total") if stored is None else stored
         if past_key is not None:
@@ -167,6 +197,48 @@ class GroupQueryAttention(Op):
         present = TensorType(cache, (batch, self.kv_num_heads, total, size))
         scores = TensorType(dtype, (batch, self.num_heads, length, total))
         return TensorType(dtype, (batch, length, size * self.num_heads)), present, present, scores
+
+    def _check(
+        self,
+        queries: Shape,
+        fresh: Sequence[Value | None],
+        past: Sequence[Value | None],
+        lengths: Value,
+        tables: Sequence[Value | None],
+        positions: Value | None,
+    ) -> None:
+        """ShapeError where keys, values, caches or tables do not fit queries of (batch, length, size)."""
+        batch, length, size = queries
+        for one in fresh:
+            if one is not None and one.tensor.shape is not None:
+                agree_shapes(one.shape, (batch, length, size * self.kv_num_heads), f"keys and values of {self.name}")
+        stored: Dim | None = None
+        for one in past:
+            if one is not None and one.tensor.shape is not None:
+                require_rank(one, 4, self.name, "the past")
+                stored = one.shape[2] if stored is None else stored
+                agree_shapes(one.shape, (batch, self.kv_num_heads, stored, size), f"the past of {self.name}")
+        if lengths.tensor.size is not None:
+            agree(lengths.tensor.size, batch, f"the lengths of {self.name}")
+        half: Dim | None = None
+        for table in tables:
+            if table is not None and table.tensor.shape is not None:
+                require_rank(table, 2, self.name, "a table")
+                at_most(table.shape[1] * 2, size, f"channels that {self.name} turns")
+                half = table.shape[1] if half is None else agree(half, table.shape[1], f"tables of {self.name}")
+        if positions is not None and positions.tensor.shape is not None:
+            agree_shapes(positions.shape, (batch, length), f"positions of {self.name}")
+
+    def _check_scores(self, queries: Shape, bias: Value | None, sinks: Value | None) -> None:
+        """ShapeError where what belongs to the scores does not fit queries of (batch, length)."""
+        batch, length = queries
+        if bias is not None and bias.tensor.shape is not None:
+            require_rank(bias, 4, self.name, "the attention bias")
+            for size, other in zip(bias.shape[:3], (batch, self.num_heads, length)):
+                if size != 1:
+                    agree(size, other, f"the attention bias of {self.name}")
+        if sinks is not None and sinks.tensor.shape is not None:
+            agree_shapes(sinks.shape, (self.num_heads,), f"the sinks of {self.name}")
 
     def eval(
         self,

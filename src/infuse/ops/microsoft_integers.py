@@ -6,15 +6,16 @@ import numpy as np
 
 from infuse import dtypes
 from infuse.errors import ShapeError, TypeMismatchError
-from infuse.ir import dims
 from infuse.ir.graph import Value
+from infuse.ir.relations import must_equal
 from infuse.ir.types import TensorType
-from infuse.ops.base import Array, Inferred, Ints, Op, Rounding, cases
+from infuse.ops.base import Array, Inferred, Ints, Op, Rounding, broadcast_shapes, cases
 from infuse.ops.contraction import Gemm, MatMul
-from infuse.ops.elementwise import f32, require_kind, widened
-from infuse.ops.integers import columnwise, require_bytes
+from infuse.ops.elementwise import f32, require_kind, require_shape, widened
+from infuse.ops.integers import columns_of, columnwise, require_bytes, require_columnwise
 from infuse.ops.microsoft import DOMAIN
 from infuse.ops.quantization import STEP, DequantizeLinear, DynamicQuantizeLinear, QuantizeLinear, i8, quantize, u8
+from infuse.ops.sizes import agree, at_most, require_rank, require_single
 
 _PRODUCT = Rounding(ulp=4, abs=4e-6, why="long sums round in another order")
 
@@ -73,6 +74,13 @@ def _product(a: Value, b: Value) -> TensorType:
     return result
 
 
+def _require_bias(op: str, bias: Value | None, product: TensorType) -> None:
+    """ShapeError unless a bias has one number for each column of the product."""
+    if bias is not None and bias.tensor.shape is not None and product.shape:
+        require_rank(bias, 1, op, "the bias")
+        agree(bias.shape[0], product.shape[-1], f"bias and columns of {op}")
+
+
 def _sum(a: Array, a_zero: Array | None, b: Array, b_zero: Array | None) -> Array:
     left, right = (x.astype(np.float64) for x in (a, b))
     left = left if a_zero is None else left - a_zero
@@ -106,7 +114,11 @@ class MatMulIntegerToFloat(Op):
         bias: Value | None = None,
     ) -> Inferred:
         require_bytes(self.name, a, b, a_zero_point, b_zero_point)
-        return TensorType(require_kind(self.name, a_scale.dtype, "f"), _product(a, b).shape)
+        product = _product(a, b)
+        require_single(self.name, a_scale, a_zero_point)
+        require_columnwise(self.name, columns_of(b), b_scale, b_zero_point)
+        _require_bias(self.name, bias, product)
+        return TensorType(require_kind(self.name, a_scale.dtype, "f"), product.shape)
 
     def eval(
         self,
@@ -178,6 +190,11 @@ class QGemm(Op):
         wide = [Value(TensorType(dtypes.float32, v.tensor.shape)) for v in (a, b)]
         result = Gemm(transA=self.transA, transB=self.transB).infer(*wide)
         assert isinstance(result, TensorType)
+        require_single(self.name, a_scale, a_zero_point, y_scale, y_zero_point)
+        if result.shape is not None:
+            require_columnwise(self.name, result.shape[1], b_scale, b_zero_point)
+            if c is not None:
+                require_shape(self.name, broadcast_shapes(c.tensor.shape, result.shape), result.shape)
         return TensorType(dtype, result.shape)
 
     def eval(
@@ -219,7 +236,10 @@ class DynamicQuantizeMatMul(Op):
         self, a: Value, b: Value, b_scale: Value, b_zero_point: Value | None = None, bias: Value | None = None
     ) -> Inferred:
         require_bytes(self.name, b, b_zero_point)
-        return TensorType(require_kind(self.name, a.dtype, "f"), _product(a, b).shape)
+        product = _product(a, b)
+        require_columnwise(self.name, columns_of(b), b_scale, b_zero_point)
+        _require_bias(self.name, bias, product)
+        return TensorType(require_kind(self.name, a.dtype, "f"), product.shape)
 
     def eval(
         self, a: Array, b: Array, b_scale: Array, b_zero_point: Array | None = None, bias: Array | None = None
@@ -297,9 +317,26 @@ class MatMulNBits(Op):
             raise TypeMismatchError(f"{self.name} takes 2, 4 or 8 bits in uint8, found {self.bits} in {b.dtype}")
         if self.weight_prepacked:
             raise ShapeError(f"{self.name} cannot read weights that were packed for a device")
+        if self.K < 1 or self.N < 1 or self.block_size < 1:
+            raise ShapeError(f"{self.name} has K {self.K}, N {self.N} and blocks of {self.block_size}")
+        blocks = -(-self.K // self.block_size)
+        block_bytes, column_bytes = (-(-n * self.bits // 8) for n in (self.block_size, blocks))
+        sizes = {"weights": (b, self.N * blocks * block_bytes), "scales": (scales, self.N * blocks)}
+        if zero_points is not None:
+            packed = zero_points.dtype == dtypes.uint8
+            sizes["zero points"] = (zero_points, self.N * (column_bytes if packed else blocks))
+        if bias is not None:
+            sizes["bias"] = (bias, self.N)
+        if g_idx is not None:
+            require_rank(g_idx, 1, self.name, "g_idx")
+            if g_idx.tensor.size is not None:
+                at_most(self.K, g_idx.tensor.size, f"the indices of groups of {self.name}")
+        for name, (value, count) in sizes.items():
+            if value.tensor.size is not None:
+                agree(value.tensor.size, count, f"the elements of the {name} of {self.name}")
         if a.tensor.shape is None:
             return a.type
-        if not a.shape or not dims.must_equal(a.shape[-1], self.K):
+        if not a.shape or not must_equal(a.shape[-1], self.K):
             raise ShapeError(f"{self.name} multiplies rows of {self.K} elements, found {a.type}")
         return TensorType(require_kind(self.name, a.dtype, "f"), (*a.shape[:-1], self.N))
 

@@ -11,6 +11,7 @@ from infuse.ops.base import Array, Inferred, Ints, Op, Rounding, broadcast_shape
 from infuse.ops.elementwise import require_kind, require_shape, widened
 from infuse.ops.microsoft import DOMAIN
 from infuse.ops.normalization import LayerNormalization, RMSNormalization
+from infuse.ops.sizes import agree, agree_shapes, at_most, require_rank
 
 _MOMENTS = Rounding(ulp=8, abs=2e-6, why="sums round in another order")
 
@@ -136,6 +137,18 @@ class EmbedLayerNormalization(Op):
         dtype = same_dtype(self.name, word_embedding, position_embedding, segment_embedding, gamma, beta)
         rows, width = input_ids.tensor.shape, word_embedding.tensor.shape
         shape = None if rows is None or width is None else (*rows, width[-1])
+        require_rank(input_ids, 2, self.name, "input_ids")
+        for ids, name in ((segment_ids, "segment_ids"), (mask, "the mask"), (position_ids, "position_ids")):
+            if ids is not None and ids.tensor.shape is not None and rows is not None:
+                if ids is position_ids and ids.rank == 2 and ids.shape[0] == 1:
+                    agree(ids.shape[1], rows[1], f"{name} and input_ids of {self.name}")
+                else:
+                    agree_shapes(ids.shape, rows, f"{name} and input_ids of {self.name}")
+        for one in (position_embedding, segment_embedding, gamma, beta):
+            if one is not None and one.tensor.shape and width:
+                agree(one.shape[-1], width[-1], f"the widths of the tables of {self.name}")
+        if position_ids is None and rows is not None and position_embedding.tensor.shape is not None:
+            at_most(rows[1], position_embedding.shape[0], f"the positions of {self.name}")
         counts = TensorType(dtypes.int32, None if rows is None else rows[:1])
         result = TensorType(require_kind(self.name, dtype, "f"), shape)
         return result, counts, result

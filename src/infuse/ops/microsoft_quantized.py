@@ -17,6 +17,7 @@ from infuse.ops.microsoft import DOMAIN
 from infuse.ops.normalization import Softmax
 from infuse.ops.pooling import AveragePool
 from infuse.ops.quantization import STEP, quantize
+from infuse.ops.sizes import agree_shapes, require_single, with_dim
 from infuse.ops.special import sigmoid
 
 _PRODUCT = Rounding(ulp=4, abs=4e-6, why="long sums round in another order")
@@ -68,6 +69,7 @@ class _Unary(_OfBytes, abstract=True):
         y_zero_point: Value | None = None,
     ) -> Inferred:
         require_bytes(self.name, x, x_zero_point, y_zero_point)
+        require_single(self.name, x_scale, x_zero_point, y_scale, y_zero_point)
         return x.type
 
     def eval(
@@ -128,6 +130,7 @@ class _Binary(_OfBytes, abstract=True):
         c_zero_point: Value | None = None,
     ) -> Inferred:
         require_bytes(self.name, a, a_zero_point, b, b_zero_point, c_zero_point)
+        require_single(self.name, a_scale, a_zero_point, b_scale, b_zero_point, c_scale, c_zero_point)
         return TensorType(a.dtype, broadcast_shapes(a.tensor.shape, b.tensor.shape))
 
     def eval(
@@ -183,6 +186,7 @@ class QLinearSoftmax(_OfBytes):
         self, x: Value, x_scale: Value, x_zero_point: Value | None, y_scale: Value, y_zero_point: Value
     ) -> Inferred:
         require_bytes(self.name, x, x_zero_point, y_zero_point)
+        require_single(self.name, x_scale, x_zero_point, y_scale, y_zero_point)
         return x.type
 
     def eval(self, x: Array, x_scale: Array, x_zero_point: Array | None, y_scale: Array, y_zero_point: Array) -> Array:
@@ -216,6 +220,7 @@ class QLinearConcat(Op):
         require_bytes(self.name, y_zero_point)
         if not inputs or len(inputs) % 3:
             raise ShapeError(f"{self.name} takes tensors with scale and zero point each, found {len(inputs)} inputs")
+        require_single(self.name, y_scale, y_zero_point, *inputs[1::3], *inputs[2::3])
         shapes = [v.tensor.shape for v in inputs[::3]]
         known = [s for s in shapes if s is not None]
         if len(known) < len(shapes):
@@ -223,6 +228,7 @@ class QLinearConcat(Op):
         axis = normalize_axis(self.axis, len(known[0]), self.name)
         total: Dim = 0
         for shape in known:
+            agree_shapes(with_dim(shape, axis, 1), with_dim(known[0], axis, 1), f"the other sizes of {self.name}")
             total = total + shape[axis]
         return TensorType(y_zero_point.dtype, (*known[0][:axis], total, *known[0][axis + 1 :]))
 
@@ -251,6 +257,7 @@ class QLinearGlobalAveragePool(_OfBytes):
 
     def infer(self, x: Value, x_scale: Value, x_zero_point: Value, y_scale: Value, y_zero_point: Value) -> Inferred:
         require_bytes(self.name, x, x_zero_point, y_zero_point)
+        require_single(self.name, x_scale, x_zero_point, y_scale, y_zero_point)
         if x.tensor.shape is None:
             return x.type
         axes = self.axes(x.rank)
@@ -301,6 +308,7 @@ class QLinearAveragePool(_OfBytes):
         y_zero_point: Value | None = None,
     ) -> Inferred:
         require_bytes(self.name, x, x_zero_point, y_zero_point)
+        require_single(self.name, x_scale, x_zero_point, y_scale, y_zero_point)
         if x.tensor.shape is None:
             return x.type
         if not self.channels_last:

@@ -10,9 +10,10 @@ import numpy as np
 from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.errors import ShapeError, TypeMismatchError
-from infuse.ir.dims import Dim, must_equal
+from infuse.ir.dims import Dim
 from infuse.ir.equality import same_attribute
 from infuse.ir.graph import Value
+from infuse.ir.relations import must_equal
 from infuse.ir.types import TensorType
 from infuse.ops.base import Array, Op, Rounding
 

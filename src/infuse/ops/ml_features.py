@@ -11,11 +11,12 @@ from infuse import dtypes
 from infuse.errors import ShapeError, TypeMismatchError
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
+from infuse.ir.relations import must_equal
 from infuse.ir.types import TensorType
 from infuse.ops.base import Array, Inferred, Ints, Rounding, Sample, cases
 from infuse.ops.elementwise import f32
 from infuse.ops.ml import NUMBERS, MlOp, check_transform, require_number
-from infuse.ops.sizes import int64s, length
+from infuse.ops.sizes import agree, int64s, length
 
 ROUNDED = Rounding(ulp=8, why="a product or quotient of rounded sums")
 
@@ -23,9 +24,7 @@ ROUNDED = Rounding(ulp=8, why="a product or quotient of rounded sums")
 def _per_column(op: str, x: Value, name: str, count: int) -> None:
     """ShapeError unless there is one number for all columns of `x` or one for each."""
     shape = x.tensor.shape
-    if count < 1 or (count > 1 and shape is not None and (not shape or shape[-1] != count)):
-        if shape and not isinstance(shape[-1], int) and count > 1:
-            return
+    if count < 1 or (count > 1 and shape is not None and not (shape and must_equal(shape[-1], count))):
         raise ShapeError(f"{name} of {op} has {count} numbers, found {x.type}", hint="one, or one for each column")
 
 
@@ -172,8 +171,8 @@ class FeatureVectorizer(MlOp):
                 raise ShapeError(f"{self.name} takes matrices, found {x.type}")
         sizes = [1 if x.rank == 1 else x.shape[0] for x in inputs]
         rows = next((s for s in sizes if isinstance(s, int)), sizes[0])
-        if any(isinstance(s, int) and s != rows for s in sizes):
-            raise ShapeError(f"{self.name} takes matrices of equally many rows, found {sizes}")
+        for size in sizes:
+            agree(size, rows, f"the rows of the matrices of {self.name}")
         return TensorType(dtypes.float32, (rows, sum(self.widths(inputs))))
 
     def eval(self, *inputs: Array) -> Array:

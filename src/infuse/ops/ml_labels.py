@@ -10,8 +10,8 @@ import numpy as np
 from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.errors import ShapeError, TypeMismatchError
-from infuse.ir.dims import must_equal
 from infuse.ir.graph import Value
+from infuse.ir.relations import must_equal
 from infuse.ir.types import MapType, SequenceType, TensorType
 from infuse.ops.base import Array, Inferred, Ints, Sample, cases
 from infuse.ops.elementwise import f32

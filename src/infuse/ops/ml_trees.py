@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from infuse import dtypes
-from infuse.errors import ShapeError, TypeMismatchError
+from infuse.errors import TypeMismatchError
 from infuse.ir.graph import Value
 from infuse.ir.types import TensorType
 from infuse.ops.base import Array, Inferred, Rounding, Sample
@@ -27,6 +27,7 @@ from infuse.ops.ml import (
     table,
     transformed,
 )
+from infuse.ops.sizes import at_most
 
 SUMS: Final = Rounding(abs=4e-6, why="votes are added one after another, then transformed")
 
@@ -92,8 +93,8 @@ class Classic(MlOp, abstract=True):
 def check_columns(op: str, forest: Forest, x: Value) -> None:
     """ShapeError where `x` has fewer columns than the trees look at."""
     rows = rows_of(op, x)
-    if rows is not None and isinstance(rows[1], int) and rows[1] < forest.columns:
-        raise ShapeError(f"{op} looks at column {forest.columns - 1}, found {x.type}")
+    if rows is not None:
+        at_most(forest.columns, rows[1], f"columns that {op} looks at")
 
 
 class TreeEnsembleRegressor(Classic):

@@ -12,6 +12,7 @@ from infuse.errors import ShapeError, UnsupportedOperatorError
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node, Value, known_ints
+from infuse.ir.relations import must_equal
 from infuse.ir.types import Shape, TensorType, Type
 from infuse.ops.base import Array, Inferred, Ints, Op, Sample, cases, normalize_axis, same_dtype
 from infuse.ops.sizes import (
@@ -142,7 +143,7 @@ class Split(Op):
         if split is None:
             return equal_parts(dim, count)
         sizes = known_ints(split)
-        if sizes is not None and not dims.must_equal(sum(sizes), dim):
+        if sizes is not None and not must_equal(sum(sizes), dim):
             raise ShapeError(f"the parts {list(sizes)} of Split do not add up to {dim}")
         return sizes
 

@@ -6,7 +6,9 @@ import numpy as np
 
 from infuse import dtypes
 from infuse.errors import ShapeError, UnsupportedOperatorError
+from infuse.ir import dims
 from infuse.ir.graph import Value
+from infuse.ir.relations import must_equal
 from infuse.ir.types import TensorType
 from infuse.ops.base import Array, Inferred, Op, Rounding, broadcast_shapes, cases, normalize_axis, same_dtype
 from infuse.ops.elementwise import f32, mean, require_kind, require_shape, widened
@@ -101,7 +103,7 @@ class GroupNormalization(Op):
         require_kind(self.name, same_dtype(self.name, x, scale, bias), "f")
         _check_channels(self.name, x, scale=scale, bias=bias)
         channels = None if x.tensor.shape is None else x.shape[1]
-        if self.num_groups < 1 or (isinstance(channels, int) and channels % self.num_groups):
+        if self.num_groups < 1 or (channels is not None and not must_equal(dims.mod(channels, self.num_groups), 0)):
             raise ShapeError(f"GroupNormalization cannot divide {channels} channels into {self.num_groups} groups")
         return x.type
 

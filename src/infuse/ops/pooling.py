@@ -14,6 +14,7 @@ from infuse.ir.graph import Value
 from infuse.ir.types import TensorType
 from infuse.ops.base import Array, Inferred, Ints, Op, Rounding, cases
 from infuse.ops.elementwise import mean, require_kind, widened
+from infuse.ops.sizes import nonempty
 from infuse.ops.spatial import Sliding, last_axes, padded, static, taps, windows
 
 
@@ -172,6 +173,8 @@ class _GlobalPool(Op, abstract=True):
             return TensorType(dtype, None)
         if x.rank < 3:
             raise ShapeError(f"{self.name} takes an input of rank 3 or more, found {x.type}")
+        for size in x.shape[2:]:
+            nonempty(size, self.name)
         return TensorType(dtype, (*x.shape[:2], *(1,) * (x.rank - 2)))
 
 

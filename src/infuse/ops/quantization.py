@@ -12,6 +12,7 @@ from infuse.dtypes import DType
 from infuse.errors import ShapeError, TypeMismatchError
 from infuse.ir import dims
 from infuse.ir.graph import Value
+from infuse.ir.relations import must_equal
 from infuse.ir.types import Shape, TensorType
 from infuse.ops.base import Array, Floats, Inferred, Ints, Op, Rounding, cases, normalize_axis
 from infuse.ops.conversion import convert
@@ -84,7 +85,7 @@ def _agree(a: Shape, b: Shape) -> bool:
     """Whether two shapes of scales may be the same; those of one element all are."""
     if dims.product(a) == dims.product(b) == 1:
         return True
-    return len(a) == len(b) and all(dims.must_equal(x, y) for x, y in zip(a, b))
+    return len(a) == len(b) and all(must_equal(x, y) for x, y in zip(a, b))
 
 
 def spread(parameter: Array, shape: tuple[int, ...], axis: int, block: int) -> Array:

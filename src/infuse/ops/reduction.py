@@ -10,11 +10,12 @@ from infuse import dtypes
 from infuse.errors import ShapeError, TypeMismatchError
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
+from infuse.ir.relations import must_equal
 from infuse.ir.types import Shape, TensorType
 from infuse.ops.base import Array, Bools, Inferred, Ints, Op, Rounding, Sample, cases, normalize_axis
 from infuse.ops.elementwise import f32, mean, require_kind, widened
 from infuse.ops.formula import Formulas, Term
-from infuse.ops.sizes import fresh_shape, int64s, known_axes, length, normalize_axes
+from infuse.ops.sizes import fresh_shape, int64s, known_axes, length, nonempty, normalize_axes
 
 _SUMS = Rounding(ulp=4, abs=1e-6, why="sums round in another order")
 _AXES = (
@@ -264,8 +265,8 @@ class _Arg(Op, abstract=True):
         if data.tensor.shape is None:
             return TensorType(dtypes.int64, None)
         axis = normalize_axis(self.axis, data.rank, self.name)
-        if data.rank and data.shape[axis] == 0:
-            raise ShapeError(f"{self.name} over an axis of size 0 has no result")
+        if data.rank:
+            nonempty(data.shape[axis], self.name)
         kept = (1,) if self.keepdims else ()
         return TensorType(dtypes.int64, (*data.shape[:axis], *kept, *data.shape[axis + 1 :]))
 
@@ -309,7 +310,7 @@ class _Running(Op, abstract=True):
         require_kind(self.name, x.dtype, "fiu")
         if axis.dtype not in (dtypes.int32, dtypes.int64):
             raise TypeMismatchError(f"the axis of {self.name} must be int32 or int64, found {axis.dtype}")
-        if isinstance(axis.tensor.size, int) and axis.tensor.size != 1:
+        if axis.tensor.size is not None and not must_equal(axis.tensor.size, 1):
             raise ShapeError(f"{self.name} runs along one axis, found {axis.type}")
         if x.tensor.rank is not None and axis.const is not None:
             normalize_axis(int(axis.const.reshape(-1)[0]), x.rank, self.name)

@@ -13,10 +13,11 @@ from infuse.errors import ShapeError
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Value, known_ints
+from infuse.ir.relations import must_equal
 from infuse.ir.types import TensorType
 from infuse.ops.base import Array, Inferred, Ints, Op, Rounding, cases
 from infuse.ops.elementwise import f32
-from infuse.ops.sizes import fresh_dim, int64s, normalize_axes, with_dim
+from infuse.ops.sizes import at_most, fresh_dim, int64s, normalize_axes, with_dim
 
 _CHOICES = {
     "mode": ("nearest", "linear", "cubic"),
@@ -116,14 +117,12 @@ class Resize(Op):
         given = sizes if _present(sizes) else scales
         if given is None or not _present(given):
             raise ShapeError("Resize needs scales or sizes")
-        if (
-            given.tensor.shape is not None
-            and given.tensor.size not in (len(axes),)
-            and isinstance(given.tensor.size, int)
-        ):
+        if given.tensor.size is not None and not must_equal(given.tensor.size, len(axes)):
             raise ShapeError(f"Resize of {len(axes)} axes needs as many scales or sizes, found {given.type}")
         shape = x.shape
         for axis, size in zip(axes, self._sizes([shape[a] for a in axes], given, given is sizes)):
+            if size != shape[axis]:  # of nothing only nothing can be made
+                at_most(dims.minimum(size, 1), shape[axis], "what Resize makes of an axis")
             shape = with_dim(shape, axis, size)
         return TensorType(x.dtype, shape)
 

@@ -6,11 +6,11 @@ import numpy as np
 
 from infuse import dtypes
 from infuse.errors import ShapeError, TypeMismatchError
-from infuse.ir import dims
 from infuse.ir.graph import Value
+from infuse.ir.relations import must_equal
 from infuse.ir.types import TensorType
 from infuse.ops.base import Array, Bools, Floats, Inferred, Ints, Op, cases, normalize_axis
-from infuse.ops.sizes import fresh_dim, require_rank, scalar, with_dim
+from infuse.ops.sizes import agree, fresh_dim, known_one, require_rank, scalar, with_dim
 
 
 class NonZero(Op):
@@ -128,8 +128,14 @@ class NonMaxSuppression(Op):
     ) -> Inferred:
         for value, name in ((boxes, "boxes"), (scores, "scores")):
             require_rank(value, 3, self.name, name)
-        if boxes.tensor.shape is not None and not dims.must_equal(boxes.shape[2], 4):
+        if boxes.tensor.shape is not None and not must_equal(boxes.shape[2], 4):
             raise ShapeError(f"NonMaxSuppression needs four numbers per box, found {boxes.type}")
+        if boxes.tensor.shape is not None and scores.tensor.shape is not None:
+            agree(boxes.shape[0], scores.shape[0], "batches of boxes and scores of NonMaxSuppression")
+            agree(boxes.shape[1], scores.shape[2], "boxes and scores of NonMaxSuppression")
+        for limit in (max_output_boxes_per_class, iou_threshold, score_threshold):
+            if limit is not None and limit.tensor.size not in (None, 0):
+                known_one(limit, self.name)
         return TensorType(dtypes.int64, (fresh_dim("boxes"), 3))
 
     def eval(

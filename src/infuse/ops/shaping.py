@@ -11,10 +11,21 @@ from infuse.errors import ShapeError, UnsupportedOperatorError
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node, Value, known_ints
+from infuse.ir.relations import must_equal
 from infuse.ir.types import Shape as Sizes
 from infuse.ir.types import TensorType
 from infuse.ops.base import Array, Inferred, Op, broadcast_shapes, cases
-from infuse.ops.sizes import fresh_dim, fresh_shape, fresh_tensor, int64s, integers, known_axes, length, normalize_axes
+from infuse.ops.sizes import (
+    fresh_dim,
+    fresh_shape,
+    fresh_tensor,
+    int64s,
+    integers,
+    known_axes,
+    length,
+    normalize_axes,
+    whole_parts,
+)
 
 
 class Shape(Op):
@@ -82,7 +93,7 @@ class Reshape(Op):
         total = data.tensor.size
         if -1 in sizes:
             self._fill(sizes, total)
-        elif total is not None and not dims.must_equal(dims.product(sizes), total):
+        elif total is not None and not must_equal(dims.product(sizes), total):
             raise ShapeError(f"{data.type} has {total} elements and does not reshape to {_listed(sizes)}")
         return TensorType(data.dtype, tuple(sizes))
 
@@ -114,7 +125,7 @@ class Reshape(Op):
         if exact is None and isinstance(total, int) and isinstance(given, int):
             raise ShapeError(f"{total} elements do not reshape to {_listed(sizes)}")
         sizes[place] = dims.floordiv(total, given) if exact is None else exact
-        dims.must_equal(sizes[place] * given, total)
+        must_equal(sizes[place] * given, total)
 
     def eval(self, data: Array, shape: Array) -> Array:
         keep = not self.allowzero
@@ -125,7 +136,7 @@ def _at_least_one(size: Dim) -> Dim:
     """One where a wanted size is known to be one or less, though not to be zero: it is taken to be one."""
     if isinstance(size, int) or dims.compare("<", size, 2) is not True:
         return size
-    dims.must_equal(size, 1)
+    must_equal(size, 1)
     return 1
 
 
@@ -180,7 +191,7 @@ class Squeeze(Op):
             count = length(axes)
             return fresh_tensor(data.dtype, None if count is None else len(shape) - count, "squeeze")
         for axis in known:
-            if not dims.must_equal(shape[axis], 1):
+            if not must_equal(shape[axis], 1):
                 raise ShapeError(f"axis {axis} of {data.type} has not size one and cannot be squeezed")
         return TensorType(data.dtype, tuple(d for i, d in enumerate(shape) if i not in known))
 
@@ -291,9 +302,7 @@ class BlockMove(Op, abstract=True):
         return shape
 
     def _divided(self, dim: Dim, by: int) -> Dim:
-        if isinstance(dim, int) and dim % by:
-            raise ShapeError(f"{self.name} needs a size that is a multiple of {by}, found {dim}")
-        return dims.floordiv(dim, by)
+        return whole_parts(dim, by, f"a size of the input of {self.name}")
 
 
 class DepthToSpace(BlockMove):

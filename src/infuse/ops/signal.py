@@ -15,7 +15,7 @@ from infuse.ir.graph import Value, known_ints
 from infuse.ir.types import TensorType
 from infuse.ops.base import Array, Inferred, Op, Rounding, cases, normalize_axis
 from infuse.ops.elementwise import require_kind
-from infuse.ops.sizes import fresh_dim, known_one, require_rank, scalar, with_dim
+from infuse.ops.sizes import at_most, fresh_dim, known_one, require_rank, scalar, with_dim
 
 _SUMS = Rounding(ulp=4, abs=4e-6, why="sums over all elements round in another order, and may cancel")
 
@@ -32,8 +32,8 @@ def require_index(op: str, value: Value | None, name: str) -> None:
 
 def _parts(op: str, x: Value) -> Dim:
     """The last size: one for real elements, two for complex ones."""
-    if isinstance(x.shape[-1], int) and x.shape[-1] not in (1, 2):
-        raise ShapeError(f"{op} takes real or complex elements in an axis of size 1 or 2, found {x.type}")
+    at_most(1, x.shape[-1], f"the parts of a number of {op}")
+    at_most(x.shape[-1], 2, f"the parts of a number of {op}")
     return x.shape[-1]
 
 
@@ -88,8 +88,7 @@ class DFT(Op):
         length = self.length(input.shape[along], None if dft_length is None else known_one(dft_length, self.name))
         if length is None or (dft_length is not None and known_ints(dft_length) is None):
             return TensorType(dtype, (*with_dim(input.shape, along, fresh_dim("dft"))[:-1], last))
-        if isinstance(length, int) and length < 1:
-            raise ShapeError(f"{self.name} of length {length} has no result")
+        at_most(1, length, f"the length of {self.name}")
         return TensorType(dtype, (*with_dim(input.shape, along, self.results(length))[:-1], last))
 
     def _axis(self, axis: int, rank: int) -> int:
@@ -173,10 +172,9 @@ class STFT(Op):
 
     def frames(self, size: Dim, step: Dim, length: Dim) -> Dim:
         """How many frames fit into a signal."""
-        if any(isinstance(n, int) and n < 1 for n in (step, length)):
-            raise ShapeError(f"{self.name} has a step of {step} and frames of {length} elements")
-        if dims.compare("<", size, length) is True:
-            raise ShapeError(f"{self.name} finds no frame of {length} elements in a signal of {size}")
+        at_most(1, step, f"the step of {self.name}")
+        at_most(1, length, f"the length of a frame of {self.name}")
+        at_most(length, size, f"a frame and the signal of {self.name}")
         return dims.floordiv(size - length, step) + 1
 
     def results(self, length: Dim) -> Dim:

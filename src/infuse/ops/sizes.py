@@ -15,6 +15,7 @@ from infuse.errors import ShapeError, TypeMismatchError
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Value, known_ints
+from infuse.ir.relations import must_equal, must_hold
 from infuse.ir.types import MapType, OptionalType, SequenceType, Shape, TensorType, Type
 from infuse.ops.base import Array, normalize_axis
 
@@ -75,10 +76,16 @@ def length(value: Value | None) -> int | None:
 
 def known_one(value: Value, op: str) -> Dim | None:
     """The only element of an input, where it is known; ShapeError when there are more or none."""
-    if value.tensor.size not in (None, 1) and isinstance(value.tensor.size, int):
-        raise ShapeError(f"{op} needs a single number, found {value.type}")
+    require_single(op, value)
     known = known_ints(value)
     return known[0] if known else None
+
+
+def require_single(op: str, *values: Value | None) -> None:
+    """ShapeError unless each of these inputs, where it is there, has one element."""
+    for value in values:
+        if value is not None and value.tensor.size is not None and not must_equal(value.tensor.size, 1):
+            raise ShapeError(f"{op} needs a single number, found {value.type}")
 
 
 def known_axes(axes: Value, rank: int, op: str) -> tuple[int, ...] | None:
@@ -110,9 +117,28 @@ def with_dim(shape: Shape, axis: int, dim: Dim) -> Shape:
 
 def agree(a: Dim, b: Dim, what: str) -> Dim:
     """The common value of two sizes that must be equal, the better known one; ShapeError when they cannot be."""
-    if not dims.must_equal(a, b):
+    if not must_equal(a, b):
         raise ShapeError(f"{what} must be equal, found {a} and {b}")
     return a if isinstance(a, int) else b
+
+
+def at_most(a: Dim, b: Dim, what: str) -> None:
+    """State that size `a` may not be larger than `b`; ShapeError where it certainly is."""
+    if not must_hold(a, "<=", b):
+        raise ShapeError(f"{what}: {a} is more than {b}")
+
+
+def nonempty(size: Dim, op: str) -> None:
+    """State that an axis may not be empty; ShapeError where it is."""
+    if not must_hold(1, "<=", size):
+        raise ShapeError(f"{op} over an axis of size 0 has no result")
+
+
+def whole_parts(size: Dim, parts: Dim, what: str) -> Dim:
+    """The size of each of `parts` equal parts; ShapeError where there are none or `size` is no multiple of them."""
+    if not (must_hold(1, "<=", parts) and must_equal(dims.mod(size, parts), 0)):
+        raise ShapeError(f"{what}: {size} is no multiple of {parts}")
+    return dims.floordiv(size, parts)
 
 
 def agree_shapes(a: Shape, b: Shape, what: str) -> Shape:

@@ -12,6 +12,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from infuse.errors import ShapeError
 from infuse.ir import dims
 from infuse.ir.dims import Dim
+from infuse.ir.relations import must_hold
 from infuse.ir.types import Shape
 from infuse.ops.base import Array, Op
 
@@ -67,13 +68,15 @@ class Sliding(Op, abstract=True):
     def window_counts(self, sizes: Sequence[Dim], kernel: Sequence[Dim], ceil_mode: bool = False) -> Shape:
         """How many windows fit along each spatial axis; ShapeError when none does."""
         pads, extents = self.padding(sizes, kernel), self.extents(kernel)
-        if self.auto_pad in ("SAME_UPPER", "SAME_LOWER"):
-            return tuple(dims.ceildiv(size, step) for size, step in zip(sizes, self.steps(len(sizes))))
+        same = self.auto_pad in ("SAME_UPPER", "SAME_LOWER")
         counts: list[Dim] = []
         for axis, step in enumerate(self.steps(len(sizes))):
             begin, end = pads[axis]
-            count = _window_count(sizes[axis], begin, end, extents[axis], step, ceil_mode)
-            if isinstance(count, int) and count < 1:
+            if same:
+                count = dims.ceildiv(sizes[axis], step)
+            else:
+                count = _window_count(sizes[axis], begin, end, extents[axis], step, ceil_mode)
+            if not must_hold(1, "<=", count):
                 raise ShapeError(
                     f"the window of {self.name} spans {extents[axis]} elements of spatial axis {axis}, "
                     f"which has {sizes[axis] + begin + end} with its pads"

@@ -16,7 +16,17 @@ from infuse.ir.graph import Value, known_ints
 from infuse.ir.types import Shape, TensorType
 from infuse.ops.base import Array, Inferred, Ints, Op, Rounding, cases, same_dtype
 from infuse.ops.elementwise import require_kind, widened
-from infuse.ops.sizes import agree, fresh_dim, int64s, integers, length, require_rank
+from infuse.ops.sizes import (
+    agree,
+    agree_shapes,
+    at_most,
+    fresh_dim,
+    int64s,
+    integers,
+    length,
+    require_rank,
+    whole_parts,
+)
 from infuse.ops.spatial import padded, taps
 
 ALL = slice(None)
@@ -96,9 +106,7 @@ class Col2Im(Op):
     def channels(self, columns: Dim, block: Sequence[Dim]) -> Dim:
         """How many channels the image has."""
         window = dims.product(block)
-        if isinstance(columns, int) and isinstance(window, int) and (window < 1 or columns % window):
-            raise ShapeError(f"Col2Im cannot divide {columns} columns into blocks of {window}")
-        return dims.floordiv(columns, window)
+        return whole_parts(columns, window, "columns and the elements of a block of Col2Im")
 
     def eval(self, input: Array, image_shape: Array, block_shape: Array) -> Array:
         image, block = integers(image_shape), integers(block_shape)
@@ -149,14 +157,18 @@ class MaxUnpool(Op):
         if X.tensor.shape is None:
             return TensorType(dtype, None)
         require_rank(I, X.rank, self.name, "I")
+        if I.tensor.shape is not None:
+            agree_shapes(I.shape, X.shape, "elements and indices of MaxUnpool")
         least = self.unpooled(X.shape)
         if output_shape is None:
             return TensorType(dtype, least)
         known = known_ints(output_shape)
         if known is None:
             return TensorType(dtype, tuple(fresh_dim("unpooled") for _ in X.shape))
-        if len(known) != X.rank or any(dims.compare("<", a, b) is True for a, b in zip(known, least)):
+        if len(known) != X.rank:
             raise ShapeError(f"MaxUnpool makes at least ({', '.join(map(str, least))}), asked for {list(known)}")
+        for smaller, size in zip(least, known):
+            at_most(smaller, size, "the sizes of the result of MaxUnpool")
         return TensorType(dtype, known)
 
     def unpooled(self, shape: Shape) -> Shape:
@@ -234,8 +246,12 @@ class DeformConv(Op):
         counts = tuple(agree(a, b, "windows of DeformConv") for a, b in zip(counts, offset.shape[2:]))
         if mask is not None and mask.tensor.shape is not None:
             agree(mask.shape[1], window * self.offset_group, "masks of DeformConv")
-        if isinstance(W.shape[0], int) and W.shape[0] % self.group:
-            raise ShapeError(f"DeformConv cannot divide {W.shape[0]} filters into {self.group} groups")
+        whole_parts(W.shape[0], self.group, "filters and groups of DeformConv")
+        whole_parts(X.shape[1], self.offset_group, "channels and groups of offsets of DeformConv")
+        agree(offset.shape[0], X.shape[0], "batches of DeformConv")
+        if mask is not None and mask.tensor.shape is not None:
+            agree(mask.shape[0], X.shape[0], "batches of DeformConv")
+            agree_shapes(mask.shape[2:], counts, "windows of DeformConv")
         return TensorType(dtype, (X.shape[0], W.shape[0], *counts))
 
     def eval(self, X: Array, W: Array, offset: Array, B: Array | None = None, mask: Array | None = None) -> Array:

@@ -18,7 +18,7 @@ from infuse.ir.types import TensorType
 from infuse.ops.base import Array, Floats, Inferred, Ints, Op, Rounding, cases, same_dtype
 from infuse.ops.elementwise import require_kind, widened
 from infuse.ops.resampling import as_type
-from infuse.ops.sizes import agree, fresh_dim, int64s, length, require_rank
+from infuse.ops.sizes import agree, fresh_dim, int64s, length, nonempty, require_rank
 from infuse.ops.unfolding import ALL, index_of
 
 FAR_OUTSIDE = -100.0
@@ -64,6 +64,8 @@ class GridSample(Op):
         if X.rank < 3 or grid.rank != X.rank:
             raise ShapeError(f"GridSample takes an image and a grid of its rank, found {X.type} and {grid.type}")
         batch = agree(X.shape[0], grid.shape[0], "batches of GridSample")
+        for size in X.shape[2:]:
+            nonempty(size, self.name)
         agree(grid.shape[-1], X.rank - 2, "numbers of a place in the grid of GridSample")
         return TensorType(X.dtype, (batch, X.shape[1], *grid.shape[1:-1]))
 
@@ -227,6 +229,8 @@ class RoiAlign(Op):
         if batch_indices.tensor.shape is not None:
             count = agree(count, batch_indices.shape[0], "regions of RoiAlign")
         channels = fresh_dim("channels") if X.tensor.shape is None else X.shape[1]
+        for size in () if X.tensor.shape is None else X.shape[2:]:
+            nonempty(size, self.name)
         return TensorType(dtype, (count, channels, self.output_height, self.output_width))
 
     def eval(self, X: Array, rois: Array, batch_indices: Array) -> Array:

@@ -8,6 +8,7 @@ from typing import TypeGuard
 from infuse.errors import InfuseError
 from infuse.ir import dims
 from infuse.ir.graph import Graph, Node, Value, known_ints
+from infuse.ir.relations import relations
 from infuse.ops.base import Elementwise, Op
 from infuse.passes.cse import node_key
 from infuse.passes.inline import known_truth
@@ -124,12 +125,12 @@ def _cannot_fail(node: Node) -> bool:
         return False
     if op.name in PARTIAL and not all(v.dtype.is_float for v in node.operands()):
         return False
-    with dims.assumptions() as taken:
+    with relations() as relied:
         try:
             op.infer_types(node)
         except InfuseError:
             return False
-    return not taken and all(_is_ranked(v) for v in (*node.operands(), *node.outputs))
+    return not relied and all(_is_ranked(v) for v in (*node.operands(), *node.outputs))
 
 
 def _is_ranked(value: Value) -> TypeGuard[Value]:

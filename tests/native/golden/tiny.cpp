@@ -68,9 +68,16 @@ static BufferSizes_0 buffer_sizes_0(const Sizes& d) {
   return {{(96L*d.s_batch)}};
 }
 
+// Whether these sizes make tensors that no memory holds.
+static bool too_large_0(const Sizes& d) {
+  (void)d;
+  return double(d.s_batch) >= TOO_LARGE || (96.0*double(d.s_batch)) >= TOO_LARGE;
+}
+
 // What these sizes contradict, null when they fit.
 static const char* misfit_0(const Sizes& d) {
   (void)d;
+  if (too_large_0(d)) return "the sizes of the inputs make tensors that are too large";
 
   return nullptr;
 }
@@ -126,13 +133,16 @@ struct Model {
   Sizes d;
   Frame_0 f0;
   const char* error;
-  char text[320];
+  char text[512];
 };
 
 // Says what failed where, unless that is known already.
 static int fail(Model& m, int failure, const char* where) {
   if (!m.error) {
-    snprintf(m.text, sizeof m.text, "%s: %s", where, failure_text(failure));
+    int used = snprintf(m.text, sizeof m.text, "%s: %s", where, failure_text(failure));
+    const long limit = m.pool->index_limit;
+    if (failure == BAD_INDEX && limit >= 0 && used > 0 && used < (int)sizeof m.text)
+      snprintf(m.text + used, sizeof m.text - used, ": %ld of %ld elements", m.pool->bad_index, limit);
     m.error = m.text;
   }
   return failure;
@@ -206,7 +216,7 @@ INFUSE_API void* infuse_open(const void* weights, int threads) {
 INFUSE_API int infuse_shapes(const int64_t* symbols, int64_t* dims) {
   Sizes d{};
   read_sizes(d, symbols);
-  if (d.s_batch < 0) return INFUSE_BAD_DATA;
+  if (d.s_batch < 0 || too_large_0(d)) return INFUSE_BAD_DATA;
   dims[0] = d.s_batch; dims[1] = 3L; dims[2] = 8L; dims[3] = d.s_batch; dims[4] = 8L; dims[5] = 3L;
   return dims[0] < 0 || dims[3] < 0 ? INFUSE_BAD_DATA : INFUSE_OK;
 }
@@ -214,6 +224,7 @@ INFUSE_API int infuse_shapes(const int64_t* symbols, int64_t* dims) {
 INFUSE_API int infuse_run(void* context, const int64_t* symbols, const void* const* inputs, void* const* outputs) {
   Model& m = *(Model*)context;
   m.error = nullptr;
+  m.pool->index_limit = -1;
   read_sizes(m.d, symbols);
   const int failed = run_0(m, inputs, outputs);
   if (!failed) return INFUSE_OK;

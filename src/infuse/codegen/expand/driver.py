@@ -5,24 +5,35 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from infuse.codegen.expand.composer import EARLY, EXPANSIONS, Composer, Expansion
+from infuse.codegen.needed import relations_of
 from infuse.errors import UnsupportedOperatorError
 from infuse.ir.clone import clone
 from infuse.ir.graph import Graph, Node, Value
+from infuse.ir.relations import Relation
+
+Relied = dict[Graph, list[tuple[Node, Relation]]]
+"""By graph, what operators rely on that were expressed in simpler ones, which need not rely on it."""
 
 
-def expand(graph: Graph) -> Graph:
-    """`graph`, or a copy in which operators that need it are expressed in simpler ones, also in its bodies."""
+def expand(graph: Graph) -> tuple[Graph, Relied]:
+    """`graph`, or a copy in which operators that need it are expressed in simpler ones, also in its bodies; and what
+    those operators relied on.
+    """
+    relied: Relied = {}
     graphs = graph.all_graphs()
     if not any((n.op.domain, n.kind) in EXPANSIONS for inner in graphs for n in inner.unordered_nodes):
-        return graph
+        return graph, relied
     copy = clone(graph)
     for inner in copy.all_graphs():
-        _expand(inner, EARLY)
-        _expand(inner, EXPANSIONS)
-    return copy
+        relied[inner] = []
+        _expand(inner, EARLY, relied[inner])
+        _expand(inner, EXPANSIONS, relied[inner])
+    return copy, relied
 
 
-def _expand(graph: Graph, table: Mapping[tuple[str, str], list[Expansion]]) -> None:
+def _expand(
+    graph: Graph, table: Mapping[tuple[str, str], list[Expansion]], relied: list[tuple[Node, Relation]]
+) -> None:
     pending = graph.nodes[::-1]
     wide: dict[Value, Value] = {}
     while pending:
@@ -34,6 +45,7 @@ def _expand(graph: Graph, table: Mapping[tuple[str, str], list[Expansion]]) -> N
                 error.serial = _outermost(graph, node).serial
                 raise
             if results is not None:
+                relied += [(node, relation) for relation in relations_of(node)]
                 _replace(graph, node, [results] if isinstance(results, Value) else list(results))
                 pending += reversed(make.made)
                 break

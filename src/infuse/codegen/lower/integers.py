@@ -272,7 +272,8 @@ def _filters(low: Lowering, node: Node, groups: int) -> Packed:
         matrices = _shifted_filters(node).reshape(groups, wide, depth, taps).transpose(0, 3, 2, 1)
         return _stored(low, matrices.reshape(groups, int(taps) * int(depth), int(wide)), (groups,), "filters")
     whole = low.dense(w, natural(w.rank)).reshape((groups, wide, depth, taps))
-    assert whole is not None
+    if whole is None:
+        low.unsupported(node, "filters of unknown sizes")
     whole = low.arranged(whole.permute((0, 1, 3, 2)), natural(4))
     k = dims.product([taps, depth])
     return _packed(low, node, whole, zero, (groups,), (k, wide), (1, k), wide)

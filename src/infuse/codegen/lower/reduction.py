@@ -106,10 +106,10 @@ def reduce(low: Lowering, node: Node, group: Group) -> None:
         return
     sink = low.sink(f, group, result_order)
     if node.kind == "ReduceLogSumExp":
-        width = f.number(sizes[1] if sizes[2] == 1 else sizes[2])
-        pointer = f.read(tensor)
+        size, inner, pointer = f.number(sizes[1]), f.number(sizes[2]), f.read(tensor)
+        f.line(f"const long width = {inner} == 1 ? {size} : {inner};")
         f.line("const auto input = [=](long row, long col, auto lanes) INFUSE_LAMBDA {")
-        f.line(f"  return load({pointer} + row * {width} + col, lanes);")
+        f.line(f"  return load({pointer} + row * width + col, lanes);")
         f.line("};")
         f.line(f"log_sum_exp(c, {shape}, input, {sink});")
     else:

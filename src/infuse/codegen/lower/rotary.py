@@ -36,7 +36,7 @@ def rotary_embedding(low: Lowering, node: Node, group: Group) -> None:
     place = "EveryPlace{}"
     if places is not None:
         kind = f"PickedPlace<{places.dtype.c_name}>"
-        place = f"{kind}{{{f.read(row_major(low, places))}, {f.number(cos.shape[0])}}}"
+        place = f"{kind}{{{f.read(row_major(low, places))}, {f.number(cos.shape[0])}, c}}"
     strides = [f"RotaryStrides{{{f.numbers(*t.strides[:3])}}}" for t in (source, by_head)]
     pointers = f"{f.read(source)}, {strides[0]}, {', '.join(map(f.read, tables))}"
     f.fail_unless(f"rotate(c, shape, {pointers}, {place}, {f.write(target)}, {strides[1]})", "BAD_INDEX")

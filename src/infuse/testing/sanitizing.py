@@ -1,0 +1,144 @@
+"""Compiled models under AddressSanitizer and UBSan: every buffer lies in memory of its own, so that an access outside
+of a tensor is reported wherever it falls.
+
+GCC is needed, and Linux. What runs is the C interface that everybody calls, in a process of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from infuse.codegen.compile import build_program, lower_graph
+from infuse.codegen.memory import isolated_plan
+from infuse.codegen.processes import environment
+from infuse.codegen.toolchain import Target, Toolchain
+from infuse.errors import ToolchainError
+from infuse.ir.graph import Graph
+
+Feeds = Mapping[str, NDArray[Any]]
+SECONDS = 20
+"""How long one run may take; code that is watched is about ten times as slow."""
+_OPTIONS = ":".join(
+    (
+        *("halt_on_error=0", "detect_leaks=0", "allocator_may_return_null=1", "max_allocation_size_mb=512"),
+        "max_malloc_fill_size=1073741824",
+    )
+)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run did: it gave `outputs`, or failed with `error`; `report` is what the sanitizers had to say."""
+
+    outputs: Sequence[NDArray[Any]] | None = None
+    error: str = ""
+    report: str = ""
+
+
+@dataclass
+class Job:
+    """A compiled folder and the inputs of its runs; afterwards with an outcome for each."""
+
+    folder: Path
+    feeds: Sequence[Feeds]
+    outcomes: list[Outcome] = field(default_factory=list)
+
+
+def compiler() -> Toolchain:
+    """The compiler with both sanitizers on; ToolchainError where there is none."""
+    path = shutil.which("g++")
+    if path is None or not sys.platform.startswith("linux"):
+        raise ToolchainError("AddressSanitizer is used with GCC on Linux", hint="install g++")
+    return replace(Toolchain.from_command((path,)), sanitizes=True)
+
+
+def build_sanitized(graph: Graph, target: str = "native", threads: int = 2) -> Path:
+    """The folder of `graph`, instrumented. UnsupportedOperatorError where a node has no native code."""
+    resolved = Target.resolve(target)
+    program = lower_graph(graph, resolved, threads)
+    return build_program((program, isolated_plan(program)), resolved, toolchain=compiler())
+
+
+def run_sanitized(jobs: Sequence[Job], seconds: float = SECONDS) -> None:
+    """Run all jobs in processes under the sanitizers, and fill in their outcomes.
+
+    A run that ends its process, or takes longer than `seconds`, is reported as such, and the next one goes on.
+    """
+    with tempfile.TemporaryDirectory(prefix="infuse-sanitized-") as name:
+        folder = Path(name)
+        pending = [(i, j) for i, job in enumerate(jobs) for j in range(len(job.feeds))]
+        for job in jobs:
+            job.outcomes = [Outcome()] * len(job.feeds)
+        while pending:
+            done, ending = _run_once(folder, jobs, pending, seconds)
+            for (i, j), outcome in zip(pending, done):
+                jobs[i].outcomes[j] = outcome
+            pending = pending[len(done) :]
+            if ending and pending:
+                i, j = pending.pop(0)
+                jobs[i].outcomes[j] = Outcome(error="the process ended", report=ending)
+
+
+def _run_once(
+    folder: Path, jobs: Sequence[Job], pending: Sequence[tuple[int, int]], seconds: float
+) -> tuple[list[Outcome], str]:
+    """The outcomes of the first pending runs, and why the process ended at the next one, "" where it did not."""
+    request, log = folder / "request", folder / "log"
+    work = [(str(jobs[i].folder), dict(jobs[i].feeds[j])) for i, j in pending]
+    request.write_bytes(pickle.dumps(work))
+    for old in folder.glob("log.*"):
+        old.unlink()
+    question = [compiler().command[0], "-print-file-name=libasan.so"]
+    library = subprocess.run(question, capture_output=True, text=True, check=True).stdout.strip()
+    variables = {
+        "LD_PRELOAD": library,
+        "ASAN_OPTIONS": f"{_OPTIONS}:log_path={log}",
+        "UBSAN_OPTIONS": f"print_stacktrace=1:log_path={log}",
+        "PYTHONMALLOC": "malloc",
+    }
+    command = [sys.executable, "-m", "infuse.testing.sanitized_worker", str(request), str(log)]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment() | os.environ | variables
+    ) as process:
+        outcomes = list(_outcomes(process, seconds))
+        status = process.wait()
+        said = b"" if process.stderr is None else process.stderr.read()
+    if len(outcomes) == len(pending):
+        return outcomes, ""
+    words = "".join(path.read_text("utf-8", "replace") for path in folder.glob("log.*"))[-4000:]
+    return outcomes, f"ended with status {status}\n{said.decode('utf-8', 'replace')[-2000:]}\n{words}"
+
+
+def _outcomes(process: subprocess.Popen[bytes], seconds: float) -> Iterator[Outcome]:
+    """What the process tells, until it ends or is too slow."""
+    assert process.stdout is not None
+    while True:
+        timer = threading.Timer(seconds + 20, process.kill)
+        timer.start()
+        try:
+            yield Outcome(*pickle.load(process.stdout))  # noqa: S301  (of our own process)
+        except EOFError:
+            return
+        finally:
+            timer.cancel()
+
+
+def reports(jobs: Sequence[Job]) -> list[tuple[Job, int, str]]:
+    """The runs of which the sanitizers had something to say."""
+    return [(job, i, o.report) for job in jobs for i, o in enumerate(job.outcomes) if o.report]
+
+
+__all__ = ["Feeds", "Job", "Outcome", "build_sanitized", "compiler", "np", "reports", "run_sanitized"]

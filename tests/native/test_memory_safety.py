@@ -1,0 +1,186 @@
+"""Compiled models touch no memory outside of their tensors, whatever sizes and elements they are run with.
+
+Every dimension of every input is a symbol of its own, every intermediate lies in memory of its own, and
+AddressSanitizer and UBSan watch (`infuse.testing.sanitizing`).
+"""
+
+import platform
+import re
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pytest
+
+from infuse import dtypes, ops
+from infuse.codegen.toolchain import Target
+from infuse.errors import InfuseError, UnsupportedOperatorError
+from infuse.ir import dims
+from infuse.ir.graph import Graph, Node, Value
+from infuse.ir.types import TensorType, tensor
+from infuse.ops.base import Op
+from infuse.testing.hostile import Case, Feeds, cases, feeds
+from infuse.testing.networks import random_network
+from infuse.testing.samples import rows
+from infuse.testing.sanitizing import Job, Outcome, build_sanitized, run_sanitized
+
+OPS = [op for _, op in sorted(ops.REGISTRY.items()) if op.samples]
+OFTEN = (
+    *(
+        "ScatterElements",
+        "GatherElements",
+        "Gather",
+        "NonMaxSuppression",
+        "ReverseSequence",
+        "ArgMax",
+        "OneHot",
+        "TopK",
+    ),
+    *("NegativeLogLikelihoodLoss", "RotaryEmbedding", "GridSample", "RoiAlign", "ReduceLogSumExp", "MatMulNBits"),
+    *("GroupQueryAttention", "TensorScatter"),
+)
+"""Operators of the short form: those that once left their tensors."""
+TARGETS = ("native", "x86-64-v3", "x86-64")
+NETWORKS = 5_000
+PART = 250
+
+needs_sanitizer = pytest.mark.skipif(
+    not sys.platform.startswith("linux") or shutil.which("g++") is None, reason="AddressSanitizer is used with GCC"
+)
+pytestmark = [needs_sanitizer, pytest.mark.row("R1")]
+
+
+def name(op: type[Op]) -> str:
+    return f"{op.domain}::{op.name}" if op.domain else op.name
+
+
+def faults(case: Case | None, job: Job) -> Iterator[str]:
+    """What went wrong in the runs of a job."""
+    for given, outcome in zip(job.feeds, job.outcomes):
+        what = {key: (x.dtype.name, x.shape, x.reshape(-1)[:8].tolist()) for key, x in given.items()}
+        if outcome.report:
+            yield f"{case}: {what}\n{_summary(outcome)}"
+        elif case is not None and any(x.size for x in outcome.outputs or ()) and _refuses(case, given):
+            yield f"{case}: answers what its meaning refuses: {what}"
+
+
+def _refuses(case: Case, given: Feeds) -> bool:
+    """Whether the operator has no answer for these finite inputs."""
+    return all(np.isfinite(x).all() for x in given.values() if x.dtype.kind == "f") and case.meaning(given) is None
+
+
+def _summary(outcome: Outcome) -> str:
+    lines = [line for line in outcome.report.splitlines() if re.search(r"ERROR|runtime error|#[0-3] |ended", line)]
+    return "\n".join(lines[:12]) or outcome.report[:500]
+
+
+def check(op: type[Op], target: str, most_rows: int, most_feeds: int) -> None:
+    """Fails where a compiled row of the operator leaves its tensors, ends its process or answers what has no answer."""
+    every = rows(op, np.random.default_rng(1))
+    found = []
+    for row in every[:: max(1, -(-len(every) // most_rows))]:
+        for case in cases(row, target):
+            job = Job(build_sanitized(case.graph, target), feeds(case, np.random.default_rng(7), most_feeds))
+            run_sanitized([job])
+            assert job.outcomes[0].outputs is not None, f"{case} refuses its own sample: {job.outcomes[0].error}"
+            found += faults(case, job)
+    assert not found, f"{len(found)} runs:\n" + "\n".join(found[:6])
+
+
+@pytest.mark.parametrize("op", [op for op in OPS if op.name in OFTEN], ids=name)
+def test_operators_stay_inside_their_tensors(op: type[Op]) -> None:
+    check(op, "native", 1, 40)
+
+
+@pytest.mark.full
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="compiles for x86-64")
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("op", OPS, ids=name)
+def test_every_operator_stays_inside_its_tensors(op: type[Op], target: str) -> None:
+    if not Target.resolve(target).features <= Target.resolve("native").features:
+        pytest.skip(f"this machine is no {target}")
+    check(op, target, 8, 150)
+
+
+def check_networks(seeds: Sequence[int]) -> None:
+    """Fails where a random network leaves its tensors at its own sizes, or at others."""
+    jobs, rng = [], np.random.default_rng(seeds[0])
+    for seed in seeds:
+        network = random_network(seed)
+        try:
+            folder = build_sanitized(network.graph)
+        except UnsupportedOperatorError:
+            continue  # a part runs in the interpreter
+        inputs = [dict(one) for one in network.feeds]
+        jobs.append(Job(folder, [*inputs, *(_disturbed(one, rng) for one in inputs for _ in range(4))]))
+    run_sanitized(jobs)
+    found = [message for job in jobs for message in faults(None, job)]
+    assert jobs
+    assert not found, f"{len(found)} runs:\n" + "\n".join(found[:6])
+
+
+def _disturbed(inputs: dict[str, np.ndarray], rng: np.random.Generator) -> dict[str, np.ndarray]:
+    """Inputs of which some have another size, or elements of another range."""
+    result = dict(inputs)
+    for key, x in inputs.items():
+        if rng.random() < 0.4 and x.ndim:
+            shape = list(x.shape)
+            shape[rng.integers(x.ndim)] = int(rng.choice([0, 1, 2, 5, 17]))
+            result[key] = np.resize(x, shape) if x.size else np.zeros(shape, x.dtype)
+        elif rng.random() < 0.4 and x.dtype.kind in "iu":
+            limits = np.iinfo(x.dtype)
+            result[key] = rng.choice([limits.min, limits.max, 0, 1, 7], x.shape).astype(x.dtype)
+    return result
+
+
+def test_random_networks_stay_inside_their_tensors() -> None:
+    check_networks(range(4))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("first", range(10, 10 + NETWORKS, PART))
+def test_many_random_networks_stay_inside_their_tensors(first: int) -> None:
+    check_networks(range(first, first + PART))
+
+
+def overrun() -> Graph:
+    """A gather whose result is twice as long as its program says."""
+    graph = Graph("overrun")
+    x = graph.add_input("x", tensor(dtypes.float32, dims.symbol("n")))
+    node = graph.add_node(Node(ops.REGISTRY["", "Neg"](), [x], [Value(TensorType(dtypes.float32, None))]))
+    node.op.infer_node(node)
+    last = graph.add_node(Node(ops.REGISTRY["", "Exp"](), [node.output], [Value(TensorType(dtypes.float32, None))]))
+    last.op.infer_node(last)
+    graph.add_output(last.output, "y")
+    return graph
+
+
+def test_the_sanitizer_sees_a_kernel_that_leaves_its_tensor(monkeypatch: pytest.MonkeyPatch) -> None:
+    from infuse.testing import sanitizing
+
+    lower = sanitizing.lower_graph
+
+    def shortened(graph: Graph, target: Target, threads: int) -> object:
+        program = lower(graph, target, threads)
+        program.outputs[0] = (*program.outputs[0][:2], (dims.symbol("n") - 1,))
+        return program
+
+    monkeypatch.setattr(sanitizing, "lower_graph", shortened)
+    job = Job(build_sanitized(overrun()), [{"x": np.ones(17, np.float32)}])
+    run_sanitized([job])
+    assert "heap-buffer-overflow" in job.outcomes[0].report
+
+
+def test_a_process_that_ends_is_told_and_the_next_run_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    from infuse.testing import sanitizing
+
+    folder = build_sanitized(overrun())
+    inputs = [{"x": np.ones(3, np.float32)}, {"y": np.ones(3, np.float32)}, {"x": np.ones(5, np.float32)}]
+    job = Job(folder, inputs)
+    run_sanitized([job])
+    assert [outcome.outputs is not None for outcome in job.outcomes] == [True, False, True]
+    assert "KeyError" in job.outcomes[1].report
+    monkeypatch.setattr(sanitizing.shutil, "which", lambda _: None)
+    with pytest.raises(InfuseError):
+        sanitizing.compiler()
