@@ -11,9 +11,12 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check -c constraints.t
 # Without a C++ compiler on this machine, take one from the package index.
 ZIG := $(if $(shell command -v $(or $(CXX),c++) 2>/dev/null),,zig)
 comma := ,
+# Programs that tests run, and the Debian packages that have them.
+TOOLS := chromedriver:chromium,chromium-driver wrk:wrk h2load:nghttp2-client \
+  qemu-aarch64:qemu-user aarch64-linux-gnu-g++:g++-aarch64-linux-gnu
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-full lint format bench zoo digits browser clean
+.PHONY: help demo test test-full lint format bench zoo digits tools clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1\t/' | expand -t 14
@@ -21,10 +24,10 @@ help:  ## this list
 demo: $(VENV)/.demo  ## two networks optimized, compiled, checked and timed (no torch)
 	$(BIN)/python -m examples.demo
 
-test: $(VENV)/.test browser lint  ## lint, types and all tests but the full zoo and the full tables
+test: $(VENV)/.test tools lint  ## lint, types and all tests but the full zoo and the full tables
 	$(BIN)/python -m pytest $(PYTEST_ARGS) -m "not zoo and not full"
 
-test-full: $(VENV)/.test browser lint zoo  ## all tests, over every network of the zoo
+test-full: $(VENV)/.test tools lint zoo  ## all tests, over every network of the zoo
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 lint: $(VENV)/.test  ## ruff, formatting and mypy
@@ -42,10 +45,11 @@ bench: zoo  ## every network against ONNX Runtime, at 1 and 2 threads
 zoo: $(VENV)/.test  ## export the networks that are not in $INFUSE_ZOO yet
 	$(BIN)/python -m benchmarks.zoo_models "$$INFUSE_ZOO"
 
-browser:  ## Chromium for the tests of the report page (installed where this is Debian and you are root)
-	@command -v chromedriver >/dev/null || \
-	  { [ "$$(id -u)" = 0 ] && apt-get update -qq && apt-get install -y -qq chromium chromium-driver; } || \
-	  echo "no chromedriver: install Chromium and its driver, or set INFUSE_NO_BROWSER=1 to leave its tests out"
+tools:  ## programs that tests run: a browser, load generators, an emulator (installed where this is Debian and you are root)
+	@missing=""; for tool in $(TOOLS); do command -v "$${tool%%:*}" >/dev/null || missing="$$missing $${tool#*:}"; done; \
+	  [ -z "$$missing" ] || \
+	  { [ "$$(id -u)" = 0 ] && apt-get update -qq && apt-get install -y -qq $$(echo "$$missing" | tr , ' '); } || \
+	  echo "install these Debian packages, or their like:$$missing; without a browser, INFUSE_NO_BROWSER=1 leaves its tests out"
 
 digits: $(VENV)/.test  ## train the digits network of the tests anew
 	$(BIN)/python -m tests.models.make_digits
