@@ -82,7 +82,8 @@ def test_random_networks_run_in_onnxruntime(seeds: range) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("seeds", [range(n, n + 100) for n in range(100, 2_100, 100)], ids=str)
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("seeds", [range(n, n + 250) for n in range(100, 20_100, 250)], ids=str)
 def test_many_random_networks_run_in_onnxruntime(seeds: range) -> None:
     check(seeds)
 

@@ -4,18 +4,31 @@ from __future__ import annotations
 
 import logging
 
+import numpy as np
+
 from infuse.errors import UnsupportedOperatorError
 from infuse.exporters.onnx.attending import wide_mask
 from infuse.exporters.onnx.decompose import Inputs, build, decompose
-from infuse.exporters.onnx.spelling import NotExpressible, Spelling, spell
+from infuse.exporters.onnx.spelling import REDUCTIONS, NotExpressible, Spelling, spell
 from infuse.exporters.onnx.ties import keep_ties
 from infuse.ir.clone import clone
 from infuse.ir.dims import Dim
 from infuse.ir.expression import make_operator
-from infuse.ir.graph import Graph, Node, Value
+from infuse.ir.graph import Graph, Node, Value, constant
+from infuse.ir.types import TensorType
 
 _log = logging.getLogger(__name__)
 LOWEST = 13
+LISTS = {
+    **dict.fromkeys(("Expand", "Reshape", "Split", "Squeeze", "Tile", "TopK", "Unsqueeze", *REDUCTIONS), (1,)),
+    **{"ReduceSum": (1,), "Slice": (1, 2, 3, 4), "Pad": (1, 3), "ConstantOfShape": (0,)},
+}
+"""Inputs that ONNX wants as lists, by operator."""
+SCALARS = {
+    **dict.fromkeys(("CumSum", "Dropout", "Loop", "OneHot", "Trilu"), (1,)),
+    **{"Clip": (1, 2), "If": (0,), "Range": (0, 1, 2)},
+}
+"""Inputs that ONNX wants without axes, by operator."""
 USUAL = 17
 
 
@@ -34,12 +47,28 @@ class Lowered:
                 self._node(node, inner)
 
     def _node(self, node: Node, graph: Graph) -> None:
+        for index, target in _reshaped(node):
+            self._reshape(node, index, target, graph)
         try:
             self.spellings[node] = spell(node, self.opset)
             if node.kind == "Attention":
                 self._widen_mask(node, graph)
         except NotExpressible as reason:
             self._decompose(node, graph, reason)
+
+    def _reshape(self, node: Node, index: int, target: tuple[int, ...], graph: Graph) -> None:
+        """Give an input of one node another shape."""
+        value = node.inputs[index]
+        assert value is not None
+        if value.const is not None:
+            node.set_operand(index, constant(value.const.reshape(target), value.name, value.dtype))
+            return
+        shaped = Value(TensorType(value.dtype, target), f"{value.name}/{node.kind}")
+        operands = [value, constant(np.array(target, np.int64))]
+        new = Node(make_operator("", "Reshape", {}), operands, [shaped], name=shaped.name)
+        graph.add_node(new)
+        node.set_operand(index, shaped)
+        self._node(new, graph)
 
     def _widen_mask(self, node: Node, graph: Graph) -> None:
         """Give the mask of an Attention all its rows, once for all that read it."""
@@ -76,6 +105,16 @@ class Lowered:
                 graph.remove(maker)
         for new in created:
             self._node(new, graph)
+
+
+def _reshaped(node: Node) -> list[tuple[int, tuple[int, ...]]]:
+    """Inputs that Infuse takes in any shape, and the shape of one or no axis that ONNX asks of them."""
+    if node.op.domain:
+        return []
+    places = [(i, (-1,)) for i in LISTS.get(node.kind, ())] + [(i, ()) for i in SCALARS.get(node.kind, ())]
+    shapes = ((index, target, node.input(index)) for index, target in places)
+    odd = [(i, t, v) for i, t, v in shapes if v is not None and v.tensor.shape is not None and v.rank != len(t)]
+    return [(i, t) for i, t, v in odd if t or v.tensor.size == 1]
 
 
 class _Refused(Exception):

@@ -23,6 +23,7 @@ from infuse.ops.ml import MlOp
 from infuse.ops.opaque import Opaque
 
 NEWEST: Final = defs.onnx_opset_version()
+RECURRENT: Final = ("GRU", "LSTM", "RNN")
 OWN_OF_RUNTIME: Final = ("SimplifiedLayerNormalization",)
 """What ONNX Runtime keeps in ONNX's own domain."""
 REDUCTIONS: Final = (
@@ -104,6 +105,8 @@ def spell(node: Node, opset: int) -> Spelling:
         return spelling
     if isinstance(node.op, Opaque):
         return _opaque(spelling, node.op, opset)
+    if spelling.kind in RECURRENT:
+        _state_hidden_size(spelling)
     schema = schema_of(spelling.kind, opset)
     if schema is None and spelling.kind in OWN_OF_RUNTIME:
         return spelling
@@ -118,6 +121,13 @@ def spell(node: Node, opset: int) -> Spelling:
         reason.needs = reason.needs or _next_version(node.kind, opset)
         raise
     return spelling
+
+
+def _state_hidden_size(spelling: Spelling) -> None:
+    """Write how many units there are, which the weights tell, too: ONNX Runtime asks for it."""
+    recurrence = spelling.shape(2)
+    if recurrence is not None and not spelling.attributes.get("hidden_size") and isinstance(recurrence[-1], int):
+        spelling.attributes["hidden_size"] = recurrence[-1]
 
 
 def newest(node: Node) -> Spelling:

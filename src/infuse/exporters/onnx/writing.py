@@ -30,6 +30,8 @@ _PREFIX: Final = "onnx."
 _GRAPH: Final = "onnx.graph."
 _FIELDS: Final = ("producer_name", "producer_version", "domain", "doc_string", "model_version", "ir_version")
 _OURS: Final = {_PREFIX + name for name in (*_FIELDS, "overridable", "sizes", "outputs", "values")}
+_LEAST_OUTPUTS: Final = {("com.microsoft", "EmbedLayerNormalization"): 2}
+"""Outputs that ONNX Runtime asks for although nobody may read them."""
 _METADATA_IR: Final = 10
 """The first version of the file format that has metadata of nodes and graphs."""
 
@@ -133,6 +135,9 @@ class _Writer:
         outputs = trim(spelling, self.lowered.opset)
         if schema is not None:  # outputs that nobody asked for, but that are not optional
             outputs += [Value(UNKNOWN) for _ in range(schema.min_output - len(outputs))]
+        elif (spelling.domain, spelling.kind) in _LEAST_OUTPUTS:
+            least = _LEAST_OUTPUTS[spelling.domain, spelling.kind]
+            outputs += [Value(UNKNOWN) for _ in range(least - len(outputs))]
         proto.output.extend(self.name(v, f"{proto.name}_output") for v in outputs)
         values: dict[str, Any] = {**spelling.attributes, **_grouped(spelling.bodies)}
         for name in sorted(values):

@@ -16,6 +16,7 @@ from infuse.frontends.onnx.attributes import Readers, resolved, value_of, with_e
 from infuse.frontends.onnx.contributed import contributed
 from infuse.frontends.onnx.forms import Form, adapt
 from infuse.frontends.onnx.functions import NEWEST, body_of, check_call, default_attributes, opset_of, schema_of
+from infuse.frontends.onnx.loops import scalar_flags
 from infuse.frontends.onnx.malformed import MALFORMED, malformed
 from infuse.frontends.onnx.scopes import Scope, in_order, label, label_name
 from infuse.frontends.onnx.signatures import Sizes, read_type, stated_sizes, type_of
@@ -161,6 +162,8 @@ class Builder:
             return self.inline(function, call, {}, scope)
         if domain in ("", ML) and (domain, _NEW_NAMES.get(form.kind, form.kind)) in REGISTRY:
             adapt(form, opset)
+            if form.kind == "Loop":
+                scalar_flags(form)
         if (domain, form.kind) not in REGISTRY:
             body = body_of(proto, opset, attributes, inputs)
             if body is not None:
