@@ -147,6 +147,8 @@ def compile(
     What has no native code (strings, sequences, random numbers) is run by the interpreter between stages of native
     code; `.host_steps` of the model names it.
 
+    UnsupportedOperatorError names the operators that nobody knows, where the model has any.
+
     A graph that was not optimized is optimized at level `all` first. `target` is native, x86-64-v4 (AVX-512),
     x86-64-v3 (AVX2), x86-64 or aarch64 (NEON; on another machine only with `output`, to be copied there); `threads` the
     number of threads of a run (default: what this process may use);

@@ -15,9 +15,10 @@ from infuse.codegen.compile import stages_of
 from infuse.codegen.program import Step
 from infuse.codegen.toolchain import Target as Processor
 from infuse.errors import OptionError
-from infuse.ir.graph import Graph, Value
+from infuse.ir.graph import Graph, Node, Value
 from infuse.ir.printer import print_graph
 from infuse.ops.inference import symbols_of
+from infuse.ops.opaque import unknown_nodes
 from infuse.profiling.steps import kernels_in
 from infuse.rewrite.record import count_operators
 from infuse.runtime import available_cpus
@@ -105,13 +106,18 @@ def describe_kernels(
         "functions": len({step.function.text() for step in steps}),
         "nodes": len(better),
         "nodes_without_call": sum(node.name not in called for node in better.unordered_nodes) - len(stages.host_nodes),
-        "host_steps": [f"{node.kind} {node.name!r}" for node in stages.host_nodes],
+        "host_steps": [_label(node) for node in stages.host_nodes if not unknown_nodes(node)],
+        "unknown_steps": [_label(node) for node in stages.host_nodes if unknown_nodes(node)],
         "precision": precision,
         "packed_weights_bytes": sum(program.weights.bytes for program, _ in parts),
         "kept_in_fp32": {name: why for program, _ in parts for name, why in program.weights.kept.items()},
         "arena_bytes": sum(plan.total for plan in plans) if static else None,
         "arena_lower_bound": sum(plan.lower_bound for plan in plans) if static else None,
     }
+
+
+def _label(node: Node) -> str:
+    return f"{node.kind} {node.name!r}"
 
 
 def _call(step: Step) -> dict[str, Any]:
@@ -165,6 +171,8 @@ def _print_kernels(kernels: dict[str, Any]) -> None:
     )
     if kernels["host_steps"]:
         terminal.say(f"run by the interpreter, for want of native code: {', '.join(kernels['host_steps'])}")
+    if kernels["unknown_steps"]:
+        terminal.say(f"nobody can run, and infuse compile refuses: {', '.join(kernels['unknown_steps'])}")
     terminal.say(
         f"packed weights: {terminal.bytes_text(kernels['packed_weights_bytes'])}, precision {kernels['precision']}"
     )

@@ -26,6 +26,7 @@ from infuse.codegen.tuning import tuned
 from infuse.errors import OptionError, UnsupportedOperatorError
 from infuse.ir.clone import clone
 from infuse.ir.graph import Graph, Node
+from infuse.ops.opaque import require_known
 from infuse.runtime.cpus import available_cpus
 from infuse.runtime.model import CompiledModel
 
@@ -87,6 +88,7 @@ def compile_graph(
     progress: Progress | None = None,
 ) -> CompiledModel | HostedModel | ForeignModel:
     """Compile `graph` (see `infuse.compile`)."""
+    require_known(graph)
     resolved = Target.resolve(target)
     count = threads or available_cpus()
 

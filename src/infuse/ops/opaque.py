@@ -10,7 +10,7 @@ import numpy as np
 from infuse.errors import UnsupportedOperatorError
 from infuse.ir.equality import same_attribute
 from infuse.ir.expression import register_fallback
-from infuse.ir.graph import Node
+from infuse.ir.graph import Graph, Node
 from infuse.ir.types import Type
 from infuse.ops.inference import infer_body
 
@@ -81,6 +81,35 @@ def _key(value: Any) -> Any:
     if isinstance(value, (tuple, list)):
         return tuple(map(_key, value))
     return value
+
+
+def unknown_nodes(part: Graph | Node) -> list[Node]:
+    """The nodes of a graph or node, those of its bodies included, that nobody can run."""
+    if isinstance(part, Graph):
+        return [node for inner in part.all_graphs() for node in inner.nodes if isinstance(node.op, Opaque)]
+    inside = [node for body in part.subgraphs.values() for node in unknown_nodes(body)]
+    return [part, *inside] if isinstance(part.op, Opaque) else inside
+
+
+def require_known(graph: Graph) -> None:
+    """UnsupportedOperatorError that names the unknown operators of a graph that is to be run, if it has any."""
+    nodes = unknown_nodes(graph)
+    if not nodes:
+        return
+    by_operator: dict[str, list[str]] = {}
+    for node in nodes:
+        by_operator.setdefault(f"{node.op.domain or 'ai.onnx'}::{node.op.name}", []).append(repr(node.name))
+    names = [f"{kind} ({_some(where)})" for kind, where in by_operator.items()]
+    raise UnsupportedOperatorError(
+        f"nobody can run {_some(names, ', ')}: unknown operators",
+        where=f"graph {graph.name!r}",
+        hint="define them as infuse.ops.Op, or export the model without them",
+    )
+
+
+def _some(names: Sequence[str], between: str = ", ", most: int = 5) -> str:
+    more = [f"{len(names) - most} more"] if len(names) > most else []
+    return between.join([*names[:most], *more])
 
 
 def _fallback(domain: str, name: str, attributes: Mapping[str, Any]) -> Opaque:
