@@ -33,6 +33,7 @@ def load(source: PathLike | bytes | Any) -> Graph:
     Weights stay where they are (memory-mapped) until they are used. ModelFileError when the file is broken.
     """
     if isinstance(source, (str, os.PathLike)) and Path(source).suffix == ".infuse":
+        import infuse.ops  # noqa: F401  the file names operators, which must be there
         from infuse.ir.file import load as load_infuse
 
         return load_infuse(Path(source))

@@ -378,11 +378,11 @@ def test_broken_folder_is_refused(name: str, folder: Path) -> None:
 
 def replace_library(folder: Path, content: bytes) -> None:
     """Put another library into the folder, and describe it as the right one."""
-    from infuse.runtime.folder import describe_files
+    from infuse.runtime.folder import describe_files, digest
 
     (folder / "model.so").unlink()
     (folder / "model.so").write_bytes(content)
-    change(folder / "metadata.json", lambda m: m.update(files=describe_files(folder, "")))
+    change(folder / "metadata.json", lambda m: m.update(files=describe_files(folder, digest(folder / "weights.bin"))))
 
 
 def test_library_that_is_none(folder: Path) -> None:
@@ -427,7 +427,11 @@ def mappings(folder: Path) -> list[str]:
     return [line for line in Path("/proc/self/maps").read_text().splitlines() if str(folder) in line]
 
 
-def test_weights_are_mapped_shared_and_read_only(model: CompiledModel, folder: Path) -> None:
+def test_weights_are_mapped_shared_and_read_only(tmp_path: Path) -> None:
+    size = 1 << 21
+    folder = build_adder(output=tmp_path / "large", weights_bytes=size, key="large")
+    model = CompiledModel.load(folder, threads=1)
+    assert model.weights_bytes == size
     (line,) = [line for line in mappings(folder) if "weights.bin" in line]
     assert line.split()[1] == "r--s"
 

@@ -33,11 +33,13 @@ _LOCKS: Final = ".locks"
 _ABANDONED_SECONDS: Final = 24 * 3600
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 _READ_ONLY: Final = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST)
+_READ_ONLY_FILE: Final = 0o444
+_READ_ONLY_FOLDER: Final = 0o500
 _ELSEWHERE: Final = f"set {FOLDER_VARIABLE} to a folder on a disk with space, or free some"
 
 
 class Cache:
-    """Compiled model folders by key. A folder appears whole or not at all, and is checked before it is used.
+    """Compiled model folders by key. A folder appears whole or not at all, is read-only, and is checked before use.
 
     `root` (default: `$INFUSE_CACHE`, else the user's cache folder) must belong to this user, and nobody else may
     write to it, since code from it is run. When it grows over `limit` bytes (default: `$INFUSE_CACHE_SIZE`, else
@@ -78,7 +80,7 @@ class Cache:
                 if not folder.name.startswith("."):
                     aged.append((used, _bytes_of(folder), folder))
                 elif folder.name != _LOCKS and time.time() - used > _ABANDONED_SECONDS:
-                    shutil.rmtree(folder, ignore_errors=True)
+                    _discard(folder)
         total = sum(size for _, size, _ in aged)
         for _, size, folder in sorted(aged):
             if total <= self.limit:
@@ -108,12 +110,13 @@ class Cache:
                 make(filling)
                 if folder.exists():
                     self._remove(folder)
+                _seal(filling)
                 filling.rename(folder)
             except CompileError as error:
                 self._keep_sources(filling, key, error)
                 raise
             finally:
-                shutil.rmtree(filling, ignore_errors=True)
+                _discard(filling)
         return folder
 
     def _make_private(self, key: str, make: Callable[[Path], None]) -> Path:
@@ -147,11 +150,12 @@ class Cache:
         """Remove a folder so that nobody ever sees half of it."""
         try:
             leaving = Path(tempfile.mkdtemp(prefix=_OLD, dir=self._entries))
+            folder.chmod(stat.S_IRWXU)  # a folder that is moved into another must be writable
             folder.rename(leaving / folder.name)
         except FileNotFoundError:
             leaving.rmdir()
             return
-        shutil.rmtree(leaving, ignore_errors=True)
+        _discard(leaving)
 
     @contextmanager
     def _lock(self, key: str) -> Iterator[None]:
@@ -215,6 +219,21 @@ def _full_disk_named(folder: Path) -> Iterator[None]:
 
 def _full(folder: Path) -> CacheError:
     return CacheError("the disk of the cache is full", where=str(folder), hint=_ELSEWHERE)
+
+
+def _seal(folder: Path) -> None:
+    """Make an entry read-only: whoever means it well does not change or cut off what a process has mapped."""
+    for path in folder.iterdir():
+        path.chmod(_READ_ONLY_FILE)
+    folder.chmod(_READ_ONLY_FOLDER)
+
+
+def _discard(folder: Path) -> None:
+    """Remove a folder, and sealed ones in it."""
+    with contextlib.suppress(OSError):  # another process is removing it too
+        for place in (folder, *(path for path in folder.iterdir() if path.is_dir())):
+            place.chmod(stat.S_IRWXU)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _folders(parent: Path) -> list[Path]:

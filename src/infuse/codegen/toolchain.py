@@ -39,6 +39,12 @@ _SANITIZE: Final = (
 _LINK: Final = ("-shared", "-pthread")
 _LINK_ELF: Final = ("-Wl,-Bsymbolic", "-Wl,-z,defs", "-Wl,--as-needed")
 
+# What compilers read beside their arguments.
+_VARIABLES: Final = (
+    *("CPATH", "CPLUS_INCLUDE_PATH", "C_INCLUDE_PATH", "LIBRARY_PATH", "COMPILER_PATH", "GCC_EXEC_PREFIX"),
+    *("CCC_OVERRIDE_OPTIONS", "SOURCE_DATE_EPOCH", "ZIG_LIB_DIR"),
+)
+
 _V3: Final = frozenset(("avx", "avx2", "fma", "f16c", "bmi1", "bmi2", "movbe"))
 _V4: Final = _V3 | frozenset(("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"))
 _LEVELS: Final = {"x86-64": frozenset[str](), "x86-64-v3": _V3, "x86-64-v4": _V4}
@@ -83,13 +89,17 @@ class Target:
 
 @dataclass(frozen=True)
 class Toolchain:
-    """A C++ compiler: how to call it, its kind ("gcc", "clang" or "zig") and its version line."""
+    """A C++ compiler: how to call it, its kind ("gcc", "clang" or "zig") and its version line.
+
+    `details`: what else tells it from others: all that it says of its version, and size and time of its program.
+    """
 
     command: tuple[str, ...]
     kind: str
     version: str
     sanitizes: bool = False
     """Whether code reports accesses outside of memory and undefined behaviour; it runs in sanitizing processes only."""
+    details: str = ""
 
     @classmethod
     def find(cls, target: Target | None = None) -> Toolchain:
@@ -134,13 +144,16 @@ class Toolchain:
             raise ToolchainError(f"the C++ compiler {command[0]!r} does not exist or may not be run", hint=_INSTALL)
         program = str(Path(program).absolute())
         status = Path(program).stat()
-        kind, version = _identify((program, *command[1:]), status.st_mtime_ns, status.st_size)
-        return cls((program, *command[1:]), kind, version)
+        kind, version, text = _identify((program, *command[1:]), status.st_mtime_ns, status.st_size)
+        details = f"{Path(program).resolve()} {status.st_size} {status.st_mtime_ns} {text}"
+        return cls((program, *command[1:]), kind, version, details=details)
 
     @property
     def identity(self) -> str:
-        """The text that must be part of every cache key: which compiler, with which flags."""
-        return " ".join((self.version, *self._compile_flags(), *self._link_flags()))
+        """The text that must be part of every cache key: which compiler, called how, with which flags and variables."""
+        variables = {name: os.environ[name] for name in _VARIABLES if name in os.environ}
+        flags = (*self._compile_flags(), *self._link_flags())
+        return repr((self.command, self.details, self.version, flags, variables))
 
     def _compile_flags(self) -> tuple[str, ...]:
         return (*_COMPILE, *_SANITIZE) if self.sanitizes else _COMPILE
@@ -253,8 +266,11 @@ def _ziglang() -> Path | None:
 
 
 @lru_cache(maxsize=64)
-def _identify(command: tuple[str, ...], changed: int, size: int) -> tuple[str, str]:
-    """Kind and version line of a compiler; `changed` and `size` of its program make the answer forgotten in time."""
+def _identify(command: tuple[str, ...], changed: int, size: int) -> tuple[str, str, str]:
+    """Kind, version line and all of the version's text of a compiler.
+
+    `changed` and `size` of its program make the answer forgotten in time.
+    """
     zig = command[1:] == ("c++",) and Path(command[0]).name.startswith("zig")
     question = (command[0], "version") if zig else (*command, "--version")
     try:
@@ -268,9 +284,9 @@ def _identify(command: tuple[str, ...], changed: int, size: int) -> tuple[str, s
         told = f": {_first_error(answer.stderr)}" if answer.stderr.strip() else ""
         raise ToolchainError(f"{shlex.join(command)!r} does not work as a C++ compiler{told}", hint=_INSTALL)
     if zig:
-        return "zig", f"zig {line}"
+        return "zig", f"zig {line}", answer.stdout
     kind = "clang" if "clang" in answer.stdout else "gcc"
-    return ("zig" if "ziglang" in command else kind), line
+    return ("zig" if "ziglang" in command else kind), line, answer.stdout
 
 
 def _major(version: str) -> int:

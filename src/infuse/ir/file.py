@@ -15,7 +15,6 @@ map.
 
 from __future__ import annotations
 
-import mmap
 import os
 import secrets
 import struct
@@ -34,6 +33,7 @@ from infuse.ir.flat.from_graph import to_records
 from infuse.ir.flat.records import ALIGNMENT, Net
 from infuse.ir.flat.to_graph import to_graph
 from infuse.ir.graph import Array, Graph
+from infuse.mapped import contents
 
 MAGIC = b"INFUSE\0\1"
 VERSION = 1
@@ -95,21 +95,22 @@ def _aligned(size: int) -> int:
 def load(path: str | os.PathLike[str]) -> Graph:
     """The graph in an .infuse file.
 
-    Constants are read-only views of the mapped file, so the file must not be changed in place while the graph lives;
-    `save` never does that. ModelFileError when the file is missing, cut off, damaged or of a newer version;
-    UnsupportedOperatorError when it has an operator that is not registered.
+    Constants are read-only views of the file, where it is mapped (`infuse.mapped` says when): then nobody but this
+    process's user could change it in place while the graph lives, and `save` never does that. ModelFileError when the
+    file is missing, cut off, damaged or of a newer version; UnsupportedOperatorError when it has an operator that is
+    not registered.
     """
     try:
         with Path(path).open("rb") as file:
             if os.fstat(file.fileno()).st_size < _LAYOUT.size:
                 raise ModelFileError("the file is too short to be an .infuse file", where=str(path))
-            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            mapped = memoryview(contents(file.fileno())).toreadonly()
     except (OSError, ValueError) as error:
         raise ModelFileError(f"the file cannot be opened: {error}", where=str(path)) from error
     return load_bytes(mapped, str(path))
 
 
-def load_bytes(data: bytes | mmap.mmap, where: str) -> Graph:
+def load_bytes(data: bytes | memoryview, where: str) -> Graph:
     """The graph in the contents of an .infuse file; `where` names them in errors. Constants are views of `data`."""
     header = read_header(data, where)
     try:
@@ -121,7 +122,7 @@ def load_bytes(data: bytes | mmap.mmap, where: str) -> Graph:
         raise
 
 
-def read_header(data: bytes | mmap.mmap, where: str) -> Header:
+def read_header(data: bytes | memoryview, where: str) -> Header:
     """The header, its extents checked against the size of `data` and the table against its checksum."""
 
     def fail(what: str, hint: str = "the file is damaged or incomplete") -> NoReturn:

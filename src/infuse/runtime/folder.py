@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from infuse.errors import CompiledModelError
+from infuse.runtime.checked import has_content
 from infuse.runtime.cpus import cpu_features, machine
 
 ABI: Final = 2
@@ -21,8 +22,6 @@ METADATA: Final = "metadata.json"
 STAGES: Final = "stages.json"
 CHECK_VARIABLE: Final = "INFUSE_CHECK"
 
-_BLOCK: Final = 4096
-_SAMPLES: Final = 64
 _REBUILD: Final = "compile the model again"
 
 
@@ -40,23 +39,12 @@ def digest(path: Path) -> str:
     return found.hexdigest()
 
 
-def sampled_digest(path: Path) -> str:
-    """SHA-256 of a file's size and of 64 blocks spread over it from its first byte to its last."""
-    size = path.stat().st_size
-    found = hashlib.sha256(str(size).encode())
-    with path.open("rb", buffering=0) as file:
-        for i in range(_SAMPLES):
-            file.seek(max(0, size - _BLOCK) * i // (_SAMPLES - 1))
-            found.update(file.read(_BLOCK))
-    return found.hexdigest()
-
-
 def describe_files(folder: Path, weights_sha256: str) -> dict[str, dict[str, Any]]:
     """The `files` table of `metadata.json`: what `verify` will compare with."""
     library, weights = folder / LIBRARY, folder / WEIGHTS
     return {
         LIBRARY: {"bytes": library.stat().st_size, "sha256": digest(library)},
-        WEIGHTS: {"bytes": weights.stat().st_size, "sha256": weights_sha256, "sample": sampled_digest(weights)},
+        WEIGHTS: {"bytes": weights.stat().st_size, "sha256": weights_sha256},
     }
 
 
@@ -90,8 +78,8 @@ def check_abi(metadata: Mapping[str, Any], where: Path) -> None:
 def verify(folder: Path, metadata: Mapping[str, Any], *, full: bool | None = None) -> None:
     """CompiledModelError unless library and weights are the files that `metadata` describes.
 
-    Sizes and the library's hash are always compared, the weights by a sample of their blocks; with `full`
-    (default: `$INFUSE_CHECK`) all weights are read.
+    Sizes and the library's hash are always compared. The weights' hash is, too, but a file that was found whole once is
+    not read again while it stays the same file (`checked`), unless `full` (default: `$INFUSE_CHECK`) says so.
     """
     files = metadata.get("files")
     if not isinstance(files, dict):
@@ -107,12 +95,13 @@ def verify(folder: Path, metadata: Mapping[str, Any], *, full: bool | None = Non
             raise CompiledModelError(
                 f"the file has {size} bytes instead of {entry.get('bytes')}", where=str(path), hint=_REBUILD
             )
-    sampled = name_of_check = "sample"
-    if full_check() if full is None else full:
-        name_of_check = "sha256"
-    for name, kind in ((LIBRARY, "sha256"), (WEIGHTS, name_of_check)):
-        compute = sampled_digest if kind == sampled else digest
-        if compute(folder / name) != files[name].get(kind):
+    again = full_check() if full is None else full
+    for name in (LIBRARY, WEIGHTS):
+        try:
+            whole = has_content(folder / name, str(files[name].get("sha256")), again=again or name == LIBRARY)
+        except OSError as error:
+            raise CompiledModelError(f"it cannot be read: {error}", where=str(folder / name), hint=_REBUILD) from error
+        if not whole:
             raise CompiledModelError("the content is not what was compiled", where=str(folder / name), hint=_REBUILD)
 
 

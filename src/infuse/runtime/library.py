@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from infuse.errors import CompiledModelError, RuntimeFailure
+from infuse.mapped import contents
 from infuse.runtime.folder import LIBRARY, WEIGHTS, check_abi
 
 _POINTER = ctypes.c_void_p
@@ -134,14 +135,12 @@ class Library:
 
 
 def _map(path: Path) -> np.ndarray[Any, np.dtype[np.uint8]]:
-    """A file as a read-only array that shares the page cache with all processes."""
+    """A file as a read-only array, which shares its memory with all processes where that is safe (`infuse.mapped`)."""
     try:
         with path.open("rb") as file:
-            if path.stat().st_size == 0:
-                return np.zeros(0, np.uint8)
-            mapping = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    except OSError as error:
+            data = contents(file.fileno())
+    except (OSError, ValueError) as error:
         raise CompiledModelError(f"the weights cannot be read: {error}", where=str(path)) from error
-    if hasattr(mmap, "MADV_WILLNEED"):
-        mapping.madvise(mmap.MADV_WILLNEED)
-    return np.frombuffer(mapping, np.uint8)
+    if isinstance(data, mmap.mmap) and hasattr(mmap, "MADV_WILLNEED"):
+        data.madvise(mmap.MADV_WILLNEED)
+    return np.frombuffer(memoryview(data).toreadonly(), np.uint8)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 import os
 import stat
 from dataclasses import dataclass, field
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from infuse.errors import ModelFileError
+from infuse.mapped import contents
 
 _MAGIC: Final[tuple[tuple[bytes, str], ...]] = (
     (b"version https://git-lfs", "it is a Git LFS pointer; run `git lfs pull` to fetch the model itself"),
@@ -22,7 +22,7 @@ _MAGIC: Final[tuple[tuple[bytes, str], ...]] = (
 
 
 def map_file(path: Path, what: str = "model file") -> memoryview:
-    """The bytes of a file, mapped into memory and not read; ModelFileError when that cannot be."""
+    """The bytes of a file, mapped into memory where that is safe (`infuse.mapped`); else ModelFileError."""
     where = str(path)
     try:
         # O_NONBLOCK: opening a pipe must not wait for a writer.
@@ -34,11 +34,9 @@ def map_file(path: Path, what: str = "model file") -> memoryview:
         if not stat.S_ISREG(status.st_mode):
             kind = "a folder" if stat.S_ISDIR(status.st_mode) else "no regular file"
             raise ModelFileError(f"the {what} is {kind}", where=where, hint="give the path of the file itself")
-        if status.st_size == 0:
-            return memoryview(b"")
-        return memoryview(mmap.mmap(handle, status.st_size, access=mmap.ACCESS_READ))
+        return memoryview(contents(handle)).toreadonly()
     except (OSError, ValueError) as error:
-        raise ModelFileError(f"the {what} cannot be mapped into memory: {_reason(error)}", where=where) from error
+        raise ModelFileError(f"the {what} cannot be brought into memory: {_reason(error)}", where=where) from error
     finally:
         os.close(handle)
 

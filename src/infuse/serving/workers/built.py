@@ -20,6 +20,7 @@ from infuse.runtime.cpus import cpu_description
 from infuse.runtime.folder import check_cpu, read_metadata, verify
 from infuse.serving.workers.build import Signature, described, signature_of
 
+_COMPILERS: Final = ("g++", "clang++", "c++")  # which one is taken without $CXX, another part of Infuse decides
 EXTENSIONS: Final = "infuse.rules"
 """Where packages that extend Infuse register: as `infuse.passes` has it, which a server does not load."""
 _MOST: Final = 4096  # records; each is a few hundred bytes
@@ -85,17 +86,10 @@ def key_of(content: str, main: str, options: Mapping[str, Any]) -> str:
     if entry_points(group=EXTENSIONS):
         return ""
     variables = {name: value for name, value in os.environ.items() if name.startswith("INFUSE_")}
-    compiler = os.environ.get("CXX", "c++")
-    parts = [
-        content,
-        main,
-        dict(options),
-        variables,
-        _code(),
-        cpu_description(),
-        compiler,
-        _stamp(shutil.which(compiler)),
-    ]
+    chosen = os.environ.get("CXX", "")
+    programs = [*_COMPILERS, chosen, *chosen.split()[:1]]
+    stamps = [(shutil.which(program), _stamp(shutil.which(program))) for program in programs]
+    parts = [content, main, dict(options), variables, _code(), cpu_description(), chosen, stamps]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 

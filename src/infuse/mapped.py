@@ -1,0 +1,51 @@
+"""The bytes of files in memory, shared with other processes where nobody else can take them away.
+
+Who reads a mapped page of a file that was cut off meanwhile is ended by the system (SIGBUS), and no process can turn
+that into an error. So a file is mapped only when nobody but this process's user and root may write to it, and it is
+large enough for sharing to pay; any other is copied.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import stat
+from typing import Final
+
+SMALL: Final = 1 << 20
+"""Bytes up to which a file is copied in any case."""
+
+_CHUNK: Final = 1 << 26
+
+
+def contents(descriptor: int) -> mmap.mmap | bytes:
+    """All bytes of an open regular file, read-only; OSError when they cannot be had.
+
+    A copy has the bytes and the size of the moment; a file that shrinks while it is copied is an OSError, too.
+    """
+    status = os.fstat(descriptor)
+    if status.st_size > SMALL and is_ours(status):
+        return mmap.mmap(descriptor, status.st_size, access=mmap.ACCESS_READ)
+    return _copy(descriptor, status.st_size)
+
+
+def is_ours(status: os.stat_result) -> bool:
+    """Whether nobody may write to a file but this process's user and root."""
+    if not hasattr(os, "geteuid"):
+        return True
+    return status.st_uid in (os.geteuid(), 0) and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
+def _copy(descriptor: int, size: int) -> mmap.mmap | bytes:
+    """The bytes in memory of this process alone; a large copy is on pages of its own, as a mapping is."""
+    if not size:
+        return b""
+    room = mmap.mmap(-1, size)
+    place = 0
+    with memoryview(room) as view:
+        while place < size:
+            count = os.preadv(descriptor, [view[place : place + _CHUNK]], place)
+            if not count:
+                raise OSError(f"it was cut off at byte {place} of {size} while it was read")
+            place += count
+    return room

@@ -1,0 +1,85 @@
+"""Whether a file has the content that it should have: read once, and remembered for as long as it stays the same file.
+
+A file is the same while device, inode, size and times of change are; the last of them (ctime) nobody can set. Records
+lie in the user's cache, so that the next process knows, too; where that cannot be written, each process reads once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from infuse.runtime.places import cache_root
+
+_MOST: Final = 4096  # records, of some 200 bytes
+_RACY_SECONDS: Final = 2.0  # a file that changed within this of being read may change again with the same times
+
+_seen: dict[str, tuple[str, list[int]]] = {}
+
+
+def has_content(path: Path, sha256: str, *, again: bool = False) -> bool:
+    """Whether the SHA-256 of a file is this; OSError when it cannot be read. `again`: read it in any case."""
+    place = os.path.realpath(path)
+    with Path(place).open("rb") as file:
+        identity = _identity(os.fstat(file.fileno()))
+        if not again and (_seen.get(place) or _recalled(place)) == (sha256, identity):
+            _seen[place] = sha256, identity
+            return True
+        hashed = hashlib.sha256()
+        while chunk := file.read(1 << 20):
+            hashed.update(chunk)
+        if hashed.hexdigest() != sha256:
+            return False
+        after = os.fstat(file.fileno())
+    if _identity(after) == identity and time.time() - after.st_ctime > _RACY_SECONDS:
+        _seen[place] = sha256, identity
+        _record(place, sha256, identity)
+    return True
+
+
+def _identity(status: os.stat_result) -> list[int]:
+    return [status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns]
+
+
+def _folder() -> Path:
+    return cache_root() / "checked"
+
+
+def _file(place: str) -> Path:
+    return _folder() / hashlib.sha256(place.encode("utf-8", "surrogateescape")).hexdigest()[:40]
+
+
+def _recalled(place: str) -> tuple[str, list[int]] | None:
+    """What another process of this user has recorded; nothing where others could have written it."""
+    try:
+        folder = _folder().stat()
+        if folder.st_uid != os.geteuid() or folder.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            return None
+        sha256, identity = json.loads(_file(place).read_bytes())
+    except (OSError, ValueError, TypeError, RecursionError):
+        return None
+    return sha256, identity
+
+
+def _record(place: str, sha256: str, identity: list[int]) -> None:
+    with suppress(OSError):  # without a record, the next process reads the file
+        folder = _folder()
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        records = [entry.path for entry in os.scandir(folder)]
+        for old in sorted(records)[: _MOST // 2] if len(records) >= _MOST else ():
+            Path(old).unlink(missing_ok=True)
+        descriptor, name = tempfile.mkstemp(prefix=".new-", dir=folder)
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                json.dump([sha256, identity], file)
+            Path(name).replace(_file(place))
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
