@@ -5,12 +5,14 @@ What a verb needs is imported when it is called: a process that only runs compil
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from infuse.errors import OptionError
+from infuse.budgets import timed
+from infuse.errors import BudgetError, OptionError
 from infuse.runtime.folder import STAGES
 from infuse.runtime.model import CompiledModel
 
@@ -26,7 +28,33 @@ if TYPE_CHECKING:
 Progress = Callable[[str, int, int], None]
 PathLike = str | os.PathLike[str]
 
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
+
+def _bounded(verb: Callable[_P, _R]) -> Callable[_P, _R]:
+    """A verb within the budget of time, in which a want of memory and endless nesting are errors of ours."""
+
+    @functools.wraps(verb)
+    def run(*arguments: _P.args, **named: _P.kwargs) -> _R:
+        try:
+            with timed():
+                return verb(*arguments, **named)
+        except MemoryError as error:
+            told = f": {error}" if str(error) else ""
+            hint = "give the process more memory, or use a smaller model"
+            raise BudgetError(f"there is not enough memory{told}", where=verb.__name__, hint=hint) from error
+        except RecursionError as error:
+            raise BudgetError(
+                "the model nests more deeply than can be followed",
+                where=verb.__name__,
+                hint="export it with fewer levels of bodies, functions or expressions",
+            ) from error
+
+    return run
+
+
+@_bounded
 def load(source: PathLike | bytes | Any) -> Graph:
     """The graph of a model: a path to an .onnx or .infuse file, the bytes of an ONNX model, or a ModelProto.
 
@@ -42,6 +70,7 @@ def load(source: PathLike | bytes | Any) -> Graph:
     return load_onnx(source)
 
 
+@_bounded
 def optimize(
     graph: Graph | PathLike,
     level: str = "all",
@@ -108,6 +137,7 @@ def improved(
     return search(graph, seconds, options, witness=witness, prices=prices, progress=progress)
 
 
+@_bounded
 def load_compiled(folder: PathLike, threads: int | None = None) -> CompiledModel | HostedModel:
     """The compiled model in `folder`. CompiledModelError when it is broken or was made for another processor."""
     if not (Path(folder) / STAGES).is_file():
@@ -117,6 +147,7 @@ def load_compiled(folder: PathLike, threads: int | None = None) -> CompiledModel
     return HostedModel.load(folder, threads)
 
 
+@_bounded
 def save(graph: Graph, path: PathLike, *, opset: int | None = None) -> None:
     """Write a graph as .infuse or .onnx, by the ending of `path`. The file appears whole or not at all."""
     target = Path(path)
@@ -132,6 +163,7 @@ def save(graph: Graph, path: PathLike, *, opset: int | None = None) -> None:
         raise OptionError(f"{target.name} ends neither in .infuse nor in .onnx", hint="name the file by its format")
 
 
+@_bounded
 def compile(
     graph: Graph | PathLike,
     *,
@@ -173,6 +205,7 @@ def compile(
     )
 
 
+@_bounded
 def profile(
     model: Graph | PathLike,
     feeds: Mapping[str, Any] | None = None,

@@ -52,6 +52,12 @@ class UnsupportedOperatorError(InfuseError):
     serial: int | None = None
 
 
+class BudgetError(InfuseError):
+    """A model needs more nodes, terms, work, memory or time before it runs than is allowed; the limit can be raised."""
+
+    code = "INF-103"
+
+
 class GraphError(InfuseError):
     """A graph is not well formed: a cycle, a value used before it is made, a wrong number of inputs."""
 

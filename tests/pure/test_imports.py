@@ -9,8 +9,8 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parents[2] / "src" / "infuse"
 ROOMS = sorted(p.name for p in PACKAGE.iterdir() if p.is_dir() and any(p.rglob("*.py")))
-ALL = [*ROOMS, "infuse", "errors", "dtypes", "mapped"]
-BASE = {"errors", "dtypes", "mapped"}
+ALL = [*ROOMS, "infuse", "errors", "dtypes", "mapped", "budgets"]
+BASE = {"errors", "dtypes", "mapped", "budgets"}
 # Files beside the rooms that belong to one: the public surface is called `infuse`, the program is part of `cli`.
 SURFACE = ("__init__", "api", "session")
 PROGRAM = ("__main__",)
@@ -20,6 +20,7 @@ ALLOWED: dict[str, set[str] | None] = {
     "errors": set(),
     "dtypes": {"errors"},
     "mapped": set(),
+    "budgets": {"errors"},
     "ir": BASE,
     "ops": BASE | {"ir"},
     "frontends": BASE | {"ir", "ops"},

@@ -67,6 +67,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except InfuseError as error:
             terminal.complain(str(error))
             return 1
+        except (MemoryError, RecursionError) as error:
+            short = "there is not enough memory" if isinstance(error, MemoryError) else "the model nests too deeply"
+            terminal.complain(f"{short}: {error}" if str(error) else short)
+            return 1
         except OSError as error:
             terminal.complain(f"{error.filename or 'output'}: {error.strerror or error}")
             return 1

@@ -11,6 +11,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from infuse.budgets import check_time, seconds_left
+
 Command = tuple[str, ...]
 """A program and its arguments, run without a shell."""
 
@@ -54,7 +56,8 @@ def run_all(commands: Sequence[Command], folder: Path, jobs: int, done: Callable
                     child = _Child(waiting.popleft(), folder)
                     running[child.output] = child
                     selector.register(child.output, selectors.EVENT_READ)
-                for key, _ in selector.select():
+                check_time("compiling the generated code")
+                for key, _ in selector.select(seconds_left()):
                     if running[key.fd].read():
                         continue
                     selector.unregister(key.fd)

@@ -13,6 +13,7 @@ from functools import lru_cache, reduce
 from typing import Any, ClassVar, Union
 from weakref import WeakValueDictionary
 
+from infuse.budgets import spend
 from infuse.errors import ShapeError
 
 Dim = Union[int, "Expr"]
@@ -196,6 +197,7 @@ def _product(a: Dim, b: Dim) -> Dim:
 
 @lru_cache(maxsize=1 << 14)
 def _polynomial_product(a: Expr, b: Expr) -> Dim:
+    spend("terms", len(a.terms) * len(b.terms), "a product of symbolic sizes takes")
     terms: dict[_Monomial, int] = {}
     for m1, c1 in _terms(a).items():
         for m2, c2 in _terms(b).items():

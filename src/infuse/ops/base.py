@@ -17,7 +17,7 @@ from typing_extensions import dataclass_transform
 
 from infuse import dtypes
 from infuse.dtypes import DType
-from infuse.errors import InfuseError, ShapeError, TypeMismatchError, UnsupportedOperatorError
+from infuse.errors import BudgetError, InfuseError, ShapeError, TypeMismatchError, UnsupportedOperatorError
 from infuse.ir import dims
 from infuse.ir.expression import Call, register_operator
 from infuse.ir.graph import Node, Value
@@ -225,8 +225,8 @@ def _carried(op: Op, node: Node) -> Sequence[Array | None]:
         return ()
     try:
         result = op.content(*contents)
-    except (ShapeError, ValueError, IndexError):
-        return ()  # a symbolic size where only a number tells the result, or numbers that will fail at run time
+    except (ShapeError, BudgetError, ValueError, IndexError):
+        return ()  # only a number tells the result, or it is too long to be carried, or will fail at run time
     results = result if isinstance(result, tuple) else (result,)
     return [_as_dims(known, value.dtype) for known, value in zip(results, node.outputs)]
 

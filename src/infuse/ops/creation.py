@@ -16,6 +16,9 @@ from infuse.ir.types import TensorType
 from infuse.ops.base import Array, Floats, Inferred, Ints, Op, cases, same_dtype
 from infuse.ops.sizes import fresh_dim, fresh_shape, int64s, integers, known_one, length, scalar
 
+_MOST = 2**62
+"""Elements that no tensor has."""
+
 
 class ConstantOfShape(Op):
     """A tensor of the listed shape, filled with one value of type `dtype`.
@@ -68,7 +71,11 @@ class Range(Op):
     def _count(self, start: Any, limit: Any, delta: Any) -> int:
         if delta == 0:
             raise ShapeError("the step of Range is zero")
-        return max(int(np.ceil((limit - start) / delta)), 0)
+        with np.errstate(all="ignore"):
+            count = np.ceil((limit - start) / delta)
+        if not count < _MOST:
+            raise ShapeError(f"Range from {start} to {limit} by {delta} has more elements than a tensor can have")
+        return int(count) if count > 0 else 0
 
     def _symbolic_count(self, start: Dim, limit: Dim, delta: Dim) -> Dim:
         if not isinstance(delta, int):

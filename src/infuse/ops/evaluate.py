@@ -55,6 +55,12 @@ def evaluate_node(node: Node, arrays: Sequence[Any], run: Run | None = None) -> 
     except InfuseError as error:
         error.within(f"{node.kind} node {node.name!r}")
         raise
+    except MemoryError as error:
+        raise RuntimeFailure(
+            f"there is not enough memory for its result: {error}",
+            where=f"{node.kind} node {node.name!r}",
+            hint="use smaller inputs, or give the process more memory",
+        ) from error
     except (ArithmeticError, LookupError, TypeError, ValueError) as error:
         raise RuntimeFailure(f"cannot be evaluated: {error}", where=f"{node.kind} node {node.name!r}") from error
     several = isinstance(results, tuple) or isinstance(op, ControlFlow)

@@ -24,6 +24,9 @@ from infuse.ops.unfolding import ALL, index_of
 FAR_OUTSIDE = -100.0
 """Where a place that is no finite number is taken to be."""
 
+_MOST_POINTS = 1 << 20
+"""Points of a bin along one axis above which a region is taken for a mistake."""
+
 
 class GridSample(Op):
     """X (N, C, D1 …) at the places that the grid (N, out …, r) lists, innermost axis first, -1 … 1 being the image."""
@@ -255,6 +258,8 @@ class RoiAlign(Op):
         first, last = start * scale - shift, end * scale - shift
         size = last - first if shift else max(last - first, start.dtype.type(1))
         width = size / bins
+        if not abs(width) <= _MOST_POINTS:
+            raise ShapeError(f"a bin of RoiAlign is {width:g} pixels wide; its region is too large")
         count = self.sampling_ratio if self.sampling_ratio > 0 else max(int(np.ceil(width)), 0)
         steps = np.arange(bins)[:, None] * width + (np.arange(count) + start.dtype.type(0.5)) * width / max(count, 1)
         return (first + steps).reshape(-1), count

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
+from infuse.budgets import check_time
 from infuse.errors import InfuseError, OptionError, RuleError
 from infuse.ir.clone import clone
 from infuse.ir.collection import uncollected
@@ -143,6 +144,7 @@ def _run_level(graph: Graph, level: str, options: Options, report: Report, rest:
     for _ in range(ROUNDS):
         before = len(report.rewrites)
         for name, step in steps:
+            check_time("optimization")
             done = len(report.rewrites)
             if report.is_full or rest.quiet.get(name) == done:
                 continue

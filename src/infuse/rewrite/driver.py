@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 
 import numpy as np
 
+from infuse.budgets import check_time
 from infuse.errors import InfuseError, RuleError
 from infuse.ir.expression import Call
 from infuse.ir.graph import Graph, Node, UnknownRank, Use, Value
@@ -67,6 +68,7 @@ class Driver:
         self._at_rest = False
         changed = False
         while not self.report.is_full and (node := queue.pop()) is not None:
+            check_time("optimization")
             touched = self._match(node, self._new, limits) if node in untouched else self._visit(node, limits)
             if touched is not None:
                 changed = True

@@ -162,7 +162,14 @@ class Session:
             pointers[i] = address
         key = tuple(shapes)
         plan = self._plans.get(key) or self._signature.plan(key)
-        results = self._allocate(plan)
+        try:
+            results = self._allocate(plan)
+        except (MemoryError, ValueError) as error:  # ValueError: more elements than an address can tell apart
+            shapes_of = ", ".join(str(list(shape)) for shape, _ in plan.outputs)
+            raise RuntimeFailure(
+                f"there is not enough memory for the outputs, of the shapes {shapes_of[:200]}",
+                hint="run it on smaller inputs, or give the process more memory",
+            ) from error
         handle = self._handle or self._open_handle()
         status = self._native(handle, plan.symbols, self._input_table, self._output_table)
         if status:

@@ -10,10 +10,12 @@ from typing import Any, Final
 import numpy as np
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto
 
+from infuse.budgets import check_time, spend
 from infuse.errors import GraphError, InfuseError, ModelFileError, UnsupportedOperatorError
 from infuse.frontends.onnx import adapters, legacy  # noqa: F401  (each registers its lifts)
 from infuse.frontends.onnx.attributes import Readers, resolved, value_of, with_element_types
 from infuse.frontends.onnx.contributed import contributed
+from infuse.frontends.onnx.counting import count_nodes
 from infuse.frontends.onnx.forms import Form, adapt
 from infuse.frontends.onnx.functions import NEWEST, body_of, check_call, default_attributes, opset_of, schema_of
 from infuse.frontends.onnx.loops import scalar_flags
@@ -29,7 +31,6 @@ from infuse.ops.base import REGISTRY, Op
 from infuse.ops.ml import DOMAIN as ML
 from infuse.ops.opaque import Opaque
 
-NODE_LIMIT: Final = 5_000_000
 _DEPTH: Final = 64
 _LISTS: Final = {"value_floats": np.float32, "value_ints": np.int64, "value_strings": np.object_}
 _SCALARS: Final = {"value_float": np.float32, "value_int": np.int64, "value_string": np.object_}
@@ -49,6 +50,7 @@ class Builder:
     def graph(self) -> Graph:
         """The model's graph, typed."""
         model = self.model
+        spend("nodes", count_nodes(model), "with its functions inlined, the model has")
         opsets = _opsets(model.opset_import)
         if not opsets and model.ir_version < 3:
             opsets = {"": 1}
@@ -131,8 +133,8 @@ class Builder:
     def node(self, proto: NodeProto, scope: Scope) -> None:
         """Add what a node stands for; errors say which node it was."""
         self.nodes += 1
-        if self.nodes > NODE_LIMIT:
-            raise ModelFileError(f"the model has more than {NODE_LIMIT} nodes once its functions are inlined")
+        if not self.nodes & 1023:
+            check_time("reading the model")
         try:
             self._node(proto, scope)
         except InfuseError as error:
