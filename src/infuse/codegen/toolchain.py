@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
@@ -99,7 +99,7 @@ class Toolchain:
     version: str
     sanitizes: bool = False
     """Whether code reports accesses outside of memory and undefined behaviour; it runs in sanitizing processes only."""
-    details: str = ""
+    details: str = field(default="", compare=False)
 
     @classmethod
     def find(cls, target: Target | None = None) -> Toolchain:
