@@ -173,6 +173,7 @@ def compile(
     tune: bool = False,
     search: float = 0.0,
     output: PathLike | None = None,
+    prefix: str = "infuse",
     progress: Progress | None = None,
 ) -> CompiledModel | HostedModel | ForeignModel:
     """Native code for a graph, ready to run.
@@ -193,7 +194,8 @@ def compile(
     times are kept in the cache folder (OptionError where this machine does not run code for the target); without it a
     model of their costs chooses;
     `search` seconds of looking for cheaper forms, as `optimize` does, for a graph that was not optimized;
-    `output` a folder for the compiled model, which `load_compiled` opens without a compiler.
+    `output` a folder for the compiled model, which `load_compiled` opens without a compiler;
+    `prefix` what the names of its C functions begin with: two models in one C program need two.
     """
     from infuse.codegen.compile import compile_graph
 
@@ -201,7 +203,14 @@ def compile(
     if source.report is None:
         source = optimize(source, "all", search=search, progress=progress)
     return compile_graph(
-        source, target=target, threads=threads, precision=precision, tune=tune, output=output, progress=progress
+        source,
+        target=target,
+        threads=threads,
+        precision=precision,
+        tune=tune,
+        output=output,
+        prefix=prefix,
+        progress=progress,
     )
 
 

@@ -421,7 +421,7 @@ def test_output_is_a_copy_that_runs_elsewhere(tmp_path: Path, root: Path) -> Non
     assert build_adder(output=output) == output
     os.umask(before)
     assert sorted(path.name for path in output.iterdir()) == [
-        *("metadata.json", "model.cpp", "model.h", "model.so", "weights.bin")
+        *("example.c", "metadata.json", "model.cpp", "model.h", "model.so", "weights.bin")
     ]
     assert stat.S_IMODE(output.stat().st_mode) == 0o755, "others may run it"
     assert [path.name for path in output.parent.iterdir()] == ["it's"]
@@ -471,7 +471,7 @@ def test_header_is_c_and_lists_the_tensors(tmp_path: Path) -> None:
     hostile = {
         **METADATA,
         "inputs": [{"name": "*/ int evil; /*", "dtype": "float32", "shape": ["batch", "seq + 1"]}],
-        "symbols": ["batch", "*/ evil"],
+        "symbols": ["batch", "seq", "*/ evil"],
     }
     folder = build({"model.cpp": source()}, WEIGHTS, 128, hostile, key="adder")
     text = (folder / "model.h").read_text()

@@ -24,6 +24,9 @@ def compile(
     precision: Precision = "fp32",
     tune: Tune = False,
     search: Search = 0.0,
+    prefix: Annotated[
+        str, typer.Option(metavar="NAME", help="What the names of the C functions begin with; one for each model.")
+    ] = "infuse",
     as_json: AsJson = False,
 ) -> None:
     """Compile a model to a folder: library, weights, header and source.
@@ -42,6 +45,7 @@ def compile(
             precision=precision,
             tune=tune,
             output=output,
+            prefix=prefix,
             progress=progress,
         ) as compiled:
             facts = {

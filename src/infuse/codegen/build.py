@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
@@ -19,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from infuse.codegen.cache import Cache
+from infuse.codegen.interface import EXAMPLE, PREFIX, example, header, library_name
 from infuse.codegen.toolchain import Progress, Target, Toolchain
 from infuse.errors import OptionError
 from infuse.runtime.folder import ABI, HEADER, LIBRARY, METADATA, SOURCE, STAGES, WEIGHTS, describe_files
@@ -58,10 +58,14 @@ def build(
     target = Target.resolve(target) if isinstance(target, str) else target
     toolchain = toolchain or Toolchain.find(target)
 
+    texts = {HEADER: header(metadata), EXAMPLE: example(metadata)}
+
     def make(folder: Path) -> None:
-        for name, text in sources.items():
+        for name, text in {**sources, **texts}.items():
             (folder / name).write_text(text, "utf-8")
-        (folder / HEADER).write_text(_header(metadata), "utf-8")
+        soname = library_name(metadata.get("prefix", PREFIX))
+        if soname != LIBRARY:
+            (folder / soname).symlink_to(LIBRARY)
         stop = Event()
         with ThreadPoolExecutor(1) as writer:
             writing = writer.submit(_write_weights, folder / WEIGHTS, weights, weights_bytes, stop)
@@ -71,6 +75,7 @@ def build(
                     folder / LIBRARY,
                     target=target,
                     include=[KERNELS, folder],
+                    soname=soname,
                     jobs=jobs,
                     progress=progress,
                 )
@@ -81,7 +86,7 @@ def build(
         _write_metadata(folder, metadata, weights_sha256, target, toolchain)
 
     full_key = _digest(
-        key, *_flat(sources), json.dumps(metadata), target.fingerprint, toolchain.identity, kernels_hash()
+        key, *_flat({**sources, **texts}), json.dumps(metadata), target.fingerprint, toolchain.identity, kernels_hash()
     )
     made = (cache or Cache()).obtain(full_key, make)
     return made if output is None else publish(Path(output), lambda folder: _copy_files(made, folder))
@@ -129,23 +134,6 @@ def _write_metadata(
         "files": describe_files(folder, weights_sha256),
     }
     (folder / METADATA).write_text(json.dumps(content, indent=1), "utf-8")
-
-
-def _header(metadata: Mapping[str, Any]) -> str:
-    """`model.h`, with this model's inputs and outputs in its comment."""
-    lines = []
-    for kind in ("inputs", "outputs"):
-        for i, entry in enumerate(metadata.get(kind, ())):
-            sizes = "".join(f"[{_plain(size)}]" for size in entry["shape"])
-            lines.append(f" * {kind}[{i}]: {_plain(entry['name'])}, {_plain(entry['dtype'])}{sizes}")
-    symbols = ", ".join(map(_plain, metadata.get("symbols", ()))) or "no symbol: NULL will do"
-    text = Path(__file__).with_name("model.h").read_text("utf-8")
-    return text.replace("@SYMBOLS@", symbols).replace("@TENSORS@", "\n".join(lines))
-
-
-def _plain(text: object) -> str:
-    """Text of a model, made harmless in a C comment."""
-    return re.sub(r"[^\w.:+%() -]", "_", str(text))
 
 
 def _flat(sources: Mapping[str, str]) -> list[str]:
@@ -209,4 +197,4 @@ def publish(output: Path, write: Callable[[Path], None]) -> Path:
 
 def _copy_files(made: Path, folder: Path) -> None:
     for file in made.iterdir():
-        shutil.copyfile(file, folder / file.name)
+        shutil.copyfile(file, folder / file.name, follow_symlinks=False)

@@ -14,6 +14,7 @@ from infuse.codegen.expand import expand
 from infuse.codegen.expand.sequences import flatten
 from infuse.codegen.foreign import ForeignModel
 from infuse.codegen.hosted import HostedModel, ValueSpec
+from infuse.codegen.interface import PREFIX, check_prefix
 from infuse.codegen.labels import separate_labels
 from infuse.codegen.lowering import lower
 from infuse.codegen.memory import Plan, plan
@@ -85,22 +86,35 @@ def compile_graph(
     precision: str = "fp32",
     tune: bool = False,
     output: str | os.PathLike[str] | None = None,
+    prefix: str = PREFIX,
     progress: Progress | None = None,
 ) -> CompiledModel | HostedModel | ForeignModel:
     """Compile `graph` (see `infuse.compile`)."""
     require_known(graph)
+    check_prefix(prefix)
     resolved = Target.resolve(target)
     count = threads or available_cpus()
 
     def built(generated: tuple[Program, Plan], folder: str | os.PathLike[str] | None) -> CompiledModel:
-        return compile_program(generated, resolved, threads, precision=precision, output=folder, progress=progress)
+        return compile_program(
+            generated, resolved, threads, precision=precision, output=folder, prefix=prefix, progress=progress
+        )
 
     stages = stages_of(graph, resolved, count, precision, tune=tune, progress=progress)
     if resolved.is_foreign:
         generated = _foreign(stages, resolved, output)
-        return ForeignModel(build_program(generated, resolved, precision=precision, output=output, progress=progress))
+        return ForeignModel(
+            build_program(generated, resolved, precision=precision, output=output, prefix=prefix, progress=progress)
+        )
     if stages.whole is not None and all(is_native_type(v.type) for v in graph.inputs):
         return built(stages.whole, output)
+    if prefix != PREFIX:
+        names = ", ".join(f"{node.kind} {node.name!r}" for node in stages.host_nodes) or "inputs that are no tensors"
+        raise OptionError(
+            f"the model has no C interface, whose functions could have the prefix {prefix!r}: Python runs a part of it "
+            f"({names})",
+            hint="leave the prefix out",
+        )
     parts = [part if isinstance(part, Graph) else built(part, None) for part in stages.parts]
     inputs = tuple(ValueSpec.of(v.name, v.type) for v in graph.inputs)
     outputs = tuple(ValueSpec.of(n, v.type) for n, v in zip(graph.output_names, graph.outputs))
@@ -201,11 +215,14 @@ def compile_program(
     *,
     precision: str = "fp32",
     output: str | os.PathLike[str] | None = None,
+    prefix: str = PREFIX,
     progress: Progress | None = None,
     profile: bool = False,
 ) -> CompiledModel:
     """Compile one program and load it; with `profile`, its sessions tell when every step ran (`Session.records`)."""
-    folder = build_program(generated, target, precision=precision, output=output, progress=progress, profile=profile)
+    folder = build_program(
+        generated, target, precision=precision, output=output, prefix=prefix, progress=progress, profile=profile
+    )
     return CompiledModel.load(folder, threads=threads)
 
 
@@ -215,6 +232,7 @@ def build_program(
     *,
     precision: str = "fp32",
     output: str | os.PathLike[str] | None = None,
+    prefix: str = PREFIX,
     progress: Progress | None = None,
     profile: bool = False,
     toolchain: Toolchain | None = None,
@@ -223,6 +241,8 @@ def build_program(
     program, memory = generated
     fingerprint = program.weights.fingerprint()
     info = metadata(program, fingerprint) | {"precision": precision}
+    if prefix != PREFIX:
+        info["prefix"] = prefix
     if precision == "fp16":
         info["kept_in_fp32"] = program.weights.kept
     static = memory.offsets is not None

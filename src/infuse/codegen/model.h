@@ -1,35 +1,39 @@
 /*
  * The C interface of a model compiled by Infuse. The library needs nothing but the C library and threads.
  *
- *     void* weights = mmap(0, size, PROT_READ, MAP_SHARED, open("weights.bin", O_RDONLY), 0);
- *     void* context = infuse_open(weights, 4);
- *     int64_t symbols[] = {8};                        // the values of @SYMBOLS@
- *     const void* inputs[] = {x};                     // dense row-major arrays, in the order below
- *     void* outputs[] = {y};                          // written to; infuse_shapes tells their sizes
+ * example.c beside this file is a whole program that runs the model. In short:
+ *
+ *     void* context = infuse_open(weights, 4);        // the content of weights.bin, 64-byte aligned; 4 threads
+ *     int64_t symbols[] = {@VALUES@};@PAD@// @SYMBOLS@
+ *     const void* inputs[] = {@INPUTS@};
+ *     void* outputs[] = {@OUTPUTS@};
  *     if (infuse_run(context, symbols, inputs, outputs) != INFUSE_OK)
  *         fprintf(stderr, "%s\n", infuse_error(context));
  *     infuse_close(context);
  *
+ * Inputs and outputs are dense row-major arrays:
 @TENSORS@
  *
- * Compile: cc main.c model.so -Wl,-rpath,. && ./a.out
+ * Compile: @COMMAND@
  */
-#ifndef INFUSE_MODEL_H
-#define INFUSE_MODEL_H
+#ifndef @GUARD@
+#define @GUARD@
 
 #include <stdint.h>
 
+#ifndef INFUSE_API
 #if defined(_WIN32)
 #define INFUSE_API __declspec(dllexport)
 #else
 #define INFUSE_API __attribute__((visibility("default")))
 #endif
 
+enum { INFUSE_OK = 0, INFUSE_OUT_OF_MEMORY = 1, INFUSE_BAD_DATA = 2 };
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-enum { INFUSE_OK = 0, INFUSE_OUT_OF_MEMORY = 1, INFUSE_BAD_DATA = 2 };
 
 /** A JSON object: abi, name, inputs, outputs (name, dtype, shape, late), symbols, target, weights_bytes. */
 INFUSE_API const char* infuse_metadata(void);

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from infuse.codegen.frames import Frame, model_text
+from infuse.codegen.interface import PREFIX, prefixed
 from infuse.codegen.memory import Plan
 from infuse.codegen.names import comment
 from infuse.codegen.program import Function, Program, Step, size_text, symbol_field
@@ -57,7 +58,8 @@ def print_sources(
     main += [f"{head(f, names[f.text()])};" for f in controls]
     main += [frame.run_text(names) for frame in frames]
     main += [define(f, names[f.text()]) for f in controls]
-    main += ["}  // namespace infuse_model", "", _interface(frames[0], frames, info, record)]
+    interface = prefixed(_interface(frames[0], frames, info, record), info.get("prefix", PREFIX))
+    main += ["}  // namespace infuse_model", "", interface]
     return {"model.cpp": "\n".join(main), **sources}
 
 

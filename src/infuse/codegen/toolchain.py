@@ -167,8 +167,10 @@ class Toolchain:
         include: Sequence[Path] = (),
         jobs: int | None = None,
         progress: Progress | None = None,
+        soname: str = "",
     ) -> None:
-        """Compile `sources`, at most `jobs` at once (default: all processors), and link them to the library `output`.
+        """Compile `sources`, at most `jobs` at once (default: all processors), and link them to the library `output`,
+        which calls itself `soname`.
 
         Objects and temporary files lie beside `output`. CompileError when the compiler rejects a source; when
         interrupted, all compilers are ended before the interrupt goes on.
@@ -176,7 +178,8 @@ class Toolchain:
         sources, output = [source.absolute() for source in sources], output.absolute()
         report = progress or _silent
         flags = [*self._compile_flags(), *self._target_flags(target), *(f"-I{path.absolute()}" for path in include)]
-        link = [*self._link_flags(), "-o", str(output)]
+        named = [f"-Wl,-soname,{soname}"] if soname and sys.platform == "linux" else []
+        link = [*self._link_flags(), *named, "-o", str(output)]
         if len(sources) == 1:
             report("compile", 0, 1)
             self._run([(*self.command, *flags, str(sources[0]), *link)], output.parent)

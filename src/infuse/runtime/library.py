@@ -6,8 +6,10 @@ import _ctypes
 import ctypes
 import json
 import mmap
+import re
 import weakref
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -36,34 +38,44 @@ class Library:
     Unloaded when the last reference is gone; every open context keeps one.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, prefix: str = "infuse") -> None:
+        """`prefix`: what the names of the functions begin with, as the folder's metadata says."""
         path = folder / LIBRARY
+        if not re.fullmatch(r"[A-Za-z]\w*", prefix, re.ASCII):
+            raise CompiledModelError(f"its functions cannot begin with {prefix!r}", where=str(folder))
+        self._prefix = prefix
         try:
             self._library = ctypes.CDLL(str(path))
         except OSError as error:
             raise CompiledModelError(
                 f"the library cannot be loaded: {error}", where=str(path), hint="compile the model again"
             ) from error
+        self._functions: Any = SimpleNamespace()
         weakref.finalize(self, _ctypes.dlclose, self._library._handle).atexit = False
         for name, (result, arguments) in _PROTOTYPES.items():
-            function = getattr(self._library, name, None)
+            function = getattr(self._library, self._named(name), None)
             if function is None:
                 raise CompiledModelError(
-                    f"the library has no function {name}", where=str(path), hint="compile the model again"
+                    f"the library has no function {self._named(name)}", where=str(path), hint="compile the model again"
                 )
             function.restype, function.argtypes = result, arguments
+            setattr(self._functions, name, function)
         self.metadata = self._read_metadata(path)
         self._weights = _map(folder / WEIGHTS)
         self._profile = self._find_profile() if "profile" in self.metadata else None
-        self.run = self._library.infuse_run
+        self.run = self._functions.infuse_run
+
+    def _named(self, function: str) -> str:
+        """The name of a function of the interface in this library."""
+        return f"{self._prefix}{function.removeprefix('infuse')}"
 
     def _find_profile(self) -> Any:
-        function = self._library.infuse_profile
+        function = getattr(self._library, self._named("infuse_profile"))
         function.restype, function.argtypes = _POINTER, [_POINTER] * 3
         return function
 
     def _read_metadata(self, path: Path) -> dict[str, Any]:
-        text = self._library.infuse_metadata()
+        text = self._functions.infuse_metadata()
         try:
             metadata = json.loads(text or b"")
         except ValueError as error:
@@ -80,7 +92,7 @@ class Library:
 
     def open(self, threads: int) -> int:
         """A new context with its own arena and threads; to be given to `close`."""
-        handle = self._library.infuse_open(self._weights.ctypes.data, threads)
+        handle = self._functions.infuse_open(self._weights.ctypes.data, threads)
         if not handle:
             raise RuntimeFailure(
                 f"there is not enough memory to open the model with {threads} threads",
@@ -90,16 +102,16 @@ class Library:
 
     def close(self, handle: int) -> None:
         """End a context that no call is using."""
-        self._library.infuse_close(handle)
+        self._functions.infuse_close(handle)
 
     def error(self, handle: int) -> str:
         """The text of the last failure of a context."""
-        return (self._library.infuse_error(handle) or b"").decode("utf-8", "replace")
+        return (self._functions.infuse_error(handle) or b"").decode("utf-8", "replace")
 
     def late_output(self, handle: int, number: int, dtype: np.dtype[Any], rank: int) -> np.ndarray[Any, Any]:
         """A copy of an output whose sizes the last run of a context found out."""
         sizes = (ctypes.c_int64 * max(1, rank))()
-        address = self._library.infuse_output(handle, number, ctypes.addressof(sizes))
+        address = self._functions.infuse_output(handle, number, ctypes.addressof(sizes))
         result = np.empty(tuple(sizes[:rank]), dtype)
         if result.nbytes:
             ctypes.memmove(result.ctypes.data, address, result.nbytes)
@@ -107,11 +119,11 @@ class Library:
 
     def arena_bytes(self, handle: int) -> int:
         """Bytes of working memory of a context."""
-        return int(self._library.infuse_arena_bytes(handle))
+        return int(self._functions.infuse_arena_bytes(handle))
 
     def live_bytes(self, handle: int) -> int:
         """The most bytes of intermediate tensors that were live at once in the last run of a context."""
-        return int(self._library.infuse_live_bytes(handle))
+        return int(self._functions.infuse_live_bytes(handle))
 
     def records(self, handle: int) -> tuple[np.ndarray[Any, np.dtype[np.int64]], int]:
         """A copy of the records of the last run of a context, and how many more there were.
@@ -131,7 +143,7 @@ class Library:
     def output_sizes(self, symbols: int, total: int) -> list[int] | None:
         """The `total` sizes of all outputs for the symbol values at this address; None if they are invalid."""
         sizes = (ctypes.c_int64 * max(1, total))()
-        return None if self._library.infuse_shapes(symbols, ctypes.addressof(sizes)) else list(sizes[:total])
+        return None if self._functions.infuse_shapes(symbols, ctypes.addressof(sizes)) else list(sizes[:total])
 
 
 def _map(path: Path) -> np.ndarray[Any, np.dtype[np.uint8]]:

@@ -46,7 +46,7 @@ class CompiledModel:
         metadata = read_metadata(path)
         verify(path, metadata)
         check_cpu(metadata, path)
-        library = Library(path)
+        library = Library(path, str(metadata.get("prefix", "infuse")))
         for name in ("weights_bytes", "weights_hash"):
             if name in library.metadata and name in metadata and library.metadata[name] != metadata[name]:
                 raise CompiledModelError(
