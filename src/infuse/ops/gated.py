@@ -13,7 +13,7 @@ from infuse.ir.types import TensorType
 from infuse.ops.base import Array, Floats, Inferred, Ints, Op, Rounding, cases, normalize_axis, same_dtype
 from infuse.ops.elementwise import Floating, f32, require_kind, rounded
 from infuse.ops.formula import Formulas, Term
-from infuse.ops.sizes import agree, agree_shapes, at_most, int64s, require_rank, whole_parts, with_dim
+from infuse.ops.sizes import agree, agree_shapes, at_most, int64s, nonempty, require_rank, whole_parts, with_dim
 from infuse.ops.special import sigmoid
 
 
@@ -174,6 +174,7 @@ class LinearAttention(Op):
                 agree_shapes(one.shape[:2], (batch, length), f"batch and length of the inputs of {self.name}")
         width = self._width(query.shape[2], self.q_num_heads)
         agree(self._width(key.shape[2], self.kv_num_heads), width, f"the widths of queries and keys of {self.name}")
+        nonempty(width, self.name)
         size = self._width(value.shape[2], self.kv_num_heads)
         state = batch, self.kv_num_heads, width, size
         if past_state is not None and past_state.tensor.shape is not None:

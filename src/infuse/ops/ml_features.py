@@ -178,7 +178,7 @@ class FeatureVectorizer(MlOp):
     def eval(self, *inputs: Array) -> Array:
         parts = []
         for i, x in enumerate(inputs):
-            part = x.astype(np.float32).reshape(-1, x.shape[-1])
+            part = x.astype(np.float32).reshape(1 if x.ndim == 1 else len(x), x.shape[-1])
             width = self.inputdimensions[i] if i < len(self.inputdimensions) else part.shape[1]
             parts.append(np.pad(part[:, :width], ((0, 0), (0, max(0, width - part.shape[1])))))
         return np.concatenate(parts, axis=1)

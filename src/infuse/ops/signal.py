@@ -15,7 +15,7 @@ from infuse.ir.graph import Value, known_ints
 from infuse.ir.types import TensorType
 from infuse.ops.base import Array, Inferred, Op, Rounding, cases, normalize_axis
 from infuse.ops.elementwise import require_kind
-from infuse.ops.sizes import at_most, fresh_dim, known_one, require_rank, scalar, with_dim
+from infuse.ops.sizes import at_most, fresh_dim, known_one, nonempty, require_rank, scalar, with_dim
 
 _SUMS = Rounding(ulp=4, abs=4e-6, why="sums over all elements round in another order, and may cancel")
 
@@ -158,6 +158,8 @@ class STFT(Op):
         _parts(self.name, signal)
         step = known_one(frame_step, self.name)
         length = self.length(signal, window, frame_length)
+        if length is not None:
+            nonempty(length, self.name)
         frames = None if step is None or length is None else self.frames(signal.shape[1], step, length)
         results = fresh_dim("stft") if length is None else self.results(length)
         return TensorType(dtype, (signal.shape[0], fresh_dim("stft") if frames is None else frames, results, 2))
