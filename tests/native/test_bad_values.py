@@ -157,6 +157,20 @@ def test_an_index_outside_is_an_error(kind: str) -> None:
             assert f": {bad} of 10 elements" in str(error.value)
 
 
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("shape", [(0, 5), (3, 0), (0, 0)])
+def test_no_updates_leave_what_is_there(shape: tuple[int, int], axis: int) -> None:
+    make = Builder()
+    x = make.input("n", "m", name="x")
+    index = make.input("rows", "columns", dtype=dtypes.int64, name="index")
+    updates = make.input("rows", "columns", name="updates")
+    make.output(make("ScatterElements", x, index, updates, axis=axis))
+    rows = ROWS.astype(np.float32)
+    with compile_graph(make.graph, threads=1) as model:
+        feeds = {"x": rows, "index": np.zeros(shape, np.int64), "updates": np.zeros(shape, np.float32)}
+        np.testing.assert_array_equal(model.run(feeds)["y0"], rows)
+
+
 def test_messages_hold_names_of_nodes_as_they_are() -> None:
     """Quotation marks, percent signs and letters of any alphabet; and limits as one would say them."""
     make = Builder()

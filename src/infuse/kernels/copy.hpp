@@ -108,8 +108,9 @@ struct Walk {
 
   Walk(const Dims* loops, long index) : dims(loops), from(0), to(0) {
     for (int i = dims->rank - 1; i >= 0; --i) {
-      at[i] = index % dims->size[i];
-      index /= dims->size[i];
+      const long size = dims->size[i] > 0 ? dims->size[i] : 1;
+      at[i] = index % size;
+      index /= size;
       from += at[i] * dims->from[i];
       to += at[i] * dims->to[i];
     }
