@@ -11,9 +11,11 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+import infuse
 from benchmarks.architectures import NAMES, files
 from infuse import dtypes
 from infuse.errors import GraphError
+from infuse.exporters.onnx import to_model
 from infuse.frontends.onnx import load
 from infuse.frontends.onnx.wire import split
 from infuse.ir import dims
@@ -378,3 +380,32 @@ def test_loading_costs_no_reading_of_weights(zoo_model: Callable[[str], Path]) -
     arrays = [v.const for v in load(path).constants() if v.const is not None and v.const.nbytes > 1 << 16]
     assert sum(array.nbytes for array in arrays) > 80e6
     assert not any(array.flags.owndata for array in arrays)
+
+
+@pytest.mark.parametrize("text", ["_", "?", "None", "unk", "-1"])
+def test_a_name_that_says_unknown_binds_nothing(text: str) -> None:
+    """Both image axes of some classifiers have the name `_`, and two inputs need not agree in it."""
+    proto = model(
+        [helper.make_node("Relu", ["x"], ["y"]), helper.make_node("Neg", ["w"], ["z"])],
+        {"x": [1, 3, text, text], "w": [text]},
+        ["y", "z"],
+    )
+    graph = load(proto)
+    sizes = [*graph.inputs[0].shape[2:], *graph.inputs[1].shape]
+    assert len(set(map(str, sizes))) == 3
+    feeds = {"x": np.ones((1, 3, 48, 192), np.float32), "w": np.ones(7, np.float32)}
+    with infuse.compile(graph) as compiled:
+        found = compiled(feeds["x"], feeds["w"])
+    for one, wanted in zip(found, run(proto, feeds)):
+        np.testing.assert_array_equal(one, wanted)
+    again = to_model(graph).graph.input[0].type.tensor_type.shape.dim
+    assert [d.dim_param for d in again][2:] == [text, text]
+
+
+def test_an_attribute_that_onnxruntime_ignores_is_named_and_ignored() -> None:
+    node = helper.make_node("LayerNormalization", ["x", "s"], ["y"], funny=3)
+    proto = model([node], {"x": [2, 4]}, ["y"], constants={"s": np.ones(4, np.float32)})
+    feeds = {"x": np.arange(8, dtype=np.float32).reshape(2, 4)}
+    with pytest.warns(RuntimeWarning, match="its attribute 'funny' is not known, and ignored"):
+        graph = load(proto)
+    np.testing.assert_allclose(evaluate(graph, feeds)["y"], run(proto, feeds)[0], rtol=1e-5)

@@ -155,7 +155,7 @@ class Builder:
             return self.inline(function, proto, attributes, scope)
         opset = self.opset(domain, proto.op_type, scope)
         inputs = [scope.find(name) for name in proto.input]
-        check_call(proto, domain, opset, attributes)
+        attributes = check_call(proto, domain, opset, attributes)
         form = self.form(proto, inputs, attributes, scope)
         function = training_body(form, opset) if domain == "" else None
         if function is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, Final
@@ -14,6 +15,8 @@ from infuse.ir.graph import Value
 from infuse.ir.types import MapType, OptionalType, SequenceType, TensorType, Type
 
 NEWEST: Final = defs.onnx_opset_version()
+LENIENT: Final = (("", "LayerNormalization"),)
+"""Operators of which ONNX Runtime ignores attributes that it does not know, so that there are models with some."""
 _ANY: Final = 2**31 - 1
 
 
@@ -41,11 +44,15 @@ def _attribute_types(domain: str, kind: str, opset: int) -> tuple[dict[str, str]
     return fields, frozenset(name for name, a in attributes.items() if a.required)
 
 
-def check_call(node: NodeProto, domain: str, opset: int, attributes: Mapping[str, AttributeProto]) -> None:
-    """ModelFileError unless a call has as many inputs and outputs and such attributes as ONNX defines."""
+def check_call(
+    node: NodeProto, domain: str, opset: int, attributes: Mapping[str, AttributeProto]
+) -> Mapping[str, AttributeProto]:
+    """The attributes of a call that count; ModelFileError unless it has such inputs, outputs and attributes as ONNX
+    defines. An attribute that ONNX does not define is an error, as in ONNX Runtime, but where that lets it pass.
+    """
     schema = schema_of(domain, node.op_type, opset)
     if schema is None:
-        return
+        return attributes
     for what, count, least, most in (
         ("inputs", len(node.input), schema.min_input, schema.max_input),
         ("outputs", len(node.output), schema.min_output, schema.max_output),
@@ -57,10 +64,15 @@ def check_call(node: NodeProto, domain: str, opset: int, attributes: Mapping[str
     for name in required - attributes.keys():
         raise ModelFileError(f"its attribute {name!r} is missing")
     for name, attribute in attributes.items():
+        if name not in fields and (domain, node.op_type) in LENIENT:
+            text = f"{node.op_type} node {node.name!r}: its attribute {name!r} is not known, and ignored"
+            warnings.warn(text, RuntimeWarning, stacklevel=2)
+            continue
         if name not in fields:
             raise ModelFileError(f"{node.op_type} of opset {opset} has no attribute {name!r}")
         if field_of(attribute, name) != fields[name]:
             raise ModelFileError(f"its attribute {name!r} is stored as {field_of(attribute, name)}, not {fields[name]}")
+    return {name: attribute for name, attribute in attributes.items() if name in fields}
 
 
 def default_attributes(schema: Any) -> dict[str, AttributeProto]:

@@ -14,12 +14,18 @@ from infuse.ir import dim_text, dims
 from infuse.ir.dims import Dim, Expr
 from infuse.ir.types import MapType, OptionalType, SequenceType, TensorType, Type
 
+NAMELESS = frozenset(
+    ["_", "?", "*", "-1", "None", "none", "unk", "unknown", "Unknown", "dynamic", "Dynamic", "undefined"]
+)
+"""What exporters write for sizes that they know nothing of: it names no size, and one need not be another."""
+
 
 class Sizes:
     """The symbolic sizes of one model: the same text is the same symbol, and every symbol is an identifier.
 
     A text such as `past + seq` is read as an expression where the model's inputs have `past` and `seq` for themselves;
-    any other text is a name. Sizes without text get a symbol from the value's name and the axis.
+    any other text is a name. Sizes without text, or with one that says only that nothing is known (`_`, `?`, `None`),
+    get a symbol of their own from the value's name and the axis.
     """
 
     texts: dict[str, str]
@@ -29,7 +35,9 @@ class Sizes:
         self.texts = {}
         self._symbols: dict[str, Dim] = {}
         self.taken: set[str] = set()
-        texts = [d.dim_param for v in graph.input for d in _shape(v.type) if d.dim_param]
+        texts = [
+            d.dim_param for v in graph.input for d in _shape(v.type) if d.dim_param and d.dim_param not in NAMELESS
+        ]
         for text in texts:
             if _is_name(text):
                 self._symbols[text] = dims.symbol(text)
@@ -43,9 +51,9 @@ class Sizes:
             found = self._symbols[text] = self._fresh(text, text) if expression is None else expression
         return found
 
-    def unnamed(self, value: str, axis: int) -> Dim:
-        """A new symbol for an unknown size of a value."""
-        return self._fresh(f"{value or 'value'}_{axis}", "")
+    def unnamed(self, value: str, axis: int, text: str = "") -> Dim:
+        """A new symbol for an unknown size of a value, of which the model says `text`."""
+        return self._fresh(f"{value or 'value'}_{axis}", text)
 
     def _expression(self, text: str) -> Dim | None:
         parsed = dim_text.parse(text)
@@ -119,6 +127,8 @@ def _size(dim: TensorShapeProto.Dimension, name: str, axis: int, sizes: Sizes) -
         if dim.dim_value < -1:
             raise ModelFileError(f"size {dim.dim_value} of its axis {axis} is negative")
         return dim.dim_value if dim.dim_value >= 0 else sizes.unnamed(name, axis)
+    if dim.dim_param in NAMELESS:
+        return sizes.unnamed(name, axis, dim.dim_param)
     if dim.dim_param:
         return sizes.named(dim.dim_param)
     return sizes.unnamed(name, axis)
