@@ -12,8 +12,10 @@ import pytest
 from onnx import helper
 
 from infuse import ops
+from infuse.frontends.onnx.contributed import functions_of
 from infuse.ops.base import Op
 from infuse.ops.normalization import Softmax
+from infuse.testing import operators
 from infuse.testing.compare import assert_agrees
 from infuse.testing.samples import Row, results, rows
 from tests.models.onnx_tools import run
@@ -101,3 +103,16 @@ def test_attributes_are_those_of_the_runtime(op: type[Op]) -> None:
             default = helper.get_attribute_value(stated)
             default = default.decode() if isinstance(default, bytes) else default
             assert fields[name] == pytest.approx(default), name
+
+
+def test_the_page_names_every_operator_of_the_runtime() -> None:
+    """Those that have a kernel for processors are known, read as others, or listed as not known."""
+    kernels = {
+        d.op_name
+        for d in runtime.get_all_opkernel_def()
+        if d.provider == "CPUExecutionProvider" and d.domain == operators.RUNTIME
+    }
+    known = {name for domain, name in ops.REGISTRY if domain == operators.RUNTIME}
+    known |= functions_of(operators.RUNTIME)
+    assert not known & set(operators.UNKNOWN_OF_RUNTIME)
+    assert kernels - known == set(operators.UNKNOWN_OF_RUNTIME)

@@ -24,6 +24,7 @@ from infuse.codegen.stages import must_be_hosted
 from infuse.codegen.toolchain import Target
 from infuse.dtypes import DType
 from infuse.errors import InfuseError
+from infuse.frontends.onnx.contributed import functions_of
 from infuse.ir.graph import Graph, Node, Value
 from infuse.ir.types import TensorType
 from infuse.ops.base import EXACT, REGISTRY, Elementwise, Op, Rounding
@@ -39,6 +40,19 @@ _GROUPS: Final = {
     "small integers": {d.name for d in dtypes.ALL if d.is_integer and d.bits < 8},
     "complex": {"complex64", "complex128"},
 }
+RUNTIME = "com.microsoft"
+UNKNOWN_OF_RUNTIME: Final = (
+    *("AttnLSTM", "BeamSearch", "BifurcationDetector", "BranchwiseRMSNorm", "CausalConvWithState"),
+    *("ConvTransposeWithDynamicPads", "CropAndResize", "DecoderMaskedMultiHeadAttention"),
+    *("DynamicTimeWarping", "EngramGate", "GatedAdd", "GatedRMSNorm", "GatherBlockQuantized"),
+    *("GreedySearch", "HyperConnectionPostMix", "HyperConnectionPreMix", "Inverse"),
+    *("LinearAttention", "LinearAttentionGate", "MRotaryEmbedding", "MatMulBnb4", "MatMulFpQ4"),
+    *("MatMulInteger16", "MaxpoolWithMask", "MoE", "MurmurHash3", "NGramHashMapping"),
+    *("NGramRepeatBlock", "QMoE", "SampleOp", "Sampling", "ScaledSiLU", "SparseAttention"),
+    *("SparseToDenseMatMul", "Tokenizer", "UnfoldTensor", "VarlenNGramHashMapping"),
+    *("WhisperBeamSearch", "WordConvEmbedding"),
+)
+"""Operators of ONNX Runtime's own domain, with kernels for processors, that are not known here."""
 _HEAD: Final = """# Operators
 
 What each operator can do here, found by asking the code generator for all of its samples in all element types that ONNX
@@ -79,6 +93,9 @@ def page() -> str:
         parts.append(f"\n## {domain or 'ai.onnx'} ({len(entries)})\n")
         parts.append("| operator | opsets | native | on the host | accuracy | limits |\n|---|---|---|---|---|---|\n")
         parts += [entry.line + "\n" for entry in entries]
+        if domain == RUNTIME:
+            parts.append("\nNot known, so kept and written, but refused where a model is compiled: ")
+            parts.append(", ".join(UNKNOWN_OF_RUNTIME) + ".\n")
     return "".join(parts)
 
 
@@ -91,7 +108,11 @@ def table(domain: str) -> Iterator[Entry]:
     """The lines of a domain: its operators, and those of ONNX that are read as others."""
     known = {name: op for (where, name), op in _shipped().items() if where == domain}
     foreign = {s.name: s for s in defs.get_all_schemas() if s.domain == domain and not s.deprecated}
-    for name in sorted(known.keys() | foreign.keys()):
+    read = functions_of(domain) - known.keys() - foreign.keys()
+    for name in sorted(known.keys() | foreign.keys() | read):
+        if name in read:
+            yield Entry(name, "1", limits="read as other operators")
+            continue
         yield entry_of(known[name]) if name in known else _read_entry(domain, name, foreign[name])
 
 

@@ -209,6 +209,11 @@ def contributed(node: NodeProto, attributes: Mapping[str, AttributeProto]) -> Fu
     return _function(kind) if kind in _TEXTS else None
 
 
+def functions_of(domain: str) -> frozenset[str]:
+    """The operators of a domain that are read as functions of others."""
+    return frozenset(kind.partition(" ")[0] for kind in _TEXTS) if domain == _DOMAIN else frozenset()
+
+
 def _is_given(node: NodeProto, index: int) -> bool:
     return index < len(node.input) and bool(node.input[index])
 
