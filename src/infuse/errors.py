@@ -124,6 +124,12 @@ class RuntimeFailure(InfuseError):
     code = "INF-503"
 
 
+class DataError(RuntimeFailure):
+    """A run failed of the elements that it was given: an index outside, a division by zero, sizes that cannot be."""
+
+    code = "INF-504"
+
+
 class OptionError(InfuseError):
     """An argument, a command-line option or an environment variable has no meaning here."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import threading
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ from infuse.serving.server import Server
 SECONDS = 120
 WIDTH = 64
 T = TypeVar("T")
+_states = itertools.count()
 
 
 def write_model(folder: Path, layers: int = 1, config: str = "", factor: float = 1.0) -> None:
@@ -83,6 +85,7 @@ def serving(repository: Path, **fields: Any) -> Iterator[Running]:
     """A server on free ports over a repository; its cache and state lie beside that."""
     options: dict[str, Any] = {
         "cache": repository.parent / "cache",
+        "state": repository.parent / f"state-{next(_states)}.json",  # a file has one owner
         "control": "explicit",
         "models": tuple(sorted(path.name for path in repository.iterdir() if path.is_dir())),
         "http": Listener(),

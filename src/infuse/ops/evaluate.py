@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from infuse import dtypes
-from infuse.errors import GraphError, InfuseError, InputError, RuntimeFailure
+from infuse.errors import DataError, GraphError, InfuseError, InputError, RuntimeFailure
 from infuse.ir import dims
 from infuse.ir.graph import Array, Graph, Node, Value, captured
 from infuse.ir.nesting import room_for
@@ -62,7 +62,8 @@ def evaluate_node(node: Node, arrays: Sequence[Any], run: Run | None = None) -> 
             hint="use smaller inputs, or give the process more memory",
         ) from error
     except (ArithmeticError, LookupError, TypeError, ValueError) as error:
-        raise RuntimeFailure(f"cannot be evaluated: {error}", where=f"{node.kind} node {node.name!r}") from error
+        kind = RuntimeFailure if isinstance(error, TypeError) else DataError
+        raise kind(f"cannot be evaluated: {error}", where=f"{node.kind} node {node.name!r}") from error
     several = isinstance(results, tuple) or isinstance(op, ControlFlow)
     outputs = tuple(results) if several else (results,)
     if len(outputs) < len(node.outputs):

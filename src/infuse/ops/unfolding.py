@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from infuse.errors import RuntimeFailure, ShapeError
+from infuse.errors import DataError, ShapeError
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Value, known_ints
@@ -114,7 +114,7 @@ class Col2Im(Op):
         strides, dilations, pads = steps_of(self, rank)
         counts = [int(n) for n in blocks_along(self, image, block)]
         if min(counts) < 1 or math.prod(counts) != input.shape[2]:
-            raise RuntimeFailure(f"Col2Im needs {math.prod(counts)} blocks, found {input.shape[2]}")
+            raise DataError(f"Col2Im needs {math.prod(counts)} blocks, found {input.shape[2]}")
         channels = int(self.channels(input.shape[1], block))
         wide = widened(input).reshape(len(input), channels, *block, *counts)
         spans = [(n - 1) * s + (k - 1) * d + 1 for n, s, k, d in zip(counts, strides, block, dilations)]
@@ -184,13 +184,13 @@ class MaxUnpool(Op):
         least = tuple(int(n) for n in self.unpooled(X.shape))
         flat = np.zeros(math.prod(least), X.dtype)
         if I.shape != X.shape or (I.size and (I.min() < 0 or I.max() >= flat.size)):
-            raise RuntimeFailure(f"MaxUnpool: indices {I.shape} of {flat.size} elements do not fit")
+            raise DataError(f"MaxUnpool: indices {I.shape} of {flat.size} elements do not fit")
         flat[I.reshape(-1)] = X.reshape(-1)
         if output_shape is None:
             return flat.reshape(least)
         shape = tuple(integers(output_shape))
         if len(shape) != len(least) or any(a < b for a, b in zip(shape, least)):
-            raise RuntimeFailure(f"MaxUnpool makes at least {least}, asked for {shape}")
+            raise DataError(f"MaxUnpool makes at least {least}, asked for {shape}")
         result = np.zeros(shape, X.dtype)
         result[tuple(slice(0, n) for n in least)] = flat.reshape(least)
         return result

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from infuse import dtypes
-from infuse.errors import RuntimeFailure, ShapeError, TypeMismatchError, UnsupportedOperatorError
+from infuse.errors import DataError, ShapeError, TypeMismatchError, UnsupportedOperatorError
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Value, known_ints
 from infuse.ir.types import TensorType
@@ -290,9 +290,9 @@ def regions(name: str, rois: Value, numbers: int) -> Dim:
 
 
 def check_images(name: str, indices: Array, images: int) -> None:
-    """RuntimeFailure when a region is one of an image that is not there."""
+    """DataError when a region is one of an image that is not there."""
     if indices.size and (indices.min() < 0 or indices.max() >= images):
-        raise RuntimeFailure(f"{name}: a region belongs to image {indices.max()}, there are {images}")
+        raise DataError(f"{name}: a region belongs to image {indices.max()}, there are {images}")
 
 
 class MaxRoiPool(Op):

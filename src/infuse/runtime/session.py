@@ -13,7 +13,7 @@ import numpy as np
 from numpy import empty, ndarray
 from numpy.typing import NDArray
 
-from infuse.errors import InputError, OptionError, RuntimeFailure
+from infuse.errors import DataError, InputError, OptionError, RuntimeFailure
 from infuse.runtime.library import Library
 from infuse.runtime.shapes import ShapeBinder, TensorSpec
 
@@ -24,7 +24,15 @@ _ADDRESS: Final = ctypes.addressof
 _ALIGNMENT: Final = 64
 _ALIGNED_FROM: Final = 1 << 16  # bytes; below, the alignment of an array costs more than it gains
 _MOST_PLANS: Final = 1024
-_FAILURES: Final = {1: "out of memory", 2: "an index or a value in the input data is out of range"}
+_NO_MEMORY: Final = 1
+_FAILURES: Final = {  # as kernels/failure.hpp numbers them: all but the first depend on the elements of the inputs
+    _NO_MEMORY: "out of memory",
+    2: "an index or a value in the input data is out of range",
+    3: "sizes that must be equal differ",
+    4: "a division of integers by zero",
+    5: "the sizes that are asked for are impossible",
+    6: "the loop does not end",
+}
 
 
 class Plan:
@@ -242,7 +250,8 @@ class Session:
     def _failure(self, status: int) -> RuntimeFailure:
         text = self._signature.library.error(self._handle)
         what = _FAILURES.get(status, f"it ended with status {status}")
-        return RuntimeFailure(f"the model failed: {text or what}")
+        kind = DataError if status in _FAILURES and status != _NO_MEMORY else RuntimeFailure
+        return kind(f"the model failed: {text or what}")
 
 
 def unpack(results: list[Array]) -> Any:

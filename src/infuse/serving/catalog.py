@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from infuse.errors import InfuseError, NotFoundError, RepositoryError, UnavailableError
 from infuse.serving import descriptions
+from infuse.serving.bounds import check_bounds
 from infuse.serving.callers import ANYBODY, Caller
 from infuse.serving.config import Canary, ModelConfig, ServerConfig
 from infuse.serving.ensembles import PipelineVersion
@@ -284,6 +285,7 @@ class Catalog:
             await asyncio.sleep(0.1)
 
     async def _load_version(self, model: ServedModel, number: int) -> ServedVersion | PipelineVersion:
+        check_bounds(model.config, len(self._pool.cores), self.config.workers.max_replicas)
         async with self._loads:
             kept = [await self.repository.fetch(model.files, number)]
             try:

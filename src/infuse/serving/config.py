@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeVar
 
 import msgspec
-import yaml
 
 from infuse.errors import ConfigurationError
 from infuse.runtime.places import cache_root
 from infuse.serving.misspelt import meant
+from infuse.serving.yamltext import read_yaml
 
 _T = TypeVar("_T")
 
@@ -271,7 +271,8 @@ class Workers(_Config, frozen=True, kw_only=True):
     `memory_mb` of all (0: what the machine has). `rebalance_seconds`: how often replicas are moved between groups when
     the measured load calls for it (0: never). Compiling a version takes at most `build_seconds`, and `build_memory_mb`
     in each of its processes (0: half of what the machine has). Where messages follow each other within `awake_ms`,
-    server and workers wait for them without sleeping (0: never).
+    server and workers wait for them without sleeping (0: never). `max_replicas`: what a model's `replicas` may be at
+    most (0: four for each processor, at least eight).
     """
 
     mode: Literal["process", "inprocess"] = "process"
@@ -283,6 +284,7 @@ class Workers(_Config, frozen=True, kw_only=True):
     start_seconds: Seconds = 120
     build_seconds: Seconds = 900
     build_memory_mb: Natural = 0
+    max_replicas: Natural = 0
     retries: Natural = 1
     awake_ms: Seconds = 1.0
 
@@ -340,10 +342,7 @@ _UNKNOWN: Final = "fields are listed in docs/serving.md"
 
 def parse(kind: type[_T], text: str | bytes, where: str) -> _T:
     """A configuration from YAML (or JSON) text; ConfigurationError names the field that is wrong."""
-    try:
-        plain = yaml.safe_load(text)
-    except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
-        raise ConfigurationError(f"it is no YAML: {str(error).splitlines()[0]}", where=where) from error
+    plain = read_yaml(text, where)
     return convert(kind, {} if plain is None else plain, where)
 
 
@@ -374,6 +373,6 @@ def read_plain(path: Path) -> dict[str, Any]:
 def value_of(text: str) -> Any:
     """A value as it is written in YAML: a number, a truth value, a list, or text."""
     try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ConfigurationError(f"{text!r} is no value: {str(error).splitlines()[0]}") from error
+        return read_yaml(text, "")
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{text[:100]!r} is no value: {error.what}") from error

@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
-from infuse.errors import RequestError, UnsupportedRequestError
+from infuse.errors import RequestError, TooLargeError, UnsupportedRequestError
 from infuse.runtime.session import Array
 from infuse.serving.datatypes import BYTES, NUMPY, RAW_ONLY, pack_bytes, unpack_bytes
 
@@ -34,6 +34,12 @@ _CODES: Final[Mapping[str, str]] = {
     "FP32": "f",
     "FP64": "d",
 }
+MOST_TENSORS: Final = 4096
+"""Inputs, or outputs, of one request."""
+MOST_NAME: Final = 4096
+"""Characters of the name of a tensor."""
+MOST_TEXTS: Final = 1 << 20
+"""Elements of BYTES in one tensor."""
 _WHITESPACE: Final = b" \t\r\n"
 
 
@@ -60,6 +66,23 @@ def check(name: str, datatype: str, shape: Sequence[int]) -> int:
     return count
 
 
+def check_texts(name: str, count: int) -> None:
+    """TooLargeError for more elements of BYTES than one tensor may have."""
+    if count > MOST_TEXTS:
+        what = f"it has {count} elements of BYTES, at most {MOST_TEXTS} are taken"
+        raise TooLargeError(what, where=f"input {name!r}", hint="send them in several requests")
+
+
+def check_names(kind: str, parts: Sequence[Any]) -> None:
+    """RequestError for more inputs or outputs than one request may have, or longer names, before any is read."""
+    if len(parts) > MOST_TENSORS:
+        raise RequestError(f"the request has {len(parts)} {kind}s, at most {MOST_TENSORS} are taken")
+    for number, part in enumerate(parts):
+        if len(part.name) > MOST_NAME:
+            what = f"its name has {len(part.name)} characters, at most {MOST_NAME} are taken"
+            raise RequestError(what, where=f"{kind} {number}")
+
+
 # ------------------------------------------------------------------------------------------------- bytes
 
 
@@ -70,6 +93,8 @@ def from_bytes(name: str, datatype: str, shape: Sequence[int], buffer: Buffer, s
     """
     count = check(name, datatype, shape)
     if datatype == BYTES:
+        if size >= 4 * count:
+            check_texts(name, count)
         try:
             return unpack_bytes(memoryview(buffer)[start : start + size], tuple(shape))
         except RequestError as error:
@@ -113,6 +138,8 @@ def from_json(name: str, datatype: str, shape: Sequence[int], data: msgspec.Raw 
     RequestError for elements of another type, out of range, of another number, or nested otherwise.
     """
     count = check(name, datatype, shape)
+    if datatype == BYTES:
+        check_texts(name, count)
     if datatype in RAW_ONLY:
         raise RequestError(
             f"{datatype} has no form in JSON", where=f"input {name!r}", hint="send it as binary data (binary_data_size)"

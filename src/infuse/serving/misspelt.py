@@ -23,7 +23,7 @@ def meant(kind: Any, message: str) -> str:
     for name in re.findall(r"\.(\w+)|\[", place):
         kinds = [inner for outer in kinds for inner in _inside(outer, name)]
     fields = [field for outer in kinds for field in getattr(outer, "__struct_fields__", ())]
-    close = difflib.get_close_matches(unknown[1], fields, 1)
+    close = difflib.get_close_matches(unknown[1][:256], fields, 1)
     return f"did you mean {close[0]!r}?" if close else f"fields here are {', '.join(fields)}" if fields else ""
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import signal
 import time
 from collections.abc import Awaitable, Callable
@@ -99,15 +98,13 @@ class Server:
         loop = asyncio.get_running_loop()
         asked = asyncio.Event()
         numbers = (signal.SIGTERM, signal.SIGINT)
-        stopping: asyncio.Task[None] | None = None
 
-        def ask() -> None:
-            if asked.is_set() and stopping is not None:
-                stopping.cancel()
-            asked.set()
+        def ask(*_: object) -> None:
+            for number in numbers:  # the next one is the system's own: it needs nothing of this loop
+                signal.signal(number, signal.SIG_DFL)
+            loop.call_soon_threadsafe(asked.set)
 
-        for number in numbers:
-            loop.add_signal_handler(number, ask)
+        before = {number: signal.signal(number, ask) for number in numbers}
         try:
             starting = asyncio.create_task(self.start())
             waiting = asyncio.create_task(asked.wait())
@@ -120,12 +117,10 @@ class Server:
                 starting.cancel()
                 await asyncio.gather(starting, return_exceptions=True)
             waiting.cancel()
-            stopping = asyncio.create_task(self.stop())
-            with contextlib.suppress(asyncio.CancelledError):
-                await stopping
+            await self.stop()
         finally:
-            for number in numbers:
-                loop.remove_signal_handler(number)
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
     async def _tick(self) -> None:
         while True:

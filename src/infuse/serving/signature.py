@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Final
 
@@ -102,9 +103,9 @@ class Checker:
         return self._declared.leave(self.outputs[number].name, array)
 
     def _wrong_names(self, request: InferRequest) -> InputError:
-        names = [tensor.name for tensor in request.inputs]
+        names = Counter(tensor.name for tensor in request.inputs)
         takes = ", ".join(map(str, self.inputs))
-        twice = sorted({name for name in names if names.count(name) > 1})
+        twice = [name for name, count in names.items() if count > 1]
         missing = [name for name in self._places if name not in names]
         unknown = [name for name in names if name not in self._places]
         if twice:

@@ -8,6 +8,7 @@ from typing import Final
 from infuse.errors import (
     AccessError,
     ConfigurationError,
+    DataError,
     DeadlineError,
     InfuseError,
     InputError,
@@ -24,10 +25,14 @@ from infuse.errors import (
     UnsupportedRequestError,
 )
 
+MOST_TEXT: Final = 4000
+"""Characters of an error that a caller is told."""
+
 # HTTP status, name of the gRPC code; the first class that fits.
 _STATUSES: Final[Mapping[type[Exception], tuple[int, str]]] = {
     RequestError: (400, "INVALID_ARGUMENT"),
     InputError: (400, "INVALID_ARGUMENT"),
+    DataError: (400, "INVALID_ARGUMENT"),
     ShapeError: (400, "INVALID_ARGUMENT"),
     TypeMismatchError: (400, "INVALID_ARGUMENT"),
     OptionError: (400, "INVALID_ARGUMENT"),
@@ -58,5 +63,9 @@ def grpc_code(error: BaseException) -> str:
 
 
 def public_text(error: BaseException) -> str:
-    """What a caller may read of an error: the message of ours, nothing of one that was not expected."""
-    return str(error) if isinstance(error, InfuseError) else f"internal error ({type(error).__name__})"
+    """What a caller may read of an error: the message of ours, nothing of one that was not expected.
+
+    It is cut to `MOST_TEXT` characters: names that callers chose may be in it.
+    """
+    text = str(error) if isinstance(error, InfuseError) else f"internal error ({type(error).__name__})"
+    return text if len(text) <= MOST_TEXT else f"{text[:MOST_TEXT]}…"

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +24,7 @@ _USUAL: Final = 32  # the size of a symbol that nobody has set
 _GAIN: Final = 1.03  # rows per second that twice the batch must bring
 _SHORT: Final = 5e-3  # seconds of a batch below which it need not pay: there, the clock's noise decides
 _TURNS: Final = 3
+_MOST_BYTES: Final = 1 << 30  # of random inputs
 _TOLERANCE: Final = 2e-2  # of the largest magnitude: lower precision, other order of sums; dependence is far above
 
 
@@ -181,8 +183,10 @@ def _random(specs: Sequence[TensorSpec], sizes: Mapping[str, int], batch: str, r
     symbols = {s for spec in specs for n in spec.shape if isinstance(n, str) for s in Formula(n).symbols}
     values = {symbol: sizes.get(symbol, _USUAL) for symbol in symbols} | ({batch: rows} if batch else {})
     arrays: list[Array] = []
-    for spec in specs:
-        shape = tuple(n if isinstance(n, int) else Formula(n)(values) for n in spec.shape)
+    shapes = [tuple(n if isinstance(n, int) else Formula(n)(values) for n in spec.shape) for spec in specs]
+    if sum(prod(shape) * spec.dtype.itemsize for shape, spec in zip(shapes, specs)) > _MOST_BYTES:
+        raise InputError(f"random inputs of its sizes have more than {_MOST_BYTES >> 20} MiB")
+    for spec, shape in zip(specs, shapes):
         if spec.dtype == object:
             arrays.append(np.full(shape, b"warm", object))
         elif np.issubdtype(spec.dtype, np.floating) or spec.dtype.kind == "V":

@@ -60,6 +60,10 @@ def declared(tensors: Iterable[TensorConfig], what: str, where: str) -> dict[str
     return ports
 
 
+MOST_NAME: Final = 256
+"""Characters of a name that others are compared with."""
+
+
 def described(tensors: Iterable[Mapping[str, Any]]) -> dict[str, Port]:
     """The inputs or outputs of a model, by name, from its metadata in the form of the protocol."""
     return {
@@ -73,7 +77,7 @@ def described(tensors: Iterable[Mapping[str, Any]]) -> dict[str, Port]:
 def nearest(name: str, known: Iterable[str]) -> str:
     """A hint: the known name that is most like `name`, else all of them."""
     names = sorted(known)
-    close = difflib.get_close_matches(name, names, n=1)
+    close = difflib.get_close_matches(name, names, n=1) if len(name) <= MOST_NAME else []
     if close:
         return f"did you mean '{close[0]}'?"
     return f"known are {', '.join(names)}" if names else "there are none"

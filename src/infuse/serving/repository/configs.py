@@ -7,16 +7,14 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Final
 
-import yaml
-
 from infuse.errors import ConfigurationError
 from infuse.serving.config import ModelConfig, convert
 from infuse.serving.repository.files import FileEntry
 from infuse.serving.repository.pbtxt import read_message, read_pbtxt
 from infuse.serving.repository.tritonjson import is_triton, to_message
+from infuse.serving.yamltext import MOST_BYTES, read_yaml
 
 FILES: Final = frozenset({"config.yaml", "config.yml", "config.pbtxt"})
-_LARGEST: Final = 4 << 20
 
 
 @dataclass(frozen=True)
@@ -43,8 +41,8 @@ def read_config(
     if not found:
         return parse_config(name, "", "", defaults)
     file = found[0]
-    if file.bytes > _LARGEST:
-        raise ConfigurationError(f"it has {file.bytes} bytes, and at most {_LARGEST} are read", where=file.path)
+    if file.bytes > MOST_BYTES:
+        raise ConfigurationError(f"it has {file.bytes} bytes, and at most {MOST_BYTES} are read", where=file.path)
     try:
         text = read(file).decode()
     except UnicodeDecodeError as error:
@@ -64,15 +62,14 @@ def parse_config(name: str, text: str, where: str, defaults: Mapping[str, Any]) 
         plain, notes = read_message(to_message(plain, where), where)
     config = convert(ModelConfig, _merge(defaults, plain), where or "model_defaults")
     if config.name not in ("", name):
-        raise ConfigurationError(f"it is for the model {config.name!r}, and lies with the model {name!r}", where=where)
+        raise ConfigurationError(
+            f"it is for the model {config.name[:100]!r}, and lies with the model {name!r}", where=where
+        )
     return ModelText(config, text, notes)
 
 
 def _read_yaml(text: str, where: str) -> dict[str, Any]:
-    try:
-        plain = yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise ConfigurationError(f"it is no YAML: {str(error).splitlines()[0]}", where=where) from error
+    plain = read_yaml(text, where)
     if plain is None:
         return {}
     if not isinstance(plain, dict):

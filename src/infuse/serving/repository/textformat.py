@@ -12,16 +12,19 @@ Value: TypeAlias = "str | int | float | bool | Message"
 Message: TypeAlias = "dict[str, list[Value]]"
 
 _DEEPEST: Final = 32
+_MOST_TEXT: Final = 512 << 10  # characters: some seconds of reading
 _CLOSING: Final = {"{": "}", "<": ">"}
 
 
 def parse_text(text: str, where: str) -> Message:
     """A text of the format as plain data: field → its values in order. ConfigurationError if it is not well formed."""
+    if len(text) > _MOST_TEXT:
+        raise ConfigurationError(f"it has {len(text)} characters, and at most {_MOST_TEXT} are read", where=where)
     tokenizer = text_format.Tokenizer(text.splitlines())
     try:
         return _message(tokenizer, "", 0)
     except text_format.ParseError as error:
-        raise ConfigurationError(f"it is not protobuf's text format: {error}", where=where) from error
+        raise ConfigurationError(f"it is not protobuf's text format: {str(error)[:500]}", where=where) from error
 
 
 def _message(tokens: text_format.Tokenizer, closing: str, depth: int) -> Message:

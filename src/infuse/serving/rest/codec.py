@@ -16,6 +16,7 @@ from infuse.runtime.session import Array
 from infuse.serving.datatypes import BYTES, NUMPY
 from infuse.serving.elements import (
     Buffer,
+    check_names,
     classified,
     from_bytes,
     from_json,
@@ -93,6 +94,8 @@ def request_of(
     `arrays`: inputs, by their number, whose JSON was read already.
     """
     inputs: list[Tensor] = []
+    check_names("input", message.inputs)
+    check_names("output", message.outputs or ())
     for item in message.inputs:
         size = _binary_size(item)
         if size is None:

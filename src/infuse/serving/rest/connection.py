@@ -26,6 +26,14 @@ SCRATCH_BYTES: Final = 1 << 14
 _LINGER_SECONDS: Final = 2.0  # a refused caller may go on sending for so long before the connection is cut
 _ALIGNMENT: Final = 64
 _LENT_BYTES: Final = 1 << 16  # from here on not copying a body is worth the trouble
+# Headers of which one counts: with two of them, this server and a proxy before it may read different requests.
+_SINGLE: Final = frozenset(
+    name.encode()
+    for name in (
+        *("authorization", "content-encoding", "content-length", "content-type", "host", "origin"),
+        "inference-header-content-length",
+    )
+)
 # What a connection waits for.
 _HEADER, _BODY, _ANSWER, _READER, _IDLE, _LINGER = range(6)
 
@@ -34,6 +42,17 @@ def _parser(connection: Connection) -> Any:
     parser = httptools.HttpRequestParser(connection)
     parser.set_dangerous_leniencies(lenient_data_after_close=True)
     return parser
+
+
+def _wrong_head(headers: list[tuple[bytes, bytes]], version: str) -> str:
+    """Why a request with these headers is none of HTTP; "" if it is one."""
+    seen: set[bytes] = set()
+    for name, _ in headers:
+        if name in _SINGLE:
+            if name in seen:
+                return f"the header {name.decode()} is there twice"
+            seen.add(name)
+    return "the header host is missing" if version == "1.1" and b"host" not in seen else ""
 
 
 class Connection(HttpToolsProtocol):
@@ -55,6 +74,7 @@ class Connection(HttpToolsProtocol):
         self.lend = config.lend
         self.clock: Callable[[], float] = self.loop.time
         self.header_bytes = 0
+        self.bare_bytes = 0  # that came since the last ones of a body: extensions of chunks, trailers
         self.length: int | None = None  # of the body, where it was announced
         self.place: memoryview | None = None  # what is missing of a body that is received in its place
         self.body: memoryview | bytearray | None = None
@@ -115,6 +135,7 @@ class Connection(HttpToolsProtocol):
     def data_received(self, data: bytes | memoryview) -> None:
         """Reads what has come; answers 400 when it is not HTTP, 431 when its head does not end."""
         self.header_bytes += len(data)
+        self.bare_bytes += len(data)
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade as error:
@@ -127,6 +148,8 @@ class Connection(HttpToolsProtocol):
                 self._refuse(400, f"the request is not HTTP: {error}")
         if self.phase == _HEADER and self.header_bytes > MOST_HEADER_BYTES:
             self._refuse(431, f"the head of the request is longer than {MOST_HEADER_BYTES} bytes")
+        if self.phase == _BODY and self.length is None and self.bare_bytes > MOST_HEADER_BYTES:
+            self._refuse(431, f"the trailers of the request are longer than {MOST_HEADER_BYTES} bytes")
         if self.phase == _BODY and self.length is not None and isinstance(self.body, memoryview):
             self.place = self.body
 
@@ -148,6 +171,8 @@ class Connection(HttpToolsProtocol):
         self._wait(_HEADER, self.limits.header_seconds)
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        if self.phase != _HEADER:
+            return  # a trailer: it is counted, and belongs to no head
         name = name.lower()
         if name == b"expect" and value.lower() == b"100-continue":
             self.expect_100_continue = True
@@ -157,6 +182,7 @@ class Connection(HttpToolsProtocol):
         if self.phase == _LINGER:
             return
         self.header_bytes = 1
+        self.bare_bytes = 0
         version = self.parser.get_http_version()
         self.scope["method"] = self.parser.get_method().decode("ascii")
         self.scope["http_version"] = version
@@ -169,6 +195,10 @@ class Connection(HttpToolsProtocol):
         self.scope["path"] = urllib.parse.unquote(path) if "%" in path else path
         self.scope["raw_path"] = url.path
         self.scope["query_string"] = url.query or b""
+        wrong = _wrong_head(self.headers, version)
+        if wrong:
+            self._refuse(400, wrong)
+            return
         self.length = next((int(value) for name, value in self.headers if name == b"content-length"), None)
         if self.length is not None and self.length > self.limits.request_bytes:
             self._refuse(413, f"the body has {self.length} bytes, at most {self.limits.request_bytes} are taken")
@@ -215,6 +245,7 @@ class Connection(HttpToolsProtocol):
 
     def _extend(self, body: bytes) -> None:
         """Part of a body whose length was not announced."""
+        self.bare_bytes = 0
         if self.body is None:
             self.body = bytearray()
             self.cycle.whole = self.body  # type: ignore[union-attr]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import ceil
-from typing import Final
 
 import msgspec
 
@@ -13,7 +12,6 @@ from infuse.serving.statuses import http_status, public_text
 
 Headers = list[tuple[bytes, bytes]]
 
-_MOST_TEXT: Final = 2000  # of an error: names of the caller's may be in it
 JSON: tuple[bytes, bytes] = (b"content-type", b"application/json")
 
 
@@ -30,8 +28,7 @@ class Refusal(RequestError):
 
 def refused(error: Exception) -> tuple[int, Headers, bytes]:
     """Status, headers and body (`{"error": …}`) of the answer that tells of an error."""
-    text = public_text(error)
-    body = msgspec.json.encode({"error": text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]}…"})
+    body = msgspec.json.encode({"error": public_text(error)})
     headers = [JSON]
     if isinstance(error, Refusal):
         headers += [(name.encode(), value.encode()) for name, value in error.headers.items()]

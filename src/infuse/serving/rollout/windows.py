@@ -7,7 +7,7 @@ import math
 from collections import deque
 from typing import Any, Final
 
-from infuse.errors import OverloadError
+from infuse.errors import DataError, OverloadError
 from infuse.serving.statuses import http_status
 
 # Eight buckets per doubling, from 2^-20 s (about 1 µs) to 2^10 s: a latency is known to within 9 %.
@@ -31,8 +31,14 @@ def edges(index: int) -> tuple[float, float]:
 
 
 def is_fault(error: BaseException) -> bool:
-    """Whether a request failed by its version's fault: not by overload, nor by the caller's, who may have gone away."""
-    return not isinstance(error, OverloadError | asyncio.CancelledError) and http_status(error) >= 500
+    """Whether a request failed by its version's fault: not by overload, nor by the caller's, who may have gone away.
+
+    Elements that a run failed of are the caller's fault, but of two versions one may refuse what the other takes: as
+    rates are compared, they count.
+    """
+    return isinstance(error, DataError) or (
+        not isinstance(error, OverloadError | asyncio.CancelledError) and http_status(error) >= 500
+    )
 
 
 class Tally:

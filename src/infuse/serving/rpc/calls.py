@@ -128,7 +128,7 @@ class Calls:
         """Admits the caller to inference with a model, or raises; None: everybody may."""
         if self._guard is None or self._guard.open:
             return None
-        return partial(self._guard.admit, dict(context.invocation_metadata()), context.peer(), "infer")
+        return partial(self._guard.admit, _metadata(context), context.peer(), "infer")
 
     def _complete(self, request: InferRequest, context: Any) -> None:
         """Add what the call itself says: until when its answer is awaited, what it sticks by, and in which trace."""
@@ -152,7 +152,7 @@ class Calls:
                 raise _admin_elsewhere()
             caller = ANYBODY
             if self._guard is not None:
-                caller = self._guard.admit(dict(context.invocation_metadata()), context.peer(), *_asked(role, request))
+                caller = self._guard.admit(_metadata(context), context.peer(), *_asked(role, request))
             result: bytes = (await answer(request, caller)).SerializeToString()
         except Exception as error:
             await refuse(context, error)
@@ -268,6 +268,15 @@ def _asked(role: Role, request: Any) -> tuple[Role, str]:
     named = "model_name" if "model_name" in fields else "name"
     model = getattr(request, named) if named in fields else ""
     return ("watch" if "Statistics" in request.DESCRIPTOR.name and not model else role), model
+
+
+def _metadata(context: Any) -> dict[str, str]:
+    """What a call says besides its message, by name; RequestError for two tokens."""
+    pairs = context.invocation_metadata()
+    named = dict(pairs)
+    if len(named) < len(pairs) and sum(name == "authorization" for name, _ in pairs) > 1:
+        raise RequestError("the metadata authorization is there twice")
+    return named
 
 
 def _log_value(value: bool | int | str) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from infuse.errors import RequestError
 from infuse.serving.datatypes import BYTES
-from infuse.serving.elements import classified, from_bytes, refuse_shared_memory, to_bytes
+from infuse.serving.elements import check_names, classified, from_bytes, refuse_shared_memory, to_bytes
 from infuse.serving.messages import InferRequest, InferResponse, Parameter, RequestedOutput, Tensor
 from infuse.serving.rpc import wire
 from infuse.serving.rpc.contents import from_contents
@@ -97,6 +97,7 @@ _FINAL: Final = _final()
 
 def _inputs(tensors: Any, raw: Sequence[bytes | memoryview]) -> list[Tensor]:
     result = []
+    check_names("input", tensors)
     if raw and len(raw) != len(tensors):
         _refuse_shared_memory(tensors)
         raise RequestError(
@@ -121,6 +122,7 @@ def _inputs(tensors: Any, raw: Sequence[bytes | memoryview]) -> list[Tensor]:
 
 def _outputs(outputs: Any) -> list[RequestedOutput]:
     result = []
+    check_names("output", outputs)
     for output in outputs:
         parameters = decode_parameters(output.parameters) if output.parameters else {}
         if parameters:

@@ -10,7 +10,7 @@ import numpy as np
 from infuse.errors import RequestError
 from infuse.runtime.session import Array
 from infuse.serving.datatypes import BYTES, NUMPY, RAW_ONLY
-from infuse.serving.elements import check
+from infuse.serving.elements import check, check_texts
 
 _FIELDS: Final[Mapping[str, str]] = {
     "BOOL": "bool_contents",
@@ -49,6 +49,7 @@ def from_contents(name: str, datatype: str, shape: tuple[int, ...], contents: An
         raise RequestError(what, where=where)
     if datatype != BYTES:
         return _narrowed(where, datatype, np.array(values, NUMPY[_WIDE.get(datatype, datatype)])).reshape(shape)
+    check_texts(name, count)
     elements = np.empty(count, object)
     elements[:] = list(values)
     return elements.reshape(shape)

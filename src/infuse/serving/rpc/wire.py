@@ -10,6 +10,8 @@ from typing import Final
 
 from infuse.errors import RequestError
 
+MOST_FIELDS: Final = 1 << 14
+"""Fields of a message for inference, those of its parts left out."""
 _BYTES: Final = 2
 _FIXED: Final = {1: 8, 5: 4}
 
@@ -22,8 +24,12 @@ def split(data: bytes, number: int) -> tuple[bytes, list[memoryview]] | None:
     view, end, start, position = memoryview(data), len(data), 0, 0
     rest: list[memoryview] = []
     found: list[memoryview] = []
+    fields = 0
     while position < end:
         before = position
+        fields += 1
+        if fields > MOST_FIELDS:
+            raise RequestError(f"the message has more than {MOST_FIELDS} fields")
         tag, position = _varint(data, position)
         kind = tag & 7
         if kind == _BYTES:

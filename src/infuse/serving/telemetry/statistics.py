@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from infuse.errors import DeadlineError, ModelFailureError, OverloadError, RuntimeFailure
+from infuse.errors import DataError, DeadlineError, ModelFailureError, OverloadError, RuntimeFailure
 from infuse.serving.messages import Outcome, Tensor, Timeline
 from infuse.serving.telemetry.histograms import BOUNDS, BUCKETS, quantile
 
@@ -25,6 +25,7 @@ _KINDS: Final[tuple[tuple[type[BaseException], int], ...]] = (
     (DeadlineError, 0),
     (asyncio.CancelledError, 1),
     (concurrent.futures.CancelledError, 1),
+    (DataError, 3),
     (ModelFailureError, 2),
     (RuntimeFailure, 2),
 )
