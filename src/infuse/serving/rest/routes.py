@@ -9,7 +9,7 @@ from urllib.parse import unquote_to_bytes
 
 import msgspec
 
-from infuse.errors import NotFoundError, RequestError
+from infuse.errors import NotFoundError, RequestError, TooLargeError
 from infuse.serving.callers import ANYBODY, Caller
 from infuse.serving.config import ServerConfig
 from infuse.serving.elements import Buffer
@@ -20,6 +20,8 @@ _T = TypeVar("_T")
 
 Schema = Mapping[str, Any]
 _WILD: Final = ""
+_LARGE: Final = 256 << 10  # bytes of a body, from which its fields are counted before it is read
+_MOST_FIELDS: Final = 1 << 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,8 @@ class Call:
 
     def read(self, kind: type[_T]) -> _T:
         """The body as a message of this kind; an empty one is an empty object. RequestError when it is none."""
+        if len(self.body) > _LARGE and bytes(self.body).count(b":") > _MOST_FIELDS:
+            raise TooLargeError(f"the JSON has more than {_MOST_FIELDS} fields")
         try:
             return msgspec.json.decode(self.body or b"{}", type=kind)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

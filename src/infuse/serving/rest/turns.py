@@ -16,6 +16,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 import numpy as np
 
+from infuse.errors import TooLargeError
 from infuse.runtime.session import Array
 from infuse.serving import elements
 from infuse.serving.datatypes import BYTES, NUMPY, RAW_ONLY
@@ -25,6 +26,8 @@ from infuse.serving.rest import codec
 
 _T = TypeVar("_T")
 
+MOST_FIELDS: Final = 1 << 19
+"""Colons of large JSON, in texts as well: reading fields cannot be cut into pieces."""
 LARGE: Final = 256 << 10  # bytes of JSON, from which it is read by turns
 MANY: Final = 16 << 10  # elements of an output, from which it is written by turns
 _PIECE: Final = 128 << 10  # bytes
@@ -40,6 +43,8 @@ class Turns:
     async def decode(self, body: Buffer, length: int | None, model: str, version: str = "") -> InferRequest:
         """As `codec.decode`."""
         head = codec.head_of(body, length)
+        if bytes(head).count(b":") > MOST_FIELDS:
+            raise TooLargeError(f"the JSON has more than {MOST_FIELDS} fields", hint="send texts as binary data")
         message = codec.read(head)
         if message is None:
             return await self._apart(lambda: codec.request_of(codec.loose(head), body, len(head), model, version))
