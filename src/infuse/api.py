@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 Progress = Callable[[str, int, int], None]
 PathLike = str | os.PathLike[str]
 
+_TOO_LARGE = ("array is too big", "Maximum allowed dimension exceeded", "Maximum allowed size exceeded")
+"""What NumPy says of arrays that no address space holds, as a ValueError."""
+
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
@@ -40,7 +43,9 @@ def _bounded(verb: Callable[_P, _R]) -> Callable[_P, _R]:
         try:
             with timed():
                 return verb(*arguments, **named)
-        except MemoryError as error:
+        except (MemoryError, ValueError) as error:
+            if isinstance(error, ValueError) and not str(error).startswith(_TOO_LARGE):
+                raise
             told = f": {error}" if str(error) else ""
             hint = "give the process more memory, or use a smaller model"
             raise BudgetError(f"there is not enough memory{told}", where=verb.__name__, hint=hint) from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 
 from infuse.codegen.memory import Plan
 from infuse.codegen.names import comment, string
@@ -24,12 +25,12 @@ class Frame:
         self._sizes = [size_text(b.bytes) for b in plan.buffers]
         self._late_fields = {symbol_field(s) for s in program.found}
 
-    @property
-    def owned(self) -> list[int]:
-        """Outputs in memory of the frame's own: those of bodies, and those whose sizes the run finds out."""
+    @cached_property
+    def owned(self) -> dict[int, None]:
+        """Outputs in memory of the frame's own, in order: of bodies, and those whose sizes the run finds out."""
         late = self.program.is_late
-        count = range(len(self.program.outputs))
-        return [n for n in count if self.number or any(map(late, self.program.outputs[n][2]))]
+        outputs = enumerate(self.program.outputs)
+        return {n: None for n, (_, _, shape) in outputs if self.number or any(map(late, shape))}
 
     @property
     def key(self) -> list[str]:
