@@ -46,13 +46,13 @@ def _attribute_types(domain: str, kind: str, opset: int) -> tuple[dict[str, str]
 
 def check_call(
     node: NodeProto, domain: str, opset: int, attributes: Mapping[str, AttributeProto]
-) -> Mapping[str, AttributeProto]:
+) -> dict[str, AttributeProto]:
     """The attributes of a call that count; ModelFileError unless it has such inputs, outputs and attributes as ONNX
     defines. An attribute that ONNX does not define is an error, as in ONNX Runtime, but where that lets it pass.
     """
     schema = schema_of(domain, node.op_type, opset)
     if schema is None:
-        return attributes
+        return dict(attributes)
     for what, count, least, most in (
         ("inputs", len(node.input), schema.min_input, schema.max_input),
         ("outputs", len(node.output), schema.min_output, schema.max_output),
