@@ -22,6 +22,7 @@ inline void range(Context& context, T start, T step, long count, T* y) {
 template <class T>
 inline void triangle(Context& context, long batch, long rows, long cols, long k, bool upper,
                      const T* x, T* y) {
+  k = k < -rows ? -rows : k > cols ? cols : k;
   context.parallel(
       batch * rows,
       [&](long begin, long end, int) {

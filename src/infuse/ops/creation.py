@@ -72,7 +72,8 @@ class Range(Op):
         if delta == 0:
             raise ShapeError("the step of Range is zero")
         with np.errstate(all="ignore"):
-            count = np.ceil((limit - start) / delta)
+            exact = all(isinstance(n, int) for n in (start, limit, delta))
+            count = -((start - limit) // delta) if exact else np.ceil((limit - start) / delta)
         if not count < _MOST:
             raise ShapeError(f"Range from {start} to {limit} by {delta} has more elements than a tensor can have")
         return int(count) if count > 0 else 0
@@ -108,7 +109,8 @@ class EyeLike(Op):
 
     def eval(self, input: Array) -> Array:
         rows, columns = input.shape
-        return np.eye(rows, columns, self.k, dtype=self.dtype.numpy if self.dtype else input.dtype)
+        diagonal = min(max(self.k, -rows), columns)
+        return np.eye(rows, columns, diagonal, dtype=self.dtype.numpy if self.dtype else input.dtype)
 
 
 class Random(Op, abstract=True):

@@ -290,6 +290,8 @@ class OneHot(Op):
 
     def eval(self, indices: Array, depth: Array, values: Array) -> Array:
         size = int(scalar(depth))
+        if size < 0:
+            raise ShapeError(f"the depth of OneHot is negative: {size}")
         places = np.expand_dims(np.where(indices < 0, indices + size, indices), self.axis)
         axis = self.axis % places.ndim
         choices = np.arange(size).reshape((size,) + (1,) * (places.ndim - 1 - axis))

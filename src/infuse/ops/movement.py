@@ -396,5 +396,6 @@ class Trilu(Op):
         return input.type
 
     def eval(self, input: Array, k: Array | None = None) -> Array:
-        diagonal = 0 if k is None else int(scalar(k))
+        rows, columns = input.shape[-2:]
+        diagonal = 0 if k is None else min(max(int(scalar(k)), -rows), columns)
         return np.triu(input, diagonal) if self.upper else np.tril(input, diagonal)

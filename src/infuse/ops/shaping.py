@@ -129,6 +129,8 @@ class Reshape(Op):
 
     def eval(self, data: Array, shape: Array) -> Array:
         keep = not self.allowzero
+        if any(size < -1 for size in integers(shape)):
+            raise ShapeError(f"a size of Reshape is negative: {list(integers(shape))}")
         return data.reshape([data.shape[i] if t == 0 and keep else t for i, t in enumerate(integers(shape))])
 
 
