@@ -152,6 +152,17 @@ inline long range_count(T start, T limit, T delta) {
   return whole + (static_cast<double>(whole) < exact);
 }
 
+/** The same for numbers that double does not hold exactly. */
+template <>
+inline long range_count<int64_t>(int64_t start, int64_t limit, int64_t delta) {
+  if (delta == 0) return -1;
+  const __int128 span = delta > 0 ? __int128(limit) - start : __int128(start) - limit;
+  const __int128 step = delta > 0 ? __int128(delta) : -__int128(delta);
+  if (span <= 0) return 0;
+  const __int128 count = (span + step - 1) / step;
+  return count > 1000000000000000 ? -1 : static_cast<long>(count);
+}
+
 /** How many elements are not zero. */
 template <class T>
 inline long count_nonzero(const T* x, long n) {
