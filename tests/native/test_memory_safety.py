@@ -113,14 +113,14 @@ def check_networks(seeds: Sequence[int]) -> None:
         except UnsupportedOperatorError:
             continue  # a part runs in the interpreter
         inputs = [dict(one) for one in network.feeds]
-        jobs.append(Job(folder, [*inputs, *(_disturbed(one, rng) for one in inputs for _ in range(4))]))
+        jobs.append(Job(folder, [*inputs, *(disturbed(one, rng) for one in inputs for _ in range(4))]))
     run_sanitized(jobs)
     found = [message for job in jobs for message in faults(None, job)]
     assert jobs
     assert not found, f"{len(found)} runs:\n" + "\n".join(found[:6])
 
 
-def _disturbed(inputs: dict[str, np.ndarray], rng: np.random.Generator) -> dict[str, np.ndarray]:
+def disturbed(inputs: dict[str, np.ndarray], rng: np.random.Generator) -> dict[str, np.ndarray]:
     """Inputs of which some have another size, or elements of another range."""
     result = dict(inputs)
     for key, x in inputs.items():
