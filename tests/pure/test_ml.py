@@ -1,5 +1,6 @@
 """Operators of ai.onnx.ml and of texts beside the table: bad models, bad data, RE2's patterns, maps."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from infuse.ir.equality import equal
 from infuse.ir.types import UNKNOWN, Type
 from infuse.ops.evaluate import evaluate
 from infuse.ops.ml import as_texts
-from infuse.ops.re2 import translated
+from infuse.ops.text import compiled_pattern
 
 ML = "ai.onnx.ml"
 TREE: dict[str, Any] = {
@@ -69,7 +70,7 @@ def test_broken_trees_are_refused(changes: dict[str, Any]) -> None:
 
 
 def test_trees_need_the_columns_that_they_look_at() -> None:
-    with pytest.raises(ShapeError, match="column 1"):
+    with pytest.raises(ShapeError, match="looks at: 2 is more than 1"):
         node("TreeEnsembleRegressor", tensor(dtypes.float32, 4, 1), **TREE)
 
 
@@ -249,12 +250,25 @@ def test_the_old_label_encoder_is_lifted() -> None:
         ("x{2}{", ["xx{"], ["x"]),
         ("(?P<n>a)(?<m>b)(?:c)", ["abc"], ["ab"]),
         (r"\ba\b \Bb*", ["a "], ["ab", "a b"]),
+        (r"\pL+[[:^alpha:]]", ["é1"], ["1", "éa"]),
     ],
 )
 def test_patterns_mean_what_they_mean_in_re2(pattern: str, matches: list[str], others: list[str]) -> None:
-    found = translated(pattern)
+    found = compiled_pattern(pattern)
     assert [text for text in matches if found.fullmatch(text) is None] == []
     assert [text for text in others if found.fullmatch(text) is not None] == []
+
+
+@pytest.mark.parametrize("pattern", ["(a*)*b", "(a|aa)+b", "(a|a)*b", "(.*a){9}b", "(?:a?){99}a{99}b"])
+def test_patterns_match_in_linear_time(pattern: str) -> None:
+    """Where one that tries again and again does not end."""
+    assert compiled_pattern(pattern).fullmatch("a" * 100_000) is None
+
+
+def test_patterns_need_their_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "re2", None)
+    with pytest.raises(UnsupportedOperatorError, match="needs the package google-re2"):
+        compiled_pattern("a pattern that nobody compiled before")
 
 
 @pytest.mark.parametrize(
@@ -270,14 +284,12 @@ def test_patterns_mean_what_they_mean_in_re2(pattern: str, matches: list[str], o
             "a{2}{3}",
             "a{1001}",
             "(?P=n)",
-            r"\pL",
-            r"\C",
             r"\Z",
             r"\y",
         ),
-        *("[[:^alpha:]]", "[a", "(a", "a)", r"\x{110000}", "*a", "(?#c)", "(?i", "\\", "[b-a]", "(?(1)a|b)", r"[\b]"),
+        *("[a", "(a", "a)", r"\x{110000}", "*a", "(?#c)", "(?i", "\\", "[b-a]", "(?(1)a|b)", r"[\b]"),
     ],
 )
 def test_patterns_that_re2_does_not_know_are_refused(pattern: str) -> None:
     with pytest.raises(UnsupportedOperatorError):
-        translated(pattern)
+        compiled_pattern(pattern)

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Final
 
 import numpy as np
 
 from infuse import dtypes
 from infuse.dtypes import DType
-from infuse.errors import ShapeError, TypeMismatchError
+from infuse.errors import ShapeError, TypeMismatchError, UnsupportedOperatorError
 from infuse.ir.graph import Value
 from infuse.ir.types import TensorType
 from infuse.ops.base import Array, Elementwise, Inferred, Ints, Op, cases, same_dtype
 from infuse.ops.ml import as_texts
-from infuse.ops.re2 import translated
 from infuse.ops.sizes import fresh_dim
 
 CASES: Final = ("NONE", "LOWER", "UPPER")
@@ -125,8 +124,28 @@ class StringSplit(Op):
         return as_texts(flat).reshape(*x.shape, width), counts.reshape(x.shape)
 
 
+@cache
+def compiled_pattern(pattern: str) -> Any:
+    """A pattern in RE2's syntax, which matches in linear time; UnsupportedOperatorError where it is none.
+
+    Needs the package google-re2.
+    """
+    try:
+        import re2
+    except ImportError as error:
+        raise UnsupportedOperatorError(
+            "RegexFullMatch needs the package google-re2", hint="install it: pip install google-re2"
+        ) from error
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        return re2.compile(pattern, options)
+    except (re2.error, UnicodeError) as error:
+        raise UnsupportedOperatorError(f"the pattern {pattern!r} is no regular expression of RE2: {error}") from error
+
+
 class RegexFullMatch(Elementwise):
-    """Whether each string as a whole matches a pattern in RE2's syntax."""
+    """Whether each string as a whole matches a pattern in RE2's syntax. Needs the package google-re2."""
 
     pattern: str
 
@@ -138,16 +157,12 @@ class RegexFullMatch(Elementwise):
 
     def result_dtype(self, x: Value) -> DType:
         require_text(self.name, x)
-        self.compiled()
+        compiled_pattern(self.pattern)
         return dtypes.bool_
 
-    def compiled(self) -> re.Pattern[str]:
-        """The pattern for Python's `re`; UnsupportedOperatorError where it has none that means the same."""
-        return translated(self.pattern)
-
     def eval(self, x: Array) -> Array:
-        found = self.compiled()
-        return np.array([found.fullmatch(v) is not None for v in x.reshape(-1)], dtype=bool).reshape(x.shape)
+        pattern = compiled_pattern(self.pattern)
+        return np.array([pattern.fullmatch(v) is not None for v in x.reshape(-1)], dtype=bool).reshape(x.shape)
 
 
 # -- n-grams -----------------------------------------------------------------------------------------------------
