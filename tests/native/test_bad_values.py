@@ -171,6 +171,18 @@ def test_no_updates_leave_what_is_there(shape: tuple[int, int], axis: int) -> No
         np.testing.assert_array_equal(model.run(feeds)["y0"], rows)
 
 
+def test_pads_that_overflow_are_impossible() -> None:
+    make = Builder()
+    x, pads = make.input("n", "m", name="x"), make.input(4, dtype=dtypes.int64, name="pads")
+    make.output(make("Pad", x, pads))
+    far = np.iinfo(np.int64)
+    with compile_graph(make.graph, threads=1) as model:
+        assert model.run({"x": ROWS.astype(np.float32), "pads": np.array([1, 0, -2, 1])})["y0"].shape == (9, 6)
+        for number in (far.max, far.min, far.max // 2 + 1):
+            with pytest.raises(RuntimeFailure, match=r"impossible|memory"):
+                model.run({"x": ROWS.astype(np.float32), "pads": np.full(4, number)})
+
+
 def test_messages_hold_names_of_nodes_as_they_are() -> None:
     """Quotation marks, percent signs and letters of any alphabet; and limits as one would say them."""
     make = Builder()

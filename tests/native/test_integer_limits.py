@@ -45,6 +45,11 @@ def triangle(k: int, upper: bool) -> np.ndarray:
 CASES: dict[str, tuple[str, tuple[int, ...], Any]] = {
     **{f"Trilu {k} {u}": (f"Trilu(%x, A, upper={u})", (k,), triangle(k, bool(u))) for k in FAR for u in (0, 1)},
     **{f"Slice {cut}": ("Slice(%x, [A], [B], int64[1]{1}, [C])", cut, X[:, slice(*cut)]) for cut in CUTS},
+    # A start before the first element is that element, where steps go down.
+    **{
+        f"Slice down {cut}": ("Slice(%x, [A], [B], int64[1]{1}, [C])", cut, X[:, :1])
+        for cut in ((LEAST, LEAST, -1), (-5, LEAST, LEAST), (LEAST, -5, -2))
+    },
     **{f"Range {run}": ("Range(A, B, C)", run, np.array([*range(*run)], np.int64)) for run in RUNS},
     **{
         f"{call} {n}": (call, (n,), None)

@@ -74,7 +74,7 @@ inline void slice_range(long size, long start, long end, long step, long* first,
     from = from < 0 ? 0 : from > wide ? wide : from;
     to = to < 0 ? 0 : to > wide ? wide : to;
   } else {
-    from = from < 0 ? -1 : from >= wide ? wide - 1 : from;
+    from = from >= wide ? wide - 1 : from < 0 ? (wide > 0 ? 0 : -1) : from;
     to = to < -1 ? -1 : to >= wide ? wide - 1 : to;
   }
   const __int128 span = step > 0 ? to - from : from - to, length = step > 0 ? step : -__int128(step);
@@ -87,10 +87,12 @@ inline void slice_range(long size, long start, long end, long step, long* first,
 inline bool slice_ranges(const long* in, int rank, const long* starts, const long* ends,
                          const long* axes, const long* steps, int given, long* first, long* step,
                          long* count) {
+  bool sliced[MOST_AXES] = {};
   for (int a = 0; a < rank; ++a) first[a] = 0, step[a] = 1, count[a] = in[a];
   for (int i = 0; i < given; ++i) {
     const int axis = axis_index(axes[i], rank);
-    if (axis < 0 || steps[i] == 0) return false;
+    if (axis < 0 || steps[i] == 0 || sliced[axis]) return false;
+    sliced[axis] = true;
     step[axis] = steps[i];
     slice_range(in[axis], starts[i], ends[i], steps[i], first + axis, count + axis);
   }
@@ -105,8 +107,9 @@ inline bool pad_sizes(const long* in, int rank, const long* pads, const long* ax
     const int axis = axis_index(axes[i], rank);
     if (axis < 0) return false;
     before[axis] = pads[i];
-    out[axis] = in[axis] + pads[i] + pads[given + i];
-    if (out[axis] < 0) return false;
+    const __int128 size = __int128(in[axis]) + pads[i] + pads[given + i];
+    if (size < 0 || size > INT64_MAX) return false;
+    out[axis] = static_cast<long>(size);
   }
   return true;
 }
