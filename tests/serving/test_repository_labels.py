@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from infuse.errors import ConfigurationError
 from infuse.serving.config import ServerConfig
 from infuse.serving.repository import ModelFiles, Repository, parse_config
 
@@ -103,9 +104,8 @@ def test_a_name_of_digits_stays_a_name() -> None:
 
 def test_inputs_have_no_labels() -> None:
     text = 'input [ { name: "x" data_type: TYPE_FP32 dims: [2] label_filename: "labels.txt" } ]'
-    found = parse_config("m", text, "m/config.pbtxt", {})
-    assert not found.config.label_files
-    assert [note.partition(" ")[0] for note in found.notes] == ["input.label_filename"]
+    with pytest.raises(ConfigurationError, match=r"input\.label_filename: there is no such field"):
+        parse_config("m", text, "m/config.pbtxt", {})
 
 
 REFUSED = {
