@@ -327,7 +327,7 @@ def test_sizes_may_be_expressions_of_others() -> None:
         "a": "[h_2]",
         "b": "[d_lambda]",
         "c": "[d_3]",
-        "d": "[_]",
+        "d": "[d_0]",
     }
 
 

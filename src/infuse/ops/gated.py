@@ -9,6 +9,7 @@ from infuse.dtypes import DType
 from infuse.errors import InputError, ShapeError, TypeMismatchError
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
+from infuse.ir.relations import must_equal
 from infuse.ir.types import TensorType
 from infuse.ops.base import Array, Floats, Inferred, Ints, Op, Rounding, cases, normalize_axis, same_dtype
 from infuse.ops.elementwise import Floating, f32, require_kind, rounded
@@ -180,9 +181,11 @@ class LinearAttention(Op):
         if past_state is not None and past_state.tensor.shape is not None:
             agree_shapes(past_state.shape, state, f"the sizes of the state of {self.name}")
         for one, widths in ((decay, (self.kv_num_heads, key.shape[2])), (beta, (1, self.kv_num_heads))):
-            if one is None or one.tensor.shape is None or one.shape[2] in widths:
+            if one is None or one.tensor.shape is None:
                 continue
-            agree(one.shape[2], widths[1], f"numbers of decay or beta of {self.name} a step")
+            numbers, (few, many) = one.shape[2], widths
+            if not must_equal((numbers - few) * (numbers - many), 0):
+                raise ShapeError(f"decay or beta of {self.name} has {numbers} numbers a step, not {few} or {many}")
         return TensorType(dtype, (batch, length, size * self.q_num_heads)), TensorType(kept, state)
 
     def _check_options(self, decay: Value | None, beta: Value | None) -> None:
