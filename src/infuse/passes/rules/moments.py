@@ -77,16 +77,20 @@ class FuseLpNormalization(Rule):
     level = "extended"
     rows = ("G27",)
     rounding = "vectors shorter than ε get the length one"
-    examples = tuple({"x": (2, 3, 4), "a": int64s(axis), "e": np.float32(1e-12)} for axis in (-1, 1))
+    examples = tuple(
+        {"x": (2, 3, 4), "a": int64s(axis), "e": np.float32(1e-12), "high": np.float32(np.inf)} for axis in (-1, 1)
+    )
 
-    def match(self, x: Any, a: Any, e: Any) -> Any:
+    def match(self, x: Any, a: Any, e: Any, high: Any) -> Any:
+        end = ops.const(ops.maybe(high))
         total = ops.one_of(_reduce("ReduceSum", _square(x), a), _reduce("ReduceSumSquare", x, a))
         one, two = _reduce("ReduceL1", x, a), ops.one_of(_reduce("ReduceL2", x, a), ops.sqrt(total))
-        limited = [Call(kind, (norm, ops.const(e))) for norm in (one, two) for kind in ("Max", "Clip")]
-        return [x / each for each in limited]
+        limits = (lambda norm: Call("Max", (norm, ops.const(e))), lambda norm: ops.clip(norm, ops.const(e), end))
+        return [x / limit(norm) for norm in (one, two) for limit in limits]
 
-    def when(self, x: Value, a: Value, e: Value, root: Node) -> None:
+    def when(self, x: Value, a: Value, e: Value, root: Node, high: Value | None = None) -> None:
         require_float(x)
+        require(high is None or number(high) == np.inf, "the length has an upper limit")
         require(len(axes_of(a, x)) == 1, "it runs over several axes")
         require(0 < number(e) <= SHORTEST, "short vectors stay short")
         require_same_type(x, root, "the constant stretches the shape")

@@ -13,6 +13,7 @@ import numpy as np
 from infuse import dtypes, ops
 from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Node, Value
+from infuse.ops.conversion import finite_limit
 from infuse.ops.microsoft import DOMAIN
 from infuse.passes.rules.common import attribute, number, require_shape, require_unread, wide
 from infuse.passes.rules.merging import require_factors
@@ -57,7 +58,9 @@ def _activated(x: Any) -> list[Call]:
 def _parameters(root: Node, low: Value | None, high: Value | None) -> tuple[float, ...]:
     """The numbers of an activation."""
     if root.kind == "Clip":
-        ends = tuple(end if value is None else number(value) for value, end in ((low, -np.inf), (high, np.inf)))
+        far = finite_limit(dtypes.float32)
+        assert far is not None
+        ends = tuple(end if value is None else number(value) for value, end in ((low, -far), (high, far)))
         require(not any(np.isnan(ends)), "a limit is no number")
         return ends
     return tuple(float(attribute(root, name)) for name in _SLOPES.get(root.kind, ()))
