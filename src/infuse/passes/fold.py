@@ -51,6 +51,8 @@ class Folder:
         try:
             results = evaluate_node(node, [None if v is None else v.const for v in node.inputs])
         except InfuseError as error:
+            if isinstance(error.__cause__, MemoryError):  # a model that is too large, not one that is wrong
+                raise error.__cause__ from None
             self.skipped[node] = str(error)
             return None
         self.added += _growth(node)

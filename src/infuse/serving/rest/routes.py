@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
@@ -48,10 +49,23 @@ class Call:
         """The body as a message of this kind; an empty one is an empty object. RequestError when it is none."""
         if len(self.body) > _LARGE and bytes(self.body).count(b":") > _MOST_FIELDS:
             raise TooLargeError(f"the JSON has more than {_MOST_FIELDS} fields")
+        body = self.body or b"{}"
         try:
-            return msgspec.json.decode(self.body or b"{}", type=kind)
+            return msgspec.json.decode(body, type=kind)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            if isinstance(error, msgspec.ValidationError):
+                with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # the first is told
+                    return msgspec.convert(_whole(msgspec.json.decode(body)), type=kind)
             raise RequestError(f"the body is not what is taken here: {error}") from error
+
+
+def _whole(value: Any) -> Any:
+    """JSON in which whole numbers are integers, however they are written: 7.0 is one for JSON Schema."""
+    if isinstance(value, dict):
+        return {key: _whole(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_whole(one) for one in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 Handler = Callable[[Call], Awaitable[Any]]
