@@ -42,7 +42,7 @@ def require_bytes(name: str, *values: Value | None, kinds: tuple[DType, ...] = B
             raise TypeMismatchError(f"{name} takes {', '.join(map(str, kinds))}, found {value.dtype}")
 
 
-def require_rowwise(op: str, product: TensorType, a: Value, *parameters: Value | None) -> None:
+def require_rowwise(op: str, a: Value, *parameters: Value | None) -> None:
     """ShapeError unless scales and zero points of the left operand `a` are one number, or one for each row."""
     for value in parameters:
         if value is None or value.tensor.size in (None, 1) or a.tensor.shape is None:
@@ -125,7 +125,7 @@ class MatMulInteger(Op):
     ) -> Inferred:
         require_bytes(self.name, a, b, a_zero_point, b_zero_point)
         product = _product_shape(a, b)
-        require_rowwise(self.name, product, a, a_zero_point)
+        require_rowwise(self.name, a, a_zero_point)
         require_columnwise(self.name, columns_of(b), b_zero_point)
         return TensorType(dtypes.int32, product.shape)
 
@@ -205,7 +205,7 @@ class QLinearMatMul(Op):
     ) -> Inferred:
         require_bytes(self.name, a, a_zero_point, b, b_zero_point, y_zero_point, kinds=_SMALL)
         product = _product_shape(a, b)
-        require_rowwise(self.name, product, a, a_scale, a_zero_point, y_scale, y_zero_point)
+        require_rowwise(self.name, a, a_scale, a_zero_point, y_scale, y_zero_point)
         require_columnwise(self.name, columns_of(b), b_scale, b_zero_point)
         return TensorType(y_zero_point.dtype, product.shape)
 

@@ -18,7 +18,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from infuse.codegen.compile import build_program, lower_graph
@@ -141,4 +140,4 @@ def reports(jobs: Sequence[Job]) -> list[tuple[Job, int, str]]:
     return [(job, i, o.report) for job in jobs for i, o in enumerate(job.outcomes) if o.report]
 
 
-__all__ = ["Feeds", "Job", "Outcome", "build_sanitized", "compiler", "np", "reports", "run_sanitized"]
+__all__ = ["Feeds", "Job", "Outcome", "build_sanitized", "compiler", "reports", "run_sanitized"]
