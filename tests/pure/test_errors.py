@@ -12,7 +12,7 @@ LEAVES = [kind for kind in vars(errors).values() if isinstance(kind, type) and i
 
 def test_every_kind_has_a_code_of_its_own() -> None:
     codes = [kind.code for kind in LEAVES]
-    assert len(set(codes)) == len(codes) == 27
+    assert len(set(codes)) == len(codes)
     assert all(kind.__doc__ and kind.code.startswith("INF-") for kind in LEAVES)
 
 
