@@ -16,6 +16,8 @@ import torch  # noqa: E402  after the check that it can be imported
 
 import infuse  # noqa: E402
 from benchmarks.family_models import FAMILIES  # noqa: E402
+from infuse.codegen.compile import lower_graph  # noqa: E402
+from infuse.codegen.toolchain import Target  # noqa: E402
 from infuse.testing.sanitizing import Job, build_sanitized, reports, run_sanitized  # noqa: E402
 from tests.native.test_memory_safety import disturbed, needs_sanitizer  # noqa: E402
 
@@ -34,11 +36,14 @@ def test_a_family_stays_inside_its_tensors(name: str, tmp_path: Path) -> None:
     network, path = FAMILIES[name]().prepare(), tmp_path / "model.onnx"
     network.export("legacy", path, True)
     graph = infuse.optimize(infuse.load(path))
+    program = lower_graph(graph, Target.resolve("native"), 2)
     rng = np.random.default_rng(0)
     inputs = [network.feeds(number) for number in range(2)]
     names = [value.name for value in graph.inputs]
     own = [{key: feeds[key] for key in names} for feeds in inputs]
-    job = Job(build_sanitized(graph), [*own, *(disturbed(dict(one), rng) for one in own for _ in range(8))])
+    job = Job(
+        *build_sanitized([program], tmp_path), [*own, *(disturbed(dict(one), rng) for one in own for _ in range(8))]
+    )
     run_sanitized([job], seconds=300)
     assert job.outcomes[0].outputs is not None, job.outcomes[0]
     assert not reports([job]), reports([job])[0][2]

@@ -9,11 +9,13 @@ import re
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from infuse import dtypes, ops
+from infuse.codegen.compile import lower_graph
 from infuse.codegen.toolchain import Target
 from infuse.errors import InfuseError, UnsupportedOperatorError
 from infuse.ir import dims
@@ -43,7 +45,7 @@ OFTEN = (
 """Operators of the short form: those that once left their tensors."""
 TARGETS = ("native", "x86-64-v3", "x86-64")
 NETWORKS = 5_000
-PART = 250
+PART = 25
 
 needs_sanitizer = pytest.mark.skipif(
     not sys.platform.startswith("linux") or shutil.which("g++") is None, reason="AddressSanitizer is used with GCC"
@@ -75,48 +77,49 @@ def _summary(outcome: Outcome) -> str:
     return "\n".join(lines[:12]) or outcome.report[:500]
 
 
-def check(op: type[Op], target: str, most_rows: int, most_feeds: int) -> None:
+def check(op: type[Op], target: str, most_rows: int, most_feeds: int, folder: Path) -> None:
     """Fails where a compiled row of the operator leaves its tensors, ends its process or answers what has no answer."""
     every = rows(op, np.random.default_rng(1))
-    found = []
-    for row in every[:: max(1, -(-len(every) // most_rows))]:
-        for case in cases(row, target):
-            job = Job(build_sanitized(case.graph, target), feeds(case, np.random.default_rng(7), most_feeds))
-            run_sanitized([job])
-            assert job.outcomes[0].outputs is not None, f"{case} refuses its own sample: {job.outcomes[0].error}"
-            found += faults(case, job)
+    chosen = [case for row in every[:: max(1, -(-len(every) // most_rows))] for case in cases(row, target)]
+    models = build_sanitized([lower_graph(case.graph, Target.resolve(target), 2) for case in chosen], folder, target)
+    jobs = [Job(model, feeds(case, np.random.default_rng(7), most_feeds)) for case, model in zip(chosen, models)]
+    run_sanitized(jobs)
+    for case, job in zip(chosen, jobs):
+        assert job.outcomes[0].outputs is not None, f"{case} refuses its own sample: {job.outcomes[0].error}"
+    found = [message for case, job in zip(chosen, jobs) for message in faults(case, job)]
     assert not found, f"{len(found)} runs:\n" + "\n".join(found[:6])
 
 
 @pytest.mark.parametrize("op", [op for op in OPS if op.name in OFTEN], ids=name)
-def test_operators_stay_inside_their_tensors(op: type[Op]) -> None:
-    check(op, "native", 1, 40)
+def test_operators_stay_inside_their_tensors(op: type[Op], tmp_path: Path) -> None:
+    check(op, "native", 1, 40, tmp_path)
 
 
 @pytest.mark.full
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="compiles for x86-64")
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("op", OPS, ids=name)
-def test_every_operator_stays_inside_its_tensors(op: type[Op], target: str) -> None:
+def test_every_operator_stays_inside_its_tensors(op: type[Op], target: str, tmp_path: Path) -> None:
     if not Target.resolve(target).features <= Target.resolve("native").features:
         pytest.skip(f"this machine is no {target}")
-    check(op, target, 8, 150)
+    check(op, target, 8, 150, tmp_path)
 
 
-def check_networks(seeds: Sequence[int]) -> None:
+def check_networks(seeds: Sequence[int], folder: Path) -> None:
     """Fails where a random network leaves its tensors at its own sizes, or at others."""
-    jobs, rng = [], np.random.default_rng(seeds[0])
+    programs, inputs, rng = [], [], np.random.default_rng(seeds[0])
     for seed in seeds:
         network = random_network(seed)
         try:
-            folder = build_sanitized(network.graph)
+            programs.append(lower_graph(network.graph, Target.resolve("native"), 2))
         except UnsupportedOperatorError:
             continue  # a part runs in the interpreter
-        inputs = [dict(one) for one in network.feeds]
-        jobs.append(Job(folder, [*inputs, *(disturbed(one, rng) for one in inputs for _ in range(4))]))
+        own = [dict(one) for one in network.feeds]
+        inputs.append([*own, *(disturbed(one, rng) for one in own for _ in range(4))])
+    assert programs
+    jobs = [Job(model, runs) for model, runs in zip(build_sanitized(programs, folder), inputs)]
     run_sanitized(jobs)
     found = [message for job in jobs for message in faults(None, job)]
-    assert jobs
     assert not found, f"{len(found)} runs:\n" + "\n".join(found[:6])
 
 
@@ -134,14 +137,14 @@ def disturbed(inputs: dict[str, np.ndarray], rng: np.random.Generator) -> dict[s
     return result
 
 
-def test_random_networks_stay_inside_their_tensors() -> None:
-    check_networks(range(4))
+def test_random_networks_stay_inside_their_tensors(tmp_path: Path) -> None:
+    check_networks(range(8), tmp_path)
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("first", range(10, 10 + NETWORKS, PART))
-def test_many_random_networks_stay_inside_their_tensors(first: int) -> None:
-    check_networks(range(first, first + PART))
+def test_many_random_networks_stay_inside_their_tensors(first: int, tmp_path: Path) -> None:
+    check_networks(range(first, first + PART), tmp_path)
 
 
 def overrun() -> Graph:
@@ -156,31 +159,24 @@ def overrun() -> Graph:
     return graph
 
 
-def test_the_sanitizer_sees_a_kernel_that_leaves_its_tensor(monkeypatch: pytest.MonkeyPatch) -> None:
-    from infuse.testing import sanitizing
-
-    lower = sanitizing.lower_graph
-
-    def shortened(graph: Graph, target: Target, threads: int) -> object:
-        program = lower(graph, target, threads)
-        program.outputs[0] = (*program.outputs[0][:2], (dims.symbol("n") - 1,))
-        return program
-
-    monkeypatch.setattr(sanitizing, "lower_graph", shortened)
-    job = Job(build_sanitized(overrun()), [{"x": np.ones(17, np.float32)}])
+def test_the_sanitizer_sees_a_kernel_that_leaves_its_tensor(tmp_path: Path) -> None:
+    program = lower_graph(overrun(), Target.resolve("native"), 2)
+    program.outputs[0] = (*program.outputs[0][:2], (dims.symbol("n") - 1,))
+    job = Job(*build_sanitized([program], tmp_path), [{"x": np.ones(17, np.float32)}])
     run_sanitized([job])
     assert "heap-buffer-overflow" in job.outcomes[0].report
 
 
-def test_a_process_that_ends_is_told_and_the_next_run_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_ends_is_told_and_the_next_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from infuse.testing import sanitizing
 
-    folder = build_sanitized(overrun())
+    programs = [lower_graph(overrun(), Target.resolve("native"), 2) for _ in range(2)]
     inputs = [{"x": np.ones(3, np.float32)}, {"y": np.ones(3, np.float32)}, {"x": np.ones(5, np.float32)}]
-    job = Job(folder, inputs)
-    run_sanitized([job])
-    assert [outcome.outputs is not None for outcome in job.outcomes] == [True, False, True]
-    assert "KeyError" in job.outcomes[1].report
+    jobs = [Job(model, inputs) for model in build_sanitized(programs, tmp_path)]
+    run_sanitized(jobs)
+    for job in jobs:
+        assert [outcome.outputs is not None for outcome in job.outcomes] == [True, False, True]
+        assert "KeyError" in job.outcomes[1].report
     monkeypatch.setattr(sanitizing.shutil, "which", lambda _: None)
     with pytest.raises(InfuseError):
         sanitizing.compiler()

@@ -68,7 +68,7 @@ def build(
             (folder / soname).symlink_to(LIBRARY)
         stop = Event()
         with ThreadPoolExecutor(1) as writer:
-            writing = writer.submit(_write_weights, folder / WEIGHTS, weights, weights_bytes, stop)
+            writing = writer.submit(write_weights, folder / WEIGHTS, weights, weights_bytes, stop)
             try:
                 toolchain.compile(
                     [folder / name for name in sources if name.endswith(".cpp")],
@@ -92,9 +92,10 @@ def build(
     return made if output is None else publish(Path(output), lambda folder: _copy_files(made, folder))
 
 
-def _write_weights(path: Path, weights: Weights, total: int, stop: Event) -> str:
+def write_weights(path: Path, weights: Weights, total: int, stop: Event | None = None) -> str:
     """Write the weights file, zeros between the arrays, until `stop` is set; returns its SHA-256."""
     found = hashlib.sha256()
+    stop = stop or Event()
     position = 0
     with path.open("wb", buffering=0) as file:
 

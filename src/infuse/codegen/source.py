@@ -49,8 +49,9 @@ def print_sources(
     functions, names = distinct(step for p in programs for step in p.steps)
     kernels = [f for f in functions if not f.is_control]
     controls = [f for f in functions if f.is_control]
-    first, sources = spread(programs, kernels, names, jobs)
-    main = [preamble(programs, first, planning=True, more=record.headers)]
+    prefix = info.get("prefix", PREFIX)
+    first, sources = spread(programs, kernels, names, jobs, prefix=prefix)
+    main = [preamble(programs, first, planning=True, more=record.headers, prefix=prefix)]
     main += [f"{head(f, names[f.text()])};" for f in kernels]
     main += ["", *(define(f, names[f.text()]) for f in first)]
     main += [frame.plan_text() for frame in frames]
@@ -58,8 +59,7 @@ def print_sources(
     main += [f"{head(f, names[f.text()])};" for f in controls]
     main += [frame.run_text(names) for frame in frames]
     main += [define(f, names[f.text()]) for f in controls]
-    interface = prefixed(_interface(frames[0], frames, info, record), info.get("prefix", PREFIX))
-    main += ["}  // namespace infuse_model", "", interface]
+    main += [prefixed(_interface(frames[0], frames, info, record), prefix), end(prefix)]
     return {"model.cpp": "\n".join(main), **sources}
 
 
@@ -87,14 +87,14 @@ def spread(
     names: Mapping[str, str],
     jobs: int,
     least: int = FUNCTIONS_PER_FILE,
+    prefix: str = PREFIX,
 ) -> tuple[list[Function], dict[str, str]]:
     """The functions of the main file, and up to `jobs` - 1 more files with the others, `least` or more in each."""
     first, *parts = _parts(functions, jobs, least)
     sources = {}
     for number, part in enumerate(parts, 1):
         texts = [define(f, names[f.text()]) for f in part]
-        end = "}  // namespace infuse_model\n"
-        sources[f"kernels_{number}.cpp"] = "\n".join([preamble(programs, part), *texts, end])
+        sources[f"kernels_{number}.cpp"] = "\n".join([preamble(programs, part, prefix=prefix), *texts, end(prefix)])
     return first, sources
 
 
@@ -109,9 +109,16 @@ def _parts(functions: list[Function], jobs: int, least: int) -> list[list[Functi
 
 
 def preamble(
-    programs: Sequence[Program], functions: list[Function], planning: bool = False, more: Sequence[str] = ()
+    programs: Sequence[Program],
+    functions: list[Function],
+    planning: bool = False,
+    more: Sequence[str] = (),
+    prefix: str = PREFIX,
 ) -> str:
-    """The start of a file with these functions; `planning`: of the one that also plans memory."""
+    """The start of a file with these functions; `planning`: of the one that also plans memory.
+
+    The namespace that it opens, which `end` closes, has a name of its own for each `prefix`.
+    """
     headers = {"threads.hpp", "element.hpp", *more}.union(*(f.includes for f in functions))
     if planning:
         headers |= {"arena.hpp", "blocks.hpp", "failure.hpp"}.union(*(p.scratch_includes for p in programs))
@@ -121,10 +128,15 @@ def preamble(
     lines += [f'#include "{h}"' for h in sorted(headers)]
     if planning:
         lines += ['#include "model.h"', "#include <stdio.h>", "#include <stdlib.h>"]
-    lines += ["", "using namespace infuse;", "", "namespace infuse_model {", ""]
+    lines += ["", "using namespace infuse;", "", f"namespace {prefix}_model {{", ""]
     lines.append(f"struct Sizes {{ {fields} }};  // the symbolic dimensions")
     lines.append("")
     return "\n".join(lines)
+
+
+def end(prefix: str = PREFIX) -> str:
+    """The end of a file that begins with a `preamble`."""
+    return f"}}  // namespace {prefix}_model\n"
 
 
 def head(function: Function, name: str) -> str:
@@ -152,9 +164,7 @@ def _interface(outer: Frame, frames: Sequence[Frame], info: Mapping[str, Any], r
     open_ = [i for i, d in enumerate(sizes) if isinstance(d, dims.Expr) and d not in late]
     negative = " || ".join(f"dims[{i}] < 0" for i in open_) or "false"
     held = " + ".join(frame.bytes_text() for frame in frames)
-    return f"""using namespace infuse_model;
-
-static inline void read_sizes(Sizes& d, const int64_t* symbols) {{
+    return f"""static inline void read_sizes(Sizes& d, const int64_t* symbols) {{
   (void)d, (void)symbols;
   {read}
 }}

@@ -33,7 +33,7 @@ _COMPILE: Final = (
     *("-fno-stack-protector", "-fno-threadsafe-statics"),
 )
 _SANITIZE: Final = (
-    *("-O1", "-g1", "-fno-omit-frame-pointer", "-fsanitize=address,undefined"),
+    *("-O0", "-g1", "-fno-omit-frame-pointer", "-fsanitize=address,undefined"),
     *("-fsanitize-recover=address,undefined", "-fno-sanitize=vptr"),
 )
 _LINK: Final = ("-shared", "-pthread")

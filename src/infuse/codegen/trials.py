@@ -9,7 +9,7 @@ from typing import Final
 from infuse import dtypes
 from infuse.codegen.choices import Choice, usual
 from infuse.codegen.program import Found, Program, Step, symbol_field
-from infuse.codegen.source import all_sizes, define, distinct, head, preamble, spread
+from infuse.codegen.source import all_sizes, define, distinct, end, head, preamble, spread
 from infuse.codegen.tensors import Buffer, Tensor
 from infuse.ops.feeds import default_size
 
@@ -106,7 +106,7 @@ def print_trials(trials: Sequence[Trial], jobs: int) -> dict[str, str]:
             "scratch": "".join(f"  if ({text} > most) most = {text};\n" for text in scratch),
         }
     )
-    return {"model.cpp": "\n".join(main), **sources}
+    return {"model.cpp": "\n".join([*main, end()]), **sources}
 
 
 def _regions(trials: Iterable[Trial]) -> tuple[dict[str, int], int]:
@@ -182,10 +182,6 @@ static long long clock_ns(const Context& c) {
 #endif
   return now_ns();
 }
-
-}  // namespace infuse_model
-
-using namespace infuse_model;
 
 extern "C" {
 

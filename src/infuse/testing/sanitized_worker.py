@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from infuse.errors import InfuseError
-from infuse.runtime.folder import LIBRARY, WEIGHTS
+from infuse.runtime.folder import LIBRARY
 from infuse.runtime.shapes import ShapeBinder, TensorSpec
 
 MOST_BYTES = 1 << 28
@@ -30,19 +30,22 @@ _libc.aligned_alloc.restype, _libc.aligned_alloc.argtypes = ctypes.c_void_p, [ct
 
 
 class Model:
-    """An instrumented library, called through its C interface."""
+    """A model of an instrumented library, called through its C interface."""
 
-    def __init__(self, folder: Path) -> None:
-        self.library = ctypes.CDLL(str(folder / LIBRARY))
-        for name in ("infuse_open", "infuse_output"):
-            getattr(self.library, name).restype = ctypes.c_void_p
-        for name in ("infuse_metadata", "infuse_error"):
-            getattr(self.library, name).restype = ctypes.c_char_p
-        info = json.loads(self.library.infuse_metadata())
+    def __init__(self, folder: Path, prefix: str) -> None:
+        library = ctypes.CDLL(str(folder / LIBRARY))
+        self.shapes, self.open, self.compute, self.output, self.error, self.close = (
+            getattr(library, f"{prefix}_{name}") for name in ("shapes", "open", "run", "output", "error", "close")
+        )
+        self.open.restype = self.output.restype = ctypes.c_void_p
+        self.error.restype = ctypes.c_char_p
+        describe = getattr(library, f"{prefix}_metadata")
+        describe.restype = ctypes.c_char_p
+        info = json.loads(describe())
         self.inputs = [TensorSpec.from_metadata(entry) for entry in info["inputs"]]
         self.outputs = [TensorSpec.from_metadata(entry) for entry in info["outputs"]]
         self.binder = ShapeBinder(self.inputs, info["symbols"])
-        data = (folder / WEIGHTS).read_bytes()
+        data = (folder / f"{prefix}.bin").read_bytes()
         self.weights = _libc.aligned_alloc(64, max(64, len(data)))
         ctypes.memmove(self.weights, data, len(data))
 
@@ -56,7 +59,7 @@ class Model:
         symbols = (ctypes.c_int64 * (len(values) + 1))(*values)
         total = sum(len(spec.shape) for spec in self.outputs)
         sizes = (ctypes.c_int64 * (total + 1))()
-        if self.library.infuse_shapes(symbols, sizes):
+        if self.shapes(symbols, sizes):
             return None, "impossible sizes"
         shapes, at = [], 0
         for spec in self.outputs:
@@ -70,25 +73,25 @@ class Model:
             return None, "large outputs"
         memory = [_libc.malloc(array.nbytes) for array in arrays]
         results = [_libc.malloc(length) for length in lengths]
-        context = self.library.infuse_open(ctypes.c_void_p(self.weights), THREADS)
+        context = self.open(ctypes.c_void_p(self.weights), THREADS)
         try:
             for address, array in zip(memory, arrays):
                 ctypes.memmove(address, array.ctypes.data, array.nbytes)
             pointers = (ctypes.c_void_p * (len(memory) + 1))(*memory)
             targets = (ctypes.c_void_p * (len(results) + 1))(*results)
-            if self.library.infuse_run(ctypes.c_void_p(context), symbols, pointers, targets):
-                return None, self.library.infuse_error(ctypes.c_void_p(context)).decode()
+            if self.compute(ctypes.c_void_p(context), symbols, pointers, targets):
+                return None, self.error(ctypes.c_void_p(context)).decode()
             outputs = []
             for number, spec in enumerate(self.outputs):
                 shape, address = shapes[number], results[number]
                 if spec.late:
                     found = (ctypes.c_int64 * (len(spec.shape) + 1))()
-                    address = self.library.infuse_output(ctypes.c_void_p(context), number, found)
+                    address = self.output(ctypes.c_void_p(context), number, found)
                     shape = tuple(found[: len(spec.shape)])
                 outputs.append(_copy(address, shape, spec.dtype))
             return outputs, ""
         finally:
-            self.library.infuse_close(ctypes.c_void_p(context))
+            self.close(ctypes.c_void_p(context))
             for address in (*memory, *results):
                 _libc.free(address)
 
@@ -103,12 +106,13 @@ def main(request: Path, log: Path) -> None:
     """Run what the request lists, in its order."""
     work = pickle.loads(request.read_bytes())  # noqa: S301  (the starting process wrote it)
     folder, stem = log.parent, log.name
-    models: dict[str, Model] = {}
+    models: dict[tuple[str, str], Model] = {}
     seen = 0
-    for path, feeds in work:
-        if path not in models:
-            models[path] = Model(Path(path))
-        outputs, error = models[path].run(feeds)
+    for path, prefix, feeds in work:
+        key = path, prefix
+        if key not in models:
+            models[key] = Model(Path(path), prefix)
+        outputs, error = models[key].run(feeds)
         said = b"".join(file.read_bytes() for file in sorted(folder.glob(f"{stem}.*")))
         report, seen = said[seen:].decode("utf-8", "replace"), len(said)
         if not any(mark in report for mark in MARKS):

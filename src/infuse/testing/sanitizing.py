@@ -1,7 +1,8 @@
 """Compiled models under AddressSanitizer and UBSan: every buffer lies in memory of its own, so that an access outside
 of a tensor is reported wherever it falls.
 
-GCC is needed, and Linux. What runs is the C interface that everybody calls, in a process of its own.
+GCC is needed, and Linux. What runs is the C interface that everybody calls, in a process of its own. Models that are
+built together are one source file, in which kernels that they share are instrumented once.
 """
 
 from __future__ import annotations
@@ -20,12 +21,15 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from infuse.codegen.compile import build_program, lower_graph
+from infuse.codegen.build import KERNELS, write_weights
+from infuse.codegen.interface import header
 from infuse.codegen.memory import isolated_plan
 from infuse.codegen.processes import environment
+from infuse.codegen.program import Program
+from infuse.codegen.source import metadata, print_sources
 from infuse.codegen.toolchain import Target, Toolchain
 from infuse.errors import ToolchainError
-from infuse.ir.graph import Graph
+from infuse.runtime.folder import LIBRARY, SOURCE
 
 Feeds = Mapping[str, NDArray[Any]]
 SECONDS = 20
@@ -47,11 +51,19 @@ class Outcome:
     report: str = ""
 
 
-@dataclass
-class Job:
-    """A compiled folder and the inputs of its runs; afterwards with an outcome for each."""
+@dataclass(frozen=True)
+class Instrumented:
+    """One of the models of a folder, by the prefix of its functions."""
 
     folder: Path
+    prefix: str
+
+
+@dataclass
+class Job:
+    """A compiled model and the inputs of its runs; afterwards with an outcome for each."""
+
+    model: Instrumented
     feeds: Sequence[Feeds]
     outcomes: list[Outcome] = field(default_factory=list)
 
@@ -64,11 +76,23 @@ def compiler() -> Toolchain:
     return replace(Toolchain.from_command((path,)), sanitizes=True)
 
 
-def build_sanitized(graph: Graph, target: str = "native", threads: int = 2) -> Path:
-    """The folder of `graph`, instrumented. UnsupportedOperatorError where a node has no native code."""
-    resolved = Target.resolve(target)
-    program = lower_graph(graph, resolved, threads)
-    return build_program((program, isolated_plan(program)), resolved, toolchain=compiler())
+def build_sanitized(programs: Sequence[Program], folder: Path, target: str = "native") -> list[Instrumented]:
+    """The programs, lowered for `target`, as one library in an empty `folder`."""
+    includes: dict[str, None] = {}
+    texts = []
+    for number, program in enumerate(programs):
+        prefix, weights = f"model{number}", program.weights
+        info = metadata(program, weights.fingerprint()) | {"prefix": prefix}
+        (folder / f"{prefix}.h").write_text(header(info), "utf-8")
+        write_weights(folder / f"{prefix}.bin", weights, weights.bytes)
+        text = print_sources(program, isolated_plan(program), info)[SOURCE]
+        lines = text.replace('#include "model.h"', f'#include "{prefix}.h"').splitlines()
+        includes |= dict.fromkeys(line for line in lines if line.startswith("#include"))
+        texts += [line for line in lines if not line.startswith("#include")]
+    (folder / SOURCE).write_text("\n".join([*includes, *texts, ""]), "utf-8")
+    include = [KERNELS, folder]
+    compiler().compile([folder / SOURCE], folder / LIBRARY, target=Target.resolve(target), include=include)
+    return [Instrumented(folder, f"model{number}") for number in range(len(programs))]
 
 
 def run_sanitized(jobs: Sequence[Job], seconds: float = SECONDS) -> None:
@@ -96,7 +120,7 @@ def _run_once(
 ) -> tuple[list[Outcome], str]:
     """The outcomes of the first pending runs, and why the process ended at the next one, "" where it did not."""
     request, log = folder / "request", folder / "log"
-    work = [(str(jobs[i].folder), dict(jobs[i].feeds[j])) for i, j in pending]
+    work = [(str(jobs[i].model.folder), jobs[i].model.prefix, dict(jobs[i].feeds[j])) for i, j in pending]
     request.write_bytes(pickle.dumps(work))
     for old in folder.glob("log.*"):
         old.unlink()
@@ -140,4 +164,4 @@ def reports(jobs: Sequence[Job]) -> list[tuple[Job, int, str]]:
     return [(job, i, o.report) for job in jobs for i, o in enumerate(job.outcomes) if o.report]
 
 
-__all__ = ["Feeds", "Job", "Outcome", "build_sanitized", "compiler", "reports", "run_sanitized"]
+__all__ = ["Feeds", "Instrumented", "Job", "Outcome", "build_sanitized", "compiler", "reports", "run_sanitized"]

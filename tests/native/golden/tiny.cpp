@@ -185,10 +185,6 @@ static int run_0(Model& m, const void* const* in, void* const* out) {
   return 0;
 }
 
-}  // namespace infuse_model
-
-using namespace infuse_model;
-
 static inline void read_sizes(Sizes& d, const int64_t* symbols) {
   (void)d, (void)symbols;
   d.s_batch = (long)symbols[0];
@@ -261,3 +257,5 @@ INFUSE_API void infuse_close(void* context) {
 }
 
 }  // extern "C"
+
+}  // namespace infuse_model
