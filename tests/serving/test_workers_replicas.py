@@ -53,6 +53,25 @@ def test_a_lost_worker_is_replaced(add: Path) -> None:
     asyncio.run(check())
 
 
+def test_only_workers_that_end_no_run_are_replaced_later_and_later(add: Path) -> None:
+    async def check() -> None:
+        workers = pool()
+        replica = Replica(workers, Need("add", add, 1), lambda *_: None)
+        await replica.start()
+        waits = []
+        for turn, runs in enumerate((False, False, True, True), 1):
+            if runs:
+                assert replica.executor is not None
+                await run(replica.executor, models.rows(1))
+            os.kill(workers.workers[0].pid, signal.SIGKILL)
+            await models.until(lambda turn=turn: replica.restarts == turn and replica.executor, "it is replaced")
+            waits.append(replica.wait)
+        assert waits[0] < waits[1] > waits[2] == waits[3] == waits[0]
+        await replica.close()
+
+    asyncio.run(check())
+
+
 def test_a_replica_that_cannot_come_back_says_so_and_tries_on(add: Path, tmp_path: Path) -> None:
     async def check() -> None:
         workers = pool()

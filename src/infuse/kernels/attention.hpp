@@ -114,7 +114,7 @@ inline void mix_tile(const typename Kind::Word* weights, const typename Kind::Wo
 }
 
 /** The block of keys and values in work, of floats or of pairs (attention_bf16.hpp). */
-struct Block {
+struct KeyBlock {
   long first, count;     // keys
   const void* k;         // panels [dim][PANEL]; rows where there are few queries
   long k_step;           // words from row to row
@@ -123,7 +123,7 @@ struct Block {
 };
 
 template <class Kind, int R>
-INFUSE_NOINLINE void score_rows(const AttentionShape& shape, const Block& block, long keys,
+INFUSE_NOINLINE void score_rows(const AttentionShape& shape, const KeyBlock& block, long keys,
                                 const typename Kind::Word* q, float* scores) {
   const long depth = Kind::depth(shape.dim);
   for (long j = 0; j < keys; j += PANEL) {
@@ -136,7 +136,7 @@ INFUSE_NOINLINE void score_rows(const AttentionShape& shape, const Block& block,
 }
 
 /** The same for one query, from rows of keys. */
-INFUSE_NOINLINE inline void score_row(const AttentionShape& shape, const Block& block, long keys,
+INFUSE_NOINLINE inline void score_row(const AttentionShape& shape, const KeyBlock& block, long keys,
                                       const float* q, float* scores) {
   const float* rows = (const float*)block.k;
   long j = 0, step = block.k_step;
@@ -147,7 +147,7 @@ INFUSE_NOINLINE inline void score_row(const AttentionShape& shape, const Block& 
 }
 
 template <class Kind, int R>
-INFUSE_NOINLINE void mix_rows(const AttentionShape& shape, const Block& block, long keys,
+INFUSE_NOINLINE void mix_rows(const AttentionShape& shape, const KeyBlock& block, long keys,
                               const float* weights, float* out, long out_step) {
   typedef typename Kind::Word Word;
   const Word *left = (const Word*)weights, *values = (const Word*)block.v;
@@ -214,7 +214,7 @@ struct Unit {
 };
 
 /** The keys of a block that query `query` sees. */
-inline long visible(const AttentionShape& shape, const Block& block, long query) {
+inline long visible(const AttentionShape& shape, const KeyBlock& block, long query) {
   if (!shape.causal) return block.count;
   long seen = query + shape.causal_offset + 1 - block.first;
   return seen < 0 ? 0 : seen < block.count ? seen : block.count;
@@ -222,7 +222,7 @@ inline long visible(const AttentionShape& shape, const Block& block, long query)
 
 /** Brings up to ROWS queries, the first being `row` of the unit, together with a block of keys. */
 template <class Kind, class Mask>
-INFUSE_NOINLINE void meet(const AttentionShape& shape, const Unit& unit, const Block& block,
+INFUSE_NOINLINE void meet(const AttentionShape& shape, const Unit& unit, const KeyBlock& block,
                           long row, const Mask& mask) {
   const Space& space = unit.space;
   long rows = unit.queries - row < ROWS ? unit.queries - row : ROWS;
@@ -285,7 +285,7 @@ struct Floats {
 
   /** Keys become panels [dim][PANEL]; values become panels [key][PANEL] when that pays. */
   static void pack_block(const AttentionShape& shape, const Unit& unit, const HeadRows& k,
-                         const HeadRows& v, Block* block) {
+                         const HeadRows& v, KeyBlock* block) {
     long kv_head = unit.head / (shape.heads / shape.kv_heads);
     const float* keys = k.at(unit.batch, kv_head, block->first);
     bool few = shape.queries <= shape.few;
@@ -382,7 +382,7 @@ inline void attention(Context& context, const AttentionShape& shape, const HeadR
           if (own.causal && place + unit.queries < seen) seen = place + unit.queries;
           long key = own.left < 0 || place < own.left ? 0 : (place - own.left) / step * step;
           for (; key < seen; key += step) {
-            Block block = {key, seen - key < step ? seen - key : step, nullptr, 0, nullptr, 0, 0};
+            KeyBlock block = {key, seen - key < step ? seen - key : step, nullptr, 0, nullptr, 0, 0};
             Kind::pack_block(own, unit, k, v, &block);
             for (long row = 0; row < unit.queries; row += ROWS)
               meet<Kind>(own, unit, block, row, mask);

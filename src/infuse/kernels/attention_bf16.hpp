@@ -38,7 +38,7 @@ struct Pairs {
 
   /** Panels [pair of the size][PANEL] of keys, [pair of keys][PANEL] of values. */
   static void pack_block(const AttentionShape& shape, const Unit& unit, const HeadRows& k,
-                         const HeadRows& v, Block* block) {
+                         const HeadRows& v, KeyBlock* block) {
     const long kv_head = unit.head / (shape.heads / shape.kv_heads), pairs = depth(block->count);
     const float* keys = k.at(unit.batch, kv_head, block->first);
     const float* values = v.at(unit.batch, kv_head, block->first);

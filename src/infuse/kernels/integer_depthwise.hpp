@@ -17,7 +17,7 @@ struct IntegerDepthwise {
 namespace integer_detail {
 
 /** One line of the result and where it reads. */
-struct Line {
+struct ChannelLine {
   long out;             // number of its first pixel
   long begin, end;      // channels
   const void* lines[16];  // for each row of the window its first pixel
@@ -50,7 +50,7 @@ INFUSE_INLINE vi no_column(int zero) {
 
 /** P neighbouring pixels of the channels of a line; with Edge some inputs and outputs are absent. */
 template <class Layout, int H, int KW, int S, int P, bool Edge, class T, class Sink>
-INFUSE_INLINE void neighbours(const IntegerDepthwise& s, const Line& line, long ox, int zero,
+INFUSE_INLINE void neighbours(const IntegerDepthwise& s, const ChannelLine& line, long ox, int zero,
                               const typename Layout::Right* weights, const int32_t* sums, const Sink& sink) {
   constexpr int INPUTS = (P - 1) * S + KW;
   const long left = ox * S - s.pad_left;
@@ -87,7 +87,7 @@ INFUSE_INLINE void neighbours(const IntegerDepthwise& s, const Line& line, long 
 }
 
 template <class Layout, int H, int KW, int S, class T, class Sink>
-INFUSE_NOINLINE void whole_line(const IntegerDepthwise& s, const Line& line, int zero,
+INFUSE_NOINLINE void whole_line(const IntegerDepthwise& s, const ChannelLine& line, int zero,
                                 const typename Layout::Right* weights, const int32_t* sums, const Sink& sink) {
   constexpr int P = LANES == 16 && S == 1 ? 8 : 4;
   for (long ox = 0; ox < s.ow; ox += P) {
@@ -126,7 +126,7 @@ inline void integer_depthwise(Context& context, const IntegerDepthwise& shape, c
         memset(blank, off, size_t(s.w * s.c));
         for (long unit = first; unit < last; ++unit) {
           const long row = unit % rows, begin = unit / rows * step;
-          Line line;
+          ChannelLine line;
           line.out = row * s.ow, line.begin = begin, line.end = begin + step < s.c ? begin + step : s.c;
           const T* image = x + row / s.oh * s.h * s.w * s.c;
           for (long ky = 0; ky < (s.kh + H - 1) / H * H; ++ky) {

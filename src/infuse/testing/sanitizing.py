@@ -89,7 +89,7 @@ def build_sanitized(programs: Sequence[Program], folder: Path, target: str = "na
         lines = text.replace('#include "model.h"', f'#include "{prefix}.h"').splitlines()
         includes |= dict.fromkeys(line for line in lines if line.startswith("#include"))
         texts += [line for line in lines if not line.startswith("#include")]
-    (folder / SOURCE).write_text("\n".join([*includes, *texts, ""]), "utf-8")
+    (folder / SOURCE).write_text("\n".join([*sorted(includes), *texts, ""]), "utf-8")
     include = [KERNELS, folder]
     compiler().compile([folder / SOURCE], folder / LIBRARY, target=Target.resolve(target), include=include)
     return [Instrumented(folder, f"model{number}") for number in range(len(programs))]

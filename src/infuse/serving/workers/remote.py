@@ -86,6 +86,8 @@ class RemoteExecutor:
         self._depth = 1
         self.freed: Callable[[], None] | None = None
         self.suspect = False  # whether it ran something when its worker was lost
+        self.runs = 0
+        """Runs that ended without an error."""
 
     @property
     def name(self) -> str:
@@ -252,6 +254,7 @@ class RemoteExecutor:
                 slot.reserve(answer.size)
                 outputs = [slot.view(where) for where in answer.outputs]
                 result = Result(outputs, answer.began, answer.ended)
+                self.runs += 1
             except InfuseError as error:
                 result = Result(error=error)
         self._finish(answer.slot, result)

@@ -45,7 +45,8 @@ class Replica:
 
     `changed` is called with the executor that came (after a loss or a move), or with None when it was lost, and
     whenever it could not be started again, which `failures` counts until it is. `group`: the cores whose worker it is
-    in. `own_bytes`: what it takes besides the weights, as measured; 0 before that.
+    in. `own_bytes`: what it takes besides the weights, as measured; 0 before that. `wait`: the seconds before a lost
+    worker is replaced; they double from loss to loss of workers that neither ended a run nor lived long.
     """
 
     def __init__(self, pool: WorkerPool, need: Need, changed: Changed, group: Group | None = None) -> None:
@@ -56,6 +57,7 @@ class Replica:
         self.failures = 0
         self.moves = 0
         self.reason = ""
+        self.wait = _FIRST_WAIT
         self.own_bytes = 0
         self._pool = pool
         self._changed = changed
@@ -126,7 +128,6 @@ class Replica:
             await asyncio.gather(watch, return_exceptions=True)
 
     async def _supervise(self, executor: RemoteExecutor) -> None:
-        wait = _FIRST_WAIT
         while not self._closing.is_set():
             began = time.monotonic()
             await asyncio.shield(executor.worker.ended)
@@ -137,11 +138,11 @@ class Replica:
             if executor.suspect:
                 self._suspect()
             self._changed(None, self)
-            if time.monotonic() - began > _HEALTHY:
-                wait = _FIRST_WAIT
+            if executor.runs or time.monotonic() - began > _HEALTHY:
+                self.wait = _FIRST_WAIT
             while not self._closing.is_set():
-                await asyncio.sleep(wait)
-                wait = min(2 * wait, _LONGEST_WAIT)
+                await asyncio.sleep(self.wait)
+                self.wait = min(2 * self.wait, _LONGEST_WAIT)
                 try:
                     executor = await self._restarted()
                 except (InfuseError, OSError) as error:

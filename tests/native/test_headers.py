@@ -1,0 +1,32 @@
+"""Kernels mean the same wherever a source includes them."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from infuse.codegen.build import KERNELS
+from infuse.codegen.toolchain import Target, Toolchain
+
+HEADERS = sorted(path.name for path in KERNELS.glob("*.hpp"))
+
+pytestmark = pytest.mark.row("R1")
+
+
+def check(headers: list[str], folder: Path) -> None:
+    source = folder / "all.cpp"
+    source.write_text("".join(f'#include "{name}"\n' for name in headers), "utf-8")
+    toolchain = Toolchain.find(Target.resolve("native"))
+    command = [*toolchain.command, "-std=c++17", "-fsyntax-only", "-march=native", f"-I{KERNELS}", str(source)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert not done.returncode, f"{headers}: {done.stderr[:2000]}"
+
+
+@pytest.mark.parametrize("turned", [False, True], ids=["forwards", "backwards"])
+def test_headers_are_included_in_any_order(turned: bool, tmp_path: Path) -> None:
+    check(HEADERS[:: -1 if turned else 1], tmp_path)
+
+
+def test_each_header_includes_what_it_needs(tmp_path: Path) -> None:
+    for name in HEADERS:
+        check([name], tmp_path)
