@@ -39,7 +39,15 @@ OFTEN = (
         "OneHot",
         "TopK",
     ),
-    *("NegativeLogLikelihoodLoss", "RotaryEmbedding", "GridSample", "RoiAlign", "ReduceLogSumExp", "MatMulNBits"),
+    *(
+        "Col2Im",
+        "NegativeLogLikelihoodLoss",
+        "RotaryEmbedding",
+        "GridSample",
+        "RoiAlign",
+        "ReduceLogSumExp",
+        "MatMulNBits",
+    ),
     *("GroupQueryAttention", "TensorScatter"),
 )
 """Operators of the short form: those that once left their tensors."""

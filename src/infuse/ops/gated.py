@@ -216,14 +216,18 @@ class LinearAttention(Op):
         batch, length, _ = query.shape
         heads, shared = self.kv_num_heads, self.q_num_heads // self.kv_num_heads
         q, k, v = (
-            x.astype(np.float64).reshape(batch, length, n, -1)
+            x.astype(np.float64).reshape(batch, length, n, x.shape[2] // n)
             for x, n in ((query, self.q_num_heads), (key, heads), (value, heads))
         )
         state = np.zeros((batch, heads, k.shape[3], v.shape[3]))
         if past_state is not None:
             state = past_state.astype(np.float64)
-        fades = None if decay is None else np.exp(decay.astype(np.float64)).reshape(batch, length, heads, -1)
-        rates = None if beta is None else beta.astype(np.float64).reshape(batch, length, -1, 1)
+        fades = (
+            None
+            if decay is None
+            else np.exp(decay.astype(np.float64)).reshape(batch, length, heads, decay.shape[2] // heads)
+        )
+        rates = None if beta is None else beta.astype(np.float64)[..., None]
         found = np.zeros((batch, length, self.q_num_heads, v.shape[3]))
         for t in range(length):
             new = v[:, t]
@@ -235,7 +239,7 @@ class LinearAttention(Op):
             read = np.repeat(state, shared, axis=1)
             found[:, t] = np.einsum("bhd,bhdm->bhm", q[:, t], read) * self.factor(q.shape[3])
         kept = query.dtype if past_state is None else past_state.dtype
-        return found.reshape(batch, length, -1).astype(query.dtype), state.astype(kept)
+        return found.reshape(batch, length, self.q_num_heads * v.shape[3]).astype(query.dtype), state.astype(kept)
 
 
 class TensorScatter(Op):

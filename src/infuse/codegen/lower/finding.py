@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from infuse.codegen.lowering import Lowering
-from infuse.codegen.program import FunctionWriter, size_text
+from infuse.codegen.program import FunctionWriter, estimate_text, size_text
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node, Value, known_ints
@@ -47,6 +47,18 @@ def new_symbol(low: Lowering) -> str:
     root = low.root
     root.symbols_made += 1
     return f"_found_{root.symbols_made}"
+
+
+def refuse_large(low: Lowering, node: Node, *sizes: Dim) -> None:
+    """A step that fails where sizes, of which only the run tells, are too large to be computed with."""
+    texts = [estimate_text(size) for size in sizes if isinstance(size, dims.Expr)]
+    if not texts:
+        return
+    f = low.function("limits_of", node)
+    f.include("element.hpp")
+    for text in texts:
+        f.fail_unless(f"{text} < TOO_LARGE && {text} > -TOO_LARGE")
+    f.finish(f"{node.kind} {node.name}: sizes")
 
 
 def define(low: Lowering, node: Node, value: Value, sizes: Sequence[Dim]) -> None:

@@ -31,7 +31,7 @@ def dft(low: Lowering, node: Node, group: Group) -> None:
     given = integers(low, node, 1, least=1)
     n = op.length(line.size, given[0] if given else None)
     results = op.results(n)
-    _find_dft_sizes(low, node, line, results)
+    _find_dft_sizes(low, node, line, n, results)
     parts, real = x.shape[-1], bool(op.inverse and op.onesided)
     inner = dims.floordiv(line.inner, parts)
     width = 1 if real else 2
@@ -49,13 +49,14 @@ def dft(low: Lowering, node: Node, group: Group) -> None:
     low.tensors[out] = target
 
 
-def _find_dft_sizes(low: Lowering, node: Node, line: Along, results: Dim) -> None:
+def _find_dft_sizes(low: Lowering, node: Node, line: Along, n: Dim, results: Dim) -> None:
     x, out = operand(node), node.output
     if isinstance(line.axis, int):
         if not low.are_known(node):
             define(low, node, out, (*x.shape[: line.axis], results, *x.shape[line.axis + 1 : -1], out.shape[-1]))
         return
     f = low.function("sizes_of", node)
+    f.fail_unless(f"{size_text(n)} > 0")
     f.line(f"long sizes[] = {{{', '.join(map(size_text, (*x.shape[:-1], out.shape[-1])))}}};")
     f.line(f"sizes[{size_text(line.axis)}] = {size_text(results)};")
     low.find_sizes(f, node, out.shape, "sizes")

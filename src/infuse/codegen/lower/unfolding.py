@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from infuse import dtypes
 from infuse.codegen.groups import Group
 from infuse.codegen.lower.convolution import channel_bias, image, packed_filters
-from infuse.codegen.lower.finding import define, integers, operand
+from infuse.codegen.lower.finding import define, integers, operand, refuse_large
 from infuse.codegen.lower.indexing import row_major
 from infuse.codegen.lower.linear import SUFFIXES, label
 from infuse.codegen.lower.windows import grouped_filters
@@ -44,6 +44,7 @@ def col2im(low: Lowering, node: Node, group: Group) -> None:
     sizes, block = integers(low, node, 1, least=0) or (), integers(low, node, 2, least=1) or ()
     _check_rank(low, node, len(sizes))
     counts, channels = blocks_along(op, sizes, block), op.channels(x.shape[1], block)
+    refuse_large(low, node, *sizes, *block, *counts, dims.product(counts), channels * dims.product(block))
     f = low.function("col2im_sizes", node)
     for count in counts:
         f.fail_unless(f"{f.number(count)} > 0")
