@@ -86,6 +86,7 @@ def optimize(
     extra: Sequence[Rule | Pass] = (),
     runtime: str = "",
     set_dims: Mapping[str, int] | None = None,
+    fix_defaults: bool | None = None,
     search: float = 0.0,
     verify: bool = False,
     inputs: Mapping[str, Any] | None = None,
@@ -96,7 +97,8 @@ def optimize(
     `level` is none, basic (keeps to standard operators), extended (fused operators) or all (also what only this
     compiler profits from). `disable`, `only` and `enable` name rules; `extra` adds rules and passes of your own.
     With `runtime="onnxruntime"` the result may also use the operators that only ONNX Runtime has (com.microsoft).
-    `set_dims` fixes symbolic sizes.
+    `set_dims` fixes symbolic sizes, and `fix_defaults` makes inputs that have a default constants. Else those stay
+    inputs that a call may give, and nothing is computed from them beforehand; a warning says so unless it is False.
 
     With `verify`, or `inputs` to do it on (arrays by name), the result is compared with the original in NumPy, on
     random inputs for two sets of sizes; a rule after which it differs is found, left out, and named in
@@ -106,11 +108,17 @@ def optimize(
     is checked on random inputs, and listed in `.report.search`. Sums may then be added in another order.
     """
     from infuse.ir.clone import clone
+    from infuse.passes.binding import fix_defaults as fix_inputs
     from infuse.passes.binding import set_dims as fix_sizes
+    from infuse.passes.binding import warn_of_defaults
     from infuse.passes.pipeline import Options, optimize_in_place
     from infuse.passes.verification import Witness, optimize_verified
 
     result = clone(_graph(graph))
+    if fix_defaults:
+        fix_inputs(result)
+    elif fix_defaults is None and level != "none":
+        warn_of_defaults(result)
     if set_dims:
         fix_sizes(result, set_dims)
     options = Options(level, frozenset(disable), frozenset(only), frozenset(enable), tuple(extra), runtime=runtime)

@@ -163,8 +163,8 @@ class InferenceSession:
             ) from None
 
     def get_inputs(self) -> list[NodeArg]:
-        """Name, type and shape of every input."""
-        return [NodeArg.of(spec) for spec in self._model.inputs]
+        """Name, type and shape of every input that a call has to give."""
+        return [NodeArg.of(spec) for spec in self._model.inputs if not spec.optional]
 
     def get_outputs(self) -> list[NodeArg]:
         """Name, type and shape of every output."""
@@ -176,8 +176,8 @@ class InferenceSession:
         return self._model.host_steps
 
     def get_overridable_initializers(self) -> list[NodeArg]:
-        """Weights that a call could replace: none, since weights are compiled in."""
-        return []
+        """Inputs that a call may leave out, since the model has a default for them."""
+        return [NodeArg.of(spec) for spec in self._model.inputs if spec.optional]
 
     def get_modelmeta(self) -> ModelMetadata:
         """What the model file says about itself."""

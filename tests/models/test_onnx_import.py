@@ -111,16 +111,6 @@ def test_strings_survive_that_are_no_utf_8() -> None:
     assert [text.encode("utf-8", "surrogateescape") for text in value.const] == [b"\xff", "ß".encode()]
 
 
-@pytest.mark.parametrize("ir_version", [3, 8])
-def test_initializers_that_are_inputs_are_constants(ir_version: int) -> None:
-    proto = model([node("Add", ["x", "w"], ["y"])], {"x": [2], "w": [2]}, ["y"], ir_version=ir_version)
-    proto.graph.initializer.append(numpy_helper.from_array(np.float32([1, 2]), "w"))
-    graph = load(proto)
-    assert [v.name for v in graph.inputs] == ["x"]
-    assert graph.metadata["onnx.overridable"] == "w"
-    assert_close(outputs(graph, {"x": np.float32([3, 4])}), [np.float32([4, 6])])
-
-
 def test_large_weights_stay_in_the_file(tmp_path: Path) -> None:
     weights = np.arange(4096, dtype=np.float32)
     floats = helper.make_tensor("f", TensorProto.FLOAT, [4096], weights)

@@ -32,10 +32,14 @@ def _symbols(text: str) -> list[str]:
 def random_inputs(
     specs: Iterable[TensorSpec], values: Mapping[str, int], seed: int, limits: Mapping[str, int]
 ) -> dict[str, Array]:
-    """Arrays for these inputs; `values` are the sizes of symbols, `limits` those of integers by input."""
+    """Arrays for these inputs but those with a default; `values` are the sizes of symbols, `limits` those of integers
+    by input.
+    """
     rng = np.random.default_rng(seed)
     made = {}
     for spec in specs:
+        if spec.optional:
+            continue
         shape = [size if isinstance(size, int) else _size(size, values) for size in spec.shape]
         made[spec.name] = random_array(spec.name, spec.dtype, shape, rng, limits.get(spec.name, 2))
     return made

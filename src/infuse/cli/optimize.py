@@ -17,7 +17,7 @@ from infuse.cli.inputs import read_inputs
 from infuse.cli.options import AsJson, Dims, Level, ModelFile, Search
 from infuse.errors import OptionError
 from infuse.ir.graph import Graph
-from infuse.passes.binding import set_dims
+from infuse.passes.binding import fix_defaults, set_dims, warn_of_defaults
 from infuse.passes.pipeline import Options, near_misses
 from infuse.passes.verification import Witness, optimize_verified, trial_sizes
 from infuse.rewrite import Report, Verdict
@@ -59,6 +59,7 @@ def optimize(
         list[str] | None,
         typer.Option("--set-dim", metavar="NAME=SIZE", help="Fix a symbolic dimension in the result (repeatable)."),
     ] = None,
+    fix: Annotated[bool, typer.Option("--fix-defaults", help="Let inputs that have a default be constants.")] = False,
     verification: Annotated[
         bool | None,
         typer.Option(
@@ -102,6 +103,10 @@ def optimize(
         runtime=foreign,
     )
     sizes = options.dims(dim)
+    if fix:
+        fix_defaults(graph)
+    elif chosen.level != "none":
+        warn_of_defaults(graph)
     set_dims(graph, options.dims(fixed, "--set-dim"))
     with terminal.progress(model.name) as progress:
         progress("read", 0, 1)

@@ -91,7 +91,7 @@ def complete(opened: Opened, given: Mapping[str, Array], sizes: Mapping[str, int
 
 
 def _all_given(opened: Opened, given: Mapping[str, Array]) -> dict[str, Array]:
-    missing = [spec for spec in opened.model.inputs if spec.name not in given]
+    missing = [spec for spec in opened.model.inputs if spec.name not in given and not spec.optional]
     if missing:
         raise InputError(
             f"no array is given for {', '.join(map(str, missing))}",

@@ -62,7 +62,9 @@ def show(
 
 def describe(graph: Graph) -> dict[str, Any]:
     """What the graph holds, as plain data."""
-    arrays = {id(v.const): v for inner in graph.all_graphs() for v in inner.constants()}.values()
+    arrays = {id(v.const): (v.dtype, v.const) for inner in graph.all_graphs() for v in inner.constants()}
+    arrays |= {id(v.default): (v.dtype, v.default) for v in graph.inputs}
+    weights = [(dtype, array) for dtype, array in arrays.values() if array is not None]
     outputs = zip(graph.output_names, graph.outputs)
     return {
         "name": graph.name,
@@ -72,13 +74,13 @@ def describe(graph: Graph) -> dict[str, Any]:
         "symbols": sorted(set().union(*(symbols_of(value.type) for value in graph.inputs))),
         "nodes": sum(len(inner) for inner in graph.all_graphs()),
         "operators": dict(count_operators(graph).most_common()),
-        "parameters": sum(v.const.size for v in arrays if v.const is not None and v.dtype.is_float),
-        "weights_bytes": sum(v.const.nbytes for v in arrays if v.const is not None),
+        "parameters": sum(array.size for dtype, array in weights if dtype.is_float),
+        "weights_bytes": sum(array.nbytes for _, array in weights),
     }
 
 
 def _tensor(name: str, value: Value) -> dict[str, str]:
-    return {"name": name, "type": str(value.type)}
+    return {"name": name, "type": f"{value.type}{' with a default' if value.default is not None else ''}"}
 
 
 def describe_kernels(

@@ -116,7 +116,7 @@ def compile_graph(
             hint="leave the prefix out",
         )
     parts = [part if isinstance(part, Graph) else built(part, None) for part in stages.parts]
-    inputs = tuple(ValueSpec.of(v.name, v.type) for v in graph.inputs)
+    inputs = tuple(ValueSpec.of(v.name, v.type, v.default is not None) for v in graph.inputs)
     outputs = tuple(ValueSpec.of(n, v.type) for n, v in zip(graph.output_names, graph.outputs))
     model = HostedModel(graph.name, inputs, outputs, tuple(stages.returned), parts, count)
     if output is not None:

@@ -34,24 +34,26 @@ class ValueSpec(TensorSpec):
     text: str = ""
 
     @classmethod
-    def of(cls, name: str, type: Type) -> ValueSpec:
-        """The description of a value."""
+    def of(cls, name: str, type: Type, optional: bool = False) -> ValueSpec:
+        """The description of a value; `optional`: of an input with a default."""
         if not isinstance(type, TensorType):
             return cls(name, np.dtype(object), (), text=str(type))
         shape = tuple(d if isinstance(d, int) else str(d) for d in type.shape or ())
-        return cls(name, type.dtype.numpy, shape, text=str(type))
+        return cls(name, type.dtype.numpy, shape, optional=optional, text=str(type))
 
     @classmethod
     def parse(cls, entry: Mapping[str, Any]) -> ValueSpec:
         """The spec that `describe` made a row of."""
         dtype = dtypes.by_name(entry["dtype"]).numpy if entry["dtype"] else np.dtype(object)
-        return cls(str(entry["name"]), dtype, tuple(entry["shape"]), text=str(entry["text"]))
+        optional = bool(entry.get("optional", False))
+        return cls(str(entry["name"]), dtype, tuple(entry["shape"]), optional=optional, text=str(entry["text"]))
 
     def describe(self) -> dict[str, Any]:
         """The spec as plain data."""
         known = self.is_tensor
         name = dtypes.by_numpy(self.dtype).name if known else ""
-        return {"name": self.name, "dtype": name, "shape": self.shape, "text": self.text}
+        more = {"optional": True} if self.optional else {}
+        return {"name": self.name, "dtype": name, "shape": self.shape, "text": self.text, **more}
 
     @property
     def is_tensor(self) -> bool:
@@ -119,23 +121,22 @@ class HostedModel:
 
     def run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """The outputs by name. InputError when the inputs do not fit, RuntimeFailure when the run fails."""
-        names = [spec.name for spec in self.inputs]
-        if set(names) != inputs.keys():
-            wrong = sorted(set(names) ^ inputs.keys())
-            raise InputError(f"inputs {', '.join(wrong)} are missing or not known", hint=f"the model takes {names}")
+        names = {spec.name: spec.optional for spec in self.inputs}
+        wrong = sorted(name for name in names.keys() ^ inputs.keys() if not names.get(name, False))
+        if wrong:
+            raise InputError(f"inputs {', '.join(wrong)} are missing or not known", hint=f"the model takes {[*names]}")
         values = dict(inputs)
         for part in self.parts:
-            if isinstance(part, Graph):
-                values.update(evaluate(part, {v.name: values[v.name] for v in part.inputs}))
-            else:
-                values.update(part.run({spec.name: values[spec.name] for spec in part.inputs}))
+            read = {v.name: values[v.name] for v in part.inputs if v.name in values}
+            values.update(evaluate(part, read) if isinstance(part, Graph) else part.run(read))
         return {spec.name: values[name] for spec, name in zip(self.outputs, self.returned)}
 
     def execute(self, inputs: Sequence[Any]) -> list[Any]:
         """The outputs in order for inputs in order."""
-        if len(inputs) != len(self.inputs):
+        if len(inputs) > len(self.inputs) or not all(spec.optional for spec in self.inputs[len(inputs) :]):
             raise InputError(f"{len(inputs)} inputs were given to a model that takes {len(self.inputs)}")
-        return list(self.run({spec.name: x for spec, x in zip(self.inputs, inputs)}).values())
+        pairs = zip(self.inputs, inputs)
+        return list(self.run({s.name: x for s, x in pairs if x is not None or not s.optional}).values())
 
     def __call__(self, *inputs: Any) -> Any:
         """The outputs for inputs in order: a tuple, or the value itself when it is only one."""

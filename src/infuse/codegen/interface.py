@@ -61,7 +61,8 @@ def header(metadata: Mapping[str, Any]) -> str:
 
 
 def _tensors(kind: str, entries: Sequence[Mapping[str, Any]]) -> list[str]:
-    return [f" * {kind}[{i}]: {plain(e['name'])}, {plain(e['dtype'])}{_sizes(e)}" for i, e in enumerate(entries)]
+    lines = [f" * {kind}[{i}]: {plain(e['name'])}, {plain(e['dtype'])}{_sizes(e)}" for i, e in enumerate(entries)]
+    return [f"{line} (optional)" if e.get("optional") else line for line, e in zip(lines, entries)]
 
 
 def _sizes(entry: Mapping[str, Any]) -> str:
@@ -141,7 +142,12 @@ def example(metadata: Mapping[str, Any]) -> str:
         '    fprintf(stderr, "the sizes are invalid\\n");',
         "    return 1;",
         "  }",
-        *(f"  inputs[{i}] = calloc((size_t)({text}) + 1, 1);" for i, text in enumerate(formulas)),
+        *(
+            f"  inputs[{i}] = NULL; /* optional: its default */"
+            if inputs[i].get("optional")
+            else f"  inputs[{i}] = calloc((size_t)({text}) + 1, 1);"
+            for i, text in enumerate(formulas)
+        ),
     ]
     lines += _made_outputs(outputs)
     lines += [

@@ -105,6 +105,8 @@ class Lowering(Placing):
         for number, value in enumerate(self.graph.inputs):
             buffer = Buffer("input", 0, number, label=value.name)
             self.tensors[value] = dense(buffer, value.dtype, value.shape)
+            if value.default is not None:
+                self.program.defaults[number] = self.program.weight(value.default)
         self.needed = needed_nodes(self.graph, set(self.program.symbols), self.reads)
         self.homes = Homes(self.graph, self.needed, self.known)
         expanded = list(self.relied.get(self.graph, ()))

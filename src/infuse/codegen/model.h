@@ -35,7 +35,7 @@ enum { INFUSE_OK = 0, INFUSE_OUT_OF_MEMORY = 1, INFUSE_BAD_DATA = 2 };
 extern "C" {
 #endif
 
-/** A JSON object: abi, name, inputs, outputs (name, dtype, shape, late), symbols, target, weights_bytes. */
+/** A JSON object: abi, name, inputs, outputs (name, dtype, shape, late, optional), symbols, target, weights_bytes. */
 INFUSE_API const char* infuse_metadata(void);
 
 /**
@@ -52,7 +52,7 @@ INFUSE_API void* infuse_open(const void* weights, int threads);
 INFUSE_API int infuse_shapes(const int64_t* symbols, int64_t* dims);
 
 /**
- * Computes the outputs. A context runs one call at a time; several contexts may run at once.
+ * Computes the outputs. NULL in place of an optional input stands for its default. A context runs one call at a time; several contexts may run at once.
  * Inputs and outputs may have any alignment that suits their element type, and must not overlap.
  */
 INFUSE_API int infuse_run(void* context, const int64_t* symbols, const void* const* inputs, void* const* outputs);

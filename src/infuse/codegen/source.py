@@ -28,7 +28,10 @@ def metadata(program: Program, fingerprint: str) -> dict[str, Any]:
     return {
         "abi": ABI,
         "name": program.name,
-        "inputs": [entry(*i) for i in program.inputs],
+        "inputs": [
+            entry(*i) | ({"optional": True} if number in program.defaults else {})
+            for number, i in enumerate(program.inputs)
+        ],
         "outputs": [entry(*o) for o in program.outputs],
         "symbols": program.symbols,
         "weights_bytes": program.weights.bytes,
@@ -201,7 +204,7 @@ INFUSE_API int infuse_run(void* context, const int64_t* symbols, const void* con
   m.error = nullptr;
   m.pool->index_limit = -1;
 {record.begin}  read_sizes(m.d, symbols);
-  const int failed = run_0(m, inputs, outputs);
+{_defaults(program)}  const int failed = run_0(m, inputs, outputs);
   if (!failed) return INFUSE_OK;
   return failed == NO_MEMORY ? INFUSE_OUT_OF_MEMORY : INFUSE_BAD_DATA;
 }}
@@ -236,6 +239,16 @@ INFUSE_API int64_t infuse_live_bytes(void* context) {{ return live_bytes_0(((Mod
 
 }}  // extern "C"
 """
+
+
+def _defaults(program: Program) -> str:
+    """What takes defaults for inputs that are absent."""
+    if not program.defaults:
+        return ""
+    texts = [f"inputs[{number}]" for number in range(len(program.inputs))]
+    for number, tensor in program.defaults.items():
+        texts[number] = f"inputs[{number}] ? inputs[{number}] : m.weights + {tensor.buffer.position}L"
+    return f"  const void* const all[] = {{{', '.join(texts)}}};\n  inputs = all;\n"
 
 
 def _late_outputs(frame: Frame) -> str:

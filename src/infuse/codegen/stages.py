@@ -94,7 +94,7 @@ def _stage(graph: Graph, number: int, level: dict[Node, int], names: dict[Value,
     part.opsets = dict(graph.opsets)
     values = {v: part.add_input(names[v], v.type) for v in taken}
     for value in taken:
-        values[value].content = value.content
+        values[value].content, values[value].default = value.content, value.default
     for node in clone_nodes(nodes, values):
         part.add_node(node)
     for value in dict.fromkeys(v for node in nodes for v in node.outputs if v in later):

@@ -62,7 +62,7 @@ class _Cloning:
 
     def define(self, value: Value) -> Value:
         copy = Value(value.type, value.name, value.const)
-        copy.content = value.content
+        copy.content, copy.default = value.content, value.default
         self.values[value] = copy
         return copy
 

@@ -87,6 +87,9 @@ class _Comparison:
         for index, (x, y) in enumerate(zip(a.inputs, b.inputs)):
             _check(f"{place}: name of input {index}", x.name, y.name)
             self.define(x, y, f"{place}: input {x.name!r}")
+            _check(f"{place}: whether input {x.name!r} has a default", x.default is None, y.default is None)
+            if x.default is not None and y.default is not None and not same_array(x.default, y.default):
+                raise _Difference(f"{place}: the default of input {x.name!r} differs")
         nodes, others = a.nodes, b.nodes
         for node, other in zip(nodes, others):
             self.nodes(node, other, f"{place}: {node.kind} node {node.name!r}")

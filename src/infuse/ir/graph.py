@@ -58,16 +58,18 @@ class Value(Expression):
     """A tensor (or sequence) that flows: made by a node, fed from outside, or constant.
 
     `const` holds the elements of a constant. `content` holds what is known of the elements of a small integer
-    tensor, as an object array of dimensions: that is how symbolic sizes travel through shape arithmetic.
+    tensor, as an object array of dimensions: that is how symbolic sizes travel through shape arithmetic. `default`
+    holds the elements of an input that need not be given.
     """
 
-    __slots__ = ("const", "content", "index", "name", "producer", "type", "uses")
+    __slots__ = ("const", "content", "default", "index", "name", "producer", "type", "uses")
 
     def __init__(self, type: Type, name: str = "", const: Array | None = None) -> None:
         self.type = type
         self.name = name
         self.const = const
         self.content: Array | None = None
+        self.default: Array | None = None
         self.producer: Node | None = None
         self.index = 0
         self.uses: dict[Use, None] = {}

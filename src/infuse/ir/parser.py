@@ -71,6 +71,8 @@ class _Parser:
         name = self.new_name()
         exact = self.cursor.string("a name") if self.cursor.token.kind == "string" else name[1:]
         value = self.typed(exact)
+        if self.cursor.accept("="):
+            value.default = self.constant(name).const
         self.scopes[-1][name] = value
         return value
 

@@ -10,7 +10,7 @@
 Attributes with their default value are left out, absent inputs are `_`. Constants that are small and read once stand
 where they are read; others are declared before their first reader, big ones by a hash of their content. What is known
 of the elements of a computed value follows its type: `%shape: int64[2]{batch, 3}`. Bodies stand in braces behind their
-node.
+node. An input with a default has its elements behind the type: `%w: float32[2] = float32[2]{1, 2}`.
 
 Inputs and outputs keep their names exactly. Other values keep theirs as far as it is made of letters, digits and
 `_./-`, and is unique. Node names, origins, documentation, metadata and opsets are not in the text: the .infuse file
@@ -130,7 +130,17 @@ class _Printer:
     def input(self, value: Value) -> str:
         name = self.names.give(value)
         exact = "" if name[1:] == value.name else f" {quote(value.name)}"
-        return f"{name}{exact}: {type_text(value.type)}{content_text(value)}"
+        text = f"{name}{exact}: {type_text(value.type)}{content_text(value)}"
+        return text if value.default is None else f"{text} = {self.elements(name, value, value.default)}"
+
+    def elements(self, key: str, value: Value, array: Array) -> str:
+        """The elements of a value, by their hash where they are many; `key` is what names such an array."""
+        written = array_text(array, value.dtype) if array.size <= HASHED else None
+        if written is None:
+            self.big[key] = array
+            digest = content_hash(array, value.dtype) if self.hashes else "?"
+            written = f"{type_text(value.type)}#{digest}"
+        return written
 
     def node(self, node: Node, indent: str) -> None:
         arguments = ["_" if v is None else self.read(v, indent) for v in node.inputs]
@@ -157,14 +167,11 @@ class _Printer:
             return self.names[value]
         if value.const is None:
             raise GraphError(f"value {value.name!r} is read but not made before", hint="verify(graph) says more")
-        array, dtype = value.const, value.dtype
-        written = array_text(array, dtype) if array.size <= HASHED else None
-        if written is not None and array.size <= INLINE and self.reads[value] == 1:
-            return written
+        array = value.const
+        if array.size <= INLINE and self.reads[value] == 1:
+            written = array_text(array, value.dtype)
+            if written is not None:
+                return written
         name = self.names.give(value)
-        if written is None:
-            self.big[name[1:]] = array
-            digest = content_hash(array, dtype) if self.hashes else "?"
-            written = f"{type_text(value.type)}#{digest}"
-        self.parts.append(f"{indent}{name}: {written}\n")
+        self.parts.append(f"{indent}{name}: {self.elements(name[1:], value, array)}\n")
         return name

@@ -84,6 +84,10 @@ class _Verifier:
     def graph(self, graph: Graph) -> None:
         for value in graph.inputs:
             self.value(value, f"{graph.name}: input {value.name!r}")
+            if value.default is not None and (
+                value.tensor.shape != value.default.shape or value.dtype != dtypes.by_numpy(value.default.dtype)
+            ):
+                raise GraphError(f"input {value.name!r} is {value.type}, its default is not", where=graph.name)
         if len(graph.outputs) != len(graph.output_names):
             raise GraphError(
                 f"there are {len(graph.outputs)} outputs with {len(graph.output_names)} names", where=graph.name

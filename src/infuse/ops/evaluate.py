@@ -80,9 +80,10 @@ def evaluate_node(node: Node, arrays: Sequence[Any], run: Run | None = None) -> 
 def check_feeds(graph: Graph, feeds: Mapping[str, Any]) -> list[Any]:
     """The values for the inputs of `graph`, in its order, as arrays; InputError when they do not fit.
 
-    A symbol must stand for the same size wherever it occurs.
+    Inputs with a default need not be given. A symbol must stand for the same size wherever it occurs.
     """
     names = [v.name for v in graph.inputs]
+    feeds = {v.name: v.default for v in graph.inputs if v.default is not None} | dict(feeds)
     unknown = [n for n in feeds if n not in names]
     missing = [n for n in names if n not in feeds]
     if unknown or missing:

@@ -55,7 +55,7 @@ def has_tensor_inputs(graph: Graph) -> bool:
 
 
 def random_feeds(graph: Graph, sizes: Mapping[str, int], seed: int = 0) -> dict[str, Array]:
-    """Arrays for all inputs, which must be tensors of known rank; `sizes` are those of the symbols.
+    """Arrays for all inputs without a default, which must be tensors of known rank; `sizes` are those of the symbols.
 
     InputError for an element type that has no random values, or a size that these symbols do not give.
     """
@@ -63,6 +63,8 @@ def random_feeds(graph: Graph, sizes: Mapping[str, int], seed: int = 0) -> dict[
     limits = index_limits(graph)
     made = {}
     for value in graph.inputs:
+        if value.default is not None:
+            continue
         shape = [dims.substitute(d, dict(sizes)) for d in value.shape or ()]
         if not all(isinstance(d, int) and d >= 0 for d in shape):
             raise InputError(f"the shape of input {value.name!r} is {shape} under these sizes")

@@ -1,13 +1,14 @@
-"""Symbolic sizes fixed on request: the same graph for one batch size, one image size …"""
+"""Symbolic sizes and inputs with defaults fixed on request: the same graph for one batch size, one image size …"""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 
 from infuse.errors import InfuseError, OptionError, ShapeError
 from infuse.ir import dims
-from infuse.ir.graph import Array, Graph, Value
+from infuse.ir.graph import Array, Graph, Value, constant
 from infuse.ir.types import HOLDERS, TensorType, Type
 from infuse.ops.feeds import input_symbols, require_symbols
 from infuse.ops.inference import symbols_of
@@ -33,6 +34,30 @@ def set_dims(graph: Graph, sizes: Mapping[str, int]) -> None:
     except InfuseError as error:
         error.within(_where(sizes))
         raise
+
+
+def fix_defaults(graph: Graph) -> None:
+    """Let inputs that have a default be constants, in place; what follows from them is known as well afterwards."""
+    fixed = [value for value in graph.inputs if value.default is not None]
+    for value in fixed:
+        assert value.default is not None
+        value.replace_by(constant(value.default, value.name, value.dtype))
+    graph.inputs = [value for value in graph.inputs if value.default is None]
+    if fixed:
+        _infer(graph, {})
+
+
+def warn_of_defaults(graph: Graph) -> None:
+    """Warn where inputs have defaults, which may cost much: weights that a call may replace are not prepared."""
+    names = [value.name for value in graph.inputs if value.default is not None]
+    if names:
+        shown = ", ".join(names if len(names) <= 3 else [*names[:3], "…"])
+        warnings.warn(
+            f"calls may replace the defaults of {len(names)} inputs ({shown}), so nothing is computed from them "
+            "beforehand; fix_defaults (--fix-defaults) makes them constants",
+            RuntimeWarning,
+            stacklevel=5,
+        )
 
 
 def _infer(graph: Graph, sizes: Mapping[str, int]) -> None:

@@ -58,6 +58,8 @@ class Signature:
         self.outputs = tuple(TensorSpec.from_metadata(entry) for entry in metadata.get("outputs", ()))
         self.input_names = tuple(spec.name for spec in self.inputs)
         self.output_names = tuple(spec.name for spec in self.outputs)
+        self.optional = {n: tuple(map(int, s.shape)) for n, s in enumerate(self.inputs) if s.optional}
+        """The shapes of inputs with a default, by number."""
         self.plans: dict[tuple[tuple[int, ...], ...], Plan] = {}
         self.late = tuple(number for number, spec in enumerate(self.outputs) if spec.late)
         self._binder = ShapeBinder(self.inputs, metadata.get("symbols", ()))
@@ -81,7 +83,7 @@ class Signature:
 
     def missing_or_unknown(self, given: Mapping[str, object]) -> InputError:
         """The error for input names that are not those of the model."""
-        missing = [name for name in self.input_names if name not in given]
+        missing = [spec.name for spec in self.inputs if spec.name not in given and not spec.optional]
         unknown = [name for name in given if name not in self.input_names]
         parts = []
         if missing:
@@ -108,6 +110,7 @@ class Session:
         self._native = library.run
         self._plans = signature.plans
         self._late = signature.late
+        self._optional = signature.optional
         self._dtypes = tuple(spec.dtype for spec in signature.inputs)
         self._misaligned = tuple(dtype.alignment - 1 for dtype in self._dtypes)
         self._inputs = (ctypes.c_void_p * max(1, len(signature.inputs)))()
@@ -135,11 +138,14 @@ class Session:
         Raises InputError when names, types or shapes are not the model's, RuntimeFailure when the run fails.
         """
         signature = self._signature
+        names = signature.input_names
         try:
-            values = [inputs[name] for name in signature.input_names]
+            values = [inputs[name] for name in names]
         except KeyError:
-            raise signature.missing_or_unknown(inputs) from None
-        if len(inputs) != len(values):
+            values = [inputs.get(name) for name in names]
+            if any(name not in inputs and i not in signature.optional for i, name in enumerate(names)):
+                raise signature.missing_or_unknown(inputs) from None
+        if len(inputs) != len(values) and not inputs.keys() <= {*names}:
             raise signature.missing_or_unknown(inputs)
         return dict(zip(signature.output_names, self.execute(values)))
 
@@ -148,13 +154,17 @@ class Session:
         return unpack(self.execute(inputs))
 
     def execute(self, values: Sequence[Any]) -> list[Array]:
-        """The outputs in order for arrays in order."""
+        """The outputs in order for arrays in order; None, or nothing at the end, stands for the default of an input."""
         dtypes, misaligned, pointers = self._dtypes, self._misaligned, self._inputs
         if len(values) != len(dtypes):
-            raise self._wrong_count(len(values))
+            values = self._completed(values)
         shapes, kept = [], []
         for i, array in enumerate(values):
             if type(array) is not ndarray or array.dtype is not dtypes[i]:
+                if array is None and i in self._optional:
+                    shapes.append(self._optional[i])
+                    pointers[i] = None
+                    continue
                 array = self._convert(i, array)
                 kept.append(array)
             shapes.append(array.shape)
@@ -240,12 +250,16 @@ class Session:
             )
         return array.astype(spec.dtype)
 
-    def _wrong_count(self, count: int) -> InputError:
+    def _completed(self, values: Sequence[Any]) -> list[Any]:
+        """The inputs with None for those at the end that have a default; InputError where others are missing."""
         inputs = self._signature.inputs
-        return InputError(
-            f"{count} arrays were given to a model with {len(inputs)} inputs",
-            hint=f"the model takes {', '.join(map(str, inputs))}",
-        )
+        count = len(values)
+        if count > len(inputs) or not all(spec.optional for spec in inputs[count:]):
+            raise InputError(
+                f"{count} arrays were given to a model with {len(inputs)} inputs",
+                hint=f"the model takes {', '.join(map(str, inputs))}",
+            )
+        return [*values, *[None] * (len(inputs) - count)]
 
     def _failure(self, status: int) -> RuntimeFailure:
         text = self._signature.library.error(self._handle)

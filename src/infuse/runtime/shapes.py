@@ -20,13 +20,15 @@ Size = int | str
 class TensorSpec:
     """An input or output of a model; a size is a number, or the text of a symbol or of an expression of symbols.
 
-    `late`: it has sizes that depend on the elements of the inputs, so that only a run finds them out.
+    `late`: it has sizes that depend on the elements of the inputs, so that only a run finds them out. `optional`: an
+    input that has a default.
     """
 
     name: str
     dtype: np.dtype[Any]
     shape: tuple[Size, ...]
     late: bool = False
+    optional: bool = False
 
     def __str__(self) -> str:
         return f"{self.name}: {self.dtype.name}[{', '.join(map(str, self.shape))}]"
@@ -46,7 +48,7 @@ class TensorSpec:
             raise CompiledModelError(f"the metadata has a tensor that cannot be read: {entry!r} ({error})") from error
         if not isinstance(name, str) or not all(isinstance(size, int | str) for size in shape):
             raise CompiledModelError(f"the metadata has a tensor that cannot be read: {entry!r}")
-        return cls(name, dtype, shape, bool(entry.get("late", False)))
+        return cls(name, dtype, shape, bool(entry.get("late", False)), bool(entry.get("optional", False)))
 
 
 _BINARY: Final[Mapping[type[ast.operator], Callable[[int, int], int]]] = {

@@ -29,7 +29,7 @@ _FIRST_IR: Final = {
 _PREFIX: Final = "onnx."
 _GRAPH: Final = "onnx.graph."
 _FIELDS: Final = ("producer_name", "producer_version", "domain", "doc_string", "model_version", "ir_version")
-_OURS: Final = {_PREFIX + name for name in (*_FIELDS, "overridable", "sizes", "outputs", "values")}
+_OURS: Final = {_PREFIX + name for name in (*_FIELDS, "sizes", "outputs", "values")}
 _LEAST_OUTPUTS: Final = {("com.microsoft", "EmbedLayerNormalization"): 2}
 """Outputs that ONNX Runtime asks for although nobody may read them."""
 _METADATA_IR: Final = 10
@@ -73,6 +73,8 @@ class _Writer:
         self.words: dict[str, Any] = json.loads(top.metadata.get("onnx.values", "{}"))
         for value in top.inputs:
             self.names[value] = self.unique(value.name, "input")
+            if value.default is not None:
+                self.constants[value] = Constant(self.names[value], value.default, value.dtype)
         for value, name in zip(top.outputs, top.output_names):
             if value not in self.names:
                 self.names[value] = self.unique(name, "output")

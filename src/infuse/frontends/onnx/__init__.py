@@ -28,10 +28,10 @@ def load(
 ) -> Graph:
     """The graph of an ONNX model, given by its path, its bytes, or as a ModelProto.
 
-    Operators come in their newest form, whatever the model's opset; functions are inlined, initializers are constants
-    (those that are also inputs are listed in `metadata["onnx.overridable"]`). Large weights stay in the mapped file and
-    are read when used: do not change the file while the graph lives. External data is looked for in `folder`, by
-    default the model's own.
+    Operators come in their newest form, whatever the model's opset; functions are inlined, initializers are constants,
+    or the defaults of inputs that bear their names (from version 4 of the format on). Large weights stay in the mapped
+    file and are read when used: do not change the file while the graph lives. External data is looked for in `folder`,
+    by default the model's own.
 
     ModelFileError, GraphError, ShapeError, TypeMismatchError or UnsupportedOperatorError say what is wrong with a model
     and where.

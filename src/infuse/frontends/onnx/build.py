@@ -8,7 +8,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
-from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto
+from onnx import (
+    AttributeProto,
+    FunctionProto,
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    OperatorSetIdProto,
+    ValueInfoProto,
+)
 
 from infuse.budgets import check_time, spend
 from infuse.errors import GraphError, InfuseError, ModelFileError, UnsupportedOperatorError
@@ -31,6 +39,8 @@ from infuse.ops.base import REGISTRY, Op
 from infuse.ops.ml import DOMAIN as ML
 from infuse.ops.opaque import Opaque
 
+OVERRIDABLE_IR: Final = 4
+"""The first version of the file format in which an initializer need not be an input: one that is may be overridden."""
 _DEPTH: Final = 64
 _LISTS: Final = {"value_floats": np.float32, "value_ints": np.int64, "value_strings": np.object_}
 _SCALARS: Final = {"value_float": np.float32, "value_int": np.int64, "value_string": np.object_}
@@ -45,7 +55,6 @@ class Builder:
         self.sizes = Sizes(model.graph)
         self.functions = {(_domain(f.domain), f.name, f.overload): f for f in model.functions}
         self.nodes = 0
-        self.fed_constants: list[str] = []
 
     def graph(self) -> Graph:
         """The model's graph, typed."""
@@ -58,8 +67,6 @@ class Builder:
         graph.opsets = opsets
         self.fill(model.graph, _scope_of(model.graph, graph, opsets))
         graph.metadata.update(_metadata(model))
-        if self.fed_constants:
-            graph.metadata["onnx.overridable"] = ",".join(self.fed_constants)
         self._keep_texts(graph)
         return graph
 
@@ -93,9 +100,10 @@ class Builder:
         graph.metadata.update({prefix + entry.key: entry.value for entry in proto.metadata_props})
         inputs = {info.name for info in proto.input}
         self.constants(proto, scope, set() if top else inputs)
+        defaults = set(scope.values)
         for info in proto.input:
-            if top and info.name in scope.values and scope.values[info.name] not in graph.inputs:
-                self.fed_constants.append(info.name)
+            if top and info.name in defaults:
+                self.default(info, scope)
                 continue
             type = type_of(info, self.sizes)
             if not info.name or (top and type is None):
@@ -119,6 +127,18 @@ class Builder:
             if not name:
                 raise ModelFileError("an initializer has no name")
             scope.define(name, constant(array, scope.prefix + name))
+
+    def default(self, info: ValueInfoProto, scope: Scope) -> None:
+        """An initializer that the model lists as an input too: a default, before version 4 of the format a constant."""
+        stored = scope.values[info.name]
+        if self.model.ir_version < OVERRIDABLE_IR or stored is None or stored.const is None:
+            return
+        declared = type_of(info, self.sizes)
+        if isinstance(declared, TensorType) and declared.dtype != stored.dtype:
+            raise ModelFileError(f"input {info.name!r} is {declared}, its initializer {stored.type}")
+        value = scope.graph.add_input(info.name, stored.type)
+        value.default = stored.const
+        scope.values[info.name] = value
 
     def body(self, proto: GraphProto, name: str, scope: Scope) -> Graph:
         """A subgraph of a node."""

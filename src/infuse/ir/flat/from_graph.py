@@ -111,11 +111,12 @@ class _Collector:
 
     def tensor_record(self, value: Value) -> r.Tensor:
         type = self.type(value.type)
-        if value.const is None:
+        array = value.default if value.const is None else value.const
+        if array is None:
             return r.Tensor(value.name, type, content=self.content(value))
         if value.dtype.kind == "s":
-            return r.Tensor(value.name, type, is_text=True, texts=_texts(value.const))
-        return r.Tensor(value.name, type, weight=self.weight(value.const) + 1)
+            return r.Tensor(value.name, type, is_text=True, texts=_texts(array))
+        return r.Tensor(value.name, type, weight=self.weight(array) + 1)
 
     def weight(self, array: Array) -> int:
         """The number of the span that holds the bytes of `array`."""

@@ -177,6 +177,16 @@ class _Reader:
             data[:] = texts
         return data.view(type.dtype.numpy).reshape(shape)
 
+    def input(self, index: int) -> Value:
+        """The value that an input makes; elements that the file has for it are its default."""
+        stored = _pick(self.visible, index, "tensor")
+        if stored is None or not stored.is_const or stored.uses:
+            return self.define(index)
+        self.visible[index] = None
+        value = self.define(index)
+        value.default = stored.const
+        return value
+
     def define(self, index: int) -> Value:
         """The value that an input or output makes."""
         record = _pick(self.net.tensors, index, "tensor")
@@ -220,7 +230,7 @@ class _Reader:
         graph.doc = record.doc
         graph.metadata = _pairs(record.metadata)
         graph.opsets = {o.domain: o.version for o in record.opsets}
-        graph.inputs = [self.define(i) for i in record.inputs]
+        graph.inputs = [self.input(i) for i in record.inputs]
         for op in record.ops:
             graph.add_node(self.node(op, depth))
         if len(record.outputs) != len(record.output_names):

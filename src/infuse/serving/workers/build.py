@@ -128,12 +128,13 @@ def _spec(entry: Mapping[str, Any]) -> TensorSpec:
 
 
 def described(model: Any) -> dict[str, Any]:
-    """A compiled model, or its signature, as the answer of the compiling process."""
+    """A compiled model, or its signature, as the answer of the compiling process; requests do not override defaults."""
+    inputs = [spec for spec in model.inputs if not spec.optional]
     return {
         "folder": str(getattr(model, "folder", "")),
-        "inputs": [_row(spec) for spec in model.inputs],
+        "inputs": [_row(spec) for spec in inputs],
         "outputs": [_row(spec) for spec in model.outputs],
-        "symbols": _symbols(model.inputs),
+        "symbols": _symbols(inputs),
         "weights_bytes": int(getattr(model, "weights_bytes", 0)),
         "host_steps": list(model.host_steps),
     }
@@ -166,9 +167,8 @@ def made(order: Mapping[str, Any]) -> dict[str, Any]:
         model: Any = infuse.load_compiled(order["source"], 1)
         folder = order["source"]
     else:
-        model = infuse.compile(
-            order["source"], precision=order["precision"], tune=order["tune"], threads=order["threads"]
-        )
+        graph = infuse.optimize(order["source"], fix_defaults=True)
+        model = infuse.compile(graph, precision=order["precision"], tune=order["tune"], threads=order["threads"])
         folder = str(getattr(model, "folder", ""))
         if not folder:
             model.save(order["output"])

@@ -35,8 +35,9 @@ class Runner:
 
     def __init__(self, folder: str, threads: int) -> None:
         self.model = infuse.load_compiled(folder, threads)
-        self._names = [spec.name for spec in self.model.inputs]
-        self._text = [spec.dtype == object for spec in self.model.inputs]
+        inputs = [spec for spec in self.model.inputs if not spec.optional]
+        self._names = [spec.name for spec in inputs]
+        self._text = [spec.dtype == object for spec in inputs]
 
     def __call__(self, inputs: Sequence[Array]) -> list[Array]:
         """The outputs in order; texts are bytes on both sides."""
