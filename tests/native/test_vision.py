@@ -16,7 +16,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import infuse
-from infuse.errors import RuntimeFailure, UnsupportedOperatorError
+from infuse.errors import RuntimeFailure, ShapeError, UnsupportedOperatorError
 from infuse.ops.vision import ImageDecoder
 
 FLOAT, INT = TensorProto.FLOAT, TensorProto.INT64
@@ -248,6 +248,39 @@ def test_regions_as_onnxruntime(rng: np.random.Generator) -> None:
     rois = [[0, 1, 2, 30, 22], [1, 4, 4, 4, 4], [1, 0, 0, 59, 47], [0, 40, 30, 10, 10], [1, -9, -9, 100, 99]]
     nodes.add("MaxRoiPool", {"x": x, "rois": np.float32(rois)}, pooled_shape=[3, 4], spatial_scale=0.25)
     nodes.check()
+
+
+def test_of_a_huge_region_only_the_points_inside_count(rng: np.random.Generator) -> None:
+    """25 million points in a bin: those outside are 0, and nobody walks over them."""
+    x, long = rng.standard_normal((1, 2, 3, 4), np.float32), 5000
+    nodes = Nodes()
+    inputs = {"x": x, "rois": np.float32([[0, 0, long, long]]), "i": np.array([0])}
+    nodes.add("RoiAlign", inputs, coordinate_transformation_mode="output_half_pixel")
+
+    def weights(size: int) -> Any:
+        """What each pixel of an axis weighs in the mean of all points."""
+        made = np.zeros(size)
+        for place in np.arange(long)[: size + 1] + 0.5:
+            near = min(place, size - 1) if place <= size else None
+            if near is not None:
+                low = int(near)
+                made[low] += 1 - (near - low)
+                made[min(low + 1, size - 1)] += near - low
+        return made / long
+
+    exact = np.einsum("nchw,h,w->nc", x, weights(3), weights(4))[..., None, None]
+    np.testing.assert_allclose(nodes.run()[0], exact, rtol=1e-5)
+
+
+def test_as_many_points_as_nobody_can_mean_are_refused() -> None:
+    nodes = Nodes()
+    nodes.add(
+        "RoiAlign",
+        {"x": np.zeros((1, 1, 4, 4), np.float32), "rois": np.float32([[0, 0, 2, 2]]), "i": np.array([0])},
+        sampling_ratio=1 << 20,
+    )
+    with pytest.raises(ShapeError, match="at most 4096² points"):
+        nodes.run()
 
 
 def test_regions_of_images_that_are_not_there_are_refused() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from infuse import dtypes, ops
 from infuse.dtypes import DType
-from infuse.errors import ShapeError, TypeMismatchError
+from infuse.errors import DataError, ShapeError, TypeMismatchError
 from infuse.ir import dims
 from infuse.ir.graph import Node, Value, constant, known_ints
 from infuse.ir.types import TensorType, tensor
@@ -136,6 +136,66 @@ def test_casts_of_integers_keep_the_low_bits() -> None:
     assert four.astype(np.int8).tolist() == [7, -8, 1, 7]
     assert four.dtype == ml_dtypes.int4
     assert op("Cast", to=dtypes.uint4).eval(np.array([16, 31], np.int32)).astype(np.int8).tolist() == [0, 15]
+
+
+NUMBERS = {
+    **{
+        "1": 1,
+        "+1": 1,
+        "-1": -1,
+        " 1": 1,
+        "1\t": 1,
+        "\n1\r": 1,
+        "1.5": 1.5,
+        "1.": 1,
+        ".5": 0.5,
+        "1e3": 1000,
+        "1E-3": 1e-3,
+    },
+    **{"inf": np.inf, "-INF": -np.inf, "Infinity": np.inf, "nan": np.nan, "1e39": np.inf, "1e-400": 0},
+}
+NO_NUMBERS = [
+    "1_000",
+    "0x10",
+    "0x1p3",
+    "",
+    ".",
+    "+",
+    "e3",
+    "1,5",
+    "1f",
+    "1 2",
+    "1\0",
+    "\u0663",
+    "\uff11",
+    "True",
+    "1e400",
+]
+
+
+@pytest.mark.parametrize("to", [dtypes.float32, dtypes.float16])
+def test_texts_are_numbers(to: DType) -> None:
+    read = op("Cast", to=to).eval(np.array([*NUMBERS], object))
+    with np.errstate(over="ignore"):
+        expected = np.array([*NUMBERS.values()]).astype(to.numpy)
+    np.testing.assert_array_equal(read, expected)
+
+
+@pytest.mark.parametrize("to", [dtypes.float32, dtypes.int64, dtypes.uint8, dtypes.bool_])
+@pytest.mark.parametrize("text", NO_NUMBERS)
+def test_texts_that_only_python_or_c_take_for_numbers_are_refused(text: str, to: DType) -> None:
+    with pytest.raises(DataError, match=r"no number|larger than"):
+        op("Cast", to=to).eval(np.array(["1", text], object))
+
+
+def test_texts_are_integers_without_what_follows_the_point() -> None:
+    texts = np.array(["9007199254740993", "-1.9", "1e3", " 255 ", "-1"], object)
+    assert op("Cast", to=dtypes.int64).eval(texts).tolist() == [9007199254740993, -1, 1000, 255, -1]
+    assert op("Cast", to=dtypes.uint8).eval(texts[3:]).tolist() == [255, 255]
+    assert op("Cast", to=dtypes.uint64).eval(np.array(["18446744073709551615"], object)).tolist() == [2**64 - 1]
+    for text, why in (("nan", "no integer"), ("-inf", "no integer"), ("99999999999999999999", "64 bits")):
+        with pytest.raises(DataError, match=why):
+            op("Cast", to=dtypes.int64).eval(np.array([text], object))
 
 
 def test_casts_to_and_from_text() -> None:

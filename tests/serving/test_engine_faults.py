@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from onnx import helper
 
-from infuse.errors import NotFoundError
+from infuse.errors import InfuseError, NotFoundError
 from infuse.serving.catalog import Catalog
 from infuse.serving.engine import Engine
 from tests.serving import models
@@ -121,6 +122,41 @@ def test_a_full_disk_fails_that_load_and_no_other(tmp_path: Path, monkeypatch: p
 
     _fill_disk(monkeypatch, full)
     served(tmp_path, work)
+
+
+def test_a_model_with_an_unknown_operator_is_refused_by_name(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    repository = tmp_path / "models"
+    write(repository, "add", models.adder(1))
+    node = helper.make_node("Strange", ["x"], ["y"], name="odd", domain="my.own")
+    graph = helper.make_graph([node], "graph", [models.tensor("x")], [models.tensor("y")])
+    imports = [helper.make_opsetid("", 20), helper.make_opsetid("my.own", 1)]
+    write(repository, "odd", helper.make_model(graph, opset_imports=imports, ir_version=9).SerializeToString())
+
+    async def work(engine: Engine) -> None:
+        await models.until(lambda: engine.models["odd"].failures, "it is refused")
+        entries = {entry["name"]: entry for entry in await engine.index()}
+        assert entries["add"]["state"] == "READY"
+        assert entries["odd"]["state"] == "UNAVAILABLE"
+        assert "my.own::Strange" in entries["odd"]["reason"]
+        assert not engine.model_ready("odd")
+        with pytest.raises(InfuseError, match="Strange"):
+            await ask(engine, "odd", 1)
+        assert await ask(engine, "add", 1) == 2
+        (event,) = [event for event in engine.events if event["kind"] == "load_failed"]
+        assert "my.own::Strange" in str(event)
+
+    served(tmp_path, work)
+    assert any("Strange" in record.getMessage() for record in caplog.records if record.levelname == "ERROR")
+
+
+def test_threads_that_the_machine_has_not_are_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    write(tmp_path / "models", "add", models.adder(1), config="threads: 4000\n")
+
+    async def work(engine: Engine) -> None:
+        assert await ask(engine, "add", 1) == 2
+
+    served(tmp_path, work)
+    assert any("threads is 4000, and there are" in record.getMessage() for record in caplog.records)
 
 
 def _fill_disk(monkeypatch: pytest.MonkeyPatch, full: threading.Event) -> None:

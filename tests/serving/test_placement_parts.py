@@ -27,7 +27,7 @@ from infuse.serving.workers.executor import Callback, Result
 from infuse.serving.workers.groups import split
 from infuse.serving.workers.load import WINDOW, Load
 from infuse.serving.workers.pool import WorkerPool
-from infuse.serving.workers.replicas import Need
+from infuse.serving.workers.replicas import Need, Replica
 from infuse.serving.workers.spread import Deployment
 
 pytestmark = pytest.mark.row("S5")
@@ -111,6 +111,18 @@ def test_replicas_have_the_threads_of_their_cores() -> None:
     assert (packed.threads(0), packed.threads(0, replicas=2), packed.threads(cores)) == (cores, 1, cores)
     assert pool(isolation="packed", groups=1).threads(0, replicas=1) == cores
     assert pool(isolation="packed", mode="inprocess").groups == []
+
+
+def test_replicas_of_all_models_together_have_a_limit() -> None:
+    async def work(some: WorkerPool, most: int) -> None:
+        need = Need("m/1", Path(), 1)
+        for _ in range(most):
+            await some.admit(Replica(some, need, lambda *_: None))
+        with pytest.raises(NoRoomError, match=rf"{most} replicas of all models run.*max_all_replicas"):
+            await some.admit(Replica(some, need, lambda *_: None))
+
+    asyncio.run(work(pool(max_all_replicas=3), 3))
+    asyncio.run(work(pool(cores=1, mode="inprocess"), 256))
 
 
 def test_a_target_that_only_all_cores_reach_decides() -> None:

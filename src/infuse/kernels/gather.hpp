@@ -238,7 +238,6 @@ inline bool gather_nd(Context& context, long batch, long points, long depth, con
         for (long unit = begin; unit < end; ++unit) {
           long offset;
           if (!tuple_offset(index + unit * depth, depth, dims, &offset, &verdict) && block == 0) return;
-          if (block == 0) return verdict.fail(0, 0);
           long from = (unit / points * block + offset) * slice;
           copy_bytes(static_cast<char*>(y) + unit * slice * ElemBytes,
                      static_cast<const char*>(x) + from * ElemBytes, slice * ElemBytes);

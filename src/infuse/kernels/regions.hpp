@@ -1,6 +1,5 @@
 // Regions of images pooled to one size, channels last.
 #pragma once
-#include "failure.hpp"
 #include "math.hpp"
 #include "threads.hpp"
 
@@ -41,7 +40,7 @@ struct Side {
     T size = end * scale - shift - first;
     if (!half_pixel && !(size > 1)) size = 1;
     width = size / T(bins);
-    const T most = T(1 << 20);
+    const T most = T(1L << 31);  // so that the points of a bin can be counted
     const T whole = infuse::ceil(width);
     points = ratio > 0 ? ratio : !(whole > 0) ? 0 : whole > most ? long(most) : long(whole);
   }
@@ -93,25 +92,17 @@ INFUSE_INLINE void bin(const RegionShape& s, const T* image, const Side<T>& down
 
 }  // namespace region_detail
 
-/** Points of a bin above which a region is taken for a mistake: it would be computed for minutes. */
-constexpr long MOST_POINTS = 1L << 24;
-
 /**
- * y [regions, rows, columns, c] from x [n, h, w, c] and rois [regions, 4]; BAD_INDEX when an index
- * of an image lies outside, BAD_SIZES when the bins of a region have too many points.
+ * y [regions, rows, columns, c] from x [n, h, w, c] and rois [regions, 4]; false when an index of an
+ * image lies outside.
  */
 template <bool Largest, class T>
-inline int roi_align(Context& context, const RegionShape& s, T scale, long ratio, bool half_pixel,
+inline bool roi_align(Context& context, const RegionShape& s, T scale, long ratio, bool half_pixel,
                       const T* x, const T* rois, const int64_t* images, T* y) {
   using namespace region_detail;
-  for (long i = 0; i < s.regions; ++i) {
-    if (images[i] < 0 || images[i] >= s.n) return BAD_INDEX;
-    const T* box = rois + i * 4;
-    const Side<T> across(box[0], box[2], scale, s.columns, ratio, half_pixel);
-    const Side<T> down(box[1], box[3], scale, s.rows, ratio, half_pixel);
-    if (down.points && across.points > MOST_POINTS / down.points) return BAD_SIZES;
-  }
-  if (s.h * s.w * s.c == 0) return 0;
+  for (long i = 0; i < s.regions; ++i)
+    if (images[i] < 0 || images[i] >= s.n) return false;
+  if (s.h * s.w * s.c == 0) return true;
   context.parallel(s.regions * s.rows, [&](long begin, long end, int) {
     for (long unit = begin; unit < end; ++unit) {
       const long region = unit / s.rows, row = unit % s.rows;
@@ -134,7 +125,7 @@ inline int roi_align(Context& context, const RegionShape& s, T scale, long ratio
         }
     }
   });
-  return 0;
+  return true;
 }
 
 namespace region_detail {

@@ -9,13 +9,14 @@ import numpy as np
 
 from infuse import dtypes
 from infuse.dtypes import DType
-from infuse.errors import ShapeError
+from infuse.errors import DataError, ShapeError
 from infuse.ir.dims import Dim, Expr, compare, maximum, minimum
 from infuse.ir.graph import Value
 from infuse.ir.relations import must_equal
 from infuse.ops.base import Array, Bools, Elementwise, Inferred, Ints, cases, same_dtype
 from infuse.ops.elementwise import Numeric, f32, on_dims, require_kind
 from infuse.ops.formula import Formulas, Term
+from infuse.ops.numerals import integer, number
 from infuse.ops.unary import SPECIALS
 
 
@@ -206,11 +207,16 @@ def _powers(x: Array, saturate: bool, round_mode: str) -> Array:
 
 
 def _parse(x: Array, to: DType) -> Array:
-    if to.is_integer:
-        values = [int(float(v)) if not v.strip().lstrip("+-").isdigit() else int(v) for v in x.ravel().tolist()]
-        return np.array(values).astype(to.numpy).reshape(x.shape)
-    numbers = np.array([float(v) for v in x.ravel().tolist()], dtype=np.float64)
-    return numbers.astype(to.numpy).reshape(x.shape)
+    texts = x.ravel().tolist()
+    if not to.is_integer:
+        with np.errstate(over="ignore"):
+            return np.array([*map(number, texts)], dtype=np.float64).astype(to.numpy).reshape(x.shape)
+    values = [*map(integer, texts)]
+    for value in values:
+        if not -(1 << 63) <= value < 1 << 64:
+            raise DataError(f"the number {value} has more than 64 bits")
+    low = np.array([value % (1 << 64) for value in values], dtype=np.uint64).view(np.int64)
+    return low.astype(to.numpy).reshape(x.shape)
 
 
 def _print(value: Any) -> str:

@@ -16,6 +16,7 @@ from infuse.ir.types import MapType, SequenceType, TensorType
 from infuse.ops.base import Array, Inferred, Ints, Sample, cases
 from infuse.ops.elementwise import f32
 from infuse.ops.ml import MlOp, as_texts, label_type, labels_of, operator_hash, require_number, same_operator, table
+from infuse.ops.numerals import integer, number
 from infuse.ops.sizes import int64s
 
 LABELS = (*(dtypes.float32, dtypes.float64, dtypes.int16, dtypes.int32, dtypes.int64), dtypes.string)
@@ -276,7 +277,13 @@ class CastMap(MlOp):
         return table(kinds[self.cast_to], (1, size), 1) if size == 1 else TensorType(kinds[self.cast_to], (1, size))
 
     def eval(self, x: Mapping[int, Any]) -> Array:
-        convert: Any = {"TO_FLOAT": float, "TO_STRING": str, "TO_INT64": lambda v: int(float(v))}[self.cast_to]
+        def convert(value: Any) -> Any:
+            if self.cast_to == "TO_STRING":
+                return str(value)
+            if not isinstance(value, str):
+                return float(value) if self.cast_to == "TO_FLOAT" else int(value)
+            return number(value) if self.cast_to == "TO_FLOAT" else integer(value)
+
         if self.map_form == "DENSE":
             found = [convert(x[key]) for key in sorted(x)]
         else:

@@ -25,7 +25,9 @@ FAR_OUTSIDE = -100.0
 """Where a place that is no finite number is taken to be."""
 
 _MOST_POINTS = 1 << 20
-"""Points of a bin along one axis above which a region is taken for a mistake."""
+"""Points of a bin along one axis above which the interpreter takes a region for a mistake."""
+_MOST_SAMPLES = 1 << 12
+"""The same, where the model says how many there are."""
 
 
 class GridSample(Op):
@@ -226,6 +228,8 @@ class RoiAlign(Op):
         dtype = require_kind(self.name, same_dtype(self.name, X, rois), "f")
         if self.mode not in ("avg", "max") or self.output_height < 1 or self.output_width < 1:
             raise ShapeError(f"RoiAlign cannot pool by {self.mode} to {self.output_height} × {self.output_width}")
+        if self.sampling_ratio > _MOST_SAMPLES:
+            raise ShapeError(f"RoiAlign takes at most {_MOST_SAMPLES}² points of a bin, not {self.sampling_ratio}²")
         require_rank(X, 4, self.name, "X")
         count = regions(self.name, rois, 4)
         require_rank(batch_indices, 1, self.name, "batch_indices")

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import platform
+import warnings
 from functools import lru_cache
 from pathlib import Path
 
 from infuse.errors import OptionError
 
 THREADS_VARIABLE = "INFUSE_NUM_THREADS"
+MOST_THREADS = 256
+"""Threads of a context, as kernels/threads.hpp has it."""
 
 # Instruction sets that a compiler may choose on its own when it builds for one processor, as Linux names them.
 _X86_EXTENSIONS = (
@@ -32,6 +35,15 @@ def available_cpus() -> int:
     if not text.isdecimal() or int(text) < 1:
         raise OptionError(f"{THREADS_VARIABLE} is {text!r}, which is no number of threads", hint="set it to 1 or more")
     return int(text)
+
+
+def usable_threads(threads: int) -> int:
+    """`threads`, or as many as a context has at most, with a warning; OptionError for less than one."""
+    if threads < 1:
+        raise OptionError(f"{threads} is no number of threads", hint="use 1 or more, or None for all processors")
+    if threads > MOST_THREADS:
+        warnings.warn(f"a model runs on at most {MOST_THREADS} threads, not {threads}", RuntimeWarning, stacklevel=4)
+    return min(threads, MOST_THREADS)
 
 
 def cpu_limit(root: Path = Path("/")) -> int:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from infuse.errors import CompiledModelError, InfuseError, RuntimeFailure
-from infuse.runtime.cpus import available_cpus
+from infuse.runtime.cpus import available_cpus, usable_threads
 from infuse.runtime.folder import METADATA, check_cpu, read_metadata, verify
 from infuse.runtime.library import Library
 from infuse.runtime.session import Array, Session, Signature, unpack
@@ -27,7 +27,7 @@ class CompiledModel:
     def __init__(self, folder: Path, library: Library, metadata: Mapping[str, Any], threads: int) -> None:
         self.folder = folder
         self.metadata = dict(metadata)
-        self.threads = threads
+        self.threads = threads = usable_threads(threads)
         self._signature = Signature(library)
         self._idle = [Session(self._signature, threads)]
         self._closed = False

@@ -13,7 +13,8 @@ import numpy as np
 from numpy import empty, ndarray
 from numpy.typing import NDArray
 
-from infuse.errors import DataError, InputError, OptionError, RuntimeFailure
+from infuse.errors import DataError, InputError, RuntimeFailure
+from infuse.runtime.cpus import usable_threads
 from infuse.runtime.library import Library
 from infuse.runtime.shapes import ShapeBinder, TensorSpec
 
@@ -99,10 +100,8 @@ class Session:
     """Runs a model in one context of its own. A session runs one call at a time: give each thread its own."""
 
     def __init__(self, signature: Signature, threads: int) -> None:
-        if threads < 1:
-            raise OptionError(f"{threads} is no number of threads", hint="use 1 or more, or None for all processors")
         library = signature.library
-        handle = library.open(threads)
+        handle = library.open(usable_threads(threads))
         self._closer = weakref.finalize(self, library.close, handle)
         self._closer.atexit = False
         self._signature = signature

@@ -272,7 +272,8 @@ class Workers(_Config, frozen=True, kw_only=True):
     the measured load calls for it (0: never). Compiling a version takes at most `build_seconds`, and `build_memory_mb`
     in each of its processes (0: half of what the machine has). Where messages follow each other within `awake_ms`,
     server and workers wait for them without sleeping (0: never). `max_replicas`: what a model's `replicas` may be at
-    most (0: four for each processor, at least eight).
+    most (0: four for each processor, at least eight); `max_all_replicas`: how many all models may have together (0: 64
+    for each processor, at least 256).
     """
 
     mode: Literal["process", "inprocess"] = "process"
@@ -285,6 +286,7 @@ class Workers(_Config, frozen=True, kw_only=True):
     build_seconds: Seconds = 900
     build_memory_mb: Natural = 0
     max_replicas: Natural = 0
+    max_all_replicas: Natural = 0
     retries: Natural = 1
     awake_ms: Seconds = 1.0
 

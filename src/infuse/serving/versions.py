@@ -142,6 +142,10 @@ class ServedVersion:
         declared = Declared(config, inputs, outputs)
         checker = Checker(inputs, outputs, self.signature.symbols, config.batching.pad, declared)
         threads = self._pool.threads(config.threads, config.replicas)
+        if config.threads > threads:
+            self.notes.append(
+                f"threads is {config.threads}, and there are {threads} processors for models, which it gets"
+            )
         weights = self.signature.weights_bytes
         need = Need(f"{self.name}/{self.number}", self.signature.folder, threads, config.memory_mb, weights)
         self._deployment = Deployment(self._pool, need, config, self._replica_changed)

@@ -91,7 +91,7 @@ def roi_align(low: Lowering, node: Node, group: Group) -> None:
     largest, half = (("false", "true")[flag] for flag in (op.mode == "max", _shifted(op)))
     pointers = f"{f.read(source)}, {f.read(rois)}, {f.read(indices)}, {f.write(target)}"
     ratio = f.number(max(op.sampling_ratio, 0))
-    f.line(f"if (int failed = roi_align<{largest}>(c, {shape}, {scale}, {ratio}, {half}, {pointers})) return failed;")
+    f.line(f"if (!roi_align<{largest}>(c, {shape}, {scale}, {ratio}, {half}, {pointers})) return BAD_INDEX;")
     f.include("failure.hpp")
     f.finish("RoiAlign")
     low.tensors[node.output] = target

@@ -13,7 +13,15 @@ from infuse.runtime.cpus import available_cpus
 from infuse.serving.config import Workers
 from infuse.serving.telemetry.journal import Journal
 from infuse.serving.workers.awake import Vigil
-from infuse.serving.workers.budget import PROCESS_BYTES, Budget, Memory, limit_of, no_room, resident_bytes
+from infuse.serving.workers.budget import (
+    PROCESS_BYTES,
+    Budget,
+    Memory,
+    NoRoomError,
+    limit_of,
+    no_room,
+    resident_bytes,
+)
 from infuse.serving.workers.executor import LocalExecutor
 from infuse.serving.workers.groups import Group, split
 from infuse.serving.workers.load import Load
@@ -22,6 +30,9 @@ from infuse.serving.workers.process import WorkerProcess
 from infuse.serving.workers.remote import RemoteExecutor
 from infuse.serving.workers.replicas import Need, Replica
 
+REPLICAS_PER_CORE: Final = 64
+"""Replicas of all models for each processor, unless `workers.max_all_replicas` says how many."""
+LEAST_REPLICAS: Final = 256
 _MEASURED: Final = 5.0  # seconds after which the memory of workers is measured again
 _IDLE: Final = 0.1  # busy cores per core of the busiest group below which nothing is worth a move
 
@@ -100,6 +111,13 @@ class WorkerPool:
 
     async def admit(self, replica: Replica) -> None:
         """Take a replica in, with a group and memory for it. NoRoomError says what it needs and what is there."""
+        most = self.config.max_all_replicas or max(LEAST_REPLICAS, REPLICAS_PER_CORE * len(self.cores))
+        if len(self.replicas) >= most:
+            raise NoRoomError(
+                f"{len(self.replicas)} replicas of all models run, and there may be {most} here, which has "
+                f"{len(self.cores)} processors",
+                hint="lower replicas, unload a model, or set workers.max_all_replicas in the server's configuration",
+            )
         await self.measure()
         need = replica.need
         replica.group = replica.group or self.choose(need)
