@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 import infuse
 from benchmarks.architectures import NAMES, files
 from infuse import dtypes
-from infuse.errors import GraphError
+from infuse.errors import GraphError, ShapeError
 from infuse.exporters.onnx import to_model
 from infuse.frontends.onnx import load
 from infuse.frontends.onnx.wire import split
@@ -399,3 +400,41 @@ def test_an_attribute_that_onnxruntime_ignores_is_named_and_ignored() -> None:
     with pytest.warns(RuntimeWarning, match="its attribute 'funny' is not known, and ignored"):
         graph = load(proto)
     np.testing.assert_allclose(evaluate(graph, feeds)["y"], run(proto, feeds)[0], rtol=1e-5)
+
+
+def test_a_split_with_fewer_outputs_than_parts_is_refused() -> None:
+    listed = [helper.make_node("Split", ["x", "sizes"], ["a", "b"], name="cut")]
+    counted = [helper.make_node("Split", ["x"], ["a", "b"], name="cut", num_outputs=3)]
+    attribute = [helper.make_node("Split", ["x"], ["a", "b"], name="cut", split=[1, 2, 3])]
+    for nodes, opset in ((listed, 18), (counted, 18), (attribute, 11)):
+        constants = {"sizes": np.int64([1, 2, 3])} if nodes is listed else {}
+        proto = model(nodes, {"x": [6]}, ["a", "b"], opset, constants=constants)
+        with pytest.raises(Exception, match=r"Mismatch") if nodes is not counted else nullcontext():
+            run(proto, {"x": np.zeros(6, np.float32)})
+        with pytest.raises(ShapeError, match=r"cut.*Split makes 3 parts and has 2 outputs"):
+            load(proto)
+
+
+@pytest.mark.parametrize("start", [["n"], [1, "n", 1], ["a", "b", "c"]])
+def test_a_loop_squeezes_what_it_carries(start: list[Any]) -> None:
+    """Its rank is another one from the second turn on, and no axes say which sizes go."""
+    info = helper.make_tensor_value_info
+    body = helper.make_graph(
+        [
+            helper.make_node("Identity", ["go"], ["on"]),
+            helper.make_node("Squeeze", ["v"], ["q"]),
+            helper.make_node("Add", ["q", "one"], ["w"]),
+            helper.make_node("ReduceSum", ["w"], ["s"], keepdims=0),
+        ],
+        "body",
+        [info("i", TensorProto.INT64, []), info("go", TensorProto.BOOL, []), info("v", TensorProto.FLOAT, None)],
+        [info("on", TensorProto.BOOL, []), info("w", TensorProto.FLOAT, None), info("s", TensorProto.FLOAT, None)],
+    )
+    loop = helper.make_node("Loop", ["turns", "", "x"], ["y", "sums"], body=body)
+    inputs = {"x": start, "turns": ("int64", [])}
+    proto = model([loop], inputs, ["y", "sums"], constants={"one": np.float32(1)})
+    x = np.arange(3, dtype=np.float32).reshape([3] if len(start) == 1 else [1, 3, 1])
+    with infuse.compile(load(proto)) as compiled:
+        for turns in (0, 1, 3):
+            feeds = {"x": x, "turns": np.array(turns)}
+            assert_close(list(compiled.run(feeds).values()), run(proto, feeds))

@@ -126,10 +126,6 @@ class Split(Op):
         split = node.input(1)
         if split is not None and length(split) is None and node.inputs[0] is not None:
             return self._parts(node.inputs[0], None, len(node.outputs), known=False)
-        parts = self.num_outputs if split is None else length(split)
-        if parts is not None and parts > len(node.outputs):
-            outputs = len(node.outputs)
-            raise ShapeError(f"Split makes {parts} parts and has {outputs} outputs", where=f"node {node.name!r}")
         return super().infer_types(node)
 
     def _parts(self, input: Value, split: Value | None, count: int, known: bool = True) -> tuple[Type, ...]:

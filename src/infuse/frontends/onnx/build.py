@@ -20,7 +20,7 @@ from onnx import (
 
 from infuse.budgets import check_time, spend
 from infuse.errors import GraphError, InfuseError, ModelFileError, UnsupportedOperatorError
-from infuse.frontends.onnx import adapters, legacy  # noqa: F401  (each registers its lifts)
+from infuse.frontends.onnx import adapters, legacy  # noqa: F401  (they register their lifts)
 from infuse.frontends.onnx.attributes import Readers, resolved, value_of, with_element_types
 from infuse.frontends.onnx.contributed import contributed
 from infuse.frontends.onnx.counting import count_nodes
@@ -186,6 +186,8 @@ class Builder:
             adapt(form, opset)
             if form.kind == "Loop":
                 scalar_flags(form)
+            elif form.kind == "Split":
+                adapters.check_parts(form)
         if (domain, form.kind) not in REGISTRY:
             body = body_of(proto, opset, attributes, inputs)
             if body is not None:
