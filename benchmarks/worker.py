@@ -32,7 +32,8 @@ class WorkerError(RuntimeError):
 class Worker:
     """This side of the pipes; a context manager that ends the process. WorkerError where the engine fails.
 
-    `inputs` is a file with the arrays to run on; without it the far side makes them of the model and `dims`.
+    `inputs` is a file with the arrays to run on; without it the far side makes them of the model and `dims`. With
+    `checkout`, the far side is that of another checkout of this project; `cache` is where compiled models are kept.
     """
 
     def __init__(
@@ -43,11 +44,17 @@ class Worker:
         dims: dict[str, int],
         precision: str = "fp32",
         inputs: Path | None = None,
+        checkout: Path = ROOT,
+        cache: Path | None = None,
     ) -> None:
         arguments = [engine, str(model), str(threads), json.dumps(dims), precision, *([str(inputs)] if inputs else [])]
         command = [sys.executable, "-m", "benchmarks.worker", *arguments]
         pipe = subprocess.PIPE
-        self.process = subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe, text=True)
+        variables = {} if checkout == ROOT else {"PYTHONPATH": str(checkout / "src")}
+        variables |= {} if cache is None else {"INFUSE_CACHE": str(cache)}
+        self.process = subprocess.Popen(
+            command, cwd=checkout, env=os.environ | variables, stdin=pipe, stdout=pipe, text=True
+        )
         try:
             self.facts: dict[str, float] = self._receive()
         except WorkerError:

@@ -1,5 +1,6 @@
 """The yardstick itself: inputs are the same everywhere, and a wrong answer is seen."""
 
+import json
 import math
 from pathlib import Path
 
@@ -8,8 +9,10 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+from benchmarks import compare
 from benchmarks.inputs import make_inputs, parse_dims
 from benchmarks.measure import Timing, difference
+from benchmarks.worker import ROOT
 from benchmarks.zoo import Row, is_good, precision_of, summarize
 
 
@@ -19,7 +22,7 @@ def text_model(tmp_path: Path) -> Path:
         return helper.make_tensor_value_info(name, TensorProto.INT64, ["batch", "seq"])
 
     inputs = [value(name) for name in ("input_ids", "attention_mask", "token_type_ids")]
-    node = helper.make_node("Sum", [v.name for v in inputs], ["y"])
+    node = helper.make_node("Max", [v.name for v in inputs], ["y"])
     path = tmp_path / "text.onnx"
     onnx.save(helper.make_model(helper.make_graph([node], "text", inputs, [value("y")])), path)
     return path
@@ -100,3 +103,21 @@ def test_the_best_peer_is_another_one_for_each_model() -> None:
     ]
     best = summarize(rows, ["x", "y"])["the best, 1 threads"]
     assert best == {"geomean": pytest.approx(2.0), "worst": 0.5, "models": 3}
+
+
+def test_a_checkout_is_compared_with_itself(
+    text_model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chosen = ["--zoo", str(text_model.parent), "--threads", "1", "--rounds", "1", "--seconds", "0"]
+    result = tmp_path / "result.json"
+    assert compare.main([str(ROOT), str(ROOT), *chosen, "--json", str(result)]) == 0
+    (row,) = json.loads(result.read_text())["rows"]
+    assert row["difference"] == 0.0
+    assert row["ratios"]["nodes"] == 1.0
+    assert set(row["ratios"]) == set(compare.RATIOS)
+    assert "geomean" in capsys.readouterr().out
+
+
+def test_what_is_no_checkout_is_refused() -> None:
+    with pytest.raises(SystemExit, match="neither a folder nor a commit"), compare.checkout("no such commit"):
+        pass
