@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,6 +28,7 @@ from infuse.codegen.toolchain import Target, Toolchain
 from infuse.codegen.tuning import tuned
 from infuse.errors import OptionError, UnsupportedOperatorError
 from infuse.ir.clone import clone
+from infuse.ir.dim_text import NAMELESS
 from infuse.ir.graph import Graph, Node
 from infuse.ops.opaque import require_known
 from infuse.runtime.cpus import available_cpus
@@ -55,7 +58,17 @@ def lower_graph(
     """The program of a graph (see `generate`), without a memory plan."""
     name = graph.name or "model"
     expanded, relied = expand(graph)
-    return lower(expanded, name, lanes_of(target), threads, precision, target.features, chooser, relied)
+    program = lower(expanded, name, lanes_of(target), threads, precision, target.features, chooser, relied)
+    program.names = _shared_names(graph, program.symbols)
+    return program
+
+
+def _shared_names(graph: Graph, symbols: Sequence[str]) -> dict[str, str]:
+    """What the file calls symbols of which it calls others the same."""
+    texts = json.loads(graph.metadata.get("onnx.sizes", "{}"))
+    names = {symbol: texts.get(symbol, symbol) for symbol in symbols}
+    counts = Counter(names.values())
+    return {symbol: name for symbol, name in names.items() if counts[name] > 1 and name not in NAMELESS}
 
 
 def check_precision(precision: str, target: Target) -> None:

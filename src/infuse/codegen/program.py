@@ -153,6 +153,8 @@ class Program:
     """All programs inside of the outermost one, by number - 1; empty in the others."""
     found: list[str] = field(default_factory=list)
     """Sizes that this program finds out while it runs."""
+    names: dict[str, str] = field(default_factory=dict)
+    """What the model calls symbols that share a name, without having to be equal."""
     defaults: dict[int, Tensor] = field(default_factory=dict)
     """Where the defaults of inputs lie, by number."""
     aliases: dict[int, int] = field(default_factory=dict)

@@ -34,6 +34,7 @@ def metadata(program: Program, fingerprint: str) -> dict[str, Any]:
         ],
         "outputs": [entry(*o) for o in program.outputs],
         "symbols": program.symbols,
+        **({"names": program.names} if program.names else {}),
         "weights_bytes": program.weights.bytes,
         "weights_hash": fingerprint,
     }

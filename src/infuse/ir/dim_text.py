@@ -8,6 +8,11 @@ from collections.abc import Callable
 
 from infuse.ir.dims import Atom, Dim, Expr, floordiv, maximum, minimum, mod, symbol, term_key
 
+NAMELESS = frozenset(
+    ["_", "?", "*", "-1", "None", "none", "unk", "unknown", "Unknown", "dynamic", "Dynamic", "undefined"]
+)
+"""What exporters write for sizes that they know nothing of: it names no size, and one need not be another."""
+
 
 def c_text(dim: Dim, name: Callable[[str], str], suffix: str = "L") -> str:
     """`dim` as a C++ expression of type long; `name` gives the variable of a symbol.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import difflib
 import math
+import warnings
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
@@ -63,11 +64,13 @@ class Signature:
         """The shapes of inputs with a default, by number."""
         self.plans: dict[tuple[tuple[int, ...], ...], Plan] = {}
         self.late = tuple(number for number, spec in enumerate(self.outputs) if spec.late)
+        self._names: dict[str, str] = metadata.get("names", {})
         self._binder = ShapeBinder(self.inputs, metadata.get("symbols", ()))
 
     def plan(self, shapes: tuple[tuple[int, ...], ...]) -> Plan:
         """Make and keep the plan for these shapes; InputError when the model does not take them."""
         values = self._binder.bind(shapes)
+        self._warn_of_names(dict(zip(self._binder.symbols, values)))
         bare = Plan(values, ())
         sizes = self.library.output_sizes(bare.symbols, sum(len(spec.shape) for spec in self.outputs))
         if sizes is None:
@@ -81,6 +84,20 @@ class Signature:
         if len(self.plans) >= _MOST_PLANS:
             self.plans.clear()
         return self.plans.setdefault(shapes, Plan(values, outputs))
+
+    def _warn_of_names(self, values: Mapping[str, int]) -> None:
+        """Warn where sizes differ that the model calls the same, although nothing in it relies on that."""
+        sizes: dict[str, set[int]] = {}
+        for symbol, name in self._names.items():
+            sizes.setdefault(name, set()).add(values[symbol])
+        for name, different in sizes.items():
+            if len(different) > 1:
+                found = ", ".join(map(str, sorted(different)))
+                warnings.warn(
+                    f"the model calls sizes of several inputs {name}, and they are {found}",
+                    RuntimeWarning,
+                    stacklevel=6,
+                )
 
     def missing_or_unknown(self, given: Mapping[str, object]) -> InputError:
         """The error for input names that are not those of the model."""

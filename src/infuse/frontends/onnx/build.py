@@ -26,6 +26,7 @@ from infuse.frontends.onnx.contributed import contributed
 from infuse.frontends.onnx.counting import count_nodes
 from infuse.frontends.onnx.forms import Form, adapt
 from infuse.frontends.onnx.functions import NEWEST, body_of, check_call, default_attributes, opset_of, schema_of
+from infuse.frontends.onnx.independent import separate_sizes
 from infuse.frontends.onnx.loops import scalar_flags
 from infuse.frontends.onnx.malformed import MALFORMED, malformed
 from infuse.frontends.onnx.scopes import Scope, in_order, label, label_name
@@ -66,6 +67,7 @@ class Builder:
         graph = Graph(model.graph.name or "graph")
         graph.opsets = opsets
         self.fill(model.graph, _scope_of(model.graph, graph, opsets))
+        separate_sizes(graph, self.sizes)
         graph.metadata.update(_metadata(model))
         self._keep_texts(graph)
         return graph

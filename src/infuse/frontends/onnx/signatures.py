@@ -11,13 +11,9 @@ from onnx import GraphProto, TensorShapeProto, TypeProto, ValueInfoProto
 from infuse.errors import InfuseError, ModelFileError
 from infuse.frontends.onnx.tensors import element_type
 from infuse.ir import dim_text, dims
+from infuse.ir.dim_text import NAMELESS
 from infuse.ir.dims import Dim, Expr
 from infuse.ir.types import MapType, OptionalType, SequenceType, TensorType, Type
-
-NAMELESS = frozenset(
-    ["_", "?", "*", "-1", "None", "none", "unk", "unknown", "Unknown", "dynamic", "Dynamic", "undefined"]
-)
-"""What exporters write for sizes that they know nothing of: it names no size, and one need not be another."""
 
 
 class Sizes:
@@ -54,6 +50,10 @@ class Sizes:
     def unnamed(self, value: str, axis: int, text: str = "") -> Dim:
         """A new symbol for an unknown size of a value, of which the model says `text`."""
         return self._fresh(f"{value or 'value'}_{axis}", text)
+
+    def twin(self, name: str) -> Dim:
+        """Another symbol of which the model says the same as of the one of this name."""
+        return self._fresh(name, self.texts.get(name, name))
 
     def _expression(self, text: str) -> Dim | None:
         parsed = dim_text.parse(text)

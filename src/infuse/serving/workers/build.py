@@ -16,7 +16,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -129,15 +129,31 @@ def _spec(entry: Mapping[str, Any]) -> TensorSpec:
 
 def described(model: Any) -> dict[str, Any]:
     """A compiled model, or its signature, as the answer of the compiling process; requests do not override defaults."""
+    metadata = getattr(model, "metadata", {})
     inputs = [spec for spec in model.inputs if not spec.optional]
+    inputs, outputs = joined(inputs, model.outputs, metadata.get("names", {}))
     return {
         "folder": str(getattr(model, "folder", "")),
         "inputs": [_row(spec) for spec in inputs],
-        "outputs": [_row(spec) for spec in model.outputs],
+        "outputs": [_row(spec) for spec in outputs],
         "symbols": _symbols(inputs),
         "weights_bytes": int(getattr(model, "weights_bytes", 0)),
         "host_steps": list(model.host_steps),
     }
+
+
+def joined(
+    inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec], names: Mapping[str, str]
+) -> tuple[list[TensorSpec], list[TensorSpec]]:
+    """The same with one symbol for those to which the model gives one of `names`: a request counts its rows once."""
+    first: dict[str, str] = {}
+    twins = {symbol: first.setdefault(names[symbol], symbol) for symbol in _symbols(inputs) if symbol in names}
+
+    def told(size: int | str) -> int | str:
+        return re.sub(r"\b\w+\b", lambda m: twins.get(m[0], m[0]), size) if isinstance(size, str) else size
+
+    specs = [[replace(s, shape=tuple(map(told, s.shape))) for s in side] for side in (inputs, outputs)]
+    return specs[0], specs[1]
 
 
 def _row(spec: TensorSpec) -> dict[str, Any]:
