@@ -42,15 +42,12 @@ _GROUPS: Final = {
 }
 RUNTIME = "com.microsoft"
 UNKNOWN_OF_RUNTIME: Final = (
-    *("AttnLSTM", "BeamSearch", "BifurcationDetector", "BranchwiseRMSNorm", "CausalConvWithState"),
-    *("ConvTransposeWithDynamicPads", "CropAndResize", "DecoderMaskedMultiHeadAttention"),
-    *("DynamicTimeWarping", "EngramGate", "GatedAdd", "GatedRMSNorm", "GatherBlockQuantized"),
-    *("GreedySearch", "HyperConnectionPostMix", "HyperConnectionPreMix", "Inverse"),
-    *("LinearAttention", "LinearAttentionGate", "MRotaryEmbedding", "MatMulBnb4", "MatMulFpQ4"),
-    *("MatMulInteger16", "MaxpoolWithMask", "MoE", "MurmurHash3", "NGramHashMapping"),
-    *("NGramRepeatBlock", "QMoE", "SampleOp", "Sampling", "ScaledSiLU", "SparseAttention"),
-    *("SparseToDenseMatMul", "Tokenizer", "UnfoldTensor", "VarlenNGramHashMapping"),
-    *("WhisperBeamSearch", "WordConvEmbedding"),
+    *("AttnLSTM", "BeamSearch", "BifurcationDetector", "CausalConvWithState"),
+    *("ConvTransposeWithDynamicPads", "DecoderMaskedMultiHeadAttention"),
+    *("DynamicTimeWarping", "GreedySearch", "Inverse", "LinearAttention"),
+    *("MRotaryEmbedding", "MatMulFpQ4", "MaxpoolWithMask", "MoE", "NGramHashMapping"),
+    *("NGramRepeatBlock", "QMoE", "Sampling", "SparseAttention", "SparseToDenseMatMul"),
+    *("Tokenizer", "VarlenNGramHashMapping", "WhisperBeamSearch", "WordConvEmbedding"),
 )
 """Operators of ONNX Runtime's own domain, with kernels for processors, that are not known here."""
 _HEAD: Final = """# Operators

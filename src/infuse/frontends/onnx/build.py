@@ -172,11 +172,12 @@ class Builder:
         if (domain, proto.op_type) == ("", "Constant"):
             check_call(proto, "", self.opset("", "Constant", scope), attributes)
             return self.constant_node(proto, attributes, scope)
-        function = self.functions.get((domain, proto.op_type, proto.overload)) or contributed(proto, attributes)
+        function = self.functions.get((domain, proto.op_type, proto.overload))
+        inputs = [] if function is not None else [scope.find(name) for name in proto.input]
+        function = function or contributed(proto, attributes, inputs)
         if function is not None:
             return self.inline(function, proto, attributes, scope)
         opset = self.opset(domain, proto.op_type, scope)
-        inputs = [scope.find(name) for name in proto.input]
         attributes = check_call(proto, domain, opset, attributes)
         form = self.form(proto, inputs, attributes, scope)
         function = training_body(form, opset) if domain == "" else None

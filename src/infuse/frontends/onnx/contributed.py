@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import cache
-from typing import Final
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Final
 
-from onnx import AttributeProto, FunctionProto, NodeProto, parser
+from onnx import AttributeProto, FunctionProto, NodeProto, helper, parser
+
+from infuse.frontends.onnx import contributed_calls as calls
+from infuse.frontends.onnx import contributed_gates as gates
+from infuse.ir.graph import Value
 
 _DOMAIN: Final = "com.microsoft"
 _SQUARES: Final = """
@@ -180,13 +184,36 @@ _TEXTS: Final = {
     }}""",
 }
 _OPSETS: Final = {"GridSample": 16}
+MAKERS: Final[Mapping[str, calls.Maker]] = {
+    "BranchwiseRMSNorm": gates.branchwise_rms_norm,
+    "CropAndResize": calls.crop_and_resize,
+    "EngramGate": gates.engram_gate,
+    "GatedAdd": gates.gated_add,
+    "GatedRMSNorm": gates.gated_rms_norm,
+    "GatherBlockQuantized": calls.gather_block_quantized,
+    "HyperConnectionPostMix": gates.hyper_connection_post_mix,
+    "HyperConnectionPreMix": gates.hyper_connection_pre_mix,
+    "LinearAttentionGate": gates.linear_attention_gate,
+    "MatMulBnb4": calls.matmul_bnb4,
+    "MatMulInteger16": gates.matmul_integer_16,
+    "MurmurHash3": calls.murmur_hash,
+    "SampleOp": gates.sample_op,
+    "ScaledSiLU": gates.scaled_silu,
+    "UnfoldTensor": calls.unfold_tensor,
+}
+"""Operators whose function depends on the call."""
 
 
-def contributed(node: NodeProto, attributes: Mapping[str, AttributeProto]) -> FunctionProto | None:
+def contributed(
+    node: NodeProto, attributes: Mapping[str, AttributeProto], inputs: Sequence[Value | None]
+) -> FunctionProto | None:
     """What stands for a call of ONNX Runtime's own operator, None where nothing does."""
     if node.domain != _DOMAIN:
         return None
     kind = node.op_type
+    if kind in MAKERS:
+        text = MAKERS[kind]({name: _plain(attribute) for name, attribute in attributes.items()}, inputs)
+        return None if text is None else _parsed(kind, text, 21)
     if kind == "Range" and (len(node.input) < 3 or not node.input[2]):
         kind = "Range without delta"
     elif kind == "CDist":
@@ -211,15 +238,24 @@ def contributed(node: NodeProto, attributes: Mapping[str, AttributeProto]) -> Fu
 
 def functions_of(domain: str) -> frozenset[str]:
     """The operators of a domain that are read as functions of others."""
-    return frozenset(kind.partition(" ")[0] for kind in _TEXTS) if domain == _DOMAIN else frozenset()
+    return frozenset([*(kind.partition(" ")[0] for kind in _TEXTS), *MAKERS]) if domain == _DOMAIN else frozenset()
 
 
 def _is_given(node: NodeProto, index: int) -> bool:
     return index < len(node.input) and bool(node.input[index])
 
 
-@cache
+def _plain(attribute: AttributeProto) -> Any:
+    """A number or text of an attribute, as a maker takes it."""
+    value = helper.get_attribute_value(attribute)
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+
+
 def _function(kind: str) -> FunctionProto:
-    opset = _OPSETS.get(kind, 21)
+    return _parsed(kind.partition(" ")[0], _TEXTS[kind], _OPSETS.get(kind, 21))
+
+
+@lru_cache(maxsize=256)
+def _parsed(kind: str, text: str, opset: int) -> FunctionProto:
     imports = f'<domain: "{_DOMAIN}", opset_import: ["": {opset}, "{_DOMAIN}": 1]>'
-    return parser.parse_function(f"{imports} {kind.partition(' ')[0]} {_TEXTS[kind]}")
+    return parser.parse_function(f"{imports} {kind} {text}")
