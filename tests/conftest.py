@@ -5,7 +5,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -14,6 +14,8 @@ import pytest
 from filelock import FileLock
 
 from benchmarks.inputs import default_zoo
+from infuse.runtime.cpus import cpu_features
+from infuse.testing.emulation import emulated, obstacle
 
 ROOT = Path(__file__).resolve().parent.parent
 ROW = re.compile(r"[ACEGRSZ]\d{1,2}")
@@ -63,6 +65,23 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
         assert text == path.read_text(encoding="utf-8"), f"differs from {path}; see --update-golden"
 
     return check
+
+
+@pytest.fixture
+def emulation() -> Iterator[None]:
+    """Models may be compiled for x86-64-v4, which is emulated where this processor is none."""
+    with emulated():
+        yield
+
+
+@pytest.fixture
+def bf16_processor() -> Iterator[None]:
+    """The target "native" multiplies bfloat16 and bytes: itself, or emulated."""
+    features = ("avx512_vnni", "avx512_bf16")
+    if not frozenset(features) <= cpu_features() and (why := obstacle()):
+        pytest.skip(f"this processor does not multiply bfloat16; {why}")
+    with emulated(*features):
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -20,15 +20,17 @@ from infuse.codegen.toolchain import Target
 from infuse.errors import OptionError
 from infuse.ir.graph import Graph
 from infuse.ops.feeds import input_symbols
-from infuse.runtime.cpus import cpu_features
+from infuse.testing.emulation import NEWEST, resolve
 from tests.cli_tools import Cli
 from tests.native.builder import Builder
 from tests.native.choice_graphs import GRAPHS, REPEATS, attention, conv, depthwise, image, sizes_of, windows
-from tests.native.kernel_tools import targets
+from tests.native.kernel_tools import has_target, is_emulated, seldom, targets
 
 Arrays = dict[str, Any]
 NATIVE = Target.resolve("native")
-ROUNDED = "avx512_bf16" in cpu_features()
+ROUNDED = has_target(NEWEST)
+PRECISIONS = ["fp32", *(["bf16"] if ROUNDED else [])]
+BF16_MARKS = [pytest.mark.full] * (not ROUNDED or is_emulated(NEWEST))
 TOLERANCE = {"fp32": 3e-5, "bf16": 4e-2}
 """Of the largest element."""
 
@@ -81,9 +83,9 @@ def chosen_in(program: Program) -> list[Choice]:
 
 def settings() -> list[Any]:
     """Targets, precisions and threads under which kernels differ."""
-    found: list[Any] = [(name, "fp32", threads) for name, threads in zip(targets(), (2, 1, 1))]
+    found: list[Any] = [(name, "fp32", threads) for name, threads in zip(targets(), (2, 1, 1, 1))]
     found[2:] = [pytest.param(*last, marks=pytest.mark.full) for last in found[2:]]
-    return [*found, *([("native", "bf16", 2)] if ROUNDED else [])]
+    return [*found, *(pytest.param(*name.values, "bf16", 2, marks=name.marks) for name in seldom(NEWEST))]
 
 
 # -- every candidate is right ------------------------------------------------------------------------------------
@@ -95,7 +97,7 @@ def settings() -> list[Any]:
 def test_every_candidate_computes_what_onnxruntime_does(
     make: Callable[[], Graph], target: str, precision: str, threads: int, answers: Callable[[Graph], Arrays]
 ) -> None:
-    graph, resolved = make(), Target.resolve(target)
+    graph, resolved = make(), resolve(target)
     chooser = Chooser(lanes_of(resolved), threads, forced=in_turn())
     generated = generate(graph, resolved, threads, precision, chooser)
     made = chosen_in(generated[0])
@@ -111,8 +113,8 @@ def test_every_candidate_computes_what_onnxruntime_does(
 def test_the_graphs_offer_every_candidate_that_the_cost_model_knows() -> None:
     found = set()
     for make in GRAPHS:
-        for precision in ("fp32", *(["bf16"] if ROUNDED else [])):
-            program, _ = generate(make(), NATIVE, 1, precision)
+        for precision in PRECISIONS:
+            program, _ = generate(make(), resolve(NEWEST) if ROUNDED else NATIVE, 1, precision)
             found |= {(c.key.family, name) for c in chosen_in(program) for name in c.key.names}
     known = {(family, name) for family in costs.families() for name in costs.candidates(family)}
     if not ROUNDED:
@@ -206,7 +208,7 @@ def quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def measured(graph: Graph, precision: str = "fp32") -> Sequence[Choice]:
-    stages = stages_of(graph, NATIVE, 1, precision, tune=True)
+    stages = stages_of(graph, Target.resolve("native"), 1, precision, tune=True)
     assert stages.whole is not None
     return chosen_in(stages.whole[0])
 
@@ -223,14 +225,17 @@ def refuse(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 
 @pytest.mark.row("R1")
 @pytest.mark.parametrize("make", [small_network, small_transformer])
-@pytest.mark.parametrize("precision", ["fp32", *(["bf16"] if ROUNDED else [])])
+@pytest.mark.parametrize("precision", ["fp32", pytest.param("bf16", marks=BF16_MARKS)])
 def test_a_tuned_model_computes_the_same(
     make: Callable[[], Graph],
     precision: str,
     quick: Path,
     answers: Callable[[Graph], Arrays],
     refuse: Callable[[], None],
+    request: pytest.FixtureRequest,
 ) -> None:
+    if precision == "bf16":
+        request.getfixturevalue("bf16_processor")
     graph = make()
     steps: list[tuple[str, int, int]] = []
     model = infuse.compile(graph, threads=1, precision=precision, tune=True, progress=lambda *step: steps.append(step))

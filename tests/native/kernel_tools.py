@@ -4,31 +4,58 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
 import infuse
-from infuse.codegen.toolchain import Target, Toolchain
+from infuse.codegen.build import build as build_model
+from infuse.errors import ToolchainError
 from infuse.runtime.cpus import cpu_features
+from infuse.runtime.folder import LIBRARY, SOURCE
+from infuse.testing.emulation import resolve
 
 KERNELS = Path(infuse.__file__).parent / "kernels"
 Floats = NDArray[np.float32]
 
 
-def targets() -> list[str]:
-    """The targets that this machine can run: LANES 16 or less, 8 and 4 on x86-64."""
-    names = ["native", "x86-64-v3", "x86-64"] if "sse2" in cpu_features() else ["native"]
-    return [name for name in names if Target.resolve(name).features <= cpu_features()]
+def targets(wide: Sequence[str] = ("x86-64-v4",)) -> list[str]:
+    """The targets that this machine runs or emulates: its own, on x86-64 those with LANES 8 and 4, and `wide` ones.
+
+    Models are compiled for them in tests that use the fixture `emulation`.
+    """
+    names = ["native", "x86-64-v3", "x86-64", *wide] if "sse2" in cpu_features() else ["native"]
+    return [name for name in names if has_target(name)]
 
 
-def build(source: Path, target: str, folder: Path) -> ctypes.CDLL:
-    """The library of one C++ source."""
-    output = folder / f"{source.stem}-{target}.so"
-    Toolchain.find().compile([source], output, target=Target.resolve(target), include=[KERNELS])
-    return ctypes.CDLL(str(output))
+def seldom(*names: str) -> list[Any]:
+    """Further targets for a table that takes long: where they are emulated, in its full form."""
+    return [pytest.param(name, marks=[pytest.mark.full] * is_emulated(name)) for name in names if has_target(name)]
+
+
+def is_emulated(name: str) -> bool:
+    """Whether this machine lacks instructions of a target that it has (`has_target`)."""
+    return bool(resolve(name).emulated)
+
+
+def has_target(name: str) -> bool:
+    """Whether this machine runs code for the target, its own or emulated instructions."""
+    try:
+        return resolve(name).is_runnable
+    except ToolchainError:
+        return False
+
+
+def build(source: Path, target: str) -> ctypes.CDLL:
+    """The library of one C++ source, which may include headers of its folder; compiled once for all tests."""
+    texts = {path.name: path.read_text("utf-8") for path in source.parent.glob("*.hpp")}
+    sources = {SOURCE: source.read_text("utf-8"), **texts}
+    folder = build_model(sources, (), 0, {"name": source.stem}, key="driver", target=resolve(target))
+    return ctypes.CDLL(str(folder / LIBRARY))
 
 
 def fenced(values: NDArray[Any]) -> NDArray[Any]:

@@ -22,7 +22,7 @@ from infuse.exporters.onnx import to_model
 from infuse.ir.graph import Value
 from infuse.ops.evaluate import evaluate
 from tests.native.builder import Builder, assert_plan_is_safe
-from tests.native.kernel_tools import Floats, assert_close, build, empty, fenced, longs, pointer, targets
+from tests.native.kernel_tools import Floats, assert_close, build, empty, fenced, longs, pointer, seldom, targets
 
 Doubles = NDArray[np.float64]
 Rng = np.random.Generator
@@ -32,8 +32,8 @@ BOTH = EXPANDS | PROJECTS
 
 
 @pytest.fixture(scope="module", params=targets())
-def library(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    return build(Path(__file__).with_name("chain_driver.cpp"), request.param, tmp_path_factory.mktemp("chain"))
+def library(request: pytest.FixtureRequest) -> ctypes.CDLL:
+    return build(Path(__file__).with_name("chain_driver.cpp"), request.param)
 
 
 def numbers(rng: Rng, *shape: int) -> Floats:
@@ -238,7 +238,8 @@ def test_chains_are_one_step() -> None:
 
 
 @pytest.mark.usefixtures("always")
-@pytest.mark.parametrize("target", targets())
+@pytest.mark.usefixtures("emulation")
+@pytest.mark.parametrize("target", [*targets(()), *seldom("x86-64-v4")])
 def test_models_with_chains(target: str) -> None:
     b = network()
     with compile_graph(b.graph, target=target, threads=2) as model:

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import infuse
+from infuse.testing.emulation import NEWEST, resolve
+from tests.native.kernel_tools import targets
 
 KERNELS = Path(infuse.__file__).parent / "kernels"
 DIGITS = Path(__file__).parents[1] / "models" / "data" / "digits.onnx"
@@ -43,6 +45,14 @@ def test_headers_compile_with_clang(tmp_path: Path, target: list[str]) -> None:
 @pytest.mark.parametrize("level", ["x86-64-v4", "x86-64-v3", "x86-64"])
 def test_headers_compile_with_gcc(tmp_path: Path, level: str) -> None:
     done = compile_headers(tmp_path, ["g++", f"-march={level}"])
+    assert done.returncode == 0, done.stderr[:2000]
+
+
+@pytest.mark.row("R1")
+@pytest.mark.parametrize("name", targets(("x86-64-v4", NEWEST)))
+def test_headers_compile_for_targets_that_are_emulated(tmp_path: Path, name: str) -> None:
+    target = resolve(name)
+    done = compile_headers(tmp_path, ["g++", f"-march={target.march}", *target.flags])
     assert done.returncode == 0, done.stderr[:2000]
 
 

@@ -116,6 +116,7 @@ NETWORKS = {
 }
 
 
+@pytest.mark.usefixtures("emulation")
 @pytest.mark.parametrize(
     ("name", "target"),
     [("convolutions", "native"), *product(("products", "embedding", "recurrent"), targets())],

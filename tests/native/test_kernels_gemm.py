@@ -22,9 +22,9 @@ THREADS = [1, 2, 3]
 
 
 @pytest.fixture(scope="module", params=targets())
-def library(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+def library(request: pytest.FixtureRequest) -> ctypes.CDLL:
     source = Path(__file__).with_name("gemm_driver.cpp")
-    return build(source, request.param, tmp_path_factory.mktemp("gemm"))
+    return build(source, request.param)
 
 
 def numbers(rng: Rng, *shape: int) -> Floats:

@@ -53,9 +53,9 @@ EDGES += [88.7, 88.73, -87.4, -103.9, -104.1, 8388607.5, -8388609.0, 3.4028235e3
 
 
 @pytest.fixture(scope="module", params=targets())
-def library(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+def library(request: pytest.FixtureRequest) -> ctypes.CDLL:
     source = Path(__file__).with_name("math_driver.cpp")
-    return build(source, request.param, tmp_path_factory.mktemp("math"))
+    return build(source, request.param)
 
 
 @pytest.fixture(scope="module")

@@ -67,9 +67,8 @@ class Driver:
 
 
 @pytest.fixture(scope="session")
-def libraries(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], ctypes.CDLL]:
-    folder = tmp_path_factory.mktemp("rest")
-    return cache(lambda target: build(SOURCE, target, folder))
+def libraries() -> Callable[[str], ctypes.CDLL]:
+    return cache(lambda target: build(SOURCE, target))
 
 
 @pytest.fixture(scope="module", params=targets())

@@ -4,7 +4,6 @@ Every dimension of every input is a symbol of its own, every intermediate lies i
 AddressSanitizer and UBSan watch (`infuse.testing.sanitizing`).
 """
 
-import platform
 import re
 import shutil
 import sys
@@ -26,6 +25,7 @@ from infuse.testing.hostile import Case, Feeds, cases, feeds
 from infuse.testing.networks import random_network
 from infuse.testing.samples import rows
 from infuse.testing.sanitizing import Job, Outcome, build_sanitized, run_sanitized
+from tests.native.kernel_tools import targets
 
 OPS = [op for _, op in sorted(ops.REGISTRY.items()) if op.samples]
 OFTEN = (
@@ -51,7 +51,6 @@ OFTEN = (
     *("GroupQueryAttention", "TensorScatter"),
 )
 """Operators of the short form: those that once left their tensors."""
-TARGETS = ("native", "x86-64-v3", "x86-64")
 NETWORKS = 5_000
 PART = 25
 
@@ -103,13 +102,18 @@ def test_operators_stay_inside_their_tensors(op: type[Op], tmp_path: Path) -> No
     check(op, "native", 1, 40, tmp_path)
 
 
+@pytest.mark.usefixtures("emulation")
+@pytest.mark.parametrize("target", [name for name in targets() if name == "x86-64-v4"])
+@pytest.mark.parametrize("operator", ["Gather", "Softmax", "MatMul"])
+def test_wide_vectors_stay_inside_their_tensors(operator: str, target: str, tmp_path: Path) -> None:
+    check(ops.REGISTRY["", operator], target, 1, 40, tmp_path)
+
+
 @pytest.mark.full
-@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="compiles for x86-64")
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.usefixtures("emulation")
+@pytest.mark.parametrize("target", targets())
 @pytest.mark.parametrize("op", OPS, ids=name)
 def test_every_operator_stays_inside_its_tensors(op: type[Op], target: str, tmp_path: Path) -> None:
-    if not Target.resolve(target).features <= Target.resolve("native").features:
-        pytest.skip(f"this machine is no {target}")
     check(op, target, 8, 150, tmp_path)
 
 

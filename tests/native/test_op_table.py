@@ -2,7 +2,6 @@
 
 import dataclasses
 import itertools
-import platform
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +20,9 @@ from infuse.ir.graph import Graph, Node, Value, constant
 from infuse.ir.types import TensorType, Type
 from infuse.ops.base import EXACT, Elementwise, Op, Rounding
 from infuse.testing.compare import difference
+from infuse.testing.emulation import NEWEST
 from infuse.testing.samples import Row, is_constant, results, rows, type_of
+from tests.native.kernel_tools import targets
 
 BATCH = 400
 MOST_ROWS = 6
@@ -255,7 +256,8 @@ def test_operators_agree_with_their_meaning(group: str) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("target", ["native", "x86-64-v3", "x86-64"])
+@pytest.mark.usefixtures("emulation")
+@pytest.mark.parametrize("target", targets(("x86-64-v4", NEWEST)))
 @pytest.mark.parametrize("group", GROUPS)
 def test_operators_agree_with_their_meaning_in_every_row(group: str, target: str) -> None:
     check(native_cases(members(group), full=True), target, threads=2)
@@ -267,11 +269,9 @@ SUBSET = (
 )
 
 
-@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="compiles for x86-64")
-@pytest.mark.parametrize("target", ["x86-64-v3", "x86-64"])
+@pytest.mark.usefixtures("emulation")
+@pytest.mark.parametrize("target", [name for name in targets((NEWEST,)) if name != "native"])
 def test_operators_agree_on_other_targets(target: str) -> None:
-    if not Target.resolve(target).features <= Target.resolve("native").features:
-        pytest.skip(f"this machine is no {target}")
     check([case for op in OPS if op.name in SUBSET for case in native_cases([op], full=False)[:3]], target)
 
 

@@ -24,7 +24,7 @@ from infuse.codegen.toolchain import Target
 from infuse.codegen.winograd import winograd_weights
 from infuse.errors import OptionError
 from infuse.ir.graph import Value
-from infuse.runtime.cpus import cpu_features
+from infuse.testing.emulation import NEWEST, resolve
 from tests.cli_tools import Cli
 from tests.native.builder import Builder
 from tests.native.kernel_tools import Floats, assert_close, build, empty, fenced, longs, pointer, targets
@@ -34,14 +34,17 @@ pytestmark = pytest.mark.row("R3")
 Doubles = NDArray[np.float64]
 Rng = np.random.Generator
 LOW = -0.25
-HAS_BF16 = "avx512_bf16" in cpu_features()
-needs_bf16 = pytest.mark.skipif(not HAS_BF16, reason="this processor does not multiply bfloat16")
 
 
-@pytest.fixture(scope="module", params=targets())
-def library(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    source = Path(__file__).with_name("bf16_driver.cpp")
-    return build(source, request.param, tmp_path_factory.mktemp("bf16"))
+@pytest.fixture(scope="module", params=targets((NEWEST,)))
+def target(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    return name
+
+
+@pytest.fixture(scope="module")
+def library(target: str) -> ctypes.CDLL:
+    return build(Path(__file__).with_name("bf16_driver.cpp"), target)
 
 
 def rounded(x: NDArray[Any]) -> Doubles:
@@ -67,8 +70,10 @@ def check_gemm(library: ctypes.CDLL, rng: Rng, m: int, n: int, k: int, gap: int 
     assert_close(out, expected, np.abs(left) @ np.abs(right) + np.abs(bias), k)
 
 
-def test_the_machine_s_own_instructions_are_used(library: ctypes.CDLL) -> None:
-    assert library.is_native() == (HAS_BF16 and library.lanes() == 16)
+def test_the_processor_s_own_instructions_are_used(library: ctypes.CDLL, target: str) -> None:
+    features = resolve(target).features
+    assert library.is_native() == ("avx512_bf16" in features)
+    assert library.lanes() == (16 if "avx512f" in features else 8 if "avx" in features else 4)
 
 
 @pytest.mark.parametrize("n", [1, 3, 4, 5, 8, 15, 16, 17, 24, 31, 32, 33, 48, 63, 64, 100])
@@ -298,8 +303,7 @@ def check_model(make: Builder, product: Operation, w: Value, c: Value | None, si
             assert np.abs(found - true).max() > 2.0**-20 * magnitude.max(), "nothing was rounded"
 
 
-@needs_bf16
-@pytest.mark.usefixtures("rounds")
+@pytest.mark.usefixtures("bf16_processor", "rounds")
 @pytest.mark.parametrize(("k", "n"), [(1, 1), (7, 5), (64, 33), (31, 96), (768, 40)])
 def test_matmul(k: int, n: int) -> None:
     make = Builder()
@@ -309,8 +313,7 @@ def test_matmul(k: int, n: int) -> None:
     check_model(make, lambda x, w, c: x @ w + c, w, None, sizes)
 
 
-@needs_bf16
-@pytest.mark.usefixtures("rounds")
+@pytest.mark.usefixtures("bf16_processor", "rounds")
 def test_gemm_of_a_turned_matrix() -> None:
     make = Builder()
     x, w, c = make.input("rows", 37), make.weight(20, 37), make.weight(20)
@@ -318,8 +321,7 @@ def test_gemm_of_a_turned_matrix() -> None:
     check_model(make, lambda x, w, c: 0.5 * (x @ w.T) + 2 * c, w, c, [{"rows": 1}, {"rows": 29}])
 
 
-@needs_bf16
-@pytest.mark.usefixtures("rounds")
+@pytest.mark.usefixtures("bf16_processor", "rounds")
 def test_matmul_of_columns() -> None:
     make = Builder()
     x, w = make.input("rows", 30, 8), make.weight(30, 11)
@@ -327,8 +329,7 @@ def test_matmul_of_columns() -> None:
     check_model(make, lambda x, w, c: x.transpose(0, 2, 1) @ w + c, w, None, [{"rows": 1}, {"rows": 4}])
 
 
-@needs_bf16
-@pytest.mark.usefixtures("rounds")
+@pytest.mark.usefixtures("bf16_processor", "rounds")
 @pytest.mark.parametrize(("kernel", "stride"), [((1, 1), 1), ((1, 1), 2), ((5, 3), 1)])
 def test_convolution(kernel: tuple[int, int], stride: int) -> None:
     make = Builder()
@@ -343,7 +344,7 @@ def test_convolution(kernel: tuple[int, int], stride: int) -> None:
     check_model(make, lambda x, w, c: product(x, w, c if c.size > 1 else np.zeros(18)), w, c, [{"n": 1}, {"n": 2}])
 
 
-@needs_bf16
+@pytest.mark.usefixtures("bf16_processor")
 def test_attention_in_a_model(rng: Rng) -> None:
     make = Builder()
     q, k, v = (make.input("rows", 24, 64) for _ in range(3))
@@ -356,7 +357,7 @@ def test_attention_in_a_model(rng: Rng) -> None:
     assert 2.0**-14 < np.abs(found - exact).max() < 2.0**-4
 
 
-@needs_bf16
+@pytest.mark.usefixtures("bf16_processor")
 @pytest.mark.parametrize("hidden", [31, 64, 2048])
 def test_values_that_only_products_read_are_stored_rounded(hidden: int) -> None:
     """What two products in a row give is what each of them gives alone, bit by bit."""
@@ -382,7 +383,7 @@ def test_values_that_only_products_read_are_stored_rounded(hidden: int) -> None:
         np.testing.assert_array_equal(model.run(feeds)["y0"], expected)
 
 
-@needs_bf16
+@pytest.mark.usefixtures("bf16_processor")
 def test_fused_work_reads_and_writes_other_types() -> None:
     make = Builder()
     x, mask = make.input("rows", 50), make.input("rows", 64, dtype=dtypes.bool_)
@@ -404,7 +405,7 @@ def test_fused_work_reads_and_writes_other_types() -> None:
             np.testing.assert_array_equal(found[clear], expected[clear] > 0)
 
 
-@needs_bf16
+@pytest.mark.usefixtures("bf16_processor")
 def test_everything_else_stays_in_float32(rng: Rng) -> None:
     make = Builder()
     x = make.input(4, 33)
@@ -416,7 +417,7 @@ def test_everything_else_stays_in_float32(rng: Rng) -> None:
         assert full.metadata["precision"] == "fp32"
 
 
-@needs_bf16
+@pytest.mark.usefixtures("bf16_processor")
 def test_a_compiled_folder_keeps_its_precision(tmp_path: Path) -> None:
     make = Builder()
     make.output(make("MatMul", make.input(3, 64), make.weight(64, 64)))
@@ -457,7 +458,7 @@ def network(tmp_path: Path) -> Path:
     return tmp_path / "network.infuse"
 
 
-@needs_bf16
+@pytest.mark.usefixtures("bf16_processor")
 def test_commands_take_a_precision(network: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cli = Cli(capsys)
     facts = cli("bench", network, "--precision", "bf16", "--rounds", 1, "--seconds", 0, "--json").json

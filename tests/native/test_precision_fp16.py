@@ -29,9 +29,9 @@ HALVES = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
 
 
 @pytest.fixture(scope="module", params=targets())
-def library(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+def library(request: pytest.FixtureRequest) -> ctypes.CDLL:
     source = Path(__file__).with_name("fp16_driver.cpp")
-    return build(source, request.param, tmp_path_factory.mktemp("fp16"))
+    return build(source, request.param)
 
 
 def halves(rng: Rng, *shape: int) -> NDArray[np.float16]:

@@ -21,10 +21,9 @@ from infuse.ir.parser import parse
 from infuse.profiling import Machine, Profile, Row, machine, measure_machine, profile_graph, trace_events
 from infuse.profiling.measure import without_bodies
 from infuse.profiling.profile import INTERPRETER
-from infuse.runtime.cpus import cpu_features
 from tests.cli_tools import Cli, small_network
 from tests.native.builder import Builder
-from tests.native.kernel_tools import targets
+from tests.native.kernel_tools import seldom, targets
 
 pytestmark = pytest.mark.row("R8")
 
@@ -57,7 +56,8 @@ def run_for_sure(graph: Graph, feeds: dict[str, Any], **options: Any) -> Profile
 # -- what is counted -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("target", targets())
+@pytest.mark.usefixtures("emulation")
+@pytest.mark.parametrize("target", [*targets(()), *seldom("x86-64-v4")])
 def test_work_of_a_product_worked_out_by_hand(target: str) -> None:
     found = infuse.profile(layers(64, 32), set_dims={"n": 5}, runs=2, threads=1, target=target)
     row = by_label(found, "MatMul" if "MatMul" in found.rows[0].label else "Gemm")
@@ -114,7 +114,7 @@ def test_a_table_counts_as_far_as_it_is_read() -> None:
     assert by_label(found, "Gather").bytes == 2 * 7 * 64 * 4 + 7 * 8
 
 
-@pytest.mark.skipif("avx512_bf16" not in cpu_features(), reason="this processor does not multiply bfloat16")
+@pytest.mark.usefixtures("bf16_processor")
 def test_products_of_bfloat16_have_a_roof_of_their_own() -> None:
     found = infuse.profile(layers(64, 64), set_dims={"n": 64}, runs=1, threads=1, precision="bf16")
     (row,) = found.rows

@@ -15,8 +15,9 @@ from infuse.codegen.toolchain import Target
 from infuse.dtypes import DType
 from infuse.ir.graph import Value
 from infuse.ops.evaluate import evaluate
+from infuse.testing.emulation import NEWEST
 from tests.native.builder import Builder
-from tests.native.kernel_tools import targets
+from tests.native.kernel_tools import seldom, targets
 
 Array = np.ndarray[Any, Any]
 U8, S8 = dtypes.uint8, dtypes.int8
@@ -239,7 +240,7 @@ def test_products_of_ranges_found_at_run_time(target: str) -> None:
     np.testing.assert_allclose(found, expected, 1e-5, 1e-5 * float(np.abs(expected).max()))
 
 
-@pytest.fixture(params=targets())
-def target(request: pytest.FixtureRequest) -> str:
+@pytest.fixture(params=[*targets((NEWEST,)), *seldom("x86-64-v4")])
+def target(request: pytest.FixtureRequest, emulation: None) -> str:
     name: str = request.param
     return name

@@ -12,7 +12,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from infuse.codegen.packing import pack_gemm_b
 from infuse.codegen.winograd import depths, growth, lines, tiles_of, winograd_weights
-from tests.native.kernel_tools import build, empty, fenced, longs, pointer, targets
+from tests.native.kernel_tools import build, empty, fenced, longs, pointer, seldom, targets
 
 Rng = np.random.Generator
 LOW = -0.25
@@ -38,10 +38,10 @@ FORMS = [
 ERRORS = {1: 10, 2: 10, 3: 12, 5: 20, 7: 40}
 
 
-@pytest.fixture(scope="module", params=targets())
-def library(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+@pytest.fixture(scope="module", params=[*targets(()), *seldom("x86-64-v4")])
+def library(request: pytest.FixtureRequest) -> ctypes.CDLL:
     source = Path(__file__).with_name("winograd_driver.cpp")
-    return build(source, request.param, tmp_path_factory.mktemp("winograd"))
+    return build(source, request.param)
 
 
 def check(

@@ -130,7 +130,7 @@ def _write_metadata(
         "abi": ABI,
         "target": target.name,
         "machine": target.machine,
-        "cpu_features": sorted(target.features),
+        "cpu_features": sorted(target.required),
         "toolchain": toolchain.version,
         "files": describe_files(folder, weights_sha256),
     }

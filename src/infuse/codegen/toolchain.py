@@ -56,8 +56,10 @@ _INSTALL_CROSS: Final = "install one: pip install ziglang, or your system's (apt
 class Target:
     """What code is generated for.
 
-    `march` is the processor as GCC names it, `features` the instruction sets that a machine must have to run the
-    code, `fingerprint` the text that must be part of every cache key, `machine` the family of processors.
+    `march` is the processor as GCC names it, `features` the instruction sets that the code is made of, `fingerprint`
+    the text that must be part of every cache key, `machine` the family of processors.
+
+    A machine may lack the `emulated` features: what `flags` tell GCC stands in for them (`testing/emulation.py`).
     """
 
     name: str
@@ -65,6 +67,8 @@ class Target:
     features: frozenset[str]
     fingerprint: str
     machine: str
+    emulated: frozenset[str] = frozenset()
+    flags: tuple[str, ...] = ()
 
     @classmethod
     def resolve(cls, name: str = "native") -> Target:
@@ -85,6 +89,16 @@ class Target:
     def is_foreign(self) -> bool:
         """Whether this machine compiles for it but cannot run it."""
         return self.machine != machine()
+
+    @property
+    def required(self) -> frozenset[str]:
+        """The instruction sets that a machine must have to run the code."""
+        return self.features - self.emulated
+
+    @property
+    def is_runnable(self) -> bool:
+        """Whether this machine runs code for it."""
+        return not self.is_foreign and self.required <= cpu_features()
 
 
 @dataclass(frozen=True)
@@ -236,7 +250,7 @@ class Toolchain:
             return [*cross, *exact, "-fno-sanitize=undefined"]
         if target.march == "native" and target.machine == "aarch64":
             return ["-mcpu=native"]
-        return [f"-march={target.march}", *(["-fno-gnu-unique"] if self.kind == "gcc" else [])]
+        return [f"-march={target.march}", *(["-fno-gnu-unique"] if self.kind == "gcc" else []), *target.flags]
 
     def _link_flags(self) -> list[str]:
         elf = _LINK_ELF if sys.platform == "linux" else ()

@@ -21,7 +21,7 @@ from infuse.codegen.program import Program
 from infuse.codegen.toolchain import Progress, Target, Toolchain
 from infuse.codegen.trials import Trial, print_trials, trials_of
 from infuse.errors import OptionError, RuntimeFailure
-from infuse.runtime.cpus import available_cpus, cpu_description, cpu_features
+from infuse.runtime.cpus import available_cpus, cpu_description
 from infuse.runtime.folder import LIBRARY
 
 SECONDS: Final = 150.0
@@ -66,7 +66,7 @@ def tuned(
 
 def require_runnable(target: Target) -> None:
     """OptionError unless this machine runs code for the target."""
-    if target.is_foreign or not target.features <= cpu_features():
+    if not target.is_runnable:
         raise OptionError(
             f"code for {target.name} does not run on this machine, so its kernels cannot be measured here",
             hint="leave out tuning (--tune, tune=): the cost model chooses then",

@@ -53,17 +53,6 @@ inline ImageLines image_lines(const DepthwiseShape& shape, const float* x, long 
 /** Pixels computed at once: they, one row of taps and one input fit the vector registers. */
 constexpr int pixels(int kw) { return LANES == 16 || kw <= 5 ? 8 : 7; }
 
-/** Keeps a loaded vector in a register, so that it is not loaded again for every use. */
-INFUSE_INLINE void hold(vf& value) {
-#if defined(__AVX512F__)
-  __asm__("" : "+v"(value));
-#elif defined(__x86_64__)
-  __asm__("" : "+x"(value));
-#else
-  (void)value;
-#endif
-}
-
 /**
  * P neighbouring pixels of the channels of a row; with Edge some inputs and outputs are absent.
  * lines(row, ky) is where the first pixel of the input line of a kernel row lies.
@@ -96,7 +85,7 @@ INFUSE_INLINE void neighbours(const Row& row, long ox, const Lines& lines, const
       for (int q = 0; q < INPUTS; ++q) {
         if (!Edge || (left + q >= 0 && left + q < width)) {
           vf value = load(pixel, lanes);
-          hold(value);
+          INFUSE_HOLD(value);
 #pragma GCC unroll 8
           for (int kx = 0; kx < KW; ++kx) {
             const int at = q - kx;

@@ -18,7 +18,7 @@ namespace detail {
 // sum + both products of each pair of bfloat16.
 INFUSE_INLINE vf dot_pairs(vf sum, vi a, vi b) {
 #if INFUSE_LANES == 16 && defined(__AVX512BF16__)
-  __asm__("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));
+  INFUSE_ADDING(vdpbf16ps, sum, a, b);
   return sum;
 #else
   const vi high = splat(int32_t(0xffff0000));
@@ -31,7 +31,7 @@ INFUSE_INLINE vf dot_pairs(vf sum, vi a, vi b) {
 INFUSE_INLINE void store_pairs(int32_t* to, vf low, vf high) {
 #if INFUSE_LANES == 16 && defined(__AVX512BF16__)
   vi pairs;
-  __asm__("vcvtne2ps2bf16 %2, %1, %0" : "=v"(pairs) : "v"(high), "v"(low));
+  INFUSE_BINARY(vcvtne2ps2bf16, pairs, high, low);
   store(to, pairs, Full{});
 #else
   store((bfloat16*)to, low, Full{});
@@ -44,7 +44,7 @@ INFUSE_INLINE void store_rounded(int32_t* to, vf x) {
 #if INFUSE_LANES == 16 && defined(__AVX512BF16__)
   typedef int32_t half_vi __attribute__((vector_size(LANES * 2)));
   half_vi pairs;
-  __asm__("vcvtneps2bf16 %1, %0" : "=v"(pairs) : "v"(x));
+  INFUSE_UNARY(vcvtneps2bf16, pairs, x);
   memcpy(to, &pairs, sizeof pairs);
 #else
   store((bfloat16*)to, x, Full{});

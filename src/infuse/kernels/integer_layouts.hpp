@@ -43,7 +43,7 @@ INFUSE_INLINE vi add_pairs(vi sum, vi a, vi b) {
 /** Adds the four products of bytes of `a` and signed bytes of `b` in each lane. */
 INFUSE_INLINE vi add_quads(vi sum, vi a, vi b) {
 #if INFUSE_LANES == 16 && defined(__AVX512VNNI__) && defined(__clang__)
-  __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));
+  INFUSE_ADDING(vpdpbusd, sum, a, b);
   return sum;
 #elif INFUSE_LANES == 16 && defined(__AVX512VNNI__)
   return __builtin_ia32_vpdpbusd_v16si(sum, a, b);

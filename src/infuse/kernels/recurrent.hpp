@@ -22,7 +22,7 @@ constexpr int SUMS = 12;
 #endif
 // Compilers that load a vector anew for every row it meets would wait for the loads.
 #if INFUSE_LANES == 16
-#define INFUSE_KEEP(x) __asm__("" : "+v"(x))
+#define INFUSE_KEEP(x) INFUSE_HOLD(x)
 #else
 #define INFUSE_KEEP(x) (void)(x)
 #endif

@@ -12,6 +12,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "instructions.hpp"
+
 #define INFUSE_INLINE inline __attribute__((always_inline))
 #define INFUSE_NOINLINE __attribute__((noinline))
 

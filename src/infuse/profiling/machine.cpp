@@ -23,7 +23,7 @@ struct Bf16 {
 #if INFUSE_LANES == 16 && defined(__AVX512BF16__)
   static constexpr int PRODUCTS = 2;
   static INFUSE_INLINE vf step(vf sum, vf a, vf b) {
-    __asm__("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));
+    INFUSE_ADDING(vdpbf16ps, sum, a, b);
     return sum;
   }
 #else
@@ -37,7 +37,7 @@ struct Int8 {
 #if INFUSE_LANES == 16 && defined(__AVX512VNNI__)
   static constexpr int PRODUCTS = 4;
   static INFUSE_INLINE vf step(vf sum, vf a, vf b) {
-    __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));
+    INFUSE_ADDING(vpdpbusd, sum, a, b);
     return sum;
   }
 #else

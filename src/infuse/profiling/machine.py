@@ -57,7 +57,7 @@ def measure_machine(target: Target, threads: int, *, again: bool = False) -> Mac
     Kept in the cache folder, and measured anew with `again` only. Raises what compiling raises, and RuntimeFailure
     when there is no memory to measure with.
     """
-    identity = f"{cpu_description()}; {cpu_limit()} processors; {target.name}; {threads} threads"
+    identity = f"{cpu_description()}; {cpu_limit()} processors; {target.fingerprint}; {threads} threads"
     name = hashlib.sha256(identity.encode()).hexdigest()[:16]
     file = Cache().root / "machines" / f"{name}.json"
     found = None if again else _read(file)

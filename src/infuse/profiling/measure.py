@@ -20,7 +20,6 @@ from infuse.profiling.machine import measure_machine
 from infuse.profiling.profile import INTERPRETER, Profile, Run
 from infuse.profiling.steps import Place, Work, places_of
 from infuse.runtime import available_cpus
-from infuse.runtime.cpus import cpu_features
 from infuse.runtime.session import Session
 
 Progress = Callable[[str, int, int], None]
@@ -46,7 +45,7 @@ def profile_graph(
         raise OptionError(f"{runs} is no number of runs", hint="use 1 or more")
     report = progress or _silent
     resolved, count = Target.resolve(target), threads or available_cpus()
-    if resolved.is_foreign or not resolved.features <= cpu_features():
+    if not resolved.is_runnable:
         raise OptionError(f"code for {target} does not run on this machine, so it cannot be measured here")
     places: list[Place] = []
     parts: list[_Native | _Hosted] = []
