@@ -45,8 +45,8 @@ UNKNOWN_OF_RUNTIME: Final = (
     *("AttnLSTM", "BeamSearch", "BifurcationDetector", "CausalConvWithState"),
     *("ConvTransposeWithDynamicPads", "DecoderMaskedMultiHeadAttention"),
     *("DynamicTimeWarping", "GreedySearch", "Inverse", "LinearAttention"),
-    *("MRotaryEmbedding", "MatMulFpQ4", "MaxpoolWithMask", "MoE", "NGramHashMapping"),
-    *("NGramRepeatBlock", "QMoE", "Sampling", "SparseAttention", "SparseToDenseMatMul"),
+    *("MRotaryEmbedding", "MatMulFpQ4", "MaxpoolWithMask", "NGramHashMapping"),
+    *("NGramRepeatBlock", "Sampling", "SparseAttention", "SparseToDenseMatMul"),
     *("Tokenizer", "VarlenNGramHashMapping", "WhisperBeamSearch", "WordConvEmbedding"),
 )
 """Operators of ONNX Runtime's own domain, with kernels for processors, that are not known here."""

@@ -10,6 +10,7 @@ from onnx import AttributeProto, FunctionProto, NodeProto, helper, parser
 
 from infuse.frontends.onnx import contributed_calls as calls
 from infuse.frontends.onnx import contributed_gates as gates
+from infuse.frontends.onnx.contributed_experts import experts, quantized_experts
 from infuse.ir.graph import Value
 
 _DOMAIN: Final = "com.microsoft"
@@ -196,7 +197,9 @@ MAKERS: Final[Mapping[str, calls.Maker]] = {
     "LinearAttentionGate": gates.linear_attention_gate,
     "MatMulBnb4": calls.matmul_bnb4,
     "MatMulInteger16": gates.matmul_integer_16,
+    "MoE": experts,
     "MurmurHash3": calls.murmur_hash,
+    "QMoE": quantized_experts,
     "SampleOp": gates.sample_op,
     "ScaledSiLU": gates.scaled_silu,
     "UnfoldTensor": calls.unfold_tensor,

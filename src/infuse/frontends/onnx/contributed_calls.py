@@ -38,8 +38,8 @@ def _size(type: TensorType | None, axis: int) -> int | None:
     return size if isinstance(size, int) else None
 
 
-def _unpacked(name: str, bits: int, result: str) -> str:
-    """Bytes as numbers of few bits, lowest first, along the last axis, which grows."""
+def unpacked(name: str, bits: int, result: str, last: str = "last") -> str:
+    """Bytes as numbers of few bits, lowest first, along the last axis, which grows; `last` names a list of -1."""
     if bits == 8:
         return f"{result} = Identity ({name})"
     parts = range(0, 8, bits)
@@ -49,7 +49,7 @@ def _unpacked(name: str, bits: int, result: str) -> str:
             f"{name}_n{shift} = Constant <value = uint8 {{{shift}}}> ()",
             f'{name}_s{shift} = BitShift <direction = "RIGHT"> ({name}, {name}_n{shift})',
             f"{name}_p{shift} = BitwiseAnd ({name}_s{shift}, {name}_m)",
-            f"{name}_u{shift} = Unsqueeze ({name}_p{shift}, last)",
+            f"{name}_u{shift} = Unsqueeze ({name}_p{shift}, {last})",
         ]
     pieces = ", ".join(f"{name}_u{shift}" for shift in parts)
     return "\n".join(
@@ -57,7 +57,7 @@ def _unpacked(name: str, bits: int, result: str) -> str:
             *lines,
             f"{name}_all = Concat <axis = -1> ({pieces})",
             f"{name}_front = Shape <start = 0, end = -1> ({name})",
-            f"{name}_flat = Concat <axis = 0> ({name}_front, last)",
+            f"{name}_flat = Concat <axis = 0> ({name}_front, {last})",
             f"{result} = Reshape ({name}_all, {name}_flat)",
         ]
     )
@@ -85,10 +85,10 @@ def gather_block_quantized(given: Mapping[str, Any], inputs: Inputs) -> str | No
         "last = Constant <value_ints = [-1]> ()",
         f"rows = Gather <axis = {at}> (data, indices)",
         f"steps = Gather <axis = {at}> (scales, indices)",
-        _unpacked("rows", bits if packed else 8, "codes"),
+        unpacked("rows", bits if packed else 8, "codes"),
     ]
     if shifted:
-        lines += [f"packed = Gather <axis = {at}> (zeros, indices)", _unpacked("packed", bits if packed else 8, "many")]
+        lines += [f"packed = Gather <axis = {at}> (zeros, indices)", unpacked("packed", bits if packed else 8, "many")]
         lines += [
             "from = Constant <value_ints = [0]> ()",
             "count = Shape <start = -1> (steps)",
