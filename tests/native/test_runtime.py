@@ -16,6 +16,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import infuse
 from infuse.codegen.build import build
 from infuse.errors import CompiledModelError, InputError, OptionError, RuntimeFailure
 from infuse.runtime import CompiledModel, available_cpus, cpus
@@ -583,6 +584,16 @@ def test_affinity_and_quota_both_count(tmp_path: Path, monkeypatch: pytest.Monke
     assert cpus.cpu_limit(root) == 3
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {5})
     assert cpus.cpu_limit(root) == 1
+
+
+def test_more_threads_than_a_context_has_are_told(folder: Path) -> None:
+    limit = cpus.MOST_THREADS
+    header = (Path(infuse.__file__).parent / "kernels" / "threads.hpp").read_text("utf-8")
+    assert f"MOST_THREADS = {limit};" in header
+    with pytest.warns(RuntimeWarning, match=f"at most {limit} threads, not {limit + 1}"):
+        model = CompiledModel.load(folder, threads=limit + 1)
+    with model:
+        assert model.threads == limit
 
 
 def test_number_of_threads(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
