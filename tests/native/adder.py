@@ -35,7 +35,7 @@ const char* infuse_metadata(void) { return @METADATA@; }
 
 void* infuse_open(const void* weights, int threads) {
     Context* context = (Context*)malloc(sizeof(Context));
-    if (!context || threads > 1000) return 0;
+    if (!context || threads == 250) return 0;
     context->weights = (const float*)((const char*)weights + 64);
     context->threads = threads;
     return context;
