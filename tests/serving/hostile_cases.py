@@ -70,8 +70,8 @@ LISTS: dict[str, tuple[Callable[[int], bytes], int]] = {  # whatever a request c
     "a long datatype": (lambda n: http(body(tensor(datatype="F" * n))), 400),
     "a long shape": (lambda n: http(data(b"[1]", shape=many(n, b"1", b"[", b"]"))), 400),
     "a shape of long numbers": (lambda n: http(data(b"[1]", shape=b"[%b]" % (b"9" * (n - 200)))), 400),
-    "parameters": (lambda n: http(body(parameters={f"p{k}": 1 for k in range(n // 14)})), 200),
-    "parameters of an input": (lambda n: http(body(tensor(parameters={f"p{k}": 1 for k in range(n // 14)}))), 200),
+    "parameters": (lambda n: http(body(parameters={f"p{k}": 1 for k in range(n // 14)})), 400),
+    "parameters of an input": (lambda n: http(body(tensor(parameters={f"p{k}": 1 for k in range(n // 14)}))), 400),
     "a long parameter": (lambda n: http(body(parameters={"timeout": "9" * n})), 400),
     "parameters in one another": (lambda n: http(many(n, b'{"a":', b'{"inputs":[],"parameters":', b"", b"")), 400),
     "outputs of wrong names": (lambda n: http(body(outputs=numbered(n, lambda k: {"name": f"n{k}"}))), 400),
@@ -129,7 +129,7 @@ LISTS: dict[str, tuple[Callable[[int], bytes], int]] = {  # whatever a request c
     ),
     "settings of logs": (
         lambda n: http(json.dumps({"log_format": "a" * n}).encode(), path="/v2/logging"),
-        409,
+        0,
     ),
     "labels": (
         lambda n: http(json.dumps({"label": "a" * n, "version": 1}).encode(), path="/v2/models/add/labels"),

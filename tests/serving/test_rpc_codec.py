@@ -110,8 +110,11 @@ def test_responses_survive_the_way(parts: list[tuple[str, Any]], id: str) -> Non
 def test_split_messages_are_the_same(raw: list[bytes], id: str, priority: int) -> None:
     request = client.ModelInferRequest(model_name="m", id=id, raw_input_contents=raw)
     request.parameters["priority"].int64_param = priority
-    rest, found = wire.split(request.SerializeToString(), 7) or (b"", [])
-    assert [bytes(part) for part in found] == raw
+    split = wire.split(request.SerializeToString(), 7)
+    assert [bytes(part) for part in split.fields] == raw
+    assert bytes(split.name) == b"m"
+    rest = b"".join(split.rest)
+    assert len(rest) == split.size
     assert client.ModelInferRequest.FromString(rest + b"".join(wire.field(7, len(r)) + r for r in raw)) == request
 
 
@@ -184,8 +187,9 @@ def test_callers_are_admitted_before_tensors_are_read() -> None:
     def admit(model: str) -> None:
         raise AccessError(f"not to {model}")
 
-    with pytest.raises(AccessError, match="not to m"):
-        codec.decode(message(raw=b"?").SerializeToString(), admit)
+    for raw in (b"?", bytes(1 << 15)):  # neither fits its shape
+        with pytest.raises(AccessError, match="not to m"):
+            codec.Message(message(raw=raw).SerializeToString()).admit(admit)
 
 
 def test_raw_contents_are_one_for_each_input() -> None:
@@ -307,5 +311,10 @@ def test_a_failure_in_a_stream() -> None:
 
 
 def test_a_group_is_left_to_protobuf() -> None:
-    assert wire.split(b"\x0b\x0c", 7) is None
-    assert schema.parse(schema.message("ModelInferRequest"), b"\x7b\x7c") is not None
+    data = b"\x7b\x3a\x01a\x7c"  # a field 7 inside a group is none of the message
+    split = wire.split(data, 7)
+    assert (b"".join(split.rest), split.fields) == (data, [])
+    assert schema.parse(schema.message("ModelInferRequest"), data) is not None
+    for damaged in (b"\x7b", b"\x7c", b"\x7f"):
+        with pytest.raises(RequestError):
+            wire.split(damaged, 7)

@@ -4,12 +4,14 @@ import asyncio
 import base64
 import json
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import grpc
 import msgspec
 import pytest
 
+from infuse.serving.coders import Coders
 from infuse.serving.config import Security, Token
 from infuse.serving.engine import Engine
 from infuse.serving.rest.admin import CHANGES
@@ -58,7 +60,7 @@ class Asker:
         guard = Guard(config)
         self.app = AdminApp(engine, config, guard)
         self.data = DataApp(engine, config, guard)
-        self.calls = Calls(engine, config, guard)
+        self.calls = Calls(engine, config, Coders(config.limits.request_bytes), guard)
         self.rest = rest
         self.header = f"Bearer {token}"
 
@@ -73,7 +75,7 @@ class Asker:
             request.parameters["config"].string_param = text
         for path, content in (files or {}).items():
             request.parameters[path].bytes_param = content
-        return await self._called("admin", self.calls._load, request)
+        return await self._called(self.calls._load, request)
 
     async def unload(self, name: str, dependents: bool) -> str:
         if self.rest:
@@ -81,7 +83,7 @@ class Asker:
             return await self.post(f"/v2/repository/models/{name}/unload", body)
         request = message("RepositoryModelUnloadRequest")(model_name=name)
         request.parameters["unload_dependents"].bool_param = dependents
-        return await self._called("admin", self.calls._unload, request)
+        return await self._called(partial(self.calls._unary, type(request), "admin", self.calls._unload), request)
 
     async def post(self, path: str, body: Any, app: Any = None) -> str:
         headers = {"host": "127.0.0.1", "authorization": self.header, "content-type": "application/json"}
@@ -99,10 +101,10 @@ class Asker:
         status = sent[0]["status"]
         return "" if status == 200 else f"{status} {b''.join(bytes(p['body']) for p in sent[1:]).decode()}"
 
-    async def _called(self, role: Any, answer: Any, request: Any) -> str:
+    async def _called(self, call: Any, request: Any) -> str:
         context = _Context(self.header)
         try:
-            await self.calls._unary(type(request), role, answer, request.SerializeToString(), context)
+            await call(request.SerializeToString(), context)
         except _AbortedError:
             code = {grpc.StatusCode.PERMISSION_DENIED: 403}.get(context.code, context.code)
             return f"{code} {context.text}"

@@ -153,6 +153,30 @@ def test_a_second_signal_ends_it_at_once(repository: Path, tmp_path: Path) -> No
         time.sleep(0.01)
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_second_signal_ends_it_at_once_while_a_large_request_is_read(
+    number: int, repository: Path, tmp_path: Path
+) -> None:
+    text = b'{"inputs":[{"name":"x","shape":[6000000,1],"datatype":"FP32","data":[%b[NaN]]}]}' % (b"[NaN]," * 5_999_999)
+    request = b"POST /v2/models/add/infer HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % len(text) + text
+    with ServeProcess(repository, tmp_path, ["--set=exit_seconds=600"]) as server:
+        server.serve()
+        before = set(server.children())
+        with socket.create_connection(("127.0.0.1", server.http)) as caller:
+            caller.sendall(request)
+            server.until(lambda: set(server.children()) - before, "a process reads it")
+            coders = set(server.children()) - before
+            server.tell(number)
+            server.until(lambda: server.get("/v2/health/ready") == 503, "it drains")
+            server.tell(number)
+            server.end()
+    assert "Traceback" not in server.errors.read_text()
+    limit = time.monotonic() + 60
+    while [pid for pid in coders if _runs(pid)]:
+        assert time.monotonic() < limit
+        time.sleep(0.01)
+
+
 def test_a_signal_while_it_starts(repository: Path, tmp_path: Path) -> None:
     with ServeProcess(repository, tmp_path) as server:
         server.until(server.children, "it compiles or loads")

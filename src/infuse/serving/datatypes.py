@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any, Final
 
 import ml_dtypes
@@ -13,6 +14,7 @@ from infuse.errors import RequestError, UnsupportedRequestError
 from infuse.runtime.session import Array
 
 BYTES: Final = "BYTES"
+_LENGTH: Final = struct.Struct("<I")
 # Little-endian, as the protocol sends them.
 _NUMPY: Final[Mapping[str, Any]] = {
     "BOOL": np.bool_,
@@ -51,7 +53,14 @@ def packed_size(array: Array) -> int:
 
 def pack_bytes(array: Array) -> bytes:
     """BYTES elements in the protocol's raw form: each after its length as a little-endian uint32."""
-    return b"".join(part for element in array.flat for part in (struct.pack("<I", len(element)), element))
+    return b"".join(packed_pieces(array))
+
+
+def packed_pieces(array: Array, elements: int = 4096) -> Iterator[bytes]:
+    """The raw form of BYTES in pieces, each of so many elements."""
+    rest = iter(array.flat)
+    while piece := list(islice(rest, elements)):
+        yield b"".join([part for element in piece for part in (_LENGTH.pack(len(element)), element)])
 
 
 def unpack_bytes(raw: bytes | memoryview, shape: tuple[int, ...]) -> Array:
@@ -62,14 +71,14 @@ def unpack_bytes(raw: bytes | memoryview, shape: tuple[int, ...]) -> Array:
     if count * 4 > len(raw):
         raise RequestError(f"{len(raw)} bytes are too few for {count} elements of BYTES")
     elements = np.empty(count, object)
-    view, position = memoryview(raw), 0
+    view, position, end = memoryview(raw), 0, len(raw)
     for number in range(count):
-        if position + 4 > len(view):
+        if position + 4 > end:
             raise RequestError(f"the elements of BYTES are cut off: {number} of {count} are there")
-        (length,) = struct.unpack_from("<I", view, position)
+        (length,) = _LENGTH.unpack_from(view, position)
         position += 4
-        if position + length > len(view):
-            there = len(view) - position
+        if position + length > end:
+            there = end - position
             raise RequestError(f"element {number} of BYTES is cut off: it has {length} bytes, {there} are there")
         elements[number] = bytes(view[position : position + length])
         position += length

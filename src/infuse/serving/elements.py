@@ -38,9 +38,14 @@ MOST_TENSORS: Final = 4096
 """Inputs, or outputs, of one request."""
 MOST_NAME: Final = 4096
 """Characters of the name of a tensor."""
+MOST_PARAMETERS: Final = 4096
+"""Parameters of one request, those of its tensors included."""
+MOST_TEXT: Final = 1 << 16
+"""Characters of a parameter that is a text."""
 MOST_TEXTS: Final = 1 << 20
 """Elements of BYTES in one tensor."""
 _WHITESPACE: Final = b" \t\r\n"
+_INTEGERS: Final = range(-(1 << 63), 1 << 64)
 
 
 def check(name: str, datatype: str, shape: Sequence[int]) -> int:
@@ -83,6 +88,29 @@ def check_names(kind: str, parts: Sequence[Any]) -> None:
             raise RequestError(what, where=f"{kind} {number}")
 
 
+def check_id(id: str) -> None:
+    """RequestError for a longer id of a request than any caller needs."""
+    if len(id) > MOST_NAME:
+        raise RequestError(f"its id has {len(id)} characters, at most {MOST_NAME} are taken")
+
+
+def check_parameters(several: Sequence[Mapping[str, Any]]) -> None:
+    """RequestError for more or longer parameters, of a request and its tensors, than are taken."""
+    count = sum(map(len, several))
+    if count > MOST_PARAMETERS:
+        raise RequestError(f"the request has {count} parameters, at most {MOST_PARAMETERS} are taken")
+    for parameters in several:
+        for name, value in parameters.items():
+            if len(name) > MOST_NAME:
+                what = f"the name of a parameter has {len(name)} characters, at most {MOST_NAME} are taken"
+                raise RequestError(what)
+            if isinstance(value, str) and len(value) > MOST_TEXT:
+                what = f"it has {len(value)} characters, at most {MOST_TEXT} are taken"
+                raise RequestError(what, where=f"parameter {name[:100]!r}")
+            if isinstance(value, int) and value not in _INTEGERS:
+                raise RequestError("it has more than 64 bits", where=f"parameter {name[:100]!r}")
+
+
 # ------------------------------------------------------------------------------------------------- bytes
 
 
@@ -116,8 +144,7 @@ def from_bytes(name: str, datatype: str, shape: Sequence[int], buffer: Buffer, s
 
 def _filled(elements: Sequence[bytes], shape: Sequence[int]) -> Array:
     array = np.empty(len(elements), object)
-    for place, element in enumerate(elements):
-        array[place] = element
+    array[:] = elements
     return array.reshape(shape)
 
 
@@ -144,28 +171,28 @@ def from_json(name: str, datatype: str, shape: Sequence[int], data: msgspec.Raw 
         raise RequestError(
             f"{datatype} has no form in JSON", where=f"input {name!r}", hint="send it as binary data (binary_data_size)"
         )
-    depth = depth_of(data)
+    depth = _depth_of(data)
     rank = len(shape)
     ends = list(shape).index(0) + 1 if count == 0 else rank  # lists of no lists end the nesting
     if depth not in (1, rank, ends):
         raise RequestError(f"its data is nested {depth} deep, its shape {list(shape)} {rank}", where=f"input {name!r}")
-    values = values_of(name, datatype, depth, data)
+    values = _values_of(name, datatype, depth, data)
     if depth == 0:
         values = [values]
     elif depth > 1:
         values = _flattened(name, values, shape[:depth])
     if len(values) != count:
-        raise wrong_number(name, shape, count, len(values))
+        raise _wrong_number(name, shape, count, len(values))
     return _array(name, datatype, values).reshape(shape)
 
 
-def wrong_number(name: str, shape: Sequence[int], count: int, given: int) -> RequestError:
+def _wrong_number(name: str, shape: Sequence[int], count: int, given: int) -> RequestError:
     """The error of a tensor that does not have as many elements as its shape."""
     what = f"its shape {list(shape)} needs {count} elements, but {given} are given"
     return RequestError(what, where=f"input {name!r}")
 
 
-def depth_of(data: msgspec.Raw | Any) -> int:
+def _depth_of(data: msgspec.Raw | Any) -> int:
     """How many lists are around the first element."""
     depth = 0
     if isinstance(data, msgspec.Raw):
@@ -185,7 +212,7 @@ def depth_of(data: msgspec.Raw | Any) -> int:
     return depth
 
 
-def values_of(name: str, datatype: str, depth: int, data: msgspec.Raw | Any) -> Any:
+def _values_of(name: str, datatype: str, depth: int, data: msgspec.Raw | Any) -> Any:
     """The elements of a datatype in so many lists around each; RequestError when they are others."""
     try:
         if isinstance(data, msgspec.Raw):
@@ -209,15 +236,15 @@ def _type(datatype: str, depth: int) -> Any:
 
 def _flattened(name: str, values: list[Any], shape: Sequence[int]) -> list[Any]:
     if len(values) != shape[0]:
-        raise unlike(name)
+        raise _unlike(name)
     for size in shape[1:]:
         if any(len(part) != size for part in values):
-            raise unlike(name)
+            raise _unlike(name)
         values = list(chain.from_iterable(values))
     return values
 
 
-def unlike(name: str) -> RequestError:
+def _unlike(name: str) -> RequestError:
     """The error of a tensor whose lists do not have the sizes of its shape."""
     return RequestError("its data is not nested as its shape is", where=f"input {name!r}")
 
@@ -228,10 +255,10 @@ def _array(name: str, datatype: str, values: list[Any]) -> Array:
             return _filled([value.encode() for value in values], (len(values),))
         except UnicodeEncodeError as error:
             raise RequestError(f"its data is no Unicode text: {error.reason}", where=f"input {name!r}") from error
-    return np.frombuffer(packed(name, datatype, values), NUMPY[datatype])
+    return np.frombuffer(_packed(name, datatype, values), NUMPY[datatype])
 
 
-def packed(name: str, datatype: str, values: Sequence[Any]) -> bytes:
+def _packed(name: str, datatype: str, values: Sequence[Any]) -> bytes:
     """Numbers as the elements of a datatype; RequestError when one is out of its range."""
     try:
         return struct.pack(f"<{len(values)}{_CODES[datatype]}", *values)

@@ -8,6 +8,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
+from infuse.serving.coders import Coders
 from infuse.serving.config import ServerConfig
 from infuse.serving.console import asset
 from infuse.serving.engine import Engine
@@ -34,6 +35,7 @@ class Server:
         self.config = config
         self.engine = Engine(config)
         self.guard = Guard(config)
+        self.coders = Coders(config.limits.request_bytes)
         self._renewal = Renewal(self.engine.journal)
         sources = [self.engine.readings, self._renewal.readings, *([logging.readings] if logging is not None else [])]
         self.monitor = Monitor(self.engine, config.telemetry, self.engine.journal, sources)
@@ -51,11 +53,12 @@ class Server:
         config = self.config
         try:
             if config.http.enabled:
-                self.http = HttpServer(DataApp(self.engine, config, self.guard), config.http, config.limits)
+                data = DataApp(self.engine, config, self.guard, coders=self.coders)
+                self.http = HttpServer(data, config.http, config.limits)
                 await self.http.start()
                 self._renewal.watch("http", self.http.certificates)
             if config.grpc.enabled:
-                self.grpc = GrpcServer(self.engine, config, self.guard)
+                self.grpc = GrpcServer(self.engine, config, self.guard, coders=self.coders)
                 await self.grpc.start()
                 self._renewal.watch("grpc", self.grpc.certificates)
             if config.admin.enabled:
@@ -64,7 +67,7 @@ class Server:
                     "": Mount(_page, "health"),
                     "console": Mount(_page, "health"),
                 }
-                app = AdminApp(self.engine, config, self.guard, mounts)
+                app = AdminApp(self.engine, config, self.guard, mounts, coders=self.coders)
                 self.admin = HttpServer(app, config.admin, config.limits)
                 await self.admin.start()
                 self._renewal.watch("admin", self.admin.certificates)
@@ -87,6 +90,7 @@ class Server:
             server.stop for server in (self.http, self.grpc, self.admin) if server is not None
         ]
         await asyncio.gather(*(stop(leaving) for stop in servers))
+        await self.coders.close()
         await self.engine.stop(max(0.0, limit - time.monotonic()))
         for task in self._running:
             task.cancel()

@@ -304,12 +304,12 @@ class Batcher:
         if result.error is not None:
             self._failed(entries, result.error)
         else:
-            self._answer(entries, rows, result.outputs)
+            self._answer(entries, rows, result)
         self.pump()
 
-    def _answer(self, entries: list[Entry], rows: int, outputs: Sequence[Array]) -> None:
+    def _answer(self, entries: list[Entry], rows: int, result: Result) -> None:
         """Give every entry its rows of the outputs."""
-        row = 0
+        outputs, row = result.outputs, 0
         for entry in entries:
             try:
                 if len(entries) > 1 and any(output.shape[:1] != (rows,) for output in outputs):
@@ -319,7 +319,8 @@ class Batcher:
                     output = outputs[number]
                     if len(entries) > 1:
                         output = output[row : row + entry.rows]
-                    answers.append(np.array(self._padding.cut(number, output, entry), copy=True))
+                    mine = self._padding.cut(number, output, entry)
+                    answers.append(mine if result.owned else np.array(mine, copy=True))
             except InfuseError as error:
                 self._fail(entry, error)
             else:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import logging
 from collections.abc import Mapping
 from typing import Annotated, Any, Final
@@ -11,15 +9,15 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from infuse.errors import RequestError
+from infuse.serving.coders.pool import LARGE
 from infuse.serving.config import Canary
 from infuse.serving.console.data import snapshot
-from infuse.serving.rest import schemas
+from infuse.serving.rest import large, schemas
+from infuse.serving.rest.loads import read_load, unknown
 from infuse.serving.rest.refusals import Refusal
 from infuse.serving.rest.routes import Call, Handler, Route
-from infuse.serving.rest.wire import Load, LogSettings, Unload
+from infuse.serving.rest.wire import LogSettings, Unload
 from infuse.serving.telemetry.settings import LOG, log_settings, trace_settings
-
-_FILE: Final = "file:"
 
 Version = Annotated[int, msgspec.Meta(ge=1)]
 Weight = Annotated[float, msgspec.Meta(ge=0)]
@@ -66,37 +64,22 @@ class Nothing(msgspec.Struct):
 
 
 async def _load(call: Call) -> Mapping[str, Any]:
-    config, files = "", {}
-    for name, value in (call.read(Load).parameters or {}).items():
-        if name == "config" and isinstance(value, str):
-            config = value
-        elif name.startswith(_FILE) and isinstance(value, str):
-            files[name.removeprefix(_FILE)] = _file(name, value)
-        else:
-            raise _unknown(name, "config (text) and file:PATH (base64)")
+    if call.coders is not None and len(call.body) > LARGE:
+        config, files = await call.coders.load(large.load, call.body)
+    else:
+        config, files = read_load(call.body)
     await call.engine.load(call.model, config, files, caller=call.caller)
     return {}
-
-
-def _file(name: str, text: str) -> bytes:
-    try:
-        return base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError) as error:
-        raise RequestError(f"the parameter {name!r} is no base64: {error}") from error
 
 
 async def _unload(call: Call) -> Mapping[str, Any]:
     dependents = False
     for name, value in (call.read(Unload).parameters or {}).items():
         if name != "unload_dependents" or not isinstance(value, bool):
-            raise _unknown(name, "unload_dependents (true or false)")
+            raise unknown(name, "unload_dependents (true or false)")
         dependents = value
     await call.engine.unload(call.model, dependents, caller=call.caller)
     return {}
-
-
-def _unknown(name: str, known: str) -> RequestError:
-    return RequestError(f"the parameter {name!r} has no meaning here, or not with such a value", hint=f"use {known}")
 
 
 async def _placement(call: Call) -> Any:

@@ -14,10 +14,11 @@ import msgspec
 from infuse.errors import InfuseError, NotFoundError, RequestError, TooLargeError, UnavailableError
 from infuse.runtime.session import Array
 from infuse.serving.callers import ANYBODY, Caller, forbidden
+from infuse.serving.coders.pool import LARGE, MANY, Coders
 from infuse.serving.config import ServerConfig
 from infuse.serving.elements import Buffer
 from infuse.serving.messages import InferRequest
-from infuse.serving.rest import codec
+from infuse.serving.rest import codec, large
 from infuse.serving.rest.admin import CHANGES, INSIGHTS, SETTINGS
 from infuse.serving.rest.compression import deflate, inflate, wanted
 from infuse.serving.rest.data import INFERENCE, SHARED_MEMORY, VIEWS
@@ -25,7 +26,6 @@ from infuse.serving.rest.exchange import ABANDON
 from infuse.serving.rest.openapi import document
 from infuse.serving.rest.refusals import JSON, Headers, Refusal, refused
 from infuse.serving.rest.routes import Call, Route, Router, name_of, segments
-from infuse.serving.rest.turns import LARGE, MANY, Turns
 from infuse.serving.security import PAGE_HEADERS, Guard, Role, check_browser
 
 Scope = dict[str, Any]
@@ -33,7 +33,9 @@ Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-_LARGE: Final = 1 << 20  # bytes, from which (de)compression is left to a thread
+_SHORT: Final = 4 << 10  # bytes of a body that inflates to little, whatever it is
+_LARGE: Final = 1 << 20  # bytes, from which compression is left to a thread
+_PART: Final = 1 << 20  # bytes of an answer that are handed to the socket in one go
 _BINARY: Final = (b"content-type", b"application/octet-stream")
 _END: Final = b"/infer"
 _log: Final = logging.getLogger("infuse.serving.rest")
@@ -54,7 +56,15 @@ class Mount:
 class _App:
     """What both applications do: admit callers, find routes, answer with JSON, and tell of errors."""
 
-    def __init__(self, engine: Any, config: ServerConfig, guard: Guard | None, routes: Sequence[Route]) -> None:
+    def __init__(
+        self,
+        engine: Any,
+        config: ServerConfig,
+        guard: Guard | None,
+        routes: Sequence[Route],
+        coders: Coders | None,
+    ) -> None:
+        self.coders = coders or Coders(config.limits.request_bytes)
         self.engine = engine
         self.config = config
         self._guard = guard
@@ -96,8 +106,10 @@ class _App:
             await self._infer(scope, receive, send, names["model_name"], names.get("model_version", ""))
             return
         caller = self._admit(scope, headers, route.role, names.get("model_name", ""))
-        body = inflate(await _body(receive, self.config), headers.get("content-encoding", ""), self._most)
-        result = await route.handler(Call(self.engine, self.config, names, body, caller))
+        body = await _body(receive, self.config)
+        if "content-encoding" in headers:
+            body = await self._inflated(body, headers["content-encoding"])
+        result = await route.handler(Call(self.engine, self.config, names, body, caller, self.coders))
         answer = b"" if result is None else msgspec.json.encode(result)
         await _send(send, 200, [JSON, *self._headers], answer)
 
@@ -105,9 +117,11 @@ class _App:
         """Answer a request for inference, however its path is spelled."""
         raise NotFoundError("inference is on the data port")
 
-    @property
-    def _most(self) -> int:
-        return self.config.limits.request_bytes
+    async def _inflated(self, body: Buffer, coding: str) -> Buffer:
+        most = self.config.limits.request_bytes
+        if len(body) > _SHORT:
+            return await asyncio.to_thread(inflate, body, coding, most)
+        return inflate(body, coding, most)
 
     def _admit(self, scope: Scope, headers: Mapping[str, str], role: Role, model: str = "") -> Caller:
         """The caller; AccessError or OverloadError unless they may do this."""
@@ -121,16 +135,18 @@ class _App:
 class DataApp(_App):
     """The data port: inference, and what one may look at. `engine` is an Engine or what has its methods.
 
-    Routes of the admin port are answered here only with `security.admin_on_data_port`.
+    Routes of the admin port are answered here only with `security.admin_on_data_port`. `coders` read and write large
+    messages; without any, the application has its own.
     """
 
-    def __init__(self, engine: Any, config: ServerConfig, guard: Guard | None = None) -> None:
+    def __init__(
+        self, engine: Any, config: ServerConfig, guard: Guard | None = None, *, coders: Coders | None = None
+    ) -> None:
         views = [*VIEWS, *INFERENCE, *SETTINGS]
         own = [*views, *INSIGHTS, *CHANGES] if config.security.admin_on_data_port else views
-        super().__init__(engine, config, guard, own)
+        super().__init__(engine, config, guard, own, coders)
         self._router = Router([*own, *SHARED_MEMORY])
         self._elsewhere = Router([] if config.security.admin_on_data_port else [*INSIGHTS, *CHANGES])
-        self._turns = Turns()
         self._lend: Callable[[str, str, int], Array | None] | None = getattr(engine, "lend", None)
         self._sticky_header: Callable[[str], str] = getattr(engine, "sticky_header", _no_header)
 
@@ -169,6 +185,7 @@ class DataApp(_App):
         self._admit(scope, headers, "infer", model)
         body = await _body(receive, self.config)
         received = time.perf_counter_ns()
+        scope[ABANDON] = True
         if "content-encoding" in headers:
             body = await self._inflated(body, headers["content-encoding"])
         try:
@@ -177,10 +194,10 @@ class DataApp(_App):
             self.engine.model_ready(model, version)  # that there is no such model is told first
             raise
         self._complete(request, headers, received)
-        scope[ABANDON] = True
         response = await self.engine.infer(request)
-        if any(tensor.data.size > MANY for tensor in response.outputs):
-            length, parts = await self._turns.encode(request, response)
+        parts: Sequence[Buffer]
+        if codec.is_long(request, response, MANY):
+            length, parts = await self.coders.answer(large.answer, request, response)
         else:
             length, parts = codec.encode(request, response)
         answer = [JSON if length is None else _BINARY]
@@ -189,8 +206,8 @@ class DataApp(_App):
         coding = wanted(headers["accept-encoding"]) if "accept-encoding" in headers else ""
         if coding:
             answer.append((b"content-encoding", coding.encode()))
-            large = sum(map(len, parts)) > _LARGE
-            parts = [await asyncio.to_thread(deflate, parts, coding) if large else deflate(parts, coding)]
+            aside = sum(map(len, parts)) > _LARGE
+            parts = [await asyncio.to_thread(deflate, parts, coding) if aside else deflate(parts, coding)]
         request.timeline.sent = time.perf_counter_ns()
         await _send(send, 200, answer, parts[0], parts[1:])
 
@@ -198,9 +215,12 @@ class DataApp(_App):
         size = codec.header_length(length)
         if size == 0:
             return codec.decode_raw(body, self._signature(model, version), model, version)
-        if (len(body) if size is None else size) > LARGE:
-            return await self._turns.decode(body, size, model, version)
-        return codec.decode(body, size, model, version)
+        if (len(body) if size is None else size) <= LARGE:
+            head = codec.head_of(body, size)
+            message = codec.read(head)
+            if codec.texts_behind(message) <= MANY:
+                return codec.request_of(message, body, len(head), model, version)
+        return await self.coders.request(large.request, body, size, model, version)
 
     def _complete(self, request: InferRequest, headers: Mapping[str, str], received: int) -> None:
         """Adds what the headers say."""
@@ -208,11 +228,6 @@ class DataApp(_App):
         request.trace = headers.get("traceparent", "")
         sticky = self._sticky_header(request.model)
         request.sticky = headers.get(sticky, "") if sticky else ""
-
-    async def _inflated(self, body: Buffer, coding: str) -> Buffer:
-        if len(body) > _LARGE:
-            return await asyncio.to_thread(inflate, body, coding, self._most)
-        return inflate(body, coding, self._most)
 
     def _signature(self, model: str, version: str) -> codec.Signature:
         """What a raw binary request is read by."""
@@ -228,13 +243,22 @@ class DataApp(_App):
 
 
 class AdminApp(_App):
-    """The admin port: all but inference. `mounts`: applications by the first part of their path (`metrics`)."""
+    """The admin port: all but inference. `mounts`: applications by the first part of their path (`metrics`).
+
+    `coders` read large messages; without any, the application has its own.
+    """
 
     def __init__(
-        self, engine: Any, config: ServerConfig, guard: Guard | None = None, mounts: Mapping[str, Mount] | None = None
+        self,
+        engine: Any,
+        config: ServerConfig,
+        guard: Guard | None = None,
+        mounts: Mapping[str, Mount] | None = None,
+        *,
+        coders: Coders | None = None,
     ) -> None:
         routes = [*VIEWS, *SETTINGS, *INSIGHTS, *CHANGES]
-        super().__init__(engine, config, guard, routes)
+        super().__init__(engine, config, guard, routes, coders)
         self._router = Router([*routes, *SHARED_MEMORY])
         self._mounts = mounts or {}
         self._headers = [(name.encode(), value.encode()) for name, value in PAGE_HEADERS.items()]
@@ -288,6 +312,16 @@ async def _send(send: Send, status: int, headers: Headers, body: Buffer, parts: 
     named = [*headers, (b"content-length", b"%d" % length)]
     await send({"type": "http.response.start", "status": status, "headers": named})
     for part in parts:
-        await send({"type": "http.response.body", "body": body, "more_body": True})
+        await _send_part(send, body, more=True)
         body = part
-    await send({"type": "http.response.body", "body": body})
+    await _send_part(send, body, more=False)
+
+
+async def _send_part(send: Send, part: Buffer, *, more: bool) -> None:
+    """Part of a body, which is handed over in pieces where it is long: sockets of TLS, and asyncio's, copy it."""
+    start = 0
+    while len(part) - start > _PART:
+        await send({"type": "http.response.body", "body": memoryview(part)[start : start + _PART], "more_body": True})
+        start += _PART
+    rest = memoryview(part)[start:] if start else part
+    await send({"type": "http.response.body", "body": rest, "more_body": more})

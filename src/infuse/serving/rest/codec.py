@@ -6,17 +6,20 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import isinf
+from math import isinf, prod
 from typing import Any, Final
 
 import msgspec
+import numpy as np
 
 from infuse.errors import RequestError
-from infuse.runtime.session import Array
 from infuse.serving.datatypes import BYTES, NUMPY
 from infuse.serving.elements import (
+    MOST_DIMENSIONS,
     Buffer,
+    check_id,
     check_names,
+    check_parameters,
     classified,
     from_bytes,
     from_json,
@@ -36,8 +39,6 @@ from infuse.serving.rest.wire import (
 )
 
 _NONE: Final[Mapping[str, Parameter]] = {}
-_NO_ARRAYS: Final[Mapping[int, Array]] = {}
-_NO_TEXTS: Final[Mapping[str, msgspec.Raw]] = {}
 _MOST_TEXT: Final = 19  # digits of a header's number
 _MOST_TIMEOUT: Final = 1 << 62
 _requests: Final = msgspec.json.Decoder(Inference)
@@ -69,8 +70,7 @@ def decode(body: Buffer, length: int | None, model: str, version: str = "") -> I
     Tensors behind the JSON are views of `body`. RequestError says what is not of the protocol.
     """
     head = head_of(body, length)
-    message = read(head)
-    return request_of(loose(head) if message is None else message, body, len(head), model, version)
+    return request_of(read(head), body, len(head), model, version)
 
 
 def head_of(body: Buffer, length: int | None) -> Buffer:
@@ -81,25 +81,24 @@ def head_of(body: Buffer, length: int | None) -> Buffer:
     return body if length is None or length == len(body) else bytes(memoryview(body)[:length])
 
 
-def request_of(
-    message: Inference | LooseInference,
-    body: Buffer,
-    place: int,
-    model: str,
-    version: str,
-    arrays: Mapping[int, Array] = _NO_ARRAYS,
-) -> InferRequest:
-    """The request that a message is, whose binary tensors begin at `place` of the body.
+def texts_behind(message: Inference | LooseInference) -> int:
+    """How many elements of BYTES a message says to be behind its JSON."""
+    behind = [item for item in message.inputs if item.datatype == BYTES and item.data is msgspec.UNSET]
+    return sum(prod(item.shape[:MOST_DIMENSIONS]) for item in behind)
 
-    `arrays`: inputs, by their number, whose JSON was read already.
-    """
+
+def request_of(message: Inference | LooseInference, body: Buffer, place: int, model: str, version: str) -> InferRequest:
+    """The request that a message is, whose binary tensors begin at `place` of the body."""
+    check_id(message.id or "")
     inputs: list[Tensor] = []
     check_names("input", message.inputs)
     check_names("output", message.outputs or ())
+    owners = (message, *message.inputs, *(message.outputs or ()))
+    check_parameters([owner.parameters for owner in owners if owner.parameters])
     for item in message.inputs:
         size = _binary_size(item)
         if size is None:
-            inputs.append(_from_json(item, arrays.get(len(inputs))))
+            inputs.append(_from_json(item))
             continue
         if size > len(body) - place:
             raise RequestError(
@@ -121,8 +120,8 @@ def request_of(
     return request
 
 
-def read(head: Buffer) -> Inference | None:
-    """The message that JSON is; none when it is to be read by `loose`. RequestError when it is no request."""
+def read(head: Buffer) -> Inference | LooseInference:
+    """The message that JSON is; RequestError when it is no request."""
     try:
         return _requests.decode(head)
     except msgspec.ValidationError as error:
@@ -131,12 +130,11 @@ def read(head: Buffer) -> Inference | None:
         text = bytes(head)
         if b"NaN" not in text and b"Infinity" not in text:
             raise RequestError(f"the request is no JSON: {error}") from error
-        return None
+        return _loose(text)
 
 
-def loose(head: Buffer) -> LooseInference:
+def _loose(text: bytes) -> LooseInference:
     """A request with NaN or Infinity, by Python's own reader, which is ten times slower."""
-    text = bytes(head)
     try:
         plain = json.loads(text, parse_float=_finite)
         if b"\\u" in text:
@@ -170,11 +168,10 @@ def _binary_size(item: InputTensor | LooseTensor) -> int | None:
     return size
 
 
-def _from_json(item: InputTensor | LooseTensor, array: Array | None) -> Tensor:
+def _from_json(item: InputTensor | LooseTensor) -> Tensor:
     if item.data is msgspec.UNSET:
         raise RequestError("it has neither data nor binary_data_size", where=f"input {item.name!r}")
-    if array is None:
-        array = from_json(item.name, item.datatype, item.shape, item.data)
+    array = from_json(item.name, item.datatype, item.shape, item.data)
     return Tensor(item.name, item.datatype, array, item.parameters or _NONE)
 
 
@@ -231,8 +228,8 @@ def decode_raw(body: Buffer, signature: Signature, model: str, version: str = ""
             raise RequestError(
                 f"a raw binary request needs BYTES of the shape [1], not {shape}", where=f"input {name!r}"
             )
-        element = len(body).to_bytes(4, "little") + bytes(body)
-        array = from_bytes(name, BYTES, [1] * len(shape), element, 0, len(element))
+        array = np.empty([1] * len(shape), object)
+        array[...] = bytes(body)
     else:
         array = from_bytes(name, datatype, _deduced(name, datatype, shape, len(body)), body, 0, len(body))
     tensor = Tensor(name, datatype, array)
@@ -261,22 +258,23 @@ def _deduced(name: str, datatype: str, shape: list[int], size: int) -> list[int]
 # ------------------------------------------------------------------------------------------------- responses
 
 
-def written_as_json(request: InferRequest, response: InferResponse) -> list[Tensor]:
-    """The outputs of an answer whose elements are sent as JSON."""
+def is_long(request: InferRequest, response: InferResponse, most: int) -> bool:
+    """Whether more than so many elements of an answer are to be written one by one, or classified."""
     binary = bool(request.parameters.get("binary_data_output", False))
     wanted = {output.name: output.parameters for output in request.outputs}
-    asked = [(tensor, wanted.get(tensor.name, _NONE)) for tensor in response.outputs]
-    return [t for t, given in asked if not given.get("binary_data", binary) and not given.get("classification", 0)]
+    elements = 0
+    for tensor in response.outputs:
+        asked = wanted.get(tensor.name, _NONE)
+        copied = asked.get("binary_data", binary) and not asked.get("classification", 0) and tensor.datatype != BYTES
+        elements += 0 if copied else tensor.data.size
+    return elements > most
 
 
-def encode(
-    request: InferRequest, response: InferResponse, texts: Mapping[str, msgspec.Raw] = _NO_TEXTS
-) -> tuple[int | None, list[bytes | memoryview]]:
+def encode(request: InferRequest, response: InferResponse) -> tuple[int | None, list[bytes | memoryview]]:
     """An answer as the length of its JSON (none: all of it is) and the parts of its body.
 
     Outputs are binary as the request says: an output's own `binary_data` first, then `binary_data_output`. The parts
-    are views of the outputs' arrays, which must stay as they are until they are sent. `texts`: outputs, by their name,
-    whose JSON was written already.
+    are views of the outputs' arrays, which must stay as they are until they are sent.
     """
     binary = bool(request.parameters.get("binary_data_output", False))
     wanted = {output.name: output.parameters for output in request.outputs}
@@ -292,9 +290,7 @@ def encode(
         item = OutputTensor(tensor.name, datatype, array.shape)
         if tensor.parameters:
             item.parameters = dict(tensor.parameters)
-        if tensor.name in texts:
-            item.data = texts[tensor.name]
-        elif asked.get("binary_data", binary):
+        if asked.get("binary_data", binary):
             part = to_bytes(array, datatype)
             item.parameters = {**tensor.parameters, "binary_data_size": len(part)}
             parts.append(part)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Sequence
 from typing import Final
 
 from infuse.errors import RequestError, TooLargeError
@@ -11,6 +12,7 @@ from infuse.serving.rest.refusals import Refusal
 
 _GZIP: Final = 16 + zlib.MAX_WBITS
 _RAW: Final = -zlib.MAX_WBITS
+_PIECE: Final = 1 << 20  # bytes: those of one call are put together while other threads wait
 _LEVEL: Final = 1  # tensors hardly shrink more by a higher one, and it takes several times as long
 
 
@@ -32,10 +34,14 @@ def inflate(body: Buffer, coding: str, most: int) -> Buffer:
     raise Refusal(415, f"the Content-Encoding {coding!r} is not known", headers={"accept-encoding": "gzip, deflate"})
 
 
-def _inflated(body: Buffer, bits: int, most: int) -> bytes:
+def _inflated(body: Buffer, bits: int, most: int) -> bytearray:
     stream = zlib.decompressobj(bits)
+    plain = bytearray()
+    rest: Buffer = body
     try:
-        plain = stream.decompress(body, most + 1)
+        while rest and not stream.eof and len(plain) <= most:
+            plain += stream.decompress(rest, min(_PIECE, most + 1 - len(plain)))
+            rest = stream.unconsumed_tail
     except zlib.error as error:
         raise RequestError(f"the compressed body is damaged: {error}") from error
     if len(plain) > most:
@@ -62,7 +68,7 @@ def wanted(accept: str) -> str:
     return coding if coding in ("gzip", "deflate") and not zero else ""
 
 
-def deflate(parts: list[bytes | memoryview], coding: str) -> bytes:
+def deflate(parts: Sequence[Buffer], coding: str) -> bytes:
     """The parts of a body as one, compressed."""
     stream = zlib.compressobj(_LEVEL, zlib.DEFLATED, _GZIP if coding == "gzip" else zlib.MAX_WBITS)
     return b"".join([*(stream.compress(part) for part in parts), stream.flush()])

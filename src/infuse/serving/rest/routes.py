@@ -12,6 +12,7 @@ import msgspec
 
 from infuse.errors import NotFoundError, RequestError, TooLargeError
 from infuse.serving.callers import ANYBODY, Caller
+from infuse.serving.coders import Coders
 from infuse.serving.config import ServerConfig
 from infuse.serving.elements import Buffer
 from infuse.serving.rest.refusals import Refusal
@@ -21,8 +22,8 @@ _T = TypeVar("_T")
 
 Schema = Mapping[str, Any]
 _WILD: Final = ""
-_LARGE: Final = 256 << 10  # bytes of a body, from which its fields are counted before it is read
-_MOST_FIELDS: Final = 1 << 15
+_MOST_BYTES: Final = 256 << 10
+"""Of a body that is read at once: none but those of inference and of loading has reason to be larger."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,7 @@ class Call:
     names: Mapping[str, str]
     body: Buffer
     caller: Caller = ANYBODY
+    coders: Coders | None = None
 
     @property
     def model(self) -> str:
@@ -46,17 +48,22 @@ class Call:
         return self.names.get("model_version", "")
 
     def read(self, kind: type[_T]) -> _T:
-        """The body as a message of this kind; an empty one is an empty object. RequestError when it is none."""
-        if len(self.body) > _LARGE and bytes(self.body).count(b":") > _MOST_FIELDS:
-            raise TooLargeError(f"the JSON has more than {_MOST_FIELDS} fields")
-        body = self.body or b"{}"
-        try:
-            return msgspec.json.decode(body, type=kind)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            if isinstance(error, msgspec.ValidationError):
-                with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # the first is told
-                    return msgspec.convert(_whole(msgspec.json.decode(body)), type=kind)
-            raise RequestError(f"the body is not what is taken here: {error}") from error
+        """The body as `read_body` reads it; TooLargeError for one that is too large to be read at once."""
+        if len(self.body) > _MOST_BYTES:
+            raise TooLargeError(f"the body has {len(self.body)} bytes, at most {_MOST_BYTES} are taken here")
+        return read_body(self.body, kind)
+
+
+def read_body(body: Buffer, kind: type[_T]) -> _T:
+    """JSON as a message of this kind; nothing is an empty object. RequestError when it is none."""
+    body = body or b"{}"
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        if isinstance(error, msgspec.ValidationError):
+            with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # the first is told
+                return msgspec.convert(_whole(msgspec.json.decode(body)), type=kind)
+        raise RequestError(f"the body is not what is taken here: {error}") from error
 
 
 def _whole(value: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -13,11 +14,22 @@ from urllib.parse import quote
 import grpc
 from google.protobuf import json_format
 
-from infuse.errors import AccessError, InfuseError, NotFoundError, OverloadError, RequestError, UnsupportedRequestError
+from infuse.errors import (
+    AccessError,
+    InfuseError,
+    NotFoundError,
+    OverloadError,
+    RequestError,
+    TooLargeError,
+    UnsupportedRequestError,
+)
 from infuse.serving.callers import ANYBODY, Caller, forbidden
+from infuse.serving.coders.memory import joined
+from infuse.serving.coders.pool import LARGE, MANY, Coders
 from infuse.serving.config import ServerConfig
-from infuse.serving.messages import InferRequest
-from infuse.serving.rpc import codec
+from infuse.serving.messages import InferRequest, InferResponse
+from infuse.serving.rpc import codec, large, wire
+from infuse.serving.rpc.loads import check_repository, read_load, unknown_parameter
 from infuse.serving.rpc.schema import POOL, SERVICE, message, parse
 from infuse.serving.rpc.streams import in_order
 from infuse.serving.security import Guard, Role
@@ -30,7 +42,9 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _MOST_TEXT: Final = 4000  # bytes of an error in a header, percent-encoded; from 8 KiB on callers refuse some of them
 _PLAIN: Final = "".join(chr(code) for code in range(0x20, 0x7F) if chr(code) != "%")
-_FILE: Final = "file:"
+_LARGE: Final = 4 << 20  # bytes of an answer, from which a thread puts it together
+_MODEL: Final = 2  # fields of RepositoryModelLoadRequest
+_PARAMETERS: Final = 3
 _Answer = Callable[[Any, Caller], Awaitable[Any]]
 _ServerLive: Final = message("ServerLiveResponse")
 _ServerReady: Final = message("ServerReadyResponse")
@@ -49,12 +63,13 @@ _Logs: Final = message("LogSettingsResponse")
 class Calls:
     """The calls of GRPCInferenceService, answered by an engine.
 
-    `guard` admits callers (none: everybody may call). Every call fails with the status of its error and its text;
-    what a caller must not read of an error that nobody expected is logged instead.
+    `coders` read and write large messages; `guard` admits callers (none: everybody may call). Every call fails with the
+    status of its error and its text; what a caller must not read of an error that nobody expected is logged instead.
     """
 
-    def __init__(self, engine: Engine, config: ServerConfig, guard: Guard | None = None) -> None:
+    def __init__(self, engine: Engine, config: ServerConfig, coders: Coders, guard: Guard | None = None) -> None:
         self._engine = engine
+        self._coders = coders
         self._config = config
         self._guard = guard
 
@@ -69,7 +84,6 @@ class Calls:
             "ModelConfig": ("infer", self._model_config),
             "ModelStatistics": ("infer", self._model_statistics),
             "RepositoryIndex": ("watch", self._repository_index),
-            "RepositoryModelLoad": ("admin", self._load),
             "RepositoryModelUnload": ("admin", self._unload),
             "SystemSharedMemoryStatus": ("watch", self._no_regions),
             "SystemSharedMemoryRegister": ("admin", self._no_shared_memory),
@@ -83,6 +97,7 @@ class Calls:
         methods = {
             "ModelInfer": grpc.unary_unary_rpc_method_handler(self._infer),
             "ModelStreamInfer": grpc.stream_stream_rpc_method_handler(self._stream_infer),
+            "RepositoryModelLoad": grpc.unary_unary_rpc_method_handler(self._load),
         }
         for name, (role, answer) in unary.items():
             kind = message(POOL.FindMethodByName(f"{SERVICE}.{name}").input_type.name)
@@ -94,11 +109,11 @@ class Calls:
     async def _infer(self, data: bytes, context: Any) -> bytes:
         started = time.perf_counter_ns()
         try:
-            request = codec.decode(data, self._door(context))
+            request = await self._decoded(data, context)
             request.timeline.received = started
             self._complete(request, context)
             response = await self._engine.infer(request)
-            answer = codec.encode(request, response)
+            answer = await self._encoded(request, response, streamed=False)
         except Exception as error:
             await refuse(context, error)
         request.timeline.sent = time.perf_counter_ns()
@@ -113,16 +128,35 @@ class Calls:
         started = time.perf_counter_ns()
         id = ""
         try:
-            request = codec.decode(data, self._door(context))
+            request = await self._decoded(data, context)
             id = request.id
             request.timeline.received = started
             self._complete(request, context)
             response = await self._engine.infer(request)
-            answer = codec.encode_streamed(request, response)
+            answer = await self._encoded(request, response, streamed=True)
         except Exception as error:
             return codec.encode_failure(text_of(error), id)
         request.timeline.sent = time.perf_counter_ns()
         return answer
+
+    async def _decoded(self, data: bytes, context: Any) -> InferRequest:
+        """The request of a message, once its caller is admitted."""
+        message = codec.Message(data)
+        if (door := self._door(context)) is not None:
+            message.admit(door)
+        if message.is_long(LARGE, MANY):
+            return await self._coders.request(large.request, data)
+        return message.decode()
+
+    async def _encoded(self, request: InferRequest, response: InferResponse, streamed: bool) -> bytes:
+        """The message of an answer."""
+        if codec.is_long_answer(request, response, MANY):
+            work = large.streamed_answer if streamed else large.answer
+            return await self._coders.message(work, request, response)
+        parts = codec.streamed_parts_of(request, response) if streamed else codec.parts_of(request, response)
+        if sum(map(len, parts)) > _LARGE:
+            return await asyncio.to_thread(joined, parts)
+        return b"".join(parts)
 
     def _door(self, context: Any) -> Callable[[str], object] | None:
         """Admits the caller to inference with a model, or raises; None: everybody may."""
@@ -147,16 +181,22 @@ class Calls:
 
     async def _unary(self, kind: Any, role: Role, answer: _Answer, data: bytes, context: Any) -> bytes:
         try:
+            if len(data) > LARGE:
+                raise TooLargeError(f"the message has {len(data)} bytes, at most {LARGE} are taken here")
             request = parse(kind, data)
-            if role == "admin" and not self._config.security.admin_on_data_port:
-                raise _admin_elsewhere()
-            caller = ANYBODY
-            if self._guard is not None:
-                caller = self._guard.admit(_metadata(context), context.peer(), *_asked(role, request))
+            caller = self._admitted(context, *_asked(role, request))
             result: bytes = (await answer(request, caller)).SerializeToString()
         except Exception as error:
             await refuse(context, error)
         return result
+
+    def _admitted(self, context: Any, role: Role, model: str) -> Caller:
+        """The caller; AccessError or OverloadError unless they may do this."""
+        if role == "admin" and not self._config.security.admin_on_data_port:
+            raise _admin_elsewhere()
+        if self._guard is None:
+            return ANYBODY
+        return self._guard.admit(_metadata(context), context.peer(), role, model)
 
     async def _server_live(self, _: Any, _caller: Caller) -> Any:
         return _ServerLive(live=self._engine.live())
@@ -183,29 +223,32 @@ class Calls:
         return _filled(_ModelStatistics(), self._engine.statistics(request.name, request.version))
 
     async def _repository_index(self, request: Any, _: Caller) -> Any:
-        _check_repository(request)
+        check_repository(request)
         return _filled(_RepositoryIndex(), {"models": await self._engine.index(request.ready)})
 
-    async def _load(self, request: Any, caller: Caller) -> Any:
-        _check_repository(request)
-        config, files = "", {}
-        for name, value in request.parameters.items():
-            choice = value.WhichOneof("parameter_choice")
-            if name == "config" and choice == "string_param":
-                config = value.string_param
-            elif name.startswith(_FILE) and choice == "bytes_param":
-                files[name.removeprefix(_FILE)] = value.bytes_param
+    async def _load(self, data: bytes, context: Any) -> bytes:
+        try:
+            try:
+                model = bytes(wire.split(data, _PARAMETERS, _MODEL).name).decode()
+            except UnicodeDecodeError as error:
+                raise RequestError("the name of the model is no UTF-8") from error
+            caller = self._admitted(context, "admin", model)
+            if len(data) > LARGE:
+                config, files = await self._coders.load(large.load, data)
             else:
-                raise _unknown_parameter(name, "config (text) and file:PATH (bytes)")
-        await self._engine.load(request.model_name, config, files, caller=caller)
-        return _Load()
+                config, files = read_load(data)
+            await self._engine.load(model, config, files, caller=caller)
+        except Exception as error:
+            await refuse(context, error)
+        done: bytes = _Load().SerializeToString()
+        return done
 
     async def _unload(self, request: Any, caller: Caller) -> Any:
-        _check_repository(request)
+        check_repository(request)
         dependents = False
         for name, value in request.parameters.items():
             if name != "unload_dependents" or value.WhichOneof("parameter_choice") != "bool_param":
-                raise _unknown_parameter(name, "unload_dependents (true or false)")
+                raise unknown_parameter(name, "unload_dependents (true or false)")
             dependents = value.bool_param
         await self._engine.unload(request.model_name, dependents, caller=caller)
         return _Unload()
@@ -291,17 +334,6 @@ def _check_unchanged(request: Any, hint: str) -> None:
     for name, value in request.settings.items():
         if value.ListFields():
             raise UnsupportedRequestError(f"the setting '{name}' cannot be changed by this call", hint=hint)
-
-
-def _check_repository(request: Any) -> None:
-    if request.repository_name:
-        raise UnsupportedRequestError(
-            f"there is one repository, which has no name such as '{request.repository_name}'", hint="leave it out"
-        )
-
-
-def _unknown_parameter(name: str, known: str) -> RequestError:
-    return RequestError(f"the parameter '{name}' has no meaning here, or not with such a value", hint=f"use {known}")
 
 
 def _no_such_region(name: str) -> NotFoundError:

@@ -8,11 +8,22 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from math import prod
 from typing import Any, Final
 
 from infuse.errors import RequestError
 from infuse.serving.datatypes import BYTES
-from infuse.serving.elements import check_names, classified, from_bytes, refuse_shared_memory, to_bytes
+from infuse.serving.elements import (
+    MOST_DIMENSIONS,
+    MOST_PARAMETERS,
+    check_id,
+    check_names,
+    check_parameters,
+    classified,
+    from_bytes,
+    refuse_shared_memory,
+    to_bytes,
+)
 from infuse.serving.messages import InferRequest, InferResponse, Parameter, RequestedOutput, Tensor
 from infuse.serving.rpc import wire
 from infuse.serving.rpc.contents import from_contents
@@ -30,32 +41,81 @@ _CLASSES: Final = "classification"
 _MOST: Final = 1 << 62  # of a priority or a timeout
 
 
-def decode(data: bytes, admit: Callable[[str], object] | None = None) -> InferRequest:
-    """The request that a ModelInferRequest message is. `admit` is asked by the name of the model, before any tensor.
+class Message:
+    """A ModelInferRequest message, of which nothing is read but where its fields are.
 
-    Its deadline is that of its `timeout` parameter (µs). RequestError: it is no message, contents do not fit their
-    shapes, raw and typed contents are mixed, a name occurs twice. UnsupportedRequestError: shared memory.
+    RequestError: it is cut off, or has too many fields.
     """
-    split = wire.split(data, _RAW_INPUTS) if len(data) >= _LARGE else None
-    request = parse(_Request, data if split is None else split[0])
-    if admit is not None:
-        admit(request.model_name)
-    raw = request.raw_input_contents if split is None else split[1]
-    parameters = decode_parameters(request.parameters) if request.parameters else {}
-    result = InferRequest(
-        request.model_name,
-        request.model_version,
-        request.id,
-        _inputs(request.inputs, raw),
-        _outputs(request.outputs),
-        parameters,
-        protocol="grpc",
-    )
-    if parameters:
-        result.priority = _natural(parameters, "priority")
-        timeout = _natural(parameters, "timeout")
-        result.deadline = time.monotonic() + timeout * 1e-6 if timeout else None
-    return result
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._split = wire.split(data, _RAW_INPUTS) if len(data) >= _LARGE else None
+        self._request: Any = None
+
+    def admit(self, door: Callable[[str], object]) -> None:
+        """Call `door` with the name of the model."""
+        if self._split is None:
+            door(self._parsed().model_name)
+            return
+        try:
+            name = bytes(self._split.name).decode()
+        except UnicodeDecodeError as error:
+            raise RequestError("the name of the model is no UTF-8") from error
+        door(name)
+
+    def is_long(self, size: int, many: int) -> bool:
+        """Whether it has more than so many bytes besides raw contents, or so many elements of BYTES in those."""
+        if self._split is None:
+            return False
+        if self._split.size > size:
+            return True
+        texts = [tensor.shape[:MOST_DIMENSIONS] for tensor in self._parsed().inputs if tensor.datatype == BYTES]
+        return bool(self._split.fields) and sum(map(prod, texts)) > many
+
+    def decode(self) -> InferRequest:
+        """The request. Its deadline is that of its `timeout` parameter (µs).
+
+        RequestError: it is no message, contents do not fit their shapes, raw and typed contents are mixed, a name
+        occurs twice. UnsupportedRequestError: shared memory.
+        """
+        request = self._parsed()
+        check_id(request.id)
+        inputs, outputs = request.inputs, request.outputs
+        check_names("input", inputs)
+        check_names("output", outputs)
+        owners = [owner for owner in (request, *inputs, *outputs) if owner.parameters]
+        if owners and sum(len(owner.parameters) for owner in owners) > MOST_PARAMETERS:
+            raise RequestError(f"the request has more than {MOST_PARAMETERS} parameters")
+        parameters = decode_parameters(request.parameters) if request.parameters else {}
+        raw = request.raw_input_contents if self._split is None else self._split.fields
+        result = InferRequest(
+            request.model_name,
+            request.model_version,
+            request.id,
+            _inputs(inputs, raw),
+            _outputs(outputs),
+            parameters,
+            protocol="grpc",
+        )
+        if owners:
+            parts: list[Tensor | RequestedOutput] = [*result.inputs, *result.outputs]
+            check_parameters([parameters, *(part.parameters for part in parts)])
+        if parameters:
+            result.priority = _natural(parameters, "priority")
+            timeout = _natural(parameters, "timeout")
+            result.deadline = time.monotonic() + timeout * 1e-6 if timeout else None
+        return result
+
+    def _parsed(self) -> Any:
+        if self._request is None:
+            data = self._data if self._split is None else b"".join(self._split.rest)
+            self._request = parse(_Request, data)
+        return self._request
+
+
+def decode(data: bytes) -> InferRequest:
+    """The request that a ModelInferRequest message is, as `Message.decode`."""
+    return Message(data).decode()
 
 
 def decode_parameters(parameters: Any) -> dict[str, Parameter]:
@@ -65,13 +125,18 @@ def decode_parameters(parameters: Any) -> dict[str, Parameter]:
 
 def encode(request: InferRequest, response: InferResponse) -> bytes:
     """A ModelInferResponse message; outputs that `classification` was asked for are their best classes."""
-    return b"".join(_parts(request, response))
+    return b"".join(parts_of(request, response))
 
 
 def encode_streamed(request: InferRequest, response: InferResponse) -> bytes:
     """A ModelStreamInferResponse message, marked as the last (and only) one of its request."""
-    parts = [*_parts(request, response), _FINAL]
-    return b"".join((wire.field(_INFER_RESPONSE, sum(map(len, parts))), *parts))
+    return b"".join(streamed_parts_of(request, response))
+
+
+def streamed_parts_of(request: InferRequest, response: InferResponse) -> list[bytes | memoryview]:
+    """The message of `encode_streamed` in pieces."""
+    parts = [*parts_of(request, response), _FINAL]
+    return [wire.field(_INFER_RESPONSE, sum(map(len, parts))), *parts]
 
 
 def encode_failure(text: str, id: str) -> bytes:
@@ -97,7 +162,6 @@ _FINAL: Final = _final()
 
 def _inputs(tensors: Any, raw: Sequence[bytes | memoryview]) -> list[Tensor]:
     result = []
-    check_names("input", tensors)
     if raw and len(raw) != len(tensors):
         _refuse_shared_memory(tensors)
         raise RequestError(
@@ -122,7 +186,6 @@ def _inputs(tensors: Any, raw: Sequence[bytes | memoryview]) -> list[Tensor]:
 
 def _outputs(outputs: Any) -> list[RequestedOutput]:
     result = []
-    check_names("output", outputs)
     for output in outputs:
         parameters = decode_parameters(output.parameters) if output.parameters else {}
         if parameters:
@@ -163,8 +226,15 @@ def _refuse_shared_memory(tensors: Any) -> None:
 # ------------------------------------------------------------------------------------------------------- responses
 
 
-def _parts(request: InferRequest, response: InferResponse) -> list[bytes | memoryview]:
-    """The message in pieces."""
+def is_long_answer(request: InferRequest, response: InferResponse, most: int) -> bool:
+    """Whether more than so many elements of an answer are to be written one by one, or classified."""
+    classes = {output.name for output in request.outputs if output.parameters.get(_CLASSES, 0)}
+    outputs = [o for o in response.outputs if o.datatype == BYTES or o.name in classes]
+    return sum(output.data.size for output in outputs) > most
+
+
+def parts_of(request: InferRequest, response: InferResponse) -> list[bytes | memoryview]:
+    """The message of `encode` in pieces, some of which are views of the outputs' arrays."""
     outputs = response.outputs
     if any(output.parameters for output in request.outputs):
         outputs = _classified(request, outputs)

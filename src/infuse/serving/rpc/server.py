@@ -9,6 +9,7 @@ import grpc.aio
 from grpc_reflection.v1alpha import reflection, reflection_pb2
 
 from infuse.errors import ConfigurationError
+from infuse.serving.coders import Coders
 from infuse.serving.config import Limits, Listener, ServerConfig
 from infuse.serving.rpc import health
 from infuse.serving.rpc.arrival import Arrival
@@ -27,12 +28,20 @@ class GrpcServer:
     """The Open Inference Protocol over gRPC, with health checks (grpc.health.v1) and reflection.
 
     It runs on the event loop that starts it, which must be the engine's. `reuse_port`: several processes listen on the
-    same port. `certificates`: those of a listener with TLS, once started. Whoever looks at them lets it take new ones.
+    same port. `coders` read and write large messages; without any, it has its own. `certificates`: those of a listener
+    with TLS, once started. Whoever looks at them lets it take new ones.
     """
 
     def __init__(
-        self, engine: Engine, config: ServerConfig, guard: Guard | None = None, *, reuse_port: bool = False
+        self,
+        engine: Engine,
+        config: ServerConfig,
+        guard: Guard | None = None,
+        *,
+        reuse_port: bool = False,
+        coders: Coders | None = None,
     ) -> None:
+        self._coders = coders or Coders(config.limits.request_bytes)
         self._engine = engine
         self._config = config
         self._guard = guard
@@ -52,7 +61,7 @@ class GrpcServer:
         self.certificates = None if tls is None else Certificates(tls)
         self._server = grpc.aio.server(options=_options(self._config.limits, self._reuse_port))
         arrival = Arrival(self._config.limits, refuse)
-        calls = Calls(self._engine, self._config, self._guard)
+        calls = Calls(self._engine, self._config, self._coders, self._guard)
         handlers = (calls.handlers(), health.Health(self._engine).handlers(), _reflection())
         self._server.add_generic_rpc_handlers(tuple(map(arrival.timed, handlers)))
         self._port = _listen(self._server, self._config.grpc, self.certificates)

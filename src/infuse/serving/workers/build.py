@@ -25,10 +25,10 @@ import numpy as np
 from infuse import dtypes
 from infuse.errors import CompileError, InfuseError, ModelFailureError, ModelFileError
 from infuse.runtime.shapes import TensorSpec
+from infuse.serving.failures import restored
 from infuse.serving.workers.budget import mib
 from infuse.serving.workers.environment import child_environment
 from infuse.serving.workers.process import ending
-from infuse.serving.workers.remote import restored
 
 _MODULE: Final = "infuse.serving.workers.build"
 _MOST_TEXT: Final = 1 << 24
@@ -216,7 +216,7 @@ def is_out_of_memory(error: BaseException | None) -> bool:
 
 
 def _told(error: Exception, order: Mapping[str, Any]) -> tuple[str, str, str, str]:
-    """An error as `process.restored` reads it; raises it again where it is none that a model may cause."""
+    """An error as `failures.restored` reads it; raises it again where it is none that a model may cause."""
     what = error.what if isinstance(error, InfuseError) else f"{type(error).__name__}: {error}".removesuffix(": ")
     if order["memory"] is not None and is_out_of_memory(error):
         what = f"compiling it needed more than {mib(order['memory'])} of memory: {what}"

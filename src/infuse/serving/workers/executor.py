@@ -30,12 +30,16 @@ class WorkerLostError(UnavailableError):
 
 @dataclass(slots=True)
 class Result:
-    """What came of a run: outputs in the model's order (valid until the callback returns), or the error."""
+    """What came of a run: outputs in the model's order, or the error.
+
+    Outputs are valid until the callback returns, unless they are `owned` by whoever gets them.
+    """
 
     outputs: Sequence[Array] = field(default_factory=list)
     began: int = 0
     ended: int = 0
     error: Exception | None = None
+    owned: bool = False
 
 
 Callback = Callable[[Result], None]
@@ -153,12 +157,12 @@ class LocalExecutor:
     def _run(self, parts: Sequence[Sequence[Array]]) -> Result:
         began = time.perf_counter_ns()
         try:
-            outputs = self._runner([stacked(part) for part in parts])
+            outputs = [np.array(output, copy=True) for output in self._runner([stacked(part) for part in parts])]
         except InfuseError as error:
             return Result(error=error)
         except Exception as error:  # it is handed to whoever waits for the run
             return Result(error=ModelFailureError(f"{type(error).__name__}: {error}", where=self.name))
-        return Result(outputs, began, time.perf_counter_ns())
+        return Result(outputs, began, time.perf_counter_ns(), owned=True)
 
     async def close(self) -> None:
         """End it once its run has ended; one that hangs is left behind."""

@@ -15,19 +15,17 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
 import numpy as np
 
 import infuse
-from infuse.errors import InfuseError, RuntimeFailure
 from infuse.runtime.session import Array
+from infuse.serving.failures import describe
 from infuse.serving.workers import wire
 from infuse.serving.workers.awake import Ear
 from infuse.serving.workers.budget import memory_of
 from infuse.serving.workers.memory import Slot, aligned
-
-_MOST_TEXT: Final = 4096  # characters of an error: a message has a limit
 
 
 class Runner:
@@ -64,17 +62,6 @@ def _encoded(array: Array) -> Array:
     for index, element in np.ndenumerate(array):
         texts[index] = element if isinstance(element, bytes) else str(element).encode("utf-8", "surrogateescape")
     return texts
-
-
-def describe(error: Exception) -> tuple[str, str, str, str]:
-    """An error as plain text, to be raised again by the server (`process.restored`)."""
-    if isinstance(error, InfuseError):
-        texts = (error.what, error.where or "", error.hint or "")
-        what, where, hint = (text[:_MOST_TEXT] for text in texts)
-        return (type(error).__name__, what, where, hint)
-    if isinstance(error, MemoryError):
-        return (RuntimeFailure.__name__, "out of memory", "", "")
-    return (RuntimeFailure.__name__, f"{type(error).__name__}: {error}"[:_MOST_TEXT], "", "")
 
 
 class Instance(threading.Thread):

@@ -12,7 +12,7 @@ import numpy as np
 
 from infuse.errors import ModelFailureError
 from infuse.runtime.session import Array
-from infuse.serving.datatypes import BYTES, NUMPY, name_of, pack_bytes, packed_size, unpack_bytes
+from infuse.serving.datatypes import BYTES, NUMPY, name_of, packed_pieces, unpack_bytes
 from infuse.serving.workers.wire import Where
 
 _ALIGNMENT: Final = 64
@@ -90,15 +90,26 @@ class Slot:
         for array in arrays:
             start = aligned(start)
             datatype = name_of(array.dtype)
-            length = packed_size(array) if datatype == BYTES else array.nbytes
+            length = self._put(array, start) if datatype == BYTES else array.nbytes
             self.reserve(start + length)
-            if datatype == BYTES:
-                self._mapped()[start : start + length] = pack_bytes(array)
-            elif length:
+            if datatype != BYTES and length:
                 np.copyto(np.ndarray(array.shape, array.dtype, self._mapped(), start), array)
             places.append((datatype, array.shape, start, length))
             start += length
         return places
+
+    def _put(self, texts: Array, start: int) -> int:
+        """Write elements of BYTES, while other threads go on; how many bytes they take."""
+        end = start
+        try:
+            for piece in packed_pieces(texts):
+                rest = memoryview(piece)
+                while rest:
+                    size = os.pwrite(self.descriptor, rest, end)
+                    rest, end = rest[size:], end + size
+        except OSError as error:
+            raise ModelFailureError(f"there is no memory for {end} bytes of tensors: {error}") from error
+        return end - start
 
     def stack(self, parts: Sequence[Array], start: int, shape: tuple[int, ...]) -> Where:
         """Copy arrays one below the other (along the first axis) into one tensor of `shape` at `start`."""

@@ -6,15 +6,16 @@ import asyncio
 import itertools
 import socket
 from collections.abc import Callable, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Final
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache, partial
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 
-from infuse import errors
-from infuse.errors import InfuseError, ModelFailureError, RuntimeFailure
+from infuse.errors import InfuseError, ModelFailureError
 from infuse.runtime.session import Array
 from infuse.serving.datatypes import name_of
+from infuse.serving.failures import restored
 from infuse.serving.workers import wire
 from infuse.serving.workers.executor import Callback, Result, WorkerLostError
 from infuse.serving.workers.load import Load
@@ -23,19 +24,15 @@ from infuse.serving.workers.memory import Slot, address_of, aligned
 if TYPE_CHECKING:
     from infuse.serving.workers.process import WorkerProcess
 
+_T = TypeVar("_T")
+
 _SOON: Final = 2e-4  # seconds of a run for whose end the server does not sleep
 _SLOTS: Final = 3  # two runs under way, and one whose outputs are being read
 _LOANS: Final = 2  # more slots, which are lent
+_MUCH: Final = 1 << 20  # bytes of inputs or outputs, from which a thread copies them
+_MANY: Final = 4096  # elements of BYTES, likewise
+_COPIERS: Final = 2
 _MOST_LENT: Final = 16 << 20  # bytes: slots do not shrink
-
-
-def restored(error: tuple[str, str, str, str]) -> InfuseError:
-    """An error that a worker described."""
-    name, what, where, hint = error
-    kind = getattr(errors, name, None)
-    if not (isinstance(kind, type) and issubclass(kind, InfuseError)):
-        kind = RuntimeFailure
-    return kind(what, where=where or None, hint=hint or None)
 
 
 def _written(slot: Slot, parts: Sequence[Sequence[Array]]) -> list[wire.Where]:
@@ -52,13 +49,46 @@ def _written(slot: Slot, parts: Sequence[Sequence[Array]]) -> list[wire.Where]:
     return inputs
 
 
+def _read(slot: Slot, answer: wire.Done, owned: bool) -> Result:
+    """What a worker gave; `owned`: a copy of it."""
+    try:
+        slot.reserve(answer.size)
+        outputs = [slot.view(where) for where in answer.outputs]
+    except InfuseError as error:
+        return Result(error=error)
+    if owned:
+        outputs = [array if array.dtype == object else array.copy() for array in outputs]
+    return Result(outputs, answer.began, answer.ended, owned=owned)
+
+
+def _heavy(arrays: Sequence[Array]) -> bool:
+    """Whether writing them takes so long that others should not wait for it."""
+    size = 0
+    for array in arrays:
+        if array.dtype != object:
+            size += array.nbytes
+        elif array.size > _MANY:
+            return True
+        else:
+            size += sum(map(len, array.flat))
+    return size > _MUCH
+
+
+@cache
+def _copiers() -> ThreadPoolExecutor:
+    """Threads that copy tensors."""
+    return ThreadPoolExecutor(_COPIERS, "copy")
+
+
 class _Pending:
-    __slots__ = ("done", "long", "timer")
+    __slots__ = ("answered", "done", "long", "sent", "timer")
 
     def __init__(self, done: Callback, timer: asyncio.TimerHandle, long: bool) -> None:
         self.done = done
         self.timer = timer
         self.long = long
+        self.sent = False
+        self.answered = False
 
 
 class RemoteExecutor:
@@ -80,7 +110,9 @@ class RemoteExecutor:
         self._idle = list(range(_SLOTS + _LOANS))
         self._lent: dict[int, tuple[int, int]] = {}  # by slot: where the loan begins and ends
         self._pending: dict[int, _Pending] = {}
+        self._aside_slots: set[int] = set()  # in which a thread reads or writes
         self._open = False
+        self._ended = False
         self._retired = False
         self._compute = 1.0  # mean seconds of a run
         self._depth = 1
@@ -162,12 +194,37 @@ class RemoteExecutor:
         self._pending[number] = _Pending(done, timer, long)
         if vigil is not None:
             vigil.runs += long
+        if found is None and _heavy([array for arrays in parts for array in arrays]):
+            self._aside(number, partial(_written, slot, parts), partial(self._send, number))
+        else:
+            self._send(number, lambda: _written(slot, parts) if found is None else found[1])
+
+    def _aside(self, number: int, work: Callable[[], _T], then: Callable[[Callable[[], _T]], None]) -> None:
+        """Do work with a slot in a thread, `then` go on with what gives its result or raises its error."""
+
+        def ended(done: asyncio.Future[_T]) -> None:
+            self._aside_slots.discard(number)
+            if self._ended:
+                self._slots[number].close()
+            if not done.cancelled() and (done.exception() is None or number in self._pending):
+                then(done.result)
+
+        self._aside_slots.add(number)
+        self._loop.run_in_executor(_copiers(), work).add_done_callback(ended)
+
+    def _send(self, number: int, write: Callable[[], list[wire.Where]]) -> None:
+        """Tell the worker where the inputs lie, which `write` says."""
+        vigil, slot = self.worker.vigil, self._slots[number]
+        pending = self._pending.get(number)
+        if pending is None:
+            return
+        pending.sent = True
         try:
-            inputs = _written(slot, parts) if found is None else found[1]
+            inputs = write()
             end = max((offset + length for *_, offset, length in inputs), default=0)
             alone = vigil is None or vigil.alone
             self._ours.send(wire.encode(wire.Work(number, slot.size, aligned(end), inputs, alone)))
-            if vigil is not None and not long:
+            if vigil is not None and not pending.long:
                 vigil.keep(min(self._compute + _SOON, self.worker.awake))
         except ConnectionError as error:
             lost = WorkerLostError(f"{self.name} does not take work: {error}")
@@ -199,11 +256,15 @@ class RemoteExecutor:
         self._depth = 0
         if self._open:
             self._answered()
-        self.suspect = bool(self._pending)
+        self.suspect = any(not pending.answered for pending in self._pending.values())
         self.abandon()
-        for place, number in enumerate(list(self._pending)):
+        begun = True
+        for number, pending in list(self._pending.items()):
+            if pending.answered:
+                continue
             told = WorkerLostError(error.what)
-            told.begun = place == 0
+            told.begun = begun and pending.sent
+            begun = begun and not pending.sent
             self._finish(number, Result(error=told))
 
     def abandon(self) -> None:
@@ -213,8 +274,10 @@ class RemoteExecutor:
         self._open = False
         self._ours.close()
         self._theirs.close()
-        for slot in self._slots:
-            slot.close()
+        self._ended = True
+        for number, slot in enumerate(self._slots):
+            if number not in self._aside_slots:
+                slot.close()
         self.worker.instances.pop(self.number, None)
 
     async def close(self) -> None:
@@ -242,27 +305,28 @@ class RemoteExecutor:
 
     def _take(self, message: bytes) -> None:
         answer = wire.from_instance.decode(message)
-        if answer.slot not in self._pending:
+        pending = self._pending.get(answer.slot)
+        if pending is None:
             return
+        pending.answered = True
+        pending.timer.cancel()
         slot = self._slots[answer.slot]
         self.load.add(answer.busy * self.threads / 1e9)
         self._compute += 0.2 * ((answer.ended - answer.began) / 1e9 - self._compute)
         if answer.error is not None:
             result = Result(error=restored(answer.error), began=answer.began, ended=answer.ended)
+            self._finish(answer.slot, result)
+        elif sum(length for *_, length in answer.outputs) > _MUCH:
+            read = partial(_read, slot, answer, owned=True)
+            self._aside(answer.slot, read, lambda result: self._finish(answer.slot, result()))
         else:
-            try:
-                slot.reserve(answer.size)
-                outputs = [slot.view(where) for where in answer.outputs]
-                result = Result(outputs, answer.began, answer.ended)
-                self.runs += 1
-            except InfuseError as error:
-                result = Result(error=error)
-        self._finish(answer.slot, result)
+            self._finish(answer.slot, _read(slot, answer, owned=False))
 
     def _finish(self, number: int, result: Result) -> None:
         pending = self._pending.pop(number, None)
         if pending is None:
             return
+        self.runs += result.error is None
         pending.timer.cancel()
         if self.worker.vigil is not None:
             self.worker.vigil.runs -= pending.long
