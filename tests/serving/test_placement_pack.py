@@ -13,6 +13,7 @@ from infuse.serving.workers.placement import Assignment, Bin, Item, pack
 
 pytestmark = pytest.mark.row("S5")
 
+TWO = [Bin(1)] * 2
 LOADS = st.integers(0, 64).map(lambda sixteenths: sixteenths / 16)
 SIZES = st.integers(0, 50)
 
@@ -145,6 +146,13 @@ def test_what_moves_lowers_the_highest_load_by_a_fifth(
         back = {**found.places, name: current[name]}
         load = max(sum(i.load for i in given_items if back[i.name] == place) for place in range(groups))
         assert load > found.after
+
+
+def test_a_move_that_another_one_made_needless_is_left_out() -> None:
+    current = {0: 0, 1: 0, 2: 0, 3: 1}
+    versions, loads = ["w", "v", "w", "v"], [0.25, 3.1875, 3.625, 0.5]
+    found = pack([Item(n, version, 1, load) for n, (version, load) in enumerate(zip(versions, loads))], TWO, current)
+    assert (found.moves, found.after) == ([1], pytest.approx(3.875))
 
 
 def test_an_idle_replica_is_not_moved_with_the_busy_ones() -> None:

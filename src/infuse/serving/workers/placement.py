@@ -185,22 +185,31 @@ def _fresh(order: Sequence[Item], bins: Sequence[Bin], current: Mapping[Hashable
 
 
 def _settled(packing: _Packing, items: Sequence[Item], current: Mapping[Hashable, int], memory: int | None) -> _Packing:
-    """The same, without the moves that lower nothing, the lightest first."""
-    for item in reversed(_heaviest_first(items)):
-        home = current.get(item.name)
-        if home is None or item.name not in packing.places or packing.places[item.name] == home:
-            continue
-        other = _Packing(packing.bins, memory)
-        places = {**packing.places, item.name: home}
-        placed = [each for each in items if each.name in places]
-        for each in placed:
+    """The same, without the moves that lower nothing: the lightest first, and again, as each makes room for others."""
+    while True:
+        before = packing
+        for item in reversed(_heaviest_first(items)):
+            home = current.get(item.name)
+            if home is None or packing.places.get(item.name, home) == home:
+                continue
+            other = _stayed(packing, item, home, items, memory)
+            if other is not None and other.highest() <= packing.highest() + _TIE:
+                packing = other
+        if packing is before:
+            return packing
+
+
+def _stayed(packing: _Packing, item: Item, home: int, items: Sequence[Item], memory: int | None) -> _Packing | None:
+    """The same with one item where it was; None where that has no room for it."""
+    other = _Packing(packing.bins, memory)
+    other.left = packing.left
+    places = {**packing.places, item.name: home}
+    for each in items:
+        if each.name in places:
             if not other.fits(each, places[each.name]):
-                break
+                return None
             other.put(each, places[each.name])
-        if len(other.places) == len(placed) and other.highest() <= packing.highest() + _TIE:
-            other.left = packing.left
-            packing = other
-    return packing
+    return other
 
 
 def _worth(packing: _Packing) -> tuple[int, float]:
