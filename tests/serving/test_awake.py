@@ -4,11 +4,13 @@ import asyncio
 import socket
 import threading
 import time
+from collections.abc import Callable
 
 import pytest
 
 from infuse.serving.workers import awake
 from infuse.serving.workers.awake import Crowd, Ear, Gaps, Vigil
+from tests.serving.clock import Clock
 
 pytestmark = pytest.mark.row("S7")
 
@@ -31,21 +33,30 @@ def test_without_a_length_nothing_is_short() -> None:
     assert not gaps.short
 
 
-def test_a_vigil_lets_everything_else_run_and_ends() -> None:
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The time of what stays awake."""
+    clock = Clock()
+    monkeypatch.setattr(awake, "time", clock)
+    return clock
+
+
+def test_a_vigil_lets_everything_else_run_and_ends(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
+    monkeypatch.setattr("os.sched_yield", lambda: clock.advance(0.01))
+
     async def main() -> int:
         loop = asyncio.get_running_loop()
         vigil = Vigil(loop)
         vigil.keep(0.05)
         vigil.keep(0.02)
         turns = 0
-        limit = time.monotonic() + 30
-        while vigil._turning and time.monotonic() < limit:
+        while vigil._turning and turns < 100:
             turns += 1
             await asyncio.sleep(0)
         assert not vigil._turning
         return turns
 
-    assert asyncio.run(main()) > 1
+    assert 5 <= asyncio.run(main()) <= 7
 
 
 def test_a_vigil_ends_while_something_long_runs() -> None:
@@ -65,12 +76,15 @@ def test_a_vigil_ends_while_something_long_runs() -> None:
     asyncio.run(main())
 
 
-def late_yield() -> None:
+@pytest.fixture
+def late_yield(clock: Clock) -> Callable[[], None]:
     """What `os.sched_yield` does where others need the processor for longer than a moment."""
-    time.sleep(3e-4)
+    return lambda: clock.advance(3e-4)
 
 
-def test_it_is_crowded_for_a_while_where_yields_are_late_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_crowded_for_a_while_where_yields_are_late_again_and_again(
+    monkeypatch: pytest.MonkeyPatch, late_yield: Callable[[], None]
+) -> None:
     crowd = Crowd()
     for late in (False, True, False, False, True, True):  # a single one says nothing
         monkeypatch.setattr("os.sched_yield", late_yield if late else lambda: None)
@@ -85,7 +99,7 @@ def test_it_is_crowded_for_a_while_where_yields_are_late_again_and_again(monkeyp
     assert not crowd.here(5.0 + awake._PAUSE)
 
 
-def test_one_caller_alone_is_no_crowd(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_caller_alone_is_no_crowd(monkeypatch: pytest.MonkeyPatch, late_yield: Callable[[], None]) -> None:
     monkeypatch.setattr("os.sched_yield", late_yield)
     crowd = Crowd()
     for _ in range(10):

@@ -1,10 +1,10 @@
 """The parts of batching by themselves: what a batch costs, which size to take, and filling up ragged inputs."""
 
 import asyncio
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -22,6 +22,7 @@ from infuse.serving.messages import InferRequest, RequestedOutput, Tensor
 from infuse.serving.signature import Checker, batch_symbol
 from infuse.serving.warmup import warm_up
 from infuse.serving.workers.executor import Callback, Result, WorkerLostError
+from tests.serving.clock import Clock
 
 pytestmark = pytest.mark.row("S4")
 
@@ -243,10 +244,14 @@ class Formula:
         return None
 
 
-def warmed(formula: Any, most: int = 0, config: Warmup | None = None, folder: Path = Path()) -> Any:
+def warmed(
+    formula: Any, most: int = 0, config: Warmup | None = None, folder: Path = Path(), clock: Clock | None = None
+) -> Any:
+    """What warming up finds of a model that takes no time but what `formula` moves the clock on."""
     executor = Formula(formula)
     check = Checker([spec("x", "n", 4)], [spec("y", "n", 4)], ["n"], {})
-    found = asyncio.run(warm_up(executor, check, config or Warmup(), most, folder, 1.0))
+    with mock.patch("infuse.serving.warmup.time", clock or Clock()):
+        found = asyncio.run(warm_up(executor, check, config or Warmup(), most, folder, 60.0))
     return found, executor
 
 
@@ -270,11 +275,13 @@ def test_warming_up_that_ran_out_of_time_leaves_the_size_open() -> None:
 
 
 def test_a_size_that_was_measured_in_haste_is_not_settled() -> None:
+    clock = Clock()
+
     def slow(x: Any) -> Any:
-        time.sleep(0.006 * len(x) if len(x) > 2 else 0)
+        clock.advance(0.006 * len(x) if len(x) > 2 else 0)
         return 2 * x
 
-    found, executor = warmed(slow, config=Warmup(seconds=0.02))
+    found, executor = warmed(slow, config=Warmup(seconds=0.02), clock=clock)
     assert max(executor.rows) == 4
     assert (found.most, found.open) == (2, True)
 
