@@ -9,7 +9,7 @@ import pytest
 
 from infuse import dtypes
 from infuse.codegen.compile import compile_graph
-from infuse.errors import RuntimeFailure
+from infuse.errors import InfuseError, RuntimeFailure
 from infuse.ir.graph import constant
 from infuse.ops.evaluate import evaluate
 from tests.native.builder import Builder
@@ -181,6 +181,30 @@ def test_pads_that_overflow_are_impossible() -> None:
         for number in (far.max, far.min, far.max // 2 + 1):
             with pytest.raises(RuntimeFailure, match=r"impossible|memory"):
                 model.run({"x": ROWS.astype(np.float32), "pads": np.full(4, number)})
+
+
+@pytest.mark.parametrize("mode", ["constant", "edge", "reflect", "wrap"])
+@pytest.mark.parametrize(
+    ("size", "amounts", "works"),
+    [
+        *((4, (-2, 3), True), (4, (3, -2), True), (1, (2, 0), True), (4, (-4, 0), True), (0, (0, 0), True)),
+        *((1, (-2, 3), False), (1, (3, -2), False), (4, (-4, 2), None), (4, (2, -4), None), (0, (1, 1), None)),
+    ],
+)
+def test_pads_repeat_what_is_left(mode: str, size: int, amounts: tuple[int, int], works: bool | None) -> None:
+    """None: only where a constant is added."""
+    b = Builder("pads")
+    b.output(b("Pad", b.input("n", name="x"), b.input(2, name="pads", dtype=dtypes.int64), mode=mode))
+    feeds = {"x": np.arange(size, dtype=np.float32), "pads": np.array(amounts)}
+    model = compile_graph(b.graph, threads=1)
+    if works or (works is None and mode == "constant"):
+        (expected,) = evaluate(b.graph, feeds).values()
+        np.testing.assert_array_equal(next(iter(model.run(feeds).values())), expected)
+        return
+    with pytest.raises(InfuseError):
+        evaluate(b.graph, feeds)
+    with pytest.raises(RuntimeFailure, match="impossible"):
+        model.run(feeds)
 
 
 def test_messages_hold_names_of_nodes_as_they_are() -> None:

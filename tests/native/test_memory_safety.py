@@ -76,7 +76,10 @@ def faults(case: Case | None, job: Job) -> Iterator[str]:
 
 def _refuses(case: Case, given: Feeds) -> bool:
     """Whether the operator has no answer for these finite inputs."""
-    return all(np.isfinite(x).all() for x in given.values() if x.dtype.kind == "f") and case.meaning(given) is None
+    floats = [x for x in given.values() if x.dtype.kind == "f"]
+    if case.row.op.name == "RoiAlign" and any((abs(x) > 1e5).any() for x in floats):
+        return False  # kernels skip what lies outside of an image, and the interpreter visits it only up to a limit
+    return all(np.isfinite(x).all() for x in floats) and case.meaning(given) is None
 
 
 def _summary(outcome: Outcome) -> str:

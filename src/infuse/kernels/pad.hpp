@@ -8,21 +8,26 @@ enum PadMode { PAD_CONSTANT, PAD_REFLECT, PAD_EDGE, PAD_WRAP };
 
 namespace pad_detail {
 
-/** The source index for index i, which may lie outside [0, size); -1 means the constant. */
-inline long source(long i, long size, PadMode mode) {
-  if (i >= 0 && i < size) return i;
-  if (mode == PAD_CONSTANT || size == 0) return -1;
-  if (mode == PAD_EDGE) return i < 0 ? 0 : size - 1;
-  long period = mode == PAD_WRAP ? size : 2 * (size - 1);
-  if (period == 0) return 0;
-  long r = i % period;
-  if (r < 0) r += period;
-  return r < size ? r : period - r;
-}
-
 struct Loops {
   int rank;
   long size[MOST_DIMS], out[MOST_DIMS], begin[MOST_DIMS];
+
+  /**
+   * The source index for index i of dimension d of the result; -1 means the constant.
+   * Elements that are cut off are not repeated either; one is left where any are added.
+   */
+  long source(int d, long i, PadMode mode) const {
+    const long at = i - begin[d], left = out[d] - begin[d];
+    const long first = begin[d] < 0 ? -begin[d] : 0, end = left < size[d] ? left : size[d];
+    if (at >= first && at < end) return at;
+    if (mode == PAD_CONSTANT) return -1;
+    if (mode == PAD_EDGE) return at < first ? first : end - 1;
+    const long count = end - first, period = mode == PAD_WRAP ? count : 2 * (count - 1);
+    if (period == 0) return first;
+    long r = (at - first) % period;
+    if (r < 0) r += period;
+    return first + (r < count ? r : period - r);
+  }
 };
 
 /** Joins neighbouring dimensions that are not padded. */
@@ -61,12 +66,12 @@ inline void pad_row(const Loops& loops, PadMode mode, T value, const T* from, T*
   long end = size + begin < out ? size + begin : out;
   if (end < first) end = first;
   for (long i = 0; i < first; ++i) {
-    long at = source(i - begin, size, mode);
+    long at = loops.source(last, i, mode);
     to[i] = at < 0 ? value : from[at];
   }
   copy_bytes(to + first, from + first - begin, (end - first) * long(sizeof(T)));
   for (long i = end; i < out; ++i) {
-    long at = source(i - begin, size, mode);
+    long at = loops.source(last, i, mode);
     to[i] = at < 0 ? value : from[at];
   }
 }
@@ -75,7 +80,8 @@ inline void pad_row(const Loops& loops, PadMode mode, T value, const T* from, T*
 
 /**
  * Pads (or crops, where negative) a dense tensor: begin[i] elements come before dimension i, whose
- * output size is out[i]. `value` points to one element and is used by PAD_CONSTANT.
+ * output size is out[i]. `value` points to one element and is used by PAD_CONSTANT; in other modes,
+ * an element has to be left of each dimension that grows.
  */
 template <int ElemBytes>
 inline void pad_nd(Context& context, int rank, const long* size, const long* begin, const long* out,
@@ -94,7 +100,7 @@ inline void pad_nd(Context& context, int rank, const long* size, const long* beg
           long rest = row, offset = 0, step = loops.size[loops.rank - 1];
           bool inside = true;
           for (int i = loops.rank - 2; i >= 0; --i) {
-            long at = source(rest % loops.out[i] - loops.begin[i], loops.size[i], mode);
+            long at = loops.source(i, rest % loops.out[i], mode);
             inside &= at >= 0;
             offset += at * step;
             rest /= loops.out[i];

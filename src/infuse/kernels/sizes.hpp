@@ -101,14 +101,18 @@ inline bool slice_ranges(const long* in, int rank, const long* starts, const lon
 
 /** Amounts before and sizes after padding, per axis; false when an axis is wrong or a size falls below zero. */
 inline bool pad_sizes(const long* in, int rank, const long* pads, const long* axes, int given,
-                      long* before, long* out) {
+                      bool repeats, long* before, long* out) {
+  bool seen[MOST_AXES] = {};
   for (int a = 0; a < rank; ++a) before[a] = 0, out[a] = in[a];
   for (int i = 0; i < given; ++i) {
     const int axis = axis_index(axes[i], rank);
-    if (axis < 0) return false;
+    if (axis < 0 || seen[axis]) return false;
+    seen[axis] = true;
     before[axis] = pads[i];
-    const __int128 size = __int128(in[axis]) + pads[i] + pads[given + i];
-    if (size < 0 || size > INT64_MAX) return false;
+    const long first = pads[i], last = pads[given + i];
+    const __int128 left = __int128(in[axis]) + (first < 0 ? first : 0) + (last < 0 ? last : 0);
+    const __int128 size = __int128(in[axis]) + first + last;
+    if (left < (repeats && (first > 0 || last > 0)) || size > INT64_MAX) return false;
     out[axis] = static_cast<long>(size);
   }
   return true;

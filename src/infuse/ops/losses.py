@@ -10,7 +10,7 @@ from infuse.ir.graph import Value
 from infuse.ir.types import TensorType
 from infuse.ops.base import Array, Inferred, Ints, Op, Rounding, Sample, cases
 from infuse.ops.elementwise import f32, require_kind, widened
-from infuse.ops.sizes import agree, agree_shapes, require_rank
+from infuse.ops.sizes import agree, agree_shapes, nonempty, require_rank
 
 _SUMS = Rounding(ulp=8, abs=1e-5, why="terms of both signs cancel in the sum")
 
@@ -104,6 +104,8 @@ class SoftmaxCrossEntropyLoss(_Loss):
     )
 
     def infer(self, scores: Value, labels: Value, weights: Value | None = None) -> Inferred:
+        if scores.tensor.shape is not None and scores.rank > 1:
+            nonempty(scores.shape[1], self.name)
         return self.check(scores, labels, weights), scores.type
 
     def eval(self, scores: Array, labels: Array, weights: Array | None = None) -> tuple[Array, Array]:

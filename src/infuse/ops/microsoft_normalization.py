@@ -11,7 +11,7 @@ from infuse.ops.base import Array, Inferred, Ints, Op, Rounding, broadcast_shape
 from infuse.ops.elementwise import require_kind, require_shape, widened
 from infuse.ops.microsoft import DOMAIN
 from infuse.ops.normalization import LayerNormalization, RMSNormalization
-from infuse.ops.sizes import agree, agree_shapes, at_most, require_rank
+from infuse.ops.sizes import agree, agree_shapes, at_most, nonempty, require_rank
 
 _MOMENTS = Rounding(ulp=8, abs=2e-6, why="sums round in another order")
 
@@ -149,6 +149,8 @@ class EmbedLayerNormalization(Op):
                 agree(one.shape[-1], width[-1], f"the widths of the tables of {self.name}")
         if position_ids is None and rows is not None and position_embedding.tensor.shape is not None:
             at_most(rows[1], position_embedding.shape[0], f"the positions of {self.name}")
+        if width is not None:
+            nonempty(width[-1], self.name)
         counts = TensorType(dtypes.int32, None if rows is None else rows[:1])
         result = TensorType(require_kind(self.name, dtype, "f"), shape)
         return result, counts, result

@@ -12,7 +12,7 @@ from infuse.errors import ShapeError, UnsupportedOperatorError
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node, Value, known_ints
-from infuse.ir.relations import must_equal
+from infuse.ir.relations import must_equal, must_hold
 from infuse.ir.types import Shape, TensorType, Type
 from infuse.ops.base import Array, Inferred, Ints, Op, Sample, cases, normalize_axis, same_dtype
 from infuse.ops.sizes import (
@@ -265,6 +265,11 @@ class Pad(Op):
             mode=["constant", "edge", "reflect", "wrap"],
         ),
         cases(
+            data=[(4,), (2, 5)],
+            pads=[int64s(-2, 3), int64s(0, 3, 1, -2)],
+            mode=["constant", "edge", "reflect", "wrap"],
+        ),
+        cases(
             data=[(3, 4), Ints((3, 4))],
             pads=[int64s(1, 2, 0, 1), int64s(0, 1, 1, 0)],
             constant_value=[np.array(1.5, np.float32), np.array(-7)],
@@ -315,10 +320,13 @@ class Pad(Op):
         return np.pad(data[kept], added, mode=self.mode)  # type: ignore[call-overload, no-any-return]
 
     def _check_cut(self, size: Dim, before: Dim, after: Dim) -> None:
-        """ShapeError when more is cut off than there is."""
+        """ShapeError when more is cut off than there is, or nothing is left that could be repeated."""
         left = size + dims.minimum(before, 0) + dims.minimum(after, 0)
-        if dims.compare("<", left, 0):
+        if not must_hold(0, "<=", left):
             raise ShapeError(f"Pad by {before} and {after} cuts more than the {size} elements of an axis")
+        grows = any(dims.compare("<", 0, amount) is not False for amount in (before, after))
+        if grows and self.mode != "constant" and not must_hold(1, "<=", left):
+            raise ShapeError(f"Pad by {before} and {after} leaves no element of an axis to repeat")
 
 
 class Tile(Op):

@@ -16,6 +16,7 @@ import numpy as np
 
 from infuse import dtypes
 from infuse.codegen.compile import lower_graph
+from infuse.codegen.expand import expand
 from infuse.codegen.needed import relations_of
 from infuse.codegen.toolchain import Target
 from infuse.errors import InfuseError
@@ -45,9 +46,10 @@ class Case:
 
     @cached_property
     def relations(self) -> list[Relation]:
-        """What the operator relies on."""
-        (node,) = self.graph.nodes
-        return relations_of(node)
+        """What the operator relies on, and those that it is expressed in."""
+        expanded, relied = expand(self.graph)
+        own = [relation for node in (*self.graph.nodes, *expanded.nodes) for relation in relations_of(node)]
+        return [*own, *(relation for _, relation in relied.get(expanded, ()))]
 
     def keeps(self, feeds: Feeds) -> bool:
         """Whether the sizes of these inputs keep everything that the operator relies on."""

@@ -49,7 +49,8 @@ def _pad_as_found(low: Lowering, node: Node) -> None:
         f.line(f"const long axes[] = {{{', '.join(map(str, range(data.rank)))}}};")
     longs(f, "in", data.shape)
     f.line(f"long before[{data.rank}], out[{data.rank}];")
-    f.fail_unless(f"pad_sizes(in, {data.rank}, pads, axes, {count}, before, out)")
+    repeats = "false" if node.op.attributes()["mode"] == "constant" else "true"
+    f.fail_unless(f"pad_sizes(in, {data.rank}, pads, axes, {count}, {repeats}, before, out)")
     low.find_sizes(f, node, node.output.shape, "out")
     for axis, name in enumerate(names):
         f.line(f"*{f.finds(name)} = before[{axis}];")
