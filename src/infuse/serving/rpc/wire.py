@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from infuse.errors import RequestError
+from infuse.serving.elements import MOST_TENSORS
 
 MOST_FIELDS: Final = 1 << 14
 """Fields of a message for inference, those of its parts left out."""
@@ -56,6 +57,8 @@ def split(data: bytes, number: int, naming: int = 1) -> Split:
             if depth or position > end:
                 continue
             if tag >> 3 == number:
+                if len(found) == MOST_TENSORS:
+                    raise RequestError(f"the message has more than {MOST_TENSORS} tensors")
                 found.append(view[first:position])
                 rest.append(view[start:before])
                 size += before - start
