@@ -54,10 +54,12 @@ def _read(slot: Slot, answer: wire.Done, owned: bool) -> Result:
     try:
         slot.reserve(answer.size)
         outputs = [slot.view(where) for where in answer.outputs]
+        if owned:
+            outputs = [array if array.dtype == object else array.copy() for array in outputs]
     except InfuseError as error:
         return Result(error=error)
-    if owned:
-        outputs = [array if array.dtype == object else array.copy() for array in outputs]
+    except MemoryError:
+        return Result(error=ModelFailureError(f"there is no memory for {answer.size} bytes of outputs"))
     return Result(outputs, answer.began, answer.ended, owned=owned)
 
 
@@ -230,7 +232,7 @@ class RemoteExecutor:
             lost = WorkerLostError(f"{self.name} does not take work: {error}")
             lost.begun = False
             self._loop.call_soon(self._finish, number, Result(error=lost))
-        except (InfuseError, OSError, ValueError) as error:
+        except (InfuseError, OSError, ValueError, MemoryError) as error:
             failure = error if isinstance(error, InfuseError) else ModelFailureError(str(error), where=self.name)
             self._loop.call_soon(self._finish, number, Result(error=failure))
 
