@@ -1,0 +1,42 @@
+"""Generated code of small models for several processors, as text: what a change of code generation changes is seen."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from infuse import optimize
+from infuse.codegen.compile import generate
+from infuse.codegen.source import metadata, print_sources
+from infuse.codegen.toolchain import Target
+from infuse.ir.graph import Graph
+from tests.native import golden_models as models
+
+CASES: list[tuple[Callable[[], Graph], str, str]] = [
+    *((models.images, target, "fp32") for target in ("x86-64-v4", "x86-64-v3", "aarch64")),
+    (models.images, "x86-64-v3", "fp16"),
+    *((models.attention, target, "fp32") for target in ("x86-64-v4", "aarch64")),
+    (models.attention, "x86-64-v4+avx512_bf16", "bf16"),
+    *((models.quantized, target, "fp32") for target in ("x86-64-v3", "x86-64-v4+avx512_vnni")),
+    *((one, "x86-64-v3", "fp32") for one in (models.recurrent, models.dependent, models.control, models.elementwise)),
+]
+
+pytestmark = pytest.mark.row("R1")
+
+
+def target_of(name: str) -> Target:
+    level, *further = name.split("+")
+    base = Target.resolve(level)
+    return replace(base, name=name, features=base.features | frozenset(further))
+
+
+@pytest.mark.parametrize(
+    ("model", "target", "precision"), CASES, ids=lambda value: value if isinstance(value, str) else value.__name__
+)
+def test_generated_code(
+    golden: Callable[[str, str], None], model: Callable[[], Graph], target: str, precision: str
+) -> None:
+    program, memory = generate(optimize(model(), "all"), target_of(target), 2, precision)
+    text = print_sources(program, memory, metadata(program, "0"))["model.cpp"]
+    steps, _ = text.split("static inline void read_sizes")
+    golden(f"{model.__name__}-{target.replace('+', '-')}-{precision}.cpp", steps)
