@@ -120,7 +120,7 @@ GROUPS = {
     "lines": ("normalization", "reduction"),
     "images": ("pooling", "resampling", "unfolding", "vision"),
     "signals": ("gated", "losses", "signal", "training"),
-    "movement": ("creation", "indexing", "movement", "selection", "shaping"),
+    "movement": ("creation", "indexing", "movement", "padding", "selection", "shaping"),
     "tables": ("ml_features", "ml_labels", "ml_linear", "ml_svm", "ml_trees", "text"),
     "runtime": (
         *("microsoft", "microsoft_attention", "microsoft_grouped", "microsoft_integers", "microsoft_normalization"),

@@ -18,8 +18,9 @@ from infuse.ops.base import Array, Inferred, Op
 from infuse.ops.evaluate import evaluate, evaluate_node
 from infuse.ops.indexing import Gather, TopK
 from infuse.ops.inference import infer_graph
-from infuse.ops.movement import Concat, Pad
+from infuse.ops.movement import Concat
 from infuse.ops.opaque import Opaque
+from infuse.ops.padding import Pad
 from infuse.ops.selection import NonZero
 from infuse.ops.sequences import ConcatFromSequence, Optional, OptionalHasElement, SequenceConstruct
 from infuse.ops.shaping import Reshape, Shape

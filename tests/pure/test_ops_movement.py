@@ -10,18 +10,19 @@ from infuse import dtypes
 from infuse.errors import InfuseError, ShapeError, TypeMismatchError, UnsupportedOperatorError
 from infuse.ir import OptionalType, SequenceType, TensorType, Value, constant, dims, tensor
 from infuse.ir.dims import symbol
-from infuse.ops import creation, indexing, movement, selection, sequences, shaping
+from infuse.ops import creation, indexing, movement, padding, selection, sequences, shaping
 from infuse.ops.base import REGISTRY, Bools, Floats, Ints, Op, Sample, sample_rows, signature
 from infuse.ops.creation import ConstantOfShape, EyeLike, RandomNormal, Range
 from infuse.ops.indexing import Gather, GatherElements, GatherND, ScatterElements, ScatterND, TopK
-from infuse.ops.movement import CenterCropPad, Concat, Dropout, Pad, Slice, Split, Tile, Trilu
+from infuse.ops.movement import Concat, Dropout, Slice, Split, Tile, Trilu
+from infuse.ops.padding import CenterCropPad, Pad
 from infuse.ops.selection import Compress, NonMaxSuppression, NonZero, Unique
 from infuse.ops.sequences import Optional, SequenceAt, SequenceInsert
 from infuse.ops.shaping import DepthToSpace, Expand, Flatten, Reshape, SpaceToDepth, Squeeze, Transpose, Unsqueeze
 from infuse.ops.sizes import fresh_dim, numbering
 from tests.pure.typed_nodes import INDEX, SIZES, X, inferred, node
 
-FAMILIES = {m.__name__ for m in (creation, indexing, movement, selection, sequences, shaping)}
+FAMILIES = {m.__name__ for m in (creation, indexing, movement, padding, selection, sequences, shaping)}
 OPERATORS = {name: op for (_, name), op in REGISTRY.items() if op.__module__ in FAMILIES}
 
 # -- what stays true when less is known -----------------------------------------------------------------------------

@@ -30,6 +30,7 @@ FAMILIES = {
     "creation": "movement",
     "indexing": "movement",
     "movement": "movement",
+    "padding": "movement",
     "resampling": "movement",
     "selection": "movement",
     "shaping": "movement",

@@ -35,6 +35,7 @@ from infuse.ops import (  # noqa: F401  (each registers its operators)
     movement,
     normalization,
     opaque,
+    padding,
     pooling,
     quantization,
     recurrent,

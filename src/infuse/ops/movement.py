@@ -1,4 +1,4 @@
-"""Operators that join, cut, repeat and pad tensors."""
+"""Operators that join, cut and repeat tensors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from infuse.errors import ShapeError, UnsupportedOperatorError
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node, Value, known_ints
-from infuse.ir.relations import must_equal, must_hold
+from infuse.ir.relations import must_equal
 from infuse.ir.types import Shape, TensorType, Type
 from infuse.ops.base import Array, Inferred, Ints, Op, Sample, cases, normalize_axis, same_dtype
 from infuse.ops.sizes import (
@@ -247,88 +247,6 @@ def _from_front(index: Dim, size: Dim) -> Dim | None:
     return None if negative is None else index + size if negative else index
 
 
-class Pad(Op):
-    """Elements added before and after each axis: a constant, the edge, a reflection or a repetition; negative ones cut.
-
-    `pads` lists what is added before each axis, then what is added after each.
-    """
-
-    mode: str = "constant"
-
-    since = 19
-    carries_dims = True
-    samples = (
-        cases(
-            data=[(3, 4), (3, 4), (2, 3, 4)],
-            pads=[int64s(1, 0, 2, 1), int64s(0, 2), int64s(1, 2, 0, 1)],
-            axes=[None, int64s(1), int64s(0, -1)],
-            mode=["constant", "edge", "reflect", "wrap"],
-        ),
-        cases(
-            data=[(4,), (2, 5)],
-            pads=[int64s(-2, 3), int64s(0, 3, 1, -2)],
-            mode=["constant", "edge", "reflect", "wrap"],
-        ),
-        cases(
-            data=[(3, 4), Ints((3, 4))],
-            pads=[int64s(1, 2, 0, 1), int64s(0, 1, 1, 0)],
-            constant_value=[np.array(1.5, np.float32), np.array(-7)],
-        ),
-    )
-
-    def infer(
-        self, data: Value, pads: Value, constant_value: Value | None = None, axes: Value | None = None
-    ) -> Inferred:
-        if self.mode not in ("constant", "edge", "reflect", "wrap"):
-            raise UnsupportedOperatorError(f"mode {self.mode!r} of Pad is not known")
-        shape = data.tensor.shape
-        if shape is None:
-            return TensorType(data.dtype, None)
-        padded = tuple(range(len(shape))) if axes is None else known_axes(axes, len(shape), self.name)
-        amounts = known_ints(pads)
-        if padded is None:
-            return fresh_tensor(data.dtype, len(shape), "pad")
-        if amounts is not None and len(amounts) != 2 * len(padded):
-            raise ShapeError(f"Pad of {len(padded)} axes needs {2 * len(padded)} amounts, found {len(amounts)}")
-        for place, axis in enumerate(padded):
-            if amounts is None:
-                shape = with_dim(shape, axis, fresh_dim("pad"))
-                continue
-            size, before, after = shape[axis], amounts[place], amounts[place + len(padded)]
-            self._check_cut(size, before, after)
-            shape = with_dim(shape, axis, size + before + after)
-        return TensorType(data.dtype, shape)
-
-    def eval(self, data: Array, pads: Array, constant_value: Array | None = None, axes: Array | None = None) -> Array:
-        padded = normalize_axes(integers(axes) if axes is not None else range(data.ndim), data.ndim, self.name)
-        amounts = integers(pads)
-        width = [(0, 0)] * data.ndim
-        for place, axis in enumerate(padded):
-            width[axis] = (amounts[place], amounts[place + len(padded)])
-        for size, (before, after) in zip(data.shape, width):
-            self._check_cut(size, before, after)
-        kept = tuple(slice(max(-a, 0), n - max(-b, 0)) for n, (a, b) in zip(data.shape, width))
-        added = [(max(a, 0), max(b, 0)) for a, b in width]
-        if self.mode == "constant":
-            nothing = "" if data.dtype == object and any(isinstance(v, str) for v in data.flat) else 0
-            fill = nothing if constant_value is None else scalar(constant_value)
-            if data.dtype != object:
-                return np.pad(data[kept], added, constant_values=data.dtype.type(fill))
-            whole = np.full([n + a + b for n, (a, b) in zip(data[kept].shape, added)], fill, dtype=object)
-            whole[tuple(slice(a, n + a) for n, (a, _) in zip(data[kept].shape, added))] = data[kept]
-            return whole
-        return np.pad(data[kept], added, mode=self.mode)  # type: ignore[call-overload, no-any-return]
-
-    def _check_cut(self, size: Dim, before: Dim, after: Dim) -> None:
-        """ShapeError when more is cut off than there is, or nothing is left that could be repeated."""
-        left = size + dims.minimum(before, 0) + dims.minimum(after, 0)
-        if not must_hold(0, "<=", left):
-            raise ShapeError(f"Pad by {before} and {after} cuts more than the {size} elements of an axis")
-        grows = any(dims.compare("<", 0, amount) is not False for amount in (before, after))
-        if grows and self.mode != "constant" and not must_hold(1, "<=", left):
-            raise ShapeError(f"Pad by {before} and {after} leaves no element of an axis to repeat")
-
-
 class Tile(Op):
     """The input repeated along each axis."""
 
@@ -346,44 +264,6 @@ class Tile(Op):
 
     def eval(self, input: Array, repeats: Array) -> Array:
         return np.tile(input, integers(repeats))
-
-
-class CenterCropPad(Op):
-    """The middle of each axis, cut or padded with zeros to the wanted size."""
-
-    axes: tuple[int, ...] | None = None
-
-    since = 18
-    samples = (
-        cases(input_data=[(5, 8), (4, 3)], shape=[int64s(7, 3), int64s(1, 6)]),
-        cases(input_data=[(5, 8, 3)], shape=[int64s(2, 6)], axes=[(0, 2), (-2, -1)]),
-    )
-
-    def infer(self, input_data: Value, shape: Value) -> Inferred:
-        sizes, wanted = input_data.tensor.shape, known_ints(shape)
-        if sizes is None:
-            return TensorType(input_data.dtype, None)
-        axes = self._axes(len(sizes))
-        if wanted is not None and len(wanted) != len(axes):
-            raise ShapeError(f"CenterCropPad of {len(axes)} axes is given {len(wanted)} sizes")
-        for place, axis in enumerate(axes):
-            sizes = with_dim(sizes, axis, fresh_dim("crop") if wanted is None else wanted[place])
-        return TensorType(input_data.dtype, sizes)
-
-    def _axes(self, rank: int) -> tuple[int, ...]:
-        return tuple(range(rank)) if self.axes is None else normalize_axes(self.axes, rank, self.name)
-
-    def eval(self, input_data: Array, shape: Array) -> Array:
-        result = input_data
-        for axis, wanted in zip(self._axes(input_data.ndim), integers(shape)):
-            size = result.shape[axis]
-            start = max(size - wanted, 0) // 2
-            result = np.take(result, range(start, start + min(size, wanted)), axis)
-            missing = max(wanted - size, 0)
-            added = [(0, 0)] * result.ndim
-            added[axis] = (missing // 2, missing - missing // 2)
-            result = np.pad(result, added)
-        return result
 
 
 class Trilu(Op):
