@@ -175,7 +175,7 @@ def test_idle_pool_uses_no_processor_time(library: ctypes.CDLL) -> None:
         time.sleep(0.1)
         least = min(least, used() - before)
     driver.close()
-    assert least < 0.005
+    assert least < 0.02, "a pool that spins takes all the time that it gets"
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")

@@ -246,7 +246,7 @@ def test_tables_that_share_bytes_cannot_multiply() -> None:
     start = time.process_time()
     with pytest.raises(ModelFileError, match="parts of the table overlap"):
         decoding.decode(bytes(builder.Output()))
-    assert time.process_time() - start < 1
+    assert time.process_time() - start < 20, "each part is read once; 2 ** 30 would take hours"
 
 
 def test_mutated_files_give_an_error_of_ours_or_a_sound_graph(stored: bytes) -> None:

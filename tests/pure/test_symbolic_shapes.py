@@ -14,7 +14,8 @@ from infuse.ir.dims import symbol
 from infuse.ops.base import Op
 from infuse.ops.creation import ConstantOfShape, EyeLike, Range
 from infuse.ops.indexing import Gather, GatherElements, GatherND, OneHot, ScatterND, TopK
-from infuse.ops.movement import CenterCropPad, Concat, Identity, Pad, Slice, Split, Tile, Trilu, equal_parts
+from infuse.ops.movement import Concat, Identity, Slice, Split, Tile, Trilu, equal_parts
+from infuse.ops.padding import CenterCropPad, Pad
 from infuse.ops.selection import Compress, NonMaxSuppression, NonZero, Unique
 from infuse.ops.sequences import ConcatFromSequence, Optional, SequenceAt, SequenceInsert, SplitToSequence
 from infuse.ops.shaping import (
