@@ -491,6 +491,7 @@ def test_onnxsim_227_no_output_is_lost() -> None:
     assert graph.output_names == ["a", "b", "c", "d", "e", "f"]
 
 
+@pytest.mark.filterwarnings("ignore:calls may replace the defaults:RuntimeWarning")
 @pytest.mark.parametrize("ir_version", [3, 8])
 def test_onnxsim_260_weights_that_are_listed_as_inputs(ir_version: int) -> None:
     """onnxsim 260 and OnnxSlim 321: nothing but an input or an output was left of the model."""

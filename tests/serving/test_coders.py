@@ -205,7 +205,7 @@ def test_one_that_is_killed_while_it_rests_is_replaced() -> None:
             await works(made)
             (pid,) = made.processes
             os.kill(pid, signal.SIGKILL)
-            until(lambda: ended(pid))
+            until(lambda: ended(pid) and not any(coder.alive for coder, _ in made._idle))
             await works(made)
             assert made.processes != [pid]
 

@@ -232,7 +232,7 @@ class FusePadConv(Rule):
         rank = len(amounts) // 2
         extra = (*amounts[2:rank], *amounts[rank + 2 :])
         given = dict(conv.op.attributes())
-        own = given["pads"] or (0,) * len(extra)
+        own = (given["auto_pad"] == "NOTSET" and given["pads"]) or (0,) * len(extra)
         given["pads"] = tuple(a + b for a, b in zip(own, extra))
         given["auto_pad"] = "NOTSET"
         return Call("Conv", (x, *rest), given)
