@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 import infuse
 from benchmarks.architectures import NAMES, files
 from infuse import dtypes
-from infuse.errors import GraphError
+from infuse.errors import GraphError, ShapeError
 from infuse.exporters.onnx import to_model
 from infuse.frontends.onnx import load
 from infuse.frontends.onnx.wire import split
@@ -26,6 +27,7 @@ from infuse.ops.base import REGISTRY
 from infuse.ops.evaluate import evaluate
 from infuse.ops.opaque import Opaque
 from tests.models.onnx_tools import assert_close, model, run
+from tests.native.builder import Builder
 
 pytestmark = pytest.mark.row("C1")
 node = helper.make_node
@@ -399,6 +401,28 @@ def test_an_attribute_that_onnxruntime_ignores_is_named_and_ignored() -> None:
     with pytest.warns(RuntimeWarning, match="its attribute 'funny' is not known, and ignored"):
         graph = load(proto)
     np.testing.assert_allclose(evaluate(graph, feeds)["y"], run(proto, feeds)[0], rtol=1e-5)
+
+
+def test_a_split_with_fewer_outputs_than_parts_is_refused() -> None:
+    listed = [helper.make_node("Split", ["x", "sizes"], ["a", "b"], name="cut")]
+    counted = [helper.make_node("Split", ["x"], ["a", "b"], name="cut", num_outputs=3)]
+    attribute = [helper.make_node("Split", ["x"], ["a", "b"], name="cut", split=[1, 2, 3])]
+    for nodes, opset in ((listed, 18), (counted, 18), (attribute, 11)):
+        constants = {"sizes": np.int64([1, 2, 3])} if nodes is listed else {}
+        proto = model(nodes, {"x": [6]}, ["a", "b"], opset, constants=constants)
+        with pytest.raises(Exception, match=r"Mismatch") if nodes is not counted else nullcontext():
+            run(proto, {"x": np.zeros(6, np.float32)})
+        with pytest.raises(ShapeError, match=r"cut.*Split makes 3 parts and has 2 outputs"):
+            load(proto)
+
+
+@pytest.mark.parametrize("opset", [13, 18])
+def test_a_written_split_names_all_its_parts(opset: int) -> None:
+    b = Builder("parts")
+    x = b.input(6, name="x")
+    b.output(*b.several(2, "Split", x, np.int64([1, 2, 3])), *b.several(1, "Split", x, num_outputs=3))
+    parts = run(to_model(b.graph, opset), {"x": np.arange(6, dtype=np.float32)})
+    assert [list(part) for part in parts] == [[0], [1, 2], [0, 1]]
 
 
 @pytest.mark.parametrize("start", [["n"], [1, "n", 1], ["a", "b", "c"]])

@@ -10,12 +10,13 @@ from infuse.codegen.compile import generate
 from infuse.codegen.source import metadata, print_sources
 from infuse.codegen.toolchain import Target
 from infuse.ir.graph import Graph
+from infuse.ops.sizes import numbering
 from tests.native import golden_models as models
 
 CASES: list[tuple[Callable[[], Graph], str, str]] = [
-    *((models.images, target, "fp32") for target in ("x86-64-v4", "x86-64-v3", "aarch64")),
+    *((models.images, target, "fp32") for target in ("x86-64-v4", "x86-64-v3")),
     (models.images, "x86-64-v3", "fp16"),
-    *((models.attention, target, "fp32") for target in ("x86-64-v4", "aarch64")),
+    (models.attention, "aarch64", "fp32"),
     (models.attention, "x86-64-v4+avx512_bf16", "bf16"),
     *((models.quantized, target, "fp32") for target in ("x86-64-v3", "x86-64-v4+avx512_vnni")),
     *((one, "x86-64-v3", "fp32") for one in (models.recurrent, models.dependent, models.control, models.elementwise)),
@@ -36,7 +37,9 @@ def target_of(name: str) -> Target:
 def test_generated_code(
     golden: Callable[[str, str], None], model: Callable[[], Graph], target: str, precision: str
 ) -> None:
-    program, memory = generate(optimize(model(), "all"), target_of(target), 2, precision)
+    with numbering(()):  # whatever was inferred before in this process
+        graph = optimize(model(), "all")
+    program, memory = generate(graph, target_of(target), 2, precision)
     text = print_sources(program, memory, metadata(program, "0"))["model.cpp"]
     steps, _ = text.split("static inline void read_sizes")
     golden(f"{model.__name__}-{target.replace('+', '-')}-{precision}.cpp", steps)

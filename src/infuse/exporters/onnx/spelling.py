@@ -17,8 +17,8 @@ from onnx import defs
 from infuse import dtypes
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Graph, Node, Value, constant, known_ints
-from infuse.ir.types import MapType, OptionalType, SequenceType, TensorType, Type
-from infuse.ops.base import REGISTRY, Op
+from infuse.ir.types import UNKNOWN, MapType, OptionalType, SequenceType, TensorType, Type
+from infuse.ops.base import Op
 from infuse.ops.ml import MlOp
 from infuse.ops.opaque import Opaque
 
@@ -288,9 +288,12 @@ def axes_are_an_attribute(spelling: Spelling) -> None:
 
 @before(18, "Split")
 def outputs_are_not_counted(spelling: Spelling) -> None:
-    """Without sizes, parts are equal."""
+    """Without sizes, there are as many equal parts as outputs."""
     count, shape = spelling.attributes.pop("num_outputs", None), spelling.shape(0)
-    if count is None or shape is None:
+    if count is None:
+        return
+    spelling.outputs += [Value(UNKNOWN) for _ in range(count - len(spelling.outputs))]
+    if shape is None:
         return
     size = shape[spelling.attributes.get("axis", 0)]
     if isinstance(size, int) and size % count:
@@ -427,18 +430,3 @@ def zero_point_has_the_type(spelling: Spelling) -> None:
             raise NotExpressible("the shape of its scale is not known")
         zeros = np.zeros([int(d) for d in shape if isinstance(d, int)], dtypes.by_onnx(code).numpy)
         spelling.inputs[2:] = [constant(zeros, "zero_point", dtypes.by_onnx(code))]
-
-
-def trim(spelling: Spelling, opset: int) -> list[Value | None]:
-    """The outputs to be named: optional ones that nobody reads are left out."""
-    schema = schema_of(spelling.kind, opset) if not spelling.domain else None
-    outputs: list[Value | None] = list(spelling.outputs)
-    if schema is None or (spelling.domain, spelling.kind) not in REGISTRY:
-        return outputs
-    for index, value in enumerate(spelling.outputs):
-        formal = schema.outputs[min(index, len(schema.outputs) - 1)]
-        if formal.option == defs.OpSchema.FormalParameterOption.Optional and not value.uses:
-            outputs[index] = None
-    while outputs and outputs[-1] is None:
-        outputs.pop()
-    return outputs

@@ -14,7 +14,8 @@ from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.exporters.onnx.lowering import Lowered
 from infuse.exporters.onnx.messages import Array, attribute, put_text, value_info
-from infuse.exporters.onnx.spelling import schema_of, trim
+from infuse.exporters.onnx.outputs import outputs_of
+from infuse.exporters.onnx.spelling import schema_of
 from infuse.ir.graph import Graph, Node, Value
 from infuse.ir.types import UNKNOWN, TensorType, Type
 from infuse.ops.ml import MlOp
@@ -30,8 +31,6 @@ _PREFIX: Final = "onnx."
 _GRAPH: Final = "onnx.graph."
 _FIELDS: Final = ("producer_name", "producer_version", "domain", "doc_string", "model_version", "ir_version")
 _OURS: Final = {_PREFIX + name for name in (*_FIELDS, "sizes", "outputs", "values")}
-_LEAST_OUTPUTS: Final = {("com.microsoft", "EmbedLayerNormalization"): 2}
-"""Outputs that ONNX Runtime asks for although nobody may read them."""
 _METADATA_IR: Final = 10
 """The first version of the file format that has metadata of nodes and graphs."""
 
@@ -134,12 +133,7 @@ class _Writer:
         proto = NodeProto(op_type=spelling.kind, domain=spelling.domain or None, doc_string=node.doc or None)
         proto.name = _unique_name(node.name or spelling.kind, self.node_names)
         proto.input.extend(self.name(v) for v in _trimmed(spelling.inputs, 0 if schema is None else schema.min_input))
-        outputs = trim(spelling, self.lowered.opset)
-        if schema is not None:  # outputs that nobody asked for, but that are not optional
-            outputs += [Value(UNKNOWN) for _ in range(schema.min_output - len(outputs))]
-        elif (spelling.domain, spelling.kind) in _LEAST_OUTPUTS:
-            least = _LEAST_OUTPUTS[spelling.domain, spelling.kind]
-            outputs += [Value(UNKNOWN) for _ in range(least - len(outputs))]
+        outputs = outputs_of(spelling, schema)
         proto.output.extend(self.name(v, f"{proto.name}_output") for v in outputs)
         values: dict[str, Any] = {**spelling.attributes, **_grouped(spelling.bodies)}
         for name in sorted(values):

@@ -7,6 +7,7 @@ from typing import Final
 import numpy as np
 
 from infuse import dtypes
+from infuse.errors import ShapeError
 from infuse.frontends.onnx.forms import Form, lift
 from infuse.ir.expression import make_operator
 from infuse.ir.graph import Graph, Node, Value
@@ -41,6 +42,15 @@ def split_counts_outputs(form: Form) -> None:
     """Equal parts are counted by an attribute."""
     if form.input(1) is None:
         form.attributes["num_outputs"] = len(form.used)
+
+
+def check_parts(form: Form) -> None:
+    """ShapeError where a Split, in its newest form, makes more parts than it has outputs."""
+    split = form.input(1)
+    shape = None if split is None else split.tensor.shape
+    parts = form.attributes.get("num_outputs") if split is None else shape[0] if shape else None
+    if isinstance(parts, int) and parts > len(form.used):
+        raise ShapeError(f"Split makes {parts} parts and has {len(form.used)} outputs")
 
 
 @lift(10, "Slice")

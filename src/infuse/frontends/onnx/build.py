@@ -189,6 +189,8 @@ class Builder:
             adapt(form, opset)
             if form.kind == "Loop":
                 scalar_flags(form)
+            elif form.kind == "Split":
+                adapters.check_parts(form)
         if (domain, form.kind) not in REGISTRY:
             body = body_of(proto, opset, attributes, inputs)
             if body is not None:

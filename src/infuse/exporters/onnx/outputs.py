@@ -1,0 +1,40 @@
+"""Which outputs of a node are written."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from onnx import defs
+
+from infuse.exporters.onnx.spelling import Definition, Spelling
+from infuse.ir.graph import Value
+from infuse.ir.types import UNKNOWN
+from infuse.ops.base import REGISTRY
+
+_OPTIONAL: Final = defs.OpSchema.FormalParameterOption.Optional
+_ASKED_BY_RUNTIME: Final = {("com.microsoft", "EmbedLayerNormalization"): 2}
+"""Outputs that ONNX Runtime asks for although nobody may read them."""
+
+
+def outputs_of(spelling: Spelling, schema: Definition | None) -> list[Value | None]:
+    """The outputs to be named: without optional ones that nobody reads, and with all that the operator must have."""
+    outputs: list[Value | None] = list(spelling.outputs)
+    if schema is None:
+        least = _ASKED_BY_RUNTIME.get((spelling.domain, spelling.kind), 0)
+    else:
+        least = _parts(spelling) if spelling.kind == "Split" else schema.min_output
+        if not spelling.domain and ("", spelling.kind) in REGISTRY:
+            formals = [schema.outputs[min(i, len(schema.outputs) - 1)] for i in range(len(outputs))]
+            outputs = [None if f.option == _OPTIONAL and v and not v.uses else v for f, v in zip(formals, outputs)]
+            while outputs and outputs[-1] is None:
+                outputs.pop()
+    return outputs + [Value(UNKNOWN) for _ in range(least - len(outputs))]
+
+
+def _parts(spelling: Spelling) -> int:
+    """How many parts a Split makes, as far as the node tells: none of them may be left out."""
+    counts = spelling.shape(1)
+    if counts and isinstance(counts[0], int):
+        return counts[0]
+    listed = spelling.attributes.get("split")
+    return len(listed) if listed else int(spelling.attributes.get("num_outputs") or 1)
