@@ -123,6 +123,7 @@ template <class Index, class Body>
 inline bool each_element(Context& context, const Along& a, const Index* index, long begin, long end,
                          const Body& body) {
   bool good = true;
+  long outside = 0;
   copying::Walk walk(&a.rows, begin);
   for (long row = begin; row < end; ++row) {
     for (long i = 0; i < a.width; ++i) {
@@ -130,10 +131,11 @@ inline bool each_element(Context& context, const Along& a, const Index* index, l
       if (normalise(index[element], a.axis_size, &at))
         body(element, walk.from + i * a.step + at * a.axis_step);
       else
-        good = false, context.note_index(long(index[element]), a.axis_size);
+        good = false, outside = long(index[element]);
     }
     walk.next();
   }
+  if (!good) context.note_index(outside, a.axis_size);
   return good;
 }
 
