@@ -9,10 +9,11 @@ tried on is not among those that they are fitted to. The file gets weights that 
 """
 
 import argparse
+import json
 import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +26,12 @@ from benchmarks.cost_cases import graph_of
 from benchmarks.terminal import console
 from infuse.codegen import tuning
 from infuse.codegen.choices import Chooser
-from infuse.codegen.compile import check_precision, generate, lanes_of
-from infuse.codegen.costs import FILE, families, work
+from infuse.codegen.compile import check_precision, generate
+from infuse.codegen.costs import FILE, families, machine_data, machine_from, work
 from infuse.codegen.program import Program
-from infuse.codegen.toolchain import Target
 from infuse.errors import OptionError
 from infuse.runtime.cpus import available_cpus, cpu_features
+from infuse.targets import Caches, Machine, Target
 
 OTHER_BYTES = 32 << 20
 HELD_OUT = 3
@@ -38,6 +39,8 @@ HELD_OUT = 3
 SWEEPS = 3000
 ROUNDS, SECONDS = 8, 600.0
 Floats = NDArray[np.float64]
+Which = tuple[str, str, Machine]
+"""What weights are of: a family, a candidate, a machine."""
 
 
 @dataclass(frozen=True)
@@ -46,23 +49,23 @@ class Sample:
 
     family: str
     sizes: tuple[int, ...]
-    lanes: int
+    machine: Machine
     threads: int
     times: Mapping[str, float]
 
-    def predicted(self, weights: Mapping[tuple[str, str, int], Floats]) -> dict[str, float]:
+    def predicted(self, weights: Mapping[Which, Floats]) -> dict[str, float]:
         """The seconds of the candidates as the model has them."""
-        return {name: float(self.counted(name) @ weights[self.family, name, self.lanes]) for name in self.times}
+        return {name: float(self.counted(name) @ weights[self.family, name, self.machine]) for name in self.times}
 
     def counted(self, name: str) -> Floats:
-        return np.array(work(self.family, name, self.sizes, self.lanes, self.threads))
+        return np.array(work(self.family, name, self.sizes, self.machine, self.threads))
 
 
 def measured(seed: int, threads: Sequence[int]) -> list[Sample]:
     """Times of all cases, for every width of vectors and precision that can be had."""
     found = []
     for name, precision in (("native", "fp32"), ("native", "bf16"), ("x86-64-v3", "fp32"), ("x86-64", "fp32")):
-        target = Target.resolve(name)
+        target = replace(Target.resolve(name), caches=Caches.of_host())
         try:
             check_precision(precision, target)
         except OptionError:
@@ -74,25 +77,25 @@ def measured(seed: int, threads: Sequence[int]) -> list[Sample]:
 
 
 def _measured(target: Target, precision: str, threads: int, seed: int) -> Iterator[Sample]:
-    graph = graph_of(random.Random(seed), precision, flops=4e8 if lanes_of(target) == 16 else 1.5e8)
+    graph = graph_of(random.Random(seed), precision, flops=4e8 if target.machine.lanes == 16 else 1.5e8)
 
     def lowered(chooser: Chooser) -> list[Program]:
         return [generate(graph, target, threads, precision, chooser)[0]]
 
-    plain = Chooser(lanes_of(target), threads)
+    plain = Chooser(target.machine, threads)
     wanted = tuning.open_choices(lowered(plain), {}, math.inf)
     trials = tuning.trials(lowered, plain, wanted)
     keys = {str(trial.choice.key): trial.choice.key for trial in trials}
     for text, times in tuning.measure(trials, target, threads, OTHER_BYTES, seconds=SECONDS, rounds=ROUNDS).items():
-        yield Sample(keys[text].family, keys[text].sizes, plain.lanes, threads, times)
+        yield Sample(keys[text].family, keys[text].sizes, plain.machine, threads, times)
 
 
-def fit(samples: Sequence[Sample]) -> dict[tuple[str, str, int], Floats]:
-    """Weights by family, candidate and lanes."""
-    rows: dict[tuple[str, str, int], list[tuple[Floats, float]]] = {}
+def fit(samples: Sequence[Sample]) -> dict[Which, Floats]:
+    """Weights by family, candidate and machine."""
+    rows: dict[Which, list[tuple[Floats, float]]] = {}
     for sample in samples:
         for name, seconds in sample.times.items():
-            rows.setdefault((sample.family, name, sample.lanes), []).append((sample.counted(name), seconds))
+            rows.setdefault((sample.family, name, sample.machine), []).append((sample.counted(name), seconds))
     return {key: _least_squares([c for c, _ in found], [s for _, s in found]) for key, found in rows.items()}
 
 
@@ -110,7 +113,7 @@ def _least_squares(counted: Sequence[Floats], seconds: Sequence[float]) -> Float
     return found / scale
 
 
-def quality(samples: Sequence[Sample], weights: Mapping[tuple[str, str, int], Floats]) -> dict[str, dict[str, Any]]:
+def quality(samples: Sequence[Sample], weights: Mapping[Which, Floats]) -> dict[str, dict[str, Any]]:
     """How far off the model is, and what its choices cost, by family."""
     found: dict[str, dict[str, Any]] = {}
     for family in families():
@@ -141,11 +144,18 @@ def _print(title: str, found: Mapping[str, Mapping[str, Any]]) -> None:
     console().print(table)
 
 
-def _write(path: Path, weights: Mapping[tuple[str, str, int], Floats]) -> None:
-    content: dict[str, Any] = {}
-    for (family, name, lanes), found in sorted(weights.items()):
-        content.setdefault(family, {}).setdefault(name, {})[str(lanes)] = [float(f"{w:.4g}") for w in found]
-    machine.save(path, {"weights": content})
+def _write(path: Path, weights: Mapping[Which, Floats]) -> None:
+    """Put the weights into the file, in place of those of machines that are alike."""
+    sets: dict[Machine, dict[str, Any]] = {}
+    for (family, name, kind), found in sorted(weights.items(), key=lambda item: item[0][:2]):
+        content = sets.setdefault(replace(kind, dots=()), {})
+        content.setdefault(family, {})[name] = [float(f"{w:.4g}") for w in found]
+    others = json.loads(path.read_text("utf-8"))["sets"] if path.exists() else []
+    alike = [one for one in others if any(not any(k.distance(machine_from(one["machine"]))) for k in sets)]
+    where = {name: machine.describe()[name] for name in ("processor", "cores", "system")}
+    made = [{"machine": machine_data(k), "measured": where, "weights": content} for k, content in sets.items()]
+    text = json.dumps({"sets": [*(one for one in others if one not in alike), *made]}, indent=1)
+    path.write_text(text + "\n", "utf-8")
 
 
 def main() -> None:
@@ -160,7 +170,7 @@ def main() -> None:
     held = [s for i, s in enumerate(samples) if i % HELD_OUT == 0]
     kept = [s for i, s in enumerate(samples) if i % HELD_OUT]
     known = fit(kept)
-    shown = quality([s for s in held if all((s.family, name, s.lanes) in known for name in s.times)], known)
+    shown = quality([s for s in held if all((s.family, name, s.machine) in known for name in s.times)], known)
     _print("layers that the weights are not fitted to", shown)
     weights = fit(samples)
     _print("all layers", quality(samples, weights))

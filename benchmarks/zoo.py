@@ -27,8 +27,8 @@ from benchmarks.engines import PRECISIONS, REFERENCE, Arrays
 from benchmarks.measure import Timing, difference, geomean
 from benchmarks.worker import Worker, WorkerError, alternate
 from infuse.analysis import totals
-from infuse.codegen.toolchain import Target
-from infuse.profiling.machine import measure_machine
+from infuse.profiling.roof import measure_roof
+from infuse.targets import Target
 
 OURS = "infuse"
 TOLERANCES = {"fp32": 1e-4, "bf16": 3e-2, "fp16": 3e-3}
@@ -81,7 +81,7 @@ def roof(path: Path, threads: int, dims: Mapping[str, int], precision: str) -> f
     counted as direct ones, and of its weights read once at the measured bandwidth of memory.
     """
     found = totals(infuse.optimize(path), dims)
-    peak = measure_machine(Target.resolve("native"), threads)
+    peak = measure_roof(Target.resolve("native"), threads)
     assert isinstance(found.cost.flops, int), f"{path.stem}: its arithmetic is not known: {found.cost.flops}"
     weights = found.weight_bytes if precision == "fp32" else found.weight_bytes / 2
     return peak.bound(found.cost.flops, weights, "bf16" if precision == "bf16" else "fp32")

@@ -140,13 +140,12 @@ def improved(
     graph: Graph, seconds: float, options: Options, witness: Witness | None = None, progress: Progress | None = None
 ) -> Graph:
     """An optimized graph after a search for cheaper forms (`infuse.search`), with prices of this machine's kernels."""
-    from infuse.codegen.compile import lanes_of
     from infuse.codegen.prices import kernel_seconds
-    from infuse.codegen.toolchain import Target
     from infuse.search import Roofline, search
+    from infuse.targets import Target
 
-    lanes = lanes_of(Target.resolve("native"))
-    prices = Roofline(lanes=lanes, kernels=kernel_seconds(lanes, 1))
+    machine = Target.resolve("native").machine
+    prices = Roofline(lanes=machine.lanes, kernels=kernel_seconds(machine, 1))
     return search(graph, seconds, options, witness=witness, prices=prices, progress=progress)
 
 

@@ -14,12 +14,13 @@ import pytest
 import infuse
 from infuse.codegen import choices, costs, tuning
 from infuse.codegen.choices import Choice, Chooser, Key
-from infuse.codegen.compile import compile_program, generate, lanes_of, stages_of
+from infuse.codegen.compile import compile_program, generate, stages_of
 from infuse.codegen.program import Program
-from infuse.codegen.toolchain import Target
 from infuse.errors import OptionError
 from infuse.ir.graph import Graph
 from infuse.ops.feeds import input_symbols
+from infuse.targets import Machine, Target
+from infuse.targets.machine import USUAL
 from infuse.testing.emulation import NEWEST, resolve
 from tests.cli_tools import Cli
 from tests.native.builder import Builder
@@ -98,7 +99,7 @@ def test_every_candidate_computes_what_onnxruntime_does(
     make: Callable[[], Graph], target: str, precision: str, threads: int, answers: Callable[[Graph], Arrays]
 ) -> None:
     graph, resolved = make(), resolve(target)
-    chooser = Chooser(lanes_of(resolved), threads, forced=in_turn())
+    chooser = Chooser(resolved.machine, threads, forced=in_turn())
     generated = generate(graph, resolved, threads, precision, chooser)
     made = chosen_in(generated[0])
     times = Counter(str(choice.key) for choice in made)
@@ -124,15 +125,20 @@ def test_the_graphs_offer_every_candidate_that_the_cost_model_knows() -> None:
 
 # -- choosing ----------------------------------------------------------------------------------------------------
 
+MACHINES = [
+    *(Machine.of("x86_64", frozenset(features), USUAL) for features in ((), ("avx",), ("avx", "avx512f"))),
+    Machine.of("aarch64", frozenset(), USUAL),
+]
+WIDE = MACHINES[2]
 SQUARE = (1, 28, 28, 128, 28, 28, 128, 3, 3, 1, 1, 1, 1, 1, 1, 1)
 FORMS = ("taps", "winograd2", "winograd4")
 
 
 def test_the_cost_model_chooses_what_costs_least_and_is_the_same_everywhere() -> None:
-    choice = Chooser(16, 2).choose("conv", SQUARE, FORMS)
+    choice = Chooser(WIDE, 2).choose("conv", SQUARE, FORMS)
     assert choice.by == "model"
     assert choice.chosen == min(choice.costs, key=choice.costs.__getitem__)
-    assert choice.costs == Chooser(16, 2).choose("conv", SQUARE, FORMS).costs
+    assert choice.costs == Chooser(WIDE, 2).choose("conv", SQUARE, FORMS).costs
     assert choice.close(math.inf) == list(FORMS)
     assert choice.close(1.0) == [choice.chosen]
 
@@ -147,10 +153,10 @@ def test_every_candidate_has_weights_for_every_width() -> None:
     assert set(sizes) == set(costs.families())
     for family, known in sizes.items():
         for name in costs.candidates(family):
-            for lanes in (4, 8, 16):
+            for machine in MACHINES:
                 for threads in (1, 2, 64):
-                    seconds = costs.predict(family, name, known, lanes, threads)
-                    assert 0 < seconds < 1, (family, name, lanes)
+                    seconds = costs.predict(family, name, known, machine, threads)
+                    assert 0 < seconds < 1, (family, name, machine)
 
 
 @pytest.mark.parametrize(("times", "chosen", "by"), [
@@ -160,20 +166,20 @@ def test_every_candidate_has_weights_for_every_width() -> None:
     ({}, None, "model"),
 ])  # fmt: skip
 def test_measured_times_decide(times: dict[str, float], chosen: str | None, by: str) -> None:
-    plain = Chooser(16, 1).choose("conv", SQUARE, FORMS)
-    choice = Chooser(16, 1, {str(plain.key): times}).choose("conv", SQUARE, FORMS)
+    plain = Chooser(WIDE, 1).choose("conv", SQUARE, FORMS)
+    choice = Chooser(WIDE, 1, {str(plain.key): times}).choose("conv", SQUARE, FORMS)
     assert (choice.chosen, choice.by) == (chosen or plain.chosen, by)
-    other = Chooser(16, 1, {str(plain.key): times}).choose("conv", SQUARE, FORMS[:2])
+    other = Chooser(WIDE, 1, {str(plain.key): times}).choose("conv", SQUARE, FORMS[:2])
     assert other.by == "model", "it has other candidates"
 
 
 def test_of_nearly_equal_times_the_models_choice_stays() -> None:
-    plain = Chooser(16, 1).choose("conv", SQUARE, FORMS)
+    plain = Chooser(WIDE, 1).choose("conv", SQUARE, FORMS)
     others = [name for name in FORMS if name != plain.chosen]
     near = {plain.chosen: 1.0, others[0]: 0.99, others[1]: 2.0}
-    assert Chooser(16, 1, {str(plain.key): near}).choose("conv", SQUARE, FORMS).chosen == plain.chosen
+    assert Chooser(WIDE, 1, {str(plain.key): near}).choose("conv", SQUARE, FORMS).chosen == plain.chosen
     clear = near | {others[0]: choices.CLEAR - 0.01}
-    assert Chooser(16, 1, {str(plain.key): clear}).choose("conv", SQUARE, FORMS).chosen == others[0]
+    assert Chooser(WIDE, 1, {str(plain.key): clear}).choose("conv", SQUARE, FORMS).chosen == others[0]
 
 
 # -- measuring ---------------------------------------------------------------------------------------------------

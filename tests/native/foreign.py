@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from infuse.codegen.foreign import ForeignModel
-from infuse.runtime.cpus import machine
+from infuse.runtime.cpus import architecture
 
 EMULATOR, COMPILER = "qemu-aarch64", "aarch64-linux-gnu-gcc"
 needs_emulator = pytest.mark.skipif(
-    machine() == "aarch64" or not shutil.which(EMULATOR) or not shutil.which(COMPILER),
+    architecture() == "aarch64" or not shutil.which(EMULATOR) or not shutil.which(COMPILER),
     reason=f"{EMULATOR} and {COMPILER} run models for another machine (apt install qemu-user g++-aarch64-linux-gnu)",
 )
 

@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from infuse.codegen.compile import generate
-from infuse.codegen.toolchain import Target
 from infuse.errors import UnsupportedOperatorError
 from infuse.ir.clone import clone
 from infuse.ir.graph import Graph, Use
+from infuse.targets import Target
 from infuse.testing.growth import Scale
 from infuse.testing.networks import RUNS, Network, random_network
 from infuse.testing.ways import STRAIGHT

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from infuse.codegen.compile import compile_graph, generate
 from infuse.codegen.lower import chains
 from infuse.codegen.packing import pack_gemm_b
-from infuse.codegen.toolchain import Target
 from infuse.exporters.onnx import to_model
 from infuse.ir.graph import Value
 from infuse.ops.evaluate import evaluate
+from infuse.targets import Target
 from tests.native.builder import Builder, assert_plan_is_safe
 from tests.native.kernel_tools import Floats, assert_close, build, empty, fenced, longs, pointer, seldom, targets
 

@@ -20,13 +20,13 @@ from infuse.codegen.memory import ALIGN, Plan, plan
 from infuse.codegen.program import Function, Program, Step
 from infuse.codegen.source import metadata, print_sources
 from infuse.codegen.tensors import Buffer, Tensor, dense
-from infuse.codegen.toolchain import Target
 from infuse.errors import RuntimeFailure
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Graph, constant
 from infuse.ir.types import tensor
 from infuse.ops.evaluate import evaluate
+from infuse.targets import Target
 from tests.native.builder import Builder, assert_plan_is_safe
 
 NATIVE = Target.resolve("native")

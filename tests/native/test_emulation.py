@@ -12,9 +12,9 @@ from ml_dtypes import bfloat16
 from numpy.typing import NDArray
 
 import infuse
-from infuse.codegen.toolchain import Target
 from infuse.errors import OptionError, ToolchainError
 from infuse.runtime.cpus import cpu_features
+from infuse.targets import Target
 from infuse.testing import emulation
 from tests.native.builder import Builder
 from tests.native.kernel_tools import KERNELS, build, fenced, has_target, pointer
@@ -361,6 +361,6 @@ def test_what_cannot_be_emulated_is_told(monkeypatch: pytest.MonkeyPatch) -> Non
     with pytest.raises(OptionError, match=r"avx512_fp16.*avx512_bf16"):
         emulation.resolve("x86-64-v4+avx512_fp16")
     monkeypatch.setattr(emulation, "cpu_features", lambda: frozenset[str]())
-    monkeypatch.setattr("infuse.codegen.toolchain.cpu_features", lambda: frozenset[str]())
+    monkeypatch.setattr("infuse.targets.base.cpu_features", lambda: frozenset[str]())
     with pytest.raises(ToolchainError, match=r"x86-64-v4.*AVX2"):
         emulation.resolve("x86-64-v4")

@@ -11,16 +11,18 @@ import infuse
 from infuse import dtypes
 from infuse.codegen.compile import compile_graph
 from infuse.codegen.foreign import ForeignModel
+from infuse.dtypes import DType
 from infuse.errors import CompiledModelError, OptionError
 from infuse.ir.graph import Graph
 from infuse.ops.evaluate import evaluate
-from infuse.runtime.cpus import machine
+from infuse.runtime.cpus import architecture
 from tests.native.builder import Builder
 from tests.native.foreign import ForeignFailure, needs_emulator, run_foreign
 from tests.native.test_op_table import GROUPS, check, members, native_cases
+from tests.native.test_quantized import quantized_network
 
 TARGET = "aarch64"
-elsewhere = pytest.mark.skipif(machine() == TARGET, reason="this machine runs such models")
+elsewhere = pytest.mark.skipif(architecture() == TARGET, reason="this machine runs such models")
 pytestmark = pytest.mark.row("R6")
 
 
@@ -36,8 +38,8 @@ def network() -> Graph:
     return make.graph
 
 
-def compiled(graph: Graph, folder: Path) -> ForeignModel:
-    model = compile_graph(graph, target=TARGET, output=folder / "model")
+def compiled(graph: Graph, folder: Path, target: str = TARGET, precision: str = "fp32") -> ForeignModel:
+    model = compile_graph(graph, target=target, precision=precision, output=folder / "model")
     assert isinstance(model, ForeignModel)
     return model
 
@@ -81,6 +83,33 @@ def test_failures_cross_over(tmp_path: Path) -> None:
     )
     with pytest.raises(ForeignFailure, match="index lies outside"):
         run_foreign(model, {"x": x_rows, "index": np.array([4])}, tmp_path)
+
+
+@needs_emulator
+@pytest.mark.parametrize("dtype", [dtypes.uint8, dtypes.int8], ids=str)
+@pytest.mark.parametrize("unit", ["asimddp", "i8mm"])
+def test_integers_are_multiplied_by_units_for_dot_products(unit: str, dtype: DType, tmp_path: Path) -> None:
+    """Products, windows and filters of one channel, beside the same code without the units, which is exact."""
+    quantized = quantized_network(dtype)
+    graph, feeds = infuse.optimize(quantized.graph), quantized.feeds()
+    model = compiled(graph, tmp_path / unit, f"{TARGET}+{unit}")
+    assert unit in model.metadata["cpu_features"]
+    assert "Quads" in (model.folder / "model.cpp").read_text()
+    plain = compiled(graph, tmp_path / "plain")
+    results = [run_foreign(one, feeds, tmp_path) for one in (model, plain)]
+    for name, expected in results[1].items():
+        np.testing.assert_array_equal(results[0][name], expected)
+
+
+@needs_emulator
+def test_bfloat16_is_multiplied_by_its_unit(tmp_path: Path) -> None:
+    graph, rng = network(), np.random.default_rng(0)
+    model = compiled(graph, tmp_path, f"{TARGET}+bf16", "bf16")
+    x = rng.standard_normal((3, 5, 20, 20)).astype(np.float32)
+    expected, actual = evaluate(graph, {"x": x})["y0"], run_foreign(model, {"x": x}, tmp_path)["y0"]
+    assert np.abs(actual - expected).max() < 0.02 * np.abs(expected).max()
+    with pytest.raises(OptionError, match="bf16 needs a processor"):
+        compiled(graph, tmp_path / "plain", precision="bf16")
 
 
 @pytest.mark.full

@@ -1,16 +1,15 @@
 """Generated code of small models for several processors, as text: what a change of code generation changes is seen."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 
 from infuse import optimize
 from infuse.codegen.compile import generate
 from infuse.codegen.source import metadata, print_sources
-from infuse.codegen.toolchain import Target
 from infuse.ir.graph import Graph
 from infuse.ops.sizes import numbering
+from infuse.targets import Target
 from tests.native import golden_models as models
 
 CASES: list[tuple[Callable[[], Graph], str, str]] = [
@@ -25,12 +24,6 @@ CASES: list[tuple[Callable[[], Graph], str, str]] = [
 pytestmark = pytest.mark.row("R1")
 
 
-def target_of(name: str) -> Target:
-    level, *further = name.split("+")
-    base = Target.resolve(level)
-    return replace(base, name=name, features=base.features | frozenset(further))
-
-
 @pytest.mark.parametrize(
     ("model", "target", "precision"), CASES, ids=lambda value: value if isinstance(value, str) else value.__name__
 )
@@ -39,7 +32,7 @@ def test_generated_code(
 ) -> None:
     with numbering(()):  # whatever was inferred before in this process
         graph = optimize(model(), "all")
-    program, memory = generate(graph, target_of(target), 2, precision)
+    program, memory = generate(graph, Target.resolve(target), 2, precision)
     text = print_sources(program, memory, metadata(program, "0"))["model.cpp"]
     steps, _ = text.split("static inline void read_sizes")
     golden(f"{model.__name__}-{target.replace('+', '-')}-{precision}.cpp", steps)

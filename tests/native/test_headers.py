@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from infuse.codegen.build import KERNELS
-from infuse.codegen.toolchain import Target, Toolchain
+from infuse.codegen.toolchain import Toolchain
+from infuse.targets import Target
 
 HEADERS = sorted(path.name for path in KERNELS.glob("*.hpp"))
 
@@ -16,8 +17,9 @@ pytestmark = pytest.mark.row("R1")
 def check(headers: list[str], folder: Path) -> None:
     source = folder / "all.cpp"
     source.write_text("".join(f'#include "{name}"\n' for name in headers), "utf-8")
-    toolchain = Toolchain.find(Target.resolve("native"))
-    command = [*toolchain.command, "-std=c++17", "-fsyntax-only", "-march=native", f"-I{KERNELS}", str(source)]
+    target = Target.resolve("native")
+    flags = ["-std=c++17", "-fsyntax-only", "-march=native", *target.machine.defines(), f"-I{KERNELS}"]
+    command = [*Toolchain.find(target).command, *flags, str(source)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert not done.returncode, f"{headers}: {done.stderr[:2000]}"
 

@@ -12,13 +12,13 @@ import pytest
 
 from infuse import dtypes, ops
 from infuse.codegen.compile import compile_graph, generate
-from infuse.codegen.toolchain import Target
 from infuse.dtypes import DType
 from infuse.errors import UnsupportedOperatorError
 from infuse.ir import dims
 from infuse.ir.graph import Graph, Node, Value, constant
 from infuse.ir.types import TensorType, Type
 from infuse.ops.base import EXACT, Elementwise, Op, Rounding
+from infuse.targets import Target
 from infuse.testing.compare import difference
 from infuse.testing.emulation import NEWEST
 from infuse.testing.samples import Row, is_constant, results, rows, type_of

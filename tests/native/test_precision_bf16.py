@@ -20,10 +20,10 @@ from infuse.codegen.choices import Chooser, Key
 from infuse.codegen.compile import generate
 from infuse.codegen.packing import pack_conv_bf16, pack_gemm_bf16
 from infuse.codegen.tensors import Tensor
-from infuse.codegen.toolchain import Target
 from infuse.codegen.winograd import winograd_weights
 from infuse.errors import OptionError
 from infuse.ir.graph import Value
+from infuse.targets import Target
 from infuse.testing.emulation import NEWEST, resolve
 from tests.cli_tools import Cli
 from tests.native.builder import Builder

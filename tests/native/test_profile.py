@@ -14,13 +14,13 @@ import infuse
 from infuse.codegen.compile import compile_program, generate
 from infuse.codegen.hosted import HostedModel
 from infuse.codegen.source import metadata, print_sources
-from infuse.codegen.toolchain import Target
 from infuse.errors import InputError, OptionError, RuntimeFailure
 from infuse.ir.graph import Graph, constant
 from infuse.ir.parser import parse
-from infuse.profiling import Machine, Profile, Row, machine, measure_machine, profile_graph, trace_events
+from infuse.profiling import Profile, Roof, Row, measure_roof, profile_graph, roof, trace_events
 from infuse.profiling.measure import without_bodies
 from infuse.profiling.profile import INTERPRETER
+from infuse.targets import Target
 from tests.cli_tools import Cli, small_network
 from tests.native.builder import Builder
 from tests.native.kernel_tools import seldom, targets
@@ -65,9 +65,9 @@ def test_work_of_a_product_worked_out_by_hand(target: str) -> None:
     assert row.bytes == 4 * (5 * 64 + 64 * 32 + 32 + 5 * 32)  # input, weights, bias, result
     assert row.calls == 1
     assert row.kernel == "gemm"
-    assert row.bound == max(row.flops / found.machine.peak(), row.bytes / found.machine.bandwidth)
+    assert row.bound == max(row.flops / found.roof.peak(), row.bytes / found.roof.bandwidth)
     assert row.efficiency == row.bound / row.time
-    assert found.machine.target == target
+    assert found.roof.target == target
     assert found.inputs == {"x0": "float32[5, 64]"}
 
 
@@ -119,8 +119,8 @@ def test_products_of_bfloat16_have_a_roof_of_their_own() -> None:
     found = infuse.profile(layers(64, 64), set_dims={"n": 64}, runs=1, threads=1, precision="bf16")
     (row,) = found.rows
     assert "bf16" in row.kernel
-    assert found.machine.peak("bf16") > 0
-    assert row.bound == max(row.flops / found.machine.peak("bf16"), row.bytes / found.machine.bandwidth)
+    assert found.roof.peak("bf16") > 0
+    assert row.bound == max(row.flops / found.roof.peak("bf16"), row.bytes / found.roof.bandwidth)
 
 
 def test_products_of_bytes_have_a_roof_of_their_own() -> None:
@@ -131,7 +131,7 @@ def test_products_of_bytes_have_a_roof_of_their_own() -> None:
     found = run_for_sure(b.graph, {"x0": np.ones((64, 64), np.uint8)})
     row = max(found.rows, key=lambda row: row.flops)
     assert row.flops == 2 * 64**3
-    assert row.bound == max(row.flops / found.machine.peak("int8"), row.bytes / found.machine.bandwidth)
+    assert row.bound == max(row.flops / found.roof.peak("int8"), row.bytes / found.roof.bandwidth)
 
 
 LOOP = """graph "g" (%x: float32[500, 40], %times: int64[]) {
@@ -242,7 +242,7 @@ def test_steps_fill_the_run_and_no_more() -> None:
 
 def test_several_threads_leave_one_record_per_step() -> None:
     found = infuse.profile(layers(64, 64, 64), set_dims={"n": 64}, runs=2, threads=2)
-    assert found.machine.threads == 2
+    assert found.roof.threads == 2
     assert {row.calls for row in found.rows} == {1}
 
 
@@ -353,24 +353,24 @@ def test_given_inputs_give_the_others_their_sizes() -> None:
 def test_the_machine_is_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("INFUSE_CACHE", str(tmp_path))
     target = Target.resolve("x86-64")
-    first = measure_machine(target, 1)
+    first = measure_roof(target, 1)
     assert first.peak() > 1e8
     assert first.peaks.keys() == {"fp32"}
     assert first.peak("bf16") == first.peak()
     assert first.bandwidth > 1e8
-    monkeypatch.setattr(machine, "_measure", lambda target, threads: ({"fp32": 1e9}, 2e9))
-    assert measure_machine(target, 1) == first
-    assert measure_machine(target, 1, again=True) == Machine("x86-64", 1, {"fp32": 1e9}, 2e9)
-    assert measure_machine(target, 1) == Machine("x86-64", 1, {"fp32": 1e9}, 2e9)
+    monkeypatch.setattr(roof, "_measure", lambda target, threads: ({"fp32": 1e9}, 2e9))
+    assert measure_roof(target, 1) == first
+    assert measure_roof(target, 1, again=True) == Roof("x86-64", 1, {"fp32": 1e9}, 2e9)
+    assert measure_roof(target, 1) == Roof("x86-64", 1, {"fp32": 1e9}, 2e9)
     (file,) = (tmp_path / "machines").iterdir()
     peaks = ("3", '{"int8": 5}', '{"fp32": 0}', '{"fp32": "x"}')
     for damage in ("", "[]", "{}", *(f'{{"peaks": {text}, "bandwidth": 1}}' for text in peaks)):
         file.write_text(damage)
-        assert measure_machine(target, 1).peak() == 1e9
+        assert measure_roof(target, 1).peak() == 1e9
 
 
 def test_the_bound_is_the_larger_of_two() -> None:
-    roof = Machine("native", 1, {"fp32": 100.0, "int8": 400.0}, 10.0)
+    roof = Roof("native", 1, {"fp32": 100.0, "int8": 400.0}, 10.0)
     assert roof.bound(200, 10) == 2
     assert roof.bound(200, 30) == 3
     assert roof.bound(2000, 30, "int8") == 5
@@ -415,7 +415,7 @@ def test_a_trace_shows_runs_steps_and_nodes() -> None:
         assert exp["args"]["bytes"] > 0
         assert exp["args"]["nodes"]
     assert {event["name"] for event in events if event["tid"] == 0} >= {"y", "z"}
-    assert trace["otherData"]["peak_flops"] == found.machine.peaks
+    assert trace["otherData"]["peak_flops"] == found.roof.peaks
 
 
 # -- the command -----------------------------------------------------------------------------------------------------

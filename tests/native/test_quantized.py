@@ -11,10 +11,10 @@ from numpy.lib.stride_tricks import sliding_window_view
 from infuse import dtypes, optimize
 from infuse.codegen.compile import compile_graph, generate
 from infuse.codegen.expand import expand
-from infuse.codegen.toolchain import Target
 from infuse.dtypes import DType
 from infuse.ir.graph import Value
 from infuse.ops.evaluate import evaluate
+from infuse.targets import Target
 from infuse.testing.emulation import NEWEST
 from tests.native.builder import Builder
 from tests.native.kernel_tools import seldom, targets

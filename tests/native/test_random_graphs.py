@@ -8,9 +8,9 @@ import pytest
 
 from infuse import optimize
 from infuse.codegen.compile import compile_graph, generate
-from infuse.codegen.toolchain import Target
 from infuse.ir.graph import Graph
 from infuse.ops.evaluate import evaluate
+from infuse.targets import Target
 from infuse.testing.noise import Judge
 from tests.native.builder import assert_plan_is_safe
 from tests.native.random_models import native_network, together

@@ -14,6 +14,7 @@ from infuse.ir.types import TensorType, tensor
 from infuse.ops.base import Op
 from infuse.ops.contraction import MatMul
 from infuse.ops.convolution import Conv
+from infuse.targets import Target
 from infuse.testing.patterns import graph_of
 from tests.cli_tools import Cli
 
@@ -70,7 +71,7 @@ def test_every_command_takes_seconds(model: Path, tmp_path: Path, capsys: pytest
     ],
 )
 def test_products_have_prices_that_grow(op: Op, shapes: tuple[tuple[int, ...], ...]) -> None:
-    seconds = kernel_seconds(16, 1)
+    seconds = kernel_seconds(Target.resolve("native").machine, 1)
     small, large = ([tensor(float32, times * s[0], *s[1:]) for s in shapes] for times in (1, 64))
     large[1] = small[1] if large[1].rank != 3 else large[1]
     prices = [seconds(op, types[:2], types[2], int) for types in (small, large)]  # type: ignore[arg-type]
@@ -78,6 +79,7 @@ def test_products_have_prices_that_grow(op: Op, shapes: tuple[tuple[int, ...], .
 
 
 def test_what_the_cost_model_does_not_know_has_no_price() -> None:
-    assert kernel_seconds(16, 1)(MatMul(), [tensor(float32, 3), tensor(float32, 3)], tensor(float32), int) is None  # type: ignore[arg-type]
-    double = TensorType(infuse.dtypes.float64, (3, 3))
-    assert kernel_seconds(8, 1)(MatMul(), [double, double], double, int) is None  # type: ignore[arg-type]
+    seconds = kernel_seconds(Target.resolve("native").machine, 1)
+    vector, double = tensor(float32, 3), TensorType(infuse.dtypes.float64, (3, 3))
+    assert seconds(MatMul(), [vector, vector], tensor(float32), int) is None  # type: ignore[arg-type]
+    assert seconds(MatMul(), [double, double], double, int) is None  # type: ignore[arg-type]

@@ -11,9 +11,9 @@ import pytest
 import infuse
 from infuse.codegen.compile import stages_of
 from infuse.codegen.expand.sequences import flatten
-from infuse.codegen.toolchain import Target
 from infuse.ir.graph import Graph
 from infuse.ops.evaluate import evaluate
+from infuse.targets import Target
 
 HEAD = '<ir_version: 10, opset_import: ["" : 21]>\n'
 X = np.arange(24, dtype=np.float32).reshape(4, 6)

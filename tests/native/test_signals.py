@@ -15,13 +15,13 @@ import torch
 
 from infuse import dtypes
 from infuse.codegen.compile import compile_graph, generate
-from infuse.codegen.toolchain import Target
 from infuse.errors import InfuseError, RuntimeFailure
 from infuse.ir import dims
 from infuse.ir.expression import make_operator
 from infuse.ir.graph import Graph, Node, Value, constant
 from infuse.ir.types import UNKNOWN, TensorType
 from infuse.ops.base import Rounding
+from infuse.targets import Target
 from infuse.testing.compare import difference
 
 RNG = np.random.default_rng(5)

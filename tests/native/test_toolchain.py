@@ -14,9 +14,10 @@ import pytest
 
 from infuse.codegen import toolchain as module
 from infuse.codegen.processes import environment
-from infuse.codegen.toolchain import LOG, Target, Toolchain
+from infuse.codegen.toolchain import LOG, Toolchain
 from infuse.errors import CacheError, CompileError, OptionError, ToolchainError
 from infuse.runtime.cpus import cpu_features
+from infuse.targets import Target
 
 ROOT = Path(__file__).resolve().parents[2]
 PYTHONPATH = f"{ROOT / 'src'}{os.pathsep}{ROOT}"
@@ -156,7 +157,7 @@ def test_targets() -> None:
 
 
 def test_native_fingerprint_tells_processors_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "cpu_description", lambda: "another one")
+    monkeypatch.setattr("infuse.targets.base.cpu_description", lambda: "another one")
     assert Target.resolve("native").fingerprint != NATIVE.fingerprint
 
 

@@ -30,16 +30,17 @@ ALLOWED: dict[str, set[str] | None] = {
     "search": BASE | {"ir", "ops", "rewrite", "passes", "analysis"},
     "compress": BASE | {"ir", "ops", "rewrite", "passes"},
     # The writer of a compiled model's folder shares its format, and what a machine offers, with the reader.
-    "codegen": BASE | {"ir", "ops", "runtime"},
+    "targets": BASE | {"runtime"},
+    "codegen": BASE | {"ir", "ops", "runtime", "targets"},
     "analysis": BASE | {"ir", "ops"},
-    "profiling": BASE | {"ir", "ops", "analysis", "codegen", "runtime"},
+    "profiling": BASE | {"ir", "ops", "analysis", "codegen", "runtime", "targets"},
     "runtime": BASE,
     "serving": BASE | {"runtime", "infuse"},
     "cli": None,
     "testing": None,
     "infuse": BASE
     | {"ir", "ops", "frontends", "exporters", "rewrite", "passes", "compress", "codegen", "analysis", "profiling"}
-    | {"search", "runtime"},
+    | {"search", "runtime", "targets"},
 }
 # What callers speak to stands over all else in its room: nothing but the server puts it on, neither knows the other.
 TRANSPORTS = ("infuse.serving.rest", "infuse.serving.rpc")

@@ -9,13 +9,13 @@ import infuse.codegen.lower  # noqa: F401  registers the lowerings
 from infuse import dtypes, ops
 from infuse.codegen.compile import lower_graph
 from infuse.codegen.needed import relations_of
-from infuse.codegen.toolchain import Target
 from infuse.errors import ShapeError
 from infuse.ir import dims
 from infuse.ir.graph import Graph, Node, Value
 from infuse.ir.relations import Relation, must_equal, must_hold, relations
 from infuse.ir.types import TensorType, tensor
 from infuse.ops.base import Op
+from infuse.targets import Target
 from infuse.testing.hostile import cases, unchecked
 from infuse.testing.samples import rows
 

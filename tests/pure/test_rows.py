@@ -17,13 +17,15 @@ from infuse.ops.evaluate import evaluate
 from infuse.passes.pipeline import FOLD, PASSES
 from infuse.passes.rules import ALL_RULES
 from infuse.rewrite import Rule
+from infuse.targets import Machine
+from infuse.targets.machine import USUAL
 from infuse.testing.variants import random_array
 from tests.pure.row_models import EXAMPLES, Example
 from tests.pure.test_features import rows as features
 
 IDS = [f"G{number}" for number in (*range(1, 34), 38, 39)]
 ELSEWHERE = {"G38", "G39"}
-LANES = 8
+AVX2 = Machine.of("x86_64", frozenset(("avx", "avx2", "fma")), USUAL)
 
 
 def marked(examples: Any) -> Any:
@@ -53,7 +55,7 @@ def left(example: Example, graph: Graph) -> str:
     """
     if not example.native:
         return " ".join(f"{node.kind}{step(node)}{inside(node)}" for node in graph.nodes)
-    steps = [step for step in lower(graph, "row", LANES).steps if step.nodes]
+    steps = [step for step in lower(graph, "row", AVX2).steps if step.nodes]
     return ", ".join(f"{step.label} of {len({id(b) for b in step.reads})}" for step in steps)
 
 

@@ -38,7 +38,10 @@ AsJson = Annotated[bool, typer.Option("--json", help="Answer with JSON.")]
 ChosenLevel = Annotated[Level, typer.Option("--level", help="How much of the graph is rewritten.")]
 Target = Annotated[
     str,
-    typer.Option(help="Processor: native, x86-64[-v3: AVX2, -v4: AVX-512] or aarch64 (NEON).", metavar="NAME"),
+    typer.Option(
+        help="Processor: native, x86-64[-v3: AVX2, -v4: AVX-512] or aarch64 (NEON); more units: aarch64+i8mm.",
+        metavar="NAME",
+    ),
 ]
 Search = Annotated[
     float,

@@ -114,12 +114,12 @@ def profile(
 
 
 def _print(found: Profile, by: str, top: int) -> None:
-    machine, total = found.machine, found.total
+    roof, total = found.roof, found.total
     given = ", ".join(f"{name}: {kind}" for name, kind in found.inputs.items())
-    terminal.say(f"{given}; {machine.threads} thread{'' if machine.threads == 1 else 's'}, target {machine.target}")
-    peaks = ", ".join(f"{kind} {rate / 1e9:.1f}" for kind, rate in machine.peaks.items())
+    terminal.say(f"{given}; {roof.threads} thread{'' if roof.threads == 1 else 's'}, target {roof.target}")
+    peaks = ", ".join(f"{kind} {rate / 1e9:.1f}" for kind, rate in roof.peaks.items())
     terminal.say(
-        f"this machine: {peaks} GFLOP/s, {machine.bandwidth / 1e9:.1f} GB/s from memory; "
+        f"this machine: {peaks} GFLOP/s, {roof.bandwidth / 1e9:.1f} GB/s from memory; "
         f"{len(found.runs)} runs: least {min(total.times) * 1e3:.3f} ms, median {total.median * 1e3:.3f} ms"
     )
     rows = found.table(by)

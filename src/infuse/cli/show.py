@@ -13,7 +13,6 @@ from infuse.cli.options import AsJson, ModelFile, Precision, Search, Target, Thr
 from infuse.cli.outputs import kept_lines
 from infuse.codegen.compile import stages_of
 from infuse.codegen.program import Step
-from infuse.codegen.toolchain import Target as Processor
 from infuse.errors import OptionError
 from infuse.ir.graph import Graph, Node, Value
 from infuse.ir.printer import print_graph
@@ -22,6 +21,7 @@ from infuse.ops.opaque import unknown_nodes
 from infuse.profiling.steps import kernels_in
 from infuse.rewrite.record import count_operators
 from infuse.runtime import available_cpus
+from infuse.targets import Target as Processor
 
 
 def show(

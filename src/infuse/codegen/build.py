@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 
 from infuse.codegen.cache import Cache
 from infuse.codegen.interface import EXAMPLE, PREFIX, example, header, library_name
-from infuse.codegen.toolchain import Progress, Target, Toolchain
+from infuse.codegen.toolchain import Progress, Toolchain
 from infuse.errors import OptionError
 from infuse.runtime.folder import ABI, HEADER, LIBRARY, METADATA, SOURCE, STAGES, WEIGHTS, describe_files
+from infuse.targets import Target
 
 KERNELS: Final = Path(__file__).parents[1] / "kernels"
 ALIGNMENT: Final = 64
@@ -129,7 +130,7 @@ def _write_metadata(
         **metadata,
         "abi": ABI,
         "target": target.name,
-        "machine": target.machine,
+        "machine": target.architecture,
         "cpu_features": sorted(target.required),
         "toolchain": toolchain.version,
         "files": describe_files(folder, weights_sha256),

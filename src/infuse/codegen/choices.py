@@ -11,6 +11,7 @@ from infuse.errors import ShapeError
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ops.feeds import default_size
+from infuse.targets import Machine
 
 CLEAR: Final = 0.97
 """Measured times decide against the model only where they are below this part of the time of what it would take."""
@@ -68,19 +69,19 @@ class Chooser:
 
     def __init__(
         self,
-        lanes: int,
+        machine: Machine,
         threads: int = 1,
         measured: Mapping[str, Times] | None = None,
         forced: Callable[[Key], str | None] | None = None,
     ) -> None:
-        self.lanes, self.threads = lanes, threads
+        self.machine, self.threads = machine, threads
         self.measured = measured or {}
         self._forced = forced
 
     def choose(self, family: str, sizes: Sequence[Dim], names: Sequence[str]) -> Choice:
         """The choice among candidates `names` of a family, of a call with these sizes."""
         key = Key(family, tuple(map(usual, sizes)), tuple(names))
-        costs = {name: predict(family, name, key.sizes, self.lanes, self.threads) for name in names}
+        costs = {name: predict(family, name, key.sizes, self.machine, self.threads) for name in names}
         best = min(costs, key=costs.__getitem__)
         forced = None if self._forced is None else self._forced(key)
         if forced is not None:

@@ -24,7 +24,7 @@ from infuse.codegen.program import Program
 from infuse.codegen.source import all_sizes, metadata, print_sources
 from infuse.codegen.stages import Stage, make_outputs, must_be_hosted, split
 from infuse.codegen.tensors import is_native_type
-from infuse.codegen.toolchain import Target, Toolchain
+from infuse.codegen.toolchain import Toolchain
 from infuse.codegen.tuning import tuned
 from infuse.errors import OptionError, UnsupportedOperatorError
 from infuse.ir.clone import clone
@@ -33,6 +33,7 @@ from infuse.ir.graph import Graph, Node
 from infuse.ops.opaque import require_known
 from infuse.runtime.cpus import available_cpus
 from infuse.runtime.model import CompiledModel
+from infuse.targets import DotType, Target
 
 Progress = Callable[[str, int, int], None]
 
@@ -58,7 +59,7 @@ def lower_graph(
     """The program of a graph (see `generate`), without a memory plan."""
     name = graph.name or "model"
     expanded, relied = expand(graph)
-    program = lower(expanded, name, lanes_of(target), threads, precision, target.features, chooser, relied)
+    program = lower(expanded, name, target.machine, threads, precision, chooser, relied)
     program.names = _shared_names(graph, program.symbols)
     return program
 
@@ -75,20 +76,13 @@ def check_precision(precision: str, target: Target) -> None:
     """OptionError unless the target computes in this precision."""
     if precision not in PRECISIONS:
         raise OptionError(f"there is no precision {precision!r}", hint=f"one of: {', '.join(PRECISIONS)}")
-    if precision == "bf16" and "avx512_bf16" not in target.features:
+    if precision == "bf16" and target.machine.dot(DotType.BF16) is None:
         raise OptionError(
-            f"precision bf16 needs a processor that multiplies bfloat16 itself (AVX512-BF16), and the target "
-            f"{target.name} has none: emulated, it would be slower than fp32 and less exact",
+            "precision bf16 needs a processor that multiplies bfloat16 itself (AVX512-BF16, bf16 of ARM), and the "
+            f"target {target.name} has none: emulated, it would be slower than fp32 and less exact",
             hint="leave the precision at fp32, or compile for the target native on such a processor; fp16, in which "
             "weights are stored, is had everywhere",
         )
-
-
-def lanes_of(target: Target) -> int:
-    """Floats in a vector of the target."""
-    if "avx512f" in target.features:
-        return 16
-    return 8 if "avx" in target.features else 4
 
 
 def compile_graph(
@@ -141,7 +135,7 @@ def _foreign(stages: Stages, target: Target, output: str | os.PathLike[str] | No
     """The program of a model for another machine; OptionError where it cannot be had alone or has nowhere to go."""
     if output is None:
         raise OptionError(
-            f"a model for {target.machine} does not run on this machine",
+            f"a model for {target.architecture} does not run on this machine",
             hint="name a folder for it (output=, -o), and load that there",
         )
     if stages.whole is None:
@@ -190,7 +184,7 @@ def stages_of(
     """
     check_precision(precision, target)
     graph = separate_labels(flatten(graph))
-    chooser = Chooser(lanes_of(target), threads)
+    chooser = Chooser(target.machine, threads)
     if tune:
 
         def lowered(trial: Chooser) -> list[Program]:

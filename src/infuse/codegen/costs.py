@@ -1,24 +1,22 @@
 """What a kernel call costs: sums of counted work, whose weights are fitted to measurements (`costs.json`).
 
-The file is written by `python -m benchmarks.fit_costs`. It has weights for each width of vectors; one machine's are
-used for all, since choices only need to know which of two candidates is cheaper.
+The file is written by `python -m benchmarks.fit_costs`. It has a set of weights for each kind of machine that was
+measured; the set of the most similar one is used, since choices only need to know which of two candidates is cheaper.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from infuse.codegen.winograd import lines
+from infuse.targets import Caches, Machine
 
 FILE: Final = Path(__file__).with_name("costs.json")
-_ROWS: Final = {16: 12, 8: 6, 4: 4}
-"""Rows of a register tile (kernels/gemm.hpp: MR), by lanes."""
-_L2: Final = 1 << 20
-"""Bytes of the second level cache that kernels reckon with (kernels/gemm.hpp)."""
 
 
 class ConvSizes(NamedTuple):
@@ -63,11 +61,11 @@ class DepthwiseSizes(NamedTuple):
 
 Work = tuple[float, ...]
 """Counts of what a call does, each with a weight of its own: arithmetic for one thread, memory for all."""
-_WORK: dict[tuple[str, str], Callable[[Sequence[int], int, int], Work]] = {}
+_WORK: dict[tuple[str, str], Callable[[Sequence[int], Machine, int], Work]] = {}
 
 
 def counts(family: str, *names: str) -> Callable[[Callable[..., Work]], Callable[..., Work]]:
-    """Register what counts the work of candidates: a function of a call's sizes, lanes and threads."""
+    """Register what counts the work of candidates: a function of a call's sizes, the machine and threads."""
 
     def register(function: Callable[..., Work]) -> Callable[..., Work]:
         _WORK.update({(family, name): function for name in names})
@@ -86,28 +84,50 @@ def families() -> list[str]:
     return list(dict.fromkeys(family for family, _ in _WORK))
 
 
-def work(family: str, name: str, sizes: Sequence[int], lanes: int, threads: int) -> Work:
+def work(family: str, name: str, sizes: Sequence[int], machine: Machine, threads: int) -> Work:
     """The counted work of one candidate."""
-    return _WORK[family, name](sizes, lanes, threads)
+    return _WORK[family, name](sizes, machine, threads)
 
 
-def predict(family: str, name: str, sizes: Sequence[int], lanes: int, threads: int) -> float:
+def predict(family: str, name: str, sizes: Sequence[int], machine: Machine, threads: int) -> float:
     """The seconds that a candidate takes, roughly: good for comparing candidates of one key."""
-    weights = _weights()[family][name]
-    nearest = min(weights, key=lambda width: abs(width - lanes))
-    counted = work(family, name, sizes, lanes, threads)
-    return sum(count * weight for count, weight in zip(counted, weights[nearest], strict=True))
+    counted = work(family, name, sizes, machine, threads)
+    return sum(count * weight for count, weight in zip(counted, _weights(family, name, machine), strict=True))
+
+
+class Fit(NamedTuple):
+    """What was fitted on one machine: by family and candidate the weights of its counted work."""
+
+    machine: Machine
+    weights: Mapping[str, Mapping[str, Sequence[float]]]
+
+
+def read_fits(path: Path = FILE) -> list[Fit]:
+    """The fits of a file, each of another kind of machine."""
+    sets = json.loads(path.read_text("utf-8"))["sets"]
+    return [Fit(machine_from(one["machine"]), one["weights"]) for one in sets]
+
+
+def machine_from(data: Mapping[str, Any]) -> Machine:
+    """The machine of a fit, without its units for dot products, on which no choice between weights depends."""
+    return Machine(**{**data, "caches": Caches(**data["caches"])})
+
+
+def machine_data(machine: Machine) -> dict[str, Any]:
+    """Plain data for `machine_from`."""
+    return {name: value for name, value in asdict(machine).items() if name != "dots"}
 
 
 @lru_cache(maxsize=1)
-def _weights() -> dict[str, dict[str, dict[int, list[float]]]]:
-    found = json.loads(FILE.read_text("utf-8"))["weights"]
-    return {
-        family: {
-            name: {int(lanes): weights for lanes, weights in by_lanes.items()} for name, by_lanes in by_name.items()
-        }
-        for family, by_name in found.items()
-    }
+def _fits() -> list[Fit]:
+    return read_fits()
+
+
+@lru_cache(maxsize=1 << 10)
+def _weights(family: str, name: str, machine: Machine) -> Sequence[float]:
+    """The weights that were fitted on the machine that is most like this one."""
+    fits = [fit for fit in _fits() if name in fit.weights.get(family, ())]
+    return min(fits, key=lambda fit: machine.distance(fit.machine)).weights[family][name]
 
 
 def _up(a: int, b: int) -> int:
@@ -118,39 +138,39 @@ def _up(a: int, b: int) -> int:
 
 
 @counts("conv", "taps", "lines", "planar")
-def _window_products(sizes: Sequence[int], lanes: int, threads: int) -> Work:
+def _window_products(sizes: Sequence[int], machine: Machine, threads: int) -> Work:
     s = ConvSizes(*sizes)
     rows, own = s.n * s.oh * s.ow, s.oc // s.groups
     taps, depth = s.kh * s.kw, s.kh * s.kw * (s.c // s.groups)
-    panels = s.groups * _up(own, 2 * lanes)
-    weights = panels * 2 * lanes * depth
-    chunk = max(_L2 // 4 // (s.stride_h * s.stride_w * s.c * 4 + 8 * taps), _ROWS[lanes])
+    panels = s.groups * _up(own, machine.tile_columns)
+    weights = panels * machine.tile_columns * depth
+    chunk = max(machine.caches.l2 // 4 // (s.stride_h * s.stride_w * s.c * 4 + 8 * taps), machine.tile_rows)
     return (
-        rows * depth * s.groups * _up(own, lanes) / threads,
-        _up(rows, _ROWS[lanes]) * panels / threads,
+        rows * depth * s.groups * _up(own, machine.lanes) / threads,
+        _up(rows, machine.tile_rows) * panels / threads,
         rows * taps / threads,
-        rows * s.groups * _up(own, lanes) / threads,
+        rows * s.groups * _up(own, machine.lanes) / threads,
         s.n * s.h * s.w * s.c / threads,
         weights,
-        _passes(rows, chunk, weights, threads),
+        _passes(rows, chunk, weights, machine, threads),
         1.0,
     )
 
 
 @counts("conv", "taps_bf16")
-def _rounded_windows(sizes: Sequence[int], lanes: int, threads: int) -> Work:
-    fma, tiles, numbers, *rest = _window_products(sizes, lanes, threads)
+def _rounded_windows(sizes: Sequence[int], machine: Machine, threads: int) -> Work:
+    fma, tiles, numbers, *rest = _window_products(sizes, machine, threads)
     return (fma, tiles, numbers * ConvSizes(*sizes).groups, *rest)
 
 
 @counts("conv", "merged1")
-def _merged_in_a_vector(sizes: Sequence[int], lanes: int, threads: int) -> Work:
-    return _window_products(_merged(sizes, lanes), lanes, threads)
+def _merged_in_a_vector(sizes: Sequence[int], machine: Machine, threads: int) -> Work:
+    return _window_products(_merged(sizes, machine.lanes), machine, threads)
 
 
 @counts("conv", "merged2")
-def _merged_in_two(sizes: Sequence[int], lanes: int, threads: int) -> Work:
-    return _window_products(_merged(sizes, 2 * lanes), lanes, threads)
+def _merged_in_two(sizes: Sequence[int], machine: Machine, threads: int) -> Work:
+    return _window_products(_merged(sizes, machine.tile_columns), machine, threads)
 
 
 def _merged(sizes: Sequence[int], width: int) -> ConvSizes:
@@ -161,46 +181,47 @@ def _merged(sizes: Sequence[int], width: int) -> ConvSizes:
     return s._replace(groups=s.groups // count)
 
 
-def _passes(rows: int, chunk: int, weights: int, threads: int) -> float:
+def _passes(rows: int, chunk: int, weights: int, machine: Machine, threads: int) -> float:
     """How many weights are read again from the third level cache, for one chunk of rows after the other."""
     again = _up(rows, chunk * threads) - 1
-    return again * weights if 4 * weights > _L2 // 2 else 0.0
+    return again * weights if 4 * weights > machine.caches.l2 // 2 else 0.0
 
 
-def _tiles(sizes: Sequence[int], lanes: int, threads: int, tile: int) -> Work:
+def _tiles(sizes: Sequence[int], machine: Machine, threads: int, tile: int) -> Work:
     s = ConvSizes(*sizes)
     found = lines(tile, (s.kh, s.kw), (s.stride_h, s.stride_w))
     assert found is not None
     down, across = found
     tiles, points = s.n * _up(s.oh, down.results) * _up(s.ow, across.results), down.points * across.points
     products = down.products * across.products
-    inner, outer, panels = _up(s.c, lanes), _up(s.oc, lanes), _up(s.oc, 2 * lanes)
-    weights, block = products * s.c * panels * 2 * lanes, max(_L2 // 4 // (products * s.c * 4), 2 * _ROWS[lanes])
+    inner, outer, panels = _up(s.c, machine.lanes), _up(s.oc, machine.lanes), _up(s.oc, machine.tile_columns)
+    weights = products * s.c * panels * machine.tile_columns
+    block = max(machine.caches.l2 // 4 // (products * s.c * 4), 2 * machine.tile_rows)
     return (
         products * tiles * s.c * outer / threads,
-        points * _up(tiles, _ROWS[lanes]) * panels / threads,
+        points * _up(tiles, machine.tile_rows) * panels / threads,
         products * tiles * inner / threads,
         points * tiles * outer / threads,
         weights,
-        _passes(tiles, block, weights, threads),
+        _passes(tiles, block, weights, machine, threads),
         1.0,
     )
 
 
 @counts("conv", "winograd2", "winograd2_bf16")
-def _tiles_of_2(sizes: Sequence[int], lanes: int, threads: int) -> Work:
-    return _tiles(sizes, lanes, threads, 2)
+def _tiles_of_2(sizes: Sequence[int], machine: Machine, threads: int) -> Work:
+    return _tiles(sizes, machine, threads, 2)
 
 
 @counts("conv", "winograd4")
-def _tiles_of_4(sizes: Sequence[int], lanes: int, threads: int) -> Work:
-    return _tiles(sizes, lanes, threads, 4)
+def _tiles_of_4(sizes: Sequence[int], machine: Machine, threads: int) -> Work:
+    return _tiles(sizes, machine, threads, 4)
 
 
 @counts("depthwise", "rows", "any")
-def _filters(sizes: Sequence[int], lanes: int, threads: int) -> Work:
+def _filters(sizes: Sequence[int], machine: Machine, threads: int) -> Work:
     s = DepthwiseSizes(*sizes)
-    vectors = s.n * s.oh * s.ow * _up(s.c, lanes)
+    vectors = s.n * s.oh * s.ow * _up(s.c, machine.lanes)
     return (vectors * s.kh * s.kw / threads, vectors / threads, s.n * s.h * s.w * s.c / threads, 1.0)
 
 
@@ -208,27 +229,27 @@ def _filters(sizes: Sequence[int], lanes: int, threads: int) -> Work:
 
 
 @counts("gemm", "fp32", "bf16")
-def _product(sizes: Sequence[int], lanes: int, threads: int) -> Work:
+def _product(sizes: Sequence[int], machine: Machine, threads: int) -> Work:
     m, n, k = sizes
     return (
-        m * k * _up(n, lanes) / threads,
-        _up(m, _ROWS[lanes]) * _up(n, 2 * lanes) / threads,
+        m * k * _up(n, machine.lanes) / threads,
+        _up(m, machine.tile_rows) * _up(n, machine.tile_columns) / threads,
         m * k / threads,
-        m * _up(n, lanes) / threads,
-        k * _up(n, 2 * lanes) * 2 * lanes,
+        m * _up(n, machine.lanes) / threads,
+        k * _up(n, machine.tile_columns) * machine.tile_columns,
         1.0,
     )
 
 
-def _attention(sizes: Sequence[int], lanes: int, threads: int, block: int = 256) -> Work:
+def _attention(sizes: Sequence[int], machine: Machine, threads: int, block: int = 256) -> Work:
     batch, heads, queries, keys, dim, values = sizes
     units = batch * heads
     return (
-        units * queries * keys * (dim + values) / lanes / threads,
-        units * queries * keys / lanes / threads,
+        units * queries * keys * (dim + values) / machine.lanes / threads,
+        units * queries * keys / machine.lanes / threads,
         units * keys * (dim + values) / threads,
         units * queries * (dim + values) / threads,
-        units * queries * _up(keys, block) * (values + lanes) / lanes / threads,
+        units * queries * _up(keys, block) * (values + machine.lanes) / machine.lanes / threads,
         units * _up(queries, 252) * keys * (dim + values) / threads,
         1.0,
     )

@@ -26,6 +26,7 @@ from infuse.ir import dims
 from infuse.ir.graph import Graph, Node, Value, captured
 from infuse.ir.relations import Relation
 from infuse.ir.types import Shape, TensorType
+from infuse.targets import Machine
 
 Lower = Callable[["Lowering", Node, Group], None]
 _LOWERINGS: dict[tuple[str, str], Lower] = {}
@@ -79,22 +80,19 @@ def has_kernel(domain: str, kind: str) -> bool:
 def lower(
     graph: Graph,
     name: str,
-    lanes: int,
+    machine: Machine,
     threads: int = 1,
     precision: str = "fp32",
-    features: frozenset[str] = frozenset(),
     chooser: Chooser | None = None,
     relied: Mapping[Graph, Sequence[tuple[Node, Relation]]] | None = None,
 ) -> Program:
-    """The program of a graph for vectors of `lanes` floats, to be run mostly with `threads` threads.
+    """The program of a graph for a machine, to be run mostly with `threads` threads.
 
-    `features` are the instruction sets that the code may count on; `chooser` decides where several kernels compute the
-    same (default: the cost model); `relied` is by graph what has to hold besides what its nodes rely on.
+    `chooser` decides where several kernels compute the same (default: the cost model); `relied` is by graph what has to
+    hold besides what its nodes rely on.
     UnsupportedOperatorError where a node has no native code.
     """
-    return Lowering(
-        graph, name, lanes, threads, precision, features=features, chooser=chooser, relied=relied or {}
-    ).run()
+    return Lowering(graph, name, machine, threads, precision, chooser=chooser, relied=relied or {}).run()
 
 
 class Lowering(Placing):
@@ -124,7 +122,7 @@ class Lowering(Placing):
 
     def body(self, graph: Graph, aliases: Mapping[int, int] | None = None) -> Lowering:
         """The finished lowering of a body."""
-        made = Lowering(graph, graph.name or "body", self.lanes, self.threads, self.precision, self)
+        made = Lowering(graph, graph.name or "body", self.machine, self.threads, self.precision, self)
         made.run(aliases)
         return made
 

@@ -15,6 +15,7 @@ from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Graph, Node, Value
 from infuse.ir.relations import Relation
+from infuse.targets import Machine
 
 
 def _check_interface(graph: Graph) -> None:
@@ -27,7 +28,7 @@ def _check_interface(graph: Graph) -> None:
 class Placing:
     """A program in the making: its steps so far, and the place of every value.
 
-    `precision` and `features`, the instruction sets that the code may count on, are those of the outermost graph.
+    `machine` and `precision` are those of the outermost graph.
     """
 
     homes: Homes
@@ -36,22 +37,20 @@ class Placing:
         self,
         graph: Graph,
         name: str,
-        lanes: int,
+        machine: Machine,
         threads: int = 1,
         precision: str = "fp32",
         parent: Placing | None = None,
-        features: frozenset[str] = frozenset(),
         chooser: Chooser | None = None,
         relied: Mapping[Graph, Sequence[tuple[Node, Relation]]] | None = None,
     ) -> None:
         self.graph = graph
         self.relied: Mapping[Graph, Sequence[tuple[Node, Relation]]]
         self.relied = parent.relied if parent is not None else relied or {}
-        self.chooser: Chooser = parent.chooser if parent is not None else chooser or Chooser(lanes, threads)
+        self.chooser: Chooser = parent.chooser if parent is not None else chooser or Chooser(machine, threads)
         self.choices: list[tuple[int, Choice]] = []
         """What was chosen for the group that is being lowered, and how many steps there were before."""
-        self.features: frozenset[str] = features if parent is None else parent.features
-        self.lanes, self.threads, self.precision = lanes, threads, precision
+        self.machine, self.threads, self.precision = machine, threads, precision
         self.parent = parent
         _check_interface(graph)
         inputs = [v.tensor for v in graph.inputs]
@@ -78,6 +77,11 @@ class Placing:
         self.needed: list[Node] = []
         self._copies: dict[tuple[int, Dim, Any, Order], Tensor] = {}
         self._joined: set[tuple[Value, int, Dim]] = set()
+
+    @property
+    def lanes(self) -> int:
+        """Floats of a vector."""
+        return self.machine.lanes
 
     @property
     def known(self) -> set[str]:

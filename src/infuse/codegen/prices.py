@@ -12,12 +12,13 @@ from infuse.ir.types import TensorType
 from infuse.ops.base import Op
 from infuse.ops.contraction import MatMul
 from infuse.ops.convolution import Conv
+from infuse.targets import Machine
 
 SizeOf = Callable[[Dim], int]
 KernelSeconds = Callable[[Op, Sequence[TensorType], TensorType, SizeOf], "float | None"]
 
 
-def kernel_seconds(lanes: int, threads: int) -> KernelSeconds:
+def kernel_seconds(machine: Machine, threads: int) -> KernelSeconds:
     """A function that gives the seconds of one call of an operator on operands of these types, None for an operator
     that the cost model does not know.
     """
@@ -28,15 +29,15 @@ def kernel_seconds(lanes: int, threads: int) -> KernelSeconds:
             return None
         known = [[size(d) for d in shape] for shape in (*shapes, result.shape) if shape is not None]
         if isinstance(op, MatMul):
-            return _product(known, lanes, threads)
+            return _product(known, machine, threads)
         if isinstance(op, Conv) and len(result.shape) == 4:
-            return _convolution(op, known, lanes, threads)
+            return _convolution(op, known, machine, threads)
         return None
 
     return seconds
 
 
-def _product(shapes: Sequence[Sequence[int]], lanes: int, threads: int) -> float | None:
+def _product(shapes: Sequence[Sequence[int]], machine: Machine, threads: int) -> float | None:
     left, right, made = shapes
     if len(left) < 2 or len(right) < 2:
         return None
@@ -45,18 +46,18 @@ def _product(shapes: Sequence[Sequence[int]], lanes: int, threads: int) -> float
         rows *= count
     if len(right) > 2:
         stacks, rows = max(rows // max(made[-2], 1), 1), made[-2]
-    return stacks * predict("gemm", "fp32", (rows, made[-1], left[-1]), lanes, threads)
+    return stacks * predict("gemm", "fp32", (rows, made[-1], left[-1]), machine, threads)
 
 
-def _convolution(op: Conv, shapes: Sequence[Sequence[int]], lanes: int, threads: int) -> float:
+def _convolution(op: Conv, shapes: Sequence[Sequence[int]], machine: Machine, threads: int) -> float:
     (n, c, h, w), (oc, _, kh, kw), (_, _, oh, ow) = shapes[0], shapes[1], shapes[-1]
     strides, spread = op.steps(2), op.spread(2)
     pads = [int(begin) for begin, _ in op.padding((h, w), (kh, kw)) if isinstance(begin, int)]
     if op.group == c == oc:
         sizes = DepthwiseSizes._make([n, h, w, c, oh, ow, kh, kw, *strides, *spread, *pads])
-        return predict("depthwise", "rows", sizes, lanes, threads)
+        return predict("depthwise", "rows", sizes, machine, threads)
     if op.group == kh == kw == 1 and strides == (1, 1) and not any(pads):
-        return predict("gemm", "fp32", (n * oh * ow, oc, c), lanes, threads)
+        return predict("gemm", "fp32", (n * oh * ow, oc, c), machine, threads)
     fields = ConvSizes._make([n, h, w, c, oh, ow, oc, kh, kw, *strides, *spread, *pads, op.group])
     names = ["taps", *(tiles_of(c, oc, kh, kw, *strides, *spread) if op.group == 1 else [])]
-    return min(predict("conv", name, fields, lanes, threads) for name in names)
+    return min(predict("conv", name, fields, machine, threads) for name in names)

@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Final
 
 from infuse.codegen.processes import Command, Failed, environment, run_all
-from infuse.errors import CacheError, CompileError, InfuseError, OptionError, ToolchainError
-from infuse.runtime.cpus import cpu_description, cpu_features, cpu_limit, machine
+from infuse.errors import CacheError, CompileError, InfuseError, ToolchainError
+from infuse.runtime.cpus import cpu_limit
+from infuse.targets import Target
 
 Progress = Callable[[str, int, int], None]
 """Called with the name of a stage, the steps done and the steps in all."""
@@ -45,60 +46,7 @@ _VARIABLES: Final = (
     *("CCC_OVERRIDE_OPTIONS", "SOURCE_DATE_EPOCH", "ZIG_LIB_DIR"),
 )
 
-_V3: Final = frozenset(("avx", "avx2", "fma", "f16c", "bmi1", "bmi2", "movbe"))
-_V4: Final = _V3 | frozenset(("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"))
-_LEVELS: Final = {"x86-64": frozenset[str](), "x86-64-v3": _V3, "x86-64-v4": _V4}
-_NEON: Final = "aarch64"
 _INSTALL_CROSS: Final = "install one: pip install ziglang, or your system's (apt install g++-aarch64-linux-gnu)"
-
-
-@dataclass(frozen=True)
-class Target:
-    """What code is generated for.
-
-    `march` is the processor as GCC names it, `features` the instruction sets that the code is made of, `fingerprint`
-    the text that must be part of every cache key, `machine` the family of processors.
-
-    A machine may lack the `emulated` features: what `flags` tell GCC stands in for them (`testing/emulation.py`).
-    """
-
-    name: str
-    march: str
-    features: frozenset[str]
-    fingerprint: str
-    machine: str
-    emulated: frozenset[str] = frozenset()
-    flags: tuple[str, ...] = ()
-
-    @classmethod
-    def resolve(cls, name: str = "native") -> Target:
-        """The target called "native" (this processor), "x86-64", "x86-64-v3" (AVX2), "x86-64-v4" (AVX-512), or
-        "aarch64" (64-bit ARM with NEON, on Linux), for which other machines compile but which they do not run.
-        """
-        if name == "native":
-            return cls(name, name, cpu_features(), f"native {cpu_description()}", machine())
-        if name == _NEON:
-            return cls(name, "armv8-a", frozenset(), name, name)
-        if name not in _LEVELS:
-            raise OptionError(f"there is no target {name!r}", hint=f"one of: native, {', '.join(_LEVELS)}, {_NEON}")
-        if machine() != "x86_64":
-            raise ToolchainError(f"the target {name!r} cannot be built on {machine()}", hint='use "native"')
-        return cls(name, name, _LEVELS[name], name, "x86_64")
-
-    @property
-    def is_foreign(self) -> bool:
-        """Whether this machine compiles for it but cannot run it."""
-        return self.machine != machine()
-
-    @property
-    def required(self) -> frozenset[str]:
-        """The instruction sets that a machine must have to run the code."""
-        return self.features - self.emulated
-
-    @property
-    def is_runnable(self) -> bool:
-        """Whether this machine runs code for it."""
-        return not self.is_foreign and self.required <= cpu_features()
 
 
 @dataclass(frozen=True)
@@ -142,7 +90,7 @@ class Toolchain:
 
     @classmethod
     def _find_cross(cls, target: Target) -> Toolchain:
-        system = f"{target.machine}-linux-gnu"
+        system = f"{target.architecture}-linux-gnu"
         path, zig = shutil.which(f"{system}-g++"), _ziglang()
         if path is not None:
             return cls.from_command((path,))
@@ -244,13 +192,14 @@ class Toolchain:
             raise ToolchainError(f"{self.command[0]!r} ended without an error and without a result", hint=_INSTALL)
 
     def _target_flags(self, target: Target) -> list[str]:
+        further = [*target.flags, *target.machine.defines()]
         if self.kind == "zig":
-            cross = ["-target", f"{target.machine}-linux-gnu"] if target.is_foreign else []
+            cross = ["-target", f"{target.architecture}-linux-gnu"] if target.is_foreign else []
             exact = [] if target.is_foreign else [f"-march={target.march.replace('-', '_')}"]
-            return [*cross, *exact, "-fno-sanitize=undefined"]
-        if target.march == "native" and target.machine == "aarch64":
-            return ["-mcpu=native"]
-        return [f"-march={target.march}", *(["-fno-gnu-unique"] if self.kind == "gcc" else []), *target.flags]
+            return [*cross, *exact, "-fno-sanitize=undefined", *further]
+        if target.march == "native" and target.architecture == "aarch64":
+            return ["-mcpu=native", *further]
+        return [f"-march={target.march}", *(["-fno-gnu-unique"] if self.kind == "gcc" else []), *further]
 
     def _link_flags(self) -> list[str]:
         elf = _LINK_ELF if sys.platform == "linux" else ()

@@ -18,11 +18,12 @@ from infuse.codegen.build import build, kernels_hash
 from infuse.codegen.cache import Cache
 from infuse.codegen.choices import Chooser, Key, Times
 from infuse.codegen.program import Program
-from infuse.codegen.toolchain import Progress, Target, Toolchain
+from infuse.codegen.toolchain import Progress, Toolchain
 from infuse.codegen.trials import Trial, print_trials, trials_of
 from infuse.errors import OptionError, RuntimeFailure
 from infuse.runtime.cpus import available_cpus, cpu_description
 from infuse.runtime.folder import LIBRARY
+from infuse.targets import Target
 
 SECONDS: Final = 150.0
 """How long measuring may take, with the compilation of the trials."""
@@ -61,7 +62,7 @@ def tuned(
         found = measure(trials(lowered, plain, wanted), target, plain.threads, other, progress=progress)
         known = {**known, **found}
         kept.add(found)
-    return Chooser(plain.lanes, plain.threads, known)
+    return Chooser(plain.machine, plain.threads, known)
 
 
 def require_runnable(target: Target) -> None:
@@ -92,7 +93,7 @@ def trials(lowered: Lowered, plain: Chooser, wanted: Mapping[str, Sequence[str]]
             picked = wanted.get(str(key), ())
             return picked[number] if number < len(picked) else None
 
-        for program in lowered(Chooser(plain.lanes, plain.threads, forced=nth)):
+        for program in lowered(Chooser(plain.machine, plain.threads, forced=nth)):
             for trial in trials_of(program):
                 if trial.choice.by == "forced":
                     found.setdefault((str(trial.choice.key), trial.choice.chosen), trial)

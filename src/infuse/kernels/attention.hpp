@@ -8,7 +8,7 @@ namespace infuse {
 
 namespace attention_detail {
 
-constexpr int ROWS = LANES == 16 ? 12 : 6;  // queries that share the loads of a panel
+constexpr int ROWS = INFUSE_REGISTERS * 3 / 8;  // queries that share the loads of a panel
 constexpr long PANEL = 2 * LANES;
 constexpr long MOST_KEYS = 256;
 constexpr long MOST_QUERIES = 1020, LEAST_QUERIES = 252;

@@ -10,21 +10,13 @@
 #include "simd.hpp"
 #include "threads.hpp"
 
-#ifndef INFUSE_L2_BYTES
-#define INFUSE_L2_BYTES (1 << 20)
-#endif
-
 namespace infuse {
 
 // Columns of a packed panel, and the most rows of a register tile.
 constexpr long NR = 2 * LANES;
-#if INFUSE_LANES == 16 || defined(__aarch64__)
-constexpr long MR = 12;
-#elif INFUSE_LANES == 8
-constexpr long MR = 6;
-#else
-constexpr long MR = 4;
-#endif
+constexpr long MR = INFUSE_TILE_ROWS;
+static_assert(MR == 4 || MR == 6 || MR == 12, "tiles of other heights are not listed (tile_of)");
+static_assert(2 * MR + 3 <= INFUSE_REGISTERS, "sums, columns and a number of a row fill the registers");
 
 struct GemmShape {
   long m, n, k, lda;
@@ -111,10 +103,10 @@ template <int V, class W>
 INFUSE_INLINE Tile<W> tile_of(long rows) {
   static constexpr Tile<W> tiles[] = {
       tile<1, V, W>,  tile<2, V, W>,  tile<3, V, W>,  tile<4, V, W>,
-#if INFUSE_LANES >= 8 || defined(__aarch64__)
+#if INFUSE_TILE_ROWS >= 6
       tile<5, V, W>,  tile<6, V, W>,
 #endif
-#if INFUSE_LANES == 16 || defined(__aarch64__)
+#if INFUSE_TILE_ROWS == 12
       tile<7, V, W>,  tile<8, V, W>,  tile<9, V, W>,
       tile<10, V, W>, tile<11, V, W>, tile<12, V, W>,
 #endif

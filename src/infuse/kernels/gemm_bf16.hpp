@@ -20,6 +20,9 @@ INFUSE_INLINE vf dot_pairs(vf sum, vi a, vi b) {
 #if INFUSE_LANES == 16 && defined(__AVX512BF16__)
   INFUSE_ADDING(vdpbf16ps, sum, a, b);
   return sum;
+#elif defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
+  INFUSE_DOT(bfdot, "8h", sum, a, b);
+  return sum;
 #else
   const vi high = splat(int32_t(0xffff0000));
   sum = fma(as_float(a & high), as_float(b & high), sum);
@@ -117,10 +120,10 @@ template <int V>
 INFUSE_INLINE PairTile pair_tile_of(long rows) {
   static constexpr PairTile tiles[] = {
       pair_tile<1, V>,  pair_tile<2, V>,  pair_tile<3, V>,  pair_tile<4, V>,
-#if INFUSE_LANES >= 8 || defined(__aarch64__)
+#if INFUSE_TILE_ROWS >= 6
       pair_tile<5, V>,  pair_tile<6, V>,
 #endif
-#if INFUSE_LANES == 16 || defined(__aarch64__)
+#if INFUSE_TILE_ROWS == 12
       pair_tile<7, V>,  pair_tile<8, V>,  pair_tile<9, V>,
       pair_tile<10, V>, pair_tile<11, V>, pair_tile<12, V>,
 #endif

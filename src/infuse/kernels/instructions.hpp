@@ -19,4 +19,8 @@
 #define INFUSE_BINARY(name, to, a, b) __asm__(#name " %2, %1, %0" : "=v"(to) : "v"(a), "v"(b))
 #define INFUSE_ADDING(name, sum, a, b) __asm__(#name " %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b))
 
+// The same on 64-bit ARM, of operands that are split into `parts`.
+#define INFUSE_DOT(name, parts, sum, a, b) \
+  __asm__(#name " %0.4s, %1." parts ", %2." parts : "+w"(sum) : "w"(a), "w"(b))
+
 #endif

@@ -86,10 +86,10 @@ typedef void (*Run)(long, LaneRows, const int32_t*, int32_t*);
 
 template <class Layout, int V>
 INFUSE_INLINE Run tile_of(long rows) {
-#if INFUSE_LANES == 16
-  if (rows == 12) return tile<Layout, 12, V>;
-  if (rows == 8) return tile<Layout, 8, V>;
-#endif
+  if constexpr (ROWS == 12) {
+    if (rows == 12) return tile<Layout, 12, V>;
+    if (rows == 8) return tile<Layout, 8, V>;
+  }
   if (rows == 6) return tile<Layout, 6, V>;
   if (rows == 4) return tile<Layout, 4, V>;
   return rows == 3 ? tile<Layout, 3, V> : rows == 2 ? tile<Layout, 2, V> : tile<Layout, 1, V>;
@@ -187,7 +187,7 @@ template <class Layout, class T>
 INFUSE_INLINE void left_line(typename Layout::Left* to, const T* from, long n, int zero, const T* end) {
   if constexpr (Layout::GROUP == 4) {
     for (; n > 0 && end - from >= SLACK; n -= SLACK, from += SLACK, to += SLACK)
-      *(any_bytes*)to = *(const any_bytes*)from ^ uint8_t(SIGNED<T> ? 0x80 : 0);
+      *(any_bytes*)to = *(const any_bytes*)from ^ uint8_t(FLIP<T>);
   }
   if (n > 0) left_row<Layout>(to, from, n, zero);
 }
@@ -314,7 +314,7 @@ inline void integer_matmul(Context& c, long m, long n, long k, long row, const T
   using namespace integer_detail;
   typedef typename Layout::Left Left;
   const Zeros<T> zeros = {zero, step};
-  const bool in_place = Layout::GROUP == 4 && !SIGNED<T> && k % 4 == 0 && row % 2048 != 0;
+  const bool in_place = Layout::GROUP == 4 && FLIP<T> == 0 && k % 4 == 0 && row % 2048 != 0;
   const long stride = pitch<Layout>(k), whole = lanes_of<Layout>(k) * Layout::GROUP;
   product<Layout>(
       c, m, n, k,

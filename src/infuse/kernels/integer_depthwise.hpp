@@ -34,7 +34,8 @@ INFUSE_INLINE vi column(const T* const* lines, long at, int zero, L lanes) {
       x = x - zero;
       all |= y == 0 ? x & 0xffff : x << 16;
     } else {
-      if (SIGNED<T>) x = (x & 255) ^ 128;
+      if (SIGNED<T>) x &= 255;
+      if (FLIP<T> != 0) x ^= FLIP<T>;
       all |= x << (8 * y);
     }
   }

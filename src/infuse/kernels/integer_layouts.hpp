@@ -4,7 +4,8 @@
 //   Quads   bytes times signed bytes (weights less their zero points); four products a lane, no saturation
 //
 // Quads leave the zero point of the bytes in the sum: `zero · (sum of the weights)` has to come off.
-// Signed elements become bytes by adding 128 to them and to their zero point.
+// Signed elements become bytes by adding 128 to them and to their zero point. Where instructions multiply signed bytes
+// only, it is the other way round: 128 is taken off unsigned elements and their zero point.
 #pragma once
 #include "narrow.hpp"
 
@@ -12,8 +13,8 @@ namespace infuse {
 
 namespace integer_detail {
 
-constexpr int PANEL = 2 * LANES;                   // columns of a panel
-constexpr int ROWS = INFUSE_LANES == 16 ? 12 : 6;  // rows of a tile: its sums fill the registers
+constexpr int PANEL = 2 * LANES;                 // columns of a panel
+constexpr int ROWS = INFUSE_REGISTERS * 3 / 8;  // rows of a tile, whose sums fill the registers
 
 #if INFUSE_LANES == 16 && defined(__AVX512BW__)
 typedef short v_pairs __attribute__((vector_size(64)));
@@ -47,14 +48,31 @@ INFUSE_INLINE vi add_quads(vi sum, vi a, vi b) {
   return sum;
 #elif INFUSE_LANES == 16 && defined(__AVX512VNNI__)
   return __builtin_ia32_vpdpbusd_v16si(sum, a, b);
+#elif defined(__ARM_FEATURE_MATMUL_INT8)
+  INFUSE_DOT(usdot, "16b", sum, a, b);
+  return sum;
+#elif defined(__ARM_FEATURE_DOTPROD)
+  INFUSE_DOT(sdot, "16b", sum, a, b);
+  return sum;
 #else
   sum += (a & 255) * (b << 24 >> 24) + (a >> 8 & 255) * (b << 16 >> 24);
   return sum + (a >> 16 & 255) * (b << 8 >> 24) + (a >> 24 & 255) * (b >> 24);
 #endif
 }
 
+// Whether the bytes that are multiplied with weights count as signed.
+#if defined(__ARM_FEATURE_DOTPROD) && !defined(__ARM_FEATURE_MATMUL_INT8)
+constexpr bool SIGNED_BYTES = true;
+#else
+constexpr bool SIGNED_BYTES = false;
+#endif
+
 template <class T>
 constexpr bool SIGNED = T(-1) < T(0);
+
+/** The bit of an element that changes where it becomes a byte of Quads. */
+template <class T>
+constexpr int FLIP = SIGNED<T> == SIGNED_BYTES ? 0 : 128;
 
 }  // namespace integer_detail
 
@@ -89,7 +107,7 @@ struct Quads {
   static INFUSE_INLINE vi add(vi sum, vi a, vi b) { return integer_detail::add_quads(sum, a, b); }
   template <class T>
   static INFUSE_INLINE Left left(T x, int) {
-    return integer_detail::SIGNED<T> ? Left(x) ^ 0x80 : Left(x);
+    return Left(x) ^ integer_detail::FLIP<T>;
   }
   template <class T>
   static INFUSE_INLINE Left nothing(int zero) {
@@ -97,7 +115,7 @@ struct Quads {
   }
   template <class T>
   static INFUSE_INLINE int excess(int zero) {
-    return integer_detail::SIGNED<T> ? zero + 128 : zero;
+    return integer_detail::SIGNED_BYTES ? zero - integer_detail::FLIP<T> : zero + integer_detail::FLIP<T>;
   }
 };
 

@@ -15,11 +15,7 @@ namespace recur {
 
 namespace detail {
 
-#if INFUSE_LANES == 16 || defined(__aarch64__)
-constexpr int SUMS = 24;
-#else
-constexpr int SUMS = 12;
-#endif
+constexpr int SUMS = INFUSE_REGISTERS * 3 / 4;
 // Compilers that load a vector anew for every row it meets would wait for the loads.
 #if INFUSE_LANES == 16
 #define INFUSE_KEEP(x) INFUSE_HOLD(x)

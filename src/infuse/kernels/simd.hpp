@@ -17,12 +17,17 @@
 #define INFUSE_INLINE inline __attribute__((always_inline))
 #define INFUSE_NOINLINE __attribute__((noinline))
 
+// Numbers of the machine come from the one place that has them (targets/machine.py), as -D.
+#if !defined(INFUSE_LANES) || !defined(INFUSE_REGISTERS) || !defined(INFUSE_TILE_ROWS) || \
+    !defined(INFUSE_L2_BYTES)
+#error "the machine is not described: compile with the definitions of Machine.defines()"
+#endif
 #if defined(__AVX512F__)
-#define INFUSE_LANES 16
+static_assert(INFUSE_LANES == 16, "AVX-512 has vectors of 16 floats");
 #elif defined(__AVX__)
-#define INFUSE_LANES 8
+static_assert(INFUSE_LANES == 8, "AVX has vectors of 8 floats");
 #else
-#define INFUSE_LANES 4
+static_assert(INFUSE_LANES == 4, "vectors have 4 floats");
 #endif
 
 #if defined(__has_builtin)

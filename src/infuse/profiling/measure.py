@@ -11,16 +11,16 @@ from numpy.typing import NDArray
 
 from infuse.codegen.compile import compile_program, stages_of
 from infuse.codegen.program import Program
-from infuse.codegen.toolchain import Target
 from infuse.errors import OptionError
 from infuse.ir.graph import Graph, Node
 from infuse.ops.evaluate import evaluate
 from infuse.profiling.inputs import describe, shown_sizes
-from infuse.profiling.machine import measure_machine
 from infuse.profiling.profile import INTERPRETER, Profile, Run
+from infuse.profiling.roof import measure_roof
 from infuse.profiling.steps import Place, Work, places_of
 from infuse.runtime import available_cpus
 from infuse.runtime.session import Session
+from infuse.targets import Target
 
 Progress = Callable[[str, int, int], None]
 WARM_UP = 2
@@ -57,7 +57,7 @@ def profile_graph(
             parts.append(_Native(part[0], model.session(), model.metadata["profile"], places))
     report("measure", 0, runs)
     given = {name: describe(value) for name, value in feeds.items()}
-    found = Profile(graph.name, given, measure_machine(resolved, count, again=calibrate), places, [])
+    found = Profile(graph.name, given, measure_roof(resolved, count, again=calibrate), places, [])
     works = _Works()
     for number in range(-WARM_UP, runs):
         values, begin = dict(feeds), time.perf_counter_ns()

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from infuse.errors import OptionError
-from infuse.profiling.machine import Machine
+from infuse.profiling.roof import Roof
 from infuse.profiling.steps import Place, Work
 
 GROUPINGS = ("step", "node", "kind")
@@ -110,11 +110,11 @@ class Row:
 
 @dataclass
 class Profile:
-    """What `infuse.profile` has measured: `runs` of the steps at `places`, under the roof of `machine`."""
+    """What `infuse.profile` has measured: `runs` of the steps at `places`, under `roof`."""
 
     model: str
     inputs: dict[str, str]
-    machine: Machine
+    roof: Roof
     places: list[Place]
     runs: list[Run]
     notes: list[str] = field(default_factory=list)
@@ -152,14 +152,14 @@ class Profile:
 
     def to_dict(self, by: str = "step") -> dict[str, Any]:
         """Plain data for JSON."""
-        machine = self.machine
+        roof = self.roof
         return {
             "model": self.model,
             "inputs": self.inputs,
-            "target": machine.target,
-            "threads": machine.threads,
-            "peak_flops": dict(machine.peaks),
-            "peak_bytes": machine.bandwidth,
+            "target": roof.target,
+            "threads": roof.threads,
+            "peak_flops": dict(roof.peaks),
+            "peak_bytes": roof.bandwidth,
             "runs": len(self.runs),
             "by": by,
             "rows": [row.to_dict() for row in self.table(by)],
@@ -173,7 +173,7 @@ class Profile:
         """What one must know to read the rows."""
         found = list(self.notes)
         above = [row for row in self.rows if row.efficiency > 1.02 and row.is_known]
-        busy = [row for row in above if row.bound > row.bytes / self.machine.bandwidth]
+        busy = [row for row in above if row.bound > row.bytes / self.roof.bandwidth]
         winograd = [row for row in busy if "winograd" in row.kernel]
         if winograd:
             found.append("FLOPs are those of direct convolution: Winograd multiplies less, and may exceed the roof")
@@ -241,6 +241,6 @@ class Profile:
             sum(count for _, count in done),
             sum(count * work.flops for work, count in done),
             sum(count * work.bytes for work, count in done),
-            sum(count * self.machine.bound(work.flops, work.bytes, work.kind) for work, count in done),
+            sum(count * self.roof.bound(work.flops, work.bytes, work.kind) for work, count in done),
             all(work.is_known for work, _ in done),
         )

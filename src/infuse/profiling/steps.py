@@ -23,7 +23,7 @@ _KERNEL = re.compile(r"\b(\w+(?:<(?:[\w, ]|<[\w, ]+>)+>)?)\(c, ")
 
 class Work(NamedTuple):
     """Arithmetic operations and bytes of memory; `is_known` tells whether the operations are all counted, `kind` on
-    what most of them are done (`machine.KINDS`).
+    what most of them are done (`roof.KINDS`).
     """
 
     flops: int = 0

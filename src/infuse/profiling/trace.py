@@ -17,7 +17,7 @@ def trace_events(profile: Profile) -> dict[str, Any]:
 
     Times are microseconds. A step lies inside of its run, steps of bodies inside of the step that ran them.
     """
-    machine = profile.machine
+    roof = profile.roof
     best = min(range(len(profile.runs)), key=lambda number: profile.runs[number].seconds)
     events = [_named("process_name", _NODES, profile.model), _named("thread_name", _NODES, f"nodes of run {best + 1}")]
     events += _nodes(profile, profile.runs[best])
@@ -30,10 +30,10 @@ def trace_events(profile: Profile) -> dict[str, Any]:
         "otherData": {
             "model": profile.model,
             "inputs": profile.inputs,
-            "target": machine.target,
-            "threads": machine.threads,
-            "peak_flops": dict(machine.peaks),
-            "peak_bytes": machine.bandwidth,
+            "target": roof.target,
+            "threads": roof.threads,
+            "peak_flops": dict(roof.peaks),
+            "peak_bytes": roof.bandwidth,
         },
     }
 
@@ -63,7 +63,7 @@ def _in_order(run: Run) -> list[Call]:
 
 def _call(profile: Profile, call: Call, run: Run, track: int, name: str) -> dict[str, Any]:
     place = profile.places[call.place]
-    bound = profile.machine.bound(call.work.flops, call.work.bytes, call.work.kind)
+    bound = profile.roof.bound(call.work.flops, call.work.bytes, call.work.kind)
     arguments = {
         "nodes": [node.name for node in place.nodes],
         "kinds": [node.kind for node in place.nodes],

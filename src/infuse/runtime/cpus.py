@@ -21,7 +21,7 @@ _X86_EXTENSIONS = (
 )
 
 
-def machine() -> str:
+def architecture() -> str:
     """The family of this machine's processors: x86_64, aarch64, …"""
     found = platform.machine().lower()
     return {"amd64": "x86_64", "arm64": "aarch64"}.get(found, found)

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from infuse.errors import CompiledModelError
 from infuse.runtime.checked import has_content
-from infuse.runtime.cpus import cpu_features, machine
+from infuse.runtime.cpus import architecture, cpu_features
 
 ABI: Final = 2
 LIBRARY: Final = "model.so"
@@ -107,9 +107,9 @@ def verify(folder: Path, metadata: Mapping[str, Any], *, full: bool | None = Non
 
 def check_cpu(metadata: Mapping[str, Any], where: Path) -> None:
     """CompiledModelError when the model was built for instructions that this processor does not have."""
-    if metadata.get("machine", machine()) != machine():
+    if metadata.get("machine", architecture()) != architecture():
         raise CompiledModelError(
-            f"the model was built for {metadata['machine']}, and this machine is {machine()}",
+            f"the model was built for {metadata['machine']}, and this machine is {architecture()}",
             where=str(where),
             hint="run it there, or compile it for this machine",
         )

@@ -15,18 +15,14 @@ from pathlib import Path
 from typing import Final
 from unittest import mock
 
-from infuse.codegen.toolchain import Target, Toolchain
-from infuse.errors import OptionError, ToolchainError
-from infuse.runtime.cpus import cpu_features, machine
+from infuse.codegen.toolchain import Toolchain
+from infuse.errors import ToolchainError
+from infuse.runtime.cpus import architecture, cpu_features
+from infuse.targets import EXTENSIONS, Target
 
 _HEADER: Final = Path(__file__).with_name("emulation.hpp")
 _BASE: Final = "x86-64-v3"
 _WIDE: Final = "x86-64-v4"
-_OPTIONS: Final = {
-    **{name: name for name in ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")},
-    **{"avx512_vnni": "avx512vnni", "avx512_bf16": "avx512bf16"},
-}
-"""What is emulated: how Linux names it, and how compilers do."""
 NEWEST: Final = f"{_WIDE}+avx512_vnni+avx512_bf16"
 """The target with everything that kernels have a use for."""
 
@@ -35,7 +31,7 @@ _resolve = Target.resolve
 
 def obstacle() -> str | None:
     """Why nothing can be emulated on this machine; None where it can."""
-    if machine() != "x86_64" or not _resolve(_BASE).is_runnable:
+    if architecture() != "x86_64" or not _resolve(_BASE).is_runnable:
         return "AVX-512 is emulated on processors with AVX2, and this is none"
     try:
         kind = Toolchain.find().kind
@@ -45,42 +41,26 @@ def obstacle() -> str | None:
 
 
 def resolve(name: str = "native") -> Target:
-    """The target that `Target.resolve` calls so, or `LEVEL+FEATURE+…`, as "x86-64-v4+avx512_vnni".
-
-    What this machine lacks for it is emulated. ToolchainError where that cannot be, OptionError for other names.
-    """
-    level, *further = name.split("+")
-    base = _resolve(level)
-    features = base.features | frozenset(further)
-    if not further and (base.is_runnable or base.is_foreign):
-        return base
-    if features <= cpu_features():
-        flags = tuple(f"-m{_option(feature)}" for feature in sorted(further))
-        return replace(base, name=name, features=features, flags=flags, fingerprint=f"{base.fingerprint} {name}")
+    """As `Target.resolve`; what this machine lacks for the target is emulated. ToolchainError where that cannot be."""
+    target = _resolve(name)
+    if target.is_runnable or target.is_foreign:
+        return target
     if why := obstacle():
         raise ToolchainError(f"the target {name!r} does not run on this machine", hint=why)
-    lower = _resolve(_BASE)
-    extra = features - lower.features
+    base = _resolve(_BASE)
+    extra = target.features - base.features
     text = hashlib.sha256(_HEADER.read_bytes()).hexdigest()
-    return Target(
-        name=name,
-        march=lower.march,
-        features=features,
+    return replace(
+        target,
+        march=base.march,
         fingerprint=f"{name} emulated {text}",
-        machine=lower.machine,
         emulated=extra,
         flags=("-O1", "-Wno-psabi", *_defines(extra), "-include", str(_HEADER)),
     )
 
 
-def _option(feature: str) -> str:
-    if feature not in _OPTIONS:
-        raise OptionError(f"{feature!r} is not emulated", hint=f"one of: {', '.join(_OPTIONS)}")
-    return _OPTIONS[feature]
-
-
 def _defines(features: frozenset[str]) -> list[str]:
-    return [f"-D__{_option(feature).upper()}__=1" for feature in sorted(features)]
+    return [f"-D__{EXTENSIONS[_WIDE].get(feature, feature).upper()}__=1" for feature in sorted(features)]
 
 
 @contextmanager

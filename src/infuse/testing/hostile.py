@@ -18,7 +18,6 @@ from infuse import dtypes
 from infuse.codegen.compile import lower_graph
 from infuse.codegen.expand import expand
 from infuse.codegen.needed import relations_of
-from infuse.codegen.toolchain import Target
 from infuse.errors import InfuseError
 from infuse.ir import dims
 from infuse.ir.dims import Dim
@@ -26,6 +25,7 @@ from infuse.ir.graph import Graph, Node, Value, constant
 from infuse.ir.relations import Relation
 from infuse.ir.types import TensorType
 from infuse.ops.sizes import numbering
+from infuse.targets import Target
 from infuse.testing.samples import Row, is_constant, results
 
 Feeds = dict[str, Any]

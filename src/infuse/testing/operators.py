@@ -21,7 +21,6 @@ from infuse.codegen.compile import generate
 from infuse.codegen.expand.sequences import flatten, is_flattened
 from infuse.codegen.lowering import has_kernel
 from infuse.codegen.stages import must_be_hosted
-from infuse.codegen.toolchain import Target
 from infuse.dtypes import DType
 from infuse.errors import InfuseError
 from infuse.frontends.onnx.contributed import functions_of
@@ -29,6 +28,7 @@ from infuse.ir.graph import Graph, Node, Value
 from infuse.ir.types import TensorType
 from infuse.ops.base import EXACT, REGISTRY, Elementwise, Op, Rounding
 from infuse.ops.control import ControlFlow
+from infuse.targets import Target
 from infuse.testing.samples import Row, node_of, results, rows, type_of
 
 _RENAMED: Final = {"Scatter": "ScatterElements", "Upsample": "Resize", "Constant": "a constant"}

@@ -27,9 +27,10 @@ from infuse.codegen.memory import isolated_plan
 from infuse.codegen.processes import environment
 from infuse.codegen.program import Program
 from infuse.codegen.source import metadata, print_sources
-from infuse.codegen.toolchain import Target, Toolchain
+from infuse.codegen.toolchain import Toolchain
 from infuse.errors import ToolchainError
 from infuse.runtime.folder import LIBRARY, SOURCE
+from infuse.targets import Target
 
 Feeds = Mapping[str, NDArray[Any]]
 SECONDS = 20

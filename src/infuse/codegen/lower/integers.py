@@ -23,6 +23,7 @@ from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node, Value
 from infuse.ops.convolution import Convolving
+from infuse.targets import DotType
 
 Integers = NDArray[np.integer[Any]]
 
@@ -64,7 +65,8 @@ def _known(zero: Value | None) -> bool:
 def layout_of(low: Lowering, weights: Integers) -> Layout:
     """The best layout for known weights less their zero points."""
     fits = weights.size == 0 or (weights.min() >= -128 and weights.max() <= 127)
-    return QUADS if fits and "avx512_vnni" in low.features else PAIRS
+    unit = low.machine.dot(DotType.U8S8)
+    return QUADS if fits and unit is not None and unit.products == QUADS.group else PAIRS
 
 
 @dataclass(frozen=True)

@@ -15,22 +15,21 @@ from typing import Any, Final
 
 from infuse.codegen.build import build
 from infuse.codegen.cache import Cache
-from infuse.codegen.toolchain import Target
 from infuse.errors import RuntimeFailure
 from infuse.runtime.cpus import cpu_description, cpu_limit
 from infuse.runtime.folder import LIBRARY, SOURCE
+from infuse.targets import Caches, Target
 
-_PROGRAM: Final = Path(__file__).with_name("machine.cpp")
+_PROGRAM: Final = Path(__file__).with_name("roof.cpp")
 KINDS: Final = ("fp32", "bf16", "int8")
 """The numbers that products are made of."""
 _FLOPS_SECONDS: Final = 0.3
 _STREAM_SECONDS: Final = 0.7
-_USUAL_CACHE: Final = 32 << 20
 _LEAST_STREAM, _MOST_STREAM = 64 << 20, 1 << 30
 
 
 @dataclass(frozen=True)
-class Machine:
+class Roof:
     """The roof over a target's speed with so many threads: operations per second by kind of number, and bytes read per
     second from memory that no cache holds.
 
@@ -51,7 +50,7 @@ class Machine:
         return max(flops / self.peak(kind), bytes / self.bandwidth)
 
 
-def measure_machine(target: Target, threads: int, *, again: bool = False) -> Machine:
+def measure_roof(target: Target, threads: int, *, again: bool = False) -> Roof:
     """The roof of this machine for a target and a number of threads; it takes about two seconds.
 
     Kept in the cache folder, and measured anew with `again` only. Raises what compiling raises, and RuntimeFailure
@@ -64,7 +63,7 @@ def measure_machine(target: Target, threads: int, *, again: bool = False) -> Mac
     if found is None:
         found = _measure(target, threads)
         _write(file, {"machine": identity, "peaks": found[0], "bandwidth": found[1]})
-    return Machine(target.name, threads, *found)
+    return Roof(target.name, threads, *found)
 
 
 def _measure(target: Target, threads: int) -> tuple[dict[str, float], float]:
@@ -84,9 +83,9 @@ def _measure(target: Target, threads: int) -> tuple[dict[str, float], float]:
 
 def _stream_bytes() -> int:
     """Four times the last cache, of which then less than a quarter can be of use; at most half of the free memory."""
-    wanted = 4 * (_system("SC_LEVEL3_CACHE_SIZE") or _USUAL_CACHE)
+    size = 4 * Caches.of_host().l3
     free = _system("SC_AVPHYS_PAGES") * _system("SC_PAGE_SIZE") or _MOST_STREAM
-    return min(max(wanted, _LEAST_STREAM), _MOST_STREAM, max(free // 2, _LEAST_STREAM))
+    return min(max(size, _LEAST_STREAM), _MOST_STREAM, max(free // 2, _LEAST_STREAM))
 
 
 def _system(name: str) -> int:

@@ -1,0 +1,131 @@
+"""What a processor offers a kernel, as numbers: vectors, the tile of its products, caches, units for dot products."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from math import log2
+from pathlib import Path
+from typing import Final
+
+_KIB: Final = 1024
+_UNITS: Final = {"K": _KIB, "M": _KIB**2, "G": _KIB**3}
+
+
+@dataclass(frozen=True)
+class Caches:
+    """Bytes of a core's first (data) and second level cache, and of the third that cores share."""
+
+    l1: int = 32 * _KIB
+    l2: int = _KIB**2
+    l3: int = 32 * _KIB**2
+
+    @classmethod
+    def of_host(cls, root: Path = Path("/")) -> Caches:
+        """Those of this machine, as Linux tells them; the usual size of one that it does not tell."""
+        sizes = {}
+        for folder in sorted((root / "sys/devices/system/cpu/cpu0/cache").glob("index*")):
+            level, kind, size = (_read(folder / name) for name in ("level", "type", "size"))
+            if kind in ("Data", "Unified") and size[:-1].isdecimal() and size[-1] in _UNITS:
+                sizes[f"l{level}"] = int(size[:-1]) * _UNITS[size[-1]]
+        return cls(**{name: size for name, size in sizes.items() if name in cls.__annotations__ and size})
+
+
+USUAL: Final = Caches()
+"""Those of a processor that is known by the name of its level only."""
+
+
+class DotType(Enum):
+    """The types of both sides of a dot product of narrow numbers."""
+
+    BF16 = "bf16·bf16"
+    U8S8 = "u8·s8"
+
+
+@dataclass(frozen=True)
+class DotUnit:
+    """Instructions that add up products of narrow numbers: the feature that has them, and how many products each adds
+    to a sum of 32 bits. Without a `feature` every machine has them.
+    """
+
+    feature: str
+    products: int
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A processor as kernels see it.
+
+    `registers` hold vectors of `vector_bits`; `tile_rows` × `tile_columns` sums of float32 are the tile of a product.
+    `dots` are the units for dot products by the types of both sides.
+    """
+
+    architecture: str
+    vector_bits: int
+    registers: int
+    tile_rows: int
+    caches: Caches
+    dots: tuple[tuple[DotType, DotUnit], ...] = ()
+
+    @property
+    def lanes(self) -> int:
+        """Floats of a vector."""
+        return self.vector_bits // 32
+
+    @property
+    def tile_columns(self) -> int:
+        """Columns of the tile: two vectors."""
+        return 2 * self.lanes
+
+    @classmethod
+    def of(cls, architecture: str, features: frozenset[str], caches: Caches) -> Machine:
+        """The machine with these instruction sets, by their names in Linux."""
+        if architecture == "aarch64":
+            bits, registers, rows = 128, 32, 12
+        elif "avx512f" in features:
+            bits, registers, rows = 512, 32, 12
+        elif "avx" in features:
+            bits, registers, rows = 256, 16, 6
+        else:
+            bits, registers, rows = 128, 16, 4
+        best = ((kind, _first(units, features)) for kind, units in _DOTS.items())
+        dots = tuple((kind, unit) for kind, unit in best if unit is not None)
+        return cls(architecture, bits, registers, rows, caches, dots)
+
+    def dot(self, kind: DotType) -> DotUnit | None:
+        """The best unit for dot products of this kind, None without any."""
+        return dict(self.dots).get(kind)
+
+    def distance(self, other: Machine) -> tuple[float, bool, float]:
+        """How different the times of kernels are there: the less, the more alike are two machines."""
+        widths, rows = self.vector_bits / other.vector_bits, self.tile_rows / other.tile_rows
+        caches = self.caches.l2 / other.caches.l2
+        return abs(log2(widths)), self.architecture != other.architecture, abs(log2(rows)) + abs(log2(caches))
+
+    def defines(self) -> list[str]:
+        """What kernels are told when they are compiled, as definitions of the preprocessor."""
+        numbers = {
+            "LANES": self.lanes,
+            "REGISTERS": self.registers,
+            "TILE_ROWS": self.tile_rows,
+            "L2_BYTES": self.caches.l2,
+        }
+        return [f"-DINFUSE_{name}={value}" for name, value in numbers.items()]
+
+
+_DOTS: Final = {
+    DotType.BF16: (DotUnit("avx512_bf16", 2), DotUnit("bf16", 2)),
+    DotType.U8S8: (DotUnit("avx512_vnni", 4), DotUnit("i8mm", 4), DotUnit("asimddp", 4), DotUnit("", 2)),
+}
+"""Units by the types of both sides, the best first."""
+
+
+def _first(units: tuple[DotUnit, ...], features: frozenset[str]) -> DotUnit | None:
+    return next((unit for unit in units if not unit.feature or unit.feature in features), None)
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text("ascii").strip()
+    except OSError:  # it is not told
+        return ""

@@ -1,0 +1,121 @@
+"""Processors by name, and what they offer kernels."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from infuse.codegen.costs import predict, work
+from infuse.errors import OptionError, ToolchainError
+from infuse.runtime import cpus
+from infuse.targets import Caches, DotType, DotUnit, Machine, Target
+from infuse.targets.machine import USUAL
+
+pytestmark = pytest.mark.row("R6")
+AVX2 = frozenset(("avx", "avx2", "fma"))
+AVX512 = AVX2 | {"avx512f"}
+
+
+def folder(root: Path, **files: str) -> None:
+    root.mkdir(parents=True)
+    for name, text in files.items():
+        (root / name).write_text(f"{text}\n")
+
+
+def test_caches_are_asked_of_the_machine(tmp_path: Path) -> None:
+    caches = tmp_path / "sys/devices/system/cpu/cpu0/cache"
+    folder(caches / "index0", level="1", type="Data", size="48K")
+    folder(caches / "index1", level="1", type="Instruction", size="64K")
+    folder(caches / "index2", level="2", type="Unified", size="2M")
+    folder(caches / "index3", level="3", type="Unified", size="105M")
+    assert Caches.of_host(tmp_path) == Caches(48 << 10, 2 << 20, 105 << 20)
+
+
+def test_what_a_machine_does_not_tell_of_its_caches_is_usual(tmp_path: Path) -> None:
+    assert Caches.of_host(tmp_path) == USUAL
+    caches = tmp_path / "sys/devices/system/cpu/cpu0/cache"
+    folder(caches / "index0", level="1", type="Data", size="")
+    folder(caches / "index1", level="2", type="Unified", size="0K")
+    folder(caches / "index2", level="4", type="Unified", size="128M")
+    folder(caches / "index3", type="Unified", size="8M")
+    assert Caches.of_host(tmp_path) == USUAL
+
+
+@pytest.mark.parametrize(("architecture", "features", "lanes", "registers", "rows", "int8"), [
+    ("x86_64", frozenset(), 4, 16, 4, 2),
+    ("x86_64", AVX2, 8, 16, 6, 2),
+    ("x86_64", AVX512, 16, 32, 12, 2),
+    ("x86_64", AVX512 | {"avx512_vnni"}, 16, 32, 12, 4),
+    ("aarch64", frozenset(), 4, 32, 12, 2),
+    ("aarch64", frozenset(("asimddp",)), 4, 32, 12, 4),
+])  # fmt: skip
+def test_a_machine_has_the_tile_that_fills_its_registers(
+    architecture: str, features: frozenset[str], lanes: int, registers: int, rows: int, int8: int
+) -> None:
+    machine = Machine.of(architecture, features, USUAL)
+    assert (machine.lanes, machine.registers, machine.tile_rows) == (lanes, registers, rows)
+    assert machine.tile_columns == 2 * lanes
+    unit = machine.dot(DotType.U8S8)
+    assert unit is not None
+    assert unit.products == int8
+    assert machine.dot(DotType.BF16) is None
+
+
+def test_units_for_bfloat16_need_their_instructions() -> None:
+    machine = Machine.of("x86_64", AVX512 | {"avx512_bf16"}, USUAL)
+    assert machine.dot(DotType.BF16) == DotUnit("avx512_bf16", 2)
+
+
+def test_targets_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("infuse.targets.base.architecture", lambda: "x86_64")
+    plain, further = (Target.resolve(name) for name in ("x86-64-v4", "x86-64-v4+avx512_vnni+avx512_bf16"))
+    assert further.features - plain.features == {"avx512_vnni", "avx512_bf16"}
+    assert further.flags == ("-mavx512bf16", "-mavx512vnni")
+    assert further.fingerprint != plain.fingerprint
+    arm = Target.resolve("aarch64+i8mm+bf16")
+    assert (arm.march, arm.machine.tile_rows) == ("armv8.2-a+bf16+i8mm", 12)
+    assert arm.machine.dot(DotType.BF16) == DotUnit("bf16", 2)
+    v4 = ("x86-64-v4+", "x86-64-v4+sse9", "x86-64-v3+avx512_vnni", "native+avx512_vnni")
+    for name in ("pentium", *v4, "aarch64+avx512_vnni", "aarch64+sve"):
+        with pytest.raises(OptionError, match="target"):
+            Target.resolve(name)
+    monkeypatch.setattr("infuse.targets.base.architecture", lambda: "riscv64")
+    with pytest.raises(ToolchainError, match="riscv64"):
+        Target.resolve("x86-64-v3")
+
+
+def test_another_cache_is_another_native_target(monkeypatch: pytest.MonkeyPatch) -> None:
+    small = Target.resolve("native")
+    monkeypatch.setattr(Caches, "of_host", lambda: replace(small.caches, l2=small.caches.l2 * 2))
+    large = Target.resolve("native")
+    assert small.fingerprint != large.fingerprint
+    assert f"-DINFUSE_L2_BYTES={small.caches.l2 * 2}" in large.machine.defines()
+
+
+def test_costs_count_the_tiles_that_the_machine_has() -> None:
+    arm, old = (Machine.of(name, frozenset(), USUAL) for name in ("aarch64", "x86_64"))
+    tiles = [work("gemm", "fp32", (24, 8, 64), machine, 1)[1] for machine in (arm, old)]
+    assert tiles == [2, 6]
+
+
+def test_costs_depend_on_the_second_level_cache() -> None:
+    sizes = (1, 56, 56, 512, 56, 56, 512, 3, 3, 1, 1, 1, 1, 1, 1, 1)
+    small, large = (Machine.of("x86_64", AVX2, replace(USUAL, l2=size << 10)) for size in (256, 4096))
+    assert predict("conv", "taps", sizes, small, 1) > predict("conv", "taps", sizes, large, 1)
+
+
+def test_machines_that_are_alike_are_near() -> None:
+    avx2, avx512 = (Machine.of("x86_64", features, USUAL) for features in (AVX2, AVX512))
+    arm, old = (Machine.of(name, frozenset(), USUAL) for name in ("aarch64", "x86_64"))
+    other = replace(avx2, caches=replace(USUAL, l2=512 << 10))
+    for machine, nearest, further in ((other, avx2, avx512), (arm, old, avx2), (avx512, avx512, avx2)):
+        assert machine.distance(nearest) < machine.distance(further)
+    assert not any(avx2.distance(avx2))
+    assert any(avx2.distance(other))
+
+
+def test_this_machine_runs_what_is_made_for_it() -> None:
+    native = Target.resolve("native")
+    assert native.architecture == cpus.architecture()
+    assert native.is_runnable
+    assert not native.is_foreign
