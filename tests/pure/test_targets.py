@@ -86,10 +86,12 @@ def test_targets_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_another_cache_is_another_native_target(monkeypatch: pytest.MonkeyPatch) -> None:
     small = Target.resolve("native")
-    monkeypatch.setattr(Caches, "of_host", lambda: replace(small.caches, l2=small.caches.l2 * 2))
+    monkeypatch.setattr(Caches, "of_host", lambda: replace(small.caches, l2=64 << 20))
     large = Target.resolve("native")
     assert small.fingerprint != large.fingerprint
-    assert f"-DINFUSE_L2_BYTES={small.caches.l2 * 2}" in large.machine.defines()
+    assert f"-DINFUSE_BLOCK_BYTES={64 << 20}" in large.machine.defines()
+    monkeypatch.setattr(Caches, "of_host", lambda: replace(small.caches, l2=256 << 10))
+    assert f"-DINFUSE_BLOCK_BYTES={1 << 20}" in Target.resolve("native").machine.defines()
 
 
 def test_costs_count_the_tiles_that_the_machine_has() -> None:
@@ -100,14 +102,14 @@ def test_costs_count_the_tiles_that_the_machine_has() -> None:
 
 def test_costs_depend_on_the_second_level_cache() -> None:
     sizes = (1, 56, 56, 512, 56, 56, 512, 3, 3, 1, 1, 1, 1, 1, 1, 1)
-    small, large = (Machine.of("x86_64", AVX2, replace(USUAL, l2=size << 10)) for size in (256, 4096))
+    small, large = (Machine.of("x86_64", AVX2, replace(USUAL, l2=size << 10)) for size in (1024, 4096))
     assert predict("conv", "taps", sizes, small, 1) > predict("conv", "taps", sizes, large, 1)
 
 
 def test_machines_that_are_alike_are_near() -> None:
     avx2, avx512 = (Machine.of("x86_64", features, USUAL) for features in (AVX2, AVX512))
     arm, old = (Machine.of(name, frozenset(), USUAL) for name in ("aarch64", "x86_64"))
-    other = replace(avx2, caches=replace(USUAL, l2=512 << 10))
+    other = replace(avx2, caches=replace(USUAL, l2=2 << 20))
     for machine, nearest, further in ((other, avx2, avx512), (arm, old, avx2), (avx512, avx512, avx2)):
         assert machine.distance(nearest) < machine.distance(further)
     assert not any(avx2.distance(avx2))

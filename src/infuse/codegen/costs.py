@@ -144,7 +144,7 @@ def _window_products(sizes: Sequence[int], machine: Machine, threads: int) -> Wo
     taps, depth = s.kh * s.kw, s.kh * s.kw * (s.c // s.groups)
     panels = s.groups * _up(own, machine.tile_columns)
     weights = panels * machine.tile_columns * depth
-    chunk = max(machine.caches.l2 // 4 // (s.stride_h * s.stride_w * s.c * 4 + 8 * taps), machine.tile_rows)
+    chunk = max(machine.block_bytes // 4 // (s.stride_h * s.stride_w * s.c * 4 + 8 * taps), machine.tile_rows)
     return (
         rows * depth * s.groups * _up(own, machine.lanes) / threads,
         _up(rows, machine.tile_rows) * panels / threads,
@@ -184,7 +184,7 @@ def _merged(sizes: Sequence[int], width: int) -> ConvSizes:
 def _passes(rows: int, chunk: int, weights: int, machine: Machine, threads: int) -> float:
     """How many weights are read again from the third level cache, for one chunk of rows after the other."""
     again = _up(rows, chunk * threads) - 1
-    return again * weights if 4 * weights > machine.caches.l2 // 2 else 0.0
+    return again * weights if 4 * weights > machine.block_bytes // 2 else 0.0
 
 
 def _tiles(sizes: Sequence[int], machine: Machine, threads: int, tile: int) -> Work:
@@ -196,7 +196,7 @@ def _tiles(sizes: Sequence[int], machine: Machine, threads: int, tile: int) -> W
     products = down.products * across.products
     inner, outer, panels = _up(s.c, machine.lanes), _up(s.oc, machine.lanes), _up(s.oc, machine.tile_columns)
     weights = products * s.c * panels * machine.tile_columns
-    block = max(machine.caches.l2 // 4 // (products * s.c * 4), 2 * machine.tile_rows)
+    block = max(machine.block_bytes // 4 // (products * s.c * 4), 2 * machine.tile_rows)
     return (
         products * tiles * s.c * outer / threads,
         points * _up(tiles, machine.tile_rows) * panels / threads,

@@ -42,7 +42,7 @@ struct ChainPlan {
 constexpr ChainPlan chain_plan(const ChainShape& s) {
   const DepthwiseShape& m = s.mid;
   const long pixel = gemm_pitch(m.c), line = s.in ? m.w * pixel : 0, word = sizeof(float);
-  const long fits = INFUSE_L2_BYTES / 2 / word - (m.kh - m.stride_h) * line;
+  const long fits = INFUSE_BLOCK_BYTES / 2 / word - (m.kh - m.stride_h) * line;
   const long each = max(m.stride_h * line + m.ow * pixel, 1L);
   const long band = min(max(fits / each, 1L), max(m.oh, 1L)), ring = (band - 1) * m.stride_h + m.kh;
   return {band, ring, pixel, (ring * line + (s.out ? band * m.ow * pixel : 0)) * word};

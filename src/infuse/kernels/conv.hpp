@@ -61,7 +61,7 @@ struct Pixel {
 
 // Rows whose part of the image stays in the second level cache while the weights pass by.
 constexpr long conv_chunk(const ConvShape& s, long panels) {
-  const long taps = s.kh * s.kw, budget = INFUSE_L2_BYTES / 4, word = sizeof(float);
+  const long taps = s.kh * s.kw, budget = INFUSE_BLOCK_BYTES / 4, word = sizeof(float);
   if (panels * taps * (s.c / s.groups) * NR * word <= 2 * budget) return MR;
   const long bytes = s.stride_h * s.stride_w * s.c * word + taps * long(sizeof(float*));
   return max(budget / bytes / MR * MR, MR);
@@ -140,7 +140,7 @@ constexpr long line_count(const ConvShape& s, long rows) {
 
 // Lines of the result whose lines of the image stay in a quarter of the second level cache.
 constexpr long line_block(const ConvShape& s) {
-  const long fits = INFUSE_L2_BYTES / 4 / long(sizeof(float)) / line_floats(s) - line_count(s, 1);
+  const long fits = INFUSE_BLOCK_BYTES / 4 / long(sizeof(float)) / line_floats(s) - line_count(s, 1);
   return min(max(fits / s.stride_h + 1, 1L), s.oh);
 }
 

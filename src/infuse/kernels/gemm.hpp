@@ -290,7 +290,7 @@ INFUSE_NOINLINE void gemm_rows(GemmShape s, const float* a, const W* panel, long
 // Either B stays in the second level cache and MR rows of A in the first, or as many rows of A as
 // this stay there while B passes by once.
 constexpr long gemm_chunk(long k, long panels) {
-  const long budget = INFUSE_L2_BYTES / 2 / long(sizeof(float));
+  const long budget = INFUSE_BLOCK_BYTES / 2 / long(sizeof(float));
   return panels * k * NR <= budget ? MR : max(budget / k / MR * MR, MR);
 }
 

@@ -193,7 +193,7 @@ INFUSE_NOINLINE void pair_rows(const int32_t* a, long pitch, long pairs, const i
 // passes by as seldom as can be.
 constexpr long pair_chunk(long pairs, long panels) {
   const long row = 4 * gemm_pitch(pairs), held = panels * NR * pairs * 4;
-  const long budget = held <= INFUSE_L2_BYTES / 2 ? INFUSE_L2_BYTES / 16 : INFUSE_L2_BYTES;
+  const long budget = held <= INFUSE_BLOCK_BYTES / 2 ? INFUSE_BLOCK_BYTES / 16 : INFUSE_BLOCK_BYTES;
   return max(budget / max(row, 4L) / MR * MR, MR);
 }
 

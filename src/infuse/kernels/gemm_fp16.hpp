@@ -12,12 +12,12 @@ namespace detail {
 
 // Whether a widened panel stays in the second level cache while `rows` rows, `least` of them or more, use it.
 constexpr bool widens(long rows, long least, long k) {
-  return rows >= least && k * NR * long(sizeof(float)) <= INFUSE_L2_BYTES / 2;
+  return rows >= least && k * NR * long(sizeof(float)) <= INFUSE_BLOCK_BYTES / 2;
 }
 
 // Rows that stay in the second level cache while all panels pass by.
 constexpr long half_chunk(long k) {
-  return max(INFUSE_L2_BYTES / 2 / long(sizeof(float)) / max(k, 1L) / MR * MR, 6 * MR);
+  return max(INFUSE_BLOCK_BYTES / 2 / long(sizeof(float)) / max(k, 1L) / MR * MR, 6 * MR);
 }
 
 INFUSE_NOINLINE inline void widen_all(float* to, const float16* from, long n) {

@@ -18,7 +18,7 @@ namespace detail {
 
 // Panels of B that are packed at a time.
 constexpr long matmul_group(long n, long k) {
-  const long fits = INFUSE_L2_BYTES / 2 / long(sizeof(float)) / (k > 0 ? k * NR : NR);
+  const long fits = INFUSE_BLOCK_BYTES / 2 / long(sizeof(float)) / (k > 0 ? k * NR : NR);
   return min(max(fits, 1L), ceil_div(n, NR));
 }
 

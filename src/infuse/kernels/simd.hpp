@@ -19,7 +19,7 @@
 
 // Numbers of the machine come from the one place that has them (targets/machine.py), as -D.
 #if !defined(INFUSE_LANES) || !defined(INFUSE_REGISTERS) || !defined(INFUSE_TILE_ROWS) || \
-    !defined(INFUSE_L2_BYTES)
+    !defined(INFUSE_BLOCK_BYTES)
 #error "the machine is not described: compile with the definitions of Machine.defines()"
 #endif
 #if defined(__AVX512F__)

@@ -49,7 +49,7 @@ struct Winograd {
 
   // The most tiles of a block.
   static constexpr long block(const ConvShape& s) {
-    const long fits = INFUSE_L2_BYTES / 4 / (POINTS * pitch(s) * WORD);
+    const long fits = INFUSE_BLOCK_BYTES / 4 / (POINTS * pitch(s) * WORD);
     return min(max(fits, 2 * MR), tiles(s));
   }
 
