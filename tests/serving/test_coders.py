@@ -150,6 +150,24 @@ def test_binary_tensors_lie_behind_large_json() -> None:
     asyncio.run(main())
 
 
+@pytest.mark.parametrize(("datatype", "data", "rest", "rpc"), [
+    ("BYTES", [b"a" * 50, b"b" * 51], True, True),
+    ("BYTES", [b"a" * 50, b"b" * 50], False, False),
+    ("BYTES", [b""] * 6, True, True),
+    ("FP32", [0.5] * 6, True, False),
+    ("FP32", [0.5] * 5, False, False),
+])  # fmt: skip
+def test_answers_are_long_by_their_elements_or_by_the_bytes_of_their_texts(
+    datatype: str, data: list[Any], rest: bool, rpc: bool
+) -> None:
+    array = np.array(data, object if datatype == "BYTES" else np.float32)
+    answer = InferResponse("m", "1", "", [Tensor("y", datatype, array)])
+    assert codec.is_long(InferRequest("m"), answer, 5, 100) == rest
+    assert rpc_codec.is_long_answer(InferRequest("m"), answer, 5, 100) == rpc
+    binary = InferRequest("m", parameters={"binary_data_output": True})
+    assert codec.is_long(binary, answer, 5, 100) == rpc, "numbers are copied as they are"
+
+
 def test_what_is_wrong_is_told_as_in_one_process() -> None:
     bodies = [plain([1], [2]), b"{", plain([0.5], [1], "INT8"), b'{"inputs":[{"name":"%b"}]}' % (b"a" * 9999)]
 

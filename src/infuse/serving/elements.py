@@ -15,6 +15,7 @@ import numpy as np
 from infuse.errors import RequestError, TooLargeError, UnsupportedRequestError
 from infuse.runtime.session import Array
 from infuse.serving.datatypes import BYTES, NUMPY, RAW_ONLY, pack_bytes, unpack_bytes
+from infuse.serving.messages import Tensor
 
 Buffer = bytes | bytearray | memoryview
 
@@ -157,6 +158,13 @@ def to_bytes(array: Array, datatype: str) -> bytes | memoryview:
 
 
 # ------------------------------------------------------------------------------------------------- JSON
+
+
+def are_long(tensors: Sequence[Tensor], many: int, large: int) -> bool:
+    """Whether tensors have more than so many elements together, or texts of more than so many bytes."""
+    if sum(tensor.data.size for tensor in tensors) > many:
+        return True
+    return sum(len(text) for tensor in tensors if tensor.datatype == BYTES for text in tensor.data.flat) > large
 
 
 def from_json(name: str, datatype: str, shape: Sequence[int], data: msgspec.Raw | Any) -> Array:

@@ -196,7 +196,7 @@ class DataApp(_App):
         self._complete(request, headers, received)
         response = await self.engine.infer(request)
         parts: Sequence[Buffer]
-        if codec.is_long(request, response, MANY):
+        if codec.is_long(request, response, MANY, LARGE):
             length, parts = await self.coders.answer(large.answer, request, response)
         else:
             length, parts = codec.encode(request, response)

@@ -17,6 +17,7 @@ from infuse.serving.datatypes import BYTES, NUMPY
 from infuse.serving.elements import (
     MOST_DIMENSIONS,
     Buffer,
+    are_long,
     check_id,
     check_names,
     check_parameters,
@@ -258,16 +259,17 @@ def _deduced(name: str, datatype: str, shape: list[int], size: int) -> list[int]
 # ------------------------------------------------------------------------------------------------- responses
 
 
-def is_long(request: InferRequest, response: InferResponse, most: int) -> bool:
-    """Whether more than so many elements of an answer are to be written one by one, or classified."""
+def is_long(request: InferRequest, response: InferResponse, many: int, large: int) -> bool:
+    """Whether more elements of an answer, or bytes of its texts, are to be written one by one, or classified."""
     binary = bool(request.parameters.get("binary_data_output", False))
     wanted = {output.name: output.parameters for output in request.outputs}
-    elements = 0
+    written: list[Tensor] = []
     for tensor in response.outputs:
         asked = wanted.get(tensor.name, _NONE)
         copied = asked.get("binary_data", binary) and not asked.get("classification", 0) and tensor.datatype != BYTES
-        elements += 0 if copied else tensor.data.size
-    return elements > most
+        if not copied:
+            written.append(tensor)
+    return are_long(written, many, large)
 
 
 def encode(request: InferRequest, response: InferResponse) -> tuple[int | None, list[bytes | memoryview]]:

@@ -150,7 +150,7 @@ class Calls:
 
     async def _encoded(self, request: InferRequest, response: InferResponse, streamed: bool) -> bytes:
         """The message of an answer."""
-        if codec.is_long_answer(request, response, MANY):
+        if codec.is_long_answer(request, response, MANY, LARGE):
             work = large.streamed_answer if streamed else large.answer
             return await self._coders.message(work, request, response)
         parts = codec.streamed_parts_of(request, response) if streamed else codec.parts_of(request, response)

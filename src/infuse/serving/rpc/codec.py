@@ -16,6 +16,7 @@ from infuse.serving.datatypes import BYTES
 from infuse.serving.elements import (
     MOST_DIMENSIONS,
     MOST_PARAMETERS,
+    are_long,
     check_id,
     check_names,
     check_parameters,
@@ -226,11 +227,11 @@ def _refuse_shared_memory(tensors: Any) -> None:
 # ------------------------------------------------------------------------------------------------------- responses
 
 
-def is_long_answer(request: InferRequest, response: InferResponse, most: int) -> bool:
-    """Whether more than so many elements of an answer are to be written one by one, or classified."""
+def is_long_answer(request: InferRequest, response: InferResponse, many: int, large: int) -> bool:
+    """Whether more elements of an answer, or bytes of its texts, are to be written one by one, or classified."""
     classes = {output.name for output in request.outputs if output.parameters.get(_CLASSES, 0)}
     outputs = [o for o in response.outputs if o.datatype == BYTES or o.name in classes]
-    return sum(output.data.size for output in outputs) > most
+    return are_long(outputs, many, large)
 
 
 def parts_of(request: InferRequest, response: InferResponse) -> list[bytes | memoryview]:
