@@ -197,15 +197,20 @@ def _widens(node: Node) -> bool:
     return node.kind == "Cast" and bool(narrow) and node.output.dtype == dtypes.float32
 
 
-_FUSIBLE: dict[str, DType] = {}
+_FUSIBLE: dict[tuple[str, str], DType] = {}
 
 
-def register_fusible(kind: str, gives: DType) -> None:
-    """State that the kernel of `kind` ends in a sink for elements of a type: elementwise work may follow in it."""
-    _FUSIBLE[kind] = gives
+def register_fusible(domain: str, kind: str, gives: DType | None) -> None:
+    """State that the kernel of an operator ends in a sink for elements of a type: elementwise work may follow in it.
+
+    None: it does not, whatever was stated before.
+    """
+    _FUSIBLE.pop((domain, kind), None)
+    if gives is not None:
+        _FUSIBLE[domain, kind] = gives
 
 
 def fusible(node: Node) -> bool:
     """Whether elementwise work may follow `node` inside its kernel."""
     alone = not any(v.uses for v in node.outputs[1:])
-    return alone and _FUSIBLE.get(node.kind) == node.output.dtype
+    return alone and _FUSIBLE.get((node.op.domain, node.kind)) == node.output.dtype

@@ -48,10 +48,10 @@ def lowers(
     def register(function: Lower) -> Lower:
         for kind in kinds:
             _LOWERINGS[domain, kind] = function
+            _READS.pop((domain, kind), None)
             if reads is not None:
                 _READS[domain, kind] = reads
-            if fuses:
-                register_fusible(kind, gives)
+            register_fusible(domain, kind, gives if fuses else None)
         return function
 
     return register

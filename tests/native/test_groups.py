@@ -1,0 +1,51 @@
+"""Which nodes become one kernel."""
+
+from typing import Any
+
+import pytest
+
+import infuse.codegen.lower  # noqa: F401  registers the lowerings
+from infuse import dtypes
+from infuse.codegen import groups, lowering
+from infuse.ir.expression import make_operator
+from infuse.ir.graph import Node, Value
+from infuse.ir.types import tensor
+
+pytestmark = pytest.mark.row("C8")
+MINE = "com.example.groups"
+
+
+def node(domain: str) -> Node:
+    made = Node(make_operator(domain, "Softmax", {}), [Value(tensor(dtypes.float32, 3))], [], name="n")
+    made.outputs.append(Value(tensor(dtypes.float32, 3)))
+    return made
+
+
+@pytest.fixture(autouse=True)
+def own_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(groups, "_FUSIBLE", dict(groups._FUSIBLE))
+    for table in ("_LOWERINGS", "_READS"):
+        monkeypatch.setattr(lowering, table, dict(getattr(lowering, table)))
+
+
+def lower(low: Any, node: Node, group: groups.Group) -> None:
+    raise AssertionError
+
+
+def test_a_kernel_of_another_domain_is_another_kernel() -> None:
+    assert groups.fusible(node(""))
+    assert not groups.fusible(node(MINE))
+    lowering.lowers("Softmax", domain=MINE)(lower)
+    assert groups.fusible(node(""))
+    assert not groups.fusible(node(MINE))
+    lowering.lowers("Softmax", domain=MINE, fuses=True)(lower)
+    assert groups.fusible(node(MINE))
+
+
+def test_what_is_registered_last_counts() -> None:
+    lowering.lowers("Softmax", reads=(0,))(lower)
+    assert not groups.fusible(node(""))
+    assert lowering._READS["", "Softmax"] == (0,)
+    lowering.lowers("Softmax", fuses=True)(lower)
+    assert groups.fusible(node(""))
+    assert ("", "Softmax") not in lowering._READS
