@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from infuse import dtypes
-from infuse.ir.expression import make_operator
 from infuse.ir.graph import Graph, Node, Value, constant
+from infuse.ir.registry import make_operator
 from infuse.ir.types import UNKNOWN, tensor
 
 SQUARES = ((112, 32, 32), (56, 64, 64), (28, 128, 128), (14, 256, 256), (7, 512, 512), (56, 128, 32), (14, 64, 192))

@@ -10,8 +10,8 @@ from infuse.codegen.memory import Plan
 from infuse.codegen.program import Program
 from infuse.dtypes import DType
 from infuse.ir.dims import Dim
-from infuse.ir.expression import make_operator
 from infuse.ir.graph import Graph, Node, Value, constant
+from infuse.ir.registry import make_operator
 from infuse.ir.types import UNKNOWN, tensor
 
 

@@ -15,7 +15,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from infuse.codegen.compile import compile_graph, generate
-from infuse.codegen.lower import chains
+from infuse.codegen.lower import separable_block
 from infuse.codegen.packing import pack_gemm_b
 from infuse.exporters.onnx import to_model
 from infuse.ir.graph import Value
@@ -206,8 +206,8 @@ def network(batch: int | str = 2) -> Builder:
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Chains are formed however small images are."""
-    monkeypatch.setattr(chains, "ROOM", 0)
-    monkeypatch.setattr(chains, "HALO", 10)
+    monkeypatch.setattr(separable_block, "ROOM", 0)
+    monkeypatch.setattr(separable_block, "HALO", 10)
 
 
 def steps_of(b: Builder) -> list[str]:

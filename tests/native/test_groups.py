@@ -7,8 +7,8 @@ import pytest
 import infuse.codegen.lower  # noqa: F401  registers the lowerings
 from infuse import dtypes
 from infuse.codegen import groups, lowering
-from infuse.ir.expression import make_operator
 from infuse.ir.graph import Node, Value
+from infuse.ir.registry import make_operator
 from infuse.ir.types import tensor
 
 pytestmark = pytest.mark.row("C8")

@@ -13,8 +13,8 @@ import pytest
 from infuse import dtypes
 from infuse.codegen.compile import compile_graph
 from infuse.dtypes import DType
-from infuse.ir.expression import make_operator
 from infuse.ir.graph import Array, Graph, Node, Value, constant
+from infuse.ir.registry import make_operator
 from infuse.ir.types import UNKNOWN, TensorType
 from infuse.ops.base import Op, infer_node
 from infuse.ops.conversion import Cast, convert

@@ -17,8 +17,8 @@ from infuse import dtypes
 from infuse.codegen.compile import compile_graph, generate
 from infuse.errors import InfuseError, RuntimeFailure
 from infuse.ir import dims
-from infuse.ir.expression import make_operator
 from infuse.ir.graph import Graph, Node, Value, constant
+from infuse.ir.registry import make_operator
 from infuse.ir.types import UNKNOWN, TensorType
 from infuse.ops.base import Rounding
 from infuse.targets import Target

@@ -22,7 +22,7 @@ from infuse.ir import (
     constant,
     dims,
 )
-from infuse.ir.expression import register_operator
+from infuse.ir.registry import register_operator
 from infuse.ir.types import UNKNOWN
 
 

@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 
 from infuse import dtypes, ops
-from infuse.ir.expression import Call, Variable, make_operator
+from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Graph, Node, Value
+from infuse.ir.registry import make_operator
 from infuse.ir.types import TensorType
 from infuse.rewrite import Patch, Rule
 from infuse.testing.patterns import graph_of

@@ -11,7 +11,7 @@ import pytest
 from infuse import dtypes
 from infuse.errors import GraphError, InputError, RuntimeFailure, ShapeError, UnsupportedOperatorError
 from infuse.ir import Graph, Node, OptionalType, SequenceType, TensorType, Value, constant, tensor
-from infuse.ir.expression import make_operator
+from infuse.ir.registry import make_operator
 from infuse.ir.types import UNKNOWN
 from infuse.ops.arithmetic import Add, Max, Mul
 from infuse.ops.base import Array, Inferred, Op

@@ -15,10 +15,11 @@ from infuse import dtypes, ops
 from infuse.errors import GraphError
 from infuse.ir.clone import clone
 from infuse.ir.equality import equal
-from infuse.ir.expression import Call, make_operator
+from infuse.ir.expression import Call
 from infuse.ir.graph import Graph, Node, Value
 from infuse.ir.parser import parse
 from infuse.ir.printer import big_constants, print_graph
+from infuse.ir.registry import make_operator
 from infuse.ir.types import UNKNOWN, TensorType
 from infuse.ir.verify import verify
 from infuse.ops.evaluate import evaluate

@@ -17,13 +17,13 @@ from infuse.ops.formula import E, Term, inputs
 class Group:
     """Nodes computed together; `nodes` in order, the last one's output is the result.
 
-    `inner` are groups that only this one's kernel needs: it computes them as it goes (`codegen/chains.py`).
+    `producers` are groups that only this one's kernel needs: it computes them as it goes.
     """
 
     nodes: list[Node]
     anchor: Node | None = None
     formulas: dict[Node, Term] = field(default_factory=dict)
-    inner: list[Group] = field(default_factory=list)
+    producers: list[Group] = field(default_factory=list)
 
     @property
     def result(self) -> Value:
@@ -31,8 +31,8 @@ class Group:
 
     @property
     def all_nodes(self) -> list[Node]:
-        """The nodes, those of inner groups before them."""
-        return [*(node for group in self.inner for node in group.nodes), *self.nodes]
+        """The nodes, those of producers before them."""
+        return [*(node for group in self.producers for node in group.nodes), *self.nodes]
 
     @property
     def is_vector(self) -> bool:

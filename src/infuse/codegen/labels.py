@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from infuse.ir.clone import clone
-from infuse.ir.expression import make_operator
 from infuse.ir.graph import Graph, Node, Value, constant
+from infuse.ir.registry import make_operator
 from infuse.ir.types import UNKNOWN
 from infuse.ops.ml import DOMAIN, as_texts
 

@@ -6,6 +6,7 @@ How one operator becomes a kernel call stands in `lower/`, registered with `@low
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from infuse import dtypes
@@ -14,10 +15,10 @@ from infuse.codegen.choices import Chooser
 from infuse.codegen.formulas import literal
 from infuse.codegen.groups import Group, cost, is_vector_term, partition, register_fusible
 from infuse.codegen.homes import Homes
-from infuse.codegen.inner import lower_with_inner, take_in
 from infuse.codegen.needed import is_known, needed_nodes, relations_of
 from infuse.codegen.pairs import stored_rounded
 from infuse.codegen.placing import Placing
+from infuse.codegen.producers import Producers, fuse_producers
 from infuse.codegen.program import FunctionWriter, Program, size_text
 from infuse.codegen.space import Space
 from infuse.codegen.tensors import Buffer, Order, Tensor, dense, natural
@@ -52,6 +53,29 @@ def lowers(
             if reads is not None:
                 _READS[domain, kind] = reads
             register_fusible(domain, kind, gives if fuses else None)
+        return function
+
+    return register
+
+
+ChooseProducers = Callable[["Lowering", Group, Producers], list[Group]]
+"""The groups, in order, that the kernel of a group's anchor can compute itself and gains by it."""
+
+
+@dataclass(frozen=True)
+class _WithProducers:
+    choose: ChooseProducers
+    lower: Lower
+
+
+_WITH_PRODUCERS: dict[tuple[str, str], _WithProducers] = {}
+
+
+def fuses_producers(kind: str, choose: ChooseProducers, domain: str = "") -> Callable[[Lower], Lower]:
+    """Register how operators become steps that compute what they read themselves, and when they do."""
+
+    def register(function: Lower) -> Lower:
+        _WITH_PRODUCERS[domain, kind] = _WithProducers(choose, function)
         return function
 
     return register
@@ -108,7 +132,7 @@ class Lowering(Placing):
         self.needed = needed_nodes(self.graph, set(self.program.symbols), self.reads)
         self.homes = Homes(self.graph, self.needed, self.known)
         expanded = list(self.relied.get(self.graph, ()))
-        for group in take_in(self, partition(self.needed)):
+        for group in fuse_producers(self.graph, partition(self.needed), set(self.needed), self._producers):
             expanded = self._check_all(expanded)
             try:
                 self._lower_group(group)
@@ -125,6 +149,12 @@ class Lowering(Placing):
         made = Lowering(graph, graph.name or "body", self.machine, self.threads, self.precision, self)
         made.run(aliases)
         return made
+
+    def _producers(self, group: Group, producers: Producers) -> list[Group]:
+        """The groups that the kernel of a group's anchor computes itself."""
+        assert group.anchor is not None
+        fusing = _WITH_PRODUCERS.get((group.anchor.op.domain, group.anchor.kind))
+        return [] if fusing is None else fusing.choose(self, group, producers)
 
     # -- planning ------------------------------------------------------------------------------------------------
 
@@ -348,7 +378,8 @@ class Lowering(Placing):
 
 def _lowering(group: Group, node: Node) -> Lower | None:
     """What makes steps of an anchored group, None where there is nothing."""
-    return lower_with_inner(node) if group.inner else _LOWERINGS.get((node.op.domain, node.kind))
+    key = (node.op.domain, node.kind)
+    return _WITH_PRODUCERS[key].lower if group.producers else _LOWERINGS.get(key)
 
 
 def _define(f: FunctionWriter, name: str, parameters: str, text: list[str]) -> None:

@@ -9,8 +9,8 @@ from infuse.codegen.tensors import is_native_type
 from infuse.ir import dims
 from infuse.ir.clone import clone_nodes
 from infuse.ir.dims import Dim
-from infuse.ir.expression import make_operator
 from infuse.ir.graph import Graph, Node, Value, captured
+from infuse.ir.registry import make_operator
 from infuse.ir.types import TensorType
 from infuse.ops.inference import infer_graph
 

@@ -8,10 +8,10 @@ from typing import Any, NoReturn
 from infuse import dtypes
 from infuse.errors import GraphError, InfuseError, ModelFileError
 from infuse.ir.dims import Dim
-from infuse.ir.expression import make_operator
 from infuse.ir.graph import Array, Graph, Node, Value, constant
 from infuse.ir.lexer import Cursor
 from infuse.ir.nesting import DEEPEST, room
+from infuse.ir.registry import make_operator
 from infuse.ir.text import content_hash
 from infuse.ir.types import UNKNOWN
 from infuse.ir.words import Words

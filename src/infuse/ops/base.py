@@ -19,8 +19,9 @@ from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.errors import BudgetError, InfuseError, ShapeError, TypeMismatchError, UnsupportedOperatorError
 from infuse.ir import dims
-from infuse.ir.expression import Call, register_operator
+from infuse.ir.expression import Call
 from infuse.ir.graph import Node, Value
+from infuse.ir.registry import register_operator
 from infuse.ir.relations import must_equal
 from infuse.ir.types import Shape, TensorType, Type
 from infuse.ops.formula import Formulas, Term

@@ -9,8 +9,8 @@ import numpy as np
 
 from infuse.errors import UnsupportedOperatorError
 from infuse.ir.equality import same_attribute
-from infuse.ir.expression import register_fallback
 from infuse.ir.graph import Graph, Node
+from infuse.ir.registry import register_fallback
 from infuse.ir.types import Type
 from infuse.ops.inference import infer_body
 

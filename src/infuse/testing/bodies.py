@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from infuse import dtypes
-from infuse.ir.expression import make_operator
 from infuse.ir.graph import Graph, Node, Value, constant
+from infuse.ir.registry import make_operator
 from infuse.ir.types import UNKNOWN, TensorType
 from infuse.testing.growth import Growth, Misfit
 

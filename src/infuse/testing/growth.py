@@ -13,8 +13,9 @@ from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.errors import InfuseError
 from infuse.ir import dims
-from infuse.ir.expression import Call, make_operator
+from infuse.ir.expression import Call
 from infuse.ir.graph import Array, Graph, Node, Operator, Value, constant
+from infuse.ir.registry import make_operator
 from infuse.ir.types import Shape, TensorType
 from infuse.ops.base import Bools, Floats, Ints
 from infuse.ops.evaluate import evaluate_node

@@ -9,8 +9,8 @@ import numpy as np
 
 from infuse import dtypes, ops
 from infuse.ir.dims import symbol
-from infuse.ir.expression import make_operator
 from infuse.ir.graph import Graph, Node, Value, constant
+from infuse.ir.registry import make_operator
 from infuse.ir.types import TensorType
 from infuse.rewrite.patch import Patch
 

@@ -17,9 +17,10 @@ import numpy as np
 from infuse import dtypes
 from infuse.errors import InfuseError, UnsupportedOperatorError
 from infuse.ir.clone import clone
-from infuse.ir.expression import Call, make_operator
+from infuse.ir.expression import Call
 from infuse.ir.graph import Array, Graph, Node, Value
 from infuse.ir.printer import print_graph
+from infuse.ir.registry import make_operator
 from infuse.ir.types import TensorType
 from infuse.ir.verify import verify
 from infuse.ops.base import Rounding

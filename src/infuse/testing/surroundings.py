@@ -11,8 +11,8 @@ from infuse.exporters.onnx import to_model
 from infuse.exporters.onnx.spelling import NEWEST
 from infuse.frontends.onnx import load
 from infuse.ir.clone import clone
-from infuse.ir.expression import make_operator
 from infuse.ir.graph import Graph, Node, Use, Value, constant
+from infuse.ir.registry import make_operator
 from infuse.ir.types import UNKNOWN, tensor
 
 CONDITION = "the condition"

@@ -13,8 +13,8 @@ from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.exporters.onnx.spelling import NEWEST, schema_of
 from infuse.ir import dims
-from infuse.ir.expression import make_operator
 from infuse.ir.graph import Graph, Value, constant
+from infuse.ir.registry import make_operator
 from infuse.ir.types import TensorType
 from infuse.ops.base import REGISTRY, Bools, Elementwise, Floats, Ints, Op, sample_rows, signature
 from infuse.ops.creation import Random

@@ -12,8 +12,9 @@ from infuse.dtypes import DType
 from infuse.errors import UnsupportedOperatorError
 from infuse.ir import dims
 from infuse.ir.dims import Dim
-from infuse.ir.expression import Call, make_operator
+from infuse.ir.expression import Call
 from infuse.ir.graph import Graph, Node, Operator, Value, constant
+from infuse.ir.registry import make_operator
 from infuse.ir.types import UNKNOWN, TensorType
 
 Results = Value | Sequence[Value | None] | None

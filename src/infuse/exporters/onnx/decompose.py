@@ -17,8 +17,9 @@ from infuse import dtypes, ops
 from infuse.dtypes import DType
 from infuse.errors import InfuseError
 from infuse.exporters.onnx.spelling import NotExpressible
-from infuse.ir.expression import Call, Expression, make_operator
+from infuse.ir.expression import Call, Expression
 from infuse.ir.graph import Graph, Node, Value, constant
+from infuse.ir.registry import make_operator
 from infuse.ir.types import UNKNOWN
 from infuse.ops.base import call
 

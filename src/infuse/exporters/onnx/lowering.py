@@ -13,8 +13,8 @@ from infuse.exporters.onnx.spelling import REDUCTIONS, NotExpressible, Spelling,
 from infuse.exporters.onnx.ties import keep_ties
 from infuse.ir.clone import clone
 from infuse.ir.dims import Dim
-from infuse.ir.expression import make_operator
 from infuse.ir.graph import Graph, Node, Value, constant
+from infuse.ir.registry import make_operator
 from infuse.ir.types import TensorType
 
 _log = logging.getLogger(__name__)

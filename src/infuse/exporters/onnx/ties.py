@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from infuse.ir.expression import make_operator
 from infuse.ir.graph import Array, Graph, Node, Value
+from infuse.ir.registry import make_operator
 
 SMALLEST: Final = 1 << 16
 """Bytes from which on a weight is not stored a second time."""

@@ -9,8 +9,8 @@ import numpy as np
 from infuse import dtypes
 from infuse.errors import ShapeError
 from infuse.frontends.onnx.forms import Form, lift
-from infuse.ir.expression import make_operator
 from infuse.ir.graph import Graph, Node, Value
+from infuse.ir.registry import make_operator
 from infuse.ir.types import UNKNOWN
 
 REDUCTIONS: Final = (

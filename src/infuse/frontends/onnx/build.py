@@ -33,8 +33,8 @@ from infuse.frontends.onnx.scopes import Scope, in_order, label, label_name
 from infuse.frontends.onnx.signatures import Sizes, read_type, stated_sizes, type_of
 from infuse.frontends.onnx.tensors import Tensors
 from infuse.frontends.onnx.training import training_body
-from infuse.ir.expression import make_operator
 from infuse.ir.graph import Graph, Node, Operator, Value, constant
+from infuse.ir.registry import make_operator
 from infuse.ir.types import UNKNOWN, SequenceType, TensorType, Type
 from infuse.ops.base import REGISTRY, Op
 from infuse.ops.ml import DOMAIN as ML

@@ -6,8 +6,8 @@ import numpy as np
 
 from infuse import dtypes
 from infuse.frontends.onnx.forms import Form
-from infuse.ir.expression import make_operator
 from infuse.ir.graph import Graph, Node, Use, Value, constant
+from infuse.ir.registry import make_operator
 from infuse.ir.types import TensorType, Type
 
 _TYPES = (dtypes.int64, dtypes.bool_)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from infuse import dtypes
 from infuse.codegen.groups import CHEAP, Group, cost
-from infuse.codegen.inner import Makers, takes_in
 from infuse.codegen.lower.convolution import (
     channel_bias,
     depthwise_filters,
@@ -18,7 +17,8 @@ from infuse.codegen.lower.convolution import (
     window,
 )
 from infuse.codegen.lower.finding import operand
-from infuse.codegen.lowering import Lowering
+from infuse.codegen.lowering import Lowering, fuses_producers
+from infuse.codegen.producers import Producers
 from infuse.codegen.program import FunctionWriter, size_text
 from infuse.codegen.tensors import channels_last
 from infuse.ir import dims
@@ -31,12 +31,12 @@ HALO = 0.04
 """The part of the expanded lines that threads may compute twice, where their shares meet."""
 
 
-def _inner_groups(low: Lowering, group: Group, makers: Makers) -> list[Group]:
+def _conv_producers(low: Lowering, group: Group, producers: Producers) -> list[Group]:
     node = group.anchor
     assert node is not None
     if low.precision != "fp32" or not _is_plain(node):
         return []
-    before = makers.alone(operand(node))
+    before = producers.alone(operand(node))
     if before is None:
         return []
     if is_point(low, node):
@@ -44,16 +44,16 @@ def _inner_groups(low: Lowering, group: Group, makers: Makers) -> list[Group]:
             return [before] if _is_made_of_floats(before) and sum(map(cost, before.formulas.values())) <= CHEAP else []
         if not _is_depthwise(low, before.anchor) or not _is_stage(before):
             return []
-        first = _expanding(low, before.anchor, makers)
+        first = _expanding(low, before.anchor, producers)
         chain = [*([first] if first else []), before]
         return chain if _pays(low, first, before.anchor, before.result) else []
-    first = _expanding(low, node, makers) if _is_depthwise(low, node) else None
+    first = _expanding(low, node, producers) if _is_depthwise(low, node) else None
     return [first] if first and _pays(low, first, node) else []
 
 
-def _expanding(low: Lowering, depthwise: Node, makers: Makers) -> Group | None:
+def _expanding(low: Lowering, depthwise: Node, producers: Producers) -> Group | None:
     """The group that expands the channels of a depthwise convolution, as a stage of its kernel."""
-    group = makers.alone(operand(depthwise))
+    group = producers.alone(operand(depthwise))
     if group is None or group.anchor is None or not _is_plain(group.anchor):
         return None
     return group if is_point(low, group.anchor) and _is_stage(group) else None
@@ -103,10 +103,10 @@ def _pays(low: Lowering, expand: Group | None, depthwise: Node, *results: Value)
     return 4 * max(known[:-3]) > ROOM and again <= HALO * lines
 
 
-@takes_in("Conv", _inner_groups)
-def conv_with_inner(low: Lowering, node: Node, group: Group) -> None:
+@fuses_producers("Conv", _conv_producers)
+def conv_with_producers(low: Lowering, node: Node, group: Group) -> None:
     f = low.function("conv_chain", *group.all_nodes)
-    if group.inner[0].anchor is None:
+    if group.producers[0].anchor is None:
         _made_rows(low, node, group, f)
     else:
         _chain(low, group, f)
@@ -116,7 +116,7 @@ def conv_with_inner(low: Lowering, node: Node, group: Group) -> None:
 def _made_rows(low: Lowering, node: Node, group: Group, f: FunctionWriter) -> None:
     """A 1 x 1 convolution of pixels that elementwise work makes."""
     x, order = operand(node), channels_last(4)
-    low.values(f, group.inner[0], order, "value")
+    low.values(f, group.producers[0], order, "value")
     sink = low.sink(f, group, order, bias=channel_bias(low, node, 2))
     channels = x.shape[1]
     fields = (dims.product([x.shape[0], *x.shape[2:]]), node.output.shape[1], channels, channels)
@@ -128,7 +128,7 @@ def _made_rows(low: Lowering, node: Node, group: Group, f: FunctionWriter) -> No
 
 def _chain(low: Lowering, group: Group, f: FunctionWriter) -> None:
     """A depthwise convolution with one before it, one after it, or both."""
-    groups = [*group.inner, group]
+    groups = [*group.producers, group]
     project = group if not _is_depthwise(low, _anchor(group)) else None
     call = _begin(low, f, groups if project is None else groups[:-1], project)
     last = "NoStage{}" if project is None else _stage(low, f, groups[-2], "last")
@@ -170,27 +170,27 @@ def _begin(low: Lowering, f: FunctionWriter, groups: list[Group], project: Group
     return _Call(f"{win.kernel[1]}, {win.strides[1]}", size, operands, stage)
 
 
-def _pooled_groups(low: Lowering, group: Group, makers: Makers) -> list[Group]:
+def _pool_producers(low: Lowering, group: Group, producers: Producers) -> list[Group]:
     node = group.anchor
     assert node is not None
     x = operand(node)
-    before = makers.first(x, node)
+    before = producers.first(x, node)
     if low.precision != "fp32" or x.dtype != dtypes.float32 or before is None or before.anchor is None:
         return []
     if before.result.rank != 4 or not _is_made_of_floats(before) or not _is_depthwise(low, before.anchor):
         return []
-    first = _expanding(low, before.anchor, makers)
+    first = _expanding(low, before.anchor, producers)
     if first and _pays(low, first, before.anchor):
         return [first, before]
     return [before] if _pays(low, None, before.anchor, before.result) else []
 
 
-@takes_in("GlobalAveragePool", _pooled_groups)
-def pool_with_inner(low: Lowering, node: Node, group: Group) -> None:
+@fuses_producers("GlobalAveragePool", _pool_producers)
+def pool_with_producers(low: Lowering, node: Node, group: Group) -> None:
     """The mean of what a depthwise convolution makes, found while it is made."""
     f = low.function("pooled_chain", *group.all_nodes)
-    call = _begin(low, f, group.inner, None)
-    middle = group.inner[-1]
+    call = _begin(low, f, group.producers, None)
+    middle = group.producers[-1]
     sink = low.sink(f, middle, channels_last(4), bias=channel_bias(low, _anchor(middle), 2))
     means = low.sink(f, group, channels_last(4), name="means")
     f.scratch(f"pooled_chain_scratch({call.size})", "chain.hpp")

@@ -1,0 +1,36 @@
+"""How operators are made by name: whoever knows them says how."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from infuse.errors import UnsupportedOperatorError
+from infuse.ir.graph import Operator
+
+_FACTORIES: dict[tuple[str, str], Callable[..., Operator]] = {}
+_FALLBACK: list[Callable[[str, str, Mapping[str, Any]], Operator]] = []
+
+
+def register_operator(domain: str, name: str, factory: Callable[..., Operator]) -> None:
+    """Make `factory(**attributes)` the way to build operator `name` of `domain`."""
+    _FACTORIES[domain, name] = factory
+
+
+def register_fallback(factory: Callable[[str, str, Mapping[str, Any]], Operator]) -> None:
+    """Make `factory(domain, name, attributes)` the way to build operators that nobody registered."""
+    _FALLBACK[:] = [factory]
+
+
+def make_operator(domain: str, name: str, attributes: Mapping[str, Any]) -> Operator:
+    """The operator object for these attributes; UnsupportedOperatorError when it is unknown or does not take them."""
+    factory = _FACTORIES.get((domain, name))
+    if factory is None:
+        if _FALLBACK:
+            return _FALLBACK[0](domain, name, attributes)
+        raise UnsupportedOperatorError(f"there is no operator {domain or 'ai.onnx'}::{name}")
+    try:
+        return factory(**attributes)
+    except TypeError as error:
+        given = ", ".join(attributes) or "none"
+        raise UnsupportedOperatorError(f"operator {name} does not take these attributes: {given}") from error
