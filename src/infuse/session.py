@@ -12,8 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from infuse import dtypes
-from infuse.api import load_compiled
+from infuse import api, dtypes
 from infuse.errors import InputError, OptionError
 from infuse.runtime.model import CompiledModel
 from infuse.runtime.session import Array
@@ -145,7 +144,7 @@ class InferenceSession:
             folder = os.fsdecode(path_or_bytes)
             if (precision or self._options.precision) != "fp32":
                 raise OptionError(f"{folder} is compiled already, in a precision of its own", hint="name the model")
-            self._model = load_compiled(folder, self._options.intra_op_num_threads or None)
+            self._model = api.load_compiled(folder, self._options.intra_op_num_threads or None)
         self._names = [spec.name for spec in self._model.outputs]
 
     def run(
@@ -209,17 +208,16 @@ def get_device() -> str:
 
 
 def _compile(path_or_bytes: Any, options: SessionOptions, precision: str) -> CompiledModel | HostedModel:
-    import infuse
     from infuse.codegen.foreign import ForeignModel
 
     level = _LEVELS.get(int(options.graph_optimization_level))
     if level is None:
         known = ", ".join(item.name for item in GraphOptimizationLevel)
         raise OptionError(f"{options.graph_optimization_level} is no optimization level", hint=f"one of: {known}")
-    graph = infuse.optimize(infuse.load(path_or_bytes), level=level)
+    graph = api.optimize(api.load(path_or_bytes), level=level)
     if options.optimized_model_filepath:
-        infuse.save(graph, options.optimized_model_filepath)
+        api.save(graph, options.optimized_model_filepath)
     count = options.intra_op_num_threads or None
-    model = infuse.compile(graph, threads=count, precision=precision, tune=options.tune)
+    model = api.compile(graph, threads=count, precision=precision, tune=options.tune)
     assert not isinstance(model, ForeignModel), "it was compiled for this machine"
     return model

@@ -50,7 +50,7 @@ def calls(folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         return CompiledModel.load(folder, threads)
 
     for function in (load, optimize, save, compile):
-        monkeypatch.setattr(infuse, function.__name__, function, raising=False)
+        monkeypatch.setattr(infuse.api, function.__name__, function, raising=False)
     return seen
 
 

@@ -3,6 +3,7 @@
 import ast
 from collections.abc import Iterator
 from functools import lru_cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -123,6 +124,18 @@ def circle(graph: dict[str, dict[str, str]]) -> list[str]:
         return []
 
     return next((found for room in graph if (found := walk(room, []))), [])
+
+
+def test_no_module_imports_itself_by_way_of_others() -> None:
+    """Not inside functions either, nor for types only."""
+    graph: dict[str, set[str]] = {}
+    for path in PACKAGE.rglob("*.py"):
+        module = module_of(path)
+        graph[module] = {other for _, other in imports(path) if other != module}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(" ← ".join(error.args[1]))
 
 
 def test_every_room_has_a_rule() -> None:

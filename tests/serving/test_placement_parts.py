@@ -26,8 +26,9 @@ from infuse.serving.workers.budget import Budget, NoRoomError, limit_of, memory_
 from infuse.serving.workers.executor import Callback, Result
 from infuse.serving.workers.groups import split
 from infuse.serving.workers.load import WINDOW, Load
+from infuse.serving.workers.need import Need
 from infuse.serving.workers.pool import WorkerPool
-from infuse.serving.workers.replicas import Need, Replica
+from infuse.serving.workers.replicas import Replica
 from infuse.serving.workers.spread import Deployment
 
 pytestmark = pytest.mark.row("S5")

@@ -17,7 +17,8 @@ from infuse.errors import InfuseError, ModelFailureError
 from infuse.serving.config import Workers
 from infuse.serving.telemetry.journal import Journal
 from infuse.serving.workers.executor import Executor, LocalExecutor
-from infuse.serving.workers.pool import Need, Replica, WorkerPool
+from infuse.serving.workers.need import Need
+from infuse.serving.workers.pool import Replica, WorkerPool
 from infuse.serving.workers.process import WorkerProcess
 from infuse.serving.workers.remote import RemoteExecutor
 from tests.serving import models

@@ -29,9 +29,10 @@ from infuse.serving.workers.build import Signature, build
 from infuse.serving.workers.built import Built, key_of
 from infuse.serving.workers.executor import Executor, Result
 from infuse.serving.workers.lanes import close_lanes, open_lanes
+from infuse.serving.workers.need import Need
 from infuse.serving.workers.pool import WorkerPool
 from infuse.serving.workers.remote import RemoteExecutor
-from infuse.serving.workers.replicas import Need, Replica
+from infuse.serving.workers.replicas import Replica
 from infuse.serving.workers.spread import Deployment
 
 _SHORT: Final = 2e-3  # seconds of a run, below which lanes do not pay

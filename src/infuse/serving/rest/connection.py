@@ -15,14 +15,13 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from infuse.serving.config import Limits
 from infuse.serving.rest.exchange import ABANDON, STATUS_LINES, Exchange
+from infuse.serving.rest.options import ServerOptions
 
 if TYPE_CHECKING:
     from uvicorn.server import ServerState
 
-    from infuse.serving.rest.server import ServerOptions
 
 MOST_HEADER_BYTES: Final = 64 << 10
-SCRATCH_BYTES: Final = 1 << 14
 _LINGER_SECONDS: Final = 2.0  # a refused caller may go on sending for so long before the connection is cut
 _ALIGNMENT: Final = 64
 _LENT_BYTES: Final = 1 << 16  # from here on not copying a body is worth the trouble
@@ -56,7 +55,7 @@ def _wrong_head(headers: list[tuple[bytes, bytes]], version: str) -> str:
 
 
 class Connection(HttpToolsProtocol):
-    """A connection. What a caller may do is in `ServerOptions.limits`; `check_time` is to be called now and then."""
+    """A connection. What a caller may do is in its options' limits; `check_time` is to be called now and then."""
 
     cycle: Exchange | None  # type: ignore[assignment]
     limits: Limits

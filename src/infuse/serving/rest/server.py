@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import errno
 import socket
-import ssl
 from collections.abc import Iterator
 from math import inf
 from typing import Any, Final
@@ -15,37 +14,12 @@ import uvicorn
 
 from infuse.errors import ConfigurationError
 from infuse.serving.config import Limits, Listener
-from infuse.serving.rest.connection import SCRATCH_BYTES, Connection, Receiver
+from infuse.serving.rest.connection import Connection, Receiver
+from infuse.serving.rest.options import ServerOptions
 from infuse.serving.security import Certificates
 
 _BACKLOG: Final = 2048
 _SOCKET_BYTES: Final = 1 << 20  # of the kernel's buffers of a connection: a picture goes through in one piece
-
-
-class ServerOptions(uvicorn.Config):
-    """uvicorn's options with what connections need to know.
-
-    `scratch` is where all of them receive what is short. `lend(scope, size)`, where the application has it, gives
-    memory for a large body, or None.
-    """
-
-    def __init__(self, app: Any, limits: Limits, context: ssl.SSLContext | None) -> None:
-        super().__init__(
-            app,
-            http=Receiver,  # type: ignore[arg-type]
-            ws="none",
-            lifespan="off",
-            interface="asgi3",
-            log_config=None,
-            access_log=False,
-            proxy_headers=False,
-            server_header=False,
-            backlog=_BACKLOG,
-            ssl_context_factory=None if context is None else lambda config, default: context,
-        )
-        self.limits = limits
-        self.lend = getattr(app, "lend", None)
-        self.scratch = memoryview(bytearray(SCRATCH_BYTES))
 
 
 class _Server(uvicorn.Server):
@@ -73,7 +47,7 @@ class HttpServer:
         self._listener = listener
         self.certificates = None if listener.tls is None else Certificates(listener.tls)
         context = None if self.certificates is None else self.certificates.context
-        self._server = _Server(ServerOptions(app, limits, context))
+        self._server = _Server(ServerOptions(app, limits, context, Receiver))
         self._socket: socket.socket | None = None
         self._task: asyncio.Task[None] | None = None
         self.port = listener.port

@@ -5,13 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
+from infuse.serving.workers.need import Need
 from infuse.serving.workers.process import WorkerProcess
-from infuse.serving.workers.remote import RemoteExecutor
-
-if TYPE_CHECKING:
-    from infuse.serving.workers.replicas import Need
+from infuse.serving.workers.remote import RemoteExecutor, Worker
 
 
 class Group:
@@ -43,12 +40,12 @@ class Group:
                 await self._leave(worker)
                 raise
 
-    async def release(self, worker: WorkerProcess) -> None:
+    async def release(self, worker: Worker) -> None:
         """An instance of this worker was closed; without any left, the worker ends."""
         async with self._lock:
             await self._leave(worker)
 
-    async def _leave(self, worker: WorkerProcess) -> None:
+    async def _leave(self, worker: Worker) -> None:
         if worker.instances:
             return
         worker.expected = worker.alive

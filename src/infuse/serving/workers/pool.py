@@ -25,10 +25,11 @@ from infuse.serving.workers.budget import (
 from infuse.serving.workers.executor import LocalExecutor
 from infuse.serving.workers.groups import Group, split
 from infuse.serving.workers.load import Load
+from infuse.serving.workers.need import Need
 from infuse.serving.workers.placement import GAIN, Assignment, Bin, Item, pack
 from infuse.serving.workers.process import WorkerProcess
 from infuse.serving.workers.remote import RemoteExecutor
-from infuse.serving.workers.replicas import Need, Replica
+from infuse.serving.workers.replicas import Replica
 
 REPLICAS_PER_CORE: Final = 64
 """Replicas of all models for each processor, unless `workers.max_all_replicas` says how many."""

@@ -8,7 +8,8 @@ import socket
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
-from typing import TYPE_CHECKING, Final, TypeVar
+from pathlib import Path
+from typing import Final, Protocol, TypeVar
 
 import msgspec
 
@@ -17,12 +18,10 @@ from infuse.runtime.session import Array
 from infuse.serving.datatypes import name_of
 from infuse.serving.failures import restored
 from infuse.serving.workers import wire
+from infuse.serving.workers.awake import Vigil
 from infuse.serving.workers.executor import Callback, Result, WorkerLostError
 from infuse.serving.workers.load import Load
 from infuse.serving.workers.memory import Slot, address_of, aligned
-
-if TYPE_CHECKING:
-    from infuse.serving.workers.process import WorkerProcess
 
 _T = TypeVar("_T")
 
@@ -93,12 +92,39 @@ class _Pending:
         self.answered = False
 
 
+class Worker(Protocol):
+    """The process that instances run in, as those see it that do not start it."""
+
+    name: str
+    instances: dict[int, RemoteExecutor]
+    ended: asyncio.Future[int]
+    expected: bool
+    farewell: str
+    hung: str
+    base_bytes: int
+    awake: float
+    vigil: Vigil | None
+
+    @property
+    def alive(self) -> bool:
+        """Whether it runs."""
+
+    async def add(self, label: str, folder: Path, threads: int, seconds: float) -> RemoteExecutor:
+        """Load a compiled model. CompiledModelError when it cannot, WorkerLostError when it died."""
+
+    def kill(self) -> None:
+        """End it at once."""
+
+    async def close(self) -> None:
+        """End it, and wait for its end."""
+
+
 class RemoteExecutor:
     """An instance of a model in a worker process."""
 
     _numbers = itertools.count(1)
 
-    def __init__(self, worker: WorkerProcess, label: str, threads: int = 1) -> None:
+    def __init__(self, worker: Worker, label: str, threads: int = 1) -> None:
         self.worker = worker
         self.label = label
         self.threads = threads

@@ -6,17 +6,14 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from infuse.errors import InfuseError
+from infuse.serving.telemetry.journal import Journal
 from infuse.serving.workers.executor import Executor, LocalExecutor, WorkerLostError
 from infuse.serving.workers.groups import Group
+from infuse.serving.workers.need import Need
 from infuse.serving.workers.remote import RemoteExecutor
-
-if TYPE_CHECKING:
-    from infuse.serving.workers.pool import WorkerPool
 
 _FIRST_WAIT: Final = 0.05  # seconds before a lost worker is started again; doubled each time
 _LONGEST_WAIT: Final = 10.0
@@ -27,17 +24,24 @@ _SUSPICION_SECONDS: Final = 60.0
 Changed = Callable[["Executor | None", "Replica"], None]
 
 
-@dataclass(frozen=True)
-class Need:
-    """What a replica of a version is: a compiled model, its threads, the memory that a worker of its own may have
-    (in MiB, 0: no limit), and the bytes of its weights.
-    """
+class Pool(Protocol):
+    """What a replica asks of the pool of workers that it belongs to."""
 
-    name: str
-    folder: Path
-    threads: int
-    memory_mb: int = 0
-    weights_bytes: int = 0
+    @property
+    def journal(self) -> Journal:
+        """Where what happens is noted."""
+
+    async def admit(self, replica: Replica) -> None:
+        """Take a replica in, with a group and memory for it. NoRoomError says what it needs and what is there."""
+
+    async def open(self, need: Need, group: Group) -> RemoteExecutor | LocalExecutor:
+        """An instance of a version in a group's worker, or in the server itself. Raises what loading raises."""
+
+    def forget(self, replica: Replica) -> None:
+        """A replica has ended, or could not be started."""
+
+    def shares(self, group: Group) -> bool:
+        """Whether several replicas share the worker of this group."""
 
 
 class Replica:
@@ -49,7 +53,7 @@ class Replica:
     worker is replaced; they double from loss to loss of workers that neither ended a run nor lived long.
     """
 
-    def __init__(self, pool: WorkerPool, need: Need, changed: Changed, group: Group | None = None) -> None:
+    def __init__(self, pool: Pool, need: Need, changed: Changed, group: Group | None = None) -> None:
         self.need = need
         self.group = group
         self.executor: RemoteExecutor | LocalExecutor | None = None

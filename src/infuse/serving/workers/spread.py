@@ -12,8 +12,9 @@ from infuse.serving.signature import Checker
 from infuse.serving.warmup import Findings, rate, warm_up
 from infuse.serving.workers.budget import NoRoomError
 from infuse.serving.workers.executor import Executor, WorkerLostError
+from infuse.serving.workers.need import Need
 from infuse.serving.workers.pool import WorkerPool
-from infuse.serving.workers.replicas import Changed, Need, Replica
+from infuse.serving.workers.replicas import Changed, Replica
 
 _GAIN: Final = 1.05  # times the rows per second that replicas must bring, since a single request takes longer then
 _HANG: Final = 60.0  # seconds of a warm-up run that count as hung
