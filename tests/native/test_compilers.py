@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import infuse
+from infuse.targets import Target
 from infuse.testing.emulation import NEWEST, resolve
 from tests.native.kernel_tools import targets
 
@@ -17,34 +18,33 @@ CLANG = [sys.executable, "-m", "ziglang", "c++"]
 FLAGS = ["-std=c++17", "-c", "-fno-exceptions", "-fno-rtti", f"-I{KERNELS}"]
 
 
-def compile_headers(tmp_path: Path, command: list[str]) -> subprocess.CompletedProcess[str]:
+def compile_headers(tmp_path: Path, command: list[str], target: Target) -> subprocess.CompletedProcess[str]:
     source = tmp_path / "headers.cpp"
     names = sorted(header.name for header in KERNELS.glob("*.hpp"))
     source.write_text("".join(f'#include "{name}"\n' for name in names))
-    arguments = [*command, *FLAGS, str(source), "-o", str(tmp_path / "headers.o")]
+    arguments = [*command, *FLAGS, *target.machine.defines(), str(source), "-o", str(tmp_path / "headers.o")]
     return subprocess.run(arguments, capture_output=True, text=True, check=False)
 
 
 @pytest.mark.row("R1")
 @pytest.mark.parametrize(
-    "target",
+    ("level", "flags"),
     [
-        ["-mcpu=x86_64_v4"],
-        ["-mcpu=x86_64_v3"],
-        ["-mcpu=x86_64"],
-        ["-target", "aarch64-linux-gnu"],
+        ("x86-64-v4", ["-mcpu=x86_64_v4"]),
+        ("x86-64-v3", ["-mcpu=x86_64_v3"]),
+        ("x86-64", ["-mcpu=x86_64"]),
+        ("aarch64", ["-target", "aarch64-linux-gnu"]),
     ],
-    ids=lambda flags: flags[-1],
 )
-def test_headers_compile_with_clang(tmp_path: Path, target: list[str]) -> None:
-    done = compile_headers(tmp_path, [*CLANG, *target])
+def test_headers_compile_with_clang(tmp_path: Path, level: str, flags: list[str]) -> None:
+    done = compile_headers(tmp_path, [*CLANG, *flags], Target.resolve(level))
     assert done.returncode == 0, done.stderr[:2000]
 
 
 @pytest.mark.row("R1")
 @pytest.mark.parametrize("level", ["x86-64-v4", "x86-64-v3", "x86-64"])
 def test_headers_compile_with_gcc(tmp_path: Path, level: str) -> None:
-    done = compile_headers(tmp_path, ["g++", f"-march={level}"])
+    done = compile_headers(tmp_path, ["g++", f"-march={level}"], Target.resolve(level))
     assert done.returncode == 0, done.stderr[:2000]
 
 
@@ -52,7 +52,7 @@ def test_headers_compile_with_gcc(tmp_path: Path, level: str) -> None:
 @pytest.mark.parametrize("name", targets(("x86-64-v4", NEWEST)))
 def test_headers_compile_for_targets_that_are_emulated(tmp_path: Path, name: str) -> None:
     target = resolve(name)
-    done = compile_headers(tmp_path, ["g++", f"-march={target.march}", *target.flags])
+    done = compile_headers(tmp_path, ["g++", f"-march={target.march}", *target.flags], target)
     assert done.returncode == 0, done.stderr[:2000]
 
 
