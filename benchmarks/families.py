@@ -1,12 +1,13 @@
 """Architectures of many families, as both of PyTorch's exporters write them, compiled and compared with PyTorch.
 
-`python -m benchmarks.families --only 'timm/*,transformers/bert' --json FILE`
+`python -m benchmarks.families --only 'timm/*,transformers/bert' [--saved] --json FILE`
 
 Families are the smallest members of timm's, tiny ones of transformers', and some written in plain PyTorch; all have
 random weights. Each export is optimized, compiled and run with two sets of symbolic sizes (where the exporter manages
 only fixed ones, on two inputs), and must give what PyTorch or ONNX Runtime gives, up to `--tolerance` times the largest
 output. What the exporter cannot write, or writes so that ONNX Runtime fails too, is counted by itself. What is in the
-JSON file already is not run again. Exit status 1 where a result of Infuse is wrong or missing.
+JSON file already is not run again. With `--saved`, the optimized graph is saved as ONNX and run by ONNX Runtime in
+place of being compiled. Exit status 1 where a result of Infuse is wrong or missing.
 """
 
 import argparse
@@ -65,7 +66,12 @@ def load(path: Path | None) -> Results:
 def save(path: Path, results: Results, options: argparse.Namespace) -> None:
     """Write everything as JSON."""
     brief = {name: {exporter: _brief(one) for exporter, one in both.items()} for name, both in results.items()}
-    facts = {"tolerance": options.tolerance, "limit": options.limit, "summary": summarize(results)}
+    facts = {
+        "tolerance": options.tolerance,
+        "limit": options.limit,
+        "saved": options.saved,
+        "summary": summarize(results),
+    }
     machine.save(path, {**facts, "results": brief})
 
 
@@ -125,6 +131,7 @@ def parse(arguments: list[str] | None) -> tuple[argparse.Namespace, list[tuple[s
     parser.add_argument("--tolerance", type=float, default=1e-4, help="of the largest output (default: 1e-4)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all results there, after each family")
     parser.add_argument("--again", action="store_true", help="also run what the file has")
+    parser.add_argument("--saved", action="store_true", help="ONNX Runtime runs what Infuse optimizes and saves")
     parser.add_argument("--list", action="store_true", help="only print the names")
     options = parser.parse_args(arguments)
     chosen = [name for name in FAMILIES if any(fnmatch.fnmatch(name, glob) for glob in options.only)]
@@ -143,7 +150,9 @@ def main(arguments: list[str] | None = None) -> int:
     results = load(options.json)
     todo = [(name, exporter) for name, exporter in chosen if options.again or exporter not in results.get(name, {})]
     for i, (name, exporter) in enumerate(todo, 1):
-        found = results.setdefault(name, {})[exporter] = ask(name, exporter, options.limit, options.tolerance)
+        found = results.setdefault(name, {})[exporter] = ask(
+            name, exporter, options.limit, options.tolerance, options.saved
+        )
         print(f"{i}/{len(todo)} {name} {exporter}: {found.outcome} {found.reason}", file=sys.stderr, flush=True)
         if options.json:
             save(options.json, results, options)

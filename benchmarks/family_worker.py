@@ -33,6 +33,8 @@ OUTCOMES = (*OURS, *OTHERS)
 EXPORTING, COMPILING, RUNNING, CHECKING = ("exporting", "compiling", "running", "checking")
 Outputs = Sequence[np.ndarray]
 Tell = Callable[[str], None]
+Prepare = Callable[[Path, "Result"], Any]
+"""From the exported file to what has `inputs` and `run`; it notes the counts of nodes."""
 
 
 @dataclass
@@ -57,12 +59,12 @@ class Result:
     """Of each step."""
 
 
-def ask(name: str, exporter: str, limit: float, tolerance: float) -> Result:
-    """Run one family in a process of its own; each step may take `limit` seconds."""
+def ask(name: str, exporter: str, limit: float, tolerance: float, saved: bool = False) -> Result:
+    """Run one family in a process of its own; each step may take `limit` seconds. See `measure` for `saved`."""
     context = multiprocessing.get_context("fork")
     ours, theirs = context.Pipe(duplex=False)
     with tempfile.TemporaryDirectory() as folder:
-        process = context.Process(target=_serve, args=(name, exporter, folder, tolerance, theirs))
+        process = context.Process(target=_serve, args=(name, exporter, folder, tolerance, theirs, saved))
         process.start()
         theirs.close()
         try:
@@ -98,28 +100,34 @@ def _end(group: int | None) -> None:
         return
 
 
-def _serve(name: str, exporter: str, folder: str, tolerance: float, pipe: Connection) -> None:
+def _serve(name: str, exporter: str, folder: str, tolerance: float, pipe: Connection, saved: bool) -> None:
     os.setsid()
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # exporters print whole graphs
     os.environ["INFUSE_CACHE"] = str(Path(folder) / "cache")
     torch.set_num_threads(1)
-    pipe.send(measure(name, exporter, Path(folder), tolerance, pipe.send))
+    pipe.send(measure(name, exporter, Path(folder), tolerance, pipe.send, saved))
 
 
-def measure(name: str, exporter: str, folder: Path, tolerance: float, tell: Tell = lambda step: None) -> Result:
+def measure(
+    name: str, exporter: str, folder: Path, tolerance: float, tell: Tell = lambda step: None, saved: bool = False
+) -> Result:
     """Export, compile and run one family in this process; `tell` hears of each step that begins.
 
-    The sizes are fixed where the exporter cannot leave them open, or writes what only runs with those it has seen.
+    With `saved`, what is run is the optimized graph as `infuse.save` writes it, by ONNX Runtime. The sizes are fixed
+    where the exporter cannot leave them open, or writes what only runs with those it has seen.
     """
-    result = _measure(name, exporter, folder, tolerance, tell, symbolic=True)
+    prepare = _save if saved else _compile
+    result = _measure(name, exporter, folder, tolerance, tell, prepare, symbolic=True)
     if result.outcome not in OTHERS:
         return result
-    fixed = _measure(name, exporter, folder, tolerance, tell, symbolic=False)
+    fixed = _measure(name, exporter, folder, tolerance, tell, prepare, symbolic=False)
     fixed.symbolic = False
     return result if fixed.outcome == UNEXPORTED else fixed
 
 
-def _measure(name: str, exporter: str, folder: Path, tolerance: float, tell: Tell, symbolic: bool) -> Result:
+def _measure(
+    name: str, exporter: str, folder: Path, tolerance: float, tell: Tell, prepare: Prepare, symbolic: bool
+) -> Result:
     tell(EXPORTING)
     torch.manual_seed(0)
     network, path = FAMILIES[name]().prepare(), folder / f"model{'' if symbolic else '.fixed'}.onnx"
@@ -132,7 +140,7 @@ def _measure(name: str, exporter: str, folder: Path, tolerance: float, tell: Tel
     start = _took(result, EXPORTING, start)
     tell(COMPILING)
     try:
-        model = _compile(path, result)
+        model = prepare(path, result)
         start = _took(result, COMPILING, start)
         tell(RUNNING)
         found = [_answer(model, feed) for feed in feeds]
@@ -170,14 +178,40 @@ def _compile(path: Path, result: Result) -> Any:
     return model
 
 
-def _runtime(path: Path, feeds: Sequence[Mapping[str, np.ndarray]]) -> list[Outputs | str]:
-    """What ONNX Runtime answers to each, or why it does not."""
+class _Written:
+    """A file that ONNX Runtime runs, called as a compiled model is."""
+
+    def __init__(self, path: Path) -> None:
+        self._session = _session(path)
+        self.inputs = self._session.get_inputs()
+
+    def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """The outputs by name."""
+        names = [value.name for value in self._session.get_outputs()]
+        return dict(zip(names, self._session.run(names, dict(feeds)), strict=True))
+
+
+def _save(path: Path, result: Result) -> Any:
+    graph = infuse.load(path)
+    optimized = infuse.optimize(graph, "extended")
+    result.nodes, result.optimized = len(graph.nodes), len(optimized.nodes)
+    written = path.with_suffix(".saved.onnx")
+    infuse.save(optimized, written)
+    return _Written(written)
+
+
+def _session(path: Path) -> Any:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.log_severity_level, options.intra_op_num_threads = 4, 1
+    return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+
+
+def _runtime(path: Path, feeds: Sequence[Mapping[str, np.ndarray]]) -> list[Outputs | str]:
+    """What ONNX Runtime answers to each, or why it does not."""
     try:
-        session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        session = _session(path)
     except Exception as error:  # whatever it raises
         return [described(error)] * len(feeds)
     answers: list[Outputs | str] = []
