@@ -12,7 +12,7 @@ EXPORT int is_native() {
 #endif
 }
 
-EXPORT void run_gemm_bf16(int threads, const GemmShape* s, const float* a, const bfloat16* b,
+EXPORT void run_gemm_bf16(int threads, const GemmSizes* s, const float* a, const bfloat16* b,
                           const float* bias, float low, float* out) {
   Context* c = context_open(threads);
   c->reserve(gemm_bf16_scratch(*s));
@@ -20,7 +20,7 @@ EXPORT void run_gemm_bf16(int threads, const GemmShape* s, const float* a, const
   context_close(c);
 }
 
-EXPORT void run_gemm_of_rounded(int threads, const GemmShape* s, const bfloat16* a,
+EXPORT void run_gemm_of_rounded(int threads, const GemmSizes* s, const bfloat16* a,
                                 const bfloat16* b, const float* bias, float low, float* out) {
   Context* c = context_open(threads);
   c->reserve(gemm_bf16_scratch(*s));
@@ -28,19 +28,19 @@ EXPORT void run_gemm_of_rounded(int threads, const GemmShape* s, const bfloat16*
   context_close(c);
 }
 
-EXPORT void run_conv_bf16(int threads, const ConvShape* s, const float* x, const bfloat16* w,
+EXPORT void run_conv_bf16(int threads, const ConvSizes* s, const float* x, const bfloat16* w,
                           const float* bias, float low, float* out) {
   Context* c = context_open(threads);
   c->reserve(conv_bf16_scratch(*s));
-  conv_bf16(*c, *s, x, w, Sink{bias, out, s->oc, low});
+  conv_bf16(*c, *s, x, w, Sink{bias, out, s->out_channels, low});
   context_close(c);
 }
 
-EXPORT void run_winograd_bf16(int threads, const ConvShape* s, const float* x, const bfloat16* w,
+EXPORT void run_winograd_bf16(int threads, const ConvSizes* s, const float* x, const bfloat16* w,
                               const float* bias, float low, float* out) {
   Context* c = context_open(threads);
   c->reserve(winograd_scratch<Line<2, 3>, Line<2, 3>, WinogradPairs>(*s));
-  winograd<Line<2, 3>, Line<2, 3>, WinogradPairs>(*c, *s, x, (const int32_t*)w, Sink{bias, out, s->oc, low});
+  winograd<Line<2, 3>, Line<2, 3>, WinogradPairs>(*c, *s, x, (const int32_t*)w, Sink{bias, out, s->out_channels, low});
   context_close(c);
 }
 

@@ -40,7 +40,7 @@ struct Run {
 };
 
 struct Call {
-  const ChainShape* shape;
+  const ChainSizes* shape;
   const float *x, *expanding, *weights, *projecting;
   const float *first, *second, *third;
   float low;
@@ -51,9 +51,9 @@ enum { EXPANDS = 1, PROJECTS = 2, BOTH = 3 };
 
 template <int KW, int STRIDE, int PARTS>
 static void run(Context& ctx, const Call& c) {
-  const ChainShape& s = *c.shape;
+  const ChainSizes& s = *c.shape;
   const Stage first = {c.first, c.low}, second = {c.second, c.low}, third = {c.third, c.low};
-  const Sink narrow = {third, c.out, s.out}, wide = {second, c.out, s.mid.c};
+  const Sink narrow = {third, c.out, s.out_channels}, wide = {second, c.out, s.mid.channels};
   if constexpr (PARTS == BOTH)
     chain<KW, STRIDE>(ctx, s, c.x, c.expanding, c.weights, c.projecting, first, second, narrow);
   if constexpr (PARTS == EXPANDS)
@@ -65,23 +65,23 @@ static void run(Context& ctx, const Call& c) {
 // 1 where there is no such kernel here.
 EXPORT int run_chain(int threads, const Call* call) {
   Run context(threads, chain_scratch(*call->shape));
-  const ChainShape& s = *call->shape;
-  const int parts = (s.in ? EXPANDS : 0) | (s.out ? PROJECTS : 0);
+  const ChainSizes& s = *call->shape;
+  const int parts = (s.in_channels ? EXPANDS : 0) | (s.out_channels ? PROJECTS : 0);
   Context& ctx = *context.ctx;
-  if (s.mid.kw == 3 && s.mid.stride_w == 1) {
+  if (s.mid.kernel_width == 3 && s.mid.stride_width == 1) {
     if (parts == EXPANDS) return run<3, 1, EXPANDS>(ctx, *call), 0;
     if (parts == PROJECTS) return run<3, 1, PROJECTS>(ctx, *call), 0;
     return run<3, 1, BOTH>(ctx, *call), 0;
   }
-  if (s.mid.kw == 3 && parts == BOTH) return run<3, 2, BOTH>(ctx, *call), 0;
-  if (s.mid.kw == 5 && parts == BOTH) return run<5, 2, BOTH>(ctx, *call), 0;
+  if (s.mid.kernel_width == 3 && parts == BOTH) return run<3, 2, BOTH>(ctx, *call), 0;
+  if (s.mid.kernel_width == 5 && parts == BOTH) return run<5, 2, BOTH>(ctx, *call), 0;
   return 1;
 }
 
-EXPORT long band_lines(const ChainShape* shape) { return detail::chain_plan(*shape).band; }
+EXPORT long band_lines(const ChainSizes* shape) { return detail::chain_plan(*shape).band; }
 
 // A is the rows of a, each number scaled by that of its image and channel, the rest as in gemm.
-EXPORT void run_made(int threads, const GemmShape* s, long pixels, const float* a,
+EXPORT void run_made(int threads, const GemmSizes* s, long pixels, const float* a,
                      const float* gates, const float* b, const float* bias, float low, float* out) {
   Run context(threads, gemm_made_scratch(*s));
   const long k = s->k;

@@ -21,7 +21,7 @@ EXPORT void widen_singles(long n, const float16* from, float* to) {
 
 EXPORT void widen_panels(long n, const float16* from, float* to) { detail::widen_all(to, from, n); }
 
-EXPORT void run_gemm_fp16(int threads, const GemmShape* s, const float* a, const float16* b,
+EXPORT void run_gemm_fp16(int threads, const GemmSizes* s, const float* a, const float16* b,
                           const float* bias, float low, float* out) {
   Context* c = context_open(threads);
   c->reserve(gemm_fp16_scratch(*s));
@@ -29,29 +29,29 @@ EXPORT void run_gemm_fp16(int threads, const GemmShape* s, const float* a, const
   context_close(c);
 }
 
-EXPORT void run_conv_fp16(int threads, const ConvShape* s, const float* x, const float16* w,
+EXPORT void run_conv_fp16(int threads, const ConvSizes* s, const float* x, const float16* w,
                           const float* bias, float low, float* out) {
   Context* c = context_open(threads);
   c->reserve(conv_fp16_scratch(*s));
-  conv_fp16(*c, *s, x, w, Sink{bias, out, s->oc, low});
+  conv_fp16(*c, *s, x, w, Sink{bias, out, s->out_channels, low});
   context_close(c);
 }
 
 template <int M>
-static void run_winograd(int threads, const ConvShape* s, const float* x, const float16* w,
+static void run_winograd(int threads, const ConvSizes* s, const float* x, const float16* w,
                          const float* bias, float low, float* out) {
   Context* c = context_open(threads);
   c->reserve(winograd_scratch<Line<M, 3>, Line<M, 3>, WinogradHalves>(*s));
-  winograd<Line<M, 3>, Line<M, 3>, WinogradHalves>(*c, *s, x, w, Sink{bias, out, s->oc, low});
+  winograd<Line<M, 3>, Line<M, 3>, WinogradHalves>(*c, *s, x, w, Sink{bias, out, s->out_channels, low});
   context_close(c);
 }
 
-EXPORT void run_winograd2(int threads, const ConvShape* s, const float* x, const float16* w,
+EXPORT void run_winograd2(int threads, const ConvSizes* s, const float* x, const float16* w,
                           const float* bias, float low, float* out) {
   run_winograd<2>(threads, s, x, w, bias, low, out);
 }
 
-EXPORT void run_winograd4(int threads, const ConvShape* s, const float* x, const float16* w,
+EXPORT void run_winograd4(int threads, const ConvSizes* s, const float* x, const float16* w,
                           const float* bias, float low, float* out) {
   run_winograd<4>(threads, s, x, w, bias, low, out);
 }

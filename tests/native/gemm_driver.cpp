@@ -3,19 +3,19 @@
 #include "driver.hpp"
 #include "matmul.hpp"
 
-EXPORT void run_gemm(int threads, bool scratch, const GemmShape* s, const float* a, const float* b,
+EXPORT void run_gemm(int threads, bool scratch, const GemmSizes* s, const float* a, const float* b,
                      const float* bias, float low, float* out) {
   Run run(threads, scratch ? gemm_scratch(*s) : 0);
   gemm(*run.ctx, *s, a, b, Sink{bias, out, s->n, low});
 }
 
-EXPORT void run_matmul(int threads, const MatmulShape* s, const float* a, const float* b,
+EXPORT void run_matmul(int threads, const MatmulSizes* s, const float* a, const float* b,
                        const float* bias, float low, float* out) {
   Run run(threads, matmul_scratch(*s));
   matmul(*run.ctx, *s, a, b, Sink{bias, out, s->n, low});
 }
 
-EXPORT void run_matmul_at(int threads, const MatmulShape* s, const float* a, const float* b,
+EXPORT void run_matmul_at(int threads, const MatmulSizes* s, const float* a, const float* b,
                           const long* a_at, const long* b_at, const float* bias, float low,
                           float* out) {
   Run run(threads, matmul_scratch(*s));
@@ -24,9 +24,9 @@ EXPORT void run_matmul_at(int threads, const MatmulShape* s, const float* a, con
       Sink{bias, out, s->n, low});
 }
 
-EXPORT void run_conv(int threads, const ConvShape* s, const float* x, const float* w,
+EXPORT void run_conv(int threads, const ConvSizes* s, const float* x, const float* w,
                      const float* bias, float low, float* out) {
   Run run(threads, conv_scratch(*s));
-  conv(*run.ctx, *s, x, w, Sink{bias, out, s->oc, low});
+  conv(*run.ctx, *s, x, w, Sink{bias, out, s->out_channels, low});
 }
 

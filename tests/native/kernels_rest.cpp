@@ -133,36 +133,36 @@ API void map_triple(Context* c, long rows, long cols, long cost, const int64_t* 
 
 // ---- images ----------------------------------------------------------------------------------
 
-static DepthwiseShape depthwise_shape(const long* s) {
+static DepthwiseSizes depthwise_sizes(const long* s) {
   return {s[0], s[1], s[2], s[3], s[4], s[5], s[6], s[7], s[8], s[9], s[10], s[11], s[12], s[13]};
 }
 
 API int depthwise_conv(Context* c, const long* sizes, const float* x, const float* w, float* y) {
-  DepthwiseShape s = depthwise_shape(sizes);
-  Store out = {y, s.c};
-  if (s.kw == 3 && s.stride_w == 1) return depthwise<3, 1>(*c, s, x, w, out), 0;
-  if (s.kw == 3 && s.stride_w == 2) return depthwise<3, 2>(*c, s, x, w, out), 0;
-  if (s.kw == 5 && s.stride_w == 1) return depthwise<5, 1>(*c, s, x, w, out), 0;
-  if (s.kw == 5 && s.stride_w == 2) return depthwise<5, 2>(*c, s, x, w, out), 0;
-  if (s.kw == 7 && s.stride_w == 1) return depthwise<7, 1>(*c, s, x, w, out), 0;
-  if (s.kw == 7 && s.stride_w == 2) return depthwise<7, 2>(*c, s, x, w, out), 0;
+  DepthwiseSizes s = depthwise_sizes(sizes);
+  Store out = {y, s.channels};
+  if (s.kernel_width == 3 && s.stride_width == 1) return depthwise<3, 1>(*c, s, x, w, out), 0;
+  if (s.kernel_width == 3 && s.stride_width == 2) return depthwise<3, 2>(*c, s, x, w, out), 0;
+  if (s.kernel_width == 5 && s.stride_width == 1) return depthwise<5, 1>(*c, s, x, w, out), 0;
+  if (s.kernel_width == 5 && s.stride_width == 2) return depthwise<5, 2>(*c, s, x, w, out), 0;
+  if (s.kernel_width == 7 && s.stride_width == 1) return depthwise<7, 1>(*c, s, x, w, out), 0;
+  if (s.kernel_width == 7 && s.stride_width == 2) return depthwise<7, 2>(*c, s, x, w, out), 0;
   return 1;
 }
 
 API void depthwise_generic(Context* c, const long* sizes, long multiplier, const float* x,
                            const float* w, float* y) {
-  DepthwiseShape s = depthwise_shape(sizes);
-  depthwise_any(*c, s, multiplier, x, w, Store{y, s.c * multiplier});
+  DepthwiseSizes s = depthwise_sizes(sizes);
+  depthwise_any(*c, s, multiplier, x, w, Store{y, s.channels * multiplier});
 }
 
-static PoolShape pool_shape(const long* s) {
+static PoolSizes pool_sizes(const long* s) {
   return {s[0], s[1],  s[2],  s[3],  s[4],  s[5],  s[6],  s[7],      s[8],
           s[9], s[10], s[11], s[12], s[13], s[14], s[15], s[16] != 0};
 }
 
 API void pool_image(Context* c, int kind, float p, const long* sizes, const float* x, float* y) {
-  PoolShape s = pool_shape(sizes);
-  Store out = {y, s.c};
+  PoolSizes s = pool_sizes(sizes);
+  Store out = {y, s.channels};
   if (kind == 0) pool(*c, s, MaxPool{}, x, out);
   if (kind == 1) pool(*c, s, MeanPool{}, x, out);
   if (kind == 2) pool(*c, s, PowerPool{p}, x, out);
@@ -170,7 +170,7 @@ API void pool_image(Context* c, int kind, float p, const long* sizes, const floa
 
 API void pool_index(Context* c, const long* sizes, const float* x, float* y, int64_t* index,
                     int columns_lead) {
-  max_pool_index(*c, pool_shape(sizes), x, y, index, columns_lead != 0);
+  max_pool_index(*c, pool_sizes(sizes), x, y, index, columns_lead != 0);
 }
 
 API void pool_global(Context* c, int kind, long n, long pixels, long ch, const float* x, float* y) {
@@ -236,15 +236,15 @@ API void normalise_sum(Context* c, long rows, long cols, const float* a, const f
 
 API void normalise_groups(Context* c, const long* s, const float* x, const float* scale,
                           const float* bias, float eps, float* y) {
-  GroupShape shape = {s[0], s[1], s[2], s[3]};
+  GroupSizes shape = {s[0], s[1], s[2], s[3]};
   c->reserve(group_norm_scratch(shape));
-  group_norm(*c, shape, Rows{x, shape.c}, scale, bias, eps, Store{y, shape.c});
+  group_norm(*c, shape, Rows{x, shape.channels}, scale, bias, eps, Store{y, shape.channels});
 }
 
 // ---- reductions ------------------------------------------------------------------------------
 
 API void reduce_floats(Context* c, int kind, const long* s, const float* x, float* y) {
-  ReduceShape shape = {s[0], s[1], s[2], s[3]};
+  ReduceSizes shape = {s[0], s[1], s[2], s[3]};
   Store out = {y, shape.cols};
   if (kind == 0) reduce<Sum>(*c, shape, x, out);
   if (kind == 1) reduce<Mean>(*c, shape, x, out);
@@ -261,7 +261,7 @@ API void reduce_floats(Context* c, int kind, const long* s, const float* x, floa
 
 template <class T>
 static void reduce_kind(Context* c, int kind, const long* s, const void* x, void* y) {
-  ReduceShape shape = {s[0], s[1], s[2], s[3]};
+  ReduceSizes shape = {s[0], s[1], s[2], s[3]};
   const T* from = static_cast<const T*>(x);
   T* to = static_cast<T*>(y);
   if (kind == 0) reduce_scalar<Sum>(*c, shape, from, to);
@@ -284,7 +284,7 @@ API void reduce_others(Context* c, int type, int kind, const long* s, const void
 }
 
 API void reduce_bools(Context* c, int kind, const long* s, const bool* x, bool* y) {
-  ReduceShape shape = {s[0], s[1], s[2], s[3]};
+  ReduceSizes shape = {s[0], s[1], s[2], s[3]};
   if (kind == 3) reduce_scalar<Max>(*c, shape, x, y);
   if (kind == 4) reduce_scalar<Min>(*c, shape, x, y);
 }

@@ -3,17 +3,18 @@
 #include "winograd.hpp"
 
 template <class Down, class Across>
-static void call(int threads, const ConvShape& s, const float* x, const float* w, const Sink& sink) {
+static void call(int threads, const ConvSizes& s, const float* x, const float* w, const Sink& sink) {
   Run run(threads, winograd_scratch<Down, Across>(s));
   winograd<Down, Across>(*run.ctx, s, x, w, sink);
 }
 
 // False where there is no such form.
-EXPORT bool run_winograd(int tile, int threads, const ConvShape* s, const float* x, const float* w,
+EXPORT bool run_winograd(int tile, int threads, const ConvSizes* s, const float* x, const float* w,
                          const float* bias, float low, float* out) {
-  const Sink sink = {bias, out, s->oc, low};
+  const Sink sink = {bias, out, s->out_channels, low};
 #define FORM(M, KH, KW, SH, SW)                                                                    \
-  if (tile == M && s->kh == KH && s->kw == KW && s->stride_h == SH && s->stride_w == SW) {         \
+  if (tile == M && s->kernel_height == KH && s->kernel_width == KW &&                               \
+      s->stride_height == SH && s->stride_width == SW) {                                             \
     call<Line<KH == 1 ? 1 : M, KH, SH>, Line<KW == 1 ? 1 : M, KW, SW>>(threads, *s, x, w, sink);   \
     return true;                                                                                   \
   }

@@ -13,50 +13,11 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from infuse.codegen.kernel_sizes import ConvSizes, DepthwiseSizes
 from infuse.codegen.winograd import lines
 from infuse.targets import Caches, Machine
 
 FILE: Final = Path(__file__).with_name("costs.json")
-
-
-class ConvSizes(NamedTuple):
-    """The sizes of a convolution, as kernels/conv.hpp has them (ConvShape)."""
-
-    n: int
-    h: int
-    w: int
-    c: int
-    oh: int
-    ow: int
-    oc: int
-    kh: int
-    kw: int
-    stride_h: int
-    stride_w: int
-    dil_h: int
-    dil_w: int
-    pad_top: int
-    pad_left: int
-    groups: int
-
-
-class DepthwiseSizes(NamedTuple):
-    """The sizes of a convolution with a filter for each channel, as kernels/depthwise.hpp has them."""
-
-    n: int
-    h: int
-    w: int
-    c: int
-    oh: int
-    ow: int
-    kh: int
-    kw: int
-    stride_h: int
-    stride_w: int
-    dil_h: int
-    dil_w: int
-    pad_top: int
-    pad_left: int
 
 
 Work = tuple[float, ...]
@@ -140,17 +101,18 @@ def _up(a: int, b: int) -> int:
 @counts("conv", "taps", "lines", "planar")
 def _window_products(sizes: Sequence[int], machine: Machine, threads: int) -> Work:
     s = ConvSizes(*sizes)
-    rows, own = s.n * s.oh * s.ow, s.oc // s.groups
-    taps, depth = s.kh * s.kw, s.kh * s.kw * (s.c // s.groups)
+    rows, own = s.batch * s.out_height * s.out_width, s.out_channels // s.groups
+    taps, depth = s.kernel_height * s.kernel_width, s.kernel_height * s.kernel_width * (s.channels // s.groups)
     panels = s.groups * _up(own, machine.tile_columns)
     weights = panels * machine.tile_columns * depth
-    chunk = max(machine.block_bytes // 4 // (s.stride_h * s.stride_w * s.c * 4 + 8 * taps), machine.tile_rows)
+    row_bytes = s.stride_height * s.stride_width * s.channels * 4 + 8 * taps
+    chunk = max(machine.block_bytes // 4 // row_bytes, machine.tile_rows)
     return (
         rows * depth * s.groups * _up(own, machine.lanes) / threads,
         _up(rows, machine.tile_rows) * panels / threads,
         rows * taps / threads,
         rows * s.groups * _up(own, machine.lanes) / threads,
-        s.n * s.h * s.w * s.c / threads,
+        s.batch * s.height * s.width * s.channels / threads,
         weights,
         _passes(rows, chunk, weights, machine, threads),
         1.0,
@@ -176,7 +138,7 @@ def _merged_in_two(sizes: Sequence[int], machine: Machine, threads: int) -> Work
 def _merged(sizes: Sequence[int], width: int) -> ConvSizes:
     """The sizes with groups merged until their results fill `width` floats."""
     s = ConvSizes(*sizes)
-    own = s.oc // s.groups
+    own = s.out_channels // s.groups
     count = max(n for n in range(1, s.groups + 1) if s.groups % n == 0 and (n == 1 or n * own <= width))
     return s._replace(groups=s.groups // count)
 
@@ -189,16 +151,18 @@ def _passes(rows: int, chunk: int, weights: int, machine: Machine, threads: int)
 
 def _tiles(sizes: Sequence[int], machine: Machine, threads: int, tile: int) -> Work:
     s = ConvSizes(*sizes)
-    found = lines(tile, (s.kh, s.kw), (s.stride_h, s.stride_w))
+    found = lines(tile, (s.kernel_height, s.kernel_width), (s.stride_height, s.stride_width))
     assert found is not None
     down, across = found
-    tiles, points = s.n * _up(s.oh, down.results) * _up(s.ow, across.results), down.points * across.points
+    tiles = s.batch * _up(s.out_height, down.results) * _up(s.out_width, across.results)
+    points = down.points * across.points
     products = down.products * across.products
-    inner, outer, panels = _up(s.c, machine.lanes), _up(s.oc, machine.lanes), _up(s.oc, machine.tile_columns)
-    weights = products * s.c * panels * machine.tile_columns
-    block = max(machine.block_bytes // 4 // (products * s.c * 4), 2 * machine.tile_rows)
+    inner, outer = _up(s.channels, machine.lanes), _up(s.out_channels, machine.lanes)
+    panels = _up(s.out_channels, machine.tile_columns)
+    weights = products * s.channels * panels * machine.tile_columns
+    block = max(machine.block_bytes // 4 // (products * s.channels * 4), 2 * machine.tile_rows)
     return (
-        products * tiles * s.c * outer / threads,
+        products * tiles * s.channels * outer / threads,
         points * _up(tiles, machine.tile_rows) * panels / threads,
         products * tiles * inner / threads,
         points * tiles * outer / threads,
@@ -221,8 +185,14 @@ def _tiles_of_4(sizes: Sequence[int], machine: Machine, threads: int) -> Work:
 @counts("depthwise", "rows", "any")
 def _filters(sizes: Sequence[int], machine: Machine, threads: int) -> Work:
     s = DepthwiseSizes(*sizes)
-    vectors = s.n * s.oh * s.ow * _up(s.c, machine.lanes)
-    return (vectors * s.kh * s.kw / threads, vectors / threads, s.n * s.h * s.w * s.c / threads, 1.0)
+    vectors = s.batch * s.out_height * s.out_width * _up(s.channels, machine.lanes)
+    pixels = s.batch * s.height * s.width
+    return (
+        vectors * s.kernel_height * s.kernel_width / threads,
+        vectors / threads,
+        pixels * s.channels / threads,
+        1.0,
+    )
 
 
 # -- products ----------------------------------------------------------------------------------------------------

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from typing import Final
 
 from infuse.codegen.memory import Plan
 from infuse.codegen.names import comment, string
-from infuse.codegen.program import Found, Program, Step, estimate_text, fields_in, size_text, symbol_field
+from infuse.codegen.program import Found, Program, Step, estimate_text, fields_in, size_text, sizes_text, symbol_field
 from infuse.codegen.recording import recorded
 from infuse.codegen.tensors import Buffer, Tensor
 from infuse.ir import dims
 from infuse.ir.dims import Dim
+
+_MOST_NAMES: Final = 4  # of nodes, in the comment of a call
 
 
 class Frame:
@@ -219,13 +222,15 @@ static int run_{n}(Model& m, const void* const* in, void* const* out) {{
                 kind = parameter.rsplit(" ", 1)[0]
                 offset = "" if argument.offset == 0 else f" + {size_text(argument.offset)}"
                 arguments.append(f"({kind})({self._base(argument.buffer)}){offset}")
+            elif isinstance(argument, tuple):
+                arguments.append(sizes_text(argument))
             else:
                 arguments.append(size_text(argument))
         call = f"{names[step.function.text()]}({', '.join(arguments)})"
         statement = f"{call};"
         if step.checks or control:
             statement = f"if (int failed = {call}) return fail(m, failed, {where});"
-        return f"{_unless_empty(step)}{statement}  // {comment(step.label)}"
+        return f"{_unless_empty(step)}{statement}  // {comment(_computed(step))}"
 
     def _base(self, buffer: Buffer) -> str:
         root = buffer.root()
@@ -294,6 +299,13 @@ static int fail(Model& m, int failure, const char* where) {{
 
 {runs}
 """
+
+
+def _computed(step: Step) -> str:
+    """What a call computes, for the reader: its label and the nodes."""
+    names = [name for name in step.nodes if name and name not in step.label]
+    more = [f"{len(names) - _MOST_NAMES} more"] if len(names) > _MOST_NAMES else []
+    return step.label + (f": {', '.join([*names[:_MOST_NAMES], *more])}" if names else "")
 
 
 def _unless_empty(step: Step) -> str:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from infuse import dtypes
 from infuse.codegen.choices import Choice
+from infuse.codegen.kernel_sizes import HEADERS, KernelSizes, struct_text
 from infuse.codegen.tensors import Buffer, Order, Tensor, dense, natural
 from infuse.dtypes import DType, by_numpy
 from infuse.ir import dim_text, dims
@@ -28,6 +29,11 @@ _FIELD = re.compile(r"\bd\.(\w+)")
 def size_text(dim: Dim) -> str:
     """A size as C++ of type long; symbols are fields of `d`."""
     return dim_text.c_text(dim, lambda name: f"d.{symbol_field(name)}")
+
+
+def sizes_text(sizes: KernelSizes) -> str:
+    """The sizes of a kernel call as C++; symbols are fields of `d`."""
+    return struct_text(sizes, size_text)
 
 
 def estimate_text(dim: Dim) -> str:
@@ -55,6 +61,9 @@ class Found:
     symbol: str
 
 
+Argument = Tensor | Dim | KernelSizes | Found
+
+
 @dataclass
 class Function:
     """The body of a kernel call; steps with equal bodies share it."""
@@ -76,7 +85,7 @@ class Step:
     """One call of a function: where it reads and writes, which nodes it computes."""
 
     function: Function
-    arguments: list[Tensor | Dim | Found]
+    arguments: list[Argument]
     reads: list[Buffer]
     writes: list[Buffer]
     nodes: tuple[str, ...]
@@ -209,7 +218,7 @@ class FunctionWriter:
     def __init__(self, program: Program, name: str, nodes: Sequence[Node], control: bool = False) -> None:
         self.program = program
         self.function = Function(name, is_control=control)
-        self.arguments: list[Tensor | Dim | Found] = []
+        self.arguments: list[Argument] = []
         self.reads: list[Buffer] = []
         self.writes: list[Buffer] = []
         self._elsewhere: set[Buffer] = set()
@@ -257,6 +266,15 @@ class FunctionWriter:
     def numbers(self, *sizes: Dim) -> str:
         """Several sizes, separated by commas."""
         return ", ".join(map(self.number, sizes))
+
+    def sizes(self, sizes: KernelSizes) -> str:
+        """The name of a parameter that carries the sizes of a kernel call."""
+        header = HEADERS[type(sizes)]
+        self.include(header)
+        name = f"sizes{len(self.arguments)}"
+        self.function.parameters.append(f"const {type(sizes).__name__}& {name}")
+        self.arguments.append(sizes)
+        return name
 
     def finds(self, symbol: str) -> str:
         """The name of a pointer to a size that the function finds out; the size is known from here on."""

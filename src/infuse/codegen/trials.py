@@ -8,9 +8,11 @@ from typing import Final
 
 from infuse import dtypes
 from infuse.codegen.choices import Choice, usual
+from infuse.codegen.kernel_sizes import struct_text
 from infuse.codegen.program import Found, Program, Step, symbol_field
 from infuse.codegen.source import all_sizes, define, distinct, end, head, preamble, spread
 from infuse.codegen.tensors import Buffer, Tensor
+from infuse.ir.dims import Dim
 from infuse.ops.feeds import default_size
 
 REGIONS: Final = ("zeros", "floats", "written")
@@ -128,9 +130,11 @@ def _trial_text(number: int, trial: Trial, starts: dict[str, int], names: dict[s
                 region, start = trial.places[id(argument.buffer)]
                 kind = parameter.rsplit(" ", 1)[0]
                 arguments.append(f"({kind})(m + {starts[region] + start}L) + {usual(argument.offset)}L")
+            elif isinstance(argument, tuple):
+                arguments.append(struct_text(argument, _usual_text))
             else:
                 assert not isinstance(argument, Found)
-                arguments.append(f"{usual(argument)}L")
+                arguments.append(_usual_text(argument))
         lines.append(f"  if (int failed = {names[step.function.text()]}({', '.join(arguments)})) return failed;")
     body = "\n".join(lines)
     return f"""// {trial.choice.key}: {trial.choice.chosen}
@@ -140,6 +144,10 @@ static int trial_{number}(Context& c, const Sizes& d, char* m) {{
 }}
 static const Range warm_{number}[] = {{{ranges}}};
 """
+
+
+def _usual_text(size: Dim) -> str:
+    return f"{usual(size)}L"
 
 
 _RANGE: Final = """struct Range {

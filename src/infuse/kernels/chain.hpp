@@ -11,12 +11,12 @@
 
 namespace infuse {
 
-// Sizes of the depthwise convolution; `in` channels of pixels `pitch` floats apart are expanded to
-// its channels, 0 where x is what it reads; its channels are projected to `out`, 0 where they are
-// the result. Dilations are 1.
-struct ChainShape {
-  DepthwiseShape mid;
-  long in, pitch, out;
+// Sizes of the depthwise convolution; `in_channels` of pixels `pitch` floats apart are expanded to
+// its channels, 0 where x is what it reads; its channels are projected to `out_channels`, 0 where
+// they are the result. Dilations are 1.
+struct ChainSizes {
+  DepthwiseSizes mid;
+  long in_channels, pitch, out_channels;
 };
 
 // Stands for a stage that is missing.
@@ -39,13 +39,16 @@ struct ChainPlan {
   long bytes;
 };
 
-constexpr ChainPlan chain_plan(const ChainShape& s) {
-  const DepthwiseShape& m = s.mid;
-  const long pixel = gemm_pitch(m.c), line = s.in ? m.w * pixel : 0, word = sizeof(float);
-  const long fits = INFUSE_BLOCK_BYTES / 2 / word - (m.kh - m.stride_h) * line;
-  const long each = max(m.stride_h * line + m.ow * pixel, 1L);
-  const long band = min(max(fits / each, 1L), max(m.oh, 1L)), ring = (band - 1) * m.stride_h + m.kh;
-  return {band, ring, pixel, (ring * line + (s.out ? band * m.ow * pixel : 0)) * word};
+constexpr ChainPlan chain_plan(const ChainSizes& s) {
+  const DepthwiseSizes& m = s.mid;
+  const long pixel = gemm_pitch(m.channels), line = s.in_channels ? m.width * pixel : 0,
+             word = sizeof(float);
+  const long fits = INFUSE_BLOCK_BYTES / 2 / word - (m.kernel_height - m.stride_height) * line;
+  const long each = max(m.stride_height * line + m.out_width * pixel, 1L);
+  const long band = min(max(fits / each, 1L), max(m.out_height, 1L)),
+             ring = (band - 1) * m.stride_height + m.kernel_height;
+  return {band, ring, pixel,
+          (ring * line + (s.out_channels ? band * m.out_width * pixel : 0)) * word};
 }
 
 // The lines of an image in a ring, by kernel row.
@@ -73,34 +76,34 @@ struct StageStore {
 
 // The lines [from, end) of an image, expanded, into the ring.
 template <class Expand>
-inline void chain_expand(const ChainShape& s, const ChainPlan& plan, const float* image,
+inline void chain_expand(const ChainSizes& s, const ChainPlan& plan, const float* image,
                          const float* weights, long from, long end, float* ring,
                          const Expand& expand) {
-  const DepthwiseShape& m = s.mid;
+  const DepthwiseSizes& m = s.mid;
   for (long stop; from < end; from = stop) {
-    const long slot = from % plan.ring, rows = min(end - from, plan.ring - slot) * m.w;
-    stop = from + rows / m.w;
-    const StageStore<Expand> store = {ring + slot * m.w * plan.pixel, plan.pixel, expand};
-    gemm_part({rows, m.c, s.in, s.pitch}, image + from * m.w * s.pitch, weights, 0, rows, 0,
-              ceil_div(m.c, NR), store);
+    const long slot = from % plan.ring, rows = min(end - from, plan.ring - slot) * m.width;
+    stop = from + rows / m.width;
+    const StageStore<Expand> store = {ring + slot * m.width * plan.pixel, plan.pixel, expand};
+    gemm_part({rows, m.channels, s.in_channels, s.pitch}, image + from * m.width * s.pitch, weights,
+              0, rows, 0, ceil_div(m.channels, NR), store);
   }
 }
 
 // Depthwise results of the lines [line, line + count), from x or from the ring.
 template <int KW, int STRIDE, bool EXPANDS, class Sink>
-inline void chain_depthwise(const ChainShape& s, const ChainPlan& plan, const float* x,
+inline void chain_depthwise(const ChainSizes& s, const ChainPlan& plan, const float* x,
                             const float* weights, long line, long count, const float* ring,
                             const Sink& sink) {
   using namespace depthwise_detail;
-  const DepthwiseShape& m = s.mid;
+  const DepthwiseSizes& m = s.mid;
   for (long i = line; i < line + count; ++i) {
-    Row row = row_of(m, weights, m.c, i);
-    row.begin = 0, row.end = m.c;
+    Row row = row_of(m, weights, m.channels, i);
+    row.begin = 0, row.end = m.channels;
     if constexpr (EXPANDS) {
       RingLines lines;
       lines.pixel = plan.pixel;
       for (long ky = row.first_ky; ky < row.last_ky; ++ky)
-        lines.lines[ky] = ring + (row.top + ky) % plan.ring * m.w * plan.pixel;
+        lines.lines[ky] = ring + (row.top + ky) % plan.ring * m.width * plan.pixel;
       whole_row<KW, STRIDE>(row, lines, sink);
     } else {
       whole_row<KW, STRIDE>(row, image_lines(m, x, i), sink);
@@ -111,42 +114,44 @@ inline void chain_depthwise(const ChainShape& s, const ChainPlan& plan, const fl
 }  // namespace detail
 
 // Bytes of scratch that a worker needs for chain.
-constexpr long chain_scratch(const ChainShape& s) { return detail::chain_plan(s).bytes; }
+constexpr long chain_scratch(const ChainSizes& s) { return detail::chain_plan(s).bytes; }
 
 // x [n, h, w] pixels; expand(acc, col, lanes) makes a vector of expanded channels of its sum, last
 // one of what is projected; either may be NoStage{}. The depthwise convolution has KW = mid.kw,
 // STRIDE = mid.stride_w; weights as in gemm and depthwise. The sink's row = (image, oy, ox).
 // after(worker, line) is called when a line (image, oy) of the result is complete.
 template <int KW, int STRIDE, class Expand, class Last, class Sink, class After>
-void chain(Context& ctx, const ChainShape& s, const float* x, const float* expanding,
+void chain(Context& ctx, const ChainSizes& s, const float* x, const float* expanding,
            const float* weights, const float* projecting, const Expand& expand, const Last& last,
            const Sink& sink, const After& after) {
   using namespace detail;
   constexpr bool EXPANDS = is_stage<Expand>;
-  const DepthwiseShape& m = s.mid;
+  const DepthwiseSizes& m = s.mid;
   const ChainPlan plan = chain_plan(s);
-  const long macs = m.ow * m.c * (m.kh * m.kw + s.out) + m.stride_h * m.w * s.in * m.c;
+  const long macs = m.out_width * m.channels * (m.kernel_height * m.kernel_width + s.out_channels) +
+                    m.stride_height * m.width * s.in_channels * m.channels;
   ctx.parallel(
-      m.n * m.oh,
+      m.batch * m.out_height,
       [&](long begin, long end, int worker) {
         float* ring = (float*)ctx.scratch(worker);
-        float* band = ring + (EXPANDS ? plan.ring * m.w * plan.pixel : 0);
+        float* band = ring + (EXPANDS ? plan.ring * m.width * plan.pixel : 0);
         for (long line = begin, count, known = 0; line < end; line += count) {
-          const long y = line % m.oh, top = y * m.stride_h - m.pad_top, row = line * m.ow;
-          count = min(min(plan.band, m.oh - y), end - line);
+          const long y = line % m.out_height, top = y * m.stride_height - m.pad_top,
+                     row = line * m.out_width;
+          count = min(min(plan.band, m.out_height - y), end - line);
           if constexpr (EXPANDS) {
             if (y == 0 || line == begin) known = 0;
             const long from = max(max(known, top), 0L);
-            known = max(min(top + (count - 1) * m.stride_h + m.kh, m.h), from);
-            const float* image = x + line / m.oh * m.h * m.w * s.pitch;
+            known = max(min(top + (count - 1) * m.stride_height + m.kernel_height, m.height), from);
+            const float* image = x + line / m.out_height * m.height * m.width * s.pitch;
             chain_expand(s, plan, image, expanding, from, known, ring, expand);
           }
           if constexpr (is_stage<Last>) {
             const StageStore<Last> store = {band - row * plan.pixel, plan.pixel, last};
             chain_depthwise<KW, STRIDE, EXPANDS>(s, plan, x, weights, line, count, ring, store);
-            const long rows = row + count * m.ow;
-            gemm_part({rows, s.out, m.c, plan.pixel}, store.to, projecting, row, rows, 0,
-                      ceil_div(s.out, NR), sink);
+            const long rows = row + count * m.out_width;
+            gemm_part({rows, s.out_channels, m.channels, plan.pixel}, store.to, projecting, row,
+                      rows, 0, ceil_div(s.out_channels, NR), sink);
           } else {
             chain_depthwise<KW, STRIDE, EXPANDS>(s, plan, x, weights, line, count, ring, sink);
           }
@@ -157,7 +162,7 @@ void chain(Context& ctx, const ChainShape& s, const float* x, const float* expan
 }
 
 template <int KW, int STRIDE, class Expand, class Last, class Sink>
-void chain(Context& ctx, const ChainShape& s, const float* x, const float* expanding,
+void chain(Context& ctx, const ChainSizes& s, const float* x, const float* expanding,
            const float* weights, const float* projecting, const Expand& expand, const Last& last,
            const Sink& sink) {
   chain<KW, STRIDE>(ctx, s, x, expanding, weights, projecting, expand, last, sink,
@@ -165,32 +170,32 @@ void chain(Context& ctx, const ChainShape& s, const float* x, const float* expan
 }
 
 // Bytes of scratch that a worker needs for pooled_chain.
-constexpr long pooled_chain_scratch(const ChainShape& s) {
-  return detail::chain_plan(s).bytes + s.mid.n * s.mid.c * long(sizeof(float));
+constexpr long pooled_chain_scratch(const ChainSizes& s) {
+  return detail::chain_plan(s).bytes + s.mid.batch * s.mid.channels * long(sizeof(float));
 }
 
 // chain without a projection, whose sink stores dense pixels at y; means gets their mean over every
 // image: row = image, col = channel.
 template <int KW, int STRIDE, class Expand, class Sink, class Means>
-void pooled_chain(Context& ctx, const ChainShape& s, const float* x, const float* expanding,
+void pooled_chain(Context& ctx, const ChainSizes& s, const float* x, const float* expanding,
                   const float* weights, const Expand& expand, const Sink& sink, const float* y,
                   const Means& means) {
-  const DepthwiseShape& m = s.mid;
-  const long at = detail::chain_plan(s).bytes, c = m.c;
+  const DepthwiseSizes& m = s.mid;
+  const long at = detail::chain_plan(s).bytes, c = m.channels;
   auto sums = [&](int worker) { return (float*)(ctx.scratch(worker) + at); };
-  for (int i = 0; i < ctx.threads; ++i) memset(sums(i), 0, size_t(m.n * c) * sizeof(float));
+  for (int i = 0; i < ctx.threads; ++i) memset(sums(i), 0, size_t(m.batch * c) * sizeof(float));
   auto add = [&](int worker, long line) {
-    float* sum = sums(worker) + line / m.oh * c;
-    const float* pixels = y + line * m.ow * c;
+    float* sum = sums(worker) + line / m.out_height * c;
+    const float* pixels = y + line * m.out_width * c;
     sweep(0, c, [&](long k, auto lanes) {
       vf part = {};
-      for (long i = 0; i < m.ow; ++i) part += load(pixels + i * c + k, lanes);
+      for (long i = 0; i < m.out_width; ++i) part += load(pixels + i * c + k, lanes);
       store(sum + k, load(sum + k, lanes) + part, lanes);
     });
   };
   chain<KW, STRIDE>(ctx, s, x, expanding, weights, nullptr, expand, NoStage{}, sink, add);
-  const vf count = splat(float(m.oh * m.ow));
-  for (long i = 0; i < m.n; ++i)
+  const vf count = splat(float(m.out_height * m.out_width));
+  for (long i = 0; i < m.batch; ++i)
     sweep(0, c, [&](long k, auto lanes) {
       vf total = {};
       for (int j = 0; j < ctx.threads; ++j) total += load(sums(j) + i * c + k, lanes);

@@ -9,20 +9,30 @@
 
 namespace infuse {
 
-struct ConvShape {
-  long n, h, w, c;
-  long oh, ow, oc;
-  long kh, kw;
-  long stride_h, stride_w, dil_h, dil_w;
+struct ConvSizes {
+  long batch, height, width, channels;
+  long out_height, out_width, out_channels;
+  long kernel_height, kernel_width;
+  long stride_height, stride_width, dilation_height, dilation_width;
   long pad_top, pad_left;
   long groups;
-  bool planar = false;  // x is [n][c][h][w]; only where conv_takes_planar
+  bool planar = false;  // x is [batch][channels][height][width]; only where conv_takes_planar
   bool taps = false;    // TAPS also where LINES would do
 };
 
+constexpr ConvSizes as_planar(ConvSizes s) {
+  s.planar = true;
+  return s;
+}
+
+constexpr ConvSizes as_taps(ConvSizes s) {
+  s.taps = true;
+  return s;
+}
+
 // Whether conv can read an image whose channels are planes.
-constexpr bool conv_takes_planar(const ConvShape& s) {
-  return s.groups == 1 && s.dil_w == 1 && s.c < 32;
+constexpr bool conv_takes_planar(const ConvSizes& s) {
+  return s.groups == 1 && s.dilation_width == 1 && s.channels < 32;
 }
 
 namespace detail {
@@ -34,48 +44,57 @@ namespace detail {
 //   LINES     few channels: lines are copied with their padding, then windows one after another
 enum ConvMode { PLAIN, GATHERED, TAPS, LINES };
 
-constexpr ConvMode conv_mode(const ConvShape& s) {
-  const bool point = s.kh == 1 && s.kw == 1 && s.groups == 1 && s.pad_top == 0 && s.pad_left == 0;
-  const bool inside = (s.oh - 1) * s.stride_h < s.h && (s.ow - 1) * s.stride_w < s.w;
-  const bool all = s.stride_h == 1 && s.stride_w == 1 && s.oh == s.h && s.ow == s.w;
+constexpr ConvMode conv_mode(const ConvSizes& s) {
+  const bool point = s.kernel_height == 1 && s.kernel_width == 1 && s.groups == 1 &&
+                     s.pad_top == 0 && s.pad_left == 0;
+  const bool inside = (s.out_height - 1) * s.stride_height < s.height &&
+                      (s.out_width - 1) * s.stride_width < s.width;
+  const bool all = s.stride_height == 1 && s.stride_width == 1 && s.out_height == s.height &&
+                   s.out_width == s.width;
   if (s.planar) return LINES;
   if (s.taps) return TAPS;
   if (point && inside) return all ? PLAIN : GATHERED;
-  return conv_takes_planar(s) && s.kw > 1 ? LINES : TAPS;
+  return conv_takes_planar(s) && s.kernel_width > 1 ? LINES : TAPS;
 }
 
 // Where an output pixel lies.
 struct Pixel {
   long n, y, x;
 
-  Pixel(const ConvShape& s, long row)
-      : n(row / (s.oh * s.ow)), y(row / s.ow % s.oh), x(row % s.ow) {}
+  Pixel(const ConvSizes& s, long row)
+      : n(row / (s.out_height * s.out_width)),
+        y(row / s.out_width % s.out_height),
+        x(row % s.out_width) {}
 
-  void next(const ConvShape& s) {
-    if (++x < s.ow) return;
+  void next(const ConvSizes& s) {
+    if (++x < s.out_width) return;
     x = 0;
-    if (++y < s.oh) return;
+    if (++y < s.out_height) return;
     y = 0, ++n;
   }
 };
 
 // Rows whose part of the image stays in the second level cache while the weights pass by.
-constexpr long conv_chunk(const ConvShape& s, long panels) {
-  const long taps = s.kh * s.kw, budget = INFUSE_BLOCK_BYTES / 4, word = sizeof(float);
-  if (panels * taps * (s.c / s.groups) * NR * word <= 2 * budget) return MR;
-  const long bytes = s.stride_h * s.stride_w * s.c * word + taps * long(sizeof(float*));
+constexpr long conv_chunk(const ConvSizes& s, long panels) {
+  const long taps = s.kernel_height * s.kernel_width, budget = INFUSE_BLOCK_BYTES / 4,
+             word = sizeof(float);
+  if (panels * taps * (s.channels / s.groups) * NR * word <= 2 * budget) return MR;
+  const long bytes =
+      s.stride_height * s.stride_width * s.channels * word + taps * long(sizeof(float*));
   return max(budget / bytes / MR * MR, MR);
 }
 
-constexpr long conv_panels(const ConvShape& s) { return s.groups * ceil_div(s.oc / s.groups, NR); }
+constexpr long conv_panels(const ConvSizes& s) {
+  return s.groups * ceil_div(s.out_channels / s.groups, NR);
+}
 
 // Products of the rows [row, end), whose tiles have their pointers one after another in `table`,
 // and the panels [p0, p1) of all groups.
 template <class W, class Sink>
-INFUSE_NOINLINE void conv_tiles(const ConvShape& s, const float* const* table, long taps, long k,
+INFUSE_NOINLINE void conv_tiles(const ConvSizes& s, const float* const* table, long taps, long k,
                                 const W* w, long row, long end, long p0, long p1,
                                 const Sink& sink) {
-  const long c = s.c / s.groups, n = s.oc / s.groups, panels = ceil_div(n, NR);
+  const long c = s.channels / s.groups, n = s.out_channels / s.groups, panels = ceil_div(n, NR);
   for (long p = p0; p < p1; ++p) {
     const long g = p / panels, col = g * n + p % panels * NR;
     const float* const* rows = table;
@@ -89,86 +108,93 @@ INFUSE_NOINLINE void conv_tiles(const ConvShape& s, const float* const* table, l
 // ---- TAPS ------------------------------------------------------------------------------------
 
 // table[tap * count + i] = where the window of row + i reads tap.
-INFUSE_NOINLINE inline void tap_pointers(const ConvShape& s, const float* x, const float* zeros,
+INFUSE_NOINLINE inline void tap_pointers(const ConvSizes& s, const float* x, const float* zeros,
                                          long row, long count, const float** table) {
   Pixel at(s, row);
   for (long i = 0; i < count; ++i, at.next(s)) {
     const float** to = table + i;
-    for (long ky = 0; ky < s.kh; ++ky) {
-      const long y = at.y * s.stride_h - s.pad_top + ky * s.dil_h;
-      const float* line = x + (at.n * s.h + y) * s.w * s.c;
-      for (long kx = 0; kx < s.kw; ++kx, to += count) {
-        const long j = at.x * s.stride_w - s.pad_left + kx * s.dil_w;
+    for (long ky = 0; ky < s.kernel_height; ++ky) {
+      const long y = at.y * s.stride_height - s.pad_top + ky * s.dilation_height;
+      const float* line = x + (at.n * s.height + y) * s.width * s.channels;
+      for (long kx = 0; kx < s.kernel_width; ++kx, to += count) {
+        const long j = at.x * s.stride_width - s.pad_left + kx * s.dilation_width;
         const bool inside =
-            (unsigned long)y < (unsigned long)s.h && (unsigned long)j < (unsigned long)s.w;
-        *to = inside ? line + j * s.c : zeros;
+            (unsigned long)y < (unsigned long)s.height && (unsigned long)j < (unsigned long)s.width;
+        *to = inside ? line + j * s.channels : zeros;
       }
     }
   }
 }
 
 template <class W, class Sink>
-inline void conv_taps(const ConvShape& s, const float* x, const W* w, long m0, long m1, long p0,
+inline void conv_taps(const ConvSizes& s, const float* x, const W* w, long m0, long m1, long p0,
                       long p1, char* scratch, const Sink& sink) {
-  const long taps = s.kh * s.kw, chunk = conv_chunk(s, p1 - p0);
+  const long taps = s.kernel_height * s.kernel_width, chunk = conv_chunk(s, p1 - p0);
   float* zeros = (float*)scratch;
-  memset(zeros, 0, size_t(s.c) * sizeof(float));
-  const float** table = (const float**)(scratch + ceil_div(s.c, 16) * 64);
+  memset(zeros, 0, size_t(s.channels) * sizeof(float));
+  const float** table = (const float**)(scratch + ceil_div(s.channels, 16) * 64);
   for (long row = m0, end; row < m1; row = end) {
     end = chunk_end(row, m1, chunk);
     for (long i = row, count; i < end; i += count) {
       count = tile_rows(end - i);
       tap_pointers(s, x, zeros, i, count, table + taps * (i - row));
     }
-    conv_tiles(s, table, taps, s.c / s.groups, w, row, end, p0, p1, sink);
+    conv_tiles(s, table, taps, s.channels / s.groups, w, row, end, p0, p1, sink);
   }
 }
 
-constexpr long taps_bytes(const ConvShape& s) {
+constexpr long taps_bytes(const ConvSizes& s) {
   const long rows = conv_chunk(s, conv_panels(s)) + MR;
-  return ceil_div(s.c, 16) * 64 + rows * s.kh * s.kw * long(sizeof(float*));
+  return ceil_div(s.channels, 16) * 64 +
+         rows * s.kernel_height * s.kernel_width * long(sizeof(float*));
 }
 
 // ---- LINES -----------------------------------------------------------------------------------
 
-constexpr long line_floats(const ConvShape& s) { return ((s.ow - 1) * s.stride_w + s.kw) * s.c; }
+constexpr long line_floats(const ConvSizes& s) {
+  return ((s.out_width - 1) * s.stride_width + s.kernel_width) * s.channels;
+}
 
 // Lines of the image that `rows` lines of the result read.
-constexpr long line_count(const ConvShape& s, long rows) {
-  return (rows - 1) * s.stride_h + (s.kh - 1) * s.dil_h + 1;
+constexpr long line_count(const ConvSizes& s, long rows) {
+  return (rows - 1) * s.stride_height + (s.kernel_height - 1) * s.dilation_height + 1;
 }
 
 // Lines of the result whose lines of the image stay in a quarter of the second level cache.
-constexpr long line_block(const ConvShape& s) {
-  const long fits = INFUSE_BLOCK_BYTES / 4 / long(sizeof(float)) / line_floats(s) - line_count(s, 1);
-  return min(max(fits / s.stride_h + 1, 1L), s.oh);
+constexpr long line_block(const ConvSizes& s) {
+  const long fits =
+      INFUSE_BLOCK_BYTES / 4 / long(sizeof(float)) / line_floats(s) - line_count(s, 1);
+  return min(max(fits / s.stride_height + 1, 1L), s.out_height);
 }
 
 // One line of the image, left and right of it zeros; all zeros outside the image.
-INFUSE_NOINLINE inline void copy_line(const ConvShape& s, const float* x, long n, long y,
+INFUSE_NOINLINE inline void copy_line(const ConvSizes& s, const float* x, long n, long y,
                                       float* to) {
-  const long all = line_floats(s) / s.c, left = min(s.pad_left, all);
-  const bool inside = (unsigned long)y < (unsigned long)s.h;
-  const long count = inside ? min(s.w, all - left) : 0;
-  memset(to, 0, size_t(left * s.c) * sizeof(float));
-  memset(to + (left + count) * s.c, 0, size_t((all - left - count) * s.c) * sizeof(float));
-  to += left * s.c;
+  const long all = line_floats(s) / s.channels, left = min(s.pad_left, all);
+  const bool inside = (unsigned long)y < (unsigned long)s.height;
+  const long count = inside ? min(s.width, all - left) : 0;
+  memset(to, 0, size_t(left * s.channels) * sizeof(float));
+  memset(to + (left + count) * s.channels, 0,
+         size_t((all - left - count) * s.channels) * sizeof(float));
+  to += left * s.channels;
   if (!s.planar) {
-    memcpy(to, x + (n * s.h + (inside ? y : 0)) * s.w * s.c, size_t(count * s.c) * sizeof(float));
+    memcpy(to, x + (n * s.height + (inside ? y : 0)) * s.width * s.channels,
+           size_t(count * s.channels) * sizeof(float));
     return;
   }
-  const float* from = x + (n * s.c * s.h + (inside ? y : 0)) * s.w;
-  if (s.c == 3)
-    copying::interleave<3>(to, from, s.h * s.w, count);
+  const float* from = x + (n * s.channels * s.height + (inside ? y : 0)) * s.width;
+  if (s.channels == 3)
+    copying::interleave<3>(to, from, s.height * s.width, count);
   else
-    copying::turn_block((uint32_t*)to, s.c, (const uint32_t*)from, s.h * s.w, count, s.c);
+    copying::turn_block((uint32_t*)to, s.channels, (const uint32_t*)from, s.height * s.width, count,
+                        s.channels);
 }
 
 // The window of one pixel, whose first line starts at `from`, as one row. Up to LANES - 1 floats
 // after both are read and written, too.
-INFUSE_INLINE void copy_window(const ConvShape& s, const float* from, float* to) {
-  const long width = s.kw * s.c, step = s.dil_h * line_floats(s);
-  for (long y = 0; y < s.kh; ++y, from += step, to += width)
+INFUSE_INLINE void copy_window(const ConvSizes& s, const float* from, float* to) {
+  const long width = s.kernel_width * s.channels, step = s.dilation_height * line_floats(s);
+  for (long y = 0; y < s.kernel_height; ++y, from += step, to += width)
     for (long i = 0; i < width; i += LANES) store(to + i, load(from + i, Full{}), Full{});
 }
 
@@ -205,63 +231,69 @@ INFUSE_NOINLINE void window_tile(const float* a, long step, long taps, long line
 }
 
 template <class W, class Sink>
-inline void conv_lines(const ConvShape& s, const float* x, const W* w, long m0, long m1, long p0,
+inline void conv_lines(const ConvSizes& s, const float* x, const W* w, long m0, long m1, long p0,
                        long p1, char* scratch, const Sink& sink) {
-  const long k = s.kh * s.kw * s.c, block = line_block(s), line = line_floats(s),
-             pitch = gemm_pitch(k);
+  const long k = s.kernel_height * s.kernel_width * s.channels, block = line_block(s),
+             line = line_floats(s), pitch = gemm_pitch(k);
   float* windows = (float*)scratch;
   float* lines = windows + 2 * MR * pitch + LANES;
-  const GemmShape shape = {m1, s.oc, k, pitch};
-  const bool whole = s.oc % LANES == 0;
+  const GemmSizes shape = {m1, s.out_channels, k, pitch};
+  const bool whole = s.out_channels % LANES == 0;
   for (long row = m0, end; row < m1; row = end) {
     Pixel at(s, row);
     const long y0 = at.y;
-    end = min((at.n * s.oh + min(y0 + block, s.oh)) * s.ow, m1);
+    end = min((at.n * s.out_height + min(y0 + block, s.out_height)) * s.out_width, m1);
     for (long i = 0; i < line_count(s, Pixel(s, end - 1).y + 1 - y0); ++i)
-      copy_line(s, x, at.n, y0 * s.stride_h - s.pad_top + i, lines + i * line);
+      copy_line(s, x, at.n, y0 * s.stride_height - s.pad_top + i, lines + i * line);
     for (long i = row, next; i < end; i = next) {
-      auto window = [&] { return lines + (at.y - y0) * s.stride_h * line + at.x * s.stride_w * s.c; };
-      if (whole && end - i >= MR && s.ow - at.x >= MR) {
+      auto window = [&] {
+        return lines + (at.y - y0) * s.stride_height * line + at.x * s.stride_width * s.channels;
+      };
+      if (whole && end - i >= MR && s.out_width - at.x >= MR) {
         next = i + MR;
         for (long p = p0; p < p1; ++p) {
-          auto tile = s.oc - p * NR < NR ? window_tile<1, W, Sink> : window_tile<2, W, Sink>;
-          tile(window(), s.stride_w * s.c, s.kh, s.dil_h * line, s.kw * s.c, w + p * k * NR, i, p * NR,
-               sink);
+          auto tile =
+              s.out_channels - p * NR < NR ? window_tile<1, W, Sink> : window_tile<2, W, Sink>;
+          tile(window(), s.stride_width * s.channels, s.kernel_height, s.dilation_height * line,
+               s.kernel_width * s.channels, w + p * k * NR, i, p * NR, sink);
         }
         for (long j = i; j < next; ++j) at.next(s);
         continue;
       }
       next = chunk_end(i, end, MR);
-      for (long j = i; j < next; ++j, at.next(s)) copy_window(s, window(), windows + (j - i) * pitch);
+      for (long j = i; j < next; ++j, at.next(s))
+        copy_window(s, window(), windows + (j - i) * pitch);
       for (long p = p0; p < p1; ++p)
         gemm_rows(shape, windows - i * pitch, w + p * k * NR, i, next, p * NR, sink);
     }
   }
 }
 
-constexpr long lines_bytes(const ConvShape& s) {
+constexpr long lines_bytes(const ConvSizes& s) {
   return (line_count(s, line_block(s)) * line_floats(s) + 2 * LANES +
-          2 * MR * gemm_pitch(s.kh * s.kw * s.c)) *
+          2 * MR * gemm_pitch(s.kernel_height * s.kernel_width * s.channels)) *
          long(sizeof(float));
 }
 
 // ---- GATHERED --------------------------------------------------------------------------------
 
 template <class W, class Sink>
-inline void conv_gathered(const ConvShape& s, const float* x, const W* w, long m0, long m1, long p0,
+inline void conv_gathered(const ConvSizes& s, const float* x, const W* w, long m0, long m1, long p0,
                           long p1, char* scratch, const Sink& sink) {
   Pixel at(s, m0);
   auto source = [&](long) {
-    const float* from = x + ((at.n * s.h + at.y * s.stride_h) * s.w + at.x * s.stride_w) * s.c;
+    const float* from =
+        x +
+        ((at.n * s.height + at.y * s.stride_height) * s.width + at.x * s.stride_width) * s.channels;
     at.next(s);
     return from;
   };
-  gemm_copied(s.oc, s.c, source, w, m0, m1, p0, p1, (float*)scratch, sink);
+  gemm_copied(s.out_channels, s.channels, source, w, m0, m1, p0, p1, (float*)scratch, sink);
 }
 
 // Rows [m0, m1) and panels [p0, p1) of a convolution that is not PLAIN.
 template <class W, class Sink>
-inline void conv_part(ConvMode mode, const ConvShape& s, const float* x, const W* w, long m0,
+inline void conv_part(ConvMode mode, const ConvSizes& s, const float* x, const W* w, long m0,
                       long m1, long p0, long p1, char* scratch, const Sink& sink) {
   if (mode == GATHERED)
     conv_gathered(s, x, w, m0, m1, p0, p1, scratch, sink);
@@ -274,12 +306,12 @@ inline void conv_part(ConvMode mode, const ConvShape& s, const float* x, const W
 }  // namespace detail
 
 // Bytes of scratch that a worker needs for conv.
-constexpr long conv_scratch(const ConvShape& s) {
+constexpr long conv_scratch(const ConvSizes& s) {
   switch (detail::conv_mode(s)) {
     case detail::PLAIN:
-      return gemm_scratch({s.n * s.h * s.w, s.oc, s.c, s.c});
+      return gemm_scratch({s.batch * s.height * s.width, s.out_channels, s.channels, s.channels});
     case detail::GATHERED:
-      return detail::copied_bytes(s.oc, s.c);
+      return detail::copied_bytes(s.out_channels, s.channels);
     case detail::LINES:
       return detail::lines_bytes(s);
     default:
@@ -288,11 +320,12 @@ constexpr long conv_scratch(const ConvShape& s) {
 }
 
 template <class Sink>
-void conv(Context& ctx, ConvShape s, const float* x, const float* packed_w, const Sink& sink) {
-  const long m = s.n * s.oh * s.ow, k = s.kh * s.kw * (s.c / s.groups);
+void conv(Context& ctx, ConvSizes s, const float* x, const float* packed_w, const Sink& sink) {
+  const long m = s.batch * s.out_height * s.out_width,
+             k = s.kernel_height * s.kernel_width * (s.channels / s.groups);
   const detail::ConvMode mode = detail::conv_mode(s);
-  if (m <= 0 || s.oc <= 0) return;
-  if (mode == detail::PLAIN) return gemm(ctx, {m, s.oc, k, k}, x, packed_w, sink);
+  if (m <= 0 || s.out_channels <= 0) return;
+  if (mode == detail::PLAIN) return gemm(ctx, {m, s.out_channels, k, k}, x, packed_w, sink);
   detail::gemm_parallel(ctx, m, detail::conv_panels(s), k,
                         [&](long m0, long m1, long p0, long p1, int worker) {
                           detail::conv_part(mode, s, x, packed_w, m0, m1, p0, p1,

@@ -17,40 +17,43 @@ struct Segments {
   long count, in_line, width, pairs;
 };
 
-constexpr Segments conv_segments(const ConvShape& s) {
-  const bool whole = s.groups == 1 && s.dil_w == 1;
-  const long in_line = whole ? 1 : s.kw, width = (whole ? s.kw : 1) * (s.c / s.groups);
-  return {s.kh * in_line, in_line, width, bf16_pairs(width)};
+constexpr Segments conv_segments(const ConvSizes& s) {
+  const bool whole = s.groups == 1 && s.dilation_width == 1;
+  const long in_line = whole ? 1 : s.kernel_width,
+             width = (whole ? s.kernel_width : 1) * (s.channels / s.groups);
+  return {s.kernel_height * in_line, in_line, width, bf16_pairs(width)};
 }
 
 // One segment of a line: `steps` columns of the image from x on, those outside of it zeros.
-INFUSE_INLINE void round_segment(const ConvShape& s, const float* line, long x, long steps,
+INFUSE_INLINE void round_segment(const ConvSizes& s, const float* line, long x, long steps,
                                  const Segments& cut, float* held, int32_t* to) {
-  if (x >= 0 && x + steps <= s.w) return round_row(to, line + x * s.c, cut.width);
+  if (x >= 0 && x + steps <= s.width) return round_row(to, line + x * s.channels, cut.width);
   const long c = cut.width / steps, first = min(max(-x, 0L), steps);
-  const long last = max(min(s.w - x, steps), first);
+  const long last = max(min(s.width - x, steps), first);
   memset(held, 0, size_t(cut.width) * sizeof(float));
-  memcpy(held + first * c, line + (x + first) * s.c, size_t((last - first) * c) * sizeof(float));
+  memcpy(held + first * c, line + (x + first) * s.channels,
+         size_t((last - first) * c) * sizeof(float));
   round_row(to, held, cut.width);
 }
 
 // Writes the windows of one pixel after another, from `at` on. The vector that ends a segment may go past it: the next
 // one, or the next row, is written over that.
 struct WindowRows {
-  const ConvShape& s;
+  const ConvSizes& s;
   Segments cut;
   const float* x;
   float* held;
   Pixel at;
 
   INFUSE_INLINE void operator()(int32_t* to) {
-    const long steps = cut.in_line == 1 ? s.kw : 1;
-    for (long ky = 0; ky < s.kh; ++ky) {
-      const long y = at.y * s.stride_h - s.pad_top + ky * s.dil_h;
-      const float* line = x + (at.n * s.h + y) * s.w * s.c;
+    const long steps = cut.in_line == 1 ? s.kernel_width : 1;
+    for (long ky = 0; ky < s.kernel_height; ++ky) {
+      const long y = at.y * s.stride_height - s.pad_top + ky * s.dilation_height;
+      const float* line = x + (at.n * s.height + y) * s.width * s.channels;
       for (long i = 0; i < cut.in_line; ++i, to += cut.pairs)
-        if ((unsigned long)y < (unsigned long)s.h)
-          round_segment(s, line, at.x * s.stride_w - s.pad_left + i * s.dil_w, steps, cut, held, to);
+        if ((unsigned long)y < (unsigned long)s.height)
+          round_segment(s, line, at.x * s.stride_width - s.pad_left + i * s.dilation_width, steps,
+                        cut, held, to);
         else
           memset(to, 0, size_t(cut.pairs) * sizeof(int32_t));
     }
@@ -59,30 +62,31 @@ struct WindowRows {
 };
 
 // Bytes of the segment that is put together before it is rounded.
-constexpr long held_bytes(const ConvShape& s) {
+constexpr long held_bytes(const ConvSizes& s) {
   return ceil_div(conv_segments(s).width, 16) * 16 * long(sizeof(float));
 }
 
 }  // namespace detail
 
 // Bytes of scratch that a worker needs for conv_bf16.
-constexpr long conv_bf16_scratch(const ConvShape& s) {
+constexpr long conv_bf16_scratch(const ConvSizes& s) {
   const detail::Segments cut = detail::conv_segments(s);
-  const long panels = detail::ceil_div(s.oc / s.groups, NR);
+  const long panels = detail::ceil_div(s.out_channels / s.groups, NR);
   // The vector that ends the last segment of the last row may go past it.
   return detail::held_bytes(s) + 64 +
-         detail::pair_bytes(s.n * s.oh * s.ow, cut.count * cut.pairs, panels);
+         detail::pair_bytes(s.batch * s.out_height * s.out_width, cut.count * cut.pairs, panels);
 }
 
 // As conv() of conv.hpp, but for weights packed in pairs; not for planar images.
 template <class Sink>
-void conv_bf16(Context& ctx, ConvShape s, const float* x, const bfloat16* packed_w,
+void conv_bf16(Context& ctx, ConvSizes s, const float* x, const bfloat16* packed_w,
                const Sink& sink) {
   const detail::Segments cut = detail::conv_segments(s);
-  const long m = s.n * s.oh * s.ow, pairs = cut.count * cut.pairs, own = s.oc / s.groups;
+  const long m = s.batch * s.out_height * s.out_width, pairs = cut.count * cut.pairs,
+             own = s.out_channels / s.groups;
   const long panels = detail::ceil_div(own, NR), chunk = detail::pair_chunk(pairs, panels);
   const long pitch = detail::gemm_pitch(pairs);
-  if (m <= 0 || s.oc <= 0) return;
+  if (m <= 0 || s.out_channels <= 0) return;
   const int32_t* w = (const int32_t*)packed_w;
   detail::gemm_parallel(
       ctx, m, detail::conv_panels(s), 2 * pairs,
@@ -92,7 +96,7 @@ void conv_bf16(Context& ctx, ConvShape s, const float* x, const bfloat16* packed
         for (long p = p0, end; p < p1; p = end) {
           const long g = p / panels;
           end = min(p1, (g + 1) * panels);
-          detail::WindowRows fill = {s, cut, x + g * (s.c / s.groups), held, {s, m0}};
+          detail::WindowRows fill = {s, cut, x + g * (s.channels / s.groups), held, {s, m0}};
           const auto windows = [&](long row, long last) {
             for (long i = 0; i < last - row; ++i) fill(rows + i * pitch);
             return rows;

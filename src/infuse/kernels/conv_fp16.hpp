@@ -15,7 +15,9 @@ constexpr long WIDENED_ROWS = 6 * MR;
 constexpr long WIDENED_ROWS = 2 * MR;
 #endif
 
-constexpr long conv_depth(const ConvShape& s) { return s.kh * s.kw * (s.c / s.groups); }
+constexpr long conv_depth(const ConvSizes& s) {
+  return s.kernel_height * s.kernel_width * (s.channels / s.groups);
+}
 
 // Bytes of the panels that are widened at a time, of a product of m rows.
 constexpr long widened_bytes(long m, long n, long k) {
@@ -37,25 +39,26 @@ INFUSE_INLINE void by_panels(long rows, long n, long k, const float16* b, long p
 }
 
 // Bytes that conv itself needs, up to a whole line of the cache.
-constexpr long conv_own_bytes(const ConvShape& s) { return ceil_div(conv_scratch(s), 64) * 64; }
+constexpr long conv_own_bytes(const ConvSizes& s) { return ceil_div(conv_scratch(s), 64) * 64; }
 
 }  // namespace detail
 
 // Bytes of scratch that a worker needs for conv_fp16.
-constexpr long conv_fp16_scratch(const ConvShape& s) {
-  const long m = s.n * s.oh * s.ow, k = detail::conv_depth(s);
-  if (detail::conv_mode(s) == detail::PLAIN) return gemm_fp16_scratch({m, s.oc, k, k});
+constexpr long conv_fp16_scratch(const ConvSizes& s) {
+  const long m = s.batch * s.out_height * s.out_width, k = detail::conv_depth(s);
+  if (detail::conv_mode(s) == detail::PLAIN) return gemm_fp16_scratch({m, s.out_channels, k, k});
   return detail::conv_own_bytes(s) + detail::widened_bytes(m, detail::conv_panels(s) * NR, k);
 }
 
 // As conv.
 template <class Sink>
-void conv_fp16(Context& ctx, ConvShape s, const float* x, const float16* packed_w,
+void conv_fp16(Context& ctx, ConvSizes s, const float* x, const float16* packed_w,
                const Sink& sink) {
-  const long m = s.n * s.oh * s.ow, k = detail::conv_depth(s), panels = detail::conv_panels(s);
+  const long m = s.batch * s.out_height * s.out_width, k = detail::conv_depth(s),
+             panels = detail::conv_panels(s);
   const detail::ConvMode mode = detail::conv_mode(s);
-  if (m <= 0 || s.oc <= 0) return;
-  if (mode == detail::PLAIN) return gemm_fp16(ctx, {m, s.oc, k, k}, x, packed_w, sink);
+  if (m <= 0 || s.out_channels <= 0) return;
+  if (mode == detail::PLAIN) return gemm_fp16(ctx, {m, s.out_channels, k, k}, x, packed_w, sink);
   detail::gemm_parallel(ctx, m, panels, k, [&](long m0, long m1, long p0, long p1, int worker) {
     char* own = ctx.scratch(worker);
     detail::by_panels(m1 - m0, panels * NR, k, packed_w, p0, p1,

@@ -1,20 +1,16 @@
 // Depthwise convolution, channels last: every channel has its own filter.
 #pragma once
+#include "depthwise_sizes.hpp"
 #include "simd.hpp"
 #include "threads.hpp"
 
 namespace infuse {
 
-/** Sizes of a depthwise convolution; c counts input channels. */
-struct DepthwiseShape {
-  long n, h, w, c, oh, ow, kh, kw, stride_h, stride_w, dil_h, dil_w, pad_top, pad_left;
-};
-
 namespace depthwise_detail {
 
 /** One output row of one block of channels. */
 struct Row {
-  const DepthwiseShape* shape;
+  const DepthwiseSizes* shape;
   const float* weights;  // [kh][kw][channels]
   long out;              // index of the first pixel of the output row
   long top;              // input row of the first kernel row
@@ -22,16 +18,17 @@ struct Row {
   long channels, begin, end;
 };
 
-inline Row row_of(const DepthwiseShape& shape, const float* weights, long channels, long index) {
+inline Row row_of(const DepthwiseSizes& shape, const float* weights, long channels, long index) {
   Row row;
-  long oy = index % shape.oh;
+  long oy = index % shape.out_height;
   row.shape = &shape;
   row.weights = weights;
-  row.out = index * shape.ow;
-  row.top = oy * shape.stride_h - shape.pad_top;
-  row.first_ky = row.top < 0 ? (-row.top + shape.dil_h - 1) / shape.dil_h : 0;
-  row.last_ky = shape.kh;
-  while (row.last_ky > 0 && row.top + (row.last_ky - 1) * shape.dil_h >= shape.h) --row.last_ky;
+  row.out = index * shape.out_width;
+  row.top = oy * shape.stride_height - shape.pad_top;
+  row.first_ky = row.top < 0 ? (-row.top + shape.dilation_height - 1) / shape.dilation_height : 0;
+  row.last_ky = shape.kernel_height;
+  while (row.last_ky > 0 && row.top + (row.last_ky - 1) * shape.dilation_height >= shape.height)
+    --row.last_ky;
   row.channels = channels;
   return row;
 }
@@ -42,12 +39,13 @@ struct ImageLines {
   long line, pixel;  // floats from one line and one pixel to the next
 
   INFUSE_INLINE const float* operator()(const Row& row, long ky) const {
-    return image + (row.top + ky * row.shape->dil_h) * line;
+    return image + (row.top + ky * row.shape->dilation_height) * line;
   }
 };
 
-inline ImageLines image_lines(const DepthwiseShape& shape, const float* x, long index) {
-  return {x + index / shape.oh * shape.h * shape.w * shape.c, shape.w * shape.c, shape.c};
+inline ImageLines image_lines(const DepthwiseSizes& shape, const float* x, long index) {
+  return {x + index / shape.out_height * shape.height * shape.width * shape.channels,
+          shape.width * shape.channels, shape.channels};
 }
 
 /** Pixels computed at once: they, one row of taps and one input fit the vector registers. */
@@ -61,7 +59,7 @@ template <int KW, int S, int P, bool Edge, class Lines, class Sink>
 INFUSE_INLINE void neighbours(const Row& row, long ox, const Lines& lines, const Sink& sink) {
   constexpr int INPUTS = (P - 1) * S + KW;
   const long channels = row.channels, step = lines.pixel;
-  const long width = row.shape->w, out_width = row.shape->ow;
+  const long width = row.shape->width, out_width = row.shape->out_width;
   const long left = ox * S - row.shape->pad_left, corner = left * step;
   const long first_ky = row.first_ky, last_ky = row.last_ky, out = row.out + ox;
   const float* filter = row.weights + first_ky * KW * channels;
@@ -105,10 +103,10 @@ INFUSE_INLINE void neighbours(const Row& row, long ox, const Lines& lines, const
 template <int KW, int S, class Lines, class Sink>
 INFUSE_NOINLINE void whole_row(const Row& row, const Lines& lines, const Sink& sink) {
   constexpr int P = pixels(KW);
-  const DepthwiseShape& shape = *row.shape;
-  for (long ox = 0; ox < shape.ow; ox += P) {
+  const DepthwiseSizes& shape = *row.shape;
+  for (long ox = 0; ox < shape.out_width; ox += P) {
     long left = ox * S - shape.pad_left;
-    bool inside = left >= 0 && left + (P - 1) * S + KW <= shape.w && ox + P <= shape.ow;
+    bool inside = left >= 0 && left + (P - 1) * S + KW <= shape.width && ox + P <= shape.out_width;
     if (inside)
       neighbours<KW, S, P, false>(row, ox, lines, sink);
     else
@@ -128,18 +126,18 @@ INFUSE_INLINE vf repeated(const float* pixel, long c, long multiplier, L lanes) 
 template <class Sink>
 INFUSE_NOINLINE void any_row(const Row& row, const ImageLines& lines, long multiplier,
                              const Sink& sink) {
-  const DepthwiseShape& shape = *row.shape;
-  for (long ox = 0; ox < shape.ow; ox += 4) {
+  const DepthwiseSizes& shape = *row.shape;
+  for (long ox = 0; ox < shape.out_width; ox += 4) {
     sweep(row.begin, row.end, [&](long c, auto lanes) {
       vf sum[4] = {};
       for (long ky = row.first_ky; ky < row.last_ky; ++ky) {
         const float* line = lines(row, ky);
-        for (long kx = 0; kx < shape.kw; ++kx) {
-          vf tap = load(row.weights + (ky * shape.kw + kx) * row.channels + c, lanes);
+        for (long kx = 0; kx < shape.kernel_width; ++kx) {
+          vf tap = load(row.weights + (ky * shape.kernel_width + kx) * row.channels + c, lanes);
           for (int p = 0; p < 4; ++p) {
-            long x = (ox + p) * shape.stride_w - shape.pad_left + kx * shape.dil_w;
-            if (x < 0 || x >= shape.w) continue;
-            const float* pixel = line + x * shape.c;
+            long x = (ox + p) * shape.stride_width - shape.pad_left + kx * shape.dilation_width;
+            if (x < 0 || x >= shape.width) continue;
+            const float* pixel = line + x * shape.channels;
             vf value =
                 multiplier == 1 ? load(pixel + c, lanes) : repeated(pixel, c, multiplier, lanes);
             sum[p] = fma(value, tap, sum[p]);
@@ -147,7 +145,7 @@ INFUSE_NOINLINE void any_row(const Row& row, const ImageLines& lines, long multi
         }
       }
       for (int p = 0; p < 4; ++p)
-        if (ox + p < shape.ow) sink(sum[p], row.out + ox + p, c, lanes);
+        if (ox + p < shape.out_width) sink(sum[p], row.out + ox + p, c, lanes);
     });
   }
 }
@@ -160,11 +158,11 @@ inline long channel_blocks(const Context& context, long rows, long channels) {
 }
 
 template <class Body>
-inline void each_row(Context& context, const DepthwiseShape& shape, const float* weights,
+inline void each_row(Context& context, const DepthwiseSizes& shape, const float* weights,
                      long channels, const Body& body) {
-  long rows = shape.n * shape.oh, blocks = channel_blocks(context, rows, channels);
+  long rows = shape.batch * shape.out_height, blocks = channel_blocks(context, rows, channels);
   long step = round_up((channels + blocks - 1) / blocks, LANES);
-  long work = shape.ow * shape.kh * shape.kw * step;
+  long work = shape.out_width * shape.kernel_height * shape.kernel_width * step;
   context.parallel(
       rows * blocks,
       [&](long first, long last, int) {
@@ -182,23 +180,23 @@ inline void each_row(Context& context, const DepthwiseShape& shape, const float*
 
 /**
  * Convolves x [n, h, w, c] with weights [kh][kw][c]; row = (image, oy, ox), col = channel.
- * KW and STRIDE are shape.kw and shape.stride_w, and shape.dil_w is 1.
+ * KW and STRIDE are shape.kernel_width and shape.stride_width, and shape.dilation_width is 1.
  */
 template <int KW, int STRIDE, class Sink>
-inline void depthwise(Context& context, const DepthwiseShape& shape, const float* x,
+inline void depthwise(Context& context, const DepthwiseSizes& shape, const float* x,
                       const float* weights, const Sink& sink) {
   using namespace depthwise_detail;
-  each_row(context, shape, weights, shape.c, [&](const Row& row, long index) {
+  each_row(context, shape, weights, shape.channels, [&](const Row& row, long index) {
     whole_row<KW, STRIDE>(row, image_lines(shape, x, index), sink);
   });
 }
 
 /** The same for any kernel and dilation; weights [kh][kw][c * multiplier], col = output channel. */
 template <class Sink>
-inline void depthwise_any(Context& context, const DepthwiseShape& shape, long multiplier,
+inline void depthwise_any(Context& context, const DepthwiseSizes& shape, long multiplier,
                           const float* x, const float* weights, const Sink& sink) {
   using namespace depthwise_detail;
-  each_row(context, shape, weights, shape.c * multiplier, [&](const Row& row, long index) {
+  each_row(context, shape, weights, shape.channels * multiplier, [&](const Row& row, long index) {
     any_row(row, image_lines(shape, x, index), multiplier, sink);
   });
 }

@@ -18,7 +18,7 @@ constexpr long MR = INFUSE_TILE_ROWS;
 static_assert(MR == 4 || MR == 6 || MR == 12, "tiles of other heights are not listed (tile_of)");
 static_assert(2 * MR + 3 <= INFUSE_REGISTERS, "sums, columns and a number of a row fill the registers");
 
-struct GemmShape {
+struct GemmSizes {
   long m, n, k, lda;
 };
 
@@ -266,7 +266,7 @@ INFUSE_INLINE long tile_rows(long left) {
 
 // Rows [row, end) times one panel. `cold`: the one behind it is not in the second level cache yet.
 template <class W, class Sink>
-INFUSE_NOINLINE void gemm_rows(GemmShape s, const float* a, const W* panel, long row, long end,
+INFUSE_NOINLINE void gemm_rows(GemmSizes s, const float* a, const W* panel, long row, long end,
                                long col, const Sink& sink, bool cold = false) {
   alignas(64) float out[MR * NR];
   for (long count; row < end; row += count) {
@@ -315,7 +315,7 @@ constexpr long copied_bytes(long n, long k) {
 
 // Rows [m0, m1) times panels [p0, p1) on one thread, A used in place.
 template <class W, class Sink>
-inline void gemm_part(GemmShape s, const float* a, const W* b, long m0, long m1, long p0, long p1,
+inline void gemm_part(GemmSizes s, const float* a, const W* b, long m0, long m1, long p0, long p1,
                       const Sink& sink) {
   const long chunk = gemm_chunk(s.k, p1 - p0);
   for (long row = m0, end; row < m1; row = end) {
@@ -330,7 +330,7 @@ template <class Source, class W, class Sink>
 inline void gemm_copied(long n, long k, const Source& source, const W* b, long m0, long m1, long p0,
                         long p1, float* copy, const Sink& sink) {
   const long chunk = gemm_chunk(k, p1 - p0), pitch = gemm_pitch(k);
-  const GemmShape s = {m1, n, k, pitch};
+  const GemmSizes s = {m1, n, k, pitch};
   for (long row = m0, end; row < m1; row = end) {
     end = chunk_end(row, m1, chunk);
     for (long i = row; i < end; ++i) {
@@ -382,13 +382,13 @@ inline void gemm_parallel(Context& ctx, long m, long panels, long k, const Body&
 }  // namespace detail
 
 // Bytes of scratch that a worker can use for gemm; with less it is slower.
-constexpr long gemm_scratch(GemmShape s) {
+constexpr long gemm_scratch(GemmSizes s) {
   return detail::collides(s.lda, s.k) ? detail::copied_bytes(s.n, s.k) : 0;
 }
 
 // C[m][n] = A B with A[m][k] of row stride lda and B packed; row and col of the sink count in C.
 template <class Sink>
-void gemm(Context& ctx, GemmShape s, const float* a, const float* packed_b, const Sink& sink) {
+void gemm(Context& ctx, GemmSizes s, const float* a, const float* packed_b, const Sink& sink) {
   if (s.m <= 0 || s.n <= 0) return;
   const bool copies = detail::collides(s.lda, s.k) && s.n >= 4 * NR && s.m >= MR &&
                       ctx.scratch_stride >= gemm_scratch(s);

@@ -218,7 +218,7 @@ INFUSE_INLINE void pair_part(long pairs, long pitch, Rows&& rows, const int32_t*
 
 // The product of a matrix whose rows fill(i, to) writes as pairs.
 template <class Fill, class Sink>
-INFUSE_INLINE void gemm_pairs(Context& ctx, GemmShape s, const Fill& fill, const bfloat16* b,
+INFUSE_INLINE void gemm_pairs(Context& ctx, GemmSizes s, const Fill& fill, const bfloat16* b,
                               const Sink& sink) {
   const long pairs = bf16_pairs(s.k), panels = ceil_div(s.n, NR), pitch = gemm_pitch(pairs);
   const long chunk = pair_chunk(pairs, panels);
@@ -235,13 +235,13 @@ INFUSE_INLINE void gemm_pairs(Context& ctx, GemmShape s, const Fill& fill, const
 }  // namespace detail
 
 // Bytes of scratch that a worker needs for gemm_bf16.
-constexpr long gemm_bf16_scratch(GemmShape s) {
+constexpr long gemm_bf16_scratch(GemmSizes s) {
   return detail::pair_bytes(s.m, bf16_pairs(s.k), detail::ceil_div(s.n, NR));
 }
 
 // C[m][n] = A B with A[m][k] of row stride lda and B packed; row and col of the sink count in C.
 template <class Sink>
-void gemm_bf16(Context& ctx, GemmShape s, const float* a, const bfloat16* packed_b,
+void gemm_bf16(Context& ctx, GemmSizes s, const float* a, const bfloat16* packed_b,
                const Sink& sink) {
   if (s.m <= 0 || s.n <= 0) return;
   const auto fill = [&](long i, int32_t* to) { detail::round_row(to, a + i * s.lda, s.k); };
@@ -250,7 +250,7 @@ void gemm_bf16(Context& ctx, GemmShape s, const float* a, const bfloat16* packed
 
 // The same for rows that are rounded already: used in place where they lie well.
 template <class Sink>
-void gemm_bf16(Context& ctx, GemmShape s, const bfloat16* a, const bfloat16* packed_b,
+void gemm_bf16(Context& ctx, GemmSizes s, const bfloat16* a, const bfloat16* packed_b,
                const Sink& sink) {
   if (s.m <= 0 || s.n <= 0) return;
   const long pairs = bf16_pairs(s.k), pitch = s.lda / 2, panels = detail::ceil_div(s.n, NR);

@@ -38,7 +38,7 @@ struct Widened {
 
 // Rows [row, end) times one panel, which is widened into `wide`.
 template <class Sink>
-INFUSE_NOINLINE void half_rows(GemmShape s, const float* a, const float16* panel, float* wide,
+INFUSE_NOINLINE void half_rows(GemmSizes s, const float* a, const float16* panel, float* wide,
                                long row, long end, long col, const Sink& sink) {
   if (end - row < 2 * MR) return gemm_rows(s, a, panel, row, end, col, sink);
   if (s.n - col < NR) {
@@ -52,13 +52,13 @@ INFUSE_NOINLINE void half_rows(GemmShape s, const float* a, const float16* panel
 
 // Rows [m0, m1) times panels [p0, p1); `copies`: the rows are brought closer together before.
 template <class Sink>
-inline void half_part(GemmShape s, const float* a, const float16* b, long m0, long m1, long p0,
+inline void half_part(GemmSizes s, const float* a, const float16* b, long m0, long m1, long p0,
                       long p1, bool copies, float* scratch, const Sink& sink) {
   const long chunk = half_chunk(s.k), pitch = gemm_pitch(s.k), panel = s.k * NR;
   float* copy = scratch + panel;
   for (long row = m0, end; row < m1; row = end) {
     end = chunk_end(row, m1, chunk);
-    GemmShape t = s;
+    GemmSizes t = s;
     const float* rows = a;
     if (copies) {
       copy_matrix(copy, pitch, a + row * s.lda, s.lda, 1, end - row, s.k);
@@ -72,7 +72,7 @@ inline void half_part(GemmShape s, const float* a, const float16* b, long m0, lo
 }  // namespace detail
 
 // Bytes of scratch that a worker needs for gemm_fp16.
-constexpr long gemm_fp16_scratch(GemmShape s) {
+constexpr long gemm_fp16_scratch(GemmSizes s) {
   if (!detail::widens(s.m, 2 * MR, s.k)) return 0;
   const long copied = (detail::half_chunk(s.k) + MR) * detail::gemm_pitch(s.k);
   return (s.k * NR + (detail::collides(s.lda, s.k) ? copied : 0)) * long(sizeof(float));
@@ -80,7 +80,7 @@ constexpr long gemm_fp16_scratch(GemmShape s) {
 
 // As gemm.
 template <class Sink>
-void gemm_fp16(Context& ctx, GemmShape s, const float* a, const float16* packed_b,
+void gemm_fp16(Context& ctx, GemmSizes s, const float* a, const float16* packed_b,
                const Sink& sink) {
   if (s.m <= 0 || s.n <= 0) return;
   const long panels = detail::ceil_div(s.n, NR);

@@ -6,12 +6,12 @@
 namespace infuse {
 
 // Bytes of scratch that a worker needs for gemm_made.
-constexpr long gemm_made_scratch(GemmShape s) { return detail::copied_bytes(s.n, s.k); }
+constexpr long gemm_made_scratch(GemmSizes s) { return detail::copied_bytes(s.n, s.k); }
 
 // C = A B, where value(row, k, lanes) computes A, once for every part of the columns that a thread
 // of its own works on. The rest as in gemm.
 template <class Value, class Sink>
-void gemm_made(Context& ctx, GemmShape s, const Value& value, const float* packed_b,
+void gemm_made(Context& ctx, GemmSizes s, const Value& value, const float* packed_b,
                const Sink& sink) {
   if (s.m <= 0 || s.n <= 0) return;
   const long panels = detail::ceil_div(s.n, NR), pitch = detail::gemm_pitch(s.k);

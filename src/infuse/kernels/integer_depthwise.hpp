@@ -3,16 +3,12 @@
 // Rows of the window are taken H at a time: their elements at one column and channel fill a lane, which
 // all windows over that column share. Weights are packed as [ceil(kh / H)][kw][channels][GROUP].
 #pragma once
+#include "depthwise_sizes.hpp"
 #include "integer_layouts.hpp"
 #include "threads.hpp"
 #include "windows.hpp"
 
 namespace infuse {
-
-/** Sizes of a depthwise convolution of 8-bit integers. */
-struct IntegerDepthwise {
-  long n, h, w, c, oh, ow, kh, kw, stride_h, stride_w, dil_h, dil_w, pad_top, pad_left;
-};
 
 namespace integer_detail {
 
@@ -49,51 +45,56 @@ INFUSE_INLINE vi no_column(int zero) {
   return splat(Layout::GROUP == 2 ? 0 : int32_t(uint32_t(one) * 0x01010101u));
 }
 
-/** P neighbouring pixels of the channels of a line; with Edge some inputs and outputs are absent. */
+/** P neighbouring pixels of the channels of a line; with Edge some inputs and outputs are absent.
+ */
 template <class Layout, int H, int KW, int S, int P, bool Edge, class T, class Sink>
-INFUSE_INLINE void neighbours(const IntegerDepthwise& s, const ChannelLine& line, long ox, int zero,
-                              const typename Layout::Right* weights, const int32_t* sums, const Sink& sink) {
+INFUSE_INLINE void neighbours(const DepthwiseSizes& s, const ChannelLine& line, long ox, int zero,
+                              const typename Layout::Right* weights, const int32_t* sums,
+                              const Sink& sink) {
   constexpr int INPUTS = (P - 1) * S + KW;
   const long left = ox * S - s.pad_left;
   sweep(line.begin, line.end, [&](long c, auto lanes) __attribute__((always_inline)) {
     vi sum[P];
     vi start = {};
-    if (Layout::GROUP == 4) start = load(sums + c, lanes) * splat(-Layout::template excess<T>(zero));
+    if (Layout::GROUP == 4)
+      start = load(sums + c, lanes) * splat(-Layout::template excess<T>(zero));
 #pragma GCC unroll 8
     for (int p = 0; p < P; ++p) sum[p] = start;
     const int32_t* taps = (const int32_t*)weights + c;
-    for (long y = 0; y < s.kh; y += H) {
+    for (long y = 0; y < s.kernel_height; y += H) {
       vi tap[KW];
 #pragma GCC unroll 8
-      for (int kx = 0; kx < KW; ++kx, taps += s.c) tap[kx] = load(taps, lanes);
+      for (int kx = 0; kx < KW; ++kx, taps += s.channels) tap[kx] = load(taps, lanes);
       const T* rows[H];
 #pragma GCC unroll 4
       for (int i = 0; i < H; ++i) rows[i] = (const T*)line.lines[y + i];
 #pragma GCC unroll 32
       for (int q = 0; q < INPUTS; ++q) {
-        const bool inside = !Edge || (left + q >= 0 && left + q < s.w);
-        const vi value =
-            inside ? column<Layout, H>(rows, (left + q) * s.c + c, zero, lanes) : no_column<Layout, T>(zero);
+        const bool inside = !Edge || (left + q >= 0 && left + q < s.width);
+        const vi value = inside ? column<Layout, H>(rows, (left + q) * s.channels + c, zero, lanes)
+                                : no_column<Layout, T>(zero);
 #pragma GCC unroll 8
         for (int kx = 0; kx < KW; ++kx) {
           const int at = q - kx;
-          if (at >= 0 && at % S == 0 && at / S < P) sum[at / S] = Layout::add(sum[at / S], value, tap[kx]);
+          if (at >= 0 && at % S == 0 && at / S < P)
+            sum[at / S] = Layout::add(sum[at / S], value, tap[kx]);
         }
       }
     }
 #pragma GCC unroll 8
     for (int p = 0; p < P; ++p)
-      if (!Edge || ox + p < s.ow) sink(sum[p], line.out + ox + p, c, lanes);
+      if (!Edge || ox + p < s.out_width) sink(sum[p], line.out + ox + p, c, lanes);
   });
 }
 
 template <class Layout, int H, int KW, int S, class T, class Sink>
-INFUSE_NOINLINE void whole_line(const IntegerDepthwise& s, const ChannelLine& line, int zero,
-                                const typename Layout::Right* weights, const int32_t* sums, const Sink& sink) {
+INFUSE_NOINLINE void whole_line(const DepthwiseSizes& s, const ChannelLine& line, int zero,
+                                const typename Layout::Right* weights, const int32_t* sums,
+                                const Sink& sink) {
   constexpr int P = LANES == 16 && S == 1 ? 8 : 4;
-  for (long ox = 0; ox < s.ow; ox += P) {
+  for (long ox = 0; ox < s.out_width; ox += P) {
     const long left = ox * S - s.pad_left;
-    const bool inside = left >= 0 && left + (P - 1) * S + KW <= s.w && ox + P <= s.ow;
+    const bool inside = left >= 0 && left + (P - 1) * S + KW <= s.width && ox + P <= s.out_width;
     if (inside)
       neighbours<Layout, H, KW, S, P, false, T>(s, line, ox, zero, weights, sums, sink);
     else
@@ -111,33 +112,39 @@ inline long integer_depthwise_scratch(long w, long c) { return w * c; }
  * KW, STRIDE are shape.kw and shape.stride_w; shape.dil_w is 1, shape.kh at most 16 - H.
  */
 template <class Layout, int H, int KW, int STRIDE, class T, class Sink>
-inline void integer_depthwise(Context& context, const IntegerDepthwise& shape, const T* x, const T* zero,
-                              const typename Layout::Right* weights, const int32_t* sums, const Sink& sink) {
+inline void integer_depthwise(Context& context, const DepthwiseSizes& shape, const T* x,
+                              const T* zero, const typename Layout::Right* weights,
+                              const int32_t* sums, const Sink& sink) {
   using namespace integer_detail;
-  const IntegerDepthwise s = shape;
+  const DepthwiseSizes s = shape;
   const int off = zero ? *zero : 0;
-  const long rows = s.n * s.oh, most = s.c / (4 * LANES);
+  const long rows = s.batch * s.out_height, most = s.channels / (4 * LANES);
   const long wanted = context.threads > 1 ? (4L * context.threads + rows - 1) / rows : 1;
   const long blocks = wanted < most ? wanted : most > 1 ? most : 1;
-  const long step = round_up((s.c + blocks - 1) / blocks, LANES);
+  const long step = round_up((s.channels + blocks - 1) / blocks, LANES);
   context.parallel(
       rows * blocks,
       [&](long first, long last, int worker) {
         T* blank = (T*)context.scratch(worker);
-        memset(blank, off, size_t(s.w * s.c));
+        memset(blank, off, size_t(s.width * s.channels));
         for (long unit = first; unit < last; ++unit) {
           const long row = unit % rows, begin = unit / rows * step;
           ChannelLine line;
-          line.out = row * s.ow, line.begin = begin, line.end = begin + step < s.c ? begin + step : s.c;
-          const T* image = x + row / s.oh * s.h * s.w * s.c;
-          for (long ky = 0; ky < (s.kh + H - 1) / H * H; ++ky) {
-            const long y = row % s.oh * s.stride_h - s.pad_top + ky * s.dil_h;
-            line.lines[ky] = ky < s.kh && y >= 0 && y < s.h ? image + y * s.w * s.c : blank;
+          line.out = row * s.out_width, line.begin = begin,
+          line.end = begin + step < s.channels ? begin + step : s.channels;
+          const T* image = x + row / s.out_height * s.height * s.width * s.channels;
+          for (long ky = 0; ky < (s.kernel_height + H - 1) / H * H; ++ky) {
+            const long y =
+                row % s.out_height * s.stride_height - s.pad_top + ky * s.dilation_height;
+            line.lines[ky] = ky < s.kernel_height && y >= 0 && y < s.height
+                                 ? image + y * s.width * s.channels
+                                 : blank;
           }
-          if (line.begin < line.end) whole_line<Layout, H, KW, STRIDE, T>(s, line, off, weights, sums, sink);
+          if (line.begin < line.end)
+            whole_line<Layout, H, KW, STRIDE, T>(s, line, off, weights, sums, sink);
         }
       },
-      1 + 65536 / (s.ow * s.kh * s.kw * step + 1));
+      1 + 65536 / (s.out_width * s.kernel_height * s.kernel_width * step + 1));
 }
 
 /** The same for windows over any number of axes; weights [taps, c] as 16-bit integers. */

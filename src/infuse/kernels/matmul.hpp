@@ -8,7 +8,7 @@ namespace infuse {
 
 // C[i] = A[i] B[i] for i < batch, A[m][k], B[k][n]. Strides count floats; a batch stride of 0
 // repeats the operand. The sink's row is i * m + row of C[i].
-struct MatmulShape {
+struct MatmulSizes {
   long batch, m, n, k;
   long a_batch, a_row, a_col;
   long b_batch, b_row, b_col;
@@ -22,7 +22,7 @@ constexpr long matmul_group(long n, long k) {
   return min(max(fits, 1L), ceil_div(n, NR));
 }
 
-constexpr bool matmul_copies(const MatmulShape& s) {
+constexpr bool matmul_copies(const MatmulSizes& s) {
   return s.a_col != 1 || collides(s.a_row, s.k);
 }
 
@@ -50,13 +50,13 @@ inline void pack_panel(float* panel, const float* b, long row, long col, long k,
 // Rows [m0, m1) times panels [p0, p1) of one pair of matrices; `first` is the sink's row of row 0.
 // `held` says which packed panels the scratch holds already.
 template <class Sink>
-inline void matmul_part(const MatmulShape& s, const float* a, const float* b, long first, long m0,
+inline void matmul_part(const MatmulSizes& s, const float* a, const float* b, long first, long m0,
                         long m1, long p0, long p1, float* scratch, const float** held,
                         const Sink& sink) {
   const long group = matmul_group(s.n, s.k), panel = s.k * NR, pitch = gemm_pitch(s.k);
   const bool copies = matmul_copies(s);
   float* rows = scratch + group * panel;
-  const GemmShape t = {s.m, s.n, s.k, copies ? pitch : s.a_row};
+  const GemmSizes t = {s.m, s.n, s.k, copies ? pitch : s.a_row};
   for (long p = p0; p < p1; p += group) {
     const long end = min(p + group, p1);
     const float* start = b + p * NR * s.b_col;
@@ -78,7 +78,7 @@ inline void matmul_part(const MatmulShape& s, const float* a, const float* b, lo
 }  // namespace detail
 
 // Bytes of scratch that a worker needs for matmul.
-constexpr long matmul_scratch(const MatmulShape& s) {
+constexpr long matmul_scratch(const MatmulSizes& s) {
   const long rows = detail::matmul_copies(s) ? 2 * MR * detail::gemm_pitch(s.k) : 0;
   return (detail::matmul_group(s.n, s.k) * s.k * NR + rows) * long(sizeof(float));
 }
@@ -86,7 +86,7 @@ constexpr long matmul_scratch(const MatmulShape& s) {
 // As below, but a_at(i) and b_at(i) give where matrices A[i] and B[i] start, in floats from a and
 // b; the batch strides of the shape are not used.
 template <class AStart, class BStart, class Sink>
-void matmul(Context& ctx, MatmulShape s, const float* a, const float* b, const AStart& a_at,
+void matmul(Context& ctx, MatmulSizes s, const float* a, const float* b, const AStart& a_at,
             const BStart& b_at, const Sink& sink) {
   if (s.batch <= 0 || s.m <= 0 || s.n <= 0) return;
   // Enough parts of a matrix that all threads get the same number.
@@ -111,7 +111,7 @@ void matmul(Context& ctx, MatmulShape s, const float* a, const float* b, const A
 
 // The products of all batches. Needs matmul_scratch bytes a worker.
 template <class Sink>
-void matmul(Context& ctx, MatmulShape s, const float* a, const float* b, const Sink& sink) {
+void matmul(Context& ctx, MatmulSizes s, const float* a, const float* b, const Sink& sink) {
   if (s.b_batch == 0 && s.a_batch == s.m * s.a_row) s.m *= s.batch, s.batch = 1;
   matmul(
       ctx, s, a, b, [&](long i) { return i * s.a_batch; }, [&](long i) { return i * s.b_batch; },

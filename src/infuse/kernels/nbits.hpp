@@ -10,7 +10,7 @@ namespace infuse {
  * code · scale + shift, with scale and shift [n, blocks]. Lower bits come first; k may end inside
  * the last block.
  */
-struct NBitsShape {
+struct NBitsSizes {
   long m, n, k, block, row;  // row: elements from one row of a to the next
 };
 
@@ -19,7 +19,7 @@ namespace nbits_detail {
 constexpr int ROWS = INFUSE_LANES == 4 ? 4 : 8;  // rows that share a decoded vector
 constexpr long GRAIN = 1 << 16;                  // products that are worth a thread
 
-inline long padded(const NBitsShape& s) { return (s.k + s.block - 1) / s.block * s.block; }
+inline long padded(const NBitsSizes& s) { return (s.k + s.block - 1) / s.block * s.block; }
 
 /** A row of a as the codes lie: with 4 bits, of every two vectors first the even elements. */
 template <int BITS>
@@ -34,7 +34,7 @@ inline void arrange(float* to, const float* from, long k, long all) {
 
 /** R rows times C columns, whose codes are `bytes` and whose scales `blocks` apart. */
 template <int BITS, int R, int C>
-INFUSE_INLINE void dots(const float* a, const NBitsShape& s, const uint8_t* w, const float* scale,
+INFUSE_INLINE void dots(const float* a, const NBitsSizes& s, const uint8_t* w, const float* scale,
                         const float* shift, float* out) {
   const long all = padded(s), blocks = all / s.block, bytes = all * BITS / 8;
   vf sum[C][R] = {};
@@ -57,7 +57,7 @@ INFUSE_INLINE void dots(const float* a, const NBitsShape& s, const uint8_t* w, c
 
 /** R rows times a group of columns. */
 template <int BITS, int R>
-INFUSE_INLINE void group(const float* a, const NBitsShape& s, long columns, const uint8_t* w,
+INFUSE_INLINE void group(const float* a, const NBitsSizes& s, long columns, const uint8_t* w,
                          const float* scale, const float* shift, float* out) {
   // Enough sums to hide the time of an addition, no more than the registers hold.
   constexpr int C = R == 1 ? 4 : INFUSE_LANES == 16 ? 2 : 1;
@@ -72,13 +72,13 @@ INFUSE_INLINE void group(const float* a, const NBitsShape& s, long columns, cons
 }  // namespace nbits_detail
 
 /** Bytes of scratch of a product. */
-inline long nbits_scratch(const NBitsShape& s) {
+inline long nbits_scratch(const NBitsSizes& s) {
   using namespace nbits_detail;
   return (ROWS * padded(s) + ROWS * LANES) * long(sizeof(float));
 }
 
 template <int BITS, class Sink>
-inline void nbits_matmul(Context& c, const NBitsShape& s, const float* a, const uint8_t* w,
+inline void nbits_matmul(Context& c, const NBitsSizes& s, const float* a, const uint8_t* w,
                          const float* scale, const float* shift, const Sink& sink) {
   using namespace nbits_detail;
   const long all = padded(s), blocks = all / s.block, bytes = all * BITS / 8;

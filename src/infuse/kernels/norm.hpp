@@ -141,13 +141,13 @@ inline void l1_norm(Context& context, long rows, long cols, const In& in, const 
 // ---------------------------------------------------------------- groups of channels
 
 /** An image tensor [n, pixels, c], its channels in `groups` equal groups. */
-struct GroupShape {
-  long n, pixels, c, groups;
+struct GroupSizes {
+  long batch, pixels, channels, groups;
 };
 
 /** Bytes of scratch per worker for group_norm. */
-inline long group_norm_scratch(const GroupShape& shape) {
-  return shape.n * shape.c * 8 + CACHE_LINE;
+inline long group_norm_scratch(const GroupSizes& shape) {
+  return shape.batch * shape.channels * 8 + CACHE_LINE;
 }
 
 namespace norm_detail {
@@ -156,7 +156,7 @@ constexpr long BLOCK = 128;  // pixels added up before they join the total, for 
 
 /** Sums over the pixels of one image, for the channels at c: of x - centre, or of its square. */
 template <bool Square, class In, class L>
-INFUSE_INLINE vf pixel_sum(const GroupShape& shape, long image, long c, L lanes, vf centre,
+INFUSE_INLINE vf pixel_sum(const GroupSizes& shape, long image, long c, L lanes, vf centre,
                            const In& in) {
   vf total = {};
   for (long first = 0; first < shape.pixels; first += BLOCK) {
@@ -173,19 +173,20 @@ INFUSE_INLINE vf pixel_sum(const GroupShape& shape, long image, long c, L lanes,
 
 /** sums[image][channel] for all channels, over the threads. */
 template <bool Square, class In>
-inline void channel_sums(Context& context, const GroupShape& shape, const float* centres,
+inline void channel_sums(Context& context, const GroupSizes& shape, const float* centres,
                          float* sums, const In& in) {
-  long blocks = (shape.c + LANES - 1) / LANES;
+  long blocks = (shape.channels + LANES - 1) / LANES;
   context.parallel(
-      shape.n * blocks,
+      shape.batch * blocks,
       [&](long begin, long end, int) {
         for (long unit = begin; unit < end; ++unit) {
           long image = unit / blocks, c = unit % blocks * LANES;
-          sweep(c, c + LANES < shape.c ? c + LANES : shape.c, [&](long at, auto lanes) {
-            vf centre = Square ? load(centres + image * shape.c + at, lanes) : vf{};
-            vf sum = pixel_sum<Square>(shape, image, at, lanes, centre, in);
-            store(sums + image * shape.c + at, sum, lanes);
-          });
+          sweep(c, c + LANES < shape.channels ? c + LANES : shape.channels,
+                [&](long at, auto lanes) {
+                  vf centre = Square ? load(centres + image * shape.channels + at, lanes) : vf{};
+                  vf sum = pixel_sum<Square>(shape, image, at, lanes, centre, in);
+                  store(sums + image * shape.channels + at, sum, lanes);
+                });
         }
       },
       1 + GRAIN / (shape.pixels * LANES));
@@ -193,9 +194,9 @@ inline void channel_sums(Context& context, const GroupShape& shape, const float*
 
 /** Replaces the sums of the channels of a group by finish(sum of the group / elements). */
 template <class Finish>
-inline void spread(const GroupShape& shape, float* sums, const Finish& finish) {
-  long width = shape.c / shape.groups;
-  for (long group = 0; group < shape.n * shape.groups; ++group) {
+inline void spread(const GroupSizes& shape, float* sums, const Finish& finish) {
+  long width = shape.channels / shape.groups;
+  for (long group = 0; group < shape.batch * shape.groups; ++group) {
     float* part = sums + group * width;
     double total = 0.0;
     for (long i = 0; i < width; ++i) total += double(part[i]);
@@ -212,10 +213,10 @@ inline void spread(const GroupShape& shape, float* sums, const Finish& finish) {
  * pixel); scale and bias [c] may be null. Needs group_norm_scratch(shape).
  */
 template <class In, class Sink>
-inline void group_norm(Context& context, const GroupShape& shape, const In& in, const float* scale,
+inline void group_norm(Context& context, const GroupSizes& shape, const In& in, const float* scale,
                        const float* bias, float eps, const Sink& sink) {
   using namespace norm_detail;
-  long count = shape.n * shape.c;
+  long count = shape.batch * shape.channels;
   float* means = reinterpret_cast<float*>(context.scratch(0));
   float* factors = means + count;
   channel_sums<false>(context, shape, nullptr, means, in);
@@ -223,19 +224,19 @@ inline void group_norm(Context& context, const GroupShape& shape, const In& in, 
   channel_sums<true>(context, shape, means, factors, in);
   spread(shape, factors, [&](float variance) { return 1.0f / sqrt(variance + eps); });
   context.parallel(
-      shape.n * shape.pixels,
+      shape.batch * shape.pixels,
       [&](long begin, long end, int) {
         for (long row = begin; row < end; ++row) {
-          const float* mean = means + row / shape.pixels * shape.c;
-          const float* factor = factors + row / shape.pixels * shape.c;
-          sweep(0, shape.c, [&](long c, auto lanes) __attribute__((always_inline)) {
+          const float* mean = means + row / shape.pixels * shape.channels;
+          const float* factor = factors + row / shape.pixels * shape.channels;
+          sweep(0, shape.channels, [&](long c, auto lanes) __attribute__((always_inline)) {
             vf x = (in(row, c, lanes) - load(mean + c, lanes)) * load(factor + c, lanes);
             vf y = fma(x, load_or(scale, c, 1.0f, lanes), load_or(bias, c, 0.0f, lanes));
             sink(y, row, c, lanes);
           });
         }
       },
-      1 + GRAIN / (shape.c + 16));
+      1 + GRAIN / (shape.channels + 16));
 }
 
 }  // namespace infuse

@@ -6,8 +6,11 @@
 namespace infuse {
 
 /** Sizes of a pooling; padding is given on all sides because it can count in a mean. */
-struct PoolShape {
-  long n, h, w, c, oh, ow, kh, kw, stride_h, stride_w, dil_h, dil_w;
+struct PoolSizes {
+  long batch, height, width, channels;
+  long out_height, out_width;
+  long kernel_height, kernel_width;
+  long stride_height, stride_width, dilation_height, dilation_width;
   long pad_top, pad_left, pad_bottom, pad_right;
   bool count_padding;
 };
@@ -67,7 +70,7 @@ inline Taps taps(long out, long stride, long pad, long pad_end, long kernel, lon
 
 /** N vectors of channels of one window. */
 template <int N, class Op, class T, class L, class Sink>
-INFUSE_INLINE void window(const PoolShape& shape, const Op& op, const T* corner, const Taps& y,
+INFUSE_INLINE void window(const PoolSizes& shape, const Op& op, const T* corner, const Taps& y,
                           const Taps& x, float count, long row, long c, L lanes, const Sink& sink) {
   decltype(op.start()) sum[N];
 #pragma GCC unroll 4
@@ -78,29 +81,30 @@ INFUSE_INLINE void window(const PoolShape& shape, const Op& op, const T* corner,
     for (long kx = 0; kx < x.count; ++kx) {
 #pragma GCC unroll 4
       for (int i = 0; i < N; ++i) sum[i] = op.step(sum[i], load(pixel + i * LANES, lanes));
-      pixel += shape.dil_w * shape.c;
+      pixel += shape.dilation_width * shape.channels;
     }
-    line += shape.dil_h * shape.w * shape.c;
+    line += shape.dilation_height * shape.width * shape.channels;
   }
 #pragma GCC unroll 4
   for (int i = 0; i < N; ++i) sink(op.finish(sum[i], count), row, c + i * LANES, lanes);
 }
 
 template <class Op, class T, class Sink>
-INFUSE_NOINLINE void pool_row(const PoolShape& shape, const Op& op, const T* x, long index,
+INFUSE_NOINLINE void pool_row(const PoolSizes& shape, const Op& op, const T* x, long index,
                               const Sink& sink) {
-  long image = index / shape.oh;
-  Taps y = taps(index % shape.oh, shape.stride_h, shape.pad_top, shape.pad_bottom, shape.kh,
-                shape.dil_h, shape.h);
-  for (long ox = 0; ox < shape.ow; ++ox) {
-    Taps side =
-        taps(ox, shape.stride_w, shape.pad_left, shape.pad_right, shape.kw, shape.dil_w, shape.w);
-    const T* corner = x + ((image * shape.h + y.first) * shape.w + side.first) * shape.c;
+  long image = index / shape.out_height;
+  Taps y = taps(index % shape.out_height, shape.stride_height, shape.pad_top, shape.pad_bottom,
+                shape.kernel_height, shape.dilation_height, shape.height);
+  for (long ox = 0; ox < shape.out_width; ++ox) {
+    Taps side = taps(ox, shape.stride_width, shape.pad_left, shape.pad_right, shape.kernel_width,
+                     shape.dilation_width, shape.width);
+    const T* corner =
+        x + ((image * shape.height + y.first) * shape.width + side.first) * shape.channels;
     float count = float(shape.count_padding ? y.counted * side.counted : y.count * side.count);
-    long row = index * shape.ow + ox, c = 0;
-    for (; c + 4 * LANES <= shape.c; c += 4 * LANES)
+    long row = index * shape.out_width + ox, c = 0;
+    for (; c + 4 * LANES <= shape.channels; c += 4 * LANES)
       window<4>(shape, op, corner, y, side, count, row, c, Full{}, sink);
-    sweep(c, shape.c, [&](long at, auto lanes) __attribute__((always_inline)) {
+    sweep(c, shape.channels, [&](long at, auto lanes) __attribute__((always_inline)) {
       window<1>(shape, op, corner, y, side, count, row, at, lanes, sink);
     });
   }
@@ -110,11 +114,11 @@ INFUSE_NOINLINE void pool_row(const PoolShape& shape, const Op& op, const T* x, 
 
 /** Pools x [n, h, w, c]; row = (image, oy, ox), col = channel. */
 template <class Op, class T, class Sink>
-inline void pool(Context& context, const PoolShape& shape, const Op& op, const T* x,
+inline void pool(Context& context, const PoolSizes& shape, const Op& op, const T* x,
                  const Sink& sink) {
-  long work = shape.ow * shape.c * shape.kh * shape.kw;
+  long work = shape.out_width * shape.channels * shape.kernel_height * shape.kernel_width;
   context.parallel(
-      shape.n * shape.oh,
+      shape.batch * shape.out_height,
       [&](long begin, long end, int) {
         for (long row = begin; row < end; ++row) pool_detail::pool_row(shape, op, x, row, sink);
       },
@@ -139,31 +143,33 @@ inline void global_max_pool(Context& context, long n, long pixels, long c, const
  * Max pooling that also tells where: out and index [n, oh, ow, c]; an index counts the elements of
  * the input as [n, c, h, w], or [n, c, w, h] when columns lead.
  */
-inline void max_pool_index(Context& context, const PoolShape& shape, const float* x, float* out,
+inline void max_pool_index(Context& context, const PoolSizes& shape, const float* x, float* out,
                            int64_t* index, bool columns_lead) {
   using namespace pool_detail;
-  context.parallel(shape.n * shape.oh, [&](long begin, long end, int) {
+  context.parallel(shape.batch * shape.out_height, [&](long begin, long end, int) {
     for (long unit = begin; unit < end; ++unit) {
-      long image = unit / shape.oh;
-      Taps y =
-          taps(unit % shape.oh, shape.stride_h, shape.pad_top, 0, shape.kh, shape.dil_h, shape.h);
-      for (long at = 0; at < shape.ow * shape.c; ++at) {
-        long c = at % shape.c;
-        Taps side =
-            taps(at / shape.c, shape.stride_w, shape.pad_left, 0, shape.kw, shape.dil_w, shape.w);
+      long image = unit / shape.out_height;
+      Taps y = taps(unit % shape.out_height, shape.stride_height, shape.pad_top, 0,
+                    shape.kernel_height, shape.dilation_height, shape.height);
+      for (long at = 0; at < shape.out_width * shape.channels; ++at) {
+        long c = at % shape.channels;
+        Taps side = taps(at / shape.channels, shape.stride_width, shape.pad_left, 0,
+                         shape.kernel_width, shape.dilation_width, shape.width);
         float best = -__builtin_inff();
         long place = -1;
         for (long ky = 0; ky < y.count; ++ky) {
           for (long kx = 0; kx < side.count; ++kx) {
-            long iy = y.first + ky * shape.dil_h, ix = side.first + kx * shape.dil_w;
-            float value = x[((image * shape.h + iy) * shape.w + ix) * shape.c + c];
+            long iy = y.first + ky * shape.dilation_height,
+                 ix = side.first + kx * shape.dilation_width;
+            float value = x[((image * shape.height + iy) * shape.width + ix) * shape.channels + c];
             if (place >= 0 && !(value > best || (value != value && best == best))) continue;
             best = value;
-            place = columns_lead ? ix * shape.h + iy : iy * shape.w + ix;
+            place = columns_lead ? ix * shape.height + iy : iy * shape.width + ix;
           }
         }
-        out[unit * shape.ow * shape.c + at] = best;
-        index[unit * shape.ow * shape.c + at] = (image * shape.c + c) * shape.h * shape.w + place;
+        out[unit * shape.out_width * shape.channels + at] = best;
+        index[unit * shape.out_width * shape.channels + at] =
+            (image * shape.channels + c) * shape.height * shape.width + place;
       }
     }
   });

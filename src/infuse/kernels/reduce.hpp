@@ -9,7 +9,7 @@ namespace infuse {
  * Input [outer, reduce, inner], output [outer, inner]; `cols` is the last dimension of the output,
  * by which it is cut into rows: a divisor of inner, or of outer where inner is 1.
  */
-struct ReduceShape {
+struct ReduceSizes {
   long outer, reduce, inner, cols;
 };
 
@@ -55,7 +55,7 @@ INFUSE_INLINE float across(vf x) {
 
 /** Results of neighbouring rows go to the sink as one vector. */
 template <class Value, class Sink>
-inline void each_row(Context& context, const ReduceShape& shape, const Value& value,
+inline void each_row(Context& context, const ReduceSizes& shape, const Value& value,
                      const Sink& sink) {
   context.parallel(
       shape.outer,
@@ -100,7 +100,7 @@ INFUSE_INLINE void whole_columns(long first, long rows, long c, L lanes, const I
 
 /** Calls body(outer, begin, end) for blocks of columns that end with a row of the output. */
 template <class Body>
-inline void each_columns(Context& context, const ReduceShape& shape, const Body& body) {
+inline void each_columns(Context& context, const ReduceSizes& shape, const Body& body) {
   long block = 4 * LANES, blocks = (shape.cols + block - 1) / block;
   long lines = shape.outer * (shape.inner / shape.cols);
   if (lines * blocks < 2 * context.threads) {
@@ -125,7 +125,7 @@ inline void each_columns(Context& context, const ReduceShape& shape, const Body&
  * inner is 1, else rows [outer · reduce], columns [inner]. NaN wins in Max and Min.
  */
 template <class Op, class In, class Sink>
-inline void reduce_in(Context& context, const ReduceShape& shape, const In& in, const Sink& sink) {
+inline void reduce_in(Context& context, const ReduceSizes& shape, const In& in, const Sink& sink) {
   using namespace reduce_detail;
   if (shape.outer * shape.inner == 0) return;
   if (shape.inner == 1) {
@@ -158,13 +158,13 @@ inline void reduce_in(Context& context, const ReduceShape& shape, const In& in, 
 
 /** The same on dense floats. */
 template <class Op, class Sink>
-inline void reduce(Context& context, const ReduceShape& shape, const float* x, const Sink& sink) {
+inline void reduce(Context& context, const ReduceSizes& shape, const float* x, const Sink& sink) {
   reduce_in<Op>(context, shape, Rows{x, shape.inner == 1 ? shape.reduce : shape.inner}, sink);
 }
 
 /** log Σ exp(x), shifted by the maximum; input as in reduce_in. */
 template <class In, class Sink>
-inline void log_sum_exp(Context& context, const ReduceShape& shape, const In& in,
+inline void log_sum_exp(Context& context, const ReduceSizes& shape, const In& in,
                         const Sink& sink) {
   using namespace reduce_detail;
   auto finite = [](vf x) { return select(abs(x) < __builtin_inff(), x, vf{}); };
@@ -199,7 +199,7 @@ inline void log_sum_exp(Context& context, const ReduceShape& shape, const In& in
 
 /** Reduces dense values of any type by Op; x [outer, reduce, inner], y [outer, inner]. */
 template <class Op, class T>
-inline void reduce_scalar(Context& context, const ReduceShape& shape, const T* x, T* y) {
+inline void reduce_scalar(Context& context, const ReduceSizes& shape, const T* x, T* y) {
   typedef typename reduce_detail::Wide<T>::type Count;
   constexpr long WIDTH = 64;
   long blocks = (shape.inner + WIDTH - 1) / WIDTH;
@@ -222,7 +222,7 @@ inline void reduce_scalar(Context& context, const ReduceShape& shape, const T* x
 }
 
 /** log Σ exp(x) of dense doubles, shifted by the maximum; x [outer, reduce, inner], y [outer, inner]. */
-inline void log_sum_exp(Context& context, const ReduceShape& shape, const double* x, double* y) {
+inline void log_sum_exp(Context& context, const ReduceSizes& shape, const double* x, double* y) {
   context.parallel(
       shape.outer * shape.inner,
       [&](long first, long last, int) {

@@ -28,46 +28,46 @@ struct Winograd {
   static constexpr long WORD = sizeof(float);
 
   // Words of one plane of a tile, from one tile to the next, and before those of point i.
-  static constexpr long plane(const ConvShape& s) {
-    return Down::PLANES * Across::PLANES == 1 ? Kind::depth(s.c)
-                                              : ceil_div(Kind::depth(s.c), LANES) * LANES;
+  static constexpr long plane(const ConvSizes& s) {
+    return Down::PLANES * Across::PLANES == 1 ? Kind::depth(s.channels)
+                                              : ceil_div(Kind::depth(s.channels), LANES) * LANES;
   }
   static constexpr int planes(int i) {
     return Down::planes(i / Across::N) * Across::planes(i % Across::N);
   }
-  static constexpr long depth(const ConvShape& s, int i) {
-    return planes(i) == 1 ? Kind::depth(s.c) : planes(i) * plane(s);
+  static constexpr long depth(const ConvSizes& s, int i) {
+    return planes(i) == 1 ? Kind::depth(s.channels) : planes(i) * plane(s);
   }
-  static constexpr long pitch(const ConvShape& s) {
+  static constexpr long pitch(const ConvSizes& s) {
     return gemm_pitch(Down::PLANES * Across::PLANES * plane(s));
   }
 
   // Tiles of an image down and across, and of all images.
-  static constexpr long down(const ConvShape& s) { return ceil_div(s.oh, Down::M); }
-  static constexpr long across(const ConvShape& s) { return ceil_div(s.ow, Across::M); }
-  static constexpr long tiles(const ConvShape& s) { return s.n * down(s) * across(s); }
+  static constexpr long down(const ConvSizes& s) { return ceil_div(s.out_height, Down::M); }
+  static constexpr long across(const ConvSizes& s) { return ceil_div(s.out_width, Across::M); }
+  static constexpr long tiles(const ConvSizes& s) { return s.batch * down(s) * across(s); }
 
   // The most tiles of a block.
-  static constexpr long block(const ConvShape& s) {
+  static constexpr long block(const ConvSizes& s) {
     const long fits = INFUSE_BLOCK_BYTES / 4 / (POINTS * pitch(s) * WORD);
     return min(max(fits, 2 * MR), tiles(s));
   }
 
   // Words from the matrix of one point to the next: a line more, so that they do not collide.
-  static constexpr long input_step(const ConvShape& s, long count) {
+  static constexpr long input_step(const ConvSizes& s, long count) {
     return count * pitch(s) + 16;
   }
   static constexpr long output_step(long count) { return count * NR + 16; }
 
-  static constexpr long zeros(const ConvShape& s) { return ceil_div(s.c, 16) * 16; }
-  static constexpr long scratch(const ConvShape& s) {
+  static constexpr long zeros(const ConvSizes& s) { return ceil_div(s.channels, 16) * 16; }
+  static constexpr long scratch(const ConvSizes& s) {
     return (zeros(s) + POINTS * (input_step(s, block(s)) + output_step(block(s)))) * WORD;
   }
 };
 
 // The transformed tiles [first, first + count): out[point][tile][plane][channel].
 template <class Down, class Across, class Kind>
-INFUSE_NOINLINE void winograd_input(const ConvShape& s, const float* x, const float* zeros,
+INFUSE_NOINLINE void winograd_input(const ConvSizes& s, const float* x, const float* zeros,
                                     long first, long count, typename Kind::Word* out, long step) {
   typedef Winograd<Down, Across, Kind> W;
   constexpr int H = Down::SPAN, L = Across::SPAN;
@@ -79,11 +79,12 @@ INFUSE_NOINLINE void winograd_input(const ConvShape& s, const float* x, const fl
     const float* from[H][L];
     for (long r = 0; r < H; ++r)
       for (long q = 0; q < L; ++q) {
-        const bool inside = (unsigned long)(y + r) < (unsigned long)s.h &&
-                            (unsigned long)(i + q) < (unsigned long)s.w;
-        from[r][q] = inside ? x + ((image * s.h + y + r) * s.w + i + q) * s.c : zeros;
+        const bool inside = (unsigned long)(y + r) < (unsigned long)s.height &&
+                            (unsigned long)(i + q) < (unsigned long)s.width;
+        from[r][q] =
+            inside ? x + ((image * s.height + y + r) * s.width + i + q) * s.channels : zeros;
       }
-    sweep(0, s.c, [&](long c, auto lanes) {
+    sweep(0, s.channels, [&](long c, auto lanes) {
       vf half[Down::PLANES][Down::N][L];
 #pragma GCC unroll 10
       for (int q = 0; q < L; ++q) {
@@ -139,7 +140,7 @@ INFUSE_NOINLINE void winograd_output(const float* from, long step, float* out) {
 
 // Results of the tiles [first, first + count) in the vector of channels at col, to the sink.
 template <class Down, class Across, class L, class Sink>
-INFUSE_NOINLINE void winograd_drain(const ConvShape& s, const float* from, long step, long first,
+INFUSE_NOINLINE void winograd_drain(const ConvSizes& s, const float* from, long step, long first,
                                     long count, long col, L lanes, const Sink& sink) {
   typedef Winograd<Down, Across, void> W;
   const long across = W::across(s), down = W::down(s);
@@ -148,11 +149,12 @@ INFUSE_NOINLINE void winograd_drain(const ConvShape& s, const float* from, long 
     const long tile = first + t, line = tile / across;
     const long y0 = line % down * Down::M, x0 = tile % across * Across::M;
     winograd_output<Down, Across>(from + t * NR, step, out);
-    const long ys = min(s.oh - y0, long(Down::M)), xs = min(s.ow - x0, long(Across::M));
+    const long ys = min(s.out_height - y0, long(Down::M)),
+               xs = min(s.out_width - x0, long(Across::M));
     for (long y = 0; y < ys; ++y)
       for (long x = 0; x < xs; ++x)
         sink(load(out + (y * Across::M + x) * LANES, Full{}),
-             (line / down * s.oh + y0 + y) * s.ow + x0 + x, col, lanes);
+             (line / down * s.out_height + y0 + y) * s.out_width + x0 + x, col, lanes);
   }
 }
 
@@ -200,7 +202,7 @@ namespace detail {
 // The tiles [t0, t1) of a block times panels [p0, p1). `input` holds the whole block, whose first
 // tile is `first`.
 template <class Down, class Across, class Kind, class Sink>
-INFUSE_NOINLINE void winograd_part(const ConvShape& s, const typename Kind::Word* input, long step,
+INFUSE_NOINLINE void winograd_part(const ConvSizes& s, const typename Kind::Word* input, long step,
                                    const typename Kind::Weight* w, long first, long t0, long t1,
                                    long p0, long p1, float* products, const Sink& sink) {
   typedef Winograd<Down, Across, Kind> W;
@@ -208,7 +210,7 @@ INFUSE_NOINLINE void winograd_part(const ConvShape& s, const typename Kind::Word
   long panel = 0;
   for (int i = 0; i < W::POINTS; ++i) panel += W::depth(s, i) * NR;
   for (long p = p0; p < p1; ++p) {
-    const long col = p * NR, left = s.oc - col;
+    const long col = p * NR, left = s.out_channels - col;
     const typename Kind::Weight* matrix = w + p * panel;
     for (int i = 0; i < W::POINTS; ++i) {
       const long depth = W::depth(s, i);
@@ -218,7 +220,8 @@ INFUSE_NOINLINE void winograd_part(const ConvShape& s, const typename Kind::Word
     }
     for (long v = 0; v < min(left, NR); v += LANES)
       if (left - v >= LANES)
-        winograd_drain<Down, Across>(s, products + v, gap, first + t0, count, col + v, Full{}, sink);
+        winograd_drain<Down, Across>(s, products + v, gap, first + t0, count, col + v, Full{},
+                                     sink);
       else
         winograd_drain<Down, Across>(s, products + v, gap, first + t0, count, col + v,
                                      Tail{int(left - v)}, sink);
@@ -229,20 +232,21 @@ INFUSE_NOINLINE void winograd_part(const ConvShape& s, const typename Kind::Word
 
 // Bytes of scratch that a worker needs for winograd.
 template <class Down, class Across, class Kind = WinogradFloats>
-constexpr long winograd_scratch(const ConvShape& s) {
+constexpr long winograd_scratch(const ConvSizes& s) {
   return detail::Winograd<Down, Across, Kind>::scratch(s);
 }
 
 // As conv, where windows and strides are those of the lines, dilations are 1 and groups = 1.
 template <class Down, class Across, class Kind = WinogradFloats, class Sink>
-void winograd(Context& ctx, ConvShape s, const float* x, const typename Kind::Weight* packed_w,
+void winograd(Context& ctx, ConvSizes s, const float* x, const typename Kind::Weight* packed_w,
               const Sink& sink) {
   typedef detail::Winograd<Down, Across, Kind> W;
   typedef typename Kind::Word Word;
   long work = 0;
   for (int i = 0; i < W::POINTS; ++i) work += W::depth(s, i);
-  const long tiles = W::tiles(s), panels = detail::ceil_div(s.oc, NR), block = W::block(s);
-  if (tiles <= 0 || s.oc <= 0) return;
+  const long tiles = W::tiles(s), panels = detail::ceil_div(s.out_channels, NR),
+             block = W::block(s);
+  if (tiles <= 0 || s.out_channels <= 0) return;
   const detail::Grid grid = detail::gemm_grid(ctx.threads, tiles, panels, work);
   const long most = W::input_step(s, block) * W::POINTS;
 
@@ -251,7 +255,7 @@ void winograd(Context& ctx, ConvShape s, const float* x, const typename Kind::We
       float* zeros = (float*)ctx.scratch(worker);
       Word* input = (Word*)(zeros + W::zeros(s));
       float* products = (float*)(input + most);
-      memset(zeros, 0, size_t(s.c) * sizeof(float));
+      memset(zeros, 0, size_t(s.channels) * sizeof(float));
       const long t0 = detail::split(tiles, grid.rows, begin),
                  t1 = detail::split(tiles, grid.rows, end);
       const long blocks = detail::ceil_div(t1 - t0, block);
@@ -260,8 +264,8 @@ void winograd(Context& ctx, ConvShape s, const float* x, const typename Kind::We
         const long count = t0 + detail::split(t1 - t0, blocks, b + 1) - first;
         const long step = W::input_step(s, count);
         detail::winograd_input<Down, Across, Kind>(s, x, zeros, first, count, input, step);
-        detail::winograd_part<Down, Across, Kind>(s, input, step, packed_w, first, 0, count, 0, panels, products,
-                                 sink);
+        detail::winograd_part<Down, Across, Kind>(s, input, step, packed_w, first, 0, count, 0,
+                                                  panels, products, sink);
       }
     });
     return;
@@ -270,7 +274,7 @@ void winograd(Context& ctx, ConvShape s, const float* x, const typename Kind::We
   // The threads transform a block of tiles together and then share its products.
   float* zeros = (float*)ctx.scratch(0);
   Word* input = (Word*)(zeros + W::zeros(s));
-  memset(zeros, 0, size_t(s.c) * sizeof(float));
+  memset(zeros, 0, size_t(s.channels) * sizeof(float));
   for (long first = 0, count; first < tiles; first += count) {
     count = min(block, tiles - first);
     const long step = W::input_step(s, count);

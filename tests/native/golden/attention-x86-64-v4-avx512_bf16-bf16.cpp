@@ -5,6 +5,7 @@
 #include "blocks.hpp"
 #include "element.hpp"
 #include "failure.hpp"
+#include "gemm.hpp"
 #include "gemm_bf16.hpp"
 #include "half.hpp"
 #include "norm.hpp"
@@ -19,11 +20,11 @@ namespace infuse_model {
 
 struct Sizes { long s_batch; long s_length; };  // the symbolic dimensions
 
-__attribute__((visibility("hidden"))) int matmul_0(Context& c, const Sizes& d, const float* p0, float* p1, const long n2, const long n3, const long n4, const long n5, const long n6, const float* p7, const bfloat16* p8);
+__attribute__((visibility("hidden"))) int matmul_0(Context& c, const Sizes& d, const float* p0, float* p1, const long n2, const GemmSizes& sizes3, const float* p4, const bfloat16* p5);
 __attribute__((visibility("hidden"))) int attention_1(Context& c, const Sizes& d, bfloat16* p0, const long n1, const long n2, const long n3, const long n4, const long n5, const long n6, const long n7, const long n8, const long n9, const float* p10, const long n11, const long n12, const long n13, const float* p14, const long n15, const long n16, const long n17, const float* p18, const long n19, const long n20, const long n21);
-__attribute__((visibility("hidden"))) int matmul_2(Context& c, const Sizes& d, const float* p0, const long n1, float* p2, const long n3, const long n4, const long n5, const long n6, const long n7, const bfloat16* p8, const bfloat16* p9);
+__attribute__((visibility("hidden"))) int matmul_2(Context& c, const Sizes& d, const float* p0, const long n1, float* p2, const long n3, const GemmSizes& sizes4, const bfloat16* p5, const bfloat16* p6);
 __attribute__((visibility("hidden"))) int norm_3(Context& c, const Sizes& d, float* p0, const long n1, const long n2, const float* p3, const float* p4, const float* p5, const long n6);
-__attribute__((visibility("hidden"))) int matmul_4(Context& c, const Sizes& d, bfloat16* p0, const long n1, const long n2, const long n3, const long n4, const long n5, const float* p6, const bfloat16* p7);
+__attribute__((visibility("hidden"))) int matmul_4(Context& c, const Sizes& d, bfloat16* p0, const long n1, const GemmSizes& sizes2, const float* p3, const bfloat16* p4);
 
 __attribute__((visibility("hidden"))) int attention_1(Context& c, const Sizes& d, bfloat16* p0, const long n1, const long n2, const long n3, const long n4, const long n5, const long n6, const long n7, const long n8, const long n9, const float* p10, const long n11, const long n12, const long n13, const float* p14, const long n15, const long n16, const long n17, const float* p18, const long n19, const long n20, const long n21) {
   (void)d, (void)c;
@@ -37,7 +38,7 @@ __attribute__((visibility("hidden"))) int attention_1(Context& c, const Sizes& d
   return 0;
 }
 
-__attribute__((visibility("hidden"))) int matmul_0(Context& c, const Sizes& d, const float* p0, float* p1, const long n2, const long n3, const long n4, const long n5, const long n6, const float* p7, const bfloat16* p8) {
+__attribute__((visibility("hidden"))) int matmul_0(Context& c, const Sizes& d, const float* p0, float* p1, const long n2, const GemmSizes& sizes3, const float* p4, const bfloat16* p5) {
   (void)d, (void)c;
   const auto sink = [=](auto acc, long row, long col, auto lanes) INFUSE_LAMBDA {
     using L = decltype(lanes);
@@ -45,11 +46,11 @@ __attribute__((visibility("hidden"))) int matmul_0(Context& c, const Sizes& d, c
     const auto t1 = acc + t0;
     store(p1 + row * n2 + col, t1, lanes);
   };
-  gemm_bf16(c, GemmShape{n3, n4, n5, n6}, p7, p8, sink);
+  gemm_bf16(c, sizes3, p4, p5, sink);
   return 0;
 }
 
-__attribute__((visibility("hidden"))) int matmul_2(Context& c, const Sizes& d, const float* p0, const long n1, float* p2, const long n3, const long n4, const long n5, const long n6, const long n7, const bfloat16* p8, const bfloat16* p9) {
+__attribute__((visibility("hidden"))) int matmul_2(Context& c, const Sizes& d, const float* p0, const long n1, float* p2, const long n3, const GemmSizes& sizes4, const bfloat16* p5, const bfloat16* p6) {
   (void)d, (void)c;
   const auto sink = [=](auto acc, long row, long col, auto lanes) INFUSE_LAMBDA {
     using L = decltype(lanes);
@@ -57,11 +58,11 @@ __attribute__((visibility("hidden"))) int matmul_2(Context& c, const Sizes& d, c
     const auto t1 = t0 + acc;
     store(p2 + row * n3 + col, t1, lanes);
   };
-  gemm_bf16(c, GemmShape{n4, n5, n6, n7}, p8, p9, sink);
+  gemm_bf16(c, sizes4, p5, p6, sink);
   return 0;
 }
 
-__attribute__((visibility("hidden"))) int matmul_4(Context& c, const Sizes& d, bfloat16* p0, const long n1, const long n2, const long n3, const long n4, const long n5, const float* p6, const bfloat16* p7) {
+__attribute__((visibility("hidden"))) int matmul_4(Context& c, const Sizes& d, bfloat16* p0, const long n1, const GemmSizes& sizes2, const float* p3, const bfloat16* p4) {
   (void)d, (void)c;
   const auto sink = [=](auto acc, long row, long col, auto lanes) INFUSE_LAMBDA {
     using L = decltype(lanes);
@@ -72,7 +73,7 @@ __attribute__((visibility("hidden"))) int matmul_4(Context& c, const Sizes& d, b
     const auto t4 = t0 * t3;
     store(p0 + row * n1 + col, t4, lanes);
   };
-  gemm_bf16(c, GemmShape{n2, n3, n4, n5}, p6, p7, sink);
+  gemm_bf16(c, sizes2, p3, p4, sink);
   return 0;
 }
 
@@ -146,12 +147,12 @@ static long place_0(const Sizes& d, long* offsets) {
 static long scratch_bytes_0(const Sizes& d) {
   (void)d;
   long most = 64;
-  most = max_long(most, gemm_bf16_scratch(GemmShape{(d.s_batch*d.s_length), 96L, 32L, 32L}));
+  most = max_long(most, gemm_bf16_scratch(GemmSizes{.m = (d.s_batch*d.s_length), .n = 96L, .k = 32L, .lda = 32L}));
   most = max_long(most, attention_scratch(AttentionShape{d.s_batch, 4L, 4L, d.s_length, d.s_length, 8L, 8L, 1.0f, false, 0L, true}));
-  most = max_long(most, gemm_bf16_scratch(GemmShape{(d.s_batch*d.s_length), 32L, 32L, 32L}));
+  most = max_long(most, gemm_bf16_scratch(GemmSizes{.m = (d.s_batch*d.s_length), .n = 32L, .k = 32L, .lda = 32L}));
   most = max_long(most, norm_scratch(32L));
-  most = max_long(most, gemm_bf16_scratch(GemmShape{(d.s_batch*d.s_length), 64L, 32L, 32L}));
-  most = max_long(most, gemm_bf16_scratch(GemmShape{(d.s_batch*d.s_length), 32L, 64L, 64L}));
+  most = max_long(most, gemm_bf16_scratch(GemmSizes{.m = (d.s_batch*d.s_length), .n = 64L, .k = 32L, .lda = 32L}));
+  most = max_long(most, gemm_bf16_scratch(GemmSizes{.m = (d.s_batch*d.s_length), .n = 32L, .k = 64L, .lda = 64L}));
   return most;
 }
 
@@ -220,12 +221,12 @@ static int run_0(Model& m, const void* const* in, void* const* out) {
   f.turn ^= 0;
   Block* own = f.own + f.turn * 1;
   (void)in, (void)out, (void)c, (void)d, (void)at, (void)own;
-  if ((96L*d.s_batch*d.s_length) > 0) matmul_0(c, d, (const float*)(m.weights + 0L), (float*)(f.arena.data + at[0]), 96L, (d.s_batch*d.s_length), 96L, 32L, 32L, (const float*)(in[0]), (const bfloat16*)(m.weights + 384L));  // MatMul + Add
-  if ((32L*d.s_batch*d.s_length) > 0) attention_1(c, d, (bfloat16*)(f.arena.data + at[1]), 32L, d.s_batch, 4L, 4L, d.s_length, d.s_length, 8L, 8L, 0L, (const float*)(f.arena.data + at[0]), (96L*d.s_length), 8L, 96L, (const float*)(f.arena.data + at[0]) + 32L, (96L*d.s_length), 8L, 96L, (const float*)(f.arena.data + at[0]) + 64L, (96L*d.s_length), 8L, 96L);  // Attention
-  if ((32L*d.s_batch*d.s_length) > 0) matmul_2(c, d, (const float*)(in[0]), 32L, (float*)(f.arena.data + at[2]), 32L, (d.s_batch*d.s_length), 32L, 32L, 32L, (const bfloat16*)(f.arena.data + at[1]), (const bfloat16*)(m.weights + 6528L));  // MatMul + Add
-  if ((32L*d.s_batch*d.s_length) > 0) norm_3(c, d, (float*)(f.arena.data + at[3]), 32L, 32L, (const float*)(f.arena.data + at[2]), (const float*)(m.weights + 8576L), (const float*)(m.weights + 8704L), (d.s_batch*d.s_length));  // LayerNormalization
-  if ((64L*d.s_batch*d.s_length) > 0) matmul_4(c, d, (bfloat16*)(f.arena.data + at[4]), 64L, (d.s_batch*d.s_length), 64L, 32L, 32L, (const float*)(f.arena.data + at[3]), (const bfloat16*)(m.weights + 8832L));  // MatMul + Gelu
-  if ((32L*d.s_batch*d.s_length) > 0) matmul_2(c, d, (const float*)(f.arena.data + at[3]), 32L, (float*)(out[0]), 32L, (d.s_batch*d.s_length), 32L, 64L, 64L, (const bfloat16*)(f.arena.data + at[4]), (const bfloat16*)(m.weights + 12928L));  // MatMul + Add
+  if ((96L*d.s_batch*d.s_length) > 0) matmul_0(c, d, (const float*)(m.weights + 0L), (float*)(f.arena.data + at[0]), 96L, GemmSizes{.m = (d.s_batch*d.s_length), .n = 96L, .k = 32L, .lda = 32L}, (const float*)(in[0]), (const bfloat16*)(m.weights + 384L));  // MatMul + Add: MatMul_0/MatMul, MatMul_0/Add
+  if ((32L*d.s_batch*d.s_length) > 0) attention_1(c, d, (bfloat16*)(f.arena.data + at[1]), 32L, d.s_batch, 4L, 4L, d.s_length, d.s_length, 8L, 8L, 0L, (const float*)(f.arena.data + at[0]), (96L*d.s_length), 8L, 96L, (const float*)(f.arena.data + at[0]) + 32L, (96L*d.s_length), 8L, 96L, (const float*)(f.arena.data + at[0]) + 64L, (96L*d.s_length), 8L, 96L);  // Attention: Transpose_16/Attention
+  if ((32L*d.s_batch*d.s_length) > 0) matmul_2(c, d, (const float*)(in[0]), 32L, (float*)(f.arena.data + at[2]), 32L, GemmSizes{.m = (d.s_batch*d.s_length), .n = 32L, .k = 32L, .lda = 32L}, (const bfloat16*)(f.arena.data + at[1]), (const bfloat16*)(m.weights + 6528L));  // MatMul + Add: MatMul_18, Add_19
+  if ((32L*d.s_batch*d.s_length) > 0) norm_3(c, d, (float*)(f.arena.data + at[3]), 32L, 32L, (const float*)(f.arena.data + at[2]), (const float*)(m.weights + 8576L), (const float*)(m.weights + 8704L), (d.s_batch*d.s_length));  // LayerNormalization: LayerNormalization_20
+  if ((64L*d.s_batch*d.s_length) > 0) matmul_4(c, d, (bfloat16*)(f.arena.data + at[4]), 64L, GemmSizes{.m = (d.s_batch*d.s_length), .n = 64L, .k = 32L, .lda = 32L}, (const float*)(f.arena.data + at[3]), (const bfloat16*)(m.weights + 8832L));  // MatMul + Gelu: MatMul_21, Gelu_22
+  if ((32L*d.s_batch*d.s_length) > 0) matmul_2(c, d, (const float*)(f.arena.data + at[3]), 32L, (float*)(out[0]), 32L, GemmSizes{.m = (d.s_batch*d.s_length), .n = 32L, .k = 64L, .lda = 64L}, (const bfloat16*)(f.arena.data + at[4]), (const bfloat16*)(m.weights + 12928L));  // MatMul + Add: MatMul_23, Add_24
   return 0;
 }
 

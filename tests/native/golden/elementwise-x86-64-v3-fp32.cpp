@@ -18,7 +18,7 @@ struct Sizes { long s_batch; };  // the symbolic dimensions
 
 __attribute__((visibility("hidden"))) int add_mul_tanh_0(Context& c, const Sizes& d, const float* p0, const long n1, const float* p2, const long n3, const float* p4, float* p5, const long n6, const long n7, const long n8);
 __attribute__((visibility("hidden"))) int neg_exp_1(Context& c, const Sizes& d, const float* p0, float* p1, const long n2, const long n3);
-__attribute__((visibility("hidden"))) int ReduceMax_2(Context& c, const Sizes& d, const long n0, const long n1, const long n2, const long n3, float* p4, const long n5, const float* p6);
+__attribute__((visibility("hidden"))) int ReduceMax_2(Context& c, const Sizes& d, const ReduceSizes& sizes0, float* p1, const long n2, const float* p3);
 __attribute__((visibility("hidden"))) int less_where_cast_3(Context& c, const Sizes& d, const float* p0, const long n1, const float* p2, const long n3, const float* p4, const long n5, int32_t* p6, const long n7, const long n8, const long n9);
 
 __attribute__((visibility("hidden"))) int add_mul_tanh_0(Context& c, const Sizes& d, const float* p0, const long n1, const float* p2, const long n3, const float* p4, float* p5, const long n6, const long n7, const long n8) {
@@ -63,13 +63,13 @@ __attribute__((visibility("hidden"))) int less_where_cast_3(Context& c, const Si
   return 0;
 }
 
-__attribute__((visibility("hidden"))) int ReduceMax_2(Context& c, const Sizes& d, const long n0, const long n1, const long n2, const long n3, float* p4, const long n5, const float* p6) {
+__attribute__((visibility("hidden"))) int ReduceMax_2(Context& c, const Sizes& d, const ReduceSizes& sizes0, float* p1, const long n2, const float* p3) {
   (void)d, (void)c;
   const auto sink = [=](auto acc, long row, long col, auto lanes) INFUSE_LAMBDA {
     using L = decltype(lanes);
-    store(p4 + row * n5 + col, acc, lanes);
+    store(p1 + row * n2 + col, acc, lanes);
   };
-  reduce<Max>(c, ReduceShape{n0, n1, n2, n3}, p6, sink);
+  reduce<Max>(c, sizes0, p3, sink);
   return 0;
 }
 
@@ -199,10 +199,10 @@ static int run_0(Model& m, const void* const* in, void* const* out) {
   f.turn ^= 0;
   Block* own = f.own + f.turn * 3;
   (void)in, (void)out, (void)c, (void)d, (void)at, (void)own;
-  if ((24L*d.s_batch) > 0) add_mul_tanh_0(c, d, (const float*)(in[0]), 8L, (const float*)(in[1]), 8L, (const float*)(m.weights + 0L), (float*)(out[0]), 8L, (3L*d.s_batch), 8L);  // Add + Mul + Tanh
-  if ((24L*d.s_batch) > 0) neg_exp_1(c, d, (const float*)(out[0]), (float*)(f.arena.data + at[0]), 1L, (24L*d.s_batch));  // Neg + Exp
-  if ((3L*d.s_batch) > 0) ReduceMax_2(c, d, (3L*d.s_batch), 8L, 1L, 3L, (float*)(out[1]), 3L, (const float*)(f.arena.data + at[0]));  // ReduceMax
-  if ((24L*d.s_batch) > 0) less_where_cast_3(c, d, (const float*)(in[0]), 8L, (const float*)(in[1]), 8L, (const float*)(out[0]), 8L, (int32_t*)(out[2]), 8L, (3L*d.s_batch), 8L);  // Less + Where + Cast
+  if ((24L*d.s_batch) > 0) add_mul_tanh_0(c, d, (const float*)(in[0]), 8L, (const float*)(in[1]), 8L, (const float*)(m.weights + 0L), (float*)(out[0]), 8L, (3L*d.s_batch), 8L);  // Add + Mul + Tanh: Add_0, Mul_1, Tanh_2
+  if ((24L*d.s_batch) > 0) neg_exp_1(c, d, (const float*)(out[0]), (float*)(f.arena.data + at[0]), 1L, (24L*d.s_batch));  // Neg + Exp: Neg_3, Exp_4
+  if ((3L*d.s_batch) > 0) ReduceMax_2(c, d, ReduceSizes{.outer = (3L*d.s_batch), .reduce = 8L, .inner = 1L, .cols = 3L}, (float*)(out[1]), 3L, (const float*)(f.arena.data + at[0]));  // ReduceMax: ReduceMax_5
+  if ((24L*d.s_batch) > 0) less_where_cast_3(c, d, (const float*)(in[0]), 8L, (const float*)(in[1]), 8L, (const float*)(out[0]), 8L, (int32_t*)(out[2]), 8L, (3L*d.s_batch), 8L);  // Less + Where + Cast: Less_6, Where_7, Cast_8
   return 0;
 }
 

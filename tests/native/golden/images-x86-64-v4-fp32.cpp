@@ -4,6 +4,7 @@
 #include "conv.hpp"
 #include "copy.hpp"
 #include "depthwise.hpp"
+#include "depthwise_sizes.hpp"
 #include "element.hpp"
 #include "failure.hpp"
 #include "gemm.hpp"
@@ -21,16 +22,16 @@ namespace infuse_model {
 struct Sizes {  };  // the symbolic dimensions
 
 __attribute__((visibility("hidden"))) int copy_0(Context& c, const Sizes& d, const uint32_t* p0, uint32_t* p1, const long n2, const long n3, const long n4, const long n5, const long n6, const long n7, const long n8, const long n9, const long n10, const long n11, const long n12, const long n13);
-__attribute__((visibility("hidden"))) int conv_1(Context& c, const Sizes& d, const float* p0, float* p1, const long n2, const long n3, const long n4, const long n5, const long n6, const long n7, const long n8, const long n9, const long n10, const long n11, const long n12, const long n13, const long n14, const long n15, const long n16, const long n17, const long n18, const float* p19, const float* p20);
-__attribute__((visibility("hidden"))) int conv_2(Context& c, const Sizes& d, const float* p0, float* p1, const long n2, const long n3, const long n4, const long n5, const long n6, const long n7, const long n8, const long n9, const long n10, const long n11, const long n12, const long n13, const long n14, const long n15, const long n16, const float* p17, const float* p18);
-__attribute__((visibility("hidden"))) int conv_3(Context& c, const Sizes& d, const float* p0, float* p1, const long n2, const long n3, const long n4, const long n5, const long n6, const float* p7, const float* p8);
-__attribute__((visibility("hidden"))) int conv_4(Context& c, const Sizes& d, const float* p0, const float* p1, const long n2, float* p3, const long n4, const long n5, const long n6, const long n7, const long n8, const long n9, const long n10, const long n11, const long n12, const long n13, const long n14, const long n15, const long n16, const long n17, const long n18, const long n19, const long n20, const float* p21, const float* p22);
-__attribute__((visibility("hidden"))) int pool_5(Context& c, const Sizes& d, float* p0, const long n1, const long n2, const long n3, const long n4, const long n5, const long n6, const long n7, const long n8, const long n9, const long n10, const long n11, const long n12, const long n13, const long n14, const long n15, const long n16, const long n17, const float* p18);
+__attribute__((visibility("hidden"))) int conv_1(Context& c, const Sizes& d, const float* p0, float* p1, const long n2, const ConvSizes& sizes3, const float* p4, const float* p5);
+__attribute__((visibility("hidden"))) int conv_2(Context& c, const Sizes& d, const float* p0, float* p1, const long n2, const DepthwiseSizes& sizes3, const float* p4, const float* p5);
+__attribute__((visibility("hidden"))) int conv_3(Context& c, const Sizes& d, const float* p0, float* p1, const long n2, const GemmSizes& sizes3, const float* p4, const float* p5);
+__attribute__((visibility("hidden"))) int conv_4(Context& c, const Sizes& d, const float* p0, const float* p1, const long n2, float* p3, const long n4, const ConvSizes& sizes5, const float* p6, const float* p7);
+__attribute__((visibility("hidden"))) int pool_5(Context& c, const Sizes& d, float* p0, const long n1, const PoolSizes& sizes2, const float* p3);
 __attribute__((visibility("hidden"))) int global_pool_6(Context& c, const Sizes& d, float* p0, const long n1, const long n2, const long n3, const float* p4);
-__attribute__((visibility("hidden"))) int matmul_7(Context& c, const Sizes& d, const float* p0, float* p1, const long n2, const long n3, const long n4, const long n5, const float* p6, const float* p7);
+__attribute__((visibility("hidden"))) int matmul_7(Context& c, const Sizes& d, const float* p0, float* p1, const GemmSizes& sizes2, const float* p3, const float* p4);
 __attribute__((visibility("hidden"))) int softmax_8(Context& c, const Sizes& d, float* p0, const long n1, const float* p2, const long n3);
 
-__attribute__((visibility("hidden"))) int conv_1(Context& c, const Sizes& d, const float* p0, float* p1, const long n2, const long n3, const long n4, const long n5, const long n6, const long n7, const long n8, const long n9, const long n10, const long n11, const long n12, const long n13, const long n14, const long n15, const long n16, const long n17, const long n18, const float* p19, const float* p20) {
+__attribute__((visibility("hidden"))) int conv_1(Context& c, const Sizes& d, const float* p0, float* p1, const long n2, const ConvSizes& sizes3, const float* p4, const float* p5) {
   (void)d, (void)c;
   const auto sink = [=](auto acc, long row, long col, auto lanes) INFUSE_LAMBDA {
     using L = decltype(lanes);
@@ -38,11 +39,11 @@ __attribute__((visibility("hidden"))) int conv_1(Context& c, const Sizes& d, con
     const auto t1 = infuse::max(t0, splat<L>(0.0f));
     store(p1 + row * n2 + col, t1, lanes);
   };
-  conv(c, ConvShape{n3, n4, n5, n6, n7, n8, n9, n10, n11, n12, n13, n14, n15, n16, n17, n18}, p19, p20, sink);
+  conv(c, sizes3, p4, p5, sink);
   return 0;
 }
 
-__attribute__((visibility("hidden"))) int conv_4(Context& c, const Sizes& d, const float* p0, const float* p1, const long n2, float* p3, const long n4, const long n5, const long n6, const long n7, const long n8, const long n9, const long n10, const long n11, const long n12, const long n13, const long n14, const long n15, const long n16, const long n17, const long n18, const long n19, const long n20, const float* p21, const float* p22) {
+__attribute__((visibility("hidden"))) int conv_4(Context& c, const Sizes& d, const float* p0, const float* p1, const long n2, float* p3, const long n4, const ConvSizes& sizes5, const float* p6, const float* p7) {
   (void)d, (void)c;
   const auto sink = [=](auto acc, long row, long col, auto lanes) INFUSE_LAMBDA {
     using L = decltype(lanes);
@@ -52,7 +53,7 @@ __attribute__((visibility("hidden"))) int conv_4(Context& c, const Sizes& d, con
     const auto t3 = infuse::max(t2, splat<L>(0.0f));
     store(p3 + row * n4 + col, t3, lanes);
   };
-  conv(c, ConvShape{n5, n6, n7, n8, n9, n10, n11, n12, n13, n14, n15, n16, n17, n18, n19, n20}, p21, p22, sink);
+  conv(c, sizes5, p6, p7, sink);
   return 0;
 }
 
@@ -63,7 +64,7 @@ __attribute__((visibility("hidden"))) int copy_0(Context& c, const Sizes& d, con
   return 0;
 }
 
-__attribute__((visibility("hidden"))) int conv_2(Context& c, const Sizes& d, const float* p0, float* p1, const long n2, const long n3, const long n4, const long n5, const long n6, const long n7, const long n8, const long n9, const long n10, const long n11, const long n12, const long n13, const long n14, const long n15, const long n16, const float* p17, const float* p18) {
+__attribute__((visibility("hidden"))) int conv_2(Context& c, const Sizes& d, const float* p0, float* p1, const long n2, const DepthwiseSizes& sizes3, const float* p4, const float* p5) {
   (void)d, (void)c;
   const auto sink = [=](auto acc, long row, long col, auto lanes) INFUSE_LAMBDA {
     using L = decltype(lanes);
@@ -72,11 +73,11 @@ __attribute__((visibility("hidden"))) int conv_2(Context& c, const Sizes& d, con
     const auto t2 = infuse::min(t1, splat<L>(6.0f));
     store(p1 + row * n2 + col, t2, lanes);
   };
-  depthwise<3, 1>(c, DepthwiseShape{n3, n4, n5, n6, n7, n8, n9, n10, n11, n12, n13, n14, n15, n16}, p17, p18, sink);
+  depthwise<3, 1>(c, sizes3, p4, p5, sink);
   return 0;
 }
 
-__attribute__((visibility("hidden"))) int conv_3(Context& c, const Sizes& d, const float* p0, float* p1, const long n2, const long n3, const long n4, const long n5, const long n6, const float* p7, const float* p8) {
+__attribute__((visibility("hidden"))) int conv_3(Context& c, const Sizes& d, const float* p0, float* p1, const long n2, const GemmSizes& sizes3, const float* p4, const float* p5) {
   (void)d, (void)c;
   const auto sink = [=](auto acc, long row, long col, auto lanes) INFUSE_LAMBDA {
     using L = decltype(lanes);
@@ -84,28 +85,28 @@ __attribute__((visibility("hidden"))) int conv_3(Context& c, const Sizes& d, con
     const auto t1 = infuse::max(t0, splat<L>(0.0f));
     store(p1 + row * n2 + col, t1, lanes);
   };
-  gemm(c, GemmShape{n3, n4, n5, n6}, p7, p8, sink);
+  gemm(c, sizes3, p4, p5, sink);
   return 0;
 }
 
-__attribute__((visibility("hidden"))) int matmul_7(Context& c, const Sizes& d, const float* p0, float* p1, const long n2, const long n3, const long n4, const long n5, const float* p6, const float* p7) {
+__attribute__((visibility("hidden"))) int matmul_7(Context& c, const Sizes& d, const float* p0, float* p1, const GemmSizes& sizes2, const float* p3, const float* p4) {
   (void)d, (void)c;
   const auto sink = [=](auto acc, long row, long col, auto lanes) INFUSE_LAMBDA {
     using L = decltype(lanes);
     const auto t0 = acc + load(p0 + 0L + col, lanes);
     store(p1 + 0L + col, t0, lanes);
   };
-  gemm(c, GemmShape{n2, n3, n4, n5}, p6, p7, sink);
+  gemm(c, sizes2, p3, p4, sink);
   return 0;
 }
 
-__attribute__((visibility("hidden"))) int pool_5(Context& c, const Sizes& d, float* p0, const long n1, const long n2, const long n3, const long n4, const long n5, const long n6, const long n7, const long n8, const long n9, const long n10, const long n11, const long n12, const long n13, const long n14, const long n15, const long n16, const long n17, const float* p18) {
+__attribute__((visibility("hidden"))) int pool_5(Context& c, const Sizes& d, float* p0, const long n1, const PoolSizes& sizes2, const float* p3) {
   (void)d, (void)c;
   const auto sink = [=](auto acc, long row, long col, auto lanes) INFUSE_LAMBDA {
     using L = decltype(lanes);
     store(p0 + row * n1 + col, acc, lanes);
   };
-  pool(c, PoolShape{n2, n3, n4, n5, n6, n7, n8, n9, n10, n11, n12, n13, n14, n15, n16, n17, false}, MaxPool{}, p18, sink);
+  pool(c, sizes2, MaxPool{}, p3, sink);
   return 0;
 }
 
@@ -191,10 +192,10 @@ static long place_0(const Sizes& d, long* offsets) {
 static long scratch_bytes_0(const Sizes& d) {
   (void)d;
   long most = 64;
-  most = max_long(most, conv_scratch(ConvShape{1L, 32L, 32L, 3L, 16L, 16L, 16L, 3L, 3L, 2L, 2L, 1L, 1L, 1L, 1L, 1L}));
-  most = max_long(most, gemm_scratch(GemmShape{256L, 16L, 16L, 16L}));
-  most = max_long(most, conv_scratch(ConvShape{1L, 16L, 16L, 16L, 16L, 16L, 16L, 3L, 3L, 1L, 1L, 1L, 1L, 1L, 1L, 1L}));
-  most = max_long(most, gemm_scratch(GemmShape{1L, 10L, 16L, 16L}));
+  most = max_long(most, conv_scratch(ConvSizes{.batch = 1L, .height = 32L, .width = 32L, .channels = 3L, .out_height = 16L, .out_width = 16L, .out_channels = 16L, .kernel_height = 3L, .kernel_width = 3L, .stride_height = 2L, .stride_width = 2L, .dilation_height = 1L, .dilation_width = 1L, .pad_top = 1L, .pad_left = 1L, .groups = 1L}));
+  most = max_long(most, gemm_scratch(GemmSizes{.m = 256L, .n = 16L, .k = 16L, .lda = 16L}));
+  most = max_long(most, conv_scratch(ConvSizes{.batch = 1L, .height = 16L, .width = 16L, .channels = 16L, .out_height = 16L, .out_width = 16L, .out_channels = 16L, .kernel_height = 3L, .kernel_width = 3L, .stride_height = 1L, .stride_width = 1L, .dilation_height = 1L, .dilation_width = 1L, .pad_top = 1L, .pad_left = 1L, .groups = 1L}));
+  most = max_long(most, gemm_scratch(GemmSizes{.m = 1L, .n = 10L, .k = 16L, .lda = 16L}));
   most = max_long(most, softmax_scratch(10L));
   return most;
 }
@@ -265,14 +266,14 @@ static int run_0(Model& m, const void* const* in, void* const* out) {
   Block* own = f.own + f.turn * 1;
   (void)in, (void)out, (void)c, (void)d, (void)at, (void)own;
   copy_0(c, d, (const uint32_t*)(in[0]), (uint32_t*)(f.arena.data + at[0]), 1L, 3L, 32L, 32L, 3072L, 1024L, 32L, 1L, 3072L, 1L, 96L, 3L);  // reorder
-  conv_1(c, d, (const float*)(m.weights + 0L), (float*)(f.arena.data + at[1]), 16L, 1L, 32L, 32L, 3L, 16L, 16L, 16L, 3L, 3L, 2L, 2L, 1L, 1L, 1L, 1L, 1L, (const float*)(f.arena.data + at[0]), (const float*)(m.weights + 64L));  // Conv + Relu
-  conv_2(c, d, (const float*)(m.weights + 3520L), (float*)(f.arena.data + at[2]), 16L, 1L, 16L, 16L, 16L, 16L, 16L, 3L, 3L, 1L, 1L, 1L, 1L, 1L, 1L, (const float*)(f.arena.data + at[1]), (const float*)(m.weights + 3584L));  // Conv + Clip
-  conv_3(c, d, (const float*)(m.weights + 4160L), (float*)(f.arena.data + at[3]), 16L, 256L, 16L, 16L, 16L, (const float*)(f.arena.data + at[2]), (const float*)(m.weights + 4224L));  // Conv + Relu
-  conv_4(c, d, (const float*)(m.weights + 6272L), (const float*)(f.arena.data + at[2]), 16L, (float*)(f.arena.data + at[2]), 16L, 1L, 16L, 16L, 16L, 16L, 16L, 16L, 3L, 3L, 1L, 1L, 1L, 1L, 1L, 1L, 1L, (const float*)(f.arena.data + at[3]), (const float*)(m.weights + 6336L));  // Conv + Add + Relu
-  pool_5(c, d, (float*)(f.arena.data + at[4]), 16L, 1L, 16L, 16L, 16L, 8L, 8L, 2L, 2L, 2L, 2L, 1L, 1L, 0L, 0L, 0L, 0L, (const float*)(f.arena.data + at[2]));  // MaxPool
-  global_pool_6(c, d, (float*)(f.arena.data + at[5]), 1L, 64L, 16L, (const float*)(f.arena.data + at[4]));  // GlobalAveragePool
-  matmul_7(c, d, (const float*)(m.weights + 24768L), (float*)(f.arena.data + at[6]), 1L, 10L, 16L, 16L, (const float*)(f.arena.data + at[5]), (const float*)(m.weights + 24832L));  // Gemm
-  softmax_8(c, d, (float*)(out[0]), 10L, (const float*)(f.arena.data + at[6]), 1L);  // Softmax
+  conv_1(c, d, (const float*)(m.weights + 0L), (float*)(f.arena.data + at[1]), 16L, ConvSizes{.batch = 1L, .height = 32L, .width = 32L, .channels = 3L, .out_height = 16L, .out_width = 16L, .out_channels = 16L, .kernel_height = 3L, .kernel_width = 3L, .stride_height = 2L, .stride_width = 2L, .dilation_height = 1L, .dilation_width = 1L, .pad_top = 1L, .pad_left = 1L, .groups = 1L}, (const float*)(f.arena.data + at[0]), (const float*)(m.weights + 64L));  // Conv + Relu: Conv_0, Relu_1
+  conv_2(c, d, (const float*)(m.weights + 3520L), (float*)(f.arena.data + at[2]), 16L, DepthwiseSizes{.batch = 1L, .height = 16L, .width = 16L, .channels = 16L, .out_height = 16L, .out_width = 16L, .kernel_height = 3L, .kernel_width = 3L, .stride_height = 1L, .stride_width = 1L, .dilation_height = 1L, .dilation_width = 1L, .pad_top = 1L, .pad_left = 1L}, (const float*)(f.arena.data + at[1]), (const float*)(m.weights + 3584L));  // Conv + Clip: Conv_2, Clip_3
+  conv_3(c, d, (const float*)(m.weights + 4160L), (float*)(f.arena.data + at[3]), 16L, GemmSizes{.m = 256L, .n = 16L, .k = 16L, .lda = 16L}, (const float*)(f.arena.data + at[2]), (const float*)(m.weights + 4224L));  // Conv + Relu: Conv_4, Relu_5
+  conv_4(c, d, (const float*)(m.weights + 6272L), (const float*)(f.arena.data + at[2]), 16L, (float*)(f.arena.data + at[2]), 16L, ConvSizes{.batch = 1L, .height = 16L, .width = 16L, .channels = 16L, .out_height = 16L, .out_width = 16L, .out_channels = 16L, .kernel_height = 3L, .kernel_width = 3L, .stride_height = 1L, .stride_width = 1L, .dilation_height = 1L, .dilation_width = 1L, .pad_top = 1L, .pad_left = 1L, .groups = 1L}, (const float*)(f.arena.data + at[3]), (const float*)(m.weights + 6336L));  // Conv + Add + Relu: Conv_6, Add_7, Relu_8
+  pool_5(c, d, (float*)(f.arena.data + at[4]), 16L, PoolSizes{.batch = 1L, .height = 16L, .width = 16L, .channels = 16L, .out_height = 8L, .out_width = 8L, .kernel_height = 2L, .kernel_width = 2L, .stride_height = 2L, .stride_width = 2L, .dilation_height = 1L, .dilation_width = 1L, .pad_top = 0L, .pad_left = 0L, .pad_bottom = 0L, .pad_right = 0L, .count_padding = false}, (const float*)(f.arena.data + at[2]));  // MaxPool: MaxPool_9
+  global_pool_6(c, d, (float*)(f.arena.data + at[5]), 1L, 64L, 16L, (const float*)(f.arena.data + at[4]));  // GlobalAveragePool: GlobalAveragePool_10
+  matmul_7(c, d, (const float*)(m.weights + 24768L), (float*)(f.arena.data + at[6]), GemmSizes{.m = 1L, .n = 10L, .k = 16L, .lda = 16L}, (const float*)(f.arena.data + at[5]), (const float*)(m.weights + 24832L));  // Gemm: Gemm_12
+  softmax_8(c, d, (float*)(out[0]), 10L, (const float*)(f.arena.data + at[6]), 1L);  // Softmax: Softmax_13
   return 0;
 }
 

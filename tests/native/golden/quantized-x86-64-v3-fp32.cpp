@@ -2,6 +2,7 @@
 #include "arena.hpp"
 #include "blocks.hpp"
 #include "copy.hpp"
+#include "depthwise_sizes.hpp"
 #include "element.hpp"
 #include "failure.hpp"
 #include "integer.hpp"
@@ -23,10 +24,10 @@ struct Sizes {  };  // the symbolic dimensions
 __attribute__((visibility("hidden"))) int mul_round_add_clip_cast_0(Context& c, const Sizes& d, const float* p0, uint8_t* p1, const long n2, const long n3);
 __attribute__((visibility("hidden"))) int copy_1(Context& c, const Sizes& d, const uint8_t* p0, uint8_t* p1, const long n2, const long n3, const long n4, const long n5, const long n6, const long n7, const long n8, const long n9, const long n10, const long n11, const long n12, const long n13);
 __attribute__((visibility("hidden"))) int integer_conv_2(Context& c, const Sizes& d, const float* p0, const float* p1, uint8_t* p2, const long n3, const uint8_t* p4, const uint8_t* p5, const long n6, const long n7, const long n8, const long n9, const long n10, const long n11, const long n12, const long n13, const long n14, const long n15, const long n16, const long n17, const long n18, const long n19, const long n20, const long n21, const long n22, const long n23, const int16_t* p24);
-__attribute__((visibility("hidden"))) int integer_conv_3(Context& c, const Sizes& d, const float* p0, uint8_t* p1, const long n2, const uint8_t* p3, const uint8_t* p4, const long n5, const long n6, const long n7, const long n8, const long n9, const long n10, const long n11, const long n12, const long n13, const long n14, const long n15, const long n16, const long n17, const long n18, const int16_t* p19);
+__attribute__((visibility("hidden"))) int integer_conv_3(Context& c, const Sizes& d, const float* p0, uint8_t* p1, const long n2, const uint8_t* p3, const uint8_t* p4, const DepthwiseSizes& sizes5, const int16_t* p6);
 __attribute__((visibility("hidden"))) int integer_conv_4(Context& c, const Sizes& d, const float* p0, const uint8_t* p1, const long n2, uint8_t* p3, const long n4, const uint8_t* p5, const uint8_t* p6, const long n7, const long n8, const long n9, const long n10, const int16_t* p11);
 __attribute__((visibility("hidden"))) int cast_sub_mul_5(Context& c, const Sizes& d, const uint8_t* p0, float* p1, const long n2, const long n3);
-__attribute__((visibility("hidden"))) int pool_6(Context& c, const Sizes& d, uint8_t* p0, const long n1, const long n2, const long n3, const long n4, const long n5, const long n6, const long n7, const long n8, const long n9, const long n10, const long n11, const long n12, const long n13, const long n14, const long n15, const long n16, const long n17, const float* p18);
+__attribute__((visibility("hidden"))) int pool_6(Context& c, const Sizes& d, uint8_t* p0, const long n1, const PoolSizes& sizes2, const float* p3);
 __attribute__((visibility("hidden"))) int neg_7(Context& c, const Sizes& d, const float* p0, float* p1, const long n2, const long n3);
 __attribute__((visibility("hidden"))) int integer_matmul_8(Context& c, const Sizes& d, const float* p0, const float* p1, float* p2, const long n3, const long n4, const long n5, const long n6, const uint8_t* p7, const uint8_t* p8, const int16_t* p9);
 __attribute__((visibility("hidden"))) int copy_9(Context& c, const Sizes& d, const uint32_t* p0, uint32_t* p1, const long n2, const long n3, const long n4, const long n5, const long n6, const long n7, const long n8, const long n9, const long n10, const long n11, const long n12, const long n13);
@@ -42,6 +43,24 @@ __attribute__((visibility("hidden"))) int copy_9(Context& c, const Sizes& d, con
   (void)d, (void)c;
   const long shape[] = {n2, n3, n4, n5}, from[] = {n6, n7, n8, n9}, to[] = {n10, n11, n12, n13};
   copy_nd<4>(c, 4, shape, from, to, p0, p1);
+  return 0;
+}
+
+__attribute__((visibility("hidden"))) int integer_conv_3(Context& c, const Sizes& d, const float* p0, uint8_t* p1, const long n2, const uint8_t* p3, const uint8_t* p4, const DepthwiseSizes& sizes5, const int16_t* p6) {
+  (void)d, (void)c;
+  const auto sink = [=](auto acc, long row, long col, auto lanes) INFUSE_LAMBDA {
+    using L = decltype(lanes);
+    const auto t0 = to_float(acc);
+    const auto t1 = load(p0 + 0L + col, lanes);
+    const auto t2 = t0 * t1;
+    const auto t3 = infuse::round(t2);
+    const auto t4 = t3 + splat<L>(121.0f);
+    const auto t5 = infuse::max(t4, splat<L>(0.0f));
+    const auto t6 = infuse::min(t5, splat<L>(255.0f));
+    const auto t7 = convert<uint8_t>(t6);
+    store(p1 + row * n2 + col, t7, lanes);
+  };
+  integer_depthwise<Pairs, 2, 3, 1>(c, sizes5, p4, p3, p6, (const int32_t*)nullptr, sink);
   return 0;
 }
 
@@ -88,24 +107,6 @@ __attribute__((visibility("hidden"))) int integer_matmul_8(Context& c, const Siz
     store(p2 + 0L + col, t8, lanes);
   };
   integer_matmul<Pairs>(c, n3, n4, n5, n6, p7, p8, 0L, p9, (const int32_t*)nullptr, sink);
-  return 0;
-}
-
-__attribute__((visibility("hidden"))) int integer_conv_3(Context& c, const Sizes& d, const float* p0, uint8_t* p1, const long n2, const uint8_t* p3, const uint8_t* p4, const long n5, const long n6, const long n7, const long n8, const long n9, const long n10, const long n11, const long n12, const long n13, const long n14, const long n15, const long n16, const long n17, const long n18, const int16_t* p19) {
-  (void)d, (void)c;
-  const auto sink = [=](auto acc, long row, long col, auto lanes) INFUSE_LAMBDA {
-    using L = decltype(lanes);
-    const auto t0 = to_float(acc);
-    const auto t1 = load(p0 + 0L + col, lanes);
-    const auto t2 = t0 * t1;
-    const auto t3 = infuse::round(t2);
-    const auto t4 = t3 + splat<L>(121.0f);
-    const auto t5 = infuse::max(t4, splat<L>(0.0f));
-    const auto t6 = infuse::min(t5, splat<L>(255.0f));
-    const auto t7 = convert<uint8_t>(t6);
-    store(p1 + row * n2 + col, t7, lanes);
-  };
-  integer_depthwise<Pairs, 2, 3, 1>(c, IntegerDepthwise{n5, n6, n7, n8, n9, n10, n11, n12, n13, n14, n15, n16, n17, n18}, p4, p3, p19, (const int32_t*)nullptr, sink);
   return 0;
 }
 
@@ -172,7 +173,7 @@ __attribute__((visibility("hidden"))) int neg_7(Context& c, const Sizes& d, cons
   return 0;
 }
 
-__attribute__((visibility("hidden"))) int pool_6(Context& c, const Sizes& d, uint8_t* p0, const long n1, const long n2, const long n3, const long n4, const long n5, const long n6, const long n7, const long n8, const long n9, const long n10, const long n11, const long n12, const long n13, const long n14, const long n15, const long n16, const long n17, const float* p18) {
+__attribute__((visibility("hidden"))) int pool_6(Context& c, const Sizes& d, uint8_t* p0, const long n1, const PoolSizes& sizes2, const float* p3) {
   (void)d, (void)c;
   const auto sink = [=](auto acc, long row, long col, auto lanes) INFUSE_LAMBDA {
     using L = decltype(lanes);
@@ -184,7 +185,7 @@ __attribute__((visibility("hidden"))) int pool_6(Context& c, const Sizes& d, uin
     const auto t5 = convert<uint8_t>(t4);
     store(p0 + row * n1 + col, t5, lanes);
   };
-  pool(c, PoolShape{n2, n3, n4, n5, n6, n7, n8, n9, n10, n11, n12, n13, n14, n15, n16, n17, false}, MaxPool{}, p18, sink);
+  pool(c, sizes2, MaxPool{}, p3, sink);
   return 0;
 }
 
@@ -319,16 +320,16 @@ static int run_0(Model& m, const void* const* in, void* const* out) {
   f.turn ^= 0;
   Block* own = f.own + f.turn * 2;
   (void)in, (void)out, (void)c, (void)d, (void)at, (void)own;
-  mul_round_add_clip_cast_0(c, d, (const float*)(in[0]), (uint8_t*)(f.arena.data + at[0]), 1L, 540L);  // Mul + Round + Add + Clip + Cast
+  mul_round_add_clip_cast_0(c, d, (const float*)(in[0]), (uint8_t*)(f.arena.data + at[0]), 1L, 540L);  // Mul + Round + Add + Clip + Cast: QuantizeLinear_0, QuantizeLinear_0, QuantizeLinear_0, QuantizeLinear_0, 1 more
   copy_1(c, d, (const uint8_t*)(f.arena.data + at[0]), (uint8_t*)(f.arena.data + at[1]), 1L, 6L, 9L, 10L, 540L, 90L, 10L, 1L, 540L, 1L, 60L, 6L);  // reorder
-  integer_conv_2(c, d, (const float*)(m.weights + 0L), (const float*)(m.weights + 128L), (uint8_t*)(f.arena.data + at[2]), 20L, (const uint8_t*)(m.weights + 256L), (const uint8_t*)(f.arena.data + at[1]), 9L, 9L, 3L, 1L, 1L, 1L, 1L, 10L, 10L, 3L, 1L, 1L, 1L, 1L, 1L, 6L, 20L, 1L, (const int16_t*)(m.weights + 320L));  // ConvInteger + Cast + Mul + Add + Relu + Mul + Round + Add + Clip + Cast
-  integer_conv_3(c, d, (const float*)(m.weights + 3776L), (uint8_t*)(f.arena.data + at[3]), 20L, (const uint8_t*)(m.weights + 256L), (const uint8_t*)(f.arena.data + at[2]), 1L, 9L, 10L, 20L, 9L, 10L, 3L, 3L, 1L, 1L, 1L, 1L, 1L, 1L, (const int16_t*)(m.weights + 3904L));  // ConvInteger + Cast + Mul + Round + Add + Clip + Cast
-  integer_conv_4(c, d, (const float*)(m.weights + 4416L), (const uint8_t*)(f.arena.data + at[2]), 20L, (uint8_t*)(f.arena.data + at[2]), 20L, (const uint8_t*)(m.weights + 256L), (const uint8_t*)(f.arena.data + at[3]), 90L, 20L, 20L, 20L, (const int16_t*)(m.weights + 4544L));  // ConvInteger + Cast + Mul + Round + Clip + Mul + Cast + Mul + Add + Add + Round + Add + Clip + Cast
-  cast_sub_mul_5(c, d, (const uint8_t*)(f.arena.data + at[2]), (float*)(f.arena.data + at[4]), 1L, 1800L);  // Cast + Sub + Mul
-  pool_6(c, d, (uint8_t*)(f.arena.data + at[5]), 20L, 1L, 9L, 10L, 20L, 3L, 3L, 3L, 3L, 3L, 3L, 1L, 1L, 0L, 0L, 0L, 0L, (const float*)(f.arena.data + at[4]));  // MaxPool + Mul + Round + Add + Clip + Cast
+  integer_conv_2(c, d, (const float*)(m.weights + 0L), (const float*)(m.weights + 128L), (uint8_t*)(f.arena.data + at[2]), 20L, (const uint8_t*)(m.weights + 256L), (const uint8_t*)(f.arena.data + at[1]), 9L, 9L, 3L, 1L, 1L, 1L, 1L, 10L, 10L, 3L, 1L, 1L, 1L, 1L, 1L, 6L, 20L, 1L, (const int16_t*)(m.weights + 320L));  // ConvInteger + Cast + Mul + Add + Relu + Mul + Round + Add + Clip + Cast: Conv_4, Conv_4, Conv_4, Conv_4, 6 more
+  integer_conv_3(c, d, (const float*)(m.weights + 3776L), (uint8_t*)(f.arena.data + at[3]), 20L, (const uint8_t*)(m.weights + 256L), (const uint8_t*)(f.arena.data + at[2]), DepthwiseSizes{.batch = 1L, .height = 9L, .width = 10L, .channels = 20L, .out_height = 9L, .out_width = 10L, .kernel_height = 3L, .kernel_width = 3L, .stride_height = 1L, .stride_width = 1L, .dilation_height = 1L, .dilation_width = 1L, .pad_top = 1L, .pad_left = 1L}, (const int16_t*)(m.weights + 3904L));  // ConvInteger + Cast + Mul + Round + Add + Clip + Cast: Conv_9, Conv_9, QuantizeLinear_10, QuantizeLinear_10, 3 more
+  integer_conv_4(c, d, (const float*)(m.weights + 4416L), (const uint8_t*)(f.arena.data + at[2]), 20L, (uint8_t*)(f.arena.data + at[2]), 20L, (const uint8_t*)(m.weights + 256L), (const uint8_t*)(f.arena.data + at[3]), 90L, 20L, 20L, 20L, (const int16_t*)(m.weights + 4544L));  // ConvInteger + Cast + Mul + Round + Clip + Mul + Cast + Mul + Add + Add + Round + Add + Clip + Cast: Conv_13, Conv_13, DequantizeLinear_15, DequantizeLinear_15, 
+  cast_sub_mul_5(c, d, (const uint8_t*)(f.arena.data + at[2]), (float*)(f.arena.data + at[4]), 1L, 1800L);  // Cast + Sub + Mul: DequantizeLinear_18, DequantizeLinear_18, DequantizeLinear_18
+  pool_6(c, d, (uint8_t*)(f.arena.data + at[5]), 20L, PoolSizes{.batch = 1L, .height = 9L, .width = 10L, .channels = 20L, .out_height = 3L, .out_width = 3L, .kernel_height = 3L, .kernel_width = 3L, .stride_height = 3L, .stride_width = 3L, .dilation_height = 1L, .dilation_width = 1L, .pad_top = 0L, .pad_left = 0L, .pad_bottom = 0L, .pad_right = 0L, .count_padding = false}, (const float*)(f.arena.data + at[4]));  // MaxPool + Mul + Round + Add + Clip + Cast: MaxPool_19, QuantizeLinear_20, QuantizeLinear_20, QuantizeLinear_20, 2 more
   copy_1(c, d, (const uint8_t*)(f.arena.data + at[5]), (uint8_t*)(f.arena.data + at[6]), 1L, 20L, 3L, 3L, 180L, 1L, 60L, 20L, 180L, 9L, 3L, 1L);  // reorder
-  neg_7(c, d, (const float*)(f.arena.data + at[4]), (float*)(f.arena.data + at[4]), 1L, 1800L);  // Neg
-  integer_matmul_8(c, d, (const float*)(m.weights + 13760L), (const float*)(m.weights + 13824L), (float*)(out[0]), 1L, 12L, 180L, 180L, (const uint8_t*)(f.arena.data + at[6]), (const uint8_t*)(m.weights + 256L), (const int16_t*)(m.weights + 8000L));  // MatMulInteger + Cast + Mul + Add + Round + Clip + Mul
+  neg_7(c, d, (const float*)(f.arena.data + at[4]), (float*)(f.arena.data + at[4]), 1L, 1800L);  // Neg: Neg_27
+  integer_matmul_8(c, d, (const float*)(m.weights + 13760L), (const float*)(m.weights + 13824L), (float*)(out[0]), 1L, 12L, 180L, 180L, (const uint8_t*)(f.arena.data + at[6]), (const uint8_t*)(m.weights + 256L), (const int16_t*)(m.weights + 8000L));  // MatMulInteger + Cast + Mul + Add + Round + Clip + Mul: Gemm_24, Gemm_24, DequantizeLinear_26, DequantizeLinear_26, 3 more
   copy_9(c, d, (const uint32_t*)(f.arena.data + at[4]), (uint32_t*)(out[1]), 1L, 20L, 9L, 10L, 1800L, 1L, 200L, 20L, 1800L, 90L, 10L, 1L);  // output
   return 0;
 }

@@ -185,8 +185,8 @@ static int run_0(Model& m, const void* const* in, void* const* out) {
   f.turn ^= 0;
   Block* own = f.own + f.turn * 3;
   (void)in, (void)out, (void)c, (void)d, (void)at, (void)own;
-  if ((448L*d.s_batch) > 0) gate_inputs_0(c, d, (const float*)(in[0]), (float*)(f.arena.data + at[0]), (7L*d.s_batch), 5L, 32L, 64L, 1L, (const float*)(m.weights + 1280L), (const float*)(m.weights + 0L), 0L);  // LSTM: inputs
-  if ((80L*d.s_batch) + (2L*d.s_batch) + (112L*d.s_batch) + (16L*d.s_batch) > 0) if (int failed = lstm_1(c, d, (const float*)(f.arena.data + at[0]), (float*)(f.arena.data + at[1]), (int64_t*)(f.arena.data + at[2]), (float*)(out[0]), (float*)(out[1]), (float*)(out[2]), 7L, d.s_batch, 8L, 2L, (64L*d.s_batch), 64L, 32L, (8L*d.s_batch), 8L, (8L*d.s_batch), 8L, (16L*d.s_batch), 8L, (8L*d.s_batch), (const float*)(m.weights + 1536L), 256L, 0L, 8L, 8L)) return fail(m, failed, "LSTM \047LSTM_0\047");  // LSTM
+  if ((448L*d.s_batch) > 0) gate_inputs_0(c, d, (const float*)(in[0]), (float*)(f.arena.data + at[0]), (7L*d.s_batch), 5L, 32L, 64L, 1L, (const float*)(m.weights + 1280L), (const float*)(m.weights + 0L), 0L);  // LSTM: inputs: LSTM_0
+  if ((80L*d.s_batch) + (2L*d.s_batch) + (112L*d.s_batch) + (16L*d.s_batch) > 0) if (int failed = lstm_1(c, d, (const float*)(f.arena.data + at[0]), (float*)(f.arena.data + at[1]), (int64_t*)(f.arena.data + at[2]), (float*)(out[0]), (float*)(out[1]), (float*)(out[2]), 7L, d.s_batch, 8L, 2L, (64L*d.s_batch), 64L, 32L, (8L*d.s_batch), 8L, (8L*d.s_batch), 8L, (16L*d.s_batch), 8L, (8L*d.s_batch), (const float*)(m.weights + 1536L), 256L, 0L, 8L, 8L)) return fail(m, failed, "LSTM \047LSTM_0\047");  // LSTM: LSTM_0
   return 0;
 }
 

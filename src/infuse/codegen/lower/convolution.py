@@ -11,6 +11,7 @@ import numpy as np
 from infuse import dtypes
 from infuse.codegen.groups import Group
 from infuse.codegen.halves import weight_type
+from infuse.codegen.kernel_sizes import ConvSizes, DepthwiseSizes, GemmSizes
 from infuse.codegen.lower.computed import packed_at_run_time
 from infuse.codegen.lower.finding import operand
 from infuse.codegen.lower.linear import SUFFIXES, call_gemm, label, takes_pairs
@@ -18,7 +19,7 @@ from infuse.codegen.lower.tiles import call_winograd, forms_by_tiles, planar
 from infuse.codegen.lower.windows import plain_conv
 from infuse.codegen.lowering import Lowering, lowers
 from infuse.codegen.packing import merge_groups, pack_conv, pack_conv_bf16
-from infuse.codegen.program import FunctionWriter, size_text
+from infuse.codegen.program import FunctionWriter, sizes_text
 from infuse.codegen.tensors import Tensor, channels_last, natural
 from infuse.ir import dims
 from infuse.ir.dims import Dim
@@ -64,6 +65,13 @@ def _two(values: Sequence[Dim], fill: bool, default: int) -> list[Dim]:
     return [default, *values] if fill else list(values)
 
 
+def depthwise_sizes(node: Node, win: Window) -> DepthwiseSizes:
+    """The sizes of a window that moves over the channels of an image."""
+    x = operand(node)
+    corners = (x.shape[0], *plane(x.shape), x.shape[1], *plane(node.output.shape))
+    return DepthwiseSizes(*corners, *win.kernel, *win.strides, *win.dilations, *win.before)
+
+
 def image(low: Lowering, node: Node) -> Tensor:
     """The input, dense and channels last."""
     x = operand(node)
@@ -86,58 +94,55 @@ def conv(low: Lowering, node: Node, group: Group) -> None:
     groups = int(node.op.attributes()["group"])
     win = window(node, low)
     f = low.function("conv", *group.nodes)
-    sizes = [x.shape[0], *plane(x.shape), x.shape[1], *plane(node.output.shape)]
     rows = pixel_rows(low, node)
     sink = partial(low.sink, f, group, channels_last(node.output.rank), bias=channel_bias(low, node, 2))
     if rows is not None:
         _matrix(low, node, f, rows, sink)
     elif groups == x.shape[1] and groups > 1:
-        _depthwise(low, node, f, win, sizes, sink)
+        _depthwise(low, node, f, win, sink)
     else:
-        fields = [*sizes, node.output.shape[1], *win.kernel, *win.strides, *win.dilations, *win.before, groups]
-        _windows(low, node, f, win, fields, sink)
+        sizes = depthwise_sizes(node, win)
+        _windows(low, node, f, win, ConvSizes(*sizes[:6], node.output.shape[1], *sizes[6:], groups), sink)
     f.finish(label(group))
 
 
 def _matrix(low: Lowering, node: Node, f: FunctionWriter, rows: Tensor, sink: Callable[[], str]) -> None:
     count, channels = rows.shape
-    fields = (count, node.output.shape[1], channels, rows.strides[0] if count != 1 else channels)
-    pairs = operand(node, 1).is_const and takes_pairs(low, fields)
+    sizes = GemmSizes(count, node.output.shape[1], channels, rows.strides[0] if count != 1 else channels)
+    pairs = operand(node, 1).is_const and takes_pairs(low, sizes)
     weights = _packed_pairs(low, node, 1, True) if pairs else packed_filters(low, node, 1)
-    call_gemm(low, f, fields, rows, weights, sink())
+    call_gemm(low, f, sizes, rows, weights, sink())
 
 
 def _windows(
-    low: Lowering, node: Node, f: FunctionWriter, win: Window, fields: list[Dim], sink: Callable[[], str]
+    low: Lowering, node: Node, f: FunctionWriter, win: Window, sizes: ConvSizes, sink: Callable[[], str]
 ) -> None:
-    form = low.choose("conv", fields, *_forms(low, node, win, fields))
+    form = low.choose("conv", sizes, *_forms(low, node, win, sizes))
     planar, pairs = form == "planar", form.endswith("_bf16")
     groups = int(node.op.attributes()["group"])
     if form.startswith("merged"):
         groups //= _merge(low, node, int(form[-1]))
-        fields = [*fields[:-1], groups]
+        sizes = sizes._replace(groups=groups)
     tensor = low.tensor(operand(node)) if planar else image(low, node)
     store = sink()
     if form.startswith("winograd"):
-        call_winograd(low, node, f, form, fields, tensor, store)
+        call_winograd(low, node, f, form, sizes, tensor, store)
         return
-    flags = {"planar": ", true", "taps": ", false, true"}.get(form, "")
-    shape = f"ConvShape{{{', '.join(map(size_text, fields))}{flags}}}"
-    text = f"ConvShape{{{f.numbers(*fields)}{flags}}}"
+    marked = {"planar": "as_planar({})", "taps": "as_taps({})"}.get(form, "{}").format
     whole = groups == 1 and win.dilations[1] == 1
     weights = _packed_pairs(low, node, groups, whole) if pairs else packed_filters(low, node, groups)
     kernel = "conv" + SUFFIXES[weights.dtype]
     f.include(f"{kernel}.hpp")
-    f.scratch(f"{kernel}_scratch({shape})", f"{kernel}.hpp")
-    f.line(f"{kernel}(c, {text}, {f.read(tensor)}, {f.read(weights)}, {store});")
+    f.scratch(f"{kernel}_scratch({marked(sizes_text(sizes))})", f"{kernel}.hpp")
+    f.line(f"{kernel}(c, {marked(f.sizes(sizes))}, {f.read(tensor)}, {f.read(weights)}, {store});")
 
 
-def _forms(low: Lowering, node: Node, win: Window, fields: list[Dim]) -> list[str]:
-    """The kernels that compute a convolution of these sizes (ConvShape's).
+def _forms(low: Lowering, node: Node, win: Window, sizes: ConvSizes) -> list[str]:
+    """The kernels that compute a convolution of these sizes.
 
     Where the precision allows, operands may be rounded to bfloat16; not in larger tiles than 2, which lose too much.
     """
-    x, known, channels = operand(node), operand(node, 1).is_const, fields[3]
+    x, known, channels = operand(node), operand(node, 1).is_const, sizes.channels
     groups = int(node.op.attributes()["group"])
     pairs = known and low.precision == "bf16"
     few = isinstance(channels, int) and channels < 32 and groups == 1 and win.dilations[1] == 1
@@ -146,7 +151,7 @@ def _forms(low: Lowering, node: Node, win: Window, fields: list[Dim]) -> list[st
     names = [name for name, fits in (("planar", planes), ("lines", few and win.kernel[1] != 1)) if fits]
     names += ["taps", *(["taps_bf16"] if pairs else [])]
     if known:
-        names += forms_by_tiles(low.precision, fields)
+        names += forms_by_tiles(low.precision, sizes)
     if known and groups > 1:
         first, second = (_merge(low, node, vectors) for vectors in (1, 2))
         names += [*(["merged1"] if first > 1 else []), *(["merged2"] if second > first else [])]
@@ -238,18 +243,16 @@ def depthwise_filters(low: Lowering, node: Node) -> Tensor:
     return low.arranged(low.tensor(w).permute((*range(1, w.rank), 0)), natural(w.rank))
 
 
-def _depthwise(
-    low: Lowering, node: Node, f: FunctionWriter, win: Window, sizes: list[Dim], sink: Callable[[], str]
-) -> None:
-    out, channels = operand(node, 1).shape[0], sizes[3]
-    shape = [*sizes, *win.kernel, *win.strides, *win.dilations, *win.before]
+def _depthwise(low: Lowering, node: Node, f: FunctionWriter, win: Window, sink: Callable[[], str]) -> None:
+    sizes = depthwise_sizes(node, win)
+    out, channels = operand(node, 1).shape[0], sizes.channels
     kw, stride = win.kernel[1], win.strides[1]
     fixed = out == channels and kw in (3, 5, 7) and stride in (1, 2) and win.dilations[1] == 1
-    form = low.choose("depthwise", shape, "rows", "any") if fixed else "any"
+    form = low.choose("depthwise", sizes, "rows", "any") if fixed else "any"
     tensor = image(low, node)
     store = sink()
     weights = depthwise_filters(low, node)
-    text = f"DepthwiseShape{{{f.numbers(*shape)}}}"
+    text = f.sizes(sizes)
     f.include("depthwise.hpp")
     x, packed = f.read(tensor), f.read(weights)
     if form == "rows":

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from infuse import dtypes
 from infuse.codegen.groups import Group
-from infuse.codegen.lower.convolution import Window, plane, window
+from infuse.codegen.lower.convolution import Window, depthwise_sizes, window
 from infuse.codegen.lower.finding import operand
 from infuse.codegen.lower.linear import label
 from infuse.codegen.lower.plain import batch_offset
@@ -235,17 +235,18 @@ def _depthwise(
         _windows(low, node, f, operand(node, 1).shape[2:])
         f.line(f"integer_depthwise_any(c, windows, {', '.join(pointers)}, {f.read(weights)}, {sink});")
         return
-    x, layout = operand(node), layout_of(low, wide)
-    sizes = [x.shape[0], *plane(x.shape), x.shape[1], *plane(node.output.shape), *win.kernel, *win.strides]
+    layout = layout_of(low, wide)
+    sizes = depthwise_sizes(node, win)
     height, kw = (int(k) for k in win.kernel if isinstance(k, int))
     together = -(-height // -(-height // layout.group))
     filters = wide.reshape(wide.shape[0], height, kw)
     packed = pack_columns(filters, together, layout)
     sums = filters.sum((1, 2), dtype=np.int32)
     total = f.read(low.program.weight(sums)) if layout is QUADS else "(const int32_t*)nullptr"
-    shape = f"IntegerDepthwise{{{f.numbers(*sizes, *win.dilations, *win.before)}}}"
-    f.scratch(f"integer_depthwise_scratch({size_text(sizes[2])}, {size_text(sizes[3])})", "integer_depthwise.hpp")
-    text = ", ".join((shape, *pointers, f.read(low.program.weight(packed)), total, sink))
+    f.scratch(
+        f"integer_depthwise_scratch({size_text(sizes.width)}, {size_text(sizes.channels)})", "integer_depthwise.hpp"
+    )
+    text = ", ".join((f.sizes(sizes), *pointers, f.read(low.program.weight(packed)), total, sink))
     f.line(f"integer_depthwise<{layout.name}, {together}, {kw}, {win.strides[1]}>(c, {text});")
 
 

@@ -10,11 +10,12 @@ import numpy as np
 from infuse import dtypes
 from infuse.codegen.groups import Group
 from infuse.codegen.halves import weight_type
+from infuse.codegen.kernel_sizes import GemmSizes, MatmulSizes
 from infuse.codegen.lower.finding import operand
 from infuse.codegen.lower.plain import plain_matmul
 from infuse.codegen.lowering import Lowering, lowers
 from infuse.codegen.packing import pack_gemm_b, pack_gemm_bf16
-from infuse.codegen.program import FunctionWriter, size_text
+from infuse.codegen.program import FunctionWriter, sizes_text
 from infuse.codegen.tensors import Tensor, dense, natural
 from infuse.ir import dims
 from infuse.ir.dims import Dim
@@ -85,25 +86,23 @@ def packed_product(
     f = low.function("matmul", *group.nodes)
     sink = low.sink(f, group, natural(node.output.rank), bias=bias, scale=scale)
     row = left.strides[0] if rows != 1 else k
-    fields = (rows, n, k, row)
-    pairs = left.dtype == dtypes.bfloat16 or takes_pairs(low, fields)
-    call_gemm(low, f, fields, left, packed_weights(low, b, transposed, pairs), sink)
+    sizes = GemmSizes(rows, n, k, row)
+    pairs = left.dtype == dtypes.bfloat16 or takes_pairs(low, sizes)
+    call_gemm(low, f, sizes, left, packed_weights(low, b, transposed, pairs), sink)
     f.finish(label(group))
 
 
-def call_gemm(
-    low: Lowering, f: FunctionWriter, fields: tuple[Dim, Dim, Dim, Dim], left: Tensor, weights: Tensor, sink: str
-) -> None:
-    """Write the call of the kernel that multiplies rows by packed weights; `fields` are GemmShape's."""
+def call_gemm(low: Lowering, f: FunctionWriter, sizes: GemmSizes, left: Tensor, weights: Tensor, sink: str) -> None:
+    """Write the call of the kernel that multiplies rows by packed weights."""
     kernel = "gemm" + SUFFIXES[weights.dtype]
     f.include(f"{kernel}.hpp")
-    f.scratch(f"{kernel}_scratch(GemmShape{{{', '.join(map(size_text, fields))}}})", f"{kernel}.hpp")
-    f.line(f"{kernel}(c, GemmShape{{{f.numbers(*fields)}}}, {f.read(left)}, {f.read(weights)}, {sink});")
+    f.scratch(f"{kernel}_scratch({sizes_text(sizes)})", f"{kernel}.hpp")
+    f.line(f"{kernel}(c, {f.sizes(sizes)}, {f.read(left)}, {f.read(weights)}, {sink});")
 
 
-def takes_pairs(low: Lowering, fields: tuple[Dim, Dim, Dim, Dim]) -> bool:
-    """Whether a product with a constant matrix rounds its operands to bfloat16; `fields` are GemmShape's."""
-    return low.precision == "bf16" and low.choose("gemm", fields[:3], "fp32", "bf16") == "bf16"
+def takes_pairs(low: Lowering, sizes: GemmSizes) -> bool:
+    """Whether a product with a constant matrix rounds its operands to bfloat16."""
+    return low.precision == "bf16" and low.choose("gemm", sizes[:3], "fp32", "bf16") == "bf16"
 
 
 def packed_weights(low: Lowering, b: Value, transposed: bool, pairs: bool) -> Tensor:
@@ -153,27 +152,18 @@ def batched_product(
     pa, pb = f.read(a), f.read(b)
     batch = dims.product(lead)
     strides = [_batch_stride(a, len(lead)), _batch_stride(b, len(lead))]
-    general = any(s is None for s in strides)
-    fields = [
-        batch,
-        m,
-        n,
-        k,
-        0 if general else strides[0],
-        *a.strides[-2:],
-        0 if general else strides[1],
-        *b.strides[-2:],
-    ]
-    assert all(s is not None for s in fields)
-    known = [s for s in fields if s is not None]
-    f.line(f"const MatmulShape shape = {{{f.numbers(*known)}}};")
-    f.scratch(f"matmul_scratch(MatmulShape{{{', '.join(map(size_text, known))}}})", "matmul.hpp")
+    general = None in strides
+    a_batch, b_batch = (0 if general or stride is None else stride for stride in strides)
+    (a_row, a_column), (b_row, b_column) = a.strides[-2:], b.strides[-2:]
+    sizes = MatmulSizes(batch, m, n, k, a_batch, a_row, a_column, b_batch, b_row, b_column)
+    named = f.sizes(sizes)
+    f.scratch(f"matmul_scratch({sizes_text(sizes)})", "matmul.hpp")
     if not general:
-        f.line(f"matmul(c, shape, {pa}, {pb}, {sink});")
+        f.line(f"matmul(c, {named}, {pa}, {pb}, {sink});")
     else:
         f.line(f"const auto a_at = [=](long i) {{ return {_batch_offset(f, a, len(lead))}; }};")
         f.line(f"const auto b_at = [=](long i) {{ return {_batch_offset(f, b, len(lead))}; }};")
-        f.line(f"matmul(c, shape, {pa}, {pb}, a_at, b_at, {sink});")
+        f.line(f"matmul(c, {named}, {pa}, {pb}, a_at, b_at, {sink});")
     f.finish(label(group))
 
 

@@ -6,10 +6,11 @@ import numpy as np
 
 from infuse import dtypes
 from infuse.codegen.groups import Group
+from infuse.codegen.kernel_sizes import NBitsSizes
 from infuse.codegen.lower.finding import operand
 from infuse.codegen.lower.linear import label
 from infuse.codegen.lowering import Lowering, lowers
-from infuse.codegen.program import size_text
+from infuse.codegen.program import sizes_text
 from infuse.codegen.tensors import natural
 from infuse.ir import dims
 from infuse.ir.graph import Node
@@ -35,9 +36,9 @@ def matmul_n_bits(low: Lowering, node: Node, group: Group) -> None:
     f = low.function("matmul_n_bits", *group.nodes)
     f.include("nbits.hpp")
     sink = low.sink(f, group, natural(node.output.rank), bias=None if bias is None else low.tensor(bias))
-    fields = (dims.product(a.shape[:-1]), op.N, op.K, op.block_size, op.K)
+    sizes = NBitsSizes(dims.product(a.shape[:-1]), op.N, op.K, op.block_size, op.K)
     held = [low.program.weight(np.ascontiguousarray(array)) for array in (b.const, scales, shifts)]
-    f.scratch(f"nbits_scratch(NBitsShape{{{', '.join(map(size_text, fields))}}})", "nbits.hpp")
+    f.scratch(f"nbits_scratch({sizes_text(sizes)})", "nbits.hpp")
     pointers = ", ".join(f.read(tensor) for tensor in (left, *held))
-    f.line(f"nbits_matmul<{op.bits}>(c, NBitsShape{{{f.numbers(*fields)}}}, {pointers}, {sink});")
+    f.line(f"nbits_matmul<{op.bits}>(c, {f.sizes(sizes)}, {pointers}, {sink});")
     f.finish(label(group))

@@ -7,11 +7,12 @@ from collections.abc import Callable
 from infuse import dtypes
 from infuse.codegen.formulas import literal
 from infuse.codegen.groups import Group
+from infuse.codegen.kernel_sizes import GroupSizes
 from infuse.codegen.lower.convolution import channel_bias
 from infuse.codegen.lower.finding import operand
 from infuse.codegen.lower.linear import label, require_float32
 from infuse.codegen.lowering import Lowering, lowers
-from infuse.codegen.program import FunctionWriter, size_text
+from infuse.codegen.program import FunctionWriter, size_text, sizes_text
 from infuse.codegen.tensors import Tensor, channels_last, natural
 from infuse.ir import dims
 from infuse.ir.graph import Node
@@ -88,12 +89,11 @@ def group_norm(low: Lowering, node: Node, group: Group) -> None:
     f.include("norm.hpp")
     sink = low.sink(f, group, order)
     pointers = [f.read(low.dense(operand(node, i))) for i in (1, 2)]
-    sizes = [x.shape[0], dims.product(x.shape[2:]), channels, groups]
+    sizes = GroupSizes(x.shape[0], dims.product(x.shape[2:]), channels, groups)
     reader(f, tensor, f.number(channels))
-    text = f"GroupShape{{{', '.join(map(size_text, sizes))}}}"
-    f.scratch(f"group_norm_scratch({text})", "norm.hpp")
-    fields = f"GroupShape{{{f.numbers(*sizes)}}}, input, {', '.join(pointers)}, {float(given['epsilon'])!r}f"
-    f.line(f"group_norm(c, {fields}, {sink});")
+    f.scratch(f"group_norm_scratch({sizes_text(sizes)})", "norm.hpp")
+    epsilon = f"{float(given['epsilon'])!r}f"
+    f.line(f"group_norm(c, {f.sizes(sizes)}, input, {', '.join(pointers)}, {epsilon}, {sink});")
     f.finish(label(group))
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from infuse import dtypes
 from infuse.codegen.groups import Group
-from infuse.codegen.lower.convolution import image, plane, window
+from infuse.codegen.kernel_sizes import PoolSizes
+from infuse.codegen.lower.convolution import depthwise_sizes, image, window
 from infuse.codegen.lower.finding import operand
 from infuse.codegen.lower.linear import label
 from infuse.codegen.lower.windows import plain_pool
@@ -26,15 +27,13 @@ def pool(low: Lowering, node: Node, group: Group) -> None:
     f = low.function("pool", *group.nodes)
     f.include("pool.hpp")
     sink = low.sink(f, group, channels_last(node.output.rank))
-    fields = [x.shape[0], *plane(x.shape), x.shape[1], *plane(node.output.shape), *win.kernel, *win.strides]
-    fields += [*win.dilations, *win.before, *win.after]
-    counted = "true" if given.get("count_include_pad") else "false"
-    shape = f"PoolShape{{{f.numbers(*fields)}, {counted}}}"
+    counted = bool(given.get("count_include_pad"))
+    sizes = f.sizes(PoolSizes._make([*depthwise_sizes(node, win), *win.after, counted]))
     p = float(given.get("p", 0))
     kind = {"MaxPool": "MaxPool{}", "AveragePool": "MeanPool{}", "LpPool": f"PowerPool{{{p!r}f}}"}[node.kind]
     if bytes_too:
         kind = f"MaxIntegerPool{{{-128 if x.dtype == dtypes.int8 else 0}}}"
-    f.line(f"pool(c, {shape}, {kind}, {f.read(tensor)}, {sink});")
+    f.line(f"pool(c, {sizes}, {kind}, {f.read(tensor)}, {sink});")
     f.finish(label(group))
 
 

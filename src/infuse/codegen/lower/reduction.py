@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from infuse import dtypes
 from infuse.codegen.groups import Group
+from infuse.codegen.kernel_sizes import ReduceSizes
 from infuse.codegen.lower.along import along
 from infuse.codegen.lower.finding import array, longs, new_symbol, operand
 from infuse.codegen.lower.linear import label
@@ -95,7 +96,7 @@ def reduce(low: Lowering, node: Node, group: Group) -> None:
     x, plan = operand(node), _plan(low, node)
     tensor, sizes, columns, result_order = plan.tensor, plan.sizes, plan.columns, plan.order
     f = low.function(node.kind, *group.nodes)
-    shape = f"ReduceShape{{{f.numbers(*sizes, columns)}}}"
+    shape = f.sizes(ReduceSizes._make([*sizes, columns]))
     f.include("reduce.hpp")
     if x.dtype != dtypes.float32:
         target = low.allocate(node.output, result_order)

@@ -6,20 +6,21 @@ from dataclasses import dataclass
 
 from infuse import dtypes
 from infuse.codegen.groups import CHEAP, Group, cost
+from infuse.codegen.kernel_sizes import ChainSizes, GemmSizes
 from infuse.codegen.lower.convolution import (
     channel_bias,
     depthwise_filters,
+    depthwise_sizes,
     image,
     is_point,
     packed_filters,
     pixel_rows,
-    plane,
     window,
 )
 from infuse.codegen.lower.finding import operand
 from infuse.codegen.lowering import Lowering, fuses_producers
 from infuse.codegen.producers import Producers
-from infuse.codegen.program import FunctionWriter, size_text
+from infuse.codegen.program import FunctionWriter, sizes_text
 from infuse.codegen.tensors import channels_last
 from infuse.ir import dims
 from infuse.ir.dims import Dim
@@ -119,11 +120,11 @@ def _made_rows(low: Lowering, node: Node, group: Group, f: FunctionWriter) -> No
     low.values(f, group.producers[0], order, "value")
     sink = low.sink(f, group, order, bias=channel_bias(low, node, 2))
     channels = x.shape[1]
-    fields = (dims.product([x.shape[0], *x.shape[2:]]), node.output.shape[1], channels, channels)
+    sizes = GemmSizes(dims.product([x.shape[0], *x.shape[2:]]), node.output.shape[1], channels, channels)
     f.include("gemm_made.hpp")
-    f.scratch(f"gemm_made_scratch(GemmShape{{{', '.join(map(size_text, fields))}}})", "gemm_made.hpp")
+    f.scratch(f"gemm_made_scratch({sizes_text(sizes)})", "gemm_made.hpp")
     weights = f.read(packed_filters(low, node, 1))
-    f.line(f"gemm_made(c, GemmShape{{{f.numbers(*fields)}}}, value, {weights}, {sink});")
+    f.line(f"gemm_made(c, {f.sizes(sizes)}, value, {weights}, {sink});")
 
 
 def _chain(low: Lowering, group: Group, f: FunctionWriter) -> None:
@@ -134,16 +135,16 @@ def _chain(low: Lowering, group: Group, f: FunctionWriter) -> None:
     last = "NoStage{}" if project is None else _stage(low, f, groups[-2], "last")
     projecting = "nullptr" if project is None else f.read(packed_filters(low, _anchor(project), 1))
     sink = low.sink(f, group, channels_last(4), bias=channel_bias(low, _anchor(group), 2))
-    f.scratch(f"chain_scratch({call.size})", "chain.hpp")
+    f.scratch(f"chain_scratch({call.sizes})", "chain.hpp")
     f.line(f"chain<{call.form}>(c, {call.operands}, {projecting}, {call.expand}, {last}, {sink});")
 
 
 @dataclass(frozen=True)
 class _Call:
-    """Parts of a call of kernels/chain.hpp; `size` is its shape outside of the function."""
+    """Parts of a call of kernels/chain.hpp; `sizes` is the text of its sizes outside of the function."""
 
     form: str
-    size: str
+    sizes: str
     operands: str
     expand: str
 
@@ -152,22 +153,18 @@ def _begin(low: Lowering, f: FunctionWriter, groups: list[Group], project: Group
     """What the kernel is told of a depthwise convolution, the last of `groups`, and of the one before it."""
     expand, middle = groups[0] if len(groups) == 2 else None, _anchor(groups[-1])
     win, x = window(middle, low), operand(middle)
-    mid = [x.shape[0], *plane(x.shape), x.shape[1], *plane(middle.output.shape)]
-    mid += [*win.kernel, *win.strides, *win.dilations, *win.before]
     rows = image(low, middle) if expand is None else pixel_rows(low, _anchor(expand))
     assert rows is not None
-    entering: list[Dim] = [0, x.shape[1]]
+    entering: tuple[Dim, Dim] = (0, x.shape[1])
     if expand is not None:
         channels = operand(_anchor(expand)).shape[1]
-        entering = [channels, rows.strides[0] if rows.shape[0] != 1 else channels]
-    fields = [*entering, 0 if project is None else project.result.shape[1]]
+        entering = (channels, rows.strides[0] if rows.shape[0] != 1 else channels)
+    sizes = ChainSizes(depthwise_sizes(middle, win), *entering, 0 if project is None else project.result.shape[1])
     stage = "NoStage{}" if expand is None else _stage(low, f, expand, "expand")
     filters = "nullptr" if expand is None else f.read(packed_filters(low, _anchor(expand), 1))
     f.include("chain.hpp")
-    size = f"ChainShape{{{{{', '.join(map(size_text, mid))}}}, {', '.join(map(size_text, fields))}}}"
-    shape = f"ChainShape{{{{{f.numbers(*mid)}}}, {f.numbers(*fields)}}}"
-    operands = f"{shape}, {f.read(rows)}, {filters}, {f.read(depthwise_filters(low, middle))}"
-    return _Call(f"{win.kernel[1]}, {win.strides[1]}", size, operands, stage)
+    operands = f"{f.sizes(sizes)}, {f.read(rows)}, {filters}, {f.read(depthwise_filters(low, middle))}"
+    return _Call(f"{win.kernel[1]}, {win.strides[1]}", sizes_text(sizes), operands, stage)
 
 
 def _pool_producers(low: Lowering, group: Group, producers: Producers) -> list[Group]:
@@ -193,7 +190,7 @@ def pool_with_producers(low: Lowering, node: Node, group: Group) -> None:
     middle = group.producers[-1]
     sink = low.sink(f, middle, channels_last(4), bias=channel_bias(low, _anchor(middle), 2))
     means = low.sink(f, group, channels_last(4), name="means")
-    f.scratch(f"pooled_chain_scratch({call.size})", "chain.hpp")
+    f.scratch(f"pooled_chain_scratch({call.sizes})", "chain.hpp")
     made = f.write(low.tensor(middle.result))
     f.line(f"pooled_chain<{call.form}>(c, {call.operands}, {call.expand}, {sink}, {made}, {means});")
     f.finish(" + ".join(n.kind for n in group.all_nodes))

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 from infuse import dtypes
 from infuse.codegen.halves import weight_type
+from infuse.codegen.kernel_sizes import ConvSizes
 from infuse.codegen.lower.finding import operand
 from infuse.codegen.lower.linear import SUFFIXES
 from infuse.codegen.lowering import Lowering
-from infuse.codegen.program import FunctionWriter, size_text
+from infuse.codegen.program import FunctionWriter, sizes_text
 from infuse.codegen.tensors import Tensor
 from infuse.codegen.winograd import Line, depths, growth, lines, tiles_of, winograd_weights
-from infuse.ir.dims import Dim
 from infuse.ir.graph import Array, Node
 
 _KINDS: Final = {
@@ -24,14 +23,14 @@ _KINDS: Final = {
 """What weights and tiles are made of, by the type of the weights."""
 
 
-def forms_by_tiles(precision: str, fields: Sequence[Dim]) -> list[str]:
-    """The forms of a convolution of known filters (ConvShape's fields) that go by tiles: winogradM, M results a line.
+def forms_by_tiles(precision: str, sizes: ConvSizes) -> list[str]:
+    """The forms of a convolution of known filters that go by tiles: winogradM, M results a line.
 
     Operands are rounded, and weights stored as halves, in small tiles of 3 × 3 alone: others lose too much.
     """
-    shape = [fields[3], *fields[6:13]]
+    shape = [sizes.channels, *sizes[6:13]]
     known = [size for size in shape if isinstance(size, int)]
-    if len(known) < len(shape) or fields[-1] != 1:
+    if len(known) < len(shape) or sizes.groups != 1:
         return []
     found = tiles_of(*known)
     plain = known[2:6] == [3, 3, 1, 1]
@@ -41,19 +40,19 @@ def forms_by_tiles(precision: str, fields: Sequence[Dim]) -> list[str]:
 
 
 def call_winograd(
-    low: Lowering, node: Node, f: FunctionWriter, form: str, fields: Sequence[Dim], x: Tensor, store: str
+    low: Lowering, node: Node, f: FunctionWriter, form: str, sizes: ConvSizes, x: Tensor, store: str
 ) -> None:
     """Write the call of a form by tiles."""
     tile, pairs = int(form.removeprefix("winograd")[0]), form.endswith("_bf16")
-    found = lines(tile, [int(str(size)) for size in fields[7:9]], [int(str(step)) for step in fields[9:11]])
+    found = lines(tile, [int(str(size)) for size in sizes[7:9]], [int(str(step)) for step in sizes[9:11]])
     assert found is not None
     weights = _packed(low, node, tile, found, pairs)
     kind = f"{found[0]}, {found[1]}{_KINDS[weights.dtype]}"
     cast = "(const int32_t*)" if pairs else ""
     header = f"winograd{SUFFIXES[weights.dtype]}.hpp"
     f.include(header)
-    f.scratch(f"winograd_scratch<{kind}>(ConvShape{{{', '.join(map(size_text, fields))}}})", header)
-    f.line(f"winograd<{kind}>(c, ConvShape{{{f.numbers(*fields)}}}, {f.read(x)}, {cast}{f.read(weights)}, {store});")
+    f.scratch(f"winograd_scratch<{kind}>({sizes_text(sizes)})", header)
+    f.line(f"winograd<{kind}>(c, {f.sizes(sizes)}, {f.read(x)}, {cast}{f.read(weights)}, {store});")
 
 
 def _packed(low: Lowering, node: Node, tile: int, found: tuple[Line, Line], pairs: bool) -> Tensor:

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 
 from infuse import dtypes
 from infuse.codegen.groups import Group
+from infuse.codegen.kernel_sizes import ConvSizes
 from infuse.codegen.lower.convolution import channel_bias, image, packed_filters
 from infuse.codegen.lower.finding import define, integers, operand, refuse_large
 from infuse.codegen.lower.indexing import row_major
 from infuse.codegen.lower.linear import SUFFIXES, label
 from infuse.codegen.lower.windows import grouped_filters
 from infuse.codegen.lowering import Lowering, lowers
-from infuse.codegen.program import FunctionWriter, size_text
+from infuse.codegen.program import FunctionWriter, sizes_text
 from infuse.codegen.tensors import Tensor, channels_last, natural
 from infuse.ir import dims
 from infuse.ir.dims import Dim
@@ -101,12 +102,12 @@ def deform_conv(low: Lowering, node: Node, group: Group) -> None:
     pixels, depth = dims.product(out.shape[2:]), columns.shape[-1]
     f = low.function("deform_conv", *group.nodes)
     sink = low.sink(f, group, channels_last(out.rank), bias=channel_bias(low, node, 3))
-    fields = [x.shape[0], 1, pixels, depth, 1, pixels, out.shape[1], *[1] * 6, 0, 0, op.group]
+    sizes = ConvSizes._make([x.shape[0], 1, pixels, depth, 1, pixels, out.shape[1], *[1] * 6, 0, 0, op.group])
     weights = packed_filters(low, node, op.group)
     kernel = "conv" + SUFFIXES[weights.dtype]
     f.include(f"{kernel}.hpp")
-    f.scratch(f"{kernel}_scratch(ConvShape{{{', '.join(map(size_text, fields))}}})", f"{kernel}.hpp")
-    f.line(f"{kernel}(c, ConvShape{{{f.numbers(*fields)}}}, {f.read(columns)}, {f.read(weights)}, {sink});")
+    f.scratch(f"{kernel}_scratch({sizes_text(sizes)})", f"{kernel}.hpp")
+    f.line(f"{kernel}(c, {f.sizes(sizes)}, {f.read(columns)}, {f.read(weights)}, {sink});")
     f.finish(label(group))
 
 
