@@ -3,10 +3,10 @@
 `python -m benchmarks.serving_hostile [--seconds 30] [--memory 2048] [--most 100] [--only TEXT[,…]] [--json FILE]`
 
 The cases are those of the tests, one after another: models that ask for too much are uploaded, and run once if they
-load; configurations are uploaded with a model that is sound; requests are sent as they are. `workers.build_seconds` and
-`limits.request_seconds` of the server are `--seconds`, `workers.build_memory_mb` is `--memory`. A process of its own
-asks for the server's health every 5 ms; what is shown is the longest that this took. Exit status 1 where a case lasted
-longer than twice `--seconds`, health took longer than `--most` milliseconds, or an answer is no refusal of ours.
+load; configurations are uploaded with a model that is sound; requests are sent as they are. `--seconds` limits what a
+build, a run while warming up and a request take, `--memory` a build. A process of its own asks for the server's health
+every 5 ms; what is shown is the longest that this took. Exit status 1 where a case lasted twice `--seconds` or longer,
+health took longer than `--most` milliseconds, or an answer is no refusal of ours.
 """
 
 from __future__ import annotations
@@ -144,6 +144,7 @@ def server(seconds: int, memory: int) -> Iterator[Ports]:
         "security.admin_on_data_port": "true",
         "limits.request_seconds": seconds,
         "workers.build_seconds": seconds,
+        "workers.start_seconds": 2 * seconds,
         "workers.build_memory_mb": memory,
     }
     with tempfile.TemporaryDirectory() as folder:

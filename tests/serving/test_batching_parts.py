@@ -1,6 +1,7 @@
 """The parts of batching by themselves: what a batch costs, which size to take, and filling up ragged inputs."""
 
 import asyncio
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from infuse.errors import ConfigurationError, InputError, ModelFailureError, RuntimeFailure
 from infuse.runtime.shapes import TensorSpec
+from infuse.serving import warmup
 from infuse.serving.batching.batcher import larger
 from infuse.serving.batching.padding import Padding
 from infuse.serving.batching.queue import Entry
@@ -231,12 +233,13 @@ class Formula:
     def __init__(self, formula: Any) -> None:
         self.formula = formula
         self.rows: list[int] = []
+        self.owned = False
 
     def submit(self, parts: Sequence[Sequence[np.ndarray[Any, Any]]], seconds: float, done: Callback) -> None:
         arrays = [np.concatenate(part) for part in parts]
         self.rows.append(len(arrays[0]))
         try:
-            done(Result([self.formula(*arrays)], 1, 2))
+            done(Result([self.formula(*arrays)], 1, 2, owned=self.owned))
         except Exception as error:
             done(Result(error=error))
 
@@ -261,6 +264,37 @@ def test_rows_that_are_independent_are_batched() -> None:
     assert not found.notes
     assert set(found.seconds) == {1, 2, 4, 8, 16, 32, 64}
     assert max(executor.rows) == 64
+
+
+def test_what_warming_up_reads_and_makes_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Inputs are drawn beside the loop; outputs that are the caller's are not copied on it, others are."""
+    drawn = warmup._drawn
+    threads = []
+
+    def noted(*arguments: Any) -> Any:
+        threads.append(threading.current_thread())
+        return drawn(*arguments)
+
+    monkeypatch.setattr(warmup, "_drawn", noted)
+    warmed(lambda x: 2 * x)
+    assert threads
+    assert threading.main_thread() not in threads
+    array = np.ones(4, np.float32)
+    for owned in (True, False):
+        executor = Formula(lambda x: array)
+        executor.owned = owned
+        (output,) = asyncio.run(warmup.run_once(executor, [[array]], 60.0))
+        assert np.shares_memory(output, array) == owned
+
+
+def test_too_large_random_inputs_are_remarked() -> None:
+    found, executor = warmed(lambda x: x, config=Warmup(sizes={"n": 1 << 40}))
+    assert found.notes == []
+    check = Checker([spec("x", 1 << 40)], [spec("y", 4)], [], {})
+    found = asyncio.run(warm_up(executor, check, Warmup(), 0, Path(), 60.0))
+    assert found.notes == [
+        "it was not warmed up: it refuses random inputs (random inputs of its sizes have more than 1024 MiB)"
+    ]
 
 
 def test_warming_up_that_ran_out_of_time_leaves_the_size_open() -> None:

@@ -269,8 +269,9 @@ class Workers(_Config, frozen=True, kw_only=True):
     `isolation`: `model`: a worker per replica; `packed`: one per group of cores, versions packed into them by load and
     size. `cores`: how many there are for models (0: all this process may use); `groups` of them (0: one per core);
     `memory_mb` of all (0: what the machine has). `rebalance_seconds`: how often replicas are moved between groups when
-    the measured load calls for it (0: never). Compiling a version takes at most `build_seconds`, and `build_memory_mb`
-    in each of its processes (0: half of what the machine has). Where messages follow each other within `awake_ms`,
+    the measured load calls for it (0: never). Starting a worker takes at most `start_seconds`, and a run while warming
+    up half of that. Compiling a version takes at most `build_seconds`, and `build_memory_mb` in each of its processes
+    (0: half of what the machine has). Where messages follow each other within `awake_ms`,
     server and workers wait for them without sleeping (0: never). `max_replicas`: what a model's `replicas` may be at
     most (0: four for each processor, at least eight); `max_all_replicas`: how many all models may have together (0: 64
     for each processor, at least 256).

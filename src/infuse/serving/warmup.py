@@ -42,7 +42,7 @@ class Findings:
 
 
 async def run_once(executor: Executor, parts: Sequence[Sequence[Array]], seconds: float) -> list[Array]:
-    """One run, its outputs copied. Raises what the run raised."""
+    """One run and its outputs, which are the caller's. Raises what the run raised."""
     future: asyncio.Future[list[Array]] = asyncio.get_running_loop().create_future()
 
     def done(result: Result) -> None:
@@ -51,7 +51,7 @@ async def run_once(executor: Executor, parts: Sequence[Sequence[Array]], seconds
         if result.error is not None:
             future.set_exception(result.error)
         else:
-            future.set_result([np.array(output, copy=True) for output in result.outputs])
+            future.set_result([output if result.owned else np.array(output) for output in result.outputs])
 
     executor.submit(parts, seconds, done)
     return await future
@@ -67,9 +67,9 @@ async def warm_up(
     is no failure: a remark says that it was not warmed up.
     """
     found = Findings(most=max(1, most) if checker.batch else 1)
-    given = _given(folder, config.inputs, checker) if config.inputs else None
-    inputs = given if given is not None else _random(checker.inputs, config.sizes, checker.batch, 1)
+    given = await asyncio.to_thread(_given, folder, config.inputs, checker) if config.inputs else None
     try:
+        inputs = await _random(checker, config, 1) if given is None else given
         await run_once(executor, [[array] for array in inputs], hang)  # the first one reads the weights
         limit = time.monotonic() + config.seconds
         if given is not None:
@@ -101,10 +101,10 @@ async def rate(
 ) -> float:
     """Rows per second when all of them run batches of so many rows at once, again and again."""
     if config.inputs:
-        inputs = _given(folder, config.inputs, checker)
+        inputs = await asyncio.to_thread(_given, folder, config.inputs, checker)
         rows = inputs[0].shape[0] if checker.batch else 1
     else:
-        inputs = _random(checker.inputs, config.sizes, checker.batch, rows)
+        inputs = await _random(checker, config, rows)
     parts = [[array] for array in inputs]
 
     async def several(executor: Executor) -> None:
@@ -128,7 +128,7 @@ async def _grow(
             return
         smaller = found.seconds[rows] / rows
         rows = min(2 * rows, most or LARGEST)
-        inputs = _random(checker.inputs, config.sizes, checker.batch, rows)
+        inputs = await _random(checker, config, rows)
         seconds = await _timed(executor, inputs, hang, limit)
         found.seconds[rows] = seconds
         if not most:
@@ -154,12 +154,12 @@ async def _timed(executor: Executor, inputs: Sequence[Array], hang: float, limit
 
 async def _dependent_output(executor: Executor, checker: Checker, config: Warmup, hang: float) -> str:
     """An output of which a row changes with the other rows of the batch: two rows, run apart and together; or ""."""
-    inputs = _random(checker.inputs, config.sizes, checker.batch, 2)
+    inputs = await _random(checker, config, 2)
     together = await run_once(executor, [[array] for array in inputs], hang)
     for row in (0, 1):
         alone = await run_once(executor, [[array[row : row + 1]] for array in inputs], hang)
         for spec, one, both in zip(checker.outputs, alone, together):
-            if both.shape[:1] != (2,) or not _alike(one[:1], both[row : row + 1]):
+            if both.shape[:1] != (2,) or not await asyncio.to_thread(_alike, one[:1], both[row : row + 1]):
                 return spec.name
     return ""
 
@@ -177,7 +177,12 @@ def _alike(one: Array, other: Array) -> bool:
     return float(np.max(np.abs(first[finite] - second[finite]), initial=0.0)) <= _TOLERANCE * scale
 
 
-def _random(specs: Sequence[TensorSpec], sizes: Mapping[str, int], batch: str, rows: int) -> list[Array]:
+async def _random(checker: Checker, config: Warmup, rows: int) -> list[Array]:
+    """Random inputs, made beside the loop: there may be much of them."""
+    return await asyncio.to_thread(_drawn, checker.inputs, config.sizes, checker.batch, rows)
+
+
+def _drawn(specs: Sequence[TensorSpec], sizes: Mapping[str, int], batch: str, rows: int) -> list[Array]:
     """Inputs of usual sizes: floats of a normal distribution, integers and truth values 0 or 1, short texts."""
     generator = np.random.default_rng(0)
     symbols = {s for spec in specs for n in spec.shape if isinstance(n, str) for s in Formula(n).symbols}

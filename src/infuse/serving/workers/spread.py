@@ -17,7 +17,6 @@ from infuse.serving.workers.pool import WorkerPool
 from infuse.serving.workers.replicas import Changed, Replica
 
 _GAIN: Final = 1.05  # times the rows per second that replicas must bring, since a single request takes longer then
-_HANG: Final = 60.0  # seconds of a warm-up run that count as hung
 
 
 class Deployment:
@@ -63,7 +62,12 @@ class Deployment:
         config = self._config
         if not config.warmup.enabled:
             return Findings(most=config.batching.max_size or 32)
-        return await warm_up(_running(replica), checker, config.warmup, config.batching.max_size, folder, _HANG)
+        return await warm_up(_running(replica), checker, config.warmup, config.batching.max_size, folder, self._hang)
+
+    @property
+    def _hang(self) -> float:
+        """Seconds of a run that count as hung: the first one reads the weights."""
+        return self._pool.config.start_seconds / 2
 
     async def _spread(self, checker: Checker, folder: Path) -> None:
         """Try one replica per group beside the one on all cores, and keep what answers more rows per second."""
@@ -75,7 +79,7 @@ class Deployment:
             found = await self._warmed(self.replicas[0], checker, folder)
             warmup = self._config.warmup
             rates = [
-                await rate([_running(each) for each in replicas], checker, warmup, _best(seen), folder, _HANG)
+                await rate([_running(each) for each in replicas], checker, warmup, _best(seen), folder, self._hang)
                 for replicas, seen in ((wide, wide_found), (self.replicas, found))
             ]
         except (NoRoomError, WorkerLostError) as error:
