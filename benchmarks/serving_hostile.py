@@ -21,10 +21,12 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+from onnx import ModelProto
 from rich.table import Table
 
 from benchmarks import machine, options, terminal
@@ -58,18 +60,21 @@ class Case:
 
 def cases() -> list[Case]:
     """All of them, named by their kind first."""
-    listed = []
-    for name, make in hostile_models.CASES.items():
-        listed.append(Case(f"model: {name}", lambda port, make=make: _model(port, make().SerializeToString())))  # type: ignore[misc]
-    for name, (text, _) in hostile_cases.CONFIGURATIONS.items():
-        listed.append(Case(f"configuration: {name}", lambda port, n=name, t=text: _configuration(port, n, t)))  # type: ignore[misc]
-    for name, (message, expected) in hostile_cases.SINGLE.items():
-        listed.append(Case(f"request: {name}", lambda port, m=message, e=expected: _request(port, m, e)))  # type: ignore[misc]
-    for name, (fill, expected) in hostile_cases.LISTS.items():
-        listed.append(
-            Case(f"list: {name}", lambda port, f=fill, e=expected: _request(port, f(hostile_cases.SMALL), e))  # type: ignore[misc]
-        )
-    return listed
+    return [
+        *(Case(f"model: {name}", partial(_model, make=make)) for name, make in hostile_models.CASES.items()),
+        *(
+            Case(f"configuration: {name}", partial(_configuration, name=name, text=text))
+            for name, (text, _) in hostile_cases.CONFIGURATIONS.items()
+        ),
+        *(
+            Case(f"request: {name}", partial(_request, message=message, expected=expected))
+            for name, (message, expected) in hostile_cases.SINGLE.items()
+        ),
+        *(
+            Case(f"list: {name}", partial(_request, message=make(hostile_cases.SMALL), expected=expected))
+            for name, (make, expected) in hostile_cases.LISTS.items()
+        ),
+    ]
 
 
 # ------------------------------------------------------------------------------------------------- sending
@@ -90,9 +95,9 @@ def _called(port: int, verb: str, path: str, body: bytes = b"") -> tuple[int, An
     return answer.status, json.loads(text) if text else {}
 
 
-def _model(port: int, content: bytes) -> Ending:
+def _model(port: int, make: Callable[[], ModelProto]) -> Ending:
     """Load it; if it loads, run it once, and take it off."""
-    file = {"file:1/model.onnx": base64.b64encode(content).decode()}
+    file = {"file:1/model.onnx": base64.b64encode(make().SerializeToString()).decode()}
     status, answer = _post(port, "/v2/repository/models/hostile/load", {"parameters": file})
     if status != http.client.OK:
         return _refused(status, answer)
@@ -175,7 +180,7 @@ def main(arguments: list[str] | None = None) -> int:
     with server(chosen.seconds, chosen.memory) as ports, contextlib.closing(Watch(ports.http, ports.grpc)) as watching:
         _, _, idle = watching.during(lambda: time.sleep(5))
         for case in terminal.watched(listed, lambda each: each.name):
-            ending, seconds, health = watching.during(lambda case=case: case.run(ports.http))  # type: ignore[misc]
+            ending, seconds, health = watching.during(partial(case.run, ports.http))
             rows[case.name] = {**asdict(ending), "seconds": seconds, "health": health}
     late = [
         name
