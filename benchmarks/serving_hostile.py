@@ -4,9 +4,9 @@
 
 The cases are those of the tests, one after another: models that ask for too much are uploaded, and run once if they
 load; configurations are uploaded with a model that is sound; requests are sent as they are. `--seconds` limits what a
-build, a run while warming up and a request take, `--memory` a build. A process of its own asks for the server's health
-every 5 ms; what is shown is the longest that this took. Exit status 1 where a case lasted twice `--seconds` or longer,
-health took longer than `--most` milliseconds, or an answer is no refusal of ours.
+build, a run while warming up and a request take, `--memory` a build and a worker. A process of its own asks for the
+server's health every 5 ms; what is shown is the longest that this took. Exit status 1 where a case lasted twice
+`--seconds` or longer, health took longer than `--most` milliseconds, or an answer is no refusal of ours.
 """
 
 from __future__ import annotations
@@ -58,10 +58,13 @@ class Case:
     run: Callable[[int], Ending]
 
 
-def cases() -> list[Case]:
-    """All of them, named by their kind first."""
+def cases(memory: int) -> list[Case]:
+    """All of them, named by their kind first; workers of models may take so many MiB."""
     return [
-        *(Case(f"model: {name}", partial(_model, make=make)) for name, make in hostile_models.CASES.items()),
+        *(
+            Case(f"model: {name}", partial(_model, make=make, memory=memory))
+            for name, make in hostile_models.CASES.items()
+        ),
         *(
             Case(f"configuration: {name}", partial(_configuration, name=name, text=text))
             for name, (text, _) in hostile_cases.CONFIGURATIONS.items()
@@ -95,10 +98,13 @@ def _called(port: int, verb: str, path: str, body: bytes = b"") -> tuple[int, An
     return answer.status, json.loads(text) if text else {}
 
 
-def _model(port: int, make: Callable[[], ModelProto]) -> Ending:
+def _model(port: int, make: Callable[[], ModelProto], memory: int) -> Ending:
     """Load it; if it loads, run it once, and take it off."""
-    file = {"file:1/model.onnx": base64.b64encode(make().SerializeToString()).decode()}
-    status, answer = _post(port, "/v2/repository/models/hostile/load", {"parameters": file})
+    parameters = {
+        "file:1/model.onnx": base64.b64encode(make().SerializeToString()).decode(),
+        "config": json.dumps({"memory_mb": memory}),
+    }
+    status, answer = _post(port, "/v2/repository/models/hostile/load", {"parameters": parameters})
     if status != http.client.OK:
         return _refused(status, answer)
     status, answer = _infer(port)
@@ -164,7 +170,7 @@ def parser() -> argparse.ArgumentParser:
     """The options."""
     made = options.parser("How hostile models, configurations and requests end, and what health takes meanwhile.")
     made.add_argument("--seconds", type=int, default=30, help="that a build or a request may take (default: 30)")
-    made.add_argument("--memory", type=int, default=2048, help="MiB that a build may write (default: 2048)")
+    made.add_argument("--memory", type=int, default=2048, help="MiB of a build and of a worker (default: 2048)")
     made.add_argument("--most", type=float, default=100.0, help="milliseconds of health (default: 100)")
     made.add_argument(
         "--only", type=options.words, default=[], metavar="TEXT[,…]", help="cases with these in their name"
@@ -175,7 +181,9 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: list[str] | None = None) -> int:
     """Run, print, save."""
     chosen = parser().parse_args(arguments)
-    listed = [case for case in cases() if not chosen.only or any(text in case.name for text in chosen.only)]
+    listed = [
+        case for case in cases(chosen.memory) if not chosen.only or any(text in case.name for text in chosen.only)
+    ]
     rows: dict[str, dict[str, Any]] = {}
     with server(chosen.seconds, chosen.memory) as ports, contextlib.closing(Watch(ports.http, ports.grpc)) as watching:
         _, _, idle = watching.during(lambda: time.sleep(5))
@@ -185,7 +193,7 @@ def main(arguments: list[str] | None = None) -> int:
     late = [
         name
         for name, row in rows.items()
-        if not row["right"] or row["seconds"] > 2 * chosen.seconds or max(row["health"].values()) > chosen.most
+        if not row["right"] or row["seconds"] >= 2 * chosen.seconds or max(row["health"].values()) > chosen.most
     ]
     table = Table("kind", "cases", "not as they should", "longest, s", "health over HTTP, ms", "over gRPC, ms")
     for kind in dict.fromkeys(name.partition(":")[0] for name in rows):
