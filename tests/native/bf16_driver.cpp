@@ -61,8 +61,9 @@ struct AttentionCall {
 
 EXPORT void attend_bf16(int threads, const AttentionCall* a, float scale, const float* q,
                         const float* k, const float* v, const float* mask, float* y) {
-  AttentionShape s = {a->batch,     a->heads, a->kv_heads,    a->queries, a->keys,      a->dim,
-                      a->value_dim, scale,    a->causal != 0, a->offset,  a->merge != 0};
+  AttentionSizes sizes = {a->batch, a->heads, a->kv_heads,  a->queries,
+                          a->keys,  a->dim,   a->value_dim, a->offset};
+  AttentionShape s = {sizes, scale, a->causal != 0, a->merge != 0};
   Context* c = context_open(threads);
   c->reserve(attention_scratch(s));
   HeadRows qs = {q, a->q[0], a->q[1], a->q[2]}, ks = {k, a->k[0], a->k[1], a->k[2]};

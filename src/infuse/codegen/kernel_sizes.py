@@ -169,3 +169,41 @@ class GroupSizes(NamedTuple):
     pixels: Size
     channels: Size
     groups: Size
+
+
+@declared_in("attention_masks.hpp")
+class AttentionSizes(NamedTuple):
+    """Attention; the query i sees the keys to i + causal_offset where it is causal."""
+
+    batch: Size
+    heads: Size
+    kv_heads: Size
+    queries: Size
+    keys: Size
+    dim: Size
+    value_dim: Size
+    causal_offset: Size
+
+
+@declared_in("rotary.hpp")
+class RotarySizes(NamedTuple):
+    """Heads of which `half` pairs of channels turn: neighbours where they are interleaved."""
+
+    batch: Size
+    heads: Size
+    length: Size
+    dim: Size
+    half: Size
+    interleaved: bool
+
+
+@declared_in("cache.hpp")
+class CacheSizes(NamedTuple):
+    """A cache of `past` rows, `length` new ones, of which `stored` leave."""
+
+    batch: Size
+    heads: Size
+    past: Size
+    length: Size
+    stored: Size
+    dim: Size

@@ -4,14 +4,18 @@
 
 namespace infuse {
 
-/** Sizes; query heads share key and value heads in equal groups. */
-struct AttentionShape {
+/** Query heads share key and value heads in equal groups. */
+struct AttentionSizes {
   long batch, heads, kv_heads, queries, keys, dim, value_dim;
-  float scale;
-  bool causal;         // query i sees the keys j <= i + causal_offset
-  long causal_offset;  // 0 aligns the first query with the first key
-  bool merge_heads;    // row = (batch, query), col = (head, value); else row = (batch, head, query)
-  long left = -1;      // a query sees so many keys before its own place; negative: all
+  long causal_offset;  // where `causal`: 0 aligns the first query with the first key
+};
+
+struct AttentionShape : AttentionSizes {
+  float scale = 1.0f;
+  bool causal = false;  // query i sees the keys j <= i + causal_offset
+  // row = (batch, query), col = (head, value); else row = (batch, head, query)
+  bool merge_heads = true;
+  long left = -1;                  // a query sees so many keys before its own place; negative: all
   const int64_t* valid = nullptr;  // keys that count in each batch, the queries' own being the last
   const float* sinks = nullptr;    // for each head a score that takes part in the softmax alone
   long block = 256;  // keys of a block at most: a multiple of the panels' width, up to 256

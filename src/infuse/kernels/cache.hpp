@@ -6,7 +6,7 @@
 namespace infuse {
 
 /** Sizes: `past` rows are there, `length` new ones come, `stored` rows leave. */
-struct CacheShape {
+struct CacheSizes {
   long batch, heads, past, length, stored, dim;
 };
 
@@ -15,7 +15,7 @@ struct CacheShape {
  * else is stored. False where rows would lie outside of the cache, or behind `most` rows of a mask.
  */
 template <class Index, class Total>
-inline bool count_keys(const CacheShape& shape, long most, const Index* last, Total total,
+inline bool count_keys(const CacheSizes& shape, long most, const Index* last, Total total,
                        int64_t* valid) {
   for (long b = 0; b < shape.batch; ++b) {
     long before = long(total) == shape.length ? 0 : long(last[b]) + 1 - shape.length;
@@ -27,7 +27,7 @@ inline bool count_keys(const CacheShape& shape, long most, const Index* last, To
 }
 
 /** The rows of the past, and the new ones as the last that count in their batch; zeros elsewhere. */
-inline void store_rows(Context& context, const CacheShape& shape, const HeadRows& past,
+inline void store_rows(Context& context, const CacheSizes& shape, const HeadRows& past,
                        const HeadRows& fresh, const int64_t* valid, float* to) {
   long row = shape.dim * 4, known = shape.past < shape.stored ? shape.past : shape.stored;
   context.parallel(

@@ -6,8 +6,8 @@
 
 namespace infuse {
 
-/** Sizes; `half` pairs of channels turn, those behind them stay. */
-struct RotaryShape {
+/** `half` pairs of channels turn, those behind them stay. */
+struct RotarySizes {
   long batch, heads, length, dim, half;
   bool interleaved;  // pairs are neighbours, else `half` apart
 };
@@ -39,7 +39,7 @@ struct PickedPlace {
 
 namespace rotary_detail {
 
-inline void turn(const RotaryShape& shape, const float* x, const float* cos, const float* sin,
+inline void turn(const RotarySizes& shape, const float* x, const float* cos, const float* sin,
                  float* y) {
   long half = shape.half;
   if (shape.interleaved) {
@@ -63,7 +63,7 @@ inline void turn(const RotaryShape& shape, const float* x, const float* cos, con
 
 /** y = x turned; rows of the tables have `half` floats. False where a place lies outside. */
 template <class Place>
-inline bool rotate(Context& context, const RotaryShape& shape, const float* x, RotaryStrides from,
+inline bool rotate(Context& context, const RotarySizes& shape, const float* x, RotaryStrides from,
                    const float* cos, const float* sin, const Place& place, float* y,
                    RotaryStrides to) {
   int good = 1;

@@ -9,10 +9,11 @@ from typing import Final
 from infuse import dtypes
 from infuse.codegen.choices import usual
 from infuse.codegen.groups import Group
+from infuse.codegen.kernel_sizes import AttentionSizes
 from infuse.codegen.lower.finding import operand
 from infuse.codegen.lower.linear import label, require_float32
 from infuse.codegen.lowering import Lowering, lowers
-from infuse.codegen.program import FunctionWriter, size_text
+from infuse.codegen.program import FunctionWriter, sizes_text
 from infuse.codegen.tensors import Tensor, natural
 from infuse.ir import dims
 from infuse.ir.dims import Dim
@@ -70,15 +71,22 @@ def attend(low: Lowering, node: Node, group: Group, heads: Heads) -> None:
     merged = node.output.rank == 4
     order = (0, 2, 1, 3) if merged else natural(3)
     f = low.function("attention", *group.nodes)
-    sizes = [q.shape[0], q.shape[1], k.shape[1], q.shape[2], k.shape[2], q.shape[3], v.shape[3]]
-    form = low.choose("attention", [*sizes[:2], *sizes[3:]], *_forms(low, *sizes[3:5]))
+    sizes = AttentionSizes(
+        batch=q.shape[0],
+        heads=q.shape[1],
+        kv_heads=k.shape[1],
+        queries=q.shape[2],
+        keys=k.shape[2],
+        dim=q.shape[3],
+        value_dim=v.shape[3],
+        causal_offset=heads.first,
+    )
+    form = low.choose("attention", [*sizes[:2], *sizes[3:7]], *_forms(low, sizes.queries, sizes.keys))
     kernel = "attention_bf16" if form == "bf16" else "attention"
     f.include(f"{kernel}.hpp")
     sink = low.sink(f, group, order, inner=2 if merged else 1)
-    scratch = f"attention_scratch(AttentionShape{{{', '.join(map(size_text, sizes))}, 1.0f, false, 0L, true}})"
-    f.scratch(scratch, "attention.hpp")
-    rest = f"{_scale(f, heads)}, {'true' if heads.causal else 'false'}"
-    f.line(f"AttentionShape shape = {{{f.numbers(*sizes)}, {rest}, {f.number(heads.first)}, true}};")
+    f.scratch(f"attention_scratch(AttentionShape{{{sizes_text(sizes)}}})", "attention.hpp")
+    f.line(f"AttentionShape shape = {{{f.sizes(sizes)}, {_scale(f, heads)}, {'true' if heads.causal else 'false'}}};")
     if heads.valid is not None:
         f.line(f"shape.valid = {f.read(heads.valid)};")
     if heads.sinks is not None:

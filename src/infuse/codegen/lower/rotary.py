@@ -6,6 +6,7 @@ import numpy as np
 
 from infuse import dtypes
 from infuse.codegen.groups import Group
+from infuse.codegen.kernel_sizes import CacheSizes, RotarySizes
 from infuse.codegen.lower.attention import Heads, attend, by_heads, split_heads
 from infuse.codegen.lower.finding import operand
 from infuse.codegen.lower.indexing import row_major
@@ -31,15 +32,14 @@ def rotary_embedding(low: Lowering, node: Node, group: Group) -> None:
     tables = [row_major(low, v) for v in (cos, sin)]
     f = low.function("rotary", node)
     f.include("rotary.hpp")
-    sizes = f.numbers(*source.shape, cos.shape[-1])
-    f.line(f"const RotaryShape shape = {{{sizes}, {'true' if given['interleaved'] else 'false'}}};")
+    sizes = f.sizes(RotarySizes._make([*source.shape, cos.shape[-1], bool(given["interleaved"])]))
     place = "EveryPlace{}"
     if places is not None:
         kind = f"PickedPlace<{places.dtype.c_name}>"
         place = f"{kind}{{{f.read(row_major(low, places))}, {f.number(cos.shape[0])}, c}}"
     strides = [f"RotaryStrides{{{f.numbers(*t.strides[:3])}}}" for t in (source, by_head)]
     pointers = f"{f.read(source)}, {strides[0]}, {', '.join(map(f.read, tables))}"
-    f.fail_unless(f"rotate(c, shape, {pointers}, {place}, {f.write(target)}, {strides[1]})", "BAD_INDEX")
+    f.fail_unless(f"rotate(c, {sizes}, {pointers}, {place}, {f.write(target)}, {strides[1]})", "BAD_INDEX")
     f.finish("RotaryEmbedding")
     low.tensors[node.output] = target
 
@@ -89,8 +89,8 @@ def _valid(low: Lowering, node: Node, shape: Shape, most: Dim) -> Tensor:
     f = low.function("count_keys", node)
     f.include("cache.hpp")
     last, total = (f.read(low.dense(operand(node, i))) for i in (5, 6))
-    sizes = f"CacheShape{{{f.numbers(*shape)}}}, {f.number(most)}"
-    f.fail_unless(f"count_keys({sizes}, {last}, *{total}, {f.write(result)})", "BAD_INDEX")
+    sizes = f.sizes(CacheSizes(*shape))
+    f.fail_unless(f"count_keys({sizes}, {f.number(most)}, {last}, *{total}, {f.write(result)})", "BAD_INDEX")
     f.finish("GroupQueryAttention: keys")
     return result
 
@@ -105,7 +105,7 @@ def _store(low: Lowering, node: Node, number: int, new: Tensor, shape: Shape, va
         tensor = row_major(low, past)
         old = f"HeadRows{{{f.read(tensor)}, {f.numbers(*tensor.strides[:3])}}}"
     fresh = f"HeadRows{{{f.read(new)}, {f.numbers(*new.strides[:3])}}}"
-    f.line(f"store_rows(c, CacheShape{{{f.numbers(*shape)}}}, {old}, {fresh}, {f.read(valid)}, {f.write(target)});")
+    f.line(f"store_rows(c, {f.sizes(CacheSizes(*shape))}, {old}, {fresh}, {f.read(valid)}, {f.write(target)});")
     f.finish("GroupQueryAttention: cache")
     low.tensors[node.outputs[number]] = target
     return target
