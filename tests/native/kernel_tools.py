@@ -26,10 +26,18 @@ Floats = NDArray[np.float32]
 def targets(wide: Sequence[str] = ("x86-64-v4",)) -> list[str]:
     """The targets that this machine runs or emulates: its own, on x86-64 those with LANES 8 and 4, and `wide` ones.
 
-    Models are compiled for them in tests that use the fixture `emulation`.
+    A level for which kernels are the same as for this machine is left out. Models are compiled for the targets in tests
+    that use the fixture `emulation`.
     """
-    names = ["native", "x86-64-v3", "x86-64", *wide] if "sse2" in cpu_features() else ["native"]
-    return [name for name in names if has_target(name)]
+    names = ["x86-64-v3", "x86-64", *wide] if "sse2" in cpu_features() else []
+    return ["native", *(name for name in names if has_target(name) and not _is_native(name))]
+
+
+def _is_native(name: str) -> bool:
+    """Whether kernels get the same numbers and units for dot products as on this machine, and run here."""
+    target, native = resolve(name), resolve("native").machine
+    same = target.machine.defines() == native.defines() and target.machine.dots == native.dots
+    return same and not target.emulated
 
 
 def seldom(*names: str) -> list[Any]:

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks import serving_hostile
 from benchmarks.serving import Turn, compare
 from benchmarks.serving_calls import CallError, grpc_raw, plain_bytes, plain_json, rest_binary, rest_json
 from benchmarks.serving_load import Load, LoadError, apply, checked, enough_seconds, read_h2load
@@ -53,6 +54,21 @@ def answering(text: bytes) -> Iterator[int]:
         finally:
             server.shutdown(socket.SHUT_RDWR)
             thread.join(10)
+
+
+def test_hostile_cases_end_as_they_should(tmp_path: Path) -> None:
+    listed = serving_hostile.cases(512)
+    assert len(listed) == len({case.name for case in listed}) >= 200
+    file = tmp_path / "rows.json"
+    names = "configuration: replicas beyond,request: two hosts,model: Range to 100000000000"
+    serving_hostile.main(["--only", names, "--most", "1e9", "--json", str(file)])
+    rows = json.loads(file.read_text("utf-8"))["rows"]
+    assert all(row["right"] for row in rows.values()), rows
+    assert {name.partition(":")[0]: row["status"] for name, row in rows.items()} == {
+        "configuration": 400,
+        "request": 400,
+        "model": 500,
+    }
 
 
 def load(rate: float, p50: float = 0.01, p99: float = 0.02, clients: int = 32) -> Load:
