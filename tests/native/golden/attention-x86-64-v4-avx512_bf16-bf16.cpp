@@ -2,6 +2,7 @@
 #include "arena.hpp"
 #include "attention.hpp"
 #include "attention_bf16.hpp"
+#include "attention_masks.hpp"
 #include "blocks.hpp"
 #include "element.hpp"
 #include "failure.hpp"
@@ -21,20 +22,20 @@ namespace infuse_model {
 struct Sizes { long s_batch; long s_length; };  // the symbolic dimensions
 
 __attribute__((visibility("hidden"))) int matmul_0(Context& c, const Sizes& d, const float* p0, float* p1, const long n2, const GemmSizes& sizes3, const float* p4, const bfloat16* p5);
-__attribute__((visibility("hidden"))) int attention_1(Context& c, const Sizes& d, bfloat16* p0, const long n1, const long n2, const long n3, const long n4, const long n5, const long n6, const long n7, const long n8, const long n9, const float* p10, const long n11, const long n12, const long n13, const float* p14, const long n15, const long n16, const long n17, const float* p18, const long n19, const long n20, const long n21);
+__attribute__((visibility("hidden"))) int attention_1(Context& c, const Sizes& d, bfloat16* p0, const long n1, const AttentionSizes& sizes2, const float* p3, const long n4, const long n5, const long n6, const float* p7, const long n8, const long n9, const long n10, const float* p11, const long n12, const long n13, const long n14);
 __attribute__((visibility("hidden"))) int matmul_2(Context& c, const Sizes& d, const float* p0, const long n1, float* p2, const long n3, const GemmSizes& sizes4, const bfloat16* p5, const bfloat16* p6);
 __attribute__((visibility("hidden"))) int norm_3(Context& c, const Sizes& d, float* p0, const long n1, const long n2, const float* p3, const float* p4, const float* p5, const long n6);
 __attribute__((visibility("hidden"))) int matmul_4(Context& c, const Sizes& d, bfloat16* p0, const long n1, const GemmSizes& sizes2, const float* p3, const bfloat16* p4);
 
-__attribute__((visibility("hidden"))) int attention_1(Context& c, const Sizes& d, bfloat16* p0, const long n1, const long n2, const long n3, const long n4, const long n5, const long n6, const long n7, const long n8, const long n9, const float* p10, const long n11, const long n12, const long n13, const float* p14, const long n15, const long n16, const long n17, const float* p18, const long n19, const long n20, const long n21) {
+__attribute__((visibility("hidden"))) int attention_1(Context& c, const Sizes& d, bfloat16* p0, const long n1, const AttentionSizes& sizes2, const float* p3, const long n4, const long n5, const long n6, const float* p7, const long n8, const long n9, const long n10, const float* p11, const long n12, const long n13, const long n14) {
   (void)d, (void)c;
   const auto sink = [=](auto acc, long row, long col, auto lanes) INFUSE_LAMBDA {
     using L = decltype(lanes);
     store(p0 + row * n1 + col, acc, lanes);
   };
-  AttentionShape shape = {n2, n3, n4, n5, n6, n7, n8, 0.3535533845424652f, false, n9, true};
+  AttentionShape shape = {sizes2, 0.3535533845424652f, false};
   shape.left = -1;
-  attention_bf16(c, shape, HeadRows{p10, n11, n12, n13}, HeadRows{p14, n15, n16, n17}, HeadRows{p18, n19, n20, n21}, NoMask{}, sink);
+  attention_bf16(c, shape, HeadRows{p3, n4, n5, n6}, HeadRows{p7, n8, n9, n10}, HeadRows{p11, n12, n13, n14}, NoMask{}, sink);
   return 0;
 }
 
@@ -148,7 +149,7 @@ static long scratch_bytes_0(const Sizes& d) {
   (void)d;
   long most = 64;
   most = max_long(most, gemm_bf16_scratch(GemmSizes{.m = (d.s_batch*d.s_length), .n = 96L, .k = 32L, .lda = 32L}));
-  most = max_long(most, attention_scratch(AttentionShape{d.s_batch, 4L, 4L, d.s_length, d.s_length, 8L, 8L, 1.0f, false, 0L, true}));
+  most = max_long(most, attention_scratch(AttentionShape{AttentionSizes{.batch = d.s_batch, .heads = 4L, .kv_heads = 4L, .queries = d.s_length, .keys = d.s_length, .dim = 8L, .value_dim = 8L, .causal_offset = 0L}}));
   most = max_long(most, gemm_bf16_scratch(GemmSizes{.m = (d.s_batch*d.s_length), .n = 32L, .k = 32L, .lda = 32L}));
   most = max_long(most, norm_scratch(32L));
   most = max_long(most, gemm_bf16_scratch(GemmSizes{.m = (d.s_batch*d.s_length), .n = 64L, .k = 32L, .lda = 32L}));
@@ -222,7 +223,7 @@ static int run_0(Model& m, const void* const* in, void* const* out) {
   Block* own = f.own + f.turn * 1;
   (void)in, (void)out, (void)c, (void)d, (void)at, (void)own;
   if ((96L*d.s_batch*d.s_length) > 0) matmul_0(c, d, (const float*)(m.weights + 0L), (float*)(f.arena.data + at[0]), 96L, GemmSizes{.m = (d.s_batch*d.s_length), .n = 96L, .k = 32L, .lda = 32L}, (const float*)(in[0]), (const bfloat16*)(m.weights + 384L));  // MatMul + Add: MatMul_0/MatMul, MatMul_0/Add
-  if ((32L*d.s_batch*d.s_length) > 0) attention_1(c, d, (bfloat16*)(f.arena.data + at[1]), 32L, d.s_batch, 4L, 4L, d.s_length, d.s_length, 8L, 8L, 0L, (const float*)(f.arena.data + at[0]), (96L*d.s_length), 8L, 96L, (const float*)(f.arena.data + at[0]) + 32L, (96L*d.s_length), 8L, 96L, (const float*)(f.arena.data + at[0]) + 64L, (96L*d.s_length), 8L, 96L);  // Attention: Transpose_16/Attention
+  if ((32L*d.s_batch*d.s_length) > 0) attention_1(c, d, (bfloat16*)(f.arena.data + at[1]), 32L, AttentionSizes{.batch = d.s_batch, .heads = 4L, .kv_heads = 4L, .queries = d.s_length, .keys = d.s_length, .dim = 8L, .value_dim = 8L, .causal_offset = 0L}, (const float*)(f.arena.data + at[0]), (96L*d.s_length), 8L, 96L, (const float*)(f.arena.data + at[0]) + 32L, (96L*d.s_length), 8L, 96L, (const float*)(f.arena.data + at[0]) + 64L, (96L*d.s_length), 8L, 96L);  // Attention: Transpose_16/Attention
   if ((32L*d.s_batch*d.s_length) > 0) matmul_2(c, d, (const float*)(in[0]), 32L, (float*)(f.arena.data + at[2]), 32L, GemmSizes{.m = (d.s_batch*d.s_length), .n = 32L, .k = 32L, .lda = 32L}, (const bfloat16*)(f.arena.data + at[1]), (const bfloat16*)(m.weights + 6528L));  // MatMul + Add: MatMul_18, Add_19
   if ((32L*d.s_batch*d.s_length) > 0) norm_3(c, d, (float*)(f.arena.data + at[3]), 32L, 32L, (const float*)(f.arena.data + at[2]), (const float*)(m.weights + 8576L), (const float*)(m.weights + 8704L), (d.s_batch*d.s_length));  // LayerNormalization: LayerNormalization_20
   if ((64L*d.s_batch*d.s_length) > 0) matmul_4(c, d, (bfloat16*)(f.arena.data + at[4]), 64L, GemmSizes{.m = (d.s_batch*d.s_length), .n = 64L, .k = 32L, .lda = 32L}, (const float*)(f.arena.data + at[3]), (const bfloat16*)(m.weights + 8832L));  // MatMul + Gelu: MatMul_21, Gelu_22
