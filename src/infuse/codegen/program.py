@@ -174,7 +174,8 @@ class Program:
     buffers: list[Buffer] = field(default_factory=list)
     weights: Weights = field(default_factory=Weights)
     scratch: list[str] = field(default_factory=list)
-    scratch_includes: set[str] = field(default_factory=set)
+    call_includes: set[str] = field(default_factory=set)
+    """Headers of what calls name: structs of sizes, and what tells the scratch memory."""
     checks: list[tuple[str, str]] = field(default_factory=list)
     """Conditions on the symbols (C++ text) that must hold, and the message when one does not."""
 
@@ -271,6 +272,7 @@ class FunctionWriter:
         """The name of a parameter that carries the sizes of a kernel call."""
         header = HEADERS[type(sizes)]
         self.include(header)
+        self.program.call_includes.add(header)
         name = f"sizes{len(self.arguments)}"
         self.function.parameters.append(f"const {type(sizes).__name__}& {name}")
         self.arguments.append(sizes)
@@ -299,7 +301,7 @@ class FunctionWriter:
         """Demand scratch memory: a C++ expression in bytes per worker that `header` declares."""
         late = bool(fields_in(expression) & {symbol_field(name) for name in self.program.found})
         (self._scratch if late else self.program.scratch).append(expression)
-        self.program.scratch_includes.add(header)
+        self.program.call_includes.add(header)
 
     def finish(self, label: str) -> Step:
         """Append the step to the program."""

@@ -90,7 +90,7 @@ def print_trials(trials: Sequence[Trial], jobs: int) -> dict[str, str]:
     functions, names = distinct(step for trial in trials for step in trial.steps)
     first, sources = spread(programs, functions, names, jobs, least=_LEAST)
     scratch = list(dict.fromkeys(text for program in programs for text in program.scratch))
-    headers = {"model.h", "platform.hpp"}.union(*(program.scratch_includes for program in programs))
+    headers = {"model.h", "platform.hpp"}.union(*(program.call_includes for program in programs))
     starts, total = _regions(trials)
     main = [preamble(programs, first, more=sorted(headers)), _RANGE]
     main += [f"{head(f, names[f.text()])};" for f in functions]
