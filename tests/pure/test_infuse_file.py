@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from infuse import dtypes
 from infuse.errors import UnsupportedOperatorError
-from infuse.ir import DataFormat, Graph, Node, Value, constant, dims, expression, tensor
+from infuse.ir import DataFormat, Graph, Node, Value, constant, dims, registry, tensor
 from infuse.ir.equality import equal
 from infuse.ir.file import VERSION, load, load_bytes, save
 from infuse.ir.flat import decode as decoding
@@ -98,11 +98,11 @@ def test_unregistered_operators_come_from_the_fallback(stored: bytes, monkeypatc
         asked.append((domain, name, attributes))
         return Toy()
 
-    monkeypatch.setattr(expression, "_FACTORIES", {("", "Branch"): Branch})
-    monkeypatch.setattr(expression, "_FALLBACK", [])
+    monkeypatch.setattr(registry, "_FACTORIES", {("", "Branch"): Branch})
+    monkeypatch.setattr(registry, "_FALLBACK", [])
     with pytest.raises(UnsupportedOperatorError, match="there is no operator test"):
         load_bytes(stored, "memory")
-    monkeypatch.setattr(expression, "_FALLBACK", [fallback])
+    monkeypatch.setattr(registry, "_FALLBACK", [fallback])
     load_bytes(stored, "memory")
     assert [(domain, name) for domain, name, _ in asked] == [("test.toys", "Toy")] * 2
     assert asked[0][2] == {"axis": -1, "alpha": 0.5, "mode": "plain", "axes": (1, 2), "given": (1.5, "x")}

@@ -179,8 +179,8 @@ static int run_0(Model& m, const void* const* in, void* const* out) {
   f.turn ^= 0;
   Block* own = f.own + f.turn * 2;
   (void)in, (void)out, (void)c, (void)d, (void)at, (void)own;
-  if ((24L*d.s_batch) > 0) add_mul_tanh_0(c, d, (const float*)(in[0]), 8L, (const float*)(m.weights + 0L), (float*)(out[0]), 8L, (3L*d.s_batch), 8L);  // Add + Mul + Tanh
-  if ((24L*d.s_batch) > 0) relu_1(c, d, (const float*)(in[0]), (float*)(f.arena.data + at[0]), 1L, (24L*d.s_batch));  // Relu
+  if ((24L*d.s_batch) > 0) add_mul_tanh_0(c, d, (const float*)(in[0]), 8L, (const float*)(m.weights + 0L), (float*)(out[0]), 8L, (3L*d.s_batch), 8L);  // Add + Mul + Tanh: Add_0, Mul_1, Tanh_2
+  if ((24L*d.s_batch) > 0) relu_1(c, d, (const float*)(in[0]), (float*)(f.arena.data + at[0]), 1L, (24L*d.s_batch));  // Relu: Relu_3
   if ((24L*d.s_batch) > 0) copy_2(c, d, (const uint32_t*)(f.arena.data + at[0]), (uint32_t*)(out[1]), d.s_batch, 8L, 3L, 24L, 1L, 8L, 24L, 3L, 1L);  // output
   return 0;
 }
