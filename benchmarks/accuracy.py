@@ -3,8 +3,8 @@
 `python -m benchmarks.accuracy --models 'resnet*' --threads 2 --json FILE`
 
 The witness knows nothing of either: ONNX's reference evaluator with all weights and inputs widened
-(benchmarks/exact.py). An error is the largest one of all outputs over the largest output. Exit status 1 where ours is
-larger than MOST times ONNX Runtime's, or an engine fails.
+(benchmarks/exact.py). An error is the largest one of all outputs over the largest output. Exit
+status 1 where ours is larger than MOST times ONNX Runtime's, or an engine fails.
 """
 
 import argparse
@@ -68,7 +68,13 @@ def measure(path: Path, given: argparse.Namespace) -> Row:
 def table(rows: list[Row]) -> Table:
     """One line a model."""
     engines = list(dict.fromkeys(name for row in rows for name in row.found))
-    made = Table("model", *engines, "ratio", title="largest error over the largest output", title_justify="left")
+    made = Table(
+        "model",
+        *engines,
+        "ratio",
+        title="largest error over the largest output",
+        title_justify="left",
+    )
     for row in rows:
         cells = [f"{row.found[name]:.2e}" if name in row.found else "–" for name in engines]
         ratio = "–" if row.ratio is None else f"{row.ratio:.2f}×"
@@ -91,7 +97,10 @@ def main(arguments: list[str] | None = None) -> int:
         terminal.complain(console, row.model, row.errors)
     if given.json:
         figures = [asdict(row) | {"ratio": row.ratio} for row in rows]
-        machine.save(given.json, {"threads": given.threads, "dims": given.dims, "most": MOST, "rows": figures})
+        machine.save(
+            given.json,
+            {"threads": given.threads, "dims": given.dims, "most": MOST, "rows": figures},
+        )
     return 0 if all(row.is_good for row in rows) else 1
 
 

@@ -22,7 +22,9 @@ VISION = {
     "squeezenet1_1": Vision("torchvision", "squeezenet1_1"),
     "shufflenet_v2": Vision("torchvision", "shufflenet_v2_x1_0"),
     "densenet121": Vision("torchvision", "densenet121"),
-    "inception_v3": Vision("torchvision", "inception_v3", 299, {"init_weights": False, "aux_logits": False}),
+    "inception_v3": Vision(
+        "torchvision", "inception_v3", 299, {"init_weights": False, "aux_logits": False}
+    ),
     "ghostnet": Vision("timm", "ghostnet_100"),
     "convnext_tiny": Vision("torchvision", "convnext_tiny"),
     "vit_b_16": Vision("torchvision", "vit_b_16"),
@@ -31,7 +33,12 @@ VISION = {
 }
 ENCODERS: dict[str, dict[str, int]] = {
     "bert_base": {},
-    "minilm_l6": {"hidden_size": 384, "num_hidden_layers": 6, "num_attention_heads": 12, "intermediate_size": 1536},
+    "minilm_l6": {
+        "hidden_size": 384,
+        "num_hidden_layers": 6,
+        "num_attention_heads": 12,
+        "intermediate_size": 1536,
+    },
 }
 NAMES = [*VISION, *ENCODERS, "gpt2"]
 DYNAMO_ONLY = {"gpt2"}  # the TorchScript exporter has no aten::diff

@@ -1,11 +1,14 @@
-"""Two checkouts of Infuse on the same models: speed, seconds of optimizing and compiling, and nodes, as ratios.
+"""Two checkouts of Infuse on the same models: speed, seconds of optimizing and compiling, and
+nodes, as ratios.
 
-`python -m benchmarks.compare OLD NEW [--models 'resnet*'] [--operators] [--threads 1,2] [--json FILE]`
+`python -m benchmarks.compare OLD NEW [--models 'resnet*'] [--operators] [--threads 1,2] [--json
+FILE]`
 
-OLD and NEW are folders of checkouts, or names that git knows of commits of this one. Each runs in processes of its own,
-in turns (A B A B); both begin with an empty cache. A ratio above one means that NEW is faster. With `--operators`, the
-models are the hot operators of `benchmarks.operators` in place of the zoo. Exit status 1 where a model fails in one of
-them, or the answers are more than `--tolerance` of the largest output apart.
+OLD and NEW are folders of checkouts, or names that git knows of commits of this one. Each runs in
+processes of its own, in turns (A B A B); both begin with an empty cache. A ratio above one means
+that NEW is faster. With `--operators`, the models are the hot operators of `benchmarks.operators`
+in place of the zoo. Exit status 1 where a model fails in one of them, or the answers are more than
+`--tolerance` of the largest output apart.
 """
 
 import argparse
@@ -73,7 +76,9 @@ RATIOS = {
 
 @contextmanager
 def checkout(name: str) -> Iterator[Path]:
-    """The folder of a checkout: `name` itself, or one of the commit of that name which exists for the block."""
+    """The folder of a checkout: `name` itself, or one of the commit of that name which exists for
+    the block.
+    """
     if Path(name).is_dir():
         yield Path(name).resolve()
         return
@@ -81,7 +86,12 @@ def checkout(name: str) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="infuse-compare-") as folder:
         made = Path(folder) / "checkout"
         try:
-            subprocess.run([*git, "add", "--detach", str(made), name], check=True, capture_output=True, text=True)
+            subprocess.run(
+                [*git, "add", "--detach", str(made), name],
+                check=True,
+                capture_output=True,
+                text=True,
+            )
         except subprocess.CalledProcessError as error:
             sys.exit(f"{name!r} is neither a folder nor a commit: {error.stderr.strip()}")
         try:
@@ -95,7 +105,9 @@ def operators(folder: Path) -> list[tuple[Path, Path | None]]:
     files: list[tuple[Path, Path | None]] = []
     for family, cases in GROUPS.items():
         for case in cases():
-            label = "".join(c if c.isalnum() else "_" for c in f"{family}.{case.operator}.{case.label}")
+            label = "".join(
+                c if c.isalnum() else "_" for c in f"{family}.{case.operator}.{case.label}"
+            )
             model, inputs = folder / f"{label}.onnx", folder / f"{label}.npz"
             onnx.save(case.model, model)
             np.savez(inputs, **case.feeds)  # type: ignore[arg-type]
@@ -103,7 +115,13 @@ def operators(folder: Path) -> list[tuple[Path, Path | None]]:
     return files
 
 
-def run(model: Path, inputs: Path | None, threads: int, sides: Mapping[str, Path], chosen: argparse.Namespace) -> Row:
+def run(
+    model: Path,
+    inputs: Path | None,
+    threads: int,
+    sides: Mapping[str, Path],
+    chosen: argparse.Namespace,
+) -> Row:
     """One model in both checkouts, in turns."""
     row = Row(model.stem, threads)
     with ExitStack() as stack:
@@ -111,7 +129,9 @@ def run(model: Path, inputs: Path | None, threads: int, sides: Mapping[str, Path
         workers = {}
         for side, place in sides.items():
             try:
-                worker = Worker("infuse", model, threads, chosen.dims, "fp32", inputs, place, folder / side)
+                worker = Worker(
+                    "infuse", model, threads, chosen.dims, "fp32", inputs, place, folder / side
+                )
             except WorkerError as error:
                 row.errors[side] = str(error)
                 continue
@@ -131,20 +151,33 @@ def table(rows: list[Row]) -> Table:
     for name in ("model", "threads", "old ms", "new ms", *RATIOS, "difference"):
         made.add_column(name, justify="left" if name == "model" else "right")
     for row in rows:
-        times = [f"{row.times[side].best * 1e3:.3f}" if side in row.times else "–" for side in SIDES]
-        ratios = [f"{ratio:.3f}" if (ratio := row.ratio(figure)) else "–" for figure in RATIOS.values()]
+        times = [
+            f"{row.times[side].best * 1e3:.3f}" if side in row.times else "–" for side in SIDES
+        ]
+        ratios = [
+            f"{ratio:.3f}" if (ratio := row.ratio(figure)) else "–" for figure in RATIOS.values()
+        ]
         apart = "–" if row.difference is None else f"{row.difference:.1e}"
         made.add_row(row.model, str(row.threads), *times, *ratios, apart)
     made.add_section()
-    made.add_row("geomean", "", "", "", *(f"{mean:.3f}" for mean, _ in summarize(rows).values()), "")
-    made.add_row("lowest", "", "", "", *(f"{lowest:.3f}" for _, lowest in summarize(rows).values()), "")
+    made.add_row(
+        "geomean", "", "", "", *(f"{mean:.3f}" for mean, _ in summarize(rows).values()), ""
+    )
+    made.add_row(
+        "lowest", "", "", "", *(f"{lowest:.3f}" for _, lowest in summarize(rows).values()), ""
+    )
     return made
 
 
 def summarize(rows: list[Row]) -> dict[str, tuple[float, float]]:
     """Of each ratio its geometric mean and the lowest one."""
-    found = {name: [r for row in rows if (r := row.ratio(figure))] for name, figure in RATIOS.items()}
-    return {name: (geomean(ratios), min(ratios)) if ratios else (0.0, 0.0) for name, ratios in found.items()}
+    found = {
+        name: [r for row in rows if (r := row.ratio(figure))] for name, figure in RATIOS.items()
+    }
+    return {
+        name: (geomean(ratios), min(ratios)) if ratios else (0.0, 0.0)
+        for name, ratios in found.items()
+    }
 
 
 def parser() -> argparse.ArgumentParser:
@@ -158,7 +191,9 @@ def parser() -> argparse.ArgumentParser:
     options.add_turns(made)
     options.add_dims(made)
     made.add_argument("--least", type=int, default=5, help="runs in a turn at least (default: 5)")
-    made.add_argument("--tolerance", type=float, default=1e-4, help="of the largest output (default: 1e-4)")
+    made.add_argument(
+        "--tolerance", type=float, default=1e-4, help="of the largest output (default: 1e-4)"
+    )
     return made
 
 
@@ -179,8 +214,14 @@ def main(arguments: list[str] | None = None) -> int:
     for row in rows:
         terminal.complain(console, f"{row.model}, {row.threads} threads", row.errors)
     if chosen.json:
-        ratios = [asdict(row) | {"ratios": {n: row.ratio(figure) for n, figure in RATIOS.items()}} for row in rows]
-        machine.save(chosen.json, {"old": chosen.old, "new": chosen.new, "summary": summarize(rows), "rows": ratios})
+        ratios = [
+            asdict(row) | {"ratios": {n: row.ratio(figure) for n, figure in RATIOS.items()}}
+            for row in rows
+        ]
+        machine.save(
+            chosen.json,
+            {"old": chosen.old, "new": chosen.new, "summary": summarize(rows), "rows": ratios},
+        )
     apart = [row for row in rows if row.difference is None or row.difference > chosen.tolerance]
     return 1 if apart else 0
 

@@ -2,8 +2,9 @@
 
 `python -m benchmarks.compile_time --models resnet50 --threads 2 --json FILE`
 
-Each model is compiled twice by new processes that share one fresh cache folder; both then load the compiled model again
-several times, and the fastest load counts. Exit status 1 where a cold compile takes longer than BAR seconds.
+Each model is compiled twice by new processes that share one fresh cache folder; both then load the
+compiled model again several times, and the fastest load counts. Exit status 1 where a cold compile
+takes longer than BAR seconds.
 """
 
 import json
@@ -26,7 +27,9 @@ CHILD = "--in-this-process"
 
 
 def phases(path: Path, threads: int) -> dict[str, float]:
-    """Seconds of every step from the ONNX file to a loaded model, in this process and with its object cache."""
+    """Seconds of every step from the ONNX file to a loaded model, in this process and with its
+    object cache.
+    """
     times = [time.perf_counter()]
     import infuse
     from infuse.runtime import CompiledModel
@@ -43,18 +46,28 @@ def phases(path: Path, threads: int) -> dict[str, float]:
         start = time.perf_counter()
         CompiledModel.load(model.folder, threads=threads).close()
         loads.append(time.perf_counter() - start)
-    steps = dict(zip(("import", "read", "optimize", "compile"), map(float.__sub__, times[1:], times), strict=False))
+    steps = dict(
+        zip(
+            ("import", "read", "optimize", "compile"),
+            map(float.__sub__, times[1:], times),
+            strict=False,
+        )
+    )
     return steps | {"total": times[-1] - times[1], "load": min(loads)}
 
 
 def measure(path: Path, threads: int) -> dict[str, dict[str, float]]:
-    """Phases with a cold and with a warm cache, each in a new process. CalledProcessError where compiling fails."""
+    """Phases with a cold and with a warm cache, each in a new process. CalledProcessError where
+    compiling fails.
+    """
     with tempfile.TemporaryDirectory() as cache:
         command = [sys.executable, "-m", "benchmarks.compile_time", CHILD, str(path), str(threads)]
         env = os.environ | {"INFUSE_CACHE": cache}
         found = {}
         for state in ("cold", "warm"):
-            done = subprocess.run(command, cwd=ROOT, env=env, check=True, stdout=subprocess.PIPE, text=True)
+            done = subprocess.run(
+                command, cwd=ROOT, env=env, check=True, stdout=subprocess.PIPE, text=True
+            )
             found[state] = json.loads(done.stdout.splitlines()[-1])
         return found
 
@@ -75,7 +88,10 @@ def main(arguments: list[str] | None = None) -> int:
     options.add_models(parser, "resnet50")
     parser.add_argument("--threads", type=int, default=2)
     given, models = options.parse(parser, arguments)
-    results = {path.stem: measure(path, given.threads) for path in terminal.watched(models, lambda path: path.stem)}
+    results = {
+        path.stem: measure(path, given.threads)
+        for path in terminal.watched(models, lambda path: path.stem)
+    }
     terminal.console().print(show(results))
     if given.json:
         machine.save(given.json, {"threads": given.threads, "bar_s": BAR, "seconds": results})

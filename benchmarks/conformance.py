@@ -1,11 +1,13 @@
-"""The backend tests of the installed ONNX, each with its own tolerance, in Infuse and in other engines.
+"""The backend tests of the installed ONNX, each with its own tolerance, in Infuse and in other
+engines.
 
-`python -m benchmarks.conformance --level none,basic,all --against onnxruntime,openvino,reference --json FILE`
+`python -m benchmarks.conformance --level none,basic,all --against onnxruntime,openvino,reference
+--json FILE`
 
-A test passes (right), is wrong (other results), failed (an error while running), refused (an error while opening), or
-crashed (the process ended, or the time was over). Infuse is asked through `infuse.InferenceSession` and compiles for
-one thread; what it compiles is thrown away in the end. Exit status 1 where a test does not pass that is not in
-`EXPECTED`.
+A test passes (right), is wrong (other results), failed (an error while running), refused (an error
+while opening), or crashed (the process ended, or the time was over). Infuse is asked through
+`infuse.InferenceSession` and compiles for one thread; what it compiles is thrown away in the end.
+Exit status 1 where a test does not pass that is not in `EXPECTED`.
 """
 
 import argparse
@@ -33,7 +35,9 @@ from infuse.runtime.cpus import available_cpus
 
 Answers = dict[str, dict[str, Answer]]
 """By engine and test."""
-_ROUNDED = "its tolerance is below two units of float16, to which every intermediate result is rounded"
+_ROUNDED = (
+    "its tolerance is below two units of float16, to which every intermediate result is rounded"
+)
 EXPECTED: Mapping[str, str] = {
     "node/test_bernoulli*": "it expects the numbers that one draw of NumPy's random generator gave",
     "simple/test_gradient_of_add*": "Gradient differentiates the graph that it stands in",
@@ -44,7 +48,10 @@ EXPECTED: Mapping[str, str] = {
 
 
 def measure(
-    engines: Sequence[str], names: Sequence[str], options: argparse.Namespace, advance: Callable[[], None]
+    engines: Sequence[str],
+    names: Sequence[str],
+    options: argparse.Namespace,
+    advance: Callable[[], None],
 ) -> Answers:
     """Run the tests in one engine after the other, several at a time."""
     found: Answers = {}
@@ -73,7 +80,9 @@ def _run(
         except queue.Empty:
             worker.close()
 
-    threads = [threading.Thread(target=work, daemon=True) for _ in range(min(options.jobs, len(names)))]
+    threads = [
+        threading.Thread(target=work, daemon=True) for _ in range(min(options.jobs, len(names)))
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -94,13 +103,20 @@ def missed(answers: Mapping[str, Answer]) -> dict[str, Answer]:
 def summarize(found: Answers) -> dict[str, object]:
     """Counts by engine; whether every level of ours passes the same tests."""
     ours = [engine for engine in found if engine.startswith("infuse")]
-    passing = [{name for name, a in found[engine].items() if a.outcome == PASSED} for engine in ours]
+    passing = [
+        {name for name, a in found[engine].items() if a.outcome == PASSED} for engine in ours
+    ]
     return {
         "tests": len(next(iter(found.values()), {})),
         "engines": {engine: _counts(answers) for engine, answers in found.items()},
         "host": {engine: dict(_hosted(found[engine]).most_common()) for engine in ours},
-        "levels differ": sorted(set().union(*passing) - set.intersection(*passing)) if passing else [],
-        "unexpected": {engine: [name for name in missed(found[engine]) if not expected(name)] for engine in ours},
+        "levels differ": sorted(set().union(*passing) - set.intersection(*passing))
+        if passing
+        else [],
+        "unexpected": {
+            engine: [name for name in missed(found[engine]) if not expected(name)]
+            for engine in ours
+        },
     }
 
 
@@ -121,7 +137,7 @@ def reason_class(reason: str) -> str:
     return re.sub(r"'[^']*'|\"[^\"]*\"|\([^()]*\)|\[[^\]]*\]|[-+]?\d[\w.+%]*", "…", reason)[:100]
 
 
-# -- what is shown -------------------------------------------------------------------------------------------------
+# -- what is shown ---------------------------------------------------------------------------------
 
 
 def report(found: Answers, listed: Sequence[str], console: Console) -> None:
@@ -133,7 +149,9 @@ def report(found: Answers, listed: Sequence[str], console: Console) -> None:
             console.print(_reasons_table(engine, found[engine]))
     for engine in listed:
         for name, answer in missed(found[engine]).items():
-            console.print(f"{engine}: {name}: {answer.outcome}: ", end="", markup=False, highlight=False)
+            console.print(
+                f"{engine}: {name}: {answer.outcome}: ", end="", markup=False, highlight=False
+            )
             console.print(expected(name) or answer.reason, markup=False, highlight=False)
     for engine, answers in found.items():
         if kinds := _hosted(answers):
@@ -141,7 +159,9 @@ def report(found: Answers, listed: Sequence[str], console: Console) -> None:
             shown = ", ".join(f"{kind} {count}" for kind, count in kinds.most_common())
             console.print(f"{engine}: {tests} tests with host steps: {shown}", highlight=False)
     if summary["levels differ"]:
-        console.print(f"[red]pass at some levels only:[/] {summary['levels differ']}", highlight=False)
+        console.print(
+            f"[red]pass at some levels only:[/] {summary['levels differ']}", highlight=False
+        )
 
 
 def _engines_table(found: Answers) -> Table:
@@ -154,7 +174,9 @@ def _engines_table(found: Answers) -> Table:
         kinds = [_of_kind(answers, kind) for kind in KINDS]
         seconds = sum(answer.seconds for answer in answers.values())
         share = f"{counts[PASSED] / total:.1%}"
-        made.add_row(engine, *(str(counts[o]) for o in OUTCOMES), share, native, *kinds, f"{seconds:.0f}")
+        made.add_row(
+            engine, *(str(counts[o]) for o in OUTCOMES), share, native, *kinds, f"{seconds:.0f}"
+        )
     return made
 
 
@@ -164,7 +186,9 @@ def _of_kind(answers: Mapping[str, Answer], kind: str) -> str:
 
 
 def _reasons_table(engine: str, answers: Mapping[str, Answer]) -> Table:
-    made = Table("tests", "outcome", "reason", title=f"What does not pass in {engine}", title_justify="left")
+    made = Table(
+        "tests", "outcome", "reason", title=f"What does not pass in {engine}", title_justify="left"
+    )
     groups = Counter((a.outcome, reason_class(a.reason)) for a in missed(answers).values())
     for (outcome, reason), count in groups.most_common():
         made.add_row(str(count), outcome, reason)
@@ -172,7 +196,9 @@ def _reasons_table(engine: str, answers: Mapping[str, Answer]) -> Table:
 
 
 def save(path: Path, found: Answers, options: argparse.Namespace) -> None:
-    """Write the counts as JSON, and the answers but those of tests that passed without host steps."""
+    """Write the counts as JSON, and the answers but those of tests that passed without host
+    steps.
+    """
     answers = {
         engine: {name: _brief(a) for name, a in by_name.items() if a.outcome != PASSED or a.host}
         for engine, by_name in found.items()
@@ -186,7 +212,7 @@ def _brief(answer: Answer) -> dict[str, object]:
     }
 
 
-# -- options -------------------------------------------------------------------------------------------------------
+# -- options ---------------------------------------------------------------------------------------
 
 
 def among(known: Sequence[str], what: str) -> Callable[[str], list[str]]:
@@ -195,7 +221,9 @@ def among(known: Sequence[str], what: str) -> Callable[[str], list[str]]:
     def parse(text: str) -> list[str]:
         names = [name for name in text.split(",") if name]
         if unknown := [name for name in names if name not in known]:
-            raise argparse.ArgumentTypeError(f"no such {what}: {', '.join(unknown)} (there are {', '.join(known)})")
+            raise argparse.ArgumentTypeError(
+                f"no such {what}: {', '.join(unknown)} (there are {', '.join(known)})"
+            )
         return names
 
     return parse
@@ -203,23 +231,51 @@ def among(known: Sequence[str], what: str) -> Callable[[str], list[str]]:
 
 def parse(arguments: list[str] | None) -> tuple[argparse.Namespace, list[str], list[str]]:
     """Options, engines, and the names of the tests."""
-    parser = argparse.ArgumentParser(description="Run the backend tests of ONNX in Infuse and in other engines.")
-    levels, peers = among(LEVELS, "level"), among(list(PEERS), "engine")
-    parser.add_argument("--level", type=levels, default=["all"], metavar="LEVEL[,…]", help="default: all")
-    parser.add_argument("--against", type=peers, default=[], metavar="ENGINE[,…]", help=", ".join(PEERS))
-    parser.add_argument(
-        "--only", type=lambda text: text.split(","), default=["*"], metavar="GLOB[,…]", help="names such as test_abs*"
+    parser = argparse.ArgumentParser(
+        description="Run the backend tests of ONNX in Infuse and in other engines."
     )
-    parser.add_argument("--sample", type=int, metavar="N", help="about so many tests, evenly chosen")
-    parser.add_argument("--jobs", type=int, default=available_cpus(), metavar="N", help="tests at a time")
-    parser.add_argument("--limit", type=float, default=120, metavar="SECONDS", help="for each test (default: 120)")
-    parser.add_argument("--cache", metavar="FOLDER", help="keep there what is compiled (default: a temporary folder)")
-    parser.add_argument("--list", action="store_true", help="also list what does not pass in the other engines")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write counts and what does not pass there")
+    levels, peers = among(LEVELS, "level"), among(list(PEERS), "engine")
+    parser.add_argument(
+        "--level", type=levels, default=["all"], metavar="LEVEL[,…]", help="default: all"
+    )
+    parser.add_argument(
+        "--against", type=peers, default=[], metavar="ENGINE[,…]", help=", ".join(PEERS)
+    )
+    parser.add_argument(
+        "--only",
+        type=lambda text: text.split(","),
+        default=["*"],
+        metavar="GLOB[,…]",
+        help="names such as test_abs*",
+    )
+    parser.add_argument(
+        "--sample", type=int, metavar="N", help="about so many tests, evenly chosen"
+    )
+    parser.add_argument(
+        "--jobs", type=int, default=available_cpus(), metavar="N", help="tests at a time"
+    )
+    parser.add_argument(
+        "--limit", type=float, default=120, metavar="SECONDS", help="for each test (default: 120)"
+    )
+    parser.add_argument(
+        "--cache",
+        metavar="FOLDER",
+        help="keep there what is compiled (default: a temporary folder)",
+    )
+    parser.add_argument(
+        "--list", action="store_true", help="also list what does not pass in the other engines"
+    )
+    parser.add_argument(
+        "--json", type=Path, metavar="FILE", help="write counts and what does not pass there"
+    )
     options = parser.parse_args(arguments)
     if absent := [name for name in options.against if not is_installed(name)]:
         parser.error(f"not installed: {', '.join(absent)} (pip install 'infuse[peers]')")
-    names = [name for name in load_cases() if any(fnmatch.fnmatch(name, f"*/{glob}") for glob in options.only)]
+    names = [
+        name
+        for name in load_cases()
+        if any(fnmatch.fnmatch(name, f"*/{glob}") for glob in options.only)
+    ]
     if options.sample:
         names = names[:: max(1, len(names) // options.sample)]
     if not names:
@@ -234,7 +290,9 @@ def main(arguments: list[str] | None = None) -> int:
     with Progress(console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("tests", total=len(engines) * len(names))
         found = measure(engines, names, options, lambda: progress.advance(task))
-    report(found, engines if options.list else [e for e in engines if e.startswith("infuse")], console)
+    report(
+        found, engines if options.list else [e for e in engines if e.startswith("infuse")], console
+    )
     if options.json:
         save(options.json, found, options)
     unexpected = summarize(found)["unexpected"]

@@ -42,8 +42,12 @@ class Case:
                 yield _named(graph.input, map(_value, inputs)), list(map(_value, outputs))
             return
         for folder in sorted(Path(self.test.model_dir).glob("test_data_set_*")):
-            inputs = [_read(folder / f"input_{i}.pb", info.type) for i, info in _given(folder, graph)]
-            outputs = [_read(folder / f"output_{i}.pb", info.type) for i, info in enumerate(graph.output)]
+            inputs = [
+                _read(folder / f"input_{i}.pb", info.type) for i, info in _given(folder, graph)
+            ]
+            outputs = [
+                _read(folder / f"output_{i}.pb", info.type) for i, info in enumerate(graph.output)
+            ]
             yield _named(graph.input, inputs), outputs
 
     def check(self, results: Sequence[Any], expected: Sequence[Any]) -> None:
@@ -93,7 +97,7 @@ def _value(given: Any) -> Any:
     return np.asarray(given) if isinstance(given, np.generic) else given
 
 
-# -- comparison, as the runner of ONNX does it ---------------------------------------------------------------------
+# -- comparison, as the runner of ONNX does it -----------------------------------------------------
 
 
 def _check(result: Any, expected: Any, rtol: float, atol: float) -> None:

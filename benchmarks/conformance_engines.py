@@ -62,11 +62,16 @@ class OnnxRuntime:
 
     def run(self, inputs: dict[str, Any]) -> list[Any]:
         """See Opened; element types that NumPy lacks go through the runtime's own values."""
-        plain = all(_is_plain(value.type) for value in (*self.session.get_inputs(), *self.session.get_outputs()))
+        plain = all(
+            _is_plain(value.type)
+            for value in (*self.session.get_inputs(), *self.session.get_outputs())
+        )
         if plain:
             results: list[Any] = self.session.run(None, inputs)
             return results
-        found = self.session.run_with_ort_values(None, {name: _ort_value(x) for name, x in inputs.items()})
+        found = self.session.run_with_ort_values(
+            None, {name: _ort_value(x) for name, x in inputs.items()}
+        )
         return [_array(value) for value in found]
 
 
@@ -77,7 +82,9 @@ def _is_plain(type: str) -> bool:
 def _ort_value(x: Any) -> Any:
     from onnxruntime import OrtValue
 
-    return OrtValue.ortvalue_from_numpy_with_onnx_type(x, onnx.helper.np_dtype_to_tensor_dtype(x.dtype))
+    return OrtValue.ortvalue_from_numpy_with_onnx_type(
+        x, onnx.helper.np_dtype_to_tensor_dtype(x.dtype)
+    )
 
 
 def _array(value: Any) -> Any:

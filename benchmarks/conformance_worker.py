@@ -1,6 +1,8 @@
-"""One engine that runs test after test in a process of its own, so that a crash or a hang costs one test.
+"""One engine that runs test after test in a process of its own, so that a crash or a hang costs one
+test.
 
-The far side loads the tests and sends a line. Then it reads names of tests and sends what came of each, as JSON.
+The far side loads the tests and sends a line. Then it reads names of tests and sends what came of
+each, as JSON.
 """
 
 import json
@@ -18,8 +20,16 @@ from benchmarks.conformance_engines import Opened, opener
 
 ROOT = Path(__file__).resolve().parent.parent
 START_LIMIT = 180
-PASSED, WRONG, FAILED, REFUSED, CRASHED = OUTCOMES = ("passed", "wrong", "failed", "refused", "crashed")
-"""Right; other results; an error while running; an error while opening; the process ended, or the time was over."""
+PASSED, WRONG, FAILED, REFUSED, CRASHED = OUTCOMES = (
+    "passed",
+    "wrong",
+    "failed",
+    "refused",
+    "crashed",
+)
+"""Right; other results; an error while running; an error while opening; the process ended, or the
+time was over.
+"""
 
 
 @dataclass
@@ -45,7 +55,9 @@ class Worker:
         if self.process is None:
             command = [sys.executable, "-m", "benchmarks.conformance_worker", self.engine]
             pipe, nothing = subprocess.PIPE, subprocess.DEVNULL
-            self.process = subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe, stderr=nothing, text=True)
+            self.process = subprocess.Popen(
+                command, cwd=ROOT, stdin=pipe, stdout=pipe, stderr=nothing, text=True
+            )
             if isinstance(problem := self._receive(START_LIMIT), str):
                 return Answer(CRASHED, f"at its start: {problem}")
         assert self.process.stdin
@@ -113,7 +125,9 @@ def _run(case: Case, engine: str) -> Answer:
 def described(error: BaseException) -> str:
     """The error on one line, not too long."""
     words = " ".join(str(error).split())
-    return (words if isinstance(error, AssertionError) and words else f"{type(error).__name__}: {words}")[:300]
+    return (
+        words if isinstance(error, AssertionError) and words else f"{type(error).__name__}: {words}"
+    )[:300]
 
 
 def main(engine: str) -> None:

@@ -12,13 +12,34 @@ from infuse.ir.graph import Graph, Node, Value, constant
 from infuse.ir.registry import make_operator
 from infuse.ir.types import UNKNOWN, tensor
 
-SQUARES = ((112, 32, 32), (56, 64, 64), (28, 128, 128), (14, 256, 256), (7, 512, 512), (56, 128, 32), (14, 64, 192))
+SQUARES = (
+    (112, 32, 32),
+    (56, 64, 64),
+    (28, 128, 128),
+    (14, 256, 256),
+    (7, 512, 512),
+    (56, 128, 32),
+    (14, 64, 192),
+)
 """Sides, channels and results of 3 × 3 windows that step by one."""
 CHANNELS = (16, 20, 24, 32, 40, 48, 64, 80, 96, 112, 128, 160, 192, 256, 320, 384, 512)
 SIDES = (4, 6, 7, 8, 10, 13, 14, 17, 20, 28, 35, 40, 56, 64, 80, 112)
-FIRST = ((224, 3, 64, 7, 2), (224, 3, 32, 3, 2), (224, 3, 64, 3, 1), (299, 3, 32, 3, 2), (64, 8, 16, 5, 1))
+FIRST = (
+    (224, 3, 64, 7, 2),
+    (224, 3, 32, 3, 2),
+    (224, 3, 64, 3, 1),
+    (299, 3, 32, 3, 2),
+    (64, 8, 16, 5, 1),
+)
 """Sides, channels, results, windows and steps of layers with few channels."""
-DEPTHWISE = ((112, 32, 3, 1), (112, 96, 3, 2), (56, 144, 3, 1), (28, 240, 5, 2), (14, 480, 5, 1), (7, 960, 5, 1))
+DEPTHWISE = (
+    (112, 32, 3, 1),
+    (112, 96, 3, 2),
+    (56, 144, 3, 1),
+    (28, 240, 5, 2),
+    (14, 480, 5, 1),
+    (7, 960, 5, 1),
+)
 GROUPED = (
     (56, 128, 32, 1),
     (56, 128, 32, 2),
@@ -71,14 +92,21 @@ class _Layers:
 
     def call(self, kind: str, *operands: Value | None, **attributes: Any) -> Value:
         result = Value(UNKNOWN, f"v{len(self.graph)}")
-        node = Node(make_operator("", kind, attributes), list(operands), [result], name=f"{kind}_{len(self.graph)}")
+        node = Node(
+            make_operator("", kind, attributes),
+            list(operands),
+            [result],
+            name=f"{kind}_{len(self.graph)}",
+        )
         node.op.infer_node(self.graph.add_node(node))
         return result
 
     def end(self, value: Value) -> None:
         self.graph.add_output(self.call("Relu", value), f"y{len(self.graph.outputs)}")
 
-    def conv(self, x: Value, out: int, kernel: int | tuple[int, int], step: int = 1, groups: int = 1) -> Value:
+    def conv(
+        self, x: Value, out: int, kernel: int | tuple[int, int], step: int = 1, groups: int = 1
+    ) -> Value:
         channels = x.shape[1]
         assert isinstance(channels, int)
         height, width = (kernel, kernel) if isinstance(kernel, int) else kernel
@@ -103,11 +131,19 @@ def graph_of(rng: random.Random, precision: str, flops: float) -> Graph:
         layers.end(layers.conv(layers.input(1, channels, side, side), out, kernel, step))
         layers.end(layers.conv(layers.channels_last(side, channels), out, kernel, step))
     for side, channels, kernel, step in (*DEPTHWISE, *_depthwise(rng)):
-        layers.end(layers.conv(layers.channels_last(side, channels), channels, kernel, step, groups=channels))
+        layers.end(
+            layers.conv(
+                layers.channels_last(side, channels), channels, kernel, step, groups=channels
+            )
+        )
     for side, channels, groups, step in GROUPED:
         layers.end(layers.conv(layers.channels_last(side, channels), channels, 3, step, groups))
     for batch, heads, queries, keys, size in (*ATTENTIONS, *_attentions(rng, flops)):
-        shapes = ((batch, heads, queries, size), (batch, heads, keys, size), (batch, heads, keys, size))
+        shapes = (
+            (batch, heads, queries, size),
+            (batch, heads, keys, size),
+            (batch, heads, keys, size),
+        )
         layers.end(layers.call("Attention", *(layers.input(*shape) for shape in shapes)))
     if precision == "bf16":
         _rounded(layers, rng, flops)
@@ -140,7 +176,11 @@ def _attentions(rng: random.Random, flops: float) -> list[tuple[int, int, int, i
     while len(found) < 40:
         keys = rng.choice(lengths)
         queries = rng.choice((rng.randint(1, 4), keys, keys, rng.choice(lengths)))
-        batch, heads, size = rng.choice((1, 1, 2, 4)), rng.choice((2, 4, 8, 12)), rng.choice((16, 32, 64, 64, 80, 128))
+        batch, heads, size = (
+            rng.choice((1, 1, 2, 4)),
+            rng.choice((2, 4, 8, 12)),
+            rng.choice((16, 32, 64, 64, 80, 128)),
+        )
         if 4 * batch * heads * queries * keys * size <= flops:
             found.append((batch, heads, queries, keys, size))
     return found
@@ -148,7 +188,12 @@ def _attentions(rng: random.Random, flops: float) -> list[tuple[int, int, int, i
 
 def _first(rng: random.Random) -> list[tuple[int, int, int, int, int]]:
     return [
-        (rng.choice(SIDES), rng.choice((1, 3, 4, 8, 12, 16, 24)), rng.choice((8, 16, 24, 32, 64)), *window)
+        (
+            rng.choice(SIDES),
+            rng.choice((1, 3, 4, 8, 12, 16, 24)),
+            rng.choice((8, 16, 24, 32, 64)),
+            *window,
+        )
         for window in ((3, 1), (3, 1), (3, 2), (3, 2), (5, 1), (7, 2), (5, 2), (7, 1))
     ]
 
@@ -161,7 +206,8 @@ def _depthwise(rng: random.Random) -> list[tuple[int, int, int, int]]:
 def _rounded(layers: _Layers, rng: random.Random, flops: float) -> None:
     """Layers that may be rounded to bfloat16."""
     random_products = [
-        (rng.choice((1, 2, 4, 16, 50, 100)), rng.choice(CHANNELS), rng.choice(CHANNELS)) for _ in range(20)
+        (rng.choice((1, 2, 4, 16, 50, 100)), rng.choice(CHANNELS), rng.choice(CHANNELS))
+        for _ in range(20)
     ]
     for m, n, k in (*PRODUCTS, *random_products):
         layers.end(layers.call("MatMul", layers.input(m, k), layers.weight(k, n)))

@@ -1,4 +1,6 @@
-"""The runtimes that are compared, behind one small interface. Nothing of a runtime is imported before it is opened."""
+"""The runtimes that are compared, behind one small interface. Nothing of a runtime is imported
+before it is opened.
+"""
 
 import time
 from pathlib import Path
@@ -74,7 +76,9 @@ class OnnxRuntime:
         options.inter_op_num_threads = 1
         options.log_severity_level = 3
         start = time.perf_counter()
-        self.session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        self.session = onnxruntime.InferenceSession(
+            path, options, providers=["CPUExecutionProvider"]
+        )
         self.facts = {"open_s": time.perf_counter() - start}
         self.names = [value.name for value in self.session.get_outputs()]
 

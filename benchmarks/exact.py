@@ -1,7 +1,7 @@
 """A witness of what a model means: ONNX's own reference evaluator, everything in float64.
 
-Operators that the evaluator computes in loops of Python, rounds to float32 in between, or gets wrong, are PyTorch's,
-SciPy's and NumPy's.
+Operators that the evaluator computes in loops of Python, rounds to float32 in between, or gets
+wrong, are PyTorch's, SciPy's and NumPy's.
 """
 
 import time
@@ -33,7 +33,9 @@ class Exact:
 
     def run(self, inputs: Arrays) -> Any:
         """See Engine."""
-        wide = {name: x.astype(np.float64) if x.dtype == np.float32 else x for name, x in inputs.items()}
+        wide = {
+            name: x.astype(np.float64) if x.dtype == np.float32 else x for name, x in inputs.items()
+        }
         return self.evaluator.run(None, wide)
 
     def answer(self, inputs: Arrays) -> Arrays:
@@ -42,7 +44,9 @@ class Exact:
 
 
 def widen(model: onnx.ModelProto) -> None:
-    """Let everything in a model that is float32 be float64, in place: weights, constants, what Cast makes."""
+    """Let everything in a model that is float32 be float64, in place: weights, constants, what Cast
+    makes.
+    """
     for graph in _graphs(model.graph):
         for tensor in graph.initializer:
             _widen_tensor(tensor)
@@ -71,7 +75,9 @@ def _widen_attribute(attribute: AttributeProto) -> None:
 
 def _widen_tensor(tensor: TensorProto) -> None:
     if tensor.data_type == TensorProto.FLOAT:
-        tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor).astype(np.float64), tensor.name))
+        tensor.CopyFrom(
+            numpy_helper.from_array(numpy_helper.to_array(tensor).astype(np.float64), tensor.name)
+        )
 
 
 def _operators() -> list[type[OpRun]]:
@@ -93,23 +99,38 @@ def _operators() -> list[type[OpRun]]:
         """Strides and dilations, as PyTorch calls them."""
         if given.get("auto_pad", "NOTSET") != "NOTSET":
             raise NotImplementedError("padding that depends on the size")
-        return {"stride": tuple(given.get("strides") or [1]), "dilation": tuple(given.get("dilations") or [1])}
+        return {
+            "stride": tuple(given.get("strides") or [1]),
+            "dilation": tuple(given.get("dilations") or [1]),
+        }
 
     class Conv(OpRun):
         op_domain = ""
 
-        def _run(self, x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, **given: Any) -> tuple[np.ndarray]:
+        def _run(
+            self, x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, **given: Any
+        ) -> tuple[np.ndarray]:
             run = {1: functional.conv1d, 2: functional.conv2d, 3: functional.conv3d}[x.ndim - 2]
-            image, bias = padded(tensor(x), given.get("pads") or (), 0.0), None if b is None else tensor(b)
-            return (run(image, tensor(w), bias, groups=given.get("group") or 1, **steps(given)).numpy(),)
+            image, bias = (
+                padded(tensor(x), given.get("pads") or (), 0.0),
+                None if b is None else tensor(b),
+            )
+            return (
+                run(image, tensor(w), bias, groups=given.get("group") or 1, **steps(given)).numpy(),
+            )
 
     class MaxPool(OpRun):
         op_domain = ""
 
         def _run(self, x: np.ndarray, **given: Any) -> tuple[np.ndarray]:
-            image, kernel = padded(tensor(x), given.get("pads") or (), -np.inf), tuple(given["kernel_shape"])
+            image, kernel = (
+                padded(tensor(x), given.get("pads") or (), -np.inf),
+                tuple(given["kernel_shape"]),
+            )
             return (
-                functional.max_pool2d(image, kernel, ceil_mode=bool(given.get("ceil_mode")), **steps(given)).numpy(),
+                functional.max_pool2d(
+                    image, kernel, ceil_mode=bool(given.get("ceil_mode")), **steps(given)
+                ).numpy(),
             )
 
     class AveragePool(OpRun):
@@ -122,7 +143,8 @@ def _operators() -> list[type[OpRun]]:
             pads, kernel = given.get("pads") or (), tuple(given["kernel_shape"])
             whole = torch.ones((1, 1, *x.shape[2:]), dtype=torch.float64)
             mean, share = (
-                functional.avg_pool2d(padded(image, pads, 0.0), kernel, asked["stride"]) for image in (tensor(x), whole)
+                functional.avg_pool2d(padded(image, pads, 0.0), kernel, asked["stride"])
+                for image in (tensor(x), whole)
             )
             return ((mean if given.get("count_include_pad") else mean / share).numpy(),)
 

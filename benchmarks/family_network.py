@@ -37,7 +37,9 @@ class Input:
     below: int = WORDS
 
     def made(self, sizes: Mapping[str, int], rng: np.random.Generator) -> np.ndarray:
-        """Numbers for some sizes: normal floats, ids from 1 to `below`, or ones with the end of the first row zero."""
+        """Numbers for some sizes: normal floats, ids from 1 to `below`, or ones with the end of the
+        first row zero.
+        """
         shape = self.concrete(sizes)
         if self.kind == "ids":
             return rng.integers(1, self.below, shape)
@@ -65,7 +67,9 @@ class Network:
     model: nn.Module
     inputs: dict[str, Input]
     suppress: float | None = None
-    """Overlap above which boxes are suppressed: appended to the exported graph, whose outputs are boxes and scores."""
+    """Overlap above which boxes are suppressed: appended to the exported graph, whose outputs are
+    boxes and scores.
+    """
 
     def prepare(self) -> "Network":
         """Seeded weights, no norm and no head trivial, ready to be run."""
@@ -75,7 +79,10 @@ class Network:
     def feeds(self, run: int, symbolic: bool = True) -> dict[str, np.ndarray]:
         """Inputs of one of the two runs, both of the same sizes where those are not symbolic."""
         rng = np.random.default_rng(run)
-        return {name: value.made(SIZES[run if symbolic else 0], rng) for name, value in self.inputs.items()}
+        return {
+            name: value.made(SIZES[run if symbolic else 0], rng)
+            for name, value in self.inputs.items()
+        }
 
     def answer(self, feeds: Mapping[str, np.ndarray]) -> list[np.ndarray]:
         """Outputs in PyTorch."""
@@ -88,18 +95,28 @@ class Network:
         return [output.numpy() for output in outputs]
 
     def export(self, exporter: str, path: Path, symbolic: bool = True) -> None:
-        """Write an ONNX file; with `symbolic`, named sizes stay open. Raises whatever the exporter does."""
+        """Write an ONNX file; with `symbolic`, named sizes stay open. Raises whatever the exporter
+        does.
+        """
         arguments = tuple(torch.from_numpy(value) for value in self.feeds(0).values())
         named = {name: value.axes for name, value in self.inputs.items()} if symbolic else {}
-        options: dict[str, Any] = {"dynamo": False, "opset_version": OPSET, "dynamic_axes": named or None}
+        options: dict[str, Any] = {
+            "dynamo": False,
+            "opset_version": OPSET,
+            "dynamic_axes": named or None,
+        }
         if exporter == DYNAMO:
             sizes = {size for axes in named.values() for size in axes.values()}
             dims = {size: torch.export.Dim(size, min=2, max=LARGEST) for size in sizes}
-            shapes = tuple({axis: dims[size] for axis, size in axes.items()} for axes in named.values())
+            shapes = tuple(
+                {axis: dims[size] for axis, size in axes.items()} for axes in named.values()
+            )
             options = {"dynamo": True, "dynamic_shapes": shapes or None}
         torch.backends.mha.set_fastpath_enabled(False)  # its fused operator has no ONNX form
         with torch.no_grad(), quiet():
-            torch.onnx.export(self.model, arguments, str(path), input_names=list(self.inputs), **options)
+            torch.onnx.export(
+                self.model, arguments, str(path), input_names=list(self.inputs), **options
+            )
         if self.suppress is not None:
             _append_suppression(path, self.suppress)
 
@@ -124,12 +141,22 @@ MOST = 10
 
 
 def _append_suppression(path: Path, overlap: float) -> None:
-    """Non-maximum suppression of the two outputs, boxes (N, boxes, 4) and scores (N, classes, boxes)."""
+    """Non-maximum suppression of the two outputs, boxes (N, boxes, 4) and scores (N, classes,
+    boxes).
+    """
     model = onnx.load(path)
     boxes, scores = (output.name for output in model.graph.output)
-    limits = {"most": np.array([MOST]), "overlap": np.float32([overlap]), "score": np.float32([SCORE])}
-    model.graph.initializer.extend(onnx.numpy_helper.from_array(value, name) for name, value in limits.items())
-    model.graph.node.append(onnx.helper.make_node("NonMaxSuppression", [boxes, scores, *limits], ["selected"]))
+    limits = {
+        "most": np.array([MOST]),
+        "overlap": np.float32([overlap]),
+        "score": np.float32([SCORE]),
+    }
+    model.graph.initializer.extend(
+        onnx.numpy_helper.from_array(value, name) for name, value in limits.items()
+    )
+    model.graph.node.append(
+        onnx.helper.make_node("NonMaxSuppression", [boxes, scores, *limits], ["selected"])
+    )
     del model.graph.output[:]
     shape = onnx.helper.make_tensor_value_info("selected", onnx.TensorProto.INT64, ["found", 3])
     model.graph.output.append(shape)
@@ -137,13 +164,17 @@ def _append_suppression(path: Path, overlap: float) -> None:
 
 
 def _suppressed(boxes: np.ndarray, scores: np.ndarray, overlap: float) -> np.ndarray:
-    """What the appended operator means: of each image and class the best boxes that no better one covers."""
+    """What the appended operator means: of each image and class the best boxes that no better one
+    covers.
+    """
     kept: list[tuple[int, int, int]] = []
     for image, classes in enumerate(scores):
         for label, score in enumerate(classes):
             chosen: list[int] = []
             for box in np.argsort(-score, kind="stable"):
-                covered = any(_overlap(boxes[image, box], boxes[image, other]) > overlap for other in chosen)
+                covered = any(
+                    _overlap(boxes[image, box], boxes[image, other]) > overlap for other in chosen
+                )
                 if score[box] > SCORE and len(chosen) < MOST and not covered:
                     chosen.append(int(box))
             kept += [(image, label, box) for box in chosen]

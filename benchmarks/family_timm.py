@@ -1,4 +1,6 @@
-"""Families of timm: of each the smallest member, at a small size, some with fewer blocks; small ones first."""
+"""Families of timm: of each the smallest member, at a small size, some with fewer blocks; small
+ones first.
+"""
 
 from typing import Any, NamedTuple
 
@@ -7,8 +9,9 @@ from benchmarks.torchvision_schemas import make_importable
 
 
 class Member(NamedTuple):
-    """The side of the pictures, whether the network must be told of it, options that make it smaller, and whether
-    attention is PyTorch's own operator: where it is given a mask's absence as a tensor, it cannot be traced.
+    """The side of the pictures, whether the network must be told of it, options that make it
+    smaller, and whether attention is PyTorch's own operator: where it is given a mask's absence as
+    a tensor, it cannot be traced.
     """
 
     size: int = 64

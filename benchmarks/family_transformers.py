@@ -40,11 +40,15 @@ class Decoder(nn.Module):
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
         """Logits without a cache."""
-        return self.model(input_ids=input_ids, attention_mask=attention_mask, use_cache=False).logits
+        return self.model(
+            input_ids=input_ids, attention_mask=attention_mask, use_cache=False
+        ).logits
 
 
 class Pair(nn.Module):
-    """Encoder and decoder: what the encoder reads, token ids of the decoder; its last states out."""
+    """Encoder and decoder: what the encoder reads, token ids of the decoder; its last states
+    out.
+    """
 
     def __init__(self, model: nn.Module, name: str = "input_ids") -> None:
         super().__init__()
@@ -74,7 +78,9 @@ PAIR = {"source": IDS, "decoder_input_ids": TARGET}
 
 
 def _made(name: str, ending: str, **config: Any) -> nn.Module:
-    made: nn.Module = getattr(transformers, name + ending)(getattr(transformers, f"{name}Config")(**config))
+    made: nn.Module = getattr(transformers, name + ending)(
+        getattr(transformers, f"{name}Config")(**config)
+    )
     return made
 
 
@@ -91,7 +97,9 @@ def _pair(name: str, **config: Any) -> Network:
 
 
 def _vision(name: str, ending: str = "Model", size: int = PICTURE, **config: Any) -> Network:
-    return Network(First(_made(name, ending, **config)), {"pixels": Input(("batch", 3, size, size))})
+    return Network(
+        First(_made(name, ending, **config)), {"pixels": Input(("batch", 3, size, size))}
+    )
 
 
 def _sound(name: str, **config: Any) -> Network:
@@ -102,7 +110,10 @@ def _whisper() -> Network:
     sizes = {"vocab_size": WORDS, "d_model": 32, "num_mel_bins": 8}
     longest = {"max_source_positions": 16, "max_target_positions": 32}
     model = _made("Whisper", "Model", **sizes, **longest, **_sides(), **_TOKENS)
-    return Network(Pair(model, "input_features"), {"source": Input(("batch", 8, 32)), "decoder_input_ids": TARGET})
+    return Network(
+        Pair(model, "input_features"),
+        {"source": Input(("batch", 8, 32)), "decoder_input_ids": TARGET},
+    )
 
 
 def _sides() -> dict[str, int]:
@@ -116,7 +127,14 @@ _SMALL = {"vocab_size": WORDS, **_HIDDEN}
 _HEADS = {"num_attention_heads": 4, "max_position_embeddings": 64}
 _GROUPED = {**_SMALL, **_HEADS, "num_key_value_heads": 2}
 _PADDED = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
-_T5 = {"vocab_size": WORDS, "d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": LAYERS, "num_heads": 4}
+_T5 = {
+    "vocab_size": WORDS,
+    "d_model": 32,
+    "d_kv": 8,
+    "d_ff": 48,
+    "num_layers": LAYERS,
+    "num_heads": 4,
+}
 _VIT = {**_HIDDEN, "num_attention_heads": 4}
 _PATCHES = {**_VIT, "image_size": PICTURE, "patch_size": 8}
 _GPT2 = {"vocab_size": WORDS, "n_embd": 32, "n_layer": LAYERS, "n_head": 4, "n_positions": 64}

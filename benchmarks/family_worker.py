@@ -1,7 +1,8 @@
-"""One family as one exporter writes it: from the network to the answers of the compiled model, in a process of its own.
+"""One family as one exporter writes it: from the network to the answers of the compiled model, in a
+process of its own.
 
-A crash or a hang costs one answer. The processes are forked from this one, which has imported the libraries but has
-run nothing, so that it has no threads.
+A crash or a hang costs one answer. The processes are forked from this one, which has imported the
+libraries but has run nothing, so that it has no threads.
 """
 
 import math
@@ -26,7 +27,9 @@ from benchmarks.family_network import SIZES
 from benchmarks.measure import difference
 
 RIGHT, WRONG, FAILED, REFUSED, CRASHED = OURS = ("right", "wrong", "failed", "refused", "crashed")
-"""As PyTorch or ONNX Runtime says; not so; an error while running, while compiling; the process ended or hung."""
+"""As PyTorch or ONNX Runtime says; not so; an error while running, while compiling; the process
+ended or hung.
+"""
 UNEXPORTED, BROKEN = OTHERS = ("not exported", "broken")
 """The exporter failed; what it wrote fails in Infuse, and fails or is wrong in ONNX Runtime too."""
 OUTCOMES = (*OURS, *OTHERS)
@@ -60,11 +63,15 @@ class Result:
 
 
 def ask(name: str, exporter: str, limit: float, tolerance: float, saved: bool = False) -> Result:
-    """Run one family in a process of its own; each step may take `limit` seconds. See `measure` for `saved`."""
+    """Run one family in a process of its own; each step may take `limit` seconds. See `measure` for
+    `saved`.
+    """
     context = multiprocessing.get_context("fork")
     ours, theirs = context.Pipe(duplex=False)
     with tempfile.TemporaryDirectory() as folder:
-        process = context.Process(target=_serve, args=(name, exporter, folder, tolerance, theirs, saved))
+        process = context.Process(
+            target=_serve, args=(name, exporter, folder, tolerance, theirs, saved)
+        )
         process.start()
         theirs.close()
         try:
@@ -100,7 +107,9 @@ def _end(group: int | None) -> None:
         return
 
 
-def _serve(name: str, exporter: str, folder: str, tolerance: float, pipe: Connection, saved: bool) -> None:
+def _serve(
+    name: str, exporter: str, folder: str, tolerance: float, pipe: Connection, saved: bool
+) -> None:
     os.setsid()
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # exporters print whole graphs
     os.environ["INFUSE_CACHE"] = str(Path(folder) / "cache")
@@ -109,12 +118,18 @@ def _serve(name: str, exporter: str, folder: str, tolerance: float, pipe: Connec
 
 
 def measure(
-    name: str, exporter: str, folder: Path, tolerance: float, tell: Tell = lambda step: None, saved: bool = False
+    name: str,
+    exporter: str,
+    folder: Path,
+    tolerance: float,
+    tell: Tell = lambda step: None,
+    saved: bool = False,
 ) -> Result:
     """Export, compile and run one family in this process; `tell` hears of each step that begins.
 
-    With `saved`, what is run is the optimized graph as `infuse.save` writes it, by ONNX Runtime. The sizes are fixed
-    where the exporter cannot leave them open, or writes what only runs with those it has seen.
+    With `saved`, what is run is the optimized graph as `infuse.save` writes it, by ONNX Runtime.
+    The sizes are fixed where the exporter cannot leave them open, or writes what only runs with
+    those it has seen.
     """
     prepare = _save if saved else _compile
     result = _measure(name, exporter, folder, tolerance, tell, prepare, symbolic=True)
@@ -126,7 +141,13 @@ def measure(
 
 
 def _measure(
-    name: str, exporter: str, folder: Path, tolerance: float, tell: Tell, prepare: Prepare, symbolic: bool
+    name: str,
+    exporter: str,
+    folder: Path,
+    tolerance: float,
+    tell: Tell,
+    prepare: Prepare,
+    symbolic: bool,
 ) -> Result:
     tell(EXPORTING)
     torch.manual_seed(0)
@@ -149,15 +170,22 @@ def _measure(
         result.outcome = REFUSED
         result.reason, found = described(error), []
     tell(CHECKING)
-    _judge(result, found, [network.answer(feed) for feed in feeds], _runtime(path, feeds), tolerance)
+    _judge(
+        result, found, [network.answer(feed) for feed in feeds], _runtime(path, feeds), tolerance
+    )
     _took(result, CHECKING, start)
     return result
 
 
 def _answer(model: Any, feed: Mapping[str, np.ndarray]) -> Outputs | str:
-    """What the compiled model answers, or why it does not; exporters leave out inputs that nothing reads."""
+    """What the compiled model answers, or why it does not; exporters leave out inputs that nothing
+    reads.
+    """
     try:
-        return [np.array(v) for v in model.run({spec.name: feed[spec.name] for spec in model.inputs}).values()]
+        return [
+            np.array(v)
+            for v in model.run({spec.name: feed[spec.name] for spec in model.inputs}).values()
+        ]
     except Exception as error:  # whatever is raised is the answer
         return described(error)
 
@@ -217,14 +245,20 @@ def _runtime(path: Path, feeds: Sequence[Mapping[str, np.ndarray]]) -> list[Outp
     answers: list[Outputs | str] = []
     for feed in feeds:
         try:
-            answers.append(session.run(None, {value.name: feed[value.name] for value in session.get_inputs()}))
+            answers.append(
+                session.run(None, {value.name: feed[value.name] for value in session.get_inputs()})
+            )
         except Exception as error:
             answers.append(described(error))
     return answers
 
 
 def _judge(
-    result: Result, found: list[Outputs | str], wanted: list[Outputs], runtime: list[Outputs | str], tolerance: float
+    result: Result,
+    found: list[Outputs | str],
+    wanted: list[Outputs],
+    runtime: list[Outputs | str],
+    tolerance: float,
 ) -> None:
     """Fill in the differences; what is wrong in Infuse and in ONNX Runtime is the exporter's.
 
@@ -239,13 +273,19 @@ def _judge(
         result.outcome = BROKEN if all(bad) else result.outcome
         return
     away = [_far(f, w) for f, w in zip(found, wanted, strict=True)]
-    apart = [math.inf if isinstance(r, str) else _far(f, r) for f, r in zip(found, runtime, strict=True)]
+    apart = [
+        math.inf if isinstance(r, str) else _far(f, r) for f, r in zip(found, runtime, strict=True)
+    ]
     result.from_pytorch, result.from_onnxruntime = max(away), max(apart)
     missed = [i for i in range(len(found)) if min(away[i], apart[i]) > tolerance]
     if missed:
         answer = found[missed[0]]
         result.outcome = FAILED if isinstance(answer, str) else WRONG
-        result.reason = answer if isinstance(answer, str) else f"{min(away[missed[0]], apart[missed[0]]):.1e} away"
+        result.reason = (
+            answer
+            if isinstance(answer, str)
+            else f"{min(away[missed[0]], apart[missed[0]]):.1e} away"
+        )
         result.reason += f" in run {missed[0] + 1}"
         if all(bad[i] for i in missed):
             result.outcome = BROKEN

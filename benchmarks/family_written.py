@@ -1,4 +1,6 @@
-"""Families written in plain PyTorch: recurrent, generating, segmenting, detecting, of graphs and of sound."""
+"""Families written in plain PyTorch: recurrent, generating, segmenting, detecting, of graphs and of
+sound.
+"""
 
 from collections.abc import Callable
 from itertools import pairwise
@@ -54,7 +56,11 @@ class Generator(nn.Module):
         layers: list[nn.Module] = []
         for i, (a, b) in enumerate(pairwise(sizes)):
             stride, pad = (2, 1) if i else (1, 0)
-            layers += [nn.ConvTranspose2d(a, b, 4, stride, pad, bias=False), nn.BatchNorm2d(b), nn.ReLU()]
+            layers += [
+                nn.ConvTranspose2d(a, b, 4, stride, pad, bias=False),
+                nn.BatchNorm2d(b),
+                nn.ReLU(),
+            ]
         self.layers = nn.Sequential(*layers, nn.ConvTranspose2d(sizes[-1], 3, 4, 2, 1), nn.Tanh())
 
     def forward(self, noise: torch.Tensor) -> torch.Tensor:
@@ -70,7 +76,11 @@ class Discriminator(nn.Module):
         sizes = [3, width, 2 * width, 4 * width]
         layers: list[nn.Module] = []
         for a, b in pairwise(sizes):
-            layers += [nn.Conv2d(a, b, 4, 2, 1), nn.InstanceNorm2d(b, affine=True), nn.LeakyReLU(0.2)]
+            layers += [
+                nn.Conv2d(a, b, 4, 2, 1),
+                nn.InstanceNorm2d(b, affine=True),
+                nn.LeakyReLU(0.2),
+            ]
         self.layers = nn.Sequential(*layers, nn.Conv2d(sizes[-1], 1, 4), nn.Flatten())
 
     def forward(self, picture: torch.Tensor) -> torch.Tensor:
@@ -88,8 +98,12 @@ class UNet(nn.Module):
 
     def __init__(self, width: int = 8, classes: int = 4) -> None:
         super().__init__()
-        self.down = nn.ModuleList([_double(3, width), _double(width, 2 * width), _double(2 * width, 4 * width)])
-        self.up = nn.ModuleList([nn.ConvTranspose2d(4 * width, 2 * width, 2, 2), nn.Upsample(scale_factor=2)])
+        self.down = nn.ModuleList(
+            [_double(3, width), _double(width, 2 * width), _double(2 * width, 4 * width)]
+        )
+        self.up = nn.ModuleList(
+            [nn.ConvTranspose2d(4 * width, 2 * width, 2, 2), nn.Upsample(scale_factor=2)]
+        )
         self.join = nn.ModuleList([_double(4 * width, 2 * width), _double(3 * width, width)])
         self.out = nn.Conv2d(width, classes, 1)
 
@@ -110,9 +124,13 @@ class WaveNet(nn.Module):
     def __init__(self, width: int = 16, depth: int = 5) -> None:
         super().__init__()
         self.first = nn.Conv1d(1, width, 1)
-        self.gated = nn.ModuleList(nn.Conv1d(width, 2 * width, 2, dilation=2**i) for i in range(depth))
+        self.gated = nn.ModuleList(
+            nn.Conv1d(width, 2 * width, 2, dilation=2**i) for i in range(depth)
+        )
         self.mixed = nn.ModuleList(nn.Conv1d(width, 2 * width, 1) for _ in range(depth))
-        self.out = nn.Sequential(nn.ReLU(), nn.Conv1d(width, width, 1), nn.ReLU(), nn.Conv1d(width, 32, 1))
+        self.out = nn.Sequential(
+            nn.ReLU(), nn.Conv1d(width, width, 1), nn.ReLU(), nn.Conv1d(width, 32, 1)
+        )
 
     def forward(self, sound: torch.Tensor) -> torch.Tensor:
         """Scores of the next level (batch, 32, time)."""
@@ -153,7 +171,9 @@ class Detector(nn.Module):
 
     def __init__(self, width: int = 8, classes: int = 3) -> None:
         super().__init__()
-        self.body = nn.Sequential(nn.Conv2d(3, width, 3, 2, 1), nn.SiLU(), nn.Conv2d(width, width, 3, 2, 1), nn.SiLU())
+        self.body = nn.Sequential(
+            nn.Conv2d(3, width, 3, 2, 1), nn.SiLU(), nn.Conv2d(width, width, 3, 2, 1), nn.SiLU()
+        )
         self.deeper = nn.Sequential(nn.Conv2d(width, width, 3, 2, 1), nn.SiLU())
         self.heads = nn.ModuleList(nn.Conv2d(width, 4 + classes, 1) for _ in range(2))
 
@@ -164,7 +184,9 @@ class Detector(nn.Module):
         for level, head in zip((near, self.deeper(near)), self.heads, strict=True):
             found = head(level)
             rows, columns = found.shape[2:]
-            grid = torch.stack(torch.meshgrid(torch.arange(rows), torch.arange(columns), indexing="ij"), dim=-1)
+            grid = torch.stack(
+                torch.meshgrid(torch.arange(rows), torch.arange(columns), indexing="ij"), dim=-1
+            )
             cells = found.flatten(2).transpose(1, 2)
             centres = (grid.reshape(1, -1, 2) + torch.sigmoid(cells[..., :2])) / rows
             halves = torch.exp(cells[..., 2:4]) / rows
@@ -174,7 +196,9 @@ class Detector(nn.Module):
 
 
 class GraphAttention(nn.Module):
-    """Nodes gather from their neighbours, each weighed by a softmax over the edges that end in the node."""
+    """Nodes gather from their neighbours, each weighed by a softmax over the edges that end in the
+    node.
+    """
 
     def __init__(self, width: int = 12) -> None:
         super().__init__()
@@ -186,7 +210,9 @@ class GraphAttention(nn.Module):
         """Scores of each node; `edges` are rows of the nodes where an edge starts and ends."""
         values = self.values(nodes)
         start, end = edges[0], edges[1]
-        weights = torch.exp(F.leaky_relu(self.weigh(torch.cat([values[start], values[end]], dim=-1)), 0.2))
+        weights = torch.exp(
+            F.leaky_relu(self.weigh(torch.cat([values[start], values[end]], dim=-1)), 0.2)
+        )
         total = torch.zeros_like(values[:, :1]).index_add(0, end, weights)
         share = weights / (total[end] + 1e-9)
         mixed = torch.zeros_like(values).index_add(0, end, share * values[start])
@@ -199,7 +225,9 @@ class Encoder(nn.Module):
     def __init__(self, width: int = 32) -> None:
         super().__init__()
         self.words = nn.Embedding(WORDS, width)
-        layer = nn.TransformerEncoderLayer(width, 4, 48, batch_first=True, activation="gelu", norm_first=True)
+        layer = nn.TransformerEncoderLayer(
+            width, 4, 48, batch_first=True, activation="gelu", norm_first=True
+        )
         self.layers = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
@@ -243,7 +271,9 @@ class Autoencoder(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.read = nn.Sequential(nn.Flatten(), nn.Linear(64, 32), nn.Softplus(), nn.Linear(32, 8))
-        self.write = nn.Sequential(nn.Linear(4, 32), nn.Hardswish(), nn.Linear(32, 64), nn.Sigmoid())
+        self.write = nn.Sequential(
+            nn.Linear(4, 32), nn.Hardswish(), nn.Linear(32, 64), nn.Sigmoid()
+        )
 
     def forward(self, picture: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """The picture, and how far its code lies from a normal one."""

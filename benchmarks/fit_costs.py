@@ -1,11 +1,13 @@
-"""Fits the model of kernel costs (`src/infuse/codegen/costs.json`) to this machine, and says how good it is.
+"""Fits the model of kernel costs (`src/infuse/codegen/costs.json`) to this machine, and says how
+good it is.
 
 `python -m benchmarks.fit_costs [--seed N] [--threads N …] [--json FILE] [--dry]`
 
-Every candidate of every family is measured as `--tune` does it, on layers of usual networks and on random ones, for
-vectors of each width that this processor has and for one and all threads. Weights are found by least squares of the
-relative error, none negative. What is printed about choices is held out: a part of the layers that the weights are
-tried on is not among those that they are fitted to. The file gets weights that are fitted to all.
+Every candidate of every family is measured as `--tune` does it, on layers of usual networks and on
+random ones, for vectors of each width that this processor has and for one and all threads. Weights
+are found by least squares of the relative error, none negative. What is printed about choices is
+held out: a part of the layers that the weights are tried on is not among those that they are fitted
+to. The file gets weights that are fitted to all.
 """
 
 import argparse
@@ -55,7 +57,10 @@ class Sample:
 
     def predicted(self, weights: Mapping[Which, Floats]) -> dict[str, float]:
         """The seconds of the candidates as the model has them."""
-        return {name: float(self.counted(name) @ weights[self.family, name, self.machine]) for name in self.times}
+        return {
+            name: float(self.counted(name) @ weights[self.family, name, self.machine])
+            for name in self.times
+        }
 
     def counted(self, name: str) -> Floats:
         return np.array(work(self.family, name, self.sizes, self.machine, self.threads))
@@ -64,7 +69,12 @@ class Sample:
 def measured(seed: int, threads: Sequence[int]) -> list[Sample]:
     """Times of all cases, for every width of vectors and precision that can be had."""
     found = []
-    for name, precision in (("native", "fp32"), ("native", "bf16"), ("x86-64-v3", "fp32"), ("x86-64", "fp32")):
+    for name, precision in (
+        ("native", "fp32"),
+        ("native", "bf16"),
+        ("x86-64-v3", "fp32"),
+        ("x86-64", "fp32"),
+    ):
         target = replace(Target.resolve(name), caches=Caches.of_host())
         try:
             check_precision(precision, target)
@@ -77,7 +87,9 @@ def measured(seed: int, threads: Sequence[int]) -> list[Sample]:
 
 
 def _measured(target: Target, precision: str, threads: int, seed: int) -> Iterator[Sample]:
-    graph = graph_of(random.Random(seed), precision, flops=4e8 if target.machine.lanes == 16 else 1.5e8)
+    graph = graph_of(
+        random.Random(seed), precision, flops=4e8 if target.machine.lanes == 16 else 1.5e8
+    )
 
     def lowered(chooser: Chooser) -> list[Program]:
         return [generate(graph, target, threads, precision, chooser)[0]]
@@ -86,7 +98,9 @@ def _measured(target: Target, precision: str, threads: int, seed: int) -> Iterat
     wanted = tuning.open_choices(lowered(plain), {}, math.inf)
     trials = tuning.trials(lowered, plain, wanted)
     keys = {str(trial.choice.key): trial.choice.key for trial in trials}
-    for text, times in tuning.measure(trials, target, threads, OTHER_BYTES, seconds=SECONDS, rounds=ROUNDS).items():
+    for text, times in tuning.measure(
+        trials, target, threads, OTHER_BYTES, seconds=SECONDS, rounds=ROUNDS
+    ).items():
         yield Sample(keys[text].family, keys[text].sizes, plain.machine, threads, times)
 
 
@@ -95,12 +109,19 @@ def fit(samples: Sequence[Sample]) -> dict[Which, Floats]:
     rows: dict[Which, list[tuple[Floats, float]]] = {}
     for sample in samples:
         for name, seconds in sample.times.items():
-            rows.setdefault((sample.family, name, sample.machine), []).append((sample.counted(name), seconds))
-    return {key: _least_squares([c for c, _ in found], [s for _, s in found]) for key, found in rows.items()}
+            rows.setdefault((sample.family, name, sample.machine), []).append(
+                (sample.counted(name), seconds)
+            )
+    return {
+        key: _least_squares([c for c, _ in found], [s for _, s in found])
+        for key, found in rows.items()
+    }
 
 
 def _least_squares(counted: Sequence[Floats], seconds: Sequence[float]) -> Floats:
-    """The weights, none negative, with which the sums of counts differ least from the times, relatively."""
+    """The weights, none negative, with which the sums of counts differ least from the times,
+    relatively.
+    """
     scaled = np.array(counted) / np.array(seconds)[:, None]
     scale = np.maximum(np.linalg.norm(scaled, axis=0), 1e-300)
     scaled /= scale
@@ -113,7 +134,9 @@ def _least_squares(counted: Sequence[Floats], seconds: Sequence[float]) -> Float
     return found / scale
 
 
-def quality(samples: Sequence[Sample], weights: Mapping[Which, Floats]) -> dict[str, dict[str, Any]]:
+def quality(
+    samples: Sequence[Sample], weights: Mapping[Which, Floats]
+) -> dict[str, dict[str, Any]]:
     """How far off the model is, and what its choices cost, by family."""
     found: dict[str, dict[str, Any]] = {}
     for family in families():
@@ -136,10 +159,20 @@ def quality(samples: Sequence[Sample], weights: Mapping[Which, Floats]) -> dict[
 
 def _print(title: str, found: Mapping[str, Mapping[str, Any]]) -> None:
     table = Table(title=title)
-    for heading in ("family", "calls", "median error", "choice within 5 % of best", "mean loss", "worst loss"):
+    for heading in (
+        "family",
+        "calls",
+        "median error",
+        "choice within 5 % of best",
+        "mean loss",
+        "worst loss",
+    ):
         table.add_column(heading)
     for family, row in found.items():
-        shares = [f"{row[name]:.1%}" for name in ("median_error", "within_5_percent", "mean_loss", "worst_loss")]
+        shares = [
+            f"{row[name]:.1%}"
+            for name in ("median_error", "within_5_percent", "mean_loss", "worst_loss")
+        ]
         table.add_row(family, str(row["calls"]), *shares)
     console().print(table)
 
@@ -151,9 +184,16 @@ def _write(path: Path, weights: Mapping[Which, Floats]) -> None:
         content = sets.setdefault(replace(kind, dots=()), {})
         content.setdefault(family, {})[name] = [float(f"{w:.4g}") for w in found]
     others = json.loads(path.read_text("utf-8"))["sets"] if path.exists() else []
-    alike = [one for one in others if any(not any(k.distance(machine_from(one["machine"]))) for k in sets)]
+    alike = [
+        one
+        for one in others
+        if any(not any(k.distance(machine_from(one["machine"]))) for k in sets)
+    ]
     where = {name: machine.describe()[name] for name in ("processor", "cores", "system")}
-    made = [{"machine": machine_data(k), "measured": where, "weights": content} for k, content in sets.items()]
+    made = [
+        {"machine": machine_data(k), "measured": where, "weights": content}
+        for k, content in sets.items()
+    ]
     text = json.dumps({"sets": [*(one for one in others if one not in alike), *made]}, indent=1)
     path.write_text(text + "\n", "utf-8")
 
@@ -162,15 +202,21 @@ def main() -> None:
     """Measure, fit, print, write."""
     parser = argparse.ArgumentParser(description="Fit the model of kernel costs to this machine.")
     parser.add_argument("--seed", type=int, default=0, help="of the random layers")
-    parser.add_argument("--threads", type=int, nargs="+", default=sorted({1, available_cpus()}), metavar="N")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the quality of the fit there")
+    parser.add_argument(
+        "--threads", type=int, nargs="+", default=sorted({1, available_cpus()}), metavar="N"
+    )
+    parser.add_argument(
+        "--json", type=Path, metavar="FILE", help="write the quality of the fit there"
+    )
     parser.add_argument("--dry", action="store_true", help="leave the shipped weights as they are")
     given = parser.parse_args()
     samples = measured(given.seed, given.threads)
     held = [s for i, s in enumerate(samples) if i % HELD_OUT == 0]
     kept = [s for i, s in enumerate(samples) if i % HELD_OUT]
     known = fit(kept)
-    shown = quality([s for s in held if all((s.family, name, s.machine) in known for name in s.times)], known)
+    shown = quality(
+        [s for s in held if all((s.family, name, s.machine) in known for name in s.times)], known
+    )
     _print("layers that the weights are not fitted to", shown)
     weights = fit(samples)
     _print("all layers", quality(samples, weights))

@@ -29,7 +29,8 @@ def parse_dims(text: str) -> dict[str, int]:
 
 
 def make_inputs(path: Path, dims: Mapping[str, int], seed: int = 0) -> dict[str, np.ndarray]:
-    """Inputs of the ONNX file: floats are normal, masks are ones, integers are token ids below 1000.
+    """Inputs of the ONNX file: floats are normal, masks are ones, integers are token ids below
+    1000.
 
     `dims` gives every symbolic dimension its size; ValueError where one is missing.
     """
@@ -54,7 +55,9 @@ def load_arrays(file: Path) -> dict[str, np.ndarray]:
         return dict(saved)
 
 
-def _sample(value: onnx.ValueInfoProto, dims: Mapping[str, int], rng: np.random.Generator) -> np.ndarray:
+def _sample(
+    value: onnx.ValueInfoProto, dims: Mapping[str, int], rng: np.random.Generator
+) -> np.ndarray:
     import onnx
 
     tensor = value.type.tensor_type
@@ -74,6 +77,7 @@ def _size(name: str, dim: onnx.TensorShapeProto.Dimension, dims: Mapping[str, in
         return int(dim.dim_value)
     if dim.dim_param not in dims:
         raise ValueError(
-            f"input {name}: no size for dimension {dim.dim_param!r}; give it with --dims {dim.dim_param}=N"
+            f"input {name}: no size for dimension {dim.dim_param!r}; give it with --dims "
+            f"{dim.dim_param}=N"
         )
     return dims[dim.dim_param]

@@ -1,9 +1,11 @@
 """How steady latency is: percentiles over thousands of runs, in Infuse and in ONNX Runtime.
 
-`python -m benchmarks.latency --models mobilenet_v2,resnet18,minilm_l6 --threads 2 --runs 2000 --json FILE`
+`python -m benchmarks.latency --models mobilenet_v2,resnet18,minilm_l6 --threads 2 --runs 2000
+--json FILE`
 
-Each engine runs in a process of its own; they take turns of 100 runs, so that a disturbance of the machine meets both.
-Exit status 1 where p99 over p50 is above MOST or worse than every peer's, or an engine fails.
+Each engine runs in a process of its own; they take turns of 100 runs, so that a disturbance of the
+machine meets both. Exit status 1 where p99 over p50 is above MOST or worse than every peer's, or an
+engine fails.
 """
 
 import argparse
@@ -59,7 +61,11 @@ class Row:
         """Whether it keeps both bars."""
         ours = self.spreads.get(OURS)
         peers = [spread.ratio for name, spread in self.spreads.items() if name != OURS]
-        return not self.errors and ours is not None and ours.ratio <= min(MOST, max(peers, default=MOST))
+        return (
+            not self.errors
+            and ours is not None
+            and ours.ratio <= min(MOST, max(peers, default=MOST))
+        )
 
 
 def measure(path: Path, threads: int, given: argparse.Namespace) -> Row:
@@ -84,7 +90,9 @@ def table(rows: list[Row]) -> Table:
         for name, spread in row.spreads.items():
             cells = [f"{1e3 * seconds:.3f}" for seconds in (spread.p50, spread.p99, spread.longest)]
             style = "red" if name == OURS and not row.is_good else None
-            made.add_row(row.model, str(row.threads), name, *cells, f"{spread.ratio:.2f}", style=style)
+            made.add_row(
+                row.model, str(row.threads), name, *cells, f"{spread.ratio:.2f}", style=style
+            )
     return made
 
 
@@ -99,7 +107,8 @@ def main(arguments: list[str] | None = None) -> int:
     given, models = options.parse(parser, arguments)
     cases = [(path, threads) for path in models for threads in given.threads]
     rows = [
-        measure(*case, given) for case in terminal.watched(cases, lambda case: f"{case[0].stem}, {case[1]} threads")
+        measure(*case, given)
+        for case in terminal.watched(cases, lambda case: f"{case[0].stem}, {case[1]} threads")
     ]
     console = terminal.console()
     console.print(table(rows))
@@ -107,9 +116,14 @@ def main(arguments: list[str] | None = None) -> int:
         terminal.complain(console, row.model, row.errors)
     if given.json:
         figures = [
-            asdict(row) | {"p99_over_p50": {name: spread.ratio for name, spread in row.spreads.items()}} for row in rows
+            asdict(row)
+            | {"p99_over_p50": {name: spread.ratio for name, spread in row.spreads.items()}}
+            for row in rows
         ]
-        machine.save(given.json, {"runs": given.runs, "turn": TURN, "dims": given.dims, "most": MOST, "rows": figures})
+        machine.save(
+            given.json,
+            {"runs": given.runs, "turn": TURN, "dims": given.dims, "most": MOST, "rows": figures},
+        )
     return 0 if all(row.is_good for row in rows) else 1
 
 

@@ -58,4 +58,6 @@ def describe() -> dict[str, object]:
 def save(path: Path, content: dict[str, object]) -> None:
     """Write figures as JSON, with the machine they were measured on."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({"machine": describe()} | content, indent=1) + "\n", encoding="utf-8")
+    path.write_text(
+        json.dumps({"machine": describe()} | content, indent=1) + "\n", encoding="utf-8"
+    )

@@ -1,4 +1,6 @@
-"""How a figure is taken: repeated runs, their summary, and the distance of an answer from the right one."""
+"""How a figure is taken: repeated runs, their summary, and the distance of an answer from the right
+one.
+"""
 
 import math
 import statistics
@@ -45,12 +47,16 @@ def difference(ours: Mapping[str, np.ndarray], reference: Mapping[str, np.ndarra
     """
     if ours.keys() != reference.keys():
         return math.inf
-    return max((_difference(ours[name], expected) for name, expected in reference.items()), default=0.0)
+    return max(
+        (_difference(ours[name], expected) for name, expected in reference.items()), default=0.0
+    )
 
 
 def _difference(ours: np.ndarray, expected: np.ndarray) -> float:
     finite = np.isfinite(expected)
-    if ours.shape != expected.shape or not np.array_equal(ours[~finite], expected[~finite], equal_nan=True):
+    if ours.shape != expected.shape or not np.array_equal(
+        ours[~finite], expected[~finite], equal_nan=True
+    ):
         return math.inf
     if not finite.any():
         return 0.0

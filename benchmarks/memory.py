@@ -1,12 +1,15 @@
-"""Memory of a process that runs a model, in Infuse and in ONNX Runtime, and of a second one beside it.
+"""Memory of a process that runs a model, in Infuse and in ONNX Runtime, and of a second one beside
+it.
 
 `python -m benchmarks.memory --models 'resnet*' --threads 2 --json FILE`
 
-Each engine is a process as in production: Infuse opens a folder that was compiled before, ONNX Runtime the ONNX file.
-*Peak* is the most that was ever resident (VmHWM) over what Python with NumPy alone takes; of Infuse's, pages of the
-weights file are shared by all processes and count here in full. While the process stays, a second one opens the same
-folder: *adds* is what is private to it over what is private to Python with NumPy, and *weights added* the part of the
-weights file that it does not share. Linux only. Exit status 1 where a bar is missed or an engine fails.
+Each engine is a process as in production: Infuse opens a folder that was compiled before, ONNX
+Runtime the ONNX file. *Peak* is the most that was ever resident (VmHWM) over what Python with NumPy
+alone takes; of Infuse's, pages of the weights file are shared by all processes and count here in
+full. While the process stays, a second one opens the same
+folder: *adds* is what is private to it over what is private to Python with NumPy, and *weights
+added* the part of the weights file that it does not share. Linux only. Exit status 1 where a bar is
+missed or an engine fails.
 """
 
 import argparse
@@ -51,12 +54,18 @@ class Row:
 
     def added(self) -> float | None:
         """The part of the weights that a second process does not share."""
-        return self.second_weights.private / self.weights if self.second_weights and self.weights else None
+        return (
+            self.second_weights.private / self.weights
+            if self.second_weights and self.weights
+            else None
+        )
 
     def is_good(self, base: Memory) -> bool:
         """Whether it keeps both bars."""
         ratio, added = self.ratio(base), self.added()
-        return not self.errors and ratio is not None and ratio <= MOST and (added or 0.0) <= MOST_ADDED
+        return (
+            not self.errors and ratio is not None and ratio <= MOST and (added or 0.0) <= MOST_ADDED
+        )
 
 
 def measure(path: Path, given: argparse.Namespace) -> Row:
@@ -76,7 +85,9 @@ def measure(path: Path, given: argparse.Namespace) -> Row:
             ):
                 row.memory[OURS], row.second = after_runs(ours), after_runs(other)
                 parts = [Mapping.of(file, other.process.pid) for file in compiled.rglob(WEIGHTS)]
-                row.second_weights = Mapping(sum(p.resident for p in parts), sum(p.private for p in parts))
+                row.second_weights = Mapping(
+                    sum(p.resident for p in parts), sum(p.private for p in parts)
+                )
             at = PEER
             with Worker(PEER, path, given.threads, given.dims, inputs=inputs) as peer:
                 row.memory[PEER] = after_runs(peer)
@@ -104,9 +115,19 @@ def table(rows: list[Row], bases: dict[str, Memory]) -> Table:
             made.add_row(row.model, *["–"] * (len(names) - 1), style=style)
             continue
         ours, peer = row.memory[OURS], row.memory[PEER]
-        sizes = [row.weights, ours.peak - base.peak, ours.anonymous - base.anonymous, peer.peak - base.peak]
+        sizes = [
+            row.weights,
+            ours.peak - base.peak,
+            ours.anonymous - base.anonymous,
+            peer.peak - base.peak,
+        ]
         ratio, added = row.ratio(base), row.added()
-        cells = [*map(_mib, sizes), f"{ratio:.2f}×", _mib(row.second.private - base.private), f"{added or 0:.1%}"]
+        cells = [
+            *map(_mib, sizes),
+            f"{ratio:.2f}×",
+            _mib(row.second.private - base.private),
+            f"{added or 0:.1%}",
+        ]
         made.add_row(row.model, *cells, style=style)
     return made
 
@@ -131,11 +152,16 @@ def main(arguments: list[str] | None = None) -> int:
     imports = ", ".join(f"{name} {_mib(bases[name].peak - base.peak)}" for name in (OURS, PEER))
     console.print(f"Python with NumPy: {_mib(base.peak)} MiB; to import takes {imports}")
     if given.json:
-        figures = [asdict(row) | {"ratio": row.ratio(base), "weights_added": row.added()} for row in rows]
+        figures = [
+            asdict(row) | {"ratio": row.ratio(base), "weights_added": row.added()} for row in rows
+        ]
         machine.save(
             given.json,
             {"threads": given.threads, "dims": given.dims, "most": MOST, "most_added": MOST_ADDED}
-            | {"imports": {name: asdict(memory) for name, memory in bases.items()}, "rows": figures},
+            | {
+                "imports": {name: asdict(memory) for name, memory in bases.items()},
+                "rows": figures,
+            },
         )
     return 0 if all(row.is_good(base) for row in rows) else 1
 

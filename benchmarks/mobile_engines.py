@@ -1,4 +1,6 @@
-"""Runtimes made for phones, which convert an ONNX file to a format of their own first; in full precision."""
+"""Runtimes made for phones, which convert an ONNX file to a format of their own first; in full
+precision.
+"""
 
 import subprocess
 import sys
@@ -51,7 +53,10 @@ class Ncnn:
 
     def answer(self, inputs: Arrays) -> Arrays:
         """See Engine."""
-        return {name: np.array(found)[None] for name, found in zip(self.outputs, self.run(inputs), strict=True)}
+        return {
+            name: np.array(found)[None]
+            for name, found in zip(self.outputs, self.run(inputs), strict=True)
+        }
 
 
 class Mnn:
@@ -67,10 +72,22 @@ class Mnn:
         manager = MNN.nn.create_runtime_manager((config,))
         with tempfile.TemporaryDirectory() as folder:
             target = Path(folder, "model.mnn")
-            options = ["--modelFile", str(path.resolve()), "--MNNModel", str(target), "--bizCode", "none"]
+            options = [
+                "--modelFile",
+                str(path.resolve()),
+                "--MNNModel",
+                str(target),
+                "--bizCode",
+                "none",
+            ]
             _convert(["mnnconvert", "-f", "ONNX", *options], folder)
             self.net = MNN.nn.load_module_from_file(
-                str(target), self.inputs, self.outputs, runtime_manager=manager, dynamic=False, shape_mutable=False
+                str(target),
+                self.inputs,
+                self.outputs,
+                runtime_manager=manager,
+                dynamic=False,
+                shape_mutable=False,
             )
         self.facts = {"open_s": time.perf_counter() - start}
 
@@ -80,15 +97,22 @@ class Mnn:
 
         given = []
         for name in self.inputs:
-            array = inputs[name].astype(np.int32) if inputs[name].dtype == np.int64 else inputs[name]
-            value = expr.placeholder(array.shape, expr.NCHW, expr.int if array.dtype == np.int32 else expr.float)
+            array = (
+                inputs[name].astype(np.int32) if inputs[name].dtype == np.int64 else inputs[name]
+            )
+            value = expr.placeholder(
+                array.shape, expr.NCHW, expr.int if array.dtype == np.int32 else expr.float
+            )
             value.write(np.ascontiguousarray(array))
             given.append(value)
         return [expr.convert(found, expr.NCHW).read() for found in self.net.forward(given)]
 
     def answer(self, inputs: Arrays) -> Arrays:
         """See Engine."""
-        return {name: np.array(found) for name, found in zip(self.outputs, self.run(inputs), strict=True)}
+        return {
+            name: np.array(found)
+            for name, found in zip(self.outputs, self.run(inputs), strict=True)
+        }
 
 
 def _outputs(path: Path) -> list[str]:
@@ -98,8 +122,12 @@ def _outputs(path: Path) -> list[str]:
 
 
 def _convert(command: Sequence[str], folder: str) -> None:
-    """Run a converter that was installed beside this Python; RuntimeError with its last words where it fails."""
+    """Run a converter that was installed beside this Python; RuntimeError with its last words where
+    it fails.
+    """
     tool = Path(sys.executable).parent / command[0]
-    found = subprocess.run([tool, *command[1:]], cwd=folder, capture_output=True, text=True, check=False)
+    found = subprocess.run(
+        [tool, *command[1:]], cwd=folder, capture_output=True, text=True, check=False
+    )
     if found.returncode:
         raise RuntimeError(f"{command[0]}: {(found.stderr or found.stdout).strip()[-300:]}")

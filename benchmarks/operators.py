@@ -2,8 +2,9 @@
 
 `python -m benchmarks.operators [--only LSTM,TopK] [--seconds 0.5] [--json FILE]`
 
-Both take turns, a turn being as many calls as a few milliseconds hold; the fastest turn of each counts, in processor
-time, so that neighbours on the machine disturb little. A speedup above one means that Infuse is faster.
+Both take turns, a turn being as many calls as a few milliseconds hold; the fastest turn of each
+counts, in processor time, so that neighbours on the machine disturb little. A speedup above one
+means that Infuse is faster.
 """
 
 import argparse
@@ -100,7 +101,9 @@ def show(figures: list[Figure]) -> dict[str, float]:
     """Print the table; the geometric means of the speedups by family and of all."""
     table = Table("operator", "case", "Infuse µs", "ONNX Runtime µs", "speedup")
     for f in figures:
-        table.add_row(f.operator, f.label, f"{f.infuse_us:.1f}", f"{f.onnxruntime_us:.1f}", f"{f.speedup:.2f}")
+        table.add_row(
+            f.operator, f.label, f"{f.infuse_us:.1f}", f"{f.onnxruntime_us:.1f}", f"{f.speedup:.2f}"
+        )
     Console(width=140).print(table)
     families = dict.fromkeys(f.family for f in figures)
     means = {name: geomean([f.speedup for f in figures if f.family == name]) for name in families}
@@ -121,7 +124,9 @@ def main() -> None:
     means = show(figures)
     if given.json:
         rows = [asdict(f) | {"speedup": f.speedup} for f in figures]
-        machine.save(given.json, {"infuse": infuse.__version__, "geomean_speedup": means, "cases": rows})
+        machine.save(
+            given.json, {"infuse": infuse.__version__, "geomean_speedup": means, "cases": rows}
+        )
 
 
 if __name__ == "__main__":

@@ -1,12 +1,14 @@
-"""Nodes that optimizers leave of every network of the zoo, how long they take, and how fast ONNX Runtime then runs it.
+"""Nodes that optimizers leave of every network of the zoo, how long they take, and how fast ONNX
+Runtime then runs it.
 
 `python -m benchmarks.optimizer [--runtime] --models 'bert*' --zoo FOLDER --json FILE`
 
-(a) standard operators at the model's own opset, beside onnxslim, onnxsim, onnxscript and ONNX Runtime's basic level;
-(b) for ONNX Runtime with its own operators, beside its extended level; (c) the fused operators of opset 24.
-Every result is run beside the original on random inputs. Times are of a model in memory to a model in memory, the best
-of several rounds in which the tools take turns, each in a process of its own. `--runtime` times ONNX Runtime, with all
-its optimizations, on the original and on (a), in turn. Exit status 1 where a result of ours fails or is wrong.
+(a) standard operators at the model's own opset, beside onnxslim, onnxsim, onnxscript and ONNX
+Runtime's basic level; (b) for ONNX Runtime with its own operators, beside its extended level; (c)
+the fused operators of opset 24. Every result is run beside the original on random inputs. Times are
+of a model in memory to a model in memory, the best of several rounds in which the tools take turns,
+each in a process of its own. `--runtime` times ONNX Runtime, with all its optimizations, on the
+original and on (a), in turn. Exit status 1 where a result of ours fails or is wrong.
 """
 
 import argparse
@@ -65,19 +67,35 @@ class Row:
         """Whether no peer leaves fewer nodes; None where ours failed."""
         if ours not in self.results:
             return None
-        return all(self.results[ours].nodes <= self.results[p].nodes for p in peers if p in self.results)
+        return all(
+            self.results[ours].nodes <= self.results[p].nodes for p in peers if p in self.results
+        )
 
     def speed(self) -> tuple[float, str] | None:
-        """Seconds of the fastest of onnxslim and onnxsim that comes near our nodes, over ours; that peer."""
+        """Seconds of the fastest of onnxslim and onnxsim that comes near our nodes, over ours; that
+        peer.
+        """
         if BASIC not in self.results:
             return None
         ours = self.results[BASIC]
-        near = [p for p in TIMED_PEERS if p in self.results and self.results[p].nodes <= NEAR * ours.nodes]
-        return min(((self.results[p].best / ours.best, p) for p in near), key=lambda found: found[0], default=None)
+        near = [
+            p
+            for p in TIMED_PEERS
+            if p in self.results and self.results[p].nodes <= NEAR * ours.nodes
+        ]
+        return min(
+            ((self.results[p].best / ours.best, p) for p in near),
+            key=lambda found: found[0],
+            default=None,
+        )
 
     def runtime_speed(self) -> float | None:
         """Speed of ONNX Runtime on (a) over its speed on the original."""
-        return self.runtime["original"] / self.runtime["optimized"] if "optimized" in self.runtime else None
+        return (
+            self.runtime["original"] / self.runtime["optimized"]
+            if "optimized" in self.runtime
+            else None
+        )
 
 
 def measure(path: Path, given: argparse.Namespace) -> Row:
@@ -145,7 +163,7 @@ def is_good(row: Row, tolerance: float) -> bool:
     )
 
 
-# -- what is shown -----------------------------------------------------------------------------------------------
+# -- what is shown ---------------------------------------------------------------------------------
 
 
 def summarize(rows: list[Row], tolerance: float) -> dict[str, object]:
@@ -156,11 +174,16 @@ def summarize(rows: list[Row], tolerance: float) -> dict[str, object]:
         "models": len(rows),
         "wrong": [row.model for row in rows if not is_good(row, tolerance)],
         "(a) not fewest": [row.model for row in rows if row.fewest(BASIC, BASIC_PEERS) is False],
-        "(b) not fewest": [row.model for row in rows if row.fewest(EXTENDED, EXTENDED_PEERS) is False],
+        "(b) not fewest": [
+            row.model for row in rows if row.fewest(EXTENDED, EXTENDED_PEERS) is False
+        ],
         "slower": [name for name, speed in speeds.items() if speed < 1],
     }
     if speeds:
-        summary["speed geomean"], summary["speed lowest"] = geomean(list(speeds.values())), min(speeds.values())
+        summary["speed geomean"], summary["speed lowest"] = (
+            geomean(list(speeds.values())),
+            min(speeds.values()),
+        )
     if runtime:
         summary["runtime geomean"] = geomean(list(runtime.values()))
         summary["runtime lowest"] = min(runtime.values())
@@ -170,7 +193,9 @@ def summarize(rows: list[Row], tolerance: float) -> dict[str, object]:
 def basic_table(rows: list[Row], tolerance: float) -> Table:
     """(a): nodes, seconds, and the largest difference from the original."""
     names = [BASIC, *BASIC_PEERS]
-    made = Table(title="(a) standard operators, the model's own opset: nodes / seconds", title_justify="left")
+    made = Table(
+        title="(a) standard operators, the model's own opset: nodes / seconds", title_justify="left"
+    )
     for name in ("model", "nodes", *names, "speed", "difference"):
         made.add_column(name, justify="left" if name == "model" else "right")
     for row in rows:
@@ -178,7 +203,14 @@ def basic_table(rows: list[Row], tolerance: float) -> Table:
         speed = f"{fastest[0]:.1f}× {fastest[1]}" if fastest else "–"
         good = row.fewest(BASIC, BASIC_PEERS) and is_good(row, tolerance)
         cells = [_cell(row, name, tolerance) for name in names]
-        made.add_row(row.model, str(row.nodes), *cells, speed, _difference(row, BASIC), style=None if good else "red")
+        made.add_row(
+            row.model,
+            str(row.nodes),
+            *cells,
+            speed,
+            _difference(row, BASIC),
+            style=None if good else "red",
+        )
     return made
 
 
@@ -195,13 +227,18 @@ def extended_table(rows: list[Row], tolerance: float) -> Table:
         good = row.fewest(EXTENDED, EXTENDED_PEERS) and is_good(row, tolerance)
         cells = [_cell(row, name, tolerance) for name in names]
         wrong = [_difference(row, EXTENDED), _difference(row, NEWEST)]
-        made.add_row(row.model, str(row.nodes), *cells, share, *wrong, style=None if good else "red")
+        made.add_row(
+            row.model, str(row.nodes), *cells, share, *wrong, style=None if good else "red"
+        )
     return made
 
 
 def runtime_table(rows: list[Row]) -> Table:
     """Milliseconds of ONNX Runtime on the original and on (a)."""
-    made = Table(title="ONNX Runtime, all its optimizations: ms of the original and of (a)", title_justify="left")
+    made = Table(
+        title="ONNX Runtime, all its optimizations: ms of the original and of (a)",
+        title_justify="left",
+    )
     for name in ("model", "original", "optimized", "speed"):
         made.add_column(name, justify="left" if name == "model" else "right")
     for row in rows:
@@ -234,7 +271,13 @@ def report(rows: list[Row], given: argparse.Namespace, console: Console) -> None
     for row in rows:
         terminal.complain(console, row.model, row.errors)
     for name, value in summarize(rows, given.tolerance).items():
-        shown = f"{value:.2f}" if isinstance(value, float) else ", ".join(value) if isinstance(value, list) else value
+        shown = (
+            f"{value:.2f}"
+            if isinstance(value, float)
+            else ", ".join(value)
+            if isinstance(value, list)
+            else value
+        )
         console.print(f"{name}: {shown if shown != '' else 'none'}")
 
 
@@ -245,7 +288,10 @@ def save(rows: list[Row], given: argparse.Namespace) -> None:
         "rounds": given.rounds,
         "tolerance": given.tolerance,
         "summary": summarize(rows, given.tolerance),
-        "rows": [asdict(row) | {"speed": row.speed(), "runtime_speed": row.runtime_speed()} for row in rows],
+        "rows": [
+            asdict(row) | {"speed": row.speed(), "runtime_speed": row.runtime_speed()}
+            for row in rows
+        ],
     }
     machine.save(given.json, content)
 
@@ -257,11 +303,19 @@ def parse(arguments: list[str] | None) -> tuple[argparse.Namespace, list[Path]]:
     options.add_turns(parser, rounds=3)
     options.add_dims(parser)
     parser.add_argument("--tools", type=tools, default=list(OPTIMIZERS), metavar="TOOL[,…]")
-    parser.add_argument("--tolerance", type=float, default=1e-4, help="of the largest output (default: 1e-4)")
-    parser.add_argument("--runtime", action="store_true", help="time ONNX Runtime on the original and on (a)")
+    parser.add_argument(
+        "--tolerance", type=float, default=1e-4, help="of the largest output (default: 1e-4)"
+    )
+    parser.add_argument(
+        "--runtime", action="store_true", help="time ONNX Runtime on the original and on (a)"
+    )
     parser.add_argument("--threads", type=int, default=2, help="of ONNX Runtime (default: 2)")
-    parser.add_argument("--turns", type=int, default=5, help="turns of each file in ONNX Runtime (default: 5)")
-    parser.add_argument("--turn", type=float, default=0.5, help="seconds of such a turn (default: 0.5)")
+    parser.add_argument(
+        "--turns", type=int, default=5, help="turns of each file in ONNX Runtime (default: 5)"
+    )
+    parser.add_argument(
+        "--turn", type=float, default=0.5, help="seconds of such a turn (default: 0.5)"
+    )
     return options.parse(parser, arguments)
 
 
@@ -269,7 +323,9 @@ def tools(text: str) -> list[str]:
     """Optimizers by name."""
     if unknown := set(text.split(",")) - OPTIMIZERS.keys():
         there = ", ".join(OPTIMIZERS)
-        raise argparse.ArgumentTypeError(f"no such optimizer: {', '.join(sorted(unknown))} (there are {there})")
+        raise argparse.ArgumentTypeError(
+            f"no such optimizer: {', '.join(sorted(unknown))} (there are {there})"
+        )
     return text.split(",")
 
 

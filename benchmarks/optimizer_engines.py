@@ -27,7 +27,9 @@ def infuse_opset_24(model: ModelProto) -> ModelProto:
     return _infuse(model, "extended", opset=24)
 
 
-def _infuse(model: ModelProto, level: str, runtime: str = "", opset: int | None = None) -> ModelProto:
+def _infuse(
+    model: ModelProto, level: str, runtime: str = "", opset: int | None = None
+) -> ModelProto:
     import infuse
     from infuse.exporters.onnx import to_model
 
@@ -69,7 +71,9 @@ def onnxruntime_extended(model: ModelProto) -> ModelProto:
 
 
 def _onnxruntime(model: ModelProto, level: str) -> ModelProto:
-    """The model that a session of this level would run, which ONNX Runtime only writes to a file."""
+    """The model that a session of this level would run, which ONNX Runtime only writes to a
+    file.
+    """
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -77,7 +81,9 @@ def _onnxruntime(model: ModelProto, level: str) -> ModelProto:
     options.log_severity_level = 4
     with tempfile.TemporaryDirectory() as folder:
         options.optimized_model_filepath = str(Path(folder) / "optimized.onnx")
-        onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        onnxruntime.InferenceSession(
+            model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+        )
         return onnx.load(options.optimized_model_filepath)
 
 
@@ -94,7 +100,9 @@ OPTIMIZERS: dict[str, Callable[[ModelProto], ModelProto]] = {
 
 
 def count_nodes(model: ModelProto) -> int:
-    """Operations of a model, those of bodies and of called functions included; Constant nodes are data."""
+    """Operations of a model, those of bodies and of called functions included; Constant nodes are
+    data.
+    """
     functions = {(f.domain, f.name, f.overload): f for f in model.functions}
 
     def count(nodes: Any) -> int:

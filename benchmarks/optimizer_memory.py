@@ -1,4 +1,5 @@
-"""Memory to optimize and save a language model of seven billion parameters, whose weights lie in a sparse file.
+"""Memory to optimize and save a language model of seven billion parameters, whose weights lie in a
+sparse file.
 
 `python -m benchmarks.optimizer_memory --layers 32 --json FILE`
 """
@@ -31,7 +32,9 @@ PERIOD = 0.005
 
 
 class Model:
-    """A decoder as exporters write it, with weights in an external file that takes next to no space."""
+    """A decoder as exporters write it, with weights in an external file that takes next to no
+    space.
+    """
 
     def __init__(self, folder: Path, layers: int) -> None:
         self.path = folder / "model.onnx"
@@ -54,20 +57,33 @@ class Model:
             [helper.make_tensor_value_info("logits", TensorProto.FLOAT, [*sizes, VOCABULARY])],
             self.weights,
         )
-        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), self.path)
+        onnx.save(
+            helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9),
+            self.path,
+        )
 
     def node(self, kind: str, *inputs: str, name: str = "", **attributes: Any) -> str:
         output = name or f"{kind}_{len(self.nodes)}"
-        self.nodes.append(helper.make_node(kind, inputs, [output], name=f"node_{output}", **attributes))
+        self.nodes.append(
+            helper.make_node(kind, inputs, [output], name=f"node_{output}", **attributes)
+        )
         return output
 
     def weight(self, name: str, *shape: int) -> str:
         """An external tensor of mostly zeros, with a page of its own numbers in front."""
         size = 4 * int(np.prod(shape))
         self.file.seek(self.offset)
-        self.file.write(np.random.default_rng(self.offset).standard_normal(1024).astype(np.float32).tobytes())
-        proto = TensorProto(name=name, data_type=TensorProto.FLOAT, dims=shape, data_location=TensorProto.EXTERNAL)
-        for key, text in (("location", self.data.name), ("offset", str(self.offset)), ("length", str(size))):
+        self.file.write(
+            np.random.default_rng(self.offset).standard_normal(1024).astype(np.float32).tobytes()
+        )
+        proto = TensorProto(
+            name=name, data_type=TensorProto.FLOAT, dims=shape, data_location=TensorProto.EXTERNAL
+        )
+        for key, text in (
+            ("location", self.data.name),
+            ("offset", str(self.offset)),
+            ("length", str(size)),
+        ):
             proto.external_data.add(key=key, value=text)
         self.weights.append(proto)
         self.offset += max(size, 4096)
@@ -81,9 +97,14 @@ class Model:
         return self.node("MatMul", x, self.weight(f"{name}.weight", rows, columns))
 
     def norm(self, x: str, name: str) -> str:
-        two, axes = self.small(f"{name}.two", np.float32(2)), self.small(f"{name}.axes", np.array([-1]))
+        two, axes = (
+            self.small(f"{name}.two", np.float32(2)),
+            self.small(f"{name}.axes", np.array([-1])),
+        )
         mean = self.node("ReduceMean", self.node("Pow", x, two), axes, keepdims=1)
-        root = self.node("Sqrt", self.node("Add", mean, self.small(f"{name}.epsilon", np.float32(1e-6))))
+        root = self.node(
+            "Sqrt", self.node("Add", mean, self.small(f"{name}.epsilon", np.float32(1e-6)))
+        )
         one = self.small(f"{name}.one", np.float32(1))
         scaled = self.node("Mul", x, self.node("Div", one, root))
         return self.node("Mul", self.weight(f"{name}.weight", HIDDEN), scaled)
@@ -94,9 +115,14 @@ class Model:
 
     def layer(self, x: str, name: str) -> str:
         normal = self.norm(x, f"{name}.attention_norm")
-        q, k, v = (self.heads(self.linear(normal, f"{name}.{p}", HIDDEN, HIDDEN), f"{name}.{p}") for p in "qkv")
+        q, k, v = (
+            self.heads(self.linear(normal, f"{name}.{p}", HIDDEN, HIDDEN), f"{name}.{p}")
+            for p in "qkv"
+        )
         scale = self.small(f"{name}.scale", np.float32((HIDDEN // HEADS) ** -0.5))
-        scores = self.node("Mul", self.node("MatMul", q, self.node("Transpose", k, perm=[0, 1, 3, 2])), scale)
+        scores = self.node(
+            "Mul", self.node("MatMul", q, self.node("Transpose", k, perm=[0, 1, 3, 2])), scale
+        )
         mixed = self.node("MatMul", self.node("Softmax", scores, axis=-1), v)
         shape = self.small(f"{name}.joined", np.array([0, 0, HIDDEN]))
         joined = self.node("Reshape", self.node("Transpose", mixed, perm=[0, 2, 1, 3]), shape)
@@ -121,7 +147,9 @@ class Watch:
         """Bytes of anonymous memory."""
         status = Path("/proc/self/status").read_text(encoding="ascii")
         return 1024 * sum(
-            int(line.split()[1]) for line in status.splitlines() if line.startswith(("RssAnon", "RssShm"))
+            int(line.split()[1])
+            for line in status.splitlines()
+            if line.startswith(("RssAnon", "RssShm"))
         )
 
     def _look(self) -> None:
@@ -175,10 +203,14 @@ def measure_apart(layers: int, level: str) -> dict[str, Any]:
 
 def main(arguments: list[str] | None = None) -> None:
     """Measure, print, save; exit status 1 when the bar is missed."""
-    parser = argparse.ArgumentParser(description="Measure the memory that a model of 7e9 parameters takes to optimize.")
+    parser = argparse.ArgumentParser(
+        description="Measure the memory that a model of 7e9 parameters takes to optimize."
+    )
     parser.add_argument("--layers", type=int, default=LAYERS)
     parser.add_argument("--level", default="extended")
-    parser.add_argument("--model", type=Path, metavar="FILE", help="measure this model, in this process")
+    parser.add_argument(
+        "--model", type=Path, metavar="FILE", help="measure this model, in this process"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures there")
     options = parser.parse_args(arguments)
     if options.model:
@@ -186,13 +218,23 @@ def main(arguments: list[str] | None = None) -> None:
         machine.save(options.json, {"figures": found})
         return
     found = measure_apart(options.layers, options.level)
-    table = Table("nodes", "left", "weights", "load, optimize, save", "memory to optimize", "memory to save")
+    table = Table(
+        "nodes", "left", "weights", "load, optimize, save", "memory to optimize", "memory to save"
+    )
     seconds = ", ".join(f"{found['seconds'][key]:.1f} s" for key in ("load", "optimize", "save"))
     sizes = [f"{found[key] / 2**20:.0f} MB" for key in ("optimize_bytes", "save_bytes")]
-    table.add_row(str(found["nodes"]), str(found["left"]), f"{found['weights'] / 2**30:.1f} GB", seconds, *sizes)
+    table.add_row(
+        str(found["nodes"]),
+        str(found["left"]),
+        f"{found['weights'] / 2**30:.1f} GB",
+        seconds,
+        *sizes,
+    )
     Console().print(table)
     if options.json:
-        machine.save(options.json, {"layers": options.layers, "level": options.level, "figures": found})
+        machine.save(
+            options.json, {"layers": options.layers, "level": options.level, "figures": found}
+        )
     if max(found["optimize_bytes"], found["save_bytes"]) > BAR:
         sys.exit(1)
 

@@ -1,6 +1,8 @@
-"""Seconds to optimize synthetic graphs of growing size: the time per node must not grow with the graph.
+"""Seconds to optimize synthetic graphs of growing size: the time per node must not grow with the
+graph.
 
-`python -m benchmarks.optimizer_scaling --sizes 1000,10000,100000 --families chain,transformer --json FILE`
+`python -m benchmarks.optimizer_scaling --sizes 1000,10000,100000 --families chain,transformer
+--json FILE`
 """
 
 import argparse
@@ -26,7 +28,9 @@ SHORT = 0.5
 
 
 def measure(family: str, nodes: int, level: str) -> dict[str, Any]:
-    """The best time to optimize a graph of that family and size, and how many nodes it had before and after."""
+    """The best time to optimize a graph of that family and size, and how many nodes it had before
+    and after.
+    """
     graph = FAMILIES[family](nodes)
     seconds: list[float] = []
     while sum(seconds) < SHORT:
@@ -35,7 +39,12 @@ def measure(family: str, nodes: int, level: str) -> dict[str, Any]:
         better = infuse.optimize(graph, level)
         seconds.append(time.perf_counter() - start)
     given = node_count(graph)
-    return {"nodes": given, "left": node_count(better), "seconds": min(seconds), "per_node": min(seconds) / given}
+    return {
+        "nodes": given,
+        "left": node_count(better),
+        "seconds": min(seconds),
+        "per_node": min(seconds) / given,
+    }
 
 
 def failures(results: dict[str, list[dict[str, Any]]]) -> list[str]:
@@ -45,23 +54,34 @@ def failures(results: dict[str, list[dict[str, Any]]]) -> list[str]:
         growth = rows[-1]["per_node"] / rows[0]["per_node"]
         if growth > GROWTH:
             found.append(f"{family}: a node takes {growth:.2f} times as long in the largest graph")
-        found += [f"{family}: {r['nodes']} nodes take {r['seconds']:.1f} s" for r in rows if r["seconds"] > LONGEST]
+        found += [
+            f"{family}: {r['nodes']} nodes take {r['seconds']:.1f} s"
+            for r in rows
+            if r["seconds"] > LONGEST
+        ]
     return found
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Measure, print, save; exit status 1 when a bar is missed."""
-    parser = argparse.ArgumentParser(description="Measure how the time to optimize grows with the graph.")
+    parser = argparse.ArgumentParser(
+        description="Measure how the time to optimize grows with the graph."
+    )
     parser.add_argument("--sizes", default="1000,10000,100000", metavar="NODES[,…]")
     parser.add_argument("--families", default=",".join(FAMILIES), metavar="NAME[,…]")
     parser.add_argument("--level", default="all")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures there")
     options = parser.parse_args(arguments)
     sizes = [int(n) for n in options.sizes.split(",")]
-    results = {f: [measure(f, n, options.level) for n in sizes] for f in options.families.split(",")}
+    results = {
+        f: [measure(f, n, options.level) for n in sizes] for f in options.families.split(",")
+    }
     table = Table("graph", *(f"{n} nodes" for n in sizes), "growth per node")
     for family, rows in results.items():
-        cells = [f"{r['seconds']:.2f} s, {1e6 * r['per_node']:.0f} µs/node, {r['left']} left" for r in rows]
+        cells = [
+            f"{r['seconds']:.2f} s, {1e6 * r['per_node']:.0f} µs/node, {r['left']} left"
+            for r in rows
+        ]
         table.add_row(family, *cells, f"{rows[-1]['per_node'] / rows[0]['per_node']:.2f}")
     console = Console()
     console.print(table)

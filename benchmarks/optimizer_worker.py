@@ -1,4 +1,6 @@
-"""One optimizer on one model, or the check of its results, in a process of its own; the answer is a line of JSON."""
+"""One optimizer on one model, or the check of its results, in a process of its own; the answer is a
+line of JSON.
+"""
 
 import contextlib
 import json
@@ -28,11 +30,23 @@ class OptimizerError(RuntimeError):
 
 def ask(job: str, *arguments: Any) -> dict[str, Any]:
     """Do a job in a process of its own; OptimizerError where it fails."""
-    command = [sys.executable, "-m", "benchmarks.optimizer_worker", job, json.dumps([str(a) for a in arguments])]
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.optimizer_worker",
+        job,
+        json.dumps([str(a) for a in arguments]),
+    ]
     with tempfile.TemporaryFile("w+") as noise:
         try:
             done = subprocess.run(
-                command, cwd=ROOT, stdout=subprocess.PIPE, stderr=noise, text=True, timeout=TIMEOUT, check=False
+                command,
+                cwd=ROOT,
+                stdout=subprocess.PIPE,
+                stderr=noise,
+                text=True,
+                timeout=TIMEOUT,
+                check=False,
             )
         except subprocess.TimeoutExpired:
             raise OptimizerError(f"no answer for {TIMEOUT} seconds") from None
@@ -45,7 +59,8 @@ def ask(job: str, *arguments: Any) -> dict[str, Any]:
 
 
 def optimize(name: str, source: str, target: str, seconds: str) -> dict[str, Any]:
-    """Optimize a model again and again for some seconds, save the result; the seconds of each run, and the nodes.
+    """Optimize a model again and again for some seconds, save the result; the seconds of each run,
+    and the nodes.
 
     Reading the file and writing the result are not timed.
     """
@@ -61,9 +76,11 @@ def optimize(name: str, source: str, target: str, seconds: str) -> dict[str, Any
 
 
 def verify(dims: str, original: str, *results: str) -> dict[str, Any]:
-    """Largest difference of each result from the original at two sizes of its symbolic dimensions, or why it fails.
+    """Largest difference of each result from the original at two sizes of its symbolic dimensions,
+    or why it fails.
 
-    Relative to the largest number of the output. The second size is left out where the original cannot run it.
+    Relative to the largest number of the output. The second size is left out where the original
+    cannot run it.
     """
     sizes: dict[str, int] = json.loads(dims)
     expected = []
@@ -71,14 +88,18 @@ def verify(dims: str, original: str, *results: str) -> dict[str, Any]:
         inputs = make_inputs(Path(original), {name: size + step for name, size in sizes.items()})
         try:
             expected.append((inputs, answer(original, inputs)))
-        except Exception:  # whatever the runtime raises: exporters fix sizes that they call symbolic
+        except (
+            Exception
+        ):  # whatever the runtime raises: exporters fix sizes that they call symbolic
             if step == 0:
                 raise
     return {"differences": [worst(result, expected) for result in results]}
 
 
 def worst(result: str, expected: Sequence[tuple[Arrays, Arrays]]) -> float | str:
-    """Largest difference of a model's outputs from what is expected of inputs, or why it does not run."""
+    """Largest difference of a model's outputs from what is expected of inputs, or why it does not
+    run.
+    """
     try:
         return max(difference(answer(result, inputs), outputs) for inputs, outputs in expected)
     except Exception as error:  # whatever the runtime raises is the answer
@@ -86,7 +107,9 @@ def worst(result: str, expected: Sequence[tuple[Arrays, Arrays]]) -> float | str
 
 
 def answer(path: str, inputs: Mapping[str, Any]) -> Arrays:
-    """Outputs of a model in ONNX Runtime, or by ONNX's own reference where that lacks an operator of the opset."""
+    """Outputs of a model in ONNX Runtime, or by ONNX's own reference where that lacks an operator
+    of the opset.
+    """
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -95,7 +118,9 @@ def answer(path: str, inputs: Mapping[str, Any]) -> Arrays:
         session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     except onnxruntime.capi.onnxruntime_pybind11_state.NotImplemented:
         return reference(path, inputs)
-    return dict(zip([v.name for v in session.get_outputs()], session.run(None, dict(inputs)), strict=True))
+    return dict(
+        zip([v.name for v in session.get_outputs()], session.run(None, dict(inputs)), strict=True)
+    )
 
 
 def reference(path: str, inputs: Mapping[str, Any]) -> Arrays:

@@ -2,8 +2,8 @@
 
 `python -m benchmarks.overhead [--elements 16] [--json FILE]`
 
-One operator with one input (Relu) and with two (Add), in Infuse and in ONNX Runtime, one thread each; the fastest of
-several repeats counts, and the repeats of all callers alternate.
+One operator with one input (Relu) and with two (Add), in Infuse and in ONNX Runtime, one thread
+each; the fastest of several repeats counts, and the repeats of all callers alternate.
 """
 
 import argparse
@@ -31,9 +31,16 @@ REPEATS = 9
 def write_model(path: Path, operator: str, inputs: int) -> None:
     """An ONNX file with one operator on float32[batch, n]."""
     names = [f"x{i}" for i in range(inputs)]
-    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", "n"]) for name in (*names, "y")]
-    graph = helper.make_graph([helper.make_node(operator, names, ["y"])], operator, values[:-1], values[-1:])
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    values = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", "n"])
+        for name in (*names, "y")
+    ]
+    graph = helper.make_graph(
+        [helper.make_node(operator, names, ["y"])], operator, values[:-1], values[-1:]
+    )
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path
+    )
 
 
 def callers(path: Path, feeds: dict[str, np.ndarray[Any, Any]]) -> dict[str, Callable[[], Any]]:

@@ -13,8 +13,8 @@ _HEADER = re.compile(r"^[0-9a-f]+-[0-9a-f]+ \S+ \S+ \S+ \d+\s*(.*)$")
 
 @dataclass
 class Memory:
-    """Bytes: the most that was ever resident, what is resident now, of that anonymous memory; `shared` by the
-    processes that share it (PSS), and `private` to this one.
+    """Bytes: the most that was ever resident, what is resident now, of that anonymous memory;
+    `shared` by the processes that share it (PSS), and `private` to this one.
     """
 
     peak: int
@@ -35,7 +35,9 @@ class Memory:
 
 @dataclass
 class Mapping:
-    """Bytes of a file that a process has mapped and touched, and which of them no other process shares."""
+    """Bytes of a file that a process has mapped and touched, and which of them no other process
+    shares.
+    """
 
     resident: int
     private: int
@@ -66,7 +68,10 @@ def peak_bytes() -> int:
 
 def after_import(*modules: str) -> Memory:
     """What a new interpreter holds that has only imported these modules."""
-    text = f"import {', '.join(modules)}; import sys; sys.stdout.write('.'); sys.stdout.flush(); sys.stdin.read()"
+    text = (
+        f"import {', '.join(modules)}; import sys; sys.stdout.write('.'); sys.stdout.flush(); "
+        "sys.stdin.read()"
+    )
     pipe = subprocess.PIPE
     with subprocess.Popen([sys.executable, "-c", text], stdin=pipe, stdout=pipe) as process:
         assert process.stdout

@@ -2,10 +2,11 @@
 
 `python -m benchmarks.quantized --threads 1,2 --models resnet50 --zoo FOLDER --json FILE`
 
-All options are those of benchmarks.zoo. Static quantization writes QuantizeLinear and DequantizeLinear around what it
-quantizes, weights per channel, ranges from random inputs; a transformer is quantized dynamically, too. What stands in
-column `difference` is the distance from ONNX Runtime on the same file; how far every engine is from the network in
-float32 is printed below the table.
+All options are those of benchmarks.zoo. Static quantization writes QuantizeLinear and
+DequantizeLinear around what it quantizes, weights per channel, ranges from random inputs; a
+transformer is quantized dynamically, too. What stands in column `difference` is the distance from
+ONNX Runtime on the same file; how far every engine is from the network in float32 is printed below
+the table.
 """
 
 import argparse
@@ -103,7 +104,9 @@ def main(arguments: list[str] | None = None) -> int:
     console = terminal.console()
     zoo.report(rows, options, console)
     for row in rows:
-        found = {name: facts["from_float"] for name, facts in row.facts.items() if "from_float" in facts}
+        found = {
+            name: facts["from_float"] for name, facts in row.facts.items() if "from_float" in facts
+        }
         text = ", ".join(f"{name} {far:.1e}" for name, far in found.items())
         console.print(f"{row.model}, {row.threads} threads, from float32: {text}")
     if options.json:

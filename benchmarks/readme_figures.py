@@ -1,4 +1,5 @@
-"""Write the figures of a benchmark into README.md: `python -m benchmarks.readme_figures RESULTS.json`.
+"""Write the figures of a benchmark into README.md: `python -m benchmarks.readme_figures
+RESULTS.json`.
 
 The results are those of `benchmarks.zoo` or of `benchmarks.optimizer`.
 """
@@ -47,20 +48,36 @@ def text(results: dict[str, Any], source: str, plot: str) -> str:
     means = []
     for n in threads:
         of = [f"{_mean(rows, n, peer)} {NAMES[peer]}" for peer in peers]
-        means.append(f"* {counted(n)}: {_mean(rows, n, BEST)} the best of them for each model; alone: {', '.join(of)}.")
+        means.append(
+            f"* {counted(n)}: {_mean(rows, n, BEST)} the best of them for each model; alone: "
+            f"{', '.join(of)}."
+        )
     versions = ", ".join(f"{name} {machine['versions'][name]}" for name in ("infuse", *peers))
     intro = (
-        f"Least milliseconds for one call, batch {results['dims'].get('batch', 1)} (text: 128 tokens), "
-        f"{results['precision']}, each engine in a process of its own, in turns, on {machine['processor']} "
-        f"({machine['cores']} cores; {versions}). *Ratio* is the time of the fastest other engine over Infuse's; *of "
-        "roof* the time that the arithmetic needs at the processor's measured peak (or the weights from memory, where "
-        "that is longer) over Infuse's, convolutions counted as direct ones; *difference* the largest one from ONNX "
-        f"Runtime's answer over the largest output. Medians and memory are in [{source}]({source}); `python -m "
+        f"Least milliseconds for one call, batch {results['dims'].get('batch', 1)} (text: 128 "
+        "tokens), "
+        f"{results['precision']}, each engine in a process of its own, in turns, on "
+        f"{machine['processor']} "
+        f"({machine['cores']} cores; {versions}). *Ratio* is the time of the fastest other engine "
+        "over Infuse's; *of "
+        "roof* the time that the arithmetic needs at the processor's measured peak (or the weights "
+        "from memory, where "
+        "that is longer) over Infuse's, convolutions counted as direct ones; *difference* the "
+        "largest one from ONNX "
+        "Runtime's answer over the largest output. Medians and memory are in "
+        f"[{source}]({source}); `python -m "
         f"benchmarks.zoo --against {','.join(peers)} --json {source}` measured them."
     )
     if "remark" in results:
         intro += f" {results['remark']}"
-    return "\n\n".join([intro, f"![Speed of other engines over Infuse's]({plot})", "\n".join(lines), "\n".join(means)])
+    return "\n\n".join(
+        [
+            intro,
+            f"![Speed of other engines over Infuse's]({plot})",
+            "\n".join(lines),
+            "\n".join(means),
+        ]
+    )
 
 
 def counted(threads: int) -> str:
@@ -69,12 +86,16 @@ def counted(threads: int) -> str:
 
 
 def _mean(rows: list[dict[str, Any]], threads: int, peer: str) -> str:
-    speeds = [speed for row in rows if row["threads"] == threads and (speed := row["speed"].get(peer))]
+    speeds = [
+        speed for row in rows if row["threads"] == threads and (speed := row["speed"].get(peer))
+    ]
     return f"{geomean(speeds):.2f}× (lowest {min(speeds):.2f}×, {len(speeds)} models)"
 
 
 def draw(results: dict[str, Any], file: Path) -> None:
-    """A plot of how many times faster Infuse is than each engine, for the largest number of threads."""
+    """A plot of how many times faster Infuse is than each engine, for the largest number of
+    threads.
+    """
     from matplotlib import rcParams
     from matplotlib.figure import Figure
 
@@ -87,29 +108,40 @@ def draw(results: dict[str, Any], file: Path) -> None:
     height = 0.8 / len(peers)
     for number, peer in enumerate(peers):
         places = [place + (number - (len(peers) - 1) / 2) * height for place in range(len(rows))]
-        axes.barh(places, [row["speed"].get(peer) or 0.0 for row in rows], height, label=NAMES[peer])
+        axes.barh(
+            places, [row["speed"].get(peer) or 0.0 for row in rows], height, label=NAMES[peer]
+        )
     axes.axvline(1.0, color="black", linewidth=1)
     axes.set_yticks(range(len(rows)), [row["model"] for row in rows])
     axes.set_xlim(0, 3)
-    axes.set_xlabel(f"time of the engine over Infuse's, {results['precision']}, {counted(most)} (cut at 3)")
+    axes.set_xlabel(
+        f"time of the engine over Infuse's, {results['precision']}, {counted(most)} (cut at 3)"
+    )
     axes.invert_yaxis()
     axes.legend(loc="lower right")
     figure.savefig(file, metadata={"Date": None})
 
 
 def optimizer_text(results: dict[str, Any], source: str) -> str:
-    """The same for optimizers: nodes and seconds of each, and what ONNX Runtime makes of the result."""
+    """The same for optimizers: nodes and seconds of each, and what ONNX Runtime makes of the
+    result.
+    """
     machine, summary = results["machine"], results["summary"]
-    versions = ", ".join(f"{name} {machine['versions'][name]}" for name in sorted(machine["versions"]))
+    versions = ", ".join(
+        f"{name} {machine['versions'][name]}" for name in sorted(machine["versions"])
+    )
     lines = [
         "| model | nodes | " + " | ".join(title for title, _ in TOOLS) + " |",
         "|---" * (len(TOOLS) + 2) + "|",
         *(_optimizer_row(row) for row in results["rows"]),
     ]
     intro = (
-        "Nodes left / seconds, of every network of the zoo: (a) standard operators in the model's own opset, (b) with "
-        "ONNX Runtime's own operators, (c) with the fused operators of opset 24; each result runs and agrees with the "
-        f"original on random inputs. On {machine['processor']} ({machine['cores']} cores; {versions}); "
+        "Nodes left / seconds, of every network of the zoo: (a) standard operators in the model's "
+        "own opset, (b) with "
+        "ONNX Runtime's own operators, (c) with the fused operators of opset 24; each result runs "
+        "and agrees with the "
+        f"original on random inputs. On {machine['processor']} ({machine['cores']} cores; "
+        f"{versions}); "
         f"`python -m benchmarks.optimizer --runtime --json {source}` measured it."
     )
     closing = [f"{key}: {_shown(value)}" for key, value in summary.items() if key != "models"]
@@ -132,7 +164,12 @@ def _cells(row: dict[str, Any]) -> list[str]:
     times = {name: timing["best"] * 1e3 for name, timing in row["times"].items()}
     ours = times.pop("infuse")
     peer = min(times, key=lambda name: times[name])
-    return [f"{ours:.2f}", f"{times[peer]:.2f} {NAMES[peer]}", f"{times[peer] / ours:.2f}×", f"{row['share']:.0%}"]
+    return [
+        f"{ours:.2f}",
+        f"{times[peer]:.2f} {NAMES[peer]}",
+        f"{times[peer] / ours:.2f}×",
+        f"{row['share']:.0%}",
+    ]
 
 
 def main() -> None:
@@ -147,7 +184,11 @@ def main() -> None:
     if is_zoo:
         draw(results, README.parent / PLOT)
     plot = PLOT.as_posix()
-    name, written = (ZOO, text(results, source, plot)) if is_zoo else (OPTIMIZER, optimizer_text(results, source))
+    name, written = (
+        (ZOO, text(results, source, plot))
+        if is_zoo
+        else (OPTIMIZER, optimizer_text(results, source))
+    )
     begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
     section = f"{begin}\n{written}\n{end}"
     README.write_text(re.sub(f"{begin}.*{end}", lambda _: section, page, flags=re.DOTALL), "utf-8")

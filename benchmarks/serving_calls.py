@@ -1,7 +1,7 @@
 """Requests that are made once and sent many times, and how their answers are read.
 
-A `Call` is what goes over the wire. Load generators send it as it is; `check` sends it once and looks at the outputs,
-before and after every load.
+A `Call` is what goes over the wire. Load generators send it as it is; `check` sends it once and
+looks at the outputs, before and after every load.
 """
 
 from __future__ import annotations
@@ -46,7 +46,11 @@ class Call:
 
     def raw(self) -> bytes:
         """All bytes of it, over HTTP/1.1."""
-        lines = [f"POST {self.path} HTTP/1.1", f"host: {HOST}:{self.port}", f"content-length: {len(self.body)}"]
+        lines = [
+            f"POST {self.path} HTTP/1.1",
+            f"host: {HOST}:{self.port}",
+            f"content-length: {len(self.body)}",
+        ]
         lines += [f"{name}: {value}" for name, value in self.headers.items()]
         return "\r\n".join([*lines, "", ""]).encode() + self.body
 
@@ -69,14 +73,19 @@ class Call:
         return self.read({name.lower(): value for name, value in got.getheaders()}, body), len(body)
 
     def check(self, expected: Mapping[str, np.ndarray]) -> int:
-        """Ask once; CallError unless the outputs are near `expected`. Bytes of the answer's body."""
+        """Ask once; CallError unless the outputs are near `expected`. Bytes of the answer's
+        body.
+        """
         outputs, size = self.answer()
         if outputs.keys() != expected.keys():
             raise CallError(f"outputs {', '.join(outputs)}, not {', '.join(expected)}")
         for name, right in expected.items():
             got = outputs[name].reshape(right.shape)
             if not np.allclose(got, right, atol=TOLERANCE * float(np.abs(right).max()), rtol=0):
-                raise CallError(f"output {name} is {float(np.abs(got - right).max()):.3g} away from the right one")
+                raise CallError(
+                    f"output {name} is {float(np.abs(got - right).max()):.3g} away from the right "
+                    "one"
+                )
         return size
 
     def _unary(self) -> bytes:
@@ -94,7 +103,10 @@ _UNLIMITED = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_l
 
 def rest_binary(port: int, model: str, feeds: Mapping[str, np.ndarray], outputs: list[str]) -> Call:
     """The Open Inference Protocol over HTTP, with binary tensors both ways."""
-    inputs = [_described(name, x) | {"parameters": {"binary_data_size": x.nbytes}} for name, x in feeds.items()]
+    inputs = [
+        _described(name, x) | {"parameters": {"binary_data_size": x.nbytes}}
+        for name, x in feeds.items()
+    ]
     wanted = [{"name": name, "parameters": {"binary_data": True}} for name in outputs]
     head = json.dumps({"inputs": inputs, "outputs": wanted}, separators=(",", ":")).encode()
     body = head + b"".join(x.tobytes() for x in feeds.values())
@@ -106,7 +118,9 @@ def rest_json(port: int, model: str, feeds: Mapping[str, np.ndarray], outputs: l
     """The Open Inference Protocol over HTTP, with tensors as JSON."""
     inputs = [_described(name, x) | {"data": x.ravel().tolist()} for name, x in feeds.items()]
     body = json.dumps({"inputs": inputs, "outputs": [{"name": name} for name in outputs]}).encode()
-    return Call(port, f"/v2/models/{model}/infer", body, _read_json, {"content-type": "application/json"})
+    return Call(
+        port, f"/v2/models/{model}/infer", body, _read_json, {"content-type": "application/json"}
+    )
 
 
 def grpc_raw(port: int, model: str, feeds: Mapping[str, np.ndarray], outputs: list[str]) -> Call:
@@ -122,7 +136,14 @@ def grpc_raw(port: int, model: str, feeds: Mapping[str, np.ndarray], outputs: li
     )
     text = request.SerializeToString()
     frame = struct.pack(">BI", 0, len(text)) + text
-    return Call(port, METHOD, frame, _read_message, {"content-type": "application/grpc", "te": "trailers"}, True)
+    return Call(
+        port,
+        METHOD,
+        frame,
+        _read_message,
+        {"content-type": "application/grpc", "te": "trailers"},
+        True,
+    )
 
 
 def plain_json(port: int, feeds: Mapping[str, np.ndarray]) -> Call:
@@ -132,11 +153,15 @@ def plain_json(port: int, feeds: Mapping[str, np.ndarray]) -> Call:
 
 
 def plain_bytes(port: int, feeds: Mapping[str, np.ndarray], output: str) -> Call:
-    """Elements alone, one input after the other; all have the shape that a header tells. The answer has one output."""
+    """Elements alone, one input after the other; all have the shape that a header tells. The answer
+    has one output.
+    """
     shape = next(iter(feeds.values())).shape
     headers = {"content-type": "application/octet-stream", "x-shape": ",".join(map(str, shape))}
     body = b"".join(x.tobytes() for x in feeds.values())
-    return Call(port, "/predict", body, lambda _, got: {output: np.frombuffer(got, np.float32)}, headers)
+    return Call(
+        port, "/predict", body, lambda _, got: {output: np.frombuffer(got, np.float32)}, headers
+    )
 
 
 def _described(name: str, x: np.ndarray) -> dict[str, Any]:
@@ -168,4 +193,7 @@ def _read_message(_: Mapping[str, str], body: bytes) -> Arrays:
     got = message("ModelInferResponse").FromString(body)
     if not got.raw_output_contents:
         return {out.name: np.array(out.contents.fp32_contents, np.float32) for out in got.outputs}
-    return {out.name: np.frombuffer(data, np.float32) for out, data in zip(got.outputs, got.raw_output_contents)}
+    return {
+        out.name: np.frombuffer(data, np.float32)
+        for out, data in zip(got.outputs, got.raw_output_contents)
+    }

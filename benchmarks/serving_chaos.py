@@ -1,17 +1,20 @@
-"""A server under load while everything around it goes wrong: is each request answered once, and rightly?
+"""A server under load while everything around it goes wrong: is each request answered once, and
+rightly?
 
-`python -m benchmarks.serving_chaos [--requests 200000] [--swaps 50] [--kills 20] [--rollouts 10] [--json FILE]`
+`python -m benchmarks.serving_chaos [--requests 200000] [--swaps 50] [--kills 20] [--rollouts 10]
+[--json FILE]`
 
-`infuse serve` reads its models from a local S3 server through a proxy that spoils a part of the answers (errors, late
-ones, ones that break off, none). Client processes ask over HTTP and gRPC without a pause; every answer is checked
-against what the version that gave it is known to compute. Meanwhile versions are swapped (a new one is uploaded, the
-old one is unloaded and removed), workers are killed, and new versions are rolled out by canary, of which every second
-one is slow, fails for some requests, or gives drifting outputs, and must be rolled back.
+`infuse serve` reads its models from a local S3 server through a proxy that spoils a part of the
+answers (errors, late ones, ones that break off, none). Client processes ask over HTTP and gRPC
+without a pause; every answer is checked against what the version that gave it is known to compute.
+Meanwhile versions are swapped (a new one is uploaded, the old one is unloaded and removed), workers
+are killed, and new versions are rolled out by canary, of which every second one is slow, fails for
+some requests, or gives drifting outputs, and must be rolled back.
 
-The load goes on until all of that has happened. A request is *lost* if it has no answer at all; an answer with an error
-is an honest one, and is counted by its kind. A worker of a good version under rollout is not killed: that would rightly
-be held against the version. Exit status 1 where an answer is wrong, a request lost, or a rollout does not end as it
-must.
+The load goes on until all of that has happened. A request is *lost* if it has no answer at all; an
+answer with an error is an honest one, and is counted by its kind. A worker of a good version under
+rollout is not killed: that would rightly be held against the version. Exit status 1 where an answer
+is wrong, a request lost, or a rollout does not end as it must.
 """
 
 from __future__ import annotations
@@ -100,7 +103,9 @@ class Report:
 class Chaos:
     """A server under load, and what is done to it."""
 
-    def __init__(self, given: argparse.Namespace, store: Store, ports: Ports, server: subprocess.Popen[bytes]) -> None:
+    def __init__(
+        self, given: argparse.Namespace, store: Store, ports: Ports, server: subprocess.Popen[bytes]
+    ) -> None:
         self.given = given
         self.report = Report()
         self._store = store
@@ -115,12 +120,24 @@ class Chaos:
     def run(self) -> Report:
         """Apply the load, do everything to the server, and count."""
         tasks = [
-            Task(grpc, port, self.given.connections, MODELS, {"canary": kinds(self.given.rollouts)}, number)
-            for number, (grpc, port) in enumerate([(False, self._ports.http), (True, self._ports.grpc)])
+            Task(
+                grpc,
+                port,
+                self.given.connections,
+                MODELS,
+                {"canary": kinds(self.given.rollouts)},
+                number,
+            )
+            for number, (grpc, port) in enumerate(
+                [(False, self._ports.http), (True, self._ports.grpc)]
+            )
         ]
         began = time.monotonic()
         self._clients = Clients(tasks)
-        deeds = [threading.Thread(target=self._guarded, args=(deed,)) for deed in (self._swap, self._roll, self._kill)]
+        deeds = [
+            threading.Thread(target=self._guarded, args=(deed,))
+            for deed in (self._swap, self._roll, self._kill)
+        ]
         for thread in deeds:
             thread.start()
         for thread in deeds:
@@ -175,7 +192,7 @@ class Chaos:
             raise ChaosError(f"GET {path} says {answer.status}: {body[:300]!r}")
         return json.loads(body)
 
-    # -- deeds --------------------------------------------------------------------------------------------------
+    # -- deeds -------------------------------------------------------------------------------------
 
     def _swap(self) -> None:
         for number in range(1, self.given.swaps + 1):
@@ -194,7 +211,9 @@ class Chaos:
             self._turn(version - 1, self.given.rollouts)
             self._spared = f"canary/{version}" if kind == "good" else ""
             self._store.put_version("canary", version, serving_faults.model(kind, version))
-            self._until(partial(self._ended, version), f"the rollout of version {version} has ended")
+            self._until(
+                partial(self._ended, version), f"the rollout of version {version} has ended"
+            )
             told = self._get("/v2/models/canary/traffic")["rollout"]
             window = len(STEPS) * self.given.step_seconds
             seconds = told["since"] - told["started"]
@@ -204,7 +223,11 @@ class Chaos:
 
     def _ended(self, version: int) -> bool:
         rollout = self._get("/v2/models/canary/traffic")["rollout"]
-        return rollout is not None and rollout["to"] == version and rollout["state"] not in ("running", "paused")
+        return (
+            rollout is not None
+            and rollout["to"] == version
+            and rollout["state"] not in ("running", "paused")
+        )
 
     def _kill(self) -> None:
         for number in range(1, self.given.kills + 1):
@@ -214,7 +237,11 @@ class Chaos:
 
     def _killed_one(self) -> bool:
         """Kill some worker with a model in it, if there is one that may be."""
-        workers = [worker for worker in self._get("/v2/placement")["workers"] if self._may_die(worker["instances"])]
+        workers = [
+            worker
+            for worker in self._get("/v2/placement")["workers"]
+            if self._may_die(worker["instances"])
+        ]
         if not workers:
             return False
         chosen = self._random.choice(workers)
@@ -226,20 +253,38 @@ class Chaos:
         return True
 
     def _may_die(self, instances: list[str]) -> bool:
-        spared = self._spared in instances or any(self._killed[name] >= _MOST_KILLS for name in instances)
+        spared = self._spared in instances or any(
+            self._killed[name] >= _MOST_KILLS for name in instances
+        )
         return bool(instances) and (not spared or instances == ["steady/1"])
 
 
 def kinds(rollouts: int) -> dict[int, Kind]:
-    """What the versions are like that are rolled out, the second and later ones: every second one is bad."""
-    return {number + 2: BAD[number // 2 % len(BAD)] if number % 2 else "good" for number in range(rollouts)}
+    """What the versions are like that are rolled out, the second and later ones: every second one
+    is bad.
+    """
+    return {
+        number + 2: BAD[number // 2 % len(BAD)] if number % 2 else "good"
+        for number in range(rollouts)
+    }
 
 
 def measure(given: argparse.Namespace) -> Report:
     """Start the store and the server, and let chaos reign."""
-    with serving_faults.store(given.faults, given.seed) as store, tempfile.TemporaryDirectory() as folder:
-        canary = {"steps": list(STEPS), "step_seconds": given.step_seconds, "min_requests": 20, "shadow": 0.2}
-        canary |= {"latency_quantile": 0.5, "max_latency_ratio": 4.0}  # compilers run beside: stalls are nobody's fault
+    with (
+        serving_faults.store(given.faults, given.seed) as store,
+        tempfile.TemporaryDirectory() as folder,
+    ):
+        canary = {
+            "steps": list(STEPS),
+            "step_seconds": given.step_seconds,
+            "min_requests": 20,
+            "shadow": 0.2,
+        }
+        canary |= {
+            "latency_quantile": 0.5,
+            "max_latency_ratio": 4.0,
+        }  # compilers run beside: stalls are nobody's fault
         store.put("canary/config.yaml", json.dumps({"canary": canary}).encode())
         store.put("steady/config.yaml", json.dumps({"replicas": 2}).encode())
         for name in MODELS:
@@ -266,16 +311,25 @@ def table(report: Report) -> Table:
     """What was seen, one line each."""
     made = Table(title="chaos", title_justify="left", show_header=False)
     tally = report.tally
-    made.add_row("requests", f"{tally.requests} in {report.seconds:.0f} s, {report.rate:.0f} a second")
+    made.add_row(
+        "requests", f"{tally.requests} in {report.seconds:.0f} s, {report.rate:.0f} a second"
+    )
     made.add_row("right answers", str(tally.right))
-    made.add_row("wrong answers", str(tally.wrong_count), style="red" if tally.wrong_count else None)
+    made.add_row(
+        "wrong answers", str(tally.wrong_count), style="red" if tally.wrong_count else None
+    )
     made.add_row("lost", str(tally.lost_count), style="red" if tally.lost_count else None)
     for name, count in sorted(tally.errors.items()):
         made.add_row("errors", f"{count} {name}")
-    made.add_row("deeds", f"{report.swaps} swaps, {report.kills} kills, {len(report.rollouts)} rollouts")
+    made.add_row(
+        "deeds", f"{report.swaps} swaps, {report.kills} kills, {len(report.rollouts)} rollouts"
+    )
     made.add_row("store", ", ".join(f"{count} {name}" for name, count in report.faults.items()))
     for rollout in report.rollouts:
-        text = f"{rollout.version} {rollout.kind}: {rollout.state} after {rollout.seconds:.1f} s ({rollout.reason})"
+        text = (
+            f"{rollout.version} {rollout.kind}: {rollout.state} after {rollout.seconds:.1f} s "
+            f"({rollout.reason})"
+        )
         made.add_row("rollout", text, style=None if rollout.is_good else "red")
     made.add_row("exit status", str(report.status), style="red" if report.status else None)
     return made
@@ -303,12 +357,24 @@ def figures(report: Report) -> dict[str, Any]:
 
 def parser() -> argparse.ArgumentParser:
     """The options."""
-    made = options.parser("Check a server's answers while versions, workers and the store come and go.")
-    for name, default in (("requests", 200_000), ("swaps", 50), ("kills", 20), ("rollouts", 10), ("seed", 0)):
+    made = options.parser(
+        "Check a server's answers while versions, workers and the store come and go."
+    )
+    for name, default in (
+        ("requests", 200_000),
+        ("swaps", 50),
+        ("kills", 20),
+        ("rollouts", 10),
+        ("seed", 0),
+    ):
         made.add_argument(f"--{name}", type=int, default=default, help=f"(default: {default})")
-    made.add_argument("--connections", type=int, default=8, help="of each client process (default: 8)")
+    made.add_argument(
+        "--connections", type=int, default=8, help="of each client process (default: 8)"
+    )
     made.add_argument("--step-seconds", type=float, default=2.0, help="of a rollout (default: 2)")
-    made.add_argument("--faults", type=float, default=0.15, help="part of the store's answers (default: 0.15)")
+    made.add_argument(
+        "--faults", type=float, default=0.15, help="part of the store's answers (default: 0.15)"
+    )
     return made
 
 

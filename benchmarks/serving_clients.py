@@ -1,8 +1,8 @@
 """Client processes that check every answer: HTTP with binary tensors, and gRPC.
 
-Each request carries a number that no other one has, and an id; the answer must bear the id, and what the version that
-it names makes of the number. A request without an answer within `PATIENCE` seconds, or whose connection breaks, is
-lost.
+Each request carries a number that no other one has, and an id; the answer must bear the id, and
+what the version that it names makes of the number. A request without an answer within `PATIENCE`
+seconds, or whose connection breaks, is lost.
 """
 
 from __future__ import annotations
@@ -71,7 +71,9 @@ class Tally:
 
 @dataclass(frozen=True)
 class Task:
-    """What a client process does: so many connections over one protocol, alternating between models."""
+    """What a client process does: so many connections over one protocol, alternating between
+    models.
+    """
 
     grpc: bool
     port: int
@@ -124,11 +126,14 @@ class HttpCaller:
             head = json.dumps(plain).encode()
             lines = (
                 f"POST /v2/models/{name}/infer HTTP/1.1\r\nHost: {HOST}\r\n"
-                f"Inference-Header-Content-Length: {len(head)}\r\nContent-Length: {len(head) + array.nbytes}\r\n\r\n"
+                f"Inference-Header-Content-Length: {len(head)}\r\nContent-Length: "
+                f"{len(head) + array.nbytes}\r\n\r\n"
             )
             writer.write(lines.encode() + head + array.tobytes())
             first, *rest = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
-            headers = {key.lower(): value for key, _, value in (line.partition(": ") for line in rest)}
+            headers = {
+                key.lower(): value for key, _, value in (line.partition(": ") for line in rest)
+            }
             body = await reader.readexactly(int(headers["content-length"]))
         except BaseException:
             writer.close()
@@ -158,7 +163,9 @@ class GrpcCaller:
 
         from infuse.serving.rpc.schema import message
 
-        self._channel = grpc.aio.insecure_channel(f"{HOST}:{port}", [("grpc.use_local_subchannel_pool", 1)])
+        self._channel = grpc.aio.insecure_channel(
+            f"{HOST}:{port}", [("grpc.use_local_subchannel_pool", 1)]
+        )
         self._request, response = message("ModelInferRequest"), message("ModelInferResponse")
         self._call = self._channel.unary_unary(METHOD, None, response.FromString)
         self._failure = grpc.aio.AioRpcError
@@ -166,7 +173,9 @@ class GrpcCaller:
     async def call(self, name: str, id: str, array: np.ndarray[Any, Any]) -> Answer:
         """One ModelInfer. What the server has not answered itself is an OSError."""
         tensor = {"name": "x", "datatype": "FP32", "shape": list(array.shape)}
-        made = self._request(model_name=name, id=id, inputs=[tensor], raw_input_contents=[array.tobytes()])
+        made = self._request(
+            model_name=name, id=id, inputs=[tensor], raw_input_contents=[array.tobytes()]
+        )
         try:
             found = await self._call(made.SerializeToString())
         except self._failure as error:
@@ -190,7 +199,9 @@ class Clients:
         self._stop = context.Event()
         self._results: Any = context.Queue()
         arguments = (self._done, self._stop, self._results)
-        self._processes = [context.Process(target=_work, args=(task, *arguments), daemon=True) for task in tasks]
+        self._processes = [
+            context.Process(target=_work, args=(task, *arguments), daemon=True) for task in tasks
+        ]
         for process in self._processes:
             process.start()
 
@@ -251,7 +262,9 @@ async def _once(task: Task, caller: Caller, count: int, number: int, tally: Tall
     try:
         answer = await asyncio.wait_for(caller.call(name, id, array), PATIENCE)
     except (OSError, EOFError, asyncio.TimeoutError) as error:
-        tally.note_lost(f"{name}, {'gRPC' if task.grpc else 'HTTP'}: {type(error).__name__} {error}")
+        tally.note_lost(
+            f"{name}, {'gRPC' if task.grpc else 'HTTP'}: {type(error).__name__} {error}"
+        )
         return
     if answer.error:
         tally.errors[f"{name}: {answer.error}"] += 1
@@ -260,7 +273,9 @@ async def _once(task: Task, caller: Caller, count: int, number: int, tally: Tall
     found = np.frombuffer(answer.data, np.float32)
     if answer.id != id or found.size != array.size or not np.all(found == np.float32(wanted)):
         shown = ", ".join(map(str, struct.unpack_from(f"<{min(4, found.size)}f", answer.data)))
-        tally.note_wrong(f"{name} {answer.version}, request {id}: {answer.id}: {shown} instead of {wanted}")
+        tally.note_wrong(
+            f"{name} {answer.version}, request {id}: {answer.id}: {shown} instead of {wanted}"
+        )
         return
     tally.right += 1
     tally.versions[f"{name} {answer.version}"] += 1

@@ -34,7 +34,9 @@ def expected(kind: Kind, version: int, value: float) -> float:
 
 
 def model(kind: Kind, version: int) -> bytes:
-    """FP32[rows, 4] → `expected`; a slow one takes some 30 ms, a failing one fails for every fourth even number."""
+    """FP32[rows, 4] → `expected`; a slow one takes some 30 ms, a failing one fails for every fourth
+    even number.
+    """
     constants = {"version": np.float32(version)}
     nodes: list[Any] = []
     if kind == "slow":
@@ -47,7 +49,9 @@ def model(kind: Kind, version: int) -> bytes:
     else:
         nodes.append(helper.make_node("Identity", ["x"], ["begin"]))
     nodes.append(helper.make_node("Add", ["begin", "version"], ["y"]))
-    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["rows", 4]) for name in ("x", "y")]
+    ends = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, ["rows", 4]) for name in ("x", "y")
+    ]
     kept = [numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()]
     graph = helper.make_graph(nodes, kind, ends[:1], ends[1:], kept)
     made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
@@ -59,9 +63,16 @@ def _slow(constants: dict[str, Any]) -> list[Any]:
     """Begin = x + (the largest of x, counted up and down again)."""
     info = helper.make_tensor_value_info
     body = helper.make_graph(
-        [helper.make_node("Identity", ["go"], ["on"]), helper.make_node("Add", ["v", "one"], ["w"])],
+        [
+            helper.make_node("Identity", ["go"], ["on"]),
+            helper.make_node("Add", ["v", "one"], ["w"]),
+        ],
         "body",
-        [info("i", TensorProto.INT64, []), info("go", TensorProto.BOOL, []), info("v", TensorProto.DOUBLE, [_PLACES])],
+        [
+            info("i", TensorProto.INT64, []),
+            info("go", TensorProto.BOOL, []),
+            info("v", TensorProto.DOUBLE, [_PLACES]),
+        ],
         [info("on", TensorProto.BOOL, []), info("w", TensorProto.DOUBLE, [_PLACES])],
     )
     constants |= {
@@ -96,7 +107,7 @@ def _failing(constants: dict[str, Any]) -> list[Any]:
     ]
 
 
-# ------------------------------------------------------------------------------------------------- the store
+# ---------------------------------------------------------------------------------------- the store
 
 
 class _Proxy(ThreadingHTTPServer):
@@ -149,7 +160,9 @@ class _Handler(BaseHTTPRequestHandler):
         size = len(body) // 2 if fault == "cut" else len(body)
         length = answer.getheader("Content-Length") if self.command == "HEAD" else str(len(body))
         skipped = ("content-length", "transfer-encoding", "connection", "date", "server")
-        headers = [(name, value) for name, value in answer.getheaders() if name.lower() not in skipped]
+        headers = [
+            (name, value) for name, value in answer.getheaders() if name.lower() not in skipped
+        ]
         self._send(answer.status, [*headers, ("Content-Length", length or "0")], body[:size])
         self.close_connection = self.close_connection or fault == "cut"
 
@@ -176,7 +189,11 @@ class Store:
     @property
     def options(self) -> dict[str, str]:
         """`store_options` of a server that reads it."""
-        return {**KEYS, "endpoint": f"http://127.0.0.1:{self._proxy.server_address[1]}", "allow_http": "true"}
+        return {
+            **KEYS,
+            "endpoint": f"http://127.0.0.1:{self._proxy.server_address[1]}",
+            "allow_http": "true",
+        }
 
     @property
     def faults(self) -> dict[str, int]:
@@ -212,7 +229,9 @@ def store(share: float, seed: int = 0) -> Iterator[Store]:
     thread = threading.Thread(target=proxy.serve_forever, args=(0.05,), daemon=True)
     thread.start()
     keys = {f"aws_{name}": value for name, value in KEYS.items() if name != "region"}
-    client = boto3.client("s3", endpoint_url=f"http://{host}:{port}", region_name=KEYS["region"], **keys)
+    client = boto3.client(
+        "s3", endpoint_url=f"http://{host}:{port}", region_name=KEYS["region"], **keys
+    )
     try:
         client.create_bucket(Bucket=BUCKET)
         yield Store(client, proxy)

@@ -1,12 +1,15 @@
-"""Hostile models, configurations and requests, and how long the health of the server takes meanwhile.
+"""Hostile models, configurations and requests, and how long the health of the server takes
+meanwhile.
 
-`python -m benchmarks.serving_hostile [--seconds 30] [--memory 2048] [--most 100] [--only TEXT[,…]] [--json FILE]`
+`python -m benchmarks.serving_hostile [--seconds 30] [--memory 2048] [--most 100] [--only TEXT[,…]]
+[--json FILE]`
 
-The cases are those of the tests, one after another: models that ask for too much are uploaded, and run once if they
-load; configurations are uploaded with a model that is sound; requests are sent as they are. `--seconds` limits what a
-build, a run while warming up and a request take, `--memory` a build and a worker. A process of its own asks for the
-server's health every 5 ms; what is shown is the longest that this took. Exit status 1 where a case lasted twice
-`--seconds` or longer, health took longer than `--most` milliseconds, or an answer is no refusal of ours.
+The cases are those of the tests, one after another: models that ask for too much are uploaded, and
+run once if they load; configurations are uploaded with a model that is sound; requests are sent as
+they are. `--seconds` limits what a build, a run while warming up and a request take, `--memory` a
+build and a worker. A process of its own asks for the server's health every 5 ms; what is shown is
+the longest that this took. Exit status 1 where a case lasted twice `--seconds` or longer, health
+took longer than `--most` milliseconds, or an answer is no refusal of ours.
 """
 
 from __future__ import annotations
@@ -74,13 +77,16 @@ def cases(memory: int) -> list[Case]:
             for name, (message, expected) in hostile_cases.SINGLE.items()
         ),
         *(
-            Case(f"list: {name}", partial(_request, message=make(hostile_cases.SMALL), expected=expected))
+            Case(
+                f"list: {name}",
+                partial(_request, message=make(hostile_cases.SMALL), expected=expected),
+            )
             for name, (make, expected) in hostile_cases.LISTS.items()
         ),
     ]
 
 
-# ------------------------------------------------------------------------------------------------- sending
+# ------------------------------------------------------------------------------------------ sending
 
 
 def _post(port: int, path: str, content: dict[str, Any]) -> tuple[int, Any]:
@@ -123,7 +129,14 @@ def _infer(port: int) -> tuple[int, Any]:
         if count > _ELEMENTS:
             return http.client.OK, {}
         element: Any = {"BOOL": True, "BYTES": "a"}.get(each["datatype"], 1)
-        inputs.append({"name": each["name"], "shape": shape, "datatype": each["datatype"], "data": [element] * count})
+        inputs.append(
+            {
+                "name": each["name"],
+                "shape": shape,
+                "datatype": each["datatype"],
+                "data": [element] * count,
+            }
+        )
     return _post(port, "/v2/models/hostile/infer", {"inputs": inputs})
 
 
@@ -145,7 +158,7 @@ def _request(port: int, message: bytes, expected: int) -> Ending:
     return Ending(status, "", status == expected or (not expected and refused))
 
 
-# ------------------------------------------------------------------------------------------------- measuring
+# ---------------------------------------------------------------------------------------- measuring
 
 
 @contextlib.contextmanager
@@ -168,12 +181,24 @@ def server(seconds: int, memory: int) -> Iterator[Ports]:
 
 def parser() -> argparse.ArgumentParser:
     """The options."""
-    made = options.parser("How hostile models, configurations and requests end, and what health takes meanwhile.")
-    made.add_argument("--seconds", type=int, default=30, help="that a build or a request may take (default: 30)")
-    made.add_argument("--memory", type=int, default=2048, help="MiB of a build and of a worker (default: 2048)")
-    made.add_argument("--most", type=float, default=100.0, help="milliseconds of health (default: 100)")
+    made = options.parser(
+        "How hostile models, configurations and requests end, and what health takes meanwhile."
+    )
     made.add_argument(
-        "--only", type=options.words, default=[], metavar="TEXT[,…]", help="cases with these in their name"
+        "--seconds", type=int, default=30, help="that a build or a request may take (default: 30)"
+    )
+    made.add_argument(
+        "--memory", type=int, default=2048, help="MiB of a build and of a worker (default: 2048)"
+    )
+    made.add_argument(
+        "--most", type=float, default=100.0, help="milliseconds of health (default: 100)"
+    )
+    made.add_argument(
+        "--only",
+        type=options.words,
+        default=[],
+        metavar="TEXT[,…]",
+        help="cases with these in their name",
     )
     return made
 
@@ -182,10 +207,15 @@ def main(arguments: list[str] | None = None) -> int:
     """Run, print, save."""
     chosen = parser().parse_args(arguments)
     listed = [
-        case for case in cases(chosen.memory) if not chosen.only or any(text in case.name for text in chosen.only)
+        case
+        for case in cases(chosen.memory)
+        if not chosen.only or any(text in case.name for text in chosen.only)
     ]
     rows: dict[str, dict[str, Any]] = {}
-    with server(chosen.seconds, chosen.memory) as ports, contextlib.closing(Watch(ports.http, ports.grpc)) as watching:
+    with (
+        server(chosen.seconds, chosen.memory) as ports,
+        contextlib.closing(Watch(ports.http, ports.grpc)) as watching,
+    ):
         _, _, idle = watching.during(lambda: time.sleep(5))
         for case in terminal.watched(listed, lambda each: each.name):
             ending, seconds, health = watching.during(partial(case.run, ports.http))
@@ -193,15 +223,25 @@ def main(arguments: list[str] | None = None) -> int:
     late = [
         name
         for name, row in rows.items()
-        if not row["right"] or row["seconds"] >= 2 * chosen.seconds or max(row["health"].values()) > chosen.most
+        if not row["right"]
+        or row["seconds"] >= 2 * chosen.seconds
+        or max(row["health"].values()) > chosen.most
     ]
-    table = Table("kind", "cases", "not as they should", "longest, s", "health over HTTP, ms", "over gRPC, ms")
+    table = Table(
+        "kind", "cases", "not as they should", "longest, s", "health over HTTP, ms", "over gRPC, ms"
+    )
     for kind in dict.fromkeys(name.partition(":")[0] for name in rows):
         of_kind = {name: row for name, row in rows.items() if name.startswith(f"{kind}:")}
         worst = (max(row["health"][over] for row in of_kind.values()) for over in ("http", "grpc"))
         longest = max(row["seconds"] for row in of_kind.values())
         wrong = sum(not row["right"] for row in of_kind.values())
-        table.add_row(kind, str(len(of_kind)), str(wrong), f"{longest:.1f}", *(f"{took:.0f}" for took in worst))
+        table.add_row(
+            kind,
+            str(len(of_kind)),
+            str(wrong),
+            f"{longest:.1f}",
+            *(f"{took:.0f}" for took in worst),
+        )
     shown = terminal.console()
     shown.print(table)
     shown.print(f"health of a server that does nothing: {max(idle.values()):.0f} ms")

@@ -1,7 +1,8 @@
-"""Messages with much of one thing: numbers, texts, inputs, parameters, …; each with the statuses that it may get.
+"""Messages with much of one thing: numbers, texts, inputs, parameters, …; each with the statuses
+that it may get.
 
-A case makes a message of about so many bytes. Those of HTTP are all bytes of a request (`METHOD PATH` and so on), those
-of gRPC the bytes of one message.
+A case makes a message of about so many bytes. Those of HTTP are all bytes of a request (`METHOD
+PATH` and so on), those of gRPC the bytes of one message.
 """
 
 from __future__ import annotations
@@ -36,20 +37,28 @@ _LEAST: Final = 2
 def echo(kind: int) -> bytes:
     """The ONNX model y = x."""
     ends = [helper.make_tensor_value_info(name, kind, ["n"]) for name in ("x", "y")]
-    graph = helper.make_graph([helper.make_node("Identity", ["x"], ["y"])], "echo", ends[:1], ends[1:])
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
+    graph = helper.make_graph(
+        [helper.make_node("Identity", ["x"], ["y"])], "echo", ends[:1], ends[1:]
+    )
+    return helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8
+    ).SerializeToString()
 
 
 @dataclass(frozen=True)
 class Case:
-    """`make` gives a message of about so many bytes; `statuses` are those that its answer may have."""
+    """`make` gives a message of about so many bytes; `statuses` are those that its answer may
+    have.
+    """
 
     make: Callable[[int], bytes]
     statuses: tuple[int | str, ...]
     method: str = "ModelInfer"
 
 
-def http(content: bytes, *headers: str, path: str, length: bool = True, verb: str = "POST") -> bytes:
+def http(
+    content: bytes, *headers: str, path: str, length: bool = True, verb: str = "POST"
+) -> bytes:
     """A request as it is sent."""
     lines = [f"{verb} {path} HTTP/1.1", f"Host: {HOST}", "Connection: close", *headers]
     lines += [f"Content-Length: {len(content)}"] if length else []
@@ -67,7 +76,10 @@ def _inferred(datatype: str, content: bytes, *headers: str) -> bytes:
 
 
 def _body(datatype: str, text: bytes, shape: Sequence[int]) -> bytes:
-    head = b'{"inputs":[{"name":"x","datatype":"%b","shape":%b,"data":' % (datatype.encode(), str(list(shape)).encode())
+    head = b'{"inputs":[{"name":"x","datatype":"%b","shape":%b,"data":' % (
+        datatype.encode(),
+        str(list(shape)).encode(),
+    )
     return head + text + b"}]}"
 
 
@@ -86,14 +98,18 @@ def _listed(datatype: str, each: bytes, *codings: str) -> Callable[[int], bytes]
 
 def _numbered(size: int, make: Callable[[int], str]) -> str:
     """Different parts, joined by commas."""
-    return ",".join(make(number) for number in range(max(_LEAST, (size - _ROOM) // (len(make(10**6)) + 1))))
+    return ",".join(
+        make(number) for number in range(max(_LEAST, (size - _ROOM) // (len(make(10**6)) + 1)))
+    )
 
 
 def _tensor(number: int) -> str:
     return f'{{"name":"n{number}","shape":[1],"datatype":"FP32","data":[1]}}'
 
 
-def _request(more: str, inputs: str = '{"name":"x","shape":[1],"datatype":"FP32","data":[1]}') -> bytes:
+def _request(
+    more: str, inputs: str = '{"name":"x","shape":[1],"datatype":"FP32","data":[1]}'
+) -> bytes:
     return _inferred("FP32", f'{{"inputs":[{inputs}]{more}}}'.encode())
 
 
@@ -133,51 +149,88 @@ REST: Final[Mapping[str, Case]] = {
     "infinities": Case(_listed("FP64", b"-Infinity"), (200,)),
     "texts": Case(_listed("BYTES", b'"%b"' % (b"a" * 80)), (200,)),
     "texts with escapes": Case(_listed("BYTES", b'"%b"' % (b"\\u00e9" * 14)), (200,)),
-    "one long text": Case(lambda n: _inferred("BYTES", _body("BYTES", b'["%b"]' % (b"a" * (n - _ROOM)), [1])), (200,)),
+    "one long text": Case(
+        lambda n: _inferred("BYTES", _body("BYTES", b'["%b"]' % (b"a" * (n - _ROOM)), [1])), (200,)
+    ),
     "numbers in gzip": Case(_listed("FP32", b"0.12345", "gzip"), (200,)),
     "numbers in deflate": Case(_listed("FP32", b"0.12345", "deflate"), (200,)),
-    "spaces in gzip": Case(lambda n: _inferred("FP32", gzip.compress(b" " * n, 1), "Content-Encoding: gzip"), (400,)),
+    "spaces in gzip": Case(
+        lambda n: _inferred("FP32", gzip.compress(b" " * n, 1), "Content-Encoding: gzip"), (400,)
+    ),
     "more than fits in gzip": Case(
-        lambda n: _inferred("FP32", gzip.compress(b" " * (n << 4), 1), "Content-Encoding: gzip"), (400, 413)
+        lambda n: _inferred("FP32", gzip.compress(b" " * (n << 4), 1), "Content-Encoding: gzip"),
+        (400, 413),
     ),
     "texts behind the JSON": Case(_texts_behind, (200,)),
-    "nested numbers": Case(lambda n: _inferred("FP32", _body("FP32", *_shaped(many(n, b"[1,2,3,4]"), 4))), (400,)),
-    "lists of one number": Case(lambda n: _inferred("FP32", _body("FP32", *_shaped(many(n, b"[1]"), 1))), (400,)),
-    "too many numbers": Case(lambda n: _inferred("FP32", _body("FP32", many(n, b"1")[0], [1])), (400,)),
-    "too many texts": Case(lambda n: _inferred("BYTES", _body("BYTES", *_shaped(many(n, b'"a"')))), (200, 400, 413)),
-    "objects": Case(lambda n: _inferred("FP32", _body("FP32", *_shaped(many(n, b'{"a":1}')))), (400,)),
+    "nested numbers": Case(
+        lambda n: _inferred("FP32", _body("FP32", *_shaped(many(n, b"[1,2,3,4]"), 4))), (400,)
+    ),
+    "lists of one number": Case(
+        lambda n: _inferred("FP32", _body("FP32", *_shaped(many(n, b"[1]"), 1))), (400,)
+    ),
+    "too many numbers": Case(
+        lambda n: _inferred("FP32", _body("FP32", many(n, b"1")[0], [1])), (400,)
+    ),
+    "too many texts": Case(
+        lambda n: _inferred("BYTES", _body("BYTES", *_shaped(many(n, b'"a"')))), (200, 400, 413)
+    ),
+    "objects": Case(
+        lambda n: _inferred("FP32", _body("FP32", *_shaped(many(n, b'{"a":1}')))), (400,)
+    ),
     "objects and NaN": Case(
         lambda n: _inferred("FP32", _body("FP32", *_shaped(many(n, b'{"a":1}', b"[NaN,")))), (400,)
     ),
     "lists in one another": Case(
         lambda n: _inferred("FP32", _body("FP32", b"[" * (n // 2) + b"]" * (n // 2), [1])), (400,)
     ),
-    "lists that do not end": Case(lambda n: _inferred("FP32", _body("FP32", b"[" * n, [1])), (400,)),
-    "a long number": Case(lambda n: _inferred("FP32", _body("FP32", b"[%b]" % (b"1" * n), [1])), (400,)),
+    "lists that do not end": Case(
+        lambda n: _inferred("FP32", _body("FP32", b"[" * n, [1])), (400,)
+    ),
+    "a long number": Case(
+        lambda n: _inferred("FP32", _body("FP32", b"[%b]" % (b"1" * n), [1])), (400,)
+    ),
     "inputs of wrong names": Case(lambda n: _request("", _numbered(n, _tensor)), (400,)),
     "inputs of one name": Case(lambda n: _request("", _numbered(n, lambda _: _tensor(0))), (400,)),
     "outputs of wrong names": Case(
-        lambda n: _request(',"outputs":[' + _numbered(n, lambda k: f'{{"name":"n{k}"}}') + "]"), (400,)
+        lambda n: _request(',"outputs":[' + _numbered(n, lambda k: f'{{"name":"n{k}"}}') + "]"),
+        (400,),
     ),
     "parameters": Case(lambda n: _request(f',"parameters":{_parameters(n)}'), (400,)),
-    "parameters of an input": Case(lambda n: _request("", _of_input(parameters=_parameters(n))), (400,)),
+    "parameters of an input": Case(
+        lambda n: _request("", _of_input(parameters=_parameters(n))), (400,)
+    ),
     "a long parameter": Case(lambda n: _request(f',"parameters":{{"a":"{"9" * n}"}}'), (400,)),
     "a long id": Case(lambda n: _request(f',"id":"{"a" * n}"'), (400,)),
     "a long name": Case(lambda n: _request("", _of_input(name=f'"{"a" * n}"')), (400,)),
-    "a long shape": Case(lambda n: _request("", _of_input(shape=many(n, b"1")[0].decode())), (400,)),
+    "a long shape": Case(
+        lambda n: _request("", _of_input(shape=many(n, b"1")[0].decode())), (400,)
+    ),
     "an unknown field": Case(lambda n: _request(f',"more":{many(n, b"1")[0].decode()}'), (200,)),
     "spaces": Case(lambda n: _request(" " * n), (200,)),
     "no JSON": Case(lambda n: _inferred("FP32", b"x" * n), (400,)),
-    "bytes that are no text": Case(lambda n: _inferred("FP32", b'{"inputs":"%b"}' % (b"\xff" * n)), (400,)),
-    "headers": Case(lambda n: _inferred("FP32", b"{}", *[f"x-{k}: 1" for k in range(n // 10)]), (431,)),
-    "a long configuration": Case(lambda n: _load(n, "config", lambda k: "x: " + "y" * k), (400, 404)),
+    "bytes that are no text": Case(
+        lambda n: _inferred("FP32", b'{"inputs":"%b"}' % (b"\xff" * n)), (400,)
+    ),
+    "headers": Case(
+        lambda n: _inferred("FP32", b"{}", *[f"x-{k}: 1" for k in range(n // 10)]), (431,)
+    ),
+    "a long configuration": Case(
+        lambda n: _load(n, "config", lambda k: "x: " + "y" * k), (400, 404)
+    ),
     "a file to load": Case(
-        lambda n: _load(n, "file:1/model.onnx", lambda k: base64.b64encode(b"a" * (k * 3 // 4)).decode()), (400, 404)
+        lambda n: _load(
+            n, "file:1/model.onnx", lambda k: base64.b64encode(b"a" * (k * 3 // 4)).decode()
+        ),
+        (400, 404),
     ),
     "parameters of a load": Case(
-        _changed("/v2/repository/models/none/load", lambda n: f'{{"parameters":{_parameters(n)}}}'), (400,)
+        _changed("/v2/repository/models/none/load", lambda n: f'{{"parameters":{_parameters(n)}}}'),
+        (400,),
     ),
-    "weights": Case(_changed("/v2/models/echo_fp32/split", lambda n: f'{{"weights":{_parameters(n)}}}'), (400, 413)),
+    "weights": Case(
+        _changed("/v2/models/echo_fp32/split", lambda n: f'{{"weights":{_parameters(n)}}}'),
+        (400, 413),
+    ),
     "settings": Case(_changed("/v2/trace/setting", _parameters), (400, 413)),
 }
 
@@ -187,7 +240,7 @@ def _shaped(listed: tuple[bytes, int], *sizes: int) -> tuple[bytes, list[int]]:
     return text, [count, *sizes]
 
 
-# ---------------------------------------------------------------------------------------------------------- gRPC
+# --------------------------------------------------------------------------------------------- gRPC
 
 
 def _varint(value: int) -> bytes:
@@ -204,7 +257,13 @@ def field(number: int, content: bytes) -> bytes:
     return _varint(number << 3 | 2) + _varint(len(content)) + content
 
 
-def _input(datatype: str, shape: Sequence[int], contents: bytes = b"", name: bytes = b"x", more: bytes = b"") -> bytes:
+def _input(
+    datatype: str,
+    shape: Sequence[int],
+    contents: bytes = b"",
+    name: bytes = b"x",
+    more: bytes = b"",
+) -> bytes:
     """An input of a ModelInferRequest; `contents` are those of its InferTensorContents."""
     sizes = b"".join(map(_varint, shape))
     parts = field(1, name) + field(2, datatype.encode()) + field(3, sizes) + more
@@ -216,7 +275,9 @@ def _message(*parts: bytes, model: str = "echo_fp32") -> bytes:
 
 
 def _filled(datatype: str, number: int, each: bytes, off: int = 0) -> Callable[[int], bytes]:
-    """Typed contents: packed elements in the field `number`; `off` is how many too many the shape says."""
+    """Typed contents: packed elements in the field `number`; `off` is how many too many the shape
+    says.
+    """
 
     def make(size: int) -> bytes:
         count = max(_LEAST, (size - _ROOM) // len(each))
@@ -270,7 +331,8 @@ GRPC: Final[Mapping[str, Case]] = {
     "BYTES": Case(_listed_texts, _RIGHT),
     "BYTES in a stream": Case(_listed_texts, _RIGHT, "ModelStreamInfer"),
     "one element of BYTES": Case(
-        lambda n: _message(_input("BYTES", [1], field(8, b"a" * (n - _ROOM))), model="echo_bytes"), _RIGHT
+        lambda n: _message(_input("BYTES", [1], field(8, b"a" * (n - _ROOM))), model="echo_bytes"),
+        _RIGHT,
     ),
     "raw BYTES": Case(_raw_texts(60), _RIGHT),
     "raw BYTES that are longer": Case(_raw_texts(61), _WRONG),
@@ -281,33 +343,54 @@ GRPC: Final[Mapping[str, Case]] = {
     "elements of another type": Case(_filled("INT64", 6, b"\0\0\x80\x3f"), _WRONG),
     "no datatype": Case(_filled("FP31", 6, b"\0\0\x80\x3f"), _WRONG),
     "typed and raw contents": Case(
-        lambda n: _message(_input("FP32", [1], field(6, b"\0" * (n // 8 * 4))), field(7, b"\0" * (n // 2))), _WRONG
+        lambda n: _message(
+            _input("FP32", [1], field(6, b"\0" * (n // 8 * 4))), field(7, b"\0" * (n // 2))
+        ),
+        _WRONG,
     ),
-    "raw contents of no input": Case(lambda n: _message(_input("FP32", [1]), field(7, b"\0") * (n // 3)), _WRONG),
-    "inputs of wrong names": Case(_repeated(lambda k: _input("FP32", [1], field(6, b"\0" * 4), b"n%d" % k)), _WRONG),
+    "raw contents of no input": Case(
+        lambda n: _message(_input("FP32", [1]), field(7, b"\0") * (n // 3)), _WRONG
+    ),
+    "inputs of wrong names": Case(
+        _repeated(lambda k: _input("FP32", [1], field(6, b"\0" * 4), b"n%d" % k)), _WRONG
+    ),
     "inputs of one name": Case(_repeated(lambda _: _X), _WRONG),
     "inputs of a negative shape": Case(
-        lambda n: _message(_input("FP32", [(1 << 64) - 1] * 2, field(6, b"\0" * (n // 4 * 4 - _ROOM)))), _WRONG
+        lambda n: _message(
+            _input("FP32", [(1 << 64) - 1] * 2, field(6, b"\0" * (n // 4 * 4 - _ROOM)))
+        ),
+        _WRONG,
     ),
     "inputs of a huge shape": Case(
-        lambda n: _message(_input("FP32", [1 << 62] * 2, field(6, b"\0" * (n // 4 * 4 - _ROOM)))), _WRONG
+        lambda n: _message(_input("FP32", [1 << 62] * 2, field(6, b"\0" * (n // 4 * 4 - _ROOM)))),
+        _WRONG,
     ),
     "a long shape": Case(lambda n: _message(_input("FP32", [1] * n, field(6, b"\0" * 4))), _WRONG),
-    "a long shape of raw contents": Case(lambda n: _message(_input("FP32", [1] * n), field(7, b"\0" * 4)), _WRONG),
+    "a long shape of raw contents": Case(
+        lambda n: _message(_input("FP32", [1] * n), field(7, b"\0" * 4)), _WRONG
+    ),
     "outputs of wrong names": Case(_repeated(lambda k: field(6, field(1, b"n%d" % k)), _X), _WRONG),
     "outputs of one name": Case(_repeated(lambda _: field(6, field(1, b"y")), _X), _WRONG),
     "parameters": Case(_repeated(lambda k: _entry(4, b"p%d" % k), _X), _WRONG),
     "parameters of an input": Case(
-        lambda n: _message(_input("FP32", [1], more=b"".join(_entry(4, b"p%d" % k) for k in range(n // 16)))), _WRONG
+        lambda n: _message(
+            _input("FP32", [1], more=b"".join(_entry(4, b"p%d" % k) for k in range(n // 16)))
+        ),
+        _WRONG,
     ),
     "a long parameter": Case(
-        lambda n: _message(_X, field(4, field(1, b"a") + field(2, field(3, b"9" * (n - _ROOM))))), _WRONG
+        lambda n: _message(_X, field(4, field(1, b"a") + field(2, field(3, b"9" * (n - _ROOM))))),
+        _WRONG,
     ),
     "a long id": Case(lambda n: _message(_X, field(3, b"a" * (n - _ROOM))), _WRONG),
     "a long name": Case(lambda n: _message(_input("FP32", [1], name=b"a" * (n - _ROOM))), _WRONG),
-    "a long name of a model": Case(lambda n: _message(_X, model="a" * (n - _ROOM)), ("INVALID_ARGUMENT", "NOT_FOUND")),
+    "a long name of a model": Case(
+        lambda n: _message(_X, model="a" * (n - _ROOM)), ("INVALID_ARGUMENT", "NOT_FOUND")
+    ),
     "unknown fields": Case(lambda n: _message(_X, b"\x78\x01" * (n // 2)), _WRONG),
-    "unknown fields of an input": Case(lambda n: _message(_input("FP32", [1], more=b"\x78\x01" * (n // 2))), _WRONG),
+    "unknown fields of an input": Case(
+        lambda n: _message(_input("FP32", [1], more=b"\x78\x01" * (n // 2))), _WRONG
+    ),
     "groups in one another": Case(lambda n: _message(_X, b"\x7b" * n), _WRONG),
     "a field that is cut off": Case(lambda n: _message(_X, field(7, b"a" * n)[:-1]), _WRONG),
     "no message": Case(lambda n: b"\xff" * n, _WRONG),
@@ -317,10 +400,15 @@ GRPC: Final[Mapping[str, Case]] = {
         "RepositoryModelLoad",
     ),
     "a file to load": Case(
-        lambda n: field(2, b"none") + field(3, field(1, b"file:1/model.onnx") + field(2, field(4, b"a" * (n - _ROOM)))),
+        lambda n: (
+            field(2, b"none")
+            + field(3, field(1, b"file:1/model.onnx") + field(2, field(4, b"a" * (n - _ROOM))))
+        ),
         ("INVALID_ARGUMENT", "FAILED_PRECONDITION", "NOT_FOUND"),
         "RepositoryModelLoad",
     ),
     "a name to ask for": Case(lambda n: field(1, b"a" * n), _MUCH, "ModelReady"),
-    "settings": Case(lambda n: b"".join(_entry(1, b"p%d" % k) for k in range(n // 16)), _MUCH, "TraceSetting"),
+    "settings": Case(
+        lambda n: b"".join(_entry(1, b"p%d" % k) for k in range(n // 16)), _MUCH, "TraceSetting"
+    ),
 }

@@ -1,7 +1,7 @@
 """Closed-loop load: so many clients, each with one request under way, for some time.
 
-The clients are `wrk` (HTTP/1.1) and `h2load` (gRPC), programs in C of one thread: a client in Python would take as much
-of the processor as the server does.
+The clients are `wrk` (HTTP/1.1) and `h2load` (gRPC), programs in C of one thread: a client in
+Python would take as much of the processor as the server does.
 """
 
 from __future__ import annotations
@@ -47,7 +47,9 @@ class LoadError(RuntimeError):
 
 @dataclass
 class Load:
-    """What the clients saw: right answers per second, and their seconds; `errors`: answers that were none."""
+    """What the clients saw: right answers per second, and their seconds; `errors`: answers that
+    were none.
+    """
 
     clients: int
     rate: float
@@ -59,9 +61,11 @@ class Load:
 
 
 def apply(call: Call, clients: int, seconds: int, warm_up: int = WARM_UP) -> Load:
-    """Load of so many clients for so many seconds, after a warm-up; LoadError where the program for it fails.
+    """Load of so many clients for so many seconds, after a warm-up; LoadError where the program for
+    it fails.
 
-    Where a client got fewer than LEAST_EACH answers, the load is applied again for longer: or only fast answers count.
+    Where a client got fewer than LEAST_EACH answers, the load is applied again for longer: or only
+    fast answers count.
     """
     generate = _h2load if call.grpc else _wrk
     with tempfile.TemporaryDirectory() as folder:
@@ -77,7 +81,9 @@ def enough_seconds(load: Load, seconds: int) -> int:
 
 
 def checked(call: Call, expected: dict[str, np.ndarray], clients: int, seconds: int) -> Load:
-    """`apply` between two requests whose answers are compared with the right one; CallError where one differs."""
+    """`apply` between two requests whose answers are compared with the right one; CallError where
+    one differs.
+    """
     call.check(expected)
     load = apply(call, clients, seconds)
     call.check(expected)
@@ -88,10 +94,23 @@ def checked(call: Call, expected: dict[str, np.ndarray], clients: int, seconds: 
 
 def _wrk(call: Call, clients: int, seconds: int, warm_up: int, folder: Path) -> Load:
     (folder / "body").write_bytes(call.body)
-    headers = "\n".join(f"wrk.headers[{json.dumps(name)}] = {json.dumps(text)}" for name, text in call.headers.items())
+    headers = "\n".join(
+        f"wrk.headers[{json.dumps(name)}] = {json.dumps(text)}"
+        for name, text in call.headers.items()
+    )
     script = folder / "call.lua"
-    script.write_text(_SCRIPT.format(body=json.dumps(str(folder / "body")), headers=headers), encoding="utf-8")
-    command = [_program("wrk", "wrk"), "-t1", f"-c{clients}", "--timeout", f"{_EXTRA}s", "-s", str(script)]
+    script.write_text(
+        _SCRIPT.format(body=json.dumps(str(folder / "body")), headers=headers), encoding="utf-8"
+    )
+    command = [
+        _program("wrk", "wrk"),
+        "-t1",
+        f"-c{clients}",
+        "--timeout",
+        f"{_EXTRA}s",
+        "-s",
+        str(script),
+    ]
     url = f"http://{HOST}:{call.port}{call.path}"
     if warm_up:
         _output([*command, f"-d{warm_up}s", url], warm_up)
@@ -109,19 +128,36 @@ def _h2load(call: Call, clients: int, seconds: int, warm_up: int, folder: Path) 
     (folder / "body").write_bytes(call.body)
     log = folder / "log"
     headers = [f"--header={name}: {text}" for name, text in call.headers.items()]
-    command = [_program("h2load", "nghttp2-client"), "-t1", "-m1", f"-c{clients}", f"-D{seconds}", *headers]
-    command += [f"--warm-up-time={warm_up}", f"--data={folder / 'body'}", f"--log-file={log}", "-w24", "-W24"]
+    command = [
+        _program("h2load", "nghttp2-client"),
+        "-t1",
+        "-m1",
+        f"-c{clients}",
+        f"-D{seconds}",
+        *headers,
+    ]
+    command += [
+        f"--warm-up-time={warm_up}",
+        f"--data={folder / 'body'}",
+        f"--log-file={log}",
+        "-w24",
+        "-W24",
+    ]
     text = _output([*command, f"http://{HOST}:{call.port}{call.path}"], seconds + warm_up)
     _, answer = call.answer()
     return read_h2load(text, log.read_text("utf-8"), clients, seconds, answer)
 
 
 def read_h2load(text: str, log: str, clients: int, seconds: float, answer: int) -> Load:
-    """The load that `h2load` tells of, with its log of requests, where each right answer has `answer` bytes.
+    """The load that `h2load` tells of, with its log of requests, where each right answer has
+    `answer` bytes.
 
-    A gRPC error has status 200 too, and no data: missing data, beyond what is under way at the end, are errors.
+    A gRPC error has status 200 too, and no data: missing data, beyond what is under way at the end,
+    are errors.
     """
-    summary = re.search(r"requests: .*?(\d+) done, (\d+) succeeded, (\d+) failed, (\d+) errored", text)
+    summary = re.search(
+        r"requests: .*?(\d+) done, (\d+) succeeded, (\d+) failed, (\d+) errored", text
+    )
     traffic = re.search(r"\((\d+)\) data", text)
     if summary is None or traffic is None:
         raise LoadError(f"h2load told nothing: {text[-500:]}")
@@ -129,7 +165,12 @@ def read_h2load(text: str, log: str, clients: int, seconds: float, answer: int) 
     full = -(-int(traffic[1]) // answer)
     empty = max(0, succeeded - full - clients)
     lines = [line.split("\t") for line in log.splitlines()]
-    times = np.array([int(line[2]) for line in lines if len(line) == 3 and line[1] == "200"], np.float64) / 1e6
+    times = (
+        np.array(
+            [int(line[2]) for line in lines if len(line) == 3 and line[1] == "200"], np.float64
+        )
+        / 1e6
+    )
     if not len(times):
         raise LoadError(f"no request was answered: {text[-500:]}")
     p50, p99 = np.percentile(times, [50, 99]).tolist()
@@ -140,15 +181,23 @@ def read_h2load(text: str, log: str, clients: int, seconds: float, answer: int) 
 def _program(name: str, package: str) -> str:
     found = shutil.which(name)
     if found is None:
-        raise LoadError(f"there is no program {name}: install the package {package} (apt install {package})")
+        raise LoadError(
+            f"there is no program {name}: install the package {package} (apt install {package})"
+        )
     return found
 
 
 def _output(command: list[str], seconds: float) -> str:
     try:
-        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=seconds + _EXTRA)
+        done = subprocess.run(
+            command, check=False, capture_output=True, text=True, timeout=seconds + _EXTRA
+        )
     except subprocess.TimeoutExpired as error:
-        raise LoadError(f"{Path(command[0]).name} did not end within {error.timeout:.0f} s") from error
+        raise LoadError(
+            f"{Path(command[0]).name} did not end within {error.timeout:.0f} s"
+        ) from error
     if done.returncode:
-        raise LoadError(f"{Path(command[0]).name} ended with {done.returncode}: {done.stderr[-500:]}")
+        raise LoadError(
+            f"{Path(command[0]).name} ended with {done.returncode}: {done.stderr[-500:]}"
+        )
     return done.stdout

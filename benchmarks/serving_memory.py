@@ -1,13 +1,15 @@
-"""Memory of a server and its workers over many loads and unloads, and over many requests: does it grow?
+"""Memory of a server and its workers over many loads and unloads, and over many requests: does it
+grow?
 
 `python -m benchmarks.serving_memory [--cycles 1000] [--requests 1000000] [--json FILE]`
 
-First a model is loaded, asked once and unloaded, again and again. Then client processes send requests over HTTP and
-gRPC to a model that stays loaded, whose answers are checked. Meanwhile the memory of the server and of its workers is
-looked at: what is resident (RSS), of that what is no file's (anonymous), and the part of what is shared with others
-(PSS; it is not judged, for it changes with those others). *Growth* is the median of the last tenth of the looks over
-the median of the second tenth; the first tenth is warm-up. Linux only. Exit status 1 where resident or anonymous memory
-grew by more than `--most` percent, or more than a few descriptors are left over.
+First a model is loaded, asked once and unloaded, again and again. Then client processes send
+requests over HTTP and gRPC to a model that stays loaded, whose answers are checked. Meanwhile the
+memory of the server and of its workers is looked at: what is resident (RSS), of that what is no
+file's (anonymous), and the part of what is shared with others (PSS; it is not judged, for it
+changes with those others). *Growth* is the median of the last tenth of the looks over the median of
+the second tenth; the first tenth is warm-up. Linux only. Exit status 1 where resident or anonymous
+memory grew by more than `--most` percent, or more than a few descriptors are left over.
 """
 
 from __future__ import annotations
@@ -46,7 +48,9 @@ class MemoryBenchError(RuntimeError):
 
 @dataclass
 class Look:
-    """What was held at one time: bytes of the server and of all its workers, and the server's open descriptors."""
+    """What was held at one time: bytes of the server and of all its workers, and the server's open
+    descriptors.
+    """
 
     done: int
     server_resident: int
@@ -77,7 +81,9 @@ class Phase:
         """The medians after the warm-up and at the end."""
         values = [getattr(look, of) for look in self.looks]
         tenth = max(1, len(values) // 10)
-        return statistics.median(values[tenth : 2 * tenth] or values), statistics.median(values[-tenth:])
+        return statistics.median(values[tenth : 2 * tenth] or values), statistics.median(
+            values[-tenth:]
+        )
 
     def grown(self) -> dict[str, float]:
         """Growth of all that is looked at, where there is any of it."""
@@ -90,7 +96,11 @@ class Phase:
 
     def is_good(self, most: float) -> bool:
         """Whether nothing grew by more than `most`, and nothing went wrong."""
-        return not self.wrong and not self.errors and not any(self.is_bad(name, most) for name in self.grown())
+        return (
+            not self.wrong
+            and not self.errors
+            and not any(self.is_bad(name, most) for name in self.grown())
+        )
 
     def is_bad(self, of: str, most: float) -> bool:
         """Whether this grew by more than it may."""
@@ -123,7 +133,10 @@ class Bench:
         phase = Phase("requests")
         self._post(self._ports.other, f"/v2/repository/models/{MODEL}/load", {})
         ports = [(False, self._ports.http), (True, self._ports.grpc)]
-        tasks = [Task(grpc, port, connections, (MODEL,), {}, number) for number, (grpc, port) in enumerate(ports)]
+        tasks = [
+            Task(grpc, port, connections, (MODEL,), {}, number)
+            for number, (grpc, port) in enumerate(ports)
+        ]
         began, next_look = time.monotonic(), 0
         bar = progress.add_task(phase.name, total=count)
         clients = Clients(tasks)
@@ -157,7 +170,10 @@ class Bench:
         )
 
     def _workers(self) -> list[int]:
-        return [worker["pid"] for worker in self._answer(self._ports.other, "GET", "/v2/placement")["workers"]]
+        return [
+            worker["pid"]
+            for worker in self._answer(self._ports.other, "GET", "/v2/placement")["workers"]
+        ]
 
     def _ask(self, value: float) -> None:
         data = [value] * 4
@@ -216,34 +232,55 @@ def table(phases: Sequence[Phase], most: float) -> Table:
     for phase in phases:
         for name, grown in phase.grown().items():
             unit = 1 if name == "descriptors" else 1 << 20
-            begin, end = (f"{value / unit:.1f}{'' if unit == 1 else ' MiB'}" for value in phase.ends(name))
+            begin, end = (
+                f"{value / unit:.1f}{'' if unit == 1 else ' MiB'}" for value in phase.ends(name)
+            )
             style = "red" if phase.is_bad(name, most) else None
-            made.add_row(phase.name, name.replace("_", " "), begin, end, f"{grown:+.2%}", style=style)
+            made.add_row(
+                phase.name, name.replace("_", " "), begin, end, f"{grown:+.2%}", style=style
+            )
     return made
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run, print, save."""
     parser = options.parser("Watch the memory of a server over loads, unloads and requests.")
-    parser.add_argument("--cycles", type=int, default=1000, help="loads and unloads (default: 1000)")
+    parser.add_argument(
+        "--cycles", type=int, default=1000, help="loads and unloads (default: 1000)"
+    )
     parser.add_argument("--requests", type=int, default=1_000_000, help="(default: 1000000)")
-    parser.add_argument("--connections", type=int, default=8, help="of each client process (default: 8)")
-    parser.add_argument("--workers", choices=("process", "inprocess"), default="process", help="(default: process)")
-    parser.add_argument("--most", type=float, default=2.0, help="percent that it may grow (default: 2)")
+    parser.add_argument(
+        "--connections", type=int, default=8, help="of each client process (default: 8)"
+    )
+    parser.add_argument(
+        "--workers", choices=("process", "inprocess"), default="process", help="(default: process)"
+    )
+    parser.add_argument(
+        "--most", type=float, default=2.0, help="percent that it may grow (default: 2)"
+    )
     given = parser.parse_args(arguments)
     phases = []
     console, most = terminal.console(), given.most / 100
-    with Progress(console=type(console)(stderr=True), transient=True) as progress, bench(given) as server:
+    with (
+        Progress(console=type(console)(stderr=True), transient=True) as progress,
+        bench(given) as server,
+    ):
         if given.cycles:
             phases.append(server.cycles(given.cycles, progress))
         if given.requests:
             phases.append(server.requests(given.requests, given.connections, progress))
     console.print(table(phases, most))
     for phase in phases:
-        told = f", {phase.wrong} wrong or lost, {sum(phase.errors.values())} errors" if phase.name == "requests" else ""
+        told = (
+            f", {phase.wrong} wrong or lost, {sum(phase.errors.values())} errors"
+            if phase.name == "requests"
+            else ""
+        )
         console.print(f"{phase.looks[-1].done} {phase.name} in {phase.seconds:.0f} s{told}")
     if given.json:
-        figures = [asdict(phase) | {"looks": phase.some(), "growth": phase.grown()} for phase in phases]
+        figures = [
+            asdict(phase) | {"looks": phase.some(), "growth": phase.grown()} for phase in phases
+        ]
         asked = {name: value for name, value in vars(given).items() if name != "json"}
         machine.save(given.json, {"asked": asked, "phases": figures})
     return 0 if all(phase.is_good(most) for phase in phases) else 1

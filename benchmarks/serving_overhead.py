@@ -1,4 +1,6 @@
-"""What a request costs beside the model's work: a served model against the same model called in this process."""
+"""What a request costs beside the model's work: a served model against the same model called in
+this process.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ def save_model(operator: str, shape: tuple[int | str, ...], file: Path) -> Path:
 
 
 class Line:
-    """A connection that is kept, for one request after another with as little of its own as Python can."""
+    """A connection that is kept, for one request after another with as little of its own as Python
+    can.
+    """
 
     def __init__(self, call: Call) -> None:
         self._request = call.raw()
@@ -47,7 +51,9 @@ class Line:
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def send(self) -> None:
-        """One request and its whole answer; CallError where that is an error, or longer than 1 MiB."""
+        """One request and its whole answer; CallError where that is an error, or longer than 1
+        MiB.
+        """
         place, got = self._place, 0
         self._socket.sendall(self._request)
         length = -1
@@ -79,8 +85,8 @@ def _length(text: bytes) -> int:
 class Row:
     """One kind of request. Seconds: half of the calls take at most so much, per turn.
 
-    `stages`: means of the server's own statistics in the turns over HTTP: waiting, going to the worker, running, coming
-    back, and `success`: all of it from the arrival to the outputs.
+    `stages`: means of the server's own statistics in the turns over HTTP: waiting, going to the
+    worker, running, coming back, and `success`: all of it from the arrival to the outputs.
     """
 
     name: str
@@ -101,7 +107,9 @@ class Row:
 
 
 def measure(rounds: int, runs: int, folder: Path) -> list[Row]:
-    """Large and small requests over HTTP and gRPC; direct calls and requests take turns of `runs`."""
+    """Large and small requests over HTTP and gRPC; direct calls and requests take turns of
+    `runs`.
+    """
     files = {
         "image": save_model("GlobalAveragePool", IMAGE, folder / "image.onnx"),
         "row": save_model("Identity", ROW, folder / "row.onnx"),
@@ -156,9 +164,9 @@ def _statistics(port: int, model: str) -> dict[str, dict[str, int]]:
     connection = http.client.HTTPConnection(HOST, port, timeout=TIMEOUT)
     try:
         connection.request("GET", f"/v2/models/{model}/stats")
-        found: dict[str, dict[str, int]] = json.loads(connection.getresponse().read())["model_stats"][0][
-            "inference_stats"
-        ]
+        found: dict[str, dict[str, int]] = json.loads(connection.getresponse().read())[
+            "model_stats"
+        ][0]["inference_stats"]
         return found
     finally:
         connection.close()

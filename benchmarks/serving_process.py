@@ -49,10 +49,16 @@ class Ports:
 def running(
     command: Sequence[str], port: int, ready: str, environment: Mapping[str, str] | None = None
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """The process of `command`, once `GET ready` on `port` is answered with 200; ServerError shows its log."""
+    """The process of `command`, once `GET ready` on `port` is answered with 200; ServerError shows
+    its log.
+    """
     with tempfile.TemporaryFile() as log:
         process = subprocess.Popen(
-            command, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT, env={**os.environ, **(environment or {})}
+            command,
+            cwd=ROOT,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, **(environment or {})},
         )
         try:
             end = time.monotonic() + READY_SECONDS
@@ -82,8 +88,18 @@ def infuse_server(models: Mapping[str, Path], options: Sequence[str] = ()) -> It
             place.mkdir(parents=True)
             shutil.copyfile(file, place / "model.onnx")
         numbers = {"http": ports.http, "grpc": ports.grpc, "admin": ports.other}
-        command = [sys.executable, "-m", "infuse", "serve", str(Path(folder, "repository")), "--control", "none"]
-        command += [word for name, port in numbers.items() for word in (f"--{name}-port", str(port))]
+        command = [
+            sys.executable,
+            "-m",
+            "infuse",
+            "serve",
+            str(Path(folder, "repository")),
+            "--control",
+            "none",
+        ]
+        command += [
+            word for name, port in numbers.items() for word in (f"--{name}-port", str(port))
+        ]
         command += ["--set", f"state={Path(folder, 'state.json')}", *options]
         with running(command, ports.http, "/v2/health/ready"):
             yield ports

@@ -1,11 +1,14 @@
-"""Closed loops of callers while workers are killed, stopped and started again: is everybody answered in time?
+"""Closed loops of callers while workers are killed, stopped and started again: is everybody
+answered in time?
 
-`python -m benchmarks.serving_recovery [--minutes 1] [--callers 6] [--seconds 30] [--seed 0] [--json FILE]`
+`python -m benchmarks.serving_recovery [--minutes 1] [--callers 6] [--seconds 30] [--seed 0] [--json
+FILE]`
 
-An engine in its default configuration serves one model whose runs take some 30 ms; each caller asks again as soon as it
-is answered, and each request allows `--seconds`. At random moments a worker is killed or stopped (it is taken for hung
-then), or the model is loaded anew. Nobody else asks: a request that is forgotten is noticed. Exit status 1 where an
-answer is wrong, or missing at its deadline.
+An engine in its default configuration serves one model whose runs take some 30 ms; each caller asks
+again as soon as it is answered, and each request allows `--seconds`. At random moments a worker is
+killed or stopped (it is taken for hung then), or the model is loaded anew. Nobody else asks: a
+request that is forgotten is noticed. Exit status 1 where an answer is wrong, or missing at its
+deadline.
 """
 
 from __future__ import annotations
@@ -62,12 +65,16 @@ class Torment:
         self._random = random.Random(seed)
         self._over = False
         self._bag: list[str] = []  # what is done before anything is done again
-        self._callers = [asyncio.create_task(self._call(number, callers)) for number in range(callers)]
+        self._callers = [
+            asyncio.create_task(self._call(number, callers)) for number in range(callers)
+        ]
 
     async def run(self, deeds: int = 0, seconds: float = 0.0) -> Tally:
         """Do so many deeds, or do them for so many seconds; callers must be answered after each."""
         limit = time.monotonic() + seconds
-        while not self.tally.faults and (self.tally.deeds.total() < deeds or time.monotonic() < limit):
+        while not self.tally.faults and (
+            self.tally.deeds.total() < deeds or time.monotonic() < limit
+        ):
             if not self._bag:
                 self._bag = self._random.sample(DEEDS, len(DEEDS))
             await self._deed(self._bag.pop())
@@ -95,7 +102,9 @@ class Torment:
         limit = time.monotonic() + 2 * self._seconds
         while self.tally.answered < goal and not self.tally.faults:
             if time.monotonic() > limit:
-                self.tally.faults.append(f"only {self.tally.answered} of {goal} answers in {2 * self._seconds:g} s")
+                self.tally.faults.append(
+                    f"only {self.tally.answered} of {goal} answers in {2 * self._seconds:g} s"
+                )
             await asyncio.sleep(0.01)
 
     async def _call(self, number: int, step: int) -> None:
@@ -103,7 +112,9 @@ class Torment:
             number += step
             value = float(number % 2**20)  # exact in float32
             tensor = Tensor("x", "FP32", np.full((1, 4), value, np.float32))
-            request = InferRequest(MODEL, inputs=[tensor], deadline=time.monotonic() + self._seconds)
+            request = InferRequest(
+                MODEL, inputs=[tensor], deadline=time.monotonic() + self._seconds
+            )
             try:
                 answer = await asyncio.wait_for(self._engine.infer(request), self._seconds + _GRACE)
             except InfuseError as error:
@@ -120,12 +131,18 @@ class Torment:
                     self.tally.faults.append(f"{value} + 1 is not {answer.outputs[0].data[0, 0]}")
 
 
-async def torment(folder: Path, callers: int, seconds: float, seed: int, deeds: int, lasting: float) -> Tally:
-    """Serve the model from `folder`, and torment the engine for `deeds`, or for `lasting` seconds."""
+async def torment(
+    folder: Path, callers: int, seconds: float, seed: int, deeds: int, lasting: float
+) -> Tally:
+    """Serve the model from `folder`, and torment the engine for `deeds`, or for `lasting`
+    seconds.
+    """
     place = folder / "models" / MODEL / "1"
     place.mkdir(parents=True)
     (place / "model.onnx").write_bytes(serving_faults.model("slow", 1))
-    config = ServerConfig(repository=str(folder / "models"), cache=folder / "cache", workers=Workers())
+    config = ServerConfig(
+        repository=str(folder / "models"), cache=folder / "cache", workers=Workers()
+    )
     async with Engine(config) as engine:
         return await Torment(engine, callers, seconds, seed).run(deeds, lasting)
 
@@ -135,7 +152,9 @@ def parser() -> argparse.ArgumentParser:
     made = options.parser("Check that everybody is answered in time while workers are lost.")
     made.add_argument("--minutes", type=float, default=1.0, help="how long (default: 1)")
     made.add_argument("--callers", type=int, default=6, help="at once (default: 6)")
-    made.add_argument("--seconds", type=float, default=30.0, help="that a request allows (default: 30)")
+    made.add_argument(
+        "--seconds", type=float, default=30.0, help="that a request allows (default: 30)"
+    )
     made.add_argument("--seed", type=int, default=0, help="(default: 0)")
     return made
 
@@ -144,10 +163,14 @@ def main(arguments: list[str] | None = None) -> int:
     """Run, print, save."""
     chosen = parser().parse_args(arguments)
     with tempfile.TemporaryDirectory() as folder:
-        work = torment(Path(folder), chosen.callers, chosen.seconds, chosen.seed, 0, 60 * chosen.minutes)
+        work = torment(
+            Path(folder), chosen.callers, chosen.seconds, chosen.seed, 0, 60 * chosen.minutes
+        )
         tally = asyncio.run(work)
     console = terminal.console()
-    console.print(f"{tally.right} right answers, errors: {dict(tally.errors)}, deeds: {dict(tally.deeds)}")
+    console.print(
+        f"{tally.right} right answers, errors: {dict(tally.errors)}, deeds: {dict(tally.deeds)}"
+    )
     for fault in tally.faults:
         console.print(fault, markup=False, highlight=False)
     if chosen.json:

@@ -1,8 +1,8 @@
 """Makes torchvision importable beside any build of torch.
 
-torchvision's wheel is built for one build of torch. Beside another its compiled operators cannot be loaded; its
-import then fails because it registers shape functions for them. Classification models call none: declaring them is
-enough.
+torchvision's wheel is built for one build of torch. Beside another its compiled operators cannot be
+loaded; its import then fails because it registers shape functions for them. Classification models
+call none: declaring them is enough.
 """
 
 from typing import Any
@@ -13,12 +13,17 @@ ROI = "Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, Sym
 SIZE = "SymInt batch_size, SymInt channels, SymInt height, SymInt width"
 GRAD = "Tensor grad, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width"
 GRAD_MAP = (
-    "Tensor grad, Tensor rois, Tensor channel_mapping, float spatial_scale, SymInt pooled_height, SymInt pooled_width"
+    "Tensor grad, Tensor rois, Tensor channel_mapping, float spatial_scale, SymInt pooled_height, "
+    "SymInt pooled_width"
 )
-GRAD_ARGMAX = "Tensor grad, Tensor rois, Tensor argmax, float spatial_scale, SymInt pooled_height, SymInt pooled_width"
+GRAD_ARGMAX = (
+    "Tensor grad, Tensor rois, Tensor argmax, float spatial_scale, SymInt pooled_height, SymInt "
+    "pooled_width"
+)
 DEFORM = "Tensor input, Tensor weight, Tensor offset, Tensor mask, Tensor bias"
 DEFORM_SIZES = (
-    "SymInt stride_h, SymInt stride_w, SymInt pad_h, SymInt pad_w, SymInt dilation_h, SymInt dilation_w, "
+    "SymInt stride_h, SymInt stride_w, SymInt pad_h, SymInt pad_w, SymInt dilation_h, SymInt "
+    "dilation_w, "
     "SymInt groups, SymInt offset_groups, bool use_mask"
 )
 SCHEMAS = [
@@ -33,14 +38,19 @@ SCHEMAS = [
     f"ps_roi_pool({ROI}) -> (Tensor, Tensor)",
     f"_ps_roi_pool_backward({GRAD_MAP}, {SIZE}) -> Tensor",
     f"deform_conv2d({DEFORM}, {DEFORM_SIZES}) -> Tensor",
-    f"_deform_conv2d_backward(Tensor grad, {DEFORM}, {DEFORM_SIZES}) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
+    (
+        f"_deform_conv2d_backward(Tensor grad, {DEFORM}, {DEFORM_SIZES}) -> (Tensor, Tensor, Tensor, "
+        "Tensor, Tensor)"
+    ),
 ]
 
 _kept: list[Any] = []  # what a library declares lasts as long as the library
 
 
 def make_importable() -> None:
-    """Let `import torchvision` succeed, also inside other packages. Does nothing where torchvision is not installed."""
+    """Let `import torchvision` succeed, also inside other packages. Does nothing where torchvision
+    is not installed.
+    """
     try:
         import torchvision  # noqa: F401
     except ModuleNotFoundError:

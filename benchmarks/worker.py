@@ -1,8 +1,8 @@
 """One engine with one model in a process of its own, driven by JSON lines over pipes.
 
-The far side opens the model and sends what that cost. Then it reads {"do": "time", "seconds": s, "least": n} and sends
-the seconds of every run, or reads {"do": "answer", "file": path} and writes the outputs there. A failure is sent as
-{"error": text}.
+The far side opens the model and sends what that cost. Then it reads {"do": "time", "seconds": s,
+"least": n} and sends the seconds of every run, or reads {"do": "answer", "file": path} and writes
+the outputs there. A failure is sent as {"error": text}.
 """
 
 import json
@@ -30,10 +30,12 @@ class WorkerError(RuntimeError):
 
 
 class Worker:
-    """This side of the pipes; a context manager that ends the process. WorkerError where the engine fails.
+    """This side of the pipes; a context manager that ends the process. WorkerError where the engine
+    fails.
 
-    `inputs` is a file with the arrays to run on; without it the far side makes them of the model and `dims`. With
-    `checkout`, the far side is that of another checkout of this project; `cache` is where compiled models are kept.
+    `inputs` is a file with the arrays to run on; without it the far side makes them of the model
+    and `dims`. With `checkout`, the far side is that of another checkout of this project; `cache`
+    is where compiled models are kept.
     """
 
     def __init__(
@@ -47,7 +49,14 @@ class Worker:
         checkout: Path = ROOT,
         cache: Path | None = None,
     ) -> None:
-        arguments = [engine, str(model), str(threads), json.dumps(dims), precision, *([str(inputs)] if inputs else [])]
+        arguments = [
+            engine,
+            str(model),
+            str(threads),
+            json.dumps(dims),
+            precision,
+            *([str(inputs)] if inputs else []),
+        ]
         command = [sys.executable, "-m", "benchmarks.worker", *arguments]
         pipe = subprocess.PIPE
         variables = {} if checkout == ROOT else {"PYTHONPATH": str(checkout / "src")}
@@ -117,7 +126,9 @@ class Worker:
 def alternate(
     workers: Mapping[str, Worker], errors: dict[str, str], rounds: int, seconds: float, least: int
 ) -> dict[str, list[float]]:
-    """Seconds of all runs, the engines taking turns (`Worker.time`); `errors` says why one dropped out."""
+    """Seconds of all runs, the engines taking turns (`Worker.time`); `errors` says why one dropped
+    out.
+    """
     times: dict[str, list[float]] = {name: [] for name in workers}
     for _ in range(rounds):
         for name in list(times):
@@ -134,11 +145,17 @@ def serve(engine: Engine, inputs: Arrays, answers: TextIO) -> None:
     for line in sys.stdin:
         message = json.loads(line)
         if message["do"] == "time":
-            reply(answers, {"times": repeat(lambda: engine.run(inputs), message["seconds"], message["least"])})
+            reply(
+                answers,
+                {"times": repeat(lambda: engine.run(inputs), message["seconds"], message["least"])},
+            )
         else:
             outputs = engine.answer(inputs)
             np.savez(message["file"], *outputs.values())
-            reply(answers, {"names": list(outputs), "facts": engine.facts | {"peak_rss_bytes": peak_bytes()}})
+            reply(
+                answers,
+                {"names": list(outputs), "facts": engine.facts | {"peak_rss_bytes": peak_bytes()}},
+            )
 
 
 def reply(answers: TextIO, message: dict[str, Any]) -> None:
@@ -147,7 +164,9 @@ def reply(answers: TextIO, message: dict[str, Any]) -> None:
     answers.flush()
 
 
-def main(name: str, model: str, threads: str, dims: str, precision: str = "fp32", file: str = "") -> int:
+def main(
+    name: str, model: str, threads: str, dims: str, precision: str = "fp32", file: str = ""
+) -> int:
     """Open the model, say what that cost, serve."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what an engine prints goes to standard error, not between the answers

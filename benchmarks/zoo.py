@@ -1,13 +1,16 @@
 """Every network of the zoo in every engine: right, how fast, how much memory.
 
-`python -m benchmarks.zoo --against onnxruntime[,openvino,ncnn,mnn] --threads 1,2 --models 'resnet*' --json FILE`
+`python -m benchmarks.zoo --against onnxruntime[,openvino,ncnn,mnn] --threads 1,2 --models 'resnet*'
+--json FILE`
 
-Each engine runs in a process of its own; rounds alternate between them (A B A B), so that a change of the machine's
-speed meets all of them. Speed is the peer's best time over ours. Exit status 1 where Infuse fails or is wrong.
+Each engine runs in a process of its own; rounds alternate between them (A B A B), so that a change
+of the machine's speed meets all of them. Speed is the peer's best time over ours. Exit status 1
+where Infuse fails or is wrong.
 
-With `--precision bf16 --against openvino` both compute products in bfloat16; the answers are still held against the
-reference in fp32, with a tolerance of 3e-2 unless another one is given. With `--precision fp16`, Infuse stores weights
-as halves; the peers run in fp32, as they compute in that on processors anyway (OpenVINO's fp16 too).
+With `--precision bf16 --against openvino` both compute products in bfloat16; the answers are still
+held against the reference in fp32, with a tolerance of 3e-2 unless another one is given. With
+`--precision fp16`, Infuse stores weights as halves; the peers run in fp32, as they compute in that
+on processors anyway (OpenVINO's fp16 too).
 """
 
 import argparse
@@ -60,7 +63,9 @@ class Row:
         return theirs / ours if ours and theirs else None
 
     def share(self) -> float | None:
-        """Of the roof: the least time over ours. Winograd multiplies less than is counted, and may exceed 1."""
+        """Of the roof: the least time over ours. Winograd multiplies less than is counted, and may
+        exceed 1.
+        """
         ours = self.times.get(OURS)
         return self.bound / ours.best if ours and self.bound else None
 
@@ -72,17 +77,22 @@ class Row:
 
 
 def precision_of(engine: str, asked: str) -> str:
-    """In what an engine runs: the reference always in fp32, and so the peers where Infuse stores weights as halves."""
+    """In what an engine runs: the reference always in fp32, and so the peers where Infuse stores
+    weights as halves.
+    """
     return "fp32" if engine == REFERENCE or (asked == "fp16" and engine != OURS) else asked
 
 
 def roof(path: Path, threads: int, dims: Mapping[str, int], precision: str) -> float:
-    """Seconds that a model takes at least on this machine: the larger of arithmetic at its measured peak, convolutions
-    counted as direct ones, and of its weights read once at the measured bandwidth of memory.
+    """Seconds that a model takes at least on this machine: the larger of arithmetic at its measured
+    peak, convolutions counted as direct ones, and of its weights read once at the measured
+    bandwidth of memory.
     """
     found = totals(infuse.optimize(path), dims)
     peak = measure_roof(Target.resolve("native"), threads)
-    assert isinstance(found.cost.flops, int), f"{path.stem}: its arithmetic is not known: {found.cost.flops}"
+    assert isinstance(found.cost.flops, int), (
+        f"{path.stem}: its arithmetic is not known: {found.cost.flops}"
+    )
     weights = found.weight_bytes if precision == "fp32" else found.weight_bytes / 2
     return peak.bound(found.cost.flops, weights, "bf16" if precision == "bf16" else "fp32")
 
@@ -106,7 +116,9 @@ def run(path: Path, threads: int, given: argparse.Namespace) -> Row:
         if OURS in answers and REFERENCE in answers:
             row.difference = difference(answers[OURS], answers[REFERENCE])
             others = answers.keys() - {OURS, REFERENCE}
-            row.peers = {name: difference(answers[name], answers[REFERENCE]) for name in sorted(others)}
+            row.peers = {
+                name: difference(answers[name], answers[REFERENCE]) for name in sorted(others)
+            }
         timed = {name: worker for name, worker in workers.items() if name in (OURS, *given.against)}
         times = alternate(timed, row.errors, given.rounds, given.seconds, given.least)
         row.times = {name: Timing.of(found) for name, found in times.items()}
@@ -118,7 +130,9 @@ def summarize(rows: list[Row], peers: list[str]) -> dict[str, dict[str, float]]:
     summary = {}
     for peer in compared(peers):
         for threads in sorted({row.threads for row in rows}):
-            speeds = [speed for row in rows if row.threads == threads and (speed := row.speed(peer))]
+            speeds = [
+                speed for row in rows if row.threads == threads and (speed := row.speed(peer))
+            ]
             if speeds:
                 summary[f"{peer}, {threads} threads"] = {
                     "geomean": geomean(speeds),
@@ -159,13 +173,17 @@ def table(rows: list[Row], peers: list[str], tolerance: float, precision: str = 
     for row in rows:
         facts, arena = row.facts.get(OURS, {}), row.arena()
         times = [_times(row, name) for name in (OURS, *peers)]
-        speeds = [f"{speed:.2f}×" if (speed := row.speed(peer)) else "–" for peer in compared(peers)]
+        speeds = [
+            f"{speed:.2f}×" if (speed := row.speed(peer)) else "–" for peer in compared(peers)
+        ]
         share = f"{row.share():.0%}" if row.share() else "–"
         wrong = "–" if row.difference is None else f"{row.difference:.1e}"
         plan = f"{facts['arena_bytes'] / 2**20:.1f} MiB, {arena:.2f}×" if arena else "–"
         seconds = f"{facts['compile_s']:.1f}" if "compile_s" in facts else "–"
         style = None if is_good(row, tolerance) else "red"
-        made.add_row(row.model, str(row.threads), *times, *speeds, share, wrong, plan, seconds, style=style)
+        made.add_row(
+            row.model, str(row.threads), *times, *speeds, share, wrong, plan, seconds, style=style
+        )
     return made
 
 
@@ -180,7 +198,10 @@ def report(rows: list[Row], given: argparse.Namespace, console: Console) -> None
     for row in rows:
         terminal.complain(console, f"{row.model}, {row.threads} threads", row.errors)
     for name, speed in summarize(rows, given.against).items():
-        console.print(f"{name}: geomean {speed['geomean']:.2f}×, worst {speed['worst']:.2f}×, {speed['models']} models")
+        console.print(
+            f"{name}: geomean {speed['geomean']:.2f}×, worst {speed['worst']:.2f}×, "
+            f"{speed['models']} models"
+        )
 
 
 def save(rows: list[Row], given: argparse.Namespace) -> None:
@@ -211,9 +232,13 @@ def parse(arguments: list[str] | None) -> tuple[argparse.Namespace, list[Path]]:
     options.add_turns(parser)
     options.add_dims(parser)
     parser.add_argument("--least", type=int, default=5, help="runs in a turn at least (default: 5)")
-    parser.add_argument("--precision", default="fp32", choices=["fp32", *PRECISIONS], help="(default: fp32)")
     parser.add_argument(
-        "--tolerance", type=float, help="of the largest output (default: 1e-4, in bf16 3e-2, fp16 3e-3)"
+        "--precision", default="fp32", choices=["fp32", *PRECISIONS], help="(default: fp32)"
+    )
+    parser.add_argument(
+        "--tolerance",
+        type=float,
+        help="of the largest output (default: 1e-4, in bf16 3e-2, fp16 3e-3)",
     )
     given, models = options.parse(parser, arguments)
     given.tolerance = given.tolerance or TOLERANCES[given.precision]
@@ -224,7 +249,10 @@ def main(arguments: list[str] | None = None) -> int:
     """Measure, print, save."""
     given, models = parse(arguments)
     cases = [(path, threads) for path in models for threads in given.threads]
-    rows = [run(*case, given) for case in terminal.watched(cases, lambda case: f"{case[0].stem}, {case[1]} threads")]
+    rows = [
+        run(*case, given)
+        for case in terminal.watched(cases, lambda case: f"{case[0].stem}, {case[1]} threads")
+    ]
     report(rows, given, terminal.console())
     if given.json:
         save(rows, given)

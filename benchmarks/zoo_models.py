@@ -1,7 +1,8 @@
 """Well-known networks with seeded random weights, exported to ONNX by both of PyTorch's exporters.
 
-`python -m benchmarks.zoo_models FOLDER [NAME…]` writes NAME.onnx (the TorchScript exporter) and NAME.dynamo.onnx; files
-that are there already stay as they are. The two graphs of one network differ greatly, and both must be optimized well.
+`python -m benchmarks.zoo_models FOLDER [NAME…]` writes NAME.onnx (the TorchScript exporter) and
+NAME.dynamo.onnx; files that are there already stay as they are. The two graphs of one network
+differ greatly, and both must be optimized well.
 """
 
 import argparse
@@ -21,7 +22,9 @@ from benchmarks.torchvision_schemas import make_importable
 
 
 class Recipe(NamedTuple):
-    """A network ready to be exported; `axes` names the symbolic dimensions of inputs and outputs."""
+    """A network ready to be exported; `axes` names the symbolic dimensions of inputs and
+    outputs.
+    """
 
     model: nn.Module
     args: tuple[torch.Tensor, ...]
@@ -41,7 +44,9 @@ class Encoder(nn.Module):
         super().__init__()
         self.model = model
 
-    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def forward(
+        self, input_ids: torch.Tensor, attention_mask: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         """Hidden states of all tokens, and the pooled state of the first."""
         out = self.model(input_ids=input_ids, attention_mask=attention_mask)
         return out.last_hidden_state, out.pooler_output
@@ -61,8 +66,8 @@ class Decoder(nn.Module):
 
 
 def randomize(model: nn.Module) -> nn.Module:
-    """Norm statistics and scales away from 0 and 1, so that a wrong fold is seen; no layer is all zeros, as the head of
-    a fresh vision transformer is, so that the answer depends on the input.
+    """Norm statistics and scales away from 0 and 1, so that a wrong fold is seen; no layer is all
+    zeros, as the head of a fresh vision transformer is, so that the answer depends on the input.
     """
     for name, buffer in model.named_buffers():
         if name.endswith("running_mean"):
@@ -101,7 +106,9 @@ def encoder(name: str) -> Recipe:
     model = Encoder(BertModel(BertConfig(attn_implementation="eager", **ENCODERS[name])))
     ids = torch.randint(0, 1000, (1, LENGTH))
     inputs, outputs = ["input_ids", "attention_mask"], ["last_hidden_state", "pooler_output"]
-    axes = {value: {0: "batch", 1: "seq"} for value in [*inputs, outputs[0]]} | {outputs[1]: {0: "batch"}}
+    axes = {value: {0: "batch", 1: "seq"} for value in [*inputs, outputs[0]]} | {
+        outputs[1]: {0: "batch"}
+    }
     return Recipe(model, (ids, torch.ones_like(ids)), inputs, outputs, axes)
 
 
@@ -111,7 +118,9 @@ def decoder() -> Recipe:
 
     model = Decoder(GPT2LMHeadModel(GPT2Config(attn_implementation="eager")))
     ids = torch.randint(0, 1000, (1, LENGTH))
-    return Recipe(model, (ids,), ["input_ids"], ["logits"], {"input_ids": {1: "seq"}, "logits": {1: "seq"}})
+    return Recipe(
+        model, (ids,), ["input_ids"], ["logits"], {"input_ids": {1: "seq"}, "logits": {1: "seq"}}
+    )
 
 
 def recipe(name: str) -> Recipe:
@@ -124,10 +133,20 @@ def recipe(name: str) -> Recipe:
 
 def write(made: Recipe, path: Path, dynamo: bool) -> None:
     """Export a network by one of the two exporters, quietly."""
-    options: dict[str, Any] = {"input_names": made.inputs, "output_names": made.outputs, "dynamo": dynamo}
+    options: dict[str, Any] = {
+        "input_names": made.inputs,
+        "output_names": made.outputs,
+        "dynamo": dynamo,
+    }
     if dynamo:
-        dims = {name: torch.export.Dim(name, min=low, max=high) for name, (low, high) in BOUNDS.items()}
-        shapes = {value: {i: dims[dim] for i, dim in made.axes[value].items()} for value in made.inputs if made.axes}
+        dims = {
+            name: torch.export.Dim(name, min=low, max=high) for name, (low, high) in BOUNDS.items()
+        }
+        shapes = {
+            value: {i: dims[dim] for i, dim in made.axes[value].items()}
+            for value in made.inputs
+            if made.axes
+        }
         options |= {"external_data": False, "dynamic_shapes": shapes or None}
     else:
         options |= {"opset_version": 17, "dynamic_axes": made.axes or None}
@@ -146,7 +165,9 @@ def export(name: str, folder: Path) -> None:
         try:
             write(recipe(name), part, dynamo=file.endswith(".dynamo"))
         except Exception as error:  # a gap in the exporter, whatever it raises
-            print(f"{path.name}: not exported, {type(error).__name__}: {str(error)[:120]}", flush=True)
+            print(
+                f"{path.name}: not exported, {type(error).__name__}: {str(error)[:120]}", flush=True
+            )
             part.unlink(missing_ok=True)
         else:
             part.rename(path)
@@ -155,9 +176,13 @@ def export(name: str, folder: Path) -> None:
 
 def main() -> None:
     """Command line."""
-    parser = argparse.ArgumentParser(description="Export well-known networks to ONNX, by both of PyTorch's exporters.")
+    parser = argparse.ArgumentParser(
+        description="Export well-known networks to ONNX, by both of PyTorch's exporters."
+    )
     parser.add_argument("folder", type=Path)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"default: all of {' '.join(NAMES)}")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help=f"default: all of {' '.join(NAMES)}"
+    )
     options = parser.parse_args()
     if unknown := set(options.names) - set(NAMES):
         parser.error(f"no such network: {', '.join(sorted(unknown))}")

@@ -1,7 +1,9 @@
-"""Two networks from file to answer: what the optimizer did, whether the answer is right, how fast it is.
+"""Two networks from file to answer: what the optimizer did, whether the answer is right, how fast
+it is.
 
-`python -m examples.demo` runs a trained digits classifier on its held-out images, then a full-size ResNet-50 that needs
-no framework to make, both beside ONNX Runtime in the same process with the same number of threads.
+`python -m examples.demo` runs a trained digits classifier on its held-out images, then a full-size
+ResNet-50 that needs no framework to make, both beside ONNX Runtime in the same process with the
+same number of threads.
 """
 
 import argparse
@@ -57,13 +59,18 @@ def network(name: str, threads: int | None, rounds: int, console: Console) -> bo
         compiled = time.perf_counter()
         peer = OnnxRuntime(path, model.threads)
     console.print(rewrites(better.report), operators(better.report))
-    console.print(f"optimized in {optimized - start:.2f} s, compiled in {compiled - optimized:.1f} s")
+    console.print(
+        f"optimized in {optimized - start:.2f} s, compiled in {compiled - optimized:.1f} s"
+    )
 
     inputs = {"input": np.random.default_rng(0).standard_normal((1, 3, 224, 224), np.float32)}
     error = difference(model.run(inputs), peer.answer(inputs))
     right = error <= TOLERANCE
     verdict = "[green]right[/]" if right else "[red]WRONG[/]"
-    console.print(f"answer against ONNX Runtime: largest difference {error:.1e} of the largest output: {verdict}")
+    console.print(
+        f"answer against ONNX Runtime: largest difference {error:.1e} of the largest output: "
+        f"{verdict}"
+    )
 
     engines = {"Infuse": lambda: model.run(inputs), "ONNX Runtime": lambda: peer.run(inputs)}
     console.print(speeds(engines, rounds, model.threads))
@@ -97,10 +104,19 @@ def speeds(engines: dict[str, Callable[[], Any]], rounds: int, threads: int) -> 
     for _ in range(rounds):
         for name, run in engines.items():
             times[name] += repeat(run, TURN)
-    table = Table("", "best ms", "median ms", "runs", title=f"batch 1, {threads} threads", title_justify="left")
+    table = Table(
+        "",
+        "best ms",
+        "median ms",
+        "runs",
+        title=f"batch 1, {threads} threads",
+        title_justify="left",
+    )
     for name, seconds in times.items():
         timing = Timing.of(seconds)
-        table.add_row(name, f"{timing.best * 1e3:.2f}", f"{timing.median * 1e3:.2f}", str(timing.runs))
+        table.add_row(
+            name, f"{timing.best * 1e3:.2f}", f"{timing.median * 1e3:.2f}", str(timing.runs)
+        )
     return table
 
 
@@ -108,7 +124,9 @@ def main(arguments: list[str] | None = None) -> int:
     """Run both; exit status 1 where an answer is wrong."""
     parser = argparse.ArgumentParser(description="Optimize, compile, check and time two networks.")
     parser.add_argument("--network", choices=sorted(NETWORKS), default="resnet50")
-    parser.add_argument("--threads", type=int, help="default: all processors that this process may use")
+    parser.add_argument(
+        "--threads", type=int, help="default: all processors that this process may use"
+    )
     parser.add_argument("--rounds", type=int, default=4)
     options = parser.parse_args(arguments)
     console = Console()

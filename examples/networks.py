@@ -1,7 +1,9 @@
-"""ResNet-50 and MobileNet-v2 written node by node with onnx.helper: full-size networks without any framework.
+"""ResNet-50 and MobileNet-v2 written node by node with onnx.helper: full-size networks without any
+framework.
 
-Weights are random but seeded and scaled as a trained network's are, and every batch norm stays a node of its own with
-statistics away from 0 and 1, so that an optimizer has its usual work to do and a wrong fold shows in the answer.
+Weights are random but seeded and scaled as a trained network's are, and every batch norm stays a
+node of its own with statistics away from 0 and 1, so that an optimizer has its usual work to do and
+a wrong fold shows in the answer.
 """
 
 from collections.abc import Callable
@@ -41,7 +43,9 @@ class Builder:
         self.weights.append(numpy_helper.from_array(np.asarray(value), name))
         return name
 
-    def conv(self, x: str, inputs: int, outputs: int, kernel: int, stride: int = 1, groups: int = 1) -> str:
+    def conv(
+        self, x: str, inputs: int, outputs: int, kernel: int, stride: int = 1, groups: int = 1
+    ) -> str:
         """Convolution without bias, padded to keep the size at stride 1."""
         fan_in = inputs // groups * kernel**2
         weight = self.rng.standard_normal((outputs, inputs // groups, kernel, kernel), np.float32)
@@ -60,7 +64,9 @@ class Builder:
         gamma = scale * self.rng.uniform(0.5, 1.5, channels)
         beta, mean = self.rng.normal(0, 0.1, (2, channels))
         variance = self.rng.uniform(0.5, 1.5, channels)
-        return self.op("BatchNormalization", x, *map(self.weight, (gamma, beta, mean, variance)), epsilon=1e-5)
+        return self.op(
+            "BatchNormalization", x, *map(self.weight, (gamma, beta, mean, variance)), epsilon=1e-5
+        )
 
     def relu6(self, x: str) -> str:
         """Clip to [0, 6]."""
@@ -78,13 +84,17 @@ class Builder:
         image = helper.make_tensor_value_info("input", TensorProto.FLOAT, [batch, 3, size, size])
         logits = helper.make_tensor_value_info(output, TensorProto.FLOAT, [batch, CLASSES])
         graph = helper.make_graph(self.nodes, name, [image], [logits], self.weights)
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=8)
+        model = helper.make_model(
+            graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=8
+        )
         onnx.checker.check_model(model)
         return model
 
 
 def resnet50(batch: int | str = 1, size: int = 224, seed: int = 0) -> onnx.ModelProto:
-    """ResNet-50 with the stride in the 3×3 convolution: 25.6 million weights, 4.1 billion multiplications at 224."""
+    """ResNet-50 with the stride in the 3×3 convolution: 25.6 million weights, 4.1 billion
+    multiplications at 224.
+    """
     net = Builder(seed)
 
     def unit(x: str, inputs: int, outputs: int, kernel: int, stride: int = 1) -> str:
@@ -108,11 +118,21 @@ def mobilenet_v2(batch: int | str = 1, size: int = 224, seed: int = 0) -> onnx.M
     """MobileNet-v2 at width 1: 3.5 million weights, 0.3 billion multiplications at 224."""
     net = Builder(seed)
 
-    def unit(x: str, inputs: int, outputs: int, kernel: int, stride: int = 1, groups: int = 1) -> str:
+    def unit(
+        x: str, inputs: int, outputs: int, kernel: int, stride: int = 1, groups: int = 1
+    ) -> str:
         return net.relu6(net.norm(net.conv(x, inputs, outputs, kernel, stride, groups), outputs))
 
     x, channels = unit("input", 3, 32, 3, 2), 32
-    stages = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1))
+    stages = (
+        (1, 16, 1, 1),
+        (6, 24, 2, 2),
+        (6, 32, 3, 2),
+        (6, 64, 4, 2),
+        (6, 96, 3, 1),
+        (6, 160, 3, 2),
+        (6, 320, 1, 1),
+    )
     for expand, outputs, depth, first_stride in stages:
         for i in range(depth):
             stride, wide, skip = first_stride if i == 0 else 1, expand * channels, x
@@ -126,4 +146,7 @@ def mobilenet_v2(batch: int | str = 1, size: int = 224, seed: int = 0) -> onnx.M
     return net.model("mobilenet_v2", net.classify(unit(x, channels, 1280, 1), 1280), batch, size)
 
 
-NETWORKS: dict[str, Callable[..., onnx.ModelProto]] = {"resnet50": resnet50, "mobilenet_v2": mobilenet_v2}
+NETWORKS: dict[str, Callable[..., onnx.ModelProto]] = {
+    "resnet50": resnet50,
+    "mobilenet_v2": mobilenet_v2,
+}

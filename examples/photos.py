@@ -1,8 +1,10 @@
-"""From the bytes of a photo to class scores in one graph: resize, crop and normalize stand in front of the network.
+"""From the bytes of a photo to class scores in one graph: resize, crop and normalize stand in front
+of the network.
 
-`python -m examples.photos` classifies photos of several sizes. The graph takes any uint8 image (height, width, 3), as
-cameras and image files give it, brings its shorter side to 64 pixels, cuts out the 56 × 56 in the middle, normalizes
-the channels and runs a small network. The same steps in NumPy are in `prepared`.
+`python -m examples.photos` classifies photos of several sizes. The graph takes any uint8 image
+(height, width, 3), as cameras and image files give it, brings its shorter side to 64 pixels, cuts
+out the 56 × 56 in the middle, normalizes the channels and runs a small network. The same steps in
+NumPy are in `prepared`.
 """
 
 from fractions import Fraction
@@ -23,7 +25,9 @@ CLASSES = 10
 def preprocess(make: Builder, image: str) -> str:
     """The network's input (1, 3, 56, 56) of an image (height, width, 3) of bytes."""
     pixels = make.op("Cast", image, to=TensorProto.FLOAT)
-    planes = make.op("Unsqueeze", make.op("Transpose", pixels, perm=[2, 0, 1]), make.constant(np.array([0])))
+    planes = make.op(
+        "Unsqueeze", make.op("Transpose", pixels, perm=[2, 0, 1]), make.constant(np.array([0]))
+    )
     small = make.op(
         "Resize",
         *(planes, "", "", make.constant(np.array([SIDE, SIDE]))),
@@ -98,7 +102,10 @@ def main() -> None:
         image = rng.integers(0, 256, (*size, 3), dtype=np.uint8)
         pixels, scores = session.run(None, {"image": image})
         error = float(np.abs(pixels - prepared(image)).max())
-        print(f"{size[0]} × {size[1]}: class {scores.argmax()}, {scores.max():.1%}; {error:.1e} away from NumPy")
+        print(
+            f"{size[0]} × {size[1]}: class {scores.argmax()}, {scores.max():.1%}; {error:.1e} away "
+            "from NumPy"
+        )
 
 
 if __name__ == "__main__":

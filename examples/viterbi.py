@@ -1,4 +1,5 @@
-"""The most likely sequence of tags: Viterbi decoding written as PyTorch script, its loops compiled to native loops.
+"""The most likely sequence of tags: Viterbi decoding written as PyTorch script, its loops compiled
+to native loops.
 
 `python -m examples.viterbi` exports the script to ONNX, compiles it, and compares it with NumPy.
 """
@@ -22,7 +23,9 @@ Floats = npt.NDArray[np.float32]
 
 
 class Viterbi(torch.nn.Module):
-    """Scores of tags (batch, length, tags) in; the best tags (batch, length) and their total scores (batch) out."""
+    """Scores of tags (batch, length, tags) in; the best tags (batch, length) and their total scores
+    (batch) out.
+    """
 
     def __init__(self, start: torch.Tensor, transitions: torch.Tensor) -> None:
         super().__init__()
@@ -50,7 +53,11 @@ class Viterbi(torch.nn.Module):
 def exported(start: Floats, transitions: Floats) -> bytes:
     """The script as an ONNX model with any batch and length; its loops are Loop nodes."""
     target = io.BytesIO()
-    axes = {"scores": {0: "batch", 1: "length"}, "path": {0: "batch", 1: "length"}, "total": {0: "batch"}}
+    axes = {
+        "scores": {0: "batch", 1: "length"},
+        "path": {0: "batch", 1: "length"},
+        "total": {0: "batch"},
+    }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         script = torch.jit.script(Viterbi(torch.from_numpy(start), torch.from_numpy(transitions)))
@@ -90,7 +97,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     rng = np.random.default_rng(0)
     start, transitions, scores = (
         rng.standard_normal(sizes).astype(np.float32)
-        for sizes in ((options.tags,), (options.tags,) * 2, (options.batch, options.length, options.tags))
+        for sizes in (
+            (options.tags,),
+            (options.tags,) * 2,
+            (options.batch, options.length, options.tags),
+        )
     )
     with infuse.compile(infuse.load(exported(start, transitions))) as model:
         model.run({"scores": scores})
@@ -101,7 +112,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     path, total = reference(start, transitions, scores)
     peer = time.perf_counter() - begin
     same = np.array_equal(found["path"], path) and np.allclose(found["total"], total, rtol=1e-5)
-    print(f"{scores.shape[0]} × {scores.shape[1]} tags in {seconds * 1e3:.2f} ms, NumPy {peer * 1e3:.2f} ms")
+    print(
+        f"{scores.shape[0]} × {scores.shape[1]} tags in {seconds * 1e3:.2f} ms, NumPy "
+        f"{peer * 1e3:.2f} ms"
+    )
     print(f"the paths are {'those' if same else 'NOT those'} of NumPy")
     return 0 if same else 1
 

@@ -45,7 +45,9 @@ class Cli:
 
 
 def small_network(path: Path, batch: int | str = "batch") -> Path:
-    """Conv, BatchNormalization, Relu, x · sigmoid(x), GlobalAveragePool, with a node that does nothing."""
+    """Conv, BatchNormalization, Relu, x · sigmoid(x), GlobalAveragePool, with a node that does
+    nothing.
+    """
     rng = np.random.default_rng(0)
 
     def weight(name: str, *shape: int) -> TensorProto:
@@ -68,5 +70,7 @@ def small_network(path: Path, batch: int | str = "batch") -> Path:
         [helper.make_tensor_value_info("pooled [mean]", TensorProto.FLOAT, [batch, 4, 1, 1])],
         [weight("w", 4, 3, 3, 3), *(weight(name, 4) for name in norms)],
     )
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path
+    )
     return path

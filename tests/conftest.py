@@ -20,15 +20,25 @@ from infuse.testing.emulation import emulated, obstacle
 ROOT = Path(__file__).resolve().parent.parent
 ROW = re.compile(r"[ACEGRSZ]\d{1,2}")
 
-if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # a shell's background job: some tests interrupt themselves
+if (
+    signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+):  # a shell's background job: some tests interrupt themselves
     signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ.setdefault("INFUSE_CHECK", "1")  # the verifier runs after every pass
-os.environ.setdefault("INFUSE_CACHE", str(ROOT / "build" / "cache"))  # not among the user's own compiled models
+os.environ.setdefault(
+    "INFUSE_CACHE", str(ROOT / "build" / "cache")
+)  # not among the user's own compiled models
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--update-golden", action="store_true", help="write golden files instead of comparing with them")
-    parser.addoption("--rows", metavar="ID[,ID…]", help="run only the tests that are evidence for these rows")
+    parser.addoption(
+        "--update-golden",
+        action="store_true",
+        help="write golden files instead of comparing with them",
+    )
+    parser.addoption(
+        "--rows", metavar="ID[,ID…]", help="run only the tests that are evidence for these rows"
+    )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -53,7 +63,9 @@ def rng() -> np.random.Generator:
 
 @pytest.fixture
 def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
-    """`golden(name, text)`: text equals the file golden/NAME beside the test; --update-golden writes it."""
+    """`golden(name, text)`: text equals the file golden/NAME beside the test; --update-golden
+    writes it.
+    """
     folder = request.path.parent / "golden"
 
     def check(name: str, text: str) -> None:
@@ -94,7 +106,9 @@ def zoo_folder() -> Path:
 
 @pytest.fixture(scope="session")
 def zoo_model(zoo_folder: Path) -> Callable[[str], Path]:
-    """`zoo_model("resnet18.dynamo")`: path of that network's ONNX file, exported first if it is not there."""
+    """`zoo_model("resnet18.dynamo")`: path of that network's ONNX file, exported first if it is not
+    there.
+    """
 
     def path_of(name: str) -> Path:
         path = zoo_folder / f"{name}.onnx"

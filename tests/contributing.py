@@ -22,12 +22,21 @@ class Block(NamedTuple):
 
 def blocks() -> list[Block]:
     """All blocks of the guide in order."""
-    return [Block(*found) for found in re.findall(r"^```(\w+)\n(.*?)^```$", GUIDE.read_text("utf-8"), re.DOTALL | re.M)]
+    return [
+        Block(*found)
+        for found in re.findall(
+            r"^```(\w+)\n(.*?)^```$", GUIDE.read_text("utf-8"), re.DOTALL | re.M
+        )
+    ]
 
 
 def example(folder: Path) -> Path:
     """A copy of the project in `folder` with all examples applied."""
-    for name, others in (("src", ()), ("tests", ("models", "serving")), ("benchmarks", ("results",))):
+    for name, others in (
+        ("src", ()),
+        ("tests", ("models", "serving")),
+        ("benchmarks", ("results",)),
+    ):
         skipped = shutil.ignore_patterns("__pycache__", *others)
         shutil.copytree(ROOT / name, folder / name, ignore=skipped)
     shutil.copyfile(ROOT / "pyproject.toml", folder / "pyproject.toml")
@@ -57,7 +66,9 @@ def change(folder: Path, diff: str) -> None:
     """Apply a diff of one hunk a file, found by its text."""
     for part in re.split(r"^--- ", diff, flags=re.M)[1:]:
         name, *lines = part.splitlines()
-        old, new = ("".join(f"{line[1:]}\n" for line in lines if line[0] in kept) for kept in (" -", " +"))
+        old, new = (
+            "".join(f"{line[1:]}\n" for line in lines if line[0] in kept) for kept in (" -", " +")
+        )
         text = (folder / name).read_text("utf-8")
         assert text.count(old) == 1, f"{name} has not once {old!r}"
         (folder / name).write_text(text.replace(old, new), "utf-8")
@@ -67,4 +78,6 @@ def run_tests(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]
     """pytest in the copy, on the package that is there."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
     environment = {**os.environ, "PYTHONPATH": str(folder / "src")}
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )

@@ -1,4 +1,6 @@
-"""ONNX Runtime behind FastAPI as a careful user writes it: bytes in and out, the model in a thread of its own."""
+"""ONNX Runtime behind FastAPI as a careful user writes it: bytes in and out, the model in a thread
+of its own.
+"""
 
 import asyncio
 import os
@@ -10,7 +12,9 @@ from fastapi import FastAPI, Request, Response
 
 options = onnxruntime.SessionOptions()
 options.intra_op_num_threads = int(os.environ["THREADS"])
-session = onnxruntime.InferenceSession(os.environ["MODEL"], options, providers=["CPUExecutionProvider"])
+session = onnxruntime.InferenceSession(
+    os.environ["MODEL"], options, providers=["CPUExecutionProvider"]
+)
 output = os.environ["OUTPUT"]
 dtypes = {"tensor(float)": np.dtype(np.float32), "tensor(int64)": np.dtype(np.int64)}
 inputs = {value.name: dtypes[value.type] for value in session.get_inputs()}

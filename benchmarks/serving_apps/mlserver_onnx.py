@@ -17,7 +17,9 @@ class OnnxModel(MLModel):
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = extra["threads"]
         uri = self.settings.parameters.uri
-        self.session = onnxruntime.InferenceSession(uri, options, providers=["CPUExecutionProvider"])
+        self.session = onnxruntime.InferenceSession(
+            uri, options, providers=["CPUExecutionProvider"]
+        )
         self.output = extra["output"]
         return True
 
@@ -25,4 +27,6 @@ class OnnxModel(MLModel):
         """The answer of the model."""
         feeds = {tensor.name: NumpyCodec.decode_input(tensor) for tensor in payload.inputs}
         (found,) = self.session.run([self.output], feeds)
-        return InferenceResponse(model_name=self.name, outputs=[NumpyCodec.encode_output(self.output, found)])
+        return InferenceResponse(
+            model_name=self.name, outputs=[NumpyCodec.encode_output(self.output, found)]
+        )

@@ -9,7 +9,9 @@ from pydantic import BaseModel
 
 options = onnxruntime.SessionOptions()
 options.intra_op_num_threads = int(os.environ["THREADS"])
-session = onnxruntime.InferenceSession(os.environ["MODEL"], options, providers=["CPUExecutionProvider"])
+session = onnxruntime.InferenceSession(
+    os.environ["MODEL"], options, providers=["CPUExecutionProvider"]
+)
 output = os.environ["OUTPUT"]
 dtypes = {"tensor(float)": np.float32, "tensor(int64)": np.int64}
 inputs = {value.name: dtypes[value.type] for value in session.get_inputs()}

@@ -1,6 +1,7 @@
 """The public verbs: load, optimize, save, compile.
 
-What a verb needs is imported when it is called: a process that only runs compiled models stays small.
+What a verb needs is imported when it is called: a process that only runs compiled models stays
+small.
 """
 
 from __future__ import annotations
@@ -28,7 +29,11 @@ if TYPE_CHECKING:
 Progress = Callable[[str, int, int], None]
 PathLike = str | os.PathLike[str]
 
-_TOO_LARGE = ("array is too big", "Maximum allowed dimension exceeded", "Maximum allowed size exceeded")
+_TOO_LARGE = (
+    "array is too big",
+    "Maximum allowed dimension exceeded",
+    "Maximum allowed size exceeded",
+)
 """What NumPy says of arrays that no address space holds, as a ValueError."""
 
 _P = ParamSpec("_P")
@@ -36,7 +41,9 @@ _R = TypeVar("_R")
 
 
 def _bounded(verb: Callable[_P, _R]) -> Callable[_P, _R]:
-    """A verb within the budget of time, in which a want of memory and endless nesting are errors of ours."""
+    """A verb within the budget of time, in which a want of memory and endless nesting are errors of
+    ours.
+    """
 
     @functools.wraps(verb)
     def run(*arguments: _P.args, **named: _P.kwargs) -> _R:
@@ -48,7 +55,9 @@ def _bounded(verb: Callable[_P, _R]) -> Callable[_P, _R]:
                 raise
             told = f": {error}" if str(error) else ""
             hint = "give the process more memory, or use a smaller model"
-            raise BudgetError(f"there is not enough memory{told}", where=verb.__name__, hint=hint) from error
+            raise BudgetError(
+                f"there is not enough memory{told}", where=verb.__name__, hint=hint
+            ) from error
         except RecursionError as error:
             raise BudgetError(
                 "the model nests more deeply than can be followed",
@@ -61,9 +70,11 @@ def _bounded(verb: Callable[_P, _R]) -> Callable[_P, _R]:
 
 @_bounded
 def load(source: PathLike | bytes | Any) -> Graph:
-    """The graph of a model: a path to an .onnx or .infuse file, the bytes of an ONNX model, or a ModelProto.
+    """The graph of a model: a path to an .onnx or .infuse file, the bytes of an ONNX model, or a
+    ModelProto.
 
-    Weights stay where they are (memory-mapped) until they are used. ModelFileError when the file is broken.
+    Weights stay where they are (memory-mapped) until they are used. ModelFileError when the file is
+    broken.
     """
     if isinstance(source, (str, os.PathLike)) and Path(source).suffix == ".infuse":
         import infuse.ops  # noqa: F401  the file names operators, which must be there
@@ -92,20 +103,24 @@ def optimize(
     inputs: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
 ) -> Graph:
-    """An optimized copy of `graph`; the original stays as it is. `.report` of the result tells what fired.
+    """An optimized copy of `graph`; the original stays as it is. `.report` of the result tells what
+    fired.
 
-    `level` is none, basic (keeps to standard operators), extended (fused operators) or all (also what only this
-    compiler profits from). `disable`, `only` and `enable` name rules; `extra` adds rules and passes of your own.
-    With `runtime="onnxruntime"` the result may also use the operators that only ONNX Runtime has (com.microsoft).
-    `set_dims` fixes symbolic sizes, and `fix_defaults` makes inputs that have a default constants. Else those stay
-    inputs that a call may give, and nothing is computed from them beforehand; a warning says so unless it is False.
+    `level` is none, basic (keeps to standard operators), extended (fused operators) or all (also
+    what only this compiler profits from). `disable`, `only` and `enable` name rules; `extra` adds
+    rules and passes of your own. With `runtime="onnxruntime"` the result may also use the operators
+    that only ONNX Runtime has (com.microsoft). `set_dims` fixes symbolic sizes, and `fix_defaults`
+    makes inputs that have a default constants. Else those stay inputs that a call may give, and
+    nothing is computed from them beforehand; a warning says so unless it is False.
 
-    With `verify`, or `inputs` to do it on (arrays by name), the result is compared with the original in NumPy, on
-    random inputs for two sets of sizes; a rule after which it differs is found, left out, and named in
-    `.report.verification`. It costs two evaluations of the model, far more than the optimization.
+    With `verify`, or `inputs` to do it on (arrays by name), the result is compared with the
+    original in NumPy, on random inputs for two sets of sizes; a rule after which it differs is
+    found, left out, and named in `.report.verification`. It costs two evaluations of the model, far
+    more than the optimization.
 
-    With `search`, so many seconds at most go into looking for cheaper forms of what is linear that no rule finds; each
-    is checked on random inputs, and listed in `.report.search`. Sums may then be added in another order.
+    With `search`, so many seconds at most go into looking for cheaper forms of what is linear that
+    no rule finds; each is checked on random inputs, and listed in `.report.search`. Sums may then
+    be added in another order.
     """
     from infuse.ir.clone import clone
     from infuse.passes.binding import fix_defaults as fix_inputs
@@ -121,7 +136,9 @@ def optimize(
         warn_of_defaults(result)
     if set_dims:
         fix_sizes(result, set_dims)
-    options = Options(level, frozenset(disable), frozenset(only), frozenset(enable), tuple(extra), runtime=runtime)
+    options = Options(
+        level, frozenset(disable), frozenset(only), frozenset(enable), tuple(extra), runtime=runtime
+    )
     witness = None
     if inputs is not None:
         witness = Witness.on_given(result, inputs)
@@ -137,9 +154,15 @@ def optimize(
 
 
 def improved(
-    graph: Graph, seconds: float, options: Options, witness: Witness | None = None, progress: Progress | None = None
+    graph: Graph,
+    seconds: float,
+    options: Options,
+    witness: Witness | None = None,
+    progress: Progress | None = None,
 ) -> Graph:
-    """An optimized graph after a search for cheaper forms (`infuse.search`), with prices of this machine's kernels."""
+    """An optimized graph after a search for cheaper forms (`infuse.search`), with prices of this
+    machine's kernels.
+    """
     from infuse.codegen.prices import kernel_seconds
     from infuse.search import Roofline, search
     from infuse.targets import Target
@@ -151,7 +174,9 @@ def improved(
 
 @_bounded
 def load_compiled(folder: PathLike, threads: int | None = None) -> CompiledModel | HostedModel:
-    """The compiled model in `folder`. CompiledModelError when it is broken or was made for another processor."""
+    """The compiled model in `folder`. CompiledModelError when it is broken or was made for another
+    processor.
+    """
     if not (Path(folder) / STAGES).is_file():
         return CompiledModel.load(folder, threads)
     from infuse.codegen.hosted import HostedModel
@@ -161,7 +186,9 @@ def load_compiled(folder: PathLike, threads: int | None = None) -> CompiledModel
 
 @_bounded
 def save(graph: Graph, path: PathLike, *, opset: int | None = None) -> None:
-    """Write a graph as .infuse or .onnx, by the ending of `path`. The file appears whole or not at all."""
+    """Write a graph as .infuse or .onnx, by the ending of `path`. The file appears whole or not at
+    all.
+    """
     target = Path(path)
     if target.suffix == ".infuse":
         from infuse.ir.file import save as save_infuse
@@ -172,7 +199,10 @@ def save(graph: Graph, path: PathLike, *, opset: int | None = None) -> None:
 
         save_onnx(graph, target, opset=opset)
     else:
-        raise OptionError(f"{target.name} ends neither in .infuse nor in .onnx", hint="name the file by its format")
+        raise OptionError(
+            f"{target.name} ends neither in .infuse nor in .onnx",
+            hint="name the file by its format",
+        )
 
 
 @_bounded
@@ -190,24 +220,24 @@ def compile(
 ) -> CompiledModel | HostedModel | ForeignModel:
     """Native code for a graph, ready to run.
 
-    What has no native code (strings, sequences, random numbers) is run by the interpreter between stages of native
-    code; `.host_steps` of the model names it.
+    What has no native code (strings, sequences, random numbers) is run by the interpreter between
+    stages of native code; `.host_steps` of the model names it.
 
     UnsupportedOperatorError names the operators that nobody knows, where the model has any.
 
-    A graph that was not optimized is optimized at level `all` first. `target` is native, x86-64-v4 (AVX-512),
-    x86-64-v3 (AVX2), x86-64 or aarch64 (NEON; on another machine only with `output`, to be copied there); `threads` the
-    number of threads of a run (default: what this process may use);
-    `precision` fp32; bf16: products with weights and those of attention take operands rounded to bfloat16 and sum
-    up in float32, everything else stays as it is (OptionError where the target has no instruction for that); or fp16:
-    weights are stored as IEEE halves, and everything is computed in float32 (`metadata["kept_in_fp32"]` of the model
-    names the tensors that halves do not hold);
-    `tune` measures which kernels are fastest, where several compute the same: for up to three minutes, and once, as the
-    times are kept in the cache folder (OptionError where this machine does not run code for the target); without it a
-    model of their costs chooses;
-    `search` seconds of looking for cheaper forms, as `optimize` does, for a graph that was not optimized;
-    `output` a folder for the compiled model, which `load_compiled` opens without a compiler;
-    `prefix` what the names of its C functions begin with: two models in one C program need two.
+    A graph that was not optimized is optimized at level `all` first. `target` is native, x86-64-v4
+    (AVX-512), x86-64-v3 (AVX2), x86-64 or aarch64 (NEON; on another machine only with `output`, to
+    be copied there); `threads` the number of threads of a run (default: what this process may use);
+    `precision` fp32; bf16: products with weights and those of attention take operands rounded to
+    bfloat16 and sum up in float32, everything else stays as it is (OptionError where the target has
+    no instruction for that); or fp16: weights are stored as IEEE halves, and everything is computed
+    in float32 (`metadata["kept_in_fp32"]` of the model names the tensors that halves do not hold);
+    `tune` measures which kernels are fastest, where several compute the same: for up to three
+    minutes, and once, as the times are kept in the cache folder (OptionError where this machine
+    does not run code for the target); without it a model of their costs chooses; `search` seconds
+    of looking for cheaper forms, as `optimize` does, for a graph that was not optimized; `output` a
+    folder for the compiled model, which `load_compiled` opens without a compiler; `prefix` what the
+    names of its C functions begin with: two models in one C program need two.
     """
     from infuse.codegen.compile import compile_graph
 
@@ -243,14 +273,15 @@ def profile(
     calibrate: bool = False,
     progress: Progress | None = None,
 ) -> Profile:
-    """Where the time of a model goes: every kernel call, timed in `runs` runs, beside its FLOPs, its bytes and the time
-    that this machine needs for them at least.
+    """Where the time of a model goes: every kernel call, timed in `runs` runs, beside its FLOPs,
+    its bytes and the time that this machine needs for them at least.
 
-    The model is compiled with clocks around every call, and kept in the cache as such. `feeds` are inputs by name;
-    random ones are made for the others, in which symbols have the sizes of `set_dims`. A graph that was not optimized
-    is optimized at `level`, with `search` as in `optimize`. The peaks of the machine are measured once and kept;
-    `calibrate` measures them again. `target`, `threads`, `precision`, `tune` are those of `compile`. OptionError,
-    InputError, and what `compile` raises.
+    The model is compiled with clocks around every call, and kept in the cache as such. `feeds` are
+    inputs by name; random ones are made for the others, in which symbols have the sizes of
+    `set_dims`. A graph that was not optimized is optimized at `level`, with `search` as in
+    `optimize`. The peaks of the machine are measured once and kept; `calibrate` measures them
+    again. `target`, `threads`, `precision`, `tune` are those of `compile`. OptionError, InputError,
+    and what `compile` raises.
     """
     from infuse.profiling import complete_feeds, profile_graph
 

@@ -1,4 +1,5 @@
-"""How much a model may cost before it runs: nodes, terms, work and time, each with a limit that can be raised.
+"""How much a model may cost before it runs: nodes, terms, work and time, each with a limit that can
+be raised.
 
 `$INFUSE_BUDGET` raises or lowers them: `INFUSE_BUDGET=nodes=2000000,seconds=3600`.
 """
@@ -20,8 +21,8 @@ DEFAULTS: Final = {
     "terms": 1 << 15,
     "seconds": 1800,
 }
-"""`nodes`: of a model once its functions are inlined. `terms`: products of terms that one product of symbolic sizes
-takes. `seconds`: from a verb's call to its end, in any stage.
+"""`nodes`: of a model once its functions are inlined. `terms`: products of terms that one product
+of symbolic sizes takes. `seconds`: from a verb's call to its end, in any stage.
 """
 
 _deadline: ContextVar[float] = ContextVar("deadline", default=0.0)
@@ -69,7 +70,9 @@ def check_time(stage: str) -> None:
     """BudgetError when the time is up, in the stage of this name."""
     deadline = _deadline.get()
     if deadline and time.monotonic() > deadline:
-        raise BudgetError(f"{stage} did not end within {limit('seconds')} seconds", hint=advice("seconds"))
+        raise BudgetError(
+            f"{stage} did not end within {limit('seconds')} seconds", hint=advice("seconds")
+        )
 
 
 def _parsed(text: str) -> dict[str, int]:
@@ -77,7 +80,12 @@ def _parsed(text: str) -> dict[str, int]:
     for part in filter(None, (piece.strip() for piece in text.split(","))):
         name, _, value = part.partition("=")
         if name not in DEFAULTS or not value.isascii() or not value.isdigit() or len(value) > 18:
-            example = f"for example {VARIABLE}=nodes=2000000,seconds=3600; there are {', '.join(DEFAULTS)}"
-            raise OptionError(f"{VARIABLE} is {text[:80]!r}, in which {part[:40]!r} is no budget", hint=example)
+            example = (
+                f"for example {VARIABLE}=nodes=2000000,seconds=3600; there are "
+                f"{', '.join(DEFAULTS)}"
+            )
+            raise OptionError(
+                f"{VARIABLE} is {text[:80]!r}, in which {part[:40]!r} is no budget", hint=example
+            )
         found[name] = int(value)
     return found

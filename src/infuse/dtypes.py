@@ -78,9 +78,13 @@ complex64: Final = _make("complex64", np.complex64, 64, "", 14, "c")
 complex128: Final = _make("complex128", np.complex128, 128, "", 15, "c")
 bfloat16: Final = _make("bfloat16", ml_dtypes.bfloat16, 16, "bfloat16", 16, "f")
 float8e4m3fn: Final = _make("float8e4m3fn", ml_dtypes.float8_e4m3fn, 8, "float8e4m3fn", 17, "f")
-float8e4m3fnuz: Final = _make("float8e4m3fnuz", ml_dtypes.float8_e4m3fnuz, 8, "float8e4m3fnuz", 18, "f")
+float8e4m3fnuz: Final = _make(
+    "float8e4m3fnuz", ml_dtypes.float8_e4m3fnuz, 8, "float8e4m3fnuz", 18, "f"
+)
 float8e5m2: Final = _make("float8e5m2", ml_dtypes.float8_e5m2, 8, "float8e5m2", 19, "f")
-float8e5m2fnuz: Final = _make("float8e5m2fnuz", ml_dtypes.float8_e5m2fnuz, 8, "float8e5m2fnuz", 20, "f")
+float8e5m2fnuz: Final = _make(
+    "float8e5m2fnuz", ml_dtypes.float8_e5m2fnuz, 8, "float8e5m2fnuz", 20, "f"
+)
 uint4: Final = _make("uint4", ml_dtypes.uint4, 4, "uint4", 21, "u")
 int4: Final = _make("int4", ml_dtypes.int4, 4, "int4", 22, "i")
 float4e2m1: Final = _make("float4e2m1", ml_dtypes.float4_e2m1fn, 4, "float4e2m1", 23, "f")
@@ -91,8 +95,32 @@ float6e2m3: Final = _make("float6e2m3", ml_dtypes.float6_e2m3fn, 6, "float6e2m3"
 float6e3m2: Final = _make("float6e3m2", ml_dtypes.float6_e3m2fn, 6, "float6e3m2", 28, "f")
 
 ALL: Final = (
-    *(float32, uint8, int8, uint16, int16, int32, int64, string, bool_, float16, float64, uint32, uint64),
-    *(complex64, complex128, bfloat16, float8e4m3fn, float8e4m3fnuz, float8e5m2, float8e5m2fnuz, uint4, int4),
+    *(
+        float32,
+        uint8,
+        int8,
+        uint16,
+        int16,
+        int32,
+        int64,
+        string,
+        bool_,
+        float16,
+        float64,
+        uint32,
+        uint64,
+    ),
+    *(
+        complex64,
+        complex128,
+        bfloat16,
+        float8e4m3fn,
+        float8e4m3fnuz,
+        float8e5m2,
+        float8e5m2fnuz,
+        uint4,
+        int4,
+    ),
     *(float4e2m1, float8e8m0, uint2, int2, float6e2m3, float6e3m2),
 )
 _BY_NAME: Final = {d.name: d for d in ALL}
@@ -103,7 +131,9 @@ _BY_NUMPY: Final = {d.numpy: d for d in ALL}
 def by_name(name: str) -> DType:
     """The type called `name`; TypeMismatchError when there is none."""
     if name not in _BY_NAME:
-        raise TypeMismatchError(f"there is no element type {name!r}", hint=f"one of: {', '.join(_BY_NAME)}")
+        raise TypeMismatchError(
+            f"there is no element type {name!r}", hint=f"one of: {', '.join(_BY_NAME)}"
+        )
     return _BY_NAME[name]
 
 

@@ -1,7 +1,8 @@
 """Every error that Infuse raises on purpose: one root, one leaf per kind of trouble.
 
-A message is one paragraph: where it happened, what is wrong, what to do, and a code that stays the same over
-releases. Exceptions of lower libraries are mapped to one of these where they enter Infuse.
+A message is one paragraph: where it happened, what is wrong, what to do, and a code that stays the
+same over releases. Exceptions of lower libraries are mapped to one of these where they enter
+Infuse.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from typing import Any, ClassVar
 class InfuseError(Exception):
     """The root of all errors of Infuse.
 
-    `what` is a statement of what is wrong, `where` the place (file, node, pass …), `hint` what the user can do.
+    `what` is a statement of what is wrong, `where` the place (file, node, pass …), `hint` what the
+    user can do.
     """
 
     code: ClassVar[str] = "INF-000"
@@ -37,7 +39,9 @@ class InfuseError(Exception):
 
 
 class ModelFileError(InfuseError):
-    """A model file cannot be read: missing, cut off, not the format it claims, or inconsistent in itself."""
+    """A model file cannot be read: missing, cut off, not the format it claims, or inconsistent in
+    itself.
+    """
 
     code = "INF-101"
 
@@ -53,13 +57,17 @@ class UnsupportedOperatorError(InfuseError):
 
 
 class BudgetError(InfuseError):
-    """A model needs more nodes, terms, work, memory or time before it runs than is allowed; the limit can be raised."""
+    """A model needs more nodes, terms, work, memory or time before it runs than is allowed; the
+    limit can be raised.
+    """
 
     code = "INF-103"
 
 
 class GraphError(InfuseError):
-    """A graph is not well formed: a cycle, a value used before it is made, a wrong number of inputs."""
+    """A graph is not well formed: a cycle, a value used before it is made, a wrong number of
+    inputs.
+    """
 
     code = "INF-201"
 
@@ -101,13 +109,17 @@ class CompileError(InfuseError):
 
 
 class CacheError(InfuseError):
-    """The cache of compiled models cannot be used: not writable, disk full, or not safe to load from."""
+    """The cache of compiled models cannot be used: not writable, disk full, or not safe to load
+    from.
+    """
 
     code = "INF-403"
 
 
 class CompiledModelError(InfuseError):
-    """A compiled model folder is broken, incomplete, or was built for another release or machine."""
+    """A compiled model folder is broken, incomplete, or was built for another release or
+    machine.
+    """
 
     code = "INF-501"
 
@@ -125,7 +137,9 @@ class RuntimeFailure(InfuseError):
 
 
 class DataError(RuntimeFailure):
-    """A run failed of the elements that it was given: an index outside, a division by zero, sizes that cannot be."""
+    """A run failed of the elements that it was given: an index outside, a division by zero, sizes
+    that cannot be.
+    """
 
     code = "INF-504"
 
@@ -137,15 +151,19 @@ class OptionError(InfuseError):
 
 
 class ConfigurationError(InfuseError):
-    """A configuration of the server or of a model has a field or a value that has no meaning here."""
+    """A configuration of the server or of a model has a field or a value that has no meaning
+    here.
+    """
 
     code = "INF-701"
 
 
 class RepositoryError(InfuseError):
-    """A model repository or a model in it cannot be read, is incomplete, or is not what its hashes say.
+    """A model repository or a model in it cannot be read, is incomplete, or is not what its hashes
+    say.
 
-    `transient`: a later try may succeed by itself (a fault of the network, a file that was just being replaced).
+    `transient`: a later try may succeed by itself (a fault of the network, a file that was just
+    being replaced).
     """
 
     code = "INF-702"
@@ -165,32 +183,42 @@ class NotFoundError(InfuseError):
 
 
 class UnavailableError(InfuseError):
-    """What a request names is there, but does not serve now: it loads, drains, or its worker is gone."""
+    """What a request names is there, but does not serve now: it loads, drains, or its worker is
+    gone.
+    """
 
     code = "INF-705"
 
 
 class OverloadError(InfuseError):
-    """The server takes no more work of this kind now; `retry_after` is when to try again, in seconds."""
+    """The server takes no more work of this kind now; `retry_after` is when to try again, in
+    seconds.
+    """
 
     code = "INF-706"
     retry_after: float = 1.0
 
 
 class DeadlineError(InfuseError):
-    """A request was not answered within the time that it allowed; what was left of its work was dropped."""
+    """A request was not answered within the time that it allowed; what was left of its work was
+    dropped.
+    """
 
     code = "INF-707"
 
 
 class ModelFailureError(InfuseError):
-    """A model failed in its worker: it crashed, hung, ran out of memory, or gave what it must not give."""
+    """A model failed in its worker: it crashed, hung, ran out of memory, or gave what it must not
+    give.
+    """
 
     code = "INF-708"
 
 
 class AccessError(InfuseError):
-    """A request lacks a valid token (`known` is false), or its token does not allow what it asks for."""
+    """A request lacks a valid token (`known` is false), or its token does not allow what it asks
+    for.
+    """
 
     code = "INF-709"
     known: bool = False
@@ -214,5 +242,7 @@ def _sentence(text: str) -> str:
     return text if text.endswith((".", "!", "?", ":")) else f"{text}."
 
 
-def _restore(kind: type[InfuseError], what: str, where: str | None, hint: str | None) -> InfuseError:
+def _restore(
+    kind: type[InfuseError], what: str, where: str | None, hint: str | None
+) -> InfuseError:
     return kind(what, where=where, hint=hint)

@@ -1,8 +1,8 @@
 """The bytes of files in memory, shared with other processes where nobody else can take them away.
 
-Who reads a mapped page of a file that was cut off meanwhile is ended by the system (SIGBUS), and no process can turn
-that into an error. So a file is mapped only when nobody but this process's user and root may write to it, and it is
-large enough for sharing to pay; any other is copied.
+Who reads a mapped page of a file that was cut off meanwhile is ended by the system (SIGBUS), and no
+process can turn that into an error. So a file is mapped only when nobody but this process's user
+and root may write to it, and it is large enough for sharing to pay; any other is copied.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ _CHUNK: Final = 1 << 26
 def contents(descriptor: int) -> mmap.mmap | bytes:
     """All bytes of an open regular file, read-only; OSError when they cannot be had.
 
-    A copy has the bytes and the size of the moment; a file that shrinks while it is copied is an OSError, too.
+    A copy has the bytes and the size of the moment; a file that shrinks while it is copied is an
+    OSError, too.
     """
     status = os.fstat(descriptor)
     if status.st_size > SMALL and is_ours(status):
@@ -37,7 +38,9 @@ def is_ours(status: os.stat_result) -> bool:
 
 
 def _copy(descriptor: int, size: int) -> mmap.mmap | bytes:
-    """The bytes in memory of this process alone; a large copy is on pages of its own, as a mapping is."""
+    """The bytes in memory of this process alone; a large copy is on pages of its own, as a mapping
+    is.
+    """
     if not size:
         return b""
     room = mmap.mmap(-1, size)

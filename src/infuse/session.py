@@ -1,6 +1,8 @@
-"""ONNX Runtime's calling convention on top of Infuse, so that a program can change over with one line.
+"""ONNX Runtime's calling convention on top of Infuse, so that a program can change over with one
+line.
 
-`from infuse.session import InferenceSession, SessionOptions` in place of `from onnxruntime import …`.
+`from infuse.session import InferenceSession, SessionOptions` in place of `from onnxruntime import
+…`.
 """
 
 from __future__ import annotations
@@ -39,7 +41,9 @@ _LEVELS: Final[Mapping[int, str]] = {0: "none", 1: "basic", 2: "extended", 3: "a
 
 
 class ExecutionMode(enum.IntEnum):
-    """Whether independent branches may run side by side; compiled models decide that for themselves."""
+    """Whether independent branches may run side by side; compiled models decide that for
+    themselves.
+    """
 
     ORT_SEQUENTIAL = 0
     ORT_PARALLEL = 1
@@ -47,9 +51,10 @@ class ExecutionMode(enum.IntEnum):
 
 @dataclass
 class SessionOptions:
-    """Options of a session. `intra_op_num_threads`, `graph_optimization_level`, `optimized_model_filepath`,
-    `precision` and `tune` matter; the others, and attributes that are not listed here, are kept for programs that set
-    them and change nothing. `precision` and `tune`, which ONNX Runtime does not have, are those of `infuse.compile`.
+    """Options of a session. `intra_op_num_threads`, `graph_optimization_level`,
+    `optimized_model_filepath`, `precision` and `tune` matter; the others, and attributes that are
+    not listed here, are kept for programs that set them and change nothing. `precision` and `tune`,
+    which ONNX Runtime does not have, are those of `infuse.compile`.
     """
 
     intra_op_num_threads: int = 0
@@ -119,9 +124,9 @@ class ModelMetadata:
 class InferenceSession:
     """A model, loaded, optimized and compiled when it is made.
 
-    `path_or_bytes` is a model file or its content; a folder is taken as a compiled model and only loaded. `precision`
-    stands for that of the options. Providers other than the CPU's are not there: asking for none but them is answered
-    with a warning, as ONNX Runtime does.
+    `path_or_bytes` is a model file or its content; a folder is taken as a compiled model and only
+    loaded. `precision` stands for that of the options. Providers other than the CPU's are not
+    there: asking for none but them is answered with a warning, as ONNX Runtime does.
     """
 
     def __init__(
@@ -135,22 +140,36 @@ class InferenceSession:
         **_: Any,
     ) -> None:
         self._options = sess_options or SessionOptions()
-        wanted = [provider if isinstance(provider, str) else provider[0] for provider in providers or ()]
+        wanted = [
+            provider if isinstance(provider, str) else provider[0] for provider in providers or ()
+        ]
         if wanted and CPU_PROVIDER not in wanted:
-            warnings.warn(f"Infuse runs on the CPU; there is no {', '.join(wanted)} here", stacklevel=2)
+            warnings.warn(
+                f"Infuse runs on the CPU; there is no {', '.join(wanted)} here", stacklevel=2
+            )
         if isinstance(path_or_bytes, bytes) or not os.path.isdir(path_or_bytes):  # noqa: PTH112 (bytes and str)
-            self._model = _compile(path_or_bytes, self._options, precision or self._options.precision)
+            self._model = _compile(
+                path_or_bytes, self._options, precision or self._options.precision
+            )
         else:
             folder = os.fsdecode(path_or_bytes)
             if (precision or self._options.precision) != "fp32":
-                raise OptionError(f"{folder} is compiled already, in a precision of its own", hint="name the model")
+                raise OptionError(
+                    f"{folder} is compiled already, in a precision of its own",
+                    hint="name the model",
+                )
             self._model = api.load_compiled(folder, self._options.intra_op_num_threads or None)
         self._names = [spec.name for spec in self._model.outputs]
 
     def run(
-        self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: Any = None
+        self,
+        output_names: Sequence[str] | None,
+        input_feed: Mapping[str, Any],
+        run_options: Any = None,
     ) -> list[Array]:
-        """The named outputs (None: all) in that order, for arrays by input name. Safe to call from several threads."""
+        """The named outputs (None: all) in that order, for arrays by input name. Safe to call from
+        several threads.
+        """
         results = self._model.run(input_feed)
         if not output_names:
             return list(results.values())
@@ -158,7 +177,8 @@ class InferenceSession:
             return [results[name] for name in output_names]
         except KeyError as error:
             raise InputError(
-                f"the model has no output {error.args[0]!r}", hint=f"its outputs are {', '.join(self._names)}"
+                f"the model has no output {error.args[0]!r}",
+                hint=f"its outputs are {', '.join(self._names)}",
             ) from None
 
     def get_inputs(self) -> list[NodeArg]:
@@ -207,13 +227,17 @@ def get_device() -> str:
     return "CPU"
 
 
-def _compile(path_or_bytes: Any, options: SessionOptions, precision: str) -> CompiledModel | HostedModel:
+def _compile(
+    path_or_bytes: Any, options: SessionOptions, precision: str
+) -> CompiledModel | HostedModel:
     from infuse.codegen.foreign import ForeignModel
 
     level = _LEVELS.get(int(options.graph_optimization_level))
     if level is None:
         known = ", ".join(item.name for item in GraphOptimizationLevel)
-        raise OptionError(f"{options.graph_optimization_level} is no optimization level", hint=f"one of: {known}")
+        raise OptionError(
+            f"{options.graph_optimization_level} is no optimization level", hint=f"one of: {known}"
+        )
     graph = api.optimize(api.load(path_or_bytes), level=level)
     if options.optimized_model_filepath:
         api.save(graph, options.optimized_model_filepath)

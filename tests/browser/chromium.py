@@ -21,7 +21,9 @@ LEFT_OUT = "INFUSE_NO_BROWSER"
 
 @contextmanager
 def chromium() -> Iterator[Any]:
-    """A driver of a fresh browser; the test fails where there is none, and is skipped only where that was asked for."""
+    """A driver of a fresh browser; the test fails where there is none, and is skipped only where
+    that was asked for.
+    """
     if os.environ.get(LEFT_OUT):
         pytest.skip(f"{LEFT_OUT} is set: the page is not looked at in a browser")
     browser = next(filter(None, map(shutil.which, BROWSERS)), None)
@@ -58,7 +60,8 @@ class Page:
         self.requested(), self.said()  # what an earlier page left behind
         browser.get(path.as_uri())
         self.milliseconds: float = browser.execute_async_script(
-            "const done = arguments[0]; infuseReport.ready.then(done, (error) => done(String(error)))"
+            "const done = arguments[0]; infuseReport.ready.then(done, (error) => "
+            "done(String(error)))"
         )
         assert isinstance(self.milliseconds, (int, float)), self.milliseconds
 
@@ -81,7 +84,8 @@ class Page:
     def settle(self) -> None:
         """Wait until movements have ended and the last frame is drawn."""
         self.browser.execute_async_script(
-            "const done = arguments[0]; setTimeout(() => requestAnimationFrame(() => requestAnimationFrame(done)), 450)"
+            "const done = arguments[0]; setTimeout(() => requestAnimationFrame(() => "
+            "requestAnimationFrame(done)), 450)"
         )
 
     def find(self, selector: str) -> Any:
@@ -93,8 +97,14 @@ class Page:
 
     def requested(self) -> list[str]:
         """Addresses asked for since the last call, other than those of the browser's own pages."""
-        events = (json.loads(entry["message"])["message"] for entry in self.browser.get_log("performance"))
-        urls = [e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"]
+        events = (
+            json.loads(entry["message"])["message"] for entry in self.browser.get_log("performance")
+        )
+        urls = [
+            e["params"]["request"]["url"]
+            for e in events
+            if e["method"] == "Network.requestWillBeSent"
+        ]
         return [url for url in urls if not url.startswith("chrome")]
 
     def said(self) -> list[str]:

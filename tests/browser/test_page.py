@@ -1,4 +1,6 @@
-"""The report page in a browser: it loads nothing, shows both graphs, and highlights what a rewrite did."""
+"""The report page in a browser: it loads nothing, shows both graphs, and highlights what a rewrite
+did.
+"""
 
 from collections.abc import Iterator
 from itertools import pairwise
@@ -33,7 +35,9 @@ def small() -> Graph:
     gate = hidden * ops.sigmoid(ops.identity(hidden))
     gelu = 0.5 * gate * (1.0 + ops.erf(gate / float(np.sqrt(2))))
     twice = ops.relu(ops.relu(gelu)) + ops.relu(gelu)
-    graph = written(ops.transpose(ops.transpose(twice, perm=(0, 2, 3, 1)), perm=(0, 3, 1, 2)), x=(1, 3, 12, 12))
+    graph = written(
+        ops.transpose(ops.transpose(twice, perm=(0, 2, 3, 1)), perm=(0, 3, 1, 2)), x=(1, 3, 12, 12)
+    )
     for number, node in enumerate(graph.nodes):
         node.name = f"{node.kind}_{number}"
     return graph
@@ -54,7 +58,11 @@ def assert_well_placed(page: Page, comparison: Comparison) -> None:
     """Every node has a place of its own, below those that it reads, and every edge a way."""
     for name, side in (("before", comparison.before), ("after", comparison.after)):
         boxes = page.run("return infuseReport.boxes(arguments[0])", name)
-        assert len(boxes) == page.side(name)["placed"] == len(side.nodes) + len(side.inputs) + len(side.outputs)
+        assert (
+            len(boxes)
+            == page.side(name)["placed"]
+            == len(side.nodes) + len(side.inputs) + len(side.outputs)
+        )
         assert page.side(name)["routed"] == len(side.edges)
         for above, below, _ in side.edges:
             assert boxes[above][1] + boxes[above][3] < boxes[below][1]
@@ -74,10 +82,12 @@ def overlapping(boxes: list[list[float]]) -> list[tuple[list[float], list[float]
     return found
 
 
-# -- loading -----------------------------------------------------------------------------------------------------
+# -- loading ---------------------------------------------------------------------------------------
 
 
-def test_the_page_loads_without_a_word_and_without_the_network(page: tuple[Page, Comparison]) -> None:
+def test_the_page_loads_without_a_word_and_without_the_network(
+    page: tuple[Page, Comparison],
+) -> None:
     shown, comparison = page
     assert shown.said() == []
     addresses = shown.requested()
@@ -94,10 +104,15 @@ def test_totals_and_tables_show_the_figures(page: tuple[Page, Comparison]) -> No
     assert f"{comparison.after.totals.nodes} from {comparison.before.totals.nodes}" in totals
     assert "Memory access" in totals
     shown.find("#tab-rules").click()
-    rows = {row.text.split("\n")[0].replace("\u200b", "").split(" ")[0] for row in shown.all("#rules tbody tr")}
+    rows = {
+        row.text.split("\n")[0].replace("\u200b", "").split(" ")[0]
+        for row in shown.all("#rules tbody tr")
+    }
     assert rows == set(comparison.rules)
     shown.find("#tab-operators").click()
-    kinds = {cell.text.replace("\u200b", "") for cell in shown.all("#operators tbody td:first-child")}
+    kinds = {
+        cell.text.replace("\u200b", "") for cell in shown.all("#operators tbody td:first-child")
+    }
     assert kinds == set(comparison.before.totals.kinds) | set(comparison.after.totals.kinds)
     shown.find("#tab-notes").click()
     assert "A FLOP is one operation" in shown.find("#notes").text
@@ -116,7 +131,7 @@ def test_the_verdict_stands_beside_the_title(browser: Any, tmp_path: Path) -> No
         assert shown.find("#verdict").get_attribute("title") == (str(verdict) if verdict else "")
 
 
-# -- rewrites ----------------------------------------------------------------------------------------------------
+# -- rewrites --------------------------------------------------------------------------------------
 
 
 def test_a_click_on_a_rewrite_shows_it_on_both_sides(page: tuple[Page, Comparison]) -> None:
@@ -183,10 +198,12 @@ def test_rules_filter_the_rewrites(page: tuple[Page, Comparison]) -> None:
     assert len(shown.all("#list .rule")) == len(comparison.steps)
 
 
-# -- looking around ----------------------------------------------------------------------------------------------
+# -- looking around --------------------------------------------------------------------------------
 
 
-def test_the_wheel_zooms_about_the_pointer_and_dragging_moves(page: tuple[Page, Comparison]) -> None:
+def test_the_wheel_zooms_about_the_pointer_and_dragging_moves(
+    page: tuple[Page, Comparison],
+) -> None:
     from selenium.webdriver import ActionChains
     from selenium.webdriver.common.actions.wheel_input import ScrollOrigin
 
@@ -228,7 +245,9 @@ def test_a_node_tells_its_type_attributes_and_history(page: tuple[Page, Comparis
     gelu = next(i for i, n in enumerate(comparison.after.nodes) if n.kind == "Gelu")
     choose(shown, "gelu")
     assert shown.side("after")["selected"] == gelu
-    fused = next(i for i, s in enumerate(comparison.steps) if comparison.after.nodes[gelu].id in s.created)
+    fused = next(
+        i for i, s in enumerate(comparison.steps) if comparison.after.nodes[gelu].id in s.created
+    )
     assert sorted(shown.side("before")["echo"]) == comparison.consumed(fused)
     history = [chip for chip in shown.all("#detail .chip") if "FuseErfGelu" in chip.text]
     history[0].click()
@@ -287,7 +306,12 @@ def test_colours_tell_families_changes_and_costs(page: tuple[Page, Comparison]) 
     seen = []
     for _ in range(4):
         shown.settle()
-        seen.append({color: pixels(shown, "after", color) for color in ("family-product", "created-fill", "hot")})
+        seen.append(
+            {
+                color: pixels(shown, "after", color)
+                for color in ("family-product", "created-fill", "hot")
+            }
+        )
         ActionChains(shown.browser).send_keys("c").perform()
     family, change, flops, memory = seen
     assert family["family-product"] > 50 > family["created-fill"]
@@ -313,7 +337,8 @@ def test_both_themes_can_be_read(page: tuple[Page, Comparison]) -> None:
         shown.run("document.documentElement.dataset.theme = arguments[0]", theme)
         colors = {
             name: shown.run(
-                "return getComputedStyle(document.documentElement).getPropertyValue(`--${arguments[0]}`).trim()", name
+                "return getComputedStyle(document.documentElement).getPropertyValue(`--${arguments[0]}`).trim()",
+                name,
             )
             for pair in pairs
             for name in pair
@@ -334,7 +359,7 @@ def contrast(front: str, back: str) -> float:
     return (bright + 0.05) / (dark + 0.05)
 
 
-# -- other models ------------------------------------------------------------------------------------------------
+# -- other models ----------------------------------------------------------------------------------
 
 
 def test_hostile_names_stay_names(browser: Any, tmp_path: Path) -> None:
@@ -370,16 +395,22 @@ def test_bodies_and_untouched_graphs_are_shown(browser: Any, tmp_path: Path) -> 
 
 
 def test_a_graph_without_nodes_is_shown(browser: Any, tmp_path: Path) -> None:
-    shown, comparison = opened(browser, tmp_path, parse('graph "g" (%x: float32[5]) {\n  return y = %x\n}'))
+    shown, comparison = opened(
+        browser, tmp_path, parse('graph "g" (%x: float32[5]) {\n  return y = %x\n}')
+    )
     assert_well_placed(shown, comparison)
     assert shown.said() == []
 
 
 @pytest.mark.timeout(600)
-def test_five_thousand_nodes_can_be_used(browser: Any, tmp_path: Path, rng: np.random.Generator) -> None:
+def test_five_thousand_nodes_can_be_used(
+    browser: Any, tmp_path: Path, rng: np.random.Generator
+) -> None:
     graph = FAMILIES["transformer"](5000)
     assert sum(len(inner) for inner in graph.all_graphs()) >= 4500
-    shown, comparison = opened(browser, tmp_path, graph, only=["FuseErfGelu", "FuseLayerNormalization"])
+    shown, comparison = opened(
+        browser, tmp_path, graph, only=["FuseErfGelu", "FuseLayerNormalization"]
+    )
     assert_well_placed(shown, comparison)
     for index in rng.choice(len(comparison.steps), 5, replace=False).tolist():
         shown.run("infuseReport.choose(arguments[0])", index)

@@ -46,13 +46,23 @@ def _network() -> ModelProto:
 
 def _control() -> ModelProto:
     then = helper.make_graph(
-        [node("Add", ["x", "one"], ["t"])], "then", [], [helper.make_tensor_value_info("t", FLOAT, None)]
+        [node("Add", ["x", "one"], ["t"])],
+        "then",
+        [],
+        [helper.make_tensor_value_info("t", FLOAT, None)],
     )
     other = helper.make_graph(
-        [node("Mul", ["x", "x"], ["e"])], "else", [], [helper.make_tensor_value_info("e", FLOAT, None)]
+        [node("Mul", ["x", "x"], ["e"])],
+        "else",
+        [],
+        [helper.make_tensor_value_info("e", FLOAT, None)],
     )
     body = helper.make_graph(
-        [node("Identity", ["c"], ["go"]), node("Add", ["s", "x"], ["s2"]), node("Concat", ["k", "s2"], ["k2"], axis=0)],
+        [
+            node("Identity", ["c"], ["go"]),
+            node("Add", ["s", "x"], ["s2"]),
+            node("Concat", ["k", "s2"], ["k2"], axis=0),
+        ],
         "body",
         [helper.make_tensor_value_info("i", INT, []), helper.make_tensor_value_info("c", BOOL, [])]
         + [helper.make_tensor_value_info(n, FLOAT, None) for n in "sk"],
@@ -67,7 +77,12 @@ def _control() -> ModelProto:
     ]
     inputs = [("x", FLOAT, ["n"]), ("q", BOOL, []), ("m", INT, [])]
     numbers = {"one": np.ones(1, np.float32), "from": np.array([0]), "to": np.array([2])}
-    return _model(nodes, inputs, [("y", FLOAT, ["k"]), ("nz", INT, [1, "z"]), ("l", FLOAT, ["t", "n"])], **numbers)
+    return _model(
+        nodes,
+        inputs,
+        [("y", FLOAT, ["k"]), ("nz", INT, [1, "z"]), ("l", FLOAT, ["t", "n"])],
+        **numbers,
+    )
 
 
 def _sequences() -> ModelProto:
@@ -79,15 +94,27 @@ def _sequences() -> ModelProto:
         node("Identity", ["k"], ["text"]),
         node("Einsum", ["x", "x"], ["y"], equation="ij,kj->ik"),
     ]
-    outputs = [("e", FLOAT, None), ("c", FLOAT, None), ("text", TEXT, [2]), ("y", FLOAT, ["n", "n"])]
+    outputs = [
+        ("e", FLOAT, None),
+        ("c", FLOAT, None),
+        ("text", TEXT, [2]),
+        ("y", FLOAT, ["n", "n"]),
+    ]
     return _model(nodes, [("x", FLOAT, ["n", 3])], outputs, one=np.array(1))
 
 
 def _functions() -> ModelProto:
     function = helper.make_function(
-        "mine", "Twice", ["a"], ["b"], [node("Add", ["a", "a"], ["b"])], [helper.make_opsetid("", 21)]
+        "mine",
+        "Twice",
+        ["a"],
+        ["b"],
+        [node("Add", ["a", "a"], ["b"])],
+        [helper.make_opsetid("", 21)],
     )
-    half = TensorProto(name="h", data_type=TensorProto.FLOAT16, dims=[2], int32_data=[0x3C00, 0x4000])
+    half = TensorProto(
+        name="h", data_type=TensorProto.FLOAT16, dims=[2], int32_data=[0x3C00, 0x4000]
+    )
     graph = helper.make_graph(
         [
             helper.make_node("Twice", ["x"], ["t"], domain="mine"),

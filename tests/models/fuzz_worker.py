@@ -1,4 +1,5 @@
-"""`python -m tests.models.fuzz_worker KIND FIRST COUNT`: reads damaged models; a line for each that does harm.
+"""`python -m tests.models.fuzz_worker KIND FIRST COUNT`: reads damaged models; a line for each that
+does harm.
 
 What may happen is an answer or an InfuseError, within seconds and in little memory.
 """

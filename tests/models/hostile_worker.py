@@ -1,4 +1,6 @@
-"""Takes one hostile model from file to answer, as a process of its own: 0: a right answer, 1: an error of ours."""
+"""Takes one hostile model from file to answer, as a process of its own: 0: a right answer, 1: an
+error of ours.
+"""
 
 import resource
 import sys

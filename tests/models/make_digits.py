@@ -1,7 +1,9 @@
-"""Trains the digits network of the tests and writes data/digits.onnx and data/digits_test.npz: `make digits`.
+"""Trains the digits network of the tests and writes data/digits.onnx and data/digits_test.npz:
+`make digits`.
 
-A small CNN on the 8×8 digits of scikit-learn with what real networks are made of: convolution, batch norm, activation,
-pooling, a depthwise separable residual block, a linear layer. Norms stay unfolded and the batch is symbolic.
+A small CNN on the 8×8 digits of scikit-learn with what real networks are made of: convolution,
+batch norm, activation, pooling, a depthwise separable residual block, a linear layer. Norms stay
+unfolded and the batch is symbolic.
 """
 
 import io
@@ -34,7 +36,9 @@ class Digits(nn.Module):
         super().__init__()
         self.stem = nn.Sequential(block(1, 32, 3), block(32, 48, 3), nn.MaxPool2d(2))
         self.residual = nn.Sequential(block(48, 48, 3, groups=48), block(48, 48, 1))
-        self.head = nn.Sequential(block(48, 64, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10))
+        self.head = nn.Sequential(
+            block(48, 64, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10)
+        )
 
     def forward(self, image: torch.Tensor) -> torch.Tensor:
         """Logits of each image."""
@@ -54,7 +58,9 @@ def split() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
 
 
 def train(images: np.ndarray, labels: np.ndarray) -> Digits:
-    """Train from a fixed seed on one thread, so that every run gives the same weights on one machine."""
+    """Train from a fixed seed on one thread, so that every run gives the same weights on one
+    machine.
+    """
     torch.manual_seed(0)
     torch.set_num_threads(1)
     model = Digits()
@@ -94,7 +100,10 @@ def main() -> None:
         )
     pixels = (test_x * 16).round().astype(np.uint8)
     np.savez_compressed(DATA / "digits_test.npz", pixels=pixels, labels=test_y.astype(np.int64))
-    print(f"{path.name}: {path.stat().st_size / 1024:.0f} KiB, {right} of {len(test_y)} test images right")
+    print(
+        f"{path.name}: {path.stat().st_size / 1024:.0f} KiB, {right} of {len(test_y)} test images "
+        "right"
+    )
 
 
 if __name__ == "__main__":

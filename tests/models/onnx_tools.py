@@ -11,7 +11,10 @@ import onnx
 import onnxruntime
 from onnx import ModelProto, NodeProto, helper, numpy_helper
 
-CODES = {name: helper.np_dtype_to_tensor_dtype(np.dtype(name)) for name in ("float32", "float64", "int64", "bool")}
+CODES = {
+    name: helper.np_dtype_to_tensor_dtype(np.dtype(name))
+    for name in ("float32", "float64", "int64", "bool")
+}
 
 
 def model(
@@ -22,8 +25,13 @@ def model(
     constants: Mapping[str, np.ndarray] | None = None,
     **options: Any,
 ) -> ModelProto:
-    """A model of float32 inputs of these shapes (or `(dtype, shape)`); outputs have no declared type."""
-    typed = {k: v if v and isinstance(v[0], str) and v[0] in CODES else ("float32", v) for k, v in inputs.items()}
+    """A model of float32 inputs of these shapes (or `(dtype, shape)`); outputs have no declared
+    type.
+    """
+    typed = {
+        k: v if v and isinstance(v[0], str) and v[0] in CODES else ("float32", v)
+        for k, v in inputs.items()
+    }
     graph = helper.make_graph(
         nodes,
         options.pop("name", "model"),

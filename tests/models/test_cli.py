@@ -42,14 +42,16 @@ def expected(network: Path, image: np.ndarray) -> np.ndarray:
     return session.run(None, {"image": image})[0]
 
 
-# -- compile ---------------------------------------------------------------------------------------------------------
+# -- compile ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.row("R5")
 def test_compile_writes_a_folder_that_runs(cli: Cli, network: Path, tmp_path: Path) -> None:
     out = tmp_path / "compiled"
     facts = cli("compile", network, "-o", out, "--json").json
-    assert {"model.so", "model.h", "model.cpp", "weights.bin", "metadata.json"} <= facts["files"].keys()
+    assert {"model.so", "model.h", "model.cpp", "weights.bin", "metadata.json"} <= facts[
+        "files"
+    ].keys()
     assert facts["files"]["model.so"] == (out / "model.so").stat().st_size
     assert facts["inputs"] == ["image: float32[batch, 3, 8, 8]"]
     image = np.random.default_rng(0).standard_normal((3, 3, 8, 8), np.float32)
@@ -64,13 +66,17 @@ def test_compile_replaces_its_own_output_only(cli: Cli, network: Path, tmp_path:
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "letter.txt").write_text("keep me")
     assert "folder with other things" in cli.refused("compile", network, "-o", tmp_path / "other")
-    assert "no target 'z80'" in cli.refused("compile", network, "-o", tmp_path / "z", "--target", "z80")
+    assert "no target 'z80'" in cli.refused(
+        "compile", network, "-o", tmp_path / "z", "--target", "z80"
+    )
 
 
 def slow_compiler(folder: Path) -> Path:
     """A C++ compiler that tells its version and never ends otherwise."""
     path = folder / "slow-c++"
-    path.write_text('#!/bin/sh\ncase "$*" in *--version*) echo "g++ (slow) 12.2.0";; *) sleep 60;; esac\n')
+    path.write_text(
+        '#!/bin/sh\ncase "$*" in *--version*) echo "g++ (slow) 12.2.0";; *) sleep 60;; esac\n'
+    )
     path.chmod(0o755)
     return path
 
@@ -79,7 +85,9 @@ def test_an_interrupt_while_compiling_leaves_nothing(network: Path, tmp_path: Pa
     out, cache = tmp_path / "compiled", tmp_path / "cache"
     variables = {**os.environ, "CXX": str(slow_compiler(tmp_path)), "INFUSE_CACHE": str(cache)}
     command = [sys.executable, "-m", "infuse", "compile", str(network), "-o", str(out)]
-    process = subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command, env=variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     deadline = time.monotonic() + 60
     while not list(cache.glob("compiled/.new-*/model.cpp")):
         assert process.poll() is None, process.communicate()
@@ -94,12 +102,14 @@ def test_an_interrupt_while_compiling_leaves_nothing(network: Path, tmp_path: Pa
     assert not list(cache.glob("compiled/.new-*"))
 
 
-def test_a_missing_compiler_is_told(cli: Cli, network: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_compiler_is_told(
+    cli: Cli, network: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("CXX", str(tmp_path / "nowhere"))
     assert "INF-401" in cli.refused("compile", network, "-o", tmp_path / "out")
 
 
-# -- run -------------------------------------------------------------------------------------------------------------
+# -- run -------------------------------------------------------------------------------------------
 
 
 def test_run_takes_arrays_from_files(cli: Cli, network: Path, folder: Path, tmp_path: Path) -> None:
@@ -107,7 +117,10 @@ def test_run_takes_arrays_from_files(cli: Cli, network: Path, folder: Path, tmp_
     np.save(tmp_path / "image.npy", image)
     np.savez(tmp_path / "feeds.npz", image=image)
     right = expected(network, image)
-    for options in (["--input", f"image={tmp_path / 'image.npy'}"], ["--inputs", tmp_path / "feeds.npz"]):
+    for options in (
+        ["--input", f"image={tmp_path / 'image.npy'}"],
+        ["--inputs", tmp_path / "feeds.npz"],
+    ):
         facts = cli("run", folder, *options, "-o", tmp_path / "out.npz", "--json").json
         (output,) = facts["outputs"]
         assert output["type"] == "float32[2, 4, 1, 1]"
@@ -122,7 +135,9 @@ def test_run_makes_up_inputs_of_any_batch(cli: Cli, folder: Path) -> None:
         facts = cli("run", folder, "--random", "--dim", f"batch={batch}", "--json").json
         assert facts["inputs"] == [{"name": "image", "type": f"float32[{batch}, 3, 8, 8]"}]
         assert facts["outputs"][0]["type"] == f"float32[{batch}, 4, 1, 1]"
-    first, again, other = (cli("run", folder, "--random", "--seed", s, "--json").json for s in (0, 0, 1))
+    first, again, other = (
+        cli("run", folder, "--random", "--seed", s, "--json").json for s in (0, 0, 1)
+    )
     assert first["outputs"] == again["outputs"] != other["outputs"]
 
 
@@ -143,15 +158,25 @@ def test_run_refuses_inputs_that_do_not_fit(cli: Cli, folder: Path, tmp_path: Pa
     np.save(tmp_path / "double.npy", np.zeros((2, 3, 8, 8)))
     (tmp_path / "junk.npy").write_bytes(b"junk")
     np.savez(tmp_path / "other.npz", picture=np.zeros(1))
-    assert "float32[batch, 3, 8, 8]" in cli.refused("run", folder, "--input", f"image={tmp_path / 'small.npy'}")
+    assert "float32[batch, 3, 8, 8]" in cli.refused(
+        "run", folder, "--input", f"image={tmp_path / 'small.npy'}"
+    )
     assert "float64" in cli.refused("run", folder, "--input", f"image={tmp_path / 'double.npy'}")
-    assert "no NumPy arrays" in cli.refused("run", folder, "--input", f"image={tmp_path / 'junk.npy'}")
-    assert "cannot be read" in cli.refused("run", folder, "--input", f"image={tmp_path / 'none.npy'}")
+    assert "no NumPy arrays" in cli.refused(
+        "run", folder, "--input", f"image={tmp_path / 'junk.npy'}"
+    )
+    assert "cannot be read" in cli.refused(
+        "run", folder, "--input", f"image={tmp_path / 'none.npy'}"
+    )
     assert "archive" in cli.refused("run", folder, "--input", f"image={tmp_path / 'other.npz'}")
     assert "not an .npz" in cli.refused("run", folder, "--inputs", tmp_path / "small.npy")
     assert "names no input" in cli.refused("run", folder, "--input", tmp_path / "small.npy")
-    assert "no array is given for image" in cli.refused("run", folder, "--inputs", tmp_path / "other.npz")
-    assert "no input 'picture'" in cli.refused("run", folder, "--random", "--inputs", tmp_path / "other.npz")
+    assert "no array is given for image" in cli.refused(
+        "run", folder, "--inputs", tmp_path / "other.npz"
+    )
+    assert "no input 'picture'" in cli.refused(
+        "run", folder, "--random", "--inputs", tmp_path / "other.npz"
+    )
     assert "'bath'" in cli.refused("run", folder, "--random", "--dim", "bath=2")
     assert "add --random" in cli.refused("run", folder, "--dim", "batch=2")
 
@@ -159,23 +184,40 @@ def test_run_refuses_inputs_that_do_not_fit(cli: Cli, folder: Path, tmp_path: Pa
 @pytest.mark.parametrize(
     ("array", "expected"),
     [
-        (np.float32([1, 3]), {"elements": 2, "not_finite": 0, "min": 1.0, "max": 3.0, "mean": 2.0, "std": 1.0}),
+        (
+            np.float32([1, 3]),
+            {"elements": 2, "not_finite": 0, "min": 1.0, "max": 3.0, "mean": 2.0, "std": 1.0},
+        ),
         (np.float32([np.nan, np.inf]), {"elements": 2, "not_finite": 2}),
         (np.zeros((0, 3), np.float32), {"elements": 0}),
         (np.array(["a"], object), {"elements": 1}),
-        (np.array([True]), {"elements": 1, "not_finite": 0, "min": 1.0, "max": 1.0, "mean": 1.0, "std": 0.0}),
+        (
+            np.array([True]),
+            {"elements": 1, "not_finite": 0, "min": 1.0, "max": 1.0, "mean": 1.0, "std": 0.0},
+        ),
     ],
 )
 def test_statistics(array: np.ndarray, expected: dict[str, float]) -> None:
     assert run.statistics(array) == expected
 
 
-# -- bench -----------------------------------------------------------------------------------------------------------
+# -- bench -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.row("A2")
 def test_bench_measures_both_runtimes_in_turns(cli: Cli, network: Path) -> None:
-    options = ["--against", "onnxruntime", "--rounds", 2, "--seconds", 0.01, "--threads", 1, "--dim", "batch=2"]
+    options = [
+        "--against",
+        "onnxruntime",
+        "--rounds",
+        2,
+        "--seconds",
+        0.01,
+        "--threads",
+        1,
+        "--dim",
+        "batch=2",
+    ]
     facts = cli("bench", network, *options, "--json").json
     assert facts["threads"] == 1
     assert facts["inputs"] == {"image": "float32[2, 3, 8, 8]"}
@@ -186,7 +228,10 @@ def test_bench_measures_both_runtimes_in_turns(cli: Cli, network: Path) -> None:
     assert facts["speed"] == pytest.approx(theirs["min_ms"] / ours["min_ms"])
     assert 0 < facts["arena_lower_bound"] <= facts["arena_bytes"]
     text = cli("bench", network, *options).out
-    assert all(part in text for part in ("onnxruntime", "median ms", "speed:", "largest difference", "weights"))
+    assert all(
+        part in text
+        for part in ("onnxruntime", "median ms", "speed:", "largest difference", "weights")
+    )
 
 
 def test_bench_measures_a_compiled_model_alone(cli: Cli, folder: Path) -> None:
@@ -197,7 +242,9 @@ def test_bench_measures_a_compiled_model_alone(cli: Cli, folder: Path) -> None:
     assert "another runtime cannot read" in cli.refused("bench", folder, "--against", "onnxruntime")
 
 
-def test_bench_compares_an_infuse_file_by_way_of_onnx(cli: Cli, network: Path, tmp_path: Path) -> None:
+def test_bench_compares_an_infuse_file_by_way_of_onnx(
+    cli: Cli, network: Path, tmp_path: Path
+) -> None:
     infuse.save(infuse.load(network), tmp_path / "small.infuse")
     options = ["--against", "onnxruntime", "--rounds", 1, "--seconds", 0, "--json"]
     assert cli("bench", tmp_path / "small.infuse", *options).json["difference"] < 1e-4
@@ -206,14 +253,16 @@ def test_bench_compares_an_infuse_file_by_way_of_onnx(cli: Cli, network: Path, t
 def test_turns_alternate() -> None:
     order: list[str] = []
     rounds: list[int] = []
-    times = bench.alternate({"a": lambda: order.append("a"), "b": lambda: order.append("b")}, 2, 0, rounds.append)
+    times = bench.alternate(
+        {"a": lambda: order.append("a"), "b": lambda: order.append("b")}, 2, 0, rounds.append
+    )
     turn = bench.WARM_UP + 1
     assert order == ["a"] * turn + ["b"] * turn + ["a"] * turn + ["b"] * turn
     assert rounds == [0, 1]
     assert [len(taken) for taken in times.values()] == [2, 2]
 
 
-# -- models that need the interpreter ------------------------------------------------------------------------------
+# -- models that need the interpreter --------------------------------------------------------------
 
 
 @pytest.mark.row("C7")
@@ -226,9 +275,16 @@ def test_what_has_no_native_code_is_named_and_run(cli: Cli, tmp_path: Path) -> N
     ]
     rows = onnx.helper.make_tensor_sequence_value_info("rows", onnx.TensorProto.FLOAT, None)
     outputs = [rows, info("text", onnx.TensorProto.STRING, ["n", 2])]
-    graph = onnx.helper.make_graph(nodes, "g", [info("x", onnx.TensorProto.FLOAT, ["n", 2])], outputs)
+    graph = onnx.helper.make_graph(
+        nodes, "g", [info("x", onnx.TensorProto.FLOAT, ["n", 2])], outputs
+    )
     path, folder, found = tmp_path / "m.onnx", tmp_path / "m", tmp_path / "y.npz"
-    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 21)], ir_version=10), path)
+    onnx.save(
+        onnx.helper.make_model(
+            graph, opset_imports=[onnx.helper.make_opsetid("", 21)], ir_version=10
+        ),
+        path,
+    )
     shown = cli("show", path, "--kernels")
     made = cli("compile", path, "-o", folder)
     for text in (shown.out, made.out):
@@ -239,4 +295,6 @@ def test_what_has_no_native_code_is_named_and_run(cli: Cli, tmp_path: Path) -> N
         assert "string[2, 2]" in ran.out
         with np.load(found) as arrays:
             assert sorted(arrays) == ["rows.0", "rows.1", "text"]
-            np.testing.assert_allclose(arrays["text"].astype(np.float32)[0], arrays["rows.0"][0], rtol=1e-6)
+            np.testing.assert_allclose(
+                arrays["text"].astype(np.float32)[0], arrays["rows.0"][0], rtol=1e-6
+            )

@@ -1,4 +1,6 @@
-"""The backend tests of ONNX, evenly chosen: all pass. `python -m benchmarks.conformance` runs them all."""
+"""The backend tests of ONNX, evenly chosen: all pass. `python -m benchmarks.conformance` runs them
+all.
+"""
 
 import json
 import signal
@@ -22,11 +24,15 @@ def cases() -> dict[str, Case]:
 @pytest.mark.timeout(600)
 def test_a_sample_passes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "found.json"
-    assert main(["--level", "all", "--sample", str(SAMPLE), "--json", str(file)]) == 0, capsys.readouterr().out
+    assert main(["--level", "all", "--sample", str(SAMPLE), "--json", str(file)]) == 0, (
+        capsys.readouterr().out
+    )
     found = json.loads(file.read_text())
     answers = found["answers"]["infuse all"]
     assert found["summary"]["tests"] >= SAMPLE
-    assert {name for name, answer in answers.items() if answer["outcome"] != PASSED} <= set(filter(expected, answers))
+    assert {name for name, answer in answers.items() if answer["outcome"] != PASSED} <= set(
+        filter(expected, answers)
+    )
     assert found["summary"]["engines"]["infuse all"]["native"] >= 0.9 * found["summary"]["tests"]
     assert found["machine"]["processor"]
 
@@ -68,7 +74,9 @@ def test_a_wrong_result_is_seen(cases: dict[str, Case]) -> None:
 
 
 def test_reasons_of_one_kind_are_one() -> None:
-    assert reason_class("shape (2, 3) in place of (4,)") == reason_class("shape (7,) in place of (1, 2)")
+    assert reason_class("shape (2, 3) in place of (4,)") == reason_class(
+        "shape (7,) in place of (1, 2)"
+    )
     assert reason_class("operator 'A' of opset 3") == reason_class("operator 'B' of opset 12")
     assert reason_class("other strings") != reason_class("nothing in place of a tensor")
 

@@ -33,12 +33,18 @@ def prompt(batch: int, length: int) -> generate.Words:
 
 
 def words(model: CompiledModel, given: generate.Words, most: int, end: int = -1) -> generate.Words:
-    return np.asarray(model.run({"prompt": given, "most": np.array(most), "end": np.array(end)})["generated"])
+    return np.asarray(
+        model.run({"prompt": given, "most": np.array(most), "end": np.array(end)})["generated"]
+    )
 
 
 @pytest.mark.parametrize(("batch", "length", "most"), [(1, 1, 20), (2, 5, 12), (3, 8, 1)])
 def test_words_are_those_of_numpy(
-    generator: CompiledModel, weights: dict[str, generate.Floats], batch: int, length: int, most: int
+    generator: CompiledModel,
+    weights: dict[str, generate.Floats],
+    batch: int,
+    length: int,
+    most: int,
 ) -> None:
     given = prompt(batch, length)
     expected = generate.reference(SHAPE, weights, given, most, -1)
@@ -46,7 +52,9 @@ def test_words_are_those_of_numpy(
     np.testing.assert_array_equal(words(generator, given, most), expected)
 
 
-def test_words_are_those_of_onnxruntime(generator: CompiledModel, weights: dict[str, generate.Floats]) -> None:
+def test_words_are_those_of_onnxruntime(
+    generator: CompiledModel, weights: dict[str, generate.Floats]
+) -> None:
     feeds = {"prompt": prompt(2, 4), "most": np.array(10), "end": np.array(-1)}
     (expected,) = session(generate.generator(SHAPE, weights)).run(None, feeds)
     np.testing.assert_array_equal(words(generator, feeds["prompt"], 10), expected)
@@ -93,5 +101,7 @@ def test_viterbi_script() -> None:
             path, total = viterbi.reference(start, transitions, scores)
             np.testing.assert_array_equal(found["path"], path)
             np.testing.assert_allclose(found["total"], total, rtol=1e-5)
-            for ours, theirs in zip((found["path"], found["total"]), peer.run(None, {"scores": scores})):
+            for ours, theirs in zip(
+                (found["path"], found["total"]), peer.run(None, {"scores": scores})
+            ):
                 np.testing.assert_allclose(ours, theirs, rtol=1e-5)

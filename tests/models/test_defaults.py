@@ -38,7 +38,10 @@ IMAGE = np.linspace(-1, 1, 3 * 6 * 6, dtype=np.float32).reshape(1, 3, 6, 6)
 
 
 def listed(
-    nodes: list[onnx.NodeProto], inputs: dict[str, Any], constants: dict[str, np.ndarray], ir_version: int = 8
+    nodes: list[onnx.NodeProto],
+    inputs: dict[str, Any],
+    constants: dict[str, np.ndarray],
+    ir_version: int = 8,
 ) -> ModelProto:
     """A model whose initializers are all inputs, too; its output is y."""
     types = {name: (array.dtype.name, array.shape) for name, array in constants.items()}
@@ -48,7 +51,9 @@ def listed(
 def scaled(ir_version: int = 8) -> ModelProto:
     """y = x + w · s"""
     nodes = [node("Mul", ["w", "s"], ["ws"]), node("Add", ["x", "ws"], ["y"])]
-    return listed(nodes, {"x": ["n", 2]}, {"w": np.float32([1, 2]), "s": np.float32([10])}, ir_version)
+    return listed(
+        nodes, {"x": ["n", 2]}, {"w": np.float32([1, 2]), "s": np.float32([10])}, ir_version
+    )
 
 
 def network() -> ModelProto:
@@ -91,7 +96,11 @@ def in_stages() -> ModelProto:
 
 CASES: dict[str, tuple[ModelProto, dict[str, Any], dict[str, Any]]] = {
     "scaled": (scaled(), {"x": X}, {"w": np.float32([5, 6])}),
-    "network": (network(), {"x": IMAGE}, {"b": np.float32([1, -1, 2, -2]), "mean": np.zeros(4, np.float32)}),
+    "network": (
+        network(),
+        {"x": IMAGE},
+        {"b": np.float32([1, -1, 2, -2]), "mean": np.zeros(4, np.float32)},
+    ),
     "shape": (network(), {"x": IMAGE}, {"shape": np.int64([-1, 36])}),
     "captured": (captured(), {"x": X}, {"which": np.array(False), "w": np.float32([3, 4])}),
     "in_stages": (in_stages(), {"x": X}, {"w": np.float32([5, 6])}),
@@ -106,7 +115,9 @@ def test_defaults_may_be_replaced(name: str, tmp_path: Path) -> None:
     infuse.save(better, tmp_path / "saved.infuse")
     reread = infuse.load(tmp_path / "saved.infuse")
     assert equal(better, reread) is None
-    assert equal(better, parse(print_graph(better), big_constants(better)), annotations=False) is None
+    assert (
+        equal(better, parse(print_graph(better), big_constants(better)), annotations=False) is None
+    )
     with infuse.compile(better, output=tmp_path / "compiled") as compiled:
         for given in (feeds, {**feeds, **others}):
             expected = run(proto, given)
@@ -121,7 +132,10 @@ def test_the_session_tells_them_apart_as_onnxruntime_does() -> None:
     for method in ("get_inputs", "get_overridable_initializers"):
         rows = [[(a.name, a.type, a.shape) for a in getattr(s, method)()] for s in (ours, theirs)]
         assert rows[0] == rows[1]
-    assert_close(ours.run(None, {"x": X, "s": np.float32([2])}), theirs.run(None, {"x": X, "s": np.float32([2])}))
+    assert_close(
+        ours.run(None, {"x": X, "s": np.float32([2])}),
+        theirs.run(None, {"x": X, "s": np.float32([2])}),
+    )
 
 
 def test_before_version_4_they_are_constants() -> None:
@@ -190,11 +204,15 @@ def test_in_c_an_absent_pointer_stands_for_the_default(tmp_path: Path) -> None:
         assert "w, float32[2] (optional)" in header(compiled.metadata)
         text = example(compiled.metadata)
         assert text.count("optional: its default") == 2
-    shown = '  for (int i = 0; i < 2; i++) printf("%g\\n", ((float*)outputs[0])[i]);\n  infuse_close'
+    shown = (
+        '  for (int i = 0; i < 2; i++) printf("%g\\n", ((float*)outputs[0])[i]);\n  infuse_close'
+    )
     (tmp_path / "made" / "example.c").write_text(text.replace("  infuse_close", shown))
     command = [compiler, "example.c", "model.so", "-Wl,-rpath,.", "-o", "example"]
     subprocess.run(command, cwd=tmp_path / "made", check=True)
-    printed = subprocess.run(["./example"], cwd=tmp_path / "made", check=True, capture_output=True, text=True)
+    printed = subprocess.run(
+        ["./example"], cwd=tmp_path / "made", check=True, capture_output=True, text=True
+    )
     assert printed.stdout.split()[-2:] == ["10", "20"]
 
 

@@ -55,7 +55,9 @@ def test_one_session_takes_every_batch(images: np.ndarray, expected: np.ndarray)
 
 @pytest.mark.row("G11")
 @pytest.mark.parametrize("level", LEVELS)
-def test_every_level_gives_the_same_answer(level: str, images: np.ndarray, expected: np.ndarray) -> None:
+def test_every_level_gives_the_same_answer(
+    level: str, images: np.ndarray, expected: np.ndarray
+) -> None:
     model = infuse.compile(infuse.optimize(infuse.load(MODEL), level=level))
     assert close(model.run({"image": images})["logits"], expected)
 

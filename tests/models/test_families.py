@@ -1,4 +1,6 @@
-"""Real input: architectures of many families, as both exporters write them, against PyTorch and ONNX Runtime."""
+"""Real input: architectures of many families, as both exporters write them, against PyTorch and
+ONNX Runtime.
+"""
 
 from importlib.util import find_spec
 from pathlib import Path
@@ -8,7 +10,8 @@ import pytest
 for package in ("torch", "timm", "transformers", "onnxscript", "onnxruntime"):
     if find_spec(package) is None:
         pytest.skip(
-            f"{package} is needed to export the networks: pip install 'infuse[test,zoo]'", allow_module_level=True
+            f"{package} is needed to export the networks: pip install 'infuse[test,zoo]'",
+            allow_module_level=True,
         )
 
 from benchmarks.families import is_good, summarize  # noqa: E402  after the check that they can be imported
@@ -31,7 +34,9 @@ CASES = [
 @pytest.mark.row("C1")
 @pytest.mark.row("C7")
 @pytest.mark.parametrize(("name", "exporter"), CASES)
-def test_a_family_computes_what_pytorch_or_onnxruntime_does(name: str, exporter: str, tmp_path: Path) -> None:
+def test_a_family_computes_what_pytorch_or_onnxruntime_does(
+    name: str, exporter: str, tmp_path: Path
+) -> None:
     result = measure(name, exporter, tmp_path, TOLERANCE)
     assert is_good(result), result
     if f"{name} {exporter}" in FAST:
@@ -51,7 +56,14 @@ def test_a_hang_is_an_answer() -> None:
 
 
 def test_a_wrong_result_is_told_from_a_broken_export() -> None:
-    found = {"a/x": {"legacy": Result(RIGHT), "dynamo": Result(WRONG)}, "a/y": {"legacy": Result(BROKEN)}}
+    found = {
+        "a/x": {"legacy": Result(RIGHT), "dynamo": Result(WRONG)},
+        "a/y": {"legacy": Result(BROKEN)},
+    }
     summary = summarize(found)
     assert summary["wrong"] == ["a/x dynamo"]
-    assert (summary["right"], summary["right by both exporters"], summary["right by one"]) == (1, 0, 1)
+    assert (summary["right"], summary["right by both exporters"], summary["right by one"]) == (
+        1,
+        0,
+        1,
+    )

@@ -1,4 +1,6 @@
-"""Whole architectures touch no memory outside of their tensors, at sizes and elements of their own and at others."""
+"""Whole architectures touch no memory outside of their tensors, at sizes and elements of their own
+and at others.
+"""
 
 from importlib.util import find_spec
 from pathlib import Path
@@ -9,7 +11,8 @@ import pytest
 for package in ("torch", "timm", "transformers", "onnxscript", "onnxruntime"):
     if find_spec(package) is None:
         pytest.skip(
-            f"{package} is needed to export the networks: pip install 'infuse[test,zoo]'", allow_module_level=True
+            f"{package} is needed to export the networks: pip install 'infuse[test,zoo]'",
+            allow_module_level=True,
         )
 
 import torch  # noqa: E402  after the check that it can be imported
@@ -22,8 +25,20 @@ from infuse.testing.sanitizing import Job, build_sanitized, reports, run_sanitiz
 from tests.native.test_memory_safety import disturbed, needs_sanitizer  # noqa: E402
 
 CHOSEN = (
-    *("written/detector-nms", "written/autoencoder", "transformers/bert", "transformers/gpt2", "transformers/t5"),
-    *("transformers/clip-text", "transformers/swin", "transformers/resnet", "transformers/llama", "written/gru-tagger"),
+    *(
+        "written/detector-nms",
+        "written/autoencoder",
+        "transformers/bert",
+        "transformers/gpt2",
+        "transformers/t5",
+    ),
+    *(
+        "transformers/clip-text",
+        "transformers/swin",
+        "transformers/resnet",
+        "transformers/llama",
+        "written/gru-tagger",
+    ),
 )
 
 pytestmark = [needs_sanitizer, pytest.mark.full, pytest.mark.row("C7")]
@@ -42,7 +57,8 @@ def test_a_family_stays_inside_its_tensors(name: str, tmp_path: Path) -> None:
     names = [value.name for value in graph.inputs]
     own = [{key: feeds[key] for key in names} for feeds in inputs]
     job = Job(
-        *build_sanitized([program], tmp_path), [*own, *(disturbed(dict(one), rng) for one in own for _ in range(8))]
+        *build_sanitized([program], tmp_path),
+        [*own, *(disturbed(dict(one), rng) for one in own for _ in range(8))],
     )
     run_sanitized([job], seconds=300)
     assert job.outcomes[0].outputs is not None, job.outcomes[0]

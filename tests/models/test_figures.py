@@ -1,4 +1,6 @@
-"""The benchmarks of memory, accuracy, latency, long sequences and compile time, each on something tiny."""
+"""The benchmarks of memory, accuracy, latency, long sequences and compile time, each on something
+tiny.
+"""
 
 import json
 import math
@@ -24,10 +26,15 @@ def small_net(path: Path) -> Path:
     """A convolution, both pools, erf, and a matrix product."""
     rng = np.random.default_rng(0)
     shapes = {"w": (16, 3, 3, 3), "b": (16,), "m": (16, 10)}
-    held = [numpy_helper.from_array(rng.standard_normal(s, np.float32), name) for name, s in shapes.items()]
+    held = [
+        numpy_helper.from_array(rng.standard_normal(s, np.float32), name)
+        for name, s in shapes.items()
+    ]
     nodes = [
         helper.make_node("Conv", ["x", "w", "b"], ["c"], pads=[1, 1, 1, 1], strides=[2, 2]),
-        helper.make_node("MaxPool", ["c"], ["p"], kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]),
+        helper.make_node(
+            "MaxPool", ["c"], ["p"], kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]
+        ),
         helper.make_node("AveragePool", ["p"], ["q"], kernel_shape=[2, 2], pads=[0, 0, 1, 1]),
         helper.make_node("Erf", ["q"], ["e"]),
         helper.make_node("ReduceMean", ["e"], ["r"], axes=[2, 3], keepdims=0),
@@ -37,7 +44,9 @@ def small_net(path: Path) -> Path:
     x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 3, 17, 16])
     y = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", 10])
     model = helper.make_model(
-        helper.make_graph(nodes, "small", [x], [y], held), opset_imports=[helper.make_opsetid("", 17)], ir_version=8
+        helper.make_graph(nodes, "small", [x], [y], held),
+        opset_imports=[helper.make_opsetid("", 17)],
+        ir_version=8,
     )
     onnx.save(model, path)
     return path
@@ -85,9 +94,14 @@ def test_the_witness_gathers_from_a_part_of_the_other_axes(tmp_path: Path) -> No
     x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [2, 5]) for name in "xy")
     node = helper.make_node("GatherElements", ["x", "at"], ["y"], axis=1)
     graph = helper.make_graph([node], "gather", [x], [y], [numpy_helper.from_array(at, "at")])
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), tmp_path / "gather.onnx")
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]),
+        tmp_path / "gather.onnx",
+    )
     given = np.arange(10, dtype=np.float32).reshape(2, 5)
-    assert Exact(tmp_path / "gather.onnx", 1).answer({"x": given})["y"].tolist() == [[2.0, 4.0, 0.0]]
+    assert Exact(tmp_path / "gather.onnx", 1).answer({"x": given})["y"].tolist() == [
+        [2.0, 4.0, 0.0]
+    ]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what a process holds (/proc)")
@@ -103,7 +117,9 @@ def test_memory_is_told_of_both_engines(zoo: Path, tmp_path: Path) -> None:
 
 def test_bars_of_memory() -> None:
     base = Memory(10, 10, 10, 10, 10)
-    row = memory.Row("m", 100, {"infuse": Memory(45, 0, 0, 0, 0), "onnxruntime": Memory(60, 0, 0, 0, 0)})
+    row = memory.Row(
+        "m", 100, {"infuse": Memory(45, 0, 0, 0, 0), "onnxruntime": Memory(60, 0, 0, 0, 0)}
+    )
     row.second_weights = Mapping(100, 10)
     assert row.ratio(base) == pytest.approx(0.7)
     assert row.is_good(base)
@@ -113,7 +129,16 @@ def test_bars_of_memory() -> None:
 
 def test_latency_of_every_run_counts(zoo: Path, tmp_path: Path) -> None:
     _, found = figures(
-        latency.main, tmp_path, "--zoo", str(zoo), "--models", "small", "--threads", "1", "--runs", "150"
+        latency.main,
+        tmp_path,
+        "--zoo",
+        str(zoo),
+        "--models",
+        "small",
+        "--threads",
+        "1",
+        "--runs",
+        "150",
     )
     (row,) = found["rows"]
     assert not row["errors"]
@@ -151,13 +176,17 @@ def test_growth_tells_linear_from_quadratic() -> None:
 
 
 def test_compile_time_cold_and_warm(zoo: Path, tmp_path: Path) -> None:
-    status, found = figures(compile_time.main, tmp_path, "--zoo", str(zoo), "--models", "small", "--threads", "1")
+    status, found = figures(
+        compile_time.main, tmp_path, "--zoo", str(zoo), "--models", "small", "--threads", "1"
+    )
     states = found["seconds"]["small"]
     assert status == 0
     assert all(0 < states[state]["total"] < math.inf for state in ("cold", "warm"))
 
 
-def test_a_model_that_is_not_there_is_refused(zoo: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_model_that_is_not_there_is_refused(
+    zoo: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit):
         accuracy.main(["--zoo", str(zoo), "--models", "large"])
     assert "no model large" in capsys.readouterr().err

@@ -1,4 +1,6 @@
-"""Damaged models: an answer or an error of Infuse's own, in seconds, in little memory, and never a crash."""
+"""Damaged models: an answer or an error of Infuse's own, in seconds, in little memory, and never a
+crash.
+"""
 
 import subprocess
 import sys

@@ -1,4 +1,6 @@
-"""Models that ask for too much end in an error of ours, or are right: no crash, no hang, no raw exception."""
+"""Models that ask for too much end in an error of ours, or are right: no crash, no hang, no raw
+exception.
+"""
 
 import os
 import subprocess
@@ -20,7 +22,11 @@ PATIENCE = 600  # seconds, also of a busy machine; the processor's time is limit
 def ends_well(case: str, folder: Path) -> None:
     path = folder / "model.onnx"
     path.write_bytes(CASES[case]().SerializeToString())
-    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}", "OPENBLAS_NUM_THREADS": "1"}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}",
+        "OPENBLAS_NUM_THREADS": "1",
+    }
     done = subprocess.run(
         [sys.executable, "-m", "tests.models.hostile_worker", str(path)],
         capture_output=True,
@@ -51,7 +57,9 @@ def test_the_list_is_long() -> None:
 
 
 def test_functions_are_counted_before_they_are_inlined() -> None:
-    with pytest.raises(BudgetError, match=r"has 2\.2e\+12 nodes, and 1000000 are allowed.*INFUSE_BUDGET=nodes="):
+    with pytest.raises(
+        BudgetError, match=r"has 2\.2e\+12 nodes, and 1000000 are allowed.*INFUSE_BUDGET=nodes="
+    ):
         infuse.load(doubling(40).SerializeToString())
     assert len(infuse.load(doubling(6).SerializeToString()).nodes) == 64
 
@@ -65,11 +73,15 @@ def test_budgets_can_be_raised_and_lowered(monkeypatch: pytest.MonkeyPatch) -> N
     assert len(infuse.load(content).nodes) == 50
     text = "*".join(["(a+b+c+d)"] * 3)
     monkeypatch.setenv("INFUSE_BUDGET", "terms=10")
-    with pytest.raises(BudgetError, match=r"a product of symbolic sizes takes .* terms, and 10 are allowed"):
+    with pytest.raises(
+        BudgetError, match=r"a product of symbolic sizes takes .* terms, and 10 are allowed"
+    ):
         infuse.load(sized(text.replace("a", "aa")).SerializeToString())
 
 
-@pytest.mark.parametrize("text", ["nodes", "nodes=", "nodes=-1", "nodes=1e3", "node=3", "nodes=3;terms=4"])
+@pytest.mark.parametrize(
+    "text", ["nodes", "nodes=", "nodes=-1", "nodes=1e3", "node=3", "nodes=3;terms=4"]
+)
 def test_what_is_no_budget_is_refused(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("INFUSE_BUDGET", text)
     with pytest.raises(OptionError, match="is no budget"):
@@ -87,7 +99,8 @@ def test_time_that_is_up_is_an_error(verb: str, monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize("verb", ["load", "optimize", "compile", "save"])
 @pytest.mark.parametrize(
-    ("raised", "said"), [(MemoryError(), "there is not enough memory"), (RecursionError(), "nests more deeply")]
+    ("raised", "said"),
+    [(MemoryError(), "there is not enough memory"), (RecursionError(), "nests more deeply")],
 )
 def test_no_verb_lets_raw_errors_out(
     verb: str, raised: Exception, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -20,7 +20,9 @@ from infuse.testing.compare import assert_agrees
 from infuse.testing.samples import Row, results, rows
 from tests.models.onnx_tools import run
 
-OPS = [op for _, op in sorted(ops.REGISTRY.items()) if op.__module__.startswith("infuse.ops.microsoft")]
+OPS = [
+    op for _, op in sorted(ops.REGISTRY.items()) if op.__module__.startswith("infuse.ops.microsoft")
+]
 SCHEMAS = {(s.domain, s.name): s for s in runtime.get_all_operator_schema()}
 # Further outputs that the processor's kernels do not give.
 OUTPUTS = {
@@ -34,7 +36,9 @@ NO_KERNEL = ("BiasSoftmax",)
 
 
 SATURATING = ("DynamicQuantizeMatMul", "MatMulIntegerToFloat", "QGemm")
-"""Where the processor has no VNNI, the runtime adds two products in 16 bits, which hold those of weights of 7 bits."""
+"""Where the processor has no VNNI, the runtime adds two products in 16 bits, which hold those of
+weights of 7 bits.
+"""
 
 
 def _seven_bits(x: Any) -> Any:
@@ -47,7 +51,9 @@ def table(op: type[Op]) -> list[Row]:
     for row in rows(op, np.random.default_rng(1)):
         if op.name in SATURATING:
             row = dataclasses.replace(row, inputs=tuple(map(_seven_bits, row.inputs)))
-        numbers = {k: float(np.float32(v)) for k, v in row.op.attributes().items() if isinstance(v, float)}
+        numbers = {
+            k: float(np.float32(v)) for k, v in row.op.attributes().items() if isinstance(v, float)
+        }
         found.append(dataclasses.replace(row, op=row.op.replace(**numbers)))
     return found
 
@@ -57,7 +63,10 @@ def model_of(row: Row, outputs: int) -> onnx.ModelProto:
     wanted = OUTPUTS.get(row.op.name, range(outputs))
     names = ["" if x is None else f"x{i}" for i, x in enumerate(row.inputs)]
     node = helper.make_node(
-        row.op.name, names, [f"y{i}" if i in wanted else "" for i in range(outputs)], domain=row.op.domain
+        row.op.name,
+        names,
+        [f"y{i}" if i in wanted else "" for i in range(outputs)],
+        domain=row.op.domain,
     )
     for key, value in row.op.attributes().items():
         if value not in (None, (), ""):
@@ -69,10 +78,14 @@ def model_of(row: Row, outputs: int) -> onnx.ModelProto:
     ]
     outs = [onnx.ValueInfoProto(name=f"y{i}") for i in wanted if i < outputs]
     imports = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
-    return helper.make_model(helper.make_graph([node], "one", infos, outs), opset_imports=imports, ir_version=8)
+    return helper.make_model(
+        helper.make_graph([node], "one", infos, outs), opset_imports=imports, ir_version=8
+    )
 
 
-@pytest.mark.parametrize("op", [op for op in OPS if op.name not in NO_KERNEL], ids=lambda op: op.name)
+@pytest.mark.parametrize(
+    "op", [op for op in OPS if op.name not in NO_KERNEL], ids=lambda op: op.name
+)
 def test_the_runtime_computes_the_same(op: type[Op]) -> None:
     for row in table(op):
         found = results(row)

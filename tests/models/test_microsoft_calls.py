@@ -1,4 +1,6 @@
-"""ONNX Runtime's own operators whose meaning depends on the call, against its kernels: interpreted and compiled."""
+"""ONNX Runtime's own operators whose meaning depends on the call, against its kernels: interpreted
+and compiled.
+"""
 
 from __future__ import annotations
 
@@ -37,13 +39,20 @@ def four(kind: Any, low: int, *shape: int) -> Array:
 
 
 def one(
-    kind: str, inputs: Mapping[str, Array], constants: Mapping[str, Array] | None = None, outputs: int = 1, **given: Any
+    kind: str,
+    inputs: Mapping[str, Array],
+    constants: Mapping[str, Array] | None = None,
+    outputs: int = 1,
+    **given: Any,
 ) -> ModelProto:
     """A model of one node."""
     names = [*inputs, *(constants or {})]
-    node = helper.make_node(kind, names, [f"y{i}" for i in range(outputs)], domain="com.microsoft", **given)
+    node = helper.make_node(
+        kind, names, [f"y{i}" for i in range(outputs)], domain="com.microsoft", **given
+    )
     infos = [
-        helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(x.dtype), x.shape) for n, x in inputs.items()
+        helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(x.dtype), x.shape)
+        for n, x in inputs.items()
     ]
     graph = helper.make_graph(
         [node],
@@ -58,12 +67,16 @@ def one(
 
 def _stored(name: str, x: Array) -> TensorProto:
     if x.dtype in CODES:
-        return helper.make_tensor(name, CODES[x.dtype], x.shape, x.astype(np.int8).reshape(-1).tolist())
+        return helper.make_tensor(
+            name, CODES[x.dtype], x.shape, x.astype(np.int8).reshape(-1).tolist()
+        )
     return numpy_helper.from_array(x, name)
 
 
 def gathers() -> Any:
-    """Tables of bytes in each number of bits, with zero points and without, and of four bits along each axis."""
+    """Tables of bytes in each number of bits, with zero points and without, and of four bits along
+    each axis.
+    """
     cases = []
     for bits, shifted in itertools.product((2, 4, 8), (0, 1)):
         zeros = {"z": bytes_of(7, -(-5 * bits // 8))} if shifted else {}
@@ -85,10 +98,21 @@ def gathers() -> Any:
 
 
 def crops() -> Any:
-    boxes = np.float32([[0, 0, 1, 1], [0.1, 0.2, 0.8, 0.4], [-0.3, 0.5, 1.2, 0.6], [0.9, 0.9, 0.1, 0.05]])
+    boxes = np.float32(
+        [[0, 0, 1, 1], [0.1, 0.2, 0.8, 0.4], [-0.3, 0.5, 1.2, 0.6], [0.9, 0.9, 0.1, 0.05]]
+    )
     for mode, size in itertools.product(("bilinear", "nearest"), ((3, 4), (1, 5), (7, 1))):
         inputs = {"x": floats(3, 2, 6, 7), "r": boxes, "b": np.int32([0, 2, 1, 1])}
-        yield one("CropAndResize", inputs, {"size": np.int32(size)}, mode=mode, extrapolation_value=9.5), inputs
+        yield (
+            one(
+                "CropAndResize",
+                inputs,
+                {"size": np.int32(size)},
+                mode=mode,
+                extrapolation_value=9.5,
+            ),
+            inputs,
+        )
 
 
 def hashes() -> Any:
@@ -116,9 +140,17 @@ def mixes() -> Any:
         x = floats(2, 5, 12) if flat else floats(2, 5, 3, 4)
         for mix in ((2, 5, 3), (2, 5, 3, 1), (2, 5, 3, 4), *([(2, 5, 12)] if flat else [])):
             inputs = {"x": x, "m": floats(*mix)}
-            yield one("HyperConnectionPreMix", inputs, num_branches=flat, reduction_scale=0.5), inputs
+            yield (
+                one("HyperConnectionPreMix", inputs, num_branches=flat, reduction_scale=0.5),
+                inputs,
+            )
         for post, mixed in itertools.product(((2, 5, 3), (2, 5, 3, 1), (2, 5, 3, 4)), (0, 1)):
-            inputs = {"x": x, "b": floats(2, 5, 4), "p": floats(*post), **({"m": floats(2, 5, 3, 3)} if mixed else {})}
+            inputs = {
+                "x": x,
+                "b": floats(2, 5, 4),
+                "p": floats(*post),
+                **({"m": floats(2, 5, 3, 3)} if mixed else {}),
+            }
             yield one("HyperConnectionPostMix", inputs, num_branches=flat), inputs
 
 
@@ -128,7 +160,10 @@ def gates() -> Any:
     yield one("ScaledSiLU", {"x": x}, alpha=0.7), {"x": x}
     yield one("ScaledSiLU", scaled := {"x": x, "s": np.array(1.5, np.float32)}), scaled
     yield one("LinearAttentionGate", half := {"a": x, "t": floats(4), "d": floats(4)}), half
-    yield one("LinearAttentionGate", {**half, "b": floats(2, 3, 4)}, outputs=2), {**half, "b": floats(2, 3, 4)}
+    yield (
+        one("LinearAttentionGate", {**half, "b": floats(2, 3, 4)}, outputs=2),
+        {**half, "b": floats(2, 3, 4)},
+    )
     engram = {
         "k": floats(2, 3, 4, 8),
         "q": floats(2, 3, 4, 8),
@@ -137,7 +172,10 @@ def gates() -> Any:
         "qs": floats(4, 8),
     }
     yield one("EngramGate", engram), engram
-    yield one("EngramGate", {**engram, "cs": floats(4, 8)}, outputs=2, epsilon=1e-3), {**engram, "cs": floats(4, 8)}
+    yield (
+        one("EngramGate", {**engram, "cs": floats(4, 8)}, outputs=2, epsilon=1e-3),
+        {**engram, "cs": floats(4, 8)},
+    )
 
 
 def others() -> Any:
@@ -145,7 +183,10 @@ def others() -> Any:
     wide = RNG.integers(-900, 900, (2, 4, 6)).astype(np.int16)
     yield one("MatMulInteger16", pair := {"a": wide, "b": wide[0, :3, :].T.copy()}), pair
     for axis, size, step in ((-1, 3, 2), (0, 2, 1), (1, 4, 3)):
-        yield one("UnfoldTensor", {"x": floats(3, 7, 8)}, dim=axis, size=size, step=step), {"x": floats(3, 7, 8)}
+        yield (
+            one("UnfoldTensor", {"x": floats(3, 7, 8)}, dim=axis, size=size, step=step),
+            {"x": floats(3, 7, 8)},
+        )
 
 
 def products() -> Any:
@@ -159,21 +200,40 @@ def products() -> Any:
 
 def experts() -> Any:
     tokens, wide, inner, count = 5, 8, 6, 4
-    for kind, k, normal in itertools.product(("relu", "gelu", "silu", "identity", "swiglu"), (1, 2), (0, 1)):
+    for kind, k, normal in itertools.product(
+        ("relu", "gelu", "silu", "identity", "swiglu"), (1, 2), (0, 1)
+    ):
         rows = inner * (2 if kind == "swiglu" else 1)
         inputs = {
-            **{"x": floats(tokens, wide), "p": floats(tokens, count), "w1": floats(count, rows, wide)},
-            **{"b1": floats(count, rows), "w2": floats(count, wide, inner), "b2": floats(count, wide)},
+            **{
+                "x": floats(tokens, wide),
+                "p": floats(tokens, count),
+                "w1": floats(count, rows, wide),
+            },
+            **{
+                "b1": floats(count, rows),
+                "w2": floats(count, wide, inner),
+                "b2": floats(count, wide),
+            },
         }
-        more = {"swiglu_fusion": 1, "activation_alpha": 1.7, "activation_beta": 1.0} if kind == "swiglu" else {}
+        more = (
+            {"swiglu_fusion": 1, "activation_alpha": 1.7, "activation_beta": 1.0}
+            if kind == "swiglu"
+            else {}
+        )
         more |= {"swiglu_limit": 1.5} if kind == "swiglu" and normal else {}
-        yield one("MoE", inputs, k=k, normalize_routing_weights=normal, activation_type=kind, **more), inputs
+        yield (
+            one("MoE", inputs, k=k, normalize_routing_weights=normal, activation_type=kind, **more),
+            inputs,
+        )
 
 
 def quantized_experts() -> Any:
     """Rows and blocks with scales; zero points where the number of bits and the blocks say so."""
     tokens, wide, inner, count = 5, 64, 32, 4
-    for bits, kind, block, shifted in itertools.product((4, 8), ("silu", "swiglu"), (0, 32), (0, 1)):
+    for bits, kind, block, shifted in itertools.product(
+        (4, 8), ("silu", "swiglu"), (0, 32), (0, 1)
+    ):
         rows = inner * (2 if kind == "swiglu" else 1)
         values = {"x": floats(tokens, wide), "p": floats(tokens, count)}
         zeros = {}
@@ -183,9 +243,18 @@ def quantized_experts() -> Any:
             values[f"s{i}"] = (np.abs(floats(*scales)) / (1 << bits)).astype(np.float32)
             values[f"b{i}"] = floats(count, out)
             zeros[f"z{i}"] = bytes_of(*scales[:-1], -(-scales[-1] * bits // 8))
-        given = {"swiglu_fusion": 1, "activation_alpha": 1.7, "activation_beta": 1.0} if kind == "swiglu" else {}
+        given = (
+            {"swiglu_fusion": 1, "activation_alpha": 1.7, "activation_beta": 1.0}
+            if kind == "swiglu"
+            else {}
+        )
         given |= {"block_size": block} if block else {}
-        given |= {"k": 2, "normalize_routing_weights": 1, "activation_type": kind, "expert_weight_bits": bits}
+        given |= {
+            "k": 2,
+            "normalize_routing_weights": 1,
+            "activation_type": kind,
+            "expert_weight_bits": bits,
+        }
         feeds = {name: values.pop(name) for name in ("x", "p")}
         proto = one("QMoE", feeds, {**values, **(zeros if shifted else {})}, **given)
         if shifted:
@@ -211,7 +280,9 @@ def check(proto: ModelProto, feeds: Mapping[str, Array], native: bool) -> None:
     expected = run(proto, feeds)
     given = {a.name: helper.get_attribute_value(a) for a in proto.graph.node[0].attribute}
     # Beside blocks of 8 bits the runtime rounds the tokens to 8 bits as well.
-    tolerance = 2e-2 if (given.get("expert_weight_bits"), given.get("block_size")) == (8, 32) else 2e-5
+    tolerance = (
+        2e-2 if (given.get("expert_weight_bits"), given.get("block_size")) == (8, 32) else 2e-5
+    )
     graph = infuse.load(proto)
     assert_close(list(evaluate(graph, feeds).values()), expected, tolerance)
     if native:

@@ -42,7 +42,14 @@ class Network:
         self.weights.append(numpy_helper.from_array(np.asarray(array), name))
         return name
 
-    def add(self, kind: str, *inputs: str, outputs: Sequence[str] = (), domain: str = OWN, **attributes: Any) -> str:
+    def add(
+        self,
+        kind: str,
+        *inputs: str,
+        outputs: Sequence[str] = (),
+        domain: str = OWN,
+        **attributes: Any,
+    ) -> str:
         names = list(outputs) or [f"made{len(self.nodes)}"]
         self.nodes.append(helper.make_node(kind, inputs, names, domain=domain, **attributes))
         return names[0]
@@ -53,11 +60,16 @@ class Network:
     def dense(self, x: str, width: int, out: int) -> str:
         return self.plain("MatMul", x, self.weight(width, out))
 
-    def model(self, inputs: Mapping[str, tuple[int, Sizes]], outputs: Mapping[str, Sizes | None]) -> ModelProto:
+    def model(
+        self, inputs: Mapping[str, tuple[int, Sizes]], outputs: Mapping[str, Sizes | None]
+    ) -> ModelProto:
         graph = helper.make_graph(
             self.nodes,
             "network",
-            [helper.make_tensor_value_info(name, dtype, shape) for name, (dtype, shape) in inputs.items()],
+            [
+                helper.make_tensor_value_info(name, dtype, shape)
+                for name, (dtype, shape) in inputs.items()
+            ],
             [helper.make_tensor_value_info(name, FLOAT, shape) for name, shape in outputs.items()],
             self.weights,
         )
@@ -71,7 +83,15 @@ def bert() -> ModelProto:
     tables = [net.weight(n, WIDTH, scale=1) for n in (WORDS, 20, 2)]
     scales = [net.weight(WIDTH, scale=1) for _ in range(2)]
     words, mask = "words", "mask"
-    x = net.add("EmbedLayerNormalization", words, "segments", *tables, *scales, mask, outputs=["e", "counts"])
+    x = net.add(
+        "EmbedLayerNormalization",
+        words,
+        "segments",
+        *tables,
+        *scales,
+        mask,
+        outputs=["e", "counts"],
+    )
     for number in range(LAYERS):
         given = [net.weight(WIDTH, 3 * WIDTH), net.weight(3 * WIDTH), ("counts", mask)[number]]
         a = net.dense(net.add("Attention", x, *given, num_heads=HEADS), WIDTH, WIDTH)
@@ -79,11 +99,26 @@ def bert() -> ModelProto:
         x = net.add("SkipLayerNormalization", a, x, *norm, net.weight(WIDTH), epsilon=1e-12)
         y = net.add("BiasGelu", net.dense(x, WIDTH, INNER), net.weight(INNER))
         norm = [net.weight(WIDTH, scale=1) for _ in range(2)]
-        x = net.add("SkipLayerNormalization", net.dense(y, INNER, WIDTH), x, *norm, net.weight(WIDTH), epsilon=1e-12)
-    net.add("FusedGemm", net.plain("Gather", x, net.constant(0), axis=1), net.weight(WIDTH, 3), outputs=["y"])
+        x = net.add(
+            "SkipLayerNormalization",
+            net.dense(y, INNER, WIDTH),
+            x,
+            *norm,
+            net.weight(WIDTH),
+            epsilon=1e-12,
+        )
+    net.add(
+        "FusedGemm",
+        net.plain("Gather", x, net.constant(0), axis=1),
+        net.weight(WIDTH, 3),
+        outputs=["y"],
+    )
     net.nodes[-1].attribute.append(helper.make_attribute("activation", "Tanh"))
     rows: Sizes = ["batch", "length"]
-    return net.model(dict.fromkeys(("words", "segments", "mask"), (INT, rows)), {"y": ["batch", 3], x: [*rows, WIDTH]})
+    return net.model(
+        dict.fromkeys(("words", "segments", "mask"), (INT, rows)),
+        {"y": ["batch", 3], x: [*rows, WIDTH]},
+    )
 
 
 def gpt2() -> ModelProto:
@@ -103,11 +138,23 @@ def gpt2() -> ModelProto:
         given = [net.weight(WIDTH, 3 * WIDTH), net.weight(3 * WIDTH), "mask", f"past{number}"]
         stored[f"present{number}"] = [2, "batch", HEADS, "total", SIZE]
         a = net.add(
-            "Attention", normal, *given, outputs=[f"a{number}", f"present{number}"], num_heads=HEADS, unidirectional=1
+            "Attention",
+            normal,
+            *given,
+            outputs=[f"a{number}", f"present{number}"],
+            num_heads=HEADS,
+            unidirectional=1,
         )
         names = [f"m{number}", "", "", f"t{number}"]
         norm = [net.weight(WIDTH, scale=1) for _ in range(2)]
-        net.add("SkipLayerNormalization", x, net.dense(a, WIDTH, WIDTH), *norm, outputs=names, epsilon=1e-5)
+        net.add(
+            "SkipLayerNormalization",
+            x,
+            net.dense(a, WIDTH, WIDTH),
+            *norm,
+            outputs=names,
+            epsilon=1e-5,
+        )
         y = net.add("FastGelu", net.dense(names[0], WIDTH, INNER), net.weight(INNER))
         x, skip = names[3], net.dense(y, INNER, WIDTH)
     norm = [net.weight(WIDTH, scale=1) for _ in range(2)]
@@ -123,7 +170,9 @@ def gpt2() -> ModelProto:
 
 
 def llama(packed: bool, turned: bool, window: int) -> ModelProto:
-    """A decoder as the model builder of onnxruntime-genai writes it: how many keys count follows from the mask."""
+    """A decoder as the model builder of onnxruntime-genai writes it: how many keys count follows
+    from the mask.
+    """
     net = Network(3)
     mask = net.plain("Cast", "mask", to=INT64)
     sums = net.plain("ReduceSum", mask, net.constant(np.array([1])), keepdims=1)
@@ -138,32 +187,53 @@ def llama(packed: bool, turned: bool, window: int) -> ModelProto:
         if skip:
             names = [f"n{number}", "", "", f"s{number}"]
             net.add(
-                "SkipSimplifiedLayerNormalization", x, skip, net.weight(WIDTH, scale=1), outputs=names, epsilon=1e-5
+                "SkipSimplifiedLayerNormalization",
+                x,
+                skip,
+                net.weight(WIDTH, scale=1),
+                outputs=names,
+                epsilon=1e-5,
             )
             normal, x = names[0], names[3]
         else:
             scale = net.weight(WIDTH, scale=1)
-            normal = net.plain("SimplifiedLayerNormalization", x, scale, axis=-1, epsilon=1e-5, stash_type=1)
+            normal = net.plain(
+                "SimplifiedLayerNormalization", x, scale, axis=-1, epsilon=1e-5, stash_type=1
+            )
         parts = [net.dense(normal, WIDTH, sum(widths)), "", ""]
         if not packed:
             parts = [net.dense(normal, WIDTH, width) for width in widths]
             if turned:
                 for i, count in enumerate((HEADS, SHARED)):
-                    parts[i] = net.add("RotaryEmbedding", parts[i], "places", *tables, num_heads=count)
+                    parts[i] = net.add(
+                        "RotaryEmbedding", parts[i], "places", *tables, num_heads=count
+                    )
         given = [*parts, f"pk{number}", f"pv{number}", last, total, *(() if turned else tables)]
         made = [f"a{number}", f"k{number}", f"v{number}"]
         options = {"num_heads": HEADS, "kv_num_heads": SHARED, "local_window_size": window}
         net.add("GroupQueryAttention", *given, outputs=made, do_rotary=int(not turned), **options)
         names = [f"m{number}", "", "", f"t{number}"]
         a = net.dense(made[0], WIDTH, WIDTH)
-        net.add("SkipSimplifiedLayerNormalization", x, a, net.weight(WIDTH, scale=1), outputs=names, epsilon=1e-5)
+        net.add(
+            "SkipSimplifiedLayerNormalization",
+            x,
+            a,
+            net.weight(WIDTH, scale=1),
+            outputs=names,
+            epsilon=1e-5,
+        )
         gate = net.add("QuickGelu", net.dense(names[0], WIDTH, INNER), alpha=1.0)
         y = net.plain("Mul", gate, net.dense(names[0], WIDTH, INNER))
         x, skip = names[3], net.dense(y, INNER, WIDTH)
-    norm = net.add("SkipSimplifiedLayerNormalization", x, skip, net.weight(WIDTH, scale=1), epsilon=1e-5)
+    norm = net.add(
+        "SkipSimplifiedLayerNormalization", x, skip, net.weight(WIDTH, scale=1), epsilon=1e-5
+    )
     net.plain("MatMul", norm, net.weight(WIDTH, WORDS), outputs=["y"])
     cache: Sizes = ["batch", SHARED, "past", SIZE]
-    inputs: dict[str, tuple[int, Sizes]] = {"words": (INT64, ["batch", "length"]), "mask": (INT64, ["batch", "total"])}
+    inputs: dict[str, tuple[int, Sizes]] = {
+        "words": (INT64, ["batch", "length"]),
+        "mask": (INT64, ["batch", "total"]),
+    }
     if turned:
         inputs["places"] = (INT64, ["batch", "length"])
     outputs: dict[str, Sizes] = {"y": ["batch", "length", WORDS]}
@@ -184,15 +254,21 @@ def feeds(proto: ModelProto, sizes: Mapping[str, int], mask: Any = None) -> dict
         if dtype == np.float32:
             found[info.name] = rng.standard_normal(shape).astype(np.float32)
         elif info.name == "places":
-            found[info.name] = np.broadcast_to(np.arange(shape[1]) + sizes["past"], shape).astype(dtype)
+            found[info.name] = np.broadcast_to(np.arange(shape[1]) + sizes["past"], shape).astype(
+                dtype
+            )
         else:
-            found[info.name] = rng.integers(0, 2 if info.name == "segments" else WORDS, shape).astype(dtype)
+            found[info.name] = rng.integers(
+                0, 2 if info.name == "segments" else WORDS, shape
+            ).astype(dtype)
         if info.name == "mask":
             found[info.name] = np.ones(shape, dtype) if mask is None else np.asarray(mask, dtype)
     return found
 
 
-def check(proto: ModelProto, runs: Sequence[tuple[Mapping[str, int], Any]], needed: set[str]) -> None:
+def check(
+    proto: ModelProto, runs: Sequence[tuple[Mapping[str, int], Any]], needed: set[str]
+) -> None:
     """Compile the file as it stands, and optimized; compare all outputs for these sizes and masks."""
     assert needed <= {n.op_type for n in proto.graph.node if n.domain == OWN}
     peer = session(proto)
@@ -214,7 +290,11 @@ def test_encoder() -> None:
         ({"batch": 1, "length": 9}, None),
         ({"batch": 3, "length": 1}, None),
     ]
-    check(bert(), runs, {"Attention", "EmbedLayerNormalization", "SkipLayerNormalization", "BiasGelu", "FusedGemm"})
+    check(
+        bert(),
+        runs,
+        {"Attention", "EmbedLayerNormalization", "SkipLayerNormalization", "BiasGelu", "FusedGemm"},
+    )
 
 
 def test_decoder_with_a_past() -> None:
@@ -248,10 +328,24 @@ def test_keys_outside_of_the_cache_are_refused() -> None:
     net = Network(4)
     parts = ["q", "k", "v", "pk", "pv", "last", "total"]
     net.add("GroupQueryAttention", *parts, outputs=["y", "nk", "nv"], num_heads=2, kv_num_heads=1)
-    inputs: dict[str, tuple[int, Sizes]] = {"q": (FLOAT, [1, 1, 16]), "k": (FLOAT, [1, 1, 8]), "v": (FLOAT, [1, 1, 8])}
-    inputs |= {"pk": (FLOAT, [1, 1, 4, 8]), "pv": (FLOAT, [1, 1, 4, 8]), "last": (INT, [1]), "total": (INT, [])}
-    proto = net.model(inputs, {"y": [1, 1, 16], "nk": [1, 1, "stored", 8], "nv": [1, 1, "stored", 8]})
-    given = {n: np.ones([1 if isinstance(d, str) else d for d in s], np.float32) for n, (_, s) in inputs.items()}
+    inputs: dict[str, tuple[int, Sizes]] = {
+        "q": (FLOAT, [1, 1, 16]),
+        "k": (FLOAT, [1, 1, 8]),
+        "v": (FLOAT, [1, 1, 8]),
+    }
+    inputs |= {
+        "pk": (FLOAT, [1, 1, 4, 8]),
+        "pv": (FLOAT, [1, 1, 4, 8]),
+        "last": (INT, [1]),
+        "total": (INT, []),
+    }
+    proto = net.model(
+        inputs, {"y": [1, 1, 16], "nk": [1, 1, "stored", 8], "nv": [1, 1, "stored", 8]}
+    )
+    given = {
+        n: np.ones([1 if isinstance(d, str) else d for d in s], np.float32)
+        for n, (_, s) in inputs.items()
+    }
     given |= {"last": np.int32([4]), "total": np.array(5, np.int32)}
     with infuse.compile(infuse.load(proto), threads=1) as model:
         good = model.run(given)
@@ -263,7 +357,10 @@ def test_keys_outside_of_the_cache_are_refused() -> None:
 
 @pytest.mark.parametrize(
     ("family", "needed"),
-    [("bert", {"SkipLayerNormalization", "BiasGelu"}), ("gpt2", {"SkipLayerNormalization", "FastGelu"})],
+    [
+        ("bert", {"SkipLayerNormalization", "BiasGelu"}),
+        ("gpt2", {"SkipLayerNormalization", "FastGelu"}),
+    ],
 )
 def test_optimizer_of_the_runtime(tmp_path: Path, family: str, needed: set[str]) -> None:
     """A network of the transformers library, as ONNX Runtime's own optimizer fuses it."""
@@ -271,7 +368,12 @@ def test_optimizer_of_the_runtime(tmp_path: Path, family: str, needed: set[str])
     make_importable()
     transformers = pytest.importorskip("transformers")
     optimizer = pytest.importorskip("onnxruntime.transformers.optimizer")
-    sizes = {"hidden_size": WIDTH, "num_hidden_layers": 2, "num_attention_heads": HEADS, "vocab_size": WORDS}
+    sizes = {
+        "hidden_size": WIDTH,
+        "num_hidden_layers": 2,
+        "num_attention_heads": HEADS,
+        "vocab_size": WORDS,
+    }
     if family == "bert":
         config = transformers.BertConfig(**sizes, intermediate_size=INNER)
     else:
@@ -291,11 +393,18 @@ def test_optimizer_of_the_runtime(tmp_path: Path, family: str, needed: set[str])
 
     path, example = tmp_path / "words.onnx", torch.ones(2, 5, dtype=torch.int64)
     axes = {n: {0: "batch", 1: "length"} for n in names}
-    options = {"input_names": names, "output_names": ["y"], "dynamic_axes": axes, "opset_version": 17}
+    options = {
+        "input_names": names,
+        "output_names": ["y"],
+        "dynamic_axes": axes,
+        "opset_version": 17,
+    }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.onnx.export(Words().eval(), (example, example), path, dynamo=False, **options)
-    proto = optimizer.optimize_model(str(path), family, num_heads=HEADS, hidden_size=WIDTH, opt_level=0).model
+    proto = optimizer.optimize_model(
+        str(path), family, num_heads=HEADS, hidden_size=WIDTH, opt_level=0
+    ).model
     kinds = {n.op_type for n in proto.graph.node if n.domain == OWN}
     assert needed <= kinds, kinds
     rng, peer = np.random.default_rng(0), session(proto)
@@ -328,8 +437,16 @@ def test_operators_that_mean_what_others_do() -> None:
         "wider": ("ExpandDims", ["x", net.constant(np.array(-1, np.int32))], {}),
         "product": ("TransposeMatMul", ["x", "x"], {"transB": 1, "alpha": 0.5}),
         "range": ("Range", [net.constant(np.float32(1)), net.constant(np.float32(4))], {}),
-        "steps": ("Range", [net.constant(np.array(9)), net.constant(np.array(0)), net.constant(np.array(-4))], {}),
-        "padded": ("Pad", ["x", net.constant(np.array([1, 0, 0, 2])), net.constant(np.float32(7))], {}),
+        "steps": (
+            "Range",
+            [net.constant(np.array(9)), net.constant(np.array(0)), net.constant(np.array(-4))],
+            {},
+        ),
+        "padded": (
+            "Pad",
+            ["x", net.constant(np.array([1, 0, 0, 2])), net.constant(np.float32(7))],
+            {},
+        ),
         "sampled": ("GridSample", ["image", "grid"], {"mode": "bicubic", "padding_mode": "border"}),
         "far": ("CDist", ["x", "other"], {"metric": "euclidean"}),
         "farther": ("CDist", ["x", "other"], {}),
@@ -370,7 +487,9 @@ def test_operators_of_other_devices() -> None:
     bias = net.weight(6)
     net.add("BiasAdd", "x", bias, "x", outputs=["sum"])
     net.add("BiasSplitGelu", "x", bias, outputs=["gated"])
-    proto = net.model({"x": (FLOAT, ["n", 4, 5, 6])}, dict.fromkeys(("normal", "swish", "sum", "gated")))
+    proto = net.model(
+        {"x": (FLOAT, ["n", 4, 5, 6])}, dict.fromkeys(("normal", "swish", "sum", "gated"))
+    )
     gamma, beta, added = (numpy_helper.to_array(w) for w in net.weights)
     x = net.rng.standard_normal((2, 4, 5, 6)).astype(np.float32)
     grouped = x.astype(np.float64).reshape(2, 20, 3, 2)
@@ -379,7 +498,14 @@ def test_operators_of_other_devices() -> None:
     normal = whole.reshape(x.shape) * gamma + beta
     left, right = np.split((x + added).astype(np.float64), 2, axis=-1)
     gated = left * 0.5 * right * (1 + np.vectorize(math.erf)(right / math.sqrt(2)))
-    expected = {"normal": normal, "swish": normal / (1 + np.exp(-normal)), "sum": 2 * x + added, "gated": gated}
+    expected = {
+        "normal": normal,
+        "swish": normal / (1 + np.exp(-normal)),
+        "sum": 2 * x + added,
+        "gated": gated,
+    }
     with infuse.compile(infuse.load(proto), threads=1) as model:
         found = model.run({"x": x})
-    assert_close([found[n] for n in expected], [v.astype(np.float32) for v in expected.values()], TOLERANCE)
+    assert_close(
+        [found[n] for n in expected], [v.astype(np.float32) for v in expected.values()], TOLERANCE
+    )

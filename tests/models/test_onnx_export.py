@@ -1,4 +1,6 @@
-"""Graphs as ONNX models: every opset from 13 on, against ONNX Runtime on the original; files, names, networks."""
+"""Graphs as ONNX models: every opset from 13 on, against ONNX Runtime on the original; files,
+names, networks.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,7 @@ def checked(proto: ModelProto) -> ModelProto:
     return proto
 
 
-# -- operators -----------------------------------------------------------------------------------------------------
+# -- operators -------------------------------------------------------------------------------------
 
 VECTOR = {"s": np.float32([1, 2, 3, 4, 5, 6, 7, 8]), "b": np.linspace(-1, 1, 8, dtype=np.float32)}
 CHANNELS = {"s": np.float32([1, 2, 3, 4]), "b": np.float32([0, 1, 0, -1])}
@@ -65,38 +67,77 @@ NEWER: dict[str, tuple[int, list[onnx.NodeProto], dict[str, np.ndarray]]] = {
     "mish": (18, [node("Mish", ["x"], ["y"])], {}),
     "hard_swish": (14, [node("HardSwish", ["x"], ["y"])], {}),
     "layer_norm": (17, [node("LayerNormalization", ["x", "s", "b"], ["y"])], VECTOR),
-    "layer_norm_statistics": (17, [node("LayerNormalization", ["x", "s"], ["y", "m", "i"], axis=3)], VECTOR),
+    "layer_norm_statistics": (
+        17,
+        [node("LayerNormalization", ["x", "s"], ["y", "m", "i"], axis=3)],
+        VECTOR,
+    ),
     "layer_norm_axes": (17, [node("LayerNormalization", ["x", "t"], ["y"], axis=1)], {"t": X[0]}),
     "rms_norm": (23, [node("RMSNormalization", ["x", "s"], ["y"])], VECTOR),
-    "group_norm": (21, [node("GroupNormalization", ["x", "s", "b"], ["y"], num_groups=2)], CHANNELS),
+    "group_norm": (
+        21,
+        [node("GroupNormalization", ["x", "s", "b"], ["y"], num_groups=2)],
+        CHANNELS,
+    ),
     "rotary": (
         23,
         [node("RotaryEmbedding", ["x", "c", "s", "p"], ["y"])],
         {**ANGLES, "p": np.arange(12).reshape(2, 6) % 10},
     ),
     "rotary_pairs": (
-        *(23, [node("RotaryEmbedding", ["x", "c", "s", "p"], ["y"], interleaved=1, rotary_embedding_dim=4)]),
+        *(
+            23,
+            [
+                node(
+                    "RotaryEmbedding",
+                    ["x", "c", "s", "p"],
+                    ["y"],
+                    interleaved=1,
+                    rotary_embedding_dim=4,
+                )
+            ],
+        ),
         PAIRS,
     ),
     **{
-        f"reduce_{k}": (18, [node("Abs", ["x"], ["a"]), node(f"Reduce{k}", ["a", "axes"], ["y"], keepdims=0)], AXES)
+        f"reduce_{k}": (
+            18,
+            [node("Abs", ["x"], ["a"]), node(f"Reduce{k}", ["a", "axes"], ["y"], keepdims=0)],
+            AXES,
+        )
         for k in KINDS
     },
     "reduce_all": (18, [node("ReduceMean", ["x"], ["y"])], {}),
     "split_uneven": (18, [node("Split", ["x"], ["y", "z", "w"], axis=2, num_outputs=3)], {}),
     "split_last_smaller": (18, [node("Split", ["x"], ["y", "z", "w"], axis=3, num_outputs=3)], {}),
-    "pad_axes": (18, [node("Pad", ["x", "p", "", "a"], ["y"])], {"p": np.array([1, 0, 2, 3]), "a": np.array([3, 1])}),
+    "pad_axes": (
+        18,
+        [node("Pad", ["x", "p", "", "a"], ["y"])],
+        {"p": np.array([1, 0, 2, 3]), "a": np.array([3, 1])},
+    ),
     "resize_axes": (
         18,
         [node("Resize", ["x", "", "r"], ["y"], axes=[3, 2], mode="linear")],
         {"r": np.float32([2, 1.5])},
     ),
-    "resize_sizes": (18, [node("Resize", ["x", "", "", "r"], ["y"], axes=[2, 3])], {"r": np.array([5, 9])}),
+    "resize_sizes": (
+        18,
+        [node("Resize", ["x", "", "", "r"], ["y"], axes=[2, 3])],
+        {"r": np.array([5, 9])},
+    ),
     "shape_part": (15, [node("Shape", ["x"], ["y"], start=1, end=-1)], {}),
     "shape_end": (15, [node("Shape", ["x"], ["y"], start=-2)], {}),
-    "reshape_zero": (14, [node("Reshape", ["x", "r"], ["y"], allowzero=1)], {"r": np.array([2, 4, 48])}),
+    "reshape_zero": (
+        14,
+        [node("Reshape", ["x", "r"], ["y"], allowzero=1)],
+        {"r": np.array([2, 4, 48])},
+    ),
     "cast_like": (15, [node("CastLike", ["x", "t"], ["y"])], {"t": np.array(1)}),
-    "scatter": (18, [node("ScatterND", ["x", "i", "u"], ["y"])], {"i": np.array([[0, 1], [1, 0]]), "u": X[0, :2]}),
+    "scatter": (
+        18,
+        [node("ScatterND", ["x", "i", "u"], ["y"])],
+        {"i": np.array([[0, 1], [1, 0]]), "u": X[0, :2]},
+    ),
     "fill": (
         13,
         [
@@ -121,14 +162,18 @@ def newer_form(name: str) -> ModelProto:
     opset, nodes, constants = NEWER[name]
     read = {i for n in nodes for i in n.input}
     made = [o for n in nodes for o in n.output if o in ("y", "z", "w", "m", "i")]
-    return model(nodes, {"x": X.shape}, made, opset, {k: v for k, v in constants.items() if k in read})
+    return model(
+        nodes, {"x": X.shape}, made, opset, {k: v for k, v in constants.items() if k in read}
+    )
 
 
 OPSETS = (13, 14, 15, 16, 17, 18, 20, 21, 23, 26)
 UNRUNNABLE = ("swish", 26)  # ONNX Runtime has no kernel, and expands the operator in opset 24 only
 
 
-@pytest.mark.parametrize(("name", "opset"), [(n, o) for n in NEWER for o in OPSETS if (n, o) != UNRUNNABLE])
+@pytest.mark.parametrize(
+    ("name", "opset"), [(n, o) for n in NEWER for o in OPSETS if (n, o) != UNRUNNABLE]
+)
 def test_newer_forms_are_written_in_older_opsets(name: str, opset: int) -> None:
     original = newer_form(name)
     written = checked(to_model(load(original), opset))
@@ -147,7 +192,11 @@ ATTENTIONS: dict[str, tuple[list[str], dict[str, Any], dict[str, np.ndarray]]] =
         {"m": np.random.default_rng(4).standard_normal((3, 5)).astype(np.float32)},
     ),
     "true mask": (["q", "k", "v", "m"], {"is_causal": 1}, {"m": MASK | np.eye(3, 5, dtype=bool)}),
-    "past": (["q", "k", "v", "", "pk", "pv"], {"is_causal": 1}, {"pk": K[:, :, :2] + 1, "pv": V[:, :, :2] + 1}),
+    "past": (
+        ["q", "k", "v", "", "pk", "pv"],
+        {"is_causal": 1},
+        {"pk": K[:, :, :2] + 1, "pv": V[:, :, :2] + 1},
+    ),
 }
 
 
@@ -158,13 +207,23 @@ def test_attention_is_decomposed(name: str, rank: int, opset: int) -> None:
     inputs, options, constants = ATTENTIONS[name]
     feeds = {"q": Q, "k": K, "v": V}
     if rank == 3:
-        feeds = {k: np.ascontiguousarray(a.transpose(0, 2, 1, 3)).reshape(2, a.shape[2], -1) for k, a in feeds.items()}
+        feeds = {
+            k: np.ascontiguousarray(a.transpose(0, 2, 1, 3)).reshape(2, a.shape[2], -1)
+            for k, a in feeds.items()
+        }
         options = {**options, "q_num_heads": 4, "kv_num_heads": 2}
     results = ["y"] + (["", "present_v"] if "pk" in inputs else [])
     if len(results) > 1:
         results[1] = "present_k"
     shapes = {k: ["batch", *a.shape[1:]] for k, a in feeds.items()}
-    original = model([node("Attention", inputs, results, **options)], shapes, results, 23, constants, ir_version=10)
+    original = model(
+        [node("Attention", inputs, results, **options)],
+        shapes,
+        results,
+        23,
+        constants,
+        ir_version=10,
+    )
     written = checked(to_model(load(original), opset))
     assert all(n.op_type != "Attention" for n in written.graph.node)
     assert_close(run(written, feeds), run(original, feeds), 2e-6)
@@ -185,7 +244,10 @@ def test_attention_over_parts_of_one_tensor_is_decomposed_at_once(opset: int) ->
 
 def test_halves_are_summed_in_floats() -> None:
     half = {"s": np.ones(8, np.float16), "x": X.astype(np.float16)}
-    nodes = [node("LayerNormalization", ["x", "s"], ["y"]), node("RMSNormalization", ["x", "s"], ["z"])]
+    nodes = [
+        node("LayerNormalization", ["x", "s"], ["y"]),
+        node("RMSNormalization", ["x", "s"], ["z"]),
+    ]
     original = model(nodes, {}, ["y", "z"], 23, half, ir_version=10)
     written = checked(to_model(load(original), 13))
     assert_close(run(written, {}), run(original, {}), 2e-3)
@@ -195,7 +257,9 @@ def test_halves_are_summed_in_floats() -> None:
 def test_floating_remainders_are_decomposed() -> None:
     a = np.float32([5.5, -5.5, 5.5, -5.5, 0, 3, -3, np.inf])
     b = np.float32([2, 2, -2, -2, 3, np.inf, np.inf, 1])
-    graph = load(model([node("Mod", ["a", "b"], ["y"])], {"a": [8], "b": [8]}, ["y"], 28, ir_version=13))
+    graph = load(
+        model([node("Mod", ["a", "b"], ["y"])], {"a": [8], "b": [8]}, ["y"], 28, ir_version=13)
+    )
     written = checked(to_model(graph, 13))
     with np.errstate(invalid="ignore"):
         assert_close(run(written, {"a": a, "b": b}), [np.mod(a, b)])
@@ -203,12 +267,20 @@ def test_floating_remainders_are_decomposed() -> None:
 
 REFUSED = {
     "axes at run time": (
-        model([node("ReduceMax", ["x", "a"], ["y"])], {"x": [2, 3], "a": ("int64", [1])}, ["y"], 18),
+        model(
+            [node("ReduceMax", ["x", "a"], ["y"])], {"x": [2, 3], "a": ("int64", [1])}, ["y"], 18
+        ),
         17,
         18,
     ),
     "wrap": (
-        model([node("Pad", ["x", "p"], ["y"], mode="wrap")], {"x": [4]}, ["y"], 19, {"p": np.array([1, 1])}),
+        model(
+            [node("Pad", ["x", "p"], ["y"], mode="wrap")],
+            {"x": [4]},
+            ["y"],
+            19,
+            {"p": np.array([1, 1])},
+        ),
         18,
         19,
     ),
@@ -236,10 +308,24 @@ REFUSED = {
         ),
         *(17, 18),
     ),
-    "uint8 sums": (model([node("Add", ["c", "c"], ["y"])], {}, ["y"], 14, {"c": np.array([1], np.uint8)}), 13, 14),
-    "eight bits": (model([node("Cast", ["x"], ["y"], to=17, saturate=0)], {"x": [2]}, ["y"], 19), 18, 19),
+    "uint8 sums": (
+        model([node("Add", ["c", "c"], ["y"])], {}, ["y"], 14, {"c": np.array([1], np.uint8)}),
+        13,
+        14,
+    ),
+    "eight bits": (
+        model([node("Cast", ["x"], ["y"], to=17, saturate=0)], {"x": [2]}, ["y"], 19),
+        18,
+        19,
+    ),
     "zero": (
-        model([node("Reshape", ["x", "s"], ["y"], allowzero=1)], {"x": [0, 2]}, ["y"], 14, {"s": np.array([2, 0])}),
+        model(
+            [node("Reshape", ["x", "s"], ["y"], allowzero=1)],
+            {"x": [0, 2]},
+            ["y"],
+            14,
+            {"s": np.array([2, 0])},
+        ),
         13,
         14,
     ),
@@ -250,7 +336,9 @@ REFUSED = {
 def test_what_an_opset_lacks_is_refused_or_raises_the_opset(name: str) -> None:
     original, opset, needed = REFUSED[name]
     graph = load(original)
-    with pytest.raises(UnsupportedOperatorError, match=f"cannot be written in opset {opset}") as caught:
+    with pytest.raises(
+        UnsupportedOperatorError, match=f"cannot be written in opset {opset}"
+    ) as caught:
         to_model(graph, opset)
     kind = original.graph.node[0].op_type
     assert f"{kind} node 'y'" in str(caught.value)
@@ -288,10 +376,12 @@ def test_exporting_changes_nothing() -> None:
     verify(graph)
 
 
-# -- graphs --------------------------------------------------------------------------------------------------------
+# -- graphs ----------------------------------------------------------------------------------------
 
 
-def added(graph: Graph, kind: str, *inputs: Value, name: str = "", output: str = "", **options: Any) -> Value:
+def added(
+    graph: Graph, kind: str, *inputs: Value, name: str = "", output: str = "", **options: Any
+) -> Value:
     op: Op = REGISTRY["", kind](**options)
     new = graph.add_node(Node(op, inputs, [Value(UNKNOWN, output)], name=name))
     infer_node(new)
@@ -310,7 +400,9 @@ def test_names_are_made_unique() -> None:
     graph.add_output(x, "input")
     graph.add_output(constant(np.float32([5, 6]), "x"), "fixed")
     written = checked(to_model(graph))
-    names = [name for n in written.graph.node for name in n.output] + [t.name for t in written.graph.initializer]
+    names = [name for n in written.graph.node for name in n.output] + [
+        t.name for t in written.graph.initializer
+    ]
     assert len(set(names)) == len(names)
     assert "x" not in names
     assert len({n.name for n in written.graph.node}) == len(written.graph.node)
@@ -330,14 +422,30 @@ def test_an_input_may_be_an_output() -> None:
 
 
 def test_documentation_and_metadata_are_kept() -> None:
-    proto = model([node("Relu", ["x"], ["y"], "first"), node("Neg", ["y"], ["z"], "second")], {"x": [1]}, ["z"])
+    proto = model(
+        [node("Relu", ["x"], ["y"], "first"), node("Neg", ["y"], ["z"], "second")],
+        {"x": [1]},
+        ["z"],
+    )
     proto.graph.node[0].doc_string = "about the node"
     proto.graph.node[0].metadata_props.add(key="source", value="line 3")
     proto.graph.doc_string, proto.doc_string = "about the graph", "about the model"
-    proto.producer_name, proto.producer_version, proto.model_version, proto.domain = "someone", "1.2", 7, "there"
+    proto.producer_name, proto.producer_version, proto.model_version, proto.domain = (
+        "someone",
+        "1.2",
+        7,
+        "there",
+    )
     proto.metadata_props.add(key="license", value="free")
     written = to_model(load(proto))
-    for field in ("doc_string", "producer_name", "producer_version", "model_version", "domain", "metadata_props"):
+    for field in (
+        "doc_string",
+        "producer_name",
+        "producer_version",
+        "model_version",
+        "domain",
+        "metadata_props",
+    ):
         assert getattr(written, field) == getattr(proto, field), field
     assert written.graph.doc_string == "about the graph"
     assert list(written.graph.node) == list(proto.graph.node)
@@ -349,7 +457,9 @@ def test_sizes_are_written_as_they_are_known() -> None:
         node("Flatten", ["x"], ["z"]),
         node("Magic", ["x"], ["u"], domain="own"),
     ]
-    original = model(nodes, {"x": ["batch", "seq", 3]}, ["y", "z", "u"], imports=[helper.make_opsetid("own", 3)])
+    original = model(
+        nodes, {"x": ["batch", "seq", 3]}, ["y", "z", "u"], imports=[helper.make_opsetid("own", 3)]
+    )
     written = to_model(load(original))
     outputs = {v.name: v.type.tensor_type for v in written.graph.output}
     assert [d.dim_param or d.dim_value for d in outputs["y"].shape.dim] == ["batch", "2*seq", 3]
@@ -360,7 +470,9 @@ def test_sizes_are_written_as_they_are_known() -> None:
 
 def test_bodies_are_written_and_share_constants() -> None:
     branches = {
-        name: helper.make_graph([node(kind, ["x", "w"], ["r"])], name, [], [onnx.ValueInfoProto(name="r")])
+        name: helper.make_graph(
+            [node(kind, ["x", "w"], ["r"])], name, [], [onnx.ValueInfoProto(name="r")]
+        )
         for name, kind in (("then_branch", "Add"), ("else_branch", "Mul"))
     }
     body = helper.make_graph(
@@ -384,10 +496,33 @@ def test_bodies_are_written_and_share_constants() -> None:
 
 def test_unknown_operators_are_written_as_they_came() -> None:
     table = numpy_helper.from_array(np.float32([1, 2]))
-    body = helper.make_graph([node("Relu", ["x"], ["r"])], "inner", [], [helper.make_tensor_value_info("r", 1, [2])])
-    options: dict[str, Any] = {"level": 3, "rate": 0.5, "mode": "fast", "sizes": [1, 2], "rates": [0.5], "modes": ["a"]}
-    magic = node("Magic", ["x", "", "w"], ["h", "", "k"], "m", domain="own", table=table, body=body, **options)
-    original = model([magic, node("Relu", ["h"], ["y"])], {"x": [2]}, ["y", "k"], constants={"w": np.float32([1])})
+    body = helper.make_graph(
+        [node("Relu", ["x"], ["r"])], "inner", [], [helper.make_tensor_value_info("r", 1, [2])]
+    )
+    options: dict[str, Any] = {
+        "level": 3,
+        "rate": 0.5,
+        "mode": "fast",
+        "sizes": [1, 2],
+        "rates": [0.5],
+        "modes": ["a"],
+    }
+    magic = node(
+        "Magic",
+        ["x", "", "w"],
+        ["h", "", "k"],
+        "m",
+        domain="own",
+        table=table,
+        body=body,
+        **options,
+    )
+    original = model(
+        [magic, node("Relu", ["h"], ["y"])],
+        {"x": [2]},
+        ["y", "k"],
+        constants={"w": np.float32([1])},
+    )
     original.opset_import.append(helper.make_opsetid("own", 4))
     original.graph.value_info.append(helper.make_tensor_value_info("h", 1, [2]))
     graph = load(original)
@@ -397,14 +532,22 @@ def test_unknown_operators_are_written_as_they_came() -> None:
     assert (again.op_type, again.domain, list(again.input)) == ("Magic", "own", ["x", "", "w"])
     assert [a.name for a in again.attribute] == sorted([*options, "table", "body"])
     values = {a.name: helper.get_attribute_value(a) for a in again.attribute}
-    assert {k: v for k, v in values.items() if k in options} == {**options, "mode": b"fast", "modes": [b"a"]}
+    assert {k: v for k, v in values.items() if k in options} == {
+        **options,
+        "mode": b"fast",
+        "modes": [b"a"],
+    }
     assert load(written).nodes[0].op == graph.nodes[0].op
     assert written.graph.value_info[0] == original.graph.value_info[0]
 
 
 @pytest.mark.parametrize("dtype", dtypes.ALL, ids=str)
 def test_constants_of_every_type_come_back(dtype: dtypes.DType) -> None:
-    numbers = np.array(["a", "ü", ""], object) if dtype.kind == "s" else np.array([0, 1, 1]).astype(dtype.numpy)
+    numbers = (
+        np.array(["a", "ü", ""], object)
+        if dtype.kind == "s"
+        else np.array([0, 1, 1]).astype(dtype.numpy)
+    )
     graph = Graph("constants")
     only_cast = dtype.bits == 6  # no other operator takes these
     kind, options = ("Cast", {"to": dtypes.float32}) if only_cast else ("Identity", {})
@@ -415,11 +558,15 @@ def test_constants_of_every_type_come_back(dtype: dtypes.DType) -> None:
     assert back.const is not None
     theirs = numpy_helper.to_array(written.graph.initializer[0])
     for found in (back.const, theirs):
-        same = found.tolist() == numbers.tolist() if dtype.kind == "s" else found.tobytes() == numbers.tobytes()
+        same = (
+            found.tolist() == numbers.tolist()
+            if dtype.kind == "s"
+            else found.tobytes() == numbers.tobytes()
+        )
         assert same
 
 
-# -- networks ------------------------------------------------------------------------------------------------------
+# -- networks --------------------------------------------------------------------------------------
 
 SMALL = {"squeezenet1_1", "shufflenet_v2", "mobilenet_v3_large", "minilm_l6"}
 MARKS = {name: () if name in SMALL else pytest.mark.zoo for name in NAMES}
@@ -427,7 +574,9 @@ ZOO = [pytest.param(file, marks=MARKS[name], id=file) for name in NAMES for file
 
 
 @pytest.mark.parametrize("name", ZOO)
-def test_a_written_network_computes_the_same(name: str, zoo_model: Callable[[str], Path], tmp_path: Path) -> None:
+def test_a_written_network_computes_the_same(
+    name: str, zoo_model: Callable[[str], Path], tmp_path: Path
+) -> None:
     path = zoo_model(name)
     feeds = make_inputs(path, {"batch": 2, "seq": 9})
     expected = run(path, feeds)
@@ -438,12 +587,15 @@ def test_a_written_network_computes_the_same(name: str, zoo_model: Callable[[str
         assert_close(run(tmp_path / "m.onnx", feeds), expected, tolerance)
 
 
-# -- the interface -------------------------------------------------------------------------------------------------
+# -- the interface ---------------------------------------------------------------------------------
 
 
 def interface(proto: ModelProto) -> list[bytes]:
     """Inputs and outputs to the letter."""
-    return [info.SerializeToString(deterministic=True) for info in (*proto.graph.input, *proto.graph.output)]
+    return [
+        info.SerializeToString(deterministic=True)
+        for info in (*proto.graph.input, *proto.graph.output)
+    ]
 
 
 def outputs_stated(proto: ModelProto, **outputs: list[Any]) -> ModelProto:
@@ -454,7 +606,9 @@ def outputs_stated(proto: ModelProto, **outputs: list[Any]) -> ModelProto:
 
 
 def odd_sizes() -> ModelProto:
-    """Sizes with names that are no identifiers, without names, and outputs that state less or other than is known."""
+    """Sizes with names that are no identifiers, without names, and outputs that state less or other
+    than is known.
+    """
     nodes = [
         node("Concat", ["x", "x"], ["y"], axis=1),
         node("Flatten", ["x"], ["z"]),
@@ -463,7 +617,11 @@ def odd_sizes() -> ModelProto:
         node("Cast", ["i"], ["n"], to=1),
     ]
     inputs = {"x": ["batch-size", "seq len", 3], "v": [None, "past + seq len"]}
-    stated: dict[str, list[Any]] = {"y": ["batch-size", "twice", None], "z": ["batch-size", None], "w": [None, None]}
+    stated: dict[str, list[Any]] = {
+        "y": ["batch-size", "twice", None],
+        "z": ["batch-size", None],
+        "w": [None, None],
+    }
     proto = outputs_stated(model(nodes, inputs, ["y"], ir_version=10), **stated, n=[2, "found"])
     proto.graph.input[0].doc_string = "about the input"
     proto.graph.output[3].metadata_props.add(key="unit", value="pixels")
@@ -472,7 +630,9 @@ def odd_sizes() -> ModelProto:
 
 @pytest.mark.parametrize("level", ["none", "basic", "extended", "all"])
 @pytest.mark.parametrize("through_file", [False, True])
-def test_inputs_and_outputs_stay_to_the_letter(level: str, through_file: bool, tmp_path: Path) -> None:
+def test_inputs_and_outputs_stay_to_the_letter(
+    level: str, through_file: bool, tmp_path: Path
+) -> None:
     original = odd_sizes()
     graph = infuse.optimize(load(original), level)
     if through_file:
@@ -484,7 +644,9 @@ def test_inputs_and_outputs_stay_to_the_letter(level: str, through_file: bool, t
 def test_sizes_that_are_fixed_are_written() -> None:
     graph = infuse.optimize(load(odd_sizes()), "basic", set_dims={"batch_size": 2, "seq_len": 5})
     outputs = {v.name: v.type.tensor_type.shape.dim for v in checked(to_model(graph)).graph.output}
-    assert [d.dim_param or d.dim_value for d in outputs["y"]] == [2, 10, 0], "the last is as it was, unknown"
+    assert [d.dim_param or d.dim_value for d in outputs["y"]] == [2, 10, 0], (
+        "the last is as it was, unknown"
+    )
     assert [d.dim_param or d.dim_value for d in outputs["z"]] == [2, 15]
     assert [d.WhichOneof("value") for d in outputs["w"]] == [None, None]
 
@@ -499,7 +661,10 @@ def test_metadata_that_only_looks_like_ours_is_kept_apart() -> None:
 
 
 def test_metadata_of_graphs_and_bodies_is_kept() -> None:
-    bodies = {n: helper.make_graph([node("Neg", ["x"], [n], n)], n, [], [onnx.ValueInfoProto(name=n)]) for n in "ab"}
+    bodies = {
+        n: helper.make_graph([node("Neg", ["x"], [n], n)], n, [], [onnx.ValueInfoProto(name=n)])
+        for n in "ab"
+    }
     for body in bodies.values():
         body.metadata_props.add(key="body", value=body.name)
         body.node[0].metadata_props.add(key="line", value="1")
@@ -537,13 +702,17 @@ def test_the_runtime_reads_the_format(opset: int) -> None:
     assert proto.ir_version <= 14
 
 
-# -- meaning -------------------------------------------------------------------------------------------------------
+# -- meaning ---------------------------------------------------------------------------------------
 
 
 def rows_of(kind: str) -> Iterator[tuple[Row, tuple[Any, ...]]]:
-    """Samples of an operator that ONNX Runtime can run once they are decomposed, and what they mean."""
+    """Samples of an operator that ONNX Runtime can run once they are decomposed, and what they
+    mean.
+    """
     for row in rows(REGISTRY["", kind], np.random.default_rng(1)):
-        numbers = {k: float(np.float32(v)) for k, v in row.op.attributes().items() if isinstance(v, float)}
+        numbers = {
+            k: float(np.float32(v)) for k, v in row.op.attributes().items() if isinstance(v, float)
+        }
         row = dataclasses.replace(row, op=row.op.replace(**numbers))
         yield row, results(row)
 
@@ -551,7 +720,9 @@ def rows_of(kind: str) -> Iterator[tuple[Row, tuple[Any, ...]]]:
 @pytest.mark.parametrize("symbolic", [False, True])
 @pytest.mark.parametrize("kind", sorted(DECOMPOSITIONS))
 def test_a_decomposition_means_what_the_operator_means(kind: str, symbolic: bool) -> None:
-    """Its samples, written in the oldest opset and run; batch and length (axes 0 and the last but one) may be open."""
+    """Its samples, written in the oldest opset and run; batch and length (axes 0 and the last but
+    one) may be open.
+    """
     for row, wanted in rows_of(kind):
         graph = Graph(kind)
         values: list[Value | None] = []
@@ -562,11 +733,17 @@ def test_a_decomposition_means_what_the_operator_means(kind: str, symbolic: bool
                 continue
             type = type_of(x)
             assert isinstance(type, TensorType)
-            open_axes = {0, x.ndim - 2} if symbolic and kind in ("Attention", "RotaryEmbedding") else {0}
-            shape = tuple(symbol(f"n{d}") if symbolic and a in open_axes else d for a, d in enumerate(x.shape))
+            open_axes = (
+                {0, x.ndim - 2} if symbolic and kind in ("Attention", "RotaryEmbedding") else {0}
+            )
+            shape = tuple(
+                symbol(f"n{d}") if symbolic and a in open_axes else d for a, d in enumerate(x.shape)
+            )
             feeds[f"x{index}"] = x
             values.append(graph.add_input(f"x{index}", TensorType(type.dtype, shape)))
-        new = graph.add_node(Node(row.op, values, [Value(UNKNOWN, f"y{i}") for i in range(len(wanted))]))
+        new = graph.add_node(
+            Node(row.op, values, [Value(UNKNOWN, f"y{i}") for i in range(len(wanted))])
+        )
         infer_node(new)
         told = kind == "Attention" and len(row.inputs) == 7
         kept = [i for i in range(len(wanted)) if not (told and i in (1, 2))]

@@ -21,7 +21,9 @@ node = helper.make_node
 
 def external(folder: Path, size: int, **entries: str) -> Path:
     """A model whose tensor `w` of `size` bytes lies outside."""
-    proto = model([node("Cast", ["w"], ["c"], to=1), node("Add", ["x", "c"], ["y"])], {"x": [1]}, ["y"])
+    proto = model(
+        [node("Cast", ["w"], ["c"], to=1), node("Add", ["x", "c"], ["y"])], {"x": [1]}, ["y"]
+    )
     tensor = proto.graph.initializer.add(name="w", data_type=TensorProto.UINT8, dims=[size])
     tensor.data_location = TensorProto.EXTERNAL
     for key, value in {"location": "w.bin", **entries}.items():

@@ -39,7 +39,7 @@ def outputs(graph: Graph, feeds: dict[str, Any]) -> list[Any]:
     return list(evaluate(graph, feeds).values())
 
 
-# -- constants ----------------------------------------------------------------------------------------------------
+# -- constants -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,11 @@ def test_constant_nodes(attribute: dict[str, Any], expected: np.ndarray) -> None
 def test_sparse_constants_are_written_out(indices: np.ndarray) -> None:
     values = numpy_helper.from_array(np.float32([7, 8]), "s")
     sparse = helper.make_sparse_tensor(values, numpy_helper.from_array(indices), [2, 3])
-    proto = model([node("Constant", [], ["c"], sparse_value=sparse), node("Add", ["c", "s"], ["y"])], {}, ["y"])
+    proto = model(
+        [node("Constant", [], ["c"], sparse_value=sparse), node("Add", ["c", "s"], ["y"])],
+        {},
+        ["y"],
+    )
     proto.graph.sparse_initializer.append(sparse)
     expected = np.zeros((2, 3), np.float32)
     expected[0, 1], expected[1, 2] = 7, 8
@@ -108,16 +112,24 @@ def _holding(tensor: TensorProto) -> onnx.ModelProto:
 
 
 def test_strings_survive_that_are_no_utf_8() -> None:
-    tensor = TensorProto(name="c", data_type=TensorProto.STRING, dims=[2], string_data=[b"\xff", "ß".encode()])
+    tensor = TensorProto(
+        name="c", data_type=TensorProto.STRING, dims=[2], string_data=[b"\xff", "ß".encode()]
+    )
     value = load(_holding(tensor)).outputs[0]
-    assert [text.encode("utf-8", "surrogateescape") for text in value.const] == [b"\xff", "ß".encode()]
+    assert [text.encode("utf-8", "surrogateescape") for text in value.const] == [
+        b"\xff",
+        "ß".encode(),
+    ]
 
 
 def test_large_weights_stay_in_the_file(tmp_path: Path) -> None:
     weights = np.arange(4096, dtype=np.float32)
     floats = helper.make_tensor("f", TensorProto.FLOAT, [4096], weights)
     proto = model(
-        [node("Add", ["x", "w"], ["a"]), node("Add", ["a", "f"], ["y"])], {"x": [1]}, ["y"], constants={"w": weights}
+        [node("Add", ["x", "w"], ["a"]), node("Add", ["a", "f"], ["y"])],
+        {"x": [1]},
+        ["y"],
+        constants={"w": weights},
     )
     proto.graph.initializer.append(floats)
     onnx.save(proto, tmp_path / "m.onnx")
@@ -129,17 +141,21 @@ def test_large_weights_stay_in_the_file(tmp_path: Path) -> None:
         np.testing.assert_array_equal(constant.const, weights)
 
 
-# -- functions ----------------------------------------------------------------------------------------------------
+# -- functions -------------------------------------------------------------------------------------
 
 
 def function(
     name: str, inputs: list[str], results: list[str], nodes: list[onnx.NodeProto], **options: Any
 ) -> onnx.FunctionProto:
-    options.setdefault("opset_imports", [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)])
+    options.setdefault(
+        "opset_imports", [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
+    )
     return helper.make_function("own", name, inputs, results, nodes, **options)
 
 
-def referring(kind: str, inputs: list[str], results: list[str], **references: str) -> onnx.NodeProto:
+def referring(
+    kind: str, inputs: list[str], results: list[str], **references: str
+) -> onnx.NodeProto:
     result = node(kind, inputs, results)
     types = {"alpha": onnx.AttributeProto.FLOAT, "axis": onnx.AttributeProto.INT}
     for name, source in references.items():
@@ -151,7 +167,13 @@ OWN = {"imports": [helper.make_opsetid("own", 1)]}
 
 
 def test_functions_are_inlined_inside_each_other() -> None:
-    inner = function("Inner", ["a"], ["b"], [referring("LeakyRelu", ["a"], ["b"], alpha="slope")], attributes=["slope"])
+    inner = function(
+        "Inner",
+        ["a"],
+        ["b"],
+        [referring("LeakyRelu", ["a"], ["b"], alpha="slope")],
+        attributes=["slope"],
+    )
     call = node("Inner", ["p"], ["q"], domain="own")
     call.attribute.add(name="slope", ref_attr_name="s", type=onnx.AttributeProto.FLOAT)
     outer = function("Outer", ["p"], ["r"], [call, node("Neg", ["q"], ["r"])], attributes=["s"])
@@ -168,45 +190,81 @@ def test_functions_are_inlined_inside_each_other() -> None:
 
 
 def test_functions_have_defaults_and_optional_inputs() -> None:
-    body = [referring("LeakyRelu", ["a"], ["l"], alpha="slope"), node("Clip", ["l", "low", "high"], ["b"])]
+    body = [
+        referring("LeakyRelu", ["a"], ["l"], alpha="slope"),
+        node("Clip", ["l", "low", "high"], ["b"]),
+    ]
     default = [helper.make_attribute("slope", 0.5)]
     clipped = function("Clipped", ["a", "low", "high"], ["b"], body, attribute_protos=default)
     low = np.float32(-0.5)
-    calls = [node("Clipped", ["x", "low"], ["y"], domain="own"), node("Clipped", ["x", "", "low"], ["z"], domain="own")]
-    proto = model(calls, {"x": X.shape}, ["y", "z"], constants={"low": low}, functions=[clipped], ir_version=9, **OWN)
+    calls = [
+        node("Clipped", ["x", "low"], ["y"], domain="own"),
+        node("Clipped", ["x", "", "low"], ["z"], domain="own"),
+    ]
+    proto = model(
+        calls,
+        {"x": X.shape},
+        ["y", "z"],
+        constants={"low": low},
+        functions=[clipped],
+        ir_version=9,
+        **OWN,
+    )
     leaky = np.where(X < 0, X * np.float32(0.5), X)
     assert_close(outputs(load(proto), {"x": X}), [np.maximum(leaky, low), np.minimum(leaky, low)])
 
 
 def test_a_functions_own_opset_counts() -> None:
     old = [helper.make_opsetid("", 11)]
-    sums = function("Sums", ["a"], ["b"], [node("ReduceSum", ["a"], ["b"], axes=[1])], opset_imports=old)
-    proto = model([node("Sums", ["x"], ["y"], domain="own")], {"x": X.shape}, ["y"], functions=[sums], **OWN)
+    sums = function(
+        "Sums", ["a"], ["b"], [node("ReduceSum", ["a"], ["b"], axes=[1])], opset_imports=old
+    )
+    proto = model(
+        [node("Sums", ["x"], ["y"], domain="own")], {"x": X.shape}, ["y"], functions=[sums], **OWN
+    )
     assert_close(outputs(load(proto), {"x": X}), [X.sum(1, keepdims=True)])
 
 
 def test_a_function_that_calls_itself_is_refused() -> None:
     loop = function("F", ["a"], ["b"], [node("G", ["a"], ["b"], domain="own")])
     back = function("G", ["a"], ["b"], [node("F", ["a"], ["b"], domain="own")])
-    proto = model([node("F", ["x"], ["y"], "n", domain="own")], {"x": [1]}, ["y"], functions=[loop, back], **OWN)
+    proto = model(
+        [node("F", ["x"], ["y"], "n", domain="own")],
+        {"x": [1]},
+        ["y"],
+        functions=[loop, back],
+        **OWN,
+    )
     with pytest.raises(GraphError, match="calls itself"):
         load(proto)
 
 
-@pytest.mark.parametrize(("kind", "opset"), [("Mish", 18), ("LayerNormalization", 17), ("Gelu", 20), ("Celu", 12)])
-def test_what_onnx_defines_by_others_is_expanded(kind: str, opset: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("kind", "opset"), [("Mish", 18), ("LayerNormalization", 17), ("Gelu", 20), ("Celu", 12)]
+)
+def test_what_onnx_defines_by_others_is_expanded(
+    kind: str, opset: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     inputs = ["x", "s"] if kind == "LayerNormalization" else ["x"]
     scale = {"s": np.float32([1, 2, 3])} if len(inputs) > 1 else {}
     proto = model([node(kind, inputs, ["y"])], {"x": X.shape}, ["y"], opset, scale)
     monkeypatch.delitem(REGISTRY, ("", kind))
     graph = load(proto)
     assert len(graph) > 1
-    assert_close(outputs(graph, {"x": X}), run(proto, {"x": X}), 2e-5)  # ONNX squares before it takes the mean
+    assert_close(
+        outputs(graph, {"x": X}), run(proto, {"x": X}), 2e-5
+    )  # ONNX squares before it takes the mean
 
 
 def test_unknown_operators_stay_as_they_are() -> None:
     custom = node(
-        "Magic", ["x", "", "w"], ["h", "", "k"], "m", domain="my.own", level=3, table=numpy_helper.from_array(X)
+        "Magic",
+        ["x", "", "w"],
+        ["h", "", "k"],
+        "m",
+        domain="my.own",
+        level=3,
+        table=numpy_helper.from_array(X),
     )
     proto = model(
         [custom, node("Relu", ["h"], ["y"])],
@@ -219,7 +277,12 @@ def test_unknown_operators_stay_as_they_are() -> None:
     graph = load(proto)
     opaque = graph.nodes[0]
     assert isinstance(opaque.op, Opaque)
-    assert (opaque.op.domain, opaque.op.name, opaque.op.version, opaque.name) == ("my.own", "Magic", 4, "m")
+    assert (opaque.op.domain, opaque.op.name, opaque.op.version, opaque.name) == (
+        "my.own",
+        "Magic",
+        4,
+        "m",
+    )
     assert opaque.inputs[1] is None
     assert opaque.op.attributes()["level"] == 3
     np.testing.assert_array_equal(opaque.op.attributes()["table"], X)
@@ -227,7 +290,7 @@ def test_unknown_operators_stay_as_they_are() -> None:
     assert graph.opsets["my.own"] == 4
 
 
-# -- graphs -------------------------------------------------------------------------------------------------------
+# -- graphs ----------------------------------------------------------------------------------------
 
 
 def branches(nodes: dict[str, list[onnx.NodeProto]]) -> dict[str, onnx.GraphProto]:
@@ -236,8 +299,18 @@ def branches(nodes: dict[str, list[onnx.NodeProto]]) -> dict[str, onnx.GraphProt
 
 
 def test_bodies_read_values_around_them() -> None:
-    inner = branches({"then_branch": [node("Add", ["x", "h"], ["r"])], "else_branch": [node("Sub", ["x", "h"], ["r"])]})
-    outer = branches({"then_branch": [node("If", ["c"], ["r"], **inner)], "else_branch": [node("Neg", ["h"], ["r"])]})
+    inner = branches(
+        {
+            "then_branch": [node("Add", ["x", "h"], ["r"])],
+            "else_branch": [node("Sub", ["x", "h"], ["r"])],
+        }
+    )
+    outer = branches(
+        {
+            "then_branch": [node("If", ["c"], ["r"], **inner)],
+            "else_branch": [node("Neg", ["h"], ["r"])],
+        }
+    )
     proto = model(
         [node("Exp", ["x"], ["h"]), node("If", ["d"], ["y"], **outer)],
         {"x": X.shape, "c": ("bool", []), "d": ("bool", [])},
@@ -252,7 +325,11 @@ def test_bodies_read_values_around_them() -> None:
 
 def test_loops_with_and_without_declared_types() -> None:
     body = helper.make_graph(
-        [node("Add", ["s", "x"], ["s2"]), node("Identity", ["c"], ["c2"]), node("ReduceSum", ["s2"], ["row"])],
+        [
+            node("Add", ["s", "x"], ["s2"]),
+            node("Identity", ["c"], ["c2"]),
+            node("ReduceSum", ["s2"], ["row"]),
+        ],
         "body",
         [
             helper.make_tensor_value_info("i", 7, []),
@@ -269,8 +346,14 @@ def test_loops_with_and_without_declared_types() -> None:
 
 
 def test_nodes_may_stand_in_any_order() -> None:
-    body = branches({"then_branch": [node("Neg", ["b"], ["r"])], "else_branch": [node("Abs", ["b"], ["r"])]})
-    nodes = [node("If", ["c"], ["y"], **body), node("Mul", ["a", "a"], ["b"]), node("Exp", ["x"], ["a"])]
+    body = branches(
+        {"then_branch": [node("Neg", ["b"], ["r"])], "else_branch": [node("Abs", ["b"], ["r"])]}
+    )
+    nodes = [
+        node("If", ["c"], ["y"], **body),
+        node("Mul", ["a", "a"], ["b"]),
+        node("Exp", ["x"], ["a"]),
+    ]
     graph = load(model(nodes, {"x": [2], "c": ("bool", [])}, ["y"]))
     assert [n.kind for n in graph.nodes] == ["Exp", "Mul", "If"]
     x = np.float32([1, 2])
@@ -278,7 +361,11 @@ def test_nodes_may_stand_in_any_order() -> None:
 
 
 def test_names_documentation_and_metadata_are_kept() -> None:
-    proto = model([node("Relu", ["x"], ["y"], "same"), node("Neg", ["y"], ["z"], "same")], {"x": [1]}, ["z", "x"])
+    proto = model(
+        [node("Relu", ["x"], ["y"], "same"), node("Neg", ["y"], ["z"], "same")],
+        {"x": [1]},
+        ["z", "x"],
+    )
     proto.graph.node[0].doc_string = "about the node"
     proto.graph.node[0].metadata_props.add(key="source", value="line 3")
     proto.graph.doc_string, proto.doc_string = "about the graph", "about the model"
@@ -289,13 +376,21 @@ def test_names_documentation_and_metadata_are_kept() -> None:
     assert graph.nodes[0].doc == "about the node"
     assert graph.nodes[0].metadata == {"source": "line 3"}
     assert graph.doc == "about the graph"
-    assert (graph.name, graph.output_names, graph.outputs[1] is graph.inputs[0]) == ("model", ["z", "x"], True)
+    assert (graph.name, graph.output_names, graph.outputs[1] is graph.inputs[0]) == (
+        "model",
+        ["z", "x"],
+        True,
+    )
     expected = {"license": "free", "onnx.producer_name": "someone", "onnx.producer_version": "1.2"}
-    expected |= {"onnx.doc_string": "about the model", "onnx.model_version": "7", "onnx.ir_version": "8"}
+    expected |= {
+        "onnx.doc_string": "about the model",
+        "onnx.model_version": "7",
+        "onnx.ir_version": "8",
+    }
     assert graph.metadata == expected
 
 
-# -- sizes --------------------------------------------------------------------------------------------------------
+# -- sizes -----------------------------------------------------------------------------------------
 
 
 def shapes(**inputs: list[Any]) -> dict[str, str]:
@@ -325,7 +420,11 @@ def test_sizes_may_be_expressions_of_others() -> None:
 
 def test_sizes_travel_through_shape_arithmetic() -> None:
     nodes = [
-        *(node("Shape", ["x"], ["s"]), node("Gather", ["s", "zero"], ["n"]), node("Unsqueeze", ["n", "zeros"], ["u"])),
+        *(
+            node("Shape", ["x"], ["s"]),
+            node("Gather", ["s", "zero"], ["n"]),
+            node("Unsqueeze", ["n", "zeros"], ["u"]),
+        ),
         *(node("Concat", ["u", "rest"], ["t"], axis=0), node("Reshape", ["x", "t"], ["y"])),
     ]
     constants = {"zero": np.array(0), "zeros": np.array([0]), "rest": np.array([2, -1])}
@@ -333,7 +432,7 @@ def test_sizes_travel_through_shape_arithmetic() -> None:
     assert graph.outputs[0].shape == (dims.symbol("batch"), 2, 12)
 
 
-# -- the zoo ------------------------------------------------------------------------------------------------------
+# -- the zoo ---------------------------------------------------------------------------------------
 
 SMALL = {"squeezenet1_1", "shufflenet_v2", "mobilenet_v3_large", "minilm_l6"}
 ZOO = [
@@ -352,7 +451,9 @@ def test_a_network_is_typed_as_by_onnx(name: str, zoo_model: Callable[[str], Pat
     types = {v.name: v.type for n in graph.nodes for v in n.outputs}
     assert all(isinstance(t, TensorType) and t.shape is not None for t in types.values())
     structure, _ = split(memoryview(path.read_bytes()), name)
-    inferred = onnx.shape_inference.infer_shapes(onnx.ModelProto.FromString(structure), data_prop=True).graph
+    inferred = onnx.shape_inference.infer_shapes(
+        onnx.ModelProto.FromString(structure), data_prop=True
+    ).graph
     compared = 0
     for info in [*inferred.value_info, *inferred.output]:
         ours, theirs = types.get(info.name), info.type.tensor_type
@@ -361,7 +462,9 @@ def test_a_network_is_typed_as_by_onnx(name: str, zoo_model: Callable[[str], Pat
             assert len(ours.shape) == len(theirs.shape.dim), info.name
             sizes = {name: 7 for d in ours.shape for name in dims.symbols(d)}
             known = [d.dim_value if d.HasField("dim_value") else None for d in theirs.shape.dim]
-            assert all(b is None or dims.evaluate(a, sizes) == b for a, b in zip(ours.shape, known)), (info.name, ours)
+            assert all(
+                b is None or dims.evaluate(a, sizes) == b for a, b in zip(ours.shape, known)
+            ), (info.name, ours)
             compared += 1
     assert compared > 30
 
@@ -369,7 +472,9 @@ def test_a_network_is_typed_as_by_onnx(name: str, zoo_model: Callable[[str], Pat
 def test_loading_costs_no_reading_of_weights(zoo_model: Callable[[str], Path]) -> None:
     """Weights are views of the mapped file."""
     path = zoo_model("minilm_l6")
-    arrays = [v.const for v in load(path).constants() if v.const is not None and v.const.nbytes > 1 << 16]
+    arrays = [
+        v.const for v in load(path).constants() if v.const is not None and v.const.nbytes > 1 << 16
+    ]
     assert sum(array.nbytes for array in arrays) > 80e6
     assert not any(array.flags.owndata for array in arrays)
 
@@ -420,7 +525,9 @@ def test_a_split_with_fewer_outputs_than_parts_is_refused() -> None:
 def test_a_written_split_names_all_its_parts(opset: int) -> None:
     b = Builder("parts")
     x = b.input(6, name="x")
-    b.output(*b.several(2, "Split", x, np.int64([1, 2, 3])), *b.several(1, "Split", x, num_outputs=3))
+    b.output(
+        *b.several(2, "Split", x, np.int64([1, 2, 3])), *b.several(1, "Split", x, num_outputs=3)
+    )
     parts = run(to_model(b.graph, opset), {"x": np.arange(6, dtype=np.float32)})
     assert [list(part) for part in parts] == [[0], [1, 2], [0, 1]]
 
@@ -437,8 +544,16 @@ def test_a_loop_squeezes_what_it_carries(start: list[Any]) -> None:
             helper.make_node("ReduceSum", ["w"], ["s"], keepdims=0),
         ],
         "body",
-        [info("i", TensorProto.INT64, []), info("go", TensorProto.BOOL, []), info("v", TensorProto.FLOAT, None)],
-        [info("on", TensorProto.BOOL, []), info("w", TensorProto.FLOAT, None), info("s", TensorProto.FLOAT, None)],
+        [
+            info("i", TensorProto.INT64, []),
+            info("go", TensorProto.BOOL, []),
+            info("v", TensorProto.FLOAT, None),
+        ],
+        [
+            info("on", TensorProto.BOOL, []),
+            info("w", TensorProto.FLOAT, None),
+            info("s", TensorProto.FLOAT, None),
+        ],
     )
     loop = helper.make_node("Loop", ["turns", "", "x"], ["y", "sums"], body=body)
     inputs = {"x": start, "turns": ("int64", [])}

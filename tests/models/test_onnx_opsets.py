@@ -1,4 +1,6 @@
-"""Old operator forms: every opset means what it meant, against ONNX Runtime and the models that ONNX ships."""
+"""Old operator forms: every opset means what it meant, against ONNX Runtime and the models that
+ONNX ships.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,10 @@ def outputs(graph: Graph, feeds: dict[str, Any]) -> list[Any]:
 X = np.linspace(-3, 3, 48, dtype=np.float32).reshape(2, 4, 2, 3)
 TENSORFLOW = "tf_half_pixel_for_nn"
 SLOPES = {"slope": np.float32([[[0.1]], [[0.2]], [[0.3]], [[0.4]]])}
-INTS = {name: np.array(v, np.int64) for name, v in {"one": [1], "shape": [2, 24], "pads": [0, 1, 1, 2]}.items()}
+INTS = {
+    name: np.array(v, np.int64)
+    for name, v in {"one": [1], "shape": [2, 24], "pads": [0, 1, 1, 2]}.items()
+}
 
 # name: (first opset, last opset, nodes from x to y, constants)
 OLD_FORMS: dict[str, tuple[int, int, list[onnx.NodeProto], dict[str, np.ndarray]]] = {
@@ -59,17 +64,47 @@ OLD_FORMS: dict[str, tuple[int, int, list[onnx.NodeProto], dict[str, np.ndarray]
     "topk": (7, 9, [node("TopK", ["x"], ["y", "i"], k=2, axis=1)], {}),
     "topk_input": (10, NEWEST, [node("TopK", ["x", "one"], ["y", "i"], axis=1)], INTS),
     "pad": (7, 10, [node("Pad", ["x"], ["y"], pads=[0, 1, 0, 2, 0, 0, 1, 0], value=0.5)], {}),
-    "pad_edge": (7, 10, [node("Pad", ["x"], ["y"], pads=[0, 1, 0, 2, 0, 0, 1, 0], mode="edge")], {}),
-    "pad_axes": (18, NEWEST, [node("Pad", ["x", "pads", "", "axes"], ["y"])], {**INTS, "axes": np.array([1, 3])}),
+    "pad_edge": (
+        7,
+        10,
+        [node("Pad", ["x"], ["y"], pads=[0, 1, 0, 2, 0, 0, 1, 0], mode="edge")],
+        {},
+    ),
+    "pad_axes": (
+        18,
+        NEWEST,
+        [node("Pad", ["x", "pads", "", "axes"], ["y"])],
+        {**INTS, "axes": np.array([1, 3])},
+    ),
     "clip": (7, 10, [node("Clip", ["x"], ["y"], min=-1.0, max=2.0)], {}),
     "clip_open": (7, 10, [node("Clip", ["x"], ["y"], min=-1.0)], {}),
     "upsample": (7, 8, [node("Upsample", ["x"], ["y"], scales=[1.0, 1.0, 2.0, 3.0])], {}),
-    "upsample_linear": (7, 8, [node("Upsample", ["x"], ["y"], scales=[1.0, 1.0, 2.0, 3.0], mode="linear")], {}),
-    "upsample_input": (9, 9, [node("Upsample", ["x", "s"], ["y"])], {"s": np.float32([1, 1, 2, 2])}),
+    "upsample_linear": (
+        7,
+        8,
+        [node("Upsample", ["x"], ["y"], scales=[1.0, 1.0, 2.0, 3.0], mode="linear")],
+        {},
+    ),
+    "upsample_input": (
+        9,
+        9,
+        [node("Upsample", ["x", "s"], ["y"])],
+        {"s": np.float32([1, 1, 2, 2])},
+    ),
     "resize_up": (10, 10, [node("Resize", ["x", "s"], ["y"])], {"s": np.float32([1, 1, 2, 2])}),
-    "resize_down": (10, 10, [node("Resize", ["x", "s"], ["y"])], {"s": np.float32([1, 1, 0.5, 0.4])}),
+    "resize_down": (
+        10,
+        10,
+        [node("Resize", ["x", "s"], ["y"])],
+        {"s": np.float32([1, 1, 0.5, 0.4])},
+    ),
     "resize_both": (10, 10, [node("Resize", ["x", "s"], ["y"])], {"s": np.float32([1, 0.5, 2, 1])}),
-    "resize_linear": (10, 10, [node("Resize", ["x", "s"], ["y"], mode="linear")], {"s": np.float32([1, 1, 2, 1.5])}),
+    "resize_linear": (
+        10,
+        10,
+        [node("Resize", ["x", "s"], ["y"], mode="linear")],
+        {"s": np.float32([1, 1, 2, 1.5])},
+    ),
     "resize_11": (
         *(11, 12),
         [
@@ -89,7 +124,12 @@ OLD_FORMS: dict[str, tuple[int, int, list[onnx.NodeProto], dict[str, np.ndarray]
         {"roi": np.float32([]), "none": np.float32([]), "sizes": np.array([2, 4, 5, 4])},
     ),
     "batch_norm": (7, NEWEST, [node("BatchNormalization", ["x", "c", "c", "c", "v"], ["y"])], {}),
-    "batch_norm_flat": (7, 8, [node("BatchNormalization", ["x", *["f"] * 3, "g"], ["y"], spatial=0)], {}),
+    "batch_norm_flat": (
+        7,
+        8,
+        [node("BatchNormalization", ["x", *["f"] * 3, "g"], ["y"], spatial=0)],
+        {},
+    ),
     **{
         f"{kind.lower()}_{axis}": (7, 12, [node(kind, ["x"], ["y"], axis=axis)], {})
         for kind in ("Softmax", "LogSoftmax", "Hardmax")
@@ -102,22 +142,53 @@ OLD_FORMS: dict[str, tuple[int, int, list[onnx.NodeProto], dict[str, np.ndarray]
     "scatter_elements": (11, NEWEST, [node("ScatterElements", ["x", "i", "u"], ["y"], axis=1)], {}),
     "cast": (7, NEWEST, [node("Cast", ["x"], ["y"], to=TensorProto.INT32)], {}),
     "reshape": (7, NEWEST, [node("Reshape", ["x", "shape"], ["y"])], INTS),
-    "gemm": (7, NEWEST, [node("Flatten", ["x"], ["f2"]), node("Gemm", ["f2", "w", "b"], ["y"], alpha=0.5)], {}),
-    "group_norm": (18, 20, [node("GroupNormalization", ["x", "g2", "b2"], ["y"], num_groups=2)], {}),
-    "fill": (9, NEWEST, [node("ConstantOfShape", ["shape"], ["y"], value=helper.make_tensor("v", 7, [1], [3]))], INTS),
+    "gemm": (
+        7,
+        NEWEST,
+        [node("Flatten", ["x"], ["f2"]), node("Gemm", ["f2", "w", "b"], ["y"], alpha=0.5)],
+        {},
+    ),
+    "group_norm": (
+        18,
+        20,
+        [node("GroupNormalization", ["x", "g2", "b2"], ["y"], num_groups=2)],
+        {},
+    ),
+    "fill": (
+        9,
+        NEWEST,
+        [node("ConstantOfShape", ["shape"], ["y"], value=helper.make_tensor("v", 7, [1], [3]))],
+        INTS,
+    ),
     "prelu": (
         7,
         NEWEST,
         [node("PRelu", ["x", "slope"], ["y"])],
         {"slope": np.float32([[[0.1]], [[0.2]], [[0.3]], [[0.4]]])},
     ),
-    "pool": (7, NEWEST, [node("AveragePool", ["x"], ["y"], kernel_shape=[2, 2], auto_pad="SAME_UPPER")], {}),
+    "pool": (
+        7,
+        NEWEST,
+        [node("AveragePool", ["x"], ["y"], kernel_shape=[2, 2], auto_pad="SAME_UPPER")],
+        {},
+    ),
     "gelu": (20, NEWEST, [node("Gelu", ["x"], ["y"], approximate="tanh")], {}),
 }
 SHARED = {
-    **{"c": np.float32([1, 2, 0.5, -1]), "v": np.float32([1, 2, 3, 4]), "f": np.full((4, 2, 3), 0.5, np.float32)},
-    **{"g": np.full((4, 2, 3), 2, np.float32), "w": np.ones((24, 3), np.float32), "b": np.float32([1, 2, 3])},
-    **{"i": np.array([[[[0, 1, 2]], [[3, 0, 1]]]] * 2).reshape(2, 2, 1, 3), "g2": np.float32([2, 3])},
+    **{
+        "c": np.float32([1, 2, 0.5, -1]),
+        "v": np.float32([1, 2, 3, 4]),
+        "f": np.full((4, 2, 3), 0.5, np.float32),
+    },
+    **{
+        "g": np.full((4, 2, 3), 2, np.float32),
+        "w": np.ones((24, 3), np.float32),
+        "b": np.float32([1, 2, 3]),
+    },
+    **{
+        "i": np.array([[[[0, 1, 2]], [[3, 0, 1]]]] * 2).reshape(2, 2, 1, 3),
+        "g2": np.float32([2, 3]),
+    },
     **{"u": np.ones((2, 2, 1, 3), np.float32), "b2": np.float32([1, -1])},
 }
 
@@ -134,10 +205,14 @@ def old_form(name: str, opset: int) -> onnx.ModelProto:
 
 def pick(first: int, last: int) -> list[int]:
     """Opsets to try: the first and last, those before a change, and a few between."""
-    return [o for o in (7, 8, 9, 10, 11, 12, 13, 17, 18, 20, 21, 24, 26, NEWEST) if first <= o <= last] or [first]
+    return [
+        o for o in (7, 8, 9, 10, 11, 12, 13, 17, 18, 20, 21, 24, 26, NEWEST) if first <= o <= last
+    ] or [first]
 
 
-CASES = [(name, opset) for name, (first, last, *_) in OLD_FORMS.items() for opset in pick(first, last)]
+CASES = [
+    (name, opset) for name, (first, last, *_) in OLD_FORMS.items() for opset in pick(first, last)
+]
 
 
 @pytest.mark.parametrize(("name", "opset"), CASES)
@@ -151,7 +226,9 @@ def test_old_forms_mean_what_they_meant(name: str, opset: int) -> None:
 
 
 def changes() -> list[tuple[str, int, str]]:
-    """(operator, opset, what) for every change between versions of an operator that a caller must act on."""
+    """(operator, opset, what) for every change between versions of an operator that a caller must
+    act on.
+    """
     history: dict[str, list[Any]] = {}
     for schema in defs.get_all_schemas_with_history():
         if schema.domain == "":
@@ -170,7 +247,11 @@ def changes() -> list[tuple[str, int, str]]:
 
 
 def _default(attribute: Any) -> Any:
-    return helper.get_attribute_value(attribute.default_value) if attribute.default_value.type else None
+    return (
+        helper.get_attribute_value(attribute.default_value)
+        if attribute.default_value.type
+        else None
+    )
 
 
 # Where the newest form's default, or its lack of an attribute, means the same.
@@ -210,7 +291,11 @@ def test_opset_6_models_of_onnx_compute_what_they_should(kind: str) -> None:
         for data in sorted(folder.glob("test_data_set_*")):
             given = [_tensor(p) for p in sorted(data.glob("input_*.pb"), key=_number)]
             wanted = [_tensor(p) for p in sorted(data.glob("output_*.pb"), key=_number)]
-            feeds = {v.name: a for v, a in zip(proto.graph.input, given) if v.name in {i.name for i in graph.inputs}}
+            feeds = {
+                v.name: a
+                for v, a in zip(proto.graph.input, given)
+                if v.name in {i.name for i in graph.inputs}
+            }
             assert_close(outputs(graph, feeds), wanted, max(case.rtol, 1e-4))
             checked += 1
     assert checked >= {"pytorch-operator": 35, "pytorch-converted": 80, "simple": 7}[kind]
@@ -235,8 +320,12 @@ def _number(path: Path) -> int:
         ("LSTM", 1, {"output_sequence": 1, "hidden_size": 2}, {"hidden_size": 2}),
     ],
 )
-def test_attributes_are_lifted(kind: str, opset: int, attributes: dict[str, Any], expected: dict[str, Any]) -> None:
-    form = Form(kind, [], dict(attributes), [True], "n", lambda *_: pytest.fail("nothing runs before it"))
+def test_attributes_are_lifted(
+    kind: str, opset: int, attributes: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    form = Form(
+        kind, [], dict(attributes), [True], "n", lambda *_: pytest.fail("nothing runs before it")
+    )
     adapt(form, opset)
     assert (form.kind, form.attributes) == (kind, expected)
 
@@ -247,7 +336,9 @@ def test_unread_statistics_are_dropped() -> None:
     constants = {k: SHARED[k] for k in "cv"}
     graph = load(model([five], {"x": X.shape}, ["y"], 9, constants))
     assert len(graph.nodes[0].outputs) == 1
-    one = model([node("BatchNormalization", five.input, ["y"])], {"x": X.shape}, ["y"], 9, constants)
+    one = model(
+        [node("BatchNormalization", five.input, ["y"])], {"x": X.shape}, ["y"], 9, constants
+    )
     assert_close(outputs(graph, {"x": X}), run(one, {"x": X}))
     trained = load(model([five], {"x": X.shape}, ["y", "m"], 9, constants))
     y, variance = outputs(trained, {"x": X})
@@ -260,7 +351,12 @@ def test_unread_statistics_are_dropped() -> None:
 def test_broadcasting_by_axis() -> None:
     b = np.float32([1, 2, 3, 4])
     proto = model(
-        [node("Mul", ["x", "b"], ["y"], broadcast=1, axis=1)], {"x": X.shape}, ["y"], 6, {"b": b}, ir_version=3
+        [node("Mul", ["x", "b"], ["y"], broadcast=1, axis=1)],
+        {"x": X.shape},
+        ["y"],
+        6,
+        {"b": b},
+        ir_version=3,
     )
     assert_close(outputs(load(proto), {"x": X}), [X * b.reshape(4, 1, 1)])
 
@@ -282,5 +378,7 @@ def test_scan_of_opset_8_runs_over_batches() -> None:
 
 def test_an_opset_that_is_too_new_is_refused() -> None:
     proto = model([node("Relu", ["x"], ["y"])], {"x": [1]}, ["y"], NEWEST + 1)
-    with pytest.raises(UnsupportedOperatorError, match=rf"opset {NEWEST + 1} of ONNX, known are 1 to {NEWEST}"):
+    with pytest.raises(
+        UnsupportedOperatorError, match=rf"opset {NEWEST + 1} of ONNX, known are 1 to {NEWEST}"
+    ):
         load(proto)

@@ -1,4 +1,6 @@
-"""Optimized networks as ONNX files: valid in every opset, with the interface and the answers of the original."""
+"""Optimized networks as ONNX files: valid in every opset, with the interface and the answers of the
+original.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,10 @@ node = helper.make_node
 
 def interface(proto: ModelProto) -> list[bytes]:
     """Inputs and outputs to the letter."""
-    return [info.SerializeToString(deterministic=True) for info in (*proto.graph.input, *proto.graph.output)]
+    return [
+        info.SerializeToString(deterministic=True)
+        for info in (*proto.graph.input, *proto.graph.output)
+    ]
 
 
 def operators(graph: GraphProto) -> Iterator[str]:
@@ -56,7 +61,9 @@ def written(graph: Graph, path: Path, opset: int | None = None) -> ModelProto:
     return onnx.load(path, load_external_data=False)
 
 
-def check(graph: Graph, source: Path, expected: list[np.ndarray], path: Path, opset: int | None = None) -> ModelProto:
+def check(
+    graph: Graph, source: Path, expected: list[np.ndarray], path: Path, opset: int | None = None
+) -> ModelProto:
     """Write `graph` and compare the file with the original network; the message."""
     proto = written(graph, path, opset)
     original = onnx.load(source, load_external_data=False)
@@ -69,7 +76,9 @@ def check(graph: Graph, source: Path, expected: list[np.ndarray], path: Path, op
 
 
 @pytest.mark.parametrize("name", ZOO)
-def test_an_optimized_network_is_a_valid_file(name: str, zoo_model: Callable[[str], Path], tmp_path: Path) -> None:
+def test_an_optimized_network_is_a_valid_file(
+    name: str, zoo_model: Callable[[str], Path], tmp_path: Path
+) -> None:
     source = zoo_model(name)
     expected = run(source, make_inputs(source, SIZES))
     graph = infuse.load(source)
@@ -97,7 +106,9 @@ def test_every_level_is_written_in_every_opset(
 
 def test_new_opsets_have_fewer_nodes(zoo_model: Callable[[str], Path], tmp_path: Path) -> None:
     graph = infuse.optimize(infuse.load(zoo_model("minilm_l6")), "extended")
-    counts = {o: list(operators(written(graph, tmp_path / "m.onnx", o).graph)) for o in (13, 17, 20, 24)}
+    counts = {
+        o: list(operators(written(graph, tmp_path / "m.onnx", o).graph)) for o in (13, 17, 20, 24)
+    }
     assert sorted(map(len, counts.values()), reverse=True) == [*map(len, counts.values())]
     assert {"LayerNormalization", "Gelu", "Attention"} <= set(counts[24])
     assert "Attention" not in counts[20]
@@ -105,7 +116,7 @@ def test_new_opsets_have_fewer_nodes(zoo_model: Callable[[str], Path], tmp_path:
     assert "LayerNormalization" not in counts[13]
 
 
-# -- for ONNX Runtime ------------------------------------------------------------------------------------------------
+# -- for ONNX Runtime ------------------------------------------------------------------------------
 
 
 def by_runtime(source: Path, path: Path) -> ModelProto:
@@ -114,15 +125,21 @@ def by_runtime(source: Path, path: Path) -> ModelProto:
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
     options.optimized_model_filepath = str(path)
     options.log_severity_level = 4
-    options.add_session_config_entry("session.optimized_model_external_initializers_file_name", f"{path.name}.data")
-    options.add_session_config_entry("session.optimized_model_external_initializers_min_size_in_bytes", "1000")
+    options.add_session_config_entry(
+        "session.optimized_model_external_initializers_file_name", f"{path.name}.data"
+    )
+    options.add_session_config_entry(
+        "session.optimized_model_external_initializers_min_size_in_bytes", "1000"
+    )
     onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
     return onnx.load(path, load_external_data=False)
 
 
 @pytest.mark.row("G33")
 @pytest.mark.parametrize("name", ZOO)
-def test_no_more_nodes_than_the_runtime_leaves(name: str, zoo_model: Callable[[str], Path], tmp_path: Path) -> None:
+def test_no_more_nodes_than_the_runtime_leaves(
+    name: str, zoo_model: Callable[[str], Path], tmp_path: Path
+) -> None:
     source = zoo_model(name)
     expected = run(source, make_inputs(source, SIZES))
     graph = infuse.optimize(infuse.load(source), "extended", runtime="onnxruntime")
@@ -140,7 +157,9 @@ def test_own_operators_come_only_on_request(level: str, zoo_model: Callable[[str
 
 
 @pytest.mark.parametrize("name", ["squeezenet1_1", "minilm_l6.dynamo"])
-def test_what_the_runtime_wrote_is_read(name: str, zoo_model: Callable[[str], Path], tmp_path: Path) -> None:
+def test_what_the_runtime_wrote_is_read(
+    name: str, zoo_model: Callable[[str], Path], tmp_path: Path
+) -> None:
     """Its own operators are known: they run here, and come out as they went in."""
     source = zoo_model(name)
     theirs = by_runtime(source, tmp_path / "theirs.onnx")
@@ -164,7 +183,11 @@ def test_root_mean_squares_have_a_name_in_the_runtime(tmp_path: Path) -> None:
     x, s = (rng.standard_normal(shape).astype(np.float32) for shape in ((6, 8), (8,)))
     nodes: list[Any] = [
         *(node("Mul", ["x", "x"], ["xx"]), node("ReduceMean", ["xx"], ["m"], axes=[-1])),
-        *(node("Add", ["m", "e"], ["v"]), node("Sqrt", ["v"], ["d"]), node("Div", ["x", "d"], ["n"])),
+        *(
+            node("Add", ["m", "e"], ["v"]),
+            node("Sqrt", ["v"], ["d"]),
+            node("Div", ["x", "d"], ["n"]),
+        ),
         node("Mul", ["n", "s"], ["y"]),
     ]
     original = model(nodes, {"x": x.shape}, ["y"], 17, {"s": s, "e": np.float32(1e-6)})
@@ -176,7 +199,9 @@ def test_root_mean_squares_have_a_name_in_the_runtime(tmp_path: Path) -> None:
     assert [n.kind for n in again.nodes] == ["SimplifiedLayerNormalization"]
 
 
-def test_weights_are_stored_once_for_packed_attention(zoo_model: Callable[[str], Path], tmp_path: Path) -> None:
+def test_weights_are_stored_once_for_packed_attention(
+    zoo_model: Callable[[str], Path], tmp_path: Path
+) -> None:
     source = zoo_model("minilm_l6")
     graph = infuse.optimize(infuse.load(source), "extended", runtime="onnxruntime")
     infuse.save(graph, tmp_path / "m.onnx")
@@ -189,8 +214,12 @@ def test_weights_are_stored_once_for_packed_attention(zoo_model: Callable[[str],
 
 @pytest.mark.full
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("rule", [r for r in ALL_RULES if not r.runtime], ids=lambda rule: rule.name)
-def test_what_rules_build_can_be_written_in_old_opsets(rule: Rule, rng: np.random.Generator) -> None:
+@pytest.mark.parametrize(
+    "rule", [r for r in ALL_RULES if not r.runtime], ids=lambda rule: rule.name
+)
+def test_what_rules_build_can_be_written_in_old_opsets(
+    rule: Rule, rng: np.random.Generator
+) -> None:
     """A rule never raises the opset: what was expressible in the oldest one is so afterwards."""
     for case in cases(rule, rng):
         try:

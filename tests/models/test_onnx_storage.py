@@ -1,4 +1,6 @@
-"""ONNX files on disk: weights inside and beside the model, written over their own source, failed writes."""
+"""ONNX files on disk: weights inside and beside the model, written over their own source, failed
+writes.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +25,23 @@ def weighted(seed: int = 0) -> ModelProto:
     """Constants of several sizes, the small ones below what is stored apart."""
     rng = np.random.default_rng(seed)
     constants = {
-        **{"a": rng.standard_normal((40, 50)).astype(np.float32), "b": rng.standard_normal((50, 3)).astype(np.float32)},
-        **{"c": rng.standard_normal(3).astype(np.float32), "d": rng.standard_normal((300, 1, 1)).astype(np.float32)},
+        **{
+            "a": rng.standard_normal((40, 50)).astype(np.float32),
+            "b": rng.standard_normal((50, 3)).astype(np.float32),
+        },
+        **{
+            "c": rng.standard_normal(3).astype(np.float32),
+            "d": rng.standard_normal((300, 1, 1)).astype(np.float32),
+        },
     }
-    nodes = [node("MatMul", ["x", "a"], ["h"]), node("MatMul", ["h", "b"], ["g"]), node("Add", ["g", "c"], ["e"])]
-    return model([*nodes, node("Mul", ["e", "d"], ["y"])], {"x": ["n", 40]}, ["y"], constants=constants)
+    nodes = [
+        node("MatMul", ["x", "a"], ["h"]),
+        node("MatMul", ["h", "b"], ["g"]),
+        node("Add", ["g", "c"], ["e"]),
+    ]
+    return model(
+        [*nodes, node("Mul", ["e", "d"], ["y"])], {"x": ["n", 40]}, ["y"], constants=constants
+    )
 
 
 @pytest.mark.parametrize("external", [None, True, "weights.bin"])
@@ -45,7 +59,11 @@ def test_saved_models_are_the_same(tmp_path: Path, external: bool | str | None) 
         np.testing.assert_array_equal(again[tensor.name], numpy_helper.to_array(tensor))
     if data:
         proto = onnx.load(path, load_external_data=False)
-        places = {t.name: {e.key: e.value for e in t.external_data} for t in proto.graph.initializer if t.external_data}
+        places = {
+            t.name: {e.key: e.value for e in t.external_data}
+            for t in proto.graph.initializer
+            if t.external_data
+        }
         assert sorted(places) == ["a", "d"]
         assert int(places["a"]["offset"]) % 4096 == int(places["d"]["offset"]) % 64 == 0
         assert {p["location"] for p in places.values()} == {data}
@@ -81,7 +99,9 @@ def test_external_data_needs_a_name_of_its_own(tmp_path: Path, name: str) -> Non
         save(load(weighted()), tmp_path / "m.onnx", external_data=name)
 
 
-def test_over_two_gigabytes_weights_lie_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_over_two_gigabytes_weights_lie_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The limit is lowered: writing gigabytes takes too long for a test."""
     monkeypatch.setattr("infuse.exporters.onnx.storage.LIMIT", 5000)
     monkeypatch.setattr("infuse.exporters.onnx.LIMIT", 5000)

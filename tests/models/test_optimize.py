@@ -1,4 +1,6 @@
-"""The optimizer on well-known networks from both of PyTorch's exporters: what is recognised, what is left, how fast."""
+"""The optimizer on well-known networks from both of PyTorch's exporters: what is recognised, what
+is left, how fast.
+"""
 
 from collections import Counter
 from collections.abc import Callable
@@ -24,7 +26,8 @@ SMALL = {"squeezenet1_1", "shufflenet_v2", "mobilenet_v3_large", "minilm_l6"}
 TOLERANCE = 1e-5  # of the largest output
 LIMIT = 1.5  # seconds
 
-# Network → what must be recognised at level extended, and the most nodes that may be left of either exporter's file.
+# Network → what must be recognised at level extended, and the most nodes that may be left of either
+# exporter's file.
 ENCODER = {"Attention": 12, "Gelu": 12, "LayerNormalization": 25, "Softmax": 0, "Erf": 0}
 EXPECTED: dict[str, tuple[dict[str, int], int]] = {
     "resnet18": ({"BatchNormalization": 0, "Identity": 0}, 49),
@@ -38,12 +41,18 @@ EXPECTED: dict[str, tuple[dict[str, int], int]] = {
     "densenet121": ({"BatchNormalization": 62}, 368),
     "inception_v3": ({"Concat": 11, "BatchNormalization": 0}, 215),
     "ghostnet": ({"HardSigmoid": 7, "Slice": 0}, 209),
-    "mobilevit_s": ({"Attention": 9, "Swish": 34, "LayerNormalization": 21, "Softmax": 0, "Shape": 0}, 296),
+    "mobilevit_s": (
+        {"Attention": 9, "Swish": 34, "LayerNormalization": 21, "Softmax": 0, "Shape": 0},
+        296,
+    ),
     "convnext_tiny": ({"Gelu": 18, "LayerNormalization": 23, "Erf": 0, "Shape": 0}, 221),
     "swin_t": ({**ENCODER, "LayerNormalization": 29, "Shape": 0}, 387),
     "vit_b_16": ({**ENCODER, "Shape": 0}, 344),
     "bert_base": (ENCODER, 271),
-    "minilm_l6": ({"Attention": 6, "Gelu": 6, "LayerNormalization": 13, "Softmax": 0, "Erf": 0}, 151),
+    "minilm_l6": (
+        {"Attention": 6, "Gelu": 6, "LayerNormalization": 13, "Softmax": 0, "Erf": 0},
+        151,
+    ),
     "gpt2": (ENCODER, 272),
 }
 
@@ -98,7 +107,9 @@ def test_the_portable_stage_runs_elsewhere(name: str, zoo_model: ZooModel) -> No
 
 
 @pytest.mark.parametrize("name", networks(["minilm_l6", "shufflenet_v2", "swin_t"]))
-def test_the_same_model_gives_the_same_graph_and_a_second_run_changes_nothing(name: str, zoo_model: ZooModel) -> None:
+def test_the_same_model_gives_the_same_graph_and_a_second_run_changes_nothing(
+    name: str, zoo_model: ZooModel
+) -> None:
     path = zoo_model(name)
     first, second = optimized(path, "all"), optimized(path, "all")
     assert equal(first, second) is None

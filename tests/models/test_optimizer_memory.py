@@ -8,7 +8,9 @@ import pytest
 import infuse
 from benchmarks.optimizer_memory import BAR, LAYERS, Model, Watch, measure_apart
 
-pytestmark = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc")
+pytestmark = pytest.mark.skipif(
+    not Path("/proc/self/status").exists(), reason="memory is read from /proc"
+)
 
 
 def is_sparse(path: Path) -> bool:
@@ -35,7 +37,9 @@ def test_weights_are_not_read_by_the_optimizer(model: Model) -> None:
 
 def test_tied_weights_stay_tied(model: Model) -> None:
     better = infuse.optimize(infuse.load(model.path))
-    arrays = [v.const for v in better.constants() if v.const is not None and v.const.size == 32000 * 4096]
+    arrays = [
+        v.const for v in better.constants() if v.const is not None and v.const.size == 32000 * 4096
+    ]
     assert len(arrays) == 2
     assert np.shares_memory(*arrays)
 

@@ -1,7 +1,9 @@
-"""Wrong results and crashes that users of other optimizers have reported, each rebuilt as a small model.
+"""Wrong results and crashes that users of other optimizers have reported, each rebuilt as a small
+model.
 
-Where a report comes without its model, the graph is one on which a careless pass of that name goes wrong. Every model
-is optimized at every level, written as ONNX, and run by ONNX Runtime (without its optimizations) beside the original.
+Where a report comes without its model, the graph is one on which a careless pass of that name goes
+wrong. Every model is optimized at every level, written as ONNX, and run by ONNX Runtime (without
+its optimizations) beside the original.
 """
 
 from __future__ import annotations
@@ -34,23 +36,33 @@ def floats(*shape: int) -> Any:
     return RANDOM.uniform(-2, 2, shape).astype(np.float32)
 
 
-def parsed(text: str, opset: int = 18, constants: Mapping[str, Any] | None = None, ir_version: int = 8) -> ModelProto:
+def parsed(
+    text: str, opset: int = 18, constants: Mapping[str, Any] | None = None, ir_version: int = 8
+) -> ModelProto:
     """A model from its text; `constants` are added as initializers."""
     if not text.lstrip().startswith("<"):
         text = f'<ir_version: {ir_version}, opset_import: ["" : {opset}]>\n{text}'
     model = onnx.parser.parse_model(text)
-    model.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in (constants or {}).items())
+    model.graph.initializer.extend(
+        numpy_helper.from_array(array, name) for name, array in (constants or {}).items()
+    )
     return model
 
 
-def agree(model: ModelProto | str, *runs: Mapping[str, Any], tolerance: float = 1e-5, **options: Any) -> Graph:
-    """Check that optimized models compute what the original does on these inputs; the graph of level all."""
+def agree(
+    model: ModelProto | str, *runs: Mapping[str, Any], tolerance: float = 1e-5, **options: Any
+) -> Graph:
+    """Check that optimized models compute what the original does on these inputs; the graph of
+    level all.
+    """
     proto = parsed(model, **options) if isinstance(model, str) else model
     original = infuse.load(proto)
     for level in LEVELS:
         better = infuse.optimize(original, level)
         written = to_model(better)
-        if all(v.tensor.shape is not None for v in better.outputs):  # the checker knows no unknown ranks
+        if all(
+            v.tensor.shape is not None for v in better.outputs
+        ):  # the checker knows no unknown ranks
             onnx.checker.check_model(written)
         assert [v.name for v in written.graph.output] == [v.name for v in proto.graph.output]
         assert {v.name for v in written.graph.input} == {v.name for v in original.inputs}
@@ -65,11 +77,13 @@ def kinds(graph: Graph) -> list[str]:
     return [node.kind for node in graph.nodes]
 
 
-# -- onnx/optimizer --------------------------------------------------------------------------------------------------
+# -- onnx/optimizer --------------------------------------------------------------------------------
 
 
 def test_optimizer_254_common_subexpressions_differ_in_attributes() -> None:
-    """onnx/optimizer 254, eliminate_common_subexpression: nodes were merged that compute different things."""
+    """onnx/optimizer 254, eliminate_common_subexpression: nodes were merged that compute different
+    things.
+    """
     graph = agree(
         """g (float[2, 3] x) => (a, b, c, d, e, f, g) {
           a = Softmax <axis = 0> (x)
@@ -108,9 +122,16 @@ def test_optimizer_254_constants_of_different_types_are_different() -> None:
 
 @pytest.mark.parametrize("group", [1, 2, 4])
 def test_optimizer_255_batch_normalization_into_convolution(group: int) -> None:
-    """onnx/optimizer 255 and 178, fuse_bn_into_conv: results moved, the convolution's own value was needed too."""
+    """onnx/optimizer 255 and 178, fuse_bn_into_conv: results moved, the convolution's own value was
+    needed too.
+    """
     constants = {
-        **{"w": floats(4, 4 // group, 3, 3), "b": floats(4), "scale": floats(4), "shift": floats(4)},
+        **{
+            "w": floats(4, 4 // group, 3, 3),
+            "b": floats(4),
+            "scale": floats(4),
+            "shift": floats(4),
+        },
         **{"mean": floats(4), "var": np.float32([1e-3, 0.5, 1, 20])},
     }
     agree(
@@ -126,8 +147,8 @@ def test_optimizer_255_batch_normalization_into_convolution(group: int) -> None:
 
 
 def test_optimizer_259_repeated_operators_read_elsewhere() -> None:
-    """onnx/optimizer 259, eliminate_consecutive_idempotent_ops: the inner value was an output, a Reshape copied a size
-    of what it got, and operators that are not idempotent were taken for such.
+    """onnx/optimizer 259, eliminate_consecutive_idempotent_ops: the inner value was an output, a
+    Reshape copied a size of what it got, and operators that are not idempotent were taken for such.
     """
     agree(
         """g (float[2, 3, 4] x) => (a, b, c, d, e, y) {
@@ -148,7 +169,9 @@ def test_optimizer_259_repeated_operators_read_elsewhere() -> None:
 
 
 def test_optimizer_262_shapes_of_open_sizes() -> None:
-    """onnx/optimizer 262 and 279, eliminate_shape_op: sizes were taken from stale or partial shapes."""
+    """onnx/optimizer 262 and 279, eliminate_shape_op: sizes were taken from stale or partial
+    shapes.
+    """
     agree(
         """g (float[n, m, 4] x) => (a, b, c, y) {
           t = Transpose <perm = [1, 0, 2]> (x)
@@ -162,7 +185,9 @@ def test_optimizer_262_shapes_of_open_sizes() -> None:
 
 
 def test_optimizer_263_slices_of_shapes() -> None:
-    """onnx/optimizer 263, eliminate_slice_after_shape: negative bounds and steps were read as positive ones."""
+    """onnx/optimizer 263, eliminate_slice_after_shape: negative bounds and steps were read as
+    positive ones.
+    """
     agree(
         """g (float[n, m, 4, 5] x) => (a, b, c, d, y) {
           s = Shape (x)
@@ -184,7 +209,9 @@ def test_optimizer_263_slices_of_shapes() -> None:
 
 
 def test_optimizer_272_slices_and_products() -> None:
-    """onnx/optimizer 272, adjust_slice_and_matmul: it crashed where operands had other ranks than expected."""
+    """onnx/optimizer 272, adjust_slice_and_matmul: it crashed where operands had other ranks than
+    expected.
+    """
     agree(
         """g (float[2, 6, 4] x, float[4] v, float[6, 6] q) => (a, b, c, d) {
           s1 = Constant <value = int64[1] {1}> ()
@@ -219,7 +246,11 @@ def test_optimizer_273_conversions_that_lose_something() -> None:
           same = Cast <to = 1> (x)
           e = Neg (same)
         }""",
-        {"x": np.float32([1.7, -0.2, 0, 3]), "i": np.int32([1, 200, -300, 5]), "w": np.float64([1 / 3, 1e-9, 2, -1])},
+        {
+            "x": np.float32([1.7, -0.2, 0, 3]),
+            "i": np.int32([1, 200, -300, 5]),
+            "w": np.float64([1 / 3, 1e-9, 2, -1]),
+        },
     )
 
 
@@ -237,8 +268,8 @@ def test_optimizer_274_dropout_with_its_mask() -> None:
 
 
 def test_optimizer_275_expansions_that_stretch() -> None:
-    """onnx/optimizer 275, eliminate_nop_expand: the target was compared by its last sizes only, or as it stood in the
-    file although it was computed.
+    """onnx/optimizer 275, eliminate_nop_expand: the target was compared by its last sizes only, or
+    as it stood in the file although it was computed.
     """
     agree(
         """g (float[1, 5, 1] x, float[n, 5, 2] like, float[5, 1] y) => (a, b, c, d) {
@@ -271,8 +302,8 @@ def test_optimizer_276_flatten_of_matrices_with_other_axes() -> None:
 
 
 def test_optimizer_278_and_269_padding() -> None:
-    """onnx/optimizer 278, eliminate_nop_pad, and 269, fuse_pad_into_pool: negative amounts that sum up to nothing, and
-    zeros that a pool has to count or must not take for the largest.
+    """onnx/optimizer 278, eliminate_nop_pad, and 269, fuse_pad_into_pool: negative amounts that sum
+    up to nothing, and zeros that a pool has to count or must not take for the largest.
     """
     agree(
         """g (float[1, 2, 4, 4] x) => (a, b, c, d) {
@@ -291,7 +322,9 @@ def test_optimizer_278_and_269_padding() -> None:
 
 
 def test_optimizer_282_reshapes_with_wildcards() -> None:
-    """onnx/optimizer 282, eliminate_nop_reshape: a wildcard stood for a size that was not that of the input."""
+    """onnx/optimizer 282, eliminate_nop_reshape: a wildcard stood for a size that was not that of
+    the input.
+    """
     agree(
         """g (float[n, m] x, float[2, 6] y) => (a, b, c, d) {
           s1 = Constant <value = int64[2] {-1, 4}> ()
@@ -327,8 +360,8 @@ def test_optimizer_283_splits_into_one_and_into_nothing() -> None:
 
 
 def test_optimizer_284_and_253_axes_moved_and_removed() -> None:
-    """onnx/optimizer 284, eliminate_nop_transpose, and 253, fuse_consecutive_squeezes: axes of the second operator
-    count what the first one left, and count from the end.
+    """onnx/optimizer 284, eliminate_nop_transpose, and 253, fuse_consecutive_squeezes: axes of the
+    second operator count what the first one left, and count from the end.
     """
     agree(
         """g (float[1, 3, 1, 2, 1] x) => (a, b, c, d) {
@@ -350,7 +383,9 @@ def test_optimizer_284_and_253_axes_moved_and_removed() -> None:
 
 
 def test_optimizer_285_units_that_stretch_or_stand_on_the_wrong_side() -> None:
-    """onnx/optimizer 285, eliminate_nop_with_unit: ones of a larger shape, 0 − x, 1 / x and 1 to the x are not x."""
+    """onnx/optimizer 285, eliminate_nop_with_unit: ones of a larger shape, 0 − x, 1 / x and 1 to
+    the x are not x.
+    """
     agree(
         """g (float[2] x, int64[2] i, bool[2] t) => (a, b, c, d, e, f, h) {
           ones = Constant <value = float[3, 1] {1.0, 1.0, 1.0}> ()
@@ -372,8 +407,8 @@ def test_optimizer_285_units_that_stretch_or_stand_on_the_wrong_side() -> None:
 
 
 def test_optimizer_252_and_267_joined_sizes() -> None:
-    """onnx/optimizer 252, eliminate_nop_concat, and 267, fuse_concat_into_reshape: a size of another tensor and a
-    wildcard became constants.
+    """onnx/optimizer 252, eliminate_nop_concat, and 267, fuse_concat_into_reshape: a size of
+    another tensor and a wildcard became constants.
     """
     agree(
         """g (float[n, 6] x, float[k, 2] y) => (a, b, c) {
@@ -395,7 +430,9 @@ def test_optimizer_252_and_267_joined_sizes() -> None:
 
 
 def test_optimizer_29_reductions_before_unsqueeze() -> None:
-    """onnx/optimizer 29, fuse_consecutive_reduce_unsqueeze: it crashed, and other axes than those removed came back."""
+    """onnx/optimizer 29, fuse_consecutive_reduce_unsqueeze: it crashed, and other axes than those
+    removed came back.
+    """
     agree(
         """g (float[2, 3, 4] x) => (a, b, c) {
           ax = Constant <value = int64[2] {-1, 0}> ()
@@ -412,11 +449,13 @@ def test_optimizer_29_reductions_before_unsqueeze() -> None:
     )
 
 
-# -- onnxsim ---------------------------------------------------------------------------------------------------------
+# -- onnxsim ---------------------------------------------------------------------------------------
 
 
 def test_onnxsim_265_constants_stay_different() -> None:
-    """onnxsim 265: of x / 2 + y · 4 the divisor became 4, duplicate constants were told apart by their size only."""
+    """onnxsim 265: of x / 2 + y · 4 the divisor became 4, duplicate constants were told apart by
+    their size only.
+    """
     agree(
         """g (float[2] x, float[2] y) => (z) {
           two = Constant <value = float {2.0}> ()
@@ -430,7 +469,9 @@ def test_onnxsim_265_constants_stay_different() -> None:
 
 
 def test_onnxsim_50_depthwise_convolutions_with_batch_normalization() -> None:
-    """onnxsim 50 (an SSD over MobileNet): scores were wrong once normalization was fused into grouped convolutions."""
+    """onnxsim 50 (an SSD over MobileNet): scores were wrong once normalization was fused into
+    grouped convolutions.
+    """
     agree(
         """g (float[1, 4, 6, 6] x) => (y) {
           a = Conv <group = 4, pads = [1, 1, 1, 1]> (x, deep)
@@ -441,7 +482,13 @@ def test_onnxsim_50_depthwise_convolutions_with_batch_normalization() -> None:
         }""",
         {"x": floats(1, 4, 6, 6)},
         constants={
-            **{"deep": floats(4, 1, 3, 3), "point": floats(4, 4, 1, 1), "s": floats(4), "t": floats(4), "m": floats(4)},
+            **{
+                "deep": floats(4, 1, 3, 3),
+                "point": floats(4, 4, 1, 1),
+                "s": floats(4),
+                "t": floats(4),
+                "m": floats(4),
+            },
             **{"v": np.abs(floats(4)), "lo": np.float32(0), "hi": np.float32(6)},
         },
     )
@@ -471,8 +518,8 @@ def test_onnxsim_79_sizes_of_resizing_follow_the_input() -> None:
 
 
 def test_onnxsim_227_no_output_is_lost() -> None:
-    """onnxsim 227 (Yolact) and onnxruntime 4110: outputs vanished or became others when what made them was fused,
-    folded, or made twice.
+    """onnxsim 227 (Yolact) and onnxruntime 4110: outputs vanished or became others when what made
+    them was fused, folded, or made twice.
     """
     graph = agree(
         """g (float[2, 3] x) => (a, b, c, d, e, f) {
@@ -507,7 +554,11 @@ def test_onnxsim_260_weights_that_are_listed_as_inputs(ir_version: int) -> None:
     graph = infuse.optimize(infuse.load(model))
     assert "Conv" in kinds(graph)
     x = floats(1, 3, 4, 4)
-    feeds = {"x": x} if len(graph.inputs) == 1 else {"x": x, "w": numpy_helper.to_array(model.graph.initializer[0])}
+    feeds = (
+        {"x": x}
+        if len(graph.inputs) == 1
+        else {"x": x, "w": numpy_helper.to_array(model.graph.initializer[0])}
+    )
     assert_close(run(to_model(graph), feeds), run(model, {"x": x}))
 
 
@@ -534,7 +585,9 @@ def test_onnxsim_158_folding_does_not_blow_up_the_file(kind: str) -> None:
 
 
 def test_onnxsim_1284_constants_joined_with_filled_ones() -> None:
-    """onnxsim 1284 (NNSmith): a network of joined, filled, cut and reshaped constants gave other numbers."""
+    """onnxsim 1284 (NNSmith): a network of joined, filled, cut and reshaped constants gave other
+    numbers.
+    """
     agree(
         """g (float[3, 4] x) => (y, z) {
           c = Constant <value = int64[2] {1, 2}> ()
@@ -587,7 +640,9 @@ def test_onnxsim_21_open_sizes_stay_open() -> None:
 
 
 def test_onnxsim_231_sizes_that_only_a_run_knows() -> None:
-    """onnxsim 231, 39, 77 (detectors): it crashed on the open sizes behind NonMaxSuppression and NonZero."""
+    """onnxsim 231, 39, 77 (detectors): it crashed on the open sizes behind NonMaxSuppression and
+    NonZero.
+    """
     agree(
         """g (float[1, 5, 4] boxes, float[1, 2, 5] scores) => (picked, kept) {
           most = Constant <value = int64[1] {3}> ()
@@ -628,11 +683,13 @@ def test_onnxsim_107_unknown_operators_of_the_default_domain() -> None:
         assert written.graph.node[1].attribute[0].f == 0.5
 
 
-# -- OnnxSlim --------------------------------------------------------------------------------------------------------
+# -- OnnxSlim --------------------------------------------------------------------------------------
 
 
 def test_onnxslim_277_slices_of_slices() -> None:
-    """OnnxSlim 277 and 13, EliminationSlice: bounds beyond the end, from the end and with steps were added up."""
+    """OnnxSlim 277 and 13, EliminationSlice: bounds beyond the end, from the end and with steps
+    were added up.
+    """
     agree(
         """g (float[n, 9] x, float[3, 8, 5] y) => (a, b, c, d, e) {
           a1 = Slice (x, i1, i5, ax1)
@@ -649,14 +706,21 @@ def test_onnxslim_277_slices_of_slices() -> None:
         {"x": floats(2, 9), "y": floats(3, 8, 5)},
         constants={
             **{f"i{n}": np.int64([n]) for n in (0, 1, 2, 3, 5)},
-            **{"m1": np.int64([-1]), "m4": np.int64([-4]), "far": np.int64([2**40]), "low": np.int64([-(2**40)])},
+            **{
+                "m1": np.int64([-1]),
+                "m4": np.int64([-4]),
+                "far": np.int64([2**40]),
+                "low": np.int64([-(2**40)]),
+            },
             **{"ax0": np.int64([0]), "ax1": np.int64([1])},
         },
     )
 
 
 def test_onnxslim_15_filters_made_of_constants() -> None:
-    """OnnxSlim 15 and transformers.js 811 (a speech network): filters computed from constants were folded wrongly."""
+    """OnnxSlim 15 and transformers.js 811 (a speech network): filters computed from constants were
+    folded wrongly.
+    """
     agree(
         """g (float[B, 1, T] x) => (y) {
           start = Constant <value = float {1.0}> ()
@@ -715,7 +779,9 @@ def test_onnxslim_30_gates_of_a_text_recogniser() -> None:
 
 
 def test_onnxslim_118_style_transfer_with_its_own_normalization() -> None:
-    """OnnxSlim 118 (AdaAttN): ONNX Runtime refused the result; open sizes, absent inputs, attention by hand."""
+    """OnnxSlim 118 (AdaAttN): ONNX Runtime refused the result; open sizes, absent inputs, attention
+    by hand.
+    """
     agree(
         """g (float[1, 4, h, w] x, float[1, 4, k, l] s) => (y) {
           ax = Constant <value = int64[2] {2, 3}> ()
@@ -749,7 +815,9 @@ def test_onnxslim_118_style_transfer_with_its_own_normalization() -> None:
 
 
 def test_onnxslim_321_anchors_over_open_sizes() -> None:
-    """OnnxSlim 321 (RetinaFace from MXNet): the input and all behind it disappeared, only the output was left."""
+    """OnnxSlim 321 (RetinaFace from MXNet): the input and all behind it disappeared, only the
+    output was left.
+    """
     agree(
         """g (float[n, 3, h, w] data) => (prob, box) {
           bn = BatchNormalization (data, gamma, beta, mean, var)
@@ -765,7 +833,12 @@ def test_onnxslim_321_anchors_over_open_sizes() -> None:
         {"data": floats(1, 3, 4, 4)},
         {"data": floats(1, 3, 2, 6)},
         constants={
-            **{"gamma": np.ones(3, np.float32), "beta": floats(3), "mean": floats(3), "var": np.abs(floats(3))},
+            **{
+                "gamma": np.ones(3, np.float32),
+                "beta": floats(3),
+                "mean": floats(3),
+                "var": np.abs(floats(3)),
+            },
             **{"w0": floats(4, 3, 3, 3), "w1": floats(4, 4, 1, 1), "w2": floats(8, 4, 1, 1)},
             "shape": np.int64([0, 2, -1, 0]),
         },
@@ -773,7 +846,9 @@ def test_onnxslim_321_anchors_over_open_sizes() -> None:
 
 
 def test_transformers_js_811_merged_decoders_keep_their_branches() -> None:
-    """transformers.js 811 (a merged Whisper decoder): the model became empty; inputs are read inside branches only."""
+    """transformers.js 811 (a merged Whisper decoder): the model became empty; inputs are read
+    inside branches only.
+    """
     graph = agree(
         """g (int64[b, t] ids, float[b, k, 4] past, bool[1] use_cache) => (y, present) {
           y, present = If (use_cache) <
@@ -800,7 +875,9 @@ def test_transformers_js_811_merged_decoders_keep_their_branches() -> None:
 
 
 def test_onnxslim_196_tied_weights_stay_one() -> None:
-    """OnnxSlim 28, 196, 197: a weight read in two places, and inside branches, was stored several times."""
+    """OnnxSlim 28, 196, 197: a weight read in two places, and inside branches, was stored several
+    times.
+    """
     table = floats(64, 64)
     model = parsed(
         """g (int64[t] ids, bool flag) => (y) {
@@ -822,7 +899,7 @@ def test_onnxslim_196_tied_weights_stay_one() -> None:
         assert written.ByteSize() < 0.6 * model.ByteSize()
 
 
-# -- onnxscript ------------------------------------------------------------------------------------------------------
+# -- onnxscript ------------------------------------------------------------------------------------
 
 
 def test_onnxscript_2673_constants_inside_functions() -> None:
@@ -843,8 +920,8 @@ def test_onnxscript_2673_constants_inside_functions() -> None:
 
 
 def test_onnxscript_2728_branches_whose_outputs_are_constants() -> None:
-    """onnxscript 2728 and onnxruntime 8825: an output of a branch or of a loop's body that could be folded was then
-    made by nobody.
+    """onnxscript 2728 and onnxruntime 8825: an output of a branch or of a loop's body that could be
+    folded was then made by nobody.
     """
     agree(
         """g (float[2, 3] x, bool flag) => (y, z) {
@@ -932,11 +1009,13 @@ def test_onnxscript_2878_the_same_model_is_always_optimized_alike() -> None:
     assert len(texts) == 1
 
 
-# -- onnxruntime -----------------------------------------------------------------------------------------------------
+# -- onnxruntime -----------------------------------------------------------------------------------
 
 
 def test_onnxruntime_29788_folded_views_outlive_what_they_view() -> None:
-    """onnxruntime 29788: a folded Reshape pointed to memory of a weight that was gone, results were random."""
+    """onnxruntime 29788: a folded Reshape pointed to memory of a weight that was gone, results were
+    random.
+    """
     model = parsed(
         """g (float[n, 6] x) => (y) {
           a = Reshape (w, s1)
@@ -945,7 +1024,12 @@ def test_onnxruntime_29788_folded_views_outlive_what_they_view() -> None:
           m = MatMul (x, b)
           y = Add (m, c)
         }""",
-        constants={"w": floats(4, 3, 2), "s1": np.int64([4, 6]), "v": floats(1, 4), "ax": np.int64([0])},
+        constants={
+            "w": floats(4, 3, 2),
+            "s1": np.int64([4, 6]),
+            "v": floats(1, 4),
+            "ax": np.int64([0]),
+        },
     )
     feeds = {"x": floats(2, 6)}
     expected = run(model, feeds)
@@ -969,7 +1053,9 @@ def test_onnxruntime_8422_weights_in_files_are_read_before_they_are_folded(tmp_p
     feeds = {"x": floats(3, 3)}
     expected = run(model, feeds)
     path = tmp_path / "model.onnx"
-    onnx.save_model(model, path, save_as_external_data=True, location="weights.bin", size_threshold=0)
+    onnx.save_model(
+        model, path, save_as_external_data=True, location="weights.bin", size_threshold=0
+    )
     for level in LEVELS:
         target = tmp_path / f"{level}.onnx"
         infuse.save(infuse.optimize(path, level), target)
@@ -1008,7 +1094,9 @@ def test_onnxruntime_31163_nan_stays_nan() -> None:
 
 @pytest.mark.parametrize("opset", [13, 15, 18])
 def test_onnxruntime_32130_comparisons_of_old_opsets_are_folded(opset: int) -> None:
-    """onnxruntime 32130: a comparison of constants in old opsets stopped the folding of everything behind it."""
+    """onnxruntime 32130: a comparison of constants in old opsets stopped the folding of everything
+    behind it.
+    """
     graph = agree(
         """g (float[4] x) => (y) {
           a = Constant <value = float[4] {1.0, 2.0, 3.0, 4.0}> ()

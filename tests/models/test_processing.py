@@ -1,4 +1,6 @@
-"""Work before and after a network in its own graph: from the bytes of a photo to scores, from scores to boxes."""
+"""Work before and after a network in its own graph: from the bytes of a photo to scores, from
+scores to boxes.
+"""
 
 from importlib.util import find_spec
 
@@ -25,12 +27,16 @@ def photo(height: int, width: int) -> np.ndarray:
     """A smooth image with noise in it."""
     rng = np.random.default_rng(height * 1000 + width)
     rows, columns = np.mgrid[:height, :width]
-    waves = np.stack([np.sin(rows / 9), np.cos(columns / 7), np.sin((rows + columns) / 11)], axis=-1)
+    waves = np.stack(
+        [np.sin(rows / 9), np.cos(columns / 7), np.sin((rows + columns) / 11)], axis=-1
+    )
     return np.clip(127 + 90 * waves + rng.normal(0, 25, waves.shape), 0, 255).astype(np.uint8)
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_photos_are_prepared_as_in_numpy(photo_session: infuse.InferenceSession, size: tuple[int, int]) -> None:
+def test_photos_are_prepared_as_in_numpy(
+    photo_session: infuse.InferenceSession, size: tuple[int, int]
+) -> None:
     image = photo(*size)
     pixels, scores = photo_session.run(None, {"image": image})
     np.testing.assert_allclose(pixels, photos.prepared(image), atol=2e-5)
@@ -38,9 +44,13 @@ def test_photos_are_prepared_as_in_numpy(photo_session: infuse.InferenceSession,
     np.testing.assert_allclose(scores.sum(), 1, rtol=1e-5)
 
 
-@pytest.mark.skipif(find_spec("torch") is None, reason="torch is the witness: make test installs it")
+@pytest.mark.skipif(
+    find_spec("torch") is None, reason="torch is the witness: make test installs it"
+)
 @pytest.mark.parametrize("size", [(64, 64), (96, 144), (480, 720), (256, 64)])
-def test_photos_are_prepared_as_in_pytorch(photo_session: infuse.InferenceSession, size: tuple[int, int]) -> None:
+def test_photos_are_prepared_as_in_pytorch(
+    photo_session: infuse.InferenceSession, size: tuple[int, int]
+) -> None:
     import torch
 
     image = photo(*size)
@@ -49,11 +59,16 @@ def test_photos_are_prepared_as_in_pytorch(photo_session: infuse.InferenceSessio
     small = torch.nn.functional.interpolate(x, shape, mode="bilinear", antialias=True)
     top, left = ((n - photos.CROP) // 2 for n in shape)
     middle = small[:, :, top : top + photos.CROP, left : left + photos.CROP] / 255
-    mean, deviation = (torch.from_numpy(v).view(1, 3, 1, 1) for v in (photos.MEAN, photos.DEVIATION))
-    # PyTorch leaves rows beyond the border out, where ONNX repeats the outermost one: the border is not compared.
+    mean, deviation = (
+        torch.from_numpy(v).view(1, 3, 1, 1) for v in (photos.MEAN, photos.DEVIATION)
+    )
+    # PyTorch leaves rows beyond the border out, where ONNX repeats the outermost one: the border is
+    # not compared.
     inner = (slice(None), slice(None), slice(4, -4), slice(4, -4))
     pixels = photo_session.run(["pixels"], {"image": image})[0]
-    np.testing.assert_allclose(pixels[inner], ((middle - mean) / deviation).numpy()[inner], atol=1e-3)
+    np.testing.assert_allclose(
+        pixels[inner], ((middle - mean) / deviation).numpy()[inner], atol=1e-3
+    )
 
 
 def test_photos_of_other_sizes_need_no_new_model(photo_session: infuse.InferenceSession) -> None:
@@ -63,7 +78,9 @@ def test_photos_of_other_sizes_need_no_new_model(photo_session: infuse.Inference
         np.testing.assert_allclose(other, results[0], atol=1e-5)
 
 
-@pytest.mark.parametrize(("overlap", "least"), [(0.45, 0.3), (0.45, 0.6), (0.1, 0.3), (0.9, 0.5), (0.5, 2.0)])
+@pytest.mark.parametrize(
+    ("overlap", "least"), [(0.45, 0.3), (0.45, 0.6), (0.1, 0.3), (0.9, 0.5), (0.5, 2.0)]
+)
 @pytest.mark.parametrize("size", [(20, 20), (5, 9)])
 def test_detections_agree_with_numpy(
     detector_session: infuse.InferenceSession, size: tuple[int, int], overlap: float, least: float

@@ -28,7 +28,9 @@ RNG = np.random.default_rng(3)
 
 def weights(**shapes: tuple[int, ...]) -> list[onnx.TensorProto]:
     return [
-        numpy_helper.from_array((RNG.standard_normal(s) / math.sqrt(math.prod(s[1:]))).astype(np.float32), name)
+        numpy_helper.from_array(
+            (RNG.standard_normal(s) / math.sqrt(math.prod(s[1:]))).astype(np.float32), name
+        )
         for name, s in shapes.items()
     ]
 
@@ -47,12 +49,16 @@ def conv_net() -> ModelProto:
         helper.make_node("Flatten", ["g"], ["f"]),
         helper.make_node("Gemm", ["f", "w4", "b4"], ["y"], transB=1),
     ]
-    held = weights(w1=(20, 3, 3, 3), b1=(20,), wd=(20, 1, 3, 3), w2=(24, 20, 3, 3), b2=(24,), w3=(24, 24, 1, 1))
+    held = weights(
+        w1=(20, 3, 3, 3), b1=(20,), wd=(20, 1, 3, 3), w2=(24, 20, 3, 3), b2=(24,), w3=(24, 24, 1, 1)
+    )
     return model(nodes, [2, 3, 16, 16], [*held, *weights(w4=(10, 24), b4=(10,))])
 
 
 def perceptron() -> ModelProto:
-    """The parts of a transformer that are quantized: projections, a product of two computed matrices, a softmax."""
+    """The parts of a transformer that are quantized: projections, a product of two computed
+    matrices, a softmax.
+    """
     nodes = [
         helper.make_node("MatMul", ["x", "wq"], ["q"]),
         helper.make_node("MatMul", ["x", "wk"], ["k"]),
@@ -69,7 +75,9 @@ def perceptron() -> ModelProto:
     return model(nodes, [2, 9, 32], weights(wq=(32, 32), wk=(32, 32), w1=(32, 70), w2=(70, 32)))
 
 
-def model(nodes: list[onnx.NodeProto], shape: list[int], held: list[onnx.TensorProto]) -> ModelProto:
+def model(
+    nodes: list[onnx.NodeProto], shape: list[int], held: list[onnx.TensorProto]
+) -> ModelProto:
     graph = helper.make_graph(
         nodes,
         "model",
@@ -91,7 +99,9 @@ class Samples(CalibrationDataReader):  # type: ignore[misc]
         return next(self.inputs, None)
 
 
-def static(form: QuantFormat, activations: QuantType, **more: Any) -> Callable[[Path, Path, list[int]], None]:
+def static(
+    form: QuantFormat, activations: QuantType, **more: Any
+) -> Callable[[Path, Path, list[int]], None]:
     def run(source: Path, target: Path, shape: list[int]) -> None:
         quantize_static(
             source,
@@ -100,7 +110,8 @@ def static(form: QuantFormat, activations: QuantType, **more: Any) -> Callable[[
             quant_format=form,
             activation_type=activations,
             weight_type=QuantType.QInt8,
-            # Weights of 7 bits, as the tool asks for processors without VNNI, where the runtime's sums saturate.
+            # Weights of 7 bits, as the tool asks for processors without VNNI, where the runtime's
+            # sums saturate.
             reduce_range=activations != QuantType.QUInt16,
             **more,
         )
@@ -132,7 +143,9 @@ def original(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, list
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_quantized_models_agree_with_the_runtime(original: tuple[Path, list[int]], way: str) -> None:
+def test_quantized_models_agree_with_the_runtime(
+    original: tuple[Path, list[int]], way: str
+) -> None:
     source, shape = original
     path = source.with_name("quantized.onnx")
     WAYS[way](source, path, shape)
@@ -144,7 +157,8 @@ def test_quantized_models_agree_with_the_runtime(original: tuple[Path, list[int]
         found = InferenceSession(str(path), options)
         (y,) = found.run(None, {"x": x})
         error = np.abs(y - expected).max()
-        # One step of the last quantization, or a few of earlier ones that were rounded the other way.
+        # One step of the last quantization, or a few of earlier ones that were rounded the other
+        # way.
         assert error <= 0.02 * np.abs(expected).max(), f"level {level}: {error}"
         assert not getattr(found, "host_steps", ())
 
@@ -154,8 +168,12 @@ def test_optimized_models_stay_quantized(original: tuple[Path, list[int]], way: 
     source, shape = original
     path = source.with_name("quantized.onnx")
     WAYS[way](source, path, shape)
-    infuse.save(infuse.optimize(path, "all", runtime="onnxruntime"), path.with_name("optimized.onnx"))
+    infuse.save(
+        infuse.optimize(path, "all", runtime="onnxruntime"), path.with_name("optimized.onnx")
+    )
     x = np.random.default_rng(7).standard_normal(shape).astype(np.float32)
-    (expected,), (y,) = (session(p).run(None, {"x": x}) for p in (path, path.with_name("optimized.onnx")))
+    (expected,), (y,) = (
+        session(p).run(None, {"x": x}) for p in (path, path.with_name("optimized.onnx"))
+    )
     np.testing.assert_allclose(y, expected, rtol=1e-6, atol=1e-6)
     assert path.with_name("optimized.onnx").stat().st_size < 1.1 * path.stat().st_size

@@ -1,4 +1,6 @@
-"""Quantized operators where ONNX's reference says nothing, or something else: ONNX Runtime is the witness."""
+"""Quantized operators where ONNX's reference says nothing, or something else: ONNX Runtime is the
+witness.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,14 @@ class Built:
         self.held: dict[str, Array] = {}
         self.outputs: list[str] = []
 
-    def node(self, kind: str, *operands: Any, outputs: int = 1, fed: Sequence[int] = (0,), **attributes: Any) -> None:
+    def node(
+        self,
+        kind: str,
+        *operands: Any,
+        outputs: int = 1,
+        fed: Sequence[int] = (0,),
+        **attributes: Any,
+    ) -> None:
         """Add a node of arrays, of which those numbered in `fed` are inputs of the model."""
         names = []
         for number, array in enumerate(operands):
@@ -60,7 +69,9 @@ class Built:
         found = infuse.InferenceSession(model.SerializeToString(), options).run(None, self.inputs)
         for number, (y, wanted) in enumerate(zip(found, expected, strict=True)):
             assert y.dtype == wanted.dtype, number
-            np.testing.assert_array_equal(y, wanted, err_msg=f"output {number} of {[n.op_type for n in self.nodes]}")
+            np.testing.assert_array_equal(
+                y, wanted, err_msg=f"output {number} of {[n.op_type for n in self.nodes]}"
+            )
 
 
 def u8(*shape: int) -> Array:
@@ -68,7 +79,9 @@ def u8(*shape: int) -> Array:
 
 
 def i8(*shape: int) -> Array:
-    """Signed weights of 7 bits: on a processor without VNNI, ONNX Runtime's sums of two products saturate with more."""
+    """Signed weights of 7 bits: on a processor without VNNI, ONNX Runtime's sums of two products
+    saturate with more.
+    """
     return RNG.integers(-64, 64, shape).astype(np.int8)
 
 
@@ -78,7 +91,23 @@ def f32(*values: float) -> Array:
 
 def test_numbers_out_of_range() -> None:
     built = Built()
-    x = f32(0.5, 1.5, -0.5, 2.5, 1e9, -1e9, 3e38, -3e38, np.inf, -np.inf, np.nan, -0.0, 127.5, 255.5, 1e-40)
+    x = f32(
+        0.5,
+        1.5,
+        -0.5,
+        2.5,
+        1e9,
+        -1e9,
+        3e38,
+        -3e38,
+        np.inf,
+        -np.inf,
+        np.nan,
+        -0.0,
+        127.5,
+        255.5,
+        1e-40,
+    )
     for zero in (np.uint8(0), np.uint8(128), np.int8(0), np.int8(-3), np.uint16(7), np.int16(-7)):
         for scale in (1.0, 0.02, 1e30):
             built.node("QuantizeLinear", x, np.float32(scale), zero)
@@ -87,7 +116,13 @@ def test_numbers_out_of_range() -> None:
 
 def test_ranges_of_nothing_but_zeros() -> None:
     built = Built()
-    for x in (np.zeros((2, 3), np.float32), f32(1, 2, 3), f32(-1, -2), f32(-1, 5, 2), f32(1e-30, -1e-30)):
+    for x in (
+        np.zeros((2, 3), np.float32),
+        f32(1, 2, 3),
+        f32(-1, -2),
+        f32(-1, 5, 2),
+        f32(1e-30, -1e-30),
+    ):
         built.node("DynamicQuantizeLinear", x, outputs=3)
     built.compare()
 
@@ -139,9 +174,18 @@ def test_convolutions_with_computed_filters() -> None:
     for w, groups in ((i8(6, 4, 3, 3), 1), (i8(6, 2, 3, 3), 2), (u8(4, 1, 3, 3), 4)):
         zero = w.reshape(-1)[:1]
         built.node(
-            "ConvInteger", u8(2, 4, 7, 6), w, np.uint8(9), zero, fed=(0, 1, 2, 3), group=groups, pads=[1, 0, 1, 2]
+            "ConvInteger",
+            u8(2, 4, 7, 6),
+            w,
+            np.uint8(9),
+            zero,
+            fed=(0, 1, 2, 3),
+            group=groups,
+            pads=[1, 0, 1, 2],
         )
-        built.node("ConvInteger", u8(2, 4, 7, 6), w, np.uint8(9), fed=(0,), group=groups, strides=[2, 1])
+        built.node(
+            "ConvInteger", u8(2, 4, 7, 6), w, np.uint8(9), fed=(0,), group=groups, strides=[2, 1]
+        )
     built.compare()
 
 
@@ -151,8 +195,12 @@ def test_quantized_products_and_convolutions() -> None:
     for b in (u8, i8):
         w = b(33, 40)
         scales, zeros = RNG.uniform(0.01, 0.03, 40).astype(np.float32), np.zeros(40, w.dtype)
-        built.node("QLinearMatMul", u8(5, 33), scale, zero, w, scale, w[0, 0], np.float32(0.9), np.uint8(7))
-        built.node("QLinearMatMul", u8(5, 33), scale, zero, w, scales, zeros, np.float32(0.9), np.uint8(7))
+        built.node(
+            "QLinearMatMul", u8(5, 33), scale, zero, w, scale, w[0, 0], np.float32(0.9), np.uint8(7)
+        )
+        built.node(
+            "QLinearMatMul", u8(5, 33), scale, zero, w, scales, zeros, np.float32(0.9), np.uint8(7)
+        )
         filters = b(6, 4, 3, 3)
         operands = (filters, scales[:6], np.zeros(6, w.dtype), np.float32(0.5), np.uint8(99))
         bias = RNG.integers(-999, 999, 6).astype(np.int32)

@@ -1,4 +1,6 @@
-"""Random networks, optimized and written as ONNX, compute in ONNX Runtime what the original computes there."""
+"""Random networks, optimized and written as ONNX, compute in ONNX Runtime what the original
+computes there.
+"""
 
 from collections import Counter
 from functools import partial
@@ -38,7 +40,9 @@ def complaint(network: Network, runtime: str) -> str | None:
     opset = next(o.version for o in to_model(network.graph).opset_import if not o.domain)
     try:
         return judge.complaint(run(optimize(network.graph, "all", runtime=runtime), feeds, opset))
-    except Exception as error:  # refused by the exporter or by ONNX Runtime, which took the original
+    except (
+        Exception
+    ) as error:  # refused by the exporter or by ONNX Runtime, which took the original
         return f"{type(error).__name__}: {error}"
 
 
@@ -48,14 +52,21 @@ def is_witnessed(network: Network) -> bool:
     It computes halves in float32, and rounds them only here and there: x may differ from itself.
     """
     (feeds, *_) = network.feeds
-    values = [v for graph in network.graph.all_graphs() for node in graph.nodes for v in node.outputs]
-    if any(isinstance(v.type, TensorType) and v.dtype.is_float and v.dtype.bits < 32 for v in values):
+    values = [
+        v for graph in network.graph.all_graphs() for node in graph.nodes for v in node.outputs
+    ]
+    if any(
+        isinstance(v.type, TensorType) and v.dtype.is_float and v.dtype.bits < 32 for v in values
+    ):
         return False
     try:
         found = run(network.graph, feeds)
     except Exception:
         return False
-    return Judge(network.graph, feeds, evaluate(network.graph, feeds), rewritten=True).complaint(found) is None
+    return (
+        Judge(network.graph, feeds, evaluate(network.graph, feeds), rewritten=True).complaint(found)
+        is None
+    )
 
 
 def fails(runtime: str, network: Network) -> bool:

@@ -16,12 +16,18 @@ from tests.cli_tools import Cli, small_network
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PYTHON = "\n".join(re.findall(r"```python\n(.*?)```", README, re.DOTALL))
-COMMANDS = [line for block in re.findall(r"```sh\n(.*?)```", README, re.DOTALL) for line in block.splitlines()]
+COMMANDS = [
+    line
+    for block in re.findall(r"```sh\n(.*?)```", README, re.DOTALL)
+    for line in block.splitlines()
+]
 VERBS = re.findall(r"^\| `infuse (\w+) ", README, re.MULTILINE)
 SERVER = {"serve", "rollout", "rollback"}
 
 
-def test_the_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_examples_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     onnx.save(mobilenet_v2(), tmp_path / "model.onnx")
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
@@ -31,12 +37,16 @@ def test_the_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
     assert re.search(r"\d+ → \d+ nodes", capsys.readouterr().out)
 
 
-def test_the_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_commands_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     small_network(tmp_path / "model.onnx")
     np.savez(tmp_path / "real.npz", image=np.ones((2, 3, 8, 8), np.float32))
     monkeypatch.chdir(tmp_path)
     cli = Cli(capsys)
-    commands = [shlex.split(line, comments=True)[1:] for line in COMMANDS if line.startswith("infuse ")]
+    commands = [
+        shlex.split(line, comments=True)[1:] for line in COMMANDS if line.startswith("infuse ")
+    ]
     assert {command[0] for command in commands} == set(VERBS) - SERVER | {"serve"}
     for command in commands:
         if command[0] in SERVER:  # tests/serving runs it
@@ -63,7 +73,9 @@ def test_links_lead_somewhere() -> None:
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_command_has_help(verb: str) -> None:
     program = "from infuse.cli.main import main; main()"
-    done = subprocess.run([sys.executable, "-c", program, verb, "--help"], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program, verb, "--help"], capture_output=True, text=True, check=True
+    )
     assert "--help" in done.stdout
 
 

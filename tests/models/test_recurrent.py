@@ -1,4 +1,6 @@
-"""Recurrent networks: ONNX Runtime as the witness of every attribute, PyTorch of whole networks that it exports."""
+"""Recurrent networks: ONNX Runtime as the witness of every attribute, PyTorch of whole networks
+that it exports.
+"""
 
 import warnings
 from importlib.util import find_spec
@@ -31,7 +33,9 @@ def graph_of(row: Row) -> Graph:
     for name, x in zip(("X", "W", "R", "B", "lengths", "h", "c", "P"), row.inputs):
         values.append(None if x is None else graph.add_input(name, type_of(x)))
     count = len(results(row))
-    node = graph.add_node(Node(row.op, values, [Value(TensorType(None, None), f"y{i}") for i in range(count)]))  # type: ignore[arg-type]
+    node = graph.add_node(
+        Node(row.op, values, [Value(TensorType(None, None), f"y{i}") for i in range(count)])
+    )  # type: ignore[arg-type]
     node.op.infer_node(node)
     for i, value in enumerate(node.outputs):
         graph.add_output(value, f"y{i}")
@@ -45,7 +49,11 @@ def feeds_of(graph: Graph, row: Row) -> dict[str, Any]:
 def is_known_to_the_runtime(row: Row) -> bool:
     """It takes no batch first, and dies of sequences without elements."""
     lengths = row.inputs[4] if len(row.inputs) > 4 else None
-    return not row.op.attributes()["layout"] and row.inputs[0].size > 0 and (lengths is None or lengths.min() > 0)
+    return (
+        not row.op.attributes()["layout"]
+        and row.inputs[0].size > 0
+        and (lengths is None or lengths.min() > 0)
+    )
 
 
 def witnessed(kind: str) -> list[Row]:
@@ -100,7 +108,9 @@ def test_operators_are_written_and_read_back(kind: str, opset: int) -> None:
         ("LSTM", 22, {"layout": 0}, {}),
     ],
 )
-def test_older_forms_are_lifted(kind: str, opset: int, attributes: dict[str, Any], given: dict[str, Any]) -> None:
+def test_older_forms_are_lifted(
+    kind: str, opset: int, attributes: dict[str, Any], given: dict[str, Any]
+) -> None:
     gates = {"RNN": 1, "GRU": 3, "LSTM": 4}[kind]
     node = helper.make_node(kind, ["x", "w", "r"], ["", "h"], hidden_size=4, **attributes)
     inputs = {"x": (3, 2, 5), "w": (1, gates * 4, 5), "r": (1, gates * 4, 4)}
@@ -109,15 +119,23 @@ def test_older_forms_are_lifted(kind: str, opset: int, attributes: dict[str, Any
     assert graph.outputs[0].shape == (1, 2, 4)
 
 
-# -- sizes and bad input -----------------------------------------------------------------------------------------
+# -- sizes and bad input ---------------------------------------------------------------------------
 
 
 def node_of(kind: str, *types: tuple[Any, ...] | None, **attributes: Any) -> Node:
     values = []
     for i, shape in enumerate(types):
-        values.append(None if shape is None else Value(TensorType(dtypes.int32 if i == 4 else dtypes.float32, shape)))
+        values.append(
+            None
+            if shape is None
+            else Value(TensorType(dtypes.int32 if i == 4 else dtypes.float32, shape))
+        )
     op: Op = ops.REGISTRY["", kind](**attributes)
-    return Node(op, values, [Value(TensorType(dtypes.float32, None)) for _ in range(3 if kind == "LSTM" else 2)])
+    return Node(
+        op,
+        values,
+        [Value(TensorType(dtypes.float32, None)) for _ in range(3 if kind == "LSTM" else 2)],
+    )
 
 
 def test_sizes_are_symbols() -> None:
@@ -136,21 +154,42 @@ def test_sizes_are_symbols() -> None:
         ("RNN", [(3, 2, 5), (1, 4, 6), (1, 4, 4)], {}, "the shape of W"),
         ("RNN", [(3, 2, 5), (1, 4, 5), (1, 4, 4)], {"hidden_size": 3}, "hidden_size and R"),
         ("GRU", [(3, 2, 5), (1, 12, 5), (1, 12, 4), (1, 12)], {}, "the shape of B"),
-        ("GRU", [(3, 2, 5), (1, 12, 5), (1, 12, 4)], {"direction": "sideways"}, "no direction 'sideways'"),
-        ("LSTM", [(3, 2, 5), (1, 16, 5), (1, 16, 4), None, (3,)], {}, "the number of sequence_lens"),
-        ("LSTM", [(3, 2, 5), (1, 16, 5), (1, 16, 4)], {"activations": ("Tanh",)}, "needs 3 activation functions"),
+        (
+            "GRU",
+            [(3, 2, 5), (1, 12, 5), (1, 12, 4)],
+            {"direction": "sideways"},
+            "no direction 'sideways'",
+        ),
+        (
+            "LSTM",
+            [(3, 2, 5), (1, 16, 5), (1, 16, 4), None, (3,)],
+            {},
+            "the number of sequence_lens",
+        ),
+        (
+            "LSTM",
+            [(3, 2, 5), (1, 16, 5), (1, 16, 4)],
+            {"activations": ("Tanh",)},
+            "needs 3 activation functions",
+        ),
         ("LSTM", [(3, 2), (1, 16, 5), (1, 16, 4)], {}, "must have rank 3"),
         ("LSTM", [(3, 2, 5), (1, 16, 5), (1, 16, 4), *[None] * 4, (1, 4)], {}, "the shape of P"),
     ],
 )
-def test_wrong_shapes_are_named(kind: str, shapes: list[Any], attributes: dict[str, Any], message: str) -> None:
+def test_wrong_shapes_are_named(
+    kind: str, shapes: list[Any], attributes: dict[str, Any], message: str
+) -> None:
     node = node_of(kind, *shapes, **attributes)
     with pytest.raises(InfuseError, match=message):
         node.op.infer_types(node)
 
 
 def test_lengths_past_the_end_are_refused() -> None:
-    row = Row(ops.REGISTRY["", "RNN"](), tuple(np.zeros(s, np.float32) for s in ((3, 2, 5), (1, 4, 5), (1, 4, 4))), ())
+    row = Row(
+        ops.REGISTRY["", "RNN"](),
+        tuple(np.zeros(s, np.float32) for s in ((3, 2, 5), (1, 4, 5), (1, 4, 4))),
+        (),
+    )
     for bad in ([3, 4], [-1, 2]):
         wrong = Row(row.op, (*row.inputs, None, np.array(bad, np.int32)), ())
         graph = graph_of(Row(row.op, (*row.inputs, None, np.array([3, 2], np.int32)), ()))
@@ -162,7 +201,9 @@ def test_lengths_past_the_end_are_refused() -> None:
 
 def test_not_a_number_stays_in_its_example() -> None:
     rng = np.random.default_rng(3)
-    x, w, r = (rng.uniform(-1, 1, s).astype(np.float32) for s in ((4, 3, 5), (1, 80, 5), (1, 80, 20)))
+    x, w, r = (
+        rng.uniform(-1, 1, s).astype(np.float32) for s in ((4, 3, 5), (1, 80, 5), (1, 80, 20))
+    )
     x[1, 1, 2] = np.nan
     x[0, 2] = np.inf
     graph = graph_of(row := Row(ops.REGISTRY["", "LSTM"](), (x, w, r), (False,) * 3))
@@ -174,10 +215,12 @@ def test_not_a_number_stays_in_its_example() -> None:
     assert np.isfinite(found["y0"][:, 0, 0]).all()
 
 
-# -- PyTorch -----------------------------------------------------------------------------------------------------
+# -- PyTorch ---------------------------------------------------------------------------------------
 
 missing = [package for package in ("torch", "onnxscript") if find_spec(package) is None]
-needs_torch = pytest.mark.skipif(bool(missing), reason=f"{', '.join(missing)} is needed to export the networks")
+needs_torch = pytest.mark.skipif(
+    bool(missing), reason=f"{', '.join(missing)} is needed to export the networks"
+)
 SIZES = ((2, 7), (1, 1), (5, 3))
 LENGTH = 6
 
@@ -225,7 +268,11 @@ def networks() -> dict[str, Any]:
             return self.out(states.mean(dim=0) + torch.cat([last[0], last[1]], dim=-1))
 
     torch.manual_seed(5)
-    return {"tagger": Tagger().eval(), "encoder": Encoder().eval(), "classifier": Classifier().eval()}
+    return {
+        "tagger": Tagger().eval(),
+        "encoder": Encoder().eval(),
+        "classifier": Classifier().eval(),
+    }
 
 
 def export(network: Any, path: Path, dynamo: bool) -> Path:
@@ -238,10 +285,14 @@ def export(network: Any, path: Path, dynamo: bool) -> Path:
         warnings.simplefilter("ignore")
         if dynamo:
             shapes = ({0: torch.export.Dim("batch"), 1: torch.export.Dim("length")},)
-            torch.onnx.export(network, (tokens,), path, dynamo=True, dynamic_shapes=shapes, verbose=False)
+            torch.onnx.export(
+                network, (tokens,), path, dynamo=True, dynamic_shapes=shapes, verbose=False
+            )
         else:
             axes = {"tokens": {0: "batch", 1: "length"}}
-            torch.onnx.export(network, (tokens,), path, dynamo=False, input_names=["tokens"], dynamic_axes=axes)
+            torch.onnx.export(
+                network, (tokens,), path, dynamo=False, input_names=["tokens"], dynamic_axes=axes
+            )
     return path
 
 
@@ -249,7 +300,9 @@ def export(network: Any, path: Path, dynamo: bool) -> Path:
 @pytest.mark.row("C1")
 @pytest.mark.parametrize("dynamo", [False, True], ids=["torchscript", "dynamo"])
 @pytest.mark.parametrize("name", ["tagger", "encoder", "classifier"])
-def test_exported_networks_agree_with_pytorch(name: str, dynamo: bool, tmp_path: Path, capfd: Any) -> None:
+def test_exported_networks_agree_with_pytorch(
+    name: str, dynamo: bool, tmp_path: Path, capfd: Any
+) -> None:
     import torch
 
     network = networks()[name]

@@ -1,4 +1,6 @@
-"""Sizes of one name in several inputs: equal where the model relies on it, and else as each input has them."""
+"""Sizes of one name in several inputs: equal where the model relies on it, and else as each input
+has them.
+"""
 
 from __future__ import annotations
 
@@ -34,20 +36,31 @@ def towers(*more: Any) -> ModelProto:
 
 def feeds(a: int, b: int, m: int = 3, c: int = 3) -> dict[str, Any]:
     shapes = {"a": (a, 2), "b": (b, m), "c": (c,)}
-    return {name: np.linspace(-1, 1, int(np.prod(s)), dtype=np.float32).reshape(s) for name, s in shapes.items()}
+    return {
+        name: np.linspace(-1, 1, int(np.prod(s)), dtype=np.float32).reshape(s)
+        for name, s in shapes.items()
+    }
 
 
 def test_inputs_that_never_meet_need_not_agree() -> None:
     proto = towers()
     graph = infuse.load(proto)
-    assert [str(v.type) for v in graph.inputs] == ["float32[N, 2]", "float32[N_2, M]", "float32[M_2]"]
+    assert [str(v.type) for v in graph.inputs] == [
+        "float32[N, 2]",
+        "float32[N_2, M]",
+        "float32[M_2]",
+    ]
     with infuse.compile(graph) as compiled:
         assert_close(list(compiled.run(feeds(4, 4)).values()), run(proto, feeds(4, 4)))
-        with pytest.warns(RuntimeWarning, match="calls sizes of several inputs N, and they are 2, 5"):
+        with pytest.warns(
+            RuntimeWarning, match="calls sizes of several inputs N, and they are 2, 5"
+        ):
             results = compiled.run(feeds(2, 5))
         assert_close(list(results.values()), run(proto, feeds(2, 5)))
     written = to_model(graph).graph.input
-    assert [[d.dim_param for d in v.type.tensor_type.shape.dim if d.dim_param] for v in written] == [
+    assert [
+        [d.dim_param for d in v.type.tensor_type.shape.dim if d.dim_param] for v in written
+    ] == [
         ["N"],
         ["N", "M"],
         ["M"],
@@ -61,14 +74,20 @@ def branch() -> Any:
         out = helper.make_tensor_value_info("o", TensorProto.FLOAT, None)
         inner = [node("ReduceSum", ["r"], ["i"], keepdims=0), node(kind, ["i", "s"], ["o"])]
         bodies[name] = helper.make_graph(inner, name, [], [out])
-    return [node("Cast", ["t"], ["which"], to=TensorProto.BOOL), node("If", ["which"], ["y"], **bodies)]
+    return [
+        node("Cast", ["t"], ["which"], to=TensorProto.BOOL),
+        node("If", ["which"], ["y"], **bodies),
+    ]
 
 
 @pytest.mark.parametrize("meeting", [[node("Concat", ["r", "s"], ["y"], axis=1)], branch()])
 def test_inputs_that_meet_must_agree(meeting: list[Any]) -> None:
     graph = infuse.load(towers(*meeting))
     assert [str(v.type) for v in graph.inputs][:2] == ["float32[N, 2]", "float32[N, M]"]
-    with infuse.compile(graph) as compiled, pytest.raises(InputError, match="N is 2 in a but 5 in b"):
+    with (
+        infuse.compile(graph) as compiled,
+        pytest.raises(InputError, match="N is 2 in a but 5 in b"),
+    ):
         compiled.run(feeds(2, 5))
 
 

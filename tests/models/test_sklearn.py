@@ -1,4 +1,6 @@
-"""Models of scikit-learn, exported by skl2onnx: native code beside ONNX Runtime and beside the model itself."""
+"""Models of scikit-learn, exported by skl2onnx: native code beside ONNX Runtime and beside the
+model itself.
+"""
 # ruff: noqa: E402  (what may be missing is looked for first)
 
 import warnings
@@ -17,11 +19,21 @@ skl2onnx = pytest.importorskip("skl2onnx", reason="exports the models")
 
 import onnx
 import onnxruntime
-from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier, RandomForestRegressor
+from sklearn.ensemble import (
+    GradientBoostingClassifier,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import Binarizer, Normalizer, OneHotEncoder, OrdinalEncoder, StandardScaler
+from sklearn.preprocessing import (
+    Binarizer,
+    Normalizer,
+    OneHotEncoder,
+    OrdinalEncoder,
+    StandardScaler,
+)
 from sklearn.svm import SVC, SVR, OneClassSVM
 
 RNG = np.random.default_rng(0)
@@ -34,7 +46,11 @@ COLOURS = np.array([["red"], ["green"], ["blue"], ["green"]] * 10)
 ODD = np.arange(40) % 2
 
 MODELS: dict[str, tuple[Callable[[], Any], Any, Any]] = {
-    "forest, two": (lambda: make_pipeline(StandardScaler(), RandomForestClassifier(15, max_depth=4)), X, TWO),
+    "forest, two": (
+        lambda: make_pipeline(StandardScaler(), RandomForestClassifier(15, max_depth=4)),
+        X,
+        TWO,
+    ),
     "forest, three": (lambda: RandomForestClassifier(15, max_depth=6), X, THREE),
     "boosted, two": (lambda: GradientBoostingClassifier(n_estimators=8), X, TWO),
     "boosted, three": (lambda: GradientBoostingClassifier(n_estimators=8), X, THREE),
@@ -46,8 +62,16 @@ MODELS: dict[str, tuple[Callable[[], Any], Any, Any]] = {
     "machine, three": (lambda: SVC(kernel="sigmoid", decision_function_shape="ovo"), X, THREE),
     "machine, numbers": (lambda: SVR(), X, X[:, 0]),
     "machine, one": (lambda: OneClassSVM(), X, TWO),
-    "gaps": (lambda: make_pipeline(SimpleImputer(), Binarizer(threshold=0.2), LogisticRegression()), GAPS, TWO),
-    "codes": (lambda: make_pipeline(OneHotEncoder(sparse_output=False), LogisticRegression()), (X[:, :2] > 0) * 3, TWO),
+    "gaps": (
+        lambda: make_pipeline(SimpleImputer(), Binarizer(threshold=0.2), LogisticRegression()),
+        GAPS,
+        TWO,
+    ),
+    "codes": (
+        lambda: make_pipeline(OneHotEncoder(sparse_output=False), LogisticRegression()),
+        (X[:, :2] > 0) * 3,
+        TWO,
+    ),
 }
 QUICK = ("forest, three", "boosted, two", "logistic, three", "machine, three", "gaps", "codes")
 """What is compiled in the short run of the tests."""
@@ -60,7 +84,12 @@ HOSTED: dict[str, tuple[Callable[[], Any], Any, Any, set[str]]] = {
         ODD,
         {"OneHotEncoder"},
     ),
-    "ordered": (lambda: make_pipeline(OrdinalEncoder(), LogisticRegression()), COLOURS, ODD, {"LabelEncoder"}),
+    "ordered": (
+        lambda: make_pipeline(OrdinalEncoder(), LogisticRegression()),
+        COLOURS,
+        ODD,
+        {"LabelEncoder"},
+    ),
 }
 
 
@@ -94,14 +123,18 @@ def trained(make: Callable[[], Any], x: Any, y: Any) -> Any:
         return make().fit(x, y)
 
 
-@pytest.mark.parametrize("name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.full) for n in MODELS])
+@pytest.mark.parametrize(
+    "name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.full) for n in MODELS]
+)
 def test_numbers_run_natively_and_agree(name: str) -> None:
     make, x, y = MODELS[name]
     model = trained(make, x, y)
     session, found, expected = outputs(exported(model, x).SerializeToString(), x)
     assert not session.host_steps
     compare(found, expected)
-    assert (np.asarray(found[0]).reshape(-1) - np.asarray(model.predict(x)).reshape(-1) < 1e-3).mean() > 0.99
+    assert (
+        np.asarray(found[0]).reshape(-1) - np.asarray(model.predict(x)).reshape(-1) < 1e-3
+    ).mean() > 0.99
 
 
 @pytest.mark.parametrize("name", HOSTED)
@@ -114,7 +147,9 @@ def test_only_strings_are_left_to_the_host(name: str) -> None:
 
 def test_dictionaries_of_probabilities() -> None:
     model = trained(lambda: LogisticRegression(), X, NAMES)
-    session, (labels, maps), (named, wanted) = outputs(exported(model, X, zipmap=True).SerializeToString(), X)
+    session, (labels, maps), (named, wanted) = outputs(
+        exported(model, X, zipmap=True).SerializeToString(), X
+    )
     assert {step.split()[0] for step in session.host_steps} == {"Gather", "ZipMap"}
     assert labels.tolist() == named.tolist()
     for one, other in zip(maps, wanted, strict=True):
@@ -122,7 +157,9 @@ def test_dictionaries_of_probabilities() -> None:
         np.testing.assert_allclose(list(one.values()), list(other.values()), rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", ["forest, three", "forest, numbers", "machine, two", "gaps", "coloured"])
+@pytest.mark.parametrize(
+    "name", ["forest, three", "forest, numbers", "machine, two", "gaps", "coloured"]
+)
 def test_models_are_written_and_read_again(name: str, tmp_path: Path) -> None:
     make, x, y = (MODELS | HOSTED)[name][:3]  # type: ignore[operator]
     data = exported(trained(make, x, y), x).SerializeToString()

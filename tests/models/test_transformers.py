@@ -1,4 +1,6 @@
-"""Real input: tiny networks of the transformers library, as both exporters spell them, against ONNX Runtime."""
+"""Real input: tiny networks of the transformers library, as both exporters spell them, against ONNX
+Runtime.
+"""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -15,7 +17,10 @@ from infuse.rewrite.record import count_operators
 
 for package in ("torch", "transformers", "onnxscript", "onnxruntime"):
     if find_spec(package) is None:
-        pytest.skip(f"{package} is needed to export the networks: make test installs it", allow_module_level=True)
+        pytest.skip(
+            f"{package} is needed to export the networks: make test installs it",
+            allow_module_level=True,
+        )
 
 import onnxruntime  # noqa: E402  after the check that they can be imported
 import torch  # noqa: E402
@@ -36,7 +41,12 @@ EXPECTED: dict[str, Mapping[str, int]] = {
     "gpt-j": {**ROTARY, "Transpose": 0},
     "t5": {"Attention": 3 * LAYERS, "RMSNormalization": 5 * LAYERS + 2, "Softmax": 0},
     "whisper": {"Attention": 3 * LAYERS, "LayerNormalization": 5 * LAYERS + 2, "Softmax": 0},
-    "vit": {"Attention": LAYERS, "LayerNormalization": 2 * LAYERS + 1, "Softmax": 0, "Transpose": 1},
+    "vit": {
+        "Attention": LAYERS,
+        "LayerNormalization": 2 * LAYERS + 1,
+        "Softmax": 0,
+        "Transpose": 1,
+    },
 }
 """How many operators of some kinds are left with fused operators."""
 FAST = ("llama legacy", "gpt-j dynamo", "vit legacy")
@@ -61,11 +71,17 @@ def _export(name: str, exporter: str, path: Path) -> None:
     network.export(exporter, path)
 
 
-def _feeds(session: Any, sizes: Mapping[str, int], rng: np.random.Generator) -> dict[str, np.ndarray]:
+def _feeds(
+    session: Any, sizes: Mapping[str, int], rng: np.random.Generator
+) -> dict[str, np.ndarray]:
     feeds = {}
     for value in session.get_inputs():
         shape = [size if isinstance(size, int) else sizes[size] for size in value.shape]
-        ids = rng.integers(1, 90, shape) if "int" in value.type else rng.standard_normal(shape).astype(np.float32)
+        ids = (
+            rng.integers(1, 90, shape)
+            if "int" in value.type
+            else rng.standard_normal(shape).astype(np.float32)
+        )
         feeds[value.name] = ids
         if "mask" in value.name:
             feeds[value.name] = np.ones(shape, np.int64)

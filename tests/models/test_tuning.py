@@ -1,4 +1,6 @@
-"""Kernels that compute the same: every one of them is right, measuring decides between them, and says so."""
+"""Kernels that compute the same: every one of them is right, measuring decides between them, and
+says so.
+"""
 
 import json
 import math
@@ -24,7 +26,16 @@ from infuse.targets.machine import USUAL
 from infuse.testing.emulation import NEWEST, resolve
 from tests.cli_tools import Cli
 from tests.native.builder import Builder
-from tests.native.choice_graphs import GRAPHS, REPEATS, attention, conv, depthwise, image, sizes_of, windows
+from tests.native.choice_graphs import (
+    GRAPHS,
+    REPEATS,
+    attention,
+    conv,
+    depthwise,
+    image,
+    sizes_of,
+    windows,
+)
 from tests.native.kernel_tools import has_target, is_emulated, seldom, targets
 
 Arrays = dict[str, Any]
@@ -40,7 +51,10 @@ def feeds_of(graph: Graph) -> Arrays:
     rng = np.random.default_rng(5)
     sizes = sizes_of(input_symbols(graph))
     shapes = {v.name: v.tensor.substitute(sizes).shape or () for v in graph.inputs}
-    return {name: rng.uniform(-1, 1, [int(str(d)) for d in shape]).astype(np.float32) for name, shape in shapes.items()}
+    return {
+        name: rng.uniform(-1, 1, [int(str(d)) for d in shape]).astype(np.float32)
+        for name, shape in shapes.items()
+    }
 
 
 @pytest.fixture(scope="module")
@@ -86,17 +100,24 @@ def settings() -> list[Any]:
     """Targets, precisions and threads under which kernels differ."""
     found: list[Any] = [(name, "fp32", threads) for name, threads in zip(targets(), (2, 1, 1, 1))]
     found[2:] = [pytest.param(*last, marks=pytest.mark.full) for last in found[2:]]
-    return [*found, *(pytest.param(*name.values, "bf16", 2, marks=name.marks) for name in seldom(NEWEST))]
+    return [
+        *found,
+        *(pytest.param(*name.values, "bf16", 2, marks=name.marks) for name in seldom(NEWEST)),
+    ]
 
 
-# -- every candidate is right ------------------------------------------------------------------------------------
+# -- every candidate is right ----------------------------------------------------------------------
 
 
 @pytest.mark.row("R1", "R2")
 @pytest.mark.parametrize("make", GRAPHS, ids=lambda make: make.__name__)
 @pytest.mark.parametrize(("target", "precision", "threads"), settings())
 def test_every_candidate_computes_what_onnxruntime_does(
-    make: Callable[[], Graph], target: str, precision: str, threads: int, answers: Callable[[Graph], Arrays]
+    make: Callable[[], Graph],
+    target: str,
+    precision: str,
+    threads: int,
+    answers: Callable[[Graph], Arrays],
 ) -> None:
     graph, resolved = make(), resolve(target)
     chooser = Chooser(resolved.machine, threads, forced=in_turn())
@@ -119,14 +140,21 @@ def test_the_graphs_offer_every_candidate_that_the_cost_model_knows() -> None:
             found |= {(c.key.family, name) for c in chosen_in(program) for name in c.key.names}
     known = {(family, name) for family in costs.families() for name in costs.candidates(family)}
     if not ROUNDED:
-        known = {(family, name) for family, name in known if family != "gemm" and not name.endswith("bf16")}
+        known = {
+            (family, name)
+            for family, name in known
+            if family != "gemm" and not name.endswith("bf16")
+        }
     assert found == known
 
 
-# -- choosing ----------------------------------------------------------------------------------------------------
+# -- choosing --------------------------------------------------------------------------------------
 
 MACHINES = [
-    *(Machine.of("x86_64", frozenset(features), USUAL) for features in ((), ("avx",), ("avx", "avx512f"))),
+    *(
+        Machine.of("x86_64", frozenset(features), USUAL)
+        for features in ((), ("avx",), ("avx", "avx512f"))
+    ),
     Machine.of("aarch64", frozenset(), USUAL),
 ]
 WIDE = MACHINES[2]
@@ -177,12 +205,17 @@ def test_of_nearly_equal_times_the_models_choice_stays() -> None:
     plain = Chooser(WIDE, 1).choose("conv", SQUARE, FORMS)
     others = [name for name in FORMS if name != plain.chosen]
     near = {plain.chosen: 1.0, others[0]: 0.99, others[1]: 2.0}
-    assert Chooser(WIDE, 1, {str(plain.key): near}).choose("conv", SQUARE, FORMS).chosen == plain.chosen
+    assert (
+        Chooser(WIDE, 1, {str(plain.key): near}).choose("conv", SQUARE, FORMS).chosen
+        == plain.chosen
+    )
     clear = near | {others[0]: choices.CLEAR - 0.01}
-    assert Chooser(WIDE, 1, {str(plain.key): clear}).choose("conv", SQUARE, FORMS).chosen == others[0]
+    assert (
+        Chooser(WIDE, 1, {str(plain.key): clear}).choose("conv", SQUARE, FORMS).chosen == others[0]
+    )
 
 
-# -- measuring ---------------------------------------------------------------------------------------------------
+# -- measuring -------------------------------------------------------------------------------------
 
 
 def small_network(channels: int = 16) -> Graph:
@@ -198,14 +231,20 @@ def small_transformer() -> Graph:
     b = Builder("transformer")
     x = b.input(1, 150, 64)
     q, k, v = (b("MatMul", x, b.weight(64, 64)) for _ in range(3))
-    mixed = b("Add", b("MatMul", b("Attention", q, k, v, q_num_heads=2, kv_num_heads=2), b.weight(64, 64)), x)
+    mixed = b(
+        "Add",
+        b("MatMul", b("Attention", q, k, v, q_num_heads=2, kv_num_heads=2), b.weight(64, 64)),
+        x,
+    )
     b.output(b("MatMul", b("Relu", b("MatMul", mixed, b.weight(64, 128))), b.weight(128, 64)))
     return b.graph
 
 
 @pytest.fixture
 def quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache of its own; every candidate is called twice however unlikely it is. Gives the folder of the times."""
+    """A cache of its own; every candidate is called twice however unlikely it is. Gives the folder
+    of the times.
+    """
     monkeypatch.setenv("INFUSE_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(tuning, "kernels_hash", lambda: "these kernels")
     monkeypatch.setattr(tuning, "ROUNDS", 2)
@@ -244,7 +283,9 @@ def test_a_tuned_model_computes_the_same(
         request.getfixturevalue("bf16_processor")
     graph = make()
     steps: list[tuple[str, int, int]] = []
-    model = infuse.compile(graph, threads=1, precision=precision, tune=True, progress=lambda *step: steps.append(step))
+    model = infuse.compile(
+        graph, threads=1, precision=precision, tune=True, progress=lambda *step: steps.append(step)
+    )
     agree(model.run(feeds_of(graph)), answers(graph), precision)
     assert ("tune", 2, 2) in steps
     refuse()
@@ -259,7 +300,9 @@ def test_a_tuned_model_computes_the_same(
     assert {str(choice.key) for choice in found} <= set(kept["times"])
 
 
-def test_a_broken_file_of_times_is_named_and_measured_again(quick: Path, refuse: Callable[[], None]) -> None:
+def test_a_broken_file_of_times_is_named_and_measured_again(
+    quick: Path, refuse: Callable[[], None]
+) -> None:
     graph = depthwise()
     measured(graph)
     (file,) = quick.iterdir()
@@ -281,12 +324,19 @@ def test_a_broken_file_of_times_is_named_and_measured_again(quick: Path, refuse:
     measured(graph)
 
 
-def test_times_belong_to_processor_threads_precision_and_kernels(quick: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_times_belong_to_processor_threads_precision_and_kernels(
+    quick: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def file(threads: int = 1, precision: str = "fp32") -> Path:
         return tuning.Measurements(NATIVE, threads, precision).file
 
     first = file()
-    files = {first, file(2), file(precision="bf16"), tuning.Measurements(Target.resolve("x86-64"), 1, "fp32").file}
+    files = {
+        first,
+        file(2),
+        file(precision="bf16"),
+        tuning.Measurements(Target.resolve("x86-64"), 1, "fp32").file,
+    }
     with monkeypatch.context() as other:
         other.setattr(tuning, "cpu_description", lambda: "x86_64 another one")
         files.add(file())
@@ -310,7 +360,9 @@ def test_a_file_that_cannot_be_written_only_means_measuring_again(quick: Path) -
     assert kept.read() == {}
 
 
-def test_what_is_clearly_slower_is_not_measured(quick: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_clearly_slower_is_not_measured(
+    quick: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(tuning, "CLOSE", 1.0)
     assert all(choice.by == "model" for choice in measured(windows()))
     assert not quick.exists()
@@ -343,7 +395,7 @@ def test_a_session_tunes_when_its_options_say_so(quick: Path, tmp_path: Path) ->
     assert np.abs(found - plain).max() <= 1e-5 * np.abs(plain).max()
 
 
-# -- the command line --------------------------------------------------------------------------------------------
+# -- the command line ------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -357,7 +409,9 @@ def test_commands_tune_and_show_what_decided(quick: Path, tmp_path: Path, cli: C
     infuse.save(small_network(8), network)
 
     def choices_shown(*options: str) -> list[Any]:
-        calls = cli("show", network, "--kernels", "--threads", 1, "--json", *options).json["kernels"]["calls"]
+        calls = cli("show", network, "--kernels", "--threads", 1, "--json", *options).json[
+            "kernels"
+        ]["calls"]
         assert all(call["algorithm"] for call in calls if call["nodes"])
         return [call["choice"] for call in calls if call["choice"]]
 
@@ -366,15 +420,23 @@ def test_commands_tune_and_show_what_decided(quick: Path, tmp_path: Path, cli: C
     assert all(c["measured_ms"] is None for choice in plain for c in choice["candidates"].values())
     tuned = choices_shown("--tune")
     assert [choice["by"] for choice in tuned] == ["measured"] * 3
-    assert all(c["measured_ms"] > 0 and c["predicted_ms"] > 0 for x in tuned for c in x["candidates"].values())
+    assert all(
+        c["measured_ms"] > 0 and c["predicted_ms"] > 0
+        for x in tuned
+        for c in x["candidates"].values()
+    )
     assert {choice["key"].split()[0] for choice in tuned} == {"conv", "depthwise"}
     text = cli("show", network, "--kernels", "--threads", 1, "--tune").out
     assert f"{tuned[0]['chosen']} (measured)" in " ".join(text.split())
     assert cli("compile", network, "-o", tmp_path / "made", "--threads", 1, "--tune").status == 0
     assert cli("run", network, "--random", "--threads", 1, "--tune").status == 0
-    assert cli("bench", network, "--threads", 1, "--tune", "--rounds", 1, "--seconds", 0).status == 0
+    assert (
+        cli("bench", network, "--threads", 1, "--tune", "--rounds", 1, "--seconds", 0).status == 0
+    )
     assert cli("profile", network, "--threads", 1, "--tune", "--runs", 1).status == 0
     assert "compiled already" in cli.refused("run", tmp_path / "made", "--random", "--tune")
     assert "add --kernels" in cli.refused("show", network, "--tune")
-    refused = cli.refused("compile", network, "-o", tmp_path / "arm", "--target", "aarch64", "--tune")
+    refused = cli.refused(
+        "compile", network, "-o", tmp_path / "arm", "--target", "aarch64", "--tune"
+    )
     assert "does not run on this machine" in refused

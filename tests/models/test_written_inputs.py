@@ -1,4 +1,6 @@
-"""Inputs that Infuse takes in any shape are written as ONNX asks for them, and Loops keep what their bodies see."""
+"""Inputs that Infuse takes in any shape are written as ONNX asks for them, and Loops keep what
+their bodies see.
+"""
 
 from __future__ import annotations
 
@@ -87,10 +89,16 @@ def test_computed_scalars_cut_in_onnxruntime() -> None:
         assert_written(graph, FEEDS, to_model(infuse.optimize(graph, level)))
 
 
-def loop(trips: list[int], start: list[int], number: list[int] | None, going: list[int] | None) -> ModelProto:
-    """A loop that stacks the iteration number and the condition as its body sees them; the body declares these."""
+def loop(
+    trips: list[int], start: list[int], number: list[int] | None, going: list[int] | None
+) -> ModelProto:
+    """A loop that stacks the iteration number and the condition as its body sees them; the body
+    declares these.
+    """
     info = helper.make_tensor_value_info
-    nodes = [helper.make_node("Identity", [a], [b]) for a, b in (("c", "co"), ("i", "io"), ("c", "cs"))]
+    nodes = [
+        helper.make_node("Identity", [a], [b]) for a, b in (("c", "co"), ("i", "io"), ("c", "cs"))
+    ]
     body = helper.make_graph(
         nodes,
         "body",
@@ -106,7 +114,9 @@ def loop(trips: list[int], start: list[int], number: list[int] | None, going: li
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=7)
 
 
-@pytest.mark.parametrize("declared", [*itertools.product(([], [1]), ([], [1]), ([], [1]), (None, [], [1]))], ids=str)
+@pytest.mark.parametrize(
+    "declared", [*itertools.product(([], [1]), ([], [1]), ([], [1]), (None, [], [1]))], ids=str
+)
 def test_a_loop_shows_its_body_what_it_declares(declared: tuple[Any, ...]) -> None:
     proto = loop(*declared)
     feeds = {"m": np.full(declared[0], 3), "k": np.full(declared[1], True)}
@@ -122,7 +132,9 @@ def test_a_loop_shows_its_body_what_it_declares(declared: tuple[Any, ...]) -> No
 
 
 @pytest.mark.parametrize("name", ["b", "inner"])
-@pytest.mark.parametrize("outputs", [["b", "values"], ["last"], ["values"], ["last", "values"]], ids=str)
+@pytest.mark.parametrize(
+    "outputs", [["b", "values"], ["last"], ["values"], ["last", "values"]], ids=str
+)
 def test_names_of_a_body_may_hide_those_outside(name: str, outputs: list[str]) -> None:
     info = helper.make_tensor_value_info
     nodes = [
@@ -134,15 +146,25 @@ def test_names_of_a_body_may_hide_those_outside(name: str, outputs: list[str]) -
     body = helper.make_graph(
         nodes,
         "body",
-        [info("i", TensorProto.INT64, [1]), info("going", TensorProto.BOOL, [1]), info(name, TensorProto.FLOAT, [1])],
-        [info("on", TensorProto.BOOL, [1]), *(info(n, TensorProto.FLOAT, [1]) for n in ("less", "twice"))],
+        [
+            info("i", TensorProto.INT64, [1]),
+            info("going", TensorProto.BOOL, [1]),
+            info(name, TensorProto.FLOAT, [1]),
+        ],
+        [
+            info("on", TensorProto.BOOL, [1]),
+            *(info(n, TensorProto.FLOAT, [1]) for n in ("less", "twice")),
+        ],
     )
     inputs = [info("m", TensorProto.INT64, [1]), info("k", TensorProto.BOOL, [1])]
     graph = helper.make_graph(
         [helper.make_node("Loop", ["m", "k", "b"], ["last", "values"], body=body)],
         "g",
         [*inputs, *(info(n, TensorProto.FLOAT, [1]) for n in ("a", "b"))],
-        [onnx.ValueInfoProto(name=n) if n != "b" else info("b", TensorProto.FLOAT, [1]) for n in outputs],
+        [
+            onnx.ValueInfoProto(name=n) if n != "b" else info("b", TensorProto.FLOAT, [1])
+            for n in outputs
+        ],
     )
     proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 11)], ir_version=6)
     feeds = {"m": np.array([10]), "k": np.array([True]), "a": np.float32([3]), "b": np.float32([6])}
@@ -159,5 +181,11 @@ def test_recurrent_layers_tell_their_number_of_units(kind: str, gates: int) -> N
     weights = [rng.standard_normal((1, gates * 4, n)).astype(np.float32) for n in (5, 4)]
     head = f"%x: float32[3, 2, 5], %w: float32[1, {4 * gates}, 5], %r: float32[1, {4 * gates}, 4]"
     graph = parse(f'graph "g" ({head}) {{\n  %y = {kind}(%x, %w, %r)\n  return y = %y\n}}')
-    feeds = {"x": rng.standard_normal((3, 2, 5)).astype(np.float32), "w": weights[0], "r": weights[1]}
-    np.testing.assert_allclose(run(to_model(graph), feeds)[0], evaluate(graph, feeds)["y"], rtol=1e-4, atol=1e-5)
+    feeds = {
+        "x": rng.standard_normal((3, 2, 5)).astype(np.float32),
+        "w": weights[0],
+        "r": weights[1],
+    }
+    np.testing.assert_allclose(
+        run(to_model(graph), feeds)[0], evaluate(graph, feeds)["y"], rtol=1e-4, atol=1e-5
+    )

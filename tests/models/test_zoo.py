@@ -1,4 +1,6 @@
-"""Well-known networks from both of PyTorch's exporters, against ONNX Runtime. `make test` runs the small ones."""
+"""Well-known networks from both of PyTorch's exporters, against ONNX Runtime. `make test` runs the
+small ones.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -33,9 +35,14 @@ def reference(path: Path) -> Callable[[dict[str, np.ndarray]], dict[str, np.ndar
 @pytest.mark.row("C7")
 @pytest.mark.row("R1")
 @pytest.mark.parametrize("name", networks())
-def test_a_network_gives_the_answer_of_onnxruntime(name: str, zoo_model: Callable[[str], Path]) -> None:
+def test_a_network_gives_the_answer_of_onnxruntime(
+    name: str, zoo_model: Callable[[str], Path]
+) -> None:
     path = zoo_model(name)
-    model, expected = infuse.compile(infuse.optimize(infuse.load(path), level="all")), reference(path)
+    model, expected = (
+        infuse.compile(infuse.optimize(infuse.load(path), level="all")),
+        reference(path),
+    )
     is_text = any(isinstance(size, str) for spec in model.inputs for size in spec.shape)
     for dims in SIZES if is_text else SIZES[:1]:
         inputs = make_inputs(path, dims)

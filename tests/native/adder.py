@@ -1,4 +1,6 @@
-"""A compiled model written by hand: what the runtime and the build need, without the code generator."""
+"""A compiled model written by hand: what the runtime and the build need, without the code
+generator.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ METADATA: dict[str, Any] = {
     "target": "native",
     "weights_bytes": 128,
 }
-"""sum = x + y + w, where w are three weights that start at byte 64; fails where y[0, 0] is not a number."""
+"""sum = x + y + w, where w are three weights that start at byte 64; fails where y[0, 0] is not a
+number.
+"""
 
 _SOURCE = r"""
 #include <stdlib.h>
@@ -82,5 +86,10 @@ def source(metadata: dict[str, Any] | None = None) -> str:
 
 def build_adder(**options: Any) -> Path:
     """The folder of the compiled adder."""
-    options = {"sources": {"model.cpp": source()}, "weights": WEIGHTS, "weights_bytes": 128, **options}
+    options = {
+        "sources": {"model.cpp": source()},
+        "weights": WEIGHTS,
+        "weights_bytes": 128,
+        **options,
+    }
     return build(metadata=METADATA, **{"key": "adder", **options})

@@ -29,10 +29,17 @@ class Builder:
         return constant(self.rng.uniform(-1, 1, shape).astype(np.float32))
 
     def several(self, count: int, kind: str, *operands: Any, **attributes: Any) -> list[Value]:
-        dtype = next((v.dtype for v in operands if isinstance(v, Value) and not v.dtype.is_bool), dtypes.float32)
-        inputs = [v if v is None or isinstance(v, Value) else self._constant(v, dtype) for v in operands]
+        dtype = next(
+            (v.dtype for v in operands if isinstance(v, Value) and not v.dtype.is_bool),
+            dtypes.float32,
+        )
+        inputs = [
+            v if v is None or isinstance(v, Value) else self._constant(v, dtype) for v in operands
+        ]
         outputs = [Value(UNKNOWN, f"v{len(self.graph)}_{i}") for i in range(count)]
-        node = Node(make_operator("", kind, attributes), inputs, outputs, name=f"{kind}_{len(self.graph)}")
+        node = Node(
+            make_operator("", kind, attributes), inputs, outputs, name=f"{kind}_{len(self.graph)}"
+        )
         node.op.infer_node(self.graph.add_node(node))
         return outputs
 
@@ -42,13 +49,19 @@ class Builder:
     def _constant(self, value: Any, dtype: DType) -> Value:
         if isinstance(value, (list, tuple)):
             return constant(np.array(value, np.int64))
-        return constant(value) if isinstance(value, np.ndarray) else constant(np.asarray(value), dtype=dtype)
+        return (
+            constant(value)
+            if isinstance(value, np.ndarray)
+            else constant(np.asarray(value), dtype=dtype)
+        )
 
     def output(self, *values: Value) -> None:
         for value in values:
             self.graph.add_output(value, f"y{len(self.graph.outputs)}")
 
-    def feeds(self, sizes: Mapping[str, int] | None = None, low: float = -2, high: float = 2) -> dict[str, Any]:
+    def feeds(
+        self, sizes: Mapping[str, int] | None = None, low: float = -2, high: float = 2
+    ) -> dict[str, Any]:
         """Random inputs, their symbols replaced by `sizes`."""
         return {v.name: self._draw(v, sizes or {}, low, high) for v in self.graph.inputs}
 
@@ -60,18 +73,30 @@ class Builder:
 
 
 def assert_plan_is_safe(program: Program, plan: Plan) -> None:
-    """No two tensors that are needed at the same time overlap, but those that a step may work on in place."""
+    """No two tensors that are needed at the same time overlap, but those that a step may work on in
+    place.
+    """
     assert plan.offsets is not None
-    place = {id(b): (o, o + int(b.bytes)) for b, o in zip(plan.buffers, plan.offsets) if isinstance(b.bytes, int)}
+    place = {
+        id(b): (o, o + int(b.bytes))
+        for b, o in zip(plan.buffers, plan.offsets)
+        if isinstance(b.bytes, int)
+    }
     assert all(end <= plan.total for _, end in place.values())
     spans = _spans(program)
     for number, step in enumerate(program.steps):
-        live = [b for b in program.buffers if id(b) in spans and spans[id(b)][0] <= number <= spans[id(b)][1]]
+        live = [
+            b
+            for b in program.buffers
+            if id(b) in spans and spans[id(b)][0] <= number <= spans[id(b)][1]
+        ]
         pairs = {(id(w), id(r)) for w, r in step.in_place}
         for i, one in enumerate(live):
             for other in live[:i]:
                 together = (id(one), id(other)) in pairs or (id(other), id(one)) in pairs
-                assert together or not _overlap(place[id(one.root())], place[id(other.root())]), step.label
+                assert together or not _overlap(place[id(one.root())], place[id(other.root())]), (
+                    step.label
+                )
 
 
 def _spans(program: Program) -> dict[int, tuple[int, int]]:

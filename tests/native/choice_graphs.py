@@ -1,6 +1,7 @@
 """Graphs in which every family of kernels has a choice to make.
 
-Every layer is there `REPEATS` times, so that one compiled graph can have all candidates of a choice in it.
+Every layer is there `REPEATS` times, so that one compiled graph can have all candidates of a choice
+in it.
 """
 
 from collections.abc import Callable, Iterable
@@ -19,7 +20,15 @@ def repeat(b: Builder, layer: Callable[[], Value]) -> None:
     b.output(*(layer() for _ in range(REPEATS)))
 
 
-def conv(b: Builder, x: Value, out: int, kernel: tuple[int, int], step: int = 1, group: int = 1, pad: int = 1) -> Value:
+def conv(
+    b: Builder,
+    x: Value,
+    out: int,
+    kernel: tuple[int, int],
+    step: int = 1,
+    group: int = 1,
+    pad: int = 1,
+) -> Value:
     weights = b.weight(out, int(str(x.shape[1])) // group, *kernel)
     return b("Conv", x, weights, b.weight(out), strides=(step, step), pads=(pad,) * 4, group=group)
 
@@ -41,7 +50,12 @@ def windows() -> Graph:
         (36, 20, (3, 3), 2),
     ):
         repeat(b, partial(conv, b, image(b, channels, 11, 26), out, kernel, step))
-    for channels, out, sides in ((16, 16, (8, 8)), (20, 33, (9, 11)), (70, 48, (13, 5)), (40, 40, (4, 4))):
+    for channels, out, sides in (
+        (16, 16, (8, 8)),
+        (20, 33, (9, 11)),
+        (70, 48, (13, 5)),
+        (40, 40, (4, 4)),
+    ):
         repeat(b, partial(conv, b, image(b, channels, *sides), out, (3, 3)))
     x = image(b, 24, 7, 7)
     repeat(b, lambda: b("Relu", b("Add", conv(b, x, 24, (3, 3)), x)))
@@ -51,7 +65,12 @@ def windows() -> Graph:
 def grouped() -> Graph:
     """Groups of one and of several channels, more and fewer than fill a vector together."""
     b = Builder("grouped")
-    for channels, out, groups, step in ((32, 32, 8, 1), (24, 12, 12, 2), (36, 36, 6, 1), (16, 24, 4, 1)):
+    for channels, out, groups, step in (
+        (32, 32, 8, 1),
+        (24, 12, 12, 2),
+        (36, 36, 6, 1),
+        (16, 24, 4, 1),
+    ):
         repeat(b, partial(conv, b, image(b, channels, 9, 14), out, (3, 3), step, groups))
     return b.graph
 
@@ -69,16 +88,31 @@ def sized_at_run_time() -> Graph:
 def depthwise() -> Graph:
     """Filters of one channel each."""
     b = Builder("depthwise")
-    for channels, size, step in ((18, 3, 1), (40, 3, 2), (33, 5, 1), (16, 5, 2), (20, 7, 1), (70, 7, 2)):
+    for channels, size, step in (
+        (18, 3, 1),
+        (40, 3, 2),
+        (33, 5, 1),
+        (16, 5, 2),
+        (20, 7, 1),
+        (70, 7, 2),
+    ):
         kernel, pad = (size, size), size // 2
-        repeat(b, partial(conv, b, image(b, channels, 13, 18), channels, kernel, step, group=channels, pad=pad))
+        repeat(
+            b,
+            partial(
+                conv, b, image(b, channels, 13, 18), channels, kernel, step, group=channels, pad=pad
+            ),
+        )
     return b.graph
 
 
 def attention() -> Graph:
     """Few and many queries, of one block of keys and of several."""
     b = Builder("attention")
-    few, many = ((2, 1, 70, 32), (2, 3, 40, 16)), ((3, 50, 300, 24), (2, 37, 100, 64), (1, 7, 60, 40))
+    few, many = (
+        ((2, 1, 70, 32), (2, 3, 40, 16)),
+        ((3, 50, 300, 24), (2, 37, 100, 64), (1, 7, 60, 40)),
+    )
     for heads, queries, keys, size in (*few, *many):
         q, k, v = (b.input(2, heads, length, size) for length in (queries, keys, keys))
         repeat(b, partial(b, "Attention", q, k, v))

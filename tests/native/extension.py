@@ -1,4 +1,5 @@
-"""A program of a user with an operator, a rule and a pass of its own; prints what came of them as JSON.
+"""A program of a user with an operator, a rule and a pass of its own; prints what came of them as
+JSON.
 
 `python extension.py FOLDER`
 """

@@ -16,7 +16,10 @@ from infuse.runtime.cpus import architecture
 EMULATOR, COMPILER = "qemu-aarch64", "aarch64-linux-gnu-gcc"
 needs_emulator = pytest.mark.skipif(
     architecture() == "aarch64" or not shutil.which(EMULATOR) or not shutil.which(COMPILER),
-    reason=f"{EMULATOR} and {COMPILER} run models for another machine (apt install qemu-user g++-aarch64-linux-gnu)",
+    reason=(
+        f"{EMULATOR} and {COMPILER} run models for another machine (apt install qemu-user "
+        "g++-aarch64-linux-gnu)"
+    ),
 )
 
 
@@ -28,14 +31,18 @@ class ForeignFailure(RuntimeError):
 def _driver(folder: Path) -> Path:
     made = folder / "driver"
     source = Path(__file__).with_name("foreign_driver.c")
-    subprocess.run([COMPILER, "-O1", "-Wall", "-Werror", str(source), "-o", str(made), "-ldl"], check=True)
+    subprocess.run(
+        [COMPILER, "-O1", "-Wall", "-Werror", str(source), "-o", str(made), "-ldl"], check=True
+    )
     return made
 
 
 @lru_cache(maxsize=1)
 def _system() -> str:
     """The folder in which the emulator finds the C library."""
-    found = subprocess.run([COMPILER, "-print-file-name=libc.so.6"], capture_output=True, text=True, check=True)
+    found = subprocess.run(
+        [COMPILER, "-print-file-name=libc.so.6"], capture_output=True, text=True, check=True
+    )
     return str(Path(found.stdout.strip()).resolve().parents[1])
 
 
@@ -47,10 +54,14 @@ def run_foreign(
     words: list[bytes] = []
     for spec in model.inputs:
         array = np.ascontiguousarray(feeds[spec.name])
-        sizes |= {str(name): size for name, size in zip(spec.shape, array.shape) if isinstance(name, str)}
+        sizes |= {
+            str(name): size for name, size in zip(spec.shape, array.shape) if isinstance(name, str)
+        }
         words += [_numbers(array.nbytes), array.tobytes()]
     symbols = [sizes[name] for name in model.metadata["symbols"]]
-    outputs = [number for spec in model.outputs for number in (len(spec.shape), spec.dtype.itemsize)]
+    outputs = [
+        number for spec in model.outputs for number in (len(spec.shape), spec.dtype.itemsize)
+    ]
     request, answer = folder / "request", folder / "answer"
     head = _numbers(threads, len(symbols), *symbols, len(model.inputs))
     request.write_bytes(b"".join([head, *words, _numbers(len(model.outputs), *outputs)]))

@@ -14,10 +14,24 @@ def images() -> Graph:
     """Convolutions of all kinds, pooling, and a product at the end."""
     b = Builder("images")
     x = b.input(1, 3, 32, 32, name="image")
-    x = b("Relu", b("Conv", x, b.weight(16, 3, 3, 3), b.weight(16), strides=(2, 2), pads=(1, 1, 1, 1)))
-    x = b("Clip", b("Conv", x, b.weight(16, 1, 3, 3), b.weight(16), group=16, pads=(1, 1, 1, 1)), 0.0, 6.0)
+    x = b(
+        "Relu", b("Conv", x, b.weight(16, 3, 3, 3), b.weight(16), strides=(2, 2), pads=(1, 1, 1, 1))
+    )
+    x = b(
+        "Clip",
+        b("Conv", x, b.weight(16, 1, 3, 3), b.weight(16), group=16, pads=(1, 1, 1, 1)),
+        0.0,
+        6.0,
+    )
     y = b("Conv", x, b.weight(16, 16, 1, 1), b.weight(16))
-    x = b("Relu", b("Add", x, b("Conv", b("Relu", y), b.weight(16, 16, 3, 3), b.weight(16), pads=(1, 1, 1, 1))))
+    x = b(
+        "Relu",
+        b(
+            "Add",
+            x,
+            b("Conv", b("Relu", y), b.weight(16, 16, 3, 3), b.weight(16), pads=(1, 1, 1, 1)),
+        ),
+    )
     x = b("GlobalAveragePool", b("MaxPool", x, kernel_shape=(2, 2), strides=(2, 2)))
     b.output(b("Softmax", b("Gemm", b("Flatten", x), b.weight(10, 16), b.weight(10), transB=1)))
     return b.graph
@@ -35,7 +49,12 @@ def attention() -> Graph:
     q, k, v = heads((0, 2, 1, 3)), heads((0, 2, 3, 1)), heads((0, 2, 1, 3))
     shares = b("Softmax", b("Mul", b("MatMul", q, k), 8**-0.5), axis=-1)
     mixed = b("Reshape", b("Transpose", b("MatMul", shares, v), perm=(0, 2, 1, 3)), [0, 0, 32])
-    x = b("LayerNormalization", b("Add", x, b("MatMul", mixed, b.weight(32, 32))), b.weight(32), b.weight(32))
+    x = b(
+        "LayerNormalization",
+        b("Add", x, b("MatMul", mixed, b.weight(32, 32))),
+        b.weight(32),
+        b.weight(32),
+    )
     wide = b("Gelu", b("MatMul", x, b.weight(32, 64)))
     b.output(b("Add", x, b("MatMul", wide, b.weight(64, 32))))
     return b.graph
@@ -51,7 +70,14 @@ def recurrent() -> Graph:
     b = Builder("recurrent")
     weights = b.weight(2, 32, 5), b.weight(2, 32, 8), b.weight(2, 64)
     b.output(
-        *b.several(3, "LSTM", b.input(7, "batch", 5, name="x"), *weights, hidden_size=8, direction="bidirectional")
+        *b.several(
+            3,
+            "LSTM",
+            b.input(7, "batch", 5, name="x"),
+            *weights,
+            hidden_size=8,
+            direction="bidirectional",
+        )
     )
     return b.graph
 
@@ -92,6 +118,8 @@ def elementwise() -> Graph:
     x, y = b.input("batch", 3, 8, name="x"), b.input("batch", 1, 8, name="y")
     z = b("Tanh", b("Mul", b("Add", x, y), b.weight(8)))
     b.output(
-        z, b("ReduceMax", b("Exp", b("Neg", z)), [2]), b("Cast", b("Where", b("Less", x, y), x, z), to=dtypes.int32)
+        z,
+        b("ReduceMax", b("Exp", b("Neg", z)), [2]),
+        b("Cast", b("Where", b("Less", x, y), x, z), to=dtypes.int32),
     )
     return b.graph

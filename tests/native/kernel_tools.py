@@ -24,17 +24,20 @@ Floats = NDArray[np.float32]
 
 
 def targets(wide: Sequence[str] = ("x86-64-v4",)) -> list[str]:
-    """The targets that this machine runs or emulates: its own, on x86-64 those with LANES 8 and 4, and `wide` ones.
+    """The targets that this machine runs or emulates: its own, on x86-64 those with LANES 8 and 4,
+    and `wide` ones.
 
-    A level for which kernels are the same as for this machine is left out. Models are compiled for the targets in tests
-    that use the fixture `emulation`.
+    A level for which kernels are the same as for this machine is left out. Models are compiled for
+    the targets in tests that use the fixture `emulation`.
     """
     names = ["x86-64-v3", "x86-64", *wide] if "sse2" in cpu_features() else []
     return ["native", *(name for name in names if has_target(name) and not _is_native(name))]
 
 
 def _is_native(name: str) -> bool:
-    """Whether kernels get the same numbers and units for dot products as on this machine, and run here."""
+    """Whether kernels get the same numbers and units for dot products as on this machine, and run
+    here.
+    """
     target, native = resolve(name), resolve("native").machine
     same = target.machine.defines() == native.defines() and target.machine.dots == native.dots
     return same and not target.emulated
@@ -42,7 +45,11 @@ def _is_native(name: str) -> bool:
 
 def seldom(*names: str) -> list[Any]:
     """Further targets for a table that takes long: where they are emulated, in its full form."""
-    return [pytest.param(name, marks=[pytest.mark.full] * is_emulated(name)) for name in names if has_target(name)]
+    return [
+        pytest.param(name, marks=[pytest.mark.full] * is_emulated(name))
+        for name in names
+        if has_target(name)
+    ]
 
 
 def is_emulated(name: str) -> bool:
@@ -59,10 +66,14 @@ def has_target(name: str) -> bool:
 
 
 def build(source: Path, target: str) -> ctypes.CDLL:
-    """The library of one C++ source, which may include headers of its folder; compiled once for all tests."""
+    """The library of one C++ source, which may include headers of its folder; compiled once for all
+    tests.
+    """
     texts = {path.name: path.read_text("utf-8") for path in source.parent.glob("*.hpp")}
     sources = {SOURCE: source.read_text("utf-8"), **texts}
-    folder = build_model(sources, (), 0, {"name": source.stem}, key="driver", target=resolve(target))
+    folder = build_model(
+        sources, (), 0, {"name": source.stem}, key="driver", target=resolve(target)
+    )
     return ctypes.CDLL(str(folder / LIBRARY))
 
 
@@ -75,7 +86,9 @@ def fenced(values: NDArray[Any]) -> NDArray[Any]:
     protect = ctypes.CDLL(None, use_errno=True).mprotect
     if protect(ctypes.c_void_p(start + used), ctypes.c_size_t(page), 0) != 0:
         raise OSError(ctypes.get_errno(), "mprotect")
-    copy = np.frombuffer(memory, values.dtype, values.size, used - values.nbytes).reshape(values.shape)
+    copy = np.frombuffer(memory, values.dtype, values.size, used - values.nbytes).reshape(
+        values.shape
+    )
     copy[...] = values
     return copy
 
@@ -95,7 +108,9 @@ def longs(*values: int) -> Any:
     return (ctypes.c_long * len(values))(*values)
 
 
-def assert_close(actual: Floats, expected: NDArray[np.float64], magnitude: NDArray[np.float64], terms: int) -> None:
+def assert_close(
+    actual: Floats, expected: NDArray[np.float64], magnitude: NDArray[np.float64], terms: int
+) -> None:
     """Sums of `terms` products, each sum within the rounding that its terms allow.
 
     `magnitude` is the sum of the absolute values of the terms.
@@ -103,4 +118,6 @@ def assert_close(actual: Floats, expected: NDArray[np.float64], magnitude: NDArr
     assert not np.isnan(actual).any(), "not every element was stored"
     bound = (terms + 2) * np.finfo(np.float32).eps * magnitude + 1e-30
     excess = np.abs(actual - expected) / bound
-    assert excess.max(initial=0.0) <= 1.0, f"{np.unravel_index(excess.argmax(), excess.shape)}: {excess.max():.3g}"
+    assert excess.max(initial=0.0) <= 1.0, (
+        f"{np.unravel_index(excess.argmax(), excess.shape)}: {excess.max():.3g}"
+    )

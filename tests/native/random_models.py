@@ -17,7 +17,9 @@ SCALE = Scale((1, 2, 3, 4, 5, 7, 8, 12, 16, 17, 33), 20_000)
 
 
 def native_network(seed: int, nodes: int, symbolic: bool) -> Network | None:
-    """A random network of ordinary numbers, None where some operator or type of it has no native code."""
+    """A random network of ordinary numbers, None where some operator or type of it has no native
+    code.
+    """
     network = random_network(seed, nodes, STRAIGHT, SCALE, RUNS if symbolic else ({},))
     try:
         generate(network.graph, Target.resolve())
@@ -27,7 +29,9 @@ def native_network(seed: int, nodes: int, symbolic: bool) -> Network | None:
 
 
 def together(seeds: range, nodes: int) -> tuple[Graph, Sequence[Mapping[str, Any]]]:
-    """Networks in one graph, every second one with symbols, and inputs at several sizes. Names begin with the seed."""
+    """Networks in one graph, every second one with symbols, and inputs at several sizes. Names
+    begin with the seed.
+    """
     graph = Graph(f"random_{seeds.start}")
     feeds: list[dict[str, Any]] = [{} for _ in RUNS]
     for seed in seeds:

@@ -1,4 +1,6 @@
-"""NaN, infinities and indices that lie outside, in native code: as NumPy has it, or an error; never a crash."""
+"""NaN, infinities and indices that lie outside, in native code: as NumPy has it, or an error; never
+a crash.
+"""
 
 from collections.abc import Callable
 from functools import partial
@@ -81,7 +83,9 @@ def test_not_a_number_and_infinity(dtype: dtypes.DType) -> None:
     with compile_graph(make.graph, threads=1) as model:
         found = model.run({"x": rows, "y": other}).values()
     with np.errstate(all="ignore"):
-        wanted = [f(rows) for f in REDUCTIONS.values()] + [f(rows, other) for f in COMPARISONS.values()]
+        wanted = [f(rows) for f in REDUCTIONS.values()] + [
+            f(rows, other) for f in COMPARISONS.values()
+        ]
     wanted += [np.isnan(rows), np.isinf(rows)]
     names = [*REDUCTIONS, *COMPARISONS, "IsNaN", "IsInf"]
     for name, actual, expected in zip(names, found, wanted, strict=True):
@@ -109,8 +113,12 @@ def test_sorting_rows_with_nan_ends() -> None:
     make.output(*make.several(2, "TopK", x, [5]))
     with compile_graph(make.graph, threads=1) as model:
         values, places = model.run({"x": ROWS.astype(np.float32)}).values()
-    np.testing.assert_array_equal(np.sort(places, axis=1), np.broadcast_to(np.arange(5), places.shape))
-    np.testing.assert_array_equal(values, np.take_along_axis(ROWS.astype(np.float32), places, axis=1))
+    np.testing.assert_array_equal(
+        np.sort(places, axis=1), np.broadcast_to(np.arange(5), places.shape)
+    )
+    np.testing.assert_array_equal(
+        values, np.take_along_axis(ROWS.astype(np.float32), places, axis=1)
+    )
 
 
 def _gather(make: Builder, x: Any, index: Any) -> Any:
@@ -126,7 +134,12 @@ def _points(make: Builder, x: Any, index: Any) -> Any:
 
 
 def _scatter_points(make: Builder, x: Any, index: Any) -> Any:
-    return make("ScatterND", x, make("Reshape", index, [1, 1]), make("ConstantOfShape", constant(np.array([1, 5]))))
+    return make(
+        "ScatterND",
+        x,
+        make("Reshape", index, [1, 1]),
+        make("ConstantOfShape", constant(np.array([1, 5]))),
+    )
 
 
 def _scatter_elements(make: Builder, x: Any, index: Any) -> Any:
@@ -169,7 +182,11 @@ def test_no_updates_leave_what_is_there(shape: tuple[int, int], axis: int) -> No
     make.output(make("ScatterElements", x, index, updates, axis=axis))
     rows = ROWS.astype(np.float32)
     with compile_graph(make.graph, threads=1) as model:
-        feeds = {"x": rows, "index": np.zeros(shape, np.int64), "updates": np.zeros(shape, np.float32)}
+        feeds = {
+            "x": rows,
+            "index": np.zeros(shape, np.int64),
+            "updates": np.zeros(shape, np.float32),
+        }
         np.testing.assert_array_equal(model.run(feeds)["y0"], rows)
 
 
@@ -179,7 +196,9 @@ def test_pads_that_overflow_are_impossible() -> None:
     make.output(make("Pad", x, pads))
     far = np.iinfo(np.int64)
     with compile_graph(make.graph, threads=1) as model:
-        assert model.run({"x": ROWS.astype(np.float32), "pads": np.array([1, 0, -2, 1])})["y0"].shape == (9, 6)
+        assert model.run({"x": ROWS.astype(np.float32), "pads": np.array([1, 0, -2, 1])})[
+            "y0"
+        ].shape == (9, 6)
         for number in (far.max, far.min, far.max // 2 + 1):
             with pytest.raises(RuntimeFailure, match=r"impossible|memory"):
                 model.run({"x": ROWS.astype(np.float32), "pads": np.full(4, number)})
@@ -189,20 +208,38 @@ def test_pads_that_overflow_are_impossible() -> None:
 @pytest.mark.parametrize(
     ("size", "amounts", "works"),
     [
-        *((4, (-2, 3), True), (4, (3, -2), True), (1, (2, 0), True), (4, (-4, 0), True), (0, (0, 0), True)),
-        *((1, (-2, 3), False), (1, (3, -2), False), (4, (-4, 2), None), (4, (2, -4), None), (0, (1, 1), None)),
+        *(
+            (4, (-2, 3), True),
+            (4, (3, -2), True),
+            (1, (2, 0), True),
+            (4, (-4, 0), True),
+            (0, (0, 0), True),
+        ),
+        *(
+            (1, (-2, 3), False),
+            (1, (3, -2), False),
+            (4, (-4, 2), None),
+            (4, (2, -4), None),
+            (0, (1, 1), None),
+        ),
     ],
 )
-def test_pads_repeat_what_is_left(mode: str, size: int, amounts: tuple[int, int], works: bool | None) -> None:
+def test_pads_repeat_what_is_left(
+    mode: str, size: int, amounts: tuple[int, int], works: bool | None
+) -> None:
     """None: only where a constant is added."""
     b = Builder("pads")
-    b.output(b("Pad", b.input("n", name="x"), b.input(2, name="pads", dtype=dtypes.int64), mode=mode))
+    b.output(
+        b("Pad", b.input("n", name="x"), b.input(2, name="pads", dtype=dtypes.int64), mode=mode)
+    )
     feeds = {"x": np.arange(size, dtype=np.float32), "pads": np.array(amounts)}
     model = compile_graph(b.graph, threads=1)
     if works or (works is None and mode == "constant"):
         (expected,) = evaluate(b.graph, feeds).values()
         np.testing.assert_array_equal(next(iter(model.run(feeds).values())), expected)
-        if mode != "reflect" and expected.size:  # of the others, ONNX Runtime refuses some that mean something
+        if (
+            mode != "reflect" and expected.size
+        ):  # of the others, ONNX Runtime refuses some that mean something
             witness = onnxruntime.InferenceSession(to_model(b.graph).SerializeToString())
             np.testing.assert_array_equal(witness.run(None, feeds)[0], expected)
         return
@@ -241,9 +278,13 @@ def test_a_limit_of_a_size_is_told_as_one() -> None:
             model.run({"ids": np.zeros(513, np.int64)})
 
 
-@pytest.mark.parametrize("dtype", [dtypes.int8, dtypes.uint8, dtypes.int32, dtypes.uint64, dtypes.int64], ids=str)
+@pytest.mark.parametrize(
+    "dtype", [dtypes.int8, dtypes.uint8, dtypes.int32, dtypes.uint64, dtypes.int64], ids=str
+)
 def test_an_integer_divided_by_zero_is_an_error(dtype: dtypes.DType) -> None:
-    """Also where the divisor is computed in the same pass; the compiled model and the interpreter agree."""
+    """Also where the divisor is computed in the same pass; the compiled model and the interpreter
+    agree.
+    """
     limits = np.iinfo(dtype.numpy)
     a = np.array([5, limits.min, limits.max, 0], dtype.numpy)
     good, bad = np.array([2, 1, 7, 3], dtype.numpy), np.array([2, 1, 0, 3], dtype.numpy)
@@ -261,5 +302,7 @@ def test_an_integer_divided_by_zero_is_an_error(dtype: dtypes.DType) -> None:
                 (found,) = model.run({"x": a, "y": good}).values()
                 np.testing.assert_array_equal(found, exact(a, good).astype(dtype.numpy))
                 for run in (model.run, partial(evaluate, make.graph)):
-                    with pytest.raises(RuntimeFailure, match=f"division of integers by zero|{kind}.* by zero"):
+                    with pytest.raises(
+                        RuntimeFailure, match=f"division of integers by zero|{kind}.* by zero"
+                    ):
                         run({"x": a, "y": bad})

@@ -1,4 +1,6 @@
-"""The C interface: every generated header and example compiles and runs, and models with prefixes live side by side."""
+"""The C interface: every generated header and example compiles and runs, and models with prefixes
+live side by side.
+"""
 
 import re
 import shutil
@@ -20,7 +22,10 @@ from tests.native.builder import Builder
 
 COMPILER = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
 STRICT = ("-std=c11", "-pedantic", "-Wall", "-Wextra", "-Werror", "-O1")
-pytestmark = [pytest.mark.row("R5"), pytest.mark.skipif(COMPILER is None, reason="needs a C compiler")]
+pytestmark = [
+    pytest.mark.row("R5"),
+    pytest.mark.skipif(COMPILER is None, reason="needs a C compiler"),
+]
 
 
 def fixed() -> Graph:
@@ -70,7 +75,9 @@ def build(folder: Path, source: Path, output: Path, *libraries: str) -> None:
 
 
 def run(program: Path, folder: Path, *arguments: str) -> str:
-    done = subprocess.run([str(program), *arguments], cwd=folder, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [str(program), *arguments], cwd=folder, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -85,9 +92,13 @@ def test_the_example_of_every_model_compiles_and_runs(make: object, tmp_path: Pa
     folder = tmp_path / "model"
     with compile_graph(graph, threads=1, output=folder) as model:
         assert isinstance(model, CompiledModel)
-        build(folder, folder / "example.c", tmp_path / "example", "model.so", f"-Wl,-rpath,{folder}")
+        build(
+            folder, folder / "example.c", tmp_path / "example", "model.so", f"-Wl,-rpath,{folder}"
+        )
         for value in (8, 5):
-            shown = sizes(run(tmp_path / "example", folder, *[str(value)] * len(model.metadata["symbols"])))
+            shown = sizes(
+                run(tmp_path / "example", folder, *[str(value)] * len(model.metadata["symbols"]))
+            )
             names = dict.fromkeys(model.metadata["symbols"], value)
             feeds = {v.name: np.zeros(_shape(v, names), v.dtype.numpy) for v in graph.inputs}
             assert shown == [list(x.shape) for x in model.run(feeds).values()]
@@ -106,7 +117,10 @@ def test_the_header_names_every_symbol_and_has_room_for_it(tmp_path: Path) -> No
     for compiler, name in (("cc", "header.c"), ("c++", "header.cpp")):
         source = tmp_path / name
         source.write_text('#include "model/model.h"\nint main(void) { return INFUSE_OK; }\n')
-        subprocess.run([compiler, "-Wall", "-Werror", str(source), "-c", "-o", str(tmp_path / "header.o")], check=True)
+        subprocess.run(
+            [compiler, "-Wall", "-Werror", str(source), "-c", "-o", str(tmp_path / "header.o")],
+            check=True,
+        )
 
 
 def test_two_models_with_prefixes_run_in_one_program(tmp_path: Path) -> None:
@@ -116,7 +130,10 @@ def test_two_models_with_prefixes_run_in_one_program(tmp_path: Path) -> None:
     c.output(c("Mul", c.input("n", name="x"), 10.0))
     for name, graph in (("more", b.graph), ("times", c.graph)):
         with compile_graph(graph, threads=1, output=tmp_path / name, prefix=name) as model:
-            assert model.run({"x": np.ones(2, np.float32)})["y0"].tolist() == [[2, 2], [10, 10]][name == "times"]
+            assert (
+                model.run({"x": np.ones(2, np.float32)})["y0"].tolist()
+                == [[2, 2], [10, 10]][name == "times"]
+            )
     source = tmp_path / "both.c"
     source.write_text(r"""
 #include <stdio.h>
@@ -140,7 +157,9 @@ int main(void) {
 }
 """)
     places = [
-        part for name in ("more", "times") for part in (f"-L{name}", f"-l{name}", f"-Wl,-rpath,{tmp_path / name}")
+        part
+        for name in ("more", "times")
+        for part in (f"-L{name}", f"-l{name}", f"-Wl,-rpath,{tmp_path / name}")
     ]
     build(tmp_path, source, tmp_path / "both", *places)
     assert run(tmp_path / "both", tmp_path) == "5 40\n"

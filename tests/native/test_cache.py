@@ -68,7 +68,11 @@ class Maker:
 
 def left_over(root: Path) -> list[str]:
     """Names in the cache that are no entries."""
-    return sorted(path.name for path in (root / "compiled").iterdir() if path.name.startswith((".new", ".old")))
+    return sorted(
+        path.name
+        for path in (root / "compiled").iterdir()
+        if path.name.startswith((".new", ".old"))
+    )
 
 
 def test_what_was_made_is_found_again() -> None:
@@ -93,7 +97,9 @@ def test_folders_are_made_for_the_user_alone(root: Path) -> None:
     assert stat.S_IMODE((root / "compiled" / "key").stat().st_mode) == 0o500
 
 
-def test_default_is_the_cache_folder_of_the_user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_default_is_the_cache_folder_of_the_user(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.delenv("INFUSE_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
     if sys.platform == "linux":
@@ -194,7 +200,9 @@ def test_cache_that_cannot_be_written_is_replaced_by_a_private_folder(
     """A path below a file cannot be written by anybody, not even by the superuser."""
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("INFUSE_CACHE", str(tmp_path / place))
-    with pytest.warns(UserWarning, match=r"cannot be written.*set INFUSE_CACHE to a folder of your own"):
+    with pytest.warns(
+        UserWarning, match=r"cannot be written.*set INFUSE_CACHE to a folder of your own"
+    ):
         folder = build_adder()
     np.testing.assert_array_equal(CompiledModel.load(folder)(ONES, ONES), SUM)
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
@@ -202,7 +210,10 @@ def test_cache_that_cannot_be_written_is_replaced_by_a_private_folder(
 
 def test_private_folder_is_removed_when_the_process_ends(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    program = "import warnings; warnings.simplefilter('ignore')\nfrom tests.native.adder import build_adder"
+    program = (
+        "import warnings; warnings.simplefilter('ignore')\nfrom tests.native.adder import "
+        "build_adder"
+    )
     environment = {**os.environ, "INFUSE_CACHE": str(tmp_path / "file"), "TMPDIR": str(tmp_path)}
     output = python(f"{program}\nprint(build_adder())", environment).stdout
     assert Path(output.strip()).parent == tmp_path
@@ -273,7 +284,10 @@ def test_two_real_compilations_at_once(tmp_path: Path) -> None:
     program = "from tests.native.adder import build_adder; print(build_adder())"
     command = [sys.executable, "-c", program]
     environment = {**os.environ, "PYTHONPATH": PYTHONPATH}
-    children = [subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    children = [
+        subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
     first, second = (child.communicate(timeout=60)[0].strip() for child in children)
     assert first == second
     np.testing.assert_array_equal(CompiledModel.load(first)(ONES, ONES), SUM)
@@ -317,7 +331,14 @@ def test_abandoned_folders_are_removed_after_a_day(root: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "size"),
-    [("", 10**10), ("5000", 5000), ("20GB", 20 * 10**9), ("1.5m", 1_500_000), ("2T", 2 * 10**12), ("0", 0)],
+    [
+        ("", 10**10),
+        ("5000", 5000),
+        ("20GB", 20 * 10**9),
+        ("1.5m", 1_500_000),
+        ("2T", 2 * 10**12),
+        ("0", 0),
+    ],
 )
 def test_size_limit(text: str, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("INFUSE_CACHE_SIZE", text)
@@ -351,7 +372,12 @@ def test_everything_that_matters_is_in_the_key(monkeypatch: pytest.MonkeyPatch) 
         def obtain(self, key: str, make: Any) -> Path:
             return Path(key)
 
-    names = [key(), key(key="other weights"), key(target="x86-64"), key(sources={"model.cpp": source() + " "})]
+    names = [
+        key(),
+        key(key="other weights"),
+        key(target="x86-64"),
+        key(sources={"model.cpp": source() + " "}),
+    ]
     names.append(key(sources={"model.cpp": source(), "more.cpp": ""}))
     names.append(key(toolchain=Toolchain(("c++",), "gcc", "g++ 1.0")))
     monkeypatch.setattr(build_module, "kernels_hash", lambda: "other kernels")
@@ -375,7 +401,8 @@ def test_weights_file_has_zeros_between_the_arrays() -> None:
 
 
 @pytest.mark.parametrize(
-    ("offsets", "message"), [([64, 64], "overlap"), ([100], "multiple of 64"), ([128], "larger than was announced")]
+    ("offsets", "message"),
+    [([64, 64], "overlap"), ([100], "multiple of 64"), ([128], "larger than was announced")],
 )
 def test_weights_that_make_no_sense(offsets: list[int], message: str, root: Path) -> None:
     with pytest.raises(AssertionError, match=message):
@@ -445,7 +472,9 @@ def test_output_replaces_an_older_model_but_nothing_else(tmp_path: Path) -> None
     assert (tmp_path / "note" / "text").read_text() == "mine"
 
 
-def test_older_model_stays_when_the_new_one_cannot_be_placed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_older_model_stays_when_the_new_one_cannot_be_placed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     output = build_adder(output=tmp_path / "model")
     rename = Path.rename
 
@@ -479,11 +508,22 @@ def test_header_is_c_and_lists_the_tensors(tmp_path: Path) -> None:
     assert "@" not in text
     program = tmp_path / "main.c"
     program.write_text(f'#include "{folder / "model.h"}"\nint main(void) {{ return INFUSE_OK; }}\n')
-    command = [*Toolchain.find().command, "-x", "c", "-std=c99", "-Wall", "-Wextra", "-pedantic", "-Werror"]
+    command = [
+        *Toolchain.find().command,
+        "-x",
+        "c",
+        "-std=c99",
+        "-Wall",
+        "-Wextra",
+        "-pedantic",
+        "-Werror",
+    ]
     subprocess.run([*command, "-fsyntax-only", str(program)], check=True)
 
 
-def test_interrupt_between_the_two_halves_of_a_build(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupt_between_the_two_halves_of_a_build(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(build_module, "_write_metadata", interrupted)
     with pytest.raises(KeyboardInterrupt):
         build_adder()
@@ -494,7 +534,9 @@ def interrupted(*_: object) -> None:
     raise KeyboardInterrupt
 
 
-def test_entry_that_vanishes_during_eviction_is_no_error(monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
+def test_entry_that_vanishes_during_eviction_is_no_error(
+    monkeypatch: pytest.MonkeyPatch, root: Path
+) -> None:
     cache = Cache(limit=0)
     cache.obtain("key", Maker())
     gone = root / "compiled" / "gone"

@@ -1,4 +1,6 @@
-"""Convolutions that compute what they read: the kernels against NumPy in float64, and models against two witnesses."""
+"""Convolutions that compute what they read: the kernels against NumPy in float64, and models
+against two witnesses.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,17 @@ from infuse.ir.graph import Value
 from infuse.ops.evaluate import evaluate
 from infuse.targets import Target
 from tests.native.builder import Builder, assert_plan_is_safe
-from tests.native.kernel_tools import Floats, assert_close, build, empty, fenced, longs, pointer, seldom, targets
+from tests.native.kernel_tools import (
+    Floats,
+    assert_close,
+    build,
+    empty,
+    fenced,
+    longs,
+    pointer,
+    seldom,
+    targets,
+)
 
 Doubles = NDArray[np.float64]
 Rng = np.random.Generator
@@ -43,7 +55,9 @@ def numbers(rng: Rng, *shape: int) -> Floats:
 
 @dataclass
 class Case:
-    """An image, how its channels change, and the depthwise window; pads are top, left, bottom, right."""
+    """An image, how its channels change, and the depthwise window; pads are top, left, bottom,
+    right.
+    """
 
     image: tuple[int, int, int]
     channels: tuple[int, int, int]
@@ -67,7 +81,9 @@ class Call(ctypes.Structure):
 def depthwise(x: Doubles, weights: Doubles, case: Case) -> Doubles:
     top, left, bottom, right = case.pads
     padded = np.pad(x, ((0, 0), (top, bottom), (left, right), (0, 0)))
-    view = sliding_window_view(padded, case.kernel, (1, 2))[:, :: case.strides[0], :: case.strides[1]]
+    view = sliding_window_view(padded, case.kernel, (1, 2))[
+        :, :: case.strides[0], :: case.strides[1]
+    ]
     result: Doubles = np.einsum("nhwcyx,yxc->nhwc", view, weights)
     return result
 
@@ -77,7 +93,10 @@ def check_chain(library: ctypes.CDLL, rng: Rng, case: Case, threads: int = 1) ->
     entering = inside if case.parts & EXPANDS else middle
     leaving = outside if case.parts & PROJECTS else middle
     x = numbers(rng, *case.image, entering)
-    expanding, projecting = rng.uniform(-1, 1, (inside, middle)), rng.uniform(-1, 1, (middle, outside))
+    expanding, projecting = (
+        rng.uniform(-1, 1, (inside, middle)),
+        rng.uniform(-1, 1, (middle, outside)),
+    )
     expanding, projecting = expanding.astype(np.float32), projecting.astype(np.float32)
     weights = numbers(rng, *case.kernel, middle)
     biases = [numbers(rng, n) for n in (middle, middle, outside)]
@@ -86,7 +105,9 @@ def check_chain(library: ctypes.CDLL, rng: Rng, case: Case, threads: int = 1) ->
         found = size(x.astype(np.float64))
         if case.parts & EXPANDS:
             found = np.maximum(found @ size(expanding.astype(np.float64)) + size(biases[0]), low)
-        found = np.maximum(depthwise(found, size(weights.astype(np.float64)), case) + size(biases[1]), low)
+        found = np.maximum(
+            depthwise(found, size(weights.astype(np.float64)), case) + size(biases[1]), low
+        )
         if case.parts & PROJECTS:
             found = np.maximum(found @ size(projecting.astype(np.float64)) + size(biases[2]), low)
         result: Doubles = found
@@ -97,7 +118,12 @@ def check_chain(library: ctypes.CDLL, rng: Rng, case: Case, threads: int = 1) ->
     oh, ow = expected.shape[1:3]
     out = empty(n, oh, ow, leaving)
     mid = (n, h, w, middle, oh, ow, *case.kernel, *case.strides, 1, 1, *case.pads[:2])
-    shape = longs(*mid, inside if case.parts & EXPANDS else 0, entering, outside if case.parts & PROJECTS else 0)
+    shape = longs(
+        *mid,
+        inside if case.parts & EXPANDS else 0,
+        entering,
+        outside if case.parts & PROJECTS else 0,
+    )
     packed = [fenced(pack_gemm_b(matrix, library.lanes())) for matrix in (expanding, projecting)]
     addresses = [pointer(a) for a in (x, packed[0], weights, packed[1], *biases)]
     call = Call(ctypes.addressof(shape), *addresses, LOW, pointer(out))
@@ -113,25 +139,39 @@ CHANNELS = [(3, 16, 5), (5, 33, 17), (16, 40, 24), (1, 1, 1)]
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("parts", [EXPANDS, PROJECTS, BOTH])
 @pytest.mark.parametrize("channels", CHANNELS)
-def test_chains(library: ctypes.CDLL, rng: Rng, channels: tuple[int, int, int], parts: int, threads: int) -> None:
+def test_chains(
+    library: ctypes.CDLL, rng: Rng, channels: tuple[int, int, int], parts: int, threads: int
+) -> None:
     for image, pads in IMAGES:
         for down in (1, 2, 4):
-            check_chain(library, rng, Case(image, channels, (3, 3), (down, 1), pads, parts), threads)
-    check_chain(library, rng, Case((2, 6, 11), channels, (1, 3), (1, 1), (0, 1, 0, 1), parts), threads)
-    check_chain(library, rng, Case((1, 9, 8), channels, (8, 3), (1, 1), (7, 1, 3, 1), parts), threads)
+            check_chain(
+                library, rng, Case(image, channels, (3, 3), (down, 1), pads, parts), threads
+            )
+    check_chain(
+        library, rng, Case((2, 6, 11), channels, (1, 3), (1, 1), (0, 1, 0, 1), parts), threads
+    )
+    check_chain(
+        library, rng, Case((1, 9, 8), channels, (8, 3), (1, 1), (7, 1, 3, 1), parts), threads
+    )
 
 
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("channels", CHANNELS)
-def test_chains_of_stride_2(library: ctypes.CDLL, rng: Rng, channels: tuple[int, int, int], threads: int) -> None:
+def test_chains_of_stride_2(
+    library: ctypes.CDLL, rng: Rng, channels: tuple[int, int, int], threads: int
+) -> None:
     for image, pads in IMAGES:
         for down in (1, 2):
             check_chain(library, rng, Case(image, channels, (3, 3), (down, 2), pads), threads)
     check_chain(library, rng, Case((2, 9, 11), channels, (5, 5), (2, 2), (2, 2, 2, 2)), threads)
 
 
-@pytest.mark.parametrize(("strides", "parts"), [((1, 1), EXPANDS), ((1, 1), PROJECTS), ((1, 1), BOTH), ((2, 2), BOTH)])
-def test_chains_in_several_bands(library: ctypes.CDLL, rng: Rng, strides: tuple[int, int], parts: int) -> None:
+@pytest.mark.parametrize(
+    ("strides", "parts"), [((1, 1), EXPANDS), ((1, 1), PROJECTS), ((1, 1), BOTH), ((2, 2), BOTH)]
+)
+def test_chains_in_several_bands(
+    library: ctypes.CDLL, rng: Rng, strides: tuple[int, int], parts: int
+) -> None:
     """Lines wrap around in the ring."""
     case = Case((2, 41, 60), (8, 144, 20), (3, 3), strides, parts=parts)
     oh = -(-41 // strides[0])
@@ -148,8 +188,12 @@ def test_a_window_outside_of_the_image_gives_the_bias(library: ctypes.CDLL, rng:
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-@pytest.mark.parametrize(("m", "n", "k"), [(1, 1, 1), (13, 33, 20), (50, 16, 7), (27, 100, 300), (70, 40, 1040)])
-def test_products_of_computed_rows(library: ctypes.CDLL, rng: Rng, m: int, n: int, k: int, threads: int) -> None:
+@pytest.mark.parametrize(
+    ("m", "n", "k"), [(1, 1, 1), (13, 33, 20), (50, 16, 7), (27, 100, 300), (70, 40, 1040)]
+)
+def test_products_of_computed_rows(
+    library: ctypes.CDLL, rng: Rng, m: int, n: int, k: int, threads: int
+) -> None:
     pixels = 5
     a, gates, bias = numbers(rng, m, k), numbers(rng, -(-m // pixels), k), numbers(rng, n)
     b = rng.uniform(-1, 1, (k, n)).astype(np.float32)
@@ -159,13 +203,17 @@ def test_products_of_computed_rows(library: ctypes.CDLL, rng: Rng, m: int, n: in
     library.run_made(threads, shape, ctypes.c_long(pixels), *operands, low, pointer(out))
     rows = a.astype(np.float64) * gates.astype(np.float64)[np.arange(m) // pixels]
     exact = b.astype(np.float64)
-    assert_close(out, np.maximum(rows @ exact + bias, LOW), np.abs(rows) @ np.abs(exact) + np.abs(bias), k)
+    assert_close(
+        out, np.maximum(rows @ exact + bias, LOW), np.abs(rows) @ np.abs(exact) + np.abs(bias), k
+    )
 
 
 # ---- models
 
 
-def conv(b: Builder, x: Value, out: int, kernel: int = 1, group: int = 1, **attributes: Any) -> Value:
+def conv(
+    b: Builder, x: Value, out: int, kernel: int = 1, group: int = 1, **attributes: Any
+) -> Value:
     channels = x.shape[1]
     assert isinstance(channels, int)
     scale = (channels // group * kernel * kernel) ** -0.5
@@ -173,7 +221,9 @@ def conv(b: Builder, x: Value, out: int, kernel: int = 1, group: int = 1, **attr
     return b("Conv", x, weights, b.weight(out), group=group, **attributes)
 
 
-def inverted_residual(b: Builder, x: Value, wide: int, out: int, kernel: int = 3, stride: int = 1) -> Value:
+def inverted_residual(
+    b: Builder, x: Value, wide: int, out: int, kernel: int = 3, stride: int = 1
+) -> Value:
     wider = b("Clip", conv(b, x, wide), 0.0, 6.0)
     pads = [kernel // 2] * 4
     deep = conv(b, wider, wide, kernel, wide, pads=pads, strides=[stride, stride])
@@ -217,7 +267,9 @@ def steps_of(b: Builder) -> list[str]:
 
 
 def agree(found: dict[str, Any], b: Builder, feeds: dict[str, Any]) -> None:
-    session = onnxruntime.InferenceSession(to_model(b.graph).SerializeToString(), providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(
+        to_model(b.graph).SerializeToString(), providers=["CPUExecutionProvider"]
+    )
     for witness in (evaluate(b.graph, feeds), dict(zip(found, session.run(list(found), feeds)))):
         for name, wanted in witness.items():
             np.testing.assert_allclose(found[name], wanted, 1e-5, 2e-5, err_msg=name)

@@ -47,12 +47,14 @@ def sources(graph: Graph) -> dict[str, str]:
     return print_sources(program, memory, metadata(program, "0"))
 
 
-# -- views -------------------------------------------------------------------------------------------------------
+# -- views -----------------------------------------------------------------------------------------
 
 
 def elements(view: Tensor, base: Any, values: dict[str, int]) -> Any:
     """The view of an array that a tensor describes."""
-    shape, strides = ([dims.evaluate(d, values) for d in sizes] for sizes in (view.shape, view.strides))
+    shape, strides = (
+        [dims.evaluate(d, values) for d in sizes] for sizes in (view.shape, view.strides)
+    )
     start = dims.evaluate(view.offset, values)
     return as_strided(base[start:], shape, [s * base.itemsize for s in strides], writeable=False)
 
@@ -69,14 +71,20 @@ class Views:
         self.base = np.arange(int(np.prod(shape)))
         physical = self.base.reshape([shape[p] for p in perm])
         self.array = physical.transpose(np.argsort(perm))
-        self.tensor = dense(Buffer("arena", 0), dtypes.int64, tuple(map(self.dim, shape)), tuple(perm))
+        self.tensor = dense(
+            Buffer("arena", 0), dtypes.int64, tuple(map(self.dim, shape)), tuple(perm)
+        )
 
     def dim(self, size: int) -> Dim:
         return dims.symbol(f"s{size}") if self.symbolic and 1 < size < 1000 else size
 
     def step(self) -> None:
         rank = self.tensor.rank
-        kinds = ["insert", "unfold"] if rank == 0 else ["permute", "slice", "insert", "drop", "expand", "unfold"]
+        kinds = (
+            ["insert", "unfold"]
+            if rank == 0
+            else ["permute", "slice", "insert", "drop", "expand", "unfold"]
+        )
         kind = self.draw(st.sampled_from(kinds))
         getattr(self, kind)(self.draw(st.integers(0, max(rank - 1, 0))))
 
@@ -114,7 +122,10 @@ class Views:
         size = self.array.shape[axis]
         outer = self.draw(st.sampled_from([n for n in range(1, size + 1) if size % n == 0]))
         shape = [*self.array.shape[:axis], outer, size // outer, *self.array.shape[axis + 1 :]]
-        self.tensor, self.array = self.tensor.unfold(axis, outer, self.dim(size // outer)), self.array.reshape(shape)
+        self.tensor, self.array = (
+            self.tensor.unfold(axis, outer, self.dim(size // outer)),
+            self.array.reshape(shape),
+        )
 
     def check(self) -> None:
         np.testing.assert_array_equal(elements(self.tensor, self.base, self.values), self.array)
@@ -139,7 +150,9 @@ def factorizations(size: int) -> st.SearchStrategy[list[int]]:
         if depth == 0:
             return st.just([rest])
         divisors = [n for n in range(1, rest + 1) if rest % n == 0]
-        return st.sampled_from(divisors).flatmap(lambda n: grow(rest // n, depth - 1).map(lambda tail: [n, *tail]))
+        return st.sampled_from(divisors).flatmap(
+            lambda n: grow(rest // n, depth - 1).map(lambda tail: [n, *tail])
+        )
 
     return st.integers(0, 3).flatmap(lambda depth: grow(size, depth))
 
@@ -184,7 +197,7 @@ def test_scalars_and_empty_tensors_have_views() -> None:
     assert scalar.expand((2, 3)).strides == (0, 0)
 
 
-# -- memory ------------------------------------------------------------------------------------------------------
+# -- memory ----------------------------------------------------------------------------------------
 
 Interval = tuple[int, int, int]
 
@@ -211,7 +224,9 @@ def total_and_bound(intervals: Sequence[Interval]) -> tuple[int, int]:
 
 
 INTERVALS = st.lists(
-    st.tuples(st.integers(0, 30), st.integers(0, 12), st.integers(1, 5000)).map(lambda t: (t[0], t[0] + t[1], t[2])),
+    st.tuples(st.integers(0, 30), st.integers(0, 12), st.integers(1, 5000)).map(
+        lambda t: (t[0], t[0] + t[1], t[2])
+    ),
     max_size=40,
 )
 
@@ -238,7 +253,9 @@ def test_plans_are_close_to_the_lower_bound() -> None:
         for _ in range(source.randint(2, 60)):
             first = source.randrange(steps)
             last = min(steps - 1, first + source.choice([0, 1, 1, 2, 3, steps // 2]))
-            intervals.append((first, last, source.choice([64, 256, 1024, 4096, source.randint(1, 5000)])))
+            intervals.append(
+                (first, last, source.choice([64, 256, 1024, 4096, source.randint(1, 5000)]))
+            )
         total, bound = total_and_bound(intervals)
         ratios.append(total / bound)
     assert np.mean(ratios) < 1.005
@@ -247,7 +264,9 @@ def test_plans_are_close_to_the_lower_bound() -> None:
 
 
 def test_a_long_program_is_planned_quickly() -> None:
-    total, bound = total_and_bound_without_check([(i, i + i % 7, 64 * (1 + i * 37 % 50)) for i in range(20000)])
+    total, bound = total_and_bound_without_check(
+        [(i, i + i % 7, 64 * (1 + i * 37 % 50)) for i in range(20000)]
+    )
     assert total < 1.5 * bound
 
 
@@ -259,7 +278,10 @@ def total_and_bound_without_check(intervals: Sequence[Interval]) -> tuple[int, i
 def program_of_steps(intervals: Sequence[Interval]) -> Program:
     """The same in linear time: a buffer is read in its last step only."""
     program = Program("p", [], [], [])
-    steps = [Step(Function("f"), [], [], [], (), "") for _ in range(max(last for _, last, _ in intervals) + 1)]
+    steps = [
+        Step(Function("f"), [], [], [], (), "")
+        for _ in range(max(last for _, last, _ in intervals) + 1)
+    ]
     for first, last, size in intervals:
         buffer = program.arena(size)
         steps[first].writes.append(buffer)
@@ -278,9 +300,14 @@ def test_elementwise_work_is_done_in_place() -> None:
     b = Builder()
     x = b.input(64, 64)
     hidden = b("MatMul", x, b.weight(64, 64))
-    b.output(b("MatMul", b("Softmax", hidden), b.weight(64, 64)), b("MatMul", b("Exp", b("Neg", x)), b.weight(64, 64)))
+    b.output(
+        b("MatMul", b("Softmax", hidden), b.weight(64, 64)),
+        b("MatMul", b("Exp", b("Neg", x)), b.weight(64, 64)),
+    )
     residual = b("MatMul", b("Relu", hidden), b.weight(64, 64))
-    b.output(b("MatMul", b("Add", residual, b("MatMul", residual, b.weight(64, 64))), b.weight(64, 64)))
+    b.output(
+        b("MatMul", b("Add", residual, b("MatMul", residual, b.weight(64, 64))), b.weight(64, 64))
+    )
     _, memory = planned(b.graph)
     assert memory.total == memory.lower_bound
 
@@ -295,7 +322,7 @@ def test_what_a_product_reads_is_not_overwritten_by_it() -> None:
     assert not step.in_place
 
 
-# -- source ------------------------------------------------------------------------------------------------------
+# -- source ----------------------------------------------------------------------------------------
 
 
 def test_source_is_readable(golden: Callable[[str, str], None]) -> None:
@@ -336,8 +363,12 @@ def test_names_of_a_model_do_not_reach_the_source() -> None:
         b.graph.add_output(b("Gather", y, [0]), f"{name} out")
     text = "\n".join(sources(b.graph).values())
     described = next(line for line in text.splitlines() if line.startswith('  return "{'))
-    assert [i["name"] for i in json.loads(json.loads(described[len("  return ") : -1]))["inputs"]] == HOSTILE
-    program = re.sub(r"\\[0-7]{3}", "", text.replace(described, ""))  # without letters that are written as numbers
+    assert [
+        i["name"] for i in json.loads(json.loads(described[len("  return ") : -1]))["inputs"]
+    ] == HOSTILE
+    program = re.sub(
+        r"\\[0-7]{3}", "", text.replace(described, "")
+    )  # without letters that are written as numbers
     for name in HOSTILE:
         fragment = name.strip()
         assert fragment in ("class", "n" * 300) or fragment not in program, name
@@ -377,7 +408,7 @@ def test_long_chains_are_lowered_without_recursion() -> None:
         agree(model.run(feeds), b.graph, feeds)
 
 
-# -- placement of values -----------------------------------------------------------------------------------------
+# -- placement of values ---------------------------------------------------------------------------
 
 
 def corners() -> Builder:
@@ -392,9 +423,13 @@ def corners() -> Builder:
     b.output(b("Transpose", x), b("Transpose", plus), b("Slice", plus, [1], [4], [1], [2]))  # views
     b.output(b("Reshape", b("Transpose", plus), [3, 8]), b("Expand", plus, [2, 4, 6]))
     hidden = b("Mul", x, 3.0)
-    b.output(b("Concat", hidden, hidden, axis=0), b("Concat", x, hidden, x, axis=1))  # the same twice
+    b.output(
+        b("Concat", hidden, hidden, axis=0), b("Concat", x, hidden, x, axis=1)
+    )  # the same twice
     inner = b("Concat", b("Abs", x), b("Neg", hidden), axis=1)
-    b.output(b("Concat", inner, b("Sqrt", b("Abs", hidden)), axis=1), b("Relu", inner))  # nested, and used
+    b.output(
+        b("Concat", inner, b("Sqrt", b("Abs", hidden)), axis=1), b("Relu", inner)
+    )  # nested, and used
     outer = b("Concat", b("Relu", x), b("Floor", hidden), axis=0)
     b.output(outer, b("Concat", outer, b("Ceil", x), axis=0))  # nested, the inner an output
     parts = b.several(3, "Split", b("Mul", x, 2.0), num_outputs=3, axis=1)
@@ -406,14 +441,22 @@ def corners() -> Builder:
     for kernel, group in ((3, 1), (1, 1), (3, 8)):
         filters = b.weight(8, 8 // group, kernel, kernel)
         pads = (kernel // 2,) * 4
-        b.output(b("Add", features, b("Conv", features, filters, b.weight(8), group=group, pads=pads)))  # residual
+        b.output(
+            b("Add", features, b("Conv", features, filters, b.weight(8), group=group, pads=pads))
+        )  # residual
     square = b("MatMul", b("Tanh", x), b.weight(6, 6))
-    b.output(b("Add", square, b("MatMul", square, b.weight(6, 6))), b("MatMul", square, b("Transpose", square)))
+    b.output(
+        b("Add", square, b("MatMul", square, b.weight(6, 6))),
+        b("MatMul", square, b("Transpose", square)),
+    )
     b.output(b("Add", b("Transpose", square), b("Reshape", square, [6, 4])))
     scalar = b("ReduceSum", x, keepdims=0)
     b.output(b("Exp", b("Mul", scalar, 0.01)), b("Add", x, scalar), b("Reshape", scalar, [1, 1, 1]))
     high = b("Reshape", x, [2, 1, 2, 1, 3, 1, 2, 1])
-    b.output(b("Relu", b("Transpose", high, perm=(7, 6, 5, 4, 3, 2, 1, 0))), b("ReduceMax", high, [0, 4, 7]))
+    b.output(
+        b("Relu", b("Transpose", high, perm=(7, 6, 5, 4, 3, 2, 1, 0))),
+        b("ReduceMax", high, [0, 4, 7]),
+    )
     b.output(b("Softmax", b("Transpose", high, perm=(2, 0, 4, 1, 6, 3, 5, 7)), axis=2))
     return b
 
@@ -432,21 +475,50 @@ def test_values_are_placed_and_handed_out() -> None:
 def test_empty_tensors_are_computed() -> None:
     b = Builder()
     rows, columns, images = b.input(0, 3), b.input(4, 0), b.input(0, 4, 6, 6)
-    b.output(b("Relu", rows), b("Add", rows, b.weight(3)), b("Transpose", rows), b("Concat", rows, rows, axis=1))
+    b.output(
+        b("Relu", rows),
+        b("Add", rows, b.weight(3)),
+        b("Transpose", rows),
+        b("Concat", rows, rows, axis=1),
+    )
     b.output(b("MatMul", rows, b.weight(3, 5)), b("MatMul", columns, b("Transpose", columns)))
     b.output(b("MatMul", columns, b.weight(0, 5)), b("Gemm", columns, b.weight(0, 5), b.weight(5)))
     for kind in ("Sum", "Prod", "Max", "Min", "L2", "SumSquare"):
-        b.output(b(f"Reduce{kind}", columns, [1]), b(f"Reduce{kind}", rows, [1]), b(f"Reduce{kind}", rows, [0]))
-    b.output(b("Softmax", rows), b("Softmax", columns), b("LogSoftmax", columns, axis=0), b("ArgMax", rows, axis=1))
-    b.output(b("LayerNormalization", rows, b.weight(3), b.weight(3)), b("CumSum", columns, np.array(1)))
-    b.output(b("Conv", images, b.weight(5, 4, 3, 3)), b("Conv", images, b.weight(4, 1, 3, 3), group=4))
-    b.output(b("MaxPool", images, kernel_shape=(2, 2)), b("GlobalAveragePool", images))
-    b.output(b("Gather", rows, constant(np.zeros((0, 2), np.int64)), axis=1), b("Pad", rows, [1, 0, 1, 2]))
+        b.output(
+            b(f"Reduce{kind}", columns, [1]),
+            b(f"Reduce{kind}", rows, [1]),
+            b(f"Reduce{kind}", rows, [0]),
+        )
     b.output(
-        b("Slice", b.weight(3, 4), [2], [2], [0]), b("Tile", rows, [3, 2]), b("Reshape", columns, [0, 7], allowzero=1)
+        b("Softmax", rows),
+        b("Softmax", columns),
+        b("LogSoftmax", columns, axis=0),
+        b("ArgMax", rows, axis=1),
     )
-    b.output(b("Where", b("Less", rows, 0.0), rows, 1.0), b("Cast", columns, to=dtypes.int8), b("Trilu", columns))
-    b.output(*b.several(2, "TopK", columns, [0]), b("Expand", columns, [2, 4, 0]), b("ReduceSum", images))
+    b.output(
+        b("LayerNormalization", rows, b.weight(3), b.weight(3)), b("CumSum", columns, np.array(1))
+    )
+    b.output(
+        b("Conv", images, b.weight(5, 4, 3, 3)), b("Conv", images, b.weight(4, 1, 3, 3), group=4)
+    )
+    b.output(b("MaxPool", images, kernel_shape=(2, 2)), b("GlobalAveragePool", images))
+    b.output(
+        b("Gather", rows, constant(np.zeros((0, 2), np.int64)), axis=1),
+        b("Pad", rows, [1, 0, 1, 2]),
+    )
+    b.output(
+        b("Slice", b.weight(3, 4), [2], [2], [0]),
+        b("Tile", rows, [3, 2]),
+        b("Reshape", columns, [0, 7], allowzero=1),
+    )
+    b.output(
+        b("Where", b("Less", rows, 0.0), rows, 1.0),
+        b("Cast", columns, to=dtypes.int8),
+        b("Trilu", columns),
+    )
+    b.output(
+        *b.several(2, "TopK", columns, [0]), b("Expand", columns, [2, 4, 0]), b("ReduceSum", images)
+    )
     with compile_graph(b.graph, threads=2) as model:
         agree(model.run(b.feeds()), b.graph, b.feeds())
 
@@ -456,15 +528,30 @@ def test_borders_of_windows_are_right() -> None:
     x = b.input(1, 3, 7, 8)
     for ceil_mode in (0, 1):
         for counted in (0, 1):
-            for pads, strides in (((0, 0, 0, 0), (3, 2)), ((1, 1, 1, 1), (2, 3)), ((2, 0, 1, 2), (3, 3))):
-                more = {"kernel_shape": (3, 3), "ceil_mode": ceil_mode, "pads": pads, "strides": strides}
+            for pads, strides in (
+                ((0, 0, 0, 0), (3, 2)),
+                ((1, 1, 1, 1), (2, 3)),
+                ((2, 0, 1, 2), (3, 3)),
+            ):
+                more = {
+                    "kernel_shape": (3, 3),
+                    "ceil_mode": ceil_mode,
+                    "pads": pads,
+                    "strides": strides,
+                }
                 b.output(b("AveragePool", x, **more, count_include_pad=counted))
                 if not counted:
                     b.output(*b.several(2, "MaxPool", x, **more), b("LpPool", x, **more))
-    b.output(b("Pad", x, [0, 0, -1, 2, 0, 0, -2, -3]), b("Pad", x, [-1, -2], None, [3], mode="edge"))
-    b.output(b("Pad", x, [0, 0, 3, -1, 0, 0, -2, 4], mode="reflect"), b("Pad", x, [2, -5, -3, 2], None, [1, 2]))
     b.output(
-        b("Conv", x, b.weight(2, 3, 3, 3), pads=(-1, 0, 2, -2)), b("Conv", x, b.weight(2, 3, 2, 2), pads=(5, 5, 5, 5))
+        b("Pad", x, [0, 0, -1, 2, 0, 0, -2, -3]), b("Pad", x, [-1, -2], None, [3], mode="edge")
+    )
+    b.output(
+        b("Pad", x, [0, 0, 3, -1, 0, 0, -2, 4], mode="reflect"),
+        b("Pad", x, [2, -5, -3, 2], None, [1, 2]),
+    )
+    b.output(
+        b("Conv", x, b.weight(2, 3, 3, 3), pads=(-1, 0, 2, -2)),
+        b("Conv", x, b.weight(2, 3, 2, 2), pads=(5, 5, 5, 5)),
     )
     with compile_graph(b.graph, threads=1) as model:
         feeds = b.feeds()
@@ -485,13 +572,16 @@ def test_indices_are_checked_before_memory_is_touched() -> None:
         np.testing.assert_array_equal(model(data, np.array([1, 2, 3])), data[1:4])
 
 
-# -- symbolic sizes and threads ----------------------------------------------------------------------------------
+# -- symbolic sizes and threads --------------------------------------------------------------------
 
 
 def encoder() -> Builder:
     """Attention and pooling over sizes that are open."""
     b = Builder()
-    x, mask = b.input("batch", "length", 24, name="x"), b.input("batch", "length", dtype=dtypes.bool_, name="mask")
+    x, mask = (
+        b.input("batch", "length", 24, name="x"),
+        b.input("batch", "length", dtype=dtypes.bool_, name="mask"),
+    )
     q, k, v = (b("MatMul", x, b.weight(24, 24)) for _ in range(3))
     heads = [b("Transpose", b("Reshape", t, [0, 0, 3, 8]), perm=(0, 2, 1, 3)) for t in (q, k, v)]
     scores = b("Mul", b("MatMul", heads[0], b("Transpose", heads[1], perm=(0, 1, 3, 2))), 0.3)
@@ -500,7 +590,9 @@ def encoder() -> Builder:
     merged = b("Reshape", b("Transpose", mixed, perm=(0, 2, 1, 3)), [0, 0, 24])
     normal = b("LayerNormalization", b("Add", x, merged), b.weight(24), b.weight(24))
     doubled = b("Concat", normal, b("Relu", normal), axis=1)
-    b.output(doubled, b("ReduceMean", doubled, [1]), b("Shape", doubled), b("Reshape", doubled, [-1, 24]))
+    b.output(
+        doubled, b("ReduceMean", doubled, [1]), b("Shape", doubled), b("Reshape", doubled, [-1, 24])
+    )
     b.output(b("Gather", normal, np.array(-1), axis=1), b("Slice", normal, [1], [2**62], [1]))
     return b
 

@@ -1,4 +1,6 @@
-"""Every kernel header compiles with both compilers; a model built by clang answers as one built by GCC."""
+"""Every kernel header compiles with both compilers; a model built by clang answers as one built by
+GCC.
+"""
 
 import subprocess
 import sys
@@ -18,11 +20,20 @@ CLANG = [sys.executable, "-m", "ziglang", "c++"]
 FLAGS = ["-std=c++17", "-c", "-fno-exceptions", "-fno-rtti", f"-I{KERNELS}"]
 
 
-def compile_headers(tmp_path: Path, command: list[str], target: Target) -> subprocess.CompletedProcess[str]:
+def compile_headers(
+    tmp_path: Path, command: list[str], target: Target
+) -> subprocess.CompletedProcess[str]:
     source = tmp_path / "headers.cpp"
     names = sorted(header.name for header in KERNELS.glob("*.hpp"))
     source.write_text("".join(f'#include "{name}"\n' for name in names))
-    arguments = [*command, *FLAGS, *target.machine.defines(), str(source), "-o", str(tmp_path / "headers.o")]
+    arguments = [
+        *command,
+        *FLAGS,
+        *target.machine.defines(),
+        str(source),
+        "-o",
+        str(tmp_path / "headers.o"),
+    ]
     return subprocess.run(arguments, capture_output=True, text=True, check=False)
 
 
@@ -57,7 +68,9 @@ def test_headers_compile_for_targets_that_are_emulated(tmp_path: Path, name: str
 
 
 @pytest.mark.row("R1")
-def test_clang_and_gcc_models_agree(monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator) -> None:
+def test_clang_and_gcc_models_agree(
+    monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
+) -> None:
     graph = infuse.load(DIGITS)
     shape = [8 if not isinstance(d, int) else d for d in graph.inputs[0].shape]
     feeds = {graph.inputs[0].name: rng.standard_normal(shape).astype(np.float32)}
@@ -67,5 +80,6 @@ def test_clang_and_gcc_models_agree(monkeypatch: pytest.MonkeyPatch, rng: np.ran
         with infuse.compile(graph, threads=2) as model:
             answers.append(next(iter(model.run(feeds).values())))
     scale = np.abs(answers[0]).max()
-    # The same kernels with other instruction schedules and contractions: a few units in the last place.
+    # The same kernels with other instruction schedules and contractions: a few units in the last
+    # place.
     np.testing.assert_allclose(answers[1], answers[0], rtol=0, atol=2e-6 * scale)

@@ -17,7 +17,9 @@ Spec = tuple[str, int, Sequence[int | str] | None]
 Make = Callable[[], onnx.ModelProto]
 
 
-def model(nodes: Sequence[Any], inputs: Sequence[Spec], outputs: Sequence[Spec], **constants: Any) -> onnx.ModelProto:
+def model(
+    nodes: Sequence[Any], inputs: Sequence[Spec], outputs: Sequence[Spec], **constants: Any
+) -> onnx.ModelProto:
     graph = helper.make_graph(
         list(nodes),
         "dynamic",
@@ -49,7 +51,9 @@ def nonzero_gather() -> onnx.ModelProto:
         node("Relu", ["kept"], ["y"]),
         node("Shape", ["kept"], ["count"]),
     ]
-    return model(nodes, [("x", FLOAT, ["n"])], [("y", FLOAT, ["k"]), ("count", INT, [1])], zero=np.array([0]))
+    return model(
+        nodes, [("x", FLOAT, ["n"])], [("y", FLOAT, ["k"]), ("count", INT, [1])], zero=np.array([0])
+    )
 
 
 def branches() -> onnx.ModelProto:
@@ -75,19 +79,40 @@ def growing_loop() -> onnx.ModelProto:
             node("Less", ["sum", "limit"], ["go"]),
             node("Mul", ["s2", "fixed"], ["q"]),
         ],
-        [("i", INT, []), ("c", BOOL, []), ("s", FLOAT, None), ("k", FLOAT, None), ("fixed", FLOAT, None)],
-        [("go", BOOL, []), ("s2", FLOAT, None), ("k2", FLOAT, None), ("fixed", FLOAT, None), ("q", FLOAT, None)],
+        [
+            ("i", INT, []),
+            ("c", BOOL, []),
+            ("s", FLOAT, None),
+            ("k", FLOAT, None),
+            ("fixed", FLOAT, None),
+        ],
+        [
+            ("go", BOOL, []),
+            ("s2", FLOAT, None),
+            ("k2", FLOAT, None),
+            ("fixed", FLOAT, None),
+            ("q", FLOAT, None),
+        ],
     )
     nodes = [node("Loop", ["m", "c", "x", "x", "x"], ["a", "b", "same", "stacked"], body=inside)]
     inputs = [("x", FLOAT, ["n"]), ("m", INT, []), ("c", BOOL, [])]
-    outputs = [("a", FLOAT, ["n"]), ("b", FLOAT, ["k"]), ("same", FLOAT, ["n"]), ("stacked", FLOAT, ["t", "n"])]
+    outputs = [
+        ("a", FLOAT, ["n"]),
+        ("b", FLOAT, ["k"]),
+        ("same", FLOAT, ["n"]),
+        ("stacked", FLOAT, ["t", "n"]),
+    ]
     return model(nodes, inputs, outputs, limit=np.float32(100))
 
 
 def swapping_loop() -> onnx.ModelProto:
     """Fibonacci: each state becomes what the other was."""
     inside = body(
-        [node("Add", ["a", "b"], ["sum"]), node("Identity", ["c"], ["go"]), node("Identity", ["b"], ["a2"])],
+        [
+            node("Add", ["a", "b"], ["sum"]),
+            node("Identity", ["c"], ["go"]),
+            node("Identity", ["b"], ["a2"]),
+        ],
         [("i", INT, []), ("c", BOOL, []), ("a", INT, []), ("b", INT, [])],
         [("go", BOOL, []), ("a2", INT, []), ("sum", INT, []), ("a2", INT, [])],
     )
@@ -115,7 +140,11 @@ def nested_loops() -> onnx.ModelProto:
         [("goi", BOOL, []), ("sum", FLOAT, ["n"]), ("sum", FLOAT, ["n"])],
     )
     nodes = [node("Loop", ["m", "", "x"], ["y", "ys"], body=high)]
-    return model(nodes, [("x", FLOAT, ["n"]), ("m", INT, [])], [("y", FLOAT, ["n"]), ("ys", FLOAT, ["t", "n"])])
+    return model(
+        nodes,
+        [("x", FLOAT, ["n"]), ("m", INT, [])],
+        [("y", FLOAT, ["n"]), ("ys", FLOAT, ["t", "n"])],
+    )
 
 
 def scan(**attributes: Any) -> Make:
@@ -150,7 +179,11 @@ def one(
         names = [n if n != "none" else "" for n in names]
         outputs = [f"r{i}" for i in range(count)]
         nodes = [node(kind, names, outputs, **attributes), node("Neg", ["r0"], ["y"])]
-        return model(nodes, [v for v in inputs if v[0] != "none"], [("y", dtype, [f"d{i}" for i in range(rank)])])
+        return model(
+            nodes,
+            [v for v in inputs if v[0] != "none"],
+            [("y", dtype, [f"d{i}" for i in range(rank)])],
+        )
 
     return make
 
@@ -159,7 +192,9 @@ X: Spec = ("x", FLOAT, ["p", "q"])
 
 
 def twin_slices() -> onnx.ModelProto:
-    """Two nodes that are the same, whose results have a size that only the run tells and that others name."""
+    """Two nodes that are the same, whose results have a size that only the run tells and that
+    others name.
+    """
     slices = [node("Slice", ["table", "start", "far", "zero"], [f"part{i}"]) for i in range(2)]
     sums = [node("Add", ["x", f"part{i}"], [f"sum{i}"]) for i in range(2)]
     nodes = [
@@ -171,8 +206,15 @@ def twin_slices() -> onnx.ModelProto:
         sums[1],
         node("Neg", ["sum1"], ["b"]),
     ]
-    constants = {"table": np.arange(8, dtype=np.float32), "eight": ints(8), "far": ints(99), "zero": ints(0)}
-    return model(nodes, [("x", FLOAT, ["n"])], [("a", FLOAT, ["n"]), ("b", FLOAT, ["n"])], **constants)
+    constants = {
+        "table": np.arange(8, dtype=np.float32),
+        "eight": ints(8),
+        "far": ints(99),
+        "zero": ints(0),
+    }
+    return model(
+        nodes, [("x", FLOAT, ["n"])], [("a", FLOAT, ["n"]), ("b", FLOAT, ["n"])], **constants
+    )
 
 
 def expand_to_a_row() -> onnx.ModelProto:
@@ -257,7 +299,9 @@ CASES: dict[str, tuple[Make, list[dict[str, Any]]]] = {
 def test_as_in_the_runtime(name: str, level: str) -> None:
     make, feeds = CASES[name]
     made = make()
-    runtime = onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+    runtime = onnxruntime.InferenceSession(
+        made.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
     with infuse.compile(infuse.optimize(infuse.load(made), level), threads=1) as compiled:
         assert not compiled.host_steps
         for feed in [*feeds, feeds[0]]:
@@ -283,14 +327,22 @@ BAD: dict[str, tuple[str, dict[str, Any], str]] = {
         {"x": PLANE[:1, :1], "s": ints(1 << 32, 1 << 32, 3)},
         "impossible",
     ),
-    "more memory than there is": ("Expand", {"x": PLANE[:1, :1], "s": ints(1 << 20, 1 << 20, 3)}, "out of memory"),
+    "more memory than there is": (
+        "Expand",
+        {"x": PLANE[:1, :1], "s": ints(1 << 20, 1 << 20, 3)},
+        "out of memory",
+    ),
     "an axis outside": ("Pad", {"x": PLANE, "p": ints(1, 1), "a": ints(2)}, "impossible"),
     "a step of zero": (
         "Slice",
         {"x": PLANE, "s": ints(0, 0), "e": ints(1, 1), "a": ints(0, 1), "t": ints(0, 1)},
         "impossible",
     ),
-    "a range without step": ("Range", {"a": np.array(0), "b": np.array(3), "c": np.array(0)}, "impossible"),
+    "a range without step": (
+        "Range",
+        {"a": np.array(0), "b": np.array(3), "c": np.array(0)},
+        "impossible",
+    ),
     "parts that are not the whole": ("Split", {"x": PLANE, "s": ints(2, 5)}, "impossible"),
     "an axis of several": ("Squeeze", {"x": PLANE, "a": ints(0)}, "impossible"),
     "negative repeats": ("Tile", {"x": PLANE, "r": ints(-1, 1)}, "impossible"),
@@ -315,7 +367,9 @@ def test_a_loop_that_does_not_end_is_an_error() -> None:
         [("go", BOOL, []), ("s2", INT, [])],
     )
     made = model(
-        [node("Loop", ["", "c", "x"], ["y"], body=inside)], [("c", BOOL, []), ("x", INT, [])], [("y", INT, [])]
+        [node("Loop", ["", "c", "x"], ["y"], body=inside)],
+        [("c", BOOL, []), ("x", INT, [])],
+        [("y", INT, [])],
     )
     with infuse.compile(infuse.load(made), threads=1) as compiled:
         with pytest.raises(RuntimeFailure, match="does not end"):
@@ -336,7 +390,10 @@ def test_strings_are_left_to_the_interpreter(tmp_path: Any) -> None:
     graph = infuse.optimize(infuse.load(made), "none")
     folder = tmp_path / "model"
     compiled = infuse.compile(graph, threads=1, output=folder)
-    assert [step.split()[0] for step in compiled.host_steps] == ["SplitToSequence", "ConcatFromSequence"]
+    assert [step.split()[0] for step in compiled.host_steps] == [
+        "SplitToSequence",
+        "ConcatFromSequence",
+    ]
     expected = {"y": np.concatenate([np.square(row[None]) for row in feed["x"]], axis=1)}
     for loaded in (compiled, infuse.load_compiled(folder)):
         np.testing.assert_array_equal(loaded.run(feed)["y"], expected["y"])
@@ -344,10 +401,15 @@ def test_strings_are_left_to_the_interpreter(tmp_path: Any) -> None:
 
 
 def test_integers_are_divided_only_where_the_branch_is_taken() -> None:
-    """The divisor's zero is an error of the taken branch alone; where there is nothing to divide it is none."""
+    """The divisor's zero is an error of the taken branch alone; where there is nothing to divide it
+    is none.
+    """
     then = body([node("Div", ["x", "y"], ["t"])], [], [("t", INT, None)])
     other = body([node("Identity", ["x"], ["e"])], [], [("e", INT, None)])
-    nodes = [node("If", ["c"], ["r"], then_branch=then, else_branch=other), node("Mod", ["x", "z"], ["rest"])]
+    nodes = [
+        node("If", ["c"], ["r"], then_branch=then, else_branch=other),
+        node("Mod", ["x", "z"], ["rest"]),
+    ]
     inputs: list[Spec] = [("x", INT, ["n"]), ("y", INT, [1]), ("z", INT, [1]), ("c", BOOL, [])]
     exported = model(nodes, inputs, [("r", INT, ["n"]), ("rest", INT, ["n"])])
     none, one, two = np.zeros(1, np.int64), np.ones(1, np.int64), np.full(1, 2)

@@ -1,4 +1,6 @@
-"""The instructions of AVX-512, VNNI and BF16 that kernels name, each against NumPy: emulated, or a processor's own."""
+"""The instructions of AVX-512, VNNI and BF16 that kernels name, each against NumPy: emulated, or a
+processor's own.
+"""
 
 import ctypes
 import re
@@ -25,8 +27,38 @@ Rng = np.random.Generator
 MASKS = (0, 1, 0x8000, 0xFFFF, 0x00FF, 0xA5C3)
 SPECIAL = np.array(
     [
-        *(0.0, -0.0, 1.0, -1.0, 0.5, 1.5, 2.5, -2.5, 3.5, 0.49999997, 8388607.5, -8388607.5, 1e30, -1e30, 3e38, -3e38),
-        *(np.inf, -np.inf, np.nan, -np.nan, 1e-45, -1e-45, 1e-39, -1e-39, 1.1754944e-38, -1.1754944e-38, 65504, 65520),
+        *(
+            0.0,
+            -0.0,
+            1.0,
+            -1.0,
+            0.5,
+            1.5,
+            2.5,
+            -2.5,
+            3.5,
+            0.49999997,
+            8388607.5,
+            -8388607.5,
+            1e30,
+            -1e30,
+            3e38,
+            -3e38,
+        ),
+        *(
+            np.inf,
+            -np.inf,
+            np.nan,
+            -np.nan,
+            1e-45,
+            -1e-45,
+            1e-39,
+            -1e-39,
+            1.1754944e-38,
+            -1.1754944e-38,
+            65504,
+            65520,
+        ),
         *(6e-8, 2.9802322e-08, 2.980233e-08, -65519.996),
     ],
     np.float32,
@@ -46,7 +78,9 @@ def bits_of(mask: int, shape: tuple[int, ...]) -> Array:
 
 def call(library: ctypes.CDLL, name: str, *operands: Array, other: Array, mask: int) -> Array:
     to = np.empty_like(other)
-    library[name](ctypes.c_long(len(other)), *map(pointer, operands), pointer(other), mask, pointer(to))
+    library[name](
+        ctypes.c_long(len(other)), *map(pointer, operands), pointer(other), mask, pointer(to)
+    )
     return to
 
 
@@ -54,7 +88,9 @@ def agree(found: Array, expected: Array) -> None:
     """Bit by bit; what is no number may have any bits."""
     if found.dtype.kind == "f":
         np.testing.assert_array_equal(np.isnan(found), np.isnan(expected))
-        np.testing.assert_array_equal(np.signbit(found) & ~np.isnan(found), np.signbit(expected) & ~np.isnan(expected))
+        np.testing.assert_array_equal(
+            np.signbit(found) & ~np.isnan(found), np.signbit(expected) & ~np.isnan(expected)
+        )
     np.testing.assert_array_equal(found, expected)
 
 
@@ -70,7 +106,9 @@ def couples() -> tuple[Array, Array]:
 
 def floats(rng: Rng) -> Array:
     """Special numbers, and some from every exponent."""
-    return whole(np.concatenate([SPECIAL, rng.integers(0, 2**32, 4096, np.uint32).view(np.float32)]))
+    return whole(
+        np.concatenate([SPECIAL, rng.integers(0, 2**32, 4096, np.uint32).view(np.float32)])
+    )
 
 
 FLOATS: dict[str, Callable[[Array], Array]] = {
@@ -97,7 +135,10 @@ def test_the_larger_and_the_smaller(library: ctypes.CDLL, name: str) -> None:
     x, y = couples()
     chosen = np.where(x > y if name == "largest" else x < y, x, y)
     for mask in MASKS:
-        agree(call(library, name, x, y, other=-x, mask=mask), np.where(bits_of(mask, x.shape), chosen, -x))
+        agree(
+            call(library, name, x, y, other=-x, mask=mask),
+            np.where(bits_of(mask, x.shape), chosen, -x),
+        )
 
 
 @pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning")
@@ -108,7 +149,10 @@ def test_fused_products_are_rounded_once(library: ctypes.CDLL, rng: Rng) -> None
     exact = (a.astype(np.float64) * b + c).astype(np.float32)  # 49 bits and fewer
     assert np.any(exact != a * b + c)
     for mask in MASKS:
-        agree(call(library, "fused", a, b, other=c, mask=mask), np.where(bits_of(mask, a.shape), exact, a))
+        agree(
+            call(library, "fused", a, b, other=c, mask=mask),
+            np.where(bits_of(mask, a.shape), exact, a),
+        )
 
 
 def scaling(a: float, b: float) -> float:
@@ -127,9 +171,16 @@ def test_scaling_by_powers(library: ctypes.CDLL, rng: Rng) -> None:
     first, second = couples()
     x = np.concatenate([first, rng.standard_normal((200, 16)).astype(np.float32)])
     y = np.concatenate([second, rng.uniform(-170, 140, (200, 16)).astype(np.float32)])
-    expected = np.array([scaling(a, b) for a, b in zip(x.flat, y.flat)]).astype(np.float32).reshape(x.shape)
+    expected = (
+        np.array([scaling(a, b) for a, b in zip(x.flat, y.flat)])
+        .astype(np.float32)
+        .reshape(x.shape)
+    )
     for mask in MASKS:
-        agree(call(library, "scaled", x, y, other=x + 1, mask=mask), np.where(bits_of(mask, x.shape), expected, x + 1))
+        agree(
+            call(library, "scaled", x, y, other=x + 1, mask=mask),
+            np.where(bits_of(mask, x.shape), expected, x + 1),
+        )
 
 
 @pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning")
@@ -139,7 +190,9 @@ def test_halves(library: ctypes.CDLL, rng: Rng) -> None:
         other = np.full(every.shape, 7, np.float32)
         expected = np.where(bits_of(mask, every.shape), every.astype(np.float32), other)
         agree(call(library, "from_half", every, other=other, mask=mask), expected)
-    x = np.concatenate([floats(rng), whole((rng.standard_normal(4096) * 2.0**-14).astype(np.float32))])
+    x = np.concatenate(
+        [floats(rng), whole((rng.standard_normal(4096) * 2.0**-14).astype(np.float32))]
+    )
     for mask in (0xFFFF, 0x1234):
         half = np.full(x.shape, 7, np.float16)
         agree(
@@ -148,7 +201,12 @@ def test_halves(library: ctypes.CDLL, rng: Rng) -> None:
         )
 
 
-WIDER = {"wide_shorts": np.int16, "wide_words": np.uint16, "wide_signed": np.int8, "wide_bytes": np.uint8}
+WIDER = {
+    "wide_shorts": np.int16,
+    "wide_words": np.uint16,
+    "wide_signed": np.int8,
+    "wide_bytes": np.uint8,
+}
 
 
 @pytest.mark.parametrize("name", WIDER)
@@ -188,7 +246,9 @@ def test_pairs_are_multiplied_and_added(library: ctypes.CDLL, rng: Rng) -> None:
 
 
 @pytest.mark.parametrize("name", ["add_quads", "add_quads_by_name"])
-def test_bytes_are_multiplied_and_added_without_saturation(library: ctypes.CDLL, name: str, rng: Rng) -> None:
+def test_bytes_are_multiplied_and_added_without_saturation(
+    library: ctypes.CDLL, name: str, rng: Rng
+) -> None:
     a, b = extremes(rng, np.uint8, 4), extremes(rng, np.int8, 4)
     a[1] = 255
     total = (a.astype(np.int64) * b).sum(-1)
@@ -203,7 +263,9 @@ def test_comparisons(library: ctypes.CDLL, rng: Rng) -> None:
     for mask in MASKS:
         to = np.zeros(8, np.int32)
         library.compare(pointer(x), pointer(y), mask, pointer(to))
-        assert to.tolist() == [int(np.sum((t << np.arange(16)).astype(np.int64))) & mask for t in truth]
+        assert to.tolist() == [
+            int(np.sum((t << np.arange(16)).astype(np.int64))) & mask for t in truth
+        ]
 
 
 def test_memory_behind_the_mask_is_not_touched(library: ctypes.CDLL, rng: Rng) -> None:
@@ -216,10 +278,17 @@ def test_memory_behind_the_mask_is_not_touched(library: ctypes.CDLL, rng: Rng) -
         place = fenced(np.zeros(n, np.float32))
         library.store_floats(pointer(place), pointer(values), mask)
         agree(place, values[:n])
-        small, rest, narrow = fenced(np.arange(n, dtype=np.int8)), np.full(16, -1, np.int8), np.empty(16, np.int8)
+        small, rest, narrow = (
+            fenced(np.arange(n, dtype=np.int8)),
+            np.full(16, -1, np.int8),
+            np.empty(16, np.int8),
+        )
         library.load_bytes(pointer(small), pointer(rest), mask, pointer(narrow))
         agree(narrow, np.concatenate([small, rest[n:]]))
-        whole_numbers, bytes_ = rng.integers(-(2**31), 2**31, 16, np.int32), fenced(np.zeros(n, np.int8))
+        whole_numbers, bytes_ = (
+            rng.integers(-(2**31), 2**31, 16, np.int32),
+            fenced(np.zeros(n, np.int8)),
+        )
         library.store_bytes(pointer(bytes_), pointer(whole_numbers), mask)
         agree(bytes_, whole_numbers[:n].astype(np.int8))
 
@@ -233,7 +302,7 @@ def test_masks_may_have_gaps(library: ctypes.CDLL) -> None:
     agree(to, np.where(bits_of(0xA5C3, (16,)), values, -values))
 
 
-# -- bfloat16 ----------------------------------------------------------------------------------------------------
+# -- bfloat16 --------------------------------------------------------------------------------------
 
 
 def flushed(x: Array) -> Array:
@@ -245,7 +314,9 @@ def flushed(x: Array) -> Array:
 def patterns() -> Array:
     """Floats around every bfloat16."""
     high = np.arange(2**16, dtype=np.uint32)[:, None] << 16
-    return whole((high | np.array([0, 1, 0x7FFF, 0x8000, 0x8001, 0xFFFF], np.uint32)).view(np.float32))
+    return whole(
+        (high | np.array([0, 1, 0x7FFF, 0x8000, 0x8001, 0xFFFF], np.uint32)).view(np.float32)
+    )
 
 
 def test_rounding_to_bfloat16(library: ctypes.CDLL) -> None:
@@ -273,8 +344,15 @@ def dot(start: Array, a: Array, b: Array) -> Array:
 @pytest.mark.parametrize("name", ["add_bfloats", "add_bfloats_of_floats"])
 @pytest.mark.filterwarnings("ignore:(invalid value|overflow):RuntimeWarning")
 def test_products_of_bfloat16(library: ctypes.CDLL, name: str, rng: Rng) -> None:
-    a, b = ((rng.standard_normal((300, 16, 2)) * 2.0 ** rng.integers(-3, 4, (300, 16, 2))) for _ in range(2))
-    a, b, start = a.astype(bfloat16), b.astype(bfloat16), rng.standard_normal((300, 16)).astype(np.float32)
+    a, b = (
+        (rng.standard_normal((300, 16, 2)) * 2.0 ** rng.integers(-3, 4, (300, 16, 2)))
+        for _ in range(2)
+    )
+    a, b, start = (
+        a.astype(bfloat16),
+        b.astype(bfloat16),
+        rng.standard_normal((300, 16)).astype(np.float32),
+    )
     agree(call(library, name, a, b, other=start, mask=0), dot(start, a, b))
     x, y = (v.astype(bfloat16).reshape(-1, 16, 2) for v in couples())
     assert len(x) * 2 == len(couples()[0])
@@ -287,7 +365,10 @@ def test_the_upper_product_is_added_first(library: ctypes.CDLL) -> None:
     start, ones = np.full((1, 16), -(2.0**25), np.float32), np.ones((1, 16, 2), bfloat16)
     for pair, expected in (([1, 2**25], 1), ([2**25, 1], 0)):
         a = np.broadcast_to(np.array(pair, bfloat16), ones.shape).copy()
-        agree(call(library, "add_bfloats", a, ones, other=start, mask=0), np.full((1, 16), expected, np.float32))
+        agree(
+            call(library, "add_bfloats", a, ones, other=start, mask=0),
+            np.full((1, 16), expected, np.float32),
+        )
 
 
 @pytest.mark.filterwarnings("ignore:(invalid value|overflow|underflow):RuntimeWarning")
@@ -295,7 +376,10 @@ def test_products_of_bfloat16_know_no_denormal_numbers(library: ctypes.CDLL) -> 
     small, zero = np.float32(1e-39), np.zeros((1, 16), np.float32)
 
     def run(start: Any, a: list[float], b: list[float]) -> float:
-        operands = [np.broadcast_to(np.array(v, np.float32).astype(bfloat16), (1, 16, 2)).copy() for v in (a, b)]
+        operands = [
+            np.broadcast_to(np.array(v, np.float32).astype(bfloat16), (1, 16, 2)).copy()
+            for v in (a, b)
+        ]
         found = call(library, "add_bfloats", *operands, other=zero + np.float32(start), mask=0)
         assert len(set(found.view(np.uint32).flat)) == 1
         return float(found[0, 0])
@@ -307,18 +391,32 @@ def test_products_of_bfloat16_know_no_denormal_numbers(library: ctypes.CDLL) -> 
     assert np.signbit(run(-small, [-0.0, -small], [1, 1]))
 
 
-# -- targets -----------------------------------------------------------------------------------------------------
+# -- targets ---------------------------------------------------------------------------------------
 
 
 def test_every_wide_instruction_of_the_kernels_is_tried_here() -> None:
     """A builtin of 512 bits that a kernel begins to use gets a function and a test."""
     driver = Path(__file__).with_name("emulation_driver.cpp").read_text()
-    texts = [path.read_text() for path in [*KERNELS.glob("*.hpp"), *(KERNELS.parent / "profiling").glob("*.cpp")]]
+    texts = [
+        path.read_text()
+        for path in [*KERNELS.glob("*.hpp"), *(KERNELS.parent / "profiling").glob("*.cpp")]
+    ]
     wide = r"__builtin_ia32_\w*(?:512|_mask|_v16s)\w*"
-    used = {name for text in texts for name in re.findall(wide, text) if name != "__builtin_ia32_pmaddwd512"}
-    kinds = {name for text in texts for name in re.findall(r"INFUSE_WIDEN\(\w+, \w+, (\w+)\)", text)} - {"op"}
+    used = {
+        name
+        for text in texts
+        for name in re.findall(wide, text)
+        if name != "__builtin_ia32_pmaddwd512"
+    }
+    kinds = {
+        name for text in texts for name in re.findall(r"INFUSE_WIDEN\(\w+, \w+, (\w+)\)", text)
+    } - {"op"}
     pasted = {f"__builtin_ia32_{kind}512_mask" for kind in kinds}
-    named = {name for text in texts for name in re.findall(r"INFUSE_(?:UNARY|BINARY|ADDING)\((\w+), \w+", text)}
+    named = {
+        name
+        for text in texts
+        for name in re.findall(r"INFUSE_(?:UNARY|BINARY|ADDING)\((\w+), \w+", text)
+    }
     assert used | pasted == set(re.findall(wide, driver))
     assert named == {"name", "vdpbf16ps", "vcvtneps2bf16", "vcvtne2ps2bf16", "vpdpbusd"}
 
@@ -339,7 +437,9 @@ def test_what_is_emulated_is_not_required(tmp_path: Path) -> None:
     with emulation.emulated():
         target = Target.resolve("x86-64-v4")
         model = infuse.compile(make.graph, target="x86-64-v4", output=tmp_path / "model")
-    assert target.emulated == (frozenset() if "avx512f" in cpu_features() else target.features - target.required)
+    assert target.emulated == (
+        frozenset() if "avx512f" in cpu_features() else target.features - target.required
+    )
     assert set(model.metadata["cpu_features"]) == target.required <= cpu_features()
     with infuse.load_compiled(tmp_path / "model") as again:
         np.testing.assert_array_equal(again.run(feeds)["y0"], np.maximum(feeds["x0"], 0))

@@ -38,7 +38,9 @@ def network() -> Graph:
     return make.graph
 
 
-def compiled(graph: Graph, folder: Path, target: str = TARGET, precision: str = "fp32") -> ForeignModel:
+def compiled(
+    graph: Graph, folder: Path, target: str = TARGET, precision: str = "fp32"
+) -> ForeignModel:
     model = compile_graph(graph, target=target, precision=precision, output=folder / "model")
     assert isinstance(model, ForeignModel)
     return model
@@ -68,7 +70,9 @@ def test_a_network_runs_on_another_machine(tmp_path: Path) -> None:
         x = np.random.default_rng(count).standard_normal((count, 5, 20, 20)).astype(np.float32)
         wanted, found = evaluate(graph, {"x": x}), run_foreign(model, {"x": x}, tmp_path, threads)
         np.testing.assert_allclose(found["y0"], wanted["y0"], rtol=2e-4, atol=1e-6)
-        np.testing.assert_array_equal(found["y1"], np.array(np.nonzero(found["y0"] > np.float32(0.04))))
+        np.testing.assert_array_equal(
+            found["y1"], np.array(np.nonzero(found["y0"] > np.float32(0.04)))
+        )
 
 
 @needs_emulator
@@ -88,8 +92,12 @@ def test_failures_cross_over(tmp_path: Path) -> None:
 @needs_emulator
 @pytest.mark.parametrize("dtype", [dtypes.uint8, dtypes.int8], ids=str)
 @pytest.mark.parametrize("unit", ["asimddp", "i8mm"])
-def test_integers_are_multiplied_by_units_for_dot_products(unit: str, dtype: DType, tmp_path: Path) -> None:
-    """Products, windows and filters of one channel, beside the same code without the units, which is exact."""
+def test_integers_are_multiplied_by_units_for_dot_products(
+    unit: str, dtype: DType, tmp_path: Path
+) -> None:
+    """Products, windows and filters of one channel, beside the same code without the units, which
+    is exact.
+    """
     quantized = quantized_network(dtype)
     graph, feeds = infuse.optimize(quantized.graph), quantized.feeds()
     model = compiled(graph, tmp_path / unit, f"{TARGET}+{unit}")

@@ -1,4 +1,6 @@
-"""Models of precision fp16: right for rounded weights, half as large, and what halves do not hold is told."""
+"""Models of precision fp16: right for rounded weights, half as large, and what halves do not hold
+is told.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,8 @@ class Layers(Builder):
         numbers = (self.rng.uniform(-1, 1, shape) * self.scale).astype(np.float32)
         self.weights += 1
         return constant(
-            numbers.astype(np.float16).astype(np.float64) if self.exact else numbers, f"weight {self.weights}"
+            numbers.astype(np.float16).astype(np.float64) if self.exact else numbers,
+            f"weight {self.weights}",
         )
 
     def bias(self, *shape: int) -> Value:
@@ -74,29 +77,54 @@ def check(found: dict[str, Any], exact: Graph, feeds: dict[str, Any]) -> None:
 def products(make: Layers) -> None:
     x = make.input("rows", 37)
     hidden = make("Add", make("MatMul", x, make.weight(37, 70)), make.bias(70))
-    turned = make("Gemm", make("Tanh", hidden), make.weight(20, 70), make.bias(20), transB=1, alpha=0.5, beta=2.0)
+    turned = make(
+        "Gemm",
+        make("Tanh", hidden),
+        make.weight(20, 70),
+        make.bias(20),
+        transB=1,
+        alpha=0.5,
+        beta=2.0,
+    )
     make.output(turned, make("MatMul", make("Reshape", x, [-1, 1, 37]), make.weight(37, 3)))
 
 
 def convolutions(make: Layers) -> None:
     x = make.input("n", 3, 20, 20)
-    y = make("Relu", make("Conv", x, make.weight(40, 3, 5, 5), make.bias(40), strides=(2, 2), pads=(2, 2, 2, 2)))
-    make.output(make("Conv", y, make.weight(17, 40, 1, 1)), make("Conv", y, make.weight(18, 40, 1, 1), strides=(2, 2)))
+    y = make(
+        "Relu",
+        make("Conv", x, make.weight(40, 3, 5, 5), make.bias(40), strides=(2, 2), pads=(2, 2, 2, 2)),
+    )
+    make.output(
+        make("Conv", y, make.weight(17, 40, 1, 1)),
+        make("Conv", y, make.weight(18, 40, 1, 1), strides=(2, 2)),
+    )
     make.output(make("Conv", y, make.weight(33, 40, 3, 3), make.bias(33), strides=(2, 2)))
-    make.output(make("Conv", y, make.weight(40, 10, 3, 3), group=4), make("Conv", y, make.bias(40, 1, 3, 3), group=40))
+    make.output(
+        make("Conv", y, make.weight(40, 10, 3, 3), group=4),
+        make("Conv", y, make.bias(40, 1, 3, 3), group=40),
+    )
     make.output(make("ConvTranspose", y, make.weight(40, 6, 2, 2), strides=(2, 2)))
     make.output(make("DeformConv", y, make.weight(9, 40, 2, 2), make.input("n", 8, 9, 9)))
 
 
 def embedding(make: Layers) -> None:
     index = make.input("n", 5, dtype=dtypes.int64, name="index")
-    make.output(make("Gather", make.weight(30, 21), index), make("Gather", make.weight(4, 30, 3), index, axis=1))
+    make.output(
+        make("Gather", make.weight(30, 21), index),
+        make("Gather", make.weight(4, 30, 3), index, axis=1),
+    )
     make.output(make("Gather", make.weight(30), index))
 
 
 def recurrent(make: Layers) -> None:
     x, hidden = make.input(6, "batch", 11), 19
-    for kind, gates, given in (("LSTM", 4, {}), ("GRU", 3, {"linear_before_reset": 1}), ("GRU", 3, {}), ("RNN", 1, {})):
+    for kind, gates, given in (
+        ("LSTM", 4, {}),
+        ("GRU", 3, {"linear_before_reset": 1}),
+        ("GRU", 3, {}),
+        ("RNN", 1, {}),
+    ):
         w, r = make.weight(2, gates * hidden, 11), make.weight(2, gates * hidden, hidden)
         bias = make.bias(2, 2 * gates * hidden)
         given = {"hidden_size": hidden, "direction": "bidirectional", **given}
@@ -105,7 +133,10 @@ def recurrent(make: Layers) -> None:
 
 def feeds_of(make: Layers, sizes: dict[str, int]) -> dict[str, Any]:
     feeds = make.feeds(sizes)
-    return {n: np.arange(a.size).reshape(a.shape) * 7 % 60 - 30 if n == "index" else a for n, a in feeds.items()}
+    return {
+        n: np.arange(a.size).reshape(a.shape) * 7 % 60 - 30 if n == "index" else a
+        for n, a in feeds.items()
+    }
 
 
 NETWORKS = {
@@ -139,7 +170,13 @@ def test_a_convolution_of_3_by_3(tile: bool) -> None:
     size = 28 if tile else 4
     made, exact = graphs(
         lambda make: make.output(
-            make("Conv", make.input(1, 64, size, size), make.weight(64, 64, 3, 3), make.bias(64), pads=(1, 1, 1, 1))
+            make(
+                "Conv",
+                make.input(1, 64, size, size),
+                make.weight(64, 64, 3, 3),
+                make.bias(64),
+                pads=(1, 1, 1, 1),
+            )
         )
     )
     feeds = made.feeds()
@@ -186,7 +223,9 @@ def test_halves_are_exact_on_another_machine(tmp_path: Path) -> None:
 def test_weights_take_half_of_the_memory(tmp_path: Path) -> None:
     make = Builder()
     x = make("Gather", make.weight(500, 128), make.input("n", dtype=dtypes.int64))
-    make.output(make("MatMul", make("Relu", make("MatMul", x, make.weight(128, 256))), make.weight(256, 64)))
+    make.output(
+        make("MatMul", make("Relu", make("MatMul", x, make.weight(128, 256))), make.weight(256, 64))
+    )
     for precision in ("fp32", "fp16"):
         infuse.compile(make.graph, precision=precision, output=tmp_path / precision).close()
     full, half = ((tmp_path / name / "weights.bin").stat().st_size for name in ("fp32", "fp16"))
@@ -197,7 +236,11 @@ def test_weights_take_half_of_the_memory(tmp_path: Path) -> None:
 def test_stages_tell_what_stays_as_it_is(rng: np.random.Generator) -> None:
     """Also where the interpreter has a part of the model."""
     make = Builder()
-    y = make("MatMul", make.input(3, 8), constant(rng.uniform(-1e6, 1e6, (8, 8)).astype(np.float32), "large"))
+    y = make(
+        "MatMul",
+        make.input(3, 8),
+        constant(rng.uniform(-1e6, 1e6, (8, 8)).astype(np.float32), "large"),
+    )
     make.output(make("Add", y, make("RandomUniform", shape=(3, 8), dtype=dtypes.float32)))
     with infuse.compile(make.graph, precision="fp16") as model:
         assert model.host_steps
@@ -205,7 +248,9 @@ def test_stages_tell_what_stays_as_it_is(rng: np.random.Generator) -> None:
         assert list(model.metadata["kept_in_fp32"]) == ["large"]
 
 
-@pytest.mark.parametrize(("scale", "reason"), [(1e6, "more than halves hold"), (1e-7, "halves lose bits")])
+@pytest.mark.parametrize(
+    ("scale", "reason"), [(1e6, "more than halves hold"), (1e-7, "halves lose bits")]
+)
 def test_tensors_that_do_not_fit_stay_as_they_are(scale: float, reason: str) -> None:
     def network(make: Layers) -> None:
         index = make.input(5, dtype=dtypes.int64, name="index")
@@ -226,7 +271,10 @@ def test_tensors_that_do_not_fit_stay_as_they_are(scale: float, reason: str) -> 
 def test_a_tensor_that_fits_is_rounded_beside_one_that_does_not() -> None:
     make = Builder()
     x = make.input(3, 64)
-    large, small = constant(make.rng.uniform(-1e5, 1e5, (64, 64)).astype(np.float32), "large"), make.weight(64, 64)
+    large, small = (
+        constant(make.rng.uniform(-1e5, 1e5, (64, 64)).astype(np.float32), "large"),
+        make.weight(64, 64),
+    )
     make.output(make("MatMul", x, large), make("MatMul", x, small))
     with infuse.compile(make.graph, precision="fp16") as model:
         assert list(model.metadata["kept_in_fp32"]) == ["large"]
@@ -240,30 +288,47 @@ def test_a_tensor_that_fits_is_rounded_beside_one_that_does_not() -> None:
 def network(tmp_path: Path) -> Path:
     make = Builder()
     large = constant(make.rng.uniform(-1e5, 1e5, (64, 64)).astype(np.float32), "large")
-    y = make("MatMul", make("Softmax", make("MatMul", make.input(3, 64), make.weight(64, 64))), large)
+    y = make(
+        "MatMul", make("Softmax", make("MatMul", make.input(3, 64), make.weight(64, 64))), large
+    )
     make.output(y)
     infuse.save(make.graph, tmp_path / "network.infuse")
     return tmp_path / "network.infuse"
 
 
-def test_commands_take_the_precision(network: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_take_the_precision(
+    network: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     cli = Cli(capsys)
     made = cli(
-        "compile", network, "-o", tmp_path / "half", "--precision", "fp16", "--target", "x86-64-v3", "--json"
+        "compile",
+        network,
+        "-o",
+        tmp_path / "half",
+        "--precision",
+        "fp16",
+        "--target",
+        "x86-64-v3",
+        "--json",
     ).json
     assert made["precision"] == "fp16"
     assert list(made["kept_in_fp32"]) == ["large"]
     assert made["files"]["weights.bin"] == 64 * 64 * (4 + 2)
-    facts = cli("bench", network, "--precision", "fp16", "--rounds", 1, "--seconds", 0, "--json").json
+    facts = cli(
+        "bench", network, "--precision", "fp16", "--rounds", 1, "--seconds", 0, "--json"
+    ).json
     assert facts["precision"] == "fp16"
     assert 1e-6 < facts["difference_from_fp32"] < 2e-3
     assert cli("profile", network, "--precision", "fp16", "--runs", 1, "--json").json
 
 
-def test_show_tells_the_kernels_of_a_precision(network: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_show_tells_the_kernels_of_a_precision(
+    network: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     cli = Cli(capsys)
     full, half = (
-        cli("show", network, "--kernels", "--precision", name, "--json").json["kernels"] for name in ("fp32", "fp16")
+        cli("show", network, "--kernels", "--precision", name, "--json").json["kernels"]
+        for name in ("fp32", "fp16")
     )
     assert full["packed_weights_bytes"] == 2 * 64 * 64 * 4
     assert half["packed_weights_bytes"] == 64 * 64 * (4 + 2)
@@ -281,7 +346,10 @@ def test_sessions_take_the_precision(network: Path, tmp_path: Path) -> None:
     options.precision = "fp16"
     with infuse.compile(network, precision="fp16") as model:
         expected = model.run({"x0": x})["y0"]
-    for session in (InferenceSession(network, options), InferenceSession(network, precision="fp16")):
+    for session in (
+        InferenceSession(network, options),
+        InferenceSession(network, precision="fp16"),
+    ):
         np.testing.assert_array_equal(session.run(None, {"x0": x})[0], expected)
     assert not np.array_equal(InferenceSession(network).run(None, {"x0": x})[0], expected)
     with pytest.raises(OptionError, match="no precision 'half'"):

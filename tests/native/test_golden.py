@@ -1,4 +1,6 @@
-"""Generated code of small models for several processors, as text: what a change of code generation changes is seen."""
+"""Generated code of small models for several processors, as text: what a change of code generation
+changes is seen.
+"""
 
 from collections.abc import Callable
 
@@ -18,14 +20,19 @@ CASES: list[tuple[Callable[[], Graph], str, str]] = [
     (models.attention, "aarch64", "fp32"),
     (models.attention, "x86-64-v4+avx512_bf16", "bf16"),
     *((models.quantized, target, "fp32") for target in ("x86-64-v3", "x86-64-v4+avx512_vnni")),
-    *((one, "x86-64-v3", "fp32") for one in (models.recurrent, models.dependent, models.control, models.elementwise)),
+    *(
+        (one, "x86-64-v3", "fp32")
+        for one in (models.recurrent, models.dependent, models.control, models.elementwise)
+    ),
 ]
 
 pytestmark = pytest.mark.row("R1")
 
 
 @pytest.mark.parametrize(
-    ("model", "target", "precision"), CASES, ids=lambda value: value if isinstance(value, str) else value.__name__
+    ("model", "target", "precision"),
+    CASES,
+    ids=lambda value: value if isinstance(value, str) else value.__name__,
 )
 def test_generated_code(
     golden: Callable[[str, str], None], model: Callable[[], Graph], target: str, precision: str

@@ -16,7 +16,9 @@ MINE = "com.example.groups"
 
 
 def node(domain: str) -> Node:
-    made = Node(make_operator(domain, "Softmax", {}), [Value(tensor(dtypes.float32, 3))], [], name="n")
+    made = Node(
+        make_operator(domain, "Softmax", {}), [Value(tensor(dtypes.float32, 3))], [], name="n"
+    )
     made.outputs.append(Value(tensor(dtypes.float32, 3)))
     return made
 

@@ -18,7 +18,13 @@ def check(headers: list[str], folder: Path) -> None:
     source = folder / "all.cpp"
     source.write_text("".join(f'#include "{name}"\n' for name in headers), "utf-8")
     target = Target.resolve("native")
-    flags = ["-std=c++17", "-fsyntax-only", "-march=native", *target.machine.defines(), f"-I{KERNELS}"]
+    flags = [
+        "-std=c++17",
+        "-fsyntax-only",
+        "-march=native",
+        *target.machine.defines(),
+        f"-I{KERNELS}",
+    ]
     command = [*Toolchain.find(target).command, *flags, str(source)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert not done.returncode, f"{headers}: {done.stderr[:2000]}"

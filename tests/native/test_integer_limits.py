@@ -1,4 +1,6 @@
-"""Integer parameters at the ends of int64: right, or refused; in the interpreter, folded, and natively."""
+"""Integer parameters at the ends of int64: right, or refused; in the interpreter, folded, and
+natively.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,13 @@ CUTS = (
     *((MOST, MOST, -1), (0, MOST, 2**32)),
 )
 RUNS = (
-    *((MOST - 2, MOST, 1), (MOST - 5, MOST, 4), (LEAST, LEAST + 5, 2), (0, MOST, MOST), (LEAST, MOST, MOST)),
+    *(
+        (MOST - 2, MOST, 1),
+        (MOST - 5, MOST, 4),
+        (LEAST, LEAST + 5, 2),
+        (0, MOST, MOST),
+        (LEAST, MOST, MOST),
+    ),
     *((MOST, LEAST, LEAST), (0, 5, MOST), (5, 0, LEAST)),
 )
 
@@ -43,8 +51,15 @@ def triangle(k: int, upper: bool) -> np.ndarray:
 
 # call with lists [A], [B] …, their elements, and what it gives; None: an error
 CASES: dict[str, tuple[str, tuple[int, ...], Any]] = {
-    **{f"Trilu {k} {u}": (f"Trilu(%x, A, upper={u})", (k,), triangle(k, bool(u))) for k in FAR for u in (0, 1)},
-    **{f"Slice {cut}": ("Slice(%x, [A], [B], int64[1]{1}, [C])", cut, X[:, slice(*cut)]) for cut in CUTS},
+    **{
+        f"Trilu {k} {u}": (f"Trilu(%x, A, upper={u})", (k,), triangle(k, bool(u)))
+        for k in FAR
+        for u in (0, 1)
+    },
+    **{
+        f"Slice {cut}": ("Slice(%x, [A], [B], int64[1]{1}, [C])", cut, X[:, slice(*cut)])
+        for cut in CUTS
+    },
     # A start before the first element is that element, where steps go down.
     **{
         f"Slice down {cut}": ("Slice(%x, [A], [B], int64[1]{1}, [C])", cut, X[:, :1])
@@ -55,7 +70,13 @@ CASES: dict[str, tuple[str, tuple[int, ...], Any]] = {
         f"{call} {n}": (call, (n,), None)
         for n in (MOST, LEAST)
         for call in (
-            *("CumSum(%x, A)", "Gather(%x, [A])", "Unsqueeze(%x, [A])", "Reshape(%x, [A])", "ConstantOfShape([A])"),
+            *(
+                "CumSum(%x, A)",
+                "Gather(%x, [A])",
+                "Unsqueeze(%x, [A])",
+                "Reshape(%x, [A])",
+                "ConstantOfShape([A])",
+            ),
             *("TopK(%x, [A])", "GatherElements(%x, [[A]])", "Split(%x, [A])"),
         )
     },

@@ -13,7 +13,16 @@ from numpy.lib.stride_tricks import as_strided, sliding_window_view
 from numpy.typing import NDArray
 
 from infuse.codegen.packing import pack_conv, pack_gemm_b
-from tests.native.kernel_tools import Floats, assert_close, build, empty, fenced, longs, pointer, targets
+from tests.native.kernel_tools import (
+    Floats,
+    assert_close,
+    build,
+    empty,
+    fenced,
+    longs,
+    pointer,
+    targets,
+)
 
 Doubles = NDArray[np.float64]
 Rng = np.random.Generator
@@ -34,20 +43,35 @@ def numbers(rng: Rng, *shape: int) -> Floats:
 
 def check(out: Floats, a: Doubles, b: Doubles, bias: Floats) -> None:
     """out = max(a b + bias, LOW)"""
-    assert_close(out, np.maximum(a @ b + bias, LOW), np.abs(a) @ np.abs(b) + np.abs(bias), a.shape[-1])
+    assert_close(
+        out, np.maximum(a @ b + bias, LOW), np.abs(a) @ np.abs(b) + np.abs(bias), a.shape[-1]
+    )
 
 
 # ---- gemm
 
 
 def check_gemm(
-    library: ctypes.CDLL, rng: Rng, m: int, n: int, k: int, gap: int = 0, threads: int = 1, scratch: bool = True
+    library: ctypes.CDLL,
+    rng: Rng,
+    m: int,
+    n: int,
+    k: int,
+    gap: int = 0,
+    threads: int = 1,
+    scratch: bool = True,
 ) -> None:
-    a, b, bias = numbers(rng, m * (k + gap) - gap), rng.uniform(-1, 1, (k, n)).astype(np.float32), numbers(rng, n)
+    a, b, bias = (
+        numbers(rng, m * (k + gap) - gap),
+        rng.uniform(-1, 1, (k, n)).astype(np.float32),
+        numbers(rng, n),
+    )
     packed, out = fenced(pack_gemm_b(b, library.lanes())), empty(m, n)
     shape = longs(m, n, k, k + gap)
     low = ctypes.c_float(LOW)
-    library.run_gemm(threads, scratch, shape, pointer(a), pointer(packed), pointer(bias), low, pointer(out))
+    library.run_gemm(
+        threads, scratch, shape, pointer(a), pointer(packed), pointer(bias), low, pointer(out)
+    )
     rows = as_strided(a, (m, k), (4 * (k + gap), 4))
     check(out, rows.astype(np.float64), b.astype(np.float64), bias)
 
@@ -73,12 +97,16 @@ def test_gemm_edges(library: ctypes.CDLL, rng: Rng, m: int, n: int) -> None:
         (7, 7, 0),
     ],
 )
-def test_gemm_on_threads(library: ctypes.CDLL, rng: Rng, m: int, n: int, k: int, threads: int) -> None:
+def test_gemm_on_threads(
+    library: ctypes.CDLL, rng: Rng, m: int, n: int, k: int, threads: int
+) -> None:
     check_gemm(library, rng, m, n, k, threads=threads)
 
 
 @pytest.mark.parametrize("scratch", [False, True])
-@pytest.mark.parametrize(("m", "n", "k", "gap"), [(37, 130, 1024, 0), (26, 200, 1500, 548), (12, 128, 2048, 0)])
+@pytest.mark.parametrize(
+    ("m", "n", "k", "gap"), [(37, 130, 1024, 0), (26, 200, 1500, 548), (12, 128, 2048, 0)]
+)
 def test_gemm_with_colliding_rows(
     library: ctypes.CDLL, rng: Rng, m: int, n: int, k: int, gap: int, scratch: bool
 ) -> None:
@@ -92,16 +120,24 @@ def test_gemm_with_much_to_cache(library: ctypes.CDLL, rng: Rng) -> None:
 
 def test_gemm_passes_nan_and_infinity(library: ctypes.CDLL) -> None:
     a = np.array([[np.nan, 1], [np.inf, 1], [-np.inf, 1]], np.float32)
-    packed, bias, out = pack_gemm_b(np.ones((2, 5), np.float32), library.lanes()), np.zeros(5, np.float32), empty(3, 5)
+    packed, bias, out = (
+        pack_gemm_b(np.ones((2, 5), np.float32), library.lanes()),
+        np.zeros(5, np.float32),
+        empty(3, 5),
+    )
     low = ctypes.c_float(LOW)
-    library.run_gemm(1, True, longs(3, 5, 2, 2), pointer(a), pointer(packed), pointer(bias), low, pointer(out))
+    library.run_gemm(
+        1, True, longs(3, 5, 2, 2), pointer(a), pointer(packed), pointer(bias), low, pointer(out)
+    )
     np.testing.assert_array_equal(out, np.repeat(np.array([[np.nan], [np.inf], [LOW]]), 5, axis=1))
 
 
 # ---- matmul
 
 
-def laid_out(rng: Rng, batch: int, rows: int, cols: int, order: str) -> tuple[Floats, tuple[int, int, int], Doubles]:
+def laid_out(
+    rng: Rng, batch: int, rows: int, cols: int, order: str
+) -> tuple[Floats, tuple[int, int, int], Doubles]:
     """Memory, strides of batch, row and column, and the matrices themselves."""
     if order == "rows":
         memory = numbers(rng, batch, rows, cols)
@@ -124,10 +160,18 @@ def laid_out(rng: Rng, batch: int, rows: int, cols: int, order: str) -> tuple[Fl
 
 
 @pytest.mark.parametrize(
-    "orders", list(product(["rows", "columns", "heads", "head columns", "strided", "one"], repeat=2))
+    "orders",
+    list(product(["rows", "columns", "heads", "head columns", "strided", "one"], repeat=2)),
 )
 def test_matmul_orders(library: ctypes.CDLL, rng: Rng, orders: tuple[str, str]) -> None:
-    shapes = [(1, 1, 1, 1), (3, 5, 7, 4), (2, 13, 33, 17), (5, 37, 18, 31), (2, 24, 64, 32), (4, 1, 40, 9)]
+    shapes = [
+        (1, 1, 1, 1),
+        (3, 5, 7, 4),
+        (2, 13, 33, 17),
+        (5, 37, 18, 31),
+        (2, 24, 64, 32),
+        (4, 1, 40, 9),
+    ]
     for (batch, m, n, k), threads in product(shapes, THREADS):
         a, a_strides, left = laid_out(rng, batch, m, k, orders[0])
         b, b_strides, right = laid_out(rng, batch, k, n, orders[1])
@@ -153,13 +197,26 @@ def test_matmul_of_large_operands(
 
 @pytest.mark.parametrize("threads", THREADS)
 def test_matmul_of_any_batches(library: ctypes.CDLL, rng: Rng, threads: int) -> None:
-    a, b, bias, out = numbers(rng, 3, 1, 9, 6), numbers(rng, 2, 6, 21), numbers(rng, 21), empty(3, 2, 9, 21)
+    a, b, bias, out = (
+        numbers(rng, 3, 1, 9, 6),
+        numbers(rng, 2, 6, 21),
+        numbers(rng, 21),
+        empty(3, 2, 9, 21),
+    )
     a_at = np.repeat(np.arange(3) * 54, 2)
     b_at = np.tile(np.arange(2) * 126, 3)
     shape = longs(6, 9, 21, 6, 0, 6, 1, 0, 21, 1)
     low = ctypes.c_float(LOW)
     library.run_matmul_at(
-        threads, shape, pointer(a), pointer(b), longs(*a_at), longs(*b_at), pointer(bias), low, pointer(out)
+        threads,
+        shape,
+        pointer(a),
+        pointer(b),
+        longs(*a_at),
+        longs(*b_at),
+        pointer(bias),
+        low,
+        pointer(out),
     )
     check(out, a.astype(np.float64), b.astype(np.float64), bias)
 
@@ -167,7 +224,9 @@ def test_matmul_of_any_batches(library: ctypes.CDLL, rng: Rng, threads: int) -> 
 # ---- conv
 
 
-def windows(x: Doubles, kernel: tuple[int, int], strides: tuple[int, int], dilations: tuple[int, int]) -> Doubles:
+def windows(
+    x: Doubles, kernel: tuple[int, int], strides: tuple[int, int], dilations: tuple[int, int]
+) -> Doubles:
     """x[n, h, w, c] padded already → [n, oh, ow, c, kh, kw]"""
     spread = [(k - 1) * d + 1 for k, d in zip(kernel, dilations)]
     view = sliding_window_view(x, spread, axis=(1, 2))
@@ -197,12 +256,36 @@ def check_conv(
     view = windows(padded, kernel, strides, dilations)
     oh, ow = view.shape[1:3]
     view = view.reshape(n, oh, ow, groups, c // groups, *kernel)
-    grouped = weights.astype(np.float64).reshape(groups, out_channels // groups, c // groups, *kernel)
+    grouped = weights.astype(np.float64).reshape(
+        groups, out_channels // groups, c // groups, *kernel
+    )
     subscripts = "nyxgcij,gocij->nyxgo"
-    expected = np.einsum(subscripts, view, grouped, optimize=True).reshape(n, oh, ow, out_channels) + bias
-    magnitude = np.einsum(subscripts, np.abs(view), np.abs(grouped), optimize=True).reshape(expected.shape)
-    out, packed = empty(n, oh, ow, out_channels), fenced(pack_conv(weights, groups, library.lanes(), kind))
-    shape = longs(n, h, w, c, oh, ow, out_channels, *kernel, *strides, *dilations, pads[0], pads[1], groups, planar)
+    expected = (
+        np.einsum(subscripts, view, grouped, optimize=True).reshape(n, oh, ow, out_channels) + bias
+    )
+    magnitude = np.einsum(subscripts, np.abs(view), np.abs(grouped), optimize=True).reshape(
+        expected.shape
+    )
+    out, packed = (
+        empty(n, oh, ow, out_channels),
+        fenced(pack_conv(weights, groups, library.lanes(), kind)),
+    )
+    shape = longs(
+        n,
+        h,
+        w,
+        c,
+        oh,
+        ow,
+        out_channels,
+        *kernel,
+        *strides,
+        *dilations,
+        pads[0],
+        pads[1],
+        groups,
+        planar,
+    )
     low, given = ctypes.c_float(LOW), fenced(x.transpose(0, 3, 1, 2)) if planar else x
     run = library.run_conv if kind == np.float32 else library.run_conv_fp16
     run(threads, shape, pointer(given), pointer(packed), pointer(bias), low, pointer(out))
@@ -213,29 +296,54 @@ def check_conv(
 @pytest.mark.parametrize("out_channels", [1, 6, 16, 20, 64])
 def test_conv_1x1(library: ctypes.CDLL, rng: Rng, out_channels: int, threads: int) -> None:
     for strides, channels in product([(1, 1), (2, 2), (1, 3)], [1, 5, 32]):
-        check_conv(library, rng, (2, 7, 9, channels), out_channels, (1, 1), strides, threads=threads)
-    check_conv(library, rng, (1, 4, 5, 8), out_channels, (1, 1), (2, 2), pads=(1, 1, 1, 1), threads=threads)
+        check_conv(
+            library, rng, (2, 7, 9, channels), out_channels, (1, 1), strides, threads=threads
+        )
+    check_conv(
+        library, rng, (1, 4, 5, 8), out_channels, (1, 1), (2, 2), pads=(1, 1, 1, 1), threads=threads
+    )
 
 
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("channels", [1, 3, 16, 31, 40])
 @pytest.mark.parametrize("kernel", [(3, 3), (1, 7), (7, 1), (2, 4), (5, 5)])
-def test_conv_windows(library: ctypes.CDLL, rng: Rng, kernel: tuple[int, int], channels: int, threads: int) -> None:
-    for strides, pads in product([(1, 1), (2, 2), (3, 1)], [(0, 0, 0, 0), (1, 1, 1, 1), (2, 3, 0, 1)]):
-        check_conv(library, rng, (2, 9, 11, channels), 18, kernel, strides, pads=pads, threads=threads)
+def test_conv_windows(
+    library: ctypes.CDLL, rng: Rng, kernel: tuple[int, int], channels: int, threads: int
+) -> None:
+    for strides, pads in product(
+        [(1, 1), (2, 2), (3, 1)], [(0, 0, 0, 0), (1, 1, 1, 1), (2, 3, 0, 1)]
+    ):
+        check_conv(
+            library, rng, (2, 9, 11, channels), 18, kernel, strides, pads=pads, threads=threads
+        )
 
 
 @pytest.mark.parametrize("channels", [3, 32])
 @pytest.mark.parametrize("dilations", [(2, 2), (3, 1), (1, 2)])
-def test_conv_dilations(library: ctypes.CDLL, rng: Rng, dilations: tuple[int, int], channels: int) -> None:
+def test_conv_dilations(
+    library: ctypes.CDLL, rng: Rng, dilations: tuple[int, int], channels: int
+) -> None:
     for strides in [(1, 1), (2, 1)]:
-        check_conv(library, rng, (1, 11, 10, channels), 33, (3, 3), strides, dilations, (2, 2, 2, 2), threads=2)
+        check_conv(
+            library,
+            rng,
+            (1, 11, 10, channels),
+            33,
+            (3, 3),
+            strides,
+            dilations,
+            (2, 2, 2, 2),
+            threads=2,
+        )
 
 
 @pytest.mark.parametrize(
-    ("channels", "out_channels", "groups"), [(8, 8, 2), (12, 6, 3), (32, 64, 4), (64, 64, 32), (4, 4, 4)]
+    ("channels", "out_channels", "groups"),
+    [(8, 8, 2), (12, 6, 3), (32, 64, 4), (64, 64, 32), (4, 4, 4)],
 )
-def test_conv_groups(library: ctypes.CDLL, rng: Rng, channels: int, out_channels: int, groups: int) -> None:
+def test_conv_groups(
+    library: ctypes.CDLL, rng: Rng, channels: int, out_channels: int, groups: int
+) -> None:
     for kernel, threads in product([(1, 1), (3, 3)], THREADS):
         check_conv(
             library,
@@ -256,8 +364,12 @@ def test_conv_of_networks(library: ctypes.CDLL, rng: Rng, threads: int) -> None:
     check_conv(library, rng, (1, 65, 63, 3), 32, (3, 3), (2, 2), pads=(0, 0, 1, 1), threads=threads)
     check_conv(library, rng, (1, 14, 14, 256), 512, (1, 1), (2, 2), threads=threads)
     check_conv(library, rng, (1, 4, 4, 1024), 130, (1, 1), threads=threads)
-    check_conv(library, rng, (1, 9, 9, 300), 200, (3, 3), (2, 2), pads=(1, 1, 1, 1), threads=threads)
-    check_conv(library, rng, (3, 1, 50, 20), 40, (1, 5), (1, 2), (1, 2), (0, 4, 0, 4), threads=threads)
+    check_conv(
+        library, rng, (1, 9, 9, 300), 200, (3, 3), (2, 2), pads=(1, 1, 1, 1), threads=threads
+    )
+    check_conv(
+        library, rng, (3, 1, 50, 20), 40, (1, 5), (1, 2), (1, 2), (0, 4, 0, 4), threads=threads
+    )
 
 
 @pytest.mark.parametrize("threads", THREADS)
@@ -265,7 +377,17 @@ def test_conv_of_networks(library: ctypes.CDLL, rng: Rng, threads: int) -> None:
 def test_conv_of_planar_images(library: ctypes.CDLL, rng: Rng, channels: int, threads: int) -> None:
     for kernel, strides in product([(1, 1), (3, 3), (7, 7)], [(1, 1), (2, 2)]):
         pads = (kernel[0] // 2,) * 4
-        check_conv(library, rng, (2, 9, 12, channels), 20, kernel, strides, pads=pads, threads=threads, planar=True)
+        check_conv(
+            library,
+            rng,
+            (2, 9, 12, channels),
+            20,
+            kernel,
+            strides,
+            pads=pads,
+            threads=threads,
+            planar=True,
+        )
 
 
 def test_conv_with_more_padding_than_image(library: ctypes.CDLL, rng: Rng) -> None:

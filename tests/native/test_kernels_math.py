@@ -1,4 +1,6 @@
-"""Vectors and elementwise mathematics against NumPy and SciPy in float64, for every width of vectors."""
+"""Vectors and elementwise mathematics against NumPy and SciPy in float64, for every width of
+vectors.
+"""
 
 from __future__ import annotations
 
@@ -48,8 +50,36 @@ FUNCTIONS: list[tuple[str, Callable[[Doubles], Doubles], float]] = [
     ("neg", np.negative, 0),
     ("sign", np.sign, 0),
 ]
-EDGES = [0.0, -0.0, 1, -1, 0.5, -0.5, 1.5, 2.5, -2.5, np.inf, -np.inf, np.nan, 1e-45, -1e-45, 1.1754942e-38]
-EDGES += [88.7, 88.73, -87.4, -103.9, -104.1, 8388607.5, -8388609.0, 3.4028235e38, -3.4028235e38, 1e4, 10000.1]
+EDGES = [
+    0.0,
+    -0.0,
+    1,
+    -1,
+    0.5,
+    -0.5,
+    1.5,
+    2.5,
+    -2.5,
+    np.inf,
+    -np.inf,
+    np.nan,
+    1e-45,
+    -1e-45,
+    1.1754942e-38,
+]
+EDGES += [
+    88.7,
+    88.73,
+    -87.4,
+    -103.9,
+    -104.1,
+    8388607.5,
+    -8388609.0,
+    3.4028235e38,
+    -3.4028235e38,
+    1e4,
+    10000.1,
+]
 
 
 @pytest.fixture(scope="module", params=targets())
@@ -85,7 +115,9 @@ def call(library: ctypes.CDLL, name: str, *arrays: NDArray, kind: type = np.floa
 
 
 def ulps(actual: Floats, expected: Doubles) -> Doubles:
-    """The error in units of the last place of the expected number; infinite where only one is NaN or infinite."""
+    """The error in units of the last place of the expected number; infinite where only one is NaN
+    or infinite.
+    """
     rounded = silently(lambda x: x.astype(np.float32), expected)
     limits = np.finfo(np.float32)
     unit = doubled(np.spacing(np.clip(np.abs(rounded), limits.tiny, limits.max / 2)))
@@ -94,32 +126,52 @@ def ulps(actual: Floats, expected: Doubles) -> Doubles:
     return np.where(np.isfinite(rounded), error, np.where(same, 0, np.inf))
 
 
-@pytest.mark.parametrize(("name", "function", "limit"), FUNCTIONS, ids=[row[0] for row in FUNCTIONS])
+@pytest.mark.parametrize(
+    ("name", "function", "limit"), FUNCTIONS, ids=[row[0] for row in FUNCTIONS]
+)
 def test_vectors_are_accurate(
-    library: ctypes.CDLL, inputs: Floats, name: str, function: Callable[[Doubles], Doubles], limit: float
+    library: ctypes.CDLL,
+    inputs: Floats,
+    name: str,
+    function: Callable[[Doubles], Doubles],
+    limit: float,
 ) -> None:
     expected = silently(function, doubled(inputs))
     actual = call(library, f"vector_{name}", inputs)
     error = ulps(actual, expected)
     if name == "sigmoid":
-        error[(actual == 0) & (np.abs(expected) < np.finfo(np.float32).tiny)] = 0  # exp(-x) is infinite there
+        error[(actual == 0) & (np.abs(expected) < np.finfo(np.float32).tiny)] = (
+            0  # exp(-x) is infinite there
+        )
     worst = int(np.argmax(error))
-    assert error[worst] <= limit + 1e-6, f"{name}({inputs[worst]!r}) = {actual[worst]!r}, not {expected[worst]!r}"
+    assert error[worst] <= limit + 1e-6, (
+        f"{name}({inputs[worst]!r}) = {actual[worst]!r}, not {expected[worst]!r}"
+    )
 
 
 @pytest.mark.parametrize("name", [row[0] for row in FUNCTIONS])
 def test_scalars_give_the_bits_of_vectors(library: ctypes.CDLL, inputs: Floats, name: str) -> None:
     x = inputs[:: 3 if name in ("exp", "tanh") else 11]
-    np.testing.assert_array_equal(call(library, f"scalar_{name}", x), call(library, f"vector_{name}", x))
+    np.testing.assert_array_equal(
+        call(library, f"scalar_{name}", x), call(library, f"vector_{name}", x)
+    )
 
 
-@pytest.mark.parametrize(("name", "function", "limit"), FUNCTIONS, ids=[row[0] for row in FUNCTIONS])
+@pytest.mark.parametrize(
+    ("name", "function", "limit"), FUNCTIONS, ids=[row[0] for row in FUNCTIONS]
+)
 def test_doubles(
-    library: ctypes.CDLL, inputs: Floats, name: str, function: Callable[[Doubles], Doubles], limit: float
+    library: ctypes.CDLL,
+    inputs: Floats,
+    name: str,
+    function: Callable[[Doubles], Doubles],
+    limit: float,
 ) -> None:
     x = doubled(inputs[::7])
     actual = call(library, f"double_{name}", x, kind=np.float64)
-    np.testing.assert_allclose(actual, silently(function, x), rtol=1e-14 if limit else 0, atol=1e-300 if limit else 0)
+    np.testing.assert_allclose(
+        actual, silently(function, x), rtol=1e-14 if limit else 0, atol=1e-300 if limit else 0
+    )
 
 
 def test_zero_keeps_its_sign(library: ctypes.CDLL) -> None:
@@ -155,7 +207,9 @@ def test_binary_functions(
         np.testing.assert_allclose(actual, expected, rtol=3e-7 if name == "pow" else 0, atol=1e-44)
     doubles = a.astype(np.float64), b.astype(np.float64)
     actual = call(library, f"double_{name}", *doubles, kind=np.float64)
-    np.testing.assert_allclose(actual, silently(function, *doubles), rtol=1e-14 if name == "pow" else 0)
+    np.testing.assert_allclose(
+        actual, silently(function, *doubles), rtol=1e-14 if name == "pow" else 0
+    )
 
 
 @pytest.mark.parametrize(("kind", "name"), [(np.int32, "vector_int"), (np.int64, "long")])
@@ -165,9 +219,11 @@ def test_integers(library: ctypes.CDLL, rng: Rng, kind: type, name: str) -> None
     a, b = (np.array(x, kind) for x in zip(*[(x, y) for x in some for y in some]))
     zero, wraps = b == 0, (a == low) & (b == -1)
     safe = np.where(zero | wraps, 1, b).astype(kind)
-    quotient = (np.sign(a).astype(object) * np.sign(safe) * (abs(a.astype(object)) // abs(safe.astype(object)))).astype(
-        kind
-    )
+    quotient = (
+        np.sign(a).astype(object)
+        * np.sign(safe)
+        * (abs(a.astype(object)) // abs(safe.astype(object)))
+    ).astype(kind)
     quotient[wraps] = low
     expected = {
         "min": np.minimum(a, b),
@@ -177,8 +233,13 @@ def test_integers(library: ctypes.CDLL, rng: Rng, kind: type, name: str) -> None
         "fmod": np.where(zero | wraps, 0, np.fmod(a, safe)),
     }
     for function, result in expected.items():
-        np.testing.assert_array_equal(call(library, f"{name}_{function}", a, b, kind=kind), result, function)
-    base, exponent = np.array([2, -3, 5, 0, 1, -1, 7, 2], kind), np.array([10, 3, 0, 0, -4, -3, -1, 30], kind)
+        np.testing.assert_array_equal(
+            call(library, f"{name}_{function}", a, b, kind=kind), result, function
+        )
+    base, exponent = (
+        np.array([2, -3, 5, 0, 1, -1, 7, 2], kind),
+        np.array([10, 3, 0, 0, -4, -3, -1, 30], kind),
+    )
     powers = [1024, -27, 1, 1, 1, -1, 0, 1 << 30]
     assert call(library, f"{name}_pow", base, exponent, kind=kind).tolist() == powers
 
@@ -186,11 +247,24 @@ def test_integers(library: ctypes.CDLL, rng: Rng, kind: type, name: str) -> None
 def test_comparisons_and_masks(library: ctypes.CDLL, rng: Rng) -> None:
     a, b = pairs(rng)
     less, none = a < b, a == 0
-    bits = [a == b, a != b, less, a <= b, a > b, a >= b, less & none, less | none, less ^ none, ~none]
+    bits = [
+        a == b,
+        a != b,
+        less,
+        a <= b,
+        a > b,
+        a >= b,
+        less & none,
+        less | none,
+        less ^ none,
+        ~none,
+    ]
     bits += [np.isnan(a), np.isinf(a)]
     expected = sum(mask.astype(np.int32) << i for i, mask in enumerate(bits))
     for kind in ("vector", "scalar"):
-        np.testing.assert_array_equal(call(library, f"{kind}_comparisons", a, b, kind=np.int32), expected)
+        np.testing.assert_array_equal(
+            call(library, f"{kind}_comparisons", a, b, kind=np.int32), expected
+        )
 
 
 def test_reductions_over_lanes(library: ctypes.CDLL, rng: Rng) -> None:
@@ -200,7 +274,15 @@ def test_reductions_over_lanes(library: ctypes.CDLL, rng: Rng) -> None:
         k, y = rng.integers(-1000, 1000, lanes, dtype=np.int32), np.zeros(8, np.float32)
         library.reductions(pointer(x), pointer(k), pointer(y))
         np.testing.assert_allclose(y[0], x.sum(), rtol=1e-5, atol=1e-6)
-        assert y[1:].tolist() == [x.max(), x.min(), k.sum(), k.max(), k.min(), (x > 0).any(), (x > 0).all()]
+        assert y[1:].tolist() == [
+            x.max(),
+            x.min(),
+            k.sum(),
+            k.max(),
+            k.min(),
+            (x > 0).any(),
+            (x > 0).all(),
+        ]
     x[1] = np.nan
     library.reductions(pointer(x), pointer(k), pointer(y))
     assert np.isnan(y[:3]).all()

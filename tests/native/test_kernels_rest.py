@@ -1,4 +1,6 @@
-"""The kernels beside the matrix ones against NumPy, for every width of vectors that this machine has."""
+"""The kernels beside the matrix ones against NumPy, for every width of vectors that this machine
+has.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ SOURCE = Path(__file__).with_name("kernels_rest.cpp")
 
 def long_array(*values: Any) -> Any:
     """A C array of long from numbers and sequences of numbers."""
-    flat = [int(v) for value in values for v in (value if isinstance(value, list | tuple) else [value])]
+    flat = [
+        int(v) for value in values for v in (value if isinstance(value, list | tuple) else [value])
+    ]
     return (ctypes.c_long * max(len(flat), 1))(*flat)
 
 
@@ -81,7 +85,9 @@ def library(libraries: Callable[[str], ctypes.CDLL], request: pytest.FixtureRequ
     params=[("native", 1), ("native", 2), *((name, 3) for name in targets())],
     ids="{0[0]}-{0[1]}".format,
 )
-def run(libraries: Callable[[str], ctypes.CDLL], request: pytest.FixtureRequest) -> Iterator[Driver]:
+def run(
+    libraries: Callable[[str], ctypes.CDLL], request: pytest.FixtureRequest
+) -> Iterator[Driver]:
     target, threads = request.param
     driver = Driver(libraries(target), threads)
     yield driver
@@ -105,7 +111,9 @@ def close(actual: Array, expected: Array, bound: float | Array) -> None:
     np.testing.assert_array_equal(actual[odd], expected[odd].astype(actual.dtype))
     error = np.abs(actual[~odd].astype(np.float64) - expected[~odd])
     limit = np.broadcast_to(bound, expected.shape)[~odd]
-    assert (error <= limit).all(), f"off by {error.max():.3g}, {(error / limit).max():.3g} times the bound"
+    assert (error <= limit).all(), (
+        f"off by {error.max():.3g}, {(error / limit).max():.3g} times the bound"
+    )
 
 
 # ---- threads
@@ -140,7 +148,9 @@ def test_more_threads_than_processors(library: ctypes.CDLL) -> None:
 
 
 def has_threads(count: int) -> bool:
-    """Whether this process comes to have so many: the system counts one that was joined for a moment longer."""
+    """Whether this process comes to have so many: the system counts one that was joined for a
+    moment longer.
+    """
     limit = time.monotonic() + 20
     while len(list(Path("/proc/self/task").iterdir())) != count:
         if time.monotonic() > limit:
@@ -236,10 +246,14 @@ int main() {
 """
     )
     flags = ["-std=c++17", "-O1", "-g", "-fsanitize=thread", "-pthread", f"-I{KERNELS}"]
-    made = subprocess.run([*compiler.command, *flags, str(program), "-o", str(tmp_path / "races")], check=False)
+    made = subprocess.run(
+        [*compiler.command, *flags, str(program), "-o", str(tmp_path / "races")], check=False
+    )
     if made.returncode != 0:
         pytest.skip("the compiler has no thread sanitizer")
-    ran = subprocess.run([str(tmp_path / "races")], capture_output=True, text=True, check=False, timeout=120)
+    ran = subprocess.run(
+        [str(tmp_path / "races")], capture_output=True, text=True, check=False, timeout=120
+    )
     if "unexpected memory mapping" in ran.stderr:
         pytest.skip("the thread sanitizer does not run on this kernel")
     assert ran.returncode == 0, ran.stderr
@@ -251,7 +265,11 @@ int main() {
 
 def plan(library: ctypes.CDLL, sizes: Array, first: Array, last: Array) -> tuple[int, Array]:
     offsets = zeros(len(sizes), dtype=np.int64)
-    sizes, first, last = fenced(sizes.astype(np.int64)), fenced(first.astype(np.int32)), fenced(last.astype(np.int32))
+    sizes, first, last = (
+        fenced(sizes.astype(np.int64)),
+        fenced(first.astype(np.int32)),
+        fenced(last.astype(np.int32)),
+    )
     library.plan.restype = ctypes.c_long
     total = library.plan(*(argument(value) for value in (sizes, first, last, len(sizes), offsets)))
     return total, offsets
@@ -259,7 +277,10 @@ def plan(library: ctypes.CDLL, sizes: Array, first: Array, last: Array) -> tuple
 
 def lower_bound(sizes: Array, first: Array, last: Array) -> int:
     padded = (sizes + 63) // 64 * 64
-    return max((int(padded[(first <= step) & (step <= last)].sum()) for step in np.unique(first)), default=0)
+    return max(
+        (int(padded[(first <= step) & (step <= last)].sum()) for step in np.unique(first)),
+        default=0,
+    )
 
 
 @pytest.mark.parametrize("kind", ["chain", "branches", "random", "powers"])
@@ -267,7 +288,9 @@ def lower_bound(sizes: Array, first: Array, last: Array) -> int:
 def test_arena_is_disjoint_and_tight(library: ctypes.CDLL, rng: Rng, kind: str, count: int) -> None:
     sizes = 2 ** rng.integers(0, 18, count) if kind == "powers" else rng.integers(0, 100_000, count)
     first = rng.integers(0, count, count) if kind == "random" else np.arange(count)
-    life = np.where(rng.random(count) < (0.3 if kind == "branches" else 0.05), rng.integers(0, 40, count), 1)
+    life = np.where(
+        rng.random(count) < (0.3 if kind == "branches" else 0.05), rng.integers(0, 40, count), 1
+    )
     last = first + life
     total, offsets = plan(library, sizes, first, last)
     assert (offsets % 64 == 0).all()
@@ -314,7 +337,9 @@ PERMUTATIONS = [
 
 @pytest.mark.parametrize("size", ELEMENTS)
 @pytest.mark.parametrize(("shape", "order"), PERMUTATIONS)
-def test_permuted_copy(run: Driver, size: int, shape: tuple[int, ...], order: tuple[int, ...]) -> None:
+def test_permuted_copy(
+    run: Driver, size: int, shape: tuple[int, ...], order: tuple[int, ...]
+) -> None:
     source = numbered(ELEMENTS[size], *shape).transpose(order)
     target = zeros(*source.shape, dtype=source.dtype)
     copy(run, source, target)
@@ -344,9 +369,9 @@ def test_short_runs_need_no_alignment(run: Driver, size: int) -> None:
     whole = numbered(ELEMENTS[size], 7, 16 * 9 + 1)
     for width, start in product((2, 4, 8), range(4)):
         source = whole[:, start : start + 128].reshape(7, -1, width)
-        source = as_strided(whole[:, start:], source.shape, (whole.strides[0] - size, width * size, size)).swapaxes(
-            0, 1
-        )
+        source = as_strided(
+            whole[:, start:], source.shape, (whole.strides[0] - size, width * size, size)
+        ).swapaxes(0, 1)
         for offset in range(3):
             target = zeros(source.size + offset, dtype=source.dtype)[offset:].reshape(source.shape)
             copy(run, source, target)
@@ -378,7 +403,9 @@ PADS = [
 @pytest.mark.parametrize("size", [1, 4, 8])
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(("shape", "pads"), PADS)
-def test_pad(run: Driver, size: int, mode: str, shape: tuple[int, ...], pads: tuple[tuple[int, int], ...]) -> None:
+def test_pad(
+    run: Driver, size: int, mode: str, shape: tuple[int, ...], pads: tuple[tuple[int, int], ...]
+) -> None:
     x, value = numbered(ELEMENTS[size], *shape), fenced(np.array([9], ELEMENTS[size]))
     grown = [(max(a, 0), max(b, 0)) for a, b in pads]
     options = {"constant_values": 9} if mode == "constant" else {}
@@ -386,7 +413,19 @@ def test_pad(run: Driver, size: int, mode: str, shape: tuple[int, ...], pads: tu
     expected = np.pad(left, grown, mode, **options)  # type: ignore[call-overload]
     y = zeros(*expected.shape, dtype=x.dtype)
     begin = long_array([a for a, _ in pads])
-    run("pad", size, x.ndim, long_array(shape), begin, long_array(y.shape), MODES.index(mode), value, x, y, result=None)
+    run(
+        "pad",
+        size,
+        x.ndim,
+        long_array(shape),
+        begin,
+        long_array(y.shape),
+        MODES.index(mode),
+        value,
+        x,
+        y,
+        result=None,
+    )
     np.testing.assert_array_equal(y, expected)
 
 
@@ -410,13 +449,19 @@ def test_maps(run: Driver, rng: Rng, rows: int, cols: int) -> None:
 # ---- images
 
 
-def out_size(size: int, kernel: int, stride: int, dilation: int, before: int, after: int, ceil: bool = False) -> int:
+def out_size(
+    size: int, kernel: int, stride: int, dilation: int, before: int, after: int, ceil: bool = False
+) -> int:
     span = size + before + after - dilation * (kernel - 1) - 1
     return (-(-span // stride) if ceil else span // stride) + 1
 
 
 def windows(
-    x: Array, kernel: tuple[int, int], stride: tuple[int, int], dilation: tuple[int, int], out: tuple[int, int]
+    x: Array,
+    kernel: tuple[int, int],
+    stride: tuple[int, int],
+    dilation: tuple[int, int],
+    out: tuple[int, int],
 ) -> Array:
     """The windows [n, oh, ow, kh, kw, c] of a padded image [n, h, w, c]."""
     n, _, _, c = x.shape
@@ -427,8 +472,22 @@ def windows(
 
 def padded(x: Array, shape: Any, value: float) -> Array:
     """x with enough of `value` around it for the windows of `shape`, in float64."""
-    high = max(0, (shape["oh"] - 1) * shape["sh"] + (shape["kh"] - 1) * shape["dh"] + 1 - shape["top"] - x.shape[1])
-    wide = max(0, (shape["ow"] - 1) * shape["sw"] + (shape["kw"] - 1) * shape["dw"] + 1 - shape["left"] - x.shape[2])
+    high = max(
+        0,
+        (shape["oh"] - 1) * shape["sh"]
+        + (shape["kh"] - 1) * shape["dh"]
+        + 1
+        - shape["top"]
+        - x.shape[1],
+    )
+    wide = max(
+        0,
+        (shape["ow"] - 1) * shape["sw"]
+        + (shape["kw"] - 1) * shape["dw"]
+        + 1
+        - shape["left"]
+        - x.shape[2],
+    )
     pads = ((0, 0), (shape["top"], high), (shape["left"], wide), (0, 0))
     return np.pad(x.astype(np.float64), pads, constant_values=value)
 
@@ -448,13 +507,17 @@ def depthwise_case(n: int, c: int, case: tuple[Any, ...]) -> dict[str, int]:
     return dict(zip(names, (n, h, w, c, oh, ow, kh, kw, sh, sw, dh, 1, top, left)))
 
 
-def depthwise_expected(x: Array, w: Array, s: dict[str, int], multiplier: int = 1) -> tuple[Array, Array]:
+def depthwise_expected(
+    x: Array, w: Array, s: dict[str, int], multiplier: int = 1
+) -> tuple[Array, Array]:
     """The convolution and the sum of its terms' magnitudes."""
     views = windows(
         np.repeat(padded(x, s, 0), multiplier, axis=3), (s["kh"], s["kw"]), (s["sh"], s["sw"]), (s["dh"], s["dw"]),
         (s["oh"], s["ow"]),
     )  # fmt: skip
-    return np.einsum("nyxklc,klc->nyxc", views, w), np.einsum("nyxklc,klc->nyxc", np.abs(views), np.abs(w))
+    return np.einsum("nyxklc,klc->nyxc", views, w), np.einsum(
+        "nyxklc,klc->nyxc", np.abs(views), np.abs(w)
+    )
 
 
 @pytest.mark.parametrize("channels", [1, 3, 16, 37, 130])
@@ -514,7 +577,9 @@ def pool_case(n: int, c: int, case: tuple[Any, ...], counts: bool) -> dict[str, 
         "right",
         "count",
     )
-    return dict(zip(names, (n, h, w, c, *sizes, kh, kw, sh, sw, dh, dw, top, left, bottom, right, counts)))
+    return dict(
+        zip(names, (n, h, w, c, *sizes, kh, kw, sh, sw, dh, dw, top, left, bottom, right, counts))
+    )
 
 
 def pool_windows(x: Array, s: dict[str, int], value: float) -> Array:
@@ -539,12 +604,18 @@ def test_max_pool(run: Driver, rng: Rng, channels: int, case: tuple[Any, ...]) -
 @pytest.mark.parametrize("counts", [False, True])
 @pytest.mark.parametrize("channels", [1, 17, 64])
 @pytest.mark.parametrize("case", POOLS)
-def test_mean_pool(run: Driver, rng: Rng, counts: bool, channels: int, case: tuple[Any, ...]) -> None:
+def test_mean_pool(
+    run: Driver, rng: Rng, counts: bool, channels: int, case: tuple[Any, ...]
+) -> None:
     s = pool_case(2, channels, case, counts)
     x = floats(rng, 2, s["h"], s["w"], channels)
     ones = np.ones_like(x)
     if counts:  # padding counts, what a rounded-up output reads beyond it does not
-        ones = np.pad(ones, ((0, 0), (s["top"], s["bottom"]), (s["left"], s["right"]), (0, 0)), constant_values=1)
+        ones = np.pad(
+            ones,
+            ((0, 0), (s["top"], s["bottom"]), (s["left"], s["right"]), (0, 0)),
+            constant_values=1,
+        )
         divisor = pool_windows(ones, s | {"top": 0, "left": 0}, 0).sum(axis=(3, 4))
     else:
         divisor = pool_windows(ones, s, 0).sum(axis=(3, 4))
@@ -566,9 +637,13 @@ def test_power_pool(run: Driver, rng: Rng, p: float) -> None:
 
 @pytest.mark.parametrize("columns_lead", [False, True])
 @pytest.mark.parametrize("case", POOLS)
-def test_max_pool_tells_where(run: Driver, rng: Rng, case: tuple[Any, ...], columns_lead: bool) -> None:
+def test_max_pool_tells_where(
+    run: Driver, rng: Rng, case: tuple[Any, ...], columns_lead: bool
+) -> None:
     s = pool_case(2, 3, case, False)
-    x = fenced(rng.permutation(2 * s["h"] * s["w"] * 3).astype(np.float32).reshape(2, s["h"], s["w"], 3))
+    x = fenced(
+        rng.permutation(2 * s["h"] * s["w"] * 3).astype(np.float32).reshape(2, s["h"], s["w"], 3)
+    )
     y = zeros(2, s["oh"], s["ow"], 3)
     index = zeros(*y.shape, dtype=np.int64)
     run("pool_index", long_array(*s.values()), x, y, index, columns_lead, result=None)
@@ -577,7 +652,9 @@ def test_max_pool_tells_where(run: Driver, rng: Rng, case: tuple[Any, ...], colu
     np.testing.assert_array_equal(planar.reshape(-1)[index], y)
 
 
-@pytest.mark.parametrize("shape", [(1, 1, 1), (2, 49, 40), (1, 1000, 3), (3, 7, 130), (1, 3136, 24)])
+@pytest.mark.parametrize(
+    "shape", [(1, 1, 1), (2, 49, 40), (1, 1000, 3), (3, 7, 130), (1, 3136, 24)]
+)
 def test_global_pools(run: Driver, rng: Rng, shape: tuple[int, int, int]) -> None:
     x = floats(rng, *shape)
     y = zeros(shape[0], shape[2])
@@ -676,10 +753,16 @@ def test_norm_of_a_fused_sum(run: Driver, rng: Rng) -> None:
 
 
 @pytest.mark.parametrize("offset", [0, 100])
-@pytest.mark.parametrize("shape", [(1, 1, 4, 2), (2, 9, 32, 8), (1, 400, 6, 6), (3, 50, 40, 1), (2, 130, 37, 37)])
+@pytest.mark.parametrize(
+    "shape", [(1, 1, 4, 2), (2, 9, 32, 8), (1, 400, 6, 6), (3, 50, 40, 1), (2, 130, 37, 37)]
+)
 def test_group_norm(run: Driver, rng: Rng, shape: tuple[int, int, int, int], offset: float) -> None:
     n, pixels, c, groups = shape
-    x, scale, bias = floats(rng, n, pixels, c, low=offset - 1, high=offset + 1), floats(rng, c), floats(rng, c)
+    x, scale, bias = (
+        floats(rng, n, pixels, c, low=offset - 1, high=offset + 1),
+        floats(rng, c),
+        floats(rng, c),
+    )
     wide = x.astype(np.float64).reshape(n, pixels, groups, c // groups)
     mean, variance = wide.mean((1, 3), keepdims=True), wide.var((1, 3), keepdims=True)
     expected = ((wide - mean) / np.sqrt(variance + 1e-3)).reshape(x.shape)
@@ -729,7 +812,11 @@ def test_reduce_floats(run: Driver, rng: Rng, kind: str, shape: tuple[int, int, 
     expected = REDUCTIONS[kind](x.astype(np.float64))
     total = np.abs(x.astype(np.float64)).sum(1)
     bound = {"max": 0.0, "min": 0.0}.get(kind, 12 * EPS * (1 + np.maximum(total, np.abs(expected))))
-    bound = 60 * EPS * (1 + np.abs(expected)) + EPS * size if kind in ("product", "log_sum_exp") else bound
+    bound = (
+        60 * EPS * (1 + np.abs(expected)) + EPS * size
+        if kind in ("product", "log_sum_exp")
+        else bound
+    )
     for cols in {inner, 1} if inner > 1 else {d for d in (1, 2, outer) if outer % d == 0}:
         y = zeros(outer, inner)
         index = list(REDUCTIONS).index(kind)
@@ -745,7 +832,14 @@ def test_reduce_odd_values(run: Driver, rng: Rng, shape: tuple[int, int, int]) -
         x[1, 2, 0] = value
         x[2, :, -1] = -INF
         y = zeros(shape[0], shape[2])
-        run("reduce_floats", list(REDUCTIONS).index(kind), long_array(shape, cols), x, y, result=None)
+        run(
+            "reduce_floats",
+            list(REDUCTIONS).index(kind),
+            long_array(shape, cols),
+            x,
+            y,
+            result=None,
+        )
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             close(y, REDUCTIONS[kind](x.astype(np.float64)), 1e-5)
 
@@ -761,13 +855,23 @@ def test_reduce_other_types(run: Driver, rng: Rng, dtype: Any, shape: tuple[int,
         x = x / 16
     x, y = fenced(x), zeros(shape[0], shape[2], dtype=dtype)
     for kind in ("sum", "mean", "product", "max", "min", "sum_square", "l1", "l2"):
-        run("reduce_others", TYPES.index(dtype), list(REDUCTIONS).index(kind), long_array(shape, 1), x, y, result=None)
+        run(
+            "reduce_others",
+            TYPES.index(dtype),
+            list(REDUCTIONS).index(kind),
+            long_array(shape, 1),
+            x,
+            y,
+            result=None,
+        )
         if dtype == np.float64:
             np.testing.assert_allclose(y, REDUCTIONS[kind](x), rtol=1e-12, atol=1e-12)
             continue
         wide = x.astype(np.int64)
         exact = {"mean": wide.sum(1) / shape[1], "l2": np.sqrt((wide**2).sum(1))}
-        expected = np.trunc(exact[kind]).astype(np.int64) if kind in exact else REDUCTIONS[kind](wide)
+        expected = (
+            np.trunc(exact[kind]).astype(np.int64) if kind in exact else REDUCTIONS[kind](wide)
+        )
         np.testing.assert_array_equal(y, expected.astype(dtype))
 
 
@@ -781,7 +885,9 @@ def test_reduce_bools(run: Driver, rng: Rng) -> None:
 
 @pytest.mark.parametrize("type_index", [0, 2, 5])
 @pytest.mark.parametrize("shape", [(5, 1, 1), (40, 9, 1), (2, 700, 1), (3, 8, 30)])
-def test_places_of_extremes(run: Driver, rng: Rng, type_index: int, shape: tuple[int, int, int]) -> None:
+def test_places_of_extremes(
+    run: Driver, rng: Rng, type_index: int, shape: tuple[int, int, int]
+) -> None:
     dtype = {0: np.int32, 2: np.float64, 5: np.float32}[type_index]
     x = fenced(rng.integers(-4, 5, shape).astype(dtype))
     if type_index != 0 and shape[1] > 4:
@@ -803,7 +909,18 @@ class AttentionCall(ctypes.Structure):
         *(
             (name, ctypes.c_long)
             for name in (
-                *("batch", "heads", "kv_heads", "queries", "keys", "dim", "value_dim", "causal", "offset", "merge"),
+                *(
+                    "batch",
+                    "heads",
+                    "kv_heads",
+                    "queries",
+                    "keys",
+                    "dim",
+                    "value_dim",
+                    "causal",
+                    "offset",
+                    "merge",
+                ),
             )
         ),
         *((name, ctypes.c_long * 3) for name in "qkv"),
@@ -815,7 +932,9 @@ def steps(x: Array, count: int = 4) -> Any:
     return (ctypes.c_long * count)(*(stride // x.itemsize for stride in x.strides[:count]))
 
 
-def reference(q: Array, k: Array, v: Array, scale: float, mask: Array | None, visible: Array) -> Array:
+def reference(
+    q: Array, k: Array, v: Array, scale: float, mask: Array | None, visible: Array
+) -> Array:
     """Attention of q [b, h, m, d] in float64, the heads of k and v repeated."""
     group = q.shape[1] // k.shape[1]
     k, v = (np.repeat(x.astype(np.float64), group, axis=1) for x in (k, v))
@@ -839,12 +958,33 @@ ATTENTIONS = [  # batch, heads, kv heads, queries, keys, dim, value dim
 
 
 def attend(
-    run: Driver, q: Array, k: Array, v: Array, mask: Array | None, causal: bool, offset: int, merge: bool
+    run: Driver,
+    q: Array,
+    k: Array,
+    v: Array,
+    mask: Array | None,
+    causal: bool,
+    offset: int,
+    merge: bool,
 ) -> Array:
     b, h, m, d = q.shape
     kv_heads, n, values = v.shape[1:]
     kind = 0 if mask is None else 2 if mask.dtype == bool else 1
-    call = AttentionCall(b, h, kv_heads, m, n, d, values, causal, offset, merge, steps(q, 3), steps(k, 3), steps(v, 3))
+    call = AttentionCall(
+        b,
+        h,
+        kv_heads,
+        m,
+        n,
+        d,
+        values,
+        causal,
+        offset,
+        merge,
+        steps(q, 3),
+        steps(k, 3),
+        steps(v, 3),
+    )
     if mask is not None:
         call.mask = steps(mask)
     y = zeros(b, m, h, values) if merge else zeros(b, h, m, values)
@@ -863,7 +1003,9 @@ def test_attention(run: Driver, rng: Rng, sizes: tuple[int, ...], mask_kind: str
         mask[:, :, :, 0] = -INF if n > 1 else 0
         mask = np.broadcast_to(mask, (b, h, m, n))
     elif mask_kind == "add_row":
-        mask = np.broadcast_to(fenced(rng.uniform(-3, 3, (b, 1, m, 1)).astype(np.float32)), (b, h, m, n))
+        mask = np.broadcast_to(
+            fenced(rng.uniform(-3, 3, (b, 1, m, 1)).astype(np.float32)), (b, h, m, n)
+        )
     elif mask_kind == "bool":
         mask = np.broadcast_to(fenced(rng.random((b, 1, 1, n)) < 0.7), (b, h, m, n))
     offsets = [n - m, 0, 3] if causal else [0]
@@ -874,7 +1016,11 @@ def test_attention(run: Driver, rng: Rng, sizes: tuple[int, ...], mask_kind: str
                 for rows, heads, width in ((m, h, d), (n, kv_heads, d), (n, kv_heads, values))
             )
         else:
-            q, k, v = floats(rng, b, h, m, d), floats(rng, b, kv_heads, n, d), floats(rng, b, kv_heads, n, values)
+            q, k, v = (
+                floats(rng, b, h, m, d),
+                floats(rng, b, kv_heads, n, d),
+                floats(rng, b, kv_heads, n, values),
+            )
         if causal:
             visible = np.arange(n)[None] <= np.arange(m)[:, None] + offset
         y = attend(run, q, k, v, mask, causal, offset, merge)
@@ -894,8 +1040,12 @@ def test_attention_spreads_nan_and_survives_large_scores(run: Driver, rng: Rng) 
 
 @pytest.mark.parametrize("size", [1, 4, 8])
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
-@pytest.mark.parametrize(("outer", "n", "inner"), [(1, 50, 1), (3, 7, 1), (1, 30, 77), (2, 5, 16), (2, 3, 0)])
-def test_gather(run: Driver, rng: Rng, size: int, dtype: Any, outer: int, n: int, inner: int) -> None:
+@pytest.mark.parametrize(
+    ("outer", "n", "inner"), [(1, 50, 1), (3, 7, 1), (1, 30, 77), (2, 5, 16), (2, 3, 0)]
+)
+def test_gather(
+    run: Driver, rng: Rng, size: int, dtype: Any, outer: int, n: int, inner: int
+) -> None:
     x = fenced(rng.integers(0, 100, (outer, n, inner)).astype(ELEMENTS[size]))
     index = fenced(rng.integers(-n, n, 40).astype(dtype))
     y = zeros(outer, 40, inner, dtype=x.dtype)
@@ -904,14 +1054,22 @@ def test_gather(run: Driver, rng: Rng, size: int, dtype: Any, outer: int, n: int
     np.testing.assert_array_equal(y, np.take(x, index, axis=1))
     for wrong in (n, -n - 1, np.iinfo(dtype).min, np.iinfo(dtype).max):
         index[17] = wrong
-        good = run("gather_axis", size, wide, outer, n, inner, 40, x, index, y, result=ctypes.c_bool)
+        good = run(
+            "gather_axis", size, wide, outer, n, inner, 40, x, index, y, result=ctypes.c_bool
+        )
         assert good == (inner == 0)
 
 
 @pytest.mark.parametrize("size", [1, 4, 8])
 @pytest.mark.parametrize(
     ("dims", "index_dims", "axis"),
-    [((9,), (20,), 0), ((4, 6), (4, 3), 1), ((4, 6), (7, 5), 0), ((3, 4, 5), (2, 9, 5), 1), ((3, 4, 5), (3, 4, 8), 2)],
+    [
+        ((9,), (20,), 0),
+        ((4, 6), (4, 3), 1),
+        ((4, 6), (7, 5), 0),
+        ((3, 4, 5), (2, 9, 5), 1),
+        ((3, 4, 5), (3, 4, 8), 2),
+    ],
 )
 def test_gather_elements(
     run: Driver, rng: Rng, size: int, dims: tuple[int, ...], index_dims: tuple[int, ...], axis: int
@@ -929,9 +1087,12 @@ def test_gather_elements(
 
 @pytest.mark.parametrize("size", [1, 4, 8])
 @pytest.mark.parametrize(
-    ("batch", "dims", "slice_size"), [(1, (5,), 1), (1, (3, 4), 1), (2, (3, 4), 6), (3, (2, 3, 2), 40)]
+    ("batch", "dims", "slice_size"),
+    [(1, (5,), 1), (1, (3, 4), 1), (2, (3, 4), 6), (3, (2, 3, 2), 40)],
 )
-def test_gather_nd(run: Driver, rng: Rng, size: int, batch: int, dims: tuple[int, ...], slice_size: int) -> None:
+def test_gather_nd(
+    run: Driver, rng: Rng, size: int, batch: int, dims: tuple[int, ...], slice_size: int
+) -> None:
     x = fenced(rng.integers(0, 100, (batch, *dims, slice_size)).astype(ELEMENTS[size]))
     index = fenced(np.stack([rng.integers(-d, d, (batch, 11)) for d in dims], axis=-1))
     y = zeros(batch, 11, slice_size, dtype=x.dtype)
@@ -943,12 +1104,20 @@ def test_gather_nd(run: Driver, rng: Rng, size: int, batch: int, dims: tuple[int
     assert not run("gather_tuples", *call, result=ctypes.c_bool)
 
 
-JOINS: list[Callable[[Any, Any], Any]] = [lambda _, x: x, np.add, np.multiply, np.minimum, np.maximum]
+JOINS: list[Callable[[Any, Any], Any]] = [
+    lambda _, x: x,
+    np.add,
+    np.multiply,
+    np.minimum,
+    np.maximum,
+]
 
 
 @pytest.mark.parametrize("join", range(5))
 @pytest.mark.parametrize(("dims", "slice_size"), [((6,), 1), ((3, 4), 50), ((2, 2, 3), 7000)])
-def test_scatter_nd(run: Driver, rng: Rng, join: int, dims: tuple[int, ...], slice_size: int) -> None:
+def test_scatter_nd(
+    run: Driver, rng: Rng, join: int, dims: tuple[int, ...], slice_size: int
+) -> None:
     x = fenced(rng.integers(0, 9, (*dims, slice_size)).astype(np.float32))
     updates = fenced(rng.integers(0, 9, (10, slice_size)).astype(np.float32))
     index = fenced(np.stack([rng.integers(-d, d, 10) for d in dims], axis=-1))
@@ -1076,7 +1245,9 @@ def onnx_resize(x: Array, out: tuple[int, int], **attributes: Any) -> Array:
     roi = np.array([0, 0, *CROP[:, 0], 1, 1, *CROP[:, 1]], np.float32)
     sizes = np.array([*x.shape[:2], *out], np.int64)
     crops = attributes["coordinate_transformation_mode"] == "tf_crop_and_resize"
-    node = helper.make_node("Resize", ["x", "roi" if crops else "", "", "sizes"], ["y"], **attributes)
+    node = helper.make_node(
+        "Resize", ["x", "roi" if crops else "", "", "sizes"], ["y"], **attributes
+    )
     info = helper.make_tensor_value_info
     inputs = [info("x", 1, x.shape), info("roi", 1, [8]), info("sizes", TensorProto.INT64, [4])]
     graph = helper.make_graph([node], "resize", inputs, [info("y", 1, None)])
@@ -1097,7 +1268,14 @@ def resize(run: Driver, x: Array, out: tuple[int, int], attributes: dict[str, An
         attributes.get("antialias", 0),
     )
     pixels = fenced(np.ascontiguousarray(x.transpose(0, 2, 3, 1)))
-    run("resize_image", long_array(n, c, h, out[0], w, out[1], kinds, choices), numbers, pixels, y, result=None)
+    run(
+        "resize_image",
+        long_array(n, c, h, out[0], w, out[1], kinds, choices),
+        numbers,
+        pixels,
+        y,
+        result=None,
+    )
     return y.transpose(0, 3, 1, 2)
 
 
@@ -1113,5 +1291,10 @@ def test_resize(run: Driver, rng: Rng, kind: str, coordinates: str) -> None:
         if coordinates == "pytorch_half_pixel" and 1 in out:
             continue  # ONNX's text says 0 for the place of a single output, its implementation -0.5
         x = rng.uniform(-1, 1, (2, channels, *size)).astype(np.float32)
-        attributes = {"mode": kind, "coordinate_transformation_mode": coordinates, "extrapolation_value": 9.0, **choice}
+        attributes = {
+            "mode": kind,
+            "coordinate_transformation_mode": coordinates,
+            "extrapolation_value": 9.0,
+            **choice,
+        }
         close(resize(run, x, out, attributes), onnx_resize(x, out, **attributes), 2e-5)

@@ -1,4 +1,6 @@
-"""Types of few bits in native code: every element converted both ways, and moved, against ml_dtypes and ONNX."""
+"""Types of few bits in native code: every element converted both ways, and moved, against ml_dtypes
+and ONNX.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +21,20 @@ from infuse.ir.types import UNKNOWN, TensorType
 from infuse.ops.base import Op, infer_node
 from infuse.ops.conversion import Cast, convert
 
-SMALL = tuple(d for d in dtypes.ALL if d.bits <= 8 and d.kind in "fiu" and d not in (dtypes.int8, dtypes.uint8))
+SMALL = tuple(
+    d
+    for d in dtypes.ALL
+    if d.bits <= 8 and d.kind in "fiu" and d not in (dtypes.int8, dtypes.uint8)
+)
 FLOATS = (dtypes.float32, dtypes.float64, dtypes.float16, dtypes.bfloat16)
 INTEGERS = (dtypes.int8, dtypes.uint8, dtypes.int64)
 ROUNDINGS = ("up", "down", "nearest")
 
 
 def elements(dtype: DType) -> Array:
-    """All elements of a small type; many of others: numbers that fall on, just above and just below 16 bits."""
+    """All elements of a small type; many of others: numbers that fall on, just above and just below
+    16 bits.
+    """
     if dtype.is_bool:
         return np.array([True, False])
     if dtype.bits <= 8:
@@ -34,7 +42,9 @@ def elements(dtype: DType) -> Array:
     if dtype.is_integer:
         return np.arange(-300, 300).astype(dtype.numpy)
     upper = np.arange(0, 1 << 16, 13, dtype=np.uint32) << 16
-    numbers = np.concatenate([upper + low for low in (0, 1, 0x7FFF, 0x8000, 0x8001, 0xFFFF)]).view(np.float32)
+    numbers = np.concatenate([upper + low for low in (0, 1, 0x7FFF, 0x8000, 0x8001, 0xFFFF)]).view(
+        np.float32
+    )
     with np.errstate(all="ignore"):
         found = numbers.astype(dtype.numpy)
         return np.concatenate([found, found * (1 + 2.0**-40)]) if dtype == dtypes.float64 else found
@@ -56,7 +66,9 @@ def computed(graph: Graph, feeds: Sequence[Array]) -> list[Array]:
 
 
 def same_bits(a: Array, b: Array) -> bool:
-    """Whether elements are equal bit for bit, as far as their type has bits; all NaN of a wide float are equal."""
+    """Whether elements are equal bit for bit, as far as their type has bits; all NaN of a wide
+    float are equal.
+    """
     if a.dtype != b.dtype or a.shape != b.shape:
         return False
     dtype = dtypes.by_numpy(a.dtype)
@@ -72,7 +84,9 @@ def test_casts_from_and_to_every_type(small: DType) -> None:
     graph = Graph("casts")
     feeds: list[Array] = []
     wanted: list[tuple[DType, Cast, Array]] = []
-    for source, target in [(small, d) for d in others] + [(d, small) for d in others if d not in SMALL]:
+    for source, target in [(small, d) for d in others] + [
+        (d, small) for d in others if d not in SMALL
+    ]:
         x = elements(source)
         if target.is_integer and source.is_float:
             with np.errstate(all="ignore"):
@@ -80,7 +94,9 @@ def test_casts_from_and_to_every_type(small: DType) -> None:
         given = graph.add_input(f"x{len(feeds)}", TensorType(source, x.shape))
         feeds.append(x)
         for op in casts(source, target):
-            node = graph.add_node(Node(op, [given], [Value(TensorType(target, x.shape))], name=f"n{len(wanted)}"))
+            node = graph.add_node(
+                Node(op, [given], [Value(TensorType(target, x.shape))], name=f"n{len(wanted)}")
+            )
             graph.add_output(node.output, f"y{len(wanted)}")
             with np.errstate(all="ignore"):
                 wanted.append((source, op, convert(x, target, bool(op.saturate), op.round_mode)))
@@ -105,7 +121,10 @@ def test_powers_of_two_stop_or_become_nan() -> None:
         (False, "nearest"): [255, 255, 0, 1, 255, 255, 255],
     }
     for (saturate, mode), expected in codes.items():
-        assert convert(x, dtypes.float8e8m0, saturate, mode).view(np.uint8).tolist() == expected, (saturate, mode)
+        assert convert(x, dtypes.float8e8m0, saturate, mode).view(np.uint8).tolist() == expected, (
+            saturate,
+            mode,
+        )
 
 
 def moves(x: Value, dtype: DType) -> Iterator[tuple[str, list[Any], dict[str, Any]]]:
@@ -136,10 +155,14 @@ def test_elements_are_moved() -> None:
         for kind, inputs, attributes in moves(given, small):
             values = [constant(v) if isinstance(v, np.ndarray) else v for v in inputs]
             name = f"{kind} of {small}"
-            node = graph.add_node(Node(make_operator("", kind, attributes), values, [Value(UNKNOWN)], name=name))
+            node = graph.add_node(
+                Node(make_operator("", kind, attributes), values, [Value(UNKNOWN)], name=name)
+            )
             infer_node(node)
             graph.add_output(node.output, name)
             assert isinstance(node.op, Op)
             expected.append(node.op.eval(*(feeds[-1] if v is given else v.const for v in values)))
-    for found, name, wanted in zip(computed(graph, feeds), graph.output_names, expected, strict=True):
+    for found, name, wanted in zip(
+        computed(graph, feeds), graph.output_names, expected, strict=True
+    ):
         assert same_bits(found, np.ascontiguousarray(wanted)), name

@@ -1,4 +1,6 @@
-"""Files in memory: what others may cut off is copied, what is the user's own is shared; whole weights are checked."""
+"""Files in memory: what others may cut off is copied, what is the user's own is shared; whole
+weights are checked.
+"""
 
 import hashlib
 import json
@@ -35,7 +37,12 @@ def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("size", "mode", "shared"),
-    [(SMALL + 1, 0o644, True), (SMALL + 1, 0o664, False), (SMALL + 1, 0o646, False), (9, 0o600, False)],
+    [
+        (SMALL + 1, 0o644, True),
+        (SMALL + 1, 0o664, False),
+        (SMALL + 1, 0o646, False),
+        (9, 0o600, False),
+    ],
 )
 def test_what_others_may_write_is_copied_and_so_is_what_is_small(
     size: int, mode: int, shared: bool, tmp_path: Path
@@ -96,7 +103,13 @@ def test_what_others_may_cut_off_ends_no_process(kind: str, tmp_path: Path) -> N
         infuse.save(graph, path)
         if kind == "external":
             cut = tmp_path / "m.data"
-            onnx.save_model(onnx.load(path), path, save_as_external_data=True, location=cut.name, size_threshold=0)
+            onnx.save_model(
+                onnx.load(path),
+                path,
+                save_as_external_data=True,
+                location=cut.name,
+                size_threshold=0,
+            )
     assert cut.stat().st_size > SMALL
     cut.chmod(0o666)
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
@@ -112,7 +125,9 @@ def test_what_others_may_cut_off_ends_no_process(kind: str, tmp_path: Path) -> N
     assert float(done.stdout) == pytest.approx(expected, rel=1e-3, abs=0.1)
 
 
-def test_all_of_the_weights_are_checked_once_for_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_of_the_weights_are_checked_once_for_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = tmp_path / "model"
     infuse.compile(product(), output=folder).close()
     weights = folder / "weights.bin"
@@ -130,12 +145,16 @@ def test_all_of_the_weights_are_checked_once_for_a_file(tmp_path: Path, monkeypa
     data[SIDE * 1999] ^= 1  # a byte among 1.6 million, and the time set back
     weights.write_bytes(data)
     os.utime(weights, ns=(status.st_atime_ns, status.st_mtime_ns))
-    with pytest.raises(CompiledModelError, match=r"weights\.bin: the content is not what was compiled"):
+    with pytest.raises(
+        CompiledModelError, match=r"weights\.bin: the content is not what was compiled"
+    ):
         CompiledModel.load(folder)
 
 
 def infuse_sha(weights: Path) -> str:
-    return str(json.loads((weights.parent / "metadata.json").read_text())["files"]["weights.bin"]["sha256"])
+    return str(
+        json.loads((weights.parent / "metadata.json").read_text())["files"]["weights.bin"]["sha256"]
+    )
 
 
 class Small:

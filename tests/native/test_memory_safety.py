@@ -1,7 +1,8 @@
-"""Compiled models touch no memory outside of their tensors, whatever sizes and elements they are run with.
+"""Compiled models touch no memory outside of their tensors, whatever sizes and elements they are
+run with.
 
-Every dimension of every input is a symbol of its own, every intermediate lies in memory of its own, and
-AddressSanitizer and UBSan watch (`infuse.testing.sanitizing`).
+Every dimension of every input is a symbol of its own, every intermediate lies in memory of its own,
+and AddressSanitizer and UBSan watch (`infuse.testing.sanitizing`).
 """
 
 import re
@@ -55,7 +56,8 @@ NETWORKS = 5_000
 PART = 25
 
 needs_sanitizer = pytest.mark.skipif(
-    not sys.platform.startswith("linux") or shutil.which("g++") is None, reason="AddressSanitizer is used with GCC"
+    not sys.platform.startswith("linux") or shutil.which("g++") is None,
+    reason="AddressSanitizer is used with GCC",
 )
 pytestmark = [needs_sanitizer, pytest.mark.row("R1")]
 
@@ -67,10 +69,16 @@ def name(op: type[Op]) -> str:
 def faults(case: Case | None, job: Job) -> Iterator[str]:
     """What went wrong in the runs of a job."""
     for given, outcome in zip(job.feeds, job.outcomes):
-        what = {key: (x.dtype.name, x.shape, x.reshape(-1)[:8].tolist()) for key, x in given.items()}
+        what = {
+            key: (x.dtype.name, x.shape, x.reshape(-1)[:8].tolist()) for key, x in given.items()
+        }
         if outcome.report:
             yield f"{case}: {what}\n{_summary(outcome)}"
-        elif case is not None and any(x.size for x in outcome.outputs or ()) and _refuses(case, given):
+        elif (
+            case is not None
+            and any(x.size for x in outcome.outputs or ())
+            and _refuses(case, given)
+        ):
             yield f"{case}: answers what its meaning refuses: {what}"
 
 
@@ -83,19 +91,34 @@ def _refuses(case: Case, given: Feeds) -> bool:
 
 
 def _summary(outcome: Outcome) -> str:
-    lines = [line for line in outcome.report.splitlines() if re.search(r"ERROR|runtime error|#[0-3] |ended", line)]
+    lines = [
+        line
+        for line in outcome.report.splitlines()
+        if re.search(r"ERROR|runtime error|#[0-3] |ended", line)
+    ]
     return "\n".join(lines[:12]) or outcome.report[:500]
 
 
 def check(op: type[Op], target: str, most_rows: int, most_feeds: int, folder: Path) -> None:
-    """Fails where a compiled row of the operator leaves its tensors, ends its process or answers what has no answer."""
+    """Fails where a compiled row of the operator leaves its tensors, ends its process or answers
+    what has no answer.
+    """
     every = rows(op, np.random.default_rng(1))
-    chosen = [case for row in every[:: max(1, -(-len(every) // most_rows))] for case in cases(row, target)]
-    models = build_sanitized([lower_graph(case.graph, Target.resolve(target), 2) for case in chosen], folder, target)
-    jobs = [Job(model, feeds(case, np.random.default_rng(7), most_feeds)) for case, model in zip(chosen, models)]
+    chosen = [
+        case for row in every[:: max(1, -(-len(every) // most_rows))] for case in cases(row, target)
+    ]
+    models = build_sanitized(
+        [lower_graph(case.graph, Target.resolve(target), 2) for case in chosen], folder, target
+    )
+    jobs = [
+        Job(model, feeds(case, np.random.default_rng(7), most_feeds))
+        for case, model in zip(chosen, models)
+    ]
     run_sanitized(jobs)
     for case, job in zip(chosen, jobs):
-        assert job.outcomes[0].outputs is not None, f"{case} refuses its own sample: {job.outcomes[0].error}"
+        assert job.outcomes[0].outputs is not None, (
+            f"{case} refuses its own sample: {job.outcomes[0].error}"
+        )
     found = [message for case, job in zip(chosen, jobs) for message in faults(case, job)]
     assert not found, f"{len(found)} runs:\n" + "\n".join(found[:6])
 
@@ -166,9 +189,13 @@ def overrun() -> Graph:
     """A gather whose result is twice as long as its program says."""
     graph = Graph("overrun")
     x = graph.add_input("x", tensor(dtypes.float32, dims.symbol("n")))
-    node = graph.add_node(Node(ops.REGISTRY["", "Neg"](), [x], [Value(TensorType(dtypes.float32, None))]))
+    node = graph.add_node(
+        Node(ops.REGISTRY["", "Neg"](), [x], [Value(TensorType(dtypes.float32, None))])
+    )
     node.op.infer_node(node)
-    last = graph.add_node(Node(ops.REGISTRY["", "Exp"](), [node.output], [Value(TensorType(dtypes.float32, None))]))
+    last = graph.add_node(
+        Node(ops.REGISTRY["", "Exp"](), [node.output], [Value(TensorType(dtypes.float32, None))])
+    )
     last.op.infer_node(last)
     graph.add_output(last.output, "y")
     return graph
@@ -182,11 +209,17 @@ def test_the_sanitizer_sees_a_kernel_that_leaves_its_tensor(tmp_path: Path) -> N
     assert "heap-buffer-overflow" in job.outcomes[0].report
 
 
-def test_a_process_that_ends_is_told_and_the_next_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_ends_is_told_and_the_next_run_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from infuse.testing import sanitizing
 
     programs = [lower_graph(overrun(), Target.resolve("native"), 2) for _ in range(2)]
-    inputs = [{"x": np.ones(3, np.float32)}, {"y": np.ones(3, np.float32)}, {"x": np.ones(5, np.float32)}]
+    inputs = [
+        {"x": np.ones(3, np.float32)},
+        {"y": np.ones(3, np.float32)},
+        {"x": np.ones(5, np.float32)},
+    ]
     jobs = [Job(model, inputs) for model in build_sanitized(programs, tmp_path)]
     run_sanitized(jobs)
     for job in jobs:

@@ -1,4 +1,6 @@
-"""Tables and texts in native code beside the table: forests against a walk in Python, bad data, stages for strings."""
+"""Tables and texts in native code beside the table: forests against a walk in Python, bad data,
+stages for strings.
+"""
 
 from typing import Any
 
@@ -21,21 +23,31 @@ MODES = ("LEQ", "LT", "GTE", "GT", "EQ", "NEQ")
 
 
 def model_of(
-    graph: Graph, op: Any, shape: tuple[Any, ...], dtype: dtypes.DType = dtypes.float32, outputs: int = 1
+    graph: Graph,
+    op: Any,
+    shape: tuple[Any, ...],
+    dtype: dtypes.DType = dtypes.float32,
+    outputs: int = 1,
 ) -> Graph:
     """`graph` with one more node on an input of its own."""
     number = len(graph.inputs)
     x = graph.add_input(f"x{number}", tensor(dtype, *shape))
-    made = Node(op, [x], [Value(UNKNOWN, f"y{number}_{i}") for i in range(outputs)], name=f"n{number}")
+    made = Node(
+        op, [x], [Value(UNKNOWN, f"y{number}_{i}") for i in range(outputs)], name=f"n{number}"
+    )
     graph.add_node(made).op.infer_node(made)
     for value in made.outputs:
         graph.add_output(value)
     return graph
 
 
-def forest(rng: np.random.Generator, trees: int, depth: int, targets: int, modes: tuple[str, ...]) -> dict[str, Any]:
+def forest(
+    rng: np.random.Generator, trees: int, depth: int, targets: int, modes: tuple[str, ...]
+) -> dict[str, Any]:
     """Attributes of random trees whose leaves vote for none, one or several targets."""
-    nodes: dict[str, list[Any]] = {k: [] for k in ("treeids", "nodeids", "featureids", "values", "modes")}
+    nodes: dict[str, list[Any]] = {
+        k: [] for k in ("treeids", "nodeids", "featureids", "values", "modes")
+    }
     nodes |= {"truenodeids": [], "falsenodeids": [], "missing_value_tracks_true": []}
     votes: dict[str, list[Any]] = {k: [] for k in ("treeids", "nodeids", "ids", "weights")}
     for tree in range(trees):
@@ -55,9 +67,13 @@ def forest(rng: np.random.Generator, trees: int, depth: int, targets: int, modes
                 open_ += [(count, level + 1), (count + 1, level + 1)]
                 count += 2
             for target in np.flatnonzero(rng.random(targets) < 0.6) if leaf else ():
-                for key, value in zip(votes, (tree, node, int(target), float(np.float32(rng.normal())))):
+                for key, value in zip(
+                    votes, (tree, node, int(target), float(np.float32(rng.normal())))
+                ):
                     votes[key].append(value)
-    named = {f"nodes_{k}": tuple(v) for k, v in nodes.items()} | {f"target_{k}": tuple(v) for k, v in votes.items()}
+    named = {f"nodes_{k}": tuple(v) for k, v in nodes.items()} | {
+        f"target_{k}": tuple(v) for k, v in votes.items()
+    }
     return {**named, "n_targets": targets}
 
 
@@ -88,7 +104,9 @@ def test_forests_add_up_in_the_order_of_the_trees(threads: int) -> None:
 
 
 def test_a_row_is_too_short_for_the_trees() -> None:
-    op = ops.REGISTRY[ML, "TreeEnsembleRegressor"](**forest(np.random.default_rng(0), 3, 3, 1, ("LEQ",)))
+    op = ops.REGISTRY[ML, "TreeEnsembleRegressor"](
+        **forest(np.random.default_rng(0), 3, 3, 1, ("LEQ",))
+    )
     graph = model_of(Graph("short"), op, ("n", "m"))
     with compile_graph(graph, threads=1) as model:
         assert model.run({"x0": np.zeros((2, 5), np.float32)})["y0_0"].shape == (2, 1)
@@ -99,7 +117,10 @@ def test_a_row_is_too_short_for_the_trees() -> None:
 
 def test_an_element_that_is_no_category_is_an_error() -> None:
     graph = model_of(
-        Graph("codes"), ops.REGISTRY[ML, "OneHotEncoder"](cats_int64s=(3, 1), zeros=0), ("n",), dtypes.int64
+        Graph("codes"),
+        ops.REGISTRY[ML, "OneHotEncoder"](cats_int64s=(3, 1), zeros=0),
+        ("n",),
+        dtypes.int64,
     )
     with compile_graph(graph, threads=1) as model:
         assert model.run({"x0": np.array([1, 3])})["y0_0"].tolist() == [[0, 1], [1, 0]]
@@ -115,7 +136,10 @@ def test_equal_categories_and_edges_of_integers() -> None:
         ops.REGISTRY[ML, "LabelEncoder"](
             keys_int64s=(0, int(limit.max), 0, int(limit.min)), values_int64s=(1, 2, 3, 4)
         ),
-        *(ops.REGISTRY[ML, "Binarizer"](threshold=t) for t in (-0.5, 16777216.0, 1e30, -1e30, float("nan"))),
+        *(
+            ops.REGISTRY[ML, "Binarizer"](threshold=t)
+            for t in (-0.5, 16777216.0, 1e30, -1e30, float("nan"))
+        ),
     ]
     for op in kinds:
         model_of(graph, op, x.shape, dtypes.int64)
@@ -141,10 +165,15 @@ def named_classifier() -> bytes:
         ],
         "g",
         [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 2])],
-        [helper.make_tensor_value_info("label", TensorProto.STRING, ["n"]), helper.make_empty_tensor_value_info("z")],
+        [
+            helper.make_tensor_value_info("label", TensorProto.STRING, ["n"]),
+            helper.make_empty_tensor_value_info("z"),
+        ],
     )
     graph.output[1].type.sequence_type.elem_type.map_type.key_type = TensorProto.STRING
-    graph.output[1].type.sequence_type.elem_type.map_type.value_type.tensor_type.elem_type = TensorProto.FLOAT
+    graph.output[
+        1
+    ].type.sequence_type.elem_type.map_type.value_type.tensor_type.elem_type = TensorProto.FLOAT
     opsets = [helper.make_opsetid("", 21), helper.make_opsetid(ML, 3)]
     return helper.make_model(graph, opset_imports=opsets, ir_version=9).SerializeToString()
 
@@ -157,7 +186,10 @@ def test_only_the_names_of_classes_are_left_to_the_host(tmp_path: Any) -> None:
     expected = onnxruntime.InferenceSession(data).run(None, {"x": x})
     model = infuse.compile(infuse.load(data), output=tmp_path / "model")
     assert isinstance(model, HostedModel)
-    for labels, maps in (session.run(None, {"x": x}), infuse.load_compiled(tmp_path / "model").execute([x])):
+    for labels, maps in (
+        session.run(None, {"x": x}),
+        infuse.load_compiled(tmp_path / "model").execute([x]),
+    ):
         assert labels.tolist() == expected[0].tolist()
         for one, other in zip(maps, expected[1], strict=True):
             assert list(one) == list(other)

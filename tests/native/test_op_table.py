@@ -1,4 +1,6 @@
-"""Every operator × its samples × element types, compiled, against `eval`; many cases share one library."""
+"""Every operator × its samples × element types, compiled, against `eval`; many cases share one
+library.
+"""
 
 import dataclasses
 import itertools
@@ -34,15 +36,25 @@ UNSIGNED = (dtypes.uint8, dtypes.uint16, dtypes.uint32, dtypes.uint64)
 
 CONVOLUTIONS = ("Conv", "ConvTranspose", "FusedConv", "DeformConv")
 NOT_NATIVE = {
-    **dict.fromkeys(("If", "Loop", "Scan", "SequenceMap"), "control flow is not native, and has no rows"),
+    **dict.fromkeys(
+        ("If", "Loop", "Scan", "SequenceMap"), "control flow is not native, and has no rows"
+    ),
     **dict.fromkeys(("Bernoulli", "Multinomial"), "no native code yet"),
-    **dict.fromkeys(("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"), "no native code yet"),
-    **dict.fromkeys(("ConcatFromSequence", "SequenceAt", "SequenceErase", "SequenceInsert"), "is a seq"),
-    **dict.fromkeys(("SequenceConstruct", "SequenceEmpty", "SequenceLength", "SplitToSequence"), "is a seq"),
+    **dict.fromkeys(
+        ("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"),
+        "no native code yet",
+    ),
+    **dict.fromkeys(
+        ("ConcatFromSequence", "SequenceAt", "SequenceErase", "SequenceInsert"), "is a seq"
+    ),
+    **dict.fromkeys(
+        ("SequenceConstruct", "SequenceEmpty", "SequenceLength", "SplitToSequence"), "is a seq"
+    ),
     **dict.fromkeys(("OptionalGetElement", "OptionalHasElement"), "no native code yet"),
     "Optional": "is a optional",
     **dict.fromkeys(
-        ("StringConcat", "StringNormalizer", "StringSplit", "RegexFullMatch", "CategoryMapper"), "is a string"
+        ("StringConcat", "StringNormalizer", "StringSplit", "RegexFullMatch", "CategoryMapper"),
+        "is a string",
     ),
     **dict.fromkeys(("CastMap", "DictVectorizer"), "is a map"),
     "ZipMap": "is a seq",
@@ -55,7 +67,9 @@ PARTLY_NATIVE = {
     **dict.fromkeys(("LinearClassifier", "SVMClassifier", "TreeEnsembleClassifier"), "is a string"),
 }
 """Operators of which some rows are refused, and what the refusal says."""
-ALSO = dict.fromkeys(("CategoryMapper", "LabelEncoder", "OneHotEncoder", "TfIdfVectorizer"), "strings")
+ALSO = dict.fromkeys(
+    ("CategoryMapper", "LabelEncoder", "OneHotEncoder", "TfIdfVectorizer"), "strings"
+)
 """What else a refusal may say."""
 
 
@@ -63,7 +77,8 @@ ALSO = dict.fromkeys(("CategoryMapper", "LabelEncoder", "OneHotEncoder", "TfIdfV
 class Case:
     """A row as a node with `outputs` outputs.
 
-    `held` tells which inputs are constants of the model; with `symbolic`, the sizes of the others are symbols.
+    `held` tells which inputs are constants of the model; with `symbolic`, the sizes of the others
+    are symbols.
     """
 
     row: Row
@@ -94,8 +109,16 @@ class Case:
         type = type_of(x)
         if not self.symbolic or not isinstance(type, TensorType) or type.shape is None:
             return type
-        fixed = (1,) if self.row.op.name in CONVOLUTIONS else (x.ndim - 1,) if self.row.op.name == "Attention" else ()
-        shape = tuple(dims.symbol(f"n{d}") if d != 1 and i not in fixed else d for i, d in enumerate(x.shape))
+        fixed = (
+            (1,)
+            if self.row.op.name in CONVOLUTIONS
+            else (x.ndim - 1,)
+            if self.row.op.name == "Attention"
+            else ()
+        )
+        shape = tuple(
+            dims.symbol(f"n{d}") if d != 1 and i not in fixed else d for i, d in enumerate(x.shape)
+        )
         return TensorType(type.dtype, shape)
 
     def fed(self) -> Iterator[Any]:
@@ -123,7 +146,13 @@ GROUPS = {
     "movement": ("creation", "indexing", "movement", "padding", "selection", "shaping"),
     "tables": ("ml_features", "ml_labels", "ml_linear", "ml_svm", "ml_trees", "text"),
     "runtime": (
-        *("microsoft", "microsoft_attention", "microsoft_grouped", "microsoft_integers", "microsoft_normalization"),
+        *(
+            "microsoft",
+            "microsoft_attention",
+            "microsoft_grouped",
+            "microsoft_integers",
+            "microsoft_normalization",
+        ),
         "microsoft_quantized",
     ),
 }
@@ -135,10 +164,14 @@ def members(group: str) -> list[type[Op]]:
 
 
 def plain_rows(op: type[Op], full: bool) -> list[Row]:
-    """The rows of an operator with attributes as ONNX stores them; evenly chosen ones where there are many."""
+    """The rows of an operator with attributes as ONNX stores them; evenly chosen ones where there
+    are many.
+    """
     found = []
     for row in rows(op, np.random.default_rng(1)):
-        numbers = {k: float(np.float32(v)) for k, v in row.op.attributes().items() if isinstance(v, float)}
+        numbers = {
+            k: float(np.float32(v)) for k, v in row.op.attributes().items() if isinstance(v, float)
+        }
         found.append(dataclasses.replace(row, op=row.op.replace(**numbers)))
     return found if full else found[:: -(-len(found) // MOST_ROWS)]
 
@@ -153,7 +186,9 @@ def typed_rows(op: type[Op], full: bool) -> Iterator[Row]:
 
 
 def cases(op: type[Op], full: bool) -> Iterator[Case]:
-    """The rows as cases: what the sample fixes is a constant or an input, one output is asked for or all."""
+    """The rows as cases: what the sample fixes is a constant or an input, one output is asked for
+    or all.
+    """
     for row in typed_rows(op, full):
         held = tuple(is_constant(row, i) for i in range(len(row.inputs)))
         free = (False,) * len(held)
@@ -206,7 +241,9 @@ def wrong(batch: Sequence[Case], run: Runner) -> list[str]:
 
 
 def problem_of(row: Row, number: int, actual: Any) -> str | None:
-    """What is wrong with one output of a row: the meaning in float64 is the standard, the row's own type its type."""
+    """What is wrong with one output of a row: the meaning in float64 is the standard, the row's own
+    type its type.
+    """
     wanted = results(row)[number].dtype
     if actual.dtype != wanted:
         return f"is {actual.dtype} and not {wanted}"
@@ -223,11 +260,15 @@ def widened(row: Row) -> Row:
     return dataclasses.replace(row, inputs=tuple(map(wide, row.inputs)))
 
 
-def check(chosen: Sequence[Case], target: str = "native", threads: int = 1, run: Runner | None = None) -> None:
+def check(
+    chosen: Sequence[Case], target: str = "native", threads: int = 1, run: Runner | None = None
+) -> None:
     messages = []
     for start in range(0, len(chosen), BATCH):
         messages += wrong(chosen[start : start + BATCH], run or here(target, threads))
-    assert not messages, f"{len(messages)} of {len(chosen)} cases differ:\n" + "\n".join(messages[:20])
+    assert not messages, f"{len(messages)} of {len(chosen)} cases differ:\n" + "\n".join(
+        messages[:20]
+    )
 
 
 @pytest.mark.parametrize("op", OPS, ids=name)
@@ -235,8 +276,12 @@ def test_refusals_are_known(op: type[Op]) -> None:
     refused = [(case, why) for case in cases(op, full=True) if (why := refusal(case)) is not None]
     every = len(refused) == len(list(cases(op, full=True)))
     allowed = NOT_NATIVE.get(op.name) or PARTLY_NATIVE.get(op.name)
-    assert every == (op.name in NOT_NATIVE), "an operator that has become native leaves the list NOT_NATIVE"
-    assert bool(refused) == (allowed is not None), "an operator that is native altogether leaves PARTLY_NATIVE"
+    assert every == (op.name in NOT_NATIVE), (
+        "an operator that has become native leaves the list NOT_NATIVE"
+    )
+    assert bool(refused) == (allowed is not None), (
+        "an operator that is native altogether leaves PARTLY_NATIVE"
+    )
     for case, why in refused:
         assert allowed is not None
         assert allowed in why or ALSO.get(op.name, allowed) in why, f"{case}: {why}"
@@ -247,7 +292,9 @@ def native_cases(chosen: Sequence[type[Op]], full: bool) -> list[Case]:
 
 
 def test_every_operator_is_in_a_group() -> None:
-    assert {op for group in GROUPS for op in members(group)} == {op for op in OPS if op.name not in NOT_NATIVE}
+    assert {op for group in GROUPS for op in members(group)} == {
+        op for op in OPS if op.name not in NOT_NATIVE
+    }
 
 
 @pytest.mark.parametrize("group", GROUPS)
@@ -264,7 +311,18 @@ def test_operators_agree_with_their_meaning_in_every_row(group: str, target: str
 
 
 SUBSET = (
-    *("Add", "Gelu", "Where", "Cast", "Conv", "MatMul", "AveragePool", "Softmax", "LayerNormalization", "ReduceSum"),
+    *(
+        "Add",
+        "Gelu",
+        "Where",
+        "Cast",
+        "Conv",
+        "MatMul",
+        "AveragePool",
+        "Softmax",
+        "LayerNormalization",
+        "ReduceSum",
+    ),
     *("ArgMax", "Attention", "Transpose", "Gather"),
 )
 
@@ -272,12 +330,17 @@ SUBSET = (
 @pytest.mark.usefixtures("emulation")
 @pytest.mark.parametrize("target", [name for name in targets((NEWEST,)) if name != "native"])
 def test_operators_agree_on_other_targets(target: str) -> None:
-    check([case for op in OPS if op.name in SUBSET for case in native_cases([op], full=False)[:3]], target)
+    check(
+        [case for op in OPS if op.name in SUBSET for case in native_cases([op], full=False)[:3]],
+        target,
+    )
 
 
 @pytest.mark.parametrize("half", [0, 1], ids=["half of them", "the others"])
 def test_operators_agree_when_sizes_are_symbols(half: int) -> None:
-    every = [case for op in OPS if op.name not in NOT_NATIVE for case in symbolic_cases(op)[half::5][:1]]
+    every = [
+        case for op in OPS if op.name not in NOT_NATIVE for case in symbolic_cases(op)[half::5][:1]
+    ]
     chosen = [case for case in every if refusal(case) is None]
     assert len(chosen) > 0.9 * len(every)
     check(chosen)
@@ -287,8 +350,15 @@ def symbolic_cases(op: type[Op]) -> list[Case]:
     """The rows with a symbol for every size that a model may leave open."""
     found = []
     for row in plain_rows(op, full=False):
-        held = tuple(is_constant(row, i) or (op.name in CONVOLUTIONS and i > 0) for i in range(len(row.inputs)))
-        found.append(Case(row, (False,) * len(held) if issubclass(op, Elementwise) else held, 1, symbolic=True))
+        held = tuple(
+            is_constant(row, i) or (op.name in CONVOLUTIONS and i > 0)
+            for i in range(len(row.inputs))
+        )
+        found.append(
+            Case(
+                row, (False,) * len(held) if issubclass(op, Elementwise) else held, 1, symbolic=True
+            )
+        )
     return found
 
 
@@ -299,7 +369,7 @@ def test_operators_agree_in_every_row_when_sizes_are_symbols(group: str) -> None
     check([case for case in every if refusal(case) is None], threads=2)
 
 
-# -- integers, booleans and conversions --------------------------------------------------------------------------
+# -- integers, booleans and conversions ------------------------------------------------------------
 
 
 def edges(dtype: DType) -> Any:
@@ -308,15 +378,33 @@ def edges(dtype: DType) -> Any:
         return np.array([False, True, True, False, True, False, True, True])
     if dtype.is_integer:
         limits = np.iinfo(dtype.numpy)
-        return np.array([limits.min, limits.max, limits.max - 1, limits.min + 1, 0, 1, 3, 100], dtype.numpy)
+        return np.array(
+            [limits.min, limits.max, limits.max - 1, limits.min + 1, 0, 1, 3, 100], dtype.numpy
+        )
     largest = float(ml_dtypes.finfo(dtype.numpy).max)  # type: ignore[no-untyped-call]
-    numbers = [0.0, -0.0, 1.5, 2.5, -1.5, -0.4, 100.0, 127.0, 3e4, largest, -largest, np.inf, np.nan]
+    numbers = [
+        0.0,
+        -0.0,
+        1.5,
+        2.5,
+        -1.5,
+        -0.4,
+        100.0,
+        127.0,
+        3e4,
+        largest,
+        -largest,
+        np.inf,
+        np.nan,
+    ]
     return np.array(numbers).astype(dtype.numpy)
 
 
 def numeric(kind: str, *arrays: Any, **attributes: Any) -> Case:
     op = ops.REGISTRY["", kind]
-    held = tuple(kind not in ELEMENTWISE and a.dtype == np.int64 and i > 0 for i, a in enumerate(arrays))
+    held = tuple(
+        kind not in ELEMENTWISE and a.dtype == np.int64 and i > 0 for i, a in enumerate(arrays)
+    )
     return Case(Row(op(**attributes), arrays, (False,) * len(arrays)), held, 1)
 
 
@@ -333,9 +421,14 @@ def integer_cases(dtype: DType) -> Iterator[Case]:
     divisor = np.where(y == 0, 1, y).astype(x.dtype)
     whole = np.where(x == np.iinfo(x.dtype).min, 1, x).astype(x.dtype)
     yield from (
-        numeric(kind, whole, divisor, **more) for kind, more in (("Div", {}), ("Mod", {}), ("Mod", {"fmod": 1}))
+        numeric(kind, whole, divisor, **more)
+        for kind, more in (("Div", {}), ("Mod", {}), ("Mod", {"fmod": 1}))
     )
-    yield from (numeric(kind, x) for kind in ("Abs", "Neg", "Sign", "BitwiseNot") if dtype.is_signed or kind != "Neg")
+    yield from (
+        numeric(kind, x)
+        for kind in ("Abs", "Neg", "Sign", "BitwiseNot")
+        if dtype.is_signed or kind != "Neg"
+    )
     yield numeric("Where", x > 1, x, y)
     yield numeric("Clip", x, x.dtype.type(1), x.dtype.type(50))
     if not dtype.is_signed:
@@ -352,7 +445,9 @@ def moved(x: Any) -> Iterator[Case]:
     """Movement of elements of any type."""
     square = x[:8].reshape(2, 4)
     yield numeric("Transpose", square, perm=(1, 0))
-    yield numeric("Slice", square, np.array([0, -1]), np.array([2, -9]), np.array([0, 1]), np.array([1, -2]))
+    yield numeric(
+        "Slice", square, np.array([0, -1]), np.array([2, -9]), np.array([0, 1]), np.array([1, -2])
+    )
     yield numeric("Pad", square, np.array([1, 0, 0, -1]))
     yield numeric("Pad", square, np.array([0, 2, 1, 1]), mode="reflect")
     yield numeric("Tile", square, np.array([2, 3]))
@@ -374,8 +469,14 @@ def ordered(x: Any) -> Iterator[Case]:
 def test_integers_wrap_and_move() -> None:
     few = (dtypes.int8, dtypes.int32, dtypes.int64, dtypes.uint8, dtypes.uint64)
     chosen = [case for dtype in few for case in integer_cases(dtype)]
-    chosen += [case for dtype in (*SIGNED, *UNSIGNED, *ALL_FLOATS, dtypes.bool_) for case in moved(edges(dtype))]
-    chosen += [case for dtype in (*few, dtypes.float64, dtypes.float16) for case in ordered(edges(dtype))]
+    chosen += [
+        case
+        for dtype in (*SIGNED, *UNSIGNED, *ALL_FLOATS, dtypes.bool_)
+        for case in moved(edges(dtype))
+    ]
+    chosen += [
+        case for dtype in (*few, dtypes.float64, dtypes.float16) for case in ordered(edges(dtype))
+    ]
     assert not [case for case in chosen if refusal(case)]
     check(chosen)
 
@@ -391,7 +492,13 @@ def held_by(x: Any, dtype: DType) -> Any:
 def test_casts_among_all_types() -> None:
     kinds = (*SIGNED, *UNSIGNED, *ALL_FLOATS, dtypes.bool_)
     with np.errstate(all="ignore"):
-        check([numeric("Cast", held_by(edges(a), b), to=b) for a, b in itertools.product(kinds, kinds) if a != b])
+        check(
+            [
+                numeric("Cast", held_by(edges(a), b), to=b)
+                for a, b in itertools.product(kinds, kinds)
+                if a != b
+            ]
+        )
 
 
 def test_floats_that_no_integer_holds() -> None:
@@ -408,7 +515,9 @@ def test_floats_that_no_integer_holds() -> None:
     graph = Graph("casts")
     given = graph.add_input("x", TensorType(dtypes.float32, (6,)))
     for dtype in expected:
-        node = graph.add_node(Node(ops.conversion.Cast(dtype), [given], [Value(TensorType(dtype, (6,)))]))
+        node = graph.add_node(
+            Node(ops.conversion.Cast(dtype), [given], [Value(TensorType(dtype, (6,)))])
+        )
         graph.add_output(node.output, dtype.name)
     with compile_graph(graph, threads=1) as model:
         found = model.run({"x": x})

@@ -9,7 +9,9 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "operators.md"
 
 
 def test_page_is_up_to_date() -> None:
-    assert operators.page() == PAGE.read_text("utf-8"), f"python -m infuse.testing.operators {PAGE.name} writes it anew"
+    assert operators.page() == PAGE.read_text("utf-8"), (
+        f"python -m infuse.testing.operators {PAGE.name} writes it anew"
+    )
 
 
 def test_every_operator_has_a_line() -> None:
@@ -26,9 +28,14 @@ def test_types_are_told_apart() -> None:
     assert dtypes.bfloat16 in native
     assert dtypes.string in host
     assert operators.support(ops.REGISTRY["", "RandomNormalLike"])[0] == []
-    assert operators.named([dtypes.bool_, *operators.support(ops.REGISTRY["", "Exp"])[0]]) == "floats, bool"
+    assert (
+        operators.named([dtypes.bool_, *operators.support(ops.REGISTRY["", "Exp"])[0]])
+        == "floats, bool"
+    )
 
 
 def test_refusals_are_limits() -> None:
-    assert "values that are no tensors of numbers" in operators.limits_of(ops.REGISTRY["ai.onnx.ml", "LabelEncoder"])
+    assert "values that are no tensors of numbers" in operators.limits_of(
+        ops.REGISTRY["ai.onnx.ml", "LabelEncoder"]
+    )
     assert operators.entry_of(ops.REGISTRY["", "SequenceAt"]).limits.startswith("native where")

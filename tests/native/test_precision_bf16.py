@@ -1,4 +1,6 @@
-"""Products of operands rounded to bfloat16: kernels on every width of vectors, and models of precision bf16."""
+"""Products of operands rounded to bfloat16: kernels on every width of vectors, and models of
+precision bf16.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,16 @@ from infuse.targets import Target
 from infuse.testing.emulation import NEWEST, resolve
 from tests.cli_tools import Cli
 from tests.native.builder import Builder
-from tests.native.kernel_tools import Floats, assert_close, build, empty, fenced, longs, pointer, targets
+from tests.native.kernel_tools import (
+    Floats,
+    assert_close,
+    build,
+    empty,
+    fenced,
+    longs,
+    pointer,
+    targets,
+)
 from tests.native.test_kernels_rest import ATTENTIONS, AttentionCall, reference, steps
 
 pytestmark = pytest.mark.row("R3")
@@ -59,12 +70,20 @@ def numbers(rng: Rng, *shape: int) -> Floats:
 # ---- kernels
 
 
-def check_gemm(library: ctypes.CDLL, rng: Rng, m: int, n: int, k: int, gap: int = 0, threads: int = 1) -> None:
-    a, b, bias = numbers(rng, m * (k + gap) - gap), rng.uniform(-1, 1, (k, n)).astype(np.float32), numbers(rng, n)
+def check_gemm(
+    library: ctypes.CDLL, rng: Rng, m: int, n: int, k: int, gap: int = 0, threads: int = 1
+) -> None:
+    a, b, bias = (
+        numbers(rng, m * (k + gap) - gap),
+        rng.uniform(-1, 1, (k, n)).astype(np.float32),
+        numbers(rng, n),
+    )
     packed, out = fenced(pack_gemm_bf16(b, library.lanes())), empty(m, n)
     low = ctypes.c_float(LOW)
     shape = longs(m, n, k, k + gap)
-    library.run_gemm_bf16(threads, shape, pointer(a), pointer(packed), pointer(bias), low, pointer(out))
+    library.run_gemm_bf16(
+        threads, shape, pointer(a), pointer(packed), pointer(bias), low, pointer(out)
+    )
     left, right = rounded(as_strided(a, (m, k), (4 * (k + gap), 4))), rounded(b)
     expected = np.maximum(left @ right + bias, LOW)
     assert_close(out, expected, np.abs(left) @ np.abs(right) + np.abs(bias), k)
@@ -96,7 +115,9 @@ def test_gemm_edges(library: ctypes.CDLL, rng: Rng, m: int, n: int) -> None:
         (0, 5, 4, 0),
     ],
 )
-def test_gemm_on_threads(library: ctypes.CDLL, rng: Rng, m: int, n: int, k: int, gap: int, threads: int) -> None:
+def test_gemm_on_threads(
+    library: ctypes.CDLL, rng: Rng, m: int, n: int, k: int, gap: int, threads: int
+) -> None:
     check_gemm(library, rng, m, n, k, gap, threads)
 
 
@@ -132,18 +153,30 @@ def test_gemm_with_much_to_cache(library: ctypes.CDLL, rng: Rng) -> None:
 
 def test_gemm_passes_nan_and_infinity(library: ctypes.CDLL) -> None:
     a = np.array([[np.nan, 1], [np.inf, 1], [-np.inf, 1]], np.float32)
-    packed, bias, out = pack_gemm_bf16(np.ones((2, 5)), library.lanes()), np.zeros(5, np.float32), empty(3, 5)
+    packed, bias, out = (
+        pack_gemm_bf16(np.ones((2, 5)), library.lanes()),
+        np.zeros(5, np.float32),
+        empty(3, 5),
+    )
     low = ctypes.c_float(LOW)
-    library.run_gemm_bf16(1, longs(3, 5, 2, 2), pointer(a), pointer(packed), pointer(bias), low, pointer(out))
+    library.run_gemm_bf16(
+        1, longs(3, 5, 2, 2), pointer(a), pointer(packed), pointer(bias), low, pointer(out)
+    )
     np.testing.assert_array_equal(out, np.repeat(np.array([[np.nan], [np.inf], [LOW]]), 5, axis=1))
 
 
 def test_ties_are_rounded_to_even(library: ctypes.CDLL) -> None:
     ties = (np.arange(0x3F80, 0x3FC0, dtype=np.uint32) << 16 | 0x8000).view(np.float32)
     a, expected = fenced(ties[:, None].copy()), ties.astype(bfloat16).astype(np.float32)
-    packed, bias, out = pack_gemm_bf16(np.ones((1, 1)), library.lanes()), np.zeros(1, np.float32), empty(64, 1)
+    packed, bias, out = (
+        pack_gemm_bf16(np.ones((1, 1)), library.lanes()),
+        np.zeros(1, np.float32),
+        empty(64, 1),
+    )
     low = ctypes.c_float(LOW)
-    library.run_gemm_bf16(1, longs(64, 1, 1, 1), pointer(a), pointer(packed), pointer(bias), low, pointer(out))
+    library.run_gemm_bf16(
+        1, longs(64, 1, 1, 1), pointer(a), pointer(packed), pointer(bias), low, pointer(out)
+    )
     np.testing.assert_array_equal(out[:, 0], expected)
 
 
@@ -177,9 +210,15 @@ def test_convolutions(
     groups: int,
     threads: int,
 ) -> None:
-    x, weights = numbers(rng, n, h, w, c), rng.uniform(-1, 1, (oc, c // groups, *kernel)).astype(np.float32)
+    x, weights = (
+        numbers(rng, n, h, w, c),
+        rng.uniform(-1, 1, (oc, c // groups, *kernel)).astype(np.float32),
+    )
     (kh, kw), (sh, sw), (dh, dw), (top, left) = kernel, strides, dilations, pads
-    oh, ow = (h + 2 * top - dh * (kh - 1) - 1) // sh + 1, (w + 2 * left - dw * (kw - 1) - 1) // sw + 1
+    oh, ow = (
+        (h + 2 * top - dh * (kh - 1) - 1) // sh + 1,
+        (w + 2 * left - dw * (kw - 1) - 1) // sw + 1,
+    )
     whole = groups == 1 and dw == 1
     packed, bias, out = (
         fenced(pack_conv_bf16(weights, groups, whole, library.lanes())),
@@ -188,23 +227,30 @@ def test_convolutions(
     )
     shape = longs(n, h, w, c, oh, ow, oc, kh, kw, sh, sw, dh, dw, top, left, groups, 0)
     low = ctypes.c_float(LOW)
-    library.run_conv_bf16(threads, shape, pointer(x), pointer(packed), pointer(bias), low, pointer(out))
+    library.run_conv_bf16(
+        threads, shape, pointer(x), pointer(packed), pointer(bias), low, pointer(out)
+    )
 
     def convolved(image: Doubles, filters: Doubles) -> Doubles:
         padded = np.pad(image, ((0, 0), (top, top), (left, left), (0, 0)))
         windows = sliding_window_view(padded, (dh * (kh - 1) + 1, dw * (kw - 1) + 1), axis=(1, 2))
-        windows = windows[:, ::sh, ::sw, :, ::dh, ::dw][:, :oh, :ow].reshape(n, oh, ow, groups, c // groups, kh, kw)
+        windows = windows[:, ::sh, ::sw, :, ::dh, ::dw][:, :oh, :ow].reshape(
+            n, oh, ow, groups, c // groups, kh, kw
+        )
         own = filters.reshape(groups, oc // groups, c // groups, kh, kw)
         result: Doubles = np.einsum("nhwgcij,gocij->nhwgo", windows, own).reshape(n, oh, ow, oc)
         return result
 
     image, filters = rounded(x), rounded(weights)
     magnitude = convolved(np.abs(image), np.abs(filters)) + np.abs(bias)
-    assert_close(out, np.maximum(convolved(image, filters) + bias, LOW), magnitude, kh * kw * c // groups)
+    assert_close(
+        out, np.maximum(convolved(image, filters) + bias, LOW), magnitude, kh * kw * c // groups
+    )
 
 
 @pytest.mark.parametrize(
-    ("n", "h", "w", "c", "oc", "pad"), [(1, 8, 8, 16, 32, 1), (2, 7, 5, 33, 50, 1), (1, 14, 15, 64, 17, 0)]
+    ("n", "h", "w", "c", "oc", "pad"),
+    [(1, 8, 8, 16, 32, 1), (2, 7, 5, 33, 50, 1), (1, 14, 15, 64, 17, 0)],
 )
 @pytest.mark.parametrize("threads", [1, 2])
 def test_winograd(
@@ -212,14 +258,26 @@ def test_winograd(
 ) -> None:
     x, weights = numbers(rng, n, h, w, c), rng.uniform(-1, 1, (oc, c, 3, 3)).astype(np.float32)
     oh, ow = h + 2 * pad - 2, w + 2 * pad - 2
-    packed, bias = fenced(winograd_weights(weights, 2, library.lanes(), pairs=True)), numbers(rng, oc)
-    shape, out = longs(n, h, w, c, oh, ow, oc, 3, 3, 1, 1, 1, 1, pad, pad, 1, 0), empty(n, oh, ow, oc)
+    packed, bias = (
+        fenced(winograd_weights(weights, 2, library.lanes(), pairs=True)),
+        numbers(rng, oc),
+    )
+    shape, out = (
+        longs(n, h, w, c, oh, ow, oc, 3, 3, 1, 1, 1, 1, pad, pad, 1, 0),
+        empty(n, oh, ow, oc),
+    )
     low = ctypes.c_float(-1e9)
-    library.run_winograd_bf16(threads, shape, pointer(x), pointer(packed), pointer(bias), low, pointer(out))
+    library.run_winograd_bf16(
+        threads, shape, pointer(x), pointer(packed), pointer(bias), low, pointer(out)
+    )
 
-    def convolved(sizes: Callable[[Doubles], Doubles], g: Doubles, to_tile: Doubles, from_tile: Doubles) -> Doubles:
+    def convolved(
+        sizes: Callable[[Doubles], Doubles], g: Doubles, to_tile: Doubles, from_tile: Doubles
+    ) -> Doubles:
         """F(2 × 2, 3 × 3) by tiles, of the operands' sizes and with the transforms given."""
-        padded = np.pad(sizes(x.astype(np.float64)), ((0, 0), (pad, pad + oh % 2), (pad, pad + ow % 2), (0, 0)))
+        padded = np.pad(
+            sizes(x.astype(np.float64)), ((0, 0), (pad, pad + oh % 2), (pad, pad + ow % 2), (0, 0))
+        )
         tiles = sliding_window_view(padded, (4, 4), axis=(1, 2))[:, ::2, ::2]
         turned = np.einsum("pi,nyxcij,qj->nyxcpq", to_tile, tiles, to_tile)
         points = np.einsum("pi,ocij,qj->ocpq", g, sizes(weights.astype(np.float64)), g)
@@ -234,34 +292,51 @@ def test_winograd(
     exact = convolved(lambda v: v, g, to_tile, from_tile) + bias
     magnitude = convolved(np.abs, np.abs(g), np.abs(to_tile), np.abs(from_tile))
     assert np.all(np.abs(out - exact) <= 2.02 * 2.0**-8 * magnitude)
-    image, near = np.pad(x, ((0, 0), (pad, pad), (pad, pad), (0, 0))).astype(np.float64), weights.astype(np.float64)
+    image, near = (
+        np.pad(x, ((0, 0), (pad, pad), (pad, pad), (0, 0))).astype(np.float64),
+        weights.astype(np.float64),
+    )
     windows = sliding_window_view(image, (3, 3), axis=(1, 2))
-    np.testing.assert_allclose(exact, np.einsum("nhwcij,ocij->nhwo", windows, near) + bias, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(
+        exact, np.einsum("nhwcij,ocij->nhwo", windows, near) + bias, rtol=0, atol=1e-9
+    )
 
 
 @pytest.mark.parametrize("mask_kind", ["none", "add", "causal"])
-@pytest.mark.parametrize("sizes", [*ATTENTIONS, (1, 1, 1, 30, 31, 200, 70), (1, 2, 1, 3, 5, 129, 33)])
+@pytest.mark.parametrize(
+    "sizes", [*ATTENTIONS, (1, 1, 1, 30, 31, 200, 70), (1, 2, 1, 3, 5, 129, 33)]
+)
 def test_attention(library: ctypes.CDLL, rng: Rng, sizes: tuple[int, ...], mask_kind: str) -> None:
     b, h, kv_heads, m, n, d, values = sizes
-    q, k, v = numbers(rng, b, m, h, d), numbers(rng, b, kv_heads, n, d), numbers(rng, b, kv_heads, n, values)
+    q, k, v = (
+        numbers(rng, b, m, h, d),
+        numbers(rng, b, kv_heads, n, d),
+        numbers(rng, b, kv_heads, n, values),
+    )
     mask, causal, offset = None, mask_kind == "causal", n - m
     if mask_kind == "add":
         mask = fenced(rng.uniform(-3, 3, (b, h, m, n)).astype(np.float32))
         mask[:, :, :, 0] = -np.inf if n > 1 else 0
     by_heads, out = q.transpose(0, 2, 1, 3), empty(b, m, h, values)
-    call = AttentionCall(b, h, kv_heads, m, n, d, values, causal, offset, 1, *(steps(x, 3) for x in (by_heads, k, v)))
+    call = AttentionCall(
+        b, h, kv_heads, m, n, d, values, causal, offset, 1, *(steps(x, 3) for x in (by_heads, k, v))
+    )
     if mask is not None:
         call.mask = steps(mask)
     arrays = [pointer(x) for x in (q, k, v)]
     scale, given = 1 / np.sqrt(d), ctypes.c_void_p(0) if mask is None else pointer(mask)
     library.attend_bf16(2, ctypes.byref(call), ctypes.c_float(scale), *arrays, given, pointer(out))
-    visible = np.arange(n)[None] <= np.arange(m)[:, None] + offset if causal else np.ones((m, n), bool)
+    visible = (
+        np.arange(n)[None] <= np.arange(m)[:, None] + offset if causal else np.ones((m, n), bool)
+    )
     few = m <= 2  # not rounded
     near = [x.astype(np.float64) if few else rounded(x) for x in (by_heads, k, v)]
     expected = reference(*near, scale, mask, visible)
     sizes_of_terms = reference(near[0], near[1], np.abs(near[2]), scale, mask, visible)
     found = out.transpose(0, 2, 1, 3)
-    assert np.all(np.abs(found - expected) <= (2e-6 if few else 1.02 * 2.0**-8) * sizes_of_terms + 1e-6)
+    assert np.all(
+        np.abs(found - expected) <= (2e-6 if few else 1.02 * 2.0**-8) * sizes_of_terms + 1e-6
+    )
     exact = reference(by_heads, k, v, scale, mask, visible)
     assert np.all(np.abs(found - exact) <= 2.0**-5)
 
@@ -281,8 +356,11 @@ def rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("infuse.codegen.compile.Chooser", partial(Chooser, forced=forced))
 
 
-def check_model(make: Builder, product: Operation, w: Value, c: Value | None, sizes: list[dict[str, int]]) -> None:
-    """y0 is the product of x0 and w, plus c: right for rounded operands, and near to what exact operands give.
+def check_model(
+    make: Builder, product: Operation, w: Value, c: Value | None, sizes: list[dict[str, int]]
+) -> None:
+    """y0 is the product of x0 and w, plus c: right for rounded operands, and near to what exact
+    operands give.
 
     Two rounded operands of relative error 2⁻⁸ each make one of twice that in every product.
     """
@@ -326,7 +404,9 @@ def test_matmul_of_columns() -> None:
     make = Builder()
     x, w = make.input("rows", 30, 8), make.weight(30, 11)
     make.output(make("MatMul", make("Transpose", x, perm=(0, 2, 1)), w))
-    check_model(make, lambda x, w, c: x.transpose(0, 2, 1) @ w + c, w, None, [{"rows": 1}, {"rows": 4}])
+    check_model(
+        make, lambda x, w, c: x.transpose(0, 2, 1) @ w + c, w, None, [{"rows": 1}, {"rows": 4}]
+    )
 
 
 @pytest.mark.usefixtures("bf16_processor", "rounds")
@@ -341,7 +421,13 @@ def test_convolution(kernel: tuple[int, int], stride: int) -> None:
         result: Doubles = np.einsum("nchwij,ocij->nohw", windows, w) + c[:, None, None]
         return result
 
-    check_model(make, lambda x, w, c: product(x, w, c if c.size > 1 else np.zeros(18)), w, c, [{"n": 1}, {"n": 2}])
+    check_model(
+        make,
+        lambda x, w, c: product(x, w, c if c.size > 1 else np.zeros(18)),
+        w,
+        c,
+        [{"n": 1}, {"n": 2}],
+    )
 
 
 @pytest.mark.usefixtures("bf16_processor")
@@ -351,7 +437,11 @@ def test_attention_in_a_model(rng: Rng) -> None:
     make.output(make("Attention", q, k, v, q_num_heads=4, kv_num_heads=4))
     feeds = make.feeds({"rows": 2})
     heads = [x.reshape(2, 24, 4, 16).transpose(0, 2, 1, 3) for x in feeds.values()]
-    exact = reference(*heads, 0.25, None, np.ones((24, 24), bool)).transpose(0, 2, 1, 3).reshape(2, 24, 64)
+    exact = (
+        reference(*heads, 0.25, None, np.ones((24, 24), bool))
+        .transpose(0, 2, 1, 3)
+        .reshape(2, 24, 64)
+    )
     with infuse.compile(make.graph, precision="bf16") as model:
         found = model.run(feeds)["y0"]
     assert 2.0**-14 < np.abs(found - exact).max() < 2.0**-4
@@ -372,12 +462,20 @@ def test_values_that_only_products_read_are_stored_rounded(hidden: int) -> None:
     second.output(second("MatMul", second.input(*shape, hidden), last))
     both.output(both("MatMul", start(both), last))
     program, _ = generate(infuse.optimize(both.graph), Target.resolve(), precision="bf16")
-    stored = [tensor.dtype.name for step in program.steps for tensor in step.arguments if isinstance(tensor, Tensor)]
+    stored = [
+        tensor.dtype.name
+        for step in program.steps
+        for tensor in step.arguments
+        if isinstance(tensor, Tensor)
+    ]
     assert len(program.steps) == 2
     assert stored.count("bfloat16") == (4 if hidden % 2 == 0 else 2)
     feeds = both.feeds({"batch": 3, "rows": 11})
     options: dict[str, Any] = {"precision": "bf16", "threads": 2}
-    with infuse.compile(first.graph, **options) as one, infuse.compile(second.graph, **options) as two:
+    with (
+        infuse.compile(first.graph, **options) as one,
+        infuse.compile(second.graph, **options) as two,
+    ):
         expected = two.run({"x0": one.run(feeds)["y0"]})["y0"]
     with infuse.compile(both.graph, **options) as model:
         np.testing.assert_array_equal(model.run(feeds)["y0"], expected)
@@ -387,17 +485,24 @@ def test_values_that_only_products_read_are_stored_rounded(hidden: int) -> None:
 def test_fused_work_reads_and_writes_other_types() -> None:
     make = Builder()
     x, mask = make.input("rows", 50), make.input("rows", 64, dtype=dtypes.bool_)
-    whole, narrow = make.input("rows", 64, dtype=dtypes.int32), make.input("rows", 64, dtype=dtypes.float16)
+    whole, narrow = (
+        make.input("rows", 64, dtype=dtypes.int32),
+        make.input("rows", 64, dtype=dtypes.float16),
+    )
     w = make.weight(50, 64)
     product = make("MatMul", x, w)
-    other = make("Add", make("Cast", whole, to=dtypes.float32), make("Cast", narrow, to=dtypes.float32))
+    other = make(
+        "Add", make("Cast", whole, to=dtypes.float32), make("Cast", narrow, to=dtypes.float32)
+    )
     make.output(make("Greater", make("Where", mask, product, other), np.zeros(1, np.float32)))
     assert w.const is not None
     with infuse.compile(make.graph, precision="bf16", threads=1) as model:
         for rows in (1, 13, 40):
             feeds = make.feeds({"rows": rows})
             expected = np.where(
-                feeds["x1"], rounded(feeds["x0"]) @ rounded(w.const), feeds["x2"] + feeds["x3"].astype(np.float64)
+                feeds["x1"],
+                rounded(feeds["x0"]) @ rounded(w.const),
+                feeds["x2"] + feeds["x3"].astype(np.float64),
             )
             clear = np.abs(expected) > 1e-3
             found = model.run(feeds)["y0"]
@@ -459,20 +564,39 @@ def network(tmp_path: Path) -> Path:
 
 
 @pytest.mark.usefixtures("bf16_processor")
-def test_commands_take_a_precision(network: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_take_a_precision(
+    network: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     cli = Cli(capsys)
-    facts = cli("bench", network, "--precision", "bf16", "--rounds", 1, "--seconds", 0, "--json").json
+    facts = cli(
+        "bench", network, "--precision", "bf16", "--rounds", 1, "--seconds", 0, "--json"
+    ).json
     assert facts["precision"] == "bf16"
     assert 1e-5 < facts["difference_from_fp32"] < 0.1
-    assert "largest difference of bf16 from fp32" in cli("bench", network, "--precision", "bf16", "--seconds", 0).out
-    assert cli("compile", network, "-o", tmp_path / "half", "--precision", "bf16", "--json").json["precision"] == "bf16"
+    assert (
+        "largest difference of bf16 from fp32"
+        in cli("bench", network, "--precision", "bf16", "--seconds", 0).out
+    )
+    assert (
+        cli("compile", network, "-o", tmp_path / "half", "--precision", "bf16", "--json").json[
+            "precision"
+        ]
+        == "bf16"
+    )
     assert infuse.load_compiled(tmp_path / "half").metadata["precision"] == "bf16"
     assert cli("run", network, "--random", "--precision", "bf16", "--json").json["outputs"]
-    assert "compiled already" in cli.refused("run", tmp_path / "half", "--random", "--precision", "bf16")
-    assert cli("bench", tmp_path / "half", "--rounds", 1, "--seconds", 0, "--json").json["precision"] == "bf16"
+    assert "compiled already" in cli.refused(
+        "run", tmp_path / "half", "--random", "--precision", "bf16"
+    )
+    assert (
+        cli("bench", tmp_path / "half", "--rounds", 1, "--seconds", 0, "--json").json["precision"]
+        == "bf16"
+    )
 
 
-def test_commands_refuse_what_cannot_be_had(network: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_refuse_what_cannot_be_had(
+    network: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     cli = Cli(capsys)
     options = ["-o", tmp_path / "half", "--precision", "bf16", "--target", "x86-64-v3"]
     assert "x86-64-v3 has none" in cli.refused("compile", network, *options)

@@ -1,4 +1,6 @@
-"""Profiles: what is counted for every step, where its time lies, and that other models have no clocks."""
+"""Profiles: what is counted for every step, where its time lies, and that other models have no
+clocks.
+"""
 
 import itertools
 import json
@@ -53,7 +55,7 @@ def run_for_sure(graph: Graph, feeds: dict[str, Any], **options: Any) -> Profile
     return profile_graph(graph, feeds, **({"runs": 3, "threads": 1} | options))
 
 
-# -- what is counted -------------------------------------------------------------------------------------------------
+# -- what is counted -------------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("emulation")
@@ -73,7 +75,9 @@ def test_work_of_a_product_worked_out_by_hand(target: str) -> None:
 
 def test_the_last_sizes_of_a_symbol_count() -> None:
     graph = layers(16, 16)
-    small, large = (infuse.profile(graph, {"x0": np.ones((n, 16), np.float32)}, runs=1) for n in (1, 9))
+    small, large = (
+        infuse.profile(graph, {"x0": np.ones((n, 16), np.float32)}, runs=1) for n in (1, 9)
+    )
     assert (small.total.flops, large.total.flops) == (544, 9 * 544)
 
 
@@ -160,7 +164,11 @@ def test_steps_of_a_body_count_once_per_iteration() -> None:
     for run in found.runs:
         calls = run.calls()
         (outer,) = (call for call in calls if found.places[call.place].runs_bodies)
-        inside = [call for call in calls if outer.begin <= call.begin and call.end <= outer.end and call is not outer]
+        inside = [
+            call
+            for call in calls
+            if outer.begin <= call.begin and call.end <= outer.end and call is not outer
+        ]
         assert len(inside) >= 7 * len(inner)
         assert outer.own == outer.end - outer.begin - sum(call.end - call.begin for call in inside)
     assert loop.time < sum(row.time for row in inner)
@@ -194,9 +202,16 @@ def hosted() -> onnx.ModelProto:
         node("Tanh", ["e"], ["y"], name="last"),
     ]
     at = onnx.numpy_helper.from_array(np.array(1), "at")
-    outputs = [info("y", onnx.TensorProto.FLOAT, ["n", 20]), info("text", onnx.TensorProto.STRING, [1, 20])]
-    graph = onnx.helper.make_graph(nodes, "g", [info("x", onnx.TensorProto.FLOAT, ["n", 20])], outputs, [at])
-    return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 21)], ir_version=10)
+    outputs = [
+        info("y", onnx.TensorProto.FLOAT, ["n", 20]),
+        info("text", onnx.TensorProto.STRING, [1, 20]),
+    ]
+    graph = onnx.helper.make_graph(
+        nodes, "g", [info("x", onnx.TensorProto.FLOAT, ["n", 20])], outputs, [at]
+    )
+    return onnx.helper.make_model(
+        graph, opset_imports=[onnx.helper.make_opsetid("", 21)], ir_version=10
+    )
 
 
 def test_the_interpreters_nodes_are_timed_too() -> None:
@@ -220,7 +235,7 @@ def test_a_run_without_steps_is_a_profile_too() -> None:
     assert {event["name"] for event in trace_events(found)["traceEvents"]} >= {"run 1", "run 2"}
 
 
-# -- time ------------------------------------------------------------------------------------------------------------
+# -- time ------------------------------------------------------------------------------------------
 
 
 def test_steps_fill_the_run_and_no_more() -> None:
@@ -263,12 +278,14 @@ def test_time_of_bodies_is_taken_from_the_steps_that_ran_them() -> None:
 
 def test_calls_beyond_the_most_that_are_kept_are_counted() -> None:
     text = LOOP.replace("500, 40", "1, 1")
-    found = run_for_sure(parse(text), {"x": np.ones((1, 1), np.float32), "times": np.array(60_000)}, runs=1)
+    found = run_for_sure(
+        parse(text), {"x": np.ones((1, 1), np.float32), "times": np.array(60_000)}, runs=1
+    )
     assert len(found.runs[0].table) == 1 << 17
     assert any("were not recorded" in remark for remark in found.remarks)
 
 
-# -- other models ----------------------------------------------------------------------------------------------------
+# -- other models ----------------------------------------------------------------------------------
 
 
 def test_only_models_that_are_profiled_have_clocks() -> None:
@@ -276,7 +293,9 @@ def test_only_models_that_are_profiled_have_clocks() -> None:
     target = Target.resolve("native")
     program, plan = generate(graph, target)
     info = metadata(program, "0")
-    plain, profiled = (print_sources(program, plan, info, profile=wanted) for wanted in (False, True))
+    plain, profiled = (
+        print_sources(program, plan, info, profile=wanted) for wanted in (False, True)
+    )
     for text in plain.values():
         assert not any(word in text for word in ("now_ns", "profile", "records"))
     assert plain.keys() == profiled.keys()
@@ -298,7 +317,7 @@ def test_a_profiled_model_computes_the_same() -> None:
     np.testing.assert_array_equal(*found)
 
 
-# -- tables ----------------------------------------------------------------------------------------------------------
+# -- tables ----------------------------------------------------------------------------------------
 
 
 def test_rows_are_grouped_and_ordered() -> None:
@@ -334,7 +353,9 @@ def test_bad_arguments_are_refused() -> None:
     assert infuse.profile(sequences, {"s": [np.ones(3, np.float32)]}, runs=1).total.calls >= 1
 
 
-@pytest.mark.skipif(platform.machine() != "x86_64", reason="other machines cannot build for foreign targets")
+@pytest.mark.skipif(
+    platform.machine() != "x86_64", reason="other machines cannot build for foreign targets"
+)
 def test_what_does_not_run_here_is_not_measured() -> None:
     with pytest.raises(OptionError, match="does not run on this machine"):
         infuse.profile(layers(4, 4), target="aarch64")
@@ -347,7 +368,7 @@ def test_given_inputs_give_the_others_their_sizes() -> None:
     assert found.inputs == {"a": "float32[7, 3]", "b": "float32[7, 3]"}
 
 
-# -- the machine -----------------------------------------------------------------------------------------------------
+# -- the machine -----------------------------------------------------------------------------------
 
 
 def test_the_machine_is_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -377,7 +398,7 @@ def test_the_bound_is_the_larger_of_two() -> None:
     assert roof.bound(200, 10, "bf16") == 2
 
 
-# -- traces ----------------------------------------------------------------------------------------------------------
+# -- traces ----------------------------------------------------------------------------------------
 
 
 def assert_nested(events: list[dict[str, Any]]) -> None:
@@ -399,7 +420,11 @@ def test_a_trace_shows_runs_steps_and_nodes() -> None:
     found = run_for_sure(parse(LOOP), {"x": x, "times": np.array(3)})
     trace = json.loads(json.dumps(trace_events(found)))
     events = [event for event in trace["traceEvents"] if event["ph"] == "X"]
-    names = {event["tid"]: event["args"]["name"] for event in trace["traceEvents"] if event["name"] == "thread_name"}
+    names = {
+        event["tid"]: event["args"]["name"]
+        for event in trace["traceEvents"]
+        if event["name"] == "thread_name"
+    }
     assert set(names.values()) >= {"run 1", "run 2", "run 3"}
     for track in names:
         own = [event for event in events if event["tid"] == track]
@@ -418,23 +443,56 @@ def test_a_trace_shows_runs_steps_and_nodes() -> None:
     assert trace["otherData"]["peak_flops"] == found.roof.peaks
 
 
-# -- the command -----------------------------------------------------------------------------------------------------
+# -- the command -----------------------------------------------------------------------------------
 
 
 def test_the_command_prints_a_table(cli: Cli, tmp_path: Path) -> None:
     network = small_network(tmp_path / "small.onnx")
     trace = tmp_path / "trace.json"
-    answer = cli("profile", network, "--runs", 2, "--threads", 1, "--dim", "batch=2", "--top", 1, "--trace", trace)
+    answer = cli(
+        "profile",
+        network,
+        "--runs",
+        2,
+        "--threads",
+        1,
+        "--dim",
+        "batch=2",
+        "--top",
+        1,
+        "--trace",
+        trace,
+    )
     assert answer.status == 0, answer.err
-    for text in ("image: float32[2, 3, 8, 8]", "GFLOP/s", "GB/s", "Conv", "of roof", " more ", "outside", "total"):
+    for text in (
+        "image: float32[2, 3, 8, 8]",
+        "GFLOP/s",
+        "GB/s",
+        "Conv",
+        "of roof",
+        " more ",
+        "outside",
+        "total",
+    ):
         assert text in answer.out
     assert json.loads(trace.read_text())["traceEvents"]
     assert {path.name for path in tmp_path.iterdir()} == {"small.onnx", "trace.json"}
 
 
-def test_a_narrow_terminal_gets_fewer_columns(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_narrow_terminal_gets_fewer_columns(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("COLUMNS", "90")
-    text = cli("profile", small_network(tmp_path / "small.onnx"), "--runs", 1, "--threads", 1, "--by", "kind").out
+    text = cli(
+        "profile",
+        small_network(tmp_path / "small.onnx"),
+        "--runs",
+        1,
+        "--threads",
+        1,
+        "--by",
+        "kind",
+    ).out
     (header,) = (line for line in text.splitlines() if "of roof" in line)
     assert "min ms" in header
     assert "median" not in header
@@ -461,7 +519,9 @@ def test_the_command_refuses_with_a_reason(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     assert "no clocks" in cli.refused("profile", tmp_path / "folder")
     assert "does not end in .json" in cli.refused("profile", network, "--trace", tmp_path / "t.txt")
-    assert "does not exist" in cli.refused("profile", network, "--trace", tmp_path / "nowhere" / "t.json")
+    assert "does not exist" in cli.refused(
+        "profile", network, "--trace", tmp_path / "nowhere" / "t.json"
+    )
     assert "INF-101" in cli.refused("profile", tmp_path / "missing.onnx")
     assert "--runs" in cli.refused("profile", network, "--runs", 0, status=2)
     assert "--by" in cli.refused("profile", network, "--by", "colour", status=2)

@@ -1,4 +1,6 @@
-"""Products and convolutions of 8-bit integers on every kind of vectors: exact sums, and what is quantized of them."""
+"""Products and convolutions of 8-bit integers on every kind of vectors: exact sums, and what is
+quantized of them.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ U8, S8 = dtypes.uint8, dtypes.int8
 
 
 class Cases(Builder):
-    """A graph of many products, so that they compile once, and what they have to give in exact arithmetic."""
+    """A graph of many products, so that they compile once, and what they have to give in exact
+    arithmetic.
+    """
 
     def __init__(self, seed: int = 3) -> None:
         super().__init__("integers", seed)
@@ -43,11 +47,15 @@ class Cases(Builder):
     def product(self, a: Array, w: Array, a_zero: Any = None, w_zero: Any = None) -> None:
         left = self.feed(a, dtypes.by_numpy(a.dtype))
         self.output(self("MatMulInteger", left, w, a_zero, w_zero))
-        rows, columns = (np.asarray(0 if zero is None else zero, np.int64) for zero in (a_zero, w_zero))
+        rows, columns = (
+            np.asarray(0 if zero is None else zero, np.int64) for zero in (a_zero, w_zero)
+        )
         rows = rows[:, None] if rows.ndim == 1 else rows
         self.expected.append((a.astype(np.int64) - rows) @ (w.astype(np.int64) - columns))
 
-    def conv(self, x: Array, w: Array, x_zero: Any = None, w_zero: Any = None, **attributes: Any) -> None:
+    def conv(
+        self, x: Array, w: Array, x_zero: Any = None, w_zero: Any = None, **attributes: Any
+    ) -> None:
         image = self.feed(x, dtypes.by_numpy(x.dtype))
         self.output(self("ConvInteger", image, w, x_zero, w_zero, **attributes))
         self.expected.append(convolved(x, w, x_zero, w_zero, **attributes))
@@ -85,7 +93,15 @@ def convolved(
 def test_matrices(target: str) -> None:
     cases = Cases()
     for dtype in (U8, S8):
-        for m, k, n in ((1, 1, 1), (2, 3, 17), (5, 4, 33), (13, 70, 45), (49, 147, 16), (63, 8, 96), (7, 64, 31)):
+        for m, k, n in (
+            (1, 1, 1),
+            (2, 3, 17),
+            (5, 4, 33),
+            (13, 70, 45),
+            (49, 147, 16),
+            (63, 8, 96),
+            (7, 64, 31),
+        ):
             cases.product(cases.some(dtype, m, k), cases.some(S8, k, n), cases.some(dtype, 1)[0])
     cases.product(cases.some(U8, 9, 33), cases.some(S8, 33, 20))
     cases.product(cases.some(U8, 5, 33), cases.some(S8, 33, 20), cases.some(U8, 5))
@@ -124,7 +140,13 @@ def test_extremes_do_not_saturate(target: str) -> None:
 @pytest.mark.parametrize("dtype", [U8, S8], ids=str)
 def test_images(target: str, dtype: DType) -> None:
     cases, zero = Cases(), np.array(-9 if dtype is S8 else 200, dtype.numpy)
-    for channels, filters, size, group in ((3, 20, 7, 1), (3, 8, 3, 1), (70, 33, 3, 1), (8, 12, 3, 2), (16, 40, 1, 1)):
+    for channels, filters, size, group in (
+        (3, 20, 7, 1),
+        (3, 8, 3, 1),
+        (70, 33, 3, 1),
+        (8, 12, 3, 2),
+        (16, 40, 1, 1),
+    ):
         w = cases.some(S8, filters, channels // group, size, size)
         around = (size // 2,) * 4
         uneven = ((2, 3), (2, 1), (0, 2, 1, 0)), ((1, 2), (1, 2), around)
@@ -144,7 +166,14 @@ def test_images(target: str, dtype: DType) -> None:
 @pytest.mark.parametrize("dtype", [U8, S8], ids=str)
 def test_filters_of_one_channel(target: str, dtype: DType) -> None:
     cases, zero = Cases(), np.array(-9 if dtype is S8 else 200, dtype.numpy)
-    for channels, height, width in ((40, 3, 3), (16, 5, 5), (33, 7, 7), (5, 1, 3), (20, 2, 5), (20, 3, 4)):
+    for channels, height, width in (
+        (40, 3, 3),
+        (16, 5, 5),
+        (33, 7, 7),
+        (5, 1, 3),
+        (20, 2, 5),
+        (20, 3, 4),
+    ):
         w = cases.some(S8, channels, 1, height, width)
         for stride, dilations, pads in (
             (1, (1, 1), (1, 1, 1, 1)),
@@ -152,7 +181,9 @@ def test_filters_of_one_channel(target: str, dtype: DType) -> None:
             (1, (1, 2), (0, 0, 0, 0)),
         ):
             x = cases.some(dtype, 2, channels, 14, 21)
-            cases.conv(x, w, zero, pads=pads, strides=(stride, stride), dilations=dilations, group=channels)
+            cases.conv(
+                x, w, zero, pads=pads, strides=(stride, stride), dilations=dilations, group=channels
+            )
     cases.check(target)
 
 
@@ -163,7 +194,10 @@ def test_any_batch(target: str) -> None:
         g.rng.integers(-128, 128, (10, 20)).astype(np.int8),
         g.rng.integers(-9, 9, (6, 4, 3, 3)).astype(np.int8),
     )
-    g.output(g("MatMulInteger", x, w, np.uint8(3)), g("ConvInteger", image, filters, np.uint8(3), pads=(1, 1, 1, 1)))
+    g.output(
+        g("MatMulInteger", x, w, np.uint8(3)),
+        g("ConvInteger", image, filters, np.uint8(3), pads=(1, 1, 1, 1)),
+    )
     model = compile_graph(g.graph, target=target)
     for batch in (7, 0, 50):
         feeds = g.feeds({"n": batch}, 0, 255)
@@ -176,7 +210,9 @@ def dequantized(g: Builder, array: Any, scale: Any, zero: Any, **attributes: Any
 
 
 def quantized_network(dtype: DType, batch: int | str = 1) -> Builder:
-    """Two convolutions, one of them depthwise, a sum, a pooling and a product, all between integers."""
+    """Two convolutions, one of them depthwise, a sum, a pooling and a product, all between
+    integers.
+    """
     g = Builder(seed=8)
     zero = np.array(-5 if dtype is S8 else 121, dtype.numpy)
 
@@ -189,14 +225,21 @@ def quantized_network(dtype: DType, batch: int | str = 1) -> Builder:
         return dequantized(g, g("QuantizeLinear", x, np.float32(scale), zero), scale, zero)
 
     x = stored(g.input(batch, 6, 9, 10), 0.0203)
-    bias = dequantized(g, g.rng.integers(-9000, 9000, 20).astype(np.int32), np.full(20, 1e-4), None, axis=0)
+    bias = dequantized(
+        g, g.rng.integers(-9000, 9000, 20).astype(np.int32), np.full(20, 1e-4), None, axis=0
+    )
     first = stored(g("Relu", g("Conv", x, weights(20, 6, 3, 3), bias, pads=(1, 1, 1, 1))), 0.0511)
     second = stored(g("Conv", first, weights(20, 1, 3, 3), group=20, pads=(1, 1, 1, 1)), 0.0317)
-    total = stored(g("Add", stored(g("Conv", second, weights(20, 20, 1, 1)), 0.0317), first), 0.0613)
+    total = stored(
+        g("Add", stored(g("Conv", second, weights(20, 20, 1, 1)), 0.0317), first), 0.0613
+    )
     pooled = stored(g("MaxPool", total, kernel_shape=(3, 3), strides=(3, 3)), 0.0613)
     flat = g("Flatten", pooled, axis=1)
     last = weights(12, 180)
-    g.output(stored(g("Gemm", flat, last, np.linspace(-1, 1, 12).astype(np.float32), transB=1), 0.1), g("Neg", total))
+    g.output(
+        stored(g("Gemm", flat, last, np.linspace(-1, 1, 12).astype(np.float32), transB=1), 0.1),
+        g("Neg", total),
+    )
     return g
 
 
@@ -211,12 +254,16 @@ def test_dequantized_operands_are_multiplied_as_integers(target: str, dtype: DTy
     found, expected = compile_graph(better, target=target).run(feeds), evaluate(g.graph, feeds)
     for (name, y), scale, share in zip(found.items(), (0.1, 0.0613), (0.2, 0.002)):
         steps = np.rint(np.abs(y - expected[name]) / scale)
-        assert steps.max() <= 1, "a quotient near the middle of two steps may round to either, in a row of them"
+        assert steps.max() <= 1, (
+            "a quotient near the middle of two steps may round to either, in a row of them"
+        )
         assert np.mean(steps > 0) < share
 
 
 def test_requantization_is_part_of_the_kernels() -> None:
-    """No sums of 32 bits in memory, and no floats between the operators: MaxPool and the last step apart."""
+    """No sums of 32 bits in memory, and no floats between the operators: MaxPool and the last step
+    apart.
+    """
     g = quantized_network(U8)
     program, _ = generate(optimize(g.graph), Target.resolve("native"))
     integers = [s for s in program.steps if "Integer" in s.label]

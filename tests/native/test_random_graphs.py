@@ -1,4 +1,6 @@
-"""Random networks, compiled as they are and optimized, against the interpreter; many networks share one library."""
+"""Random networks, compiled as they are and optimized, against the interpreter; many networks share
+one library.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -17,8 +19,10 @@ from tests.native.random_models import native_network, together
 
 NODES = 10
 TOLERANCE = 2e-4
-"""Of the largest magnitude of a result, at least of one: the interpreter too computes in float32. More is allowed where
-rounding explains it: of two float32 that differ in the last bit, one may be rounded up to bfloat16 and one down."""
+"""Of the largest magnitude of a result, at least of one: the interpreter too computes in float32.
+More is allowed where rounding explains it: of two float32 that differ in the last bit, one may be
+rounded up to bfloat16 and one down.
+"""
 # NumPy warns of means of nothing and of casts of what is not a number: both have a result.
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 
@@ -38,7 +42,9 @@ def is_close(actual: Any, wanted: Any) -> bool:
         return False
     with np.errstate(all="ignore"):
         error = np.max(np.abs(actual.astype(np.float64) - wanted.astype(np.float64)), initial=0)
-        return bool(error <= TOLERANCE * max(1, np.max(np.abs(wanted.astype(np.float64)), initial=0)))
+        return bool(
+            error <= TOLERANCE * max(1, np.max(np.abs(wanted.astype(np.float64)), initial=0))
+        )
 
 
 def check(seeds: range, level: str, threads: int) -> None:
@@ -47,7 +53,9 @@ def check(seeds: range, level: str, threads: int) -> None:
     with compile_graph(optimize(graph, level), threads=threads) as model:
         for feeds in runs:
             messages = differences(model.run(feeds), graph, feeds)
-            assert not messages, f"{len(messages)} of {len(graph.outputs)} outputs differ:\n" + "\n".join(messages)
+            assert not messages, (
+                f"{len(messages)} of {len(graph.outputs)} outputs differ:\n" + "\n".join(messages)
+            )
 
 
 @pytest.mark.parametrize(("level", "threads"), [("none", 2), ("all", 1)])

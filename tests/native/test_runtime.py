@@ -57,9 +57,13 @@ def make(tmp_path: Path) -> Callable[..., CompiledModel]:
     def load(body: str = "return 0;", shapes: str = "return 0;", **changes: Any) -> CompiledModel:
         metadata = {**METADATA, **changes}
         text = source(metadata)
-        text = replace_body(text, "infuse_run", f"Context* context = (Context*)opened; (void)context; {body}")
+        text = replace_body(
+            text, "infuse_run", f"Context* context = (Context*)opened; (void)context; {body}"
+        )
         text = replace_body(text, "infuse_shapes", shapes)
-        return CompiledModel.load(build({"model.cpp": text}, WEIGHTS, 128, metadata, key="made"), threads=1)
+        return CompiledModel.load(
+            build({"model.cpp": text}, WEIGHTS, 128, metadata, key="made"), threads=1
+        )
 
     return load
 
@@ -99,13 +103,17 @@ def test_description(model: CompiledModel) -> None:
     assert model.arena_bytes == 2 * 4096
     assert model.session(threads=3).arena_bytes == 3 * 4096
     assert repr(model) == (
-        "<CompiledModel 'adder': (x: float32[batch, 3], y: float32[batch, 3]) → (sum: float32[batch, 3]), 2 threads>"
+        "<CompiledModel 'adder': (x: float32[batch, 3], y: float32[batch, 3]) → (sum: "
+        "float32[batch, 3]), 2 threads>"
     )
 
 
 def test_several_outputs_are_a_tuple(make: Callable[..., CompiledModel]) -> None:
     model = make(
-        body="for (int i = 0; i < 3; i++) ((int64_t*)outputs[0])[i] = i; *(bool*)outputs[1] = true; return 0;",
+        body=(
+            "for (int i = 0; i < 3; i++) ((int64_t*)outputs[0])[i] = i; *(bool*)outputs[1] = true; "
+            "return 0;"
+        ),
         shapes="dims[0] = 3; return 0;",
         inputs=[],
         symbols=[],
@@ -202,20 +210,35 @@ def test_bfloat16(make: Callable[..., CompiledModel]) -> None:
 @pytest.mark.parametrize(
     ("inputs", "message"),
     [
-        ({"x": values(2)}, "the input 'y' is missing.*the model takes x: float32\\[batch, 3\\], y:"),
+        (
+            {"x": values(2)},
+            "the input 'y' is missing.*the model takes x: float32\\[batch, 3\\], y:",
+        ),
         ({"x": values(2), "y": values(2), "z": 1}, "the model has no input 'z'"),
-        ({"X": values(2), "y": values(2)}, "the input 'x' is missing and the model has no input 'X'"),
+        (
+            {"X": values(2), "y": values(2)},
+            "the input 'x' is missing and the model has no input 'X'",
+        ),
         ({"x": values(2), "yy": values(2)}, "no input 'yy'.*did you mean 'y'\\?"),
-        ({"x": values(2).astype(float), "y": values(2)}, "x has the element type float64.*astype\\('float32'\\)"),
+        (
+            {"x": values(2).astype(float), "y": values(2)},
+            "x has the element type float64.*astype\\('float32'\\)",
+        ),
         ({"x": values(2), "y": [[1j, 2, 3]] * 2}, "the input y has the element type complex128"),
         ({"x": values(2), "y": [["a", "b", "c"]] * 2}, "the input y has the element type <U1"),
         ({"x": values(2), "y": None}, "the input y has the element type object"),
         ({"x": values(2), "y": [[1, 2, 3], [4]]}, "the input y is no array"),
-        ({"x": values(2)[0], "y": values(2)}, "x has 1 axis instead of 2.*takes x: float32\\[batch, 3\\].*is \\[3\\]"),
+        (
+            {"x": values(2)[0], "y": values(2)},
+            "x has 1 axis instead of 2.*takes x: float32\\[batch, 3\\].*is \\[3\\]",
+        ),
         ({"x": values(2)[None], "y": values(2)}, "the input x has 3 axes instead of 2"),
         ({"x": values(2)[:, :2], "y": values(2)}, "x has size 2 instead of 3 at axis 1"),
         ({"x": values(2), "y": values(3)}, "batch is 2 in x but 3 in y"),
-        ({"x": np.zeros((2000000, 3), "f"), "y": np.zeros((2000000, 3), "f")}, "no valid output shapes for batch = 20"),
+        (
+            {"x": np.zeros((2000000, 3), "f"), "y": np.zeros((2000000, 3), "f")},
+            "no valid output shapes for batch = 20",
+        ),
     ],
 )
 def test_wrong_inputs_are_named(inputs: dict[str, Any], message: str, model: CompiledModel) -> None:
@@ -246,7 +269,9 @@ def test_failure_of_the_model_is_told_and_does_not_last(model: CompiledModel) ->
     np.testing.assert_array_equal(model(bad, values(2))[1], expected(bad, values(2))[1])
 
 
-@pytest.mark.parametrize(("status", "message"), [(1, "out of memory"), (77, "it ended with status 77")])
+@pytest.mark.parametrize(
+    ("status", "message"), [(1, "out of memory"), (77, "it ended with status 77")]
+)
 def test_other_failures(status: int, message: str, make: Callable[..., CompiledModel]) -> None:
     model = make(body=f"context->error[0] = 0; return {status};", inputs=[], outputs=[], symbols=[])
     with pytest.raises(RuntimeFailure, match=rf"the model failed: {message}\.$"):
@@ -254,7 +279,9 @@ def test_other_failures(status: int, message: str, make: Callable[..., CompiledM
 
 
 def test_no_memory_for_a_context(folder: Path) -> None:
-    with pytest.raises(RuntimeFailure, match="not enough memory to open the model with 250 threads"):
+    with pytest.raises(
+        RuntimeFailure, match="not enough memory to open the model with 250 threads"
+    ):
         CompiledModel.load(folder, threads=250)
 
 
@@ -263,7 +290,10 @@ def test_no_memory_for_a_context(folder: Path) -> None:
 
 def binder(symbols: str, *shapes: str) -> ShapeBinder:
     """A binder for inputs a, b, …, each given as "batch, seq + 1"."""
-    sizes = [tuple(int(s) if s.strip().isdigit() else s.strip() for s in text.split(";")) for text in shapes]
+    sizes = [
+        tuple(int(s) if s.strip().isdigit() else s.strip() for s in text.split(";"))
+        for text in shapes
+    ]
     specs = [TensorSpec(name, np.dtype("int64"), size) for name, size in zip("abcd", sizes)]
     return ShapeBinder(specs, symbols.split())
 
@@ -281,21 +311,30 @@ def binder(symbols: str, *shapes: str) -> ShapeBinder:
         ("n", ["n"], [(0,)], [0]),
     ],
 )
-def test_symbols_are_found(symbols: str, shapes: list[str], given: list[tuple[int, ...]], bound: list[int]) -> None:
+def test_symbols_are_found(
+    symbols: str, shapes: list[str], given: list[tuple[int, ...]], bound: list[int]
+) -> None:
     assert binder(symbols, *shapes).bind(given) == bound
 
 
 @pytest.mark.parametrize(
     ("symbols", "shapes", "given", "message"),
     [
-        ("seq", ["seq; seq + 1"], [(5, 5)], r"a has size 5 at axis 1, which is not seq \+ 1 with seq = 5"),
+        (
+            "seq",
+            ["seq; seq + 1"],
+            [(5, 5)],
+            r"a has size 5 at axis 1, which is not seq \+ 1 with seq = 5",
+        ),
         ("n", ["2*n"], [(5,)], r"a has size 5 at axis 0, which is not 2\*n for any n"),
         ("n", ["n + 3"], [(2,)], r"which is not n \+ 3 for any n"),
         ("n m", ["n + m"], [(5,)], "do not tell the values of m, n"),
         ("n", ["n; 12 // n"], [(0, 1)], "size 1 at axis 1, which is not 12 // n"),
     ],
 )
-def test_sizes_that_do_not_fit(symbols: str, shapes: list[str], given: list[tuple[int, ...]], message: str) -> None:
+def test_sizes_that_do_not_fit(
+    symbols: str, shapes: list[str], given: list[tuple[int, ...]], message: str
+) -> None:
     with pytest.raises(InputError, match=message):
         binder(symbols, *shapes).bind(given)
 
@@ -342,21 +381,36 @@ BREAKS: dict[str, tuple[Callable[[Path], Any], str]] = {
     "no library": (lambda f: (f / "model.so").unlink(), r"model\.so: the file is missing"),
     "no weights": (lambda f: (f / "weights.bin").unlink(), r"weights\.bin: the file is missing"),
     "cut metadata": (lambda f: (f / "metadata.json").write_text('{"abi": 2,'), "cannot be read"),
-    "binary metadata": (lambda f: (f / "metadata.json").write_bytes(b"\xff\xfe\0"), "cannot be read"),
+    "binary metadata": (
+        lambda f: (f / "metadata.json").write_bytes(b"\xff\xfe\0"),
+        "cannot be read",
+    ),
     "list as metadata": (lambda f: (f / "metadata.json").write_text("[]"), "no JSON object"),
     "foreign interface": (
         lambda f: change(f / "metadata.json", lambda m: m.update(abi=99)),
-        "binary interface has number 99, and this release of Infuse speaks 2.*compile the model again",
+        (
+            "binary interface has number 99, and this release of Infuse speaks 2.*compile the model "
+            "again"
+        ),
     ),
-    "no table of files": (lambda f: change(f / "metadata.json", lambda m: m.pop("files")), "table of files is missing"),
+    "no table of files": (
+        lambda f: change(f / "metadata.json", lambda m: m.pop("files")),
+        "table of files is missing",
+    ),
     "a file less": (
         lambda f: change(f / "metadata.json", lambda m: m["files"].pop("weights.bin")),
         r"weights\.bin is not described",
     ),
     "cut library": (lambda f: os.truncate(f / "model.so", 5000), "has 5000 bytes instead of"),
     "cut weights": (lambda f: os.truncate(f / "weights.bin", 100), "has 100 bytes instead of 128"),
-    "changed library": (lambda f: flip(f / "model.so", 3000), r"model\.so: the content is not what was compiled"),
-    "changed weights": (lambda f: flip(f / "weights.bin", 70), r"weights\.bin: the content is not what was compiled"),
+    "changed library": (
+        lambda f: flip(f / "model.so", 3000),
+        r"model\.so: the content is not what was compiled",
+    ),
+    "changed weights": (
+        lambda f: flip(f / "weights.bin", 70),
+        r"weights\.bin: the content is not what was compiled",
+    ),
     "foreign processor": (
         lambda f: change(f / "metadata.json", lambda m: m["cpu_features"].append("avx9000")),
         "built for the target 'native', and this processor has no avx9000",
@@ -383,7 +437,10 @@ def replace_library(folder: Path, content: bytes) -> None:
 
     (folder / "model.so").unlink()
     (folder / "model.so").write_bytes(content)
-    change(folder / "metadata.json", lambda m: m.update(files=describe_files(folder, digest(folder / "weights.bin"))))
+    change(
+        folder / "metadata.json",
+        lambda m: m.update(files=describe_files(folder, digest(folder / "weights.bin"))),
+    )
 
 
 def test_library_that_is_none(folder: Path) -> None:
@@ -403,7 +460,9 @@ def test_library_that_is_none(folder: Path) -> None:
         ('\\"shape\\": [\\"batch\\"', '\\"shape\\": [\\"os.exit()\\"', "is no expression"),
     ],
 )
-def test_library_with_another_interface(old: str, new: str, message: str, folder: Path, tmp_path: Path) -> None:
+def test_library_with_another_interface(
+    old: str, new: str, message: str, folder: Path, tmp_path: Path
+) -> None:
     text = source().replace(old, new)
     assert text != source()
     made = build({"model.cpp": text}, WEIGHTS, 128, METADATA, key="other")
@@ -425,7 +484,9 @@ def test_model_without_weights(tmp_path: Path) -> None:
 
 
 def mappings(folder: Path) -> list[str]:
-    return [line for line in Path("/proc/self/maps").read_text().splitlines() if str(folder) in line]
+    return [
+        line for line in Path("/proc/self/maps").read_text().splitlines() if str(folder) in line
+    ]
 
 
 def test_weights_are_mapped_shared_and_read_only(tmp_path: Path) -> None:
@@ -489,10 +550,16 @@ def test_concurrent_calls_have_contexts_of_their_own(make: Callable[..., Compile
     """Two calls meet inside the model: each waits until the other is there."""
     body = (
         "static int inside; __atomic_add_fetch(&inside, 1, __ATOMIC_SEQ_CST);"
-        "for (long i = 0; i < 20000000000; i++) if (__atomic_load_n(&inside, __ATOMIC_SEQ_CST) >= 2) {"
+        "for (long i = 0; i < 20000000000; i++) if (__atomic_load_n(&inside, __ATOMIC_SEQ_CST) >= "
+        "2) {"
         "  *(int64_t*)outputs[0] = (int64_t)opened; return 0; } return 1;"
     )
-    model = make(body=body, inputs=[], symbols=[], outputs=[{"name": "context", "dtype": "int64", "shape": []}])
+    model = make(
+        body=body,
+        inputs=[],
+        symbols=[],
+        outputs=[{"name": "context", "dtype": "int64", "shape": []}],
+    )
     with ThreadPoolExecutor(2) as pool:
         contexts = {int(future.result()) for future in [pool.submit(model), pool.submit(model)]}
     assert len(contexts) == 2
@@ -517,7 +584,10 @@ assert model._idle == [context]
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
     environment = {**os.environ, "PYTHONPATH": PYTHONPATH}
-    assert subprocess.run([sys.executable, "-c", program], env=environment, check=False).returncode == 0
+    assert (
+        subprocess.run([sys.executable, "-c", program], env=environment, check=False).returncode
+        == 0
+    )
 
 
 # ---------------------------------------------------------------- processors
@@ -579,7 +649,9 @@ def test_quota_of_control_groups(files: dict[str, str], quota: int | None, tmp_p
 
 
 def test_affinity_and_quota_both_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    root = write(tmp_path, {"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/cpu.max": "300000 100000\n"})
+    root = write(
+        tmp_path, {"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/cpu.max": "300000 100000\n"}
+    )
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(8)))
     assert cpus.cpu_limit(root) == 3
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {5})

@@ -1,4 +1,6 @@
-"""Commands that compile take seconds for a search, say what it found, and the model computes the same."""
+"""Commands that compile take seconds for a search, say what it found, and the model computes the
+same.
+"""
 
 from pathlib import Path
 
@@ -33,7 +35,9 @@ def model(tmp_path: Path) -> Path:
 @pytest.mark.row("G37")
 def test_a_model_computes_the_same_after_a_search(model: Path) -> None:
     rng = np.random.default_rng(0)
-    feeds = {v.name: rng.standard_normal(v.shape).astype(np.float32) for v in infuse.load(model).inputs}  # type: ignore[arg-type]
+    feeds = {
+        v.name: rng.standard_normal(v.shape).astype(np.float32) for v in infuse.load(model).inputs
+    }  # type: ignore[arg-type]
     with infuse.compile(model) as plain, infuse.compile(model, search=600) as searched:
         (before,), (after,) = plain.run(feeds).values(), searched.run(feeds).values()
     x, y, z = (feeds[name].astype(np.float64) for name in feeds)
@@ -41,7 +45,9 @@ def test_a_model_computes_the_same_after_a_search(model: Path) -> None:
         np.testing.assert_allclose(found, x @ y @ z, atol=1e-4 * np.abs(x @ y @ z).max())
 
 
-def test_every_command_takes_seconds(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_command_takes_seconds(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     cli = Cli(capsys)
     folder = tmp_path / "folder"
     for command in (

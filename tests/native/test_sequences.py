@@ -1,4 +1,6 @@
-"""Sequences and optionals: plain tensors where their parts are known, host steps where they are not."""
+"""Sequences and optionals: plain tensors where their parts are known, host steps where they are
+not.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -100,7 +102,9 @@ def test_known_parts_leave_no_sequence(text: str) -> None:
     graph = read(text)
     flat = flatten(graph)
     assert stages_of(graph, Target.resolve("native")).host_nodes == []
-    for one, other in zip(evaluate(graph, fed(graph)).values(), evaluate(flat, fed(graph)).values(), strict=True):
+    for one, other in zip(
+        evaluate(graph, fed(graph)).values(), evaluate(flat, fed(graph)).values(), strict=True
+    ):
         np.testing.assert_array_equal(one, other)
 
 
@@ -120,12 +124,16 @@ def test_native_results() -> None:
     for text in (KNOWN["split and join"], KNOWN["map"], UNKNOWN["a sequence leaves the graph"]):
         graph = read(text)
         with infuse.compile(graph, threads=1) as model:
-            for one, other in zip(model.run(fed(graph)).values(), evaluate(graph, fed(graph)).values(), strict=True):
+            for one, other in zip(
+                model.run(fed(graph)).values(), evaluate(graph, fed(graph)).values(), strict=True
+            ):
                 np.testing.assert_array_equal(one, other)
 
 
 def test_a_graph_that_only_passes_a_sequence_on() -> None:
-    graph = infuse.optimize(read("g (seq(float[4, 6]) s) => (seq(float[4, 6]) y) { y = Identity (s) }"), level="all")
+    graph = infuse.optimize(
+        read("g (seq(float[4, 6]) s) => (seq(float[4, 6]) y) { y = Identity (s) }"), level="all"
+    )
     with infuse.compile(graph, threads=1) as model:
         np.testing.assert_array_equal(model.run({"s": [X, -X]})["y"], [X, -X])
 

@@ -69,7 +69,9 @@ def test_inputs_and_outputs_are_described(folder: Path) -> None:
         ("x", "tensor(float)", ["batch", 3]),
         ("y", "tensor(float)", ["batch", 3]),
     ]
-    assert [(o.name, o.type, o.shape) for o in session.get_outputs()] == [("sum", "tensor(float)", ["batch", 3])]
+    assert [(o.name, o.type, o.shape) for o in session.get_outputs()] == [
+        ("sum", "tensor(float)", ["batch", 3])
+    ]
     assert session.get_overridable_initializers() == []
     assert session.get_modelmeta().graph_name == "adder"
     assert session.get_modelmeta().custom_metadata_map == {}
@@ -79,17 +81,25 @@ def test_inputs_and_outputs_are_described(folder: Path) -> None:
 
 
 def test_same_description_as_onnxruntime(folder: Path) -> None:
-    onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed: pip install infuse[demo]")
+    onnxruntime = pytest.importorskip(
+        "onnxruntime", reason="onnxruntime is not installed: pip install infuse[demo]"
+    )
     from onnx import TensorProto, helper
 
     info = helper.make_tensor_value_info
     x, y, total = (info(name, TensorProto.FLOAT, ["batch", 3]) for name in ("x", "y", "sum"))
-    graph = helper.make_graph([helper.make_node("Add", ["x", "y"], ["sum"])], "adder", [x, y], [total])
-    content = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
+    graph = helper.make_graph(
+        [helper.make_node("Add", ["x", "y"], ["sum"])], "adder", [x, y], [total]
+    )
+    content = helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8
+    ).SerializeToString()
     peer, ours = onnxruntime.InferenceSession(content), InferenceSession(folder)
     for question in ("get_inputs", "get_outputs"):
         theirs, mine = getattr(peer, question)(), getattr(ours, question)()
-        assert [(a.name, a.type, a.shape) for a in mine] == [(a.name, a.type, a.shape) for a in theirs]
+        assert [(a.name, a.type, a.shape) for a in mine] == [
+            (a.name, a.type, a.shape) for a in theirs
+        ]
     assert ours.get_modelmeta().graph_name == peer.get_modelmeta().graph_name
     ours_alone = {"_entries", "precision", "tune"}
     assert set(SessionOptions().__dict__) - ours_alone <= set(dir(onnxruntime.SessionOptions()))
@@ -111,7 +121,9 @@ def test_same_description_as_onnxruntime(folder: Path) -> None:
         (99, "all"),
     ],
 )
-def test_model_is_loaded_optimized_and_compiled(level: Any, name: str, calls: dict[str, Any]) -> None:
+def test_model_is_loaded_optimized_and_compiled(
+    level: Any, name: str, calls: dict[str, Any]
+) -> None:
     options = SessionOptions()
     options.graph_optimization_level = level
     options.intra_op_num_threads = 3
@@ -129,7 +141,9 @@ def test_defaults_and_bytes(calls: dict[str, Any]) -> None:
 
 
 def test_optimized_model_is_written(calls: dict[str, Any]) -> None:
-    InferenceSession("net.onnx", sess_options=SessionOptions(optimized_model_filepath="better.onnx"))
+    InferenceSession(
+        "net.onnx", sess_options=SessionOptions(optimized_model_filepath="better.onnx")
+    )
     assert calls["save"] == ("better graph", "better.onnx")
 
 

@@ -14,10 +14,22 @@ from benchmarks.process import Mapping, Memory, after_import
 from infuse.runtime.folder import WEIGHTS
 from tests.native.builder import Builder
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what processes share (/proc)")
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="only Linux tells what processes share (/proc)"
+)
 
 ROWS, COLUMNS = 1024, 2048
-COMPILER = ("ops", "ir", "rewrite", "passes", "codegen", "frontends", "exporters", "compress", "analysis")
+COMPILER = (
+    "ops",
+    "ir",
+    "rewrite",
+    "passes",
+    "codegen",
+    "frontends",
+    "exporters",
+    "compress",
+    "analysis",
+)
 
 RUN = """
 import sys
@@ -43,9 +55,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @contextmanager
 def running(folder: Path) -> Iterator[tuple[int, list[str]]]:
-    """A process that has run the model and waits: its number, and which parts of Infuse it has loaded."""
+    """A process that has run the model and waits: its number, and which parts of Infuse it has
+    loaded.
+    """
     command = [sys.executable, "-c", RUN, str(folder), str(ROWS)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdout
         yield process.pid, process.stdout.readline().split()
 

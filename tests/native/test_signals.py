@@ -1,5 +1,5 @@
-"""Fourier transforms, losses, optimizers, linear attention, unique elements and sums over any axes beside others' code:
-NumPy in float64, PyTorch and onnx.reference.
+"""Fourier transforms, losses, optimizers, linear attention, unique elements and sums over any axes
+beside others' code: NumPy in float64, PyTorch and onnx.reference.
 """
 
 from __future__ import annotations
@@ -58,12 +58,20 @@ class Several:
         held: Sequence[int] = (),
         **attributes: Any,
     ) -> None:
-        """A node whose inputs are fed but for those `held` as constants, and what its outputs must be."""
+        """A node whose inputs are fed but for those `held` as constants, and what its outputs must
+        be.
+        """
         values: list[Value | None] = [
-            None if x is None else constant(x) if i in held else self.input(x, symbolic) for i, x in enumerate(inputs)
+            None if x is None else constant(x) if i in held else self.input(x, symbolic)
+            for i, x in enumerate(inputs)
         ]
         outputs = [Value(UNKNOWN, f"v{len(self.graph)}_{i}") for i in range(len(wanted))]
-        node = Node(make_operator(domain, kind, attributes), values, outputs, name=f"{kind}_{len(self.graph)}")
+        node = Node(
+            make_operator(domain, kind, attributes),
+            values,
+            outputs,
+            name=f"{kind}_{len(self.graph)}",
+        )
         node.op.infer_node(self.graph.add_node(node))
         for value, exact in zip(outputs, wanted):
             self.graph.add_output(value, f"y{len(self.wanted)}")
@@ -81,10 +89,29 @@ class Several:
         assert not wrong, "\n".join(wrong[:20])
 
 
-# -- Fourier transforms ------------------------------------------------------------------------------------------
+# -- Fourier transforms ----------------------------------------------------------------------------
 
 FOURIER = {np.float32: Rounding(abs=2e-6), np.float64: Rounding(abs=2e-14)}
-LENGTHS = (*range(1, 41), 49, 64, 97, 100, 121, 127, 128, 143, 169, 210, 251, 997, 1000, 1024, 4096, 4099, 5000)
+LENGTHS = (
+    *range(1, 41),
+    49,
+    64,
+    97,
+    100,
+    121,
+    127,
+    128,
+    143,
+    169,
+    210,
+    251,
+    997,
+    1000,
+    1024,
+    4096,
+    4099,
+    5000,
+)
 
 
 def pairs(x: Any) -> Any:
@@ -92,7 +119,9 @@ def pairs(x: Any) -> Any:
 
 
 def complexes(x: Any) -> Any:
-    return x[..., 0].astype(np.float64) + (1j * x[..., 1].astype(np.float64) if x.shape[-1] == 2 else 0)
+    return x[..., 0].astype(np.float64) + (
+        1j * x[..., 1].astype(np.float64) if x.shape[-1] == 2 else 0
+    )
 
 
 @pytest.mark.parametrize("dtype", FOURIER)
@@ -108,7 +137,15 @@ def test_transforms_of_every_length(dtype: Any) -> None:
         half = np.fft.rfft(real[..., 0].astype(np.float64))
         several.add("DFT", [real], [pairs(half)], FOURIER[dtype], onesided=1)
         back = [pairs(half).astype(dtype), np.array(n)]
-        several.add("DFT", back, [np.fft.irfft(half, n)[..., None]], FOURIER[dtype], held=[1], inverse=1, onesided=1)
+        several.add(
+            "DFT",
+            back,
+            [np.fft.irfft(half, n)[..., None]],
+            FOURIER[dtype],
+            held=[1],
+            inverse=1,
+            onesided=1,
+        )
     several.check()
 
 
@@ -127,7 +164,12 @@ def test_axis_and_length_of_a_transform_come_from_the_run(symbolic: bool) -> Non
 
 def test_short_transforms_agree_with_pytorch() -> None:
     several = Several()
-    for size, step, width, onesided in ((400, 80, 160, 1), (64, 7, 16, 0), (50, 50, 50, 1), (33, 4, 9, 1)):
+    for size, step, width, onesided in (
+        (400, 80, 160, 1),
+        (64, 7, 16, 0),
+        (50, 50, 50, 1),
+        (33, 4, 9, 1),
+    ):
         x, window = floats(2, size, 1), floats(width)
         exact = torch.stft(
             torch.tensor(x[..., 0], dtype=torch.float64),
@@ -142,7 +184,14 @@ def test_short_transforms_agree_with_pytorch() -> None:
         for held in ([1, 3], []):
             inputs = [x, np.array(step), window, np.array(width)]
             several.add("STFT", inputs, wanted, FOURIER[np.float32], held=held, onesided=onesided)
-        several.add("STFT", [x, np.array(step), window], wanted, FOURIER[np.float32], symbolic=True, onesided=onesided)
+        several.add(
+            "STFT",
+            [x, np.array(step), window],
+            wanted,
+            FOURIER[np.float32],
+            symbolic=True,
+            onesided=onesided,
+        )
     several.check()
 
 
@@ -153,7 +202,9 @@ def test_windows_agree_with_pytorch_in_every_type() -> None:
     several = Several()
     kinds = {
         "HannWindow": lambda n, p: torch.hann_window(n, p, dtype=torch.float64),
-        "HammingWindow": lambda n, p: torch.hamming_window(n, p, 25 / 46, 21 / 46, dtype=torch.float64),
+        "HammingWindow": lambda n, p: torch.hamming_window(
+            n, p, 25 / 46, 21 / 46, dtype=torch.float64
+        ),
         "BlackmanWindow": lambda n, p: torch.blackman_window(n, p, dtype=torch.float64),
     }
     for (kind, make), periodic, dtype in itertools.product(kinds.items(), (0, 1), WINDOWS):
@@ -176,39 +227,56 @@ def test_an_impulse_keeps_other_lines_as_they_are() -> None:
     several.check()
 
 
-# -- losses and optimizers ---------------------------------------------------------------------------------------
+# -- losses and optimizers -------------------------------------------------------------------------
 
 LOSS = Rounding(ulp=8, abs=1e-5)
 
 
 def losses() -> Iterator[tuple[Any, Any, Any, str, int | None]]:
     for shape, weighed, reduction, ignore in itertools.product(
-        ((5, 4), (2, 4, 6), (2, 4, 3, 2), (1, 4, 2, 3, 2)), (False, True), ("mean", "sum", "none"), (None, 2, -100)
+        ((5, 4), (2, 4, 6), (2, 4, 3, 2), (1, 4, 2, 3, 2)),
+        (False, True),
+        ("mean", "sum", "none"),
+        (None, 2, -100),
     ):
         classes = RNG.integers(0, shape[1], (shape[0], *shape[2:]))
         if ignore is not None:
             classes.reshape(-1)[::3] = ignore
-        yield floats(*shape), classes, np.abs(floats(4)) + 0.1 if weighed else None, reduction, ignore
+        yield (
+            floats(*shape),
+            classes,
+            np.abs(floats(4)) + 0.1 if weighed else None,
+            reduction,
+            ignore,
+        )
 
 
 def test_losses_agree_with_pytorch() -> None:
     several = Several()
     for scores, classes, weights, reduction, ignore in losses():
         wide = torch.tensor(scores, dtype=torch.float64)
-        more: dict[str, Any] = {"reduction": reduction, "ignore_index": -7 if ignore is None else ignore}
+        more: dict[str, Any] = {
+            "reduction": reduction,
+            "ignore_index": -7 if ignore is None else ignore,
+        }
         more["weight"] = None if weights is None else torch.tensor(weights, dtype=torch.float64)
         target = torch.tensor(classes)
         given = [scores, classes] if weights is None else [scores, classes, weights]
         options = {"reduction": reduction, "ignore_index": ignore}
         exact = torch.nn.functional.nll_loss(wide, target, **more).numpy()
         several.add("NegativeLogLikelihoodLoss", given, [exact], LOSS, **options)
-        wanted = [torch.nn.functional.cross_entropy(wide, target, **more).numpy(), wide.log_softmax(1).numpy()]
+        wanted = [
+            torch.nn.functional.cross_entropy(wide, target, **more).numpy(),
+            wide.log_softmax(1).numpy(),
+        ]
         several.add("SoftmaxCrossEntropyLoss", given, wanted, LOSS, **options)
     several.check()
 
 
 def test_optimizers_agree_with_pytorch() -> None:
-    """A first step of PyTorch's is one with the count 1, whose epsilon stands beside the root without bias."""
+    """A first step of PyTorch's is one with the count 1, whose epsilon stands beside the root
+    without bias.
+    """
     x, g, v, h = floats(3, 4), floats(3, 4), floats(3, 4), np.abs(floats(3, 4))
     rate, several = np.float32(0.01), Several()
     one = torch.tensor(x, dtype=torch.float64, requires_grad=True)
@@ -230,7 +298,14 @@ def test_optimizers_agree_with_pytorch() -> None:
     optimizer.step()
     options = {"alpha": 0.9, "beta": 1.0, "mode": "nesterov", "norm_coefficient": 0.0}
     given = [rate, np.array(3), x, g, v]
-    several.add("Momentum", given, [two.detach().numpy()], Rounding(ulp=8, abs=1e-6), domain=TRAINING, **options)
+    several.add(
+        "Momentum",
+        given,
+        [two.detach().numpy()],
+        Rounding(ulp=8, abs=1e-6),
+        domain=TRAINING,
+        **options,
+    )
     three = torch.tensor(x, dtype=torch.float64, requires_grad=True)
     three.grad = torch.tensor(g, dtype=torch.float64)
     adagrad = torch.optim.Adagrad([three], lr=0.01, eps=1e-3, lr_decay=0.5)
@@ -238,7 +313,14 @@ def test_optimizers_agree_with_pytorch() -> None:
     adagrad.step()
     options = {"epsilon": 1e-3, "decay_factor": 0.5}
     given = [rate, np.array(0), x, g, h]
-    several.add("Adagrad", given, [three.detach().numpy()], Rounding(ulp=8, abs=1e-6), domain=TRAINING, **options)
+    several.add(
+        "Adagrad",
+        given,
+        [three.detach().numpy()],
+        Rounding(ulp=8, abs=1e-6),
+        domain=TRAINING,
+        **options,
+    )
     several.check()
 
 
@@ -250,11 +332,14 @@ def test_gradient_says_that_it_cannot_run() -> None:
     node.op.infer_node(node)
     assert node.output.type == x.type
     graph.add_output(node.output, "dx")
-    with compile_graph(graph) as model, pytest.raises(InfuseError, match="differentiates the graph"):
+    with (
+        compile_graph(graph) as model,
+        pytest.raises(InfuseError, match="differentiates the graph"),
+    ):
         model.run({"x": np.zeros(2, np.float32)})
 
 
-# -- attention with bodies ---------------------------------------------------------------------------------------
+# -- attention with bodies -------------------------------------------------------------------------
 
 
 def flexed(several: Several, shapes: Sequence[tuple[int, ...]], **attributes: Any) -> None:
@@ -265,13 +350,17 @@ def flexed(several: Several, shapes: Sequence[tuple[int, ...]], **attributes: An
         body = Graph(name)
         value = body.add_input("x", UNKNOWN)
         for kind in kinds:
-            node = body.add_node(Node(make_operator("", kind, {}), [value], [Value(UNKNOWN, kind)], name=kind))
+            node = body.add_node(
+                Node(make_operator("", kind, {}), [value], [Value(UNKNOWN, kind)], name=kind)
+            )
             value = node.output
         body.add_output(value, "y")
         bodies[name] = body
     inputs = [several.input(x) for x in (q, k, v)]
     op = make_operator("ai.onnx.preview", "FlexAttention", attributes)
-    node = several.graph.add_node(Node(op, inputs, [Value(UNKNOWN, "flexed")], name="flex", subgraphs=bodies))
+    node = several.graph.add_node(
+        Node(op, inputs, [Value(UNKNOWN, "flexed")], name="flex", subgraphs=bodies)
+    )
     node.op.infer_node(node)
     several.graph.add_output(node.output, f"y{len(several.wanted)}")
     wide = [torch.tensor(x, dtype=torch.float64) for x in (q, k, v)]
@@ -289,7 +378,7 @@ def test_attention_goes_through_its_bodies() -> None:
     several.check()
 
 
-# -- unique elements ---------------------------------------------------------------------------------------------
+# -- unique elements -------------------------------------------------------------------------------
 
 
 def uniques(x: Any, axis: int | None, sorted_: int) -> list[Any]:
@@ -304,18 +393,30 @@ def uniques(x: Any, axis: int | None, sorted_: int) -> list[Any]:
 
 def test_unique_elements_and_slices_of_every_type() -> None:
     several = Several()
-    numbers = [RNG.integers(0, 5, (4, 3, 6)).astype(t) for t in (np.int8, np.uint16, np.int32, np.uint64, np.float64)]
+    numbers = [
+        RNG.integers(0, 5, (4, 3, 6)).astype(t)
+        for t in (np.int8, np.uint16, np.int32, np.uint64, np.float64)
+    ]
     special = np.array([3, np.nan, 0.0, -0.0, np.inf, np.nan, 3, -np.inf], np.float32)
     columns = np.array([[1, np.nan, 1, 0], [2, 1, 2, 0]], np.float32)
-    rows = [*numbers, numbers[0] > 2, special, np.zeros((0,), np.float32), np.float32(4), numbers[4].astype(np.float16)]
+    rows = [
+        *numbers,
+        numbers[0] > 2,
+        special,
+        np.zeros((0,), np.float32),
+        np.float32(4),
+        numbers[4].astype(np.float16),
+    ]
     for x, sorted_ in itertools.product(rows, (0, 1)):
         for axis in (None, *range(-1, x.ndim - 1)) if x.size > 8 else (None,):
-            several.add("Unique", [x], uniques(x, axis, sorted_), Rounding(ulp=0), axis=axis, sorted=sorted_)
+            several.add(
+                "Unique", [x], uniques(x, axis, sorted_), Rounding(ulp=0), axis=axis, sorted=sorted_
+            )
     several.add("Unique", [columns], uniques(columns, 1, 1), Rounding(ulp=0), axis=1, symbolic=True)
     several.check()
 
 
-# -- Einstein's summation ----------------------------------------------------------------------------------------
+# -- Einstein's summation --------------------------------------------------------------------------
 
 EQUATIONS: tuple[tuple[str, tuple[tuple[int, ...], ...]], ...] = (
     ("i->", ((5,),)),
@@ -346,17 +447,27 @@ EQUATIONS: tuple[tuple[str, tuple[tuple[int, ...], ...]], ...] = (
 def test_summation_in_every_form(symbolic: bool) -> None:
     several = Several()
     for equation, shapes in EQUATIONS:
-        if symbolic and any(1 in s or len(set(t)) < len(t) for s, t in zip(shapes, equation.split("->")[0].split(","))):
+        if symbolic and any(
+            1 in s or len(set(t)) < len(t)
+            for s, t in zip(shapes, equation.split("->")[0].split(","))
+        ):
             continue
         for dtype in (np.float32, np.float64, np.int32):
             xs = [(floats(*s) * 8).astype(dtype) for s in shapes]
             exact = np.einsum(equation, *(x.astype(np.float64) for x in xs))
             wanted = np.asarray(exact).astype(np.float64 if dtype != np.int32 else dtype)
-            several.add("Einsum", xs, [wanted], Rounding(ulp=4, abs=2e-6), equation=equation, symbolic=symbolic)
+            several.add(
+                "Einsum",
+                xs,
+                [wanted],
+                Rounding(ulp=4, abs=2e-6),
+                equation=equation,
+                symbolic=symbolic,
+            )
     several.check()
 
 
-# -- numbers that are none ---------------------------------------------------------------------------------------
+# -- numbers that are none -------------------------------------------------------------------------
 
 
 def test_extremes_take_what_is_no_number() -> None:
@@ -379,21 +490,33 @@ def test_extremes_take_what_is_no_number() -> None:
     several.check()
 
 
-# -- bad input ---------------------------------------------------------------------------------------------------
+# -- bad input -------------------------------------------------------------------------------------
 
 BAD: dict[str, tuple[str, list[Any], dict[str, Any]]] = {
     "a transform of no length": ("DFT", [floats(2, 4, 1), np.array(0)], {}),
     "a transform along the parts": ("DFT", [floats(2, 4, 2), None, np.array(2)], {}),
     "a transform along no axis": ("DFT", [floats(2, 4, 2), None, np.array(-4)], {}),
     "frames that do not move": ("STFT", [floats(1, 9, 1), np.array(0), None, np.array(3)], {}),
-    "frames longer than the signal": ("STFT", [floats(1, 9, 1), np.array(1), None, np.array(10)], {}),
+    "frames longer than the signal": (
+        "STFT",
+        [floats(1, 9, 1), np.array(1), None, np.array(10)],
+        {},
+    ),
     "filters outside of the spectrum": (
         "MelWeightMatrix",
         [np.array(4), np.array(16), np.array(100), np.float32(0), np.float32(90)],
         {},
     ),
-    "a class that there is not": ("NegativeLogLikelihoodLoss", [floats(2, 3), np.array([0, 3])], {}),
-    "a cache that is too short": ("TensorScatter", [floats(2, 5, 3), floats(2, 2, 3), np.array([0, 4])], {}),
+    "a class that there is not": (
+        "NegativeLogLikelihoodLoss",
+        [floats(2, 3), np.array([0, 3])],
+        {},
+    ),
+    "a cache that is too short": (
+        "TensorScatter",
+        [floats(2, 5, 3), floats(2, 2, 3), np.array([0, 4])],
+        {},
+    ),
     "a sum along no axis": ("CumSum", [floats(2, 3), np.array(2)], {}),
     "a reduction along no axis": ("ReduceSum", [floats(2, 3), np.array([-3])], {}),
 }

@@ -73,7 +73,9 @@ def test_chosen_compiler_comes_first(script: Script, monkeypatch: pytest.MonkeyP
     assert Toolchain.find() == Toolchain((str(chosen),), "clang", "clang version 19.1.0")
 
 
-def test_chosen_compiler_may_have_arguments(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chosen_compiler_may_have_arguments(
+    script: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
     chosen = script("mine", "exit 1", 'echo "g++ 14.1.0"')
     monkeypatch.setenv("CXX", f"env {chosen}")
     assert Toolchain.find().command[1:] == (str(chosen),)
@@ -87,8 +89,12 @@ def test_chosen_compiler_may_have_spaces_and_quotes_in_its_path(
     assert Toolchain.find().command == (str(chosen),)
 
 
-def test_ziglang_stands_in_where_the_system_has_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    pytest.importorskip("ziglang", reason="the package ziglang is not installed: pip install infuse[zig]")
+def test_ziglang_stands_in_where_the_system_has_none(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    pytest.importorskip(
+        "ziglang", reason="the package ziglang is not installed: pip install infuse[zig]"
+    )
     monkeypatch.setenv("PATH", str(tmp_path))
     found = Toolchain.find()
     assert found.kind == "zig"
@@ -96,10 +102,14 @@ def test_ziglang_stands_in_where_the_system_has_none(monkeypatch: pytest.MonkeyP
     assert found.version.startswith("zig 0.")
 
 
-def test_no_compiler_at_all_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_no_compiler_at_all_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     hide_ziglang(monkeypatch)
-    with pytest.raises(ToolchainError, match=r"no C\+\+ compiler was found.*pip install ziglang.*g\+\+"):
+    with pytest.raises(
+        ToolchainError, match=r"no C\+\+ compiler was found.*pip install ziglang.*g\+\+"
+    ):
         Toolchain.find()
 
 
@@ -112,19 +122,25 @@ def test_no_compiler_at_all_says_what_to_install(monkeypatch: pytest.MonkeyPatch
         ("'g++", "is no command: No closing quotation"),
     ],
 )
-def test_wrong_chosen_compiler_is_named(chosen: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_chosen_compiler_is_named(
+    chosen: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("CXX", chosen)
     with pytest.raises(ToolchainError, match=message):
         Toolchain.find()
 
 
-def test_failing_compiler_shows_what_it_said(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failing_compiler_shows_what_it_said(
+    script: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("CXX", str(script("mine", "", "echo 'licence error: expired' >&2; exit 3")))
     with pytest.raises(ToolchainError, match="licence error: expired"):
         Toolchain.find()
 
 
-def test_broken_system_compiler_is_passed_over(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_broken_system_compiler_is_passed_over(
+    script: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = script("g++", "", "exit 1").parent
     script("clang++", "", "echo 'clang version 18.0.0'")
     monkeypatch.setenv("PATH", f"{folder}:/bin:/usr/bin")
@@ -151,7 +167,11 @@ def test_targets() -> None:
     names = ["native", "x86-64", "x86-64-v3", "x86-64-v4"]
     fingerprints = {Target.resolve(name).fingerprint for name in names}
     assert len(fingerprints) == len(names)
-    assert {"avx2", "fma"} <= Target.resolve("x86-64-v3").features < Target.resolve("x86-64-v4").features
+    assert (
+        {"avx2", "fma"}
+        <= Target.resolve("x86-64-v3").features
+        < Target.resolve("x86-64-v4").features
+    )
     with pytest.raises(OptionError, match=r"no target 'pentium'.*native, x86-64"):
         Target.resolve("pentium")
 
@@ -165,19 +185,27 @@ def test_native_fingerprint_tells_processors_apart(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize("kind", ["system", "zig"])
 def test_every_target_compiles(kind: str, target: str, compiler: Toolchain, tmp_path: Path) -> None:
     if kind == "zig":
-        pytest.importorskip("ziglang", reason="the package ziglang is not installed: pip install infuse[zig]")
+        pytest.importorskip(
+            "ziglang", reason="the package ziglang is not installed: pip install infuse[zig]"
+        )
         compiler = Toolchain.from_command([str(module._ziglang()), "c++"])
     source, output = tmp_path / "a.cpp", tmp_path / "a.so"
     visible = '__attribute__((visibility("default")))'
-    source.write_text(f'int hidden() {{ return 1; }}\nextern "C" {visible} int seen() {{ return hidden() + 41; }}')
+    source.write_text(
+        f'int hidden() {{ return 1; }}\nextern "C" {visible} int seen() {{ return hidden() + 41; }}'
+    )
     compiler.compile([source], output, target=Target.resolve(target))
     if Target.resolve(target).features <= cpu_features():
         assert ctypes.CDLL(str(output)).seen() == 42
     if not (shutil.which("nm") and shutil.which("readelf")):
         pytest.skip("binutils are not installed, so the symbols cannot be listed")
-    symbols = subprocess.run(["nm", "-D", "--defined-only", output], capture_output=True, text=True, check=True).stdout
+    symbols = subprocess.run(
+        ["nm", "-D", "--defined-only", output], capture_output=True, text=True, check=True
+    ).stdout
     assert [line.split()[2] for line in symbols.splitlines()] == ["seen"]
-    needs = subprocess.run(["readelf", "-d", output], capture_output=True, text=True, check=True).stdout
+    needs = subprocess.run(
+        ["readelf", "-d", output], capture_output=True, text=True, check=True
+    ).stdout
     assert "stdc++" not in needs
     assert "libc++" not in needs
 
@@ -187,7 +215,9 @@ def test_several_sources_become_one_library(compiler: Toolchain, tmp_path: Path)
     folder.mkdir()
     count = 5
     for i in range(1, count):
-        (folder / f"part {i}.cpp").write_text(f'#include "value.hpp"\nint part{i}() {{ return {i} * VALUE; }}')
+        (folder / f"part {i}.cpp").write_text(
+            f'#include "value.hpp"\nint part{i}() {{ return {i} * VALUE; }}'
+        )
     include = folder / "in clude"
     include.mkdir()
     (include / "value.hpp").write_text("#define VALUE 10\n")
@@ -200,7 +230,12 @@ def test_several_sources_become_one_library(compiler: Toolchain, tmp_path: Path)
     sources = [folder / "main.cpp", *(folder / f"part {i}.cpp" for i in range(1, count))]
     output = folder / "all of it.so"
     compiler.compile(
-        sources, output, target=NATIVE, include=[include], jobs=2, progress=lambda *step: steps.append(step)
+        sources,
+        output,
+        target=NATIVE,
+        include=[include],
+        jobs=2,
+        progress=lambda *step: steps.append(step),
     )
     assert ctypes.CDLL(str(output)).total() == 100
     assert steps == [("compile", i, count + 1) for i in range(count + 2)]
@@ -212,7 +247,9 @@ def test_several_sources_become_one_library(compiler: Toolchain, tmp_path: Path)
 def test_rejected_source_is_named_with_its_first_error(compiler: Toolchain, tmp_path: Path) -> None:
     (tmp_path / "good.cpp").write_text("int good() { return 1; }")
     bad = tmp_path / "bad.cpp"
-    bad.write_text("int good();\nint worse() { return unheard_of; }\nint more() { return also_unheard_of; }")
+    bad.write_text(
+        "int good();\nint worse() { return unheard_of; }\nint more() { return also_unheard_of; }"
+    )
     with pytest.raises(CompileError) as caught:
         compiler.compile([tmp_path / "good.cpp", bad], tmp_path / "a.so", target=NATIVE)
     message = str(caught.value)
@@ -234,9 +271,17 @@ def test_missing_function_is_found_when_linking(compiler: Toolchain, tmp_path: P
     ("body", "kind", "message"),
     [
         ("kill -9 $$", CompileError, "killed or ran out of memory.*fewer jobs"),
-        ("echo 'g++: fatal error: Killed signal terminated program' >&2; exit 1", CompileError, "fewer jobs"),
+        (
+            "echo 'g++: fatal error: Killed signal terminated program' >&2; exit 1",
+            CompileError,
+            "fewer jobs",
+        ),
         ("echo 'as: a.o: No space left on device' >&2; exit 1", CacheError, "disk is full"),
-        ("echo \"error: bad value 'x' for '-march=' switch\" >&2; exit 1", ToolchainError, "cannot build for this"),
+        (
+            "echo \"error: bad value 'x' for '-march=' switch\" >&2; exit 1",
+            ToolchainError,
+            "cannot build for this",
+        ),
         ("exit 1", CompileError, "it gave no reason"),
         ("exit 0", ToolchainError, "without an error and without a result"),
     ],
@@ -257,14 +302,18 @@ def test_first_failure_ends_the_other_compilers(script: Script, tmp_path: Path) 
     compiler = Toolchain.from_command([str(script("mine", body))])
     start = time.monotonic()
     with pytest.raises(CompileError):
-        compiler.compile([tmp_path / "slow.cpp", tmp_path / "bad.cpp"], tmp_path / "a.so", target=NATIVE, jobs=2)
+        compiler.compile(
+            [tmp_path / "slow.cpp", tmp_path / "bad.cpp"], tmp_path / "a.so", target=NATIVE, jobs=2
+        )
     assert time.monotonic() - start < 30
     pids = [int(line) for line in (tmp_path / "pids").read_text().split()]
     assert len(pids) == 2
     assert all(gone(pid) for pid in pids)
 
 
-def test_compilers_run_side_by_side_but_not_more_than_allowed(script: Script, tmp_path: Path) -> None:
+def test_compilers_run_side_by_side_but_not_more_than_allowed(
+    script: Script, tmp_path: Path
+) -> None:
     body = (
         f'mkdir "{tmp_path}/run/$$"; sleep 0.2; ls "{tmp_path}/run" | wc -l >> "{tmp_path}/seen"\n'
         f'rmdir "{tmp_path}/run/$$"; for last; do :; done; : > "$last"'
@@ -282,10 +331,19 @@ def test_compilers_run_side_by_side_but_not_more_than_allowed(script: Script, tm
 def test_interrupt_ends_the_compilers_and_leaves_nothing(script: Script, tmp_path: Path) -> None:
     """Ctrl-C in the middle of a compilation: no process and no half-written folder is left."""
     pids, cache = tmp_path / "pids", tmp_path / "cache"
-    compiler = script("mine", f'sleep 60 & echo $$ $! >> "{pids}.new"; mv "{pids}.new" "{pids}"; wait')
+    compiler = script(
+        "mine", f'sleep 60 & echo $$ $! >> "{pids}.new"; mv "{pids}.new" "{pids}"; wait'
+    )
     program = "from tests.native.adder import build_adder\nbuild_adder()"
-    environment = {**os.environ, "CXX": str(compiler), "INFUSE_CACHE": str(cache), "PYTHONPATH": PYTHONPATH}
-    child = subprocess.Popen([sys.executable, "-c", program], env=environment, stderr=subprocess.PIPE, text=True)
+    environment = {
+        **os.environ,
+        "CXX": str(compiler),
+        "INFUSE_CACHE": str(cache),
+        "PYTHONPATH": PYTHONPATH,
+    }
+    child = subprocess.Popen(
+        [sys.executable, "-c", program], env=environment, stderr=subprocess.PIPE, text=True
+    )
     deadline = time.monotonic() + 60
     while not pids.exists():
         assert child.poll() is None, child.communicate()
@@ -298,16 +356,22 @@ def test_interrupt_ends_the_compilers_and_leaves_nothing(script: Script, tmp_pat
     assert [path.name for path in (cache / "compiled").iterdir()] == [".locks"]
 
 
-def test_temporary_files_of_the_compiler_go_beside_the_output(script: Script, tmp_path: Path) -> None:
+def test_temporary_files_of_the_compiler_go_beside_the_output(
+    script: Script, tmp_path: Path
+) -> None:
     body = f'echo "$TMPDIR" > "{tmp_path}/seen"; pwd >> "{tmp_path}/seen"; for last; do :; done; : > "$last"'
     output = tmp_path / "out" / "a.so"
     output.parent.mkdir()
     (tmp_path / "a.cpp").write_text("")
-    Toolchain.from_command([str(script("mine", body))]).compile([tmp_path / "a.cpp"], output, target=NATIVE)
+    Toolchain.from_command([str(script("mine", body))]).compile(
+        [tmp_path / "a.cpp"], output, target=NATIVE
+    )
     assert (tmp_path / "seen").read_text().split() == [str(output.parent)] * 2
 
 
-def test_zig_has_a_cache_where_the_home_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_zig_has_a_cache_where_the_home_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.delenv("ZIG_GLOBAL_CACHE_DIR", raising=False)
     monkeypatch.setenv("INFUSE_CACHE", str(tmp_path / "cache"))

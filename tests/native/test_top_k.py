@@ -1,4 +1,6 @@
-"""The largest and smallest of many, with ties, NaN and infinities, and running sums along every axis."""
+"""The largest and smallest of many, with ties, NaN and infinities, and running sums along every
+axis.
+"""
 
 from typing import Any
 
@@ -12,7 +14,14 @@ from infuse.ir.types import TensorType
 from infuse.ops.evaluate import evaluate
 from tests.native.kernel_tools import targets
 
-SHAPES = (((3, 517), 1, 5), ((2, 300, 3), 1, 7), ((1000,), 0, 1), ((5, 64), 1, 64), ((4, 130), 1, 33), ((2, 0), 1, 0))
+SHAPES = (
+    ((3, 517), 1, 5),
+    ((2, 300, 3), 1, 7),
+    ((1000,), 0, 1),
+    ((5, 64), 1, 64),
+    ((4, 130), 1, 33),
+    ((2, 0), 1, 0),
+)
 TYPES = (np.float32, np.float64, np.int64, np.int32)
 
 
@@ -59,7 +68,16 @@ def test_the_first_of_many_in_order(target: str, rng: np.random.Generator) -> No
 @pytest.mark.parametrize("target", targets())
 def test_running_sums_along_every_axis(target: str, rng: np.random.Generator) -> None:
     graph, feeds = Graph("running"), dict[str, Any]()
-    for shape in ((17, 33), (9, 1), (5, 7, 16), (2, 3, 48), (3, 5, 1030), (1, 4, 64), (0, 3), (3, 0)):
+    for shape in (
+        (17, 33),
+        (9, 1),
+        (5, 7, 16),
+        (2, 3, 48),
+        (3, 5, 1030),
+        (1, 4, 64),
+        (0, 3),
+        (3, 0),
+    ):
         for axis in range(len(shape)):
             for exclusive, reverse in ((0, 0), (1, 1)):
                 op = ops.REGISTRY["", "CumSum"](exclusive=exclusive, reverse=reverse)

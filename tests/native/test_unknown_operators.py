@@ -1,4 +1,6 @@
-"""Operators that nobody can run are refused when a model is compiled or loaded, with their names, not when it runs."""
+"""Operators that nobody can run are refused when a model is compiled or loaded, with their names,
+not when it runs.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ def test_a_model_is_refused_where_it_would_run(strange: Path) -> None:
             assert name in str(caught.value)
 
 
-def test_it_is_still_optimized_and_shown(strange: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_is_still_optimized_and_shown(
+    strange: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     cli = Cli(capsys)
     infuse.save(infuse.optimize(strange), tmp_path / "out.onnx")
     assert (tmp_path / "out.onnx").exists()

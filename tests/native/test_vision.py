@@ -1,4 +1,5 @@
-"""Operators on images, regions and boxes: sizes found at run time, bad indices, strange numbers, other witnesses.
+"""Operators on images, regions and boxes: sizes found at run time, bad indices, strange numbers,
+other witnesses.
 
 Many nodes share a model, for compiling takes the time.
 """
@@ -22,12 +23,16 @@ from infuse.ops.vision import ImageDecoder
 FLOAT, INT = TensorProto.FLOAT, TensorProto.INT64
 Array = Any
 Inputs = Mapping[str, Array | None]
-torch_only = pytest.mark.skipif(find_spec("torch") is None, reason="torch is the witness: make test installs it")
+torch_only = pytest.mark.skipif(
+    find_spec("torch") is None, reason="torch is the witness: make test installs it"
+)
 
 
 @dataclass
 class Nodes:
-    """A model of nodes that do not depend on each other; what is not held is fed, its sizes symbols or numbers."""
+    """A model of nodes that do not depend on each other; what is not held is fed, its sizes symbols
+    or numbers.
+    """
 
     symbolic: bool = True
     nodes: list[onnx.NodeProto] = field(default_factory=list)
@@ -36,7 +41,14 @@ class Nodes:
     outputs: list[str] = field(default_factory=list)
     feeds: dict[str, Array] = field(default_factory=dict)
 
-    def add(self, kind: str, inputs: Inputs, held: tuple[str, ...] = (), outputs: int = 1, **attributes: Any) -> int:
+    def add(
+        self,
+        kind: str,
+        inputs: Inputs,
+        held: tuple[str, ...] = (),
+        outputs: int = 1,
+        **attributes: Any,
+    ) -> int:
         """Append a node; the number of its first output."""
         prefix, first = f"n{len(self.nodes)}_", len(self.outputs)
         for name, x in inputs.items():
@@ -45,7 +57,11 @@ class Nodes:
             if name in held:
                 self.held.append(numpy_helper.from_array(np.asarray(x), prefix + name))
                 continue
-            shape = [f"{prefix}{name}{i}" for i in range(x.ndim)] if self.symbolic and x.ndim > 1 else x.shape
+            shape = (
+                [f"{prefix}{name}{i}" for i in range(x.ndim)]
+                if self.symbolic and x.ndim > 1
+                else x.shape
+            )
             dtype = helper.np_dtype_to_tensor_dtype(x.dtype)
             self.inputs.append(helper.make_tensor_value_info(prefix + name, dtype, shape))
             self.feeds[prefix + name] = x
@@ -77,9 +93,13 @@ class Nodes:
         ours, theirs = self.session(), self.onnxruntime()
         for change in changes or ({},):
             feeds = {**self.feeds, **change}
-            for node, found, wanted in zip(self.outputs, ours.run(None, feeds), theirs.run(None, feeds), strict=True):
+            for node, found, wanted in zip(
+                self.outputs, ours.run(None, feeds), theirs.run(None, feeds), strict=True
+            ):
                 assert found.dtype == wanted.dtype
-                np.testing.assert_allclose(found, wanted, rtol=tolerance, atol=tolerance, err_msg=node)
+                np.testing.assert_allclose(
+                    found, wanted, rtol=tolerance, atol=tolerance, err_msg=node
+                )
 
 
 @pytest.fixture
@@ -92,14 +112,18 @@ def refuses(session: infuse.InferenceSession, feeds: Mapping[str, Array], **chan
         session.run(None, {**feeds, **changes})
 
 
-# -- resizing ----------------------------------------------------------------------------------------------------
+# -- resizing --------------------------------------------------------------------------------------
 
 
 def test_resize_by_sizes_and_scales_of_the_run(rng: np.random.Generator) -> None:
     nodes = Nodes()
     x = rng.standard_normal((1, 3, 11, 14), np.float32)
     for mode in ("nearest", "linear", "cubic"):
-        nodes.add("Resize", {"x": x, "roi": None, "scales": None, "sizes": np.array([1, 3, 22, 28])}, mode=mode)
+        nodes.add(
+            "Resize",
+            {"x": x, "roi": None, "scales": None, "sizes": np.array([1, 3, 22, 28])},
+            mode=mode,
+        )
         nodes.add("Resize", {"x": x, "roi": None, "scales": np.float32([1, 1, 2, 2])}, mode=mode)
     sizes = {n: np.array([1, 3, 5, 20]) for n in nodes.feeds if n.endswith("sizes")}
     scales = {n: np.float32([1, 1, 0.6, 1.5]) for n in nodes.feeds if n.endswith("scales")}
@@ -108,11 +132,18 @@ def test_resize_by_sizes_and_scales_of_the_run(rng: np.random.Generator) -> None
 
 def test_resize_that_keeps_the_aspect_ratio_of_any_image(rng: np.random.Generator) -> None:
     nodes = Nodes()
-    inputs = {"x": np.zeros((1, 1, 2, 2), np.float32), "roi": None, "scales": None, "sizes": np.array([6, 7])}
+    inputs = {
+        "x": np.zeros((1, 1, 2, 2), np.float32),
+        "roi": None,
+        "scales": None,
+        "sizes": np.array([6, 7]),
+    }
     for policy in ("not_larger", "not_smaller"):
         nodes.add("Resize", inputs, axes=[2, 3], keep_aspect_ratio_policy=policy, mode="linear")
     changes = []
-    for shape, sizes in itertools.product([(2, 3, 5, 9), (1, 1, 30, 4), (1, 2, 7, 7)], [(6, 7), (20, 9)]):
+    for shape, sizes in itertools.product(
+        [(2, 3, 5, 9), (1, 1, 30, 4), (1, 2, 7, 7)], [(6, 7), (20, 9)]
+    ):
         given = {"x": rng.standard_normal(shape, np.float32), "sizes": np.array(sizes)}
         changes.append({f"n{i}_{n}": v for i in range(2) for n, v in given.items()})
     nodes.check(*changes)
@@ -123,14 +154,20 @@ def test_resize_of_a_region_of_the_run(rng: np.random.Generator) -> None:
     roi = np.float32([0, 0, 0.1, 0.2, 1, 1, 0.8, 0.9])
     x = rng.standard_normal((1, 2, 8, 9), np.float32)
     inputs = {"x": x, "roi": roi, "scales": None, "sizes": np.array([1, 2, 5, 6])}
-    coordinates = {"coordinate_transformation_mode": "tf_crop_and_resize", "extrapolation_value": 3.5}
+    coordinates = {
+        "coordinate_transformation_mode": "tf_crop_and_resize",
+        "extrapolation_value": 3.5,
+    }
     nodes.add("Resize", inputs, ("sizes",), mode="linear", **coordinates)
     nodes.check({}, {"n0_roi": np.float32([0, 0, -0.5, 0.5, 1, 1, 1.5, 1.2])})
 
 
 def test_resize_of_volumes(rng: np.random.Generator) -> None:
     nodes = Nodes()
-    volume, scales = rng.standard_normal((1, 2, 4, 5, 6), np.float32), np.float32([1, 1, 1.5, 2, 0.5])
+    volume, scales = (
+        rng.standard_normal((1, 2, 4, 5, 6), np.float32),
+        np.float32([1, 1, 1.5, 2, 0.5]),
+    )
     for mode in ("nearest", "linear"):
         nodes.add("Resize", {"x": volume, "roi": None, "scales": scales}, ("scales",), mode=mode)
     nodes.check()
@@ -154,7 +191,9 @@ def test_resize_as_pytorch(rng: np.random.Generator) -> None:
 
     nodes, wanted = Nodes(symbolic=False), []
     modes = [("bilinear", False), ("bicubic", False), ("bilinear", True), ("bicubic", True)]
-    for (mode, antialias), channels, size in itertools.product(modes, (3, 40), [(40, 60), (10, 15), (33, 7)]):
+    for (mode, antialias), channels, size in itertools.product(
+        modes, (3, 40), [(40, 60), (10, 15), (33, 7)]
+    ):
         x = rng.standard_normal((2, channels, 20, 30), np.float32)
         nodes.add(
             "Resize",
@@ -166,7 +205,9 @@ def test_resize_as_pytorch(rng: np.random.Generator) -> None:
             antialias=int(antialias),
             exclude_outside=int(antialias),
         )
-        result = torch.nn.functional.interpolate(torch.from_numpy(x), size, mode=mode, antialias=antialias)
+        result = torch.nn.functional.interpolate(
+            torch.from_numpy(x), size, mode=mode, antialias=antialias
+        )
         wanted.append(result.numpy())
     for node, found, exact in zip(nodes.nodes, nodes.run(), wanted, strict=True):
         np.testing.assert_allclose(found, exact, rtol=1e-4, atol=5e-5, err_msg=str(node))
@@ -184,7 +225,7 @@ def test_impossible_sizes_and_scales_are_refused() -> None:
     refuses(session, nodes.feeds, n1_sizes=np.array([1, 1, 2**62, 2]))
 
 
-# -- sampling ----------------------------------------------------------------------------------------------------
+# -- sampling --------------------------------------------------------------------------------------
 
 
 @torch_only
@@ -193,12 +234,21 @@ def test_grid_sample_as_pytorch(rng: np.random.Generator) -> None:
 
     nodes, wanted = Nodes(), []
     shapes = [((2, 20, 7, 9), (2, 5, 6, 2)), ((2, 3, 4, 5, 6), (2, 3, 4, 5, 3))]
-    choices = itertools.product(shapes, ("linear", "nearest"), ("zeros", "border", "reflection"), (0, 1))
+    choices = itertools.product(
+        shapes, ("linear", "nearest"), ("zeros", "border", "reflection"), (0, 1)
+    )
     for (shape, places), mode, padding, align in choices:
-        x, grid = rng.standard_normal(shape, np.float32), rng.uniform(-2.5, 2.5, places).astype(np.float32)
-        nodes.add("GridSample", {"x": x, "g": grid}, mode=mode, padding_mode=padding, align_corners=align)
+        x, grid = (
+            rng.standard_normal(shape, np.float32),
+            rng.uniform(-2.5, 2.5, places).astype(np.float32),
+        )
+        nodes.add(
+            "GridSample", {"x": x, "g": grid}, mode=mode, padding_mode=padding, align_corners=align
+        )
         name = "bilinear" if mode == "linear" else mode
-        result = torch.nn.functional.grid_sample(*map(torch.from_numpy, (x, grid)), name, padding, bool(align))
+        result = torch.nn.functional.grid_sample(
+            *map(torch.from_numpy, (x, grid)), name, padding, bool(align)
+        )
         wanted.append(result.numpy())
     for node, found, exact in zip(nodes.nodes, nodes.run(), wanted, strict=True):
         np.testing.assert_allclose(found, exact, rtol=1e-4, atol=1e-4, err_msg=str(node))
@@ -228,25 +278,45 @@ def test_affine_grid_of_a_size_of_the_run(rng: np.random.Generator) -> None:
         rank = len(size) - 2
         theta = rng.standard_normal((2, rank, rank + 1), np.float32)
         nodes.add("AffineGrid", {"theta": theta, "size": np.array(size)}, held, align_corners=align)
-        grid = torch.nn.functional.affine_grid(torch.from_numpy(theta), list(size), align_corners=bool(align))
+        grid = torch.nn.functional.affine_grid(
+            torch.from_numpy(theta), list(size), align_corners=bool(align)
+        )
         wanted.append(grid.numpy())
     for node, found, exact in zip(nodes.nodes, nodes.run(), wanted, strict=True):
         np.testing.assert_allclose(found, exact, rtol=1e-5, atol=1e-5, err_msg=str(node))
 
 
-# -- regions and boxes -------------------------------------------------------------------------------------------
+# -- regions and boxes -----------------------------------------------------------------------------
 
 
 def test_regions_as_onnxruntime(rng: np.random.Generator) -> None:
     nodes = Nodes()
     x = rng.standard_normal((2, 70, 12, 15), np.float32)
     corners = rng.uniform(-4, 50, (9, 2, 2)).astype(np.float32)
-    inputs = {"x": x, "rois": np.concatenate([corners.min(1), corners.max(1)], axis=1), "i": rng.integers(0, 2, 9)}
-    for mode, coordinates, ratio in itertools.product(("avg", "max"), ("half_pixel", "output_half_pixel"), (0, 3)):
-        choices = {"mode": mode, "coordinate_transformation_mode": coordinates, "sampling_ratio": ratio}
+    inputs = {
+        "x": x,
+        "rois": np.concatenate([corners.min(1), corners.max(1)], axis=1),
+        "i": rng.integers(0, 2, 9),
+    }
+    for mode, coordinates, ratio in itertools.product(
+        ("avg", "max"), ("half_pixel", "output_half_pixel"), (0, 3)
+    ):
+        choices = {
+            "mode": mode,
+            "coordinate_transformation_mode": coordinates,
+            "sampling_ratio": ratio,
+        }
         nodes.add("RoiAlign", inputs, output_height=3, output_width=5, spatial_scale=0.3, **choices)
-    rois = [[0, 1, 2, 30, 22], [1, 4, 4, 4, 4], [1, 0, 0, 59, 47], [0, 40, 30, 10, 10], [1, -9, -9, 100, 99]]
-    nodes.add("MaxRoiPool", {"x": x, "rois": np.float32(rois)}, pooled_shape=[3, 4], spatial_scale=0.25)
+    rois = [
+        [0, 1, 2, 30, 22],
+        [1, 4, 4, 4, 4],
+        [1, 0, 0, 59, 47],
+        [0, 40, 30, 10, 10],
+        [1, -9, -9, 100, 99],
+    ]
+    nodes.add(
+        "MaxRoiPool", {"x": x, "rois": np.float32(rois)}, pooled_shape=[3, 4], spatial_scale=0.25
+    )
     nodes.check()
 
 
@@ -276,7 +346,11 @@ def test_as_many_points_as_nobody_can_mean_are_refused() -> None:
     nodes = Nodes()
     nodes.add(
         "RoiAlign",
-        {"x": np.zeros((1, 1, 4, 4), np.float32), "rois": np.float32([[0, 0, 2, 2]]), "i": np.array([0])},
+        {
+            "x": np.zeros((1, 1, 4, 4), np.float32),
+            "rois": np.float32([[0, 0, 2, 2]]),
+            "i": np.array([0]),
+        },
         sampling_ratio=1 << 20,
     )
     with pytest.raises(ShapeError, match="at most 4096² points"):
@@ -315,12 +389,17 @@ def test_suppression_as_onnxruntime(rng: np.random.Generator) -> None:
         scores = rng.uniform(0, 1, (1, classes, count)).astype(np.float32)
         if count == 290:
             scores = np.round(scores, 1)  # equal scores: the first box wins
-        for most, overlap, least in itertools.product([0, 3, 10000], [0.0, 0.45, 1.0], [0.0, 0.7, 1.5]):
+        for most, overlap, least in itertools.product(
+            [0, 3, 10000], [0.0, 0.45, 1.0], [0.0, 0.7, 1.5]
+        ):
             change = {f"n{i}_most": np.array([most]) for i in range(3)}
             for i, boxes in enumerate((corners, centers, corners)):
                 change |= {f"n{i}_boxes": boxes, f"n{i}_scores": scores}
             for i in range(2):
-                change |= {f"n{i}_overlap": np.float32([overlap]), f"n{i}_least": np.float32([least])}
+                change |= {
+                    f"n{i}_overlap": np.float32([overlap]),
+                    f"n{i}_least": np.float32([least]),
+                }
             changes.append(change)
     changes = [c for i, c in enumerate(changes) if i % 2 == 0 or c["n0_boxes"].shape[1] < 1000]
     suppression(corners, scores).check(*changes, tolerance=0)
@@ -341,7 +420,7 @@ def test_suppression_of_strange_boxes(rng: np.random.Generator) -> None:
         assert np.isnan(kept[len(numbers) :]).all()
 
 
-# -- windows -----------------------------------------------------------------------------------------------------
+# -- windows ---------------------------------------------------------------------------------------
 
 
 @torch_only
@@ -351,10 +430,15 @@ def test_columns_to_an_image_of_the_run(rng: np.random.Generator) -> None:
     nodes, wanted = Nodes(), []
     variants = ({}, {"strides": [2, 1], "pads": [1, 0, 1, 0]}, {"dilations": [1, 2]})
     shapes = (([7, 8], [3, 2]), ([6, 9], [2, 3]))
-    for options, (image, block), held in itertools.product(variants, shapes, ((), ("i",), ("i", "b"))):
+    for options, (image, block), held in itertools.product(
+        variants, shapes, ((), ("i",), ("i", "b"))
+    ):
         step, apart = options.get("strides", [1, 1]), options.get("dilations", [1, 1])
         pad = options.get("pads", [0] * 4)[:2]
-        counts = [(n + 2 * p - d * (k - 1) - 1) // s + 1 for n, p, d, k, s in zip(image, pad, apart, block, step)]
+        counts = [
+            (n + 2 * p - d * (k - 1) - 1) // s + 1
+            for n, p, d, k, s in zip(image, pad, apart, block, step)
+        ]
         x = rng.standard_normal((2, 3 * block[0] * block[1], counts[0] * counts[1]), np.float32)
         nodes.add("Col2Im", {"x": x, "i": np.array(image), "b": np.array(block)}, held, **options)
         found = torch.nn.functional.fold(torch.from_numpy(x), image, block, apart, pad, step)
@@ -376,7 +460,9 @@ def test_columns_that_do_not_fit_are_refused() -> None:
 def test_unpooling_undoes_pooling(rng: np.random.Generator) -> None:
     x = rng.standard_normal((1, 2, 6, 8), np.float32)
     values = x.reshape(1, 2, 3, 2, 4, 2).max(axis=(3, 5))
-    places = np.array([int(np.flatnonzero(x == v)[0]) for v in values.reshape(-1)]).reshape(values.shape)
+    places = np.array([int(np.flatnonzero(x == v)[0]) for v in values.reshape(-1)]).reshape(
+        values.shape
+    )
     nodes = Nodes()
     options = {"kernel_shape": [2, 2], "strides": [2, 2]}
     nodes.add("MaxUnpool", {"v": values, "p": places}, **options)
@@ -425,9 +511,17 @@ def test_deformed_convolution_as_sampling_of_pytorch(rng: np.random.Generator) -
             "w": rng.standard_normal((6, 8 // group, 3, 2), np.float32),
             "o": rng.uniform(-3, 3, (2, parts * 12, 5, 7)).astype(np.float32),
             "b": rng.standard_normal(6, np.float32) if "b" in optional else None,
-            "m": rng.uniform(0, 1, (2, parts * 6, 5, 7)).astype(np.float32) if "m" in optional else None,
+            "m": rng.uniform(0, 1, (2, parts * 6, 5, 7)).astype(np.float32)
+            if "m" in optional
+            else None,
         }
-        options = {"strides": [2, 1], "pads": [2, 1, 2, 1], "dilations": [2, 2], "group": group, "offset_group": parts}
+        options = {
+            "strides": [2, 1],
+            "pads": [2, 1, 2, 1],
+            "dilations": [2, 2],
+            "group": group,
+            "offset_group": parts,
+        }
         nodes.add("DeformConv", given, ("w",) if number % 2 else (), **options)
         tensors = [None if v is None else torch.from_numpy(v) for v in given.values()]
         wanted.append(deformed(*tensors, group, parts).numpy())
@@ -435,7 +529,7 @@ def test_deformed_convolution_as_sampling_of_pytorch(rng: np.random.Generator) -
         np.testing.assert_allclose(found, exact, rtol=1e-4, atol=1e-4, err_msg=str(node))
 
 
-# -- image files -------------------------------------------------------------------------------------------------
+# -- image files -----------------------------------------------------------------------------------
 
 
 def test_image_files_without_their_package(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -446,6 +540,8 @@ def test_image_files_without_their_package(monkeypatch: pytest.MonkeyPatch) -> N
         ImageDecoder().eval(np.zeros(4, np.uint8))
 
 
-@pytest.mark.skipif(find_spec("PIL") is None, reason="Pillow reads the files: make test installs it")
+@pytest.mark.skipif(
+    find_spec("PIL") is None, reason="Pillow reads the files: make test installs it"
+)
 def test_what_is_no_image_file_has_no_pixels() -> None:
     assert ImageDecoder().eval(np.arange(50, dtype=np.uint8)).shape == (0, 0, 3)

@@ -55,7 +55,9 @@ def check(
 ) -> None:
     (tile, (kh, kw), (sh, sw)), (n, h, w, c) = form, image
     top, left, bottom, right = pads or (kh // 2, kw // 2, kh // 2, kw // 2)
-    x, bias = (fenced(rng.uniform(-1, 1, shape).astype(np.float32)) for shape in (image, (out_channels,)))
+    x, bias = (
+        fenced(rng.uniform(-1, 1, shape).astype(np.float32)) for shape in (image, (out_channels,))
+    )
     weights = rng.uniform(-1, 1, (out_channels, c, kh, kw)).astype(np.float32)
     padded = np.pad(x.astype(np.float64), ((0, 0), (top, bottom), (left, right), (0, 0)))
     view = sliding_window_view(padded, (kh, kw), (1, 2))[:, ::sh, ::sw]
@@ -68,12 +70,18 @@ def check(
     assert library.run_winograd(tile, threads, shape, *arrays, ctypes.c_float(LOW), pointer(out))
     assert not np.isnan(out).any(), "not every element was stored"
     typical = np.sqrt(np.square(view).mean() * np.square(weights).mean() * kh * kw * c) + 1
-    rounding = (3 if tile == 2 and max(kh, kw) == 3 else ERRORS[max(kh, kw)]) * 2.0**-23 * np.sqrt(max(c, 16))
+    rounding = (
+        (3 if tile == 2 and max(kh, kw) == 3 else ERRORS[max(kh, kw)])
+        * 2.0**-23
+        * np.sqrt(max(c, 16))
+    )
     assert np.abs(out - expected).max() <= rounding * typical
 
 
 @pytest.mark.parametrize("form", FORMS, ids=str)
-def test_any_sizes(library: ctypes.CDLL, rng: Rng, form: tuple[int, tuple[int, int], tuple[int, int]]) -> None:
+def test_any_sizes(
+    library: ctypes.CDLL, rng: Rng, form: tuple[int, tuple[int, int], tuple[int, int]]
+) -> None:
     for channels, out_channels, threads in product([1, 16, 20, 40], [1, 19, 48], [1, 3]):
         check(library, rng, form, (2, 8, 9, channels), out_channels, threads=threads)
         check(library, rng, form, (1, 11, 12, channels), out_channels, (0, 0, 0, 0), threads)

@@ -21,7 +21,9 @@ def sample() -> Graph:
     weight = constant(np.arange(37, dtype=np.float32), "w")
     tied = Value(tensor(dtypes.float32, 1, 37), "tied", weight.const.reshape(1, 37))  # type: ignore[union-attr]
     a, b, c = (Value(x.type, name) for name in "abc")
-    node = graph.add_node(Node(Toy(axes=(1, 2), given=(1.5, "x")), [x, weight, None, tied], [a], name="first"))
+    node = graph.add_node(
+        Node(Toy(axes=(1, 2), given=(1.5, "x")), [x, weight, None, tied], [a], name="first")
+    )
     node.doc, node.metadata, node.origin = "why", {"k": "v"}, ("conv", "relu")
     body = Graph("body")
     body.add_node(Node(Toy(), [a, constant(np.array(["t"], dtype=object), "text")], [b]))

@@ -1,4 +1,6 @@
-"""The operators of ai.onnx.ml row by row in plain Python, in float64: the reference lacks some and errs in others."""
+"""The operators of ai.onnx.ml row by row in plain Python, in float64: the reference lacks some and
+errs in others.
+"""
 
 import math
 from collections.abc import Callable, Sequence
@@ -39,7 +41,7 @@ def single(values: Sequence[float]) -> list[float]:
     return [float(np.float32(v)) for v in values]
 
 
-# -- features ----------------------------------------------------------------------------------------------------
+# -- features --------------------------------------------------------------------------------------
 
 
 def feature_vectorizer(row: Row) -> list[Array]:
@@ -67,7 +69,7 @@ def scaler(row: Row) -> list[Array]:
     return [(x.astype(np.float64) - single(row.op.offset)) * single(row.op.scale)]
 
 
-# -- labels ------------------------------------------------------------------------------------------------------
+# -- labels ----------------------------------------------------------------------------------------
 
 
 def texts(values: Sequence[Any], shape: tuple[int, ...]) -> Array:
@@ -88,7 +90,11 @@ def label_encoder(row: Row) -> list[Array]:
     tensor = [] if op.values_tensor is None else list(op.values_tensor)
     values = [*op.values_int64s, *op.values_strings, *single(op.values_floats), *tensor]
     default: Any = (
-        op.default_string if op.values_strings else op.default_float if op.values_floats else op.default_int64
+        op.default_string
+        if op.values_strings
+        else op.default_float
+        if op.values_floats
+        else op.default_int64
     )
     default = op.default_tensor[0] if op.default_tensor is not None else default
     found = []
@@ -97,7 +103,9 @@ def label_encoder(row: Row) -> list[Array]:
         found.append(same[-1] if same else default)
     if op.values_strings:
         return [texts(found, x.shape)]
-    kind = np.float64 if op.values_floats else np.int64 if op.values_int64s else op.values_tensor.dtype
+    kind = (
+        np.float64 if op.values_floats else np.int64 if op.values_int64s else op.values_tensor.dtype
+    )
     return [np.array(found, kind).reshape(x.shape)]
 
 
@@ -115,13 +123,21 @@ def one_hot_encoder(row: Row) -> list[Array]:
     """The reference does not make integers of numbers."""
     (x,), op = row.inputs, row.op
     categories = op.cats_int64s or op.cats_strings
-    flat = [[float((v if isinstance(v, str) else int(v)) == c) for c in categories] for v in x.reshape(-1)]
+    flat = [
+        [float((v if isinstance(v, str) else int(v)) == c) for c in categories]
+        for v in x.reshape(-1)
+    ]
     return [np.array(flat).reshape(*x.shape, len(categories))]
 
 
 def zip_map(row: Row) -> list[Any]:
     labels = row.op.classlabels_int64s or row.op.classlabels_strings
-    return [[{label: np.float32(v) for label, v in zip(labels, line)} for line in np.atleast_2d(row.inputs[0])]]
+    return [
+        [
+            {label: np.float32(v) for label, v in zip(labels, line)}
+            for line in np.atleast_2d(row.inputs[0])
+        ]
+    ]
 
 
 def dict_vectorizer(row: Row) -> list[Array]:
@@ -139,7 +155,7 @@ def cast_map(row: Row) -> list[Array]:
     return [np.array([found]) if op.cast_to == "TO_FLOAT" else np.array([[int(v) for v in found]])]
 
 
-# -- scores ------------------------------------------------------------------------------------------------------
+# -- scores ----------------------------------------------------------------------------------------
 
 
 def linear_regressor(row: Row) -> list[Array]:
@@ -147,7 +163,12 @@ def linear_regressor(row: Row) -> list[Array]:
     op, x = row.op, matrix(row.inputs[0])
     weights = np.reshape(single(op.coefficients), (op.targets, -1))
     offsets = single(op.intercepts) or [0.0] * op.targets
-    return [finished([[float(w @ line) + b for w, b in zip(weights, offsets)] for line in x], op.post_transform)]
+    return [
+        finished(
+            [[float(w @ line) + b for w, b in zip(weights, offsets)] for line in x],
+            op.post_transform,
+        )
+    ]
 
 
 def of_one(score: float, whole: bool, transform: str) -> list[float]:
@@ -165,13 +186,20 @@ def linear_classifier(row: Row) -> list[Array]:
         chosen = [labels[s > 0] for (s,) in scores]
         return [
             as_labels(chosen),
-            np.array([of_one(s, op.post_transform == "NONE", op.post_transform) for (s,) in scores]),
+            np.array(
+                [of_one(s, op.post_transform == "NONE", op.post_transform) for (s,) in scores]
+            ),
         ]
-    return [as_labels([labels[int(np.argmax(s))] for s in scores]), finished(scores, op.post_transform)]
+    return [
+        as_labels([labels[int(np.argmax(s))] for s in scores]),
+        finished(scores, op.post_transform),
+    ]
 
 
 def as_labels(chosen: list[Any]) -> Array:
-    return texts(chosen, (len(chosen),)) if isinstance(chosen[0], str) else np.array(chosen, np.int64)
+    return (
+        texts(chosen, (len(chosen),)) if isinstance(chosen[0], str) else np.array(chosen, np.int64)
+    )
 
 
 def kernel(op: Any, a: Array, b: Array, kind: str) -> float:
@@ -187,9 +215,14 @@ def svm_regressor(row: Row) -> list[Array]:
     """The reference computes in the type of its input, whole numbers included."""
     op, x = row.op, matrix(row.inputs[0])
     weights = single(op.coefficients)
-    vectors = np.reshape(single(op.support_vectors), (op.n_supports, -1)) if op.n_supports else [weights]
+    vectors = (
+        np.reshape(single(op.support_vectors), (op.n_supports, -1)) if op.n_supports else [weights]
+    )
     kind, weights = (op.kernel_type, weights) if op.n_supports else ("LINEAR", [1.0])
-    result = [sum(w * kernel(op, line, v, kind) for w, v in zip(weights, vectors)) + single(op.rho)[0] for line in x]
+    result = [
+        sum(w * kernel(op, line, v, kind) for w, v in zip(weights, vectors)) + single(op.rho)[0]
+        for line in x
+    ]
     return [np.array([[(1.0 if v > 0 else -1.0) if op.one_class else v] for v in result])]
 
 
@@ -202,7 +235,10 @@ def svm_classifier(row: Row) -> list[Array]:
     chosen, scores = [], []
     for line in x:
         if not total:
-            found = [kernel(op, line, w, "LINEAR") + rho[0] for w in np.reshape(single(op.coefficients), (count, -1))]
+            found = [
+                kernel(op, line, w, "LINEAR") + rho[0]
+                for w in np.reshape(single(op.coefficients), (count, -1))
+            ]
             chosen.append(labels[int(np.argmax(found))])
             scores.append(one_finished(found, op.post_transform))
             continue
@@ -211,33 +247,53 @@ def svm_classifier(row: Row) -> list[Array]:
         owner = [c for c, n in enumerate(op.vectors_per_class) for _ in range(n)]
         values = [kernel(op, line, v, op.kernel_type) for v in vectors]
         found = [
-            sum(values[k] * weights[j - 1 if c == i else i][k] for k, c in enumerate(owner) if c in (i, j)) + r
+            sum(
+                values[k] * weights[j - 1 if c == i else i][k]
+                for k, c in enumerate(owner)
+                if c in (i, j)
+            )
+            + r
             for (i, j), r in zip(pairs, rho)
         ]
-        votes = [sum((s > 0) == (c == i) for (i, j), s in zip(pairs, found) if c in (i, j)) for c in range(count)]
+        votes = [
+            sum((s > 0) == (c == i) for (i, j), s in zip(pairs, found) if c in (i, j))
+            for c in range(count)
+        ]
         chosen.append(labels[int(np.argmax(votes))])
         if op.prob_a:
             found = coupled(count, pairs, found, single(op.prob_a), single(op.prob_b))
         scores.append(
-            of_one(found[0], False, op.post_transform) if len(found) == 1 else one_finished(found, op.post_transform)
+            of_one(found[0], False, op.post_transform)
+            if len(found) == 1
+            else one_finished(found, op.post_transform)
         )
     return [as_labels(chosen), np.array(scores)]
 
 
-def coupled(count: int, pairs: Any, scores: Any, slope: list[float], shift: list[float]) -> list[float]:
-    """Libsvm's iteration, whose end is part of the result; the reference multiplies what it should not."""
+def coupled(
+    count: int, pairs: Any, scores: Any, slope: list[float], shift: list[float]
+) -> list[float]:
+    """Libsvm's iteration, whose end is part of the result; the reference multiplies what it should
+    not.
+    """
     r = np.zeros((count, count))
     for (i, j), s, a, b in zip(pairs, scores, slope, shift):
         r[i, j] = min(max(1 / (1 + math.exp(s * a + b)), 1e-7), 1 - 1e-7)
         r[j, i] = 1 - r[i, j]
     q = [
-        [sum(r[k, i] ** 2 for k in range(count)) if i == j else -r[j, i] * r[i, j] for j in range(count)]
+        [
+            sum(r[k, i] ** 2 for k in range(count)) if i == j else -r[j, i] * r[i, j]
+            for j in range(count)
+        ]
         for i in range(count)
     ]
     p = [1 / count] * count
     for _ in range(max(100, count)):
         total = sum(q[i][j] * p[i] * p[j] for i in range(count) for j in range(count))
-        if max(abs(sum(q[i][j] * p[j] for j in range(count)) - total) for i in range(count)) < 0.005 / count:
+        if (
+            max(abs(sum(q[i][j] * p[j] for j in range(count)) - total) for i in range(count))
+            < 0.005 / count
+        ):
             break
         for t in range(count):
             # The t-th is set to what is best for it, then all are scaled to a sum of one.
@@ -247,7 +303,7 @@ def coupled(count: int, pairs: Any, scores: Any, slope: list[float], shift: list
     return p
 
 
-# -- trees -------------------------------------------------------------------------------------------------------
+# -- trees -----------------------------------------------------------------------------------------
 
 
 def is_taken(mode: str, x: float, limit: float, nan: bool) -> bool:
@@ -264,7 +320,9 @@ def is_taken(mode: str, x: float, limit: float, nan: bool) -> bool:
 
 def joined(how: str, votes: list[list[tuple[int, float]]], count: int) -> list[float]:
     """What the votes of the leaves of one row come to."""
-    each: list[list[float]] = [[v for tree in votes for target, v in tree if target == t] for t in range(count)]
+    each: list[list[float]] = [
+        [v for tree in votes for target, v in tree if target == t] for t in range(count)
+    ]
     join: Callable[[list[float]], float] = {
         "SUM": sum,
         "AVERAGE": lambda v: sum(v) / len(votes),
@@ -284,11 +342,17 @@ def classic_votes(op: Any, line: Array, prefix: str) -> list[list[tuple[int, flo
         at = op.nodes_treeids.index(tree)
         while op.nodes_modes[at] != "LEAF":
             x, limit = float(line[op.nodes_featureids[at]]), single(op.nodes_values)[at]
-            nan = bool(op.nodes_missing_value_tracks_true[at]) if op.nodes_missing_value_tracks_true else False
+            nan = (
+                bool(op.nodes_missing_value_tracks_true[at])
+                if op.nodes_missing_value_tracks_true
+                else False
+            )
             taken = is_taken(op.nodes_modes[at].removeprefix("BRANCH_"), x, limit, nan)
             at = places[tree, (op.nodes_truenodeids if taken else op.nodes_falsenodeids)[at]]
         leaf = tree, op.nodes_nodeids[at]
-        lists = zip(given[f"{prefix}_treeids"], given[f"{prefix}_nodeids"], given[f"{prefix}_ids"], weights)
+        lists = zip(
+            given[f"{prefix}_treeids"], given[f"{prefix}_nodeids"], given[f"{prefix}_ids"], weights
+        )
         result.append([(target, w) for t, n, target, w in lists if (t, n) == leaf])
     return result
 
@@ -304,13 +368,18 @@ def tree_regressor(row: Row) -> list[Array]:
 
 
 def tree_classifier(row: Row) -> list[Array]:
-    """The reference mixes up two classes of which only the second gets votes; all else as ONNX Runtime has it."""
+    """The reference mixes up two classes of which only the second gets votes; all else as ONNX
+    Runtime has it.
+    """
     op, chosen, scores = row.op, [], []
     labels = op.classlabels_int64s or op.classlabels_strings
     base = single(op.base_values) or [0.0] * len(labels)
     positive = min(op.class_weights) >= 0
     for line in matrix(row.inputs[0]):
-        found = [a + b for a, b in zip(joined("SUM", classic_votes(op, line, "class"), len(labels)), base)]
+        found = [
+            a + b
+            for a, b in zip(joined("SUM", classic_votes(op, line, "class"), len(labels)), base)
+        ]
         if len(labels) > 2 or len(set(op.class_ids)) > 1:
             chosen.append(labels[int(np.argmax(found))])
             scores.append(one_finished(found, op.post_transform))
@@ -341,16 +410,27 @@ def tree_ensemble(row: Row) -> list[Array]:
             at, leaf = root, False
             while not leaf:
                 x, mode = float(line[op.nodes_featureids[at]]), int(op.nodes_modes[at])
-                nan = bool(op.nodes_missing_value_tracks_true[at]) if op.nodes_missing_value_tracks_true else False
+                nan = (
+                    bool(op.nodes_missing_value_tracks_true[at])
+                    if op.nodes_missing_value_tracks_true
+                    else False
+                )
                 if mode == 6:
                     taken = x in sets_of[at] or (nan and math.isnan(x))
                 else:
-                    taken = is_taken(("LEQ", "LT", "GTE", "GT", "EQ", "NEQ")[mode], x, float(op.nodes_splits[at]), nan)
+                    taken = is_taken(
+                        ("LEQ", "LT", "GTE", "GT", "EQ", "NEQ")[mode],
+                        x,
+                        float(op.nodes_splits[at]),
+                        nan,
+                    )
                 side = "true" if taken else "false"
                 leaf = bool(getattr(op, f"nodes_{side}leafs")[at])
                 at = getattr(op, f"nodes_{side}nodeids")[at]
             votes.append([(op.leaf_targetids[at], float(op.leaf_weights[at]))])
-        rows.append(joined(("AVERAGE", "SUM", "MIN", "MAX")[op.aggregate_function], votes, op.n_targets))
+        rows.append(
+            joined(("AVERAGE", "SUM", "MIN", "MAX")[op.aggregate_function], votes, op.n_targets)
+        )
     return [finished(rows, NAMES[op.post_transform])]
 
 

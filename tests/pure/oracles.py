@@ -1,4 +1,6 @@
-"""Operators by their definition, in float64 and as plainly as possible, where ONNX's reference falls short."""
+"""Operators by their definition, in float64 and as plainly as possible, where ONNX's reference
+falls short.
+"""
 
 import dataclasses
 import itertools
@@ -48,7 +50,12 @@ def conv_transpose(row: Row) -> list[Array]:
     begins = list(pads[:rank])
     for axis in range(rank):
         if op.output_shape or op.auto_pad.startswith("SAME"):
-            span = strides[axis] * (x.shape[2 + axis] - 1) + extra[axis] + (w.shape[2 + axis] - 1) * dilations[axis] + 1
+            span = (
+                strides[axis] * (x.shape[2 + axis] - 1)
+                + extra[axis]
+                + (w.shape[2 + axis] - 1) * dilations[axis]
+                + 1
+            )
             total = span - result.shape[2 + axis]
             begins[axis] = total // 2 if op.auto_pad == "SAME_UPPER" else total - total // 2
     depth, per_group = w.shape[0] // op.group, w.shape[1]
@@ -92,7 +99,10 @@ def lrn(row: Row) -> list[Array]:
     op, (x,) = row.op, row.inputs
     result = np.empty_like(x)
     for n, c in np.ndindex(x.shape[:2]):
-        first, last = max(0, c - (op.size - 1) // 2), min(x.shape[1] - 1, c + int(np.ceil((op.size - 1) / 2)))
+        first, last = (
+            max(0, c - (op.size - 1) // 2),
+            min(x.shape[1] - 1, c + int(np.ceil((op.size - 1) / 2))),
+        )
         total = sum(x[n, i] ** 2 for i in range(first, last + 1))
         result[n, c] = x[n, c] / (op.bias + op.alpha / op.size * total) ** op.beta
     return [result]
@@ -109,7 +119,11 @@ def max_pool(row: Row) -> list[Array]:
     begins = list((op.pads or (0,) * 2 * rank)[:rank])
     for axis in range(rank):
         if op.auto_pad.startswith("SAME"):
-            span = (inferred.shape[2 + axis] - 1) * strides[axis] + (op.kernel_shape[axis] - 1) * dilations[axis] + 1
+            span = (
+                (inferred.shape[2 + axis] - 1) * strides[axis]
+                + (op.kernel_shape[axis] - 1) * dilations[axis]
+                + 1
+            )
             total = max(span - x.shape[2 + axis], 0)
             begins[axis] = total // 2 if op.auto_pad == "SAME_UPPER" else total - total // 2
     values, indices = np.empty(inferred.shape, x.dtype), np.empty(inferred.shape, np.int64)
@@ -118,7 +132,9 @@ def max_pool(row: Row) -> list[Array]:
         n, c, *at = place
         best = None
         for k in itertools.product(*map(range, op.kernel_shape)):
-            spot = tuple(i * s + j * d - b for i, s, j, d, b in zip(at, strides, k, dilations, begins))
+            spot = tuple(
+                i * s + j * d - b for i, s, j, d, b in zip(at, strides, k, dilations, begins)
+            )
             inside = all(0 <= p < size for p, size in zip(spot, x.shape[2:]))
             if inside and (best is None or x[(n, c, *spot)] > x[(n, c, *best)]):
                 best = spot
@@ -135,7 +151,9 @@ def max_roi_pool(row: Row) -> list[Array]:
     high, wide = row.op.pooled_shape
     result = np.full((len(rois), x.shape[1], high, wide), -np.inf)
     for r, (image, *corners) in enumerate(rois.tolist()):
-        x1, y1, x2, y2 = (int(np.copysign(np.floor(abs(c * row.op.spatial_scale) + 0.5), c)) for c in corners)
+        x1, y1, x2, y2 = (
+            int(np.copysign(np.floor(abs(c * row.op.spatial_scale) + 0.5), c)) for c in corners
+        )
         height, width = max(y2 - y1 + 1, 1), max(x2 - x1 + 1, 1)
         for i, j, py, px in np.ndindex(high, wide, *x.shape[2:]):
             # A pixel belongs to a bin where the two share more than an edge.

@@ -1,4 +1,6 @@
-"""Random graphs over toy operators: every kind of type, constant, attribute, name and nesting that a graph can have."""
+"""Random graphs over toy operators: every kind of type, constant, attribute, name and nesting that
+a graph can have.
+"""
 
 import math
 import random
@@ -77,9 +79,44 @@ NAMES = [
     "-",
     "\n",
 ]
-SYMBOLS = ["batch", "seq", "batch size", "max", "if", "a+b", "Größe", 'q"', "unk__3", "float32", "inf"]
-REALS = [0.0, -0.0, 0.1, -1.5, 1e-45, 3.4e38, math.inf, -math.inf, math.nan, 1 / 3, 16777217.0, 1e22]
-TEXTS = ["", "plain", 'quo"te', "back\\slash", "line\nbreak", "tab\t", "ünïcödé ✓", "\x00\x7f", "}{#,"]
+SYMBOLS = [
+    "batch",
+    "seq",
+    "batch size",
+    "max",
+    "if",
+    "a+b",
+    "Größe",
+    'q"',
+    "unk__3",
+    "float32",
+    "inf",
+]
+REALS = [
+    0.0,
+    -0.0,
+    0.1,
+    -1.5,
+    1e-45,
+    3.4e38,
+    math.inf,
+    -math.inf,
+    math.nan,
+    1 / 3,
+    16777217.0,
+    1e22,
+]
+TEXTS = [
+    "",
+    "plain",
+    'quo"te',
+    "back\\slash",
+    "line\nbreak",
+    "tab\t",
+    "ünïcödé ✓",
+    "\x00\x7f",
+    "}{#,",
+]
 
 
 def random_dim(rnd: random.Random, depth: int = 2) -> dims.Dim:
@@ -111,7 +148,9 @@ def random_type(rnd: random.Random) -> Type:
     if rnd.random() < 0.1:
         return TensorType(dtype, None)
     shape = tuple(random_dim(rnd) for _ in range(rnd.randint(0, 4)))
-    return TensorType(dtype, shape, rnd.choice(list(DataFormat)) if len(shape) == 4 else DataFormat.ND)
+    return TensorType(
+        dtype, shape, rnd.choice(list(DataFormat)) if len(shape) == 4 else DataFormat.ND
+    )
 
 
 def random_array(rnd: random.Random, dtype: dtypes.DType, limit: int = 100) -> np.ndarray:
@@ -127,7 +166,8 @@ def random_array(rnd: random.Random, dtype: dtypes.DType, limit: int = 100) -> n
     else:
         low = {"b": 0, "u": 0}.get(dtype.kind, -8)
         picked = [
-            rnd.choice(REALS) if dtype.kind in "fc" else rnd.randint(low, 1 if low == 0 else 7) for _ in range(count)
+            rnd.choice(REALS) if dtype.kind in "fc" else rnd.randint(low, 1 if low == 0 else 7)
+            for _ in range(count)
         ]
         with np.errstate(all="ignore"):
             flat = np.array(picked, dtype=np.float64).astype(dtype.numpy)
@@ -150,7 +190,9 @@ def random_attribute(rnd: random.Random, depth: int = 2) -> Any:
         lambda: tuple(rnd.randint(-3, 3) for _ in range(rnd.randint(0, 3))),
         lambda: tuple(rnd.choice(REALS) for _ in range(rnd.randint(1, 3))),
         lambda: tuple(rnd.choice(TEXTS) for _ in range(rnd.randint(1, 3))),
-        lambda: tuple(random_attribute(rnd, depth - 1) for _ in range(rnd.randint(0, 3) if depth else 0)),
+        lambda: tuple(
+            random_attribute(rnd, depth - 1) for _ in range(rnd.randint(0, 3) if depth else 0)
+        ),
     ]
     return rnd.choice(makers)()
 
@@ -169,10 +211,17 @@ def random_operator(rnd: random.Random, kind: type[Toy]) -> Toy:
 def random_content(rnd: random.Random, value: Value) -> None:
     """Sometimes let some elements of an integer value be known."""
     type = value.type
-    if isinstance(type, TensorType) and type.is_static and type.dtype.kind in "iub" and rnd.random() < 0.5:
+    if (
+        isinstance(type, TensorType)
+        and type.is_static
+        and type.dtype.kind in "iub"
+        and rnd.random() < 0.5
+    ):
         content = np.empty(math.prod(type.shape or ()), dtype=object)
         for index in range(content.size):
-            content[index] = rnd.random() < 0.5 if type.dtype.is_bool else random_dim(rnd) - rnd.randint(0, 1)
+            content[index] = (
+                rnd.random() < 0.5 if type.dtype.is_bool else random_dim(rnd) - rnd.randint(0, 1)
+            )
         value.content = content.reshape(type.shape)
 
 
@@ -186,7 +235,9 @@ def random_graph(rnd: random.Random, outer: Sequence[Value] = (), depth: int = 2
     """A well-formed graph; bodies read values of `outer`."""
     graph = Graph(rnd.choice(NAMES))
     graph.doc = rnd.choice(TEXTS)
-    graph.metadata = {t: rnd.choice(TEXTS) for t in rnd.sample(TEXTS, 2)} if rnd.random() < 0.3 else {}
+    graph.metadata = (
+        {t: rnd.choice(TEXTS) for t in rnd.sample(TEXTS, 2)} if rnd.random() < 0.3 else {}
+    )
     graph.opsets = {"": 21, "test.toys": 1} if rnd.random() < 0.5 else {}
     graph.inputs = [random_value(rnd) for _ in range(rnd.randint(0, 3))]
     visible = [*outer, *graph.inputs]
@@ -212,7 +263,10 @@ def random_node(rnd: random.Random, visible: list[Value], depth: int) -> Node:
     kind = Branch if depth and rnd.random() < 0.3 else Toy
     names = rnd.sample(["then", "else", "odd name"], rnd.randint(1, 2)) if kind is Branch else []
     bodies = {name: random_graph(rnd, visible, depth - 1) for name in names}
-    operands = [None if rnd.random() < 0.1 else random_operand(rnd, visible) for _ in range(rnd.randint(0, 3))]
+    operands = [
+        None if rnd.random() < 0.1 else random_operand(rnd, visible)
+        for _ in range(rnd.randint(0, 3))
+    ]
     outputs = [random_value(rnd) for _ in range(rnd.randint(0, 2))]
     operator = random_operator(rnd, kind)
     node = Node(operator, operands, outputs, name=rnd.choice(NAMES), subgraphs=bodies)

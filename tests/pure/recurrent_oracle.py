@@ -7,7 +7,14 @@ import numpy as np
 from infuse.testing.samples import Row
 
 Array = Any
-ALPHA = {"leakyrelu": 0.01, "thresholdedrelu": 1, "hardsigmoid": 0.2, "elu": 1, "affine": 1, "scaledtanh": 1}
+ALPHA = {
+    "leakyrelu": 0.01,
+    "thresholdedrelu": 1,
+    "hardsigmoid": 0.2,
+    "elu": 1,
+    "affine": 1,
+    "scaledtanh": 1,
+}
 BETA = {"hardsigmoid": 0.5, "affine": 0, "scaledtanh": 1}
 USUAL = {"RNN": ["Tanh"], "GRU": ["Sigmoid", "Tanh"], "LSTM": ["Sigmoid", "Tanh", "Tanh"]}
 
@@ -70,7 +77,9 @@ def _step(
         return fs[0](given(0)), c
     if op.name == "GRU":
         z, reset = fs[0](given(0)), fs[0](given(1))
-        hidden = reset * (r[2] @ h + rb[2]) if op.linear_before_reset else r[2] @ (reset * h) + rb[2]
+        hidden = (
+            reset * (r[2] @ h + rb[2]) if op.linear_before_reset else r[2] @ (reset * h) + rb[2]
+        )
         return (1 - z) * fs[1](w[2] @ x + wb[2] + hidden) + z * h, c
     i = fs[0](given(0) + p[:n] * c)
     f = 1 - i if op.input_forget else fs[0](given(2) + p[2 * n :] * c)

@@ -28,7 +28,11 @@ REFUSED: dict[str, tuple[Any, str]] = {
         "there are several scales",
     ),
     "PoolBeforeDequantization": (
-        {"q": Ints((1, 2, 6, 5), 0, 9, dtypes.uint8), "s": np.float32(-0.5), "root": {"kernel_shape": (2, 2)}},
+        {
+            "q": Ints((1, 2, 6, 5), 0, 9, dtypes.uint8),
+            "s": np.float32(-0.5),
+            "root": {"kernel_shape": (2, 2)},
+        },
         "the scale is not positive",
     ),
     "RemoveLimitBeforeQuantization": (

@@ -43,7 +43,9 @@ def with_branch(inside: Callable[[Value], Call]) -> tuple[Graph, Graph]:
         body = Graph(name)
         body.add_output(Patch(body).value(inside(outer)), "result")
         bodies[name] = body
-    node = Node(make_operator("", "If", {}), [condition], [Value(outer.type)], name="if", subgraphs=bodies)
+    node = Node(
+        make_operator("", "If", {}), [condition], [Value(outer.type)], name="if", subgraphs=bodies
+    )
     graph.add_node(node)
     node.op.infer_node(node)
     graph.add_output(node.output, "chosen")

@@ -13,15 +13,17 @@ from infuse.ir.graph import Array, Graph
 from infuse.ir.parser import parse
 
 Switch = tuple[str, Callable[..., Any]]
-"""A function of the project by its path, and what stands in for it where the row is switched off."""
+"""A function of the project by its path, and what stands in for it where the row is switched off.
+"""
 
 
 @dataclass(frozen=True)
 class Example:
     """A model in text form, and the operators that are left of it at some level.
 
-    A body `%y = Relu(%x)` gets `header` and a return of `%y` around it. Weights written `$w: float32[3, 4]` are random.
-    With `native` it is about the kernels: the operators that each computes, and how many tensors it reads.
+    A body `%y = Relu(%x)` gets `header` and a return of `%y` around it. Weights written `$w:
+    float32[3, 4]` are random. With `native` it is about the kernels: the operators that each
+    computes, and how many tensors it reads.
     """
 
     row: str
@@ -51,7 +53,9 @@ def weights(text: str) -> dict[str, Array]:
     """Random numbers, far from zero, for the constants that a text only names."""
     rng = np.random.default_rng(0)
     found = re.findall(r"\$(\w+): float32\[([\d, ]*)\]#\?", text)
-    return {name: _random(rng, [int(n) for n in shape.split(",") if n.strip()]) for name, shape in found}
+    return {
+        name: _random(rng, [int(n) for n in shape.split(",") if n.strip()]) for name, shape in found
+    }
 
 
 def _random(rng: np.random.Generator, shape: list[int]) -> Array:
@@ -69,13 +73,20 @@ def _cut(axis: int) -> str:
     return f"int64[1]{{0}}, int64[1]{{2}}, int64[1]{{{axis}}}"
 
 
-SEPARABLE = ", ".join(f"{n:.9}" for n in np.outer(np.linspace(1, 2, 12), np.linspace(-1, 1, 9)).reshape(-1).tolist())
+SEPARABLE = ", ".join(
+    f"{n:.9}" for n in np.outer(np.linspace(1, 2, 12), np.linspace(-1, 1, 9)).reshape(-1).tolist()
+)
 """Filters of three by three that are multiples of one another."""
 APART: Switch = ("infuse.codegen.groups.fusible", lambda node: False)
 """Native code with one kernel for each operator."""
 
 FOLDING = (
-    Example("G1", "all inputs constant: a constant", "%a = Exp(float32[]{1.0})\n%b = Neg(%a)\n%y = Add(%x, %b)", "Add"),
+    Example(
+        "G1",
+        "all inputs constant: a constant",
+        "%a = Exp(float32[]{1.0})\n%b = Neg(%a)\n%y = Add(%x, %b)",
+        "Add",
+    ),
     Example(
         "G2",
         "Unsqueeze of a constant",
@@ -208,7 +219,13 @@ CONVOLUTIONS = (
         "Conv Relu",
         header=IMAGE,
     ),
-    Example("G12", "Conv + constant", CONV + "$b: float32[4, 1, 1]\n%y = Add(%c, $b)", "Conv", header=IMAGE),
+    Example(
+        "G12",
+        "Conv + constant",
+        CONV + "$b: float32[4, 1, 1]\n%y = Add(%c, $b)",
+        "Conv",
+        header=IMAGE,
+    ),
     Example(
         "G12",
         "the residual of a Conv",
@@ -240,7 +257,8 @@ CONVOLUTIONS = (
     Example(
         "G16",
         "a scale before and one after a MatMul",
-        "$w: float32[4, 5]\n%a = Mul(%x, float32[]{0.5})\n%p = MatMul(%a, $w)\n%y = Mul(%p, float32[]{3.0})",
+        "$w: float32[4, 5]\n%a = Mul(%x, float32[]{0.5})\n%p = MatMul(%a, $w)\n%y = Mul(%p, "
+        "float32[]{3.0})",
         "MatMul",
         "all",
     ),
@@ -267,7 +285,8 @@ CONVOLUTIONS = (
     Example(
         "G17",
         "BatchNorm before Conv",
-        STATISTICS + "$w: float32[4, 4, 3, 3]\n%b = BatchNormalization(%x, $s, $h, $m, $v)\n%y = Conv(%b, $w)",
+        STATISTICS
+        + "$w: float32[4, 4, 3, 3]\n%b = BatchNormalization(%x, $s, $h, $m, $v)\n%y = Conv(%b, $w)",
         "Conv",
         header=IMAGE,
     ),
@@ -326,7 +345,9 @@ CONVOLUTIONS = (
         enable=("GemmAsConv",),
     ),
     Example("G20", "PRelu with one slope", "%y = PRelu(%x, float32[1]{0.1})", "LeakyRelu"),
-    Example("G21", "two linears in a row", MATRIX + "$v: float32[5, 3]\n%y = MatMul(%p, $v)", "MatMul"),
+    Example(
+        "G21", "two linears in a row", MATRIX + "$v: float32[5, 3]\n%y = MatMul(%p, $v)", "MatMul"
+    ),
     Example(
         "G21",
         "two convolutions in a row",
@@ -407,10 +428,18 @@ EXCHANGES = (
         header="%x: float32[3], %z: float32[3]",
     ),
     *(
-        Example("G24", f"Slice before {what}", f"{body}\n%y = Slice(%c, {cut})", left, header=header)
+        Example(
+            "G24", f"Slice before {what}", f"{body}\n%y = Slice(%c, {cut})", left, header=header
+        )
         for what, header, body, cut, left in (
             ("elementwise work", "%x: float32[n, 4]", "%c = Relu(%x)", _cut(1), "Slice Relu"),
-            ("MatMul", "%x: float32[6, 4]", "$w: float32[4, 6]\n%c = MatMul(%x, $w)", _cut(0), "Slice MatMul"),
+            (
+                "MatMul",
+                "%x: float32[6, 4]",
+                "$w: float32[4, 6]\n%c = MatMul(%x, $w)",
+                _cut(0),
+                "Slice MatMul",
+            ),
             ("Conv", "%x: float32[5, 4, 6, 6]", CONV, _cut(0), "Slice Conv"),
         )
     ),
@@ -429,7 +458,8 @@ EXCHANGES = (
     Example(
         "G25",
         "a pooling before the convolution of single pixels",
-        "$w: float32[8, 4, 1, 1]\n%c = Conv(%x, $w)\n%y = AveragePool(%c, kernel_shape=(2, 2), strides=(2, 2))",
+        "$w: float32[8, 4, 1, 1]\n%c = Conv(%x, $w)\n%y = AveragePool(%c, kernel_shape=(2, 2), "
+        "strides=(2, 2))",
         "AveragePool/2 Conv",
         header=IMAGE,
     ),
@@ -481,7 +511,8 @@ EXCHANGES = (
     Example(
         "G31",
         "ReduceMean over W, then over H",
-        "%a = ReduceMean(%x, int64[1]{3}, keepdims=1)\n%y = ReduceMean(%a, int64[1]{2}, keepdims=1)",
+        "%a = ReduceMean(%x, int64[1]{3}, keepdims=1)\n%y = ReduceMean(%a, int64[1]{2}, "
+        "keepdims=1)",
         "GlobalAveragePool",
         "extended",
         header=IMAGE,
@@ -611,7 +642,9 @@ COMPOSED = (
         "HardSwish",
         "extended",
     ),
-    Example("G27", "Mish", "%a = Softplus(%x)\n%t = Tanh(%a)\n%y = Mul(%x, %t)", "Mish", "extended"),
+    Example(
+        "G27", "Mish", "%a = Softplus(%x)\n%t = Tanh(%a)\n%y = Mul(%x, %t)", "Mish", "extended"
+    ),
     Example(
         "G28",
         "PRelu",
@@ -675,7 +708,10 @@ COMPOSED = (
         %y = MatMul(%w, %v)""",
         "Attention",
         "extended",
-        header="%x: float32[b, 3, n, 4], %k0: float32[b, 3, m, 4], %v: float32[b, 3, m, 4], %mask: float32[n, m]",
+        header=(
+            "%x: float32[b, 3, n, 4], %k0: float32[b, 3, m, 4], %v: float32[b, 3, m, 4], %mask: "
+            "float32[n, m]"
+        ),
     ),
     Example(
         "G33",

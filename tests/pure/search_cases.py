@@ -34,7 +34,9 @@ def pool(x: Any) -> Call:
 
 def shuffled(x: Any, groups: int, each: int, *rest: int) -> Call:
     """The channels of x, groups · each, in the other order."""
-    split = ops.transpose(ops.reshape(x, int64s(1, groups, each, *rest)), perm=(0, 2, 1, *range(3, 3 + len(rest))))
+    split = ops.transpose(
+        ops.reshape(x, int64s(1, groups, each, *rest)), perm=(0, 2, 1, *range(3, 3 + len(rest)))
+    )
     return ops.reshape(split, int64s(1, groups * each, *rest))
 
 
@@ -61,7 +63,8 @@ CASES: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "residual": (
         (
             ops.relu(
-                conv(X, 6, 8, 1, 1, bias=True, strides=(2, 2)) + conv(Y, 6, 4, 1, 1, bias=True, seed=1),
+                conv(X, 6, 8, 1, 1, bias=True, strides=(2, 2))
+                + conv(Y, 6, 4, 1, 1, bias=True, seed=1),
             ),
         ),
         {"x": IMAGE, "y": (1, 4, 3, 3)},
@@ -70,8 +73,14 @@ CASES: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
         (conv(ops.concat(X, Y, axis=1), 3, 6, 3, 3, pads=(1, 1, 1, 1)),),
         {"x": (2, 4, 5, 5), "y": (2, 2, 5, 5)},
     ),
-    "joined batch": ((conv(ops.concat(X, Y, axis=0), 3, 4, 1, 1),), {"x": (2, 4, 5, 5), "y": (1, 4, 5, 5)}),
-    "joined filters": ((ops.concat(conv(X, 3, 8, 1, 1), conv(X, 2, 8, 1, 1), axis=1),), {"x": IMAGE}),
+    "joined batch": (
+        (conv(ops.concat(X, Y, axis=0), 3, 4, 1, 1),),
+        {"x": (2, 4, 5, 5), "y": (1, 4, 5, 5)},
+    ),
+    "joined filters": (
+        (ops.concat(conv(X, 3, 8, 1, 1), conv(X, 2, 8, 1, 1), axis=1),),
+        {"x": IMAGE},
+    ),
     "windows": (
         (
             conv(X, 3, 8, 1, 1),
@@ -80,7 +89,10 @@ CASES: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
         ),
         {"x": IMAGE},
     ),
-    "channels alone": ((conv(ops.concat(X, Y, axis=1), 6, 1, 3, 3, group=6),), {"x": (1, 4, 5, 5), "y": (1, 2, 5, 5)}),
+    "channels alone": (
+        (conv(ops.concat(X, Y, axis=1), 6, 1, 3, 3, group=6),),
+        {"x": (1, 4, 5, 5), "y": (1, 2, 5, 5)},
+    ),
     "pools": (
         (
             pool(conv(X, 3, 8, 1, 1)),
@@ -102,7 +114,15 @@ CASES: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
         {"x": (1, 4, 3, 3), "y": (1, 4, 3, 3)},
     ),
     "shuffled twice": (
-        (part(shuffled(ops.concat(part(shuffled(X, 2, 4, 3), 1, 0, 4), Y, axis=1), 2, 4, 3), 1, 0, 4) * weights(4, 1),),
+        (
+            part(
+                shuffled(ops.concat(part(shuffled(X, 2, 4, 3), 1, 0, 4), Y, axis=1), 2, 4, 3),
+                1,
+                0,
+                4,
+            )
+            * weights(4, 1),
+        ),
         {"x": (1, 8, 3), "y": (1, 4, 3)},
     ),
     "shuffled filters": (
@@ -114,7 +134,10 @@ CASES: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
         {"x": (1, 8, 3, 3)},
     ),
     "chain": ((ops.matmul(ops.matmul(X, weights(4, 5)), weights(5, 2)),), {"x": (2, 3, 4)}),
-    "chain to the right": ((ops.matmul(X, ops.matmul(Y, Z)),), {"x": (2, 3), "y": (3, 5), "z": (5, 4)}),
+    "chain to the right": (
+        (ops.matmul(X, ops.matmul(Y, Z)),),
+        {"x": (2, 3), "y": (3, 5), "z": (5, 4)},
+    ),
     "products at once": (
         (
             ops.matmul(X, weights(4, 5)) + weights(5),
@@ -123,11 +146,23 @@ CASES: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
         ),
         {"x": (2, 3, 4)},
     ),
-    "columns": ((ops.concat(ops.matmul(X, weights(4, 5)), ops.matmul(X, weights(4, 2)), axis=-1),), {"x": (2, 3, 4)}),
-    "joined rows": ((ops.matmul(ops.concat(X, Y, axis=1), weights(4, 5)),), {"x": (2, 3, 4), "y": (2, 1, 4)}),
-    "joined depth": ((ops.matmul(ops.concat(X, Y, axis=2), weights(6, 5)),), {"x": (2, 3, 4), "y": (2, 3, 2)}),
+    "columns": (
+        (ops.concat(ops.matmul(X, weights(4, 5)), ops.matmul(X, weights(4, 2)), axis=-1),),
+        {"x": (2, 3, 4)},
+    ),
+    "joined rows": (
+        (ops.matmul(ops.concat(X, Y, axis=1), weights(4, 5)),),
+        {"x": (2, 3, 4), "y": (2, 1, 4)},
+    ),
+    "joined depth": (
+        (ops.matmul(ops.concat(X, Y, axis=2), weights(6, 5)),),
+        {"x": (2, 3, 4), "y": (2, 3, 2)},
+    ),
     "cut product": (
-        (part(ops.matmul(X, weights(4, 5)), 2, 1, 3), part(ops.matmul(X, weights(4, 5)), 1, 0, 3, 2)),
+        (
+            part(ops.matmul(X, weights(4, 5)), 2, 1, 3),
+            part(ops.matmul(X, weights(4, 5)), 1, 0, 3, 2),
+        ),
         {"x": (2, 3, 4)},
     ),
     "sums": (
@@ -160,7 +195,8 @@ CASES: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     ),
     "orders": (
         (
-            ops.transpose(ops.transpose(ops.relu(X), perm=(1, 2, 0)), perm=(1, 2, 0)) + weights(2, 1, seed=1),
+            ops.transpose(ops.transpose(ops.relu(X), perm=(1, 2, 0)), perm=(1, 2, 0))
+            + weights(2, 1, seed=1),
             ops.transpose(ops.concat(X, part(X, 1, 1, 2), axis=1), perm=(0, 2, 1)),
             part(ops.transpose(X, perm=(2, 0, 1)), 2, 0, 2),
             ops.concat(ops.transpose(X, perm=(1, 0, 2)), ops.transpose(Y, perm=(1, 0, 2)), axis=0),
@@ -168,7 +204,10 @@ CASES: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
         {"x": (2, 3, 4), "y": (2, 5, 4)},
     ),
     "shapes": (
-        (ops.reshape(ops.reshape(X, int64s(6, 4)), int64s(3, 8)) + weights(3, 8), ops.relu(ops.reshape(X, int64s(24)))),
+        (
+            ops.reshape(ops.reshape(X, int64s(6, 4)), int64s(3, 8)) + weights(3, 8),
+            ops.relu(ops.reshape(X, int64s(24))),
+        ),
         {"x": (2, 3, 4)},
     ),
     "pieces": (

@@ -56,7 +56,9 @@ def test_the_report_tells_the_error_of_the_weights(rng: np.random.Generator) -> 
 
 def test_a_smaller_error_takes_more_filters_until_none_are_saved(rng: np.random.Generator) -> None:
     weights = nearly_separable(rng, 0.5)
-    channels = [separated(weights, tolerance)[0].nodes[0].output.shape[1] for tolerance in (0.5, 0.3)]
+    channels = [
+        separated(weights, tolerance)[0].nodes[0].output.shape[1] for tolerance in (0.5, 0.3)
+    ]
     assert channels[0] < channels[1]
     assert not separated(weights, 1e-6)[1].rewrites
 
@@ -64,4 +66,9 @@ def test_a_smaller_error_takes_more_filters_until_none_are_saved(rng: np.random.
 def test_it_fires_only_when_asked_for(rng: np.random.Generator) -> None:
     graph = network(nearly_separable(rng, 0))
     assert not optimize_in_place(graph, Options("all")).fired["SeparateConv"]
-    assert optimize_in_place(graph, Options("all", enable=frozenset({"SeparateConv"}))).fired["SeparateConv"] == 1
+    assert (
+        optimize_in_place(graph, Options("all", enable=frozenset({"SeparateConv"}))).fired[
+            "SeparateConv"
+        ]
+        == 1
+    )

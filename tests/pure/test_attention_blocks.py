@@ -1,4 +1,6 @@
-"""Whole attention blocks, written as exporters write them: what is left of them, and that it computes the same."""
+"""Whole attention blocks, written as exporters write them: what is left of them, and that it
+computes the same.
+"""
 
 from typing import Any
 
@@ -39,7 +41,9 @@ def attend(q: Any, k: Any, v: Any, mask: Any = None) -> Call:
 
 def repeated(x: Any, length: int) -> Call:
     """Each of three heads twice."""
-    return ops.reshape(ops.expand(ops.unsqueeze(x, int64s(2)), int64s(2, 3, 2, length, 4)), int64s(2, 6, length, 4))
+    return ops.reshape(
+        ops.expand(ops.unsqueeze(x, int64s(2)), int64s(2, 3, 2, length, 4)), int64s(2, 6, length, 4)
+    )
 
 
 def fused(*results: Call) -> tuple[dict[str, int], Graph]:
@@ -66,9 +70,13 @@ def test_cross_attention_reads_keys_and_values_elsewhere() -> None:
 
 @pytest.mark.row("G33")
 def test_a_constant_triangle_is_a_causal_mask() -> None:
-    counts, graph = fused(attend(heads(X), heads(X), heads(X), np.triu(np.full((5, 5), -1e9, np.float32), 1)))
+    counts, graph = fused(
+        attend(heads(X), heads(X), heads(X), np.triu(np.full((5, 5), -1e9, np.float32), 1))
+    )
     assert counts == {"MatMul": 1, "Add": 1, "Split": 1, "Attention": 1}
-    assert [node.op.attributes()["is_causal"] for node in graph.nodes if node.kind == "Attention"] == [1]
+    assert [
+        node.op.attributes()["is_causal"] for node in graph.nodes if node.kind == "Attention"
+    ] == [1]
 
 
 @pytest.mark.row("G33")
@@ -107,5 +115,9 @@ def test_rotary_embedding_turns_rows_of_all_heads(neighbours: bool) -> None:
 
     counts, graph = fused(attend(turned(heads(X)), turned(heads(X)), heads(X)))
     assert counts == {"MatMul": 1, "Add": 1, "Split": 1, "RotaryEmbedding": 2, "Attention": 1}
-    kinds = {node.op.attributes()["interleaved"] for node in graph.nodes if node.kind == "RotaryEmbedding"}
+    kinds = {
+        node.op.attributes()["interleaved"]
+        for node in graph.nodes
+        if node.kind == "RotaryEmbedding"
+    }
     assert kinds == {int(neighbours)}

@@ -39,7 +39,9 @@ def test_inputs_are_seeded_and_sensible(text_model: Path) -> None:
 
 
 def test_a_dimension_without_a_size_is_refused(text_model: Path) -> None:
-    with pytest.raises(ValueError, match=r"input_ids: no size for dimension 'seq'; give it with --dims seq=N"):
+    with pytest.raises(
+        ValueError, match=r"input_ids: no size for dimension 'seq'; give it with --dims seq=N"
+    ):
         make_inputs(text_model, {"batch": 2})
 
 
@@ -60,7 +62,9 @@ def test_sizes_are_parsed_over_the_defaults() -> None:
         ([0.5, 0.0], [0.0, 0.0], 0.5),
     ],
 )
-def test_difference_is_relative_to_the_largest(ours: list[float], reference: list[float], expected: float) -> None:
+def test_difference_is_relative_to_the_largest(
+    ours: list[float], reference: list[float], expected: float
+) -> None:
     assert difference({"y": np.array(ours)}, {"y": np.array(reference)}) == expected
 
 
@@ -86,7 +90,9 @@ def test_peers_run_in_fp32_where_halves_are_how_we_store() -> None:
 
 def test_summary_leaves_out_what_was_not_measured() -> None:
     def row(threads: int, ours: float, peer: float) -> Row:
-        return Row("m", threads, {"infuse": Timing.of([ours]), "onnxruntime": Timing.of([peer, 2 * peer])})
+        return Row(
+            "m", threads, {"infuse": Timing.of([ours]), "onnxruntime": Timing.of([peer, 2 * peer])}
+        )
 
     rows = [row(1, 1.0, 4.0), row(1, 1.0, 1.0), row(2, 2.0, 1.0), Row("failed", 1)]
     assert summarize(rows, ["onnxruntime"]) == {
@@ -97,8 +103,16 @@ def test_summary_leaves_out_what_was_not_measured() -> None:
 
 def test_the_best_peer_is_another_one_for_each_model() -> None:
     rows = [
-        Row("a", 1, {"infuse": Timing(1.0, 1.0, 1), "x": Timing(2.0, 2.0, 1), "y": Timing(3.0, 3.0, 1)}),
-        Row("b", 1, {"infuse": Timing(1.0, 1.0, 1), "x": Timing(9.0, 9.0, 1), "y": Timing(0.5, 0.5, 1)}),
+        Row(
+            "a",
+            1,
+            {"infuse": Timing(1.0, 1.0, 1), "x": Timing(2.0, 2.0, 1), "y": Timing(3.0, 3.0, 1)},
+        ),
+        Row(
+            "b",
+            1,
+            {"infuse": Timing(1.0, 1.0, 1), "x": Timing(9.0, 9.0, 1), "y": Timing(0.5, 0.5, 1)},
+        ),
         Row("c", 1, {"infuse": Timing(1.0, 1.0, 1), "y": Timing(8.0, 8.0, 1)}),
     ]
     best = summarize(rows, ["x", "y"])["the best, 1 threads"]
@@ -119,5 +133,8 @@ def test_a_checkout_is_compared_with_itself(
 
 
 def test_what_is_no_checkout_is_refused() -> None:
-    with pytest.raises(SystemExit, match="neither a folder nor a commit"), compare.checkout("no such commit"):
+    with (
+        pytest.raises(SystemExit, match="neither a folder nor a commit"),
+        compare.checkout("no such commit"),
+    ):
         pass

@@ -1,4 +1,6 @@
-"""The comparison of optimizers: it runs from end to end, counts every node, and sees what is lost or wrong."""
+"""The comparison of optimizers: it runs from end to end, counts every node, and sees what is lost
+or wrong.
+"""
 
 import json
 from pathlib import Path
@@ -27,7 +29,8 @@ def zoo(tmp_path: Path) -> Path:
     ]
     graph = helper.make_graph(nodes, "tiny", [x], [y], [weights, zero])
     onnx.save(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "tiny.onnx"
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8),
+        tmp_path / "tiny.onnx",
     )
     return tmp_path
 
@@ -35,7 +38,18 @@ def zoo(tmp_path: Path) -> Path:
 def test_the_whole_comparison_runs(zoo: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tools = ",".join((BASIC, EXTENDED, NEWEST, "onnxruntime basic"))
     figures = zoo / "figures.json"
-    given = ["--zoo", str(zoo), "--tools", tools, "--rounds", "1", "--seconds", "0", "--json", str(figures)]
+    given = [
+        "--zoo",
+        str(zoo),
+        "--tools",
+        tools,
+        "--rounds",
+        "1",
+        "--seconds",
+        "0",
+        "--json",
+        str(figures),
+    ]
     assert main([*given, "--runtime", "--turns", "1", "--turn", "0", "--threads", "1"]) == 0
     (row,) = json.loads(figures.read_text())["rows"]
     assert (row["nodes"], row["results"][BASIC]["nodes"]) == (3, 1)
@@ -52,18 +66,29 @@ def test_a_tool_that_fails_is_told(zoo: Path) -> None:
 
 def test_all_nodes_are_counted_but_constants() -> None:
     one = helper.make_node("Constant", [], ["one"], value_float=1.0)
-    branch = helper.make_graph([one, helper.make_node("Identity", ["one"], ["r"])], "branch", [], [])
+    branch = helper.make_graph(
+        [one, helper.make_node("Identity", ["one"], ["r"])], "branch", [], []
+    )
     choice = helper.make_node("If", ["c"], ["y"], then_branch=branch, else_branch=branch)
     call = helper.make_node("Twice", ["y"], ["z"], domain="own")
     twice = helper.make_function(
-        "own", "Twice", ["a"], ["b"], [helper.make_node("Neg", ["a"], ["m"]), helper.make_node("Neg", ["m"], ["b"])], []
+        "own",
+        "Twice",
+        ["a"],
+        ["b"],
+        [helper.make_node("Neg", ["a"], ["m"]), helper.make_node("Neg", ["m"], ["b"])],
+        [],
     )
-    model = helper.make_model(helper.make_graph([choice, call], "counted", [], []), functions=[twice])
+    model = helper.make_model(
+        helper.make_graph([choice, call], "counted", [], []), functions=[twice]
+    )
     assert count_nodes(model) == 5
 
 
 def _row(ours: int, peer: int, seconds: float = 1.0, difference: float = 0.0) -> Row:
-    made = {name: Result(ours, [seconds, 2 * seconds], difference) for name in (BASIC, EXTENDED, NEWEST)}
+    made = {
+        name: Result(ours, [seconds, 2 * seconds], difference) for name in (BASIC, EXTENDED, NEWEST)
+    }
     peers = {name: Result(peer, [3.0], difference) for name in OPTIMIZERS if name not in made}
     return Row("m", 100, made | peers)
 
@@ -71,7 +96,9 @@ def _row(ours: int, peer: int, seconds: float = 1.0, difference: float = 0.0) ->
 def test_a_lost_or_wrong_model_is_named() -> None:
     assert summarize([_row(50, 50)], 1e-4)["(a) not fewest"] == []
     lost = summarize([_row(51, 50, seconds=4.0, difference=1e-3)], 1e-4)
-    assert lost["(a) not fewest"] == lost["(b) not fewest"] == lost["slower"] == lost["wrong"] == ["m"]
+    assert (
+        lost["(a) not fewest"] == lost["(b) not fewest"] == lost["slower"] == lost["wrong"] == ["m"]
+    )
 
 
 def test_time_is_compared_with_peers_that_come_near() -> None:

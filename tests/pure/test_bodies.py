@@ -1,4 +1,6 @@
-"""Bodies of control flow: made smaller, done once where they did the same every time, and only where that is safe."""
+"""Bodies of control flow: made smaller, done once where they did the same every time, and only
+where that is safe.
+"""
 
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +23,9 @@ YES, NO = np.array(True), np.array(False)
 
 @dataclass(frozen=True)
 class Case:
-    """A model, the pass that must change it (or must not), inputs to run it with, and nodes left with their bodies."""
+    """A model, the pass that must change it (or must not), inputs to run it with, and nodes left
+    with their bodies.
+    """
 
     text: str
     rule: str
@@ -30,11 +34,15 @@ class Case:
     fires: bool = True
 
     def graph(self) -> Graph:
-        return load(onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : 21]>\n{self.text}'))
+        return load(
+            onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : 21]>\n{self.text}')
+        )
 
 
 def loop(count: str, body: str, results: str = "y", carried: str = "x", extra: str = "") -> str:
-    """A model whose Loop runs `count` times (a constant or the input n) and ends early only if the body says so."""
+    """A model whose Loop runs `count` times (a constant or the input n) and ends early only if the
+    body says so.
+    """
     given = "" if count == "n" else f"n = Constant<value_int = {count}>()"
     inputs = "int64 n, bool go, float[k] x" if count == "n" else "float[k] x"
     start = "" if count == "n" else "go = Constant<value = bool {1}>()"
@@ -54,7 +62,11 @@ CHOSEN = ({"c": YES, "x": V}, {"c": NO, "x": V})
 
 CASES = {
     "an invariant chain leaves the loop": Case(
-        loop("n", "b (int64 i, bool c, s) => (d, t) { d = Identity(c)  u = Sigmoid(x)  w = Mul(u, x)  t = Add(s, w) }"),
+        loop(
+            "n",
+            "b (int64 i, bool c, s) => (d, t) { d = Identity(c)  u = Sigmoid(x)  w = Mul(u, x)  t "
+            "= Add(s, w) }",
+        ),
         "HoistLoopInvariants",
         LOOPED,
         4,
@@ -76,7 +88,10 @@ CASES = {
             d = Identity(c)  u = Mul(x, z)  w = ReduceMax(u)  t = Add(s, w) }>
         }""",
         "HoistLoopInvariants",
-        ({"n": np.array(0), "go": YES, "x": V, "z": F([1, 2])}, {"n": np.array(3), "go": YES, "x": V, "z": V}),
+        (
+            {"n": np.array(0), "go": YES, "x": V, "z": F([1, 2])},
+            {"n": np.array(3), "go": YES, "x": V, "z": V},
+        ),
         4,
         fires=False,
     ),
@@ -86,7 +101,10 @@ CASES = {
             d = Identity(c)  u = Div(x, x)  t = Add(s, u) }>
         }""",
         "HoistLoopInvariants",
-        ({"n": np.array(0), "go": YES, "x": np.array([0, 1])}, {"n": np.array(3), "go": YES, "x": np.array([2, 1])}),
+        (
+            {"n": np.array(0), "go": YES, "x": np.array([0, 1])},
+            {"n": np.array(3), "go": YES, "x": np.array([2, 1])},
+        ),
         3,
         fires=False,
     ),
@@ -212,13 +230,21 @@ CASES = {
         1,
     ),
     "a loop that never runs": Case(
-        loop("0", "b (int64 i, bool c, s) => (d, t, r) { d = Identity(c)  t = Exp(s)  r = Identity(i) }", "y, rows"),
+        loop(
+            "0",
+            "b (int64 i, bool c, s) => (d, t, r) { d = Identity(c)  t = Exp(s)  r = Identity(i) }",
+            "y, rows",
+        ),
         "InlineShortLoop",
         FIXED,
         0,
     ),
     "a loop that never runs and has rows of unknown size": Case(
-        loop("0", "b (int64 i, bool c, s) => (d, t, r) { d = Identity(c)  t = Exp(s)  r = Neg(s) }", "y, rows"),
+        loop(
+            "0",
+            "b (int64 i, bool c, s) => (d, t, r) { d = Identity(c)  t = Exp(s)  r = Neg(s) }",
+            "y, rows",
+        ),
         "InlineShortLoop",
         FIXED,
         3,

@@ -37,7 +37,7 @@ def network(tmp_path: Path) -> Path:
     return small_network(tmp_path / "small.onnx")
 
 
-# -- show ----------------------------------------------------------------------------------------------------------
+# -- show ------------------------------------------------------------------------------------------
 
 
 def test_show_tells_what_a_model_is_made_of(cli: Cli, network: Path) -> None:
@@ -55,7 +55,12 @@ def test_show_tells_what_a_model_is_made_of(cli: Cli, network: Path) -> None:
 def test_show_prints_names_as_they_are(cli: Cli, network: Path) -> None:
     answer = cli("show", network)
     assert answer.status == 0
-    for text in ("pooled [mean]", "float32[batch, 3, 8, 8]", "124 parameters", "symbolic dimensions: batch"):
+    for text in (
+        "pooled [mean]",
+        "float32[batch, 3, 8, 8]",
+        "124 parameters",
+        "symbolic dimensions: batch",
+    ):
         assert text in answer.out
 
 
@@ -67,13 +72,19 @@ def test_show_prints_the_text_form(cli: Cli, network: Path) -> None:
 
 @pytest.mark.row("G18")
 @pytest.mark.row("G36")
-def test_show_lists_the_kernel_calls(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_show_lists_the_kernel_calls(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("COLUMNS", "160")
     network = small_network(tmp_path / "fixed.onnx", batch=2)
     kernels = cli("show", network, "--kernels", "--target", "x86-64-v3", "--json").json["kernels"]
     (fused,) = (call for call in kernels["calls"] if "conv" in call["kernel"].lower())
     assert len(fused["nodes"]) > 1
-    assert kernels["arena_lower_bound"] <= kernels["arena_bytes"] <= 1.05 * kernels["arena_lower_bound"]
+    assert (
+        kernels["arena_lower_bound"]
+        <= kernels["arena_bytes"]
+        <= 1.05 * kernels["arena_lower_bound"]
+    )
     shown = cli("show", network, "--kernels", "--target", "x86-64-v3").out
     assert fused["kernel"] in shown
     assert "lower bound" in shown
@@ -84,12 +95,14 @@ def test_show_says_when_memory_is_planned_at_run_time(cli: Cli, network: Path) -
     assert "planned at run time" in cli("show", network, "--kernels").out
 
 
-# -- optimize --------------------------------------------------------------------------------------------------------
+# -- optimize --------------------------------------------------------------------------------------
 
 
 @pytest.mark.row("G11")
 @pytest.mark.parametrize("ending", [".onnx", ".infuse"])
-def test_optimize_writes_a_smaller_model_that_computes_the_same(cli: Cli, network: Path, ending: str) -> None:
+def test_optimize_writes_a_smaller_model_that_computes_the_same(
+    cli: Cli, network: Path, ending: str
+) -> None:
     out = network.with_suffix(f".small{ending}")
     facts = cli("optimize", network, "-o", out, "--json").json
     assert facts["nodes"]["after"] < facts["nodes"]["before"] == 7
@@ -120,7 +133,10 @@ def test_optimize_prints_what_it_did(cli: Cli, network: Path, tmp_path: Path) ->
     [
         (["--level", "none"], set()),
         (["--only", "RemoveIdentity"], {"RemoveIdentity"}),
-        (["--only", "RemoveIdentity,FuseConvBatchNormalization"], {"RemoveIdentity", "FuseConvBatchNormalization"}),
+        (
+            ["--only", "RemoveIdentity,FuseConvBatchNormalization"],
+            {"RemoveIdentity", "FuseConvBatchNormalization"},
+        ),
     ],
 )
 def test_rules_are_chosen(cli: Cli, network: Path, options: list[str], fired: set[str]) -> None:
@@ -141,20 +157,30 @@ def test_rules_are_chosen(cli: Cli, network: Path, options: list[str], fired: se
 def test_the_level_serves_whoever_reads_the_file(
     cli: Cli, network: Path, tmp_path: Path, ending: str, options: list[object], level: str
 ) -> None:
-    assert cli("optimize", network, "-o", tmp_path / f"o{ending}", "--json", *options).json["level"] == level
+    assert (
+        cli("optimize", network, "-o", tmp_path / f"o{ending}", "--json", *options).json["level"]
+        == level
+    )
 
 
 def test_rules_are_left_out(cli: Cli, network: Path) -> None:
     out = network.with_suffix(".infuse")
-    facts = cli("optimize", network, "-o", out, "--json", "--disable", "FuseConvBatchNormalization").json
-    assert "BatchNormalization" in facts["operators"]["after"] or "FuseConvBatchNormalization" not in facts["fired"]
+    facts = cli(
+        "optimize", network, "-o", out, "--json", "--disable", "FuseConvBatchNormalization"
+    ).json
+    assert (
+        "BatchNormalization" in facts["operators"]["after"]
+        or "FuseConvBatchNormalization" not in facts["fired"]
+    )
     assert "FuseConvBatchNormalization" not in facts["fired"]
 
 
 def test_the_opset_is_chosen(cli: Cli, network: Path, tmp_path: Path) -> None:
     assert cli("optimize", network, "-o", tmp_path / "out.onnx", "--opset", 13).status == 0
     assert onnx.load(tmp_path / "out.onnx").opset_import[0].version == 13
-    assert "--opset is for .onnx" in cli.refused("optimize", network, "-o", tmp_path / "out.infuse", "--opset", 13)
+    assert "--opset is for .onnx" in cli.refused(
+        "optimize", network, "-o", tmp_path / "out.infuse", "--opset", 13
+    )
 
 
 def test_optimize_may_write_over_its_input(cli: Cli, network: Path) -> None:
@@ -162,10 +188,12 @@ def test_optimize_may_write_over_its_input(cli: Cli, network: Path) -> None:
     assert len(infuse.load(network)) < 7
 
 
-# -- verification ----------------------------------------------------------------------------------------------------
+# -- verification ----------------------------------------------------------------------------------
 
 
-def test_a_skipped_verification_says_why(cli: Cli, network: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_skipped_verification_says_why(
+    cli: Cli, network: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     out = network.with_suffix(".infuse")
     assert "not verified: --no-verify" in cli("optimize", network, "-o", out, "--no-verify").out
     monkeypatch.setattr("infuse.cli.optimize.LIMIT", 10)
@@ -206,10 +234,15 @@ def test_a_wrong_rule_is_left_out_and_a_right_model_is_written(cli: Cli, network
 def test_verification_takes_given_inputs(cli: Cli, network: Path, tmp_path: Path) -> None:
     out, inputs = network.with_suffix(".infuse"), tmp_path / "inputs.npz"
     np.savez(inputs, image=np.ones((3, 3, 8, 8), np.float32))
-    assert "verified on the given inputs" in cli("optimize", network, "-o", out, "--inputs", inputs).out
+    assert (
+        "verified on the given inputs"
+        in cli("optimize", network, "-o", out, "--inputs", inputs).out
+    )
     np.savez(inputs, picture=np.ones((3, 3, 8, 8), np.float32))
     assert "'image' missing" in cli.refused("optimize", network, "-o", out, "--inputs", inputs)
-    assert "--no-verify" in cli.refused("optimize", network, "-o", out, "--inputs", inputs, "--no-verify")
+    assert "--no-verify" in cli.refused(
+        "optimize", network, "-o", out, "--inputs", inputs, "--no-verify"
+    )
 
 
 @pytest.mark.row("R4")
@@ -217,9 +250,13 @@ def test_symbolic_dimensions_are_fixed(cli: Cli, network: Path, tmp_path: Path) 
     out = tmp_path / "fixed.onnx"
     assert cli("optimize", network, "-o", out, "--set-dim", "batch=2").status == 0
     assert str(infuse.load(out).inputs[0].type) == "float32[2, 3, 8, 8]"
-    twice = cli.refused("optimize", network, "-o", out, "--set-dim", "batch=2", "--set-dim", "batch=3")
+    twice = cli.refused(
+        "optimize", network, "-o", out, "--set-dim", "batch=2", "--set-dim", "batch=3"
+    )
     assert "gives batch the sizes 2 and 3" in twice
-    assert "its symbols are batch" in cli.refused("optimize", network, "-o", out, "--set-dim", "seq=2")
+    assert "its symbols are batch" in cli.refused(
+        "optimize", network, "-o", out, "--set-dim", "seq=2"
+    )
 
 
 @pytest.mark.row("G38")
@@ -227,7 +264,9 @@ def test_every_rewrite_is_explained(cli: Cli, network: Path, tmp_path: Path) -> 
     text = cli("optimize", network, "-o", tmp_path / "o.onnx", "--explain").out
     assert "rewrites in order" in text
     assert "BatchNormalization(norm)" in text
-    facts = cli("optimize", network, "-o", tmp_path / "o.onnx", "--explain", "--level", "basic", "--json").json
+    facts = cli(
+        "optimize", network, "-o", tmp_path / "o.onnx", "--explain", "--level", "basic", "--json"
+    ).json
     assert all(miss.keys() == {"rule", "node", "reason"} for miss in facts["near_misses"])
 
 
@@ -240,12 +279,16 @@ def test_a_report_is_written_beside_the_model(cli: Cli, network: Path, tmp_path:
     assert "small.onnx" in text
     assert "FuseConvBatchNormalization" in text
     data = tmp_path / "report.json"
-    assert f"wrote {data}" in " ".join(cli("optimize", network, "-o", out, "--report", data).out.split("\n"))
+    assert f"wrote {data}" in " ".join(
+        cli("optimize", network, "-o", out, "--report", data).out.split("\n")
+    )
     assert json.loads(data.read_text("utf-8"))["rewrites"]
-    assert "does not end in .html" in cli.refused("optimize", network, "-o", out, "--report", tmp_path / "r.pdf")
+    assert "does not end in .html" in cli.refused(
+        "optimize", network, "-o", out, "--report", tmp_path / "r.pdf"
+    )
 
 
-# -- why -------------------------------------------------------------------------------------------------------------
+# -- why -------------------------------------------------------------------------------------------
 
 
 def test_why_tells_that_a_rule_fires(cli: Cli, network: Path) -> None:
@@ -270,16 +313,22 @@ def test_why_lists_every_rule_with_its_equation(cli: Cli) -> None:
     listed = cli("why", "--list", "--json").json
     assert {rule["rule"] for rule in listed["rules"]} == {rule.name for rule in ALL_RULES}
     assert all(rule["equation"] and rule["level"] for rule in listed["rules"])
-    assert {"FoldConstants", "EliminateCommonSubexpressions"} <= {each["pass"] for each in listed["passes"]}
+    assert {"FoldConstants", "EliminateCommonSubexpressions"} <= {
+        each["pass"] for each in listed["passes"]
+    }
     assert "FuseConvBatchNormalization" in cli("why", "--list").out
 
 
-# -- bad input -------------------------------------------------------------------------------------------------------
+# -- bad input -------------------------------------------------------------------------------------
 
 
 def test_a_missing_file_is_named(cli: Cli, tmp_path: Path) -> None:
     for verb in VERBS:
-        rest = {"optimize": ["-o", tmp_path / "o.onnx"], "compile": ["-o", tmp_path / "o"], "why": ["FuseAttention"]}
+        rest = {
+            "optimize": ["-o", tmp_path / "o.onnx"],
+            "compile": ["-o", tmp_path / "o"],
+            "why": ["FuseAttention"],
+        }
         complaint = cli.refused(verb, tmp_path / "missing.onnx", *rest.get(verb, []))
         assert "missing.onnx" in complaint
         assert "INF-101" in complaint
@@ -287,7 +336,12 @@ def test_a_missing_file_is_named(cli: Cli, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "content"),
-    [("a.onnx", b""), ("a.infuse", b""), ("a.onnx", b"\x93junk" * 99), ("a.infuse", b"\x93junk" * 99)],
+    [
+        ("a.onnx", b""),
+        ("a.infuse", b""),
+        ("a.onnx", b"\x93junk" * 99),
+        ("a.infuse", b"\x93junk" * 99),
+    ],
 )
 def test_what_is_no_model_is_refused(cli: Cli, tmp_path: Path, name: str, content: bytes) -> None:
     path = tmp_path / name
@@ -305,17 +359,25 @@ def test_a_folder_is_no_model(cli: Cli, tmp_path: Path) -> None:
     assert "not a compiled model" in cli.refused("run", tmp_path, "--random")
 
 
-def test_an_unknown_rule_is_answered_with_the_nearest(cli: Cli, network: Path, tmp_path: Path) -> None:
+def test_an_unknown_rule_is_answered_with_the_nearest(
+    cli: Cli, network: Path, tmp_path: Path
+) -> None:
     for option in ("--disable", "--only", "--enable"):
-        complaint = cli.refused("optimize", network, "-o", tmp_path / "o.onnx", option, "FuseConvBatchNorm")
+        complaint = cli.refused(
+            "optimize", network, "-o", tmp_path / "o.onnx", option, "FuseConvBatchNorm"
+        )
         assert "'FuseConvBatchNormalization'" in complaint
     assert "'FuseAttention'" in cli.refused("why", network, "FuseAttentoin")
     assert "is a pass" in cli.refused("why", network, "FoldConstants")
 
 
-def test_an_output_that_cannot_be_written_is_refused_before_any_work(cli: Cli, network: Path, tmp_path: Path) -> None:
+def test_an_output_that_cannot_be_written_is_refused_before_any_work(
+    cli: Cli, network: Path, tmp_path: Path
+) -> None:
     assert "does not exist" in cli.refused("optimize", network, "-o", tmp_path / "no" / "o.onnx")
-    assert "does not end in .onnx or .infuse" in cli.refused("optimize", network, "-o", tmp_path / "o.pb")
+    assert "does not end in .onnx or .infuse" in cli.refused(
+        "optimize", network, "-o", tmp_path / "o.pb"
+    )
     (tmp_path / "folder.onnx").mkdir()
     assert "it is a folder" in cli.refused("optimize", network, "-o", tmp_path / "folder.onnx")
     assert ".npz" in cli.refused("run", network, "--random", "-o", tmp_path / "out.txt")
@@ -338,7 +400,9 @@ def test_an_output_that_cannot_be_written_is_refused_before_any_work(cli: Cli, n
         (["run", "m.onnx", "--threads", "0"], "--threads"),
     ],
 )
-def test_a_wrong_command_line_ends_with_status_two(cli: Cli, arguments: list[str], said: str) -> None:
+def test_a_wrong_command_line_ends_with_status_two(
+    cli: Cli, arguments: list[str], said: str
+) -> None:
     assert said in cli.refused(*arguments, status=2)
 
 
@@ -347,7 +411,7 @@ def test_a_dimension_needs_a_size(cli: Cli, network: Path, text: str) -> None:
     assert "--dim batch=2" in cli.refused("run", network, "--random", "--dim", text)
 
 
-# -- inputs ----------------------------------------------------------------------------------------------------------
+# -- inputs ----------------------------------------------------------------------------------------
 
 
 def spec(name: str, dtype: object, *shape: int | str) -> TensorSpec:
@@ -355,7 +419,10 @@ def spec(name: str, dtype: object, *shape: int | str) -> TensorSpec:
 
 
 def test_sizes_have_usual_defaults() -> None:
-    specs = [spec("x", np.float32, "batch", 3, "height", "width"), spec("ids", np.int64, "batch", "seq + 1")]
+    specs = [
+        spec("x", np.float32, "batch", 3, "height", "width"),
+        spec("ids", np.int64, "batch", "seq + 1"),
+    ]
     found = inputs.sizes(specs, {"seq": 4})
     assert found == {"batch": 1, "height": 224, "width": 224, "seq": 4}
     arrays = inputs.random_inputs(specs, found, 0, {"ids": 7})
@@ -365,9 +432,17 @@ def test_sizes_have_usual_defaults() -> None:
 
 
 def test_random_inputs_are_the_same_for_a_seed_and_fit_their_types() -> None:
-    specs = [spec("x", np.float16, 9), spec("flag", bool, 9), spec("padding_mask", np.int64, 9), spec("i", np.uint8, 9)]
+    specs = [
+        spec("x", np.float16, 9),
+        spec("flag", bool, 9),
+        spec("padding_mask", np.int64, 9),
+        spec("i", np.uint8, 9),
+    ]
     first, again, other = (inputs.random_inputs(specs, {}, seed, {}) for seed in (0, 0, 1))
-    assert all(np.array_equal(first[s.name], again[s.name]) and first[s.name].dtype == s.dtype for s in specs)
+    assert all(
+        np.array_equal(first[s.name], again[s.name]) and first[s.name].dtype == s.dtype
+        for s in specs
+    )
     assert not np.array_equal(first["x"], other["x"])
     assert (first["padding_mask"] == 1).all()
     assert set(first["i"].tolist()) <= {0, 1}
@@ -386,11 +461,14 @@ def test_limits_come_from_the_tables_that_are_indexed(tmp_path: Path) -> None:
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, [3, 2])],
         [table],
     )
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "l.onnx")
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8),
+        tmp_path / "l.onnx",
+    )
     assert index_limits(infuse.load(tmp_path / "l.onnx")) == {"ids": 50}
 
 
-# -- the program -----------------------------------------------------------------------------------------------------
+# -- the program -----------------------------------------------------------------------------------
 
 
 def program(*arguments: object, **options: object) -> subprocess.CompletedProcess[str]:
@@ -441,7 +519,9 @@ def test_a_reader_that_leaves_early_is_no_error() -> None:
     assert "Error" not in done.stderr
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no device that is always full")
+@pytest.mark.skipif(
+    not Path("/dev/full").exists(), reason="the system has no device that is always full"
+)
 def test_a_full_disk_is_told() -> None:
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
@@ -469,7 +549,7 @@ def test_an_interrupt_ends_with_130_and_leaves_nothing(
     assert not list(out.iterdir())
 
 
-# -- progress --------------------------------------------------------------------------------------------------------
+# -- progress --------------------------------------------------------------------------------------
 
 
 def _read_terminal(side: int) -> str:
@@ -488,7 +568,9 @@ def _read_terminal(side: int) -> str:
 def test_progress_is_drawn_on_a_terminal_only(network: Path, tmp_path: Path) -> None:
     main_side, program_side = pty.openpty()
     arguments = ["optimize", str(network), "-o", str(tmp_path / "o.infuse"), "--json"]
-    with ThreadPoolExecutor(1) as reader:  # a terminal that nobody reads stops the program when it is full
+    with ThreadPoolExecutor(
+        1
+    ) as reader:  # a terminal that nobody reads stops the program when it is full
         drawn = reader.submit(_read_terminal, main_side)
         try:
             done = subprocess.run(
@@ -512,6 +594,8 @@ def test_progress_without_a_terminal_is_silent(capsys: pytest.CaptureFixture[str
     assert capsys.readouterr() == ("", "")
 
 
-@pytest.mark.parametrize(("count", "text"), [(0, "0 bytes"), (999, "999 bytes"), (1500, "1.5 kB"), (4e12, "4000.0 GB")])
+@pytest.mark.parametrize(
+    ("count", "text"), [(0, "0 bytes"), (999, "999 bytes"), (1500, "1.5 kB"), (4e12, "4000.0 GB")]
+)
 def test_bytes_are_written_for_people(count: float, text: str) -> None:
     assert terminal.bytes_text(count) == text

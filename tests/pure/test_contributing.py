@@ -1,4 +1,6 @@
-"""CONTRIBUTING.md: its operator and its rule work as they stand there, and pass the tests that it names."""
+"""CONTRIBUTING.md: its operator and its rule work as they stand there, and pass the tests that it
+names.
+"""
 
 import re
 import subprocess
@@ -43,7 +45,11 @@ def test_the_rule_fires(project: Path) -> None:
 
 def test_the_examples_keep_to_the_style(project: Path) -> None:
     for check in (["check"], ["format", "--check"]):
-        files = [str(file) for file in new_files(project) if "tests" not in file.relative_to(project).parts]
+        files = [
+            str(file)
+            for file in new_files(project)
+            if "tests" not in file.relative_to(project).parts
+        ]
         done = subprocess.run(
             [sys.executable, "-m", "ruff", *check, "--no-cache", *files],
             cwd=project,

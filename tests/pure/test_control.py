@@ -185,13 +185,17 @@ def test_control_flow_agrees_with_onnx_runtime(name: str) -> None:
     graph = load(model.proto)
     session = ReferenceEvaluator(model.proto)
     if model.in_runtime:
-        session = onnxruntime.InferenceSession(model.proto.SerializeToString(), providers=["CPUExecutionProvider"])
+        session = onnxruntime.InferenceSession(
+            model.proto.SerializeToString(), providers=["CPUExecutionProvider"]
+        )
     infer_graph(graph)
     assert tuple(str(v.type) for v in graph.outputs) == model.types
     for feeds in model.feeds:
         found = list(evaluate(graph, feeds).values())
         for ours, theirs in zip(found, session.run(None, feeds), strict=True):
-            for a, b in zip(ours, theirs, strict=True) if isinstance(ours, list) else [(ours, theirs)]:
+            for a, b in (
+                zip(ours, theirs, strict=True) if isinstance(ours, list) else [(ours, theirs)]
+            ):
                 assert a.dtype == b.dtype
                 np.testing.assert_allclose(a, b, rtol=1e-6, strict=True)
         for value, result in zip(graph.outputs, found):
@@ -210,7 +214,9 @@ def body(name: str, *types: TensorType) -> Graph:
     return graph
 
 
-def add(graph: Graph, op: Any, *inputs: Value | None, outputs: int = 1, **bodies: Graph) -> list[Value]:
+def add(
+    graph: Graph, op: Any, *inputs: Value | None, outputs: int = 1, **bodies: Graph
+) -> list[Value]:
     made = [Value(tensor(dtypes.float32)) for _ in range(outputs)]
     graph.add_node(Node(op, inputs, made, name=f"the {op.name}", subgraphs=bodies))
     return made
@@ -221,7 +227,9 @@ NUMBER, TRUTH = tensor(dtypes.int64), tensor(dtypes.bool_)
 
 
 def scanned(op: Scan, x: Any) -> tuple[Any, ...]:
-    """The running sum of x along the scanned axis, and the state after it, by a Scan with these attributes."""
+    """The running sum of x along the scanned axis, and the state after it, by a Scan with these
+    attributes.
+    """
     inner = body("b", ROW, ROW)
     (total,) = add(inner, Add(), *inner.inputs)
     inner.add_output(total)
@@ -253,7 +261,9 @@ def test_scans_run_along_any_axis_in_both_directions() -> None:
 
 
 def loop(carried: TensorType, op: Any, *extra: Value) -> tuple[Graph, Graph]:
-    """A graph with a Loop over `carried`, whose body applies `op` to the carried value and `extra`, twice an output."""
+    """A graph with a Loop over `carried`, whose body applies `op` to the carried value and `extra`,
+    twice an output.
+    """
     inner = body("b", NUMBER, TRUTH, carried)
     (result,) = add(inner, op, inner.inputs[2], *extra)
     inner.add_output(inner.inputs[1], "go")
@@ -261,7 +271,9 @@ def loop(carried: TensorType, op: Any, *extra: Value) -> tuple[Graph, Graph]:
     inner.add_output(result, "u")
     graph = Graph()
     trips, start = graph.add_input("n", NUMBER), graph.add_input("x", carried)
-    for value, name in zip(add(graph, Loop(), trips, None, start, outputs=2, body=inner), ("y", "rows")):
+    for value, name in zip(
+        add(graph, Loop(), trips, None, start, outputs=2, body=inner), ("y", "rows")
+    ):
         graph.add_output(value, name)
     return graph, inner
 
@@ -276,7 +288,9 @@ def test_no_iteration_stacks_nothing() -> None:
 
 
 def test_carried_sizes_widen_until_they_hold() -> None:
-    graph, inner = loop(tensor(dtypes.float32, "a", 1), Concat(axis=0), constant(np.ones((2, 1), F)))
+    graph, inner = loop(
+        tensor(dtypes.float32, "a", 1), Concat(axis=0), constant(np.ones((2, 1), F))
+    )
     infer_graph(graph)
     first = [str(v.type) for v in (*inner.inputs, *inner.outputs, *graph.outputs)]
     assert first == [
@@ -288,7 +302,10 @@ def test_carried_sizes_widen_until_they_hold() -> None:
     assert [str(v.type) for v in (*inner.inputs, *inner.outputs, *graph.outputs)] == first
     rank_changes, _ = loop(ROW, Reshape(), constant(np.array([1, -1])))
     infer_graph(rank_changes)
-    assert [str(v.type) for v in rank_changes.outputs] == ["float32[?]", "float32[_loop_1, 1, _body_1]"]
+    assert [str(v.type) for v in rank_changes.outputs] == [
+        "float32[?]",
+        "float32[_loop_1, 1, _body_1]",
+    ]
 
 
 def test_a_known_count_is_the_size_of_what_is_stacked() -> None:
@@ -342,7 +359,10 @@ def test_scanned_inputs_of_different_lengths() -> None:
     inner = body("b", tensor(dtypes.float32), tensor(dtypes.float32))
     inner.add_output(inner.inputs[0], "a")
     graph = Graph()
-    x, y = graph.add_input("x", tensor(dtypes.float32, "n")), graph.add_input("y", tensor(dtypes.float32, "m"))
+    x, y = (
+        graph.add_input("x", tensor(dtypes.float32, "n")),
+        graph.add_input("y", tensor(dtypes.float32, "m")),
+    )
     graph.add_output(*add(graph, Scan(num_scan_inputs=2), x, y, body=inner), "z")
     infer_graph(graph)
     with pytest.raises(ShapeError, match=r"\[2, 3\] slices"):

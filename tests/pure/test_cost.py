@@ -1,4 +1,6 @@
-"""What operators and graphs cost, against numbers worked out by hand and the known figures of well-known networks."""
+"""What operators and graphs cost, against numbers worked out by hand and the known figures of
+well-known networks.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -36,29 +38,64 @@ def counts(expression: Any, **operands: Any) -> tuple[object, object]:
     return found.macs, found.flops
 
 
-# -- operators ---------------------------------------------------------------------------------------------------
+# -- operators -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("expression", "operands", "macs", "others"),
     [
         (ops.conv(X, Y), {"x": (2, 3, 8, 8), "y": (16, 3, 3, 3)}, 2 * 16 * 36 * 27, 0),
-        (ops.conv(X, Y, Z), {"x": (1, 3, 8, 8), "y": (16, 3, 3, 3), "z": (16,)}, 16 * 36 * 27, 16 * 36),
+        (
+            ops.conv(X, Y, Z),
+            {"x": (1, 3, 8, 8), "y": (16, 3, 3, 3), "z": (16,)},
+            16 * 36 * 27,
+            16 * 36,
+        ),
         (ops.conv(X, Y, group=8), {"x": (1, 8, 5, 5), "y": (8, 1, 3, 3)}, 8 * 9 * 9, 0),
-        (ops.conv(X, Y, strides=(2, 2), pads=(1, 1, 1, 1)), {"x": (1, 4, 8, 8), "y": (6, 4, 3, 3)}, 6 * 16 * 36, 0),
-        (ops.conv_transpose(X, Y, strides=(2, 2)), {"x": (1, 4, 5, 6), "y": (4, 3, 2, 2)}, 4 * 30 * 3 * 4, 0),
+        (
+            ops.conv(X, Y, strides=(2, 2), pads=(1, 1, 1, 1)),
+            {"x": (1, 4, 8, 8), "y": (6, 4, 3, 3)},
+            6 * 16 * 36,
+            0,
+        ),
+        (
+            ops.conv_transpose(X, Y, strides=(2, 2)),
+            {"x": (1, 4, 5, 6), "y": (4, 3, 2, 2)},
+            4 * 30 * 3 * 4,
+            0,
+        ),
         (X @ Y, {"x": (4, 7), "y": (7, 5)}, 4 * 7 * 5, 0),
         (X @ Y, {"x": (2, 1, 4, 7), "y": (3, 7, 5)}, 2 * 3 * 4 * 7 * 5, 0),
         (X @ Y, {"x": (7,), "y": (7,)}, 7, 0),
         (ops.gemm(X, Y, Z), {"x": (4, 7), "y": (7, 5), "z": (5,)}, 140, 20),
         (ops.gemm(X, Y, transA=1, alpha=0.5), {"x": (7, 4), "y": (7, 5)}, 140, 20),
-        (ops.einsum(X, Y, equation="bij,bjk->bik"), {"x": (2, 3, 4), "y": (2, 4, 5)}, 2 * 3 * 4 * 5, 0),
-        (ops.einsum(X, Y, equation="...i,ij->...j"), {"x": (2, 3, 4), "y": (4, 5)}, 2 * 3 * 4 * 5, 0),
+        (
+            ops.einsum(X, Y, equation="bij,bjk->bik"),
+            {"x": (2, 3, 4), "y": (2, 4, 5)},
+            2 * 3 * 4 * 5,
+            0,
+        ),
+        (
+            ops.einsum(X, Y, equation="...i,ij->...j"),
+            {"x": (2, 3, 4), "y": (4, 5)},
+            2 * 3 * 4 * 5,
+            0,
+        ),
         (ops.einsum(X, Y, equation="i,j->ij"), {"x": (3,), "y": (5,)}, 0, 15),
         (ops.einsum(X, equation="ij->ji"), {"x": (3, 5)}, 0, 0),
         (ops.einsum(X, equation="ij->i"), {"x": (3, 5)}, 0, 15),
-        (ops.einsum(X, Y, Z, equation="ij,jk,kl->il"), {"x": (2, 3), "y": (3, 4), "z": (4, 5)}, 24 + 40, 0),
-        (ops.attention(X, Y, Z), {"x": (2, 4, 3, 8), "y": (2, 4, 5, 8), "z": (2, 4, 5, 6)}, 120 * 14, 120 * 6),
+        (
+            ops.einsum(X, Y, Z, equation="ij,jk,kl->il"),
+            {"x": (2, 3), "y": (3, 4), "z": (4, 5)},
+            24 + 40,
+            0,
+        ),
+        (
+            ops.attention(X, Y, Z),
+            {"x": (2, 4, 3, 8), "y": (2, 4, 5, 8), "z": (2, 4, 5, 6)},
+            120 * 14,
+            120 * 6,
+        ),
         (
             ops.attention(X, Y, Z, q_num_heads=4, kv_num_heads=2),
             {"x": (2, 3, 32), "y": (2, 5, 16), "z": (2, 5, 12)},
@@ -78,14 +115,21 @@ def counts(expression: Any, **operands: Any) -> tuple[object, object]:
         (ops.reduce_mean(X, np.array([1])), {"x": (2, 5)}, 0, 12),
         (ops.reduce_l2(X, np.array([1])), {"x": (2, 5)}, 0, 22),
         (ops.max_pool(X, kernel_shape=(3, 3)), {"x": (1, 2, 5, 5)}, 0, 2 * 9 * 9),
-        (ops.average_pool(X, kernel_shape=(2, 2), strides=(2, 2)), {"x": (1, 2, 4, 4)}, 0, 2 * 4 * 5),
+        (
+            ops.average_pool(X, kernel_shape=(2, 2), strides=(2, 2)),
+            {"x": (1, 2, 4, 4)},
+            0,
+            2 * 4 * 5,
+        ),
         (ops.global_average_pool(X), {"x": (1, 2, 4, 4)}, 0, 34),
         (ops.transpose(X, perm=(1, 0)), {"x": (2, 5)}, 0, 0),
         (ops.concat(X, Y, axis=0), {"x": (2, 5), "y": (1, 5)}, 0, 0),
     ],
     ids=lambda value: value.kind if hasattr(value, "kind") else "",
 )
-def test_arithmetic_worked_out_by_hand(expression: Any, operands: dict[str, Any], macs: int, others: int) -> None:
+def test_arithmetic_worked_out_by_hand(
+    expression: Any, operands: dict[str, Any], macs: int, others: int
+) -> None:
     assert counts(expression, **operands) == (macs, 2 * macs + others)
 
 
@@ -116,12 +160,14 @@ def test_memory_access(expression: Any, operands: dict[str, Any], read: int, wri
 
 def test_every_operator_is_counted() -> None:
     missing = [
-        key for key, op in REGISTRY.items() if key not in COUNTS and not issubclass(op, (Elementwise, Reduction))
+        key
+        for key, op in REGISTRY.items()
+        if key not in COUNTS and not issubclass(op, (Elementwise, Reduction))
     ]
     assert [key for key in missing if key[0] in ("", "com.microsoft", "infuse")] == []
 
 
-# -- graphs ------------------------------------------------------------------------------------------------------
+# -- graphs ----------------------------------------------------------------------------------------
 
 
 def zeros(*shape: int) -> Value:
@@ -141,7 +187,9 @@ class Net:
         self.x = self.patch.value(expression)
         return self.x
 
-    def conv(self, out: int, kernel: int, stride: int = 1, group: int = 1, bias: bool = True) -> Value:
+    def conv(
+        self, out: int, kernel: int, stride: int = 1, group: int = 1, bias: bool = True
+    ) -> Value:
         depth = self.x.shape[1]
         assert isinstance(depth, int)
         pads = (kernel // 2,) * 4
@@ -193,7 +241,15 @@ def resnet50() -> Graph:
 def mobilenet_v2() -> Graph:
     net = Net(224)
     net.conv(32, 3, 2)
-    rows = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1))
+    rows = (
+        (1, 16, 1, 1),
+        (6, 24, 2, 2),
+        (6, 32, 3, 2),
+        (6, 64, 4, 2),
+        (6, 96, 3, 1),
+        (6, 160, 3, 2),
+        (6, 320, 1, 1),
+    )
     for growth, width, repeats, stride in rows:
         for repeat in range(repeats):
             wide = net.x.shape[1] * growth
@@ -212,7 +268,9 @@ def mobilenet_v2() -> Graph:
     ("network", "giga_macs", "mega_parameters"),
     [(vgg16, 15.47, 138.36), (resnet50, 4.089, 25.53), (mobilenet_v2, 0.3008, 3.487)],
 )
-def test_known_networks(network: Callable[[], Graph], giga_macs: float, mega_parameters: float) -> None:
+def test_known_networks(
+    network: Callable[[], Graph], giga_macs: float, mega_parameters: float
+) -> None:
     found = totals(network())
     assert not found.notes
     assert isinstance(found.cost.macs, int)
@@ -223,7 +281,8 @@ def test_known_networks(network: Callable[[], Graph], giga_macs: float, mega_par
 
 @pytest.mark.zoo
 @pytest.mark.parametrize(
-    ("name", "giga_macs"), [("resnet18", 1.814), ("resnet50", 4.089), ("mobilenet_v2", 0.3008), ("vit_b_16", 17.56)]
+    ("name", "giga_macs"),
+    [("resnet18", 1.814), ("resnet50", 4.089), ("mobilenet_v2", 0.3008), ("vit_b_16", 17.56)],
 )
 def test_exported_networks(zoo_model: Callable[[str], Any], name: str, giga_macs: float) -> None:
     import infuse

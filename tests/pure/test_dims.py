@@ -15,7 +15,9 @@ from infuse.ir import text as type_text
 from infuse.ir.dims import Dim, Expr, symbol
 from infuse.ir.parser import parse_dim
 
-settings.register_profile("loaded machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "loaded machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("loaded machine")
 
 NAMES = ("batch", "seq", "h")
@@ -31,7 +33,9 @@ FUNCTIONS: dict[str, tuple[Callable[[Dim, Dim], Dim], Callable[[int, int], int]]
 }
 
 leaves = st.one_of(st.integers(-4, 9), st.sampled_from(NAMES))
-trees = st.recursive(leaves, lambda sub: st.tuples(st.sampled_from(list(FUNCTIONS)), sub, sub), max_leaves=8)
+trees = st.recursive(
+    leaves, lambda sub: st.tuples(st.sampled_from(list(FUNCTIONS)), sub, sub), max_leaves=8
+)
 values = st.fixed_dictionaries({name: st.integers(0, 12) for name in NAMES})
 kinds = st.sampled_from(["==", "!=", "<", "<=", ">", ">="])
 
@@ -104,7 +108,9 @@ def test_exact_division_is_exact(a: Tree, b: Tree, given: dict[str, int]) -> Non
 
 
 @given(st.integers(-9, 9), st.integers(1, 3), st.sampled_from(NAMES), st.integers(1, 9))
-def test_products_divide_by_their_factors(constant: int, power: int, name: str, factor: int) -> None:
+def test_products_divide_by_their_factors(
+    constant: int, power: int, name: str, factor: int
+) -> None:
     polynomial = symbol("seq") * symbol("h") + constant
     term: Dim = factor
     for _ in range(power):

@@ -7,7 +7,11 @@ import pytest
 from infuse import errors
 from infuse.errors import InfuseError, ShapeError
 
-LEAVES = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, InfuseError)]
+LEAVES = [
+    kind
+    for kind in vars(errors).values()
+    if isinstance(kind, type) and issubclass(kind, InfuseError)
+]
 
 
 def test_every_kind_has_a_code_of_its_own() -> None:

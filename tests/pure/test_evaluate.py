@@ -9,7 +9,13 @@ import numpy as np
 import pytest
 
 from infuse import dtypes
-from infuse.errors import GraphError, InputError, RuntimeFailure, ShapeError, UnsupportedOperatorError
+from infuse.errors import (
+    GraphError,
+    InputError,
+    RuntimeFailure,
+    ShapeError,
+    UnsupportedOperatorError,
+)
 from infuse.ir import Graph, Node, OptionalType, SequenceType, TensorType, Value, constant, tensor
 from infuse.ir.registry import make_operator
 from infuse.ir.types import UNKNOWN
@@ -70,11 +76,16 @@ def test_fetched_values_may_lie_inside() -> None:
 
 def test_only_what_is_fetched_runs() -> None:
     graph = sums()
-    strange = Node(Opaque("com.example", "Strange"), [graph.outputs[0]], [Value(X, "s")], name="strange")
+    strange = Node(
+        Opaque("com.example", "Strange"), [graph.outputs[0]], [Value(X, "s")], name="strange"
+    )
     graph.add_node(strange)
     graph.add_output(strange.output)
     assert np.array_equal(evaluate(graph, {"x": ROWS}, fetch=["y"])["y"], 2 * ROWS + 1)
-    with pytest.raises(UnsupportedOperatorError, match=r"node 'strange': operator com\.example::Strange is not known"):
+    with pytest.raises(
+        UnsupportedOperatorError,
+        match=r"node 'strange': operator com\.example::Strange is not known",
+    ):
         evaluate(graph, {"x": ROWS})
 
 
@@ -116,7 +127,7 @@ def test_intermediates_are_freed_after_their_last_use() -> None:
     assert max(Watched.most) == 2
 
 
-# -- inputs ------------------------------------------------------------------------------------------------------
+# -- inputs ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -157,12 +168,14 @@ def test_sequences_and_absent_values_are_fed_as_lists_and_none() -> None:
         evaluate(graph, {"parts": [ROWS], "choice": None})
 
 
-# -- single nodes ------------------------------------------------------------------------------------------------
+# -- single nodes ----------------------------------------------------------------------------------
 
 
 def run(op: Any, *arrays: Any, outputs: int = 1) -> tuple[Any, ...]:
     inputs = [None if a is None else Value(UNKNOWN) for a in arrays]
-    return evaluate_node(Node(op, inputs, [Value(UNKNOWN) for _ in range(outputs)], name="n"), arrays)
+    return evaluate_node(
+        Node(op, inputs, [Value(UNKNOWN) for _ in range(outputs)], name="n"), arrays
+    )
 
 
 def test_a_node_gives_as_many_outputs_as_it_has() -> None:
@@ -182,15 +195,19 @@ def test_absent_inputs_are_none() -> None:
 
 
 def test_errors_carry_the_node() -> None:
-    with pytest.raises(ShapeError, match="Gather node 'n': an index of Gather lies outside") as refused:
+    with pytest.raises(
+        ShapeError, match="Gather node 'n': an index of Gather lies outside"
+    ) as refused:
         run(Gather(), F([1]), np.array(1))
     assert refused.value.where == "Gather node 'n'"
-    with pytest.raises(RuntimeFailure, match=r"Reshape node 'n': cannot be evaluated: cannot reshape") as failed:
+    with pytest.raises(
+        RuntimeFailure, match=r"Reshape node 'n': cannot be evaluated: cannot reshape"
+    ) as failed:
         run(Reshape(), F([1, 2]), np.array([3]))
     assert isinstance(failed.value.__cause__, ValueError)
 
 
-# -- whole-graph inference ---------------------------------------------------------------------------------------
+# -- whole-graph inference -------------------------------------------------------------------------
 
 
 def test_types_are_inferred_in_order_and_with_contents() -> None:
@@ -211,7 +228,10 @@ def test_fresh_sizes_have_the_same_names_every_time() -> None:
         graph.add_output(add(graph, NonZero(), x), name)
     for _ in range(2):
         infer_graph(graph)
-        assert [str(v.type) for v in graph.outputs] == ["int64[1, _nonzero_2]", "int64[1, _nonzero_3]"]
+        assert [str(v.type) for v in graph.outputs] == [
+            "int64[1, _nonzero_2]",
+            "int64[1, _nonzero_3]",
+        ]
 
 
 def test_inference_errors_carry_the_node() -> None:
@@ -222,19 +242,26 @@ def test_inference_errors_carry_the_node() -> None:
         infer_graph(graph)
 
 
-# -- unknown operators -------------------------------------------------------------------------------------------
+# -- unknown operators -----------------------------------------------------------------------------
 
 
 def test_unknown_operators_keep_what_they_came_with() -> None:
     weights = np.arange(3, dtype=F)
     op = Opaque("com.example", "Strange", {"w": weights, "k": (1, 2), "mode": "x"}, version=3)
     assert op.attributes() == {"w": weights, "k": (1, 2), "mode": "x"}
-    same = Opaque("com.example", "Strange", {"mode": "x", "k": (1, 2), "w": weights.copy()}, version=3)
+    same = Opaque(
+        "com.example", "Strange", {"mode": "x", "k": (1, 2), "w": weights.copy()}, version=3
+    )
     assert op == same
     assert hash(op) == hash(same)
     for other in (
         Opaque("com.example", "Strange", {"w": weights + 1, "k": (1, 2), "mode": "x"}, version=3),
-        Opaque("com.example", "Strange", {"w": weights.astype(np.float64), "k": (1, 2), "mode": "x"}, version=3),
+        Opaque(
+            "com.example",
+            "Strange",
+            {"w": weights.astype(np.float64), "k": (1, 2), "mode": "x"},
+            version=3,
+        ),
         Opaque("com.example", "Strange", {"w": weights, "k": (1, 2)}, version=3),
         Opaque("com.example", "Strange", {"w": weights, "k": (1, 2), "mode": "x"}, version=4),
         Opaque("com.example", "Other", {"w": weights, "k": (1, 2), "mode": "x"}, version=3),
@@ -249,7 +276,10 @@ def test_unknown_operators_leave_given_types() -> None:
     op = make_operator("com.example", "Strange", {"k": 1})
     assert isinstance(op, Opaque)
     node = Node(
-        op, [x], [Value(tensor(dtypes.int64, "m"), "s"), Value(TensorType(dtypes.float32, None), "u")], name="n"
+        op,
+        [x],
+        [Value(tensor(dtypes.int64, "m"), "s"), Value(TensorType(dtypes.float32, None), "u")],
+        name="n",
     )
     graph.add_node(node)
     graph.add_output(add(graph, Max(), node.output, constant(np.array(0))), "y")
@@ -259,6 +289,7 @@ def test_unknown_operators_leave_given_types() -> None:
     with pytest.raises(UnsupportedOperatorError) as caught:
         evaluate(graph, {"x": ROWS})
     assert str(caught.value) == (
-        "[INF-102] node 'n': operator com.example::Strange of opset 5 is not known and cannot be run. "
+        "[INF-102] node 'n': operator com.example::Strange of opset 5 is not known and cannot be "
+        "run. "
         "Hint: define it as an infuse.ops.Op, or export the model without it."
     )

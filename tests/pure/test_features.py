@@ -16,7 +16,9 @@ PAGE = ROOT / "docs" / "features.md"
 COUNTS = {"C": 10, "G": 39, "R": 8, "Z": 7, "A": 2, "S": 9, "E": 2}
 IDS = [f"{letter}{number}" for letter, count in COUNTS.items() for number in range(1, count + 1)]
 STATES = ("works", "partly", "not yet")
-COVERED = re.findall(r"\w+", "C1 C5 C6 C7 C8 G1 G4 G5 G6 G8 G10 G11 G12 G13 G15 G18 G27 G33 G35 G36 R1 R2 R4")
+COVERED = re.findall(
+    r"\w+", "C1 C5 C6 C7 C8 G1 G4 G5 G6 G8 G10 G11 G12 G13 G15 G18 G27 G33 G35 G36 R1 R2 R4"
+)
 """Rows of which a first version must be there."""
 
 
@@ -77,7 +79,11 @@ def test_rows_of_the_first_version_are_there() -> None:
 def marks(path: Path) -> Iterator[str]:
     """The rows that a test file is marked with."""
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-        is_mark = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "row"
+        is_mark = (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr == "row"
+        )
         if is_mark and ast.unparse(node.func) == "pytest.mark.row":
             yield from (str(arg.value) for arg in node.args if isinstance(arg, ast.Constant))
 

@@ -1,4 +1,6 @@
-"""The fit of kernel costs: it finds the weights that made the times, and tells how good choices are."""
+"""The fit of kernel costs: it finds the weights that made the times, and tells how good choices
+are.
+"""
 
 import random
 from dataclasses import replace
@@ -23,7 +25,11 @@ def samples(noise: float = 0.0, count: int = 60) -> list[Sample]:
     rng = random.Random(1)
     found = []
     for _ in range(count):
-        side, c, oc = rng.choice((7, 14, 28, 56)), rng.choice((16, 48, 64, 128)), rng.choice((16, 32, 96, 256))
+        side, c, oc = (
+            rng.choice((7, 14, 28, 56)),
+            rng.choice((16, 48, 64, 128)),
+            rng.choice((16, 32, 96, 256)),
+        )
         sizes = (1, side, side, c, side, side, oc, 3, 3, 1, 1, 1, 1, 1, 1, 1)
         times = {}
         for name in NAMES:
@@ -57,17 +63,27 @@ def test_weights_are_never_negative() -> None:
 
 def test_a_wrong_choice_counts_as_loss() -> None:
     sample = samples()[0]
-    slow = Sample(sample.family, sample.sizes, WIDE, 1, sample.times | {"taps": min(sample.times.values()) / 2})
+    slow = Sample(
+        sample.family,
+        sample.sizes,
+        WIDE,
+        1,
+        sample.times | {"taps": min(sample.times.values()) / 2},
+    )
     weights = fit(samples())
     assert quality([slow], weights)["conv"]["worst_loss"] >= 0.9
     assert quality([slow], weights)["conv"]["within_5_percent"] == 0.0
 
 
-def test_weights_are_written_as_they_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_weights_are_written_as_they_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(fit_costs.machine, "versions", dict)
     file = tmp_path / "costs.json"
     narrow = replace(WIDE, vector_bits=256, registers=16, tile_rows=6, dots=())
-    fit_costs._write(file, {("conv", "taps", narrow): np.ones(8), ("conv", "taps", WIDE): np.ones(8)})
+    fit_costs._write(
+        file, {("conv", "taps", narrow): np.ones(8), ("conv", "taps", WIDE): np.ones(8)}
+    )
     weights = fit(samples())
     fit_costs._write(file, weights)
     other, same = read_fits(file)
@@ -79,7 +95,10 @@ def test_weights_are_written_as_they_are_read(tmp_path: Path, monkeypatch: pytes
 
 def test_cases_are_the_same_for_one_seed_and_reach_every_family() -> None:
     first, again, other = (graph_of(random.Random(seed), "bf16", 1e8) for seed in (0, 0, 1))
-    shapes = [[value.shape for node in graph.nodes for value in node.outputs] for graph in (first, again, other)]
+    shapes = [
+        [value.shape for node in graph.nodes for value in node.outputs]
+        for graph in (first, again, other)
+    ]
     assert shapes[0] == shapes[1] != shapes[2]
     kinds = {node.kind for node in first.nodes}
     assert {"Conv", "MatMul", "Attention"} <= kinds

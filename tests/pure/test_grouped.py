@@ -11,7 +11,8 @@ from infuse.testing.patterns import graph_of
 
 @pytest.mark.row("G23")
 @pytest.mark.parametrize(
-    ("enable", "kinds"), [((), ["Conv"]), (("SplitGroupedConv",), ["Split", "Conv", "Conv", "Concat"])]
+    ("enable", "kinds"),
+    [((), ["Conv"]), (("SplitGroupedConv",), ["Split", "Conv", "Conv", "Concat"])],
 )
 def test_one_direction_is_basic_and_the_other_on_request(
     enable: tuple[str, ...], kinds: list[str], rng: np.random.Generator

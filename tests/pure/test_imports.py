@@ -12,7 +12,8 @@ PACKAGE = Path(__file__).resolve().parents[2] / "src" / "infuse"
 ROOMS = sorted(p.name for p in PACKAGE.iterdir() if p.is_dir() and any(p.rglob("*.py")))
 ALL = [*ROOMS, "infuse", "errors", "dtypes", "mapped", "budgets"]
 BASE = {"errors", "dtypes", "mapped", "budgets"}
-# Files beside the rooms that belong to one: the public surface is called `infuse`, the program is part of `cli`.
+# Files beside the rooms that belong to one: the public surface is called `infuse`, the program is
+# part of `cli`.
 SURFACE = ("__init__", "api", "session")
 PROGRAM = ("__main__",)
 SINGLE = {"infuse": SURFACE, "cli": PROGRAM, **{name: (name,) for name in BASE}}
@@ -30,7 +31,8 @@ ALLOWED: dict[str, set[str] | None] = {
     "passes": BASE | {"ir", "ops", "rewrite"},
     "search": BASE | {"ir", "ops", "rewrite", "passes", "analysis"},
     "compress": BASE | {"ir", "ops", "rewrite", "passes"},
-    # The writer of a compiled model's folder shares its format, and what a machine offers, with the reader.
+    # The writer of a compiled model's folder shares its format, and what a machine offers, with the
+    # reader.
     "targets": BASE | {"runtime"},
     "codegen": BASE | {"ir", "ops", "runtime", "targets"},
     "analysis": BASE | {"ir", "ops"},
@@ -40,10 +42,22 @@ ALLOWED: dict[str, set[str] | None] = {
     "cli": None,
     "testing": None,
     "infuse": BASE
-    | {"ir", "ops", "frontends", "exporters", "rewrite", "passes", "compress", "codegen", "analysis", "profiling"}
+    | {
+        "ir",
+        "ops",
+        "frontends",
+        "exporters",
+        "rewrite",
+        "passes",
+        "compress",
+        "codegen",
+        "analysis",
+        "profiling",
+    }
     | {"search", "runtime", "targets"},
 }
-# What callers speak to stands over all else in its room: nothing but the server puts it on, neither knows the other.
+# What callers speak to stands over all else in its room: nothing but the server puts it on, neither
+# knows the other.
 TRANSPORTS = ("infuse.serving.rest", "infuse.serving.rpc")
 ABOVE_TRANSPORTS = ("infuse.serving.server",)
 
@@ -85,7 +99,10 @@ def imports(path: Path) -> list[tuple[int, str]]:
     """(line, module) of every import of this package in one file, also inside functions."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     return [
-        (node.lineno, module) for node in ast.walk(tree) for module in targets(node, path) if hasattr(node, "lineno")
+        (node.lineno, module)
+        for node in ast.walk(tree)
+        for module in targets(node, path)
+        if hasattr(node, "lineno")
     ]
 
 
@@ -162,7 +179,12 @@ def test_transports_are_known_to_themselves_and_the_server(transport: str) -> No
     def within(module: str) -> bool:
         return f"{module}.".startswith(f"{transport}.")
 
-    importers = {module_of(path): line for path in files("serving") for line, module in imports(path) if within(module)}
+    importers = {
+        module_of(path): line
+        for path in files("serving")
+        for line, module in imports(path)
+        if within(module)
+    }
     assert any(within(module) for module in importers), "nothing was read"
     assert {each for each in importers if not within(each)} == set(ABOVE_TRANSPORTS), importers
 

@@ -30,7 +30,7 @@ def stored(tmp_path: Path) -> bytes:
     return (tmp_path / "sample.infuse").read_bytes()
 
 
-# -- files that cannot be read or written ------------------------------------------------------------------------
+# -- files that cannot be read or written ----------------------------------------------------------
 
 
 def test_paths_that_are_no_files(tmp_path: Path) -> None:
@@ -47,7 +47,12 @@ def test_a_failed_save_leaves_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "a.infuse"
     save(sample(), path)
     before = path.read_bytes()
-    for bad in (Toy(given=[1]), Toy(given={}), Toy(given=np.array([1, "x"], dtype=object)), Toy(mode="\ud800")):
+    for bad in (
+        Toy(given=[1]),
+        Toy(given={}),
+        Toy(given=np.array([1, "x"], dtype=object)),
+        Toy(mode="\ud800"),
+    ):
         graph = Graph()
         graph.add_node(Node(bad, [], []))
         with pytest.raises(GraphError, match="cannot be stored"):
@@ -73,7 +78,10 @@ def test_foreign_files_are_refused(stored: bytes) -> None:
     refused(b"\x08\x07\x12\x04" * 40, "the file is no .infuse file")
     refused(b"PK\x03\x04".ljust(200, b"\0"), "the file is no .infuse file")
     refused(stored[:6] + b"\0\2" + stored[8:], "the file is no .infuse file")
-    refused(stored[:8] + struct.pack("<I", VERSION + 1) + stored[12:], "has version 2, this release reads up to 1")
+    refused(
+        stored[:8] + struct.pack("<I", VERSION + 1) + stored[12:],
+        "has version 2, this release reads up to 1",
+    )
     refused(stored + b"\0", "should have")
     flipped = bytearray(stored)
     flipped[100] ^= 1
@@ -87,12 +95,14 @@ def test_foreign_files_are_refused(stored: bytes) -> None:
 @pytest.mark.parametrize("value", [0, 1, 63, 65, 2**31, 2**32 - 1, 2**63, 2**64 - 1])
 def test_headers_that_lie_are_refused(stored: bytes, field: int, value: int) -> None:
     header: list[Any] = list(HEADER.unpack_from(stored))
-    header[field] = value.to_bytes(8, "little") if field == 0 else value % 2**32 if field < 3 else value
+    header[field] = (
+        value.to_bytes(8, "little") if field == 0 else value % 2**32 if field < 3 else value
+    )
     if HEADER.pack(*header) != stored[: HEADER.size]:
         refused(HEADER.pack(*header) + stored[HEADER.size :])
 
 
-# -- tables that contradict themselves ---------------------------------------------------------------------------
+# -- tables that contradict themselves -------------------------------------------------------------
 
 
 def changed(net: records.Net, table: str, index: int, **fields: Any) -> records.Net:
@@ -116,20 +126,35 @@ Change = Callable[[records.Net], records.Net]
 LIES: dict[str, tuple[Change, str]] = {
     "no graph": (lambda n: n._replace(graphs=()), "there is no graph number 0"),
     "body of itself": (lambda n: op(n, 0, 1, bodies=[records.Body("b", 0)]), "inside itself"),
-    "body twice": (lambda n: op(n, 0, 0, bodies=[records.Body("b", 1)]), "is read where it is not made yet|used twice"),
+    "body twice": (
+        lambda n: op(n, 0, 0, bodies=[records.Body("b", 1)]),
+        "is read where it is not made yet|used twice",
+    ),
     "body in itself": (lambda n: op(n, 1, 0, bodies=[records.Body("b", 1)]), "inside itself"),
     "two bodies of a name": (
         lambda n: op(
-            n._replace(graphs=[*n.graphs, records.SubGraph()]), 0, 1, bodies=[(records.Body("b", i)) for i in (1, 2)]
+            n._replace(graphs=[*n.graphs, records.SubGraph()]),
+            0,
+            1,
+            bodies=[(records.Body("b", i)) for i in (1, 2)],
         ),
         "two bodies of one name",
     ),
-    "no such body": (lambda n: op(n, 0, 1, bodies=[records.Body("b", 9)]), "there is no graph number 9"),
+    "no such body": (
+        lambda n: op(n, 0, 1, bodies=[records.Body("b", 9)]),
+        "there is no graph number 9",
+    ),
     "no such operator": (lambda n: op(n, 0, 0, operator=99), "there is no operator number 99"),
     "no such input": (lambda n: op(n, 0, 0, inputs=[99]), "there is no tensor number 99"),
     "input below -1": (lambda n: op(n, 0, 0, inputs=[-2]), "there is no tensor number -2"),
-    "cycle": (lambda n: op(n, 0, 0, inputs=n.graphs[0].ops[1].outputs), "is read where it is not made yet"),
-    "self loop": (lambda n: op(n, 0, 0, inputs=n.graphs[0].ops[0].outputs), "is read where it is not made yet"),
+    "cycle": (
+        lambda n: op(n, 0, 0, inputs=n.graphs[0].ops[1].outputs),
+        "is read where it is not made yet",
+    ),
+    "self loop": (
+        lambda n: op(n, 0, 0, inputs=n.graphs[0].ops[0].outputs),
+        "is read where it is not made yet",
+    ),
     "reads a body": (
         lambda n: changed(n, "graphs", 0, outputs=n.graphs[1].outputs, output_names=["y"]),
         "'b' is read where it is not made yet",
@@ -137,21 +162,51 @@ LIES: dict[str, tuple[Change, str]] = {
     "made twice": (lambda n: op(n, 0, 1, outputs=n.graphs[0].ops[0].outputs), "'a' is made twice"),
     "input twice": (lambda n: changed(n, "graphs", 0, inputs=[0, 0]), "'x' is made twice"),
     "constant made": (lambda n: op(n, 0, 1, outputs=[1]), "'w' is made twice"),
-    "names missing": (lambda n: changed(n, "graphs", 0, output_names=["y"]), "2 outputs with 1 names"),
+    "names missing": (
+        lambda n: changed(n, "graphs", 0, output_names=["y"]),
+        "2 outputs with 1 names",
+    ),
     "no such type": (lambda n: tensor_changed(n, "x", type=99), "there is no type number 99"),
     "no such weight": (lambda n: tensor_changed(n, "w", weight=99), "there is no weight number 98"),
     "constant of unknown size": (lambda n: tensor_changed(n, "w", type=0), "no possible shape"),
-    "constant of another size": (lambda n: changed(n, "types", 1, shape=[38]), r"float32\[38\] has 148 bytes"),
-    "constant that overflows": (lambda n: changed(n, "types", 1, shape=[2**62, 4]), "no possible shape"),
-    "empty constant that overflows": (lambda n: changed(n, "types", 1, shape=[0, 2**62]), "no possible shape"),
+    "constant of another size": (
+        lambda n: changed(n, "types", 1, shape=[38]),
+        r"float32\[38\] has 148 bytes",
+    ),
+    "constant that overflows": (
+        lambda n: changed(n, "types", 1, shape=[2**62, 4]),
+        "no possible shape",
+    ),
+    "empty constant that overflows": (
+        lambda n: changed(n, "types", 1, shape=[0, 2**62]),
+        "no possible shape",
+    ),
     "negative size": (lambda n: changed(n, "types", 1, shape=[-37]), "negative size"),
-    "no such element type": (lambda n: changed(n, "types", 1, data_type=99), "there is no element type number 99"),
-    "no such format": (lambda n: changed(n, "types", 1, data_format=99), "there is no data format number 99"),
-    "format of a low rank": (lambda n: changed(n, "types", 1, data_format=2), "rank 1 cannot be stored as NHWC"),
+    "no such element type": (
+        lambda n: changed(n, "types", 1, data_type=99),
+        "there is no element type number 99",
+    ),
+    "no such format": (
+        lambda n: changed(n, "types", 1, data_format=99),
+        "there is no data format number 99",
+    ),
+    "format of a low rank": (
+        lambda n: changed(n, "types", 1, data_format=2),
+        "rank 1 cannot be stored as NHWC",
+    ),
     "no such kind of type": (lambda n: changed(n, "types", 1, kind=99), "99 is no kind of type"),
-    "type in itself": (lambda n: changed(n, "types", 1, kind=2, element=1), "no type before this one number 1"),
-    "constant sequence": (lambda n: changed(n, "types", 1, kind=2, element=0), "a constant is a seq"),
-    "symbol beyond": (lambda n: changed(n, "types", 1, symbols=[records.Symbol(9, 0)]), "there is no size number 9"),
+    "type in itself": (
+        lambda n: changed(n, "types", 1, kind=2, element=1),
+        "no type before this one number 1",
+    ),
+    "constant sequence": (
+        lambda n: changed(n, "types", 1, kind=2, element=0),
+        "a constant is a seq",
+    ),
+    "symbol beyond": (
+        lambda n: changed(n, "types", 1, symbols=[records.Symbol(9, 0)]),
+        "there is no size number 9",
+    ),
     "no such symbol": (
         lambda n: changed(n, "types", 1, symbols=[records.Symbol(0, 9)]),
         "there is no dimension number 9",
@@ -161,25 +216,36 @@ LIES: dict[str, tuple[Change, str]] = {
     "unaligned": (lambda n: changed(n, "weights", 1, offset=193), "unaligned"),
     "overlapping": (lambda n: changed(n, "weights", 1, offset=64), "over another"),
     "outside": (lambda n: changed(n, "weights", 2, length=2**63), "outside of its section"),
-    "overflowing": (lambda n: changed(n, "weights", 2, offset=2**64 - 64, length=2**64 - 1), "outside of its section"),
+    "overflowing": (
+        lambda n: changed(n, "weights", 2, offset=2**64 - 64, length=2**64 - 1),
+        "outside of its section",
+    ),
     "texts missing": (lambda n: tensor_changed(n, "text", texts=[]), "string.* has 0 elements"),
     "kind of attribute": (
         lambda n: changed(n, "operators", 0, attributes=[records.Attribute("a", 99)]),
         "there is no kind of attribute number 99",
     ),
     "float without number": (
-        lambda n: changed(n, "operators", 0, attributes=[records.Attribute("a", records.AttributeKind.Float)]),
+        lambda n: changed(
+            n, "operators", 0, attributes=[records.Attribute("a", records.AttributeKind.Float)]
+        ),
         "there is no number of an attribute",
     ),
     "big number": (
         lambda n: changed(
-            n, "operators", 0, attributes=[records.Attribute("a", records.AttributeKind.BigInt, text="9e9")]
+            n,
+            "operators",
+            0,
+            attributes=[records.Attribute("a", records.AttributeKind.BigInt, text="9e9")],
         ),
         "no whole number",
     ),
     "array of other size": (
         lambda n: changed(
-            n, "operators", 0, attributes=[records.Attribute("a", records.AttributeKind.Array, 1, data=b"x")]
+            n,
+            "operators",
+            0,
+            attributes=[records.Attribute("a", records.AttributeKind.Array, 1, data=b"x")],
         ),
         r"float32\[37\] has 1 bytes",
     ),
@@ -212,11 +278,17 @@ def test_deep_nesting_is_refused() -> None:
     attribute = records.Attribute("x")
     for _ in range(200):
         attribute = records.Attribute("x", records.AttributeKind.Tuple, items=[attribute])
-    net = records.Net(operators=[records.Operator("", "Branch", [attribute])], graphs=[records.SubGraph()])
+    net = records.Net(
+        operators=[records.Operator("", "Branch", [attribute])], graphs=[records.SubGraph()]
+    )
     refused(repack(encode(net), b""), "nested more than 64 deep")
     count = 300
-    bodies = [records.SubGraph(ops=[records.Op(bodies=[records.Body("b", i + 1)])]) for i in range(count)]
-    net = records.Net(operators=[records.Operator("", "Branch")], graphs=[*bodies, records.SubGraph()])
+    bodies = [
+        records.SubGraph(ops=[records.Op(bodies=[records.Body("b", i + 1)])]) for i in range(count)
+    ]
+    net = records.Net(
+        operators=[records.Operator("", "Branch")], graphs=[*bodies, records.SubGraph()]
+    )
     refused(repack(encode(net), b""), "nested too deep")
 
 
@@ -250,7 +322,9 @@ def test_tables_that_share_bytes_cannot_multiply() -> None:
 
 
 def test_mutated_files_give_an_error_of_ours_or_a_sound_graph(stored: bytes) -> None:
-    """2,000 files: bytes, words and runs of the table changed under a right checksum, or random bytes."""
+    """2,000 files: bytes, words and runs of the table changed under a right checksum, or random
+    bytes.
+    """
     table, weights = parts(stored)
     rnd = random.Random(0)
     survived = 0

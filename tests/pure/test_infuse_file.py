@@ -37,7 +37,7 @@ def stored(tmp_path: Path) -> bytes:
     return (tmp_path / "sample.infuse").read_bytes()
 
 
-# -- round trips -------------------------------------------------------------------------------------------------
+# -- round trips -----------------------------------------------------------------------------------
 
 
 def test_everything_is_kept(tmp_path: Path) -> None:
@@ -91,7 +91,9 @@ def test_a_file_can_replace_the_one_that_it_was_loaded_from(tmp_path: Path) -> N
     assert equal(sample(), graph, annotations=False) is None
 
 
-def test_unregistered_operators_come_from_the_fallback(stored: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unregistered_operators_come_from_the_fallback(
+    stored: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked: list[tuple[str, str, Any]] = []
 
     def fallback(domain: str, name: str, attributes: Any) -> Toy:
@@ -105,16 +107,26 @@ def test_unregistered_operators_come_from_the_fallback(stored: bytes, monkeypatc
     monkeypatch.setattr(registry, "_FALLBACK", [fallback])
     load_bytes(stored, "memory")
     assert [(domain, name) for domain, name, _ in asked] == [("test.toys", "Toy")] * 2
-    assert asked[0][2] == {"axis": -1, "alpha": 0.5, "mode": "plain", "axes": (1, 2), "given": (1.5, "x")}
+    assert asked[0][2] == {
+        "axis": -1,
+        "alpha": 0.5,
+        "mode": "plain",
+        "axes": (1, 2),
+        "given": (1.5, "x"),
+    }
 
 
-# -- layout ------------------------------------------------------------------------------------------------------
+# -- layout ----------------------------------------------------------------------------------------
 
 
 def test_weights_are_aligned_and_stored_once(stored: bytes) -> None:
     table, weights = parts(stored)
     net = decoding.decode(table)
-    assert [span.length for span in net.weights] == [37 * 4, 1, 5]  # the tied weight has no span of its own
+    assert [span.length for span in net.weights] == [
+        37 * 4,
+        1,
+        5,
+    ]  # the tied weight has no span of its own
     assert all(span.offset % 64 == 0 for span in net.weights)
     assert HEADER.unpack_from(stored)[5] % 64 == 0
     assert np.frombuffer(weights[: 37 * 4], np.float32).tolist() == list(range(37))
@@ -143,7 +155,9 @@ def test_constants_are_read_only_views_that_share(tmp_path: Path) -> None:
 def test_records_follow_the_schema() -> None:
     schema = Schema(SCHEMA)
     assert schema.identifier == records.IDENTIFIER.decode()
-    declared = {name: records.field_types(t) for name, t in {**records.STRUCTS, **records.TABLES}.items()}
+    declared = {
+        name: records.field_types(t) for name, t in {**records.STRUCTS, **records.TABLES}.items()
+    }
     assert {**schema.structs, **schema.tables} == declared
     assert schema.enums["TypeKind"] == {k.name: k.value for k in records.TypeKind}
     assert schema.enums["AttributeKind"] == {k.name: k.value for k in records.AttributeKind}
@@ -160,10 +174,16 @@ class Schema:
         text = re.sub(r"//.*", "", text)
         blocks = re.findall(r"(enum|struct|table)\s+(\w+)(?:\s*:\s*\w+)?\s*\{([^}]*)\}", text)
         self.enums = {
-            n: {k: int(v) for k, v in re.findall(r"(\w+) = (\d+)", b)} for kind, n, b in blocks if kind == "enum"
+            n: {k: int(v) for k, v in re.findall(r"(\w+) = (\d+)", b)}
+            for kind, n, b in blocks
+            if kind == "enum"
         }
-        self.structs = {n: dict(re.findall(r"(\w+): ([^;]+);", b)) for kind, n, b in blocks if kind == "struct"}
-        self.tables = {n: dict(re.findall(r"(\w+): ([^;]+);", b)) for kind, n, b in blocks if kind == "table"}
+        self.structs = {
+            n: dict(re.findall(r"(\w+): ([^;]+);", b)) for kind, n, b in blocks if kind == "struct"
+        }
+        self.tables = {
+            n: dict(re.findall(r"(\w+): ([^;]+);", b)) for kind, n, b in blocks if kind == "table"
+        }
         self.identifier = re.findall(r'file_identifier "(\w+)"', text)[0]
         self.root = re.findall(r"root_type (\w+)", text)[0]
 
@@ -188,7 +208,15 @@ class Schema:
         return found
 
     def value(self, data: bytes, at: int, type: str) -> Any:
-        letters = {"bool": "?", "ubyte": "B", "int": "i", "uint": "I", "long": "q", "ulong": "Q", "double": "d"}
+        letters = {
+            "bool": "?",
+            "ubyte": "B",
+            "int": "i",
+            "uint": "I",
+            "long": "q",
+            "ulong": "Q",
+            "double": "d",
+        }
         if type in letters:
             return self.unpack(letters[type], data, at)
         if type in self.enums:
@@ -213,7 +241,11 @@ def plain(record: Any) -> Any:
     """Records as dictionaries without the fields that are at their default."""
     if hasattr(record, "_asdict") and type(record).__name__ in records.TABLES:
         default = record._field_defaults
-        given = {k: v for k, v in record._asdict().items() if v != default[k] and (v or isinstance(v, (bool, float)))}
+        given = {
+            k: v
+            for k, v in record._asdict().items()
+            if v != default[k] and (v or isinstance(v, (bool, float)))
+        }
         return {k: plain(v) for k, v in given.items()}
     if isinstance(record, (list, tuple, bytes)):
         return [plain(item) for item in record]
@@ -237,12 +269,14 @@ def test_another_reader_finds_the_same_by_the_schema(seed: int) -> None:
 
 
 def test_files_of_the_first_release_still_open() -> None:
-    """golden/sample.infuse.txt is a file of format 1 in hexadecimal digits; it is never written anew."""
+    """golden/sample.infuse.txt is a file of format 1 in hexadecimal digits; it is never written
+    anew.
+    """
     text = (Path(__file__).parent / "golden" / "sample.infuse.txt").read_text(encoding="ascii")
     assert equal(load_bytes(bytes.fromhex(text), "sample"), sample()) is None
 
 
-# -- cost --------------------------------------------------------------------------------------------------------
+# -- cost ------------------------------------------------------------------------------------------
 
 
 def chain(nodes: int, weights: int, elements: int) -> Graph:
@@ -250,9 +284,15 @@ def chain(nodes: int, weights: int, elements: int) -> Graph:
     value = graph.add_input("x", tensor(dtypes.float32, "batch", 64, 56, 56))
     for index in range(nodes):
         name = f"/layers.{index}/Conv"
-        inputs = [value, constant(np.zeros(elements, np.float32), f"{name}.weight")] if index < weights else [value]
+        inputs = (
+            [value, constant(np.zeros(elements, np.float32), f"{name}.weight")]
+            if index < weights
+            else [value]
+        )
         operator = Toy(axis=index % 7, axes=(index % 5, 1))
-        value = graph.add_node(Node(operator, inputs, [Value(value.type, f"{name}_output_0")], name=name)).output
+        value = graph.add_node(
+            Node(operator, inputs, [Value(value.type, f"{name}_output_0")], name=name)
+        ).output
     graph.add_output(value, "y")
     return graph
 

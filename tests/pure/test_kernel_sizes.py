@@ -22,7 +22,11 @@ def fields(name: str, header: str) -> list[tuple[str, bool]]:
     listed = []
     for line in re.sub(r"//.*", "", body[1]).split(";"):
         names = line.split(maxsplit=1)
-        listed += [(one.partition("=")[0].strip(), "=" in one) for one in names[1].split(",")] if names else []
+        listed += (
+            [(one.partition("=")[0].strip(), "=" in one) for one in names[1].split(",")]
+            if names
+            else []
+        )
     return listed
 
 
@@ -36,6 +40,12 @@ def test_every_field_is_named() -> None:
     seq = dims.symbol("seq")
     mid = DepthwiseSizes._make([1, seq, *[2] * 12])
     text = struct_text(ChainSizes(mid, 0, seq + 1, 4), size_text)
-    assert text.startswith("ChainSizes{.mid = DepthwiseSizes{.batch = 1L, .height = d.s_seq, .width = 2L, ")
-    assert text.endswith(".pad_left = 2L}, .in_channels = 0L, .pitch = (d.s_seq + 1L), .out_channels = 4L}")
-    assert struct_text(PoolSizes._make([*[1] * 16, True]), size_text).endswith(", .count_padding = true}")
+    assert text.startswith(
+        "ChainSizes{.mid = DepthwiseSizes{.batch = 1L, .height = d.s_seq, .width = 2L, "
+    )
+    assert text.endswith(
+        ".pad_left = 2L}, .in_channels = 0L, .pitch = (d.s_seq + 1L), .out_channels = 4L}"
+    )
+    assert struct_text(PoolSizes._make([*[1] * 16, True]), size_text).endswith(
+        ", .count_padding = true}"
+    )

@@ -47,7 +47,9 @@ def kinds(graph: Graph) -> list[str]:
 def test_the_three_branches_of_a_repvgg_block_are_one_convolution() -> None:
     large = ops.batch_normalization(Call("Conv", (X, weights(8, 8, 3, 3)), SAME), *statistics(8))
     small = ops.batch_normalization(Call("Conv", (X, weights(8, 8, 1, 1))), *statistics(8, 1))
-    graph = graph_of(ops.relu((large + small) + ops.batch_normalization(X, *statistics(8, 2))), x=(1, 8, 6, 6))
+    graph = graph_of(
+        ops.relu((large + small) + ops.batch_normalization(X, *statistics(8, 2))), x=(1, 8, 6, 6)
+    )
     optimized(graph)
     assert kinds(graph) == ["Conv", "Relu"]
 
@@ -72,7 +74,9 @@ def test_a_head_is_one_product_where_that_is_cheaper(columns: int) -> None:
     report = optimized(graph, "basic")
     assert kinds(graph).count("Conv") == 1
     assert kinds(graph).count("Gemm") == (0 if columns == 2 else 1)
-    assert any("40 multiplications a row became 16" in r.note for r in report.rewrites) is (columns == 2)
+    assert any("40 multiplications a row became 16" in r.note for r in report.rewrites) is (
+        columns == 2
+    )
 
 
 @pytest.mark.row("G21")
@@ -96,8 +100,12 @@ def test_the_layer_scale_of_a_convnext_block_goes_into_its_last_product() -> Non
 @pytest.mark.row("G23")
 def test_the_focus_of_a_detector_is_one_rearrangement() -> None:
     rows = [ops.slice(X, int64s(i), int64s(99), int64s(2), int64s(2)) for i in (0, 1)]
-    parts = [ops.slice(row, int64s(j), int64s(99), int64s(3), int64s(2)) for j in (0, 1) for row in rows]
-    graph = graph_of(Call("Conv", (ops.concat(*parts, axis=1), weights(4, 12, 3, 3)), SAME), x=(1, 3, 8, 8))
+    parts = [
+        ops.slice(row, int64s(j), int64s(99), int64s(3), int64s(2)) for j in (0, 1) for row in rows
+    ]
+    graph = graph_of(
+        Call("Conv", (ops.concat(*parts, axis=1), weights(4, 12, 3, 3)), SAME), x=(1, 3, 8, 8)
+    )
     optimized(graph, "basic")
     assert kinds(graph) == ["SpaceToDepth", "Conv"]
 
@@ -112,7 +120,9 @@ def test_a_channel_shuffle_before_a_convolution_costs_nothing() -> None:
 
 
 @pytest.mark.row("G28")
-@pytest.mark.parametrize(("slopes", "level", "kind"), [((1,), "basic", "LeakyRelu"), ((4, 1, 1), "all", "PRelu")])
+@pytest.mark.parametrize(
+    ("slopes", "level", "kind"), [((1,), "basic", "LeakyRelu"), ((4, 1, 1), "all", "PRelu")]
+)
 def test_a_prelu_of_keras_is_one_operator(slopes: tuple[int, ...], level: str, kind: str) -> None:
     graph = graph_of(ops.relu(X) + ops.relu(-X) * -np.abs(weights(*slopes)), x=(2, 4, 3, 3))
     optimized(graph, level)

@@ -1,4 +1,6 @@
-"""Constants that a rule puts together: numbers that round on purpose, cancel each other, or leave the type's range."""
+"""Constants that a rule puts together: numbers that round on purpose, cancel each other, or leave
+the type's range.
+"""
 
 from __future__ import annotations
 
@@ -34,10 +36,16 @@ def constants(graph: Graph) -> list[Value]:
 
 
 def with_numbers(graph: Graph, rng: np.random.Generator) -> Graph:
-    """A copy with two adversarial constants, often opposites or reciprocals; then also taken off its results."""
+    """A copy with two adversarial constants, often opposites or reciprocals; then also taken off
+    its results.
+    """
     result = clone(graph)
     number = float(rng.choice(NUMBERS))
-    other = float(rng.choice([-number, number, 1 / number if number else 0.0, 1 - number, rng.choice(NUMBERS)]))
+    other = float(
+        rng.choice(
+            [-number, number, 1 / number if number else 0.0, 1 - number, rng.choice(NUMBERS)]
+        )
+    )
     some = constants(result)
     for value, each in zip(rng.permutation(np.asarray(some, dtype=object))[:2], (number, other)):
         array = np.full(value.const.shape, each)
@@ -59,14 +67,22 @@ def _undo(graph: Graph, number: float, kind: str) -> None:
             if value.dtype.is_float and np.isfinite(each):
                 with np.errstate(over="ignore"):
                     operand = constant(np.asarray(each).astype(value.dtype.numpy))
-                node = Node(Add() if kind == "Add" else Mul(), [value, operand], [Value(value.type, "undone")])
+                node = Node(
+                    Add() if kind == "Add" else Mul(),
+                    [value, operand],
+                    [Value(value.type, "undone")],
+                )
                 value = graph.add_node(node).output
         graph.set_operand(index, value)
 
 
 def agree(before: Graph, after: Graph, feeds: dict[str, np.ndarray]) -> str:
     """How the results of finite inputs and constants differ, empty where they do not."""
-    finite = all(np.isfinite(v.const.astype(np.float64)).all() for v in constants(before) if v.const is not None)
+    finite = all(
+        np.isfinite(v.const.astype(np.float64)).all()
+        for v in constants(before)
+        if v.const is not None
+    )
     with np.errstate(all="ignore"):
         expected, found = evaluate(before, feeds), evaluate(after, feeds)
     for name, one in expected.items():
@@ -75,7 +91,10 @@ def agree(before: Graph, after: Graph, feeds: dict[str, np.ndarray]) -> str:
         first, second = one.astype(np.float64), found[name].astype(np.float64)
         held = np.isfinite(first)
         if finite and not (np.isfinite(second) == held).all():
-            return f"{name} is not finite in one of them: {first.reshape(-1)[:4]}, {second.reshape(-1)[:4]}"
+            return (
+                f"{name} is not finite in one of them: {first.reshape(-1)[:4]}, "
+                f"{second.reshape(-1)[:4]}"
+            )
         if finite and held.any():
             apart = np.abs(first[held] - second[held]).max()
             if not apart <= TOLERANCE * np.abs(first[held]).max():
@@ -101,24 +120,41 @@ def test_a_rule_merges_no_constants_that_round_or_overflow(rule: Rule) -> None:
         level = str(rng.choice(["basic", "extended", "all"]))
         whole = clone(graph)
         report = optimize_in_place(whole, Options(level, runtime=rule.runtime))
-        assert not (why := agree(graph, whole, case.feeds)), f"{case} at {level}: {why}\n{dict(report.fired)}\n{graph}"
+        assert not (why := agree(graph, whole, case.feeds)), (
+            f"{case} at {level}: {why}\n{dict(report.fired)}\n{graph}"
+        )
 
 
 LINEAR = {
     "x": ("Identity(%x)", "1"),
     "convolution": ("Conv(%x, float32[3, 2, 1, 1]{1.0, 2.0, 0.5, -1.0, 0.25, 1.5})", "3, 1, 1"),
     "convolution with a bias": (
-        "Conv(%x, float32[3, 2, 1, 1]{1.0, 2.0, 0.5, -1.0, 0.25, 1.5}, float32[3]{0.5, 0.25, -1.0})",
+        (
+            "Conv(%x, float32[3, 2, 1, 1]{1.0, 2.0, 0.5, -1.0, 0.25, 1.5}, float32[3]{0.5, 0.25, "
+            "-1.0})"
+        ),
         "3, 1, 1",
     ),
     "matrix": ("MatMul(%m, float32[2, 3]{1.0, 2.0, 0.5, -1.0, 0.25, 1.5})", "3"),
-    "Gemm": ("Gemm(%m, float32[2, 3]{1.0, 2.0, 0.5, -1.0, 0.25, 1.5}, float32[3]{0.5, 0.25, -1.0})", "3"),
+    "Gemm": (
+        "Gemm(%m, float32[2, 3]{1.0, 2.0, 0.5, -1.0, 0.25, 1.5}, float32[3]{0.5, 0.25, -1.0})",
+        "3",
+    ),
     "BatchNormalization": (
-        "BatchNormalization(%x, float32[2]{1.0, 2.0}, float32[2]{0.5, 1.0}, float32[2]{0.1, 0.2}, float32[2]{1, 2})",
+        (
+            "BatchNormalization(%x, float32[2]{1.0, 2.0}, float32[2]{0.5, 1.0}, float32[2]{0.1, 0.2}, "
+            "float32[2]{1, 2})"
+        ),
         "2, 1, 1",
     ),
-    "InstanceNormalization": ("InstanceNormalization(%x, float32[2]{1.0, 2.0}, float32[2]{0.5, 1.0})", "2, 1, 1"),
-    "LayerNormalization": ("LayerNormalization(%m, float32[2]{1.0, 2.0}, float32[2]{0.5, 1.0})", "2"),
+    "InstanceNormalization": (
+        "InstanceNormalization(%x, float32[2]{1.0, 2.0}, float32[2]{0.5, 1.0})",
+        "2, 1, 1",
+    ),
+    "LayerNormalization": (
+        "LayerNormalization(%m, float32[2]{1.0, 2.0}, float32[2]{0.5, 1.0})",
+        "2",
+    ),
     "table": ("Gather(float32[3, 2]{0.1, 1.2, 2.3, 3.4, 4.5, 5.6}, %i)", "2"),
     "mean": ("ReduceMean(%x, int64[2]{2, 3})", "1"),
     "sum": ("ReduceSum(%x, int64[1]{3})", "1"),
@@ -141,7 +177,9 @@ PAIRS = {
 @pytest.mark.parametrize("before", [False, True], ids=["after", "before"])
 @pytest.mark.parametrize("pair", PAIRS)
 @pytest.mark.parametrize("linear", LINEAR)
-def test_what_rounds_or_overflows_on_the_way_still_does(linear: str, pair: str, before: bool, whole: bool) -> None:
+def test_what_rounds_or_overflows_on_the_way_still_does(
+    linear: str, pair: str, before: bool, whole: bool
+) -> None:
     call, shape = LINEAR[linear]
     (one, a, two, b) = PAIRS[pair]
     count = int(np.prod([int(n) for n in shape.split(",")])) if whole and not before else 1

@@ -1,4 +1,6 @@
-"""Operators of ai.onnx.ml and of texts beside the table: bad models, bad data, RE2's patterns, maps."""
+"""Operators of ai.onnx.ml and of texts beside the table: bad models, bad data, RE2's patterns,
+maps.
+"""
 
 import sys
 from pathlib import Path
@@ -11,7 +13,13 @@ from onnx import TensorProto, helper
 
 import infuse
 from infuse import dtypes, ops
-from infuse.errors import InfuseError, InputError, ShapeError, TypeMismatchError, UnsupportedOperatorError
+from infuse.errors import (
+    InfuseError,
+    InputError,
+    ShapeError,
+    TypeMismatchError,
+    UnsupportedOperatorError,
+)
 from infuse.ir import Graph, MapType, Node, SequenceType, TensorType, Value, tensor
 from infuse.ir.equality import equal
 from infuse.ir.types import UNKNOWN, Type
@@ -38,7 +46,11 @@ TREE: dict[str, Any] = {
 def node(kind: str, *types: Type, outputs: int = 1, **attributes: Any) -> Node:
     """A node of ai.onnx.ml, its types inferred."""
     values = [Value(type, f"x{i}") for i, type in enumerate(types)]
-    made = Node(ops.REGISTRY[ML, kind](**attributes), values, [Value(UNKNOWN, f"y{i}") for i in range(outputs)])
+    made = Node(
+        ops.REGISTRY[ML, kind](**attributes),
+        values,
+        [Value(UNKNOWN, f"y{i}") for i in range(outputs)],
+    )
     made.op.infer_node(made)
     return made
 
@@ -64,7 +76,10 @@ def node(kind: str, *types: Type, outputs: int = 1, **attributes: Any) -> Node:
     ids=str,
 )
 def test_broken_trees_are_refused(changes: dict[str, Any]) -> None:
-    assert node("TreeEnsembleRegressor", tensor(dtypes.float32, 4, 2), **TREE).output.shape == (4, 1)
+    assert node("TreeEnsembleRegressor", tensor(dtypes.float32, 4, 2), **TREE).output.shape == (
+        4,
+        1,
+    )
     with pytest.raises(TypeMismatchError):
         node("TreeEnsembleRegressor", tensor(dtypes.float32, 4, 2), **{**TREE, **changes})
 
@@ -144,7 +159,11 @@ def test_operators_with_arrays_are_compared_by_their_elements() -> None:
         ),
         ("LabelEncoder", tensor(dtypes.int64, 2), {"keys_int64s": (1, 2), "values_int64s": (1,)}),
         ("LabelEncoder", tensor(dtypes.int64, 2), {"keys_strings": ("a",), "values_int64s": (1,)}),
-        ("LabelEncoder", tensor(dtypes.int64, 2), {"keys_int64s": (1,), "keys_floats": (1.0,), "values_int64s": (1,)}),
+        (
+            "LabelEncoder",
+            tensor(dtypes.int64, 2),
+            {"keys_int64s": (1,), "keys_floats": (1.0,), "values_int64s": (1,)},
+        ),
         ("OneHotEncoder", tensor(dtypes.int64, 2), {"cats_strings": ("a",)}),
         ("OneHotEncoder", tensor(dtypes.int64, 2), {}),
         ("ZipMap", tensor(dtypes.float32, 2, 3), {"classlabels_int64s": (1, 2)}),
@@ -162,13 +181,15 @@ def test_what_does_not_fit_is_refused(kind: str, type: Type, attributes: dict[st
         node(kind, type, **attributes)
 
 
-# -- maps --------------------------------------------------------------------------------------------------------
+# -- maps ------------------------------------------------------------------------------------------
 
 
 def zipped() -> Graph:
     graph = Graph("zipped")
     x = graph.add_input("x", tensor(dtypes.float32, "n", 2))
-    made = Node(ops.REGISTRY[ML, "ZipMap"](classlabels_strings=("no", "yes")), [x], [Value(UNKNOWN, "z")])
+    made = Node(
+        ops.REGISTRY[ML, "ZipMap"](classlabels_strings=("no", "yes")), [x], [Value(UNKNOWN, "z")]
+    )
     graph.add_node(made).op.infer_node(made)
     graph.add_output(made.output, "z")
     return graph
@@ -191,11 +212,18 @@ def test_a_map_is_a_type_of_the_file_and_of_the_text(tmp_path: Path) -> None:
 def test_a_map_is_an_input() -> None:
     model = helper.make_model(
         helper.make_graph(
-            [helper.make_node("DictVectorizer", ["x"], ["y"], domain=ML, string_vocabulary=["a", "b"])],
+            [
+                helper.make_node(
+                    "DictVectorizer", ["x"], ["y"], domain=ML, string_vocabulary=["a", "b"]
+                )
+            ],
             "g",
             [
                 helper.make_value_info(
-                    "x", helper.make_map_type_proto(TensorProto.STRING, helper.make_tensor_type_proto(1, []))
+                    "x",
+                    helper.make_map_type_proto(
+                        TensorProto.STRING, helper.make_tensor_type_proto(1, [])
+                    ),
                 )
             ],
             [helper.make_tensor_value_info("y", 1, [1, 2])],
@@ -213,19 +241,33 @@ def test_a_map_is_an_input() -> None:
 
 
 def test_the_old_label_encoder_is_lifted() -> None:
-    for code, data, expected in ((8, as_texts(["b", "z"]), [1, 7]), (7, np.array([1, 9]), ["b", "?"])):
+    for code, data, expected in (
+        (8, as_texts(["b", "z"]), [1, 7]),
+        (7, np.array([1, 9]), ["b", "?"]),
+    ):
         encoder = helper.make_node(
-            "LabelEncoder", ["x"], ["y"], domain=ML, classes_strings=["a", "b"], default_int64=7, default_string="?"
+            "LabelEncoder",
+            ["x"],
+            ["y"],
+            domain=ML,
+            classes_strings=["a", "b"],
+            default_int64=7,
+            default_string="?",
         )
         given = helper.make_tensor_value_info("x", code, [2])
-        graph = helper.make_graph([encoder], "g", [given], [helper.make_tensor_value_info("y", 15 - code, [2])])
+        graph = helper.make_graph(
+            [encoder], "g", [given], [helper.make_tensor_value_info("y", 15 - code, [2])]
+        )
         opsets = [helper.make_opsetid("", 8), helper.make_opsetid(ML, 1)]
         assert (
-            evaluate(infuse.load(helper.make_model(graph, opset_imports=opsets)), {"x": data})["y"].tolist() == expected
+            evaluate(infuse.load(helper.make_model(graph, opset_imports=opsets)), {"x": data})[
+                "y"
+            ].tolist()
+            == expected
         )
 
 
-# -- RE2's patterns ----------------------------------------------------------------------------------------------
+# -- RE2's patterns --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -253,13 +295,17 @@ def test_the_old_label_encoder_is_lifted() -> None:
         (r"\pL+[[:^alpha:]]", ["é1"], ["1", "éa"]),
     ],
 )
-def test_patterns_mean_what_they_mean_in_re2(pattern: str, matches: list[str], others: list[str]) -> None:
+def test_patterns_mean_what_they_mean_in_re2(
+    pattern: str, matches: list[str], others: list[str]
+) -> None:
     found = compiled_pattern(pattern)
     assert [text for text in matches if found.fullmatch(text) is None] == []
     assert [text for text in others if found.fullmatch(text) is not None] == []
 
 
-@pytest.mark.parametrize("pattern", ["(a*)*b", "(a|aa)+b", "(a|a)*b", "(.*a){9}b", "(?:a?){99}a{99}b"])
+@pytest.mark.parametrize(
+    "pattern", ["(a*)*b", "(a|aa)+b", "(a|a)*b", "(.*a){9}b", "(?:a?){99}a{99}b"]
+)
 def test_patterns_match_in_linear_time(pattern: str) -> None:
     """Where one that tries again and again does not end."""
     assert compiled_pattern(pattern).fullmatch("a" * 100_000) is None
@@ -287,7 +333,19 @@ def test_patterns_need_their_package(monkeypatch: pytest.MonkeyPatch) -> None:
             r"\Z",
             r"\y",
         ),
-        *("[a", "(a", "a)", r"\x{110000}", "*a", "(?#c)", "(?i", "\\", "[b-a]", "(?(1)a|b)", r"[\b]"),
+        *(
+            "[a",
+            "(a",
+            "a)",
+            r"\x{110000}",
+            "*a",
+            "(?#c)",
+            "(?i",
+            "\\",
+            "[b-a]",
+            "(?(1)a|b)",
+            r"[\b]",
+        ),
     ],
 )
 def test_patterns_that_re2_does_not_know_are_refused(pattern: str) -> None:

@@ -1,4 +1,6 @@
-"""What is no ONNX model, or a broken one: an error that says what, where and what to do, and no other exception."""
+"""What is no ONNX model, or a broken one: an error that says what, where and what to do, and no
+other exception.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ node = helper.make_node
 def small() -> ModelProto:
     """x · w + b, then a branch."""
     branches = {
-        name: helper.make_graph([node(kind, ["s"], ["r"], f"{name}_node")], name, [], [onnx.ValueInfoProto(name="r")])
+        name: helper.make_graph(
+            [node(kind, ["s"], ["r"], f"{name}_node")], name, [], [onnx.ValueInfoProto(name="r")]
+        )
         for name, kind in (("then_branch", "Relu"), ("else_branch", "Neg"))
     }
     nodes = [
@@ -36,12 +40,17 @@ def small() -> ModelProto:
         node("If", ["c"], ["h"], "choice", **branches),
         node("Softmax", ["h"], ["y"], "weights", axis=-1),
     ]
-    inputs = [helper.make_tensor_value_info("x", 1, ["n", 3]), helper.make_tensor_value_info("c", 9, [])]
+    inputs = [
+        helper.make_tensor_value_info("x", 1, ["n", 3]),
+        helper.make_tensor_value_info("c", 9, []),
+    ]
     weights = [
         numpy_helper.from_array(np.ones((3, 4), np.float32), "w"),
         numpy_helper.from_array(np.ones(4, np.float32), "b"),
     ]
-    graph = helper.make_graph(nodes, "small", inputs, [helper.make_tensor_value_info("y", 1, ["n", 4])], weights)
+    graph = helper.make_graph(
+        nodes, "small", inputs, [helper.make_tensor_value_info("y", 1, ["n", 4])], weights
+    )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
@@ -51,7 +60,7 @@ def error_of(source: Any) -> InfuseError:
     return caught.value
 
 
-# -- files -------------------------------------------------------------------------------------------------------
+# -- files -----------------------------------------------------------------------------------------
 
 
 def test_the_small_model_is_well_formed() -> None:
@@ -64,7 +73,11 @@ def test_the_small_model_is_well_formed() -> None:
         (b"", "is empty", "did not finish"),
         (b"hello, this is no model at all", "not an ONNX model", "it is text"),
         (b'{"format": "onnx"}', "not an ONNX model", "it is text"),
-        (b"<ir_version: 8>\nagraph (float[2] x) => (float[2] y) { y = Relu(x) }", "not an ONNX model", "it is text"),
+        (
+            b"<ir_version: 8>\nagraph (float[2] x) => (float[2] y) { y = Relu(x) }",
+            "not an ONNX model",
+            "it is text",
+        ),
         (
             b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 123\n",
             "not an ONNX model",
@@ -78,12 +91,22 @@ def test_the_small_model_is_well_formed() -> None:
         (b"\x00" * 64, "not a protobuf message", None),
         (b"\xff" * 64, "not a protobuf message", None),
         (b"\x08\x08", "no graph", "another kind"),
-        (numpy_helper.from_array(np.ones(3, np.float32), "t").SerializeToString(), "not an ONNX model", None),
-        (numpy_helper.from_array(np.ones(9999, np.float32)).SerializeToString(), "not an ONNX model", None),
+        (
+            numpy_helper.from_array(np.ones(3, np.float32), "t").SerializeToString(),
+            "not an ONNX model",
+            None,
+        ),
+        (
+            numpy_helper.from_array(np.ones(9999, np.float32)).SerializeToString(),
+            "not an ONNX model",
+            None,
+        ),
         (small().graph.SerializeToString(), "not an ONNX model", None),
     ],
 )
-def test_files_that_are_no_models(tmp_path: Path, content: bytes, what: str, hint: str | None) -> None:
+def test_files_that_are_no_models(
+    tmp_path: Path, content: bytes, what: str, hint: str | None
+) -> None:
     path = tmp_path / "some.onnx"
     path.write_bytes(content)
     for source in (path, str(path)):
@@ -120,7 +143,7 @@ def test_what_is_no_file(tmp_path: Path) -> None:
     assert "cannot be opened" in error_of("a\0b").what
 
 
-# -- contents ----------------------------------------------------------------------------------------------------
+# -- contents --------------------------------------------------------------------------------------
 
 
 def change(field: str, value: Any) -> Callable[[ModelProto], None]:
@@ -158,16 +181,31 @@ BROKEN: list[tuple[Callable[[ModelProto], None], str]] = [
         change("graph.initializer.0.dims.0", 2**40),
         r"tensor 'w': float32 of shape \[1099511627776, 4\] needs .* are 48",
     ),
-    (change("graph.initializer.0.dims.0", 2**62), r"tensor 'w': its shape .* is larger than any memory"),
-    (change("graph.initializer.0.dims.0", -3), r"tensor 'w': its shape \[-3, 4\] has a negative size"),
-    (change("graph.initializer.0.data_type", 99), r"tensor 'w': there is no element type number 99"),
+    (
+        change("graph.initializer.0.dims.0", 2**62),
+        r"tensor 'w': its shape .* is larger than any memory",
+    ),
+    (
+        change("graph.initializer.0.dims.0", -3),
+        r"tensor 'w': its shape \[-3, 4\] has a negative size",
+    ),
+    (
+        change("graph.initializer.0.data_type", 99),
+        r"tensor 'w': there is no element type number 99",
+    ),
     (change("graph.initializer.0.data_type", 0), r"tensor 'w': it has no element type"),
     (change("graph.initializer.0.data_type", 8), r"tensor 'w': strings cannot be raw data"),
     (change("graph.initializer.0.raw_data", b"123"), r"tensor 'w': .* needs 48 bytes, there are 3"),
-    (remove("graph.initializer.0.raw_data"), r"tensor 'w': .* needs 12 elements in float_data, there are 0"),
+    (
+        remove("graph.initializer.0.raw_data"),
+        r"tensor 'w': .* needs 12 elements in float_data, there are 0",
+    ),
     (change("graph.initializer.0.name", ""), r"an initializer has no name"),
     (change("graph.initializer.0.name", "b"), r"the name 'b' is given to two values"),
-    (change("graph.input.0.type.tensor_type.elem_type", 77), r"value 'x': there is no element type number 77"),
+    (
+        change("graph.input.0.type.tensor_type.elem_type", 77),
+        r"value 'x': there is no element type number 77",
+    ),
     (
         change("graph.input.0.type.tensor_type.shape.dim.1.dim_value", -7),
         r"value 'x': size -7 of its axis 1 is negative",
@@ -176,18 +214,42 @@ BROKEN: list[tuple[Callable[[ModelProto], None], str]] = [
     (change("graph.input.0.name", ""), r"input '' of the graph has no name"),
     (change("graph.output.0.name", "nowhere"), r"'nowhere' is read, but nothing makes it"),
     (change("graph.output.0.name", ""), r"an output of the graph has no name"),
-    (change("graph.node.0.input.0", "z"), r"MatMul node 'product': it reads 'z', which nothing makes"),
-    (change("graph.node.0.input.0", "y"), r"node '(weights|choice|sum|product)': .* the graph has a cycle"),
-    (change("graph.node.0.input.0", "m"), r"MatMul node 'product': it reads 'm'.* the graph has a cycle"),
+    (
+        change("graph.node.0.input.0", "z"),
+        r"MatMul node 'product': it reads 'z', which nothing makes",
+    ),
+    (
+        change("graph.node.0.input.0", "y"),
+        r"node '(weights|choice|sum|product)': .* the graph has a cycle",
+    ),
+    (
+        change("graph.node.0.input.0", "m"),
+        r"MatMul node 'product': it reads 'm'.* the graph has a cycle",
+    ),
     (change("graph.node.1.output.0", "m"), r"Add node 'sum': the name 'm' is given to two values"),
     (change("graph.node.1.output.0", "x"), r"Add node 'sum': the name 'x' is given to two values"),
-    (remove("graph.node.1.input.1"), r"Add node 'sum': Add of opset 17 has 2 inputs, the node has 1"),
+    (
+        remove("graph.node.1.input.1"),
+        r"Add node 'sum': Add of opset 17 has 2 inputs, the node has 1",
+    ),
     (change("graph.node.1.input.1", ""), r"node 'sum': Add takes a, b; 1 inputs are given"),
-    (change("graph.node.3.attribute.0.name", "axes"), r"Softmax node 'weights': .* has no attribute 'axes'"),
-    (change("graph.node.3.attribute.0.type", 1), r"Softmax node 'weights': .* 'axis' is stored as f, not i"),
+    (
+        change("graph.node.3.attribute.0.name", "axes"),
+        r"Softmax node 'weights': .* has no attribute 'axes'",
+    ),
+    (
+        change("graph.node.3.attribute.0.type", 1),
+        r"Softmax node 'weights': .* 'axis' is stored as f, not i",
+    ),
     (change("graph.node.3.attribute.0.i", 9), r"Softmax node 'weights': axis 9 .* outside"),
-    (remove("graph.node.2.attribute.0"), r"If node 'choice': its attribute 'else_branch' is missing"),
-    (change("graph.initializer.1.dims.0", 2), r"tensor 'b': float32 of shape \[2\] needs 8 bytes, there are 16"),
+    (
+        remove("graph.node.2.attribute.0"),
+        r"If node 'choice': its attribute 'else_branch' is missing",
+    ),
+    (
+        change("graph.initializer.1.dims.0", 2),
+        r"tensor 'b': float32 of shape \[2\] needs 8 bytes, there are 16",
+    ),
     (remove("opset_import.0"), r"the model imports no opset of ONNX itself"),
     (change("opset_import.0.version", 0), r"uses opset 0 of ONNX"),
     (change("opset_import.0.version", -5), r"uses opset -5 of ONNX"),
@@ -236,7 +298,7 @@ def _field(number: int, content: bytes) -> bytes:
     return bytes([*head, size]) + content
 
 
-# -- mutations ---------------------------------------------------------------------------------------------------
+# -- mutations -------------------------------------------------------------------------------------
 
 
 def skeleton() -> bytes:

@@ -25,7 +25,12 @@ def _node(graph: Graph, kind: str, *inputs: Value) -> Value:
 def _words(*tables: Array) -> Graph:
     """A graph that looks a word up in the first table, and multiplies what it finds by the others."""
     graph = Graph("words")
-    value = _node(graph, "Gather", constant(tables[0], "table"), graph.add_input("i", tensor(dtypes.int64, "n")))
+    value = _node(
+        graph,
+        "Gather",
+        constant(tables[0], "table"),
+        graph.add_input("i", tensor(dtypes.int64, "n")),
+    )
     for table in tables[1:]:
         value = _node(graph, "MatMul", value, constant(table, "head"))
     graph.add_output(value, "y")

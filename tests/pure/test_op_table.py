@@ -1,4 +1,6 @@
-"""Every operator × its samples: types, meaning and formula hold against each other and against ONNX's own word."""
+"""Every operator × its samples: types, meaning and formula hold against each other and against
+ONNX's own word.
+"""
 
 import dataclasses
 import itertools
@@ -25,7 +27,9 @@ SAMPLED = [op for op in OPS if op.samples]
 # Operators that no table row can describe, and where they are tested.
 NO_SAMPLES = {
     **dict.fromkeys(("If", "Loop", "Scan", "SequenceMap"), "test_control.py"),
-    **dict.fromkeys(("ai.onnx.preview::FlexAttention", "ai.onnx.preview.training::Gradient"), "test_signals.py"),
+    **dict.fromkeys(
+        ("ai.onnx.preview::FlexAttention", "ai.onnx.preview.training::Gradient"), "test_signals.py"
+    ),
 }
 IN_ONNX = [op for op in SAMPLED if onnx.defs.has(op.name, op.domain)]
 # ONNX Runtime's own operators, whose witness is the runtime: tests/models/test_microsoft.py.
@@ -40,7 +44,9 @@ def name(op: type[Op]) -> str:
 def table(op: type[Op]) -> Iterator[Row]:
     """The rows of an operator, its attributes rounded to float32 as ONNX stores them."""
     for row in rows(op, np.random.default_rng(1)):
-        numbers = {k: float(np.float32(v)) for k, v in row.op.attributes().items() if isinstance(v, float)}
+        numbers = {
+            k: float(np.float32(v)) for k, v in row.op.attributes().items() if isinstance(v, float)
+        }
         yield dataclasses.replace(row, op=row.op.replace(**numbers))
 
 
@@ -76,8 +82,12 @@ def test_operator_is_described(op: type[Op]) -> None:
 def test_inference_agrees_with_evaluation(op: type[Op]) -> None:
     for row in typed(op):
         found = results(row)
-        for inferred, actual in zip(row.op.infer_types(node_of(row, outputs=len(found))), found, strict=True):
-            assert fits(inferred, type_of(actual, inferred)), f"{row}: inferred {inferred}, got {type_of(actual)}"
+        for inferred, actual in zip(
+            row.op.infer_types(node_of(row, outputs=len(found))), found, strict=True
+        ):
+            assert fits(inferred, type_of(actual, inferred)), (
+                f"{row}: inferred {inferred}, got {type_of(actual)}"
+            )
 
 
 def fits(inferred: Type, actual: Type) -> bool:
@@ -105,7 +115,9 @@ def test_symbolic_inference_agrees_with_static(op: type[Op], distinct: bool) -> 
         symbolic, sizes = symbols_for(row, distinct)
         found = row.op.infer_types(node_of(row, symbolic, outputs=len(static)))
         for one, other in zip(found, static, strict=True):
-            assert fits(settle(one, sizes), other), f"{row}: with symbols {one}, with numbers {other}"
+            assert fits(settle(one, sizes), other), (
+                f"{row}: with symbols {one}, with numbers {other}"
+            )
 
 
 def symbols_for(row: Row, distinct: bool) -> tuple[list[Type | None], dict[str, int]]:
@@ -148,12 +160,16 @@ def test_inference_agrees_with_onnx(op: type[Op]) -> None:
 
 
 def wanted(row: Row, outputs: int) -> list[bool]:
-    """Which outputs ONNX gives for this row: Attention gives no present keys where it is told the valid ones."""
+    """Which outputs ONNX gives for this row: Attention gives no present keys where it is told the
+    valid ones.
+    """
     told = row.op.name == "Attention" and len(row.inputs) == 7
     return [not (told and i in (1, 2)) for i in range(outputs)]
 
 
-@pytest.mark.parametrize("op", [op for op in SAMPLED if op.deterministic and op not in RUNTIMES], ids=name)
+@pytest.mark.parametrize(
+    "op", [op for op in SAMPLED if op.deterministic and op not in RUNTIMES], ids=name
+)
 def test_evaluation_agrees_with_the_exact_result(op: type[Op]) -> None:
     for row in typed(op):
         found = results(row)
@@ -161,7 +177,9 @@ def test_evaluation_agrees_with_the_exact_result(op: type[Op]) -> None:
         oracle = ORACLES.get(op.name)
         assert oracle or op in IN_ONNX, "an operator that ONNX does not know needs an oracle"
         exact = oracle(widened(row)) if oracle else reference.evaluate(widened(row), outputs)
-        for number, (actual, expected) in enumerate(zip(itertools.compress(found, outputs), exact, strict=True)):
+        for number, (actual, expected) in enumerate(
+            zip(itertools.compress(found, outputs), exact, strict=True)
+        ):
             compare(actual, expected, op.accuracy, f"{row} output {number}")
 
 
@@ -182,7 +200,9 @@ WITHOUT_FORMULA = ("RegexFullMatch", "StringConcat")
 
 
 @pytest.mark.parametrize(
-    "op", [op for op in SAMPLED if issubclass(op, Elementwise) and op.name not in WITHOUT_FORMULA], ids=name
+    "op",
+    [op for op in SAMPLED if issubclass(op, Elementwise) and op.name not in WITHOUT_FORMULA],
+    ids=name,
 )
 def test_formula_agrees_with_evaluation(op: type[Elementwise]) -> None:
     for row in typed(op):

@@ -1,4 +1,6 @@
-"""Elementwise operators: what the table does not say — edge cases, refusals, and sizes travelling through."""
+"""Elementwise operators: what the table does not say — edge cases, refusals, and sizes travelling
+through.
+"""
 
 from typing import Any
 
@@ -29,7 +31,9 @@ def op(name: str, **attributes: Any) -> Op:
 
 def infer(operator: Op, *values: Value | TensorType | None) -> Value:
     """The inferred output of a node over values of these types."""
-    given_values = [Value(v, f"x{i}") if isinstance(v, TensorType) else v for i, v in enumerate(values)]
+    given_values = [
+        Value(v, f"x{i}") if isinstance(v, TensorType) else v for i, v in enumerate(values)
+    ]
     node = Node(operator, given_values, [Value(TensorType(dtypes.float32, None))])
     operator.infer_node(node)
     return node.output
@@ -42,7 +46,7 @@ def sizes(*elements: Any, dtype: DType = dtypes.int64) -> Value:
     return value
 
 
-# -- edge cases --------------------------------------------------------------------------------------------------
+# -- edge cases ------------------------------------------------------------------------------------
 
 
 def test_integer_division_truncates() -> None:
@@ -67,14 +71,29 @@ def test_integer_remainders_have_the_sign_asked_for() -> None:
 def test_integer_powers() -> None:
     base = np.array([2, 3, -2, 2, 1, 7])
     assert op("Pow").eval(base, np.array([10, 0, 3, -1, -5, 2])).tolist() == [1024, 1, -8, 0, 1, 49]
-    assert op("Pow").eval(base.astype(np.int32), np.array(0.5)).tolist() == [1, 1, -(2**31), 1, 1, 2]
+    assert op("Pow").eval(base.astype(np.int32), np.array(0.5)).tolist() == [
+        1,
+        1,
+        -(2**31),
+        1,
+        1,
+        2,
+    ]
     assert op("Pow").eval(np.array([3], np.int32), np.array([20], np.int64)).dtype == np.int32
 
 
 def test_shifts_beyond_the_width() -> None:
     x = np.array([-5, 5, 1], np.int8)
-    assert op("BitShift", direction="RIGHT").eval(x, np.array([8, 9, -1], np.int8)).tolist() == [-1, 0, 0]
-    assert op("BitShift", direction="LEFT").eval(x, np.array([8, 7, 6], np.int8)).tolist() == [0, -128, 64]
+    assert op("BitShift", direction="RIGHT").eval(x, np.array([8, 9, -1], np.int8)).tolist() == [
+        -1,
+        0,
+        0,
+    ]
+    assert op("BitShift", direction="LEFT").eval(x, np.array([8, 7, 6], np.int8)).tolist() == [
+        0,
+        -128,
+        64,
+    ]
 
 
 def test_nan_travels_through_extremes() -> None:
@@ -91,7 +110,9 @@ def test_text_can_be_chosen_and_compared() -> None:
     assert op("Equal").eval(x, y).tolist() == [True, False]
     assert op("Where").eval(np.array([False, True]), x, y).tolist() == ["a", "b"]
     assert (
-        infer(op("Where"), tensor(dtypes.bool_, 2), tensor(dtypes.string, 2), tensor(dtypes.string, 2)).dtype.name
+        infer(
+            op("Where"), tensor(dtypes.bool_, 2), tensor(dtypes.string, 2), tensor(dtypes.string, 2)
+        ).dtype.name
         == "string"
     )
 
@@ -108,7 +129,7 @@ def test_evaluation_gives_arrays_for_scalars() -> None:
     assert type(op("Sqrt").eval(np.array(4.0, np.float32))) is np.ndarray
 
 
-# -- conversion --------------------------------------------------------------------------------------------------
+# -- conversion ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -131,11 +152,17 @@ def test_casts_to_small_floats_saturate(to: DType, saturate: int, expected: list
 
 
 def test_casts_of_integers_keep_the_low_bits() -> None:
-    assert op("Cast", to=dtypes.int8).eval(np.array([200, -129, 5], np.int16)).tolist() == [-56, 127, 5]
+    assert op("Cast", to=dtypes.int8).eval(np.array([200, -129, 5], np.int16)).tolist() == [
+        -56,
+        127,
+        5,
+    ]
     four = op("Cast", to=dtypes.int4).eval(np.array([7, 8, 17, -9], np.int8))
     assert four.astype(np.int8).tolist() == [7, -8, 1, 7]
     assert four.dtype == ml_dtypes.int4
-    assert op("Cast", to=dtypes.uint4).eval(np.array([16, 31], np.int32)).astype(np.int8).tolist() == [0, 15]
+    assert op("Cast", to=dtypes.uint4).eval(np.array([16, 31], np.int32)).astype(
+        np.int8
+    ).tolist() == [0, 15]
 
 
 NUMBERS = {
@@ -152,7 +179,14 @@ NUMBERS = {
         "1e3": 1000,
         "1E-3": 1e-3,
     },
-    **{"inf": np.inf, "-INF": -np.inf, "Infinity": np.inf, "nan": np.nan, "1e39": np.inf, "1e-400": 0},
+    **{
+        "inf": np.inf,
+        "-INF": -np.inf,
+        "Infinity": np.inf,
+        "nan": np.nan,
+        "1e39": np.inf,
+        "1e-400": 0,
+    },
 }
 NO_NUMBERS = [
     "1_000",
@@ -192,8 +226,14 @@ def test_texts_are_integers_without_what_follows_the_point() -> None:
     texts = np.array(["9007199254740993", "-1.9", "1e3", " 255 ", "-1"], object)
     assert op("Cast", to=dtypes.int64).eval(texts).tolist() == [9007199254740993, -1, 1000, 255, -1]
     assert op("Cast", to=dtypes.uint8).eval(texts[3:]).tolist() == [255, 255]
-    assert op("Cast", to=dtypes.uint64).eval(np.array(["18446744073709551615"], object)).tolist() == [2**64 - 1]
-    for text, why in (("nan", "no integer"), ("-inf", "no integer"), ("99999999999999999999", "64 bits")):
+    assert op("Cast", to=dtypes.uint64).eval(
+        np.array(["18446744073709551615"], object)
+    ).tolist() == [2**64 - 1]
+    for text, why in (
+        ("nan", "no integer"),
+        ("-inf", "no integer"),
+        ("99999999999999999999", "64 bits"),
+    ):
         with pytest.raises(DataError, match=why):
             op("Cast", to=dtypes.int64).eval(np.array([text], object))
 
@@ -214,22 +254,42 @@ def test_a_cast_takes_the_number_of_its_type() -> None:
     assert op("Cast", to=dtypes.float16.onnx) == op("Cast", to=dtypes.float16)
 
 
-# -- refusals ----------------------------------------------------------------------------------------------------
+# -- refusals --------------------------------------------------------------------------------------
 
-REALS, WHOLES, TRUTHS = tensor(dtypes.float32, 2, 3), tensor(dtypes.int64, 2, 3), tensor(dtypes.bool_, 2, 3)
+REALS, WHOLES, TRUTHS = (
+    tensor(dtypes.float32, 2, 3),
+    tensor(dtypes.int64, 2, 3),
+    tensor(dtypes.bool_, 2, 3),
+)
 
 
 @pytest.mark.parametrize(
     ("operator", "types", "message"),
     [
         (op("Add"), (REALS, WHOLES), "Add needs inputs of one element type, found float32, int64"),
-        (op("Add"), (TRUTHS, TRUTHS), "Add takes floating or signed integer or unsigned integer elements, found bool"),
+        (
+            op("Add"),
+            (TRUTHS, TRUTHS),
+            "Add takes floating or signed integer or unsigned integer elements, found bool",
+        ),
         (op("Sqrt"), (WHOLES,), "Sqrt takes floating elements, found int64"),
         (op("And"), (TRUTHS, REALS), "And needs inputs of one element type, found bool, float32"),
         (op("And"), (REALS, REALS), "And takes boolean elements, found float32"),
-        (op("Neg"), (tensor(dtypes.uint8, 2),), "Neg takes floating or signed integer elements, found uint8"),
-        (op("Where"), (REALS, REALS, REALS), "the condition of Where takes boolean elements, found float32"),
-        (op("Pow"), (tensor(dtypes.uint8, 2), REALS), "Pow takes floating or signed integer elements, found uint8"),
+        (
+            op("Neg"),
+            (tensor(dtypes.uint8, 2),),
+            "Neg takes floating or signed integer elements, found uint8",
+        ),
+        (
+            op("Where"),
+            (REALS, REALS, REALS),
+            "the condition of Where takes boolean elements, found float32",
+        ),
+        (
+            op("Pow"),
+            (tensor(dtypes.uint8, 2), REALS),
+            "Pow takes floating or signed integer elements, found uint8",
+        ),
         (op("BitShift", direction="UP"), (WHOLES, WHOLES), "BitShift has no direction 'UP'"),
         (op("Gelu", approximate="erf"), (REALS,), "Gelu has no approximation 'erf'"),
         (op("Add"), (REALS,), "Add takes a, b; 1 inputs are given"),
@@ -252,12 +312,22 @@ def test_wrong_types_are_refused(operator: Op, types: tuple[TensorType, ...], me
             (REALS, tensor(dtypes.float32, 5, 2, 3)),
             "PRelu cannot broadcast its inputs to the shape (2, 3)",
         ),
-        (op("PRelu"), (tensor(dtypes.float32, 2, 1), REALS), "PRelu cannot broadcast its inputs to the shape (2, 1)"),
-        (op("Clip"), (REALS, tensor(dtypes.float32, 3)), "Clip takes scalar limits, found the shape (3,)"),
+        (
+            op("PRelu"),
+            (tensor(dtypes.float32, 2, 1), REALS),
+            "PRelu cannot broadcast its inputs to the shape (2, 1)",
+        ),
+        (
+            op("Clip"),
+            (REALS, tensor(dtypes.float32, 3)),
+            "Clip takes scalar limits, found the shape (3,)",
+        ),
     ],
     ids=lambda value: getattr(value, "name", ""),
 )
-def test_wrong_shapes_are_refused(operator: Op, types: tuple[TensorType, ...], message: str) -> None:
+def test_wrong_shapes_are_refused(
+    operator: Op, types: tuple[TensorType, ...], message: str
+) -> None:
     with pytest.raises(ShapeError, match=r"INF-202") as caught:
         infer(operator, *types)
     assert message in str(caught.value)
@@ -269,7 +339,7 @@ def test_unknown_ranks_stay_unknown() -> None:
     assert infer(op("PRelu"), REALS, unknown).type == REALS
 
 
-# -- sizes travelling through shape arithmetic -------------------------------------------------------------------
+# -- sizes travelling through shape arithmetic -----------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -307,7 +377,9 @@ def test_unknown_ranks_stay_unknown() -> None:
     ],
     ids=lambda value: getattr(value, "name", ""),
 )
-def test_sizes_travel(operator: Op, operands: tuple[Value, ...], expected: tuple[Any, ...] | None) -> None:
+def test_sizes_travel(
+    operator: Op, operands: tuple[Value, ...], expected: tuple[Any, ...] | None
+) -> None:
     assert known_ints(infer(operator, *operands)) == expected
 
 
@@ -327,7 +399,19 @@ def linear(symbol: dims.Dim) -> st.SearchStrategy[dims.Dim]:
 CARRYING = [
     *(
         op(name)
-        for name in ("Add", "Sub", "Mul", "Div", "Mod", "Max", "Min", "Equal", "Less", "LessOrEqual", "Greater")
+        for name in (
+            "Add",
+            "Sub",
+            "Mul",
+            "Div",
+            "Mod",
+            "Max",
+            "Min",
+            "Equal",
+            "Less",
+            "LessOrEqual",
+            "Greater",
+        )
     ),
     *(op("GreaterOrEqual"), op("Mod", fmod=1)),
 ]
@@ -336,7 +420,10 @@ CARRYING = [
 @pytest.mark.parametrize("operator", CARRYING, ids=lambda o: o.name)
 @given(data=st.data())
 def test_known_elements_are_right_for_all_sizes(operator: Op, data: st.DataObject) -> None:
-    a, b = data.draw(linear(BATCH) | linear(SEQ)), data.draw(linear(BATCH) | linear(SEQ) | st.integers(-5, 5))
+    a, b = (
+        data.draw(linear(BATCH) | linear(SEQ)),
+        data.draw(linear(BATCH) | linear(SEQ) | st.integers(-5, 5)),
+    )
     known = operator.content(np.array([a], object), np.array([b], object))
     if known is None:
         return
@@ -349,7 +436,7 @@ def test_known_elements_are_right_for_all_sizes(operator: Op, data: st.DataObjec
         assert dims.evaluate(known[0], at) == expected, f"{a} and {b} at {at}"
 
 
-# -- laws --------------------------------------------------------------------------------------------------------
+# -- laws ------------------------------------------------------------------------------------------
 
 COMMUTATIVE = [o for _, o in sorted(ops.REGISTRY.items()) if o.commutative]
 
@@ -372,7 +459,11 @@ def test_a_square_needs_no_power() -> None:
 def test_infinities_are_found_by_sign() -> None:
     (x,) = inputs(dtypes.float32)
     values = np.float32([np.inf, -np.inf, 1, np.nan])
-    for negative, positive, expected in ((0, 1, [1, 0, 0, 0]), (1, 0, [0, 1, 0, 0]), (0, 0, [0, 0, 0, 0])):
+    for negative, positive, expected in (
+        (0, 1, [1, 0, 0, 0]),
+        (1, 0, [0, 1, 0, 0]),
+        (0, 0, [0, 0, 0, 0]),
+    ):
         operator = op("IsInf", detect_negative=negative, detect_positive=positive)
         assert operator.eval(values).tolist() == expected
         term = operator.scalar(E, x)  # type: ignore[attr-defined]
@@ -382,7 +473,14 @@ def test_infinities_are_found_by_sign() -> None:
 def test_known_integers_wrap_as_their_elements_do() -> None:
     """What is known of a list of sizes survives a Cast, also of numbers that only uint64 holds."""
     for numbers, source in (([2**64 - 1, 7], np.uint64), ([-1, 300], np.int64)):
-        for to in (dtypes.int8, dtypes.uint8, dtypes.int32, dtypes.uint32, dtypes.int64, dtypes.uint64):
+        for to in (
+            dtypes.int8,
+            dtypes.uint8,
+            dtypes.int32,
+            dtypes.uint32,
+            dtypes.int64,
+            dtypes.uint64,
+        ):
             array = np.array(numbers, source)
             found = Cast(to).content(np.array(numbers, dtype=object))
             assert found is not None

@@ -1,4 +1,6 @@
-"""Operators that move elements: what stays true when less is known, what is refused, and corners of evaluation."""
+"""Operators that move elements: what stays true when less is known, what is refused, and corners of
+evaluation.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,14 +20,25 @@ from infuse.ops.movement import Concat, Dropout, Slice, Split, Tile, Trilu
 from infuse.ops.padding import CenterCropPad, Pad
 from infuse.ops.selection import Compress, NonMaxSuppression, NonZero, Unique
 from infuse.ops.sequences import Optional, SequenceAt, SequenceInsert
-from infuse.ops.shaping import DepthToSpace, Expand, Flatten, Reshape, SpaceToDepth, Squeeze, Transpose, Unsqueeze
+from infuse.ops.shaping import (
+    DepthToSpace,
+    Expand,
+    Flatten,
+    Reshape,
+    SpaceToDepth,
+    Squeeze,
+    Transpose,
+    Unsqueeze,
+)
 from infuse.ops.sizes import fresh_dim, numbering
 from tests.pure.typed_nodes import INDEX, SIZES, X, inferred, node
 
-FAMILIES = {m.__name__ for m in (creation, indexing, movement, padding, selection, sequences, shaping)}
+FAMILIES = {
+    m.__name__ for m in (creation, indexing, movement, padding, selection, sequences, shaping)
+}
 OPERATORS = {name: op for (_, name), op in REGISTRY.items() if op.__module__ in FAMILIES}
 
-# -- what stays true when less is known -----------------------------------------------------------------------------
+# -- what stays true when less is known ------------------------------------------------------------
 
 
 def drawn(spec: Any, rng: np.random.Generator) -> Any:
@@ -47,7 +60,11 @@ def arguments(op: type[Op], row: Sample, rng: np.random.Generator) -> list[Any]:
     expected = signature(op)
     for name in expected.names:
         given = drawn(row.inputs.get(name), rng)
-        found += given if expected.variadic and name == expected.names[-1] and given is not None else [given]
+        found += (
+            given
+            if expected.variadic and name == expected.names[-1] and given is not None
+            else [given]
+        )
     return found
 
 
@@ -77,7 +94,10 @@ def check_type(inferred: Any, actual: Any, sizes: dict[str, int]) -> None:
         if inferred.shape is not None:
             assert len(inferred.shape) == actual.ndim
             known = [dims.substitute(d, sizes) for d in inferred.shape]
-            assert all(k == n for k, n in zip(known, actual.shape) if isinstance(k, int)), (inferred, actual.shape)
+            assert all(k == n for k, n in zip(known, actual.shape) if isinstance(k, int)), (
+                inferred,
+                actual.shape,
+            )
 
 
 @pytest.mark.parametrize("knowledge", ["constants", "shapes", "symbols", "types"])
@@ -95,19 +115,23 @@ def test_what_is_inferred_holds(name: str, knowledge: str, rng: np.random.Genera
             continue
         inputs = [value_of(g, knowledge, i) for i, g in enumerate(given)]
         sizes = {
-            f"s{i}_{a}": n for i, g in enumerate(given) if isinstance(g, np.ndarray) for a, n in enumerate(g.shape)
+            f"s{i}_{a}": n
+            for i, g in enumerate(given)
+            if isinstance(g, np.ndarray)
+            for a, n in enumerate(g.shape)
         }
         made = node(operator, *inputs, outputs=len(results))
         for value, result in zip(made.outputs, results):
             check_type(value.type, result, sizes)
             if value.content is not None:
                 known = [
-                    dims.substitute(d, sizes) if isinstance(d, dims.Expr) else d for d in value.content.reshape(-1)
+                    dims.substitute(d, sizes) if isinstance(d, dims.Expr) else d
+                    for d in value.content.reshape(-1)
                 ]
                 assert known == result.reshape(-1).tolist()
 
 
-# -- refusals ----------------------------------------------------------------------------------------------------
+# -- refusals --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -145,7 +169,11 @@ def test_what_is_inferred_holds(name: str, knowledge: str, rng: np.random.Genera
         (GatherElements(), (X, tensor(dtypes.int64, 3)), "needs equal ranks"),
         (GatherND(), (X, tensor(dtypes.int64, 2, 4)), "cannot index"),
         (ScatterND(), (X, tensor(dtypes.int64, 2, 4), X), "cannot index"),
-        (ScatterElements(), (X, tensor(dtypes.int64, 2, 2, 4), tensor(dtypes.float32, 2, 2, 3)), "must be equal"),
+        (
+            ScatterElements(),
+            (X, tensor(dtypes.int64, 2, 2, 4), tensor(dtypes.float32, 2, 2, 3)),
+            "must be equal",
+        ),
         (TopK(), (X, [800]), "TopK asks for: 800 is more than 768"),
         (DepthToSpace(blocksize=2), (tensor(dtypes.float32, 1, 6, 2, 2),), "multiple of 4"),
         (SpaceToDepth(blocksize=2), (tensor(dtypes.float32, 1, 6, 3, 2),), "multiple of 2"),
@@ -171,7 +199,12 @@ def test_shapes_that_do_not_fit(op: Op, inputs: Sequence[Any], message: str) -> 
         (Optional(), (), TypeMismatchError, "needs an input or a type"),
         (Compress(), (X, tensor(dtypes.int64, 2)), TypeMismatchError, "boolean condition"),
         (Pad(mode="mirror"), (X, [0] * 6), UnsupportedOperatorError, "mode 'mirror'"),
-        (DepthToSpace(blocksize=2, mode="RDC"), (X,), UnsupportedOperatorError, "neither DCR nor CRD"),
+        (
+            DepthToSpace(blocksize=2, mode="RDC"),
+            (X,),
+            UnsupportedOperatorError,
+            "neither DCR nor CRD",
+        ),
         (ScatterND(reduction="xor"), (X, SIZES, X), UnsupportedOperatorError, "reduction 'xor'"),
         (Dropout(), (X, None, np.array(True)), UnsupportedOperatorError, "training mode"),
         (Reshape(), (X,), TypeMismatchError, "takes data, shape"),
@@ -186,7 +219,7 @@ def test_types_and_attributes_that_do_not_fit(
         node(op, *inputs)
 
 
-# -- evaluation --------------------------------------------------------------------------------------------------
+# -- evaluation ------------------------------------------------------------------------------------
 
 
 def test_fresh_sizes_never_meet() -> None:
@@ -211,7 +244,9 @@ def test_a_reversed_slice_may_start_beyond_the_end() -> None:
     one = np.array([0])
 
     def reverse(start: int, end: int, step: int) -> Any:
-        return Slice().eval(data, np.array([start]), np.array([end]), one, np.array([step])).tolist()
+        return (
+            Slice().eval(data, np.array([start]), np.array([end]), one, np.array([step])).tolist()
+        )
 
     assert reverse(9, -9, -1) == [4, 3, 2, 1, 0]
     assert reverse(-9, -99, -1) == [0]
@@ -274,7 +309,9 @@ def test_boxes_that_overlap_or_score_too_low_are_dropped() -> None:
     kept = NonMaxSuppression().eval(boxes, scores, most, overlap, least)
     assert kept.tolist() == [[0, 0, 1], [0, 0, 2]]
     assert NonMaxSuppression().eval(boxes, scores).shape == (0, 3)
-    centers = np.float32([[[0.5, 0.5, 1, 1], [0.55, 0.5, 1, 1], [2.5, 0.5, 1, 1], [4.5, 0.5, 1, 1]]])
+    centers = np.float32(
+        [[[0.5, 0.5, 1, 1], [0.55, 0.5, 1, 1], [2.5, 0.5, 1, 1], [4.5, 0.5, 1, 1]]]
+    )
     again = NonMaxSuppression(center_point_box=1).eval(centers, scores, most, overlap, least)
     assert again.tolist() == kept.tolist()
 
@@ -291,9 +328,13 @@ def test_random_numbers_repeat_with_a_seed() -> None:
     assert not np.array_equal(*free)
     many = creation.RandomUniform(shape=(1000,), low=2.0, high=3.0, seed=1.0).eval()
     assert 2 <= many.min() < 2.1 < 2.9 < many.max() < 3
-    drawn = creation.Multinomial(sample_size=4000, seed=1.0).eval(np.log(np.float32([[0.1, 0.7, 0.2]])))
+    drawn = creation.Multinomial(sample_size=4000, seed=1.0).eval(
+        np.log(np.float32([[0.1, 0.7, 0.2]]))
+    )
     assert np.abs(np.bincount(drawn[0]) / 4000 - [0.1, 0.7, 0.2]).max() < 0.03
-    assert abs(creation.Bernoulli(seed=1.0).eval(np.full(4000, 0.3, np.float32)).mean() - 0.3) < 0.03
+    assert (
+        abs(creation.Bernoulli(seed=1.0).eval(np.full(4000, 0.3, np.float32)).mean() - 0.3) < 0.03
+    )
 
 
 def test_a_filled_tensor_is_told_by_value_and_type() -> None:

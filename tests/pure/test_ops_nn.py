@@ -26,8 +26,12 @@ def op(name: str, **attributes: Any) -> Op:
     return ops.REGISTRY["", name](**attributes)
 
 
-def infer_all(operator: Op, *given_values: Value | TensorType | None, outputs: int = 1) -> list[TensorType]:
-    values = [Value(v, f"x{i}") if isinstance(v, TensorType) else v for i, v in enumerate(given_values)]
+def infer_all(
+    operator: Op, *given_values: Value | TensorType | None, outputs: int = 1
+) -> list[TensorType]:
+    values = [
+        Value(v, f"x{i}") if isinstance(v, TensorType) else v for i, v in enumerate(given_values)
+    ]
     node = Node(operator, values, [Value(TensorType(F32, None)) for _ in range(outputs)])
     operator.infer_node(node)
     return [value.tensor for value in node.outputs]
@@ -42,13 +46,17 @@ def shape_text(type: TensorType) -> str:
     return ", ".join(map(str, type.shape))
 
 
-# -- convolution and pooling -------------------------------------------------------------------------------------
+# -- convolution and pooling -----------------------------------------------------------------------
 
 
 @st.composite
 def geometries(draw: st.DrawFn) -> tuple[dict[str, Any], int, int]:
     """Attributes of one spatial axis, the input's size and the window's."""
-    kernel, stride, dilation = draw(st.integers(1, 4)), draw(st.integers(1, 4)), draw(st.integers(1, 3))
+    kernel, stride, dilation = (
+        draw(st.integers(1, 4)),
+        draw(st.integers(1, 4)),
+        draw(st.integers(1, 3)),
+    )
     attributes: dict[str, Any] = {"strides": (stride,), "dilations": (dilation,)}
     attributes["auto_pad"] = draw(st.sampled_from(["NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"]))
     if attributes["auto_pad"] == "NOTSET":
@@ -86,11 +94,18 @@ def test_convolution_sizes(geometry: tuple[dict[str, Any], int, int]) -> None:
 
 
 @given(geometries(), st.integers(0, 2))
-def test_transposed_convolution_sizes(geometry: tuple[dict[str, Any], int, int], extra: int) -> None:
+def test_transposed_convolution_sizes(
+    geometry: tuple[dict[str, Any], int, int], extra: int
+) -> None:
     attributes, size, kernel = geometry
     assume(extra < max(attributes["strides"][0], attributes["dilations"][0]))
     begin, end = attributes.get("pads", (0, 0))
-    grown = attributes["strides"][0] * (size - 1) + (kernel - 1) * attributes["dilations"][0] + 1 + extra
+    grown = (
+        attributes["strides"][0] * (size - 1)
+        + (kernel - 1) * attributes["dilations"][0]
+        + 1
+        + extra
+    )
     assume(begin + end < grown)
     operator = op("ConvTranspose", output_padding=(extra,), **attributes)
     agree_on_sizes(operator, size, np.ones((2, 3, kernel), np.float32))
@@ -107,9 +122,9 @@ def test_transposed_convolution_is_the_transpose(geometry: tuple[dict[str, Any],
         y = forward.eval(x, w)
     except ShapeError:
         assume(False)
-    rest = (size + sum(attributes.get("pads", (0, 0))) - (kernel - 1) * attributes["dilations"][0] - 1) % attributes[
-        "strides"
-    ][0]
+    rest = (
+        size + sum(attributes.get("pads", (0, 0))) - (kernel - 1) * attributes["dilations"][0] - 1
+    ) % attributes["strides"][0]
     backward = op("ConvTranspose", output_padding=(rest,), **{**attributes, "auto_pad": "NOTSET"})
     z = rng.normal(size=y.shape)
     # ⟨conv(x), z⟩ = ⟨x, convᵀ(z)⟩
@@ -159,13 +174,18 @@ def test_pooling_of_the_lowest_number_stays_inside() -> None:
 
 def test_average_counts_what_it_is_told_to_count() -> None:
     x = np.ones((1, 1, 4), np.float32)
-    geometry: dict[str, Any] = {"kernel_shape": (3,), "pads": (1, 1), "strides": (2,), "ceil_mode": 1}
+    geometry: dict[str, Any] = {
+        "kernel_shape": (3,),
+        "pads": (1, 1),
+        "strides": (2,),
+        "ceil_mode": 1,
+    }
     assert op("AveragePool", **geometry).eval(x).tolist() == [[[1, 1, 1]]]
     counted = op("AveragePool", count_include_pad=1, **geometry).eval(x)
     np.testing.assert_allclose(counted, [[[2 / 3, 1, 1 / 2]]], rtol=1e-6)
 
 
-# -- products ----------------------------------------------------------------------------------------------------
+# -- products --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -194,16 +214,22 @@ def test_matrix_product_shapes(a: tuple[Any, ...], b: tuple[Any, ...], expected:
     ],
 )
 def test_einsum_shapes(equation: str, shapes: list[tuple[Any, ...]], expected: str) -> None:
-    assert shape_text(infer(op("Einsum", equation=equation), *(tensor(F32, *s) for s in shapes))) == expected
+    assert (
+        shape_text(infer(op("Einsum", equation=equation), *(tensor(F32, *s) for s in shapes)))
+        == expected
+    )
 
 
 def test_integer_products_are_exact() -> None:
     a = np.full((2, 3), 2**40, np.int64)
     assert op("MatMul").eval(a, np.ones((3, 1), np.int64)).tolist() == [[3 * 2**40]] * 2
-    assert op("Gemm").eval(a, np.ones((3, 1), np.int64), np.array([1])).tolist() == [[3 * 2**40 + 1]] * 2
+    assert (
+        op("Gemm").eval(a, np.ones((3, 1), np.int64), np.array([1])).tolist()
+        == [[3 * 2**40 + 1]] * 2
+    )
 
 
-# -- attention ---------------------------------------------------------------------------------------------------
+# -- attention -------------------------------------------------------------------------------------
 
 
 def test_attention_shapes_with_a_cache() -> None:
@@ -227,14 +253,20 @@ def test_attention_in_steps_is_attention_at_once(rng: np.random.Generator) -> No
     steps = []
     for i in range(6):
         one = slice(i, i + 1)
-        out, keys, values, _ = causal.eval(q[:, :, one], k[:, :, one], v[:, :, one], None, keys, values)
+        out, keys, values, _ = causal.eval(
+            q[:, :, one], k[:, :, one], v[:, :, one], None, keys, values
+        )
         steps.append(out)
     assert_agrees(np.concatenate(steps, axis=2), whole, Rounding(abs=1e-12))
     assert_agrees(keys, k, Rounding(ulp=0))
 
 
 def test_shared_heads_are_repeated_heads(rng: np.random.Generator) -> None:
-    q, k, v = rng.normal(size=(1, 6, 4, 8)), rng.normal(size=(1, 2, 5, 8)), rng.normal(size=(1, 2, 5, 8))
+    q, k, v = (
+        rng.normal(size=(1, 6, 4, 8)),
+        rng.normal(size=(1, 2, 5, 8)),
+        rng.normal(size=(1, 2, 5, 8)),
+    )
     grouped = op("Attention").eval(q, k, v)[0]
     repeated = op("Attention").eval(q, np.repeat(k, 3, axis=1), np.repeat(v, 3, axis=1))[0]
     assert_agrees(grouped, repeated, Rounding(abs=1e-12))
@@ -266,7 +298,7 @@ def test_rotation_keeps_lengths_and_undoes(rng: np.random.Generator) -> None:
         np.testing.assert_allclose(operator.eval(turned, np.cos(angle), -np.sin(angle), places), x)
 
 
-# -- normalization -----------------------------------------------------------------------------------------------
+# -- normalization ---------------------------------------------------------------------------------
 
 
 def test_softmax_survives_large_and_missing_scores() -> None:
@@ -277,13 +309,15 @@ def test_softmax_survives_large_and_missing_scores() -> None:
 
 def test_layer_normalization_of_constants_is_the_bias() -> None:
     x = np.full((2, 8), 3.0, np.float32)
-    result, mean, inverse = op("LayerNormalization").eval(x, np.ones(8, np.float32), np.arange(8, dtype=np.float32))
+    result, mean, inverse = op("LayerNormalization").eval(
+        x, np.ones(8, np.float32), np.arange(8, dtype=np.float32)
+    )
     assert result.tolist() == [list(range(8))] * 2
     assert mean.tolist() == [[3.0], [3.0]]
     assert_agrees(inverse, np.full((2, 1), 1e-5**-0.5), Rounding(ulp=2))
 
 
-# -- resampling --------------------------------------------------------------------------------------------------
+# -- resampling ------------------------------------------------------------------------------------
 
 
 def test_resize_of_symbolic_images() -> None:
@@ -303,7 +337,9 @@ def test_scales_mean_what_was_written() -> None:
     # float32 holds 0.7 as 0.69999999; ten elements shall still become seven.
     resize, scales = op("Resize"), np.float32([1, 1, 0.7, 1 / 3])
     assert resize.eval(np.zeros((1, 1, 10, 9), np.float32), None, scales).shape == (1, 1, 7, 3)
-    assert shape_text(infer(resize, tensor(F32, 1, 1, 10, 9), None, constant(scales))) == "1, 1, 7, 3"
+    assert (
+        shape_text(infer(resize, tensor(F32, 1, 1, 10, 9), None, constant(scales))) == "1, 1, 7, 3"
+    )
 
 
 def test_linear_resampling_by_hand() -> None:
@@ -316,10 +352,12 @@ def test_linear_resampling_by_hand() -> None:
 
 def test_resampling_copies_any_type() -> None:
     x = np.array([[["a", "b"]]], object)
-    assert op("Resize", axes=(2,)).eval(x, None, np.float32([2])).tolist() == [[["a", "a", "b", "b"]]]
+    assert op("Resize", axes=(2,)).eval(x, None, np.float32([2])).tolist() == [
+        [["a", "a", "b", "b"]]
+    ]
 
 
-# -- reductions --------------------------------------------------------------------------------------------------
+# -- reductions ------------------------------------------------------------------------------------
 
 
 def test_reductions_over_nothing() -> None:
@@ -352,8 +390,12 @@ REDUCTIONS = [kind for _, kind in sorted(ops.REGISTRY.items()) if issubclass(kin
 
 
 @pytest.mark.parametrize("kind", REDUCTIONS, ids=lambda k: k.name)
-def test_reduction_formulas_agree_with_evaluation(kind: type[Reduction], rng: np.random.Generator) -> None:
-    combine = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}[kind.combine]
+def test_reduction_formulas_agree_with_evaluation(
+    kind: type[Reduction], rng: np.random.Generator
+) -> None:
+    combine = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}[
+        kind.combine
+    ]
     operator = kind(keepdims=0)
     for data in (rng.uniform(0.5, 2, (3, 7)).astype(np.float32), rng.integers(-9, 9, (3, 7))):
         if dtypes.by_numpy(data.dtype).kind not in kind.kinds:
@@ -383,7 +425,7 @@ def test_sizes_travel_through_reductions() -> None:
     assert known(op("CumProd", reverse=1), constant(0)) == (batch * seq * 4, seq * 4, 4)
 
 
-# -- refusals ----------------------------------------------------------------------------------------------------
+# -- refusals --------------------------------------------------------------------------------------
 
 IMAGE, VECTOR, MATRIX = tensor(F32, 2, 4, 8, 8), tensor(F32, 4), tensor(F32, 3, 4)
 HEADS = tensor(F32, 2, 4, 5, 8)
@@ -399,18 +441,38 @@ HEADS = tensor(F32, 2, 4, 5, 8)
         ),
         (op("Conv"), (MATRIX, MATRIX), "Conv takes an input of rank 3 or more"),
         (op("Conv"), (IMAGE, tensor(F32, 6, 4, 3)), "Conv needs filters of rank 4"),
-        (op("Conv"), (IMAGE, tensor(F32, 6, 4, 9, 3)), "spans 9 elements of spatial axis 0, which has 8 with its pads"),
+        (
+            op("Conv"),
+            (IMAGE, tensor(F32, 6, 4, 9, 3)),
+            "spans 9 elements of spatial axis 0, which has 8 with its pads",
+        ),
         (op("Conv", pads=(1, 1)), (IMAGE, tensor(F32, 6, 4, 3, 3)), "needs 4 pads, found 2"),
         (op("Conv", strides=(1,)), (IMAGE, tensor(F32, 6, 4, 3, 3)), "needs 2 strides, found 1"),
-        (op("Conv", strides=(0, 1)), (IMAGE, tensor(F32, 6, 4, 3, 3)), "strides of Conv must be positive"),
-        (op("Conv", auto_pad="SAME"), (IMAGE, tensor(F32, 6, 4, 3, 3)), "Conv has no auto_pad 'SAME'"),
-        (op("Conv", group=2), (IMAGE, tensor(F32, 5, 2, 3, 3)), "cannot divide 5 filters into 2 groups"),
+        (
+            op("Conv", strides=(0, 1)),
+            (IMAGE, tensor(F32, 6, 4, 3, 3)),
+            "strides of Conv must be positive",
+        ),
+        (
+            op("Conv", auto_pad="SAME"),
+            (IMAGE, tensor(F32, 6, 4, 3, 3)),
+            "Conv has no auto_pad 'SAME'",
+        ),
+        (
+            op("Conv", group=2),
+            (IMAGE, tensor(F32, 5, 2, 3, 3)),
+            "cannot divide 5 filters into 2 groups",
+        ),
         (
             op("Conv", kernel_shape=(2, 2)),
             (IMAGE, tensor(F32, 6, 4, 3, 3)),
             "kernel_shape (2) and size of the filters (3)",
         ),
-        (op("Conv"), (IMAGE, tensor(F32, 6, 4, 3, 3), tensor(F32, 5)), "size of the bias (5) and output channels (6)"),
+        (
+            op("Conv"),
+            (IMAGE, tensor(F32, 6, 4, 3, 3), tensor(F32, 5)),
+            "size of the bias (5) and output channels (6)",
+        ),
         (
             op("ConvTranspose"),
             (IMAGE, tensor(F32, 6, 4, 3, 3)),
@@ -421,7 +483,11 @@ HEADS = tensor(F32, 2, 4, 5, 8)
         (op("GlobalMaxPool"), (MATRIX,), "GlobalMaxPool takes an input of rank 3 or more"),
         (op("MatMul"), (MATRIX, MATRIX), "MatMul sums over sizes that differ: 4 and 3"),
         (op("MatMul"), (MATRIX, tensor(F32)), "found a scalar"),
-        (op("MatMul"), (tensor(F32, 2, 3, 4), tensor(F32, 3, 4, 5)), "sizes 2 and 3 do not broadcast"),
+        (
+            op("MatMul"),
+            (tensor(F32, 2, 3, 4), tensor(F32, 3, 4, 5)),
+            "sizes 2 and 3 do not broadcast",
+        ),
         (op("Gemm"), (IMAGE, MATRIX), "Gemm takes two matrices"),
         (
             op("Gemm", transB=1),
@@ -430,10 +496,18 @@ HEADS = tensor(F32, 2, 4, 5, 8)
         ),
         (op("Einsum", equation="ij,jk->il"), (MATRIX, MATRIX), "must name labels of the inputs"),
         (op("Einsum", equation="ij->ji"), (MATRIX, MATRIX), "has 1 terms for 2 inputs"),
-        (op("Einsum", equation="ij,jk"), (MATRIX, MATRIX), "the label 'j' of Einsum stands for the sizes 4 and 3"),
+        (
+            op("Einsum", equation="ij,jk"),
+            (MATRIX, MATRIX),
+            "the label 'j' of Einsum stands for the sizes 4 and 3",
+        ),
         (op("Einsum", equation="ijk"), (MATRIX,), "does not fit an input of rank 2"),
         (op("Einsum", equation="i1"), (MATRIX,), "is not well formed"),
-        (op("Attention"), (HEADS, tensor(F32, 2, 4, 5, 7), HEADS), "head sizes of the queries and keys"),
+        (
+            op("Attention"),
+            (HEADS, tensor(F32, 2, 4, 5, 7), HEADS),
+            "head sizes of the queries and keys",
+        ),
         (
             op("Attention"),
             (HEADS, tensor(F32, 2, 3, 5, 8), tensor(F32, 2, 3, 5, 8)),
@@ -445,19 +519,35 @@ HEADS = tensor(F32, 2, 4, 5, 8)
             (tensor(F32, 2, 5, 32),) * 3,
             "32 is no multiple of 5",
         ),
-        (op("Attention"), (HEADS, HEADS, HEADS, tensor(F32, 3, 5)), "sizes 3 and 5 do not broadcast"),
+        (
+            op("Attention"),
+            (HEADS, HEADS, HEADS, tensor(F32, 3, 5)),
+            "sizes 3 and 5 do not broadcast",
+        ),
         (op("RotaryEmbedding"), (HEADS, MATRIX, MATRIX), "cos of RotaryEmbedding must have rank 3"),
         (
             op("BatchNormalization"),
             (IMAGE, VECTOR, VECTOR, VECTOR, tensor(F32, 5)),
             "the size of variance and the channels",
         ),
-        (op("GroupNormalization", num_groups=3), (IMAGE, VECTOR, VECTOR), "cannot divide 4 channels into 3 groups"),
+        (
+            op("GroupNormalization", num_groups=3),
+            (IMAGE, VECTOR, VECTOR),
+            "cannot divide 4 channels into 3 groups",
+        ),
         (op("LayerNormalization"), (MATRIX, tensor(F32, 3)), "sizes 4 and 3 do not broadcast"),
         (op("Softmax", axis=2), (MATRIX,), "axis 2 of Softmax lies outside a tensor of rank 2"),
         (op("Resize"), (IMAGE,), "Resize needs scales or sizes"),
-        (op("Resize"), (IMAGE, None, constant(np.float32([1, 2]))), "Resize of 4 axes needs as many"),
-        (op("Resize", mode="area"), (IMAGE, None, None, constant([2, 4, 4, 4])), "Resize has no mode 'area'"),
+        (
+            op("Resize"),
+            (IMAGE, None, constant(np.float32([1, 2]))),
+            "Resize of 4 axes needs as many",
+        ),
+        (
+            op("Resize", mode="area"),
+            (IMAGE, None, None, constant([2, 4, 4, 4])),
+            "Resize has no mode 'area'",
+        ),
         (op("ReduceSum"), (MATRIX, constant([2])), "axis 2 of ReduceSum lies outside"),
         (op("ReduceSum"), (MATRIX, constant([0, -2])), "ReduceSum names an axis twice"),
         (op("ArgMax", axis=1), (tensor(F32, 3, 0),), "ArgMax over an axis of size 0"),
@@ -483,9 +573,24 @@ BYTES = tensor(dtypes.uint8, 4, 4)
             TypeMismatchError,
             "Conv takes floating elements, found int64",
         ),
-        (op("Attention"), (HEADS, HEADS, HEADS, None, HEADS), TypeMismatchError, "past keys and past values together"),
-        (op("ReduceLogSum"), (tensor(dtypes.int64, 3),), TypeMismatchError, "ReduceLogSum takes floating elements"),
-        (op("CumSum"), (MATRIX, tensor(F32)), TypeMismatchError, "the axis of CumSum must be int32 or int64"),
+        (
+            op("Attention"),
+            (HEADS, HEADS, HEADS, None, HEADS),
+            TypeMismatchError,
+            "past keys and past values together",
+        ),
+        (
+            op("ReduceLogSum"),
+            (tensor(dtypes.int64, 3),),
+            TypeMismatchError,
+            "ReduceLogSum takes floating elements",
+        ),
+        (
+            op("CumSum"),
+            (MATRIX, tensor(F32)),
+            TypeMismatchError,
+            "the axis of CumSum must be int32 or int64",
+        ),
         (
             op("BatchNormalization", training_mode=1),
             (IMAGE, *(VECTOR,) * 4),
@@ -494,14 +599,23 @@ BYTES = tensor(dtypes.uint8, 4, 4)
         ),
         (
             REGISTRY["com.microsoft", "QGemm"](),
-            (BYTES, tensor(dtypes.float64), tensor(dtypes.uint8), BYTES, tensor(F32), tensor(dtypes.uint8)),
+            (
+                BYTES,
+                tensor(dtypes.float64),
+                tensor(dtypes.uint8),
+                BYTES,
+                tensor(F32),
+                tensor(dtypes.uint8),
+            ),
             TypeMismatchError,
             "the scales of QGemm are numbers of float32",
         ),
     ],
     ids=lambda value: getattr(value, "name", ""),
 )
-def test_wrong_types_are_refused(operator: Op, types: tuple[Any, ...], kind: type[InfuseError], message: str) -> None:
+def test_wrong_types_are_refused(
+    operator: Op, types: tuple[Any, ...], kind: type[InfuseError], message: str
+) -> None:
     with pytest.raises(kind) as caught:
         infer(operator, *types)
     assert message in str(caught.value)

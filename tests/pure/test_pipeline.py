@@ -20,7 +20,7 @@ from infuse.rewrite import Pass, Patch, Report, Rule
 from infuse.rewrite.record import Rewrite
 from tests.pure.rewriting import X, Y, kinds, with_branch, written
 
-# -- pipeline ----------------------------------------------------------------------------------------------------
+# -- pipeline --------------------------------------------------------------------------------------
 
 
 def test_options_choose_rules_by_name_and_level() -> None:
@@ -74,7 +74,9 @@ def test_a_pass_must_stand_after_those_that_it_requires() -> None:
 
 
 @pytest.mark.parametrize("checks", ["1", "2"])
-def test_a_pass_or_rule_that_breaks_the_graph_is_named(checks: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pass_or_rule_that_breaks_the_graph_is_named(
+    checks: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Breaker(Pass):
         def run(self, graph: Graph, report: Report) -> None:
             graph.outputs[0].uses.clear()
@@ -91,9 +93,18 @@ def test_the_report_tells_what_each_rule_did() -> None:
     assert (report.nodes_before, report.nodes_after) == (3, 0)
     facts = report.to_dict()
     assert facts["nodes"] == {"before": 3, "after": 0}
-    assert facts["rules"]["RemoveIdentity"] == {"fired": 2, "saved": 2, "level": "basic", "rows": ("G4",)}
+    assert facts["rules"]["RemoveIdentity"] == {
+        "fired": 2,
+        "saved": 2,
+        "level": "basic",
+        "rows": ("G4",),
+    }
     assert facts["fired"] == {"RemoveIdentity": 2, "RemoveNeutral": 1}
-    assert [r["rule"] for r in facts["rewrites"]] == ["RemoveIdentity", "RemoveIdentity", "RemoveNeutral"]
+    assert [r["rule"] for r in facts["rewrites"]] == [
+        "RemoveIdentity",
+        "RemoveIdentity",
+        "RemoveNeutral",
+    ]
     lines = str(report).splitlines()
     assert lines[0].startswith("3 → 0 nodes in 0.")
     assert lines[1].split() == ["RemoveIdentity", "×2", "-2", "nodes"]
@@ -104,12 +115,14 @@ def test_the_report_tells_what_each_rule_did() -> None:
 @pytest.mark.parametrize(("size", "fires"), [(64, True), (600, False)])
 def test_large_weights_that_others_read_are_not_copied(size: int, fires: bool) -> None:
     weights = constant(np.ones((size, size), np.float32))
-    graph = written(ops.matmul(X, weights) * 0.5, ops.gather(weights, Y), x=(2, size), y=Ints((2,), 0, 4))
+    graph = written(
+        ops.matmul(X, weights) * 0.5, ops.gather(weights, Y), x=(2, size), y=Ints((2,), 0, 4)
+    )
     report = optimize_in_place(graph, Options("all"))
     assert (report.fired["FuseMatMulScale"] == 1) is fires
 
 
-# -- folding and common subexpressions ---------------------------------------------------------------------------
+# -- folding and common subexpressions -------------------------------------------------------------
 
 
 @pytest.mark.row("G1")
@@ -122,7 +135,9 @@ def test_constants_are_folded_unless_they_would_grow_too_much() -> None:
         big, Options("basic", fold_limit=1000, disable=frozenset({"RemoveExpandBeforeBroadcast"}))
     )
     assert kinds(big) == ["Expand", "Add"]
-    assert report.notes == ["n0 is not folded: Expand would turn 20 bytes of constants into 1440000"]
+    assert report.notes == [
+        "n0 is not folded: Expand would turn 20 bytes of constants into 1440000"
+    ]
 
 
 @pytest.mark.row("G1")
@@ -189,7 +204,9 @@ def test_a_branch_that_is_taken_for_sure_takes_the_place_of_the_if(condition: bo
     assert choice is not None
     other = choice.subgraphs["else_branch"]
     for node in list(other.unordered_nodes):
-        other.set_operand(0, Patch(other).value(node.inputs[0] if node.kind == "Mul" else node.output))
+        other.set_operand(
+            0, Patch(other).value(node.inputs[0] if node.kind == "Mul" else node.output)
+        )
     choice.set_operand(0, constant(np.asarray(condition)))
     feeds = {"x": np.array([[-1, 2, 3], [4, 5, 6]], np.float32), "condition": np.asarray(condition)}
     expected = evaluate(graph, feeds)["chosen"]
@@ -216,14 +233,20 @@ def part(start: int, end: int, axis: int = 1, step: int = 1) -> Call:
         ((part(0, 2),), ["Slice"]),
     ],
 )
-def test_slices_that_cut_one_axis_into_pieces_are_one_split(parts: tuple[Call, ...], left: list[str]) -> None:
+def test_slices_that_cut_one_axis_into_pieces_are_one_split(
+    parts: tuple[Call, ...], left: list[str]
+) -> None:
     graph = written(*parts, x=(2, 6))
     feeds = {"x": np.arange(12, dtype=np.float32).reshape(2, 6)}
     expected = evaluate(graph, feeds)
-    optimize_in_place(graph, Options("basic", disable=frozenset({"RemoveSlice"} if left == ["Slice"] else ())))
+    optimize_in_place(
+        graph, Options("basic", disable=frozenset({"RemoveSlice"} if left == ["Slice"] else ()))
+    )
     verify(graph)
     assert set(kinds(graph)) == set(left)
-    assert all(np.array_equal(expected[name], array) for name, array in evaluate(graph, feeds).items())
+    assert all(
+        np.array_equal(expected[name], array) for name, array in evaluate(graph, feeds).items()
+    )
 
 
 @pytest.mark.row("G9")
@@ -257,7 +280,9 @@ def test_a_chain_of_constants_is_folded_to_its_end_on_one_budget() -> None:
 
 
 @pytest.mark.row("G1")
-@pytest.mark.parametrize(("side", "left"), [(1000, ["MatMul", "Mul", "MatMul"]), (100, ["MatMul", "MatMul"])])
+@pytest.mark.parametrize(
+    ("side", "left"), [(1000, ["MatMul", "Mul", "MatMul"]), (100, ["MatMul", "MatMul"])]
+)
 def test_weights_that_others_read_are_not_copied_by_folding(side: int, left: list[str]) -> None:
     weights = np.random.default_rng(0).standard_normal((side, side)).astype(np.float32)
     shared = Variable("w")

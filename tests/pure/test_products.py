@@ -47,12 +47,16 @@ def test_three_products_are_one() -> None:
 
 
 def test_biases_are_added_at_once() -> None:
-    found, _ = merged(ops.matmul(X, weights(4, 5)) + weights(5), weights(1, 3) + ops.matmul(X, weights(4, 3)))
+    found, _ = merged(
+        ops.matmul(X, weights(4, 5)) + weights(5), weights(1, 3) + ops.matmul(X, weights(4, 3))
+    )
     assert found == ["Add", "MatMul", "Split"]
 
 
 def test_a_product_without_bias_gets_zeros() -> None:
-    found, _ = merged(*(ops.matmul(X, weights(4, 5)) for _ in "ab"), ops.matmul(X, weights(4, 5)) + weights(5))
+    found, _ = merged(
+        *(ops.matmul(X, weights(4, 5)) for _ in "ab"), ops.matmul(X, weights(4, 5)) + weights(5)
+    )
     assert found == ["Add", "MatMul", "Split"]
 
 
@@ -72,7 +76,10 @@ def test_matrices_with_biases_are_one(transposed: int) -> None:
     [
         (ops.matmul(X, weights(4, 5)), ops.matmul(X, weights(4, 5))),
         (ops.matmul(X, weights(4, 5)), ops.matmul(X, weights(4, 5)) + weights(5)),
-        (ops.matmul(X, weights(4, 5)) + weights(3, 1), ops.matmul(X, weights(4, 5)) + weights(3, 1)),
+        (
+            ops.matmul(X, weights(4, 5)) + weights(3, 1),
+            ops.matmul(X, weights(4, 5)) + weights(3, 1),
+        ),
         tuple(ops.matmul(ops.relu(X), weights(4, 5)) for _ in "abc"),
         tuple(ops.gemm(ops.relu(X), weights(4, 5), alpha=0.5) for _ in "abc"),
     ],
@@ -102,7 +109,9 @@ def test_the_limit_counts_all_weights_of_a_graph(monkeypatch: pytest.MonkeyPatch
 def test_the_limit_holds_over_several_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(products, "TOTAL_LIMIT", 400)
     other = ops.relu(X)
-    graph = graph_of(*(ops.matmul(x, weights(4, 5)) for x in (X, other) for _ in "abc"), x=(2, 3, 4))
+    graph = graph_of(
+        *(ops.matmul(x, weights(4, 5)) for x in (X, other) for _ in "abc"), x=(2, 3, 4)
+    )
     report, merge = Report(), MergeProducts()
     for _ in range(3):
         merge.run(graph, report)

@@ -1,4 +1,6 @@
-"""Random networks over all operators keep their meaning through every optimization and through ONNX files."""
+"""Random networks over all operators keep their meaning through every optimization and through ONNX
+files.
+"""
 
 from functools import partial
 from typing import Any
@@ -19,27 +21,39 @@ from infuse.testing.noise import Judge
 from infuse.testing.optimizing import failure, guilty
 from infuse.testing.reducing import reduced, text
 
-OPTIONS = (Options("basic"), Options("extended"), Options("all"), Options("all", runtime="onnxruntime"))
+OPTIONS = (
+    Options("basic"),
+    Options("extended"),
+    Options("all"),
+    Options("all", runtime="onnxruntime"),
+)
 # NumPy warns of means of nothing and of casts of what is not a number: both have a result.
 pytestmark = [pytest.mark.row("G39"), pytest.mark.filterwarnings("ignore::RuntimeWarning")]
 
 
 def check(network: Network) -> None:
-    """Fail with the smallest network that fails, as text for `FOUND`, and the rules that are to blame."""
+    """Fail with the smallest network that fails, as text for `FOUND`, and the rules that are to
+    blame.
+    """
     for options in OPTIONS:
         wrong = failure(network, options)
         if wrong is not None:
             small = reduced(network, partial(fails_alike, wrong, options))
             where = f"level {options.level} {options.runtime}"
             blamed = ", ".join(guilty(small, options)) or "nobody alone"
-            pytest.fail(f"{network.graph.name}, {where}: {wrong}\n{text(small)}\nguilty: {blamed}", pytrace=False)
+            pytest.fail(
+                f"{network.graph.name}, {where}: {wrong}\n{text(small)}\nguilty: {blamed}",
+                pytrace=False,
+            )
 
 
 def fails_alike(wrong: str, options: Options, network: Network) -> bool:
     """Whether a smaller network fails, and with the same error where one was raised."""
     found = failure(network, options)
     first = wrong.split(":", maxsplit=1)[0]
-    return found is not None and (not first.endswith(("Error", "Failure")) or found.startswith(first))
+    return found is not None and (
+        not first.endswith(("Error", "Failure")) or found.startswith(first)
+    )
 
 
 @pytest.mark.parametrize("seeds", [range(n, n + 50) for n in range(0, 500, 50)], ids=str)
@@ -61,10 +75,12 @@ def test_a_seed_is_a_network() -> None:
     assert all(np.array_equal(a, second.feeds[0][name]) for name, a in first.feeds[0].items())
 
 
-# -- networks that have failed ---------------------------------------------------------------------------------------
+# -- networks that have failed ---------------------------------------------------------------------
 
 SEEDS = (3179, 4511)
-"""Networks that have failed and are too large to be written here: an If that went with another one, a single text."""
+"""Networks that have failed and are too large to be written here: an If that went with another one,
+a single text.
+"""
 FOUND: dict[str, str] = {
     "the scores of a classifier are not asked for": """graph "g" (%x: float32[3, 2]) {
       %label = ai.onnx.ml::LinearClassifier(%x, coefficients=(1.0, 2.0, -1.0, 0.5), classlabels_ints=(3, 4))
@@ -150,7 +166,7 @@ def test_networks_that_have_failed(name: str) -> None:
     check(network_of(parse(FOUND[name])))
 
 
-# -- the generator, the judge and the reducer ------------------------------------------------------------------------
+# -- the generator, the judge and the reducer ------------------------------------------------------
 
 NEEDLESS = """graph "g" (%x: float32[2, 3], %z: float32[2, 3]) {
   %a = Relu(%x)

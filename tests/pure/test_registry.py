@@ -1,4 +1,6 @@
-"""Rules and passes of other packages take part: registered by a call, or announced by an installed package."""
+"""Rules and passes of other packages take part: registered by a call, or announced by an installed
+package.
+"""
 
 import json
 import os
@@ -85,7 +87,10 @@ def test_registered_rules_and_passes_take_part_until_they_are_taken_back() -> No
         (3, "3 is neither a Rule nor a Pass"),
         (Graph, "neither a Rule nor a Pass"),
         (type("Lost", (Rule,), {"level": "most"}), "Lost has the level 'most'"),
-        (type("Needy", (Rule,), {"__init__": lambda self, x: None}), "Needy cannot be made without arguments"),
+        (
+            type("Needy", (Rule,), {"__init__": lambda self, x: None}),
+            "Needy cannot be made without arguments",
+        ),
     ],
 )
 def test_other_things_are_refused(thing: object, complaint: str) -> None:
@@ -104,12 +109,16 @@ def test_what_is_not_registered_cannot_be_taken_back() -> None:
         infuse.unregister("Nothing")
 
 
-def test_a_package_that_cannot_be_loaded_is_named_with_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_package_that_cannot_be_loaded_is_named_with_the_way_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     broken = EntryPoint("mine", "no_such_module:RULES", registry.GROUP)
     monkeypatch.setattr(registry, "entry_points", lambda group: [broken])
     registry._announced.cache_clear()
     try:
-        with pytest.raises(RuleError, match=r"entry point mine of an installed package.*INFUSE_PLUGINS=0"):
+        with pytest.raises(
+            RuleError, match=r"entry point mine of an installed package.*INFUSE_PLUGINS=0"
+        ):
             infuse.optimize(small())
         monkeypatch.setenv("INFUSE_PLUGINS", "0")
         assert kinds(infuse.optimize(small())) == ["Cosh"]
@@ -120,7 +129,16 @@ def test_a_package_that_cannot_be_loaded_is_named_with_the_way_out(monkeypatch: 
 @pytest.mark.row("C8")
 def test_an_installed_package_adds_its_rules(tmp_path: Path) -> None:
     site = tmp_path / "site"
-    pip = [sys.executable, "-m", "pip", "install", "-q", "--no-index", "--no-deps", "--no-build-isolation"]
+    pip = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "-q",
+        "--no-index",
+        "--no-deps",
+        "--no-build-isolation",
+    ]
     subprocess.run([*pip, "--target", str(site), str(PACKAGE)], check=True, timeout=120)
     infuse.save(graph_of(ops.sinh(X), X=(2, 2)), tmp_path / "m.onnx")
 
@@ -167,10 +185,14 @@ def test_the_guide_shows_the_package_as_it_is() -> None:
     guide = (PACKAGE.parents[2] / "docs" / "extending.md").read_text("utf-8")
     shown = dict(re.findall(r"^```\w+\n# (tests/\S+)\n(.*?)^```$", guide, re.DOTALL | re.MULTILINE))
     files = [PACKAGE / "pyproject.toml", PACKAGE / "src" / "infuse_pairs" / "__init__.py"]
-    assert shown == {str(path.relative_to(PACKAGE.parents[2])): path.read_text("utf-8") for path in files}
+    assert shown == {
+        str(path.relative_to(PACKAGE.parents[2])): path.read_text("utf-8") for path in files
+    }
 
 
-def test_the_rule_of_the_package_passes_the_generated_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_rule_of_the_package_passes_the_generated_tests(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.syspath_prepend(str(PACKAGE / "src"))
     from infuse_pairs import SinhFromExp
 

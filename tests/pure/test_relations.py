@@ -34,7 +34,9 @@ AT_RUN_TIME = {
     "Split": "sizes are elements",
     "Squeeze": "axes are elements",
 }
-"""Operators whose kernels, or the steps before them, check at run time what elements say about sizes."""
+"""Operators whose kernels, or the steps before them, check at run time what elements say about
+sizes.
+"""
 
 n, m = dims.symbol("n"), dims.symbol("m")
 
@@ -61,14 +63,19 @@ def test_the_list_of_what_is_checked_at_run_time_is_needed() -> None:
         if op.name not in AT_RUN_TIME or op.domain:
             continue
         every = (case for row in rows(op, np.random.default_rng(1)) for case in cases(row))
-        assert any(any(unchecked(case, np.random.default_rng(3))) for case in every) or op.name == "RotaryEmbedding"
+        assert (
+            any(any(unchecked(case, np.random.default_rng(3))) for case in every)
+            or op.name == "RotaryEmbedding"
+        )
 
 
 def scatter(indices: tuple[Any, ...], axis: int = 0) -> Node:
     graph = Graph("one")
     shapes = ((n, m), indices, indices)
     kinds = (dtypes.float32, dtypes.int64, dtypes.float32)
-    values = [graph.add_input(f"x{i}", tensor(k, *s)) for i, (k, s) in enumerate(zip(kinds, shapes))]
+    values = [
+        graph.add_input(f"x{i}", tensor(k, *s)) for i, (k, s) in enumerate(zip(kinds, shapes))
+    ]
     op = ops.REGISTRY["", "ScatterElements"](axis=axis)
     node = graph.add_node(Node(op, values, [Value(TensorType(dtypes.float32, None))], name="write"))
     node.op.infer_node(node)
@@ -87,7 +94,9 @@ def test_relations_become_checks_before_the_run() -> None:
     node = scatter((dims.symbol("rows"), dims.symbol("columns")))
     assert node.graph is not None
     program = lower_graph(node.graph, Target.resolve("native"))
-    assert [text for _, text in program.checks] == ["ScatterElements node 'write' needs columns <= m"]
+    assert [text for _, text in program.checks] == [
+        "ScatterElements node 'write' needs columns <= m"
+    ]
 
 
 def test_what_an_expanded_operator_relied_on_is_checked_still() -> None:
@@ -95,7 +104,9 @@ def test_what_an_expanded_operator_relied_on_is_checked_still() -> None:
     scores = graph.add_input("scores", tensor(dtypes.float32, n, 5))
     classes = graph.add_input("classes", tensor(dtypes.int64, m))
     op = ops.REGISTRY["", "NegativeLogLikelihoodLoss"](reduction="none")
-    node = graph.add_node(Node(op, [scores, classes], [Value(TensorType(dtypes.float32, None))], name="loss"))
+    node = graph.add_node(
+        Node(op, [scores, classes], [Value(TensorType(dtypes.float32, None))], name="loss")
+    )
     node.op.infer_node(node)
     graph.add_output(node.output, "y")
     checks = lower_graph(graph, Target.resolve("native")).checks

@@ -1,4 +1,6 @@
-"""The record of an optimization, from the rewrite that fired to the page: who became what, and what was saved."""
+"""The record of an optimization, from the rewrite that fired to the page: who became what, and what
+was saved.
+"""
 
 import json
 import re
@@ -26,7 +28,9 @@ pytestmark = pytest.mark.row("G38")
 
 
 def optimized(graph: Graph, *rules: Rule, **options: Any) -> tuple[Graph, Comparison]:
-    """The result, and the comparison with the original, of the given rules alone (of all, where none are given)."""
+    """The result, and the comparison with the original, of the given rules alone (of all, where
+    none are given).
+    """
     result = clone(graph)
     if rules:
         options["only"] = frozenset(r.name for r in rules)
@@ -45,7 +49,7 @@ def kinds(comparison: Comparison, ids: list[int]) -> list[str]:
     return [nodes[i] for i in ids]
 
 
-# -- who became what ---------------------------------------------------------------------------------------------
+# -- who became what -------------------------------------------------------------------------------
 
 
 def test_copies_of_a_graph_have_the_same_nodes() -> None:
@@ -59,7 +63,10 @@ def test_a_rewrite_knows_its_nodes_through_those_before_and_behind_it() -> None:
     second = named("Second", lambda a: ops.abs(ops.sin(a)), lambda a: ops.cos(a))
     _, found = optimized(written(ops.relu(ops.abs(ops.neg(ops.exp(X))))), first, second)
     assert [s.rule for s in found.steps] == ["First", "Second"]
-    assert [kinds(found, found.consumed(i)) for i in (0, 1)] == [["Exp", "Neg"], ["Exp", "Neg", "Abs"]]
+    assert [kinds(found, found.consumed(i)) for i in (0, 1)] == [
+        ["Exp", "Neg"],
+        ["Exp", "Neg", "Abs"],
+    ]
     assert [kinds(found, found.produced(i)) for i in (0, 1)] == [["Cos"], ["Cos"]]
     assert [s.nodes_saved for s in found.steps] == [1, 1]
     assert list(found.labels.values()) == [str(found.labels[found.steps[0].created[0]])]
@@ -97,7 +104,10 @@ def test_nodes_of_an_inlined_branch_stem_from_the_whole_choice() -> None:
     assert sorted(kinds(found, found.consumed(step))) == ["Cos", "Exp", "If", "Sin"]
     assert kinds(found, found.produced(step)) == ["Exp"]
     assert found.steps[step].nodes_saved == 3
-    assert ["else_branch" in n.body for n in found.before.nodes if n.kind in ("Exp", "Sin")] == [False, True]
+    assert ["else_branch" in n.body for n in found.before.nodes if n.kind in ("Exp", "Sin")] == [
+        False,
+        True,
+    ]
 
 
 @pytest.mark.parametrize("seed", range(24))
@@ -110,14 +120,17 @@ def test_everything_that_changed_is_accounted_for(seed: int) -> None:
     assert before - after <= removed, "a node is gone that no rewrite removed"
     assert after - before <= created, "a node has come that no rewrite created"
     assert not removed & after - created
-    assert sum(s.nodes_saved for s in found.steps) == found.before.totals.nodes - found.after.totals.nodes
+    assert (
+        sum(s.nodes_saved for s in found.steps)
+        == found.before.totals.nodes - found.after.totals.nodes
+    )
     for index in range(len(found.steps)):
         assert set(found.consumed(index)) <= before
         assert {*found.produced(index), *found.inherited(index)} <= after
         assert not set(found.produced(index)) & set(found.inherited(index))
 
 
-# -- what it saved -----------------------------------------------------------------------------------------------
+# -- what it saved ---------------------------------------------------------------------------------
 
 
 def test_the_savings_of_all_rewrites_are_the_difference_of_the_totals() -> None:
@@ -128,7 +141,11 @@ def test_the_savings_of_all_rewrites_are_the_difference_of_the_totals() -> None:
     assert found.before.totals.cost - found.after.totals.cost == saved
     assert sum((e.saved for e in found.rules.values()), NOTHING) == saved
     effect = found.rules["FuseErfGelu"]
-    assert (effect.fired, effect.saved.flops, effect.saved.bytes > 0) == (effect.nodes // 4, 0, True)
+    assert (effect.fired, effect.saved.flops, effect.saved.bytes > 0) == (
+        effect.nodes // 4,
+        0,
+        True,
+    )
     assert "Gelu(x)" in effect.about
 
 
@@ -142,7 +159,13 @@ def test_the_text_shows_totals_and_rules() -> None:
 
 @pytest.mark.parametrize(
     ("number", "text"),
-    [(0, "0"), (9999, "9,999"), (12345, "12.3 k"), (4_089_000_000, "4.09 G"), (-2_500_000, "-2.5 M")],
+    [
+        (0, "0"),
+        (9999, "9,999"),
+        (12345, "12.3 k"),
+        (4_089_000_000, "4.09 G"),
+        (-2_500_000, "-2.5 M"),
+    ],
 )
 def test_quantities(number: int, text: str) -> None:
     assert quantity(number) == text
@@ -160,7 +183,7 @@ def test_open_sizes_are_told() -> None:
     assert compare(graph, result, {"batch": 3}).after.totals.cost.flops == 24
 
 
-# -- as data -----------------------------------------------------------------------------------------------------
+# -- as data ---------------------------------------------------------------------------------------
 
 
 def test_the_report_itself_names_the_heirs() -> None:
@@ -180,7 +203,11 @@ def test_json_holds_what_the_page_shows(tmp_path: Path) -> None:
     assert data["before"]["edges"][0][2] == "float32[2, 3]"
     assert [r["rule"] for r in data["rewrites"]] == ["RemoveIdentity"]
     node = data["after"]["nodes"][0]
-    assert (node["kind"], node["outputs"][0]["type"], node["cost"]["flops"]) == ("Exp", "float32[2, 3]", 6)
+    assert (node["kind"], node["outputs"][0]["type"], node["cost"]["flops"]) == (
+        "Exp",
+        "float32[2, 3]",
+        6,
+    )
 
 
 def test_the_page_is_one_file_that_loads_nothing(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ def run(graph: Graph, *rules: Rule, fold: bool = False) -> Report:
     return driver.report
 
 
-# -- matcher -----------------------------------------------------------------------------------------------------
+# -- matcher ---------------------------------------------------------------------------------------
 
 
 def test_operands_of_commutative_operators_match_in_any_order() -> None:
@@ -142,11 +142,13 @@ def test_nodes_of_an_enclosing_graph_are_not_matched() -> None:
         (np.zeros((0,), np.float32), 0.0, False),
     ],
 )
-def test_numbers_match_exactly_unless_they_are_rounded(array: Any, number: Any, expected: bool) -> None:
+def test_numbers_match_exactly_unless_they_are_rounded(
+    array: Any, number: Any, expected: bool
+) -> None:
     assert is_number(constant(np.asarray(array)), number) is expected
 
 
-# -- driver ------------------------------------------------------------------------------------------------------
+# -- driver ----------------------------------------------------------------------------------------
 
 
 def test_names_origins_and_the_record_are_carried_over() -> None:
@@ -165,13 +167,20 @@ def test_names_origins_and_the_record_are_carried_over() -> None:
 
 
 def test_what_a_rule_says_of_a_rewrite_stands_in_the_report() -> None:
-    rule = rule_of(lambda x: ops.relu(x), lambda x: ops.abs(x), note=staticmethod(lambda root: f"it was {root.kind}"))
+    rule = rule_of(
+        lambda x: ops.relu(x),
+        lambda x: ops.abs(x),
+        note=staticmethod(lambda root: f"it was {root.kind}"),
+    )
     assert [r.note for r in run(written(ops.relu(X)), rule).rewrites] == ["it was Relu"]
 
 
 def test_a_result_of_another_type_is_refused_as_an_error() -> None:
     rule = rule_of(lambda x: ops.relu(x), lambda x: ops.cast(x, to=dtypes.float64))
-    with pytest.raises(RuleError, match=r"rule Made at Relu node 'n0': it would change the type from float32\[2, 3\]"):
+    with pytest.raises(
+        RuleError,
+        match=r"rule Made at Relu node 'n0': it would change the type from float32\[2, 3\]",
+    ):
         run(written(ops.relu(X)), rule)
 
 
@@ -203,7 +212,9 @@ def test_types_are_compared_by_what_they_say(old: Any, new: Any, change: Change)
 
 
 def test_better_types_travel_downstream() -> None:
-    graph = written(ops.relu(ops.reshape(X, Variable("sizes"))), sizes=TensorType(dtypes.int64, (2,)))
+    graph = written(
+        ops.relu(ops.reshape(X, Variable("sizes"))), sizes=TensorType(dtypes.int64, (2,))
+    )
     run(graph, rule_of(lambda x, s: ops.reshape(x, s), lambda x: ops.reshape(x, np.array([3, 2]))))
     assert graph.outputs[0].shape == (3, 2)
 
@@ -219,10 +230,16 @@ def test_interior_values_with_other_readers_are_left_alone_unless_the_rule_share
 
 @pytest.mark.parametrize(
     "build",
-    [lambda x: ops.relu(ops.relu(x)), lambda x: ops.relu(x * 2.0), lambda x: ops.relu(ops.neg(ops.neg(x))) + 0.0],
+    [
+        lambda x: ops.relu(ops.relu(x)),
+        lambda x: ops.relu(x * 2.0),
+        lambda x: ops.relu(ops.neg(ops.neg(x))) + 0.0,
+    ],
 )
 def test_rules_that_feed_themselves_are_stopped_by_name(build: Callable[..., Any]) -> None:
-    with pytest.raises(RuleError, match=r"rewriting does not come to an end: Made fired \d+ times") as caught:
+    with pytest.raises(
+        RuleError, match=r"rewriting does not come to an end: Made fired \d+ times"
+    ) as caught:
         run(written(ops.relu(X)), rule_of(lambda x: ops.relu(x), build))
     assert "disable Made" in str(caught.value)
 
@@ -248,7 +265,11 @@ def test_a_rule_that_raises_is_named(part: str) -> None:
     def fail(x: Any) -> Any:
         raise KeyError("no such thing")
 
-    parts: dict[str, Any] = {"match": lambda x: ops.relu(x), "when": lambda x: None, "build": lambda x: x}
+    parts: dict[str, Any] = {
+        "match": lambda x: ops.relu(x),
+        "when": lambda x: None,
+        "build": lambda x: x,
+    }
     parts[part] = fail
     if part == "infer":
         parts["build"] = lambda x: ops.gather(x, x)
@@ -269,7 +290,9 @@ def test_a_rule_may_not_ask_for_what_its_pattern_does_not_bind() -> None:
 
 def test_a_rule_that_gives_back_what_was_there_does_not_fire() -> None:
     graph = written(ops.relu(X) + 2.0)
-    assert not run(graph, rule_of(lambda x, y: x + ops.const(y), lambda x, y: x + np.asarray(y.const))).rewrites
+    assert not run(
+        graph, rule_of(lambda x, y: x + ops.const(y), lambda x, y: x + np.asarray(y.const))
+    ).rewrites
     assert kinds(graph) == ["Relu", "Add"]
 
 
@@ -291,11 +314,13 @@ def test_bodies_of_control_flow_are_rewritten() -> None:
 
 def test_work_outside_of_a_body_is_not_pulled_into_it() -> None:
     graph, body = with_branch(lambda outer: ops.abs(outer))
-    assert not run(graph, rule_of(lambda x: ops.abs(ops.relu(x)), lambda x: ops.relu(x), shares=True)).rewrites
+    assert not run(
+        graph, rule_of(lambda x: ops.abs(ops.relu(x)), lambda x: ops.relu(x), shares=True)
+    ).rewrites
     assert kinds(body) == ["Abs"]
 
 
-# -- patch -------------------------------------------------------------------------------------------------------
+# -- patch -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -307,7 +332,9 @@ def test_work_outside_of_a_body_is_not_pulled_into_it() -> None:
         (dtypes.bool_, lambda x: ops.where(x, 0.5, 1.0), dtypes.float32),
     ],
 )
-def test_numbers_take_the_type_of_their_neighbours(dtype: DType, expression: Any, expected: DType) -> None:
+def test_numbers_take_the_type_of_their_neighbours(
+    dtype: DType, expression: Any, expected: DType
+) -> None:
     graph = Graph("g")
     x = graph.add_input("x", TensorType(dtype, (2,)))
     assert Patch(graph).value(expression(x)).dtype == expected
@@ -315,7 +342,9 @@ def test_numbers_take_the_type_of_their_neighbours(dtype: DType, expression: Any
 
 def test_values_may_be_replaced_by_what_reads_them() -> None:
     graph = written(ops.relu(X))
-    run(graph, rule_of(lambda x: ops.relu(x), lambda root: root.outputs[0] * 2.0, when=_reads_input))
+    run(
+        graph, rule_of(lambda x: ops.relu(x), lambda root: root.outputs[0] * 2.0, when=_reads_input)
+    )
     assert kinds(graph) == ["Relu", "Mul"]
 
 
@@ -323,7 +352,7 @@ def _reads_input(root: Node) -> None:
     require(len(root.output.uses) == 1 and root.output.is_graph_output, "it has been doubled")
 
 
-# -- explanations ------------------------------------------------------------------------------------------------
+# -- explanations ----------------------------------------------------------------------------------
 
 
 def test_an_explanation_tells_the_refusal_or_the_best_partial_match() -> None:
@@ -333,7 +362,12 @@ def test_an_explanation_tells_the_refusal_or_the_best_partial_match() -> None:
         when=lambda c: require(c.tensor.size == 1, "the constant varies"),
     )
     (fits,) = explain(rule, written(ops.relu(ops.abs(X) + C)))
-    assert (fits.fires, fits.kind, fits.node, str(fits)) == (True, "Relu", "n2", "Relu node 'n2': fires")
+    assert (fits.fires, fits.kind, fits.node, str(fits)) == (
+        True,
+        "Relu",
+        "n2",
+        "Relu node 'n2': fires",
+    )
     (refused,) = explain(rule, written(ops.relu(ops.abs(X) + np.ones(3, np.float32))))
     assert (refused.complete, refused.reason) == (True, "the constant varies")
     (partial,) = explain(rule, written(ops.relu(ops.abs(X) + Y)))

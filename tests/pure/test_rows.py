@@ -1,6 +1,8 @@
-"""Each row of the graph optimizer does what its sentence says, and what delivers it is what does it.
+"""Each row of the graph optimizer does what its sentence says, and what delivers it is what does
+it.
 
-The models stand in row_models.py. Switched off are the rules and passes that name the row in `rows`.
+The models stand in row_models.py. Switched off are the rules and passes that name the row in
+`rows`.
 """
 
 from typing import Any
@@ -50,8 +52,8 @@ def optimized(example: Example, disable: Any = ()) -> Graph:
 
 
 def left(example: Example, graph: Graph) -> str:
-    """The operators of a graph in their order, with the steps that windows take; for native rows the kernels and how
-    many tensors each reads.
+    """The operators of a graph in their order, with the steps that windows take; for native rows
+    the kernels and how many tensors each reads.
     """
     if not example.native:
         return " ".join(f"{node.kind}{step(node)}{inside(node)}" for node in graph.nodes)
@@ -73,7 +75,10 @@ def inside(node: Node) -> str:
 
 def feeds(graph: Graph) -> dict[str, Array]:
     rng = np.random.default_rng(0)
-    return {v.name: random_array(v.tensor.substitute(dict.fromkeys("bmn", 3)), rng) for v in graph.inputs}
+    return {
+        v.name: random_array(v.tensor.substitute(dict.fromkeys("bmn", 3)), rng)
+        for v in graph.inputs
+    }
 
 
 @pytest.mark.parametrize("example", marked(EXAMPLES))
@@ -87,7 +92,9 @@ def test_a_row_is_delivered(example: Example) -> None:
 
 
 @pytest.mark.parametrize("example", marked(EXAMPLES))
-def test_a_row_is_not_delivered_when_it_is_switched_off(example: Example, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_row_is_not_delivered_when_it_is_switched_off(
+    example: Example, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for path, stub in example.off:
         monkeypatch.setattr(path, stub)
     assert left(example, optimized(example, delivering(example.row))) != example.left
@@ -122,14 +129,21 @@ class WrongGelu(Rule):
 def test_a_guilty_rule_is_found_and_left_out() -> None:
     before = gelu().graph()
     kinds = {
-        verify: [n.kind for n in infuse.optimize(before, "extended", extra=[WrongGelu()], verify=verify).nodes]
+        verify: [
+            n.kind
+            for n in infuse.optimize(before, "extended", extra=[WrongGelu()], verify=verify).nodes
+        ]
         for verify in (False, True)
     }
     assert kinds == {False: ["Relu"], True: ["Gelu"]}
-    verdict = infuse.optimize(before, "extended", extra=[WrongGelu()], verify=True).report.verification
+    verdict = infuse.optimize(
+        before, "extended", extra=[WrongGelu()], verify=True
+    ).report.verification
     assert [guilty.rule for guilty in verdict.guilty] == ["WrongGelu"]
 
 
 def test_every_row_that_is_there_has_a_model() -> None:
     there = {row.id for row in features() if row.state != "not yet"}
-    assert [id for id in IDS if id in there - ELSEWHERE and id not in {e.row for e in EXAMPLES}] == []
+    assert [
+        id for id in IDS if id in there - ELSEWHERE and id not in {e.row for e in EXAMPLES}
+    ] == []

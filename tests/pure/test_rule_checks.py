@@ -62,7 +62,9 @@ WRONG: dict[str, tuple[Callable[[], Rule], str]] = {
         "infinities and NaN",
     ),
     "an axis may be another one": (
-        lambda: rule_of(lambda x: ops.log(ops.softmax(x)), lambda x: ops.log_softmax(x), rounding="-"),
+        lambda: rule_of(
+            lambda x: ops.log(ops.softmax(x)), lambda x: ops.log_softmax(x), rounding="-"
+        ),
         "Softmax",
     ),
     "the other operand may stretch the shape": (
@@ -70,24 +72,35 @@ WRONG: dict[str, tuple[Callable[[], Rule], str]] = {
         r"the type|max\(s",
     ),
     "axes may be counted from the back": (
-        lambda: rule_of(reduced, both_reduced, when=in_front, examples=[{"x": (2, 3, 4), **_axes(2, 0)}]),
+        lambda: rule_of(
+            reduced, both_reduced, when=in_front, examples=[{"x": (2, 3, 4), **_axes(2, 0)}]
+        ),
         "ReduceMax",
     ),
     "a size may be a symbol": (
         lambda: rule_of(
-            lambda x, a: ops.reduce_mean(x, ops.const(a)), as_sum, when=single, rounding="-", examples=SINGLE
+            lambda x, a: ops.reduce_mean(x, ops.const(a)),
+            as_sum,
+            when=single,
+            rounding="-",
+            examples=SINGLE,
         ),
         "make_symbolic",
     ),
     "a constant may vary": (
         lambda: rule_of(
-            lambda x, c: x * ops.const(c), lambda x, c: x * data(c).reshape(-1)[:1].reshape(()), examples=[_factor()]
+            lambda x, c: x * ops.const(c),
+            lambda x, c: x * data(c).reshape(-1)[:1].reshape(()),
+            examples=[_factor()],
         ),
         "2 of 4 elements differ",
     ),
     "a tensor may be a scalar": (
         lambda: rule_of(
-            lambda x: ops.neg(ops.neg(x)), lambda x: x, when=lambda x: require(x.shape[-1] != 7, "seven"), shares=True
+            lambda x: ops.neg(ops.neg(x)),
+            lambda x: x,
+            when=lambda x: require(x.shape[-1] != 7, "seven"),
+            shares=True,
         ),
         "IndexError|the rank of value",
     ),
@@ -137,6 +150,10 @@ def test_evidence_tells_what_a_rule_was_tried_on() -> None:
 
 
 def test_a_rule_that_asks_for_an_unknown_shape_refuses() -> None:
-    last = rule_of(lambda x: ops.neg(ops.neg(x)), lambda x: x, when=lambda x: require(x.shape[-1] == 4, "not four"))
+    last = rule_of(
+        lambda x: ops.neg(ops.neg(x)),
+        lambda x: x,
+        when=lambda x: require(x.shape[-1] == 4, "not four"),
+    )
     graph = graph_of(ops.neg(ops.neg(Variable("x"))), x=TensorType(dtypes.float32, None))
     assert [e.reason for e in explain(last, graph)] == ["the rank of value 'x' is not known"]

@@ -1,4 +1,6 @@
-"""What generated variants of rules' own patterns found wrong once, and must be refused with the reason."""
+"""What generated variants of rules' own patterns found wrong once, and must be refused with the
+reason.
+"""
 
 from typing import Any
 
@@ -25,14 +27,20 @@ def f32(*values: float) -> Any:
 def attention(hidden: Any, *shape: int, dtype: dtypes.DType = dtypes.float32) -> Call:
     q, kt, v = (Floats((*shape, *last), dtype=dtype) for last in ((5, 4), (4, 6), (6, 7)))
     scores = ops.matmul(q, kt) * np.asarray(0.5, dtype.numpy)
-    return ops.matmul(ops.softmax(ops.where(Bools((5, 6)), scores, np.asarray(hidden, dtype.numpy))), v)
+    return ops.matmul(
+        ops.softmax(ops.where(Bools((5, 6)), scores, np.asarray(hidden, dtype.numpy))), v
+    )
 
 
 TANH = ops.tanh((X + (0.044715 * X) * (X * X)) * f32(0.7978846)) + 1.0
 CENTRED = V - ops.reduce_mean(V, A, keepdims=1)
 
 FOUND: dict[str, tuple[str, Call, str]] = {
-    "a factor of one element gives a number an axis": ("FuseTanhGelu", (X * TANH) * 0.5, "stretches the shape"),
+    "a factor of one element gives a number an axis": (
+        "FuseTanhGelu",
+        (X * TANH) * 0.5,
+        "stretches the shape",
+    ),
     "so does a divisor inside the error function": (
         "FuseErfGelu",
         (X * (ops.erf(X / f32(1.4142135)) + 1.0)) * 0.5,
@@ -40,12 +48,14 @@ FOUND: dict[str, tuple[str, Call, str]] = {
     ),
     "a scale of fewer axes than are normalized": (
         "FuseNormalizationScale",
-        Call("LayerNormalization", ((2, 3, 4), f32(1, 2, 3, 4)), {"axis": 1}) * np.ones((3, 1), np.float32),
+        Call("LayerNormalization", ((2, 3, 4), f32(1, 2, 3, 4)), {"axis": 1})
+        * np.ones((3, 1), np.float32),
         "stretches the scale",
     ),
     "an addend with more axes than the scale": (
         "FuseNormalizationShift",
-        Call("LayerNormalization", ((2, 3, 4), f32(1, 2, 3, 4)), {"axis": 0}) + np.ones((2, 1, 4), np.float32),
+        Call("LayerNormalization", ((2, 3, 4), f32(1, 2, 3, 4)), {"axis": 0})
+        + np.ones((2, 1, 4), np.float32),
         "stretches the scale",
     ),
     "a part of a Split that nobody reads": (
@@ -72,7 +82,9 @@ FOUND: dict[str, tuple[str, Call, str]] = {
     "weights for other channels": (
         "FuseBatchNormalizationConv",
         ops.conv(
-            ops.batch_normalization(tensor(dtypes.float32, "n", "c", "h"), *(np.ones(4, np.float32),) * 4),
+            ops.batch_normalization(
+                tensor(dtypes.float32, "n", "c", "h"), *(np.ones(4, np.float32),) * 4
+            ),
             np.ones((2, 2, 1), np.float32),
         ),
         "the channels do not fit",

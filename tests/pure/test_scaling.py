@@ -33,7 +33,9 @@ GROWTH = 1.15
 
 
 def calls(run: Callable[[], Any]) -> int:
-    """How many functions are called, built-in ones and steps of generators among them: the work, without its time."""
+    """How many functions are called, built-in ones and steps of generators among them: the work,
+    without its time.
+    """
     profile = cProfile.Profile()
     profile.runcall(run)
     return sum(entry.callcount for entry in profile.getstats())
@@ -45,7 +47,9 @@ def work_per_node(graph: Graph) -> float:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_the_work_per_node_does_not_grow_with_the_graph(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_work_per_node_does_not_grow_with_the_graph(
+    family: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("INFUSE_CHECK", "0")
     optimize_in_place(FAMILIES[family](SMALL))  # what is worked out once per process
     small, large = (work_per_node(FAMILIES[family](size)) for size in (SMALL, LARGE))
@@ -59,14 +63,16 @@ def test_a_second_run_finds_nothing_left(family: str) -> None:
     assert not optimize_in_place(clone(graph)).rewrites
 
 
-# -- depth -------------------------------------------------------------------------------------------------------
+# -- depth -----------------------------------------------------------------------------------------
 
 LEVELS = 200
 LONG = 100_000
 
 
 def nested_branches(levels: int) -> Graph:
-    """An If inside of an If inside of an If; the innermost branch that is taken is relu(x), with a tanh per level."""
+    """An If inside of an If inside of an If; the innermost branch that is taken is relu(x), with a
+    tanh per level.
+    """
     graph = Graph("nested")
     x = graph.add_input("x", TensorType(dtypes.float32, (2,)))
     condition = graph.add_input("condition", TensorType(dtypes.bool_, ()))
@@ -80,7 +86,13 @@ def nested_branches(levels: int) -> Graph:
     for level in range(levels):
         outer = graph if level == levels - 1 else Graph(f"level{level}")
         bodies = {"then_branch": inner, "else_branch": other(ops.neg)}
-        node = Node(make_operator("", "If", {}), [condition], [Value(x.type)], name=f"if{level}", subgraphs=bodies)
+        node = Node(
+            make_operator("", "If", {}),
+            [condition],
+            [Value(x.type)],
+            name=f"if{level}",
+            subgraphs=bodies,
+        )
         outer.add_node(node)
         outer.add_output(Patch(outer).value(ops.tanh(node.output)), "y")
         inner = outer
@@ -93,7 +105,9 @@ def long_chain(nodes: int) -> Graph:
     value = graph.add_input("x", TensorType(dtypes.float32, (2,)))
     for number in range(nodes):
         op = make_operator("", ("Tanh", "Neg", "Abs")[number % 3], {})
-        node = graph.add_node(Node(op, [value], [Value(value.type, f"v{number}")], name=f"n{number}"))
+        node = graph.add_node(
+            Node(op, [value], [Value(value.type, f"v{number}")], name=f"n{number}")
+        )
         value = node.output
     graph.add_output(value, "y")
     return graph
@@ -112,7 +126,9 @@ def held(graph: Graph, feeds: dict[str, Any], folder: Path, onnx: bool) -> None:
             assert np.allclose(evaluate(infuse.load(folder / name), feeds)["y"], expected)
 
 
-def test_bodies_may_lie_deep_in_one_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bodies_may_lie_deep_in_one_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("INFUSE_CHECK", "0")
     feeds = {"x": np.array([0.5, -2], np.float32), "condition": np.array(True)}
     limit = sys.getrecursionlimit()
@@ -131,26 +147,37 @@ def test_bodies_in_bodies_without_end_are_refused(walk: Callable[[Graph], Any]) 
         outer = Graph("outer")
         condition = outer.add_input("condition", TensorType(dtypes.bool_, ()))
         bodies = {"then_branch": graph, "else_branch": clone(nested_branches(1))}
-        node = outer.add_node(Node(make_operator("", "If", {}), [condition], [Value(UNKNOWN)], subgraphs=bodies))
+        node = outer.add_node(
+            Node(make_operator("", "If", {}), [condition], [Value(UNKNOWN)], subgraphs=bodies)
+        )
         outer.add_output(node.output, "y")
         graph = outer
     with pytest.raises(GraphError, match="nested more than 256 deep"):
         walk(graph)
 
 
-def test_chains_may_be_longer_than_the_stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chains_may_be_longer_than_the_stack(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("INFUSE_CHECK", "0")
-    held(long_chain(3 * sys.getrecursionlimit()), {"x": np.array([0.5, -2], np.float32)}, tmp_path, onnx=True)
+    held(
+        long_chain(3 * sys.getrecursionlimit()),
+        {"x": np.array([0.5, -2], np.float32)},
+        tmp_path,
+        onnx=True,
+    )
 
 
 @pytest.mark.full
 @pytest.mark.timeout(1800)
-def test_chains_of_a_hundred_thousand_nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chains_of_a_hundred_thousand_nodes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("INFUSE_CHECK", "0")
     held(long_chain(LONG), {"x": np.array([0.5, -2], np.float32)}, tmp_path, onnx=True)
 
 
-# -- what is not done twice --------------------------------------------------------------------------------------
+# -- what is not done twice ------------------------------------------------------------------------
 
 
 def test_what_found_nothing_runs_again_only_after_a_rewrite() -> None:
@@ -167,13 +194,17 @@ def test_what_found_nothing_runs_again_only_after_a_rewrite() -> None:
 
 
 def test_values_with_many_readers_are_looked_at_once() -> None:
-    """Operations without effect on one value: its readers must not be gone through for each of them."""
+    """Operations without effect on one value: its readers must not be gone through for each of
+    them.
+    """
 
     def shared(readers: int) -> Graph:
         graph = Graph("shared")
         x = graph.add_input("x", TensorType(dtypes.float32, (2,)))
         for number in range(readers):
-            graph.add_output(Patch(graph).value(ops.tanh(ops.identity(x)) * np.float32(number + 2)), f"y{number}")
+            graph.add_output(
+                Patch(graph).value(ops.tanh(ops.identity(x)) * np.float32(number + 2)), f"y{number}"
+            )
         return graph
 
     small, large = work_per_node(shared(100)), work_per_node(shared(1600))

@@ -62,13 +62,21 @@ def check_sound(g: EGraph) -> None:
             if not isinstance(term.head, Leaf):
                 found = computed(g, term, known, rng)
                 assert found is not None
-                scale = max(float(np.abs(known[number][np.isfinite(known[number])]).max(initial=0)), 1.0)
+                scale = max(
+                    float(np.abs(known[number][np.isfinite(known[number])]).max(initial=0)), 1.0
+                )
                 np.testing.assert_allclose(
-                    found, known[number], rtol=0, atol=1e-9 * scale, err_msg=str(g.reasons.get(term))
+                    found,
+                    known[number],
+                    rtol=0,
+                    atol=1e-9 * scale,
+                    err_msg=str(g.reasons.get(term)),
                 )
 
 
-def computed(g: EGraph, term: Term, known: dict[int, np.ndarray], rng: np.random.Generator) -> np.ndarray | None:
+def computed(
+    g: EGraph, term: Term, known: dict[int, np.ndarray], rng: np.random.Generator
+) -> np.ndarray | None:
     if isinstance(term.head, Leaf):
         value = term.head.value
         if value.const is not None:
@@ -83,7 +91,7 @@ def computed(g: EGraph, term: Term, known: dict[int, np.ndarray], rng: np.random
     return folded(term.head, arrays)
 
 
-# -- the e-graph -----------------------------------------------------------------------------------------------
+# -- the e-graph -----------------------------------------------------------------------------------
 
 
 def leaves(*names: str) -> tuple[EGraph, list[int]]:
@@ -142,7 +150,7 @@ def test_closure_holds_after_any_unions(seed: int) -> None:
                 assert (number, term) in g.parents(arg)
 
 
-# -- equalities ------------------------------------------------------------------------------------------------
+# -- equalities ------------------------------------------------------------------------------------
 
 
 @pytest.mark.row("G37")
@@ -196,7 +204,9 @@ def test_sizes_that_are_symbols_are_kept() -> None:
     region = region_of(graph)
     saturate(region.g, ENOUGH)
     made = [t.head for each in region.g.classes.values() if not each.is_const for t in each.terms]
-    assert {head.axis for head in made if isinstance(head, Cut)} == {2}, "only columns are known to be cut"
+    assert {head.axis for head in made if isinstance(head, Cut)} == {2}, (
+        "only columns are known to be cut"
+    )
     original = clone(graph)
     improve(graph, 60, prices=SlowCalls())
     verify(graph)
@@ -204,7 +214,7 @@ def test_sizes_that_are_symbols_are_kept() -> None:
     agree(original, graph, feeds)
 
 
-# -- bounds ----------------------------------------------------------------------------------------------------
+# -- bounds ----------------------------------------------------------------------------------------
 
 
 def test_bounds_are_kept() -> None:
@@ -252,10 +262,12 @@ def test_regions_are_all_nodes_once(seed: int) -> None:
 
 def known(node: Any) -> bool:
     values = [*node.outputs, *node.operands()]
-    return all(getattr(v.type, "shape", None) is not None for v in values) and isinstance(node.op, Op)
+    return all(getattr(v.type, "shape", None) is not None for v in values) and isinstance(
+        node.op, Op
+    )
 
 
-# -- what it does to graphs ------------------------------------------------------------------------------------
+# -- what it does to graphs ------------------------------------------------------------------------
 
 
 class SlowCalls:
@@ -294,7 +306,9 @@ def test_products_of_one_image_become_one_past_a_pooling() -> None:
     assert kinds(graph).count("Conv") == 2
     assert "AveragePool" in kinds(graph)
     (improvement,) = found.improvements
-    assert {"pool_before_product", "products_at_once", "pointwise_at_once"} <= set(improvement.equalities)
+    assert {"pool_before_product", "products_at_once", "pointwise_at_once"} <= set(
+        improvement.equalities
+    )
     assert improvement.after < improvement.before
     assert improvement.difference < 1e-6
     assert {name.split("(")[0] for name in improvement.removed} >= {"Conv", "AveragePool"}
@@ -352,7 +366,9 @@ def test_a_wrong_equality_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     def wrong(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
         yield Equal(at, term.args[0])
 
-    monkeypatch.setitem(EQUALITIES, "wrong", Equality("wrong", "x · w = x", frozenset(["MatMul"]), wrong))
+    monkeypatch.setitem(
+        EQUALITIES, "wrong", Equality("wrong", "x · w = x", frozenset(["MatMul"]), wrong)
+    )
     graph = infuse.optimize(graph_of(ops.relu(ops.matmul(X, weights(4, 4)) - weights(4)), x=(3, 4)))
     before = print_graph(graph)
     with pytest.warns(RuntimeWarning, match="by wrong was dropped: value .* differs by"):
@@ -378,7 +394,10 @@ def test_random_networks_compute_the_same(seed: int) -> None:
         before, after = evaluate(original, feeds), evaluate(graph, feeds)
         for name, wanted in before.items():
             if isinstance(wanted, np.ndarray):
-                assert relative_difference(after[name], wanted) <= 100 * tolerance(wanted) or network.extreme
+                assert (
+                    relative_difference(after[name], wanted) <= 100 * tolerance(wanted)
+                    or network.extreme
+                )
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -387,7 +406,7 @@ def test_cases_compute_the_same_by_any_prices(name: str) -> None:
     improved(name, SlowCalls())
 
 
-# -- the public surface ----------------------------------------------------------------------------------------
+# -- the public surface ----------------------------------------------------------------------------
 
 
 def test_optimize_takes_seconds() -> None:
@@ -401,7 +420,9 @@ def test_optimize_takes_seconds() -> None:
 def test_the_command_line_takes_seconds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cli = Cli(capsys)
     source, target = tmp_path / "small.onnx", tmp_path / "better.onnx"
-    infuse.save(graph_of(ops.matmul(X, ops.matmul(Y, Z)), x=(1, 64), y=(64, 64), z=(64, 64)), source)
+    infuse.save(
+        graph_of(ops.matmul(X, ops.matmul(Y, Z)), x=(1, 64), y=(64, 64), z=(64, 64)), source
+    )
     facts = cli("optimize", source, "-o", target, "--search", "600", "--json").json
     assert facts["search"]["improvements"][0]["equalities"] == ["associate"]
     assert facts["verification"]["checked"]

@@ -1,4 +1,6 @@
-"""Random arithmetic over sizes: what the sizes determine costs next to nothing, and stays right for all sizes."""
+"""Random arithmetic over sizes: what the sizes determine costs next to nothing, and stays right for
+all sizes.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -17,7 +19,12 @@ from infuse.passes.sizes import Places, SizeWriter
 from infuse.rewrite import Patch
 
 LONGEST = 12
-SIZES = ({"batch": 2, "seq": 5}, {"batch": 1, "seq": 1}, {"batch": 3, "seq": 64}, {"batch": 7, "seq": 12})
+SIZES = (
+    {"batch": 2, "seq": 5},
+    {"batch": 1, "seq": 1},
+    {"batch": 3, "seq": 64},
+    {"batch": 7, "seq": 12},
+)
 
 
 class Program:
@@ -30,10 +37,13 @@ class Program:
         batch, seq = symbol("batch"), symbol("seq")
         shapes = [(batch, seq, 8), (seq, 3), (batch, 2 * seq, seq + 1)]
         self.inputs = [
-            self.graph.add_input(f"x{i}", TensorType(dtypes.float32, shape)) for i, shape in enumerate(shapes)
+            self.graph.add_input(f"x{i}", TensorType(dtypes.float32, shape))
+            for i, shape in enumerate(shapes)
         ]
         self.lists = [self.patch.value(ops.shape(x)) for x in self.inputs]
-        self.numbers = [self.patch.value(ops.gather(self.lists[0], np.array(i), axis=0)) for i in range(2)]
+        self.numbers = [
+            self.patch.value(ops.gather(self.lists[0], np.array(i), axis=0)) for i in range(2)
+        ]
         while len(self.graph) < steps:
             self.step()
 
@@ -41,7 +51,11 @@ class Program:
         return values[int(self.rng.integers(len(values)))]
 
     def number(self) -> Any:
-        return self.pick(self.numbers) if self.rng.random() < 0.6 else np.array(int(self.rng.integers(1, 5)))
+        return (
+            self.pick(self.numbers)
+            if self.rng.random() < 0.6
+            else np.array(int(self.rng.integers(1, 5)))
+        )
 
     def step(self) -> None:
         way = self.ways[int(self.rng.integers(len(self.ways)))]
@@ -61,13 +75,19 @@ class Program:
         lambda p: ops.size(p.pick(p.inputs)),
         lambda p: ops.gather(p.pick(p.lists), np.array(int(p.rng.integers(-1, 2))), axis=0),
         lambda p: ops.gather(p.pick(p.lists), p.rng.integers(0, 2, 2), axis=0),
-        lambda p: ops.slice(p.pick(p.lists), np.array([int(p.rng.integers(0, 2))]), np.array([9]), np.array([0])),
-        lambda p: ops.slice(p.pick(p.lists), np.array([-1]), np.array([-99]), np.array([0]), np.array([-1])),
+        lambda p: ops.slice(
+            p.pick(p.lists), np.array([int(p.rng.integers(0, 2))]), np.array([9]), np.array([0])
+        ),
+        lambda p: ops.slice(
+            p.pick(p.lists), np.array([-1]), np.array([-99]), np.array([0]), np.array([-1])
+        ),
         lambda p: ops.concat(p.pick(p.lists), p.pick(p.lists), axis=0),
         lambda p: ops.concat(ops.unsqueeze(p.number(), np.array([0])), p.pick(p.lists), axis=0),
         lambda p: ops.unsqueeze(p.pick(p.numbers), np.array([0])),
         lambda p: ops.reshape(p.pick(p.numbers), np.array([1])),
-        lambda p: ops.squeeze(ops.slice(p.pick(p.lists), np.array([0]), np.array([1])), np.array([0])),
+        lambda p: ops.squeeze(
+            ops.slice(p.pick(p.lists), np.array([0]), np.array([1])), np.array([0])
+        ),
         lambda p: ops.add(p.number(), p.number()),
         lambda p: ops.sub(ops.mul(p.pick(p.numbers), 3), p.pick(p.numbers)),
         lambda p: ops.mul(p.number(), p.number()),
@@ -79,10 +99,14 @@ class Program:
         lambda p: ops.reduce_prod(p.pick(p.lists), np.array([0]), keepdims=int(p.rng.integers(2))),
         lambda p: ops.reduce_sum(p.pick(p.lists), np.array([0]), keepdims=0),
         lambda p: ops.cast(ops.cast(p.pick(p.lists), to=dtypes.int32), to=dtypes.int64),
-        lambda p: ops.where(ops.equal(p.pick(p.numbers), np.array(-1)), np.array(1), p.pick(p.numbers)),
+        lambda p: ops.where(
+            ops.equal(p.pick(p.numbers), np.array(-1)), np.array(1), p.pick(p.numbers)
+        ),
         lambda p: ops.where(np.array([True]), p.pick(p.lists), np.array([1])),
         lambda p: ops.expand(p.number(), np.array([2])),
-        lambda p: ops.concat(*(ops.split(p.pick(p.lists), num_outputs=1)[0] for _ in range(2)), axis=0),
+        lambda p: ops.concat(
+            *(ops.split(p.pick(p.lists), num_outputs=1)[0] for _ in range(2)), axis=0
+        ),
         lambda p: ops.constant_of_shape(ops.shape(p.pick(p.lists)), value=np.array([1])),
         lambda p: ops.tile(p.pick(p.lists), np.array([2])),
         lambda p: ops.identity(p.pick(p.numbers)),
@@ -119,7 +143,9 @@ def is_needed(node: Node) -> bool:
 
 
 def shortest(graph: Graph) -> int | None:
-    """How many nodes write the only output from the sizes of the inputs; None where these do not determine it."""
+    """How many nodes write the only output from the sizes of the inputs; None where these do not
+    determine it.
+    """
     value = graph.outputs[0]
     if value.is_const or value.content is None or value.content.ndim > 1:
         return 0 if value.is_const else None
@@ -129,7 +155,9 @@ def shortest(graph: Graph) -> int | None:
 
 @pytest.mark.row("G1", "G6")
 @pytest.mark.parametrize("outputs", [1, 3])
-@pytest.mark.parametrize("seeds", [range(60), pytest.param(range(60, 3000), marks=pytest.mark.full)], ids=len)
+@pytest.mark.parametrize(
+    "seeds", [range(60), pytest.param(range(60, 3000), marks=pytest.mark.full)], ids=len
+)
 def test_sizes_are_computed_the_short_way(seeds: range, outputs: int) -> None:
     determined = 0
     for seed in seeds:

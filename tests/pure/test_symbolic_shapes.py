@@ -17,7 +17,13 @@ from infuse.ops.indexing import Gather, GatherElements, GatherND, OneHot, Scatte
 from infuse.ops.movement import Concat, Identity, Slice, Split, Tile, Trilu, equal_parts
 from infuse.ops.padding import CenterCropPad, Pad
 from infuse.ops.selection import Compress, NonMaxSuppression, NonZero, Unique
-from infuse.ops.sequences import ConcatFromSequence, Optional, SequenceAt, SequenceInsert, SplitToSequence
+from infuse.ops.sequences import (
+    ConcatFromSequence,
+    Optional,
+    SequenceAt,
+    SequenceInsert,
+    SplitToSequence,
+)
 from infuse.ops.shaping import (
     DepthToSpace,
     Expand,
@@ -30,7 +36,16 @@ from infuse.ops.shaping import (
     Transpose,
     Unsqueeze,
 )
-from tests.pure.typed_nodes import INDEX, SIZE_LIST, SIZES, UNKNOWN_RANK, X, as_value, inferred, node
+from tests.pure.typed_nodes import (
+    INDEX,
+    SIZE_LIST,
+    SIZES,
+    UNKNOWN_RANK,
+    X,
+    as_value,
+    inferred,
+    node,
+)
 
 bounds = st.one_of(st.integers(-9, 9), st.sampled_from([2**63 - 1, 2**31 - 1, -(2**31), -(2**63)]))
 relaxed = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -125,7 +140,11 @@ relaxed = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
     ],
 )  # fmt: skip
 def test_symbolic_shapes(op: Op, inputs: Sequence[Any], expected: str) -> None:
-    given = [[x] if isinstance(x, str) else x for x in inputs] if isinstance(op, (Range, OneHot)) else inputs
+    given = (
+        [[x] if isinstance(x, str) else x for x in inputs]
+        if isinstance(op, (Range, OneHot))
+        else inputs
+    )
     assert inferred(op, *given) == expected
 
 
@@ -134,7 +153,10 @@ def test_parts_of_split() -> None:
         return [str(v.type) for v in node(op, *inputs, outputs=count).outputs]
 
     assert parts(Split(axis=2, num_outputs=3), X, count=3) == ["float32[batch, seq, 256]"] * 3
-    assert parts(Split(axis=2), X, [1, 767], count=2) == ["float32[batch, seq, 1]", "float32[batch, seq, 767]"]
+    assert parts(Split(axis=2), X, [1, 767], count=2) == [
+        "float32[batch, seq, 1]",
+        "float32[batch, seq, 767]",
+    ]
     assert parts(Split(axis=-1), X, ["k", "768 - k"], count=2) == [
         "float32[batch, seq, k]",
         "float32[batch, seq, -k + 768]",
@@ -147,7 +169,7 @@ def test_parts_of_split() -> None:
     assert parts(Split(), UNKNOWN_RANK, SIZE_LIST, count=1) == ["float32[?]"]
 
 
-# -- contents ----------------------------------------------------------------------------------------------------
+# -- contents --------------------------------------------------------------------------------------
 
 
 def content(op: Op, *inputs: Any, output: int = 0) -> list[Any] | None:
@@ -201,7 +223,7 @@ def test_a_list_of_sizes_shapes_a_tensor() -> None:
     assert inferred(Range(), 0, batch, 1) == "int64[batch]"
 
 
-# -- against numbers ------------------------------------------------------------------------------------------
+# -- against numbers -------------------------------------------------------------------------------
 
 
 @relaxed

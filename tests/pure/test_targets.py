@@ -68,7 +68,9 @@ def test_units_for_bfloat16_need_their_instructions() -> None:
 
 def test_targets_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("infuse.targets.base.architecture", lambda: "x86_64")
-    plain, further = (Target.resolve(name) for name in ("x86-64-v4", "x86-64-v4+avx512_vnni+avx512_bf16"))
+    plain, further = (
+        Target.resolve(name) for name in ("x86-64-v4", "x86-64-v4+avx512_vnni+avx512_bf16")
+    )
     assert further.features - plain.features == {"avx512_vnni", "avx512_bf16"}
     assert further.flags == ("-mavx512bf16", "-mavx512vnni")
     assert further.fingerprint != plain.fingerprint
@@ -102,7 +104,9 @@ def test_costs_count_the_tiles_that_the_machine_has() -> None:
 
 def test_costs_depend_on_the_second_level_cache() -> None:
     sizes = (1, 56, 56, 512, 56, 56, 512, 3, 3, 1, 1, 1, 1, 1, 1, 1)
-    small, large = (Machine.of("x86_64", AVX2, replace(USUAL, l2=size << 10)) for size in (1024, 4096))
+    small, large = (
+        Machine.of("x86_64", AVX2, replace(USUAL, l2=size << 10)) for size in (1024, 4096)
+    )
     assert predict("conv", "taps", sizes, small, 1) > predict("conv", "taps", sizes, large, 1)
 
 
@@ -110,7 +114,11 @@ def test_machines_that_are_alike_are_near() -> None:
     avx2, avx512 = (Machine.of("x86_64", features, USUAL) for features in (AVX2, AVX512))
     arm, old = (Machine.of(name, frozenset(), USUAL) for name in ("aarch64", "x86_64"))
     other = replace(avx2, caches=replace(USUAL, l2=2 << 20))
-    for machine, nearest, further in ((other, avx2, avx512), (arm, old, avx2), (avx512, avx512, avx2)):
+    for machine, nearest, further in (
+        (other, avx2, avx512),
+        (arm, old, avx2),
+        (avx512, avx512, avx2),
+    ):
         assert machine.distance(nearest) < machine.distance(further)
     assert not any(avx2.distance(avx2))
     assert any(avx2.distance(other))

@@ -52,7 +52,12 @@ def test_what_agrees(actual: Any, exact: Any, accuracy: Rounding) -> None:
     [
         (f32(1, 2), f32(1), Rounding(ulp=9), "the shape is (2,), expected (1,)"),
         (f32(1), np.array([1]), Rounding(ulp=9), "the element type is float32, expected int64"),
-        (f32(1, 1.5), f32(1, 1), Rounding(ulp=4), "1 of 2 elements differ, first at [1]: 1.5 for 1.0"),
+        (
+            f32(1, 1.5),
+            f32(1, 1),
+            Rounding(ulp=4),
+            "1 of 2 elements differ, first at [1]: 1.5 for 1.0",
+        ),
         (np.nextafter(f32(1), f32(2)), f32(1), EXACT, "0 ulp or 0 of the largest allowed, 1 ulp"),
         (f32(np.nan), f32(1), Rounding(ulp=9), "nan for 1.0"),
         (f32(1), f32(np.nan), Rounding(ulp=9), "1.0 for nan"),
@@ -62,7 +67,12 @@ def test_what_agrees(actual: Any, exact: Any, accuracy: Rounding) -> None:
         (np.array([3]), np.array([4]), Rounding(ulp=100), "3 for 4 (within 0)"),
         (np.array([True]), np.array([False]), Rounding(ulp=9, abs=9), "True for False"),
         (np.array(5.0), np.array(6.0), EXACT, "1 of 1 elements differ, 5.0 for 6.0"),
-        (np.array([2**63 - 1]), np.array([-(2**63)]), EXACT, "9223372036854775807 for -9223372036854775808"),
+        (
+            np.array([2**63 - 1]),
+            np.array([-(2**63)]),
+            EXACT,
+            "9223372036854775807 for -9223372036854775808",
+        ),
     ],
 )
 def test_what_differs(actual: Any, exact: Any, accuracy: Rounding, message: str) -> None:
@@ -87,7 +97,10 @@ def test_units_are_counted(x: float, steps: int) -> None:
     actual = exact.copy()
     for _ in range(steps):
         actual = np.nextafter(actual, np.float32(np.inf))
-    assert difference(actual, exact, Rounding(ulp=steps)) is None or np.frexp(exact)[1] != np.frexp(actual)[1]
+    assert (
+        difference(actual, exact, Rounding(ulp=steps)) is None
+        or np.frexp(exact)[1] != np.frexp(actual)[1]
+    )
     assert difference(actual, exact, Rounding(ulp=steps / 4)) is not None
 
 

@@ -1,4 +1,6 @@
-"""The text form: what it looks like, that it reads back as the same graph, and what is said of text that does not."""
+"""The text form: what it looks like, that it reads back as the same graph, and what is said of text
+that does not.
+"""
 
 import math
 import random
@@ -12,7 +14,17 @@ from hypothesis import strategies as st
 
 from infuse import dtypes
 from infuse.errors import GraphError, InfuseError, ModelFileError, UnsupportedOperatorError
-from infuse.ir import DataFormat, Graph, Node, SequenceType, TensorType, Value, constant, dims, tensor
+from infuse.ir import (
+    DataFormat,
+    Graph,
+    Node,
+    SequenceType,
+    TensorType,
+    Value,
+    constant,
+    dims,
+    tensor,
+)
 from infuse.ir.equality import equal, same_attribute
 from infuse.ir.file import load, save
 from infuse.ir.parser import parse, parse_dim
@@ -20,7 +32,14 @@ from infuse.ir.printer import big_constants, print_graph
 from infuse.ir.text import array_text, content_hash, dim_text
 from infuse.ir.verify import verify
 from infuse.ops.base import REGISTRY, sample_rows
-from tests.pure.random_graphs import Branch, Toy, random_array, random_attribute, random_dim, random_graph
+from tests.pure.random_graphs import (
+    Branch,
+    Toy,
+    random_array,
+    random_attribute,
+    random_dim,
+    random_graph,
+)
 
 SEEDS = st.integers(0, 10**6)
 
@@ -30,20 +49,41 @@ def sample() -> Graph:
     graph = Graph('all "sorts"')
     x = graph.add_input("input:0", tensor(dtypes.float32, "batch", 3, "2*seq + 1", "seq//2"))
     flag = graph.add_input("flag", tensor(dtypes.bool_))
-    pixels = graph.add_input("pixels", TensorType(dtypes.uint8, (1, 3, dims.symbol("image width"), 8), DataFormat.NHWC))
+    pixels = graph.add_input(
+        "pixels", TensorType(dtypes.uint8, (1, 3, dims.symbol("image width"), 8), DataFormat.NHWC)
+    )
     weight = constant(np.arange(54, dtype=np.float32).reshape(2, 27), "conv.weight")
     shared = constant([1, -1], "shared")
 
-    def add(operator: Toy, inputs: list[Value | None], *types: object, **given: object) -> list[Value]:
+    def add(
+        operator: Toy, inputs: list[Value | None], *types: object, **given: object
+    ) -> list[Value]:
         outputs = [Value(t, f"{operator.name}_output_{i}") for i, t in enumerate(types)]  # type: ignore[arg-type]
         graph.add_node(Node(operator, inputs, outputs, **given))  # type: ignore[arg-type]
         return outputs
 
     (conv,) = add(Toy(axes=(3, 3)), [x, weight, None, constant(0.5)], x.type)
-    shape, rest = add(Toy(mode="shape", alpha=0.1), [conv, shared], tensor(dtypes.int64, 2), SequenceType(conv.type))
+    shape, rest = add(
+        Toy(mode="shape", alpha=0.1),
+        [conv, shared],
+        tensor(dtypes.int64, 2),
+        SequenceType(conv.type),
+    )
     shape.content = np.array([dims.symbol("batch"), 3], dtype=object)
     (words,) = add(
-        Toy(given=(None, True, 2**70, -math.inf, "line\nbreak", b"\x00\xff", dtypes.int4, DataFormat.NCHW, ())),
+        Toy(
+            given=(
+                None,
+                True,
+                2**70,
+                -math.inf,
+                "line\nbreak",
+                b"\x00\xff",
+                dtypes.int4,
+                DataFormat.NCHW,
+                (),
+            )
+        ),
         [pixels, constant(np.array(["a", 'b"'], dtype=object)), rest],
         TensorType(dtypes.string, None),
     )
@@ -53,7 +93,9 @@ def sample() -> Graph:
     body.add_output(inner, "result")
     other = Graph("else")
     other.add_output(conv, "result")
-    (chosen,) = add(Branch(), [flag], conv.type, subgraphs={"then_branch": body, "else branch": other})
+    (chosen,) = add(
+        Branch(), [flag], conv.type, subgraphs={"then_branch": body, "else branch": other}
+    )
     add(Toy(given=np.array([1.5, math.nan])), [words])
     graph.add_output(chosen, "output:0")
     graph.add_output(shape, "sizes")
@@ -101,7 +143,9 @@ def test_without_hashes_the_text_still_reads_back() -> None:
 
 def test_clean_names_are_kept_and_clashes_are_numbered() -> None:
     graph = Graph("names")
-    graph.inputs = [Value(tensor(dtypes.int8), name) for name in ("a", "a", "", "b c", "/m/l.0/Add-1", "a_1")]
+    graph.inputs = [
+        Value(tensor(dtypes.int8), name) for name in ("a", "a", "", "b c", "/m/l.0/Add-1", "a_1")
+    ]
     for value in graph.inputs:
         graph.add_output(value)
     text = print_graph(graph)
@@ -117,7 +161,7 @@ def test_clean_names_are_kept_and_clashes_are_numbered() -> None:
     assert parse(text).output_names == ["a", "a", "", "b c", "/m/l.0/Add-1", "a_1"]
 
 
-# -- words -------------------------------------------------------------------------------------------------------
+# -- words -----------------------------------------------------------------------------------------
 
 
 @settings(max_examples=200, deadline=None)
@@ -139,7 +183,9 @@ def test_attributes_read_back(seed: int) -> None:
     assert same_attribute(node.op.attributes()["given"], value)
 
 
-@pytest.mark.parametrize("dtype", [d for d in dtypes.ALL if d.kind == "f" and d.bits <= 16], ids=str)
+@pytest.mark.parametrize(
+    "dtype", [d for d in dtypes.ALL if d.kind == "f" and d.bits <= 16], ids=str
+)
 def test_every_small_float_is_written_exactly(dtype: dtypes.DType) -> None:
     codes = np.arange(2 ** min(dtype.bits, 16), dtype=np.uint16 if dtype.bits == 16 else np.uint8)
     every = codes.view(dtype.numpy)
@@ -194,7 +240,7 @@ def test_every_operator_reads_back(domain: str, name: str, tmp_path: Path) -> No
         assert [type(node.op) for node in copy.nodes] == [operator] * len(graph)
 
 
-# -- reading -----------------------------------------------------------------------------------------------------
+# -- reading ---------------------------------------------------------------------------------------
 
 
 def test_left_out_types_are_inferred() -> None:
@@ -226,10 +272,16 @@ WRONG = {
     "grap": ("line 1, column 1", "expected 'graph', found 'grap'"),
     "graph g": ("line 1, column 7", "expected the quoted name of the graph"),
     'graph "g" (x)': ("line 1, column 12", "expected a value such as %x"),
-    'graph "g" (%x: float33[2])': ("line 1, column 16", "an element type such as float32, found 'float33'"),
+    'graph "g" (%x: float33[2])': (
+        "line 1, column 16",
+        "an element type such as float32, found 'float33'",
+    ),
     'graph "g" (%x: float32[-2])': ("line 1, column 24", "a size is at least zero"),
     'graph "g" (%x: float32[2]@NHCW)': ("line 1, column 27", "expected a storage format"),
-    'graph "g" (%x: float32[2]@NHWC)': ("line 1, column 26", "a tensor of rank 1 cannot be stored as NHWC"),
+    'graph "g" (%x: float32[2]@NHWC)': (
+        "line 1, column 26",
+        "a tensor of rank 1 cannot be stored as NHWC",
+    ),
     'graph "g" (%x: float32[2] %y': ("line 1, column 27", "expected ',' or ')'"),
     'graph "g" (%x: float32[b // 0])': ("line 1, column 26", "by zero"),
     'graph "g\\q" ()': ("line 1, column 7", "no well-formed string"),
@@ -245,7 +297,10 @@ WRONG = {
     HEAD + "  %a = Toy(int8[1]{1.5})": ("line 2, column 19", "do not fit int8[1]"),
     HEAD + "  %a = Toy(int8[n]{1})": ("line 2, column 19", "a shape of numbers"),
     HEAD + '  %a = Toy(g=hex"0g")': ("line 2, column 17", "no hexadecimal digits"),
-    HEAD + '  %a = Toy(g=int16[1]hex"000000")': ("line 2, column 22", "3 bytes do not make int16[1]"),
+    HEAD + '  %a = Toy(g=int16[1]hex"000000")': (
+        "line 2, column 22",
+        "3 bytes do not make int16[1]",
+    ),
     HEAD + "  $w: float32[9]#0123456789abcdef": ("line 2, column 7", "only the hash of $w"),
     HEAD + "  return y = %x": ("line 2, column 16", "expected ',' or '}'"),
     HEAD + "  return y = %x }}": ("line 2, column 18", "expected the end of the text"),
@@ -300,7 +355,9 @@ def test_wrong_arrays_are_refused() -> None:
 
 
 def test_unknown_attributes_are_refused_with_their_place() -> None:
-    with pytest.raises(UnsupportedOperatorError, match=r"line 2, column 3.*does not take these attributes: heat"):
+    with pytest.raises(
+        UnsupportedOperatorError, match=r"line 2, column 3.*does not take these attributes: heat"
+    ):
         parse(HEAD + "  test.toys::Toy(heat=3) return }")
 
 

@@ -1,4 +1,6 @@
-"""An optimized graph is compared with its original; a rule that is wrong is found, left out, and named."""
+"""An optimized graph is compared with its original; a rule that is wrong is found, left out, and
+named.
+"""
 
 import math
 
@@ -14,7 +16,13 @@ from infuse.ir.types import tensor
 from infuse.ops.evaluate import evaluate
 from infuse.passes import verification
 from infuse.passes.pipeline import Options
-from infuse.passes.verification import Witness, distance, optimize_verified, relative_difference, trial_sizes
+from infuse.passes.verification import (
+    Witness,
+    distance,
+    optimize_verified,
+    relative_difference,
+    trial_sizes,
+)
 from infuse.rewrite import Pass, Report, Rewrite, Rule
 from infuse.testing.patterns import graph_of
 
@@ -39,7 +47,9 @@ class LongAxesOnly(Rule):
 
     def build(self, x):
         rows = ops.gather(ops.shape(x), np.int64(0))
-        return ops.where(ops.less(rows, np.int64(20)), ops.sin(x + np.float32(np.pi / 2)), ops.sin(x))
+        return ops.where(
+            ops.less(rows, np.int64(20)), ops.sin(x + np.float32(np.pi / 2)), ops.sin(x)
+        )
 
 
 class Divides(Rule):
@@ -142,7 +152,10 @@ def test_what_is_wrong_without_any_rule_is_an_error(monkeypatch: pytest.MonkeyPa
     witness = Witness.on_random(graph)
 
     def off(original: Graph, feeds: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        return {name: array + (original is not graph) for name, array in evaluate(original, feeds).items()}
+        return {
+            name: array + (original is not graph)
+            for name, array in evaluate(original, feeds).items()
+        }
 
     monkeypatch.setattr(verification, "evaluate", off)
     with pytest.raises(VerificationError, match=r"no rule is to blame.*report it"):
@@ -168,12 +181,16 @@ def test_the_index_of_a_maximum_among_equals_says_nothing() -> None:
 
 
 def test_models_that_draw_random_numbers_are_not_compared() -> None:
-    verdict = infuse.optimize(model(ops.random_normal_like(X), X=(2,)), verify=True).report.verification
+    verdict = infuse.optimize(
+        model(ops.random_normal_like(X), X=(2,)), verify=True
+    ).report.verification
     assert not verdict.checked
     assert "draws random numbers" in verdict.reason
 
 
-def test_an_original_that_cannot_be_evaluated_is_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_original_that_cannot_be_evaluated_is_not_compared(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def failing(graph: Graph, feeds: object) -> None:
         raise RuntimeFailure("it cannot be evaluated")
 
@@ -214,13 +231,16 @@ def test_unequal_elements_are_counted() -> None:
     assert math.isinf(distance(np.int64([1]), np.int32([1])))
 
 
-# -- sizes -----------------------------------------------------------------------------------------------------------
+# -- sizes -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.row("R4")
 def test_symbols_are_fixed_on_request() -> None:
     rows = ops.gather(ops.shape(X), np.array([0]))
-    graph = model(ops.reshape(X, ops.concat(rows, np.array([-1]), axis=0)), X=tensor(dtypes.float32, "n", "m", 2))
+    graph = model(
+        ops.reshape(X, ops.concat(rows, np.array([-1]), axis=0)),
+        X=tensor(dtypes.float32, "n", "m", 2),
+    )
     fixed = infuse.optimize(graph, set_dims={"n": 3})
     assert str(fixed.inputs[0].type) == "float32[3, m, 2]"
     assert str(fixed.outputs[0].type) == "float32[3, 2*m]"
@@ -242,13 +262,15 @@ def test_sizes_that_the_model_does_not_allow_are_refused(
     sizes: dict[str, int], kind: type[Exception], complaint: str
 ) -> None:
     graph = model(
-        ops.add(X, np.zeros((3, 2), np.float32)), ops.reshape(X, np.array([3, 2])), X=tensor(dtypes.float32, "n", 2)
+        ops.add(X, np.zeros((3, 2), np.float32)),
+        ops.reshape(X, np.array([3, 2])),
+        X=tensor(dtypes.float32, "n", 2),
     )
     with pytest.raises(kind, match=complaint):
         infuse.optimize(graph, set_dims=sizes)
 
 
-# -- a user's rules that are not in order ----------------------------------------------------------------------------
+# -- a user's rules that are not in order ----------------------------------------------------------
 
 
 class Raises(Rule):

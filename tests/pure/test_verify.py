@@ -289,13 +289,19 @@ class Picky:
             TensorType(dtypes.float32, (dims.symbol("batch"), 4, 1, 1), DataFormat.NHWC),
             r"float32\[batch, 4, 1, 1\]@NHWC",
         ),
-        (tensor(dtypes.float32, "batch", 5), r"value 'v' is float32\[batch, 4\], inferred is float32\[batch, 5\]"),
+        (
+            tensor(dtypes.float32, "batch", 5),
+            r"value 'v' is float32\[batch, 4\], inferred is float32\[batch, 5\]",
+        ),
         (tensor(dtypes.float32, "batch + 1", 4), r"inferred is float32\[batch \+ 1, 4\]"),
         (tensor(dtypes.int8, "batch", 4), r"inferred is int8\[batch, 4\]"),
         (TensorType(dtypes.int8, None), r"inferred is int8\[\?\]"),
         (SequenceType(tensor(dtypes.float32, "batch", 4)), r"inferred is seq\("),
         (UnsupportedOperatorError("no inference"), None),
-        (ShapeError("sizes 3 and 4 differ", hint="look"), "types do not fit: sizes 3 and 4 differ. Hint: look"),
+        (
+            ShapeError("sizes 3 and 4 differ", hint="look"),
+            "types do not fit: sizes 3 and 4 differ. Hint: look",
+        ),
     ],
 )
 def test_types_are_inferred_again(outcome: Any, what: str | None) -> None:
@@ -341,7 +347,7 @@ def test_verification_takes_linear_time() -> None:
     assert seconds(8000) < 8 * 3 * seconds(1000)
 
 
-# -- clones and comparison ---------------------------------------------------------------------------------------
+# -- clones and comparison -------------------------------------------------------------------------
 
 
 @settings(max_examples=100, deadline=None)

@@ -37,8 +37,16 @@ def moved(x: Any, shape: tuple[int, ...], rng: np.random.Generator) -> tuple[Cal
         cut = (*shape[:axis], 2, shape[axis] // 2, *shape[axis + 1 :])
         return ops.reshape(x, int64s(*cut)), cut
     if kind == 2 and len(shape) > 1:
-        joined = (*shape[: axis - 1], -1, *shape[axis + 1 :]) if axis else (shape[0] * shape[1], *shape[2:])
-        sizes = (*shape[: axis - 1], shape[axis - 1] * shape[axis], *shape[axis + 1 :]) if axis else joined
+        joined = (
+            (*shape[: axis - 1], -1, *shape[axis + 1 :])
+            if axis
+            else (shape[0] * shape[1], *shape[2:])
+        )
+        sizes = (
+            (*shape[: axis - 1], shape[axis - 1] * shape[axis], *shape[axis + 1 :])
+            if axis
+            else joined
+        )
         return ops.reshape(x, int64s(*sizes)), sizes
     if kind == 3 and len(shape) > 1:
         place = int(rng.integers(-shape[axis], shape[axis]))
@@ -65,7 +73,11 @@ def test_views_name_the_elements_that_operators_move(seed: int) -> None:
     found = evaluate(graph, {source.name: np.arange(48, dtype=np.float32).reshape(START)})["y0"]
     seen = list(views(graph.outputs[0]))
     assert seen[0][0] is graph.outputs[0]
-    relu = [(value, view) for value, view in seen if value.producer is not None and value.producer.kind == "Relu"]
+    relu = [
+        (value, view)
+        for value, view in seen
+        if value.producer is not None and value.producer.kind == "Relu"
+    ]
     for value, view in relu:
         assert value.shape == START
         assert np.array_equal(indices(view), found)

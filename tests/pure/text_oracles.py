@@ -1,4 +1,6 @@
-"""What operators on texts give, in plain Python: where ONNX's own evaluator fails or means something else."""
+"""What operators on texts give, in plain Python: where ONNX's own evaluator fails or means
+something else.
+"""
 
 import itertools
 import re
@@ -10,7 +12,9 @@ from infuse.testing.samples import Row
 
 
 def _normalized(row: Row) -> list[Any]:
-    """Stopwords are compared without case unless `is_case_sensitive`; ONNX's evaluator always compares with it."""
+    """Stopwords are compared without case unless `is_case_sensitive`; ONNX's evaluator always
+    compares with it.
+    """
     given = row.op.attributes()
     x = row.inputs[0]
     fold = (lambda text: text) if given["is_case_sensitive"] else str.lower
@@ -24,7 +28,9 @@ def _normalized(row: Row) -> list[Any]:
 
 
 def _counted(row: Row) -> list[Any]:
-    """Every n-gram of the pool, at every distance; ONNX's evaluator wants texts and numbers at once."""
+    """Every n-gram of the pool, at every distance; ONNX's evaluator wants texts and numbers at
+    once.
+    """
     given = row.op.attributes()
     pool = list(given["pool_strings"] or given["pool_int64s"])
     starts = [*given["ngram_counts"], len(pool)]
@@ -37,7 +43,8 @@ def _counted(row: Row) -> list[Any]:
         for gram, place in zip(grams, given["ngram_indexes"]):
             if given["min_gram_length"] <= len(gram) <= given["max_gram_length"]:
                 line[place] = _occurrences(items, gram, given["max_skip_count"])
-    # By place in the result, as ONNX's evaluator and ONNX Runtime take them; the text could mean the order of the pool.
+    # By place in the result, as ONNX's evaluator and ONNX Runtime take them; the text could mean
+    # the order of the pool.
     weights = np.float32((given["weights"] or [1] * made.shape[1])[: made.shape[1]])
     if given["mode"] != "TF":
         made = (made > 0) * weights if given["mode"] == "IDF" else made * weights
@@ -47,7 +54,9 @@ def _counted(row: Row) -> list[Any]:
 def _matched(row: Row) -> list[Any]:
     """ONNX's evaluator does not know RE2's names of classes."""
     pattern = re.compile(row.op.attributes()["pattern"].replace("[[:alpha:]]", "[A-Za-z]"))
-    return [np.vectorize(lambda text: pattern.fullmatch(text) is not None, otypes=[bool])(row.inputs[0])]
+    return [
+        np.vectorize(lambda text: pattern.fullmatch(text) is not None, otypes=[bool])(row.inputs[0])
+    ]
 
 
 def _occurrences(items: list[Any], gram: tuple[Any, ...], skips: int) -> int:
@@ -59,4 +68,8 @@ def _occurrences(items: list[Any], gram: tuple[Any, ...], skips: int) -> int:
     )
 
 
-TEXT_ORACLES = {"RegexFullMatch": _matched, "StringNormalizer": _normalized, "TfIdfVectorizer": _counted}
+TEXT_ORACLES = {
+    "RegexFullMatch": _matched,
+    "StringNormalizer": _normalized,
+    "TfIdfVectorizer": _counted,
+}

@@ -5,7 +5,17 @@ from typing import Any
 import numpy as np
 
 from infuse import dtypes
-from infuse.ir import Node, OptionalType, SequenceType, TensorType, Value, constant, dim_text, dims, tensor
+from infuse.ir import (
+    Node,
+    OptionalType,
+    SequenceType,
+    TensorType,
+    Value,
+    constant,
+    dim_text,
+    dims,
+    tensor,
+)
 from infuse.ops.base import Op, infer_node
 from infuse.ops.sizes import numbering
 
@@ -17,8 +27,12 @@ INDEX = tensor(dtypes.int64)
 
 
 def node(op: Op, *inputs: Any, outputs: int = 1) -> Node:
-    """An inferred node; types become inputs, lists of sizes constants or contents, arrays constants."""
-    result = Node(op, [as_value(x) for x in inputs], [Value(UNKNOWN_RANK) for _ in range(outputs)], name="n")
+    """An inferred node; types become inputs, lists of sizes constants or contents, arrays
+    constants.
+    """
+    result = Node(
+        op, [as_value(x) for x in inputs], [Value(UNKNOWN_RANK) for _ in range(outputs)], name="n"
+    )
     with numbering([]):
         infer_node(result)
     return result
@@ -31,7 +45,9 @@ def as_value(given: Any) -> Value | None:
         return Value(given, "x")
     if isinstance(given, list) and any(isinstance(d, (dims.Expr, str)) for d in given):
         value = Value(tensor(dtypes.int64, len(given)), "sizes")
-        value.content = np.array([dim_text.parse(d) if isinstance(d, str) else d for d in given], dtype=object)
+        value.content = np.array(
+            [dim_text.parse(d) if isinstance(d, str) else d for d in given], dtype=object
+        )
         return value
     return constant(np.array(given, dtype=np.int64) if isinstance(given, (list, int)) else given)
 

@@ -1,4 +1,6 @@
-"""A batcher whose executors are held up by the test, so that what waits and what runs does not depend on time."""
+"""A batcher whose executors are held up by the test, so that what waits and what runs does not
+depend on time.
+"""
 
 from __future__ import annotations
 
@@ -72,11 +74,19 @@ class Bench:
 
     def __init__(self, executors: int = 1, places: int = 1, most: int = 8, **config: Any) -> None:
         self.executors = [HeldExecutor(places) for _ in range(executors)]
-        specs = [TensorSpec(name, np.dtype(np.float32), ("n", "w")) for name in ("x", "twice", "minus")]
+        specs = [
+            TensorSpec(name, np.dtype(np.float32), ("n", "w")) for name in ("x", "twice", "minus")
+        ]
         batching = convert(Batching, config, "test")
         self.checker = Checker(specs[:1], specs[1:], ["n", "w"], batching.pad)
         self.batcher = Batcher(
-            "test", batching, most, padding=self.checker.padding, retries=1, timeout=None, observe=self._observe
+            "test",
+            batching,
+            most,
+            padding=self.checker.padding,
+            retries=1,
+            timeout=None,
+            observe=self._observe,
         )
         self.batcher.places.times = Unmeasured()
         self.batcher.places.add(*self.executors)
@@ -97,15 +107,25 @@ class Bench:
         return held
 
     def ask(
-        self, rows: int, *outputs: str, width: int = 16, seconds: float | None = None, priority: int = 0, mark: int = 0
+        self,
+        rows: int,
+        *outputs: str,
+        width: int = 16,
+        seconds: float | None = None,
+        priority: int = 0,
+        mark: int = 0,
     ) -> Asked:
         data = np.arange(rows * width, dtype=np.float32).reshape(rows, width) + mark
         wanted = [RequestedOutput(name) for name in outputs]
-        request = InferRequest("m", inputs=[Tensor("x", "FP32", data)], outputs=wanted, priority=priority)
+        request = InferRequest(
+            "m", inputs=[Tensor("x", "FP32", data)], outputs=wanted, priority=priority
+        )
         loop = asyncio.get_running_loop()
         arrays = self.checker.arrays(request)
         key, lengths = self.checker.key(arrays)
-        entry = Entry(request, arrays, rows, key, self.checker.wanted(request), loop.create_future())
+        entry = Entry(
+            request, arrays, rows, key, self.checker.wanted(request), loop.create_future()
+        )
         entry.lengths = lengths
         entry.future.add_done_callback(lambda _: self.answered.append(mark))
         self.batcher.submit(entry, None if seconds is None else loop.time() + seconds)

@@ -1,4 +1,6 @@
-"""A clock that stands still until a test moves it on, in place of the module `time` of what is tested."""
+"""A clock that stands still until a test moves it on, in place of the module `time` of what is
+tested.
+"""
 
 from dataclasses import dataclass
 

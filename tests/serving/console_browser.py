@@ -32,7 +32,9 @@ class Console:
 
     def until(self, wanted: Callable[[], T]) -> T:
         """What `wanted` gives, once that is something."""
-        result: T = WebDriverWait(self.browser, SECONDS, poll_frequency=0.05).until(lambda _: wanted())
+        result: T = WebDriverWait(self.browser, SECONDS, poll_frequency=0.05).until(
+            lambda _: wanted()
+        )
         return result
 
     def next_update(self) -> None:
@@ -49,7 +51,10 @@ class Console:
 
     def text(self, selector: str) -> str:
         """The text of the first element, as one line; empty when there is none."""
-        script = "const found = document.querySelector(arguments[0]); return found ? found.innerText : ''"
+        script = (
+            "const found = document.querySelector(arguments[0]); return found ? found.innerText : "
+            "''"
+        )
         return " ".join(str(self.run(script, selector)).split())
 
     def card(self, model: str) -> str:
@@ -91,6 +96,12 @@ class Console:
 
     def requested(self) -> list[str]:
         """Addresses asked for since the last call, other than those of the browser's own pages."""
-        events = (json.loads(entry["message"])["message"] for entry in self.browser.get_log("performance"))
-        urls = [e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"]
+        events = (
+            json.loads(entry["message"])["message"] for entry in self.browser.get_log("performance")
+        )
+        urls = [
+            e["params"]["request"]["url"]
+            for e in events
+            if e["method"] == "Network.requestWillBeSent"
+        ]
         return [url for url in urls if not url.startswith(("chrome", "data:"))]

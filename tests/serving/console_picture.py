@@ -1,6 +1,8 @@
-"""The picture of the console in the documentation: `python -m tests.serving.console_picture [FILE]`.
+"""The picture of the console in the documentation: `python -m tests.serving.console_picture
+[FILE]`.
 
-A real server with small models works for a minute and a half, in the middle of a rollout, and is looked at.
+A real server with small models works for a minute and a half, in the middle of a rollout, and is
+looked at.
 """
 
 from __future__ import annotations
@@ -71,7 +73,10 @@ def picture(running: Running) -> bytes:
         told = running.engine.traffic("answers")
         told.set_label("canary", 2)
         told.start_rollout(
-            2, Canary(steps=(0.05, 0.25, 0.5, 1.0), step_seconds=SECONDS / 2.4, min_requests=1, shadow=0.2)
+            2,
+            Canary(
+                steps=(0.05, 0.25, 0.5, 1.0), step_seconds=SECONDS / 2.4, min_requests=1, shadow=0.2
+            ),
         )
 
     async def settle() -> None:

@@ -1,4 +1,6 @@
-"""A real server with small models, in a thread of its own, for tests of the console and its picture."""
+"""A real server with small models, in a thread of its own, for tests of the console and its
+picture.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ _states = itertools.count()
 
 
 def write_model(folder: Path, layers: int = 1, config: str = "", factor: float = 1.0) -> None:
-    """A version in a folder: layers of [n, 64] with random weights times `factor`; the same for the same `layers`."""
+    """A version in a folder: layers of [n, 64] with random weights times `factor`; the same for the
+    same `layers`.
+    """
     rng = np.random.default_rng(layers)
     nodes, weights = [], []
     for i in range(layers):
@@ -36,11 +40,14 @@ def write_model(folder: Path, layers: int = 1, config: str = "", factor: float =
         product, last = f"p{i}", "y" if i == layers - 1 else f"h{i}"
         nodes += [helper.make_node("MatMul", ["x" if i == 0 else f"h{i - 1}", f"w{i}"], [product])]
         nodes += [helper.make_node("Relu", [product], [last])]
-    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", WIDTH]) for name in ("x", "y")]
+    ends = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", WIDTH]) for name in ("x", "y")
+    ]
     graph = helper.make_graph(nodes, "graph", ends[:1], ends[1:], weights)
     folder.mkdir(parents=True)
     onnx.save(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), folder / "model.onnx"
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9),
+        folder / "model.onnx",
     )
     if config:
         (folder.parent / "config.yaml").write_text(config)

@@ -16,7 +16,9 @@ from infuse.serving.security import PAGE_HEADERS
 
 DATA = "/v2/console/data"
 IDLE = {
-    **dict.fromkeys(("requests_per_second", "rows_per_second", "failures_per_second", "failure_rate"), 0.0),
+    **dict.fromkeys(
+        ("requests_per_second", "rows_per_second", "failures_per_second", "failure_rate"), 0.0
+    ),
     **dict.fromkeys(("mean_batch", "p50_ms", "p95_ms", "p99_ms"), 0.0),
 }
 
@@ -46,7 +48,14 @@ def version(number: int, state: str = "READY", **fields: Any) -> dict[str, Any]:
 def model(name: str, *versions: dict[str, Any], **fields: Any) -> dict[str, Any]:
     """A model as `console.data` describes it."""
     labels = {label: each["version"] for each in versions for label in each["labels"]}
-    plain = {"name": name, "kind": "fp32", "problem": "", "labels": labels, "split": {}, "rollout": None}
+    plain = {
+        "name": name,
+        "kind": "fp32",
+        "problem": "",
+        "labels": labels,
+        "split": {},
+        "rollout": None,
+    }
     return {**plain, "previous": [], "versions": list(versions), "objectives": [], **fields}
 
 
@@ -64,12 +73,20 @@ def data(*models: dict[str, Any], **fields: Any) -> dict[str, Any]:
         "tokens": False,
     }
     placement = {"mode": "process", "cores": [0, 1], "lost": 0, "workers": []}
-    return {"server": server, "models": list(models), "placement": placement, "events": [], **fields}
+    return {
+        "server": server,
+        "models": list(models),
+        "placement": placement,
+        "events": [],
+        **fields,
+    }
 
 
 @dataclass
 class Stage:
-    """A server of the page: `make` gives the data, `posted` is what was sent, `refusal` what a POST is told."""
+    """A server of the page: `make` gives the data, `posted` is what was sent, `refusal` what a POST
+    is told.
+    """
 
     make: Callable[[], Mapping[str, Any]]
     port: int = 0
@@ -81,14 +98,20 @@ class Stage:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}/"
 
-    def answer(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> tuple[int, str, bytes]:
+    def answer(
+        self, method: str, path: str, headers: Mapping[str, str], body: bytes
+    ) -> tuple[int, str, bytes]:
         found = asset(path) if method == "GET" else None
         if found is not None:
             return 200, *found
         if self.token and headers.get("Authorization") != f"Bearer {self.token}":
             return self._json(401, {"error": "[INF-709] this needs a token."})
         if method == "GET":
-            return self._json(200, self.make()) if path == DATA else self._json(404, {"error": "nothing"})
+            return (
+                self._json(200, self.make())
+                if path == DATA
+                else self._json(404, {"error": "nothing"})
+            )
         self.posted.append((path, json.loads(body or b"null"), headers))
         if self.refusal is not None:
             return self._json(self.refusal[0], {"error": self.refusal[1]})
@@ -108,7 +131,11 @@ def stage(make: Callable[[], Mapping[str, Any]], **fields: Any) -> Iterator[Stag
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
             status, kind, content = shown.answer(self.command, self.path, dict(self.headers), body)
             self.send_response(status)
-            for name, value in {**PAGE_HEADERS, "content-type": kind, "content-length": str(len(content))}.items():
+            for name, value in {
+                **PAGE_HEADERS,
+                "content-type": kind,
+                "content-length": str(len(content)),
+            }.items():
                 self.send_header(name, value)
             self.end_headers()
             self.wfile.write(content)

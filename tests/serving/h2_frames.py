@@ -27,7 +27,12 @@ class Frame(NamedTuple):
 
 def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
     """A frame as it is sent."""
-    return struct.pack(">I", len(payload))[1:] + bytes((kind, flags)) + struct.pack(">I", stream) + payload
+    return (
+        struct.pack(">I", len(payload))[1:]
+        + bytes((kind, flags))
+        + struct.pack(">I", stream)
+        + payload
+    )
 
 
 def head(path: str) -> bytes:
@@ -41,7 +46,9 @@ def head(path: str) -> bytes:
         "content-type": "application/grpc",
     }
     plain = ((name.encode(), value.encode()) for name, value in fields.items())
-    return b"".join(bytes((0, len(name))) + name + bytes((len(value),)) + value for name, value in plain)
+    return b"".join(
+        bytes((0, len(name))) + name + bytes((len(value),)) + value for name, value in plain
+    )
 
 
 def message(data: bytes) -> bytes:
@@ -64,7 +71,12 @@ class Caller:
     def __enter__(self) -> Caller:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
         self._socket.close()
 
     def send(self, data: bytes) -> None:
@@ -83,7 +95,9 @@ class Caller:
     def ended(self, stream: int, dribbled: bytes = b"", every: float = 0.02) -> int:
         """The status that a call ends with, while a byte of `dribbled` is sent now and then."""
         end = time.monotonic() + SECONDS
-        while not any(each.kind == RST_STREAM or each.flags & END_STREAM for each in self._of(stream)):
+        while not any(
+            each.kind == RST_STREAM or each.flags & END_STREAM for each in self._of(stream)
+        ):
             assert time.monotonic() < end, "the call does not end"
             if dribbled:
                 self.say(stream, dribbled[:1])
@@ -95,7 +109,9 @@ class Caller:
     def answers(self, stream: int) -> list[bytes]:
         """The messages that have come, when there are some."""
         end = time.monotonic() + SECONDS
-        while not (data := b"".join(each.payload for each in self._of(stream) if each.kind == DATA)):
+        while not (
+            data := b"".join(each.payload for each in self._of(stream) if each.kind == DATA)
+        ):
             assert time.monotonic() < end, "there is no answer"
             self._receive(0.1)
         found = []
@@ -106,7 +122,9 @@ class Caller:
         return found
 
     def closed(self, dribbled: bytes = b"", every: float = 0.02) -> bool:
-        """Whether the server ends the connection, while a byte of `dribbled` is sent now and then, and nothing else."""
+        """Whether the server ends the connection, while a byte of `dribbled` is sent now and then,
+        and nothing else.
+        """
         end = time.monotonic() + SECONDS
         try:
             while time.monotonic() < end:

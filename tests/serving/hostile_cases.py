@@ -24,17 +24,29 @@ def body(*inputs: dict[str, Any], **more: Any) -> bytes:
 
 
 def http(
-    content: bytes = b"", *headers: str, path: str = PATH, method: str = "POST", length: bool = True, host: bool = True
+    content: bytes = b"",
+    *headers: str,
+    path: str = PATH,
+    method: str = "POST",
+    length: bool = True,
+    host: bool = True,
 ) -> bytes:
     """A request as it is sent."""
-    lines = [f"{method} {path} HTTP/1.1", *(["Host: 127.0.0.1"] if host else []), "Connection: close", *headers]
+    lines = [
+        f"{method} {path} HTTP/1.1",
+        *(["Host: 127.0.0.1"] if host else []),
+        "Connection: close",
+        *headers,
+    ]
     lines += [f"Content-Length: {len(content)}"] if length else []
     return "\r\n".join([*lines, "", ""]).encode("latin-1") + content
 
 
 def many(size: int, each: bytes, before: bytes, after: bytes, between: bytes = b",") -> bytes:
     """As many as go into so many bytes."""
-    return before + between.join([each] * max(2, (size - 200) // (len(each) + len(between)))) + after
+    return (
+        before + between.join([each] * max(2, (size - 200) // (len(each) + len(between)))) + after
+    )
 
 
 def numbered(size: int, make: Callable[[int], Any]) -> list[Any]:
@@ -43,12 +55,18 @@ def numbered(size: int, make: Callable[[int], Any]) -> list[Any]:
 
 
 def data(text: bytes, datatype: bytes = b"FP32", shape: bytes = b"[1,4]") -> bytes:
-    return b'{"inputs":[{"name":"x","datatype":"%b","shape":%b,"data":%b}]}' % (datatype, shape, text)
+    return b'{"inputs":[{"name":"x","datatype":"%b","shape":%b,"data":%b}]}' % (
+        datatype,
+        shape,
+        text,
+    )
 
 
 def binary(head: dict[str, Any], rest: bytes, length: str | None = None) -> bytes:
     text = json.dumps(head).encode()
-    return http(text + rest, f"Inference-Header-Content-Length: {len(text) if length is None else length}")
+    return http(
+        text + rest, f"Inference-Header-Content-Length: {len(text) if length is None else length}"
+    )
 
 
 def raw_input(**parameters: Any) -> dict[str, Any]:
@@ -59,23 +77,52 @@ def raw_input(**parameters: Any) -> dict[str, Any]:
 
 def chunked(*chunks: bytes, trailers: bytes = b"", extension: bytes = b"") -> bytes:
     framed = b"".join(b"%x%b\r\n%b\r\n" % (len(c), extension, c) for c in chunks)
-    return http(b"", "Transfer-Encoding: chunked", length=False) + framed + b"0\r\n" + trailers + b"\r\n"
+    return (
+        http(b"", "Transfer-Encoding: chunked", length=False)
+        + framed
+        + b"0\r\n"
+        + trailers
+        + b"\r\n"
+    )
 
 
-LISTS: dict[str, tuple[Callable[[int], bytes], int]] = {  # whatever a request can hold many of, or much of
-    "inputs of wrong names": (lambda n: http(body(*numbered(n, lambda k: tensor(name=f"n{k}")))), 400),
-    "inputs of one name": (lambda n: http(many(n, json.dumps(tensor()).encode(), b'{"inputs":[', b"]}")), 400),
+LISTS: dict[
+    str, tuple[Callable[[int], bytes], int]
+] = {  # whatever a request can hold many of, or much of
+    "inputs of wrong names": (
+        lambda n: http(body(*numbered(n, lambda k: tensor(name=f"n{k}")))),
+        400,
+    ),
+    "inputs of one name": (
+        lambda n: http(many(n, json.dumps(tensor()).encode(), b'{"inputs":[', b"]}")),
+        400,
+    ),
     "a long name": (lambda n: http(body(tensor(name="n" * n))), 400),
     "a long name that is escaped": (lambda n: http(body(tensor(name="\u0001" * (n // 6)))), 400),
     "a long datatype": (lambda n: http(body(tensor(datatype="F" * n))), 400),
     "a long shape": (lambda n: http(data(b"[1]", shape=many(n, b"1", b"[", b"]"))), 400),
-    "a shape of long numbers": (lambda n: http(data(b"[1]", shape=b"[%b]" % (b"9" * (n - 200)))), 400),
+    "a shape of long numbers": (
+        lambda n: http(data(b"[1]", shape=b"[%b]" % (b"9" * (n - 200)))),
+        400,
+    ),
     "parameters": (lambda n: http(body(parameters={f"p{k}": 1 for k in range(n // 14)})), 400),
-    "parameters of an input": (lambda n: http(body(tensor(parameters={f"p{k}": 1 for k in range(n // 14)}))), 400),
+    "parameters of an input": (
+        lambda n: http(body(tensor(parameters={f"p{k}": 1 for k in range(n // 14)}))),
+        400,
+    ),
     "a long parameter": (lambda n: http(body(parameters={"timeout": "9" * n})), 400),
-    "parameters in one another": (lambda n: http(many(n, b'{"a":', b'{"inputs":[],"parameters":', b"", b"")), 400),
-    "outputs of wrong names": (lambda n: http(body(outputs=numbered(n, lambda k: {"name": f"n{k}"}))), 400),
-    "outputs of one name": (lambda n: http(body(outputs=numbered(n, lambda _: {"name": "y"}))), 400),
+    "parameters in one another": (
+        lambda n: http(many(n, b'{"a":', b'{"inputs":[],"parameters":', b"", b"")),
+        400,
+    ),
+    "outputs of wrong names": (
+        lambda n: http(body(outputs=numbered(n, lambda k: {"name": f"n{k}"}))),
+        400,
+    ),
+    "outputs of one name": (
+        lambda n: http(body(outputs=numbered(n, lambda _: {"name": "y"}))),
+        400,
+    ),
     "lists in one another": (lambda n: http(data(b"[" * (n // 2) + b"]" * (n // 2))), 400),
     "lists that do not end": (lambda n: http(data(b"[" * n)), 400),
     "too many numbers": (lambda n: http(data(many(n, b"1", b"[", b"]"))), 400),
@@ -84,19 +131,36 @@ LISTS: dict[str, tuple[Callable[[int], bytes], int]] = {  # whatever a request c
     "texts for numbers": (lambda n: http(data(many(n, b'"a"', b"[", b"]"))), 400),
     "texts of another model": (lambda n: http(data(many(n, b'"a"', b"[", b"]"), b"BYTES")), 400),
     "texts as many as they say": (
-        lambda n: http(data(many(n, b'"a"', b"[", b"]"), b"BYTES", b"[%d]" % max(2, (n - 200) // 4))),
+        lambda n: http(
+            data(many(n, b'"a"', b"[", b"]"), b"BYTES", b"[%d]" % max(2, (n - 200) // 4))
+        ),
         0,
     ),
-    "one long text": (lambda n: http(data(b'["%b"]' % (b"a" * (n - 200)), b"BYTES", b"[1,1]")), 400),
+    "one long text": (
+        lambda n: http(data(b'["%b"]' % (b"a" * (n - 200)), b"BYTES", b"[1,1]")),
+        400,
+    ),
     "numbers that are none": (lambda n: http(data(many(n, b"NaN", b"[", b"]"))), 400),
-    "an unknown field": (lambda n: http(b'{"inputs":[],"more":%b}' % many(n, b"1", b"[", b"]")), 400),
+    "an unknown field": (
+        lambda n: http(b'{"inputs":[],"more":%b}' % many(n, b"1", b"[", b"]")),
+        400,
+    ),
     "spaces": (lambda n: http(b'{"inputs":[%b]}' % (b" " * (n - 200))), 400),
     "no JSON": (lambda n: http(b"x" * n), 400),
     "bytes that are no text": (lambda n: http(b'{"inputs":"%b"}' % (b"\xff" * (n - 200))), 400),
     "numbers behind the JSON": (lambda n: binary(raw_input(binary_data_size=n), b"\0" * n), 400),
     "texts behind the JSON": (
         lambda n: binary(
-            {"inputs": [{"name": "x", "shape": [n // 4], "datatype": "BYTES", "parameters": {"binary_data_size": n}}]},
+            {
+                "inputs": [
+                    {
+                        "name": "x",
+                        "shape": [n // 4],
+                        "datatype": "BYTES",
+                        "parameters": {"binary_data_size": n},
+                    }
+                ]
+            },
             b"\0" * n,
         ),
         0,
@@ -109,7 +173,10 @@ LISTS: dict[str, tuple[Callable[[int], bytes], int]] = {  # whatever a request c
     "a long trailer": (lambda n: chunked(body(), trailers=b"a: %b\r\n" % (b"b" * n)), 431),
     "extensions of chunks": (lambda n: chunked(body(), extension=b";" + b"a" * n), 431),
     "chunks of a byte": (lambda n: chunked(*[b" "] * (n // 6), body()), 200),
-    "a body that inflates": (lambda n: http(gzip.compress(b" " * (n << 4)), "Content-Encoding: gzip"), 0),
+    "a body that inflates": (
+        lambda n: http(gzip.compress(b" " * (n << 4)), "Content-Encoding: gzip"),
+        0,
+    ),
     "parameters of a load": (
         lambda n: http(
             json.dumps({"parameters": {f"p{k}": 1 for k in range(n // 14)}}).encode(),
@@ -119,12 +186,15 @@ LISTS: dict[str, tuple[Callable[[int], bytes], int]] = {  # whatever a request c
     ),
     "a long configuration": (
         lambda n: http(
-            json.dumps({"parameters": {"config": "x: " + "y" * n}}).encode(), path="/v2/repository/models/add/load"
+            json.dumps({"parameters": {"config": "x: " + "y" * n}}).encode(),
+            path="/v2/repository/models/add/load",
         ),
         400,
     ),
     "settings of traces": (
-        lambda n: http(json.dumps({f"p{k}": 1 for k in range(n // 14)}).encode(), path="/v2/trace/setting"),
+        lambda n: http(
+            json.dumps({f"p{k}": 1 for k in range(n // 14)}).encode(), path="/v2/trace/setting"
+        ),
         400,
     ),
     "settings of logs": (
@@ -132,12 +202,15 @@ LISTS: dict[str, tuple[Callable[[int], bytes], int]] = {  # whatever a request c
         0,
     ),
     "labels": (
-        lambda n: http(json.dumps({"label": "a" * n, "version": 1}).encode(), path="/v2/models/add/labels"),
+        lambda n: http(
+            json.dumps({"label": "a" * n, "version": 1}).encode(), path="/v2/models/add/labels"
+        ),
         400,
     ),
     "weights": (
         lambda n: http(
-            json.dumps({"weights": {f"p{k}": 1 for k in range(n // 14)}}).encode(), path="/v2/models/add/split"
+            json.dumps({"weights": {f"p{k}": 1 for k in range(n // 14)}}).encode(),
+            path="/v2/models/add/split",
         ),
         0,
     ),
@@ -186,7 +259,10 @@ SINGLE: dict[str, tuple[bytes, int]] = {  # one thing wrong
     "a size that is text": (binary(raw_input(binary_data_size="16"), b"\0" * 16), 400),
     "a size that is true": (binary(raw_input(binary_data_size=True), b"\0"), 400),
     "bytes of no input": (binary(raw_input(binary_data_size=16), b"\0" * 17), 400),
-    "data twice": (binary({"inputs": [tensor(parameters={"binary_data_size": 16})]}, b"\0" * 16), 400),
+    "data twice": (
+        binary({"inputs": [tensor(parameters={"binary_data_size": 16})]}, b"\0" * 16),
+        400,
+    ),
     "shared memory": (http(body(tensor(parameters={"shared_memory_region": "a"}))), 501),
     "no inputs": (http(b'{"inputs":[]}'), 400),
     "no object": (http(b"[]"), 400),
@@ -202,16 +278,27 @@ SINGLE: dict[str, tuple[bytes, int]] = {  # one thing wrong
     "no element type": (http(body(tensor(datatype="COMPLEX"))), 400),
     "a priority of text": (http(body(parameters={"priority": "first"})), 400),
     "a timeout below zero": (http(body(parameters={"timeout": -5})), 400),
-    "classes below zero": (http(body(outputs=[{"name": "y", "parameters": {"classification": -1}}])), 400),
-    "binary data of text": (http(body(outputs=[{"name": "y", "parameters": {"binary_data": "yes"}}])), 400),
+    "classes below zero": (
+        http(body(outputs=[{"name": "y", "parameters": {"classification": -1}}])),
+        400,
+    ),
+    "binary data of text": (
+        http(body(outputs=[{"name": "y", "parameters": {"binary_data": "yes"}}])),
+        400,
+    ),
     "an unknown output": (http(body(outputs=[{"name": "z"}])), 400),
     "a file above the model": (
         http(b'{"parameters":{"file:../../x":"AAAA"}}', path="/v2/repository/models/add/load"),
         400,
     ),
-    "a file of no base64": (http(b'{"parameters":{"file:1/x":"?"}}', path="/v2/repository/models/add/load"), 400),
+    "a file of no base64": (
+        http(b'{"parameters":{"file:1/x":"?"}}', path="/v2/repository/models/add/load"),
+        400,
+    ),
     "a load of many processes": (
-        http(b'{"parameters":{"config":"replicas: 100000"}}', path="/v2/repository/models/add/load"),
+        http(
+            b'{"parameters":{"config":"replicas: 100000"}}', path="/v2/repository/models/add/load"
+        ),
         400,
     ),
     "a load with aliases": (
@@ -222,14 +309,18 @@ SINGLE: dict[str, tuple[bytes, int]] = {  # one thing wrong
         400,
     ),
     "an unload of text": (
-        http(b'{"parameters":{"unload_dependents":"yes"}}', path="/v2/repository/models/add/unload"),
+        http(
+            b'{"parameters":{"unload_dependents":"yes"}}', path="/v2/repository/models/add/unload"
+        ),
         400,
     ),
     "a weight below zero": (http(b'{"weights":{"1":-1}}', path="/v2/models/add/split"), 400),
     "an index of text": (http(b'{"ready":"yes"}', path="/v2/repository/index"), 400),
 }
 
-CONFIGURATIONS: dict[str, tuple[str, str]] = {  # YAML, JSON or (with a brace first in the name) protobuf's text
+CONFIGURATIONS: dict[
+    str, tuple[str, str]
+] = {  # YAML, JSON or (with a brace first in the name) protobuf's text
     "aliases of aliases": (LAUGH, "aliases stand for"),
     "an alias of nothing": ("a: *b", "alias"),
     "an alias of itself": ("&a [*a]", "alias"),
@@ -238,7 +329,8 @@ CONFIGURATIONS: dict[str, tuple[str, str]] = {  # YAML, JSON or (with a brace fi
         "deep",
     ),
     "aliases that are merged": (
-        "a0: &a0 {b: 1}\n" + "".join(f"a{k}: &a{k} {{<<: [*a{k - 1}, *a{k - 1}]}}\n" for k in range(1, 30)),
+        "a0: &a0 {b: 1}\n"
+        + "".join(f"a{k}: &a{k} {{<<: [*a{k - 1}, *a{k - 1}]}}\n" for k in range(1, 30)),
         "aliases stand for",
     ),
     "lists in lists": ("[" * 100_000, "deep"),
@@ -276,15 +368,24 @@ CONFIGURATIONS: dict[str, tuple[str, str]] = {  # YAML, JSON or (with a brace fi
         "pipeline.steps is",
     ),
     "a picture without end": (
-        "pipeline: {inputs: [], outputs: [], steps: [{builtin: decode_image, options: {size: 1000000}}]}",
+        (
+            "pipeline: {inputs: [], outputs: [], steps: [{builtin: decode_image, options: {size: "
+            "1000000}}]}"
+        ),
         "size is 1000000",
     ),
     "pictures without end": (
-        "pipeline: {inputs: [], outputs: [], steps: [{builtin: decode_image, options: {size: [1, 1000000]}}]}",
+        (
+            "pipeline: {inputs: [], outputs: [], steps: [{builtin: decode_image, options: {size: [1, "
+            "1000000]}}]}"
+        ),
         "size is 1000000",
     ),
     "tokens without end": (
-        "pipeline: {inputs: [], outputs: [], steps: [{builtin: tokenize, options: {max_length: 1000000000}}]}",
+        (
+            "pipeline: {inputs: [], outputs: [], steps: [{builtin: tokenize, options: {max_length: "
+            "1000000000}}]}"
+        ),
         "max_length is",
     ),
     "{ messages in messages": ("a{" * 100_000, "text format"),

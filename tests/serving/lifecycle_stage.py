@@ -1,7 +1,7 @@
 """An engine whose models are texts: `times 3` multiplies its rows, anything else cannot be loaded.
 
-Repository, lifecycle, traffic and pipelines are the real ones; only the compiler and the workers are left out, so that
-tests of the lifecycle take milliseconds and can hold up a load or a run.
+Repository, lifecycle, traffic and pipelines are the real ones; only the compiler and the workers
+are left out, so that tests of the lifecycle take milliseconds and can hold up a load or a run.
 """
 
 from __future__ import annotations
@@ -95,7 +95,9 @@ class TextVersion:
         finally:
             self.running -= 1
         data = request.inputs[0].data * np.float32(self._factor)
-        return InferResponse(self.name, str(self.number), request.id, [Tensor("y", "FP32", data)]), 1
+        return InferResponse(
+            self.name, str(self.number), request.id, [Tensor("y", "FP32", data)]
+        ), 1
 
     def described(self, inputs: bool) -> list[dict[str, Any]]:
         return [{"name": "x" if inputs else "y", "datatype": "FP32", "shape": [-1]}]
@@ -133,10 +135,15 @@ class Stage:
         """A pipeline of these models, one after the other."""
         port = {"datatype": "FP32", "shape": [-1]}
         steps = [
-            {"model": model, "inputs": {"x": f"v{k}"}, "outputs": {"y": f"v{k + 1}"}} for k, model in enumerate(models)
+            {"model": model, "inputs": {"x": f"v{k}"}, "outputs": {"y": f"v{k + 1}"}}
+            for k, model in enumerate(models)
         ]
         steps[0]["inputs"], steps[-1]["outputs"] = {"x": "x"}, {"y": "y"}
-        config = {"inputs": [{"name": "x", **port}], "outputs": [{"name": "y", **port}], "steps": steps}
+        config = {
+            "inputs": [{"name": "x", **port}],
+            "outputs": [{"name": "y", **port}],
+            "steps": steps,
+        }
         (self.models / name / "1").mkdir(parents=True)
         (self.models / name / "1" / "_SUCCESS").touch()
         self.configure(name, pipeline=config)
@@ -149,7 +156,12 @@ class Stage:
         shutil.rmtree(gone) if gone.is_dir() else gone.unlink()
 
     def engine(self, **config: Any) -> Engine:
-        plain = {"control": "poll", "poll_seconds": 0.02, "workers": {"mode": "inprocess"}, **config}
+        plain = {
+            "control": "poll",
+            "poll_seconds": 0.02,
+            "workers": {"mode": "inprocess"},
+            **config,
+        }
         places = {"repository": str(self.models), "cache": str(self.folder / "cache")}
         return Engine(convert(ServerConfig, {**places, **plain}, "test"))
 

@@ -37,7 +37,9 @@ def model(
     return bytes(made.SerializeToString())
 
 
-def tensor(name: str, kind: int = TensorProto.FLOAT, sizes: Sequence[int | str] = ("rows", 4)) -> Any:
+def tensor(
+    name: str, kind: int = TensorProto.FLOAT, sizes: Sequence[int | str] = ("rows", 4)
+) -> Any:
     """An input or output of a model; FP32[rows, 4] if nothing else is said."""
     return helper.make_tensor_value_info(name, kind, list(sizes))
 
@@ -69,7 +71,10 @@ def looping() -> bytes:
     """y = x + turns, counted one by one in 65,536 places: `turns` says how long it takes."""
     size = 1 << 16
     body = helper.make_graph(
-        [helper.make_node("Identity", ["go"], ["on"]), helper.make_node("Add", ["v", "one"], ["w"])],
+        [
+            helper.make_node("Identity", ["go"], ["on"]),
+            helper.make_node("Add", ["v", "one"], ["w"]),
+        ],
         "body",
         [
             tensor("i", TensorProto.INT64, []),
@@ -146,7 +151,9 @@ int infuse_run(void *context, const int64_t *symbols, const void *const *inputs,
 
 
 def crashing(folder: Path, value: float, deed: str = "abort()") -> Path:
-    """A compiled `adder` whose process dies of a row that begins with `POISON`, or does another deed."""
+    """A compiled `adder` whose process dies of a row that begins with `POISON`, or does another
+    deed.
+    """
     compiled(folder, adder(value))
     real = folder / "real.so"
     (folder / LIBRARY).rename(real)
@@ -168,7 +175,9 @@ def hanging(folder: Path, value: float) -> Path:
 
 
 def config(folder: Path, **fields: Any) -> ServerConfig:
-    """A server's configuration over `folder`/models, in process and not warmed up if nothing else is said."""
+    """A server's configuration over `folder`/models, in process and not warmed up if nothing else
+    is said.
+    """
     given: dict[str, Any] = {
         "repository": str(folder / "models"),
         "cache": folder / "cache",
@@ -190,7 +199,9 @@ def request(name: str, value: Any = 1.0, version: str = "", **fields: Any) -> In
     return InferRequest(name, version, inputs=[Tensor("x", "FP32", array)], **fields)
 
 
-async def ask(engine: Engine, name: str, value: Any = 1.0, version: str = "", **fields: Any) -> float:
+async def ask(
+    engine: Engine, name: str, value: Any = 1.0, version: str = "", **fields: Any
+) -> float:
     """What an `adder` says to one row of `value`."""
     response = await engine.infer(request(name, value, version, **fields))
     return first(response)

@@ -50,7 +50,9 @@ def spread_out(columns: int) -> bytes:
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["rows", columns])],
         [numpy_helper.from_array(np.ones((1, columns), np.float32), "w")],
     )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
+    return helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8
+    ).SerializeToString()
 
 
 def put(repository: Path, name: str, model: bytes, version: int = 1, **config: Any) -> None:
@@ -65,9 +67,17 @@ def put(repository: Path, name: str, model: bytes, version: int = 1, **config: A
 @asynccontextmanager
 async def engine(folder: Path, **workers: Any) -> AsyncIterator[Engine]:
     """An engine over `folder`/models, packed onto two groups of cores if nothing else is said."""
-    fields: Mapping[str, Any] = {"isolation": "packed", "groups": 2, "rebalance_seconds": 0, **workers}
+    fields: Mapping[str, Any] = {
+        "isolation": "packed",
+        "groups": 2,
+        "rebalance_seconds": 0,
+        **workers,
+    }
     config = ServerConfig(
-        repository=str(folder / "models"), cache=folder / "cache", control="none", workers=Workers(**fields)
+        repository=str(folder / "models"),
+        cache=folder / "cache",
+        control="none",
+        workers=Workers(**fields),
     )
     async with Engine(config) as opened:
         yield opened

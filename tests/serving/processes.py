@@ -23,13 +23,27 @@ class ServeProcess:
         self.http = self.grpc = self.admin = 0
         ports = [f"--{name}-port=0" for name in ("http", "grpc", "admin")]
         fields = [f"--set=cache={folder / 'cache'}", "--set=poll_seconds=0.1"]
-        command = [sys.executable, "-m", "infuse", "serve", str(repository), *ports, *fields, *options]
+        command = [
+            sys.executable,
+            "-m",
+            "infuse",
+            "serve",
+            str(repository),
+            *ports,
+            *fields,
+            *options,
+        ]
         self.output = folder / "output.txt"
         self.errors = folder / "errors.txt"
         environment = {**os.environ, "PYTHONUNBUFFERED": "1", "NO_COLOR": "1", "COLUMNS": "200"}
         with self.output.open("w") as output, self.errors.open("w") as errors:
             self.process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=output, stderr=errors, env=environment, start_new_session=True
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=errors,
+                env=environment,
+                start_new_session=True,
             )
 
     def __enter__(self) -> "ServeProcess":
@@ -47,7 +61,9 @@ class ServeProcess:
         """Wait until it says where it listens."""
         self.until(lambda: "console " in self.output.read_text(), "it serves")
         text = self.output.read_text()
-        ports = {name: re.search(rf"{name} +\S*?:(\d+)", text) for name in ("HTTP", "gRPC", "console")}
+        ports = {
+            name: re.search(rf"{name} +\S*?:(\d+)", text) for name in ("HTTP", "gRPC", "console")
+        }
         numbers = [int(found[1]) if found else 0 for found in ports.values()]
         self.http, self.grpc, self.admin = numbers
         return self
@@ -57,7 +73,9 @@ class ServeProcess:
         limit = time.monotonic() + SECONDS
         while not condition():
             assert self.process.poll() is None, f"it ended: {self.errors.read_text()[-2000:]}"
-            assert time.monotonic() < limit, f"not in time: {what}; {self.errors.read_text()[-2000:]}"
+            assert time.monotonic() < limit, (
+                f"not in time: {what}; {self.errors.read_text()[-2000:]}"
+            )
             time.sleep(0.01)
 
     def tell(self, number: int = signal.SIGTERM) -> None:

@@ -15,7 +15,11 @@ from infuse.serving.server import Server
 
 TYPES: Mapping[str, int] = {
     "BOOL": TensorProto.BOOL,
-    **{f"{sign}INT{bits}": getattr(TensorProto, f"{sign}INT{bits}") for sign in ("", "U") for bits in (8, 16, 32, 64)},
+    **{
+        f"{sign}INT{bits}": getattr(TensorProto, f"{sign}INT{bits}")
+        for sign in ("", "U")
+        for bits in (8, 16, 32, 64)
+    },
     "FP16": TensorProto.FLOAT16,
     "FP32": TensorProto.FLOAT,
     "FP64": TensorProto.DOUBLE,
@@ -25,8 +29,12 @@ TYPES: Mapping[str, int] = {
 
 def identities(kinds: Mapping[str, int], sizes: list[Any]) -> bytes:
     """A model that gives each input `x…` as an output `y…`."""
-    inputs = [helper.make_tensor_value_info(f"x{name}", kind, sizes) for name, kind in kinds.items()]
-    outputs = [helper.make_tensor_value_info(f"y{name}", kind, sizes) for name, kind in kinds.items()]
+    inputs = [
+        helper.make_tensor_value_info(f"x{name}", kind, sizes) for name, kind in kinds.items()
+    ]
+    outputs = [
+        helper.make_tensor_value_info(f"y{name}", kind, sizes) for name, kind in kinds.items()
+    ]
     nodes = [helper.make_node("Identity", [f"x{name}"], [f"y{name}"]) for name in kinds]
     graph = helper.make_graph(nodes, "identities", inputs, outputs)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
@@ -41,11 +49,15 @@ def write(repository: Path, name: str, model: bytes, version: int = 1) -> None:
 
 
 def fill(repository: Path) -> None:
-    """`echo`: FP32, any number of rows of four; `kinds`: an input of every type of numbers; `words`: BYTES."""
+    """`echo`: FP32, any number of rows of four; `kinds`: an input of every type of numbers;
+    `words`: BYTES.
+    """
     echo = identities({"": TensorProto.FLOAT}, ["rows", 4])
     for version in (1, 2):
         write(repository, "echo", echo, version)
-    (repository / "echo" / "config.yaml").write_text("version_policy: {all: true}\nlabels: {stable: 1}\n")
+    (repository / "echo" / "config.yaml").write_text(
+        "version_policy: {all: true}\nlabels: {stable: 1}\n"
+    )
     write(repository, "later", echo)
     write(repository, "kinds", identities(TYPES, ["rows", "columns"]))
     write(repository, "words", identities({"": TensorProto.STRING}, ["rows"]))

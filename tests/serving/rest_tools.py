@@ -1,4 +1,6 @@
-"""What tests of the HTTP server need: an engine in memory, requests without a socket, a server in a thread."""
+"""What tests of the HTTP server need: an engine in memory, requests without a socket, a server in a
+thread.
+"""
 
 import asyncio
 import json
@@ -40,7 +42,9 @@ class FakeTraffic:
 
 @dataclass
 class FakeEngine:
-    """Answers a request with its inputs, or with `outputs`, or with `error`; `held` requests wait for `release`."""
+    """Answers a request with its inputs, or with `outputs`, or with `error`; `held` requests wait
+    for `release`.
+    """
 
     error: Exception | None = None
     outputs: list[Tensor] | None = None
@@ -77,7 +81,13 @@ class FakeEngine:
         self._check(name, version)
         datatype, shape, _ = INPUTS[name]
         tensor = {"name": "x", "datatype": datatype, "shape": shape}
-        return {"name": name, "versions": ["1"], "platform": "onnx", "inputs": [tensor], "outputs": [tensor]}
+        return {
+            "name": name,
+            "versions": ["1"],
+            "platform": "onnx",
+            "inputs": [tensor],
+            "outputs": [tensor],
+        }
 
     def model_config(self, name: str, version: str = "") -> dict[str, Any]:
         self._check(name, version)
@@ -86,12 +96,16 @@ class FakeEngine:
     def statistics(self, name: str = "", version: str = "") -> dict[str, Any]:
         if name:
             self._check(name, version)
-        return {"model_stats": [{"name": each, "version": "1"} for each in INPUTS if name in ("", each)]}
+        return {
+            "model_stats": [{"name": each, "version": "1"} for each in INPUTS if name in ("", each)]
+        }
 
     async def index(self, ready: bool = False) -> list[dict[str, Any]]:
         return [{"name": name, "version": "1", "state": "READY", "reason": ""} for name in INPUTS]
 
-    async def load(self, name: str, config: str = "", files: Mapping[str, bytes] = {}, caller: Any = None) -> None:
+    async def load(
+        self, name: str, config: str = "", files: Mapping[str, bytes] = {}, caller: Any = None
+    ) -> None:
         self._check(name, "")
         self.loads.append((name, config, dict(files)))
 
@@ -154,7 +168,9 @@ class Reply:
         return plain["error"]
 
 
-def ask(app: Any, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] | None = None) -> Reply:
+def ask(
+    app: Any, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] | None = None
+) -> Reply:
     """What an application answers, without a socket."""
     named = {"host": "127.0.0.1", **(headers or {})}
     scope = {
@@ -163,7 +179,10 @@ def ask(app: Any, method: str, path: str, body: bytes = b"", headers: Mapping[st
         "path": path,
         "raw_path": path.encode(),
         "query_string": b"",
-        "headers": [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in named.items()],
+        "headers": [
+            (name.lower().encode("latin-1"), value.encode("latin-1"))
+            for name, value in named.items()
+        ],
         "client": ("127.0.0.1", 1),
     }
     sent: list[dict[str, Any]] = []
@@ -251,7 +270,9 @@ def _received(connection: socket.socket, size: int) -> bytes:
     return found
 
 
-def post(body: bytes, *headers: str, path: str = "/v2/models/echo/infer", length: int | None = None) -> bytes:
+def post(
+    body: bytes, *headers: str, path: str = "/v2/models/echo/infer", length: int | None = None
+) -> bytes:
     """A request as it is sent."""
     lines = [f"POST {path} HTTP/1.1", "Host: 127.0.0.1", *headers]
     if length is None:
@@ -272,7 +293,12 @@ def tensor(name: str, datatype: str, values: Any, dtype: Any = np.float32) -> Te
 def binary(array: Any, datatype: str = "FP32", **more: Any) -> tuple[bytes, dict[str, str]]:
     """A binary request with one input, and its headers."""
     raw = array.tobytes()
-    item = {"name": "x", "shape": list(array.shape), "datatype": datatype, "parameters": {"binary_data_size": len(raw)}}
+    item = {
+        "name": "x",
+        "shape": list(array.shape),
+        "datatype": datatype,
+        "parameters": {"binary_data_size": len(raw)},
+    }
     head = json.dumps({"inputs": [item], **more}).encode()
     return head + raw, {"inference-header-content-length": str(len(head))}
 

@@ -52,13 +52,21 @@ class Stage:
         self.traffic.version_arrived(number, fingerprint or f"files {number}")
 
     def send(
-        self, count: int, seconds: float = 0.01, errors: dict[int, Exception] | None = None, **latencies: float
+        self,
+        count: int,
+        seconds: float = 0.01,
+        errors: dict[int, Exception] | None = None,
+        **latencies: float,
     ) -> list[int]:
-        """Requests that their versions answer in `seconds` (or `v2=` for version 2), or fail with `errors`."""
+        """Requests that their versions answer in `seconds` (or `v2=` for version 2), or fail with
+        `errors`.
+        """
         chosen = []
         for asked, version in self.begin(count):
             chosen.append(version)
-            self.finish(asked, version, latencies.get(f"v{version}", seconds), (errors or {}).get(version))
+            self.finish(
+                asked, version, latencies.get(f"v{version}", seconds), (errors or {}).get(version)
+            )
         return chosen
 
     def begin(self, count: int) -> Iterator[tuple[InferRequest, int]]:
@@ -69,7 +77,9 @@ class Stage:
             self.traffic.begin(asked, version)
             yield asked, version
 
-    def finish(self, asked: InferRequest, version: int, seconds: float, error: Exception | None = None) -> None:
+    def finish(
+        self, asked: InferRequest, version: int, seconds: float, error: Exception | None = None
+    ) -> None:
         asked.timeline.finished = asked.timeline.received + round(seconds * 1e9)
         answer = response(version, [1.0]) if error is None else None
         self.traffic.observe(Outcome(asked, version, answer, error))
@@ -87,7 +97,9 @@ class Stage:
         return found
 
 
-def response(version: int, data: Sequence[Any] | np.ndarray[Any, Any], datatype: str = "FP32") -> InferResponse:
+def response(
+    version: int, data: Sequence[Any] | np.ndarray[Any, Any], datatype: str = "FP32"
+) -> InferResponse:
     """An answer with one output."""
     kinds: dict[str, Any] = {"FP32": np.float32, "INT64": np.int64, "BYTES": object}
     array = data if isinstance(data, np.ndarray) else np.array(data, dtype=kinds[datatype])

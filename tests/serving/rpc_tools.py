@@ -23,7 +23,9 @@ HOST = "127.0.0.1"
 
 
 class FakeEngine:
-    """Answers a request with its inputs, `slow` with nothing before `release`, and `failing` with `error`."""
+    """Answers a request with its inputs, `slow` with nothing before `release`, and `failing` with
+    `error`.
+    """
 
     def __init__(self, error: Exception | None = None) -> None:
         self.error = error
@@ -56,9 +58,15 @@ class FakeEngine:
         return {"model_stats": [{"name": name or "echo", "version": "1", "unheard_of": 1}]}
 
     async def index(self, ready: bool = False) -> list[dict[str, Any]]:
-        return [{"name": n, "version": "1", "state": "READY"} for n, up in self.models.items() if up or not ready]
+        return [
+            {"name": n, "version": "1", "state": "READY"}
+            for n, up in self.models.items()
+            if up or not ready
+        ]
 
-    async def load(self, name: str, config: str = "", files: Mapping[str, bytes] = {}, caller: Any = None) -> None:
+    async def load(
+        self, name: str, config: str = "", files: Mapping[str, bytes] = {}, caller: Any = None
+    ) -> None:
         self.loads.append((name, config, dict(files)))
 
     async def unload(self, name: str, dependents: bool = False, caller: Any = None) -> None:
@@ -102,10 +110,14 @@ class Running:
 
 
 @contextmanager
-def running(engine: Any, config: ServerConfig | None = None, guard: Any = None) -> Iterator[Running]:
+def running(
+    engine: Any, config: ServerConfig | None = None, guard: Any = None
+) -> Iterator[Running]:
     """A server of an engine in memory."""
     with _loop() as loop:
-        result = Running(GrpcServer(engine, config or ServerConfig(grpc=Listener(host=HOST)), guard), loop)
+        result = Running(
+            GrpcServer(engine, config or ServerConfig(grpc=Listener(host=HOST)), guard), loop
+        )
         try:
             result.call(result.server.start())
             yield result
@@ -159,7 +171,11 @@ def refusal(call: Any) -> Any:
 
 def status(channel: Any, service: str) -> Any:
     """What the health service says of a service."""
-    return health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(service=service), timeout=60).status
+    return (
+        health_pb2_grpc.HealthStub(channel)
+        .Check(health_pb2.HealthCheckRequest(service=service), timeout=60)
+        .status
+    )
 
 
 def failure(error: InfuseError, known: bool = False) -> InfuseError:

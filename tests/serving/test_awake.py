@@ -41,7 +41,9 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
-def test_a_vigil_lets_everything_else_run_and_ends(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
+def test_a_vigil_lets_everything_else_run_and_ends(
+    monkeypatch: pytest.MonkeyPatch, clock: Clock
+) -> None:
     monkeypatch.setattr("os.sched_yield", lambda: clock.advance(0.01))
 
     async def main() -> int:
@@ -99,7 +101,9 @@ def test_it_is_crowded_for_a_while_where_yields_are_late_again_and_again(
     assert not crowd.here(5.0 + awake._PAUSE)
 
 
-def test_one_caller_alone_is_no_crowd(monkeypatch: pytest.MonkeyPatch, late_yield: Callable[[], None]) -> None:
+def test_one_caller_alone_is_no_crowd(
+    monkeypatch: pytest.MonkeyPatch, late_yield: Callable[[], None]
+) -> None:
     monkeypatch.setattr("os.sched_yield", late_yield)
     crowd = Crowd()
     for _ in range(10):

@@ -95,7 +95,9 @@ def test_one_bad_request_of_a_batch_harms_no_other() -> None:
         bench.executors[0].finish()
         bench.executors[0].finish(error=RuntimeFailure("an index is out of range"))
         for number in (1, 2, 3):
-            bench.executors[0].finish(error=RuntimeFailure("an index is out of range") if number == 2 else None)
+            bench.executors[0].finish(
+                error=RuntimeFailure("an index is out of range") if number == 2 else None
+            )
         assert bench.sizes == [3, 1, 1, 1]
         await asked[0].check()
         assert "out of range" in str(await asked[1].refused(RuntimeFailure))

@@ -1,7 +1,8 @@
-"""The behaviours that the lists `L0_batcher`, `L0_model_queue` and `L0_priority` of another server's tests name.
+"""The behaviours that the lists `L0_batcher`, `L0_model_queue` and `L0_priority` of another
+server's tests name.
 
-`docs/serving_tests.md` says which test stands for which name. An executor that the test holds up takes the place of a
-model, so what waits and what runs together does not depend on time.
+`docs/serving_tests.md` says which test stands for which name. An executor that the test holds up
+takes the place of a model, so what waits and what runs together does not depend on time.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from tests.serving.batcher_stage import Bench, ShiftedLoop, forward, run
 pytestmark = pytest.mark.row("S4")
 
 
-# ------------------------------------------------------------------------------------------------ L0_batcher
+# --------------------------------------------------------------------------------------- L0_batcher
 
 
 @pytest.mark.parametrize("rows", [1, 2, 3, 6, 7, 8])
@@ -52,7 +53,9 @@ def test_a_lone_request_runs_at_once(rows: int) -> None:
         ([9, 1], 8, [9, 1]),
     ],
 )
-def test_what_waits_runs_together_up_to_the_largest_batch(waiting: list[int], most: int, sizes: list[int]) -> None:
+def test_what_waits_runs_together_up_to_the_largest_batch(
+    waiting: list[int], most: int, sizes: list[int]
+) -> None:
     async def main(_: ShiftedLoop) -> None:
         bench = Bench(most=most)
         bench.hold()
@@ -83,7 +86,9 @@ def test_other_shapes_run_by_themselves() -> None:
     [([(1, 16), (3, 16), (1, 8)], [4, 1]), ([(1, 16), (3, 16), (1, 8), (5, 8)], [4, 6])],
 )
 @pytest.mark.parametrize("mixed", [False, True])
-def test_equal_shapes_run_together_among_others(waiting: list[tuple[int, int]], sizes: list[int], mixed: bool) -> None:
+def test_equal_shapes_run_together_among_others(
+    waiting: list[tuple[int, int]], sizes: list[int], mixed: bool
+) -> None:
     async def main(_: ShiftedLoop) -> None:
         bench = Bench()
         bench.hold()
@@ -151,7 +156,9 @@ def test_answers_keep_their_order_if_asked_for(keep: bool) -> None:
 
 
 def test_nothing_waits_for_others_to_come() -> None:
-    """Twelve requests to an idle model: the first runs at once, the others together when it has ended."""
+    """Twelve requests to an idle model: the first runs at once, the others together when it has
+    ended.
+    """
 
     async def main(_: ShiftedLoop) -> None:
         bench = Bench(most=16)
@@ -201,7 +208,7 @@ def test_a_request_that_runs_is_answered_when_its_own_time_is_over(action: str) 
     run(main)
 
 
-# -------------------------------------------------------------------------------------------- L0_model_queue
+# ----------------------------------------------------------------------------------- L0_model_queue
 
 
 def test_a_full_queue_refuses() -> None:
@@ -303,7 +310,9 @@ def test_urgent_requests_go_first() -> None:
 
 
 def test_priorities_and_times_work_together() -> None:
-    """What is late is delayed behind all levels, or refused, whatever its level; the others run by level."""
+    """What is late is delayed behind all levels, or refused, whatever its level; the others run by
+    level.
+    """
 
     async def main(loop: ShiftedLoop) -> None:
         bench = Bench(most=4, priority_levels=2, default_priority=2, timeout_action="delay")
@@ -321,7 +330,7 @@ def test_priorities_and_times_work_together() -> None:
     run(main)
 
 
-# ---------------------------------------------------------------------------------------- what is ours besides
+# ----------------------------------------------------------------------------- what is ours besides
 
 
 class Proportional(TimeModel):
@@ -351,7 +360,9 @@ def test_larger_batches_than_the_best_are_tried_now_and_then() -> None:
     run(main)
 
 
-def test_a_run_that_waits_in_its_worker_has_its_time_counted_from_the_end_of_the_one_before() -> None:
+def test_a_run_that_waits_in_its_worker_has_its_time_counted_from_the_end_of_the_one_before() -> (
+    None
+):
     async def main(_: ShiftedLoop) -> None:
         bench = Bench(places=2, most=1)
         first, second = bench.ask(1), bench.ask(1)

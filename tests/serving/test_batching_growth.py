@@ -37,7 +37,11 @@ class Crowd:
     """Requests of one row that wait all the time, on a bench."""
 
     def __init__(
-        self, seconds: Callable[[int], float], most: int, largest: int = 64, room: Callable[[int], bool] | None = None
+        self,
+        seconds: Callable[[int], float],
+        most: int,
+        largest: int = 64,
+        room: Callable[[int], bool] | None = None,
     ) -> None:
         self.bench = Bench(most=most)
         self.asked: list[Asked] = []
@@ -55,9 +59,13 @@ class Crowd:
     @property
     def running(self) -> HeldExecutor | None:
         places = [*self.bench.batcher.places.lanes, *self.bench.executors]
-        return next((place for place in places if isinstance(place, HeldExecutor) and place.runs), None)
+        return next(
+            (place for place in places if isinstance(place, HeldExecutor) and place.runs), None
+        )
 
-    async def serve(self, batches: int, queued: int = QUEUED, breaks: Callable[[int], bool] | None = None) -> list[int]:
+    async def serve(
+        self, batches: int, queued: int = QUEUED, breaks: Callable[[int], bool] | None = None
+    ) -> list[int]:
         """Let so many batches run; their sizes."""
         sizes = []
         for _ in range(batches):
@@ -277,7 +285,11 @@ def test_a_models_batches_stay_as_they_are_where_no_memory_is_left(
             (version,) = engine.versions()
             asked: list[bool] = []
             has_room = engine.pool.has_room
-            monkeypatch.setattr(engine.pool, "has_room", lambda replicas: asked.append(has_room(replicas)) or asked[-1])
+            monkeypatch.setattr(
+                engine.pool,
+                "has_room",
+                lambda replicas: asked.append(has_room(replicas)) or asked[-1],
+            )
             engine.pool.budget.limit = engine.pool.taken()
             await crowded(engine, lambda: len(asked) > 1)
             assert not any(asked)

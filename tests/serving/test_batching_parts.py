@@ -1,4 +1,6 @@
-"""The parts of batching by themselves: what a batch costs, which size to take, and filling up ragged inputs."""
+"""The parts of batching by themselves: what a batch costs, which size to take, and filling up
+ragged inputs.
+"""
 
 import asyncio
 import threading
@@ -33,7 +35,7 @@ def spec(name: str, *shape: int | str, dtype: Any = np.float32) -> TensorSpec:
     return TensorSpec(name, np.dtype(dtype), shape)
 
 
-# ------------------------------------------------------------------------------------------------- time
+# --------------------------------------------------------------------------------------------- time
 
 
 def model_of(**seconds: float) -> TimeModel:
@@ -109,13 +111,20 @@ def test_the_best_size_is_one_that_waits(seconds: dict[int, float], most: int) -
     assert times.predict(most) > 0
 
 
-# ------------------------------------------------------------------------------------------------- ragged
+# ------------------------------------------------------------------------------------------- ragged
 
 
 def entry(padding: Padding, *arrays: np.ndarray[Any, Any]) -> Entry:
     async def make() -> Entry:
         key, lengths = padding.key(arrays)
-        made = Entry(InferRequest("m"), arrays, len(arrays[0]), key, [0], asyncio.get_running_loop().create_future())
+        made = Entry(
+            InferRequest("m"),
+            arrays,
+            len(arrays[0]),
+            key,
+            [0],
+            asyncio.get_running_loop().create_future(),
+        )
         made.lengths = lengths
         return made
 
@@ -123,8 +132,13 @@ def entry(padding: Padding, *arrays: np.ndarray[Any, Any]) -> Entry:
 
 
 def ragged() -> Padding:
-    inputs = [spec("ids", "n", "length", dtype=np.int64), spec("mask", "n", "length", dtype=np.int64)]
-    return Padding(inputs, [spec("states", "n", "length", 2), spec("pooled", "n", 2)], {"ids": 7, "mask": 0})
+    inputs = [
+        spec("ids", "n", "length", dtype=np.int64),
+        spec("mask", "n", "length", dtype=np.int64),
+    ]
+    return Padding(
+        inputs, [spec("states", "n", "length", 2), spec("pooled", "n", 2)], {"ids": 7, "mask": 0}
+    )
 
 
 def test_ragged_inputs_are_filled_up_and_outputs_cut_back() -> None:
@@ -150,16 +164,23 @@ def test_inputs_that_are_not_named_are_grouped_by_shape() -> None:
     ("inputs", "outputs", "pad", "words"),
     [
         ([spec("x", "n", "a")], [spec("y", "n")], {"z": 0.0}, "does not have"),
-        ([spec("x", "n", "a"), spec("m", "n", "a")], [spec("y", "n")], {"x": 0.0}, "must name the input 'm'"),
+        (
+            [spec("x", "n", "a"), spec("m", "n", "a")],
+            [spec("y", "n")],
+            {"x": 0.0},
+            "must name the input 'm'",
+        ),
         ([spec("x", "n", "a")], [spec("y", "n", "a - 1")], {"x": 0.0}, "has the size a - 1"),
     ],
 )
-def test_padding_that_cannot_be_right_is_refused(inputs: Any, outputs: Any, pad: Any, words: str) -> None:
+def test_padding_that_cannot_be_right_is_refused(
+    inputs: Any, outputs: Any, pad: Any, words: str
+) -> None:
     with pytest.raises(ConfigurationError, match=words):
         Padding(inputs, outputs, pad)
 
 
-# ------------------------------------------------------------------------------------------------- checks
+# ------------------------------------------------------------------------------------------- checks
 
 
 @pytest.mark.parametrize(
@@ -175,12 +196,19 @@ def test_padding_that_cannot_be_right_is_refused(inputs: Any, outputs: Any, pad:
         ([spec("x", "n")], [TensorSpec("y", np.dtype(np.float32), ("n",), late=True)], ""),
     ],
 )
-def test_the_batch_dimension_is_the_first_of_all_and_nothing_else(inputs: Any, outputs: Any, symbol: str) -> None:
+def test_the_batch_dimension_is_the_first_of_all_and_nothing_else(
+    inputs: Any, outputs: Any, symbol: str
+) -> None:
     assert batch_symbol(inputs, outputs) == symbol
 
 
 def checker() -> Checker:
-    return Checker([spec("x", "n", 2), spec("w", "n", dtype=np.int64)], [spec("y", "n", 2), spec("z", "n")], ["n"], {})
+    return Checker(
+        [spec("x", "n", 2), spec("w", "n", dtype=np.int64)],
+        [spec("y", "n", 2), spec("z", "n")],
+        ["n"],
+        {},
+    )
 
 
 def tensors(**arrays: np.ndarray[Any, Any]) -> list[Tensor]:
@@ -201,10 +229,16 @@ def test_inputs_come_in_the_order_of_the_model() -> None:
         (tensors(x=np.ones((3, 2), np.float32)), "the input 'w' is missing"),
         (tensors(x=np.ones((3, 2), np.float32), v=np.zeros(3, np.int64)), "no input 'v'"),
         (tensors(x=np.ones((3, 2), np.float32)) * 2, "twice"),
-        (tensors(x=np.ones((3, 2), np.float32), w=np.zeros(3, np.float32)), "is FP32, and the model takes INT64"),
+        (
+            tensors(x=np.ones((3, 2), np.float32), w=np.zeros(3, np.float32)),
+            "is FP32, and the model takes INT64",
+        ),
         (tensors(x=np.ones((3, 4), np.float32), w=np.zeros(3, np.int64)), "size 4 instead of 2"),
         (tensors(x=np.ones((3, 2), np.float32), w=np.zeros(4, np.int64)), "n is 3 in x but 4 in w"),
-        (tensors(x=np.ones(2, np.float32), w=np.zeros(2, np.int64)), "axis instead of|axes instead of"),
+        (
+            tensors(x=np.ones(2, np.float32), w=np.zeros(2, np.int64)),
+            "axis instead of|axes instead of",
+        ),
     ],
 )
 def test_inputs_that_are_not_the_models_are_refused(inputs: list[Tensor], words: str) -> None:
@@ -214,13 +248,15 @@ def test_inputs_that_are_not_the_models_are_refused(inputs: list[Tensor], words:
 
 def test_outputs_are_those_that_are_asked_for_in_their_order() -> None:
     assert checker().wanted(InferRequest("m")) == [0, 1]
-    assert checker().wanted(InferRequest("m", outputs=[RequestedOutput("z"), RequestedOutput("y")])) == [1, 0]
+    assert checker().wanted(
+        InferRequest("m", outputs=[RequestedOutput("z"), RequestedOutput("y")])
+    ) == [1, 0]
     for names in (["q"], ["y", "y"]):
         with pytest.raises(InputError):
             checker().wanted(InferRequest("m", outputs=[RequestedOutput(name) for name in names]))
 
 
-# ------------------------------------------------------------------------------------------------- warming up
+# --------------------------------------------------------------------------------------- warming up
 
 
 class Formula:
@@ -235,7 +271,9 @@ class Formula:
         self.rows: list[int] = []
         self.owned = False
 
-    def submit(self, parts: Sequence[Sequence[np.ndarray[Any, Any]]], seconds: float, done: Callback) -> None:
+    def submit(
+        self, parts: Sequence[Sequence[np.ndarray[Any, Any]]], seconds: float, done: Callback
+    ) -> None:
         arrays = [np.concatenate(part) for part in parts]
         self.rows.append(len(arrays[0]))
         try:
@@ -248,7 +286,11 @@ class Formula:
 
 
 def warmed(
-    formula: Any, most: int = 0, config: Warmup | None = None, folder: Path = Path(), clock: Clock | None = None
+    formula: Any,
+    most: int = 0,
+    config: Warmup | None = None,
+    folder: Path = Path(),
+    clock: Clock | None = None,
 ) -> Any:
     """What warming up finds of a model that takes no time but what `formula` moves the clock on."""
     executor = Formula(formula)
@@ -267,7 +309,9 @@ def test_rows_that_are_independent_are_batched() -> None:
 
 
 def test_what_warming_up_reads_and_makes_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Inputs are drawn beside the loop; outputs that are the caller's are not copied on it, others are."""
+    """Inputs are drawn beside the loop; outputs that are the caller's are not copied on it, others
+    are.
+    """
     drawn = warmup._drawn
     threads = []
 
@@ -293,7 +337,10 @@ def test_too_large_random_inputs_are_remarked() -> None:
     check = Checker([spec("x", 1 << 40)], [spec("y", 4)], [], {})
     found = asyncio.run(warm_up(executor, check, Warmup(), 0, Path(), 60.0))
     assert found.notes == [
-        "it was not warmed up: it refuses random inputs (random inputs of its sizes have more than 1024 MiB)"
+        (
+            "it was not warmed up: it refuses random inputs (random inputs of its sizes have more than "
+            "1024 MiB)"
+        )
     ]
 
 

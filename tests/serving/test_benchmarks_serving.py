@@ -1,4 +1,6 @@
-"""The benchmarks of the server: what they send is right, what clients tell is read rightly, and how servers compare."""
+"""The benchmarks of the server: what they send is right, what clients tell is read rightly, and how
+servers compare.
+"""
 
 import json
 import shutil
@@ -14,7 +16,14 @@ import pytest
 
 from benchmarks import serving_hostile
 from benchmarks.serving import Turn, compare
-from benchmarks.serving_calls import CallError, grpc_raw, plain_bytes, plain_json, rest_binary, rest_json
+from benchmarks.serving_calls import (
+    CallError,
+    grpc_raw,
+    plain_bytes,
+    plain_json,
+    rest_binary,
+    rest_json,
+)
 from benchmarks.serving_load import Load, LoadError, apply, checked, enough_seconds, read_h2load
 from benchmarks.serving_overhead import Line, Row, measure, save_model
 from benchmarks.serving_peers import OURS, read, summarize
@@ -104,7 +113,10 @@ def test_a_line_reads_whole_answers(ports: Ports) -> None:
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [(b"HTTP/1.1 503 Busy\r\n\r\n", "503"), (b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhalf", "closed")],
+    [
+        (b"HTTP/1.1 503 Busy\r\n\r\n", "503"),
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhalf", "closed"),
+    ],
 )
 def test_a_line_tells_bad_answers(text: bytes, message: str) -> None:
     with answering(text) as port:
@@ -133,7 +145,10 @@ def test_load_over_http(ports: Ports) -> None:
         bad = apply(rest_binary(port, "same", ROW, ["y"]), 1, 1, 0)
     assert bad.errors >= bad.answers > 0
     assert bad.rate <= 0
-    with socket.create_server(("127.0.0.1", 0)) as silent, pytest.raises(LoadError, match="no request of 1 clients"):
+    with (
+        socket.create_server(("127.0.0.1", 0)) as silent,
+        pytest.raises(LoadError, match="no request of 1 clients"),
+    ):
         apply(rest_binary(silent.getsockname()[1], "same", ROW, ["y"]), 1, 1, 0)
 
 
@@ -154,11 +169,18 @@ def test_a_program_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_what_h2load_tells() -> None:
-    text = "requests: {0} total, {0} started, {0} done, {0} succeeded, {1} failed, 0 errored, 0 timeout\n"
+    text = (
+        "requests: {0} total, {0} started, {0} done, {0} succeeded, {1} failed, 0 errored, 0 "
+        "timeout\n"
+    )
     text += "traffic: 1KB ({2}) total, 0B (0) headers (space savings 0%), 1KB ({2}) data\n"
     log = "1\t200\t1000\n2\t200\t3000\n3\t-1\t9\n"
-    assert read_h2load(text.format(10, 0, 1000), log, 2, 5, 100) == Load(2, 2.0, 0.002, 0.00298, 0.003, 10, 0)
-    assert read_h2load(text.format(10, 0, 200), log, 2, 5, 100).errors == 6  # of 8 empty ones, 2 may be under way
+    assert read_h2load(text.format(10, 0, 1000), log, 2, 5, 100) == Load(
+        2, 2.0, 0.002, 0.00298, 0.003, 10, 0
+    )
+    assert (
+        read_h2load(text.format(10, 0, 200), log, 2, 5, 100).errors == 6
+    )  # of 8 empty ones, 2 may be under way
     assert read_h2load(text.format(10, 4, 1000), log, 2, 5, 100).errors == 4
     with pytest.raises(LoadError, match="told nothing"):
         read_h2load("connect failed", log, 2, 5, 100)
@@ -167,7 +189,11 @@ def test_what_h2load_tells() -> None:
 
 
 def test_slow_servers_get_more_time() -> None:
-    assert [enough_seconds(Load(10, 1, 1, 1, 1, answers, 0), 5) for answers in (40, 20, 1)] == [5, 10, 60]
+    assert [enough_seconds(Load(10, 1, 1, 1, 1, answers, 0), 5) for answers in (40, 20, 1)] == [
+        5,
+        10,
+        60,
+    ]
     assert enough_seconds(Load(10, 1, 1, 1, 1, 20, 0), 90) == 90
 
 
@@ -224,7 +250,14 @@ def test_our_server_is_compared_with_the_best_of_the_peers() -> None:
 
 def test_turns_that_were_measured_are_kept(tmp_path: Path) -> None:
     assert read(None) == read(tmp_path / "none.json") == []
-    good = {"model": "m", "server": OURS, "clients": 4, "round": 0, "load": vars(load(5.0)), "error": ""}
+    good = {
+        "model": "m",
+        "server": OURS,
+        "clients": 4,
+        "round": 0,
+        "load": vars(load(5.0)),
+        "error": "",
+    }
     file = tmp_path / "turns.json"
     file.write_text(json.dumps({"turns": [good, good | {"load": None, "error": "late"}]}))
     assert read(file) == [PeerTurn("m", OURS, 4, 0, load(5.0))]

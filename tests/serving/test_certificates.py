@@ -35,7 +35,11 @@ def served(folder: Path, own: Pair, callers: Pair | None = None) -> Tls:
     """The configuration of a listener with files of its own in `folder`."""
     where = folder / "served"
     where.mkdir()
-    tls = Tls(certificate=where / "tls.crt", key=where / "tls.key", client_ca=where / "ca.crt" if callers else None)
+    tls = Tls(
+        certificate=where / "tls.crt",
+        key=where / "tls.key",
+        client_ca=where / "ca.crt" if callers else None,
+    )
     put(tls, own, callers)
     return tls
 
@@ -54,7 +58,7 @@ class Clock:
         return self.now
 
 
-# ------------------------------------------------------------------------------------------------- looking
+# ------------------------------------------------------------------------------------------ looking
 
 
 def test_new_files_are_taken_when_two_looks_found_the_same(tmp_path: Path) -> None:
@@ -88,7 +92,9 @@ def test_a_pair_that_is_half_written_waits_for_its_key(tmp_path: Path) -> None:
     certificates = Certificates(tls)
     tls.certificate.write_bytes(second.paths[0].read_bytes())
     assert certificates.look() == ""
-    tls.key.write_bytes(second.paths[1].read_bytes())  # it arrives before anybody needs to hear of it
+    tls.key.write_bytes(
+        second.paths[1].read_bytes()
+    )  # it arrives before anybody needs to hear of it
     assert renew(certificates) == "renewed"
 
     tls.certificate.write_bytes(first.paths[0].read_bytes())
@@ -198,7 +204,9 @@ def test_the_chain_ends_with_its_first_certificate(tmp_path: Path) -> None:
 def test_keys_that_only_one_library_takes_are_refused(tmp_path: Path) -> None:
     key = ec.generate_private_key(ec.SECP256K1())
     name = x509.Name([])
-    builder = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+    builder = (
+        x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+    )
     builder = builder.serial_number(1).not_valid_before(NOW - DAY).not_valid_after(NOW + 99 * DAY)
     tls = Tls(certificate=tmp_path / "a.crt", key=tmp_path / "a.key")
     tls.certificate.write_bytes(builder.sign(key, SHA256()).public_bytes(Encoding.PEM))
@@ -227,6 +235,14 @@ def test_events_and_metrics_tell_of_renewals(tmp_path: Path) -> None:
     tls.key.write_bytes(b"")
     assert looked(5) == {(expiry, "http"): (NOW + 90 * DAY).timestamp(), (current, "http"): 0}
     renewed, refused = journal.recent()
-    assert (renewed.kind, renewed.fields["listener"], renewed.level) == ("certificate_renewed", "http", 20)
-    assert (refused.kind, refused.fields["listener"], refused.level) == ("certificate_refused", "http", 30)
+    assert (renewed.kind, renewed.fields["listener"], renewed.level) == (
+        "certificate_renewed",
+        "http",
+        20,
+    )
+    assert (refused.kind, refused.fields["listener"], refused.level) == (
+        "certificate_refused",
+        "http",
+        30,
+    )
     assert "holds no private key" in str(refused.fields["reason"])

@@ -1,4 +1,6 @@
-"""The short form of `benchmarks.serving_chaos`: under load, everything goes wrong, and no answer does."""
+"""The short form of `benchmarks.serving_chaos`: under load, everything goes wrong, and no answer
+does.
+"""
 
 import json
 from pathlib import Path
@@ -25,5 +27,7 @@ def test_chaos_spoils_no_answer(tmp_path: Path) -> None:
     assert (found["swaps"], found["kills"], found["exit_status"]) == (2, 3, 0)
     states = [(rollout["kind"], rollout["state"]) for rollout in found["rollouts"]]
     assert states == [("good", "promoted"), ("failing", "rolled_back")]
-    assert not [kind for kind in found["errors"] if kind.startswith(("swap", "steady"))], found["errors"]
+    assert not [kind for kind in found["errors"] if kind.startswith(("swap", "steady"))], found[
+        "errors"
+    ]
     assert status == 0

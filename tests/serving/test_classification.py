@@ -1,4 +1,6 @@
-"""Outputs as their best classes, with names: by tritonclient over HTTP and gRPC, and when their files change."""
+"""Outputs as their best classes, with names: by tritonclient over HTTP and gRPC, and when their
+files change.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,10 @@ CONFIGS: Mapping[str, Mapping[str, str]] = {
     "many": {"config.yaml": "label_files: {y: labels.txt}", "labels.txt": "a\nb\nc\nd\ne\nf\n"},
     "none": {"labels.txt": NAMES},
     "heir": {"config.yaml": yaml.safe_dump({"pipeline": PIPELINE})},
-    "own": {"config.yaml": yaml.safe_dump({"pipeline": PIPELINE, "label_files": {"scores": "l"}}), "l": "A\nB\nC\nD"},
+    "own": {
+        "config.yaml": yaml.safe_dump({"pipeline": PIPELINE, "label_files": {"scores": "l"}}),
+        "l": "A\nB\nC\nD",
+    },
 }
 
 
@@ -88,7 +93,10 @@ def best(client: Any, model: str, classes: int, output: str = "y", **options: An
     given.set_data_from_numpy(SCORES)
     wanted = client.kind.InferRequestedOutput(output, class_count=classes, **options)
     found = client.infer(model, [given], outputs=[wanted]).as_numpy(output)
-    return [[element.decode() if isinstance(element, bytes) else element for element in row] for row in found.tolist()]
+    return [
+        [element.decode() if isinstance(element, bytes) else element for element in row]
+        for row in found.tolist()
+    ]
 
 
 def test_classes_have_names(client: Any) -> None:
@@ -96,7 +104,12 @@ def test_classes_have_names(client: Any) -> None:
 
 
 def test_more_classes_than_there_are(client: Any) -> None:
-    assert best(client, "full", 9)[1] == ["5.000000:2", "4.000000:3:Été: blé", "3.000000:0:cat", "1.000000:1:dog"]
+    assert best(client, "full", 9)[1] == [
+        "5.000000:2",
+        "4.000000:3:Été: blé",
+        "3.000000:0:cat",
+        "1.000000:1:dog",
+    ]
 
 
 def test_names_may_be_fewer_or_more_than_classes(client: Any) -> None:
@@ -128,7 +141,9 @@ def test_names_are_sent_as_json_and_as_bytes(server: Server, binary: bool) -> No
     assert (output["datatype"], output["shape"]) == ("BYTES", [2, 2])
     flat = [text.encode() for row in BEST for text in row]
     if binary:
-        assert answer.data[length:] == b"".join(len(text).to_bytes(4, "little") + text for text in flat)
+        assert answer.data[length:] == b"".join(
+            len(text).to_bytes(4, "little") + text for text in flat
+        )
     else:
         assert output["data"] == [text.decode() for text in flat]
 
@@ -137,7 +152,9 @@ def test_requests_of_one_batch_have_names(server: Server) -> None:
     given = tritonclient.http.InferInput("x", [1, 4], "FP32")
     wanted = tritonclient.http.InferRequestedOutput("y", class_count=1)
     assert server.http is not None
-    with tritonclient.http.InferenceServerClient(f"127.0.0.1:{server.http.port}", concurrency=8) as client:
+    with tritonclient.http.InferenceServerClient(
+        f"127.0.0.1:{server.http.port}", concurrency=8
+    ) as client:
         pending = []
         for number in range(32):
             given.set_data_from_numpy(np.roll(SCORES[:1], number, axis=1))
@@ -149,14 +166,18 @@ def test_requests_of_one_batch_have_names(server: Server) -> None:
 def test_the_configuration_names_the_files(client: Any) -> None:
     def named(model: str) -> Any:
         grpc = client.kind is tritonclient.grpc
-        found = client.get_model_config(model, as_json=True)["config"] if grpc else client.get_model_config(model)
+        found = (
+            client.get_model_config(model, as_json=True)["config"]
+            if grpc
+            else client.get_model_config(model)
+        )
         return [output.get("label_filename", "") for output in found["output"]]
 
     assert (named("full"), named("few"), named("none")) == (["labels.txt"], ["names/few.txt"], [""])
     assert (named("heir"), named("own")) == ([""], ["l"])
 
 
-# ------------------------------------------------------------------------------------------------- in an engine
+# ------------------------------------------------------------------------------------- in an engine
 
 
 async def labels(engine: Engine, model: str) -> list[bytes]:
@@ -175,7 +196,9 @@ def test_changed_labels_are_taken(tmp_path: Path) -> None:
             assert await labels(engine, "m") == [b"cat", b"dog"]
             before = engine.models["m"].versions[1]
             file.write_text("dog\ncat\n")
-            await models.until(lambda: engine.models["m"].versions[1] is not before, "it is loaded again")
+            await models.until(
+                lambda: engine.models["m"].versions[1] is not before, "it is loaded again"
+            )
             assert await labels(engine, "m") == [b"dog", b"cat"]
             file.unlink()
             await models.until(lambda: engine.models["m"].problem, "the file is missed")
@@ -195,12 +218,17 @@ SOFTMAX = {
     "pipeline": {
         "inputs": [{"name": "x", **PORT}],
         "outputs": [{"name": "p", **PORT}],
-        "steps": [{"builtin": "softmax", "inputs": {"scores": "x"}, "outputs": {"probabilities": "p"}}],
+        "steps": [
+            {"builtin": "softmax", "inputs": {"scores": "x"}, "outputs": {"probabilities": "p"}}
+        ],
     },
     "label_files": {"z": "labels.txt"},
 }
 MISSING = {
-    "'labels.txt', which its configuration names as labels of 'y'": ("", "label_files: {y: labels.txt}"),
+    "'labels.txt', which its configuration names as labels of 'y'": (
+        "",
+        "label_files: {y: labels.txt}",
+    ),
     "labels of the output 'z', and its outputs are y": ("cat", "label_files: {z: labels.txt}"),
     "labels of the output 'z', and its outputs are p": ("cat", yaml.safe_dump(SOFTMAX)),
 }
@@ -213,9 +241,9 @@ def test_a_model_whose_labels_are_missing_is_not_loaded(reason: str, tmp_path: P
 
     async def main() -> None:
         async with Engine(models.config(tmp_path, control="none")) as engine:
-            assert [(entry["state"], reason in entry["reason"]) for entry in await engine.index()] == [
-                ("UNAVAILABLE", True)
-            ]
+            assert [
+                (entry["state"], reason in entry["reason"]) for entry in await engine.index()
+            ] == [("UNAVAILABLE", True)]
             with pytest.raises(RepositoryError) as caught:
                 await engine.load("m")
             assert reason in str(caught.value)
@@ -226,7 +254,12 @@ def test_a_model_whose_labels_are_missing_is_not_loaded(reason: str, tmp_path: P
 @pytest.mark.row("S2")
 def test_a_configuration_that_is_sent_brings_labels(tmp_path: Path) -> None:
     write_labelled(tmp_path, "cat\n", "{}")
-    output = {"name": "y", "data_type": "TYPE_FP32", "dims": [-1, 4], "label_filename": "labels.txt"}
+    output = {
+        "name": "y",
+        "data_type": "TYPE_FP32",
+        "dims": [-1, 4],
+        "label_filename": "labels.txt",
+    }
 
     async def main() -> None:
         async with Engine(models.config(tmp_path, control="explicit")) as engine:
@@ -235,7 +268,9 @@ def test_a_configuration_that_is_sent_brings_labels(tmp_path: Path) -> None:
             await engine.load("m", config=json.dumps({"output": [output]}))
             assert await labels(engine, "m") == [b"cat"]
             with pytest.raises(InfuseError, match="outside of the model's folder"):
-                await engine.load("m", config=json.dumps({"output": [{**output, "label_filename": "../l"}]}))
+                await engine.load(
+                    "m", config=json.dumps({"output": [{**output, "label_filename": "../l"}]})
+                )
             assert await labels(engine, "m") == [b"cat"]
 
     asyncio.run(main())

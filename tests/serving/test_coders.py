@@ -1,4 +1,6 @@
-"""Processes that read and write large messages: right results, errors of ours, and what becomes of their ends."""
+"""Processes that read and write large messages: right results, errors of ours, and what becomes of
+their ends.
+"""
 
 import asyncio
 import json
@@ -40,7 +42,7 @@ VALUES: dict[str, Any] = {
 }
 
 
-# ------------------------------------------------------------------------------------------------- what coders do
+# ----------------------------------------------------------------------------------- what coders do
 
 
 @pytest.fixture(autouse=True)
@@ -96,7 +98,7 @@ def until(condition: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-# ------------------------------------------------------------------------------------------------- messages
+# ----------------------------------------------------------------------------------------- messages
 
 
 def test_requests_and_answers_are_as_in_one_process() -> None:
@@ -126,7 +128,10 @@ def test_requests_and_answers_are_as_in_one_process() -> None:
                     )
                     length, parts = codec.encode(asked, response)
                     found, views = await made.answer(large.answer, asked, response)
-                    assert (found, [bytes(view) for view in views]) == (length, [bytes(part) for part in parts])
+                    assert (found, [bytes(view) for view in views]) == (
+                        length,
+                        [bytes(part) for part in parts],
+                    )
                     for work, write in (
                         (rpc_large.answer, rpc_codec.encode),
                         (rpc_large.streamed_answer, rpc_codec.encode_streamed),
@@ -169,7 +174,12 @@ def test_answers_are_long_by_their_elements_or_by_the_bytes_of_their_texts(
 
 
 def test_what_is_wrong_is_told_as_in_one_process() -> None:
-    bodies = [plain([1], [2]), b"{", plain([0.5], [1], "INT8"), b'{"inputs":[{"name":"%b"}]}' % (b"a" * 9999)]
+    bodies = [
+        plain([1], [2]),
+        b"{",
+        plain([0.5], [1], "INT8"),
+        b'{"inputs":[{"name":"%b"}]}' % (b"a" * 9999),
+    ]
 
     async def main() -> None:
         async with coders() as made:
@@ -188,7 +198,7 @@ def test_bytes_are_joined() -> None:
     assert joined([b"abc", b"", memoryview(b"de"), bytes(100)]) == b"abcde" + bytes(100)
 
 
-# ------------------------------------------------------------------------------------------------- processes
+# ---------------------------------------------------------------------------------------- processes
 
 
 def test_none_is_started_before_it_is_needed() -> None:
@@ -203,7 +213,9 @@ def test_none_is_started_before_it_is_needed() -> None:
     asyncio.run(main())
 
 
-@pytest.mark.parametrize(("work", "kind"), [(end, UnavailableError), (devour, TooLargeError), (lie, RuntimeFailure)])
+@pytest.mark.parametrize(
+    ("work", "kind"), [(end, UnavailableError), (devour, TooLargeError), (lie, RuntimeFailure)]
+)
 def test_one_that_fails_costs_its_own_message_only(work: Any, kind: type[InfuseError]) -> None:
     async def main() -> None:
         async with coders() as made:

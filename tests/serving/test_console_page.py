@@ -1,4 +1,6 @@
-"""The console's page in a browser, with invented data: what it shows, what it sends, what it survives."""
+"""The console's page in a browser, with invented data: what it shows, what it sends, what it
+survives.
+"""
 
 from __future__ import annotations
 
@@ -30,14 +32,40 @@ BUSY = {
     "p99_ms": 21.75,
 }
 SIDE = {
-    **{"requests": 1240, "failed": 2, "rejected": 0, "error_rate": 2 / 1240, "p50_ms": 7.9, "p95_ms": 15.1},
+    **{
+        "requests": 1240,
+        "failed": 2,
+        "rejected": 0,
+        "error_rate": 2 / 1240,
+        "p50_ms": 7.9,
+        "p95_ms": 15.1,
+    },
     **{"p99_ms": 21.0, "compared": 640, "drifted": 3, "drift_rate": 3 / 640},
     **{"in_flight": 3, "oldest_ms": 1250.0},
 }
 ROLLOUT = {
-    **{"state": "running", "from": [1], "to": 2, "step": 1, "steps": [0.05, 0.25, 1.0], "started": 0.0, "since": 0.0},
-    **{"reason": "", "active": True, "share": 0.25, "compared": 640, "drifted": 3, "drift_rate": 3 / 640},
-    "windows": {"new": SIDE, "old": {**SIDE, "requests": 3720}, "waits_for": "22 s of the step are left"},
+    **{
+        "state": "running",
+        "from": [1],
+        "to": 2,
+        "step": 1,
+        "steps": [0.05, 0.25, 1.0],
+        "started": 0.0,
+        "since": 0.0,
+    },
+    **{
+        "reason": "",
+        "active": True,
+        "share": 0.25,
+        "compared": 640,
+        "drifted": 3,
+        "drift_rate": 3 / 640,
+    },
+    "windows": {
+        "new": SIDE,
+        "old": {**SIDE, "requests": 3720},
+        "waits_for": "22 s of the step are left",
+    },
 }
 
 
@@ -59,7 +87,9 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def shown(browser: Any) -> Iterator[tuple[Console, Stage]]:
-    with stage(lambda: data(resnet(rollout=ROLLOUT), model("quiet", version(1, share=1.0)))) as served:
+    with stage(
+        lambda: data(resnet(rollout=ROLLOUT), model("quiet", version(1, share=1.0)))
+    ) as served:
         console = Console(browser, served.url)
         console.size(1280)
         yield console, served
@@ -99,8 +129,15 @@ def test_it_shows_a_rollout_with_its_step_and_both_sides(shown: tuple[Console, S
 
 def test_it_draws_rates_and_quantiles_of_each_version(shown: tuple[Console, Stage]) -> None:
     console, _ = shown
-    console.until(lambda: console.run("return document.querySelector('.line').getAttribute('d')").count("L") > 1)
-    lines = {name: len(console.all(f'[data-plot="{name}/resnet50"] .line')) for name in ("throughput", "latency")}
+    console.until(
+        lambda: (
+            console.run("return document.querySelector('.line').getAttribute('d')").count("L") > 1
+        )
+    )
+    lines = {
+        name: len(console.all(f'[data-plot="{name}/resnet50"] .line'))
+        for name in ("throughput", "latency")
+    }
     assert lines == {"throughput": 2, "latency": 6}
     label = console.find('[data-plot="latency/resnet50"]').get_attribute("aria-label")
     assert "now version 1 8.25 · 15.5 · 21.8 ms, version 2 8.25" in label
@@ -114,7 +151,8 @@ def test_pointing_at_a_plot_reads_it_there(shown: tuple[Console, Stage]) -> None
     point = (
         "const plot = document.querySelector('[data-plot=\"latency/resnet50\"]');"
         "const box = plot.getBoundingClientRect();"
-        "const place = {bubbles: true, clientX: box.left + box.width * arguments[0], clientY: box.top + 20};"
+        "const place = {bubbles: true, clientX: box.left + box.width * arguments[0], clientY: "
+        "box.top + 20};"
         "plot.dispatchEvent(new PointerEvent('pointermove', place))"
     )
     console.run(point, 0.97)
@@ -131,7 +169,12 @@ CASES = {
         "/v2/models/resnet50/labels",
         {"label": "canary", "version": 2},
     ),
-    "unlabel": ({"model": "resnet50", "label": "stable"}, {}, "/v2/models/resnet50/labels", {"label": "stable"}),
+    "unlabel": (
+        {"model": "resnet50", "label": "stable"},
+        {},
+        "/v2/models/resnet50/labels",
+        {"label": "stable"},
+    ),
     "split": (
         {"model": "resnet50"},
         {"_1": "3", "_2": "1"},
@@ -159,7 +202,9 @@ CASES = {
 
 
 @pytest.mark.parametrize("action", CASES)
-def test_a_button_asks_and_then_does_what_it_says(shown: tuple[Console, Stage], action: str) -> None:
+def test_a_button_asks_and_then_does_what_it_says(
+    shown: tuple[Console, Stage], action: str
+) -> None:
     console, served = shown
     target, values, path, body = CASES[action]
     console.press(action, **target)
@@ -200,7 +245,9 @@ def test_the_server_s_refusal_is_shown_and_the_question_stays(shown: tuple[Conso
     console.press("label", model="resnet50", version=2)
     console.fill(label="canary")
     console.find("[data-send]").click()
-    assert console.until(lambda: console.text("#dialog .error")) == "[INF-704] there is no version 2."
+    assert (
+        console.until(lambda: console.text("#dialog .error")) == "[INF-704] there is no version 2."
+    )
     assert console.open_dialog
     served.refusal = None
     console.send()
@@ -211,11 +258,32 @@ HOSTILE = "<img src=x onerror=\"document.title='run'\"><script>document.title='r
 
 
 def test_foreign_text_is_text(browser: Any) -> None:
-    event = {"kind": HOSTILE, "model": HOSTILE, "version": 1, "share": 0.1, "reason": HOSTILE, "at": 1.0, "grave": True}
+    event = {
+        "kind": HOSTILE,
+        "model": HOSTILE,
+        "version": 1,
+        "share": 0.1,
+        "reason": HOSTILE,
+        "at": 1.0,
+        "grave": True,
+    }
     rollout = {**ROLLOUT, "reason": HOSTILE, "state": HOSTILE}
     rollout["windows"] = {**ROLLOUT["windows"], "waits_for": HOSTILE}  # type: ignore[dict-item]
-    worker = {"name": HOSTILE, "pid": 1, "cores": [0], "memory_bytes": 1, "instances": [{"name": HOSTILE, "load": 0.5}]}
-    objective = {"objective": HOSTILE, "target": 0.9, "latency_ms": 1.0, "requests": 1, "bad": 0, "budget_left": 1.0}
+    worker = {
+        "name": HOSTILE,
+        "pid": 1,
+        "cores": [0],
+        "memory_bytes": 1,
+        "instances": [{"name": HOSTILE, "load": 0.5}],
+    }
+    objective = {
+        "objective": HOSTILE,
+        "target": 0.9,
+        "latency_ms": 1.0,
+        "requests": 1,
+        "bad": 0,
+        "budget_left": 1.0,
+    }
     bad = model(
         HOSTILE,
         version(1, labels=[HOSTILE], share=1.0, recent=BUSY, reason=HOSTILE),
@@ -245,7 +313,8 @@ def test_foreign_text_is_text(browser: Any) -> None:
 def test_a_script_that_got_into_the_page_would_not_run(shown: tuple[Console, Stage]) -> None:
     console, _ = shown
     console.run(
-        "const script = document.createElement('script'); script.textContent = 'document.title = \"run\"';"
+        "const script = document.createElement('script'); script.textContent = 'document.title = "
+        '"run"\';'
         "document.body.append(script);"
         "document.body.insertAdjacentHTML('beforeend', arguments[0])",
         HOSTILE,
@@ -260,9 +329,9 @@ def test_sources_never_read_data_as_markup() -> None:
     sources = {path.name: path.read_text() for path in folder.glob("*.js")}
     assert "dom.js" in sources
     for name, text in sources.items():
-        assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function", text), (
-            name
-        )
+        assert not re.search(
+            r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function", text
+        ), name
     page = (folder / "index.html").read_text()
     assert not re.search(r"<script>|<style|style=|\son\w+=|https?://", page)
 
@@ -285,7 +354,9 @@ def test_a_token_is_asked_for_kept_in_the_tab_and_sent(browser: Any) -> None:
         console.send()
         assert "resnet50" in console.text("#models")
         assert console.run("return sessionStorage.getItem('infuse-token')") == "secret"
-        assert "secret" not in console.run("return JSON.stringify(localStorage) + document.cookie + location.href")
+        assert "secret" not in console.run(
+            "return JSON.stringify(localStorage) + document.cookie + location.href"
+        )
         console.press("unload", model="resnet50")
         console.send()
         assert served.posted[0][2]["Authorization"] == "Bearer secret"
@@ -294,7 +365,9 @@ def test_a_token_is_asked_for_kept_in_the_tab_and_sent(browser: Any) -> None:
 def test_a_server_that_is_gone_is_told_of_and_found_again(browser: Any) -> None:
     with stage(lambda: data(resnet())) as served:
         console = Console(browser, served.url)
-        console.run("window.realFetch = fetch; window.fetch = () => Promise.reject(new TypeError('down'))")
+        console.run(
+            "window.realFetch = fetch; window.fetch = () => Promise.reject(new TypeError('down'))"
+        )
         assert "does not answer" in console.until(lambda: console.text("#notice"))
         assert "not reached" in console.text("header")
         assert "resnet50" in console.text("#models")
@@ -360,12 +433,16 @@ def test_it_fits_into_the_window(shown: tuple[Console, Stage], width: int) -> No
     console.size(width)
     console.next_update()
     assert console.run("return document.documentElement.scrollWidth") <= width
-    hidden = "return [...document.querySelectorAll('main button')].filter((b) => !b.getClientRects().length).length"
+    hidden = (
+        "return [...document.querySelectorAll('main button')].filter((b) => "
+        "!b.getClientRects().length).length"
+    )
     assert console.run(hidden) == 0
     if width >= 1280:
         assert (
             console.run(
-                "const box = document.querySelector('.versions'); return box.scrollWidth - box.parentNode.clientWidth"
+                "const box = document.querySelector('.versions'); return box.scrollWidth - "
+                "box.parentNode.clientWidth"
             )
             <= 0
         )
@@ -394,16 +471,24 @@ def colors(theme: str) -> dict[str, tuple[float, ...]]:
     block = {"light": ":root {", "dark": ':root[data-theme="dark"] {'}[theme]
     text = entry[1].decode().split(block)[1].split("}")[0]
     found = re.findall(r"--([a-z0-9-]+): #([0-9a-f]{6});", text)
-    return {name: tuple(int(digits[i : i + 2], 16) / 255 for i in (0, 2, 4)) for name, digits in found}
+    return {
+        name: tuple(int(digits[i : i + 2], 16) / 255 for i in (0, 2, 4)) for name, digits in found
+    }
 
 
 def luminance(color: tuple[float, ...]) -> float:
-    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in color]
+    linear = [
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in color
+    ]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
 PAIRS = [
-    *((text, ground) for text in ("text", "muted", "good", "bad", "warn", "busy") for ground in ("card",)),
+    *(
+        (text, ground)
+        for text in ("text", "muted", "good", "bad", "warn", "busy")
+        for ground in ("card",)
+    ),
     *((text, "faint") for text in ("text", "muted")),
     *((tone, f"{tone}-soft") for tone in ("good", "bad", "warn", "busy")),
     *(("ink", ground) for ground in ("accent", "bad", *(f"v{i}" for i in range(8)))),
@@ -436,6 +521,9 @@ def test_there_are_no_other_files(path: str) -> None:
 
 
 def test_files_have_their_types() -> None:
-    found = {path: asset(path) for path in ("/", "/console", "/console/console.js", "/console/console.css")}
+    found = {
+        path: asset(path)
+        for path in ("/", "/console", "/console/console.js", "/console/console.css")
+    }
     kinds = {path: entry[0].split(";")[0] for path, entry in found.items() if entry}
     assert list(kinds.values()) == ["text/html", "text/html", "text/javascript", "text/css"]

@@ -18,7 +18,10 @@ from tests.serving.console_server import Running, serving, write_model
 
 pytestmark = pytest.mark.row("S6")
 
-ALL = "version_policy: {all: true}\nlabels: {stable: 1}\nobjectives: [{name: fast, latency_ms: 1000}]\n"
+ALL = (
+    "version_policy: {all: true}\nlabels: {stable: 1}\nobjectives: [{name: fast, latency_ms: "
+    "1000}]\n"
+)
 
 
 @pytest.fixture(scope="module")
@@ -118,9 +121,14 @@ def test_a_rollout_is_started_paused_and_rolled_back(console: Console, server: R
     console.send()
     told = server.describe("digits")
     assert told["shares"] == {"1": 1.0}
-    assert (told["rollout"]["state"], told["rollout"]["reason"]) == ("rolled_back", "it is no better")
+    assert (told["rollout"]["state"], told["rollout"]["reason"]) == (
+        "rolled_back",
+        "it is no better",
+    )
     console.until(lambda: "rolled back" in console.text(".rollout"))
-    console.until(lambda: "digits version 2 rolled back · it is no better" in console.text(".events"))
+    console.until(
+        lambda: "digits version 2 rolled back · it is no better" in console.text(".events")
+    )
 
 
 def test_a_promotion_gives_all_traffic(console: Console, server: Running) -> None:
@@ -137,7 +145,9 @@ def test_a_model_is_unloaded_and_loaded(console: Console, server: Running) -> No
     console.press("unload", model="echo")
     console.send()
     assert not server.engine.model_ready("echo")
-    console.until(lambda: "unavailable" in console.card("echo") or "unknown" in console.card("echo"))
+    console.until(
+        lambda: "unavailable" in console.card("echo") or "unknown" in console.card("echo")
+    )
     console.press("load", model="echo")
     console.send()
     assert server.engine.model_ready("echo")
@@ -166,14 +176,25 @@ def test_a_page_of_another_name_gets_no_data(server: Running) -> None:
         assert "rebound.example" in json.loads(body)["error"]
 
 
-def test_with_tokens_the_page_is_open_and_its_data_is_not(repository: Path, tmp_path: Path, browser: Any) -> None:
+def test_with_tokens_the_page_is_open_and_its_data_is_not(
+    repository: Path, tmp_path: Path, browser: Any
+) -> None:
     (admin, hashed), (tenant, other) = new_token(), new_token()
-    tokens = (Token(sha256=hashed, role="admin"), Token(sha256=other, role="infer", models=("echo",)))
-    with serving(repository, models=(), state=tmp_path / "state", security=Security(tokens=tokens)) as running:
+    tokens = (
+        Token(sha256=hashed, role="admin"),
+        Token(sha256=other, role="infer", models=("echo",)),
+    )
+    with serving(
+        repository, models=(), state=tmp_path / "state", security=Security(tokens=tokens)
+    ) as running:
         assert get(running, "/")[0] == get(running, "/console/console.js")[0] == 200
         found = {}
         for name, token in {"nobody": "", "tenant": tenant, "admin": admin}.items():
-            found[name] = get(running, "/v2/console/data", **({"Authorization": f"Bearer {token}"} if token else {}))[0]
+            found[name] = get(
+                running,
+                "/v2/console/data",
+                **({"Authorization": f"Bearer {token}"} if token else {}),
+            )[0]
         assert found == {"nobody": 401, "tenant": 403, "admin": 200}
         for token in (tenant, ""):
             assert get(running, "/metrics", Authorization=f"Bearer {token}")[0] in (401, 403)

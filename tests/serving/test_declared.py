@@ -29,7 +29,9 @@ def model(first: int | str = "n", second: int | str = 4) -> bytes:
     s = helper.make_tensor_value_info("s", TensorProto.FLOAT, [first])
     graph = helper.make_graph(nodes, "m", [x], [y, s], tensors)
     return bytes(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
+        helper.make_model(
+            graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8
+        ).SerializeToString()
     )
 
 
@@ -46,12 +48,27 @@ Y = 'output { name: "y" data_type: TYPE_FP32 dims: [ 2, 4 ] }'
 B = "max_batch_size: 8 "
 
 REFUSED = {
-    "another name": (B + X.replace('"x"', '"z"') + Y, "the model has no input 'z'. Hint: its inputs are x"),
-    "another output": (B + X + Y.replace('"y"', '"z"'), "the model has no output 'z'. Hint: its outputs are y, s"),
-    "another type": (B + X.replace("FP32", "INT64") + Y, "'x' is declared as INT64, and the model's is FP32"),
+    "another name": (
+        B + X.replace('"x"', '"z"') + Y,
+        "the model has no input 'z'. Hint: its inputs are x",
+    ),
+    "another output": (
+        B + X + Y.replace('"y"', '"z"'),
+        "the model has no output 'z'. Hint: its outputs are y, s",
+    ),
+    "another type": (
+        B + X.replace("FP32", "INT64") + Y,
+        "'x' is declared as INT64, and the model's is FP32",
+    ),
     "another type of an output": (B + Y.replace("FP32", "FP16"), "'y' is declared as FP16"),
-    "another size": (B + X.replace("4", "5") + Y, "'x' is declared as [-1, 2, 5], and the model's is [-1, 2, 4]"),
-    "a free size": (B + X.replace("4", "-1") + Y, "'x' is declared as [-1, 2, -1], and the model's is [-1, 2, 4]"),
+    "another size": (
+        B + X.replace("4", "5") + Y,
+        "'x' is declared as [-1, 2, 5], and the model's is [-1, 2, 4]",
+    ),
+    "a free size": (
+        B + X.replace("4", "-1") + Y,
+        "'x' is declared as [-1, 2, -1], and the model's is [-1, 2, 4]",
+    ),
     "a size more": (B + X.replace("4", "4, 1") + Y, "'x' is declared as [-1, 2, 4, 1]"),
     "dims without the batch": (X + Y, "'x' is declared as [2, 4], and the model's is [-1, 2, 4]"),
     "dims with the batch": (B + X.replace("2, 4", "-1, 2, 4"), "'x' is declared as [-1, -1, 2, 4]"),
@@ -77,7 +94,9 @@ def test_what_contradicts_the_model_keeps_it_from_loading(case: str, tmp_path: P
         (entry,) = await engine.index()
         assert entry["state"] == "UNAVAILABLE"
         assert message in entry["reason"]
-        assert any(event["kind"] == "load_failed" and message in event["reason"] for event in engine.events)
+        assert any(
+            event["kind"] == "load_failed" and message in event["reason"] for event in engine.events
+        )
 
     served(tmp_path, work)
 
@@ -87,7 +106,10 @@ def test_batches_of_a_model_that_has_none_are_refused(tmp_path: Path) -> None:
 
     async def work(engine: Engine) -> None:
         (entry,) = await engine.index()
-        assert "it asks for batches, and the first dimension of x: float32[3, 2, 4] is not free" in entry["reason"]
+        assert (
+            "it asks for batches, and the first dimension of x: float32[3, 2, 4] is not free"
+            in entry["reason"]
+        )
 
     served(tmp_path, work)
 
@@ -111,13 +133,18 @@ def test_tensors_are_reshaped_on_their_way_in_and_out(tmp_path: Path) -> None:
     async def work(engine: Engine) -> None:
         told = engine.model_metadata("m")
         assert told["inputs"] == [{"name": "x", "datatype": "FP32", "shape": [-1, 8]}]
-        assert [(tensor["name"], tensor["shape"]) for tensor in told["outputs"]] == [("s", [-1, 1]), ("y", [-1, 4, 2])]
+        assert [(tensor["name"], tensor["shape"]) for tensor in told["outputs"]] == [
+            ("s", [-1, 1]),
+            ("y", [-1, 4, 2]),
+        ]
         x = np.arange(24, dtype=np.float32).reshape(3, 8)
         answer = await ask(engine, x)
         assert list(answer) == ["s", "y"]
         np.testing.assert_array_equal(answer["y"], (2 * x).reshape(3, 4, 2))
         np.testing.assert_array_equal(answer["s"], x.sum(1, keepdims=True))
-        with pytest.raises(InputError, match=r"'x' has the shape \[3, 2, 4\], and the model takes \[-1, 8\]"):
+        with pytest.raises(
+            InputError, match=r"'x' has the shape \[3, 2, 4\], and the model takes \[-1, 8\]"
+        ):
             await ask(engine, x.reshape(3, 2, 4))
 
     served(tmp_path, work)
@@ -136,7 +163,9 @@ def test_sizes_that_the_model_leaves_free_bind_callers(tmp_path: Path) -> None:
 
 
 def test_free_sizes_go_through_a_reshape(tmp_path: Path) -> None:
-    text = 'input { name: "x" data_type: TYPE_FP32 dims: [ -1, 8 ] reshape { shape: [ -1, 2, 4 ] } }'
+    text = (
+        'input { name: "x" data_type: TYPE_FP32 dims: [ -1, 8 ] reshape { shape: [ -1, 2, 4 ] } }'
+    )
     put(tmp_path, text, model())
 
     async def work(engine: Engine) -> None:
@@ -175,10 +204,18 @@ def test_what_the_server_tells_of_a_model_loads_it_again(tmp_path: Path) -> None
         (ModelConfig, {"batching": {"max_sise": 3}}, "did you mean 'max_size'?"),
         (ModelConfig, {"canary": {"step": [1]}}, "did you mean 'steps'?"),
         (ModelConfig, {"objectives": [{"name": "a", "targets": 1}]}, "did you mean 'target'?"),
-        (ModelConfig, {"pipeline": {"steps": [{"modle": "a"}], "inputs": [], "outputs": []}}, "did you mean 'model'?"),
+        (
+            ModelConfig,
+            {"pipeline": {"steps": [{"modle": "a"}], "inputs": [], "outputs": []}},
+            "did you mean 'model'?",
+        ),
         (ServerConfig, {"securty": {}}, "did you mean 'security'?"),
         (ServerConfig, {"http": {"prt": 1}}, "did you mean 'port'?"),
-        (ServerConfig, {"security": {"tokens": [{"sha": "a", "role": "infer"}]}}, "did you mean 'sha256'?"),
+        (
+            ServerConfig,
+            {"security": {"tokens": [{"sha": "a", "role": "infer"}]}},
+            "did you mean 'sha256'?",
+        ),
         (ServerConfig, {"http": {"zzzz": 1}}, "fields here are enabled, host, port, tls"),
     ],
 )

@@ -54,7 +54,9 @@ def test_unload_first_ends_the_old_version_before_the_new_one_is_loaded(tmp_path
         write(repository, "add", models.adder(2), 2)
         await loaded(engine, "add", 2)
         assert await ask(engine, "add", 1) == 3
-        changes = [(e["kind"], e["version"]) for e in engine.events if e["kind"] in ("loaded", "unloaded")]
+        changes = [
+            (e["kind"], e["version"]) for e in engine.events if e["kind"] in ("loaded", "unloaded")
+        ]
         assert changes == [("loaded", 1), ("unloaded", 1), ("loaded", 2)]
 
     served(tmp_path, work)
@@ -68,7 +70,9 @@ def test_files_that_are_replaced_in_place_are_loaded_anew(tmp_path: Path) -> Non
         assert await ask(engine, "add", 1) == 2
         (folder / "new").write_bytes(models.adder(7))
         (folder / "new").replace(folder / "model.onnx")
-        await models.until(lambda: engine.models["add"].versions[1].statistics is not None, "it is there")
+        await models.until(
+            lambda: engine.models["add"].versions[1].statistics is not None, "it is there"
+        )
         limit = asyncio.get_running_loop().time() + 60
         while await ask(engine, "add", 1) != 8:
             assert asyncio.get_running_loop().time() < limit
@@ -104,7 +108,9 @@ def test_a_model_and_a_version_that_are_removed(tmp_path: Path) -> None:
     served(tmp_path, work)
 
 
-def test_a_full_disk_fails_that_load_and_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_fails_that_load_and_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     repository = tmp_path / "models"
     write(repository, "add", models.adder(1))
     full = threading.Event()
@@ -124,13 +130,19 @@ def test_a_full_disk_fails_that_load_and_no_other(tmp_path: Path, monkeypatch: p
     served(tmp_path, work)
 
 
-def test_a_model_with_an_unknown_operator_is_refused_by_name(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_model_with_an_unknown_operator_is_refused_by_name(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     repository = tmp_path / "models"
     write(repository, "add", models.adder(1))
     node = helper.make_node("Strange", ["x"], ["y"], name="odd", domain="my.own")
     graph = helper.make_graph([node], "graph", [models.tensor("x")], [models.tensor("y")])
     imports = [helper.make_opsetid("", 20), helper.make_opsetid("my.own", 1)]
-    write(repository, "odd", helper.make_model(graph, opset_imports=imports, ir_version=9).SerializeToString())
+    write(
+        repository,
+        "odd",
+        helper.make_model(graph, opset_imports=imports, ir_version=9).SerializeToString(),
+    )
 
     async def work(engine: Engine) -> None:
         await models.until(lambda: engine.models["odd"].failures, "it is refused")
@@ -146,10 +158,14 @@ def test_a_model_with_an_unknown_operator_is_refused_by_name(tmp_path: Path, cap
         assert "my.own::Strange" in str(event)
 
     served(tmp_path, work)
-    assert any("Strange" in record.getMessage() for record in caplog.records if record.levelname == "ERROR")
+    assert any(
+        "Strange" in record.getMessage() for record in caplog.records if record.levelname == "ERROR"
+    )
 
 
-def test_threads_that_the_machine_has_not_are_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_threads_that_the_machine_has_not_are_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     write(tmp_path / "models", "add", models.adder(1), config="threads: 4000\n")
 
     async def work(engine: Engine) -> None:
@@ -236,7 +252,9 @@ def test_a_repository_that_goes_away_stops_nothing(strict: bool, tmp_path: Path)
     served(tmp_path, work, strict_readiness=strict)
 
 
-def test_a_slow_load_holds_up_no_other_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_load_holds_up_no_other_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     repository = tmp_path / "models"
     write(repository, "add", models.adder(1))
     write(repository, "slow", models.adder(1))

@@ -49,7 +49,9 @@ def bad(kind: str, repository: Path) -> None:
 
 @pytest.mark.parametrize("strict", [False, True])
 @pytest.mark.parametrize("kind", ["nonsense", "configuration", "label"])
-def test_a_broken_upload_is_no_matter_of_the_others(kind: str, strict: bool, tmp_path: Path) -> None:
+def test_a_broken_upload_is_no_matter_of_the_others(
+    kind: str, strict: bool, tmp_path: Path
+) -> None:
     repository = tmp_path / "models"
     write(repository, "good", models.adder(1))
 
@@ -64,7 +66,9 @@ def test_a_broken_upload_is_no_matter_of_the_others(kind: str, strict: bool, tmp
             assert await http_status(http_port) == 200
             bad(kind, repository)
             engine = server.engine
-            await models.until(lambda: any(e["kind"] == "load_failed" for e in engine.events), "it is noticed")
+            await models.until(
+                lambda: any(e["kind"] == "load_failed" for e in engine.events), "it is noticed"
+            )
             serving = health_pb2.HealthCheckResponse.SERVING
             assert (await http_status(http_port) == 200) is not strict
             assert (await grpc_status(grpc_port) == serving) is not strict
@@ -119,9 +123,15 @@ def test_a_broken_configuration_is_one_line_in_the_log(
     async def work(engine: Engine) -> None:
         for _ in range(3):
             await engine.catalog.look()
-        (line,) = [record.getMessage() for record in caplog.records if "load_failed" in record.getMessage()]
+        (line,) = [
+            record.getMessage() for record in caplog.records if "load_failed" in record.getMessage()
+        ]
         assert "model=bad" in line
-        assert ("config.yaml" in line and "replica" in line) if kind == "configuration" else "1x!" in line
+        assert (
+            ("config.yaml" in line and "replica" in line)
+            if kind == "configuration"
+            else "1x!" in line
+        )
         (repository / "bad" / "config.yaml").write_text("")
         await loaded(engine, "bad", 1)
 

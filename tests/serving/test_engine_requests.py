@@ -34,7 +34,9 @@ def test_queued_work_is_dropped_when_its_time_is_over_or_nobody_waits(tmp_path: 
         running = asyncio.ensure_future(engine.infer(loop(TURNS)))
         await models.until(lambda: version.running == 1, "one runs")
         now = asyncio.get_running_loop().time()
-        late = [asyncio.ensure_future(engine.infer(loop(TURNS, deadline=now + 0.01))) for _ in range(5)]
+        late = [
+            asyncio.ensure_future(engine.infer(loop(TURNS, deadline=now + 0.01))) for _ in range(5)
+        ]
         left = [asyncio.ensure_future(engine.infer(loop(TURNS))) for _ in range(5)]
         kept = asyncio.ensure_future(engine.infer(loop(5)))
         await asyncio.sleep(0)

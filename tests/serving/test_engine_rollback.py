@@ -1,4 +1,6 @@
-"""Going back to a version that the policy let go: it is loaded again, serves, and stays over a restart."""
+"""Going back to a version that the policy let go: it is loaded again, serves, and stays over a
+restart.
+"""
 
 import asyncio
 import json
@@ -58,7 +60,12 @@ def test_a_rollback_loads_the_version_before_and_keeps_it(tmp_path: Path) -> Non
 
 def test_a_promoted_version_goes_back_to_one_that_was_let_go(tmp_path: Path) -> None:
     repository = tmp_path / "models"
-    write(repository, "add", models.adder(1), config="canary: {steps: [1.0], step_seconds: 0.0, min_requests: 0}\n")
+    write(
+        repository,
+        "add",
+        models.adder(1),
+        config="canary: {steps: [1.0], step_seconds: 0.0, min_requests: 0}\n",
+    )
 
     async def work(engine: Engine) -> None:
         write(repository, "add", models.adder(2), 2)
@@ -72,7 +79,9 @@ def test_a_promoted_version_goes_back_to_one_that_was_let_go(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("version", [1, 3])
-def test_a_rollout_loads_its_version_which_gets_no_more_than_its_share(version: int, tmp_path: Path) -> None:
+def test_a_rollout_loads_its_version_which_gets_no_more_than_its_share(
+    version: int, tmp_path: Path
+) -> None:
     for number in (1, 2, 3):
         config = "version_policy: {specific: [2]}\n"
         write(tmp_path / "models", "add", models.adder(number), number, config=config)
@@ -109,7 +118,9 @@ def test_what_cannot_be_gone_back_to_says_why_and_changes_nothing(tmp_path: Path
             await engine.rollback("add", "")
         await swapped(engine, repository)
         (repository / "add" / "1" / "model.onnx").write_bytes(b"no model")
-        with pytest.raises(UnavailableError, match=r"version 1 is needed, and cannot be loaded: .*infuse rollout"):
+        with pytest.raises(
+            UnavailableError, match=r"version 1 is needed, and cannot be loaded: .*infuse rollout"
+        ):
             await engine.rollback("add", "worse")
         with pytest.raises(NotFoundError, match="there is no version 9"):
             await engine.start_rollout("add", 9)
@@ -150,5 +161,7 @@ def test_the_command_goes_back_with_nothing_configured(tmp_path: Path) -> None:
         assert server.end() == 0
     with ServeProcess(repository, tmp_path).serve() as server:
         assert answer(server) == (2, "1")
-        told = json.loads(infuse("rollout", "add", "--json", "--admin", f"http://127.0.0.1:{server.admin}"))
+        told = json.loads(
+            infuse("rollout", "add", "--json", "--admin", f"http://127.0.0.1:{server.admin}")
+        )
         assert told["settled"] == 1

@@ -1,4 +1,6 @@
-"""Rollouts, labels and splits in an engine: what they do by themselves, and what outlives the server."""
+"""Rollouts, labels and splits in an engine: what they do by themselves, and what outlives the
+server.
+"""
 
 import asyncio
 import json
@@ -37,7 +39,11 @@ def test_labels_splits_and_rollouts_survive_a_restart(tmp_path: Path) -> None:
         told = engine.traffic("add").describe()
         assert told["labels"] == {"stable": 1, "canary": 2}
         assert told["shadow"] == {"2": 0.5}
-        assert (told["rollout"]["to"], told["rollout"]["state"], told["rollout"]["share"]) == (3, "running", 0.25)
+        assert (told["rollout"]["to"], told["rollout"]["state"], told["rollout"]["share"]) == (
+            3,
+            "running",
+            0.25,
+        )
         assert await ask(engine, "add", 1, "stable") == 2
         assert await ask(engine, "add", 1, "canary") == 3
         engine.traffic("add").rollback("enough")
@@ -49,8 +55,12 @@ def test_labels_splits_and_rollouts_survive_a_restart(tmp_path: Path) -> None:
         served(tmp_path, work, state=state)
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"format": 99, "models": {}}', b"\xff\xfe"])
-def test_a_state_that_is_broken_is_set_aside(content: bytes, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"[]", b'{"format": 99, "models": {}}', b"\xff\xfe"]
+)
+def test_a_state_that_is_broken_is_set_aside(
+    content: bytes, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     write(tmp_path / "models", "add", models.adder(1))
     state = tmp_path / "state.json"
     state.write_bytes(content)
@@ -64,7 +74,9 @@ def test_a_state_that_is_broken_is_set_aside(content: bytes, tmp_path: Path, cap
     assert "set aside" in caplog.text
 
 
-def test_a_state_that_cannot_be_written_costs_no_request(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_state_that_cannot_be_written_costs_no_request(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     write(tmp_path / "models", "add", models.adder(1))
     (tmp_path / "file").write_text("in the way")
     caplog.set_level(logging.ERROR)
@@ -78,7 +90,7 @@ def test_a_state_that_cannot_be_written_costs_no_request(tmp_path: Path, caplog:
     asyncio.run(run())
 
 
-# ------------------------------------------------------------------------------------------------- rollouts
+# ----------------------------------------------------------------------------------------- rollouts
 
 
 CANARY = """
@@ -95,7 +107,12 @@ def faulty(kind: str) -> bytes:
 
 @pytest.mark.parametrize(
     ("kind", "state"),
-    [("good", "promoted"), ("failing", "rolled_back"), ("drifting", "rolled_back"), ("slow", "rolled_back")],
+    [
+        ("good", "promoted"),
+        ("failing", "rolled_back"),
+        ("drifting", "rolled_back"),
+        ("slow", "rolled_back"),
+    ],
 )
 def test_a_canary_goes_on_or_back_by_itself(kind: str, state: str, tmp_path: Path) -> None:
     repository = tmp_path / "models"
@@ -125,7 +142,9 @@ def test_a_canary_goes_on_or_back_by_itself(kind: str, state: str, tmp_path: Pat
         def rollout() -> Any:
             return engine.traffic("add").describe()["rollout"]
 
-        await models.until(lambda: rollout() and rollout()["state"] not in ("running", "paused"), "it has ended")
+        await models.until(
+            lambda: rollout() and rollout()["state"] not in ("running", "paused"), "it has ended"
+        )
         assert (rollout()["to"], rollout()["state"]) == (2, state)
         kinds = [event["kind"] for event in engine.events]
         assert kinds.count("rollout_started") == 1
@@ -143,7 +162,13 @@ def test_a_canary_goes_on_or_back_by_itself(kind: str, state: str, tmp_path: Pat
 def test_shadows_are_compared_and_nobody_waits_for_them(tmp_path: Path) -> None:
     repository = tmp_path / "models"
     for version in (1, 2):
-        write(repository, "add", models.adder(version), version, ALL + 'split: {"1": 1}\nshadow: {"2": 1.0}\n')
+        write(
+            repository,
+            "add",
+            models.adder(version),
+            version,
+            ALL + 'split: {"1": 1}\nshadow: {"2": 1.0}\n',
+        )
 
     async def work(engine: Engine) -> None:
         seen = []
@@ -153,6 +178,9 @@ def test_shadows_are_compared_and_nobody_waits_for_them(tmp_path: Path) -> None:
         await models.until(lambda: len(seen) == 40, "all copies have run")
         assert seen.count((False, 1)) == seen.count((True, 2)) == 20
         window = engine.traffic("add").describe()["windows"]["2"]
-        assert (window["compared"], window["drifted"]) == (20, 20 - sum(0.05 * (t + 1) >= 1 for t in range(20)))
+        assert (window["compared"], window["drifted"]) == (
+            20,
+            20 - sum(0.05 * (t + 1) >= 1 for t in range(20)),
+        )
 
     served(tmp_path, work)

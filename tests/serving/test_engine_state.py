@@ -1,4 +1,6 @@
-"""What a server must not forget of its rollouts: by repository, owned by one server, in every state they can be in."""
+"""What a server must not forget of its rollouts: by repository, owned by one server, in every state
+they can be in.
+"""
 
 import asyncio
 import json
@@ -68,7 +70,10 @@ def test_two_servers_at_once_share_a_cache_but_no_repository(tmp_path: Path) -> 
         async with Engine(config(here, cache=cache)) as first:
             async with Engine(config(there, cache=cache)) as second:
                 assert await ask(second, "add", 1) == 2
-            with pytest.raises(ConfigurationError, match=rf"process {os.getpid()} on .*end that server first.*`state`"):
+            with pytest.raises(
+                ConfigurationError,
+                match=rf"process {os.getpid()} on .*end that server first.*`state`",
+            ):
                 async with Engine(config(here, cache=cache)):
                     pass
             assert await ask(first, "add", 1) == 2
@@ -84,9 +89,12 @@ def test_a_server_that_was_killed_leaves_its_state_to_the_next(tmp_path: Path) -
     file = StateFile.of("repository", tmp_path)
     code = (
         "import sys, time; from pathlib import Path; from infuse.serving.rollout import StateFile;"
-        "StateFile.of('repository', Path(sys.argv[1])).claim.hold(); print('held', flush=True); time.sleep(600)"
+        "StateFile.of('repository', Path(sys.argv[1])).claim.hold(); print('held', flush=True); "
+        "time.sleep(600)"
     )
-    with subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True) as other:
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    ) as other:
         try:
             assert other.stdout is not None
             assert other.stdout.readline() == "held\n"
@@ -108,12 +116,16 @@ def test_a_state_file_of_another_repository_is_refused_and_stays(tmp_path: Path)
     served(here, nothing, state=state)
     before = state.read_bytes()
     assert json.loads(before)["repository"] == str((here / "models").resolve())
-    with pytest.raises(ConfigurationError, match=r"the state is that of the repository .*here.*name another file"):
+    with pytest.raises(
+        ConfigurationError, match=r"the state is that of the repository .*here.*name another file"
+    ):
         served(there, nothing, state=state)
     assert state.read_bytes() == before
 
 
-def test_the_cache_variable_moves_copies_and_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_variable_moves_copies_and_state(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("INFUSE_CACHE", str(tmp_path / "chosen"))
     repository(tmp_path, 1)
 
@@ -126,7 +138,7 @@ def test_the_cache_variable_moves_copies_and_state(tmp_path: Path, monkeypatch: 
     assert not (tmp_path / "cache").exists()
 
 
-# ------------------------------------------------------------------------------------------------- restarts
+# ----------------------------------------------------------------------------------------- restarts
 
 
 def at_step(step: int) -> Callable[[Traffic], None]:

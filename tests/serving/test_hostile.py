@@ -1,4 +1,6 @@
-"""What hostile callers and configurations get: a refusal that is short, and others are answered meanwhile."""
+"""What hostile callers and configurations get: a refusal that is short, and others are answered
+meanwhile.
+"""
 
 import asyncio
 import socket
@@ -102,7 +104,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServeProcess]:
 
 
 def told(server: ServeProcess, request: bytes, expected: int) -> float:
-    """Send a request; health is answered meanwhile, and the server serves on. How long health took at worst."""
+    """Send a request; health is answered meanwhile, and the server serves on. How long health took
+    at worst.
+    """
     with Watch(server.http) as watch:
         status = sent(server.http, request)
     assert not watch.failures
@@ -141,7 +145,11 @@ def test_long_lists_are_refused(name: str, server: ServeProcess) -> None:
 
 def test_trailers_replace_no_headers(server: ServeProcess) -> None:
     body = hostile_cases.body()
-    for trailer in (b"Inference-Header-Content-Length: 3", b"Host: evil.example", b"Content-Encoding: gzip"):
+    for trailer in (
+        b"Inference-Header-Content-Length: 3",
+        b"Host: evil.example",
+        b"Content-Encoding: gzip",
+    ):
         assert sent(server.http, hostile_cases.chunked(body, trailers=trailer + b"\r\n")) == 200
 
 
@@ -149,7 +157,7 @@ def test_there_are_a_hundred_and_more() -> None:
     assert len(SINGLE) + len(LISTS) + len(CONFIGURATIONS) >= 150
 
 
-# ------------------------------------------------------------------------------------------------- configurations
+# ----------------------------------------------------------------------------------- configurations
 
 
 @pytest.mark.parametrize("name", CONFIGURATIONS)
@@ -167,9 +175,13 @@ def test_usual_configurations_are_read() -> None:
     config = parse_config("m", text, "config.yaml", {}).config
     check_bounds(config, cores=2)
     assert (config.replicas, config.parameters) == (2, {"a": "1", "b": "*x"})
-    check_bounds(parse_config("m", "replicas: 300", "config.yaml", {}).config, cores=2, max_replicas=300)
+    check_bounds(
+        parse_config("m", "replicas: 300", "config.yaml", {}).config, cores=2, max_replicas=300
+    )
     check_bounds(parse_config("m", "replicas: 300", "config.yaml", {}).config, cores=128)
-    shared = parse_config("m", "labels: &a {stable: 1}\nsplit: *a\n", "config.yaml", {}).config  # as PyYAML writes it
+    shared = parse_config(
+        "m", "labels: &a {stable: 1}\nsplit: *a\n", "config.yaml", {}
+    ).config  # as PyYAML writes it
     assert shared.split == shared.labels == {"stable": 1}
 
 
@@ -184,7 +196,10 @@ def test_a_hostile_configuration_harms_no_other_model(tmp_path: Path) -> None:
     models.write(tmp_path / "models", "horde", models.adder(1), config="replicas: 300\n")
     with ServeProcess(tmp_path / "models", tmp_path) as server:
         server.serve()
-        assert server.ask("POST", "/v2/models/add/infer", {"inputs": [hostile_cases.tensor()]})[0] == 200
+        assert (
+            server.ask("POST", "/v2/models/add/infer", {"inputs": [hostile_cases.tensor()]})[0]
+            == 200
+        )
         _, index = server.ask("POST", "/v2/repository/index", {})
         reasons = {entry["name"]: entry["reason"] for entry in index}
         assert "aliases" in reasons["bomb"]
@@ -192,7 +207,7 @@ def test_a_hostile_configuration_harms_no_other_model(tmp_path: Path) -> None:
         assert len(server.children()) <= 2
 
 
-# ------------------------------------------------------------------------------------------------- counts
+# ------------------------------------------------------------------------------------------- counts
 
 
 class Counted(str):
@@ -216,7 +231,9 @@ def test_wrong_names_are_found_in_linear_time(twice: bool) -> None:
         names = [Counted(f"n{0 if twice else number}") for number in range(count)]
         Counted.compared = 0
         with pytest.raises(InputError, match="is there twice" if twice else "has no input"):
-            checker.arrays(InferRequest("m", inputs=[Tensor(name, "FP32", array) for name in names]))
+            checker.arrays(
+                InferRequest("m", inputs=[Tensor(name, "FP32", array) for name in names])
+            )
         assert Counted.compared < 10 * count
 
 
@@ -224,7 +241,7 @@ def test_what_callers_read_is_bounded() -> None:
     assert len(public_text(InputError("a" * 10**6, hint="b" * 10**6))) <= MOST_TEXT + 1
 
 
-# ------------------------------------------------------------------------------------------------- whose fault
+# -------------------------------------------------------------------------------------- whose fault
 
 
 def gatherer() -> bytes:
@@ -264,7 +281,9 @@ def test_elements_that_a_model_cannot_take_are_the_callers_fault(
         models.write(tmp_path / "models", "line", b"", config=PIPELINE)
         (tmp_path / "models" / "line" / "1" / "model.onnx").unlink()
     workers = Workers(mode=mode)  # type: ignore[arg-type]
-    config = ServerConfig(repository=str(tmp_path / "models"), cache=tmp_path / "cache", workers=workers)
+    config = ServerConfig(
+        repository=str(tmp_path / "models"), cache=tmp_path / "cache", workers=workers
+    )
 
     async def main() -> None:
         async with Engine(config) as engine:
@@ -272,7 +291,10 @@ def test_elements_that_a_model_cannot_take_are_the_callers_fault(
                 request = InferRequest(name, inputs=[Tensor("x", "INT64", np.array([bad]))])
                 with pytest.raises(DataError) as caught:
                     await engine.infer(request)
-                assert (http_status(caught.value), grpc_code(caught.value)) == (400, "INVALID_ARGUMENT")
+                assert (http_status(caught.value), grpc_code(caught.value)) == (
+                    400,
+                    "INVALID_ARGUMENT",
+                )
                 good = InferRequest(name, inputs=[Tensor("x", "INT64", np.array([1]))])
                 assert (await engine.infer(good)).outputs[0].data.shape == (1,)
 

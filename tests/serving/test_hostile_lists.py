@@ -1,6 +1,7 @@
 """Large messages of every kind: each gets its answer, and the loop of the server turns meanwhile.
 
-What counts is the processor time of the loop's own thread between two of its turns: others at work do not change it.
+What counts is the processor time of the loop's own thread between two of its turns: others at work
+do not change it.
 """
 
 import asyncio
@@ -24,7 +25,9 @@ pytestmark = pytest.mark.row("S9")
 
 SMALL = 2 << 20
 FULL = 60 << 20
-_LONGEST = 0.1  # seconds of work in one turn; reading 2 MiB of JSON at once takes up to half a second
+_LONGEST = (
+    0.1  # seconds of work in one turn; reading 2 MiB of JSON at once takes up to half a second
+)
 _LATE = 20.0  # seconds, far beyond what a busy machine needs to say that it lives
 MODELS = {f"echo_{name.lower()}": echo(kind) for name, kind in ECHOES.items()}
 CASES = [*(("http", name) for name in REST), *(("grpc", name) for name in GRPC)]
@@ -68,7 +71,9 @@ class Stage:
             assert self.server.http is not None
             return serving_lists.sent(self.server.http.port, message)
         assert self.server.grpc is not None
-        with grpc.insecure_channel(f"127.0.0.1:{self.server.grpc.port}", serving_lists.CHANNEL) as channel:
+        with grpc.insecure_channel(
+            f"127.0.0.1:{self.server.grpc.port}", serving_lists.CHANNEL
+        ) as channel:
             return serving_lists.called(channel, case.method, message)
 
     def close(self) -> None:
@@ -94,7 +99,9 @@ def case_of(kind: str, name: str) -> Case:
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(("kind", "name"), CASES, ids=[f"{kind} {name}" for kind, name in CASES])
-def test_the_loop_turns_while_a_large_message_is_answered(kind: str, name: str, stage: Stage) -> None:
+def test_the_loop_turns_while_a_large_message_is_answered(
+    kind: str, name: str, stage: Stage
+) -> None:
     case = case_of(kind, name)
     message = case.make(SMALL)
     stage.longest = 0.0
@@ -107,7 +114,9 @@ def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServeProcess]:
     folder = tmp_path_factory.mktemp("lists")
     for name, content in MODELS.items():
         models.write(folder / "models", name, content)
-    with ServeProcess(folder / "models", folder, ["--set=security.admin_on_data_port=true"]) as started:
+    with ServeProcess(
+        folder / "models", folder, ["--set=security.admin_on_data_port=true"]
+    ) as started:
         yield started.serve()
 
 

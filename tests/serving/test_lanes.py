@@ -18,7 +18,9 @@ from tests.serving.batcher_stage import Bench, HeldExecutor, Unmeasured
 pytestmark = pytest.mark.row("S4")
 
 
-def with_lanes(work: Callable[[Bench, list[HeldExecutor]], Coroutine[Any, Any, None]], **config: Any) -> None:
+def with_lanes(
+    work: Callable[[Bench, list[HeldExecutor]], Coroutine[Any, Any, None]], **config: Any
+) -> None:
     async def main() -> None:
         bench = Bench(**config)
         lanes = [HeldExecutor(), HeldExecutor()]
@@ -71,10 +73,15 @@ def test_what_waits_is_shared_among_the_lanes() -> None:
     with_lanes(work)
 
 
-def test_a_version_gets_lanes_and_gives_right_answers_in_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_version_gets_lanes_and_gives_right_answers_in_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("infuse.serving.workers.lanes._GAIN", 0.0)  # whatever the clock says here
     weights = np.random.default_rng(0).standard_normal((768, 768)).astype(np.float32) / 28
-    nodes = [helper.make_node("MatMul", ["x" if n == 0 else f"h{n}", "w"], [f"h{n + 1}"]) for n in range(24)]
+    nodes = [
+        helper.make_node("MatMul", ["x" if n == 0 else f"h{n}", "w"], [f"h{n + 1}"])
+        for n in range(24)
+    ]
     nodes.append(helper.make_node("Identity", ["h24"], ["y"]))
     graph = helper.make_graph(
         nodes,
@@ -86,9 +93,12 @@ def test_a_version_gets_lanes_and_gives_right_answers_in_them(tmp_path: Path, mo
     folder = tmp_path / "models" / "products" / "1"
     folder.mkdir(parents=True)
     onnx.save(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), folder / "model.onnx"
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8),
+        folder / "model.onnx",
     )
-    config = ServerConfig(repository=str(tmp_path / "models"), cache=tmp_path / "cache", workers=Workers(cores=2))
+    config = ServerConfig(
+        repository=str(tmp_path / "models"), cache=tmp_path / "cache", workers=Workers(cores=2)
+    )
 
     async def ask(engine: Engine, number: int) -> None:
         x = np.random.default_rng(number).standard_normal((96, 768)).astype(np.float32)

@@ -1,4 +1,6 @@
-"""The behaviours that the list `L0_lifecycle` of another server names; `docs/serving_tests.md` has the names."""
+"""The behaviours that the list `L0_lifecycle` of another server names; `docs/serving_tests.md` has
+the names.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ pytestmark = pytest.mark.row("S2")
 ALL = {"version_policy": {"all": True}}
 
 
-# ------------------------------------------------------------------------------------------------- broken models
+# ------------------------------------------------------------------------------------ broken models
 
 
 @pytest.mark.parametrize("strict", [True, False])
@@ -41,7 +43,9 @@ def test_a_broken_model_leaves_the_others_alone(strict: bool, how: str, stage: S
                 await ask(engine, "bad")
             (entry,) = [entry for entry in await engine.index() if entry["name"] == "bad"]
             assert entry["state"] == "UNAVAILABLE"
-            assert {"model": "no model", "config": "replica", "no version": "no version"}[how] in entry["reason"]
+            assert {"model": "no model", "config": "replica", "no version": "no version"}[
+                how
+            ] in entry["reason"]
 
     asyncio.run(main())
 
@@ -60,7 +64,7 @@ def test_folders_that_are_no_versions_are_passed_over(name: str, stage: Stage) -
     asyncio.run(main())
 
 
-# ------------------------------------------------------------------------------------------------------- polling
+# ------------------------------------------------------------------------------------------ polling
 
 
 def test_models_come_and_go_with_the_repository(stage: Stage) -> None:
@@ -75,10 +79,14 @@ def test_models_come_and_go_with_the_repository(stage: Stage) -> None:
                 stage.write("guest", 1)
                 stage.write("guest", 3, "times 5")
                 await until(lambda: ready(engine, "guest", 1, 3) == [True, True])
-                stats = {entry["version"]: entry for entry in engine.statistics("guest")["model_stats"]}
+                stats = {
+                    entry["version"]: entry for entry in engine.statistics("guest")["model_stats"]
+                }
                 assert [stats[v]["inference_stats"]["success"]["count"] for v in "13"] == [0, 0]
                 assert await ask(engine, "guest") == ("3", 5)
-                stats = {entry["version"]: entry for entry in engine.statistics("guest")["model_stats"]}
+                stats = {
+                    entry["version"]: entry for entry in engine.statistics("guest")["model_stats"]
+                }
                 assert [stats[v]["inference_stats"]["success"]["count"] for v in "13"] == [0, 1]
                 stage.remove("guest")
                 await until(lambda: "guest" not in engine.models)
@@ -165,7 +173,7 @@ def test_a_configuration_that_is_gone_is_the_default_one(stage: Stage) -> None:
     asyncio.run(main())
 
 
-# ------------------------------------------------------------------------------------------------ explicit control
+# --------------------------------------------------------------------------------- explicit control
 
 
 def test_models_are_loaded_and_unloaded_when_asked_for(stage: Stage) -> None:
@@ -202,7 +210,9 @@ def test_a_load_that_fails_says_so_each_time(stage: Stage) -> None:
     async def main() -> None:
         async with stage.engine(control="explicit") as engine:
             for _ in range(2):
-                with pytest.raises(RepositoryError, match=r"it cannot be loaded: .*'nonsense' is no model"):
+                with pytest.raises(
+                    RepositoryError, match=r"it cannot be loaded: .*'nonsense' is no model"
+                ):
                     await engine.load("m")
             stage.write("m", text="times 4")
             await engine.load("m")
@@ -218,11 +228,20 @@ def test_models_of_the_command_line_are_loaded_at_the_start(stage: Stage) -> Non
 
     async def main() -> None:
         async with stage.engine(control="explicit", models=["chain", "a", "b"]) as engine:
-            assert [ready(engine, name)[0] for name in ("a", "b", "chain", "c")] == [True, True, True, False]
+            assert [ready(engine, name)[0] for name in ("a", "b", "chain", "c")] == [
+                True,
+                True,
+                True,
+                False,
+            ]
             assert await ask(engine, "chain") == ("1", 4)
             states = {entry["name"]: entry["state"] for entry in await engine.index()}
             assert states == {"a": "READY", "b": "READY", "chain": "READY", "c": "UNKNOWN"}
-            assert [entry["name"] for entry in await engine.index(ready=True)] == ["a", "b", "chain"]
+            assert [entry["name"] for entry in await engine.index(ready=True)] == [
+                "a",
+                "b",
+                "chain",
+            ]
 
     asyncio.run(main())
 
@@ -238,12 +257,16 @@ def test_a_pipeline_is_unloaded_with_or_without_its_models(dependents: bool, sta
             await engine.load("chain")
             assert await ask(engine, "chain") == ("1", 4)
             await engine.unload("chain", dependents=dependents)
-            assert [ready(engine, name)[0] for name in ("chain", "a", "b")] == [False, not dependents, not dependents]
+            assert [ready(engine, name)[0] for name in ("chain", "a", "b")] == [
+                False,
+                not dependents,
+                not dependents,
+            ]
 
     asyncio.run(main())
 
 
-# ----------------------------------------------------------------------------------------------------- reloading
+# ---------------------------------------------------------------------------------------- reloading
 
 
 @pytest.mark.parametrize("change", ["new version", "policy", "same version"])
@@ -290,7 +313,8 @@ def test_a_new_version_does_not_load_the_others_again(stage: Stage) -> None:
                 assert stage.gates.arrived["load m"] == number
             assert await ask(engine, "m", 1) == ("1", 1)
             counts = {
-                s["version"]: s["inference_stats"]["success"]["count"] for s in engine.statistics("m")["model_stats"]
+                s["version"]: s["inference_stats"]["success"]["count"]
+                for s in engine.statistics("m")["model_stats"]
             }
             assert counts == {"1": 2, "2": 0, "3": 0}
 
@@ -332,7 +356,7 @@ def test_requests_are_answered_by_the_version_that_took_them(stage: Stage) -> No
     asyncio.run(main())
 
 
-# ------------------------------------------------------------------------------------- other configuration, files
+# ----------------------------------------------------------------------- other configuration, files
 
 
 def test_a_configuration_that_is_sent_stands_for_the_repositorys(stage: Stage) -> None:
@@ -375,7 +399,9 @@ def test_a_model_that_is_sent_stands_for_the_repositorys(stage: Stage) -> None:
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("path", ["../../outside.txt", "/tmp/outside.txt", "1/../../../outside.txt", "..", "1/"])
+@pytest.mark.parametrize(
+    "path", ["../../outside.txt", "/tmp/outside.txt", "1/../../../outside.txt", "..", "1/"]
+)
 def test_files_that_are_sent_stay_in_their_model(path: str, stage: Stage, tmp_path: Path) -> None:
     before = {str(file) for file in tmp_path.parent.rglob("outside*")}
 
@@ -389,7 +415,7 @@ def test_files_that_are_sent_stay_in_their_model(path: str, stage: Stage, tmp_pa
     assert {str(file) for file in tmp_path.parent.rglob("outside*")} == before
 
 
-# ------------------------------------------------------------------------------------------------------ shutdown
+# ----------------------------------------------------------------------------------------- shutdown
 
 
 @pytest.mark.parametrize("name", ["m", "chain"])
@@ -432,7 +458,7 @@ def test_a_stop_does_not_wait_longer_than_its_grace(stage: Stage) -> None:
     asyncio.run(main())
 
 
-# --------------------------------------------------------------------------------------------------- side by side
+# ------------------------------------------------------------------------------------- side by side
 
 
 def test_models_are_loaded_side_by_side(stage: Stage) -> None:

@@ -27,7 +27,14 @@ def test_named_tests_exist(name: str) -> None:
 def test_every_row_has_a_test_or_a_reason() -> None:
     assert len(ROWS) > 80
     assert {row[0] for row in ROWS} == {
-        *("L0_batcher", "L0_grpc", "L0_http", "L0_input_validation", "L0_large_payload", "L0_lifecycle"),
+        *(
+            "L0_batcher",
+            "L0_grpc",
+            "L0_http",
+            "L0_input_validation",
+            "L0_large_payload",
+            "L0_lifecycle",
+        ),
         *("L0_model_queue", "L0_nan_inf", "L0_priority"),
     }
     for row in ROWS:

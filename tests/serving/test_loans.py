@@ -1,4 +1,6 @@
-"""Memory of workers that is lent to requests while they arrive: never copied, always right, always given back."""
+"""Memory of workers that is lent to requests while they arrive: never copied, always right, always
+given back.
+"""
 
 import asyncio
 import gc
@@ -51,7 +53,9 @@ def copies(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def filled(loan: np.ndarray, first: float, rows: int = ROWS, start: int = 0) -> np.ndarray:
     """A tensor in a loan, as a request has it."""
     array = np.frombuffer(loan.data, np.float32, rows * 4, start).reshape(rows, 4)
-    loan[start : start + array.nbytes] = np.arange(first, first + rows * 4, dtype=np.float32).view(np.uint8)
+    loan[start : start + array.nbytes] = np.arange(first, first + rows * 4, dtype=np.float32).view(
+        np.uint8
+    )
     return array
 
 
@@ -77,7 +81,12 @@ def test_a_loan_is_given_back_with_the_last_view_of_it() -> None:
 def test_inputs_in_a_loan_run_where_they_lie(add: Path, copies: list[int]) -> None:
     async def work(worker: WorkerProcess) -> None:
         executor = await worker.add("add", add, 1, 60)
-        for first, start in ((0.0, 64), (7.0, 0), (-3.0, 4), (2.0, 1)):  # the last one: not even aligned as floats are
+        for first, start in (
+            (0.0, 64),
+            (7.0, 0),
+            (-3.0, 4),
+            (2.0, 1),
+        ):  # the last one: not even aligned as floats are
             loan = executor.lend(BYTES + 64)
             assert loan is not None
             array = filled(loan, first, start=start)
@@ -149,7 +158,9 @@ def test_a_loan_whose_worker_died_can_still_be_read_and_runs_elsewhere(add: Path
         await other.start()
         try:
             (found,) = await run(await other.add("add", add, 1, 60), array)
-            np.testing.assert_array_equal(found, np.arange(6, 6 + 4 * ROWS, dtype=np.float32).reshape(ROWS, 4))
+            np.testing.assert_array_equal(
+                found, np.arange(6, 6 + 4 * ROWS, dtype=np.float32).reshape(ROWS, 4)
+            )
         finally:
             await other.close()
         del array
@@ -164,7 +175,11 @@ def test_a_loan_that_is_dropped_during_its_run_comes_back_after_it(add: Path) ->
         done: asyncio.Future[float] = asyncio.get_running_loop().create_future()
         loan = executor.lend(BYTES)
         assert loan is not None
-        executor.submit([[filled(loan, 1.0)]], 60.0, lambda result: done.set_result(float(result.outputs[0][0, 0])))
+        executor.submit(
+            [[filled(loan, 1.0)]],
+            60.0,
+            lambda result: done.set_result(float(result.outputs[0][0, 0])),
+        )
         del loan
         assert taken(executor) == 1
         assert await done == 2.0
@@ -174,15 +189,19 @@ def test_a_loan_that_is_dropped_during_its_run_comes_back_after_it(add: Path) ->
     worked(work)
 
 
-# ------------------------------------------------------------------------------------------------- over HTTP
+# ---------------------------------------------------------------------------------------- over HTTP
 
 
 @asynccontextmanager
 async def served(tmp_path: Path, **fields: Any) -> AsyncIterator[tuple[Engine, HttpServer]]:
     """An engine with workers, and its data port."""
-    config = models.config(tmp_path, **({"workers": Workers(), "control": "none", "limits": Limits()} | fields))
+    config = models.config(
+        tmp_path, **({"workers": Workers(), "control": "none", "limits": Limits()} | fields)
+    )
     async with Engine(config) as engine:
-        server = HttpServer(DataApp(engine, config), Listener(host="127.0.0.1", port=0), config.limits)
+        server = HttpServer(
+            DataApp(engine, config), Listener(host="127.0.0.1", port=0), config.limits
+        )
         await server.start()
         try:
             yield engine, server
@@ -202,10 +221,23 @@ def message(array: np.ndarray, head: bytes | None = None, path: str = "add") -> 
     data = array.tobytes()
     if head is None:
         parameters = {"binary_data_size": len(data)}
-        tensor = {"name": "x", "datatype": "FP32", "shape": list(array.shape), "parameters": parameters}
+        tensor = {
+            "name": "x",
+            "datatype": "FP32",
+            "shape": list(array.shape),
+            "parameters": parameters,
+        }
         head = json.dumps({"inputs": [tensor], "parameters": {"binary_data_output": True}}).encode()
-    start = f"POST /v2/models/{path}/infer HTTP/1.1\r\nHost: x\r\nContent-Length: {len(head) + len(data)}\r\n"
-    return start.encode() + f"Inference-Header-Content-Length: {len(head)}\r\n\r\n".encode() + head + data
+    start = (
+        f"POST /v2/models/{path}/infer HTTP/1.1\r\nHost: x\r\nContent-Length: "
+        f"{len(head) + len(data)}\r\n"
+    )
+    return (
+        start.encode()
+        + f"Inference-Header-Content-Length: {len(head)}\r\n\r\n".encode()
+        + head
+        + data
+    )
 
 
 async def answer(reader: asyncio.StreamReader) -> tuple[int, bytes, bytes]:
@@ -243,7 +275,9 @@ def test_large_bodies_are_not_copied(raw: bool, tmp_path: Path, copies: list[int
             found = await ask(server, *(message(array, b"" if raw else None) for array in given))
             for array, (status, _, data) in zip(given, found):
                 assert status == 200
-                np.testing.assert_array_equal(np.frombuffer(data, np.float32).reshape(ROWS, 4), array + 1)
+                np.testing.assert_array_equal(
+                    np.frombuffer(data, np.float32).reshape(ROWS, 4), array + 1
+                )
             assert copies == []
             await models.until(lambda: not taken(executor_of(engine)), "loans are given back")
 
@@ -251,7 +285,9 @@ def test_large_bodies_are_not_copied(raw: bool, tmp_path: Path, copies: list[int
 
 
 def test_callers_at_once_get_their_own_answers(tmp_path: Path) -> None:
-    models.write(tmp_path / "models", "add", models.adder(1), config="batching: {max_queue: 1000000}\n")
+    models.write(
+        tmp_path / "models", "add", models.adder(1), config="batching: {max_queue: 1000000}\n"
+    )
 
     async def check() -> None:
         async with served(tmp_path) as (engine, server):
@@ -260,7 +296,9 @@ def test_callers_at_once_get_their_own_answers(tmp_path: Path) -> None:
                 given = [large(1000.0 * number + turn) for turn in range(6)]
                 for array, (status, _, data) in zip(given, await ask(server, *map(message, given))):
                     assert status == 200
-                    np.testing.assert_array_equal(np.frombuffer(data, np.float32).reshape(ROWS, 4), array + 1)
+                    np.testing.assert_array_equal(
+                        np.frombuffer(data, np.float32).reshape(ROWS, 4), array + 1
+                    )
 
             await asyncio.gather(*map(caller, range(8)))
             await models.until(lambda: not taken(executor_of(engine)), "loans are given back")
@@ -289,7 +327,9 @@ def test_a_refused_body_is_given_back(head: bytes, tmp_path: Path) -> None:
     asyncio.run(check())
 
 
-def test_callers_that_stall_keep_no_others_from_being_answered_and_give_back_what_they_had(tmp_path: Path) -> None:
+def test_callers_that_stall_keep_no_others_from_being_answered_and_give_back_what_they_had(
+    tmp_path: Path,
+) -> None:
     models.write(tmp_path / "models", "add", models.adder(1))
 
     async def check() -> None:
@@ -303,7 +343,9 @@ def test_callers_that_stall_keep_no_others_from_being_answered_and_give_back_wha
             await models.until(lambda: len(executor._lent) == remote._LOANS, "all loans are taken")
             ((status, _, data),) = await ask(server, message(large(3.0)))
             assert status == 200
-            np.testing.assert_array_equal(np.frombuffer(data, np.float32).reshape(ROWS, 4), large(4.0))
+            np.testing.assert_array_equal(
+                np.frombuffer(data, np.float32).reshape(ROWS, 4), large(4.0)
+            )
             for writer in stalled:
                 writer.transport.abort()
             await models.until(lambda: not taken(executor), "loans are given back")
@@ -327,15 +369,22 @@ def test_shadows_are_given_what_the_caller_sent(tmp_path: Path) -> None:
 
             await models.until(lambda: window()["compared"] == 20, "all copies have run")
             assert window()["drifted"] == 0
-            executors = [version._batcher.places.executors[0] for version in engine.models["add"].versions.values()]
+            executors = [
+                version._batcher.places.executors[0]
+                for version in engine.models["add"].versions.values()
+            ]
             await models.until(lambda: not any(map(taken, executors)), "loans are given back")
 
     asyncio.run(check())
 
 
-def test_json_alone_is_never_read_from_a_loan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_json_alone_is_never_read_from_a_loan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     models.write(tmp_path / "models", "add", models.adder(1))
-    head = b'{"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [1, 2, 3, 4]}]}'.ljust(1 << 16)
+    head = b'{"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [1, 2, 3, 4]}]}'.ljust(
+        1 << 16
+    )
     lent = []
 
     async def check() -> None:
@@ -359,7 +408,9 @@ def test_there_is_no_loan_for_what_would_be_refused(tmp_path: Path) -> None:
             assert engine.lend("add", "1", BYTES) is not None
             for model, version in (("none", ""), ("add", "7"), ("add", "canary")):
                 assert engine.lend(model, version, BYTES) is None
-            found = await ask(server, message(large(0.0), path="none"), message(large(0.0), path="add/versions/9"))
+            found = await ask(
+                server, message(large(0.0), path="none"), message(large(0.0), path="add/versions/9")
+            )
             assert [each[0] for each in found] == [404, 404]
             with pytest.raises(InfuseError):
                 engine.models["add"].version("7")

@@ -1,4 +1,6 @@
-"""The OpenAPI document: correct in itself, and what the running server does, as schemathesis finds out."""
+"""The OpenAPI document: correct in itself, and what the running server does, as schemathesis finds
+out.
+"""
 
 import os
 import subprocess
@@ -42,7 +44,9 @@ def test_the_document_is_valid(kind: Any, security: Security) -> None:
     operations = [operation for path in found["paths"].values() for operation in path.values()]
     names = [operation["operationId"] for operation in operations]
     assert len(set(names)) == len(names)
-    assert all({"400", "401", "403", "500"} <= operation["responses"].keys() for operation in operations)
+    assert all(
+        {"400", "401", "403", "500"} <= operation["responses"].keys() for operation in operations
+    )
 
 
 def test_the_document_tells_what_each_port_has() -> None:
@@ -55,7 +59,9 @@ def test_the_document_tells_what_each_port_has() -> None:
     assert load in admin
     request = data[infer]["post"]["requestBody"]["content"]
     assert set(request) == {"application/json", "application/octet-stream"}
-    both = document(DataApp(FakeEngine(), config(security=Security(admin_on_data_port=True))))["paths"]
+    both = document(DataApp(FakeEngine(), config(security=Security(admin_on_data_port=True))))[
+        "paths"
+    ]
     assert {infer, load} <= both.keys()
 
 
@@ -89,18 +95,29 @@ def schemathesis(server: HttpServer | None, folder: Path, settings: str, *option
 
 
 @pytest.mark.parametrize("port", ["http", "admin"])
-def test_any_request_is_answered_as_the_document_says(server: Server, port: str, tmp_path: Path) -> None:
+def test_any_request_is_answered_as_the_document_says(
+    server: Server, port: str, tmp_path: Path
+) -> None:
     told = schemathesis(getattr(server, port), tmp_path, "", "--checks", "all", "-n", "15", *LOADS)
     assert "generated" in told
 
 
 def test_any_load_is_answered_as_the_document_says(server: Server, tmp_path: Path) -> None:
-    options = ("--checks", "all", "--exclude-checks", "positive_data_acceptance", "--include-path-regex", "load$")
+    options = (
+        "--checks",
+        "all",
+        "--exclude-checks",
+        "positive_data_acceptance",
+        "--include-path-regex",
+        "load$",
+    )
     assert "generated" in schemathesis(server.admin, tmp_path, "", *options, "-n", "30")
 
 
 @pytest.mark.parametrize("port", ["http", "admin"])
-def test_requests_about_a_model_are_answered_as_the_document_says(server: Server, port: str, tmp_path: Path) -> None:
+def test_requests_about_a_model_are_answered_as_the_document_says(
+    server: Server, port: str, tmp_path: Path
+) -> None:
     without = "positive_data_acceptance,negative_data_rejection"
     options = ("--checks", "all", "--exclude-checks", without, "-n", "10")
     assert "generated" in schemathesis(getattr(server, port), tmp_path, KNOWN, *options, *LOADS)

@@ -50,7 +50,10 @@ def integers(samples: Any, bits: int, rate: int = 8000) -> bytes:
 
 
 def riff(*chunks: tuple[bytes, bytes]) -> bytes:
-    body = b"".join(name + struct.pack("<I", len(data)) + data + b"\0" * (len(data) % 2) for name, data in chunks)
+    body = b"".join(
+        name + struct.pack("<I", len(data)) + data + b"\0" * (len(data) % 2)
+        for name, data in chunks
+    )
     return b"RIFF" + struct.pack("<I", len(body) + 4) + b"WAVE" + body
 
 
@@ -80,12 +83,24 @@ def test_floats_and_other_chunks(dtype: str, extensible: bool, rng: np.random.Ge
     samples = rng.standard_normal((31, 2)).astype(dtype)
     bits = samples.itemsize * 8
     if extensible:
-        more = struct.pack("<HHI", 22, bits, 3) + struct.pack("<H", 3) + b"\0\0\0\0\x10\0\x80\0\0\xaa\0\x38\x9b\x71"
+        more = (
+            struct.pack("<HHI", 22, bits, 3)
+            + struct.pack("<H", 3)
+            + b"\0\0\0\0\x10\0\x80\0\0\xaa\0\x38\x9b\x71"
+        )
         head = form(0xFFFE, 2, 16000, bits, more)
     else:
         head = form(3, 2, 16000, bits)
-    file = riff((b"LIST", b"odd"), (b"fmt ", head), (b"fact", b"\0" * 4), (b"data", samples.tobytes()), (b"end ", b""))
-    np.testing.assert_array_equal(decode(file, mono=False)["samples"][0], samples.T.astype(np.float32))
+    file = riff(
+        (b"LIST", b"odd"),
+        (b"fmt ", head),
+        (b"fact", b"\0" * 4),
+        (b"data", samples.tobytes()),
+        (b"end ", b""),
+    )
+    np.testing.assert_array_equal(
+        decode(file, mono=False)["samples"][0], samples.T.astype(np.float32)
+    )
 
 
 def test_a_stream_of_unknown_length_is_read() -> None:
@@ -105,15 +120,20 @@ def test_several_sounds_are_filled_up_with_silence() -> None:
     assert found["lengths"].tolist() == [6, 4]
     assert decode()["samples"].shape == (0, 0)
     assert decode(samples=7, mono=False)["samples"].shape == (0, 1, 7)
-    with pytest.raises(RequestError, match=r"element 1 of input 'audio'.*the first has 1, this one 2"):
+    with pytest.raises(
+        RequestError, match=r"element 1 of input 'audio'.*the first has 1, this one 2"
+    ):
         decode(long, integers(np.zeros((3, 2)), 16), mono=False)
 
 
 @pytest.mark.parametrize(
-    ("old", "new"), [(44100, 16000), (48000, 16000), (16000, 48000), (8000, 16000), (22050, 16000), (16000, 11025)]
+    ("old", "new"),
+    [(44100, 16000), (48000, 16000), (16000, 48000), (8000, 16000), (22050, 16000), (16000, 11025)],
 )
 @pytest.mark.parametrize("frames", [1, 2, 777, 4000])
-def test_scipy_resamples_the_same(old: int, new: int, frames: int, rng: np.random.Generator) -> None:
+def test_scipy_resamples_the_same(
+    old: int, new: int, frames: int, rng: np.random.Generator
+) -> None:
     sound = rng.standard_normal((frames, 2))
     common = math.gcd(old, new)
     up, down = new // common, old // common
@@ -125,7 +145,9 @@ def test_scipy_resamples_the_same(old: int, new: int, frames: int, rng: np.rando
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9)
 
 
-@pytest.mark.parametrize(("old", "new"), [(44100, 16000), (48000, 16000), (16000, 48000), (8000, 11025)])
+@pytest.mark.parametrize(
+    ("old", "new"), [(44100, 16000), (48000, 16000), (16000, 48000), (8000, 11025)]
+)
 def test_tones_stay_and_aliases_go(old: int, new: int) -> None:
     time = np.arange(old) / old
     edge = new // 20
@@ -168,7 +190,9 @@ def test_other_formats_by_soundfile(format: str, name: str) -> None:
 def test_without_soundfile_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "soundfile", None)
     built()
-    with pytest.raises(ConfigurationError, match=r"'soundfile' is not installed.*pip install soundfile"):
+    with pytest.raises(
+        ConfigurationError, match=r"'soundfile' is not installed.*pip install soundfile"
+    ):
         built(formats=["wav", "flac"])
 
 
@@ -186,7 +210,10 @@ BROKEN = {
     "40 bits": (riff((b"fmt ", form(1, 1, 8000, 40)), DATA), r"not read \(format 1, 40 bits\)"),
     "float of 16": (riff((b"fmt ", form(3, 1, 8000, 16)), DATA), r"not read \(format 3, 16 bits\)"),
     "no channels": (riff((b"fmt ", form(1, 0, 8000, 16)), DATA), "contradicts itself"),
-    "frame": (riff((b"fmt ", struct.pack("<HHIIHH", 1, 2, 8000, 0, 2, 16)), DATA), "contradicts itself"),
+    "frame": (
+        riff((b"fmt ", struct.pack("<HHIIHH", 1, 2, 8000, 0, 2, 16)), DATA),
+        "contradicts itself",
+    ),
     "rate of 0": (riff((b"fmt ", form(1, 1, 0, 16)), DATA), "it has 0 samples a second"),
     "huge rate": (riff((b"fmt ", form(1, 1, 2**31, 16)), DATA), "samples a second; 1000 to 768000"),
     "channels": (riff((b"fmt ", form(1, 9, 8000, 16)), DATA), "it has 9 channels; 1 to 8"),

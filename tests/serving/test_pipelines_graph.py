@@ -38,8 +38,14 @@ def unary(**names: str) -> dict[str, Any]:
 MODELS: dict[str, dict[str, Any]] = {
     "double": unary(),
     "negate": unary(),
-    "sum": {"inputs": [{"name": "a", **FLOATS}, {"name": "b", **FLOATS}], "outputs": [{"name": "y", **FLOATS}]},
-    "ends": {"inputs": [{"name": "x", **FLOATS}], "outputs": [{"name": "first", **FLOATS}, {"name": "last", **FLOATS}]},
+    "sum": {
+        "inputs": [{"name": "a", **FLOATS}, {"name": "b", **FLOATS}],
+        "outputs": [{"name": "y", **FLOATS}],
+    },
+    "ends": {
+        "inputs": [{"name": "x", **FLOATS}],
+        "outputs": [{"name": "first", **FLOATS}, {"name": "last", **FLOATS}],
+    },
     "upper": {
         "inputs": [{"name": "x", "datatype": "BYTES", "shape": [-1]}],
         "outputs": [{"name": "y", "datatype": "BYTES", "shape": [-1]}],
@@ -54,7 +60,9 @@ KERNELS = {
 }
 
 
-def step(model: str, inputs: Mapping[str, str], outputs: Mapping[str, str], **more: Any) -> dict[str, Any]:
+def step(
+    model: str, inputs: Mapping[str, str], outputs: Mapping[str, str], **more: Any
+) -> dict[str, Any]:
     return {"model": model, "inputs": dict(inputs), "outputs": dict(outputs), **more}
 
 
@@ -87,16 +95,23 @@ class Models:
         await asyncio.sleep(0)
         found = KERNELS[request.model]({tensor.name: tensor.data for tensor in request.inputs})
         wanted = [output.name for output in request.outputs]
-        outputs = [Tensor(name, "BYTES" if found[name].dtype == object else "FP32", found[name]) for name in wanted]
+        outputs = [
+            Tensor(name, "BYTES" if found[name].dtype == object else "FP32", found[name])
+            for name in wanted
+        ]
         return InferResponse(request.model, "1", request.id, outputs)
 
 
 def request(*outputs: str, data: Any = IMAGE, **fields: Any) -> InferRequest:
     inputs = [Tensor("image", "BYTES" if data.dtype == object else "FP32", data)]
-    return InferRequest("p", inputs=inputs, outputs=[RequestedOutput(name) for name in outputs], **fields)
+    return InferRequest(
+        "p", inputs=inputs, outputs=[RequestedOutput(name) for name in outputs], **fields
+    )
 
 
-def run(config: Pipeline, asked: InferRequest | None = None, call: Any = None, **more: Any) -> list[Tensor]:
+def run(
+    config: Pipeline, asked: InferRequest | None = None, call: Any = None, **more: Any
+) -> list[Tensor]:
     runner = PipelineRunner("p", config, call or Models(), MODELS, **more)
     try:
         return asyncio.run(runner.run(asked or request()))
@@ -121,7 +136,9 @@ def test_the_listing_does_not_matter() -> None:
 
 def test_only_what_is_asked_for_is_computed() -> None:
     outputs = [{"name": name, **FLOATS} for name in ("answer", "left", "right")]
-    config = pipeline(*DIAMOND, step("ends", {"x": "answer"}, {"first": "left", "last": "right"}), outputs=outputs)
+    config = pipeline(
+        *DIAMOND, step("ends", {"x": "answer"}, {"first": "left", "last": "right"}), outputs=outputs
+    )
     models = Models()
     results = run(config, request("right", "answer"), models)
     assert [result.name for result in results] == ["right", "answer"]
@@ -225,7 +242,10 @@ def test_a_step_begins_when_its_own_inputs_are_there() -> None:
             OverloadError("the queue is full", where="model 'negate'"),
             r"pipeline 'p': step 2 \(negate\): model 'negate'",
         ),
-        (ZeroDivisionError("by zero"), r"step 2 \(negate\): it failed \(ZeroDivisionError: by zero\)"),
+        (
+            ZeroDivisionError("by zero"),
+            r"step 2 \(negate\): it failed \(ZeroDivisionError: by zero\)",
+        ),
         (asyncio.CancelledError(), r"step 2 \(negate\): it was cancelled"),
     ],
 )
@@ -238,7 +258,9 @@ def test_a_failing_step_is_named_and_ends_the_others(error: BaseException, text:
         runner = PipelineRunner("p", pipeline(*DIAMOND), gates, MODELS)
         running = asyncio.ensure_future(runner.run(request()))
         await gates.until("double", "negate")
-        gates.gates["negate"].set_exception(error) if isinstance(error, Exception) else gates.gates["negate"].cancel()
+        gates.gates["negate"].set_exception(error) if isinstance(error, Exception) else gates.gates[
+            "negate"
+        ].cancel()
         with pytest.raises(InfuseError, match=text) as caught:
             await running
         assert gates.cancelled[-1] == "double"
@@ -310,7 +332,10 @@ def test_values_go_when_their_last_reader_is_done() -> None:
         ([], "input 'image' is missing"),
         ([Tensor("image", "FP32", IMAGE)] * 2, "given twice"),
         ([Tensor("imgae", "FP32", IMAGE)], "no input 'imgae'.*did you mean 'image'"),
-        ([Tensor("image", "FP64", IMAGE.astype(np.float64))], r"takes FP32\[-1, 2\], found FP64\[2, 2\]"),
+        (
+            [Tensor("image", "FP64", IMAGE.astype(np.float64))],
+            r"takes FP32\[-1, 2\], found FP64\[2, 2\]",
+        ),
         ([Tensor("image", "FP32", IMAGE[:, :1])], r"found FP32\[2, 1\]"),
         ([Tensor("image", "FP32", IMAGE[0])], r"found FP32\[2\]"),
     ],
@@ -328,19 +353,39 @@ def test_what_models_give_is_checked() -> None:
         return InferResponse("double", "1", "", [])
 
     config = pipeline(step("double", {"x": "image"}, {"y": "answer"}))
-    with pytest.raises(ModelFailureError, match=r"'answer' is declared as FP32\[-1, 2\], and is FP64"):
+    with pytest.raises(
+        ModelFailureError, match=r"'answer' is declared as FP32\[-1, 2\], and is FP64"
+    ):
         run(config, call=other_type)
     with pytest.raises(ModelFailureError, match=r"step 1 \(double\): it gave no output 'y'"):
         run(config, call=nothing)
 
 
 WRONG: dict[str, tuple[Any, str]] = {
-    "unknown model": ([step("dobule", {"x": "image"}, {"y": "answer"})], "step 1 .dobule.: .*did you mean 'double'"),
-    "unknown value": ([step("double", {"x": "img"}, {"y": "answer"})], "'img', which nothing makes"),
-    "unknown input": ([step("double", {"z": "image"}, {"y": "answer"})], "step 1 .double.: it has no input 'z'"),
-    "unknown output": ([step("double", {"x": "image"}, {"z": "answer"})], "step 1 .double.: it has no output 'z'"),
-    "input not given": ([step("sum", {"a": "image"}, {"y": "answer"})], "step 1 .sum.: nothing is given .* 'b'"),
-    "output not made": ([step("double", {"x": "image"}, {"y": "d"})], "nothing makes the output 'answer'"),
+    "unknown model": (
+        [step("dobule", {"x": "image"}, {"y": "answer"})],
+        "step 1 .dobule.: .*did you mean 'double'",
+    ),
+    "unknown value": (
+        [step("double", {"x": "img"}, {"y": "answer"})],
+        "'img', which nothing makes",
+    ),
+    "unknown input": (
+        [step("double", {"z": "image"}, {"y": "answer"})],
+        "step 1 .double.: it has no input 'z'",
+    ),
+    "unknown output": (
+        [step("double", {"x": "image"}, {"z": "answer"})],
+        "step 1 .double.: it has no output 'z'",
+    ),
+    "input not given": (
+        [step("sum", {"a": "image"}, {"y": "answer"})],
+        "step 1 .sum.: nothing is given .* 'b'",
+    ),
+    "output not made": (
+        [step("double", {"x": "image"}, {"y": "d"})],
+        "nothing makes the output 'answer'",
+    ),
     "made twice": (
         [*DIAMOND, step("negate", {"x": "image"}, {"y": "d"})],
         "step 4 .negate.: it makes the value 'd', which is there already from step 1 .double.",
@@ -361,20 +406,42 @@ WRONG: dict[str, tuple[Any, str]] = {
         [*DIAMOND, step("negate", {"x": "image"}, {"y": "z"})],
         "step 4 .negate.: no output of the pipeline needs it",
     ),
-    "type": ([step("upper", {"x": "image"}, {"y": "answer"})], r"'x' takes BYTES\[-1\], and the value 'image' is FP32"),
-    "no model": ([{"inputs": {}, "outputs": {"y": "answer"}}], "step 1: it needs either a model or a built-in"),
+    "type": (
+        [step("upper", {"x": "image"}, {"y": "answer"})],
+        r"'x' takes BYTES\[-1\], and the value 'image' is FP32",
+    ),
+    "no model": (
+        [{"inputs": {}, "outputs": {"y": "answer"}}],
+        "step 1: it needs either a model or a built-in",
+    ),
     "two of them": (
         [step("double", {"x": "image"}, {"y": "answer"}, builtin="softmax")],
         "it needs either a model or a built-in",
     ),
     "no outputs": ([step("double", {"x": "image"}, {})], "it names no outputs"),
-    "options of a model": ([step("double", {"x": "image"}, {"y": "answer"}, options={"k": 1})], "a model has none"),
+    "options of a model": (
+        [step("double", {"x": "image"}, {"y": "answer"}, options={"k": 1})],
+        "a model has none",
+    ),
     "version of a built-in": (
-        [{"builtin": "softmax", "version": "2", "inputs": {"scores": "image"}, "outputs": {"probabilities": "answer"}}],
+        [
+            {
+                "builtin": "softmax",
+                "version": "2",
+                "inputs": {"scores": "image"},
+                "outputs": {"probabilities": "answer"},
+            }
+        ],
         "'softmax' has no versions",
     ),
     "unknown built-in": (
-        [{"builtin": "sofmax", "inputs": {"scores": "image"}, "outputs": {"probabilities": "answer"}}],
+        [
+            {
+                "builtin": "sofmax",
+                "inputs": {"scores": "image"},
+                "outputs": {"probabilities": "answer"},
+            }
+        ],
         "step 1 .sofmax.: there is no built-in 'sofmax'.*did you mean 'softmax'",
     ),
     "unknown option": (
@@ -404,10 +471,22 @@ def test_graphs_that_are_refused(case: str) -> None:
     [
         ([{"name": "image", "datatype": "FLOAT", "shape": [-1, 2]}], None, "'FLOAT'"),
         ([{"name": "image", **FLOATS}] * 2, None, "'image' is declared twice"),
-        ([{"name": "image", **FLOATS}, {"name": "z", **FLOATS}], None, "no step reads the input 'z'"),
+        (
+            [{"name": "image", **FLOATS}, {"name": "z", **FLOATS}],
+            None,
+            "no step reads the input 'z'",
+        ),
         ([{"name": "image", "datatype": "FP32", "shape": [-2, 2]}], None, "negative size"),
-        ([{"name": "image", "datatype": "FP32", "shape": [-1, 3]}], None, r"takes FP32\[-1, 2\], and .* FP32\[-1, 3\]"),
-        (None, [{"name": "answer", "datatype": "INT32", "shape": [-1, 2]}], "'answer' is declared as INT32"),
+        (
+            [{"name": "image", "datatype": "FP32", "shape": [-1, 3]}],
+            None,
+            r"takes FP32\[-1, 2\], and .* FP32\[-1, 3\]",
+        ),
+        (
+            None,
+            [{"name": "answer", "datatype": "INT32", "shape": [-1, 2]}],
+            "'answer' is declared as INT32",
+        ),
     ],
 )
 def test_declarations_that_are_refused(inputs: Any, outputs: Any, text: str) -> None:
@@ -438,7 +517,8 @@ def test_pipelines_may_contain_pipelines() -> None:
 
         known = {**MODELS, "inner": unary(input="image", output="answer")}
         config = pipeline(
-            step("inner", {"image": "image"}, {"answer": "i"}), step("negate", {"x": "i"}, {"y": "answer"})
+            step("inner", {"image": "image"}, {"answer": "i"}),
+            step("negate", {"x": "i"}, {"y": "answer"}),
         )
         (answer,) = await PipelineRunner("outer", config, call, known).run(request())
         np.testing.assert_array_equal(answer.data, -IMAGE)
@@ -484,7 +564,13 @@ def test_a_closed_runner_says_so() -> None:
     async def main() -> None:
         runner = PipelineRunner(
             "p",
-            pipeline({"builtin": "softmax", "inputs": {"scores": "image"}, "outputs": {"probabilities": "answer"}}),
+            pipeline(
+                {
+                    "builtin": "softmax",
+                    "inputs": {"scores": "image"},
+                    "outputs": {"probabilities": "answer"},
+                }
+            ),
             Models(),
         )
         runner.close()

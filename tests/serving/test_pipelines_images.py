@@ -47,7 +47,9 @@ def picture(rng: np.random.Generator) -> Any:
 
 @pytest.mark.parametrize("format", LOSSLESS)
 def test_pixels_are_those_of_the_file(format: str, picture: Any) -> None:
-    found = decode(encoded(picture, format), encoded(picture[::-1], format), layout="NHWC", dtype="UINT8")
+    found = decode(
+        encoded(picture, format), encoded(picture[::-1], format), layout="NHWC", dtype="UINT8"
+    )
     np.testing.assert_array_equal(found["pixels"], [picture, picture[::-1]])
     assert found["size"].tolist() == [[7, 11]] * 2
     assert found["placement"].tolist() == [[1, 1, 0, 0]] * 2
@@ -65,9 +67,15 @@ def test_jpeg_and_gif_are_read(picture: Any) -> None:
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 @pytest.mark.parametrize("colour", ["rgb", "bgr", "gray"])
 @pytest.mark.parametrize(("dtype", "tolerance"), [("FP32", 1e-6), ("FP16", 2e-3)])
-def test_values_follow_the_formula(layout: str, colour: str, dtype: str, tolerance: float, picture: Any) -> None:
-    mean, std = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)) if colour != "gray" else ((0.45,), (0.22,))
-    found = decode(encoded(picture), layout=layout, colour=colour, dtype=dtype, mean=mean, std=std)["pixels"]
+def test_values_follow_the_formula(
+    layout: str, colour: str, dtype: str, tolerance: float, picture: Any
+) -> None:
+    mean, std = (
+        ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)) if colour != "gray" else ((0.45,), (0.22,))
+    )
+    found = decode(encoded(picture), layout=layout, colour=colour, dtype=dtype, mean=mean, std=std)[
+        "pixels"
+    ]
     wide = picture.astype(np.float64)
     if colour == "gray":
         # The integers that ITU-R 601 is computed with.
@@ -87,7 +95,9 @@ def test_one_mean_serves_all_channels(picture: Any) -> None:
 
 @pytest.mark.parametrize("shape", [(40, 60), (60, 40), (33, 33), (20, 200), (7, 5)])
 @pytest.mark.parametrize("size", [(16, 16), (10, 24), (31, 9)])
-def test_the_middle_is_cut_out(shape: tuple[int, int], size: tuple[int, int], rng: np.random.Generator) -> None:
+def test_the_middle_is_cut_out(
+    shape: tuple[int, int], size: tuple[int, int], rng: np.random.Generator
+) -> None:
     image = Image.fromarray(rng.integers(0, 256, (*shape, 3), np.uint8))
     (height, width), (rows, columns) = size, shape
     if columns / rows >= width / height:
@@ -97,18 +107,29 @@ def test_the_middle_is_cut_out(shape: tuple[int, int], size: tuple[int, int], rn
     resized = np.asarray(image.resize(whole, Image.Resampling.BILINEAR))
     top, left = round((whole[1] - height) / 2), round((whole[0] - width) / 2)
     found = decode(encoded(image), size=size, dtype="UINT8", layout="NHWC")
-    np.testing.assert_array_equal(found["pixels"][0], resized[top : top + height, left : left + width])
+    np.testing.assert_array_equal(
+        found["pixels"][0], resized[top : top + height, left : left + width]
+    )
     assert found["placement"][0, 2:].tolist() == [-top, -left]
 
 
-@pytest.mark.parametrize("interpolation", ["nearest", "box", "bilinear", "hamming", "bicubic", "lanczos"])
-def test_the_shorter_side_may_be_longer_than_the_cut(interpolation: str, rng: np.random.Generator) -> None:
+@pytest.mark.parametrize(
+    "interpolation", ["nearest", "box", "bilinear", "hamming", "bicubic", "lanczos"]
+)
+def test_the_shorter_side_may_be_longer_than_the_cut(
+    interpolation: str, rng: np.random.Generator
+) -> None:
     image = Image.fromarray(rng.integers(0, 256, (50, 83, 3), np.uint8))
     method = Image.Resampling[interpolation.upper()]
     resized = np.asarray(image.resize((int(32 * 83 / 50), 32), method))
-    found = decode(encoded(image), size=28, shortest=32, interpolation=interpolation, dtype="UINT8", layout="NHWC")[
-        "pixels"
-    ][0]
+    found = decode(
+        encoded(image),
+        size=28,
+        shortest=32,
+        interpolation=interpolation,
+        dtype="UINT8",
+        layout="NHWC",
+    )["pixels"][0]
     left = round((resized.shape[1] - 28) / 2)
     np.testing.assert_array_equal(found, resized[2:30, left : left + 28])
 
@@ -116,21 +137,29 @@ def test_the_shorter_side_may_be_longer_than_the_cut(interpolation: str, rng: np
 def test_stretch_ignores_proportions(rng: np.random.Generator) -> None:
     image = Image.fromarray(rng.integers(0, 256, (50, 83, 3), np.uint8))
     found = decode(encoded(image), size=(20, 10), resize="stretch", dtype="UINT8", layout="NHWC")
-    np.testing.assert_array_equal(found["pixels"][0], image.resize((10, 20), Image.Resampling.BILINEAR))
+    np.testing.assert_array_equal(
+        found["pixels"][0], image.resize((10, 20), Image.Resampling.BILINEAR)
+    )
     np.testing.assert_allclose(found["placement"][0], [20 / 50, 10 / 83, 0, 0])
 
 
 @pytest.mark.parametrize("shape", [(30, 60), (60, 30), (31, 31), (1, 500)])
 def test_a_letterbox_keeps_all(shape: tuple[int, int], rng: np.random.Generator) -> None:
     image = Image.fromarray(rng.integers(0, 256, (*shape, 3), np.uint8))
-    found = decode(encoded(image), size=(20, 24), resize="letterbox", fill=114, dtype="UINT8", layout="NHWC")
+    found = decode(
+        encoded(image), size=(20, 24), resize="letterbox", fill=114, dtype="UINT8", layout="NHWC"
+    )
     factor = min(20 / shape[0], 24 / shape[1])
     rows, columns = max(1, round(shape[0] * factor)), max(1, round(shape[1] * factor))
     top, left = round((20 - rows) / 2), round((24 - columns) / 2)
     expected = np.full((20, 24, 3), 114, np.uint8)
-    expected[top : top + rows, left : left + columns] = image.resize((columns, rows), Image.Resampling.BILINEAR)
+    expected[top : top + rows, left : left + columns] = image.resize(
+        (columns, rows), Image.Resampling.BILINEAR
+    )
     np.testing.assert_array_equal(found["pixels"][0], expected)
-    np.testing.assert_allclose(found["placement"][0], [rows / shape[0], columns / shape[1], top, left], rtol=1e-6)
+    np.testing.assert_allclose(
+        found["placement"][0], [rows / shape[0], columns / shape[1], top, left], rtol=1e-6
+    )
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))
@@ -196,7 +225,10 @@ def huge(width: int, height: int) -> bytes:
     """A PNG of a few bytes that claims to be of this size."""
     head = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
     return (
-        b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(b"\0" * 1000)) + chunk(b"IEND", b"")
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", head)
+        + chunk(b"IDAT", zlib.compress(b"\0" * 1000))
+        + chunk(b"IEND", b"")
     )
 
 
@@ -204,7 +236,10 @@ BROKEN = {
     "nothing": (b"", "none of the formats"),
     "text": (b"hello", "none of the formats"),
     "tiff": (encoded(np.zeros((2, 2), np.uint8), "TIFF"), "none of the formats"),
-    "cut off": (encoded(np.random.default_rng(0).integers(0, 255, (90, 90, 3), np.uint8), "JPEG")[:900], "truncated"),
+    "cut off": (
+        encoded(np.random.default_rng(0).integers(0, 255, (90, 90, 3), np.uint8), "JPEG")[:900],
+        "truncated",
+    ),
     "svg": (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "none of the formats"),
 }
 
@@ -212,7 +247,10 @@ BROKEN = {
 @pytest.mark.parametrize("case", BROKEN)
 def test_bytes_that_are_no_image_are_named(case: str, picture: Any) -> None:
     file, text = BROKEN[case]
-    with pytest.raises(RequestError, match=rf"element 1 of input 'image': its {len(file)} bytes are no image.*{text}"):
+    with pytest.raises(
+        RequestError,
+        match=rf"element 1 of input 'image': its {len(file)} bytes are no image.*{text}",
+    ):
         decode(encoded(picture), file)
 
 
@@ -231,7 +269,9 @@ def test_the_limit_of_pixels_is_exact(picture: Any) -> None:
 
 
 def test_hostile_bytes_are_answered_with_our_errors(rng: np.random.Generator, picture: Any) -> None:
-    """Every format with bytes flipped and ends cut off: an image or one of our errors, and nothing else."""
+    """Every format with bytes flipped and ends cut off: an image or one of our errors, and nothing
+    else.
+    """
     refused = 0
     for format in ("JPEG", "PNG", "WEBP", "BMP", "GIF"):
         good = encoded(picture, format)
@@ -249,7 +289,9 @@ def test_hostile_bytes_are_answered_with_our_errors(rng: np.random.Generator, pi
 
 
 def test_sizes_that_differ_are_named(picture: Any) -> None:
-    with pytest.raises(RequestError, match=r"element 1 of input 'image'.*first has \[7, 11\], this one \[7, 10\]"):
+    with pytest.raises(
+        RequestError, match=r"element 1 of input 'image'.*first has \[7, 11\], this one \[7, 10\]"
+    ):
         decode(encoded(picture), encoded(picture[:, 1:]))
 
 
@@ -279,7 +321,9 @@ def test_options_without_meaning_are_refused(options: dict[str, Any], text: str)
 
 
 def test_the_ports_follow_from_the_options() -> None:
-    (pixels, size, placement) = built(size=(4, 5), layout="NHWC", colour="gray", dtype="FP16").outputs
+    (pixels, size, placement) = built(
+        size=(4, 5), layout="NHWC", colour="gray", dtype="FP16"
+    ).outputs
     assert (pixels.shape, pixels.datatypes) == ((-1, 4, 5, 1), {"FP16"})
     assert (size.shape, placement.shape) == ((-1, 2), (-1, 4))
     assert built().outputs[0].shape == (-1, 3, -1, -1)
@@ -287,5 +331,8 @@ def test_the_ports_follow_from_the_options() -> None:
 
 def test_without_pillow_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "PIL.Image", None)
-    with pytest.raises(ConfigurationError, match=r"'PIL.Image' is not installed.*pip install pillow.*infuse\[media\]"):
+    with pytest.raises(
+        ConfigurationError,
+        match=r"'PIL.Image' is not installed.*pip install pillow.*infuse\[media\]",
+    ):
         built()

@@ -21,14 +21,16 @@ def built(name: str, folders: Sequence[Path] = (), **options: Any) -> Builtin:
     return create(name, options, folders, "step 1")
 
 
-def run(name: str, inputs: dict[str, Any], folders: Sequence[Path] = (), **options: Any) -> dict[str, Any]:
+def run(
+    name: str, inputs: dict[str, Any], folders: Sequence[Path] = (), **options: Any
+) -> dict[str, Any]:
     step = built(name, folders, **options)
     return step.run(inputs, frozenset(port.name for port in step.outputs))
 
 
 @pytest.mark.parametrize("name", BUILTINS)
 def test_every_built_in_says_what_it_does(name: str) -> None:
-    text = load(name).__doc__ or ""
+    text = " ".join((load(name).__doc__ or "").split())
     assert "Input" in text
     assert "Output" in text
     assert "Options: `" in text
@@ -41,12 +43,16 @@ def test_softmax(dtype: Any, axis: int, temperature: float, rng: np.random.Gener
     scores = (rng.standard_normal((3, 4, 5)) * 30).astype(dtype)
     found = run("softmax", {"scores": scores}, axis=axis, temperature=temperature)["probabilities"]
     powers = np.exp(scores.astype(np.float64) / temperature)
-    np.testing.assert_allclose(found, powers / powers.sum(axis, keepdims=True), rtol=1e-6, atol=1e-37)
+    np.testing.assert_allclose(
+        found, powers / powers.sum(axis, keepdims=True), rtol=1e-6, atol=1e-37
+    )
     assert found.dtype == np.float32
 
 
 def test_softmax_of_large_and_strange_scores() -> None:
-    scores = np.array([[1000, 1000], [-np.inf, 0], [np.nan, 0], [np.inf, 0], [-np.inf, -np.inf]], np.float32)
+    scores = np.array(
+        [[1000, 1000], [-np.inf, 0], [np.nan, 0], [np.inf, 0], [-np.inf, -np.inf]], np.float32
+    )
     found = run("softmax", {"scores": scores})["probabilities"]
     np.testing.assert_array_equal(found[:2], [[0.5, 0.5], [0, 1]])
     assert np.isnan(found[2:]).any(1).all()
@@ -78,7 +84,12 @@ def test_the_best_classes_are_named(folder: Path) -> None:
     assert found["indices"].tolist() == [[1, 3, 2], [3, 2, 1]]
     np.testing.assert_array_equal(found["scores"], np.take_along_axis(scores, found["indices"], 1))
     one = run("topk_labels", {"scores": scores[0]}, [folder], k=9, separator="=")
-    assert one["labels"].tolist() == [b"dog=0.5", "äffchen=0.5".encode(), b"horse, grey=0.25", b"cat=0.1"]
+    assert one["labels"].tolist() == [
+        b"dog=0.5",
+        "äffchen=0.5".encode(),
+        b"horse, grey=0.25",
+        b"cat=0.1",
+    ]
     nan = run("topk_labels", {"scores": scores[1]}, [folder], k=4)
     assert nan["labels"][-1] == b"cat:nan"
 
@@ -105,7 +116,9 @@ def test_names_that_do_not_fit_are_refused(folder: Path) -> None:
         built("topk_labels", [folder], labels="binary.txt")
 
 
-@pytest.mark.parametrize("name", ["../labels.txt", "/etc/passwd", "a/../../labels.txt", "", "..\\labels.txt", "a\0b"])
+@pytest.mark.parametrize(
+    "name", ["../labels.txt", "/etc/passwd", "a/../../labels.txt", "", "..\\labels.txt", "a\0b"]
+)
 def test_files_outside_the_folder_are_refused(name: str, folder: Path) -> None:
     inner = folder / "model"
     inner.mkdir()
@@ -126,12 +139,16 @@ def test_the_first_folder_with_the_file_is_taken(folder: Path) -> None:
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
 @pytest.mark.parametrize("mode", ["mean", "max", "cls"])
 @pytest.mark.parametrize("normalise", [False, True])
-def test_embeddings_are_pooled(dtype: Any, mode: str, normalise: bool, rng: np.random.Generator) -> None:
+def test_embeddings_are_pooled(
+    dtype: Any, mode: str, normalise: bool, rng: np.random.Generator
+) -> None:
     embeddings = rng.standard_normal((4, 6, 8)).astype(dtype)
     lengths = [6, 1, 3, 0]
     mask = np.array([[1] * n + [0] * (6 - n) for n in lengths], np.int64)
     embeddings[mask == 0] = np.nan  # what was filled up does not count
-    found = run("mean_pool", {"embeddings": embeddings, "mask": mask}, mode=mode, normalise=normalise)["vectors"]
+    found = run(
+        "mean_pool", {"embeddings": embeddings, "mask": mask}, mode=mode, normalise=normalise
+    )["vectors"]
     for row, length in enumerate(lengths):
         tokens = embeddings[row, :length].astype(np.float64)
         pools = {"mean": lambda t: t.mean(0), "max": lambda t: t.max(0), "cls": lambda t: t[0]}
@@ -152,7 +169,12 @@ def test_pooling_without_a_mask_takes_all() -> None:
         np.testing.assert_array_equal(none, np.zeros((2, 2)))
 
 
-@pytest.mark.parametrize(("shape", "mask"), [((2, 3), (2, 3)), ((2, 3, 4), (2, 4)), ((2, 3, 4), (1, 3))])
+@pytest.mark.parametrize(
+    ("shape", "mask"), [((2, 3), (2, 3)), ((2, 3, 4), (2, 4)), ((2, 3, 4), (1, 3))]
+)
 def test_pooling_refuses(shape: tuple[int, ...], mask: tuple[int, ...]) -> None:
     with pytest.raises(InfuseError, match="shape"):
-        run("mean_pool", {"embeddings": np.zeros(shape, np.float32), "mask": np.zeros(mask, np.int64)})
+        run(
+            "mean_pool",
+            {"embeddings": np.zeros(shape, np.float32), "mask": np.zeros(mask, np.int64)},
+        )

@@ -31,7 +31,9 @@ def put(repository: Path, name: str, model: onnx.ModelProto) -> None:
     onnx.save(model, folder / "model.onnx")
 
 
-def put_pipeline(repository: Path, name: str, pipeline: Mapping[str, Any], files: Mapping[str, str]) -> None:
+def put_pipeline(
+    repository: Path, name: str, pipeline: Mapping[str, Any], files: Mapping[str, str]
+) -> None:
     folder = repository / name
     (folder / "1").mkdir(parents=True)
     (folder / "1" / "_SUCCESS").touch()
@@ -40,7 +42,9 @@ def put_pipeline(repository: Path, name: str, pipeline: Mapping[str, Any], files
         (folder / file).write_text(text)
 
 
-def model(nodes: Sequence[Any], inputs: Any, outputs: Any, weights: Mapping[str, Any]) -> onnx.ModelProto:
+def model(
+    nodes: Sequence[Any], inputs: Any, outputs: Any, weights: Mapping[str, Any]
+) -> onnx.ModelProto:
     def infos(ports: Any) -> list[Any]:
         return [helper.make_tensor_value_info(*port) for port in ports]
 
@@ -101,7 +105,9 @@ def ask(repository: Path, *requests: InferRequest) -> list[Any]:
     async def main() -> list[Any]:
         async with Engine(settings(repository)) as engine:
             assert engine.ready(), [entry["reason"] for entry in await engine.index()]
-            return await asyncio.gather(*(engine.infer(request) for request in requests), return_exceptions=True)
+            return await asyncio.gather(
+                *(engine.infer(request) for request in requests), return_exceptions=True
+            )
 
     return asyncio.run(main())
 
@@ -113,8 +119,17 @@ CLASSIFIER = {
         {"name": "probabilities", "datatype": "FP32", "shape": [-1, 3]},
     ],
     "steps": [
-        {"builtin": "topk_labels", "options": {"k": 2}, "inputs": {"scores": "p"}, "outputs": {"labels": "label"}},
-        {"builtin": "softmax", "inputs": {"scores": "s"}, "outputs": {"probabilities": "probabilities"}},
+        {
+            "builtin": "topk_labels",
+            "options": {"k": 2},
+            "inputs": {"scores": "p"},
+            "outputs": {"labels": "label"},
+        },
+        {
+            "builtin": "softmax",
+            "inputs": {"scores": "s"},
+            "outputs": {"probabilities": "probabilities"},
+        },
         {"model": "colours", "inputs": {"x": "pixels"}, "outputs": {"scores": "s"}},
         {
             "builtin": "decode_image",
@@ -169,7 +184,9 @@ def test_images_become_labels(repository: Path) -> None:
 def test_texts_become_vectors(tmp_path: Path) -> None:
     root = tmp_path / "models"
     put(root, "embeddings", embeddings())
-    vocabulary = {word: number for number, word in enumerate(["[PAD]", "[UNK]", "the", "cat", "sat", "mat"])}
+    vocabulary = {
+        word: number for number, word in enumerate(["[PAD]", "[UNK]", "the", "cat", "sat", "mat"])
+    }
     tokenizer = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocabulary, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
     tokenizer.enable_padding()
@@ -197,7 +214,10 @@ def test_texts_become_vectors(tmp_path: Path) -> None:
     put_pipeline(root, "vectors", pipeline, {"tokenizer.json": tokenizer.to_str()})
     texts = [["the", "cat", "sat"], ["mat"], ["the", "dog"]]
     (found,) = ask(
-        root, InferRequest("vectors", inputs=[bytes_of("text", *(" ".join(words).encode() for words in texts))])
+        root,
+        InferRequest(
+            "vectors", inputs=[bytes_of("text", *(" ".join(words).encode() for words in texts))]
+        ),
     )
     for row, words in zip(found.outputs[0].data, texts):
         mean = TABLE[[vocabulary.get(word, 1) for word in words]].mean(0)
@@ -219,7 +239,9 @@ def test_a_model_that_decodes_images_itself_is_served_as_it_is(tmp_path: Path) -
     put(root, "decoder", decoder)
     shades = [(255, 51, 0), (1, 2, 3)]
     requests = [
-        InferRequest("decoder", inputs=[Tensor("file", "UINT8", np.frombuffer(flat(shade), np.uint8))])
+        InferRequest(
+            "decoder", inputs=[Tensor("file", "UINT8", np.frombuffer(flat(shade), np.uint8))]
+        )
         for shade in shades
     ]
     for response, shade in zip(ask(root, *requests), shades):
@@ -233,7 +255,11 @@ def test_pipelines_that_cannot_run_say_why(tmp_path: Path) -> None:
     def one_step(model: str) -> dict[str, Any]:
         port = {"datatype": "FP32", "shape": [-1, 3]}
         step = {"model": model, "inputs": {"x": "x"}, "outputs": {"y": "y"}}
-        return {"inputs": [{"name": "x", **port}], "outputs": [{"name": "y", **port}], "steps": [step]}
+        return {
+            "inputs": [{"name": "x", **port}],
+            "outputs": [{"name": "y", **port}],
+            "steps": [step],
+        }
 
     for name, calls in (("good", "same"), ("a", "b"), ("b", "a"), ("missing", "nobody")):
         put_pipeline(root, name, one_step(calls), {})
@@ -242,7 +268,9 @@ def test_pipelines_that_cannot_run_say_why(tmp_path: Path) -> None:
         async with Engine(settings(root)) as engine:
             reasons = {entry["name"]: entry["reason"] for entry in await engine.index()}
             ones = np.ones((2, 3), np.float32)
-            return reasons, await engine.infer(InferRequest("good", inputs=[Tensor("x", "FP32", ones)]))
+            return reasons, await engine.infer(
+                InferRequest("good", inputs=[Tensor("x", "FP32", ones)])
+            )
 
     reasons, answer = asyncio.run(main())
     assert answer.outputs[0].data.tolist() == [[1, 1, 1]] * 2
@@ -266,7 +294,9 @@ def test_pipelines_that_run_when_the_server_drains_are_finished(repository: Path
 
             inner.infer = held
             image = bytes_of("image", flat((9, 9, 9)))
-            running = asyncio.ensure_future(engine.infer(InferRequest("classifier", inputs=[image])))
+            running = asyncio.ensure_future(
+                engine.infer(InferRequest("classifier", inputs=[image]))
+            )
             await asyncio.wait_for(begun.wait(), 60)
             engine.drain()
             with pytest.raises(UnavailableError, match="shutting down"):

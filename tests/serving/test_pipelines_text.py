@@ -19,7 +19,21 @@ from infuse.serving.pipelines.steps import Builtin
 
 pytestmark = pytest.mark.row("S1")
 
-WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "the", "cat", "sat", "on", "a", "mat", "grüße", "##s", "猫"]
+WORDS = [
+    "[PAD]",
+    "[UNK]",
+    "[CLS]",
+    "[SEP]",
+    "the",
+    "cat",
+    "sat",
+    "on",
+    "a",
+    "mat",
+    "grüße",
+    "##s",
+    "猫",
+]
 NAMES = {"input_ids", "attention_mask", "token_type_ids"}
 
 
@@ -32,13 +46,17 @@ def folder(tmp_path: Path) -> Path:
     tokenizer.decoder = tokenizers.decoders.WordPiece()
     tokenizer.add_special_tokens(WORDS[:4])
     tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[("[CLS]", 2), ("[SEP]", 3)],
     )
     tokenizer.save(str(tmp_path / "tokenizer.json"))
     return tmp_path
 
 
-def expected_of(text: str, second: str | None = None, special: bool = True) -> tuple[list[int], list[int]]:
+def expected_of(
+    text: str, second: str | None = None, special: bool = True
+) -> tuple[list[int], list[int]]:
     """Numbers and types of the tokens, by hand."""
 
     def numbers(part: str) -> list[int]:
@@ -71,7 +89,9 @@ def texts(*parts: str | bytes) -> Any:
     return data
 
 
-def tokenize(folder: Path, *parts: str | bytes, pair: tuple[str, ...] | None = None, **options: Any) -> dict[str, Any]:
+def tokenize(
+    folder: Path, *parts: str | bytes, pair: tuple[str, ...] | None = None, **options: Any
+) -> dict[str, Any]:
     inputs = {"text": texts(*parts)}
     if pair is not None:
         inputs["pair"] = texts(*pair)
@@ -90,7 +110,11 @@ def test_texts_become_rows_of_tokens(dtype: str, side: str, special: bool, folde
     width = max(map(len, rows))
     for number, row in enumerate(rows):
         fill = [0] * (width - len(row))
-        ids, mask = (row + fill, [1] * len(row) + fill) if side == "right" else (fill + row, fill + [1] * len(row))
+        ids, mask = (
+            (row + fill, [1] * len(row) + fill)
+            if side == "right"
+            else (fill + row, fill + [1] * len(row))
+        )
         assert found["input_ids"][number].tolist() == ids
         assert found["attention_mask"][number].tolist() == mask
     assert not found["token_type_ids"].any()
@@ -124,11 +148,15 @@ def test_long_texts_are_cut(side: str, kept: list[int], folder: Path) -> None:
         ("only_second", None),
     ],
 )
-def test_pairs_are_cut_as_asked_for(truncation: str, expected: list[int] | None, folder: Path) -> None:
+def test_pairs_are_cut_as_asked_for(
+    truncation: str, expected: list[int] | None, folder: Path
+) -> None:
     """Of 'the cat sat on' and 'a mat a', 7 tokens with the three that frame them."""
     arguments: dict[str, Any] = {"pair": ("a mat a",), "max_length": 7, "truncation": truncation}
     if expected is None:
-        with pytest.raises(RequestError, match="element 0 of input 'text': it cannot be made tokens of"):
+        with pytest.raises(
+            RequestError, match="element 0 of input 'text': it cannot be made tokens of"
+        ):
             tokenize(folder, "the cat sat on", **arguments)
     else:
         assert tokenize(folder, "the cat sat on", **arguments)["input_ids"].tolist() == [expected]
@@ -136,18 +164,29 @@ def test_pairs_are_cut_as_asked_for(truncation: str, expected: list[int] | None,
 
 def test_too_long_texts_can_be_refused(folder: Path) -> None:
     assert tokenize(folder, "a mat", max_length=4, truncation="none")["input_ids"].shape == (1, 4)
-    with pytest.raises(RequestError, match="element 1 of input 'text': it has 5 tokens, 4 are allowed"):
+    with pytest.raises(
+        RequestError, match="element 1 of input 'text': it has 5 tokens, 4 are allowed"
+    ):
         tokenize(folder, "a", "a mat a", max_length=4, truncation="none")
 
 
 def test_rows_are_filled_up_as_asked_for(folder: Path) -> None:
-    assert tokenize(folder, "a", max_length=12, padding="max_length")["input_ids"].tolist() == [[2, 8, 3] + [0] * 9]
+    assert tokenize(folder, "a", max_length=12, padding="max_length")["input_ids"].tolist() == [
+        [2, 8, 3] + [0] * 9
+    ]
     assert tokenize(folder, "a", "a mat", multiple=8)["input_ids"].shape == (2, 8)
     assert tokenize(folder, "a mat", multiple=4)["input_ids"].shape == (1, 4)
     assert tokenize(folder, "a", "mat", padding="none")["input_ids"].shape == (2, 3)
-    with pytest.raises(RequestError, match="element 1 of input 'text': it has 4 tokens and the first text 3"):
+    with pytest.raises(
+        RequestError, match="element 1 of input 'text': it has 4 tokens and the first text 3"
+    ):
         tokenize(folder, "a", "a mat", padding="none")
-    assert tokenize(folder, "a", "a mat", pad_token="[UNK]")["input_ids"][0].tolist() == [2, 8, 3, 1]
+    assert tokenize(folder, "a", "a mat", pad_token="[UNK]")["input_ids"][0].tolist() == [
+        2,
+        8,
+        3,
+        1,
+    ]
 
 
 def test_the_padding_token_is_found(folder: Path) -> None:
@@ -184,9 +223,13 @@ def test_no_texts_and_columns_of_texts(folder: Path) -> None:
 
 
 def test_bytes_that_are_no_text_are_named(folder: Path) -> None:
-    with pytest.raises(RequestError, match=r"element 1 of input 'text': it is no UTF-8 \(at byte 3\)"):
+    with pytest.raises(
+        RequestError, match=r"element 1 of input 'text': it is no UTF-8 \(at byte 3\)"
+    ):
         tokenize(folder, "a", b"abc\xff")
-    with pytest.raises(TooLargeError, match="element 0 of input 'text': it has 11 bytes, 10 are allowed"):
+    with pytest.raises(
+        TooLargeError, match="element 0 of input 'text': it has 11 bytes, 10 are allowed"
+    ):
         tokenize(folder, "a" * 11, max_bytes=10)
 
 
@@ -203,7 +246,9 @@ def test_bytes_that_are_no_text_are_named(folder: Path) -> None:
         ({"tokenizer": "broken.json"}, "no file of the tokenizers library"),
     ],
 )
-def test_options_without_meaning_are_refused(options: dict[str, Any], text: str, folder: Path) -> None:
+def test_options_without_meaning_are_refused(
+    options: dict[str, Any], text: str, folder: Path
+) -> None:
     (folder / "broken.json").write_text("{}")
     with pytest.raises(ConfigurationError, match=text):
         built(folder, **options)
@@ -215,9 +260,13 @@ def test_without_a_folder_there_is_no_tokenizer() -> None:
 
 
 @pytest.mark.parametrize("name", ["tokenize", "detokenize"])
-def test_without_the_library_it_says_what_to_install(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_library_it_says_what_to_install(
+    name: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "tokenizers", None)
-    with pytest.raises(ConfigurationError, match=r"'tokenizers' is not installed.*pip install tokenizers"):
+    with pytest.raises(
+        ConfigurationError, match=r"'tokenizers' is not installed.*pip install tokenizers"
+    ):
         built(folder, name)
 
 
@@ -225,7 +274,9 @@ def test_tokens_become_texts(folder: Path) -> None:
     ids = tokenize(folder, *SENTENCES)["input_ids"]
     found = built(folder, "detokenize").run({"ids": ids}, {"text"})["text"]
     assert [part.decode() for part in found] == ["the cat sat on a mat", "cats", "grüße 猫", ""]
-    whole = built(folder, "detokenize", skip_special_tokens=False).run({"ids": ids[1:2, :4]}, {"text"})["text"]
+    whole = built(folder, "detokenize", skip_special_tokens=False).run(
+        {"ids": ids[1:2, :4]}, {"text"}
+    )["text"]
     assert whole.tolist() == [b"[CLS] cats [SEP]"]
     assert built(folder, "detokenize").run({"ids": ids[:0]}, {"text"})["text"].shape == (0,)
 
@@ -257,7 +308,11 @@ def test_transformers_agrees(length: int | None, folder: Path) -> None:
             return_token_type_ids=True,
         )
         found = tokenize(
-            folder, *SENTENCES, pair=pair, max_length=length, padding="max_length" if length else "longest"
+            folder,
+            *SENTENCES,
+            pair=pair,
+            max_length=length,
+            padding="max_length" if length else "longest",
         )
         for name in NAMES:
             np.testing.assert_array_equal(found[name], expected[name], err_msg=name)

@@ -29,13 +29,19 @@ def items(draw: st.DrawFn, most: int = 12) -> list[Item]:
     ]
 
 
-BINS = st.lists(st.builds(Bin, st.integers(1, 3), st.none() | st.integers(0, 150), LOADS), min_size=1, max_size=5)
+BINS = st.lists(
+    st.builds(Bin, st.integers(1, 3), st.none() | st.integers(0, 150), LOADS),
+    min_size=1,
+    max_size=5,
+)
 MEMORY = st.none() | st.integers(0, 400)
 
 
 def used(chosen: list[Item]) -> int:
     """Bytes of items in one place: weights once per version."""
-    return sum(item.own for item in chosen) + sum({item.of: item.shared for item in chosen}.values())
+    return sum(item.own for item in chosen) + sum(
+        {item.of: item.shared for item in chosen}.values()
+    )
 
 
 def highest(found: Assignment, bins: list[Bin]) -> float:
@@ -46,14 +52,19 @@ def placed_in(found: Assignment, all_items: list[Item], place: int) -> list[Item
     return [item for item in all_items if found.places.get(item.name) == place]
 
 
-def check_is_whole(found: Assignment, given_items: list[Item], bins: list[Bin], memory: int | None) -> None:
+def check_is_whole(
+    found: Assignment, given_items: list[Item], bins: list[Bin], memory: int | None
+) -> None:
     """Each item is placed or named, no memory is exceeded, and the loads are those of the items."""
     assert sorted([*found.places, *found.left]) == [item.name for item in given_items]
     for place, each in enumerate(bins):
         here = placed_in(found, given_items, place)
         assert each.memory is None or used(here) <= each.memory
         assert found.loads[place] == pytest.approx(each.load + sum(item.load for item in here))
-    assert memory is None or used([item for item in given_items if item.name in found.places]) <= memory
+    assert (
+        memory is None
+        or used([item for item in given_items if item.name in found.places]) <= memory
+    )
 
 
 @given(items(), BINS, MEMORY)
@@ -67,7 +78,11 @@ def test_each_item_is_placed_or_named_and_no_memory_is_exceeded(
 def test_also_from_any_placement_before(
     given_items: list[Item], bins: list[Bin], memory: int | None, data: st.DataObject
 ) -> None:
-    known = data.draw(st.sets(st.sampled_from([item.name for item in given_items]))) if given_items else set()
+    known = (
+        data.draw(st.sets(st.sampled_from([item.name for item in given_items])))
+        if given_items
+        else set()
+    )
     current = {name: data.draw(st.integers(0, len(bins) - 1)) for name in known}
     found = pack(given_items, bins, current, memory=memory)
     check_is_whole(found, given_items, bins, memory)
@@ -85,7 +100,8 @@ def test_what_is_left_would_not_have_fitted_in_an_empty_place_or_memory_is_short
     for item in given_items:
         if item.name in found.left:
             no_bin = all(
-                each.memory is not None and used([*placed_in(found, given_items, place), item]) > each.memory
+                each.memory is not None
+                and used([*placed_in(found, given_items, place), item]) > each.memory
                 for place, each in enumerate(bins)
             )
             assert no_bin or (memory is not None and used([*placed, item]) > memory)
@@ -104,7 +120,10 @@ def test_the_highest_load_is_near_the_best_there_is(loads: list[float], groups: 
     """Graham's bound of longest processing time first, against all distributions."""
     found = pack([Item(n, f"v{n}", 1, load) for n, load in enumerate(loads)], [Bin(1)] * groups)
     best = min(
-        max(sum(load for load, place in zip(loads, places) if place == each) for each in range(groups))
+        max(
+            sum(load for load, place in zip(loads, places) if place == each)
+            for each in range(groups)
+        )
         for places in product(range(groups), repeat=len(loads))
     )
     assert max(found.loads) <= (4 / 3 - 1 / (3 * groups)) * best + 1e-6
@@ -121,7 +140,9 @@ def test_replicas_of_one_version_go_to_different_groups_while_there_are_any(
 
 
 @given(items(), BINS, MEMORY)
-def test_a_placement_that_was_chosen_stays(given_items: list[Item], bins: list[Bin], memory: int | None) -> None:
+def test_a_placement_that_was_chosen_stays(
+    given_items: list[Item], bins: list[Bin], memory: int | None
+) -> None:
     first = pack(given_items, bins, memory=memory)
     kept = [item for item in given_items if item.name in first.places]
     again = pack(kept, bins, first.places, memory=memory)
@@ -134,7 +155,9 @@ def test_what_moves_lowers_the_highest_load_by_a_fifth(
 ) -> None:
     bins = [Bin(1)] * groups
     current = {item.name: data.draw(st.integers(0, groups - 1)) for item in given_items}
-    before = max(sum(i.load for i in given_items if current[i.name] == place) for place in range(groups))
+    before = max(
+        sum(i.load for i in given_items if current[i.name] == place) for place in range(groups)
+    )
     found = pack(given_items, bins, current)
     if found.moves:
         assert highest(found, bins) < 0.8 * before
@@ -144,14 +167,20 @@ def test_what_moves_lowers_the_highest_load_by_a_fifth(
         assert highest(pack(given_items, bins), bins) >= 0.8 * before - 1e-6
     for name in found.moves:  # each is needed
         back = {**found.places, name: current[name]}
-        load = max(sum(i.load for i in given_items if back[i.name] == place) for place in range(groups))
+        load = max(
+            sum(i.load for i in given_items if back[i.name] == place) for place in range(groups)
+        )
         assert load > found.after
 
 
 def test_a_move_that_another_one_made_needless_is_left_out() -> None:
     current = {0: 0, 1: 0, 2: 0, 3: 1}
     versions, loads = ["w", "v", "w", "v"], [0.25, 3.1875, 3.625, 0.5]
-    found = pack([Item(n, version, 1, load) for n, (version, load) in enumerate(zip(versions, loads))], TWO, current)
+    found = pack(
+        [Item(n, version, 1, load) for n, (version, load) in enumerate(zip(versions, loads))],
+        TWO,
+        current,
+    )
     assert (found.moves, found.after) == ([1], pytest.approx(3.875))
 
 
@@ -175,7 +204,9 @@ def test_weights_count_once_in_a_group_and_once_in_all() -> None:
     assert not pack(twins, [Bin(1, 120)]).left
     assert list(pack(twins, [Bin(1, 119)]).left) == ["b"]
     assert not pack(twins, [Bin(1), Bin(1)], memory=120).left
-    assert pack(twins, [Bin(1), Bin(1)], memory=119).left == {"b": "it needs 10 bytes, and 9 are left"}
+    assert pack(twins, [Bin(1), Bin(1)], memory=119).left == {
+        "b": "it needs 10 bytes, and 9 are left"
+    }
 
 
 def test_room_is_made_for_one_that_fits_otherwise_only() -> None:

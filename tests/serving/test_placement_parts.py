@@ -1,4 +1,6 @@
-"""The parts of the placement: groups of cores, loads, the memory's budget, and which replica gets the next batch."""
+"""The parts of the placement: groups of cores, loads, the memory's budget, and which replica gets
+the next batch.
+"""
 
 from __future__ import annotations
 
@@ -88,7 +90,8 @@ def test_the_memory_of_a_process_is_told_apart(tmp_path: Path) -> None:
     folder = tmp_path / "7"
     folder.mkdir()
     (folder / "smaps_rollup").write_text(
-        "00400000-7fff [rollup]\nRss: 100 kB\nPss: 50 kB\nPss_Anon: 20 kB\nPss_File: 25 kB\nPss_Shmem: 5 kB\n"
+        "00400000-7fff [rollup]\nRss: 100 kB\nPss: 50 kB\nPss_Anon: 20 kB\nPss_File: 25 "
+        "kB\nPss_Shmem: 5 kB\n"
         "SwapPss: 3 kB\n"
     )
     memory = memory_of(7, tmp_path)
@@ -109,7 +112,11 @@ def test_replicas_have_the_threads_of_their_cores() -> None:
     assert (one.threads(0), one.threads(7)) == (1, 1)
     assert (every.threads(0), every.threads(0, replicas=2), every.threads(1)) == (cores, cores, 1)
     packed = pool(isolation="packed")
-    assert (packed.threads(0), packed.threads(0, replicas=2), packed.threads(cores)) == (cores, 1, cores)
+    assert (packed.threads(0), packed.threads(0, replicas=2), packed.threads(cores)) == (
+        cores,
+        1,
+        cores,
+    )
     assert pool(isolation="packed", groups=1).threads(0, replicas=1) == cores
     assert pool(isolation="packed", mode="inprocess").groups == []
 
@@ -119,7 +126,9 @@ def test_replicas_of_all_models_together_have_a_limit() -> None:
         need = Need("m/1", Path(), 1)
         for _ in range(most):
             await some.admit(Replica(some, need, lambda *_: None))
-        with pytest.raises(NoRoomError, match=rf"{most} replicas of all models run.*max_all_replicas"):
+        with pytest.raises(
+            NoRoomError, match=rf"{most} replicas of all models run.*max_all_replicas"
+        ):
             await some.admit(Replica(some, need, lambda *_: None))
 
     asyncio.run(work(pool(max_all_replicas=3), 3))

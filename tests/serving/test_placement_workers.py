@@ -68,7 +68,9 @@ def test_models_are_packed_into_one_worker_per_group(tmp_path: Path) -> None:
             assert sorted(len(worker.instances) for worker in workers) == [2, 2]
             for worker, group in zip(opened.pool.workers, opened.pool.groups):
                 assert len(os.sched_getaffinity(worker.pid)) == len(group.cores)
-            assert {core for worker in workers for core in os.sched_getaffinity(worker.pid)} == set(opened.pool.cores)
+            assert {core for worker in workers for core in os.sched_getaffinity(worker.pid)} == set(
+                opened.pool.cores
+            )
             await opened.unload("a")
             await opened.unload("b")
             assert [await stage.ask(opened, name, 8) for name in "cd"] == [3, 4]
@@ -92,17 +94,26 @@ def test_the_placement_tells_cores_memory_workers_and_instances(tmp_path: Path) 
                 assert f"{instance['model']}/1" in home["instances"]
                 assert 0 < home["own_bytes"] <= home["pss_bytes"] <= home["resident_bytes"]
             first, second = told["instances"]
-            assert (first["model"], first["replica"], first["threads"], first["state"]) == ("a", 1, 1, "idle")
+            assert (first["model"], first["replica"], first["threads"], first["state"]) == (
+                "a",
+                1,
+                1,
+                "idle",
+            )
             assert first["milliseconds_by_rows"]["1"] > 0
             assert first["weights_bytes"] >= 256
             assert first["runs_per_second"] > second["runs_per_second"] == 0
             assert first["requests_per_second"] > 0
             assert first["busy"] > 0
-            assert sum(group["load"] for group in told["groups"]) == pytest.approx(first["busy"], rel=0.5)
+            assert sum(group["load"] for group in told["groups"]) == pytest.approx(
+                first["busy"], rel=0.5
+            )
             assert told["plan"]["moves"] == []
             assert "by a fifth" in told["plan"]["reason"]
             assert {
-                one["name"] for w in (await snapshot(opened))["placement"]["workers"] for one in w["instances"]
+                one["name"]
+                for w in (await snapshot(opened))["placement"]["workers"]
+                for one in w["instances"]
             } == {
                 "a/1",
                 "b/1",
@@ -134,9 +145,15 @@ def test_replicas_share_their_weights(tmp_path: Path) -> None:
             for replica in (first, second):
                 assert mapped(replica, "Rss") >= weights * 0.9
                 assert mapped(replica, "Pss") < weights * 0.6
-                assert mapped(replica, "Private_Clean") + mapped(replica, "Private_Dirty") < weights / 10
+                assert (
+                    mapped(replica, "Private_Clean") + mapped(replica, "Private_Dirty")
+                    < weights / 10
+                )
                 assert replica.own_bytes < weights / 2
-            assert opened.pool.taken() < sum(memory.own for memory in opened.pool.memory().values()) + 1.1 * weights
+            assert (
+                opened.pool.taken()
+                < sum(memory.own for memory in opened.pool.memory().values()) + 1.1 * weights
+            )
 
     asyncio.run(check())
 
@@ -149,7 +166,11 @@ def test_a_crash_costs_the_instances_of_one_worker_a_moment(tmp_path: Path) -> N
         async with stage.engine(tmp_path) as opened:
             killed = opened.pool.workers[0]
             inside = {executor.label for executor in killed.instances.values()}
-            others = {name: pid(stage.replica(opened, name)) for name in names if f"{name}/1" not in inside}
+            others = {
+                name: pid(stage.replica(opened, name))
+                for name in names
+                if f"{name}/1" not in inside
+            }
             answered = 0
             stop = False
 
@@ -159,10 +180,14 @@ def test_a_crash_costs_the_instances_of_one_worker_a_moment(tmp_path: Path) -> N
                     assert await stage.ask(opened, name, 8, 2.0) == 2.0 * factor
                     answered += 1
 
-            clients = [asyncio.create_task(client(name, factor)) for factor, name in enumerate(names, 1)]
+            clients = [
+                asyncio.create_task(client(name, factor)) for factor, name in enumerate(names, 1)
+            ]
             await stage.until(lambda: answered > 50, "requests are answered")
             os.kill(killed.pid, signal.SIGKILL)
-            await stage.until(lambda: stage.kinds(opened).count("worker_started") == 2, "both instances are back")
+            await stage.until(
+                lambda: stage.kinds(opened).count("worker_started") == 2, "both instances are back"
+            )
             before = answered
             await stage.until(lambda: answered > before + 50, "requests are answered again")
             stop = True
@@ -176,7 +201,9 @@ def test_a_crash_costs_the_instances_of_one_worker_a_moment(tmp_path: Path) -> N
     asyncio.run(check())
 
 
-def test_a_replica_that_runs_whenever_its_worker_is_lost_gets_one_of_its_own(tmp_path: Path) -> None:
+def test_a_replica_that_runs_whenever_its_worker_is_lost_gets_one_of_its_own(
+    tmp_path: Path,
+) -> None:
     small_models(tmp_path, "a", "b", "c", "d")
 
     async def lose(opened: Engine, name: str) -> None:
@@ -187,7 +214,9 @@ def test_a_replica_that_runs_whenever_its_worker_is_lost_gets_one_of_its_own(tmp
             process = pid(replica)
             os.kill(process, signal.SIGSTOP)
             request = asyncio.create_task(stage.ask(opened, name, 8))
-            await stage.until(partial(begun, request, replica, opened.models[name].versions[1]), "it runs")
+            await stage.until(
+                partial(begun, request, replica, opened.models[name].versions[1]), "it runs"
+            )
             if not request.done():
                 break
             os.kill(process, signal.SIGCONT)  # it has moved, and another worker has answered
@@ -204,7 +233,9 @@ def test_a_replica_that_runs_whenever_its_worker_is_lost_gets_one_of_its_own(tmp
             assert len(neighbours) == 1
             for _ in range(2):
                 await lose(opened, "a")
-                await stage.until(lambda: neighbours[0].executor is not None, "the neighbour is back")
+                await stage.until(
+                    lambda: neighbours[0].executor is not None, "the neighbour is back"
+                )
             assert guilty.group is not group
             assert neighbours[0].group is group
             assert pid(guilty) != pid(neighbours[0])
@@ -250,7 +281,9 @@ def test_a_move_loses_no_request(tmp_path: Path) -> None:
             assert await opened.pool.rebalance() == 1
             assert len(opened.pool.workers) == 2
             before = answered
-            await stage.until(lambda: answered > before + 50, "requests are answered after the move")
+            await stage.until(
+                lambda: answered > before + 50, "requests are answered after the move"
+            )
             assert await opened.pool.rebalance() == 0
             stop = True
             await asyncio.gather(*clients)
@@ -258,7 +291,9 @@ def test_a_move_loses_no_request(tmp_path: Path) -> None:
             assert stage.replica(opened, "a").restarts == stage.replica(opened, "b").restarts == 0
             event = next(event for event in opened.events if event["kind"] == "replica_moved")
             assert event["version"] == 1
-            assert "from group-0 to group-1: the highest load per core falls from" in event["reason"]
+            assert (
+                "from group-0 to group-1: the highest load per core falls from" in event["reason"]
+            )
 
     asyncio.run(check())
 
@@ -315,7 +350,9 @@ def test_a_move_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pytest.M
                 patch.setattr(opened.pool.groups[1], "open", broken)
                 assert await opened.pool.rebalance() == 0
             event = next(event for event in opened.events if event["kind"] == "move_failed")
-            assert "from group-0 to group-1: [INF-501] The folder is gone" in event["reason"].replace(" the", " The")
+            assert "from group-0 to group-1: [INF-501] The folder is gone" in event[
+                "reason"
+            ].replace(" the", " The")
             assert [await stage.ask(opened, name, 8) for name in "ab"] == [1, 2]
             assert len(opened.pool.workers) == 1
 
@@ -330,7 +367,9 @@ def test_a_version_without_memory_is_refused_and_the_others_go_on(tmp_path: Path
             stage.put(tmp_path / "models", "large", stage.dense(3072))
             stage.put(tmp_path / "models", "a", stage.dense(3072), version=2)
             for name in ("large", "a"):
-                with pytest.raises(UnavailableError, match=r"it needs 60 MiB of memory, and \d+ MiB are left"):
+                with pytest.raises(
+                    UnavailableError, match=r"it needs 60 MiB of memory, and \d+ MiB are left"
+                ):
                     await opened.load(name)
             assert await stage.ask(opened, "a", 8) == 1
             reasons = {(entry["name"], entry["version"]): entry for entry in await opened.index()}
@@ -370,17 +409,25 @@ def test_the_faster_of_one_replica_and_one_per_group_is_kept(
     async def check() -> None:
         async with stage.engine(tmp_path) as opened:
             replicas = opened.models["a"].versions[1].instances
-            assert [replica.need.threads for replica in replicas] == ([1, 1] if grouped else [len(opened.pool.cores)])
-            assert [r.group for r in replicas] == (opened.pool.groups if grouped else [opened.pool.wide])
+            assert [replica.need.threads for replica in replicas] == (
+                [1, 1] if grouped else [len(opened.pool.cores)]
+            )
+            assert [r.group for r in replicas] == (
+                opened.pool.groups if grouped else [opened.pool.wide]
+            )
             assert len(opened.pool.workers) == len(replicas)
             assert await stage.ask(opened, "a", 8) == 1
-            reason = next(event["reason"] for event in opened.events if event["kind"] == "replicas_chosen")
+            reason = next(
+                event["reason"] for event in opened.events if event["kind"] == "replicas_chosen"
+            )
             assert reason.endswith("rows/s in groups, 100 rows/s on all cores")
 
     asyncio.run(check())
 
 
-def test_without_memory_for_more_it_stays_on_all_cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_memory_for_more_it_stays_on_all_cores(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     stage.put(tmp_path / "models", "a", stage.dense(8))
     admit = WorkerPool.admit
 
@@ -396,7 +443,9 @@ def test_without_memory_for_more_it_stays_on_all_cores(tmp_path: Path, monkeypat
             version = opened.models["a"].versions[1]
             assert [replica.group for replica in version.instances] == [opened.pool.wide]
             (note,) = version.notes
-            assert note.endswith("not possible: it needs 7 MiB of memory, and 1 MiB are left for models")
+            assert note.endswith(
+                "not possible: it needs 7 MiB of memory, and 1 MiB are left for models"
+            )
             assert len(opened.pool.workers) == 1
             assert await stage.ask(opened, "a", 8) == 1
 
@@ -408,9 +457,13 @@ def test_the_choice_is_measured(tmp_path: Path) -> None:
 
     async def check() -> None:
         async with stage.engine(tmp_path) as opened:
-            reason = next(event["reason"] for event in opened.events if event["kind"] == "replicas_chosen")
+            reason = next(
+                event["reason"] for event in opened.events if event["kind"] == "replicas_chosen"
+            )
             found = re.fullmatch(
-                r"(\d) replicas of (\d+) threads: (\d+) rows/s in groups, (\d+) rows/s on all cores", reason
+                r"(\d) replicas of (\d+) threads: (\d+) rows/s in groups, (\d+) rows/s on all "
+                r"cores",
+                reason,
             )
             assert found is not None
             count, threads, grouped, wide = map(int, found.groups())

@@ -1,4 +1,6 @@
-"""Behaviours of `docs/serving_tests.md` that the tests of the HTTP server lack: very many chunks, exact limits."""
+"""Behaviours of `docs/serving_tests.md` that the tests of the HTTP server lack: very many chunks,
+exact limits.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,16 @@ import pytest
 
 from infuse.serving.config import Limits
 from infuse.serving.rest.app import DataApp
-from tests.serving.rest_tools import FakeEngine, Running, binary, config, plain, post, reply, serving
+from tests.serving.rest_tools import (
+    FakeEngine,
+    Running,
+    binary,
+    config,
+    plain,
+    post,
+    reply,
+    serving,
+)
 
 pytestmark = pytest.mark.row("S1")
 
@@ -26,7 +37,9 @@ def server() -> Iterator[Running]:
         yield running
 
 
-@pytest.mark.parametrize("path", ["models/echo/infer", "models/words/infer", "repository/index", "logging"])
+@pytest.mark.parametrize(
+    "path", ["models/echo/infer", "models/words/infer", "repository/index", "logging"]
+)
 def test_a_body_may_come_in_very_many_chunks(server: Running, path: str) -> None:
     """Half a million chunks of one byte are no request, and are answered like one."""
     chunks = b"1\r\nA\r\n" * 500_000 + b"0\r\n\r\n"

@@ -16,7 +16,9 @@ pytestmark = pytest.mark.row("S7")
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("gain", [1e9, 0.0])
-def test_all_who_wait_are_answered_after_losses(gain: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_who_wait_are_answered_after_losses(
+    gain: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With lanes that bring nothing, and with lanes, whatever the clock says here."""
     monkeypatch.setattr("infuse.serving.workers.lanes._GAIN", gain)
     monkeypatch.setattr("infuse.serving.batching.batcher._HUNG_LEAST", 3.0)

@@ -1,4 +1,6 @@
-"""Certificates are renewed while the server runs: what callers see before and after, over HTTP and gRPC."""
+"""Certificates are renewed while the server runs: what callers see before and after, over HTTP and
+gRPC.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,7 @@ pytestmark = pytest.mark.row("S9")
 SMALL = post(plain([[1, 2, 3, 4]], [1, 4]))
 
 
-# ------------------------------------------------------------------------------------------------- HTTP
+# --------------------------------------------------------------------------------------------- HTTP
 
 
 @contextmanager
@@ -42,7 +44,9 @@ def over_http(tls: Tls, loop_of: Any = uvloop) -> Iterator[rest_tools.Running]:
 
 
 @contextmanager
-def connected(port: int, context: ssl.SSLContext, session: ssl.SSLSession | None = None) -> Iterator[ssl.SSLSocket]:
+def connected(
+    port: int, context: ssl.SSLContext, session: ssl.SSLSession | None = None
+) -> Iterator[ssl.SSLSocket]:
     with (
         socket.create_connection(("127.0.0.1", port), timeout=20) as plain_text,
         context.wrap_socket(plain_text, server_hostname="localhost", session=session) as connection,
@@ -70,7 +74,9 @@ def serial(own: Pair) -> int:
 
 
 @pytest.mark.parametrize("loop_of", [asyncio, uvloop], ids=["asyncio", "uvloop"])
-def test_http_shows_the_new_certificate_and_open_connections_live_on(tmp_path: Path, loop_of: Any) -> None:
+def test_http_shows_the_new_certificate_and_open_connections_live_on(
+    tmp_path: Path, loop_of: Any
+) -> None:
     authority = pair(tmp_path, "authority")
     first, second = (pair(tmp_path, name, issuer=authority) for name in ("first", "second"))
     tls, caller = served(tmp_path, first), trusting(authority)
@@ -92,10 +98,15 @@ def test_http_shows_the_new_certificate_and_open_connections_live_on(tmp_path: P
 
 
 @pytest.mark.parametrize("loop_of", [asyncio, uvloop], ids=["asyncio", "uvloop"])
-def test_http_asks_callers_for_certificates_of_the_new_authority(tmp_path: Path, loop_of: Any) -> None:
+def test_http_asks_callers_for_certificates_of_the_new_authority(
+    tmp_path: Path, loop_of: Any
+) -> None:
     own, old, new = (pair(tmp_path, name) for name in ("own", "old", "new"))
     tls = served(tmp_path, own, old)
-    of_old, of_new = (trusting(own, pair(tmp_path, f"of-{each.paths[0].stem}", issuer=each)) for each in (old, new))
+    of_old, of_new = (
+        trusting(own, pair(tmp_path, f"of-{each.paths[0].stem}", issuer=each))
+        for each in (old, new)
+    )
     with over_http(tls, loop_of) as running:
         assert seen(running.port, of_old) == serial(own)
         with pytest.raises((ssl.SSLError, ConnectionError)):
@@ -109,7 +120,9 @@ def test_http_asks_callers_for_certificates_of_the_new_authority(tmp_path: Path,
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-def test_sessions_of_callers_end_with_their_authority(tmp_path: Path, version: ssl.TLSVersion) -> None:
+def test_sessions_of_callers_end_with_their_authority(
+    tmp_path: Path, version: ssl.TLSVersion
+) -> None:
     own, old, new = (pair(tmp_path, name) for name in ("own", "old", "new"))
     tls = served(tmp_path, own, old)
     caller = trusting(own, pair(tmp_path, "caller", issuer=old))
@@ -130,7 +143,7 @@ def test_sessions_of_callers_end_with_their_authority(tmp_path: Path, version: s
             resumed(session)
 
 
-# ------------------------------------------------------------------------------------------------- gRPC
+# --------------------------------------------------------------------------------------------- gRPC
 
 
 def h2(context: ssl.SSLContext) -> ssl.SSLContext:
@@ -155,7 +168,9 @@ def greet(connection: ssl.SSLSocket) -> None:
 def channel(port: int, authority: Pair, own: Pair | None = None) -> grpc.Channel:
     pems = [path.read_bytes() for path in own.paths] if own else [None, None]
     credentials = grpc.ssl_channel_credentials(authority.paths[0].read_bytes(), pems[1], pems[0])
-    return grpc.secure_channel(f"localhost:{port}", credentials, [("grpc.use_local_subchannel_pool", 1)])
+    return grpc.secure_channel(
+        f"localhost:{port}", credentials, [("grpc.use_local_subchannel_pool", 1)]
+    )
 
 
 def healthy(of: grpc.Channel) -> bool:
@@ -166,7 +181,10 @@ def test_grpc_shows_the_new_certificate_and_open_connections_live_on(tmp_path: P
     first, second = pair(tmp_path, "first"), pair(tmp_path, "second")
     tls = served(tmp_path, first)
     config = ServerConfig(grpc=Listener(host=rpc_tools.HOST, tls=tls))
-    with rpc_tools.running(rpc_tools.FakeEngine(), config) as server, channel(server.server.port, first) as before:
+    with (
+        rpc_tools.running(rpc_tools.FakeEngine(), config) as server,
+        channel(server.server.port, first) as before,
+    ):
         port = server.server.port
         assert healthy(before)
         assert shown(port, h2(trusting(first))) == serial(first)
@@ -186,14 +204,18 @@ def test_grpc_shows_the_new_certificate_and_open_connections_live_on(tmp_path: P
 
 def test_grpc_asks_callers_for_certificates_of_the_new_authority(tmp_path: Path) -> None:
     own, old, new = (pair(tmp_path, name) for name in ("own", "old", "new"))
-    of_old, of_new = (pair(tmp_path, f"of-{each.paths[0].stem}", issuer=each) for each in (old, new))
+    of_old, of_new = (
+        pair(tmp_path, f"of-{each.paths[0].stem}", issuer=each) for each in (old, new)
+    )
     tls = served(tmp_path, own, old)
     config = ServerConfig(grpc=Listener(host=rpc_tools.HOST, tls=tls))
     with rpc_tools.running(rpc_tools.FakeEngine(), config) as server:
 
         def taken(caller: Pair | None) -> bool:
             with channel(server.server.port, own, caller) as one:
-                call = health_pb2_grpc.HealthStub(one).Check.future(health_pb2.HealthCheckRequest(), timeout=60)
+                call = health_pb2_grpc.HealthStub(one).Check.future(
+                    health_pb2.HealthCheckRequest(), timeout=60
+                )
                 error = call.exception()
             assert error is None or error.code() is grpc.StatusCode.UNAVAILABLE
             return error is None
@@ -205,7 +227,9 @@ def test_grpc_asks_callers_for_certificates_of_the_new_authority(tmp_path: Path)
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-def test_sessions_over_grpc_end_with_their_authority(tmp_path: Path, version: ssl.TLSVersion) -> None:
+def test_sessions_over_grpc_end_with_their_authority(
+    tmp_path: Path, version: ssl.TLSVersion
+) -> None:
     own, old, new = (pair(tmp_path, name) for name in ("own", "old", "new"))
     tls = served(tmp_path, own, old)
     caller = h2(trusting(own, pair(tmp_path, "caller", issuer=old)))
@@ -226,7 +250,7 @@ def test_sessions_over_grpc_end_with_their_authority(tmp_path: Path, version: ss
             resumed(session)
 
 
-# ------------------------------------------------------------------------------------------------- the server
+# --------------------------------------------------------------------------------------- the server
 
 
 def until(condition: Callable[[], bool]) -> None:

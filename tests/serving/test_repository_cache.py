@@ -114,7 +114,9 @@ def test_a_file_that_went_from_a_folder_is_put_back(cache: Cache) -> None:
     assert (folder / "a").read_bytes() == b"weights"
 
 
-def test_where_files_cannot_be_linked_they_are_copied(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_files_cannot_be_linked_they_are_copied(
+    cache: Cache, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(*_: Any) -> NoReturn:
         raise OSError(errno.EPERM, "Operation not permitted")
 
@@ -134,7 +136,10 @@ def test_threads_that_want_the_same_read_it_once(cache: Cache) -> None:
         yield b"abc"
 
     found: list[str] = []
-    threads = [threading.Thread(target=lambda: found.append(cache.obtain("key", 3, chunks()))) for _ in range(8)]
+    threads = [
+        threading.Thread(target=lambda: found.append(cache.obtain("key", 3, chunks())))
+        for _ in range(8)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -165,8 +170,19 @@ def test_processes_that_want_the_same_read_it_once(tmp_path: Path) -> None:
         print(Cache(root).obtain("key", 3, chunks()))
         """
     )
-    command = [sys.executable, "-W", "error", "-c", script, str(tmp_path / "cache"), str(tmp_path / "reads")]
-    running = [subprocess.Popen([*command, name], stdout=subprocess.PIPE, text=True) for name in ("first", "second")]
+    command = [
+        sys.executable,
+        "-W",
+        "error",
+        "-c",
+        script,
+        str(tmp_path / "cache"),
+        str(tmp_path / "reads"),
+    ]
+    running = [
+        subprocess.Popen([*command, name], stdout=subprocess.PIPE, text=True)
+        for name in ("first", "second")
+    ]
     printed = [process.communicate(timeout=120)[0].strip() for process in running]
     assert printed == [sha(b"abc")] * 2
     assert (tmp_path / "reads").read_text() == "read\n"
@@ -191,17 +207,21 @@ def test_files_stay_in_their_folder(name: str, cache: Cache) -> None:
         cache.assemble({name: cache.add(b"x")})
 
 
-# ------------------------------------------------------------------------------------------- a full disk
+# -------------------------------------------------------------------------------------- a full disk
 
 
-def test_a_full_disk_is_said_before_anything_is_read(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_said_before_anything_is_read(
+    cache: Cache, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(100, 98, 2))  # type: ignore[attr-defined]
     with pytest.raises(RepositoryError, match="3 bytes are needed and 2 are free"):
         cache.obtain("key", 3, never())
 
 
 def test_a_disk_that_fills_up_while_a_file_is_written_leaves_nothing(tmp_path: Path) -> None:
-    """A limit on the size of files stands for the full disk: writing fails in the middle, as it does there."""
+    """A limit on the size of files stands for the full disk: writing fails in the middle, as it
+    does there.
+    """
     script = textwrap.dedent(
         """
         import resource, sys
@@ -268,11 +288,13 @@ def test_a_cache_that_cannot_be_made_is_an_error_that_names_it(tmp_path: Path) -
     assert "file" in str(caught.value)
 
 
-# ------------------------------------------------------------------------------------------- its size
+# ----------------------------------------------------------------------------------------- its size
 
 
 def filled(root: Path, limit: int) -> tuple[Cache, list[str], list[str]]:
-    """A cache with three versions of ten bytes each, of rising age, none in use; contents and folders."""
+    """A cache with three versions of ten bytes each, of rising age, none in use; contents and
+    folders.
+    """
     cache = Cache(root, fresh_seconds=0)
     contents = [cache.add(bytes([65 + i]) * 10) for i in range(3)]
     folders = [cache.assemble({"f": digest})[1] for digest in contents]

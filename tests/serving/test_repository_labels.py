@@ -50,7 +50,10 @@ CONTENTS = {
     "ends of Windows, a byte order mark": (b"\xef\xbb\xbfcat\r\ndog\r\n", (b"cat", b"dog")),
     "empty lines count": (b"\ncat\n\n\r\ndog\n\n", (b"", b"cat", b"", b"", b"dog", b"")),
     "spaces and colons belong to names": (b" a b \nc:d\n", (b" a b ", b"c:d")),
-    "other separators do not end a line": ("a\u2028b\x0bc\rd\n".encode(), ("a\u2028b\x0bc\rd".encode(),)),
+    "other separators do not end a line": (
+        "a\u2028b\x0bc\rd\n".encode(),
+        ("a\u2028b\x0bc\rd".encode(),),
+    ),
     "all of Unicode": ("猫\nÉté\n".encode(), ("猫".encode(), "Été".encode())),
     "nothing": (b"", ()),
 }
@@ -66,7 +69,9 @@ def test_a_line_is_a_name(case: str, tmp_path: Path) -> None:
 
 
 def test_outputs_have_files_of_their_own(tmp_path: Path) -> None:
-    folder = write(tmp_path, "label_files: {y: labels.txt, z: ./names/z.txt, w: 1/w.txt}", labels=b"a")
+    folder = write(
+        tmp_path, "label_files: {y: labels.txt, z: ./names/z.txt, w: 1/w.txt}", labels=b"a"
+    )
     (folder / "names").mkdir()
     (folder / "names" / "z.txt").write_bytes(b"b")
     (folder / "1" / "w.txt").write_bytes(b"c")
@@ -98,7 +103,9 @@ def test_tritons_label_filename(case: str) -> None:
 
 
 def test_a_name_of_digits_stays_a_name() -> None:
-    plain = {"output": [{"name": "y", "data_type": "TYPE_FP32", "dims": [2], "label_filename": "12"}]}
+    plain = {
+        "output": [{"name": "y", "data_type": "TYPE_FP32", "dims": [2], "label_filename": "12"}]
+    }
     assert parse_config("m", json.dumps(plain), "", {}).config.label_files == {"y": "12"}
 
 
@@ -112,10 +119,19 @@ REFUSED = {
     "there is no 'labels.txt', which its configuration names as labels of 'y'": (OWN, {}),
     "labels.txt: it is no UTF-8 text": (OWN, {"labels": b"\xff\xfe"}),
     "labels.txt: it has 4194305 bytes": (OWN, {"labels": b"a" * ((4 << 20) + 1)}),
-    "lie outside of the model's folder: '../n/labels.txt'": ("label_files: {y: ../n/labels.txt}", {}),
-    "lie outside of the model's folder: '1/../../n/labels.txt'": ("label_files: {y: 1/../../n/labels.txt}", {}),
+    "lie outside of the model's folder: '../n/labels.txt'": (
+        "label_files: {y: ../n/labels.txt}",
+        {},
+    ),
+    "lie outside of the model's folder: '1/../../n/labels.txt'": (
+        "label_files: {y: 1/../../n/labels.txt}",
+        {},
+    ),
     "lie outside of the model's folder: '/etc/hostname'": ("label_files: {y: /etc/hostname}", {}),
-    "lie outside of the model's folder: '..\\\\labels.txt'": ("label_files: {y: '..\\labels.txt'}", {}),
+    "lie outside of the model's folder: '..\\\\labels.txt'": (
+        "label_files: {y: '..\\labels.txt'}",
+        {},
+    ),
     "there is no '', which": ("label_files: {y: ''}", {}),
     "there is no '1', which": ("label_files: {y: '1'}", {}),
     "labels.txt: it is not the file that the model's configuration expects": (
@@ -144,7 +160,9 @@ def test_a_link_does_not_lead_out_of_the_repository(tmp_path: Path) -> None:
 
 
 def test_the_expected_hash_is_taken(tmp_path: Path) -> None:
-    write(tmp_path, f"{OWN}\nsha256: {{labels.txt: {sha256(b'a').hexdigest().upper()}}}", labels=b"a")
+    write(
+        tmp_path, f"{OWN}\nsha256: {{labels.txt: {sha256(b'a').hexdigest().upper()}}}", labels=b"a"
+    )
     assert scan(tmp_path).labels.outputs == {"y": (b"a",)}
 
 
@@ -174,7 +192,9 @@ def test_a_change_of_labels_is_one_of_the_model(tmp_path: Path) -> None:
     opened = repository(tmp_path)
 
     def change(content: bytes) -> Any:
-        """The model before and after; the new file has the time, the inode and the size of the old one."""
+        """The model before and after; the new file has the time, the inode and the size of the old
+        one.
+        """
         before = asyncio.run(opened.scan())["m"]
         found = (folder / "labels.txt").stat()
         (folder / "labels.txt").write_bytes(content)

@@ -26,7 +26,9 @@ def write(root: Path, files: Mapping[str, str]) -> None:
 
 
 def scan(root: Path, **fields: object) -> Mapping[str, ModelFiles]:
-    repository = Repository(ServerConfig(repository=str(root), cache=root.parent / "cache", **fields))  # type: ignore[arg-type]
+    repository = Repository(
+        ServerConfig(repository=str(root), cache=root.parent / "cache", **fields)
+    )  # type: ignore[arg-type]
     try:
         return asyncio.run(repository.scan())
     finally:
@@ -40,19 +42,43 @@ LAYOUTS = {
     "onnx_before_infuse": ({"m/1/model.infuse": "a", "m/1/model.onnx": "b"}, {1: "model.onnx"}),
     "another_name": ({"m/1/resnet.onnx": "a", "m/1/README.md": "r"}, {1: "resnet.onnx"}),
     "several": ({"m/1/a.onnx": "a", "m/1/b.onnx": "b"}, {1: "!several models (a.onnx, b.onnx)"}),
-    "chosen": ({"m/1/a.onnx": "a", "m/1/b.onnx": "b", "m/config.yaml": "file: b.onnx"}, {1: "b.onnx"}),
-    "chosen_missing": ({"m/1/a.onnx": "a", "m/config.yaml": "file: b.onnx"}, {1: "!there is no 'b.onnx'"}),
-    "chosen_outside": ({"m/1/a.onnx": "a", "m/config.yaml": "file: ../../x"}, {1: "!there is no '../../x'"}),
-    "external_data": ({"m/1/model.onnx": "a", "m/1/model.onnx.data": "w", "m/1/w/0.bin": "w"}, {1: "model.onnx"}),
-    "leading_zero": ({"m/01/model.onnx": "a", "m/0/model.onnx": "a", "m/1/model.onnx": "b"}, {1: "model.onnx"}),
-    "text_folder": ({"m/v1/model.onnx": "a", "m/2/model.onnx": "b", "m/2.tmp/model.onnx": "c"}, {2: "model.onnx"}),
+    "chosen": (
+        {"m/1/a.onnx": "a", "m/1/b.onnx": "b", "m/config.yaml": "file: b.onnx"},
+        {1: "b.onnx"},
+    ),
+    "chosen_missing": (
+        {"m/1/a.onnx": "a", "m/config.yaml": "file: b.onnx"},
+        {1: "!there is no 'b.onnx'"},
+    ),
+    "chosen_outside": (
+        {"m/1/a.onnx": "a", "m/config.yaml": "file: ../../x"},
+        {1: "!there is no '../../x'"},
+    ),
+    "external_data": (
+        {"m/1/model.onnx": "a", "m/1/model.onnx.data": "w", "m/1/w/0.bin": "w"},
+        {1: "model.onnx"},
+    ),
+    "leading_zero": (
+        {"m/01/model.onnx": "a", "m/0/model.onnx": "a", "m/1/model.onnx": "b"},
+        {1: "model.onnx"},
+    ),
+    "text_folder": (
+        {"m/v1/model.onnx": "a", "m/2/model.onnx": "b", "m/2.tmp/model.onnx": "c"},
+        {2: "model.onnx"},
+    ),
     "foreign_digits": ({"m/\u0663/model.onnx": "a", "m/2/model.onnx": "b"}, {2: "model.onnx"}),
-    "hidden": ({"m/1/model.onnx": "a", "m/.2/model.onnx": "b", ".git/x": "c", "m/1/.x": "d"}, {1: "model.onnx"}),
+    "hidden": (
+        {"m/1/model.onnx": "a", "m/.2/model.onnx": "b", ".git/x": "c", "m/1/.x": "d"},
+        {1: "model.onnx"},
+    ),
     "in_the_folder": ({"m/model.onnx": "a"}, {1: "model.onnx"}),
     "any_in_the_folder": ({"m/net.infuse": "a", "m/labels.txt": "b"}, {1: "net.infuse"}),
     "in_the_root": ({"m.onnx": "a", "m.onnx.data": "w"}, {1: "m.onnx"}),
     "root_with_config": ({"m.infuse": "a", "m.yaml": "tune: true"}, {1: "m.infuse"}),
-    "empty_version": ({"m/1/model.onnx": "a", "m/2/": ""}, {1: "model.onnx", 2: "!it holds no model"}),
+    "empty_version": (
+        {"m/1/model.onnx": "a", "m/2/": ""},
+        {1: "model.onnx", 2: "!it holds no model"},
+    ),
     "compiled": ({"m/1/metadata.json": "{}", "m/1/model.so": "x"}, {1: "!native code"}),
     "compiled_stages": ({"m/1/stages.json": "{}"}, {1: "!native code"}),
     "pipeline": ({"m/config.yaml": "pipeline: {inputs: [], outputs: [], steps: []}"}, {1: ""}),
@@ -86,8 +112,14 @@ BROKEN = {
     "no_yaml": ({"m/1/model.onnx": "a", "m/config.yaml": "a: ]"}, "no YAML"),
     "no_table": ({"m/1/model.onnx": "a", "m/config.yaml": "- 1"}, "no table"),
     "no_pbtxt": ({"m/1/model.onnx": "a", "m/config.pbtxt": "name:"}, "text format"),
-    "two_configs": ({"m/1/model.onnx": "a", "m/config.pbtxt": "", "m/config.yaml": ""}, "config.pbtxt and config.yaml"),
-    "other_name": ({"m/1/model.onnx": "a", "m/config.yaml": "name: other"}, "for the model 'other'"),
+    "two_configs": (
+        {"m/1/model.onnx": "a", "m/config.pbtxt": "", "m/config.yaml": ""},
+        "config.pbtxt and config.yaml",
+    ),
+    "other_name": (
+        {"m/1/model.onnx": "a", "m/config.yaml": "name: other"},
+        "for the model 'other'",
+    ),
     "unprintable": ({"m\u0007/1/model.onnx": "a"}, "cannot be printed"),
     "backslash": ({"m\\n/1/model.onnx": "a"}, "path separator"),
 }
@@ -113,7 +145,16 @@ def test_a_config_that_is_no_text_is_a_problem(tmp_path: Path) -> None:
 
 def test_what_is_passed_over_is_noted(tmp_path: Path) -> None:
     root = tmp_path / "models"
-    write(root, {"m/1/model.onnx": "a", "m/007/model.onnx": "b", "m/model.onnx": "c", "m.onnx": "d", "n.txt": "e"})
+    write(
+        root,
+        {
+            "m/1/model.onnx": "a",
+            "m/007/model.onnx": "b",
+            "m/model.onnx": "c",
+            "m.onnx": "d",
+            "n.txt": "e",
+        },
+    )
     found = scan(root)
     assert found.keys() == {"m"}
     notes = " ".join(found["m"].notes)
@@ -124,7 +165,10 @@ def test_what_is_passed_over_is_noted(tmp_path: Path) -> None:
 
 def test_files_of_the_model_are_kept_apart_from_its_versions(tmp_path: Path) -> None:
     root = tmp_path / "models"
-    write(root, {"m/1/model.onnx": "a", "m/tokenizer.json": "t", "m/warm/x.npz": "n", "m/config.yaml": ""})
+    write(
+        root,
+        {"m/1/model.onnx": "a", "m/tokenizer.json": "t", "m/warm/x.npz": "n", "m/config.yaml": ""},
+    )
     model = scan(root)["m"]
     assert [file.name for file in model.files] == ["tokenizer.json", "warm/x.npz"]
     assert [file.name for file in model.versions[1].files] == ["model.onnx"]
@@ -141,7 +185,9 @@ def test_external_data_belongs_to_the_version(tmp_path: Path) -> None:
 def test_the_servers_defaults_stand_for_fields_that_are_left_out(tmp_path: Path) -> None:
     root = tmp_path / "models"
     write(root, {"m/1/model.onnx": "a", "m/config.yaml": "batching: {max_size: 3}"})
-    config = scan(root, model_defaults={"tune": True, "batching": {"max_size": 9, "max_queue": 7}})["m"].config
+    config = scan(root, model_defaults={"tune": True, "batching": {"max_size": 9, "max_queue": 7}})[
+        "m"
+    ].config
     assert (config.tune, config.batching.max_size, config.batching.max_queue) == (True, 3, 7)
 
 
@@ -167,7 +213,10 @@ def test_compiled_models_are_taken_from_trusted_folders_only(tmp_path: Path) -> 
     refused = scan(root, security=Security(compiled_folders=(tmp_path / "mod",)))["m"].versions[1]
     assert "security.compiled_folders" in refused.problem
     found = scan(root, security=Security(compiled_folders=(tmp_path,)))
-    assert [(model.versions[1].main, model.versions[1].problem) for model in found.values()] == [("", ""), ("net", "")]
+    assert [(model.versions[1].main, model.versions[1].problem) for model in found.values()] == [
+        ("", ""),
+        ("net", ""),
+    ]
     assert all(model.versions[1].compiled for model in found.values())
 
 
@@ -178,7 +227,9 @@ def test_a_model_that_is_too_large_is_refused(tmp_path: Path) -> None:
     assert "11 bytes" in versions[2].problem
 
 
-@pytest.mark.parametrize("name", ["", "..", ".hidden", "a/b", "a\\b", "a\nb", "a\0b", "x" * 256, "é" * 128])
+@pytest.mark.parametrize(
+    "name", ["", "..", ".hidden", "a/b", "a\\b", "a\nb", "a\0b", "x" * 256, "é" * 128]
+)
 def test_names_that_no_model_can_have(name: str) -> None:
     with pytest.raises(RepositoryError):
         check_name(name)
@@ -191,7 +242,15 @@ def test_names_that_a_model_can_have() -> None:
 
 def test_links_stay_in_the_repository(tmp_path: Path) -> None:
     root, outside = tmp_path / "models", tmp_path / "models-secret"
-    write(root, {"real/1/model.onnx": "a", "file/1/": "", "version/1/model.onnx": "a", "loop/1/model.onnx": "a"})
+    write(
+        root,
+        {
+            "real/1/model.onnx": "a",
+            "file/1/": "",
+            "version/1/model.onnx": "a",
+            "loop/1/model.onnx": "a",
+        },
+    )
     write(outside, {"1/model.onnx": "s"})
     (root / "alias").symlink_to("real")
     (root / "out").symlink_to(outside)

@@ -22,7 +22,9 @@ pytestmark = pytest.mark.row("S2")
 
 
 class Clock:
-    """A clock that goes when it is told to; it starts a minute from now, when what was just written has settled."""
+    """A clock that goes when it is told to; it starts a minute from now, when what was just written
+    has settled.
+    """
 
     def __init__(self, ahead: float = 60.0) -> None:
         self.start = time.time() + ahead
@@ -71,7 +73,9 @@ def test_a_fetched_version_is_a_copy_with_its_hash(root: Path) -> None:
     assert local.main.read_bytes() == b"first"
 
 
-def test_versions_with_the_same_content_share_a_folder_until_the_last_is_released(root: Path) -> None:
+def test_versions_with_the_same_content_share_a_folder_until_the_last_is_released(
+    root: Path,
+) -> None:
     (root / "m/2/w").mkdir(parents=True)
     (root / "m/2/model.onnx").write_bytes(b"first")
     (root / "m/2/w/0.bin").write_bytes(b"weights")
@@ -86,7 +90,9 @@ def test_versions_with_the_same_content_share_a_folder_until_the_last_is_release
     assert found.cache.in_use() == set()
 
 
-def test_nothing_is_read_twice_also_after_a_restart(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_read_twice_also_after_a_restart(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     reads: list[str] = []
     chunks = LocalFolder.chunks
 
@@ -201,7 +207,9 @@ def test_files_of_the_model_have_the_hashes_of_the_configuration(root: Path) -> 
         (root / "m/config.yaml").write_text(f"sha256: {{tokenizer.json: {sha(content)}}}")
         found = repository(root)
         if refused:
-            with pytest.raises(RepositoryError, match=r"tokenizer.json is not the file that .* expects"):
+            with pytest.raises(
+                RepositoryError, match=r"tokenizer.json is not the file that .* expects"
+            ):
                 asyncio.run(found.fetch_files(model(found)))
         else:
             asyncio.run(found.fetch_files(model(found)))
@@ -218,7 +226,9 @@ def test_a_repository_that_is_not_there_is_an_error_as_a_whole(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("place", ["bad", "bad/1", "bad/1/model.onnx", "bad/config.yaml"])
-def test_one_unreadable_place_spoils_one_model(place: str, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_unreadable_place_spoils_one_model(
+    place: str, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Simulated, since the superuser can read everything."""
     (root / "bad/1").mkdir(parents=True)
     (root / "bad/1/model.onnx").write_bytes(b"x")
@@ -246,7 +256,7 @@ def test_one_unreadable_place_spoils_one_model(place: str, root: Path, monkeypat
         asyncio.run(found.fetch(models["bad"], 1))
 
 
-# ------------------------------------------------------------------------------------------- partial copies
+# ----------------------------------------------------------------------------------- partial copies
 
 
 def test_at_the_start_what_has_not_changed_for_a_second_is_whole(root: Path) -> None:
@@ -326,7 +336,7 @@ def test_the_mark_of_success_makes_a_version_whole_at_once(root: Path) -> None:
     assert "_SUCCESS" not in {file.name for file in files.versions[1].files}
 
 
-# ------------------------------------------------------------------------------------------- uploads
+# ------------------------------------------------------------------------------------------ uploads
 
 
 def test_uploaded_files_become_a_model(root: Path) -> None:
@@ -338,7 +348,9 @@ def test_uploaded_files_become_a_model(root: Path) -> None:
     assert sent.config.tune
 
 
-@pytest.mark.parametrize("path", ["../x", "/etc/x", "1/../../x", "1//x", "", "1/.x", "1/a\\b", "1/a\nb"])
+@pytest.mark.parametrize(
+    "path", ["../x", "/etc/x", "1/../../x", "1//x", "", "1/.x", "1/a\\b", "1/a\nb"]
+)
 def test_uploads_stay_in_the_models_folder(path: str, root: Path) -> None:
     with pytest.raises(RepositoryError, match="no path"):
         asyncio.run(repository(root).fetch_uploaded("u", {path: b"x"}))
@@ -353,7 +365,9 @@ def test_compiled_models_cannot_be_uploaded(root: Path) -> None:
         asyncio.run(found.fetch(sent, 1))
 
 
-def test_a_repository_that_is_closed_reads_no_further(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_repository_that_is_closed_reads_no_further(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     found = repository(root)
     files = model(found)
 

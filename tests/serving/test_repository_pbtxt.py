@@ -10,7 +10,14 @@ from typing import Any
 import pytest
 
 from infuse.errors import ConfigurationError
-from infuse.serving.config import DeclaredTensor, ModelConfig, Pipeline, PipelineStep, ServerConfig, TensorConfig
+from infuse.serving.config import (
+    DeclaredTensor,
+    ModelConfig,
+    Pipeline,
+    PipelineStep,
+    ServerConfig,
+    TensorConfig,
+)
 from infuse.serving.repository import ModelText, Repository, parse_config
 
 pytestmark = pytest.mark.row("S2")
@@ -110,7 +117,11 @@ def test_policies_of_versions() -> None:
 
 
 def test_what_infuse_itself_tells_of_a_model_is_read() -> None:
-    for text in ('backend: "onnxruntime"', 'backend: "infuse" platform: "onnx_infuse"', "max_batch_size: 0"):
+    for text in (
+        'backend: "onnxruntime"',
+        'backend: "infuse" platform: "onnx_infuse"',
+        "max_batch_size: 0",
+    ):
         assert not read(text).notes
 
 
@@ -152,7 +163,9 @@ def test_what_must_not_be_passed_over_is_refused(text: str) -> None:
 
 def test_a_no_to_what_is_not_offered_is_no_matter() -> None:
     assert not read("model_transaction_policy { decoupled: false }").notes
-    assert not read("input { name: 'x' data_type: 11 dims: 1 allow_ragged_batch: false is_shape_tensor: f }").notes
+    assert not read(
+        "input { name: 'x' data_type: 11 dims: 1 allow_ragged_batch: false is_shape_tensor: f }"
+    ).notes
 
 
 def test_every_field_of_the_protocol_is_applied_or_has_a_word() -> None:
@@ -161,8 +174,22 @@ def test_every_field_of_the_protocol_is_applied_or_has_a_word() -> None:
 
     described = triton_messages().ModelConfig.DESCRIPTOR
     assert {field.name for field in described.fields} == set(tritonfields.FIELDS)
-    applied = {"name", "platform", "backend", "default_model_filename", "max_batch_size", "input", "output"}
-    applied |= {"version_policy", "instance_group", "dynamic_batching", "model_warmup", "ensemble_scheduling"}
+    applied = {
+        "name",
+        "platform",
+        "backend",
+        "default_model_filename",
+        "max_batch_size",
+        "input",
+        "output",
+    }
+    applied |= {
+        "version_policy",
+        "instance_group",
+        "dynamic_batching",
+        "model_warmup",
+        "ensemble_scheduling",
+    }
     applied |= {"parameters", "model_transaction_policy"}
     told = {path for path in (*pbtxt._WITHOUT_EFFECT, *pbtxt._REFUSED) if "." not in path}
     assert applied | told == set(tritonfields.FIELDS)
@@ -191,7 +218,9 @@ def test_an_ensemble_is_a_pipeline() -> None:
             PipelineStep(model="net", version="3", inputs={"x": "picture"}, outputs={"y": "OUT"}),
         ),
     )
-    assert [note.partition(" ")[0] for note in found.notes] == ["ensemble_scheduling.step.model_namespace"]
+    assert [note.partition(" ")[0] for note in found.notes] == [
+        "ensemble_scheduling.step.model_namespace"
+    ]
 
 
 WRONG = {
@@ -230,7 +259,9 @@ def triton_messages() -> Any:
 
 
 def test_what_protobuf_itself_writes_is_read_the_same() -> None:
-    """Tritonclient's message class is the second witness: text and JSON of one message say the same."""
+    """Tritonclient's message class is the second witness: text and JSON of one message say the
+    same.
+    """
     from google.protobuf import json_format, text_format
 
     messages = triton_messages()
@@ -247,10 +278,15 @@ def test_triton_s_json_is_told_from_our_own() -> None:
     def parse(plain: dict[str, Any]) -> ModelConfig:
         return parse_config("m", json.dumps(plain), "load", {}).config
 
-    assert parse({"version_policy": {"specific": {"versions": ["2", 3]}}}).version_policy.specific == (2, 3)
+    assert parse(
+        {"version_policy": {"specific": {"versions": ["2", 3]}}}
+    ).version_policy.specific == (2, 3)
     assert parse({"versionPolicy": {"latest": {"numVersions": 2}}}).version_policy.latest == 2
     assert parse({"version_policy": {"specific": [4]}}).version_policy.specific == (4,)
-    assert parse({"max_batch_size": "8", "parameters": {"7": {"string_value": "9"}}}).parameters["7"] == "9"
+    assert (
+        parse({"max_batch_size": "8", "parameters": {"7": {"string_value": "9"}}}).parameters["7"]
+        == "9"
+    )
     assert parse({"parameters": {"a": "b"}}).parameters == {"a": "b"}
     with pytest.raises(ConfigurationError, match="nonsense"):
         parse({"nonsense": 1})
@@ -263,7 +299,9 @@ def test_a_configuration_can_stand_for_the_repositorys(tmp_path: Path) -> None:
         (tmp_path / "models/m/1").mkdir(parents=True, exist_ok=True)
         (tmp_path / "models/m/1" / name).write_bytes(name.encode())
     (tmp_path / "models/m/config.pbtxt").write_text('default_model_filename: "a.onnx"')
-    repository = Repository(ServerConfig(repository=str(tmp_path / "models"), cache=tmp_path / "cache"))  # type: ignore[arg-type]
+    repository = Repository(
+        ServerConfig(repository=str(tmp_path / "models"), cache=tmp_path / "cache")
+    )  # type: ignore[arg-type]
     assert asyncio.run(repository.scan())["m"].versions[1].main == "a.onnx"
     given = asyncio.run(repository.scan({"m": '{"default_model_filename": "b.onnx"}'}))["m"]
     assert given.versions[1].main == "b.onnx"

@@ -1,4 +1,6 @@
-"""An object store as a repository, against a local S3 server: lists, copies, what changes, and faults on the way."""
+"""An object store as a repository, against a local S3 server: lists, copies, what changes, and
+faults on the way.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,11 @@ class Bucket:
     def __init__(self, server: str, name: str) -> None:
         self.server = server
         self.name = name
-        keys = {"aws_access_key_id": "key", "aws_secret_access_key": "secret", "region_name": "us-east-1"}
+        keys = {
+            "aws_access_key_id": "key",
+            "aws_secret_access_key": "secret",
+            "region_name": "us-east-1",
+        }
         self.client: Any = boto3.client("s3", endpoint_url=server, **keys)
         self.client.create_bucket(Bucket=name)
 
@@ -65,7 +71,9 @@ class Bucket:
 
     def config(self, cache: Path, endpoint: str = "", **fields: Any) -> ServerConfig:
         options = self.options(endpoint)
-        return ServerConfig(repository=f"s3://{self.name}/models", store_options=options, cache=cache, **fields)
+        return ServerConfig(
+            repository=f"s3://{self.name}/models", store_options=options, cache=cache, **fields
+        )
 
 
 @pytest.fixture
@@ -113,7 +121,13 @@ class Handler(BaseHTTPRequestHandler):
         """The store's answer, and so many bytes of its body."""
         self.send_response(answer.status)
         for name, value in answer.getheaders():
-            if name.lower() not in ("content-length", "transfer-encoding", "connection", "date", "server"):
+            if name.lower() not in (
+                "content-length",
+                "transfer-encoding",
+                "connection",
+                "date",
+                "server",
+            ):
                 self.send_header(name, value)
         length = answer.getheader("Content-Length") if self.command == "HEAD" else str(len(body))
         self.send_header("Content-Length", length or "0")
@@ -216,7 +230,9 @@ def test_an_empty_prefix_is_an_empty_repository(bucket: Bucket, tmp_path: Path) 
     assert scan(Repository(bucket.config(tmp_path))) == {}
 
 
-def test_nothing_is_fetched_twice_also_after_a_restart(bucket: Bucket, proxy: Proxy, tmp_path: Path) -> None:
+def test_nothing_is_fetched_twice_also_after_a_restart(
+    bucket: Bucket, proxy: Proxy, tmp_path: Path
+) -> None:
     bucket.put("models/m/1/model.onnx", LARGE)
     bucket.put("models/m/config.yaml", b"tune: true")
     for _ in range(2):
@@ -229,7 +245,9 @@ def test_nothing_is_fetched_twice_also_after_a_restart(bucket: Bucket, proxy: Pr
     assert sum("config.yaml" in path for path, _ in proxy.requests) == 2  # once by each server
 
 
-def test_labels_are_read_once_and_anew_when_they_change(bucket: Bucket, proxy: Proxy, tmp_path: Path) -> None:
+def test_labels_are_read_once_and_anew_when_they_change(
+    bucket: Bucket, proxy: Proxy, tmp_path: Path
+) -> None:
     bucket.put("models/m/1/model.onnx", b"m")
     bucket.put("models/m/config.yaml", b"label_files: {y: labels.txt}")
     repository = Repository(bucket.config(tmp_path, proxy.address))
@@ -251,7 +269,9 @@ def test_an_object_that_changed_is_fetched_anew(bucket: Bucket, tmp_path: Path) 
     assert first.main.read_bytes() == b"first"
 
 
-def test_an_object_that_changed_since_the_scan_is_tried_again_later(bucket: Bucket, tmp_path: Path) -> None:
+def test_an_object_that_changed_since_the_scan_is_tried_again_later(
+    bucket: Bucket, tmp_path: Path
+) -> None:
     bucket.put("models/m/1/model.onnx", b"first")
     repository = Repository(bucket.config(tmp_path))
     model = scan(repository)["m"]
@@ -277,7 +297,9 @@ FAULTS: dict[str, list[Fault]] = {
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_faults_on_the_way_are_overcome(name: str, bucket: Bucket, proxy: Proxy, tmp_path: Path) -> None:
+def test_faults_on_the_way_are_overcome(
+    name: str, bucket: Bucket, proxy: Proxy, tmp_path: Path
+) -> None:
     bucket.put("models/m/1/model.onnx", LARGE)
     repository = Repository(bucket.config(tmp_path, proxy.address))
     proxy.faults += [("list-type", fault) for fault in FAULTS[name][:2]]
@@ -290,7 +312,9 @@ def test_faults_on_the_way_are_overcome(name: str, bucket: Bucket, proxy: Proxy,
 
 def test_a_transfer_goes_on_where_it_broke_off(bucket: Bucket, proxy: Proxy) -> None:
     bucket.put("models/m/1/model.onnx", LARGE)
-    store = ObjectStore(f"s3://{bucket.name}/models", bucket.options(proxy.address), threading.Event())
+    store = ObjectStore(
+        f"s3://{bucket.name}/models", bucket.options(proxy.address), threading.Event()
+    )
     (file,) = store.listing().files
     proxy.faults.append(("model.onnx", cut(0.9)))
     assert b"".join(store.chunks(file)) == LARGE
@@ -299,7 +323,9 @@ def test_a_transfer_goes_on_where_it_broke_off(bucket: Bucket, proxy: Proxy) -> 
     assert int(second.removeprefix("bytes=").partition("-")[0]) > 0
 
 
-def test_a_store_that_stays_away_is_a_fault_that_may_pass(bucket: Bucket, proxy: Proxy, tmp_path: Path) -> None:
+def test_a_store_that_stays_away_is_a_fault_that_may_pass(
+    bucket: Bucket, proxy: Proxy, tmp_path: Path
+) -> None:
     bucket.put("models/m/1/model.onnx", LARGE)
     repository = Repository(bucket.config(tmp_path, proxy.address))
     model = scan(repository)["m"]
@@ -336,13 +362,21 @@ def test_refusals_are_said_at_once(bucket: Bucket, proxy: Proxy, tmp_path: Path)
         scan(Repository(bucket.config(tmp_path, proxy.address)))
     assert not caught.value.transient
     assert len(proxy.requests) == 1
-    missing = ServerConfig(repository="s3://no-such-bucket/x", store_options=bucket.options(), cache=tmp_path)
+    missing = ServerConfig(
+        repository="s3://no-such-bucket/x", store_options=bucket.options(), cache=tmp_path
+    )
     with pytest.raises(RepositoryError, match="404"):
         scan(Repository(missing))
 
 
 def test_names_that_are_no_paths_spoil_their_model_only(bucket: Bucket, tmp_path: Path) -> None:
-    for key in ("good/1/model.onnx", "empty//1/model.onnx", "up/../../x", "bell/1/a\u0007.onnx", "back/1/a\\b.onnx"):
+    for key in (
+        "good/1/model.onnx",
+        "empty//1/model.onnx",
+        "up/../../x",
+        "bell/1/a\u0007.onnx",
+        "back/1/a\\b.onnx",
+    ):
         bucket.client.put_object(Bucket=bucket.name, Key=f"models/{key}", Body=b"x")
     repository = Repository(bucket.config(tmp_path))
     found = scan(repository)
@@ -353,7 +387,9 @@ def test_names_that_are_no_paths_spoil_their_model_only(bucket: Bucket, tmp_path
     assert "no path" in found["back"].versions[1].problem
 
 
-def test_an_object_that_is_a_folder_too_spoils_its_version_only(bucket: Bucket, tmp_path: Path) -> None:
+def test_an_object_that_is_a_folder_too_spoils_its_version_only(
+    bucket: Bucket, tmp_path: Path
+) -> None:
     bucket.put("models/m/1/model.onnx", b"x")
     bucket.put("models/m/1/model.onnx/part", b"x")
     bucket.put("models/m/2/model.onnx", b"x")
@@ -372,9 +408,15 @@ def test_compiled_models_need_trust_in_the_address(bucket: Bucket, tmp_path: Pat
 
 @pytest.mark.parametrize(
     ("address", "options"),
-    [("ftp://host/x", {}), ("s3://bucket/x", {"nonsense": "1"}), ("s3://bucket/x", {"timeout": "soon"})],
+    [
+        ("ftp://host/x", {}),
+        ("s3://bucket/x", {"nonsense": "1"}),
+        ("s3://bucket/x", {"timeout": "soon"}),
+    ],
 )
-def test_addresses_and_options_that_mean_nothing(address: str, options: dict[str, str], tmp_path: Path) -> None:
+def test_addresses_and_options_that_mean_nothing(
+    address: str, options: dict[str, str], tmp_path: Path
+) -> None:
     with pytest.raises(ConfigurationError) as caught:
         scan(Repository(ServerConfig(repository=address, store_options=options, cache=tmp_path)))
     assert address in str(caught.value)
@@ -388,7 +430,9 @@ def test_waits_grow_and_end_when_the_server_ends(bucket: Bucket, proxy: Proxy) -
         return len(waits) == 3
 
     proxy.faults += [("", refuse(503))] * 100
-    store = ObjectStore(f"s3://{bucket.name}/models", bucket.options(proxy.address), threading.Event(), wait=wait)
+    store = ObjectStore(
+        f"s3://{bucket.name}/models", bucket.options(proxy.address), threading.Event(), wait=wait
+    )
     with pytest.raises(RepositoryError):
         store.listing()
     assert len(waits) == 3

@@ -1,4 +1,6 @@
-"""The applications of the data port and the admin port, without a socket: routes, statuses, errors, access."""
+"""The applications of the data port and the admin port, without a socket: routes, statuses, errors,
+access.
+"""
 
 import base64
 import gzip
@@ -37,12 +39,16 @@ def admin_app(engine: FakeEngine | None = None, **fields: Any) -> AdminApp:
     return AdminApp(engine or FakeEngine(), settings, Guard(settings))
 
 
-# ------------------------------------------------------------------------------------------------- inference
+# ---------------------------------------------------------------------------------------- inference
 
 
 @pytest.mark.parametrize(
     ("path", "version"),
-    [(INFER, ""), ("/v2/models/echo/versions/1/infer", "1"), ("/v2/models/%65cho/versions/st%61ble/infer", "stable")],
+    [
+        (INFER, ""),
+        ("/v2/models/echo/versions/1/infer", "1"),
+        ("/v2/models/%65cho/versions/st%61ble/infer", "stable"),
+    ],
 )
 def test_binary_inference(path: str, version: str) -> None:
     engine = FakeEngine()
@@ -64,19 +70,37 @@ def test_json_inference_carries_id_trace_sticky_and_times() -> None:
     reply = ask(data_app(engine), "POST", INFER, plain([[1, 2, 3, 4]], [1, 4], id="9"), headers)
     assert reply.status == 200
     assert reply.headers["content-type"] == "application/json"
-    assert reply.json["outputs"][0] == {"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [1, 2, 3, 4]}
+    assert reply.json["outputs"][0] == {
+        "name": "x",
+        "datatype": "FP32",
+        "shape": [1, 4],
+        "data": [1, 2, 3, 4],
+    }
     request = engine.requests[0]
-    assert (request.id, request.trace, request.sticky, request.protocol) == ("9", "00-ab-cd-01", "ann", "http")
+    assert (request.id, request.trace, request.sticky, request.protocol) == (
+        "9",
+        "00-ab-cd-01",
+        "ann",
+        "http",
+    )
     assert 0 < request.timeline.received <= request.timeline.sent
 
 
 def test_a_raw_request_is_read_by_the_model() -> None:
     array = np.arange(4, dtype=np.float32)
-    reply = ask(data_app(), "POST", INFER, array.tobytes(), {"Inference-Header-Content-Length": "0"})
+    reply = ask(
+        data_app(), "POST", INFER, array.tobytes(), {"Inference-Header-Content-Length": "0"}
+    )
     assert reply.status == 200
     length = int(reply.headers["inference-header-content-length"])
     assert json.loads(reply.body[:length])["outputs"][0]["shape"] == [1, 4]
-    words = ask(data_app(), "POST", "/v2/models/words/infer", b"any\0", {"Inference-Header-Content-Length": "0"})
+    words = ask(
+        data_app(),
+        "POST",
+        "/v2/models/words/infer",
+        b"any\0",
+        {"Inference-Header-Content-Length": "0"},
+    )
     assert words.body.endswith(b"\x04\0\0\0any\0")
 
 
@@ -101,7 +125,9 @@ def test_a_raw_request_is_read_by_the_model() -> None:
         ("/v2/models/..%2f..%2fetc/infer", plain([1.0], [1]), {}, 404),
     ],
 )
-def test_bad_requests_get_their_status(path: str, body: bytes, headers: dict[str, str], status: int) -> None:
+def test_bad_requests_get_their_status(
+    path: str, body: bytes, headers: dict[str, str], status: int
+) -> None:
     app = data_app(limits=Limits(request_bytes=1 << 20))
     reply = ask(app, "POST", path, body, headers)
     assert reply.status == status
@@ -120,7 +146,9 @@ def test_bad_requests_get_their_status(path: str, body: bytes, headers: dict[str
         (ZeroDivisionError("secret"), 500),
     ],
 )
-def test_errors_of_the_engine_are_told(error: Exception, status: int, caplog: pytest.LogCaptureFixture) -> None:
+def test_errors_of_the_engine_are_told(
+    error: Exception, status: int, caplog: pytest.LogCaptureFixture
+) -> None:
     reply = ask(data_app(FakeEngine(error=error)), "POST", INFER, plain([1.0], [1]))
     assert reply.status == status
     assert "secret" not in reply.error
@@ -128,7 +156,9 @@ def test_errors_of_the_engine_are_told(error: Exception, status: int, caplog: py
 
 
 def test_an_error_does_not_echo_all_that_it_is_given() -> None:
-    body = json.dumps({"inputs": [{"name": "é" * 100_000, "shape": [1], "datatype": "FP32"}]}).encode()
+    body = json.dumps(
+        {"inputs": [{"name": "é" * 100_000, "shape": [1], "datatype": "FP32"}]}
+    ).encode()
     reply = ask(data_app(), "POST", INFER, body)
     assert reply.status == 400
     assert len(reply.error) < 3000
@@ -137,7 +167,12 @@ def test_an_error_does_not_echo_all_that_it_is_given() -> None:
 def test_overload_says_when_to_try_again() -> None:
     error = OverloadError("the queue is full")
     error.retry_after = 2.3
-    assert ask(data_app(FakeEngine(error=error)), "POST", INFER, plain([1.0], [1])).headers["retry-after"] == "3"
+    assert (
+        ask(data_app(FakeEngine(error=error)), "POST", INFER, plain([1.0], [1])).headers[
+            "retry-after"
+        ]
+        == "3"
+    )
 
 
 @pytest.mark.parametrize("coding", ["gzip", "deflate"])
@@ -147,7 +182,13 @@ def test_answers_are_compressed_when_it_is_asked_for(coding: str, size: int) -> 
 
     body, headers = binary(np.zeros((1, size), np.float32), parameters={"binary_data_output": True})
     packed = deflate([body], coding)
-    reply = ask(data_app(), "POST", INFER, packed, {**headers, "Content-Encoding": coding, "Accept-Encoding": coding})
+    reply = ask(
+        data_app(),
+        "POST",
+        INFER,
+        packed,
+        {**headers, "Content-Encoding": coding, "Accept-Encoding": coding},
+    )
     assert reply.headers["content-encoding"] == coding
     whole = bytes(inflate(reply.body, coding, 1 << 24))
     length = int(reply.headers["inference-header-content-length"])
@@ -162,7 +203,7 @@ def test_outputs_that_cannot_be_said_in_json_are_an_error_of_the_caller() -> Non
     assert "binary_data" in reply.error
 
 
-# ------------------------------------------------------------------------------------------------- routes
+# ------------------------------------------------------------------------------------------- routes
 
 
 @pytest.mark.parametrize(
@@ -210,7 +251,8 @@ def test_a_server_that_is_not_ready_is_alive() -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["/", "/v1/models/echo", "/v2/nothing", "/v2/models", "/v2/models/echo/infer/more", "/%00"]
+    "path",
+    ["/", "/v1/models/echo", "/v2/nothing", "/v2/models", "/v2/models/echo/infer/more", "/%00"],
 )
 def test_unknown_addresses_are_404(path: str) -> None:
     for method in ("GET", "POST"):
@@ -221,7 +263,11 @@ def test_unknown_addresses_are_404(path: str) -> None:
 
 @pytest.mark.parametrize(
     ("method", "path", "allowed"),
-    [("GET", INFER, "POST"), ("DELETE", "/v2/models/echo", "GET, HEAD"), ("PUT", "/v2/repository/index", "POST")],
+    [
+        ("GET", INFER, "POST"),
+        ("DELETE", "/v2/models/echo", "GET, HEAD"),
+        ("PUT", "/v2/repository/index", "POST"),
+    ],
 )
 def test_other_methods_are_405(method: str, path: str, allowed: str) -> None:
     reply = ask(data_app(), method, path)
@@ -240,20 +286,36 @@ def test_shared_memory_is_honestly_not_there(kind: str) -> None:
     assert ask(app, "POST", f"{base}/region/r/unregister").status == 404
 
 
-# ------------------------------------------------------------------------------------------------- admin
+# -------------------------------------------------------------------------------------------- admin
 
 
 def test_models_are_loaded_with_configuration_and_files() -> None:
     engine = FakeEngine()
     app = admin_app(engine)
-    body = {"parameters": {"config": '{"a": 1}', "file:1/model.onnx": base64.b64encode(b"\0onnx").decode()}}
-    assert ask(app, "POST", "/v2/repository/models/echo/load", json.dumps(body).encode()).status == 200
+    body = {
+        "parameters": {
+            "config": '{"a": 1}',
+            "file:1/model.onnx": base64.b64encode(b"\0onnx").decode(),
+        }
+    }
+    assert (
+        ask(app, "POST", "/v2/repository/models/echo/load", json.dumps(body).encode()).status == 200
+    )
     assert ask(app, "POST", "/v2/repository/models/echo/load").status == 200
     assert (
-        ask(app, "POST", "/v2/repository/models/echo/unload", b'{"parameters":{"unload_dependents":true}}').status
+        ask(
+            app,
+            "POST",
+            "/v2/repository/models/echo/unload",
+            b'{"parameters":{"unload_dependents":true}}',
+        ).status
         == 200
     )
-    assert engine.loads == [("echo", '{"a": 1}', {"1/model.onnx": b"\0onnx"}), ("echo", "", {}), ("echo", True)]
+    assert engine.loads == [
+        ("echo", '{"a": 1}', {"1/model.onnx": b"\0onnx"}),
+        ("echo", "", {}),
+        ("echo", True),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -326,7 +388,10 @@ def test_log_settings_are_those_in_force() -> None:
     app = admin_app(telemetry=Telemetry(log_format="json"))
     try:
         for body, level in (
-            ({"log_verbose_level": 1, "log_info": True, "log_warning": True, "log_error": True}, logging.DEBUG),
+            (
+                {"log_verbose_level": 1, "log_info": True, "log_warning": True, "log_error": True},
+                logging.DEBUG,
+            ),
             ({"log_verbose_level": 0}, logging.INFO),
             ({"log_info": False}, logging.WARNING),
             ({"log_warning": False}, logging.ERROR),
@@ -345,19 +410,26 @@ def test_log_settings_are_those_in_force() -> None:
 def test_trace_settings_are_those_of_the_configuration() -> None:
     on = admin_app(telemetry=Telemetry(traces="http://127.0.0.1:1", trace_share=0.1))
     assert ask(on, "GET", "/v2/trace/setting").json["trace_rate"] == "10"
-    assert ask(on, "POST", "/v2/trace/setting", b'{"trace_rate":"10","trace_level":null}').status == 200
+    assert (
+        ask(on, "POST", "/v2/trace/setting", b'{"trace_rate":"10","trace_level":null}').status
+        == 200
+    )
     assert ask(on, "POST", "/v2/models/none/trace/setting", b"{}").status == 404
 
 
-# ------------------------------------------------------------------------------------------------- access
+# ------------------------------------------------------------------------------------------- access
 
 
-@pytest.mark.parametrize("path", ["/v2/repository/models/echo/load", "/v2/models/echo/labels", "/v2/logging"])
+@pytest.mark.parametrize(
+    "path", ["/v2/repository/models/echo/load", "/v2/models/echo/labels", "/v2/logging"]
+)
 @pytest.mark.row("S9")
 def test_the_data_port_changes_nothing_unless_it_may(path: str) -> None:
     engine = FakeEngine()
     reply = ask(data_app(engine), "POST", path, b'{"label":"a","version":1}')
-    assert reply.status == (405 if path == "/v2/logging" else 403)  # settings can be looked at there
+    assert reply.status == (
+        405 if path == "/v2/logging" else 403
+    )  # settings can be looked at there
     assert "admin port" in reply.error
     assert engine.loads == []
     assert engine.told.calls == []
@@ -399,9 +471,16 @@ def test_rates_are_limited() -> None:
 
 @pytest.mark.row("S9")
 def test_pages_of_other_sites_change_nothing() -> None:
-    headers = {"Origin": "https://elsewhere.example", "Sec-Fetch-Site": "cross-site", "Content-Type": "text/plain"}
+    headers = {
+        "Origin": "https://elsewhere.example",
+        "Sec-Fetch-Site": "cross-site",
+        "Content-Type": "text/plain",
+    }
     engine = FakeEngine()
-    assert ask(admin_app(engine), "POST", "/v2/repository/models/echo/unload", b"{}", headers).status == 403
+    assert (
+        ask(admin_app(engine), "POST", "/v2/repository/models/echo/unload", b"{}", headers).status
+        == 403
+    )
     assert engine.loads == []
     rebound = ask(data_app(), "GET", "/v2", b"", {"Host": "evil.example"})
     assert rebound.status == 403
@@ -409,7 +488,9 @@ def test_pages_of_other_sites_change_nothing() -> None:
 
 def test_other_applications_are_mounted_on_the_admin_port() -> None:
     async def metrics(scope: Any, receive: Any, send: Any) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+        await send(
+            {"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]}
+        )
         await send({"type": "http.response.body", "body": b"up"})
 
     settings = config(security=Security(tokens=(token("root" * 9, "admin"),)))

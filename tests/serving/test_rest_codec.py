@@ -1,4 +1,6 @@
-"""Requests and responses as bytes: JSON, the binary tensor extension, raw requests, and everything that is neither."""
+"""Requests and responses as bytes: JSON, the binary tensor extension, raw requests, and everything
+that is neither.
+"""
 
 import json
 import math
@@ -53,7 +55,11 @@ def tensors(draw: Any, raw: bool) -> tuple[str, Any]:
     if datatype == "BF16":
         return datatype, draw(arrays.arrays(np.uint16, shape)).view(ml_dtypes.bfloat16)
     # What a NaN carries besides is no part of JSON.
-    elements = None if raw or datatype[0] != "F" else st.floats(allow_nan=True, width=int(datatype[2:])).map(quiet)
+    elements = (
+        None
+        if raw or datatype[0] != "F"
+        else st.floats(allow_nan=True, width=int(datatype[2:])).map(quiet)
+    )
     return datatype, draw(arrays.arrays(NUMPY[datatype], shape, elements=elements))
 
 
@@ -64,7 +70,10 @@ def quiet(value: float) -> float:
 @settings(deadline=None, max_examples=200)
 @given(st.lists(tensors(raw=True), min_size=1, max_size=3))
 def test_binary_requests_and_answers_keep_every_bit(given_tensors: list[tuple[str, Any]]) -> None:
-    outputs = [Tensor(f"t{place}", datatype, array) for place, (datatype, array) in enumerate(given_tensors)]
+    outputs = [
+        Tensor(f"t{place}", datatype, array)
+        for place, (datatype, array) in enumerate(given_tensors)
+    ]
     asked = InferRequest("m", parameters={"binary_data_output": True})
     length, parts = encode(asked, InferResponse("m", "1", "7", outputs))
     answer = json.loads(bytes(parts[0]))
@@ -79,7 +88,9 @@ def test_binary_requests_and_answers_keep_every_bit(given_tensors: list[tuple[st
 
 @settings(deadline=None, max_examples=200)
 @given(tensors(raw=False), st.booleans())
-def test_json_requests_and_answers_keep_every_value(given_tensor: tuple[str, Any], nested: bool) -> None:
+def test_json_requests_and_answers_keep_every_value(
+    given_tensor: tuple[str, Any], nested: bool
+) -> None:
     datatype, array = given_tensor
     answer, rest = answered(InferResponse("m", "", "", [Tensor("t", datatype, array)]))
     assert rest == b""
@@ -93,7 +104,9 @@ def test_json_requests_and_answers_keep_every_value(given_tensor: tuple[str, Any
 
 @pytest.mark.parametrize("text", ["NaN", "Infinity", "-Infinity"])
 def test_numbers_that_json_does_not_know_are_read_and_written(text: str) -> None:
-    body = b'{"inputs":[{"name":"x","shape":[2],"datatype":"FP32","data":[1.5,%b]}]}' % text.encode()
+    body = (
+        b'{"inputs":[{"name":"x","shape":[2],"datatype":"FP32","data":[1.5,%b]}]}' % text.encode()
+    )
     array = decode(body, None, "m").inputs[0].data
     assert array[0] == 1.5
     assert str(array[1]) == str(float(text))
@@ -118,17 +131,37 @@ def test_tensors_are_views_of_the_body() -> None:
 
 def test_what_a_request_says_reaches_the_engine() -> None:
     outputs = [{"name": "y", "parameters": {"classification": 2}}]
-    body = plain([1.0], [1], id="42", parameters={"priority": 1, "timeout": 5_000_000, "mine": "x"}, outputs=outputs)
+    body = plain(
+        [1.0],
+        [1],
+        id="42",
+        parameters={"priority": 1, "timeout": 5_000_000, "mine": "x"},
+        outputs=outputs,
+    )
     request = decode(body, None, "m", "stable")
-    assert (request.model, request.version, request.id, request.priority) == ("m", "stable", "42", 1)
+    assert (request.model, request.version, request.id, request.priority) == (
+        "m",
+        "stable",
+        "42",
+        1,
+    )
     assert request.deadline is not None
     assert request.parameters["mine"] == "x"
     assert request.outputs == [RequestedOutput("y", {"classification": 2})]
 
 
 def test_unknown_fields_and_nulls_are_passed_over() -> None:
-    item = {"name": "x", "shape": [1], "datatype": "FP32", "data": [1], "parameters": None, "more": {"a": [1]}}
-    body = json.dumps({"inputs": [item], "outputs": None, "parameters": None, "id": None, "extra": 1}).encode()
+    item = {
+        "name": "x",
+        "shape": [1],
+        "datatype": "FP32",
+        "data": [1],
+        "parameters": None,
+        "more": {"a": [1]},
+    }
+    body = json.dumps(
+        {"inputs": [item], "outputs": None, "parameters": None, "id": None, "extra": 1}
+    ).encode()
     assert decode(body, None, "m").inputs[0].data.tolist() == [1.0]
 
 
@@ -213,7 +246,10 @@ def test_wrong_json_is_refused(datatype: str, words: str, shape: list[int], data
         b'{"inputs":[],"outputs":[{"name":"y"},{"name":"y"}]}',
         b'{"inputs":[' + b"[" * 100_000 + b"]" * 100_000 + b"]}",
         b'{"x":NaN,"inputs":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
-        b'{"inputs":[{"name":"x","shape":[1],"datatype":"FP32","data":' + b"[" * 9_999 + b"]" * 9_999 + b"}]}",
+        b'{"inputs":[{"name":"x","shape":[1],"datatype":"FP32","data":'
+        + b"[" * 9_999
+        + b"]" * 9_999
+        + b"}]}",
     ],
 )
 def test_what_is_no_request_is_refused(body: bytes) -> None:
@@ -253,10 +289,23 @@ def test_cut_off_and_surplus_bytes_are_refused(more: int, words: str) -> None:
 
 @pytest.mark.parametrize(
     "raw",
-    [b"", b"\x01\0\0", b"\x02\0\0\0a", b"\xff\xff\xff\xffa", b"\x01\0\0\0ab", b"\x01\0\0\0a\0\0\0\0", b"\0" * 3],
+    [
+        b"",
+        b"\x01\0\0",
+        b"\x02\0\0\0a",
+        b"\xff\xff\xff\xffa",
+        b"\x01\0\0\0ab",
+        b"\x01\0\0\0a\0\0\0\0",
+        b"\0" * 3,
+    ],
 )
 def test_bytes_whose_lengths_are_wrong_are_refused(raw: bytes) -> None:
-    item = {"name": "x", "shape": [1], "datatype": "BYTES", "parameters": {"binary_data_size": len(raw)}}
+    item = {
+        "name": "x",
+        "shape": [1],
+        "datatype": "BYTES",
+        "parameters": {"binary_data_size": len(raw)},
+    }
     head = json.dumps({"inputs": [item]}).encode()
     with pytest.raises(RequestError, match="BYTES"):
         decode(head + raw, len(head), "m")
@@ -269,7 +318,13 @@ def test_a_bool_is_nothing_but_0_or_1() -> None:
 
 
 def test_an_input_has_its_data_in_one_place() -> None:
-    item = {"name": "x", "shape": [1], "datatype": "FP32", "data": [1.0], "parameters": {"binary_data_size": 4}}
+    item = {
+        "name": "x",
+        "shape": [1],
+        "datatype": "FP32",
+        "data": [1.0],
+        "parameters": {"binary_data_size": 4},
+    }
     head = json.dumps({"inputs": [item]}).encode()
     with pytest.raises(RequestError, match="both"):
         decode(head + bytes(4), len(head), "m")
@@ -277,7 +332,12 @@ def test_an_input_has_its_data_in_one_place() -> None:
 
 @pytest.mark.parametrize("field", ["inputs", "outputs"])
 def test_shared_memory_is_not_supported(field: str) -> None:
-    item = {"name": "x", "shape": [1], "datatype": "FP32", "parameters": {"shared_memory_region": "r"}}
+    item = {
+        "name": "x",
+        "shape": [1],
+        "datatype": "FP32",
+        "parameters": {"shared_memory_region": "r"},
+    }
     with pytest.raises(UnsupportedRequestError):
         decode(json.dumps({"inputs": [], field: [item]}).encode(), None, "m")
 
@@ -293,7 +353,7 @@ def test_a_header_length_beyond_the_body_is_refused() -> None:
         decode(b"{}", 3, "m")
 
 
-# ------------------------------------------------------------------------------------------------- raw requests
+# ------------------------------------------------------------------------------------- raw requests
 
 
 def test_a_raw_request_is_one_row_of_the_only_input() -> None:
@@ -318,20 +378,28 @@ def test_a_raw_request_is_one_row_of_the_only_input() -> None:
         (Signature("x", "BYTES", (2,)), 8),
     ],
 )
-def test_a_raw_request_that_leaves_the_shape_open_is_refused(signature: Signature, size: int) -> None:
+def test_a_raw_request_that_leaves_the_shape_open_is_refused(
+    signature: Signature, size: int
+) -> None:
     with pytest.raises(RequestError):
         decode_raw(bytes(size), signature, "m")
 
 
-# ------------------------------------------------------------------------------------------------- responses
+# ---------------------------------------------------------------------------------------- responses
 
 
 @pytest.mark.parametrize("whole", [None, True, False])
 @pytest.mark.parametrize("own", [None, True, False])
-def test_an_output_is_binary_as_it_says_itself_then_as_the_request_says(whole: bool | None, own: bool | None) -> None:
+def test_an_output_is_binary_as_it_says_itself_then_as_the_request_says(
+    whole: bool | None, own: bool | None
+) -> None:
     outputs = [RequestedOutput("y", {} if own is None else {"binary_data": own})]
-    request = InferRequest("m", outputs=outputs, parameters={} if whole is None else {"binary_data_output": whole})
-    answer, rest = answered(InferResponse("m", "1", "", [Tensor("y", "INT32", np.array([1, 2], np.int32))]), request)
+    request = InferRequest(
+        "m", outputs=outputs, parameters={} if whole is None else {"binary_data_output": whole}
+    )
+    answer, rest = answered(
+        InferResponse("m", "1", "", [Tensor("y", "INT32", np.array([1, 2], np.int32))]), request
+    )
     expected = own if own is not None else bool(whole)
     assert len(rest) == (8 if expected else 0)
     assert ("data" in answer["outputs"][0]) is not expected
@@ -342,8 +410,13 @@ def test_an_output_is_binary_as_it_says_itself_then_as_the_request_says(whole: b
 def test_outputs_that_do_not_lie_in_order_are_put_in_order() -> None:
     array = np.arange(6, dtype=np.float32).reshape(2, 3).T
     request = InferRequest("m", parameters={"binary_data_output": True})
-    assert answered(InferResponse("m", "1", "", [Tensor("y", "FP32", array)]), request)[1] == array.tobytes()
-    assert answered(InferResponse("m", "1", "", [Tensor("y", "FP32", array)]))[0]["outputs"][0]["data"] == [
+    assert (
+        answered(InferResponse("m", "1", "", [Tensor("y", "FP32", array)]), request)[1]
+        == array.tobytes()
+    )
+    assert answered(InferResponse("m", "1", "", [Tensor("y", "FP32", array)]))[0]["outputs"][0][
+        "data"
+    ] == [
         0,
         3,
         1,
@@ -374,11 +447,15 @@ def test_bytes_that_are_no_text_are_not_sent_as_json() -> None:
         ([3, 255, 0], np.uint8, [b"255:1", b"3:0", b"0:2"]),
     ],
 )
-def test_classification_gives_the_largest_of_each_row(values: Any, dtype: Any, expected: Any) -> None:
+def test_classification_gives_the_largest_of_each_row(
+    values: Any, dtype: Any, expected: Any
+) -> None:
     array = np.array(values, dtype)
     names = {dtype: name for name, dtype in NUMPY.items()}
     request = InferRequest("m", outputs=[RequestedOutput("y", {"classification": 3})])
-    answer, _ = answered(InferResponse("m", "1", "", [Tensor("y", names[array.dtype], array)]), request)
+    answer, _ = answered(
+        InferResponse("m", "1", "", [Tensor("y", names[array.dtype], array)]), request
+    )
     output = answer["outputs"][0]
     assert output["datatype"] == BYTES
     assert output["shape"] == list(np.array(expected).shape)
@@ -391,7 +468,7 @@ def test_bytes_have_no_classes() -> None:
         encode(request, InferResponse("m", "1", "", [Tensor("y", BYTES, np.array([b"a"], object))]))
 
 
-# ------------------------------------------------------------------------------------------------- compression
+# -------------------------------------------------------------------------------------- compression
 
 
 @pytest.mark.parametrize("coding", ["gzip", "deflate"])
@@ -407,7 +484,9 @@ def test_a_bomb_is_refused_at_the_limit(coding: str) -> None:
 
 
 @pytest.mark.parametrize("coding", ["gzip", "deflate"])
-@pytest.mark.parametrize("damage", [lambda b: b[:-3], lambda b: b"\xff" + b[1:], lambda b: b + b"x", lambda b: b""])
+@pytest.mark.parametrize(
+    "damage", [lambda b: b[:-3], lambda b: b"\xff" + b[1:], lambda b: b + b"x", lambda b: b""]
+)
 def test_damaged_compression_is_refused(coding: str, damage: Any) -> None:
     with pytest.raises(RequestError):
         inflate(damage(deflate([b"hello" * 99], coding)), coding, 1 << 16)

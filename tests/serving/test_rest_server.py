@@ -1,4 +1,6 @@
-"""The HTTP server on sockets: bodies of every kind, callers that are slow, rude or gone, TLS, and the end."""
+"""The HTTP server on sockets: bodies of every kind, callers that are slow, rude or gone, TLS, and
+the end.
+"""
 
 import asyncio
 import concurrent.futures
@@ -21,7 +23,17 @@ from infuse.errors import ConfigurationError
 from infuse.serving.config import Limits, Listener
 from infuse.serving.rest.app import DataApp
 from tests.serving import rest_tools
-from tests.serving.rest_tools import HOST, FakeEngine, Running, binary, config, plain, post, reply, serving
+from tests.serving.rest_tools import (
+    HOST,
+    FakeEngine,
+    Running,
+    binary,
+    config,
+    plain,
+    post,
+    reply,
+    serving,
+)
 from tests.serving.test_security_tls import DAY, NOW, pair
 
 pytestmark = pytest.mark.row("S1")
@@ -37,7 +49,9 @@ def app(engine: FakeEngine | None = None, **fields: Any) -> DataApp:
 def loops(request: pytest.FixtureRequest) -> Any:
     """Everything here is so in both loops."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(globals(), "serving", functools.partial(rest_tools.serving, loop_of=request.param))
+        patch.setitem(
+            globals(), "serving", functools.partial(rest_tools.serving, loop_of=request.param)
+        )
         yield request.param
 
 
@@ -72,7 +86,7 @@ def echoed(connection: socket.socket) -> None:
     assert answer.json["outputs"][0]["data"] == ECHOED
 
 
-# ------------------------------------------------------------------------------------------------- bodies
+# ------------------------------------------------------------------------------------------- bodies
 
 
 @pytest.mark.parametrize("rows", [1, 100, 5_000, 60_000, 200_000])
@@ -84,7 +98,10 @@ def test_binary_bodies_of_every_size_come_back(server: Running, rows: int) -> No
         for _ in range(3):
             connection.sendall(post(body, *lines))
             answer = reply(connection)
-            assert answer.body[int(answer.headers["inference-header-content-length"]) :] == array.tobytes()
+            assert (
+                answer.body[int(answer.headers["inference-header-content-length"]) :]
+                == array.tobytes()
+            )
 
 
 @pytest.mark.parametrize("pieces", [1, 2, 7, 1000])
@@ -103,7 +120,9 @@ def test_tensors_of_large_bodies_are_aligned() -> None:
     with serving(app(engine)) as running, closing(running.connect()) as connection:
         for spaces in range(5):
             body, headers = binary(np.zeros((99_999, 4), np.float32), id="x" * spaces)
-            connection.sendall(post(body, f"Inference-Header-Content-Length: {next(iter(headers.values()))}"))
+            connection.sendall(
+                post(body, f"Inference-Header-Content-Length: {next(iter(headers.values()))}")
+            )
             assert reply(connection).status == 200
     assert all(request.inputs[0].data.ctypes.data % 64 == 0 for request in engine.requests)
 
@@ -152,12 +171,18 @@ def test_a_caller_may_wait_for_continue(server: Running) -> None:
 
 @pytest.mark.parametrize("body", [SMALL, SMALL.ljust(400_000)])
 def test_a_wish_for_another_protocol_is_passed_over(server: Running, body: bytes) -> None:
-    wish = ("Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABkAAQCAAAAAAIAAAAA")
+    wish = (
+        "Connection: Upgrade, HTTP2-Settings",
+        "Upgrade: h2c",
+        "HTTP2-Settings: AAMAAABkAAQCAAAAAAIAAAAA",
+    )
     with closing(server.connect()) as connection:
         for _ in range(2):
             connection.sendall(post(body, *wish))
             echoed(connection)
-        connection.sendall(b"GET /v2 HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+        connection.sendall(
+            b"GET /v2 HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
+        )
         assert reply(connection).json["name"] == "infuse"
         connection.sendall(post(body))
         echoed(connection)
@@ -174,7 +199,7 @@ def test_head_and_http_1_0(server: Running) -> None:
         assert at_end(connection)
 
 
-# ------------------------------------------------------------------------------------------------- rude callers
+# ------------------------------------------------------------------------------------- rude callers
 
 
 @pytest.mark.parametrize(
@@ -246,7 +271,9 @@ def test_a_caller_that_has_said_all_gets_its_answer() -> None:
         assert at_end(connection)
 
 
-@pytest.mark.parametrize("part", [post(b"", length=100) + b"{", b"GET /v2 HT", post(SMALL)[:-1], b""])
+@pytest.mark.parametrize(
+    "part", [post(b"", length=100) + b"{", b"GET /v2 HT", post(SMALL)[:-1], b""]
+)
 def test_a_caller_that_leaves_in_the_middle_leaves_nothing(part: bytes) -> None:
     engine = FakeEngine()
     with serving(app(engine)) as running:
@@ -263,7 +290,8 @@ def test_a_caller_that_breaks_off_has_its_request_dropped() -> None:
         with closing(running.connect()) as connection:
             connection.sendall(post(SMALL))
             assert engine.arrived.wait(20)
-            # An end of what is sent alone may come from a caller that still reads; a reset does not.
+            # An end of what is sent alone may come from a caller that still reads; a reset does
+            # not.
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         assert engine.dropped.wait(20)
         engine.release.set()
@@ -293,12 +321,18 @@ def test_a_caller_that_leaves_before_the_answer_harms_nobody() -> None:
         (Limits(header_seconds=0.1), b"", None),
         (Limits(body_seconds=0.1), post(b"{", length=9), 408),
         (Limits(body_seconds=0.1), post(bytes(300_000), length=400_000), 408),
-        (Limits(body_seconds=0.1), post(b"1\r\n{\r\n", "Transfer-Encoding: chunked", length=-1), 408),
+        (
+            Limits(body_seconds=0.1),
+            post(b"1\r\n{\r\n", "Transfer-Encoding: chunked", length=-1),
+            408,
+        ),
         (Limits(idle_seconds=0.1), post(SMALL), 200),
     ],
 )
 @pytest.mark.row("S7")
-def test_slow_and_silent_callers_are_cut_off(limits: Limits, sent: bytes, status: int | None) -> None:
+def test_slow_and_silent_callers_are_cut_off(
+    limits: Limits, sent: bytes, status: int | None
+) -> None:
     with serving(app(), limits) as running, closing(running.connect()) as connection:
         connection.sendall(sent)
         if status is not None:
@@ -309,7 +343,10 @@ def test_slow_and_silent_callers_are_cut_off(limits: Limits, sent: bytes, status
 
 @pytest.mark.row("S7")
 def test_a_body_that_trickles_in_does_not_prolong_its_time() -> None:
-    with serving(app(), Limits(body_seconds=0.3)) as running, closing(running.connect()) as connection:
+    with (
+        serving(app(), Limits(body_seconds=0.3)) as running,
+        closing(running.connect()) as connection,
+    ):
         connection.sendall(post(b"", length=1 << 20))
         began = time.monotonic()
 
@@ -325,7 +362,9 @@ def test_a_body_that_trickles_in_does_not_prolong_its_time() -> None:
 @pytest.mark.row("S7")
 def test_a_caller_that_does_not_read_is_cut_off() -> None:
     limits = Limits(body_seconds=0.2)
-    body, headers = binary(np.zeros((1_000_000, 4), np.float32), parameters={"binary_data_output": True})
+    body, headers = binary(
+        np.zeros((1_000_000, 4), np.float32), parameters={"binary_data_output": True}
+    )
     sent = post(body, f"Inference-Header-Content-Length: {next(iter(headers.values()))}")
     with serving(app(), limits) as running, closing(socket.socket()) as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -354,13 +393,17 @@ def test_more_connections_than_allowed_are_told_to_come_back() -> None:
             echoed(fourth)
 
 
-# ------------------------------------------------------------------------------------------------- the end
+# ------------------------------------------------------------------------------------------ the end
 
 
 @pytest.mark.row("S7")
 def test_a_stop_lets_requests_finish_and_takes_no_new_ones() -> None:
     engine = FakeEngine(held=True)
-    with serving(app(engine)) as running, closing(running.connect()) as busy, closing(running.connect()) as idle:
+    with (
+        serving(app(engine)) as running,
+        closing(running.connect()) as busy,
+        closing(running.connect()) as idle,
+    ):
         busy.sendall(post(SMALL))
         assert engine.arrived.wait(20)
         until(lambda: running.server.connections == 2)
@@ -399,11 +442,14 @@ def test_a_port_that_is_taken_is_named() -> None:
 
 
 def test_an_address_that_is_not_ours_is_named() -> None:
-    with pytest.raises(ConfigurationError, match=r"192\.0\.2\.1"), serving(app(), listener=Listener(host="192.0.2.1")):
+    with (
+        pytest.raises(ConfigurationError, match=r"192\.0\.2\.1"),
+        serving(app(), listener=Listener(host="192.0.2.1")),
+    ):
         pass
 
 
-# ------------------------------------------------------------------------------------------------- TLS
+# ---------------------------------------------------------------------------------------------- TLS
 
 
 def spoken(running: Running, context: ssl.SSLContext, sent: bytes) -> Any:
@@ -449,5 +495,8 @@ def test_mutual_tls(tmp_path: Path) -> None:
 @pytest.mark.row("S9")
 def test_a_certificate_that_has_expired_is_refused_at_the_start(tmp_path: Path) -> None:
     old = pair(tmp_path, "old", begin=NOW - 9 * DAY, end=NOW - DAY)
-    with pytest.raises(ConfigurationError, match="expired"), serving(app(), listener=Listener(tls=old.tls())):
+    with (
+        pytest.raises(ConfigurationError, match="expired"),
+        serving(app(), listener=Listener(tls=old.tls())),
+    ):
         pass

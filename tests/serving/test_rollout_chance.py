@@ -44,7 +44,9 @@ def test_versions_get_their_share_of_chance(split: dict[int, float]) -> None:
 
 @settings(deadline=None, max_examples=25, derandomize=True)
 @given(weights, st.floats(1.1, 10), st.data())
-def test_a_raised_weight_only_wins_keys(split: dict[int, float], factor: float, data: st.DataObject) -> None:
+def test_a_raised_weight_only_wins_keys(
+    split: dict[int, float], factor: float, data: st.DataObject
+) -> None:
     raised = data.draw(st.sampled_from(sorted(split)))
     before, after = sorted(split.items()), sorted({**split, raised: split[raised] * factor}.items())
     for key in KEYS[:400]:
@@ -54,7 +56,9 @@ def test_a_raised_weight_only_wins_keys(split: dict[int, float], factor: float, 
 
 @settings(deadline=None, max_examples=25, derandomize=True)
 @given(weights, st.data())
-def test_a_version_that_leaves_gives_away_its_keys_alone(split: dict[int, float], data: st.DataObject) -> None:
+def test_a_version_that_leaves_gives_away_its_keys_alone(
+    split: dict[int, float], data: st.DataObject
+) -> None:
     gone = data.draw(st.sampled_from(sorted(split)))
     before = sorted(split.items())
     after = [entry for entry in before if entry[0] != gone]
@@ -94,7 +98,9 @@ def test_keys_that_saw_the_new_version_keep_it_as_its_share_rises() -> None:
     stage.arrive(2)
     moved: set[str] = set()
     for share in CANARY.steps:
-        there = {key for key in KEYS if stage.traffic.choose(InferRequest("digits", sticky=key)) == 2}
+        there = {
+            key for key in KEYS if stage.traffic.choose(InferRequest("digits", sticky=key)) == 2
+        }
         assert moved <= there
         assert within(len(there), len(KEYS), share)
         moved = there
@@ -119,5 +125,8 @@ def test_a_rollout_over_a_split_leaves_the_other_keys_where_they_were() -> None:
 def test_requests_without_a_key_follow_the_split() -> None:
     stage = Stage(ModelConfig(split={"1": 0.8, "2": 0.15, "3": 0.05, "4": 0}), {1, 2, 3, 4})
     found = stage.send(4000)
-    assert all(within(found.count(number), 4000, share) for number, share in ((1, 0.8), (2, 0.15), (3, 0.05)))
+    assert all(
+        within(found.count(number), 4000, share)
+        for number, share in ((1, 0.8), (2, 0.15), (3, 0.05))
+    )
     assert 4 not in found

@@ -38,8 +38,12 @@ NAN, INF = float("nan"), float("inf")
         ([], [], "FP32", None),
     ],
 )
-def test_answers_beside_each_other(expected: list[Any], found: list[Any], datatype: str, reason: str | None) -> None:
-    difference_found = difference(response(1, expected, datatype), response(2, found, datatype), 0.05)
+def test_answers_beside_each_other(
+    expected: list[Any], found: list[Any], datatype: str, reason: str | None
+) -> None:
+    difference_found = difference(
+        response(1, expected, datatype), response(2, found, datatype), 0.05
+    )
     if reason is None:
         assert difference_found is None
     else:
@@ -53,9 +57,16 @@ def test_answers_beside_each_other(expected: list[Any], found: list[Any], dataty
 def test_all_floats_are_compared_as_floats(datatype: str, kind: Any) -> None:
     first = np.array([[1.0, 8.0]], kind)
     assert (
-        difference(response(1, first, datatype), response(2, (first * kind(1.03)).astype(kind), datatype), 0.05) is None
+        difference(
+            response(1, first, datatype),
+            response(2, (first * kind(1.03)).astype(kind), datatype),
+            0.05,
+        )
+        is None
     )
-    assert difference(response(1, first, datatype), response(2, (first * kind(1.5)).astype(kind), datatype), 0.05)
+    assert difference(
+        response(1, first, datatype), response(2, (first * kind(1.5)).astype(kind), datatype), 0.05
+    )
 
 
 def test_another_type_is_a_difference() -> None:
@@ -65,6 +76,11 @@ def test_another_type_is_a_difference() -> None:
 
 def test_a_missing_output_is_a_difference_and_one_more_is_not() -> None:
     one = response(1, [1.0])
-    more = InferResponse("digits", "2", "", [Tensor("z", "FP32", np.ones(1, np.float32)), *response(2, [1.0]).outputs])
+    more = InferResponse(
+        "digits",
+        "2",
+        "",
+        [Tensor("z", "FP32", np.ones(1, np.float32)), *response(2, [1.0]).outputs],
+    )
     assert difference(one, more, 0.05) is None
     assert difference(more, one, 0.05) == "output 'z' is missing"

@@ -83,14 +83,18 @@ def test_looks_grow_apart() -> None:
 
 
 def test_equal_versions_are_hardly_ever_rolled_back() -> None:
-    """Both fail one request in fifty and are slow in one in ten; 150 rollouts, at most one in a hundred errs."""
+    """Both fail one request in fifty and are slow in one in ten; 150 rollouts, at most one in a
+    hundred errs.
+    """
     ends = []
     for seed in range(150):
         stage, draw = running(), random.Random(seed)
         happened: list[str] = []
         while not {"promoted", "rolled_back"} & set(happened):
             errors = {number: FAILURE for number in (1, 2) if draw.random() < 0.02}
-            stage.send(1, 0.04 if draw.random() < 0.1 else 0.01 * draw.lognormvariate(0, 0.3), errors)
+            stage.send(
+                1, 0.04 if draw.random() < 0.1 else 0.01 * draw.lognormvariate(0, 0.3), errors
+            )
             happened += stage.kinds(0.1)
         ends.append(happened[-1])
     assert ends.count("rolled_back") <= 1

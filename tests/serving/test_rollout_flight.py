@@ -1,4 +1,6 @@
-"""Rollouts of versions that do not answer: what is under way is evidence, a stall of everything is none."""
+"""Rollouts of versions that do not answer: what is under way is evidence, a stall of everything is
+none.
+"""
 
 from __future__ import annotations
 
@@ -44,17 +46,25 @@ class Flow:
     seconds: Callable[[int], float] = good
     rate: int = 20  # requests in a tick
     patience: float = NEVER  # seconds after which a caller leaves
-    under_way: list[tuple[float, float, InferRequest, int]] = field(default_factory=list)  # began, due
+    under_way: list[tuple[float, float, InferRequest, int]] = field(
+        default_factory=list
+    )  # began, due
     events: list[Event] = field(default_factory=list)
     asked: int = 0
 
     def run(self, seconds: float, *, stalled: bool = False) -> list[str]:
-        """Let time pass, while nothing ends if it is stalled, until a rollback; the kinds of what happened."""
+        """Let time pass, while nothing ends if it is stalled, until a rollback; the kinds of what
+        happened.
+        """
         began, before = self.stage.now, len(self.events)
-        while self.stage.now < began + seconds - 1e-9 and "rolled_back" not in [event.kind for event in self.events]:
+        while self.stage.now < began + seconds - 1e-9 and "rolled_back" not in [
+            event.kind for event in self.events
+        ]:
             for asked, version in self.stage.begin(self.rate):
                 self.asked += 1
-                self.under_way.append((self.stage.now, self.stage.now + self.seconds(version), asked, version))
+                self.under_way.append(
+                    (self.stage.now, self.stage.now + self.seconds(version), asked, version)
+                )
             self.events += self.stage.tick(TICK)
             if not stalled:
                 self._end()
@@ -64,7 +74,8 @@ class Flow:
         now, left = self.stage.now, []
         for began, due, asked, version in self.under_way:
             if due <= now:
-                # Beyond the granularity of a tick, what is done in time took no longer than it takes.
+                # Beyond the granularity of a tick, what is done in time took no longer than it
+                # takes.
                 self.stage.finish(asked, version, due - began if due > now - TICK else now - began)
             elif began + self.patience <= now:
                 self.stage.finish(asked, version, now - began, asyncio.CancelledError())  # type: ignore[arg-type]
@@ -109,7 +120,9 @@ def test_callers_who_do_not_wait_are_evidence_too() -> None:
 
 
 def test_few_callers_who_all_wait_are_enough_after_a_longer_time() -> None:
-    """Eight callers who each wait for their answer can never make twenty requests of a version that hangs."""
+    """Eight callers who each wait for their answer can never make twenty requests of a version that
+    hangs.
+    """
     stage = Stage(ModelConfig(canary=Canary(steps=(0.5, 1.0), step_seconds=60, min_requests=20)))
     stage.send(200)
     stage.arrive(2)
@@ -158,7 +171,10 @@ def test_the_last_step_notices_a_version_that_hangs() -> None:
 @pytest.mark.parametrize("seed", range(10))
 def test_a_good_version_with_long_requests_is_not_rolled_back(seed: int) -> None:
     draw = random.Random(1000 + seed).random
-    stage = Stage(ModelConfig(canary=Canary(steps=(0.1, 0.5, 1.0), step_seconds=20, min_requests=20)), seed=seed)
+    stage = Stage(
+        ModelConfig(canary=Canary(steps=(0.1, 0.5, 1.0), step_seconds=20, min_requests=20)),
+        seed=seed,
+    )
     stage.tick()
     stage.arrive(2)
     flow = Flow(stage, lambda version: 25.0 if draw() < 0.04 else 0.01)
@@ -283,7 +299,10 @@ def test_a_model_that_hangs_loses_its_rollout_before_its_requests_time_out(
     models.hanging(tmp_path / "made", 2.0)
 
     async def check() -> None:
-        given: dict[str, Any] = {"workers": Workers(), "security": Security(compiled_folders=(repository,))}
+        given: dict[str, Any] = {
+            "workers": Workers(),
+            "security": Security(compiled_folders=(repository,)),
+        }
         async with Engine(models.config(tmp_path, exit_seconds=0.1, **given)) as engine:
             callers: list[asyncio.Task[float]] = []
 

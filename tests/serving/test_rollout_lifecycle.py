@@ -34,7 +34,12 @@ def promote(stage: Stage) -> None:
 def test_a_good_version_gets_all_traffic_in_steps() -> None:
     stage = running()
     (event,) = stage.tick()
-    assert (event.kind, event.model, event.version, event.share) == ("rollout_started", "digits", 2, 0.1)
+    assert (event.kind, event.model, event.version, event.share) == (
+        "rollout_started",
+        "digits",
+        2,
+        0.1,
+    )
     assert event.at == 5e9 + stage.now
     assert stage.rollout["state"] == "running"
     assert (stage.rollout["from"], stage.rollout["to"]) == ([1], 2)
@@ -114,7 +119,9 @@ def test_it_is_rolled_back_for_drift_at_once() -> None:
     stage = running(canary=SHADOWED)
     stage.tick()
     for turn in range(40):
-        stage.traffic.compare(2, response(1, [1.0, 2.0]), response(2, [1.0, 2.0 if turn % 2 else 2.5]))
+        stage.traffic.compare(
+            2, response(1, [1.0, 2.0]), response(2, [1.0, 2.0 if turn % 2 else 2.5])
+        )
     (event,) = stage.tick(0.1)
     assert event.kind == "rolled_back"
     assert event.reason.startswith("drift: 20 of 40 compared answers differ by more than 0.05")
@@ -157,7 +164,12 @@ def test_it_is_rolled_back_when_its_files_are_gone() -> None:
 
 @pytest.mark.parametrize(
     "error",
-    [InputError("wrong shape"), RequestError("no JSON"), NotFoundError("no output z"), asyncio.CancelledError()],
+    [
+        InputError("wrong shape"),
+        RequestError("no JSON"),
+        NotFoundError("no output z"),
+        asyncio.CancelledError(),
+    ],
 )
 def test_callers_mistakes_never_roll_back(error: Any) -> None:
     stage = running()

@@ -1,4 +1,6 @@
-"""Any order of deeds and accidents leaves a model's traffic in a state that makes sense and survives a restart."""
+"""Any order of deeds and accidents leaves a model's traffic in a state that makes sense and
+survives a restart.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ class Life(RuleBasedStateMachine):
     @initialize(canary=st.booleans(), split=st.booleans())
     def begin(self, canary: bool, split: bool) -> None:
         config = ModelConfig(
-            canary=CANARY if canary else None, split={"1": 1, "2": 1} if split else {}, labels={"stable": 1}
+            canary=CANARY if canary else None,
+            split={"1": 1, "2": 1} if split else {},
+            labels={"stable": 1},
         )
         self.stage = Stage(config, {1, 2}, {1, 2})
         self.files: dict[int, str] = {1: "files 1", 2: "files 2"}
@@ -49,7 +53,10 @@ class Life(RuleBasedStateMachine):
         self.stage.loaded.discard(number)
         self.stage.known.discard(number)
 
-    @rule(number=VERSIONS, deed=st.sampled_from(["start", "promote", "rollback", "pause", "resume", "label", "split"]))
+    @rule(
+        number=VERSIONS,
+        deed=st.sampled_from(["start", "promote", "rollback", "pause", "resume", "label", "split"]),
+    )
     def operate(self, number: int, deed: str) -> None:
         traffic = self.stage.traffic
         deeds: dict[str, Any] = {
@@ -128,5 +135,7 @@ class Life(RuleBasedStateMachine):
 
 
 TestLife = Life.TestCase
-TestLife.settings = settings(max_examples=60, stateful_step_count=30, deadline=None, derandomize=True)
+TestLife.settings = settings(
+    max_examples=60, stateful_step_count=30, deadline=None, derandomize=True
+)
 TestLife.pytestmark = [pytest.mark.row("S3")]  # type: ignore[attr-defined]

@@ -1,4 +1,6 @@
-"""Labels, splits and shadows: what they resolve to, what they keep loaded, and what is refused with which words."""
+"""Labels, splits and shadows: what they resolve to, what they keep loaded, and what is refused with
+which words.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,13 @@ from typing import Any
 
 import pytest
 
-from infuse.errors import ConfigurationError, InfuseError, NotFoundError, OptionError, UnavailableError
+from infuse.errors import (
+    ConfigurationError,
+    InfuseError,
+    NotFoundError,
+    OptionError,
+    UnavailableError,
+)
 from infuse.serving.config import Canary, ModelConfig, VersionPolicy
 from infuse.serving.messages import InferRequest, Outcome
 from infuse.serving.rollout import Traffic
@@ -25,10 +33,16 @@ def ask(version: str = "", sticky: str = "") -> InferRequest:
 def test_numbers_and_labels_are_resolved() -> None:
     traffic = Stage(ModelConfig(labels={"stable": 1, "next": 3}), {1, 2}).traffic
     assert (traffic.resolve("2"), traffic.resolve("stable"), traffic.resolve("")) == (2, 1, 2)
-    assert (traffic.choose(ask("stable")), traffic.choose(ask("2")), traffic.choose(ask())) == (1, 2, 2)
+    assert (traffic.choose(ask("stable")), traffic.choose(ask("2")), traffic.choose(ask())) == (
+        1,
+        2,
+        2,
+    )
 
 
-@pytest.mark.parametrize("name", ["9", "0", "-1", "007", "1.0", "v1", " 1", "¹", "nothing", "9" * 5000, "1" + "0" * 30])
+@pytest.mark.parametrize(
+    "name", ["9", "0", "-1", "007", "1.0", "v1", " 1", "¹", "nothing", "9" * 5000, "1" + "0" * 30]
+)
 def test_what_is_not_there_is_not_found(name: str) -> None:
     traffic = Stage(ModelConfig(labels={"stable": 1})).traffic
     with pytest.raises(NotFoundError) as caught:
@@ -41,7 +55,9 @@ def test_what_is_not_there_is_not_found(name: str) -> None:
 def test_what_is_known_but_not_loaded_is_unavailable() -> None:
     stage = Stage(ModelConfig(labels={"next": 3, "far": 77}))
     for name, number in (("2", 2), ("next", 3), ("far", 77)):
-        with pytest.raises(UnavailableError, match=rf"version {number} is not loaded\. Hint: loaded are 1\."):
+        with pytest.raises(
+            UnavailableError, match=rf"version {number} is not loaded\. Hint: loaded are 1\."
+        ):
             stage.traffic.choose(ask(name))
     stage.loaded.clear()
     with pytest.raises(UnavailableError, match="no version is loaded"):
@@ -66,25 +82,39 @@ def test_labels_move_to_loaded_versions_only() -> None:
 
 Deed = Callable[[Traffic], Any]
 REFUSALS: list[tuple[Deed, type[InfuseError], str]] = [
-    (lambda it: it.set_label("1", 1), OptionError, "'1' is no label. Hint: a label begins with a letter"),
+    (
+        lambda it: it.set_label("1", 1),
+        OptionError,
+        "'1' is no label. Hint: a label begins with a letter",
+    ),
     (lambda it: it.set_label("", 1), OptionError, "'' is no label"),
     (lambda it: it.set_label("a b", 1), OptionError, "'a b' is no label"),
     (lambda it: it.set_label("x" * 65, 1), OptionError, "is no label"),
     (lambda it: it.remove_label("none"), NotFoundError, "there is no label 'none'"),
     (lambda it: it.remove_label("stable"), OptionError, "the split uses the label 'stable'"),
     (lambda it: it.remove_label("copy"), OptionError, "the shadow uses the label 'copy'"),
-    (lambda it: it.set_split({"1": -1}), OptionError, "the split of '1' must be a number from 0, found -1"),
+    (
+        lambda it: it.set_split({"1": -1}),
+        OptionError,
+        "the split of '1' must be a number from 0, found -1",
+    ),
     (lambda it: it.set_split({"1": math.nan}), OptionError, "must be a number from 0, found nan"),
     (lambda it: it.set_split({"1": math.inf}), OptionError, "must be a number from 0, found inf"),
     (lambda it: it.set_split({"1": 0, "2": 0}), OptionError, "the weights of a split are all 0"),
     (lambda it: it.set_split({"old": 1}), NotFoundError, "no version or label 'old'"),
     (lambda it: it.set_split({"3": 1}), UnavailableError, "version 3 is not loaded"),
-    (lambda it: it.set_shadow({"2": 1.5}), OptionError, "the shadow of '2' must be between 0 and 1, found 1.5"),
+    (
+        lambda it: it.set_shadow({"2": 1.5}),
+        OptionError,
+        "the shadow of '2' must be between 0 and 1, found 1.5",
+    ),
     (lambda it: it.set_shadow({"3": 0.5}), UnavailableError, "version 3 is not loaded"),
 ]
 
 
-@pytest.mark.parametrize(("deed", "kind", "words"), REFUSALS, ids=[words for _, _, words in REFUSALS])
+@pytest.mark.parametrize(
+    ("deed", "kind", "words"), REFUSALS, ids=[words for _, _, words in REFUSALS]
+)
 def test_a_refused_change_changes_nothing(deed: Deed, kind: type[InfuseError], words: str) -> None:
     config = ModelConfig(labels={"stable": 1, "copy": 2}, split={"stable": 1}, shadow={"copy": 0.5})
     stage = Stage(config, {1, 2})
@@ -140,7 +170,9 @@ def test_weights_of_a_label_and_of_its_number_add_up() -> None:
 
 
 def test_named_versions_stay_loaded() -> None:
-    config = ModelConfig(labels={"stable": 1, "gone": 9}, split={"stable": 1, "2": 0}, shadow={"3": 0.1})
+    config = ModelConfig(
+        labels={"stable": 1, "gone": 9}, split={"stable": 1, "2": 0}, shadow={"3": 0.1}
+    )
     assert Stage(config, {1, 2, 3}).traffic.pinned() == {1, 2, 3}
     assert Stage(ModelConfig(), {1, 2, 3}).traffic.pinned() == frozenset()
 
@@ -157,13 +189,17 @@ def test_shadows_get_their_part_and_never_the_chosen_one() -> None:
 
 
 def test_what_was_set_by_hand_stays_until_the_configuration_changes_it() -> None:
-    stage = Stage(ModelConfig(labels={"stable": 1, "old": 1}, split={"1": 1}, shadow={"2": 0.5}), {1, 2, 3})
+    stage = Stage(
+        ModelConfig(labels={"stable": 1, "old": 1}, split={"1": 1}, shadow={"2": 0.5}), {1, 2, 3}
+    )
     traffic = stage.traffic
     traffic.set_label("stable", 2)
     traffic.set_label("mine", 3)
     traffic.set_split({"2": 1})
     traffic.set_shadow({"3": 0.5})
-    traffic.configure(ModelConfig(labels={"stable": 1, "new": 1}, split={"1": 1}, shadow={"2": 1.0}))
+    traffic.configure(
+        ModelConfig(labels={"stable": 1, "new": 1}, split={"1": 1}, shadow={"2": 1.0})
+    )
     found = traffic.describe()
     assert found["labels"] == {"stable": 2, "mine": 3, "new": 1}
     assert found["split"] == {"2": 1}

@@ -40,7 +40,11 @@ def test_a_rollout_goes_on_at_its_step(tmp_path: Path) -> None:
     stage.tick(4)
     after = restarted(stage, tmp_path)
     assert after.loaded == {1, 2}
-    assert (after.rollout["state"], after.rollout["step"], after.rollout["share"]) == ("running", 1, 0.5)
+    assert (after.rollout["state"], after.rollout["step"], after.rollout["share"]) == (
+        "running",
+        1,
+        0.5,
+    )
     assert after.rollout["windows"]["waits_for"] == "6 s of the step are left"
     after.send(100)
     assert after.kinds(5.9) == []
@@ -63,7 +67,11 @@ def test_a_pause_and_comparisons_are_kept(tmp_path: Path) -> None:
     stage.traffic.pause()
     stage.traffic.compare(2, response(1, [1.0]), response(2, [2.0]))
     after = restarted(stage, tmp_path)
-    assert (after.rollout["state"], after.rollout["compared"], after.rollout["drifted"]) == ("paused", 1, 1)
+    assert (after.rollout["state"], after.rollout["compared"], after.rollout["drifted"]) == (
+        "paused",
+        1,
+        1,
+    )
 
 
 def test_a_rolled_back_version_stays_out(tmp_path: Path) -> None:
@@ -98,10 +106,18 @@ def test_what_was_set_by_hand_is_kept_until_the_configuration_changes_it(tmp_pat
     stage.traffic.set_split({"1": 1, "2": 3})
     stage.traffic.set_shadow({"2": 0.5})
     after = restarted(stage, tmp_path).traffic.describe()
-    assert (after["labels"], after["split"], after["shadow"]) == ({"stable": 2}, {"1": 1, "2": 3}, {"2": 0.5})
+    assert (after["labels"], after["split"], after["shadow"]) == (
+        {"stable": 2},
+        {"1": 1, "2": 3},
+        {"2": 0.5},
+    )
     stage.config = ModelConfig(labels={"stable": 3}, split={"2": 1})
     after = restarted(stage, tmp_path).traffic.describe()
-    assert (after["labels"], after["split"], after["shadow"]) == ({"stable": 3}, {"2": 1}, {"2": 0.5})
+    assert (after["labels"], after["split"], after["shadow"]) == (
+        {"stable": 3},
+        {"2": 1},
+        {"2": 0.5},
+    )
 
 
 def test_a_version_that_waits_gets_its_turn(tmp_path: Path) -> None:
@@ -155,7 +171,9 @@ def spoiled(change: dict[str, Any]) -> dict[str, Any]:
         spoiled({"seen": {"x": "y"}}),
     ],
 )
-def test_a_snapshot_that_is_not_understood_is_left(plain: dict[str, Any], caplog: pytest.LogCaptureFixture) -> None:
+def test_a_snapshot_that_is_not_understood_is_left(
+    plain: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
     stage = Stage(ModelConfig(labels={"stable": 1}), {1, 2})
     before = stage.traffic.snapshot()
     with caplog.at_level(logging.WARNING, "infuse.serving.rollout"):
@@ -201,7 +219,9 @@ def test_a_file_gives_what_was_saved(tmp_path: Path) -> None:
     ],
     ids=["empty", "cut", "no text", "a list", "later", "no models", "no model", "deep"],
 )
-def test_a_broken_file_is_set_aside(tmp_path: Path, content: bytes, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_broken_file_is_set_aside(
+    tmp_path: Path, content: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
     file = StateFile(tmp_path / "state.json")
     for name in ("state.json.broken", "state.json.broken-1"):
         file.path.write_bytes(content)
@@ -216,11 +236,15 @@ def test_a_broken_file_is_set_aside(tmp_path: Path, content: bytes, caplog: pyte
 
 def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "state.json").mkdir()
-    with pytest.raises(ConfigurationError, match=r"state\.json: the state cannot be read: Is a directory"):
+    with pytest.raises(
+        ConfigurationError, match=r"state\.json: the state cannot be read: Is a directory"
+    ):
         StateFile(tmp_path / "state.json").load()
 
 
-def test_a_broken_file_that_cannot_be_set_aside_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broken_file_that_cannot_be_set_aside_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = StateFile(tmp_path / "state.json")
     file.path.write_bytes(b"{")
 
@@ -228,12 +252,16 @@ def test_a_broken_file_that_cannot_be_set_aside_is_an_error(tmp_path: Path, monk
         raise OSError(errno.EROFS, "Read-only file system")
 
     monkeypatch.setattr(Path, "replace", read_only)
-    with pytest.raises(ConfigurationError, match=r"is broken .* and cannot be set aside: Read-only file system"):
+    with pytest.raises(
+        ConfigurationError, match=r"is broken .* and cannot be set aside: Read-only file system"
+    ):
         file.load()
 
 
 @pytest.mark.parametrize("call", ["fsync", "write"])
-def test_a_full_disk_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
+def test_a_full_disk_leaves_the_old_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
     file = StateFile(tmp_path / "state.json")
     file.save({"a": {"x": 1}})
 
@@ -245,7 +273,9 @@ def test_a_full_disk_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.Mon
             patch.setattr(os, "fsync", full)
         else:
             patch.setattr(Path, "replace", full)
-        with pytest.raises(ConfigurationError, match="the state cannot be written: No space left on device"):
+        with pytest.raises(
+            ConfigurationError, match="the state cannot be written: No space left on device"
+        ):
             file.save({"a": {"x": 2}})
     assert file.load() == {"a": {"x": 1}}
     assert [path.name for path in tmp_path.iterdir()] == ["state.json"]

@@ -28,7 +28,10 @@ def test_what_is_too_long_is_in_the_last_bucket() -> None:
     assert bucket(1e9) == bucket(2e6) == bucket(1023.9)
 
 
-@given(st.lists(st.floats(1e-5, 10), min_size=1, max_size=200), st.sampled_from([0.0, 0.5, 0.9, 0.95, 0.99, 1.0]))
+@given(
+    st.lists(st.floats(1e-5, 10), min_size=1, max_size=200),
+    st.sampled_from([0.0, 0.5, 0.9, 0.95, 0.99, 1.0]),
+)
 def test_quantiles_are_those_of_the_latencies(latencies: list[float], part: float) -> None:
     tally = Tally()
     for seconds in latencies:
@@ -41,7 +44,9 @@ def test_quantiles_are_those_of_the_latencies(latencies: list[float], part: floa
 def test_nothing_counted_has_no_figures() -> None:
     plain = Tally().plain()
     assert Tally().quantile(0.5) == (0.0, 0.0)
-    assert [plain[key] for key in ("error_rate", "p50_ms", "p95_ms", "p99_ms", "drift_rate")] == [None] * 5
+    assert [plain[key] for key in ("error_rate", "p50_ms", "p95_ms", "p99_ms", "drift_rate")] == [
+        None
+    ] * 5
 
 
 def test_tallies_add_up() -> None:

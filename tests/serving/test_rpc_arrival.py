@@ -1,4 +1,6 @@
-"""Callers of gRPC who send slowly, by hand-written frames: what is waited for how long, and what goes on meanwhile."""
+"""Callers of gRPC who send slowly, by hand-written frames: what is waited for how long, and what
+goes on meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -33,10 +35,18 @@ def infer(model: str = "echo") -> bytes:
 
 
 @pytest.mark.parametrize(
-    "path", [INFER, f"{SERVICE}/ServerLive", "/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch"]
+    "path",
+    [
+        INFER,
+        f"{SERVICE}/ServerLive",
+        "/grpc.health.v1.Health/Check",
+        "/grpc.health.v1.Health/Watch",
+    ],
 )
 @pytest.mark.parametrize("said", ["nothing", "a byte now and then"])
-def test_a_call_whose_message_does_not_arrive_is_ended(engine: FakeEngine, path: str, said: str) -> None:
+def test_a_call_whose_message_does_not_arrive_is_ended(
+    engine: FakeEngine, path: str, said: str
+) -> None:
     with served(engine, body_seconds=SOON) as server, Caller(server.server.port) as caller:
         dribbled = message(bytes(10_000)) if said != "nothing" else b""
         assert caller.ended(caller.open(path), dribbled) == DEADLINE_EXCEEDED
@@ -63,23 +73,36 @@ def test_a_call_without_a_message_is_ended_at_once(engine: FakeEngine, path: str
 
 
 def test_answers_may_take_longer_than_messages(engine: FakeEngine) -> None:
-    with served(engine, body_seconds=SOON) as server, grpc.insecure_channel(server.address) as channel:
+    with (
+        served(engine, body_seconds=SOON) as server,
+        grpc.insecure_channel(server.address) as channel,
+    ):
         call = service_pb2_grpc.GRPCInferenceServiceStub(channel).ModelInfer.future(request("slow"))
         assert engine.arrived.wait(30)
         with Caller(server.server.port) as caller:
-            assert caller.ended(caller.open(INFER)) == DEADLINE_EXCEEDED  # it came later than the other
+            assert (
+                caller.ended(caller.open(INFER)) == DEADLINE_EXCEEDED
+            )  # it came later than the other
         engine.release.set()
         assert call.result(30).model_name == "slow"
 
 
 @pytest.mark.parametrize("path", [STREAM, REFLECTION])
-def test_as_many_streams_may_be_silent_as_there_may_be_connections(engine: FakeEngine, path: str) -> None:
-    with served(engine, body_seconds=SOON, connections=2) as server, Caller(server.server.port) as caller:
+def test_as_many_streams_may_be_silent_as_there_may_be_connections(
+    engine: FakeEngine, path: str
+) -> None:
+    with (
+        served(engine, body_seconds=SOON, connections=2) as server,
+        Caller(server.server.port) as caller,
+    ):
         first, second, third = (caller.open(path) for _ in range(3))
         assert caller.ended(third, message(bytes(10_000))) == RESOURCE_EXHAUSTED
         caller.say(first, b"", END_STREAM)
         assert caller.ended(first) == OK
-        fourth, fifth = caller.open(STREAM), caller.open(path)  # the fourth has the place of the first
+        fourth, fifth = (
+            caller.open(STREAM),
+            caller.open(path),
+        )  # the fourth has the place of the first
         assert caller.ended(fifth) == RESOURCE_EXHAUSTED
         caller.say(fourth, infer())
         assert len(caller.answers(fourth)) == 1
@@ -88,7 +111,10 @@ def test_as_many_streams_may_be_silent_as_there_may_be_connections(engine: FakeE
 
 
 def test_a_stream_whose_answer_is_under_way_is_not_silent(engine: FakeEngine) -> None:
-    with served(engine, body_seconds=SOON, connections=1) as server, Caller(server.server.port) as caller:
+    with (
+        served(engine, body_seconds=SOON, connections=1) as server,
+        Caller(server.server.port) as caller,
+    ):
         busy = caller.open(STREAM)
         caller.say(busy, infer("slow"))
         assert engine.arrived.wait(30)
@@ -96,7 +122,9 @@ def test_a_stream_whose_answer_is_under_way_is_not_silent(engine: FakeEngine) ->
         assert caller.ended(caller.open(STREAM)) == RESOURCE_EXHAUSTED
         threading.Timer(2 * SOON, engine.release.set).start()
         (answer,) = caller.answers(busy)
-        assert messages.ModelStreamInferResponse.FromString(answer).infer_response.model_name == "slow"
+        assert (
+            messages.ModelStreamInferResponse.FromString(answer).infer_response.model_name == "slow"
+        )
 
 
 @pytest.mark.parametrize("dribbled", [b"", frame(HEADERS, END_HEADERS, 1, head("/" + 100 * "a"))])
@@ -106,11 +134,16 @@ def test_a_connection_without_a_call_is_ended(engine: FakeEngine, dribbled: byte
 
 
 def test_callers_connect_again_after_a_pause(engine: FakeEngine) -> None:
-    with served(engine, idle_seconds=SOON) as server, grpc.insecure_channel(server.address) as channel:
+    with (
+        served(engine, idle_seconds=SOON) as server,
+        grpc.insecure_channel(server.address) as channel,
+    ):
         paused = threading.Event()
         infer = service_pb2_grpc.GRPCInferenceServiceStub(channel).ModelInfer
         assert infer(request()).model_name == "echo"
-        channel.subscribe(lambda state: paused.set() if state is grpc.ChannelConnectivity.IDLE else None)
+        channel.subscribe(
+            lambda state: paused.set() if state is grpc.ChannelConnectivity.IDLE else None
+        )
         assert paused.wait(30)
         assert infer(request()).model_name == "echo"
 

@@ -19,7 +19,12 @@ pytestmark = pytest.mark.row("S1")
 FIELDS = {
     **dict.fromkeys(("INT8", "INT16", "INT32"), "int_contents"),
     **dict.fromkeys(("UINT8", "UINT16", "UINT32"), "uint_contents"),
-    **{"BOOL": "bool_contents", "INT64": "int64_contents", "UINT64": "uint64_contents", BYTES: "bytes_contents"},
+    **{
+        "BOOL": "bool_contents",
+        "INT64": "int64_contents",
+        "UINT64": "uint64_contents",
+        BYTES: "bytes_contents",
+    },
     **{"FP32": "fp32_contents", "FP64": "fp64_contents"},
 }
 
@@ -30,7 +35,9 @@ def raw_of(datatype: str, array: Any) -> bytes:
     return array.tobytes()
 
 
-def message(datatype: str = "FP32", shape: Any = (2, 2), raw: bytes | None = bytes(16), **fields: Any) -> Any:
+def message(
+    datatype: str = "FP32", shape: Any = (2, 2), raw: bytes | None = bytes(16), **fields: Any
+) -> Any:
     """A request with one input, `x`."""
     result = client.ModelInferRequest(model_name="m", id="7")
     result.inputs.add(name="x", datatype=datatype, shape=shape)
@@ -91,7 +98,9 @@ def test_requests_survive_the_way(parts: list[tuple[str, Any]], typed: bool, id:
 @settings(max_examples=300, deadline=None)
 @given(st.lists(tensors(), max_size=3), st.text(max_size=5))
 def test_responses_survive_the_way(parts: list[tuple[str, Any]], id: str) -> None:
-    outputs = [Tensor(f"y{index}", datatype, array) for index, (datatype, array) in enumerate(parts)]
+    outputs = [
+        Tensor(f"y{index}", datatype, array) for index, (datatype, array) in enumerate(parts)
+    ]
     response = InferResponse("m", "3", id, outputs)
     result = client.ModelInferResponse.FromString(codec.encode(InferRequest("m"), response))
     assert (result.model_name, result.model_version, result.id) == ("m", "3", id)
@@ -99,14 +108,18 @@ def test_responses_survive_the_way(parts: list[tuple[str, Any]], id: str) -> Non
     for output, raw, (datatype, array) in zip(result.outputs, result.raw_output_contents, parts):
         assert (output.datatype, tuple(output.shape)) == (datatype, array.shape)
         assert raw == raw_of(datatype, array)
-    streamed = client.ModelStreamInferResponse.FromString(codec.encode_streamed(InferRequest("m"), response))
+    streamed = client.ModelStreamInferResponse.FromString(
+        codec.encode_streamed(InferRequest("m"), response)
+    )
     assert streamed.error_message == ""
     assert streamed.infer_response.parameters.pop("triton_final_response").bool_param
     assert streamed.infer_response == result
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.lists(st.binary(max_size=300), max_size=5), st.text(max_size=200), st.integers(0, 2**63 - 1))
+@given(
+    st.lists(st.binary(max_size=300), max_size=5), st.text(max_size=200), st.integers(0, 2**63 - 1)
+)
 def test_split_messages_are_the_same(raw: list[bytes], id: str, priority: int) -> None:
     request = client.ModelInferRequest(model_name="m", id=id, raw_input_contents=raw)
     request.parameters["priority"].int64_param = priority
@@ -115,7 +128,10 @@ def test_split_messages_are_the_same(raw: list[bytes], id: str, priority: int) -
     assert bytes(split.name) == b"m"
     rest = b"".join(split.rest)
     assert len(rest) == split.size
-    assert client.ModelInferRequest.FromString(rest + b"".join(wire.field(7, len(r)) + r for r in raw)) == request
+    assert (
+        client.ModelInferRequest.FromString(rest + b"".join(wire.field(7, len(r)) + r for r in raw))
+        == request
+    )
 
 
 @settings(max_examples=300, deadline=None)
@@ -230,7 +246,9 @@ def test_shared_memory_is_refused(raw: bool) -> None:
 
 def test_shared_memory_beside_raw_contents_is_refused() -> None:
     request = message()
-    request.inputs.add(name="z", datatype="FP32", shape=(1,)).parameters["shared_memory_region"].string_param = "r"
+    request.inputs.add(name="z", datatype="FP32", shape=(1,)).parameters[
+        "shared_memory_region"
+    ].string_param = "r"
     with pytest.raises(UnsupportedRequestError, match="shared memory"):
         decode(request)
 
@@ -260,7 +278,8 @@ def test_priority_and_timeout() -> None:
 
 @pytest.mark.parametrize("name", ["priority", "timeout"])
 @pytest.mark.parametrize(
-    "value", [{"int64_param": -1}, {"bool_param": True}, {"string_param": "1"}, {"double_param": 1.0}, {}]
+    "value",
+    [{"int64_param": -1}, {"bool_param": True}, {"string_param": "1"}, {"double_param": 1.0}, {}],
 )
 def test_priority_and_timeout_are_natural_numbers(name: str, value: dict[str, Any]) -> None:
     request = message()
@@ -272,17 +291,26 @@ def test_priority_and_timeout_are_natural_numbers(name: str, value: dict[str, An
 @pytest.mark.parametrize("value", [{"int64_param": -1}, {"string_param": "a"}])
 def test_a_number_of_classes_is_natural(value: dict[str, Any]) -> None:
     request = message()
-    request.outputs.add(name="y").parameters["classification"].CopyFrom(client.InferParameter(**value))
+    request.outputs.add(name="y").parameters["classification"].CopyFrom(
+        client.InferParameter(**value)
+    )
     with pytest.raises(RequestError, match="classification"):
         decode(request)
 
 
 def test_classes_stand_for_an_output() -> None:
     scores = np.array([[0.25, 2.0, -1.0], [3.0, 1.0, 5.0]], np.float32)
-    request = InferRequest("m", outputs=[RequestedOutput("y", {"classification": 2}), RequestedOutput("z")])
-    response = InferResponse("m", "1", "", [Tensor("y", "FP32", scores), Tensor("z", "FP32", scores)])
+    request = InferRequest(
+        "m", outputs=[RequestedOutput("y", {"classification": 2}), RequestedOutput("z")]
+    )
+    response = InferResponse(
+        "m", "1", "", [Tensor("y", "FP32", scores), Tensor("z", "FP32", scores)]
+    )
     result = client.ModelInferResponse.FromString(codec.encode(request, response))
-    assert [(o.datatype, list(o.shape)) for o in result.outputs] == [(BYTES, [2, 2]), ("FP32", [2, 3])]
+    assert [(o.datatype, list(o.shape)) for o in result.outputs] == [
+        (BYTES, [2, 2]),
+        ("FP32", [2, 3]),
+    ]
     expected = np.array([b"2.000000:1", b"0.250000:0", b"5.000000:2", b"3.000000:0"], object)
     assert result.raw_output_contents[0] == raw_of(BYTES, expected)
     assert result.raw_output_contents[1] == scores.tobytes()
@@ -294,7 +322,10 @@ def test_parameters_of_a_response() -> None:
     result = client.ModelInferResponse.FromString(codec.encode(InferRequest("m"), response))
     assert result.outputs[0].parameters["a"].int64_param == 1
     assert result.outputs[0].parameters["b"].bool_param
-    assert (result.parameters["c"].double_param, result.parameters["d"].string_param) == (0.5, "text")
+    assert (result.parameters["c"].double_param, result.parameters["d"].string_param) == (
+        0.5,
+        "text",
+    )
 
 
 def test_views_are_sent_in_row_major_order() -> None:

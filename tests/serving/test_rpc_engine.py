@@ -1,4 +1,6 @@
-"""The gRPC server over the engine, models in process: answers, refusals, repository, statistics, draining."""
+"""The gRPC server over the engine, models in process: answers, refusals, repository, statistics,
+draining.
+"""
 
 import queue
 import shutil
@@ -35,12 +37,22 @@ X = np.array([[1.5, 2.5]], np.float32)
 
 def write(folder: Path, name: str, operator: str, inputs: tuple[str, ...] = ("x",)) -> Path:
     """A model of one operator over rows of two elements."""
-    return save(folder, name, [helper.make_node(operator, list(inputs), ["y"])], dict.fromkeys((*inputs, "y"), "FP32"))
+    return save(
+        folder,
+        name,
+        [helper.make_node(operator, list(inputs), ["y"])],
+        dict.fromkeys((*inputs, "y"), "FP32"),
+    )
 
 
 def save(folder: Path, name: str, nodes: list[Any], types: dict[str, str]) -> Path:
-    """A model of nodes over rows of two elements; `types` of its inputs and, last, as many outputs as nodes."""
-    infos = [helper.make_tensor_value_info(n, getattr(TensorProto, ONNX[t]), ["rows", 2]) for n, t in types.items()]
+    """A model of nodes over rows of two elements; `types` of its inputs and, last, as many outputs
+    as nodes.
+    """
+    infos = [
+        helper.make_tensor_value_info(n, getattr(TensorProto, ONNX[t]), ["rows", 2])
+        for n, t in types.items()
+    ]
     graph = helper.make_graph(nodes, "graph", infos[: -len(nodes)], infos[-len(nodes) :])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
     path = folder / name / "1" / "model.onnx"
@@ -65,8 +77,15 @@ def config(folder: Path) -> ServerConfig:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     result = tmp_path_factory.mktemp("served")
     models = result / "models"
-    nodes = [helper.make_node("Identity", [f"x_{datatype}"], [f"y_{datatype}"]) for datatype in DATATYPES]
-    save(models, "types", nodes, {f"{end}_{datatype}": datatype for end in "xy" for datatype in DATATYPES})
+    nodes = [
+        helper.make_node("Identity", [f"x_{datatype}"], [f"y_{datatype}"]) for datatype in DATATYPES
+    ]
+    save(
+        models,
+        "types",
+        nodes,
+        {f"{end}_{datatype}": datatype for end in "xy" for datatype in DATATYPES},
+    )
     write(models, "echo", "Identity")
     write(models, "add", "Add", ("a", "b"))
     write(models, "later", "Neg")
@@ -86,7 +105,7 @@ def client(server: Running) -> Iterator[Any]:
         yield result
 
 
-# ----------------------------------------------------------------------------------------------------- inference
+# ---------------------------------------------------------------------------------------- inference
 
 
 def test_every_datatype(client: Any) -> None:
@@ -121,7 +140,9 @@ def test_requests_side_by_side_get_their_own_answers(client: Any) -> None:
     for index in range(200):
         a, b = (np.full((1 + index % 3, 2), index + offset, np.float32) for offset in (0, 1000))
         inputs = [tensor(a, name="a"), tensor(b, name="b")]
-        client.async_infer("add", inputs, lambda result, error: answers.put(error or result), request_id=str(index))
+        client.async_infer(
+            "add", inputs, lambda result, error: answers.put(error or result), request_id=str(index)
+        )
     for _ in range(200):
         result = answers.get(timeout=60)
         index = int(result.get_response().id)
@@ -138,7 +159,9 @@ def test_a_stream(client: Any) -> None:
     client.async_stream_infer("add", [tensor(X, name="a")])
     found = [answers.get(timeout=60) for _ in range(51)]
     client.stop_stream()
-    assert [result.as_numpy("y").tolist() for result in found[:50]] == [[[2 * i, 2 * i]] for i in range(50)]
+    assert [result.as_numpy("y").tolist() for result in found[:50]] == [
+        [[2 * i, 2 * i]] for i in range(50)
+    ]
     assert isinstance(found[50], InferenceServerException)
 
 
@@ -164,7 +187,13 @@ def test_what_is_not_there(client: Any) -> None:
     refused("NOT_FOUND", client.infer, "absent", [tensor(X)])
     refused("NOT_FOUND", client.infer, "echo", [tensor(X)], model_version="7")
     refused("NOT_FOUND", client.infer, "echo", [tensor(X)], model_version="canary")
-    refused("INVALID_ARGUMENT", client.infer, "echo", [tensor(X)], outputs=[triton.InferRequestedOutput("z")])
+    refused(
+        "INVALID_ARGUMENT",
+        client.infer,
+        "echo",
+        [tensor(X)],
+        outputs=[triton.InferRequestedOutput("z")],
+    )
     refused("NOT_FOUND", client.get_model_metadata, "absent")
     refused("NOT_FOUND", client.get_model_config, "echo", "7")
     refused("NOT_FOUND", client.get_inference_statistics, "absent")
@@ -176,14 +205,16 @@ def test_a_timeout_drops_the_request(client: Any) -> None:
     refused("DEADLINE_EXCEEDED", client.infer, "echo", [tensor(X)], timeout=1)
 
 
-# ---------------------------------------------------------------------------------------- descriptions, repository
+# ------------------------------------------------------------------------- descriptions, repository
 
 
 def test_metadata_and_config(client: Any) -> None:
     assert client.get_server_metadata().name == "infuse"
     metadata = client.get_model_metadata("add")
     assert (metadata.name, list(metadata.versions)) == ("add", ["1"])
-    assert [(t.name, t.datatype, list(t.shape)) for t in metadata.inputs] == [(n, "FP32", [-1, 2]) for n in "ab"]
+    assert [(t.name, t.datatype, list(t.shape)) for t in metadata.inputs] == [
+        (n, "FP32", [-1, 2]) for n in "ab"
+    ]
     found = client.get_model_config("add").config
     assert found.max_batch_size > 1
     assert [(t.name, t.data_type, list(t.dims)) for t in found.output] == [("y", 11, [2])]
@@ -201,7 +232,11 @@ def test_statistics_count_requests(client: Any) -> None:
     for _ in range(3):
         client.infer("echo", [tensor(X)])
     assert count() == before + 3
-    assert {entry.name for entry in client.get_inference_statistics().model_stats} >= {"add", "echo", "types"}
+    assert {entry.name for entry in client.get_inference_statistics().model_stats} >= {
+        "add",
+        "echo",
+        "types",
+    }
 
 
 @pytest.mark.row("S2")
@@ -219,7 +254,9 @@ def test_models_are_loaded_and_unloaded(client: Any) -> None:
     assert client.get_model_config("later").config.max_batch_size == 4
     client.unload_model("later")
     assert not client.is_model_ready("later")
-    assert "later" not in {entry.name for entry in client.get_model_repository_index().models if entry.state == "READY"}
+    assert "later" not in {
+        entry.name for entry in client.get_model_repository_index().models if entry.state == "READY"
+    }
 
 
 @pytest.mark.row("S2")
@@ -237,7 +274,9 @@ def test_files_are_not_written_elsewhere(client: Any, folder: Path, path: str) -
         client.load_model("sent", config="{}", files={f"file:{path}": b"content"})
     assert "no path in a model's folder" in caught.value.message()
     assert not [
-        found for found in folder.parent.rglob("model.onnx") if found.is_file() and found.read_bytes() == b"content"
+        found
+        for found in folder.parent.rglob("model.onnx")
+        if found.is_file() and found.read_bytes() == b"content"
     ]
 
 
@@ -254,13 +293,17 @@ def test_draining(folder: Path, tmp_path: Path) -> None:
     shutil.copytree(folder / "models" / "echo", models / "echo")
     listener = Listener(host=HOST)
     engine = Engine(
-        ServerConfig(repository=str(models), cache=tmp_path, workers=Workers(mode="inprocess"), grpc=listener)
+        ServerConfig(
+            repository=str(models), cache=tmp_path, workers=Workers(mode="inprocess"), grpc=listener
+        )
     )
     with serving(engine) as server, triton.InferenceServerClient(server.address) as client:
         assert client.is_server_ready()
         server.loop.call_soon_threadsafe(engine.drain)
         with grpc.insecure_channel(server.address) as channel:
-            watch = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest(), timeout=60)
+            watch = health_pb2_grpc.HealthStub(channel).Watch(
+                health_pb2.HealthCheckRequest(), timeout=60
+            )
             kinds = iter(answer.status for answer in watch)
             assert health_pb2.HealthCheckResponse.NOT_SERVING in kinds
             watch.cancel()
@@ -277,4 +320,6 @@ def test_through_worker_processes(folder: Path, tmp_path: Path) -> None:
     large = np.random.default_rng(0).random((100_000, 2), np.float32)
     with serving(engine) as server, triton.InferenceServerClient(server.address) as client:
         for array in (X, large, X):
-            np.testing.assert_array_equal(client.infer("echo", [tensor(array)]).as_numpy("y"), array)
+            np.testing.assert_array_equal(
+                client.infer("echo", [tensor(array)]).as_numpy("y"), array
+            )

@@ -1,4 +1,6 @@
-"""The gRPC server towards callers that want too much, and its port: limits, access, listening, stopping."""
+"""The gRPC server towards callers that want too much, and its port: limits, access, listening,
+stopping.
+"""
 
 import socket
 from contextlib import suppress
@@ -16,7 +18,18 @@ from infuse.errors import (
 )
 from infuse.serving.config import Limits, Listener, Security, ServerConfig
 from infuse.serving.rpc import GrpcServer
-from tests.serving.rpc_tools import HOST, FakeEngine, Running, engine, refusal, request, running, server, status, stub
+from tests.serving.rpc_tools import (
+    HOST,
+    FakeEngine,
+    Running,
+    engine,
+    refusal,
+    request,
+    running,
+    server,
+    status,
+    stub,
+)
 
 __all__ = ["engine", "server", "stub"]
 pytestmark = pytest.mark.row("S1")
@@ -33,7 +46,10 @@ def test_large_requests_are_refused_also_when_they_come_small(
     large.inputs.add(name="x", datatype="UINT8", shape=[8 << 20])
     with running(engine, config) as server, grpc.insecure_channel(server.address) as channel:
         infer = service_pb2_grpc.GRPCInferenceServiceStub(channel).ModelInfer
-        assert refusal(lambda: infer(large, compression=compression)).code() == STATUS.RESOURCE_EXHAUSTED
+        assert (
+            refusal(lambda: infer(large, compression=compression)).code()
+            == STATUS.RESOURCE_EXHAUSTED
+        )
         assert infer(request(), compression=compression).model_name == "echo"
     assert [r.inputs[0].data.nbytes for r in engine.requests] == [8]
 
@@ -93,8 +109,13 @@ def test_admin_calls_are_for_a_port_that_allows_them(engine: FakeEngine, allowed
             stub.RepositoryModelLoad(load)
             stub.RepositoryModelUnload(unload)
         else:
-            assert refusal(lambda: stub.RepositoryModelLoad(load)).code() == STATUS.PERMISSION_DENIED
-            assert refusal(lambda: stub.RepositoryModelUnload(unload)).code() == STATUS.PERMISSION_DENIED
+            assert (
+                refusal(lambda: stub.RepositoryModelLoad(load)).code() == STATUS.PERMISSION_DENIED
+            )
+            assert (
+                refusal(lambda: stub.RepositoryModelUnload(unload)).code()
+                == STATUS.PERMISSION_DENIED
+            )
     assert engine.loads == ([("echo", "", {}), ("echo", False)] if allowed else [])
 
 
@@ -126,7 +147,9 @@ def test_the_guard_is_asked(engine: FakeEngine) -> None:
         assert refusal(lambda: stub.ModelStatistics(statistics)).code() == STATUS.UNAUTHENTICATED
         assert engine.requests == []
         assert stub.ModelInfer(request(), metadata=ann).model_name == "echo"
-        assert stub.ModelStatistics(messages.ModelStatisticsRequest(name="echo"), metadata=ann).model_stats
+        assert stub.ModelStatistics(
+            messages.ModelStatisticsRequest(name="echo"), metadata=ann
+        ).model_stats
     infer, watch = ("infer", "echo"), ("watch", "")
     assert door.asked == [("health", ""), infer, infer, watch, infer, infer]
 
@@ -140,7 +163,9 @@ def test_a_port_in_use_is_an_error(engine: FakeEngine, server: Running) -> None:
 @pytest.mark.parametrize("host", ["::1", "localhost"])
 def test_other_addresses(engine: FakeEngine, host: str) -> None:
     try:
-        socket.create_server((host, 0), family=socket.AF_INET6 if ":" in host else socket.AF_INET).close()
+        socket.create_server(
+            (host, 0), family=socket.AF_INET6 if ":" in host else socket.AF_INET
+        ).close()
     except OSError:
         pytest.skip(f"{host} is not there")
     with running(engine, ServerConfig(grpc=Listener(host=host))) as server:

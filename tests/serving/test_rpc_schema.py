@@ -18,7 +18,13 @@ FOLDER = Path(rpc.__file__).parent
 
 def test_generated_from_the_proto_file(tmp_path: Path) -> None:
     made = tmp_path / "made.binpb"
-    command = [sys.executable, "-m", "grpc_tools.protoc", f"-I{FOLDER}", f"--descriptor_set_out={made}"]
+    command = [
+        sys.executable,
+        "-m",
+        "grpc_tools.protoc",
+        f"-I{FOLDER}",
+        f"--descriptor_set_out={made}",
+    ]
     subprocess.run([*command, "open_inference.proto"], check=True)
     kind = descriptor_pb2.FileDescriptorSet
     kept = (FOLDER / "open_inference.binpb").read_bytes()
@@ -34,7 +40,11 @@ def test_the_pool_of_the_process_is_left_alone() -> None:
 def messages(parent: Any) -> dict[str, Any]:
     """All messages in a file or a message, by full name."""
     found: dict[str, Any] = {}
-    for message in parent.nested_types if hasattr(parent, "nested_types") else parent.message_types_by_name.values():
+    for message in (
+        parent.nested_types
+        if hasattr(parent, "nested_types")
+        else parent.message_types_by_name.values()
+    ):
         found |= {message.full_name: message} | messages(message)
     return found
 
@@ -42,17 +52,27 @@ def messages(parent: Any) -> dict[str, Any]:
 def form(field: Any) -> tuple[Any, ...]:
     kind = field.message_type or field.enum_type
     choice = field.containing_oneof
-    return field.number, field.type, field.is_repeated, kind and kind.full_name, choice and choice.name
+    return (
+        field.number,
+        field.type,
+        field.is_repeated,
+        kind and kind.full_name,
+        choice and choice.name,
+    )
 
 
 def test_fields_are_those_that_clients_know() -> None:
-    """Every message, field, choice and value of ours is one of tritonclient's, with the same number and type."""
+    """Every message, field, choice and value of ours is one of tritonclient's, with the same number
+    and type.
+    """
     ours = messages(schema.POOL.FindFileByName("open_inference.proto"))
     theirs = messages(service_pb2.DESCRIPTOR) | messages(model_config_pb2.DESCRIPTOR)
     assert len(ours) > 60
     for name, message in ours.items():
         for field in message.fields:
-            assert form(field) == form(theirs[name].fields_by_name[field.name]), f"{name}.{field.name}"
+            assert form(field) == form(theirs[name].fields_by_name[field.name]), (
+                f"{name}.{field.name}"
+            )
         for enum in message.enum_types:
             assert {v.name: v.number for v in enum.values} == {
                 v.name: v.number for v in theirs[name].enum_types_by_name[enum.name].values
@@ -62,7 +82,13 @@ def test_fields_are_those_that_clients_know() -> None:
 def test_the_service_has_every_call() -> None:
     def calls(service: Any) -> list[tuple[Any, ...]]:
         return sorted(
-            (m.name, m.input_type.full_name, m.output_type.full_name, m.client_streaming, m.server_streaming)
+            (
+                m.name,
+                m.input_type.full_name,
+                m.output_type.full_name,
+                m.client_streaming,
+                m.server_streaming,
+            )
             for m in service.methods
         )
 

@@ -1,4 +1,6 @@
-"""The gRPC server over an engine in memory: statuses, deadlines, cancellation, streams, health, reflection, limits."""
+"""The gRPC server over an engine in memory: statuses, deadlines, cancellation, streams, health,
+reflection, limits.
+"""
 
 import logging
 import time
@@ -44,7 +46,7 @@ pytestmark = pytest.mark.row("S1")
 STATUS = grpc.StatusCode
 
 
-# ----------------------------------------------------------------------------------------------------- inference
+# ---------------------------------------------------------------------------------------- inference
 
 
 def test_a_request_reaches_the_engine(engine: FakeEngine, stub: Any) -> None:
@@ -114,7 +116,9 @@ def test_a_connection_that_goes_drops_the_work(engine: FakeEngine, server: Runni
     ],
 )
 @pytest.mark.row("S7")
-def test_errors_have_a_status_and_a_text(engine: FakeEngine, stub: Any, error: InfuseError, code: Any) -> None:
+def test_errors_have_a_status_and_a_text(
+    engine: FakeEngine, stub: Any, error: InfuseError, code: Any
+) -> None:
     engine.error = error
     caught = refusal(lambda: stub.ModelInfer(request("failing")))
     assert (caught.code(), caught.details()) == (code, str(error))
@@ -164,7 +168,7 @@ def test_a_call_that_is_none(server: Running) -> None:
     assert caught.code() == STATUS.UNIMPLEMENTED
 
 
-# ------------------------------------------------------------------------------------------------------- streams
+# ------------------------------------------------------------------------------------------ streams
 
 
 def test_answers_of_a_stream_come_in_order(engine: FakeEngine, stub: Any) -> None:
@@ -205,22 +209,31 @@ def test_a_cancelled_stream_drops_its_work(engine: FakeEngine, stub: Any) -> Non
     assert refusal(lambda: next(call)).code() == STATUS.CANCELLED
 
 
-# -------------------------------------------------------------------------------------------- health, reflection
+# ------------------------------------------------------------------------------- health, reflection
 
 
 def test_health(engine: FakeEngine, server: Running) -> None:
-    serving, not_serving = health_pb2.HealthCheckResponse.SERVING, health_pb2.HealthCheckResponse.NOT_SERVING
+    serving, not_serving = (
+        health_pb2.HealthCheckResponse.SERVING,
+        health_pb2.HealthCheckResponse.NOT_SERVING,
+    )
     with grpc.insecure_channel(server.address) as channel:
-        assert [status(channel, name) for name in ("", SERVICE, "echo", "loading")] == [serving] * 3 + [not_serving]
+        assert [status(channel, name) for name in ("", SERVICE, "echo", "loading")] == [
+            serving
+        ] * 3 + [not_serving]
         engine.serving = False
-        assert [status(channel, name) for name in ("", SERVICE, "echo")] == [not_serving] * 2 + [serving]
+        assert [status(channel, name) for name in ("", SERVICE, "echo")] == [not_serving] * 2 + [
+            serving
+        ]
         assert refusal(lambda: status(channel, "absent")).code() == STATUS.NOT_FOUND
 
 
 def test_health_is_watched(engine: FakeEngine, server: Running) -> None:
     kind = health_pb2.HealthCheckResponse
     with grpc.insecure_channel(server.address) as channel:
-        watch = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest(service="new"), timeout=30)
+        watch = health_pb2_grpc.HealthStub(channel).Watch(
+            health_pb2.HealthCheckRequest(service="new"), timeout=30
+        )
         assert next(watch).status == kind.SERVICE_UNKNOWN
         engine.models["new"] = False
         assert next(watch).status == kind.NOT_SERVING
@@ -242,7 +255,9 @@ def test_reflection(server: Running) -> None:
         services, ours, health, absent = stub.ServerReflectionInfo(iter(requests), timeout=30)
     names = {service.name for service in services.list_services_response.service}
     assert names == {SERVICE, "grpc.health.v1.Health", "grpc.reflection.v1alpha.ServerReflection"}
-    file = descriptor_pb2.FileDescriptorProto.FromString(ours.file_descriptor_response.file_descriptor_proto[0])
+    file = descriptor_pb2.FileDescriptorProto.FromString(
+        ours.file_descriptor_response.file_descriptor_proto[0]
+    )
     assert "ModelInferRequest" in [message.name for message in file.message_type]
     assert len(health.file_descriptor_response.file_descriptor_proto) == 1
     assert absent.error_response.error_code == STATUS.NOT_FOUND.value[0]

@@ -21,7 +21,9 @@ def config(tls: Tls) -> ServerConfig:
     return ServerConfig(grpc=Listener(host=HOST, tls=tls))
 
 
-def call(server: Running, authority: Pair | None = None, own: Pair | None = None) -> list[list[float]]:
+def call(
+    server: Running, authority: Pair | None = None, own: Pair | None = None
+) -> list[list[float]]:
     """What comes back of X, over TLS with certificates as given or, without any, in plain text."""
     certificate, key = map(str, own.paths) if own else (None, None)
     client = triton.InferenceServerClient(
@@ -34,7 +36,9 @@ def call(server: Running, authority: Pair | None = None, own: Pair | None = None
     x = triton.InferInput("x", [1, 2], "FP32")
     x.set_data_from_numpy(X)
     with closing(client):
-        found: list[list[float]] = client.infer("echo", [x], client_timeout=20).as_numpy("x").tolist()
+        found: list[list[float]] = (
+            client.infer("echo", [x], client_timeout=20).as_numpy("x").tolist()
+        )
     return found
 
 
@@ -56,20 +60,29 @@ def test_tls(tmp_path: Path) -> None:
 
 
 def test_mutual_tls(tmp_path: Path) -> None:
-    authority, callers, stranger = (pair(tmp_path, name) for name in ("authority", "callers", "stranger"))
+    authority, callers, stranger = (
+        pair(tmp_path, name) for name in ("authority", "callers", "stranger")
+    )
     own = pair(tmp_path, "server", issuer=authority)
     engine = FakeEngine()
     with running(engine, config(own.tls(callers))) as server:
         assert call(server, authority, pair(tmp_path, "caller", issuer=callers)) == X.tolist()
         assert refused(server, authority)
         assert refused(server, authority, pair(tmp_path, "other", issuer=stranger))
-        assert refused(server, authority, pair(tmp_path, "old", begin=NOW - 2 * DAY, end=NOW - DAY, issuer=callers))
+        assert refused(
+            server,
+            authority,
+            pair(tmp_path, "old", begin=NOW - 2 * DAY, end=NOW - DAY, issuer=callers),
+        )
     assert len(engine.requests) == 1
 
 
 def test_an_expired_certificate_is_not_served(tmp_path: Path) -> None:
     own = pair(tmp_path, "server", begin=NOW - 2 * DAY, end=NOW - DAY)
-    with pytest.raises(ConfigurationError, match="expired"), running(FakeEngine(), config(own.tls())):
+    with (
+        pytest.raises(ConfigurationError, match="expired"),
+        running(FakeEngine(), config(own.tls())),
+    ):
         pass
 
 

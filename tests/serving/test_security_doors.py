@@ -33,7 +33,11 @@ def test_an_open_port_without_any_question_is_refused(name: str, host: str) -> N
     "config",
     [
         ServerConfig(),
-        ServerConfig(http=Listener(host="localhost"), grpc=Listener(host="::1"), admin=Listener(host="127.8.8.8")),
+        ServerConfig(
+            http=Listener(host="localhost"),
+            grpc=Listener(host="::1"),
+            admin=Listener(host="127.8.8.8"),
+        ),
         ServerConfig(http=Listener(host="0.0.0.0", enabled=False)),
         ServerConfig(http=Listener(host="0.0.0.0", tls=MUTUAL)),
         ServerConfig(http=Listener(host="0.0.0.0", tls=TLS), security=TOKENS),
@@ -58,24 +62,37 @@ def test_tokens_in_plain_text_are_warned_of() -> None:
 
 JSON = {"content-type": "application/json; charset=utf-8"}
 HERE = {"host": "127.0.0.1:8002"}
-OPEN = ServerConfig(security=Security(hosts=("Infuse.example.com",)), admin=Listener(host="other.example.com"))
+OPEN = ServerConfig(
+    security=Security(hosts=("Infuse.example.com",)), admin=Listener(host="other.example.com")
+)
 
 
 @pytest.mark.parametrize(
     "host",
-    ["127.0.0.1:8002", "[::1]:8002", "10.0.0.9", "localhost:8002", "worker7:8002", "infuse.example.com:8002"],
+    [
+        "127.0.0.1:8002",
+        "[::1]:8002",
+        "10.0.0.9",
+        "localhost:8002",
+        "worker7:8002",
+        "infuse.example.com:8002",
+    ],
 )
 def test_addresses_and_names_that_were_given_are_hosts(host: str) -> None:
     check_browser(OPEN, "GET", {"host": host})
 
 
-@pytest.mark.parametrize("host", ["OTHER.example.com.", "node.svc.cluster.local:8002", "a.internal", "a.localhost", ""])
+@pytest.mark.parametrize(
+    "host", ["OTHER.example.com.", "node.svc.cluster.local:8002", "a.internal", "a.localhost", ""]
+)
 def test_names_that_no_stranger_can_own_are_hosts(host: str) -> None:
     check_browser(OPEN, "GET", {"host": host})
 
 
 @pytest.mark.parametrize("method", ["GET", "POST", "HEAD"])
-@pytest.mark.parametrize("host", ["evil.example:8002", "127.0.0.1.evil.example", "localhost.evil.example", "a.b:80:80"])
+@pytest.mark.parametrize(
+    "host", ["evil.example:8002", "127.0.0.1.evil.example", "localhost.evil.example", "a.b:80:80"]
+)
 def test_a_name_that_was_made_to_point_here_is_refused(host: str, method: str) -> None:
     with pytest.raises(AccessError, match="not known as a name of this server"):
         check_browser(OPEN, method, {"host": host})
@@ -120,7 +137,9 @@ def test_strange_pages_and_forms_may_not(headers: dict[str, str], security: Secu
     assert caught.value.known
 
 
-NAMES = st.sampled_from(["host", "origin", "referer", "content-type", "sec-fetch-site", "user-agent", "x-other"])
+NAMES = st.sampled_from(
+    ["host", "origin", "referer", "content-type", "sec-fetch-site", "user-agent", "x-other"]
+)
 
 
 @given(st.dictionaries(NAMES, st.text()), st.sampled_from(["GET", "POST", "DELETE", ""]))
@@ -132,11 +151,15 @@ def test_any_headers_are_either_taken_or_refused(headers: dict[str, str], method
 @given(st.text("abc.-:[]/@", min_size=1))
 def test_no_origin_but_the_host_s_own_changes_the_server(host: str) -> None:
     with pytest.raises(AccessError):
-        check_browser(ServerConfig(security=TOKENS), "POST", {**JSON, **HERE, "origin": f"http://{host}"})
+        check_browser(
+            ServerConfig(security=TOKENS), "POST", {**JSON, **HERE, "origin": f"http://{host}"}
+        )
 
 
 def test_a_page_of_the_server_runs_no_script_of_others() -> None:
-    policy = dict(part.strip().split(" ", 1) for part in PAGE_HEADERS["content-security-policy"].split(";"))
+    policy = dict(
+        part.strip().split(" ", 1) for part in PAGE_HEADERS["content-security-policy"].split(";")
+    )
     assert policy["default-src"] == "'none'"
     assert policy["script-src"] == policy["style-src"] == policy["connect-src"] == "'self'"
     assert policy["frame-ancestors"] == policy["base-uri"] == policy["form-action"] == "'none'"

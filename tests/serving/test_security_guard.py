@@ -120,7 +120,12 @@ def test_a_made_token_is_long_random_and_has_its_hash() -> None:
     assert one != other
     assert len(one) >= 43
     assert digest == hashed(one)
-    assert guard(Token(sha256=digest.upper(), role="infer", name="n")).admit(shown(one), CALLER, "infer").name == "n"
+    assert (
+        guard(Token(sha256=digest.upper(), role="infer", name="n"))
+        .admit(shown(one), CALLER, "infer")
+        .name
+        == "n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -220,7 +225,11 @@ def test_the_address_of_a_caller(peer: str, address: str) -> None:
     assert caller_address(peer) == address
 
 
-@given(st.one_of(st.text(), st.ip_addresses().map(str), st.text("[]:%.0123456789abcdefipv5B", max_size=30)))
+@given(
+    st.one_of(
+        st.text(), st.ip_addresses().map(str), st.text("[]:%.0123456789abcdefipv5B", max_size=30)
+    )
+)
 def test_any_peer_has_an_address_that_stays_the_same(peer: str) -> None:
     assert caller_address(peer) == caller_address(peer)
 

@@ -1,4 +1,6 @@
-"""A token that is limited to some models touches no others, whatever the way: pipelines, loads, unloads, settings."""
+"""A token that is limited to some models touches no others, whatever the way: pipelines, loads,
+unloads, settings.
+"""
 
 import asyncio
 import base64
@@ -35,7 +37,10 @@ PORT = {"datatype": "FP32", "shape": [-1]}
 
 
 def pipeline(*models: str) -> dict[str, Any]:
-    steps = [{"model": m, "inputs": {"x": f"v{k}"}, "outputs": {"y": f"v{k + 1}"}} for k, m in enumerate(models)]
+    steps = [
+        {"model": m, "inputs": {"x": f"v{k}"}, "outputs": {"y": f"v{k + 1}"}}
+        for k, m in enumerate(models)
+    ]
     steps[0]["inputs"], steps[-1]["outputs"] = {"x": "x"}, {"y": "y"}
     ends = {"inputs": [{"name": "x", **PORT}], "outputs": [{"name": "y", **PORT}]}
     return {"pipeline": {**ends, "steps": steps}}
@@ -47,13 +52,22 @@ ENSEMBLE = {
     "input": [{"name": "x", "data_type": "TYPE_FP32", "dims": [-1]}],
     "output": [{"name": "y", "data_type": "TYPE_FP32", "dims": [-1]}],
     "ensemble_scheduling": {
-        "step": [{"model_name": "other", "model_version": -1, "input_map": {"x": "x"}, "output_map": {"y": "y"}}]
+        "step": [
+            {
+                "model_name": "other",
+                "model_version": -1,
+                "input_map": {"x": "x"},
+                "output_map": {"y": "y"},
+            }
+        ]
     },
 }
 
 
 class Asker:
-    """Asks for loads and unloads, over one of the protocols; the status and text of a refusal, or ""."""
+    """Asks for loads and unloads, over one of the protocols; the status and text of a refusal, or
+    "".
+    """
 
     def __init__(self, engine: Engine, rest: bool, token: str) -> None:
         config = engine.config
@@ -64,11 +78,15 @@ class Asker:
         self.rest = rest
         self.header = f"Bearer {token}"
 
-    async def load(self, name: str, config: Any = None, files: dict[str, bytes] | None = None) -> str:
+    async def load(
+        self, name: str, config: Any = None, files: dict[str, bytes] | None = None
+    ) -> str:
         text = None if config is None else json.dumps(config)
         if self.rest:
             parameters = {} if text is None else {"config": text}
-            parameters |= {name: base64.b64encode(content).decode() for name, content in (files or {}).items()}
+            parameters |= {
+                name: base64.b64encode(content).decode() for name, content in (files or {}).items()
+            }
             return await self.post(f"/v2/repository/models/{name}/load", {"parameters": parameters})
         request = message("RepositoryModelLoadRequest")(model_name=name)
         if text is not None:
@@ -83,12 +101,24 @@ class Asker:
             return await self.post(f"/v2/repository/models/{name}/unload", body)
         request = message("RepositoryModelUnloadRequest")(model_name=name)
         request.parameters["unload_dependents"].bool_param = dependents
-        return await self._called(partial(self.calls._unary, type(request), "admin", self.calls._unload), request)
+        return await self._called(
+            partial(self.calls._unary, type(request), "admin", self.calls._unload), request
+        )
 
     async def post(self, path: str, body: Any, app: Any = None) -> str:
-        headers = {"host": "127.0.0.1", "authorization": self.header, "content-type": "application/json"}
+        headers = {
+            "host": "127.0.0.1",
+            "authorization": self.header,
+            "content-type": "application/json",
+        }
         named = [(name.encode(), value.encode()) for name, value in headers.items()]
-        scope = {"type": "http", "method": "POST", "path": path, "raw_path": path.encode(), "headers": named}
+        scope = {
+            "type": "http",
+            "method": "POST",
+            "path": path,
+            "raw_path": path.encode(),
+            "headers": named,
+        }
         sent: list[dict[str, Any]] = []
 
         async def receive() -> dict[str, Any]:
@@ -99,7 +129,11 @@ class Asker:
 
         await (app or self.app)(scope, receive, send)
         status = sent[0]["status"]
-        return "" if status == 200 else f"{status} {b''.join(bytes(p['body']) for p in sent[1:]).decode()}"
+        return (
+            ""
+            if status == 200
+            else f"{status} {b''.join(bytes(p['body']) for p in sent[1:]).decode()}"
+        )
 
     async def _called(self, call: Any, request: Any) -> str:
         context = _Context(self.header)
@@ -133,9 +167,14 @@ class _Context:
 
 
 def played(
-    stage: Stage, rest: bool, play: Callable[[Engine, Asker, Asker], Awaitable[None]], loaded: tuple[str, ...]
+    stage: Stage,
+    rest: bool,
+    play: Callable[[Engine, Asker, Asker], Awaitable[None]],
+    loaded: tuple[str, ...],
 ) -> None:
-    """Two models and the owner's pipeline of both; `play` gets the limited token's asker, and the broad one's."""
+    """Two models and the owner's pipeline of both; `play` gets the limited token's asker, and the
+    broad one's.
+    """
     stage.write("mine", text="times 3")
     stage.write("other", text="times 5")
     stage.chain("line", "mine", "other")
@@ -164,7 +203,9 @@ DEFINED: dict[str, tuple[Any, dict[str, bytes]]] = {
 @BOTH
 @pytest.mark.parametrize("kind", DEFINED)
 @pytest.mark.parametrize("name", ["line", "mine"])
-def test_a_pipeline_of_ones_own_calls_models_of_ones_limit_only(name: str, kind: str, rest: bool, stage: Stage) -> None:
+def test_a_pipeline_of_ones_own_calls_models_of_ones_limit_only(
+    name: str, kind: str, rest: bool, stage: Stage
+) -> None:
     config, files = DEFINED[kind]
     if kind == "ensemble":
         config = {**config, "name": name}
@@ -208,7 +249,11 @@ def test_a_load_that_would_load_others_is_refused(rest: bool, stage: Stage) -> N
         told = await limited.load("line")
         assert told.startswith("403")
         assert "not for the model 'other'" in told
-        assert ready(engine, "mine") + ready(engine, "other") + ready(engine, "line") == [True, False, False]
+        assert ready(engine, "mine") + ready(engine, "other") + ready(engine, "line") == [
+            True,
+            False,
+            False,
+        ]
         assert not await broad.load("other")
         assert not await limited.load("line")
         assert (await lifecycle_stage.ask(engine, "line"))[1] == 15
@@ -234,9 +279,13 @@ def test_an_unload_that_would_unload_others_is_refused(rest: bool, stage: Stage)
 
 @BOTH
 @pytest.mark.parametrize("verb", ["load", "unload"])
-def test_models_outside_the_limit_are_not_loaded_or_unloaded(verb: str, rest: bool, stage: Stage) -> None:
+def test_models_outside_the_limit_are_not_loaded_or_unloaded(
+    verb: str, rest: bool, stage: Stage
+) -> None:
     async def play(engine: Engine, limited: Asker, broad: Asker) -> None:
-        told = await (limited.load("other", {}) if verb == "load" else limited.unload("other", True))
+        told = await (
+            limited.load("other", {}) if verb == "load" else limited.unload("other", True)
+        )
         assert told.startswith("403")
         assert "'other'" in told
         assert engine.models["other"].override is None
@@ -257,7 +306,9 @@ def test_what_another_pipeline_calls_too_stays_when_one_is_unloaded(stage: Stage
 
 @pytest.mark.parametrize("path", sorted({route.template for route in CHANGES}))
 def test_every_change_asks_for_its_model(path: str, stage: Stage) -> None:
-    """Whatever changes another model, or the whole server, is refused: also what is added to the table later."""
+    """Whatever changes another model, or the whole server, is refused: also what is added to the
+    table later.
+    """
 
     async def play(engine: Engine, limited: Asker, broad: Asker) -> None:
         told = await limited.post(path.replace("{model_name}", "other"), {})

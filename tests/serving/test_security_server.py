@@ -21,7 +21,9 @@ from tests.serving.test_security_tls import DAY, NOW, pair
 
 pytestmark = pytest.mark.row("S9")
 
-ROW = json.dumps({"inputs": [{"name": "x", "shape": [1, WIDTH], "datatype": "FP32", "data": [0.5] * WIDTH}]})
+ROW = json.dumps(
+    {"inputs": [{"name": "x", "shape": [1, WIDTH], "datatype": "FP32", "data": [0.5] * WIDTH}]}
+)
 JSON = {"Content-Type": "application/json"}
 TENANT, ANYBODY, OPERATOR = new_token(), new_token(), new_token()
 TOKENS = (
@@ -64,7 +66,11 @@ def ask(
         connection.request(method, path, body, {**headers, **shown})
         response = connection.getresponse()
         text = response.read()
-        return response.status, response.headers, json.loads(text) if text[:1] in (b"{", b"[") else None
+        return (
+            response.status,
+            response.headers,
+            json.loads(text) if text[:1] in (b"{", b"[") else None,
+        )
     finally:
         connection.close()
 
@@ -90,7 +96,12 @@ CALLS = {  # method, path, body, statuses for nobody, the tenant, anybody, the o
     "metrics": ("GET", "/metrics", None, (401, 403, 200, 200)),
     "index": ("POST", "/v2/repository/index", "{}", (401, 403, 200, 200)),
     "placement": ("GET", "/v2/placement", None, (401, 403, 200, 200)),
-    "label": ("POST", "/v2/models/mine/labels", '{"label": "a", "version": 1}', (401, 403, 403, 200)),
+    "label": (
+        "POST",
+        "/v2/models/mine/labels",
+        '{"label": "a", "version": 1}',
+        (401, 403, 403, 200),
+    ),
     "load": ("POST", "/v2/repository/models/mine/load", "{}", (401, 403, 403, 200)),
 }
 
@@ -99,7 +110,10 @@ CALLS = {  # method, path, body, statuses for nobody, the tenant, anybody, the o
 def test_roles_and_models_of_tokens_hold(server: Running, name: str) -> None:
     method, path, body, wanted = CALLS[name]
     port = data_port(server) if path.endswith("/infer") else admin_port(server)
-    answers = [ask(port, method, path, token, body=body) for token in ("", TENANT[0], ANYBODY[0], OPERATOR[0])]
+    answers = [
+        ask(port, method, path, token, body=body)
+        for token in ("", TENANT[0], ANYBODY[0], OPERATOR[0])
+    ]
     assert tuple(status for status, _, _ in answers) == wanted
     for status, headers, plain in answers:
         assert (headers["www-authenticate"] == 'Bearer realm="infuse"') == (status == 401)
@@ -156,7 +170,9 @@ def test_grpc_holds_to_the_same_tokens(server: Running) -> None:
 
 
 def test_the_data_port_does_not_change_the_server_even_for_an_operator(server: Running) -> None:
-    status, _, plain = ask(data_port(server), "POST", "/v2/repository/models/mine/unload", OPERATOR[0], body="{}")
+    status, _, plain = ask(
+        data_port(server), "POST", "/v2/repository/models/mine/unload", OPERATOR[0], body="{}"
+    )
     assert status == 403
     assert "admin port" in plain["error"]
     assert server.engine.model_ready("mine")
@@ -174,15 +190,26 @@ def test_the_data_port_does_not_change_the_server_even_for_an_operator(server: R
 def test_a_strange_page_changes_nothing(repository: Path, headers: dict[str, str]) -> None:
     with serving(repository, models=()) as running:
         status, _, plain = ask(
-            admin_port(running), "POST", INFER.format("mine").replace("infer", "labels"), "", headers
+            admin_port(running),
+            "POST",
+            INFER.format("mine").replace("infer", "labels"),
+            "",
+            headers,
         )
         assert status == 403
         assert "INF-709" in plain["error"]
-        assert ask(admin_port(running), "OPTIONS", "/v2", "", headers)[1]["access-control-allow-origin"] is None
+        assert (
+            ask(admin_port(running), "OPTIONS", "/v2", "", headers)[1][
+                "access-control-allow-origin"
+            ]
+            is None
+        )
 
 
 def test_who_asks_too_often_is_told_when_to_come_back(repository: Path) -> None:
-    with serving(repository, models=(), limits=Limits(requests_per_second=0.01, burst=3)) as running:
+    with serving(
+        repository, models=(), limits=Limits(requests_per_second=0.01, burst=3)
+    ) as running:
         answers = [ask(data_port(running), "GET", "/v2") for _ in range(4)]
         assert [status for status, _, _ in answers] == [200, 200, 200, 503]
         assert 90 <= int(answers[-1][1]["retry-after"]) <= 100
@@ -192,7 +219,10 @@ def test_who_asks_too_often_is_told_when_to_come_back(repository: Path) -> None:
 
 def test_mutual_tls_over_http(repository: Path, tmp_path: Path) -> None:
     authority = pair(tmp_path, "authority")
-    own, caller = pair(tmp_path, "server", issuer=authority), pair(tmp_path, "caller", issuer=authority)
+    own, caller = (
+        pair(tmp_path, "server", issuer=authority),
+        pair(tmp_path, "caller", issuer=authority),
+    )
     listener = Listener(tls=own.tls(authority))
     with serving(repository, models=(), http=listener) as running:
         context = ssl.create_default_context(cafile=str(authority.paths[0]))
@@ -207,7 +237,10 @@ def test_mutual_tls_over_http(repository: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("port", ["http", "grpc", "admin"])
 def test_an_expired_certificate_ends_the_start(repository: Path, tmp_path: Path, port: str) -> None:
     own = pair(tmp_path, "server", begin=NOW - 2 * DAY, end=NOW - DAY)
-    with pytest.raises(ConfigurationError, match="expired"), serving(repository, **{port: Listener(tls=own.tls())}):
+    with (
+        pytest.raises(ConfigurationError, match="expired"),
+        serving(repository, **{port: Listener(tls=own.tls())}),
+    ):
         pytest.fail("it has started")
 
 
@@ -219,5 +252,8 @@ def test_a_server_that_would_be_open_to_everybody_is_not_made(repository: Path) 
 
 def test_files_of_tls_are_named_when_they_are_missing(repository: Path) -> None:
     tls = Tls(certificate=Path("absent.crt"), key=Path("absent.key"))
-    with pytest.raises(ConfigurationError, match=r"absent\.crt"), serving(repository, http=Listener(tls=tls)):
+    with (
+        pytest.raises(ConfigurationError, match=r"absent\.crt"),
+        serving(repository, http=Listener(tls=tls)),
+    ):
         pytest.fail("it has started")

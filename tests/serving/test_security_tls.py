@@ -41,7 +41,11 @@ class Pair:
     paths: tuple[Path, Path]
 
     def tls(self, client_ca: Pair | None = None) -> Tls:
-        return Tls(certificate=self.paths[0], key=self.paths[1], client_ca=client_ca.paths[0] if client_ca else None)
+        return Tls(
+            certificate=self.paths[0],
+            key=self.paths[1],
+            client_ca=client_ca.paths[0] if client_ca else None,
+        )
 
 
 def pair(
@@ -69,7 +73,9 @@ def pair(
     )
     paths = folder / f"{name}.crt", folder / f"{name}.key"
     paths[0].write_bytes(certificate.public_bytes(Encoding.PEM))
-    paths[1].write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption or NoEncryption()))
+    paths[1].write_bytes(
+        key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption or NoEncryption())
+    )
     return Pair(certificate, key, paths)
 
 
@@ -123,7 +129,10 @@ def test_tls_1_2_is_spoken_with_forward_secrecy_and_nothing_older(tmp_path: Path
 
 def test_mutual_tls_takes_only_certificates_of_the_authority(tmp_path: Path) -> None:
     authority, stranger = pair(tmp_path, "authority"), pair(tmp_path, "stranger")
-    server, caller = pair(tmp_path, "server", issuer=authority), pair(tmp_path, "caller", issuer=authority)
+    server, caller = (
+        pair(tmp_path, "server", issuer=authority),
+        pair(tmp_path, "caller", issuer=authority),
+    )
     context = ssl_context(server.tls(authority))
     assert shake_hands(context, trusting(authority, caller)) == "TLSv1.3"
     for refused in (trusting(authority), trusting(authority, stranger)):
@@ -134,15 +143,23 @@ def test_mutual_tls_takes_only_certificates_of_the_authority(tmp_path: Path) -> 
 @pytest.mark.parametrize("missing", ["certificate", "key", "client_ca"])
 def test_a_missing_file_is_named(tmp_path: Path, missing: str) -> None:
     server = pair(tmp_path, "server")
-    files = {"certificate": server.paths[0], "key": server.paths[1], missing: tmp_path / "absent.pem"}
+    files = {
+        "certificate": server.paths[0],
+        "key": server.paths[1],
+        missing: tmp_path / "absent.pem",
+    }
     with pytest.raises(ConfigurationError, match=r"absent\.pem: it cannot be read"):
         ssl_context(Tls(**files))
 
 
-@pytest.mark.parametrize(("broken", "part"), [("crt", "holds no certificate"), ("key", "holds no private key")])
+@pytest.mark.parametrize(
+    ("broken", "part"), [("crt", "holds no certificate"), ("key", "holds no private key")]
+)
 def test_a_file_that_is_no_pem_is_refused(tmp_path: Path, broken: str, part: str) -> None:
     server = pair(tmp_path, "server")
-    (tmp_path / f"server.{broken}").write_bytes(b"-----BEGIN NONSENSE-----\nAAAA\n-----END NONSENSE-----\n")
+    (tmp_path / f"server.{broken}").write_bytes(
+        b"-----BEGIN NONSENSE-----\nAAAA\n-----END NONSENSE-----\n"
+    )
     with pytest.raises(ConfigurationError, match=part):
         ssl_context(server.tls())
 
@@ -161,7 +178,9 @@ def test_a_key_with_a_password_is_refused_and_nobody_is_asked_for_it(tmp_path: P
 
 def test_an_expired_certificate_is_refused(tmp_path: Path) -> None:
     server = pair(tmp_path, "server", begin=NOW - 9 * DAY, end=NOW - DAY)
-    with pytest.raises(ConfigurationError, match=f"CN=server expired at {NOW - DAY:%Y-%m-%d %H:%M} UTC"):
+    with pytest.raises(
+        ConfigurationError, match=f"CN=server expired at {NOW - DAY:%Y-%m-%d %H:%M} UTC"
+    ):
         ssl_context(server.tls())
 
 
@@ -172,8 +191,13 @@ def test_a_certificate_that_is_not_valid_yet_is_refused(tmp_path: Path) -> None:
 
 
 def test_an_expired_authority_of_callers_is_refused(tmp_path: Path) -> None:
-    server, authority = pair(tmp_path, "server"), pair(tmp_path, "authority", begin=NOW - 9 * DAY, end=NOW - DAY)
-    with pytest.raises(ConfigurationError, match=r"authority\.crt: the certificate CN=authority expired"):
+    server, authority = (
+        pair(tmp_path, "server"),
+        pair(tmp_path, "authority", begin=NOW - 9 * DAY, end=NOW - DAY),
+    )
+    with pytest.raises(
+        ConfigurationError, match=r"authority\.crt: the certificate CN=authority expired"
+    ):
         ssl_context(server.tls(authority))
 
 

@@ -21,7 +21,13 @@ SECRETS = {
     "MY_API_KEY": "s",
     "DATABASE_PASSWORD": "s",
 }
-NEEDED = {"PATH": "/bin", "HOME": "/home/a", "INFUSE_CACHE": "/cache", "LD_LIBRARY_PATH": "/lib", "CXX": "clang++"}
+NEEDED = {
+    "PATH": "/bin",
+    "HOME": "/home/a",
+    "INFUSE_CACHE": "/cache",
+    "LD_LIBRARY_PATH": "/lib",
+    "CXX": "clang++",
+}
 
 
 def test_secrets_are_left_out_and_the_rest_is_kept() -> None:

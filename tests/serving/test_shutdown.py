@@ -83,7 +83,9 @@ def accepted(server: ServeProcess) -> int:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_it_ends_when_what_it_accepted_is_answered(number: int, repository: Path, tmp_path: Path) -> None:
+def test_it_ends_when_what_it_accepted_is_answered(
+    number: int, repository: Path, tmp_path: Path
+) -> None:
     with ServeProcess(repository, tmp_path) as server:
         server.serve()
         turns = turns_of(server, 0.4)
@@ -123,7 +125,9 @@ def test_what_takes_longer_than_the_time_of_grace_is_told(repository: Path, tmp_
 
 
 def test_a_run_in_process_that_hangs_does_not_keep_it(repository: Path, tmp_path: Path) -> None:
-    with ServeProcess(repository, tmp_path, ["--set=exit_seconds=0.5", "--workers=inprocess"]) as server:
+    with ServeProcess(
+        repository, tmp_path, ["--set=exit_seconds=0.5", "--workers=inprocess"]
+    ) as server:
         server.serve()
         callers = Callers(server, models.FOREVER, 2)
         server.until(lambda: _ticks(server.pid) > 300, "it computes")
@@ -157,8 +161,13 @@ def test_a_second_signal_ends_it_at_once(repository: Path, tmp_path: Path) -> No
 def test_a_second_signal_ends_it_at_once_while_a_large_request_is_read(
     number: int, repository: Path, tmp_path: Path
 ) -> None:
-    text = b'{"inputs":[{"name":"x","shape":[6000000,1],"datatype":"FP32","data":[%b[NaN]]}]}' % (b"[NaN]," * 5_999_999)
-    request = b"POST /v2/models/add/infer HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % len(text) + text
+    text = b'{"inputs":[{"name":"x","shape":[6000000,1],"datatype":"FP32","data":[%b[NaN]]}]}' % (
+        b"[NaN]," * 5_999_999
+    )
+    request = (
+        b"POST /v2/models/add/infer HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % len(text)
+        + text
+    )
     with ServeProcess(repository, tmp_path, ["--set=exit_seconds=600"]) as server:
         server.serve()
         before = set(server.children())
@@ -223,7 +232,7 @@ def _runs(pid: int) -> bool:
         return False
 
 
-# ------------------------------------------------------------------------------------------------- no start
+# ----------------------------------------------------------------------------------------- no start
 
 
 def refused(server: ServeProcess) -> str:
@@ -272,7 +281,9 @@ def certificate(folder: Path, days: int) -> tuple[Path, Path]:
     )
     encoding = serialization.Encoding.PEM
     plain = serialization.NoEncryption()
-    (folder / "key.pem").write_bytes(key.private_bytes(encoding, serialization.PrivateFormat.PKCS8, plain))
+    (folder / "key.pem").write_bytes(
+        key.private_bytes(encoding, serialization.PrivateFormat.PKCS8, plain)
+    )
     (folder / "certificate.pem").write_bytes(made.public_bytes(encoding))
     return folder / "certificate.pem", folder / "key.pem"
 
@@ -325,7 +336,9 @@ def test_a_repository_that_cannot_be_read(
         ("--host=0.0.0.0", "insecure"),
     ],
 )
-def test_a_configuration_that_is_wrong(option: str, text: str, repository: Path, tmp_path: Path) -> None:
+def test_a_configuration_that_is_wrong(
+    option: str, text: str, repository: Path, tmp_path: Path
+) -> None:
     options = [option, "--control=explicit"] if "models" in option else [option]
     with ServeProcess(repository, tmp_path, options) as server:
         assert text in refused(server)
@@ -333,7 +346,12 @@ def test_a_configuration_that_is_wrong(option: str, text: str, repository: Path,
 
 def test_a_file_of_configuration_that_is_no_yaml(repository: Path, tmp_path: Path) -> None:
     path = tmp_path / "server.yaml"
-    for content, text in ((b"a: [", "YAML"), (b"\xff\xfe\x00", "YAML"), (b"htp: {}", "htp"), (b"[1]", "server.yaml")):
+    for content, text in (
+        (b"a: [", "YAML"),
+        (b"\xff\xfe\x00", "YAML"),
+        (b"htp: {}", "htp"),
+        (b"[1]", "server.yaml"),
+    ):
         path.write_bytes(content)
         with ServeProcess(repository, tmp_path, [f"--config={path}"]) as server:
             assert text in refused(server)

@@ -38,7 +38,9 @@ class _Engine(FakeEngine):
                 times.append(times[-1] + stage)
             tensor = Tensor("x", "FP32", np.zeros((1, width), np.float32))
             request = InferRequest("net", inputs=[tensor], timeline=Timeline(*times))
-            version.statistics.observe(Outcome(request, 1, InferResponse("net", "1", "", [tensor]), None))
+            version.statistics.observe(
+                Outcome(request, 1, InferResponse("net", "1", "", [tensor]), None)
+            )
         return version
 
 
@@ -158,7 +160,12 @@ def test_handing_over_names_the_size_and_waiting_workers_are_a_queue() -> None:
 
 @pytest.mark.parametrize(
     ("stage", "word"),
-    [("decode", "binary data"), ("batch", "inprocess"), ("collect", "outputs that are needed"), ("encode", "binary")],
+    [
+        ("decode", "binary data"),
+        ("batch", "inprocess"),
+        ("collect", "outputs that are needed"),
+        ("encode", "binary"),
+    ],
 )
 def test_data_on_its_way_is_worth_a_word_where_it_is_much(stage: str, word: str) -> None:
     small, large = _Engine(), _Engine()

@@ -67,7 +67,9 @@ def test_lines_of_text(opened: list[Logging]) -> None:
     first, second = log.lines()
     assert _LINE.match(first)
     assert first.endswith('INFO    model_loaded model=net version=3 seconds=1.25 path="a b"')
-    assert second.endswith('ERROR   load_failed model=net reason="it is \\"broken\\"\\nINFO server_stopped"')
+    assert second.endswith(
+        'ERROR   load_failed model=net reason="it is \\"broken\\"\\nINFO server_stopped"'
+    )
 
 
 def test_lines_are_written_once(opened: list[Logging], caplog: pytest.LogCaptureFixture) -> None:
@@ -82,7 +84,12 @@ def test_lines_of_json(opened: list[Logging]) -> None:
     Journal().emit("worker_lost", worker=7, seconds=float("inf"), text="é\n\u2028", none=None)
     logging.getLogger("infuse.serving.engine").warning("a %s\nb", "text")
     event, plain = map(json.loads, log.lines())
-    assert (event["level"], event["event"], event["worker"], event["none"]) == ("error", "worker_lost", 7, None)
+    assert (event["level"], event["event"], event["worker"], event["none"]) == (
+        "error",
+        "worker_lost",
+        7,
+        None,
+    )
     assert (event["seconds"], event["text"]) == ("inf", "é\\n\\u2028")
     assert (plain["logger"], plain["message"]) == ("infuse.serving.engine", "a text\\nb")
 
@@ -130,7 +137,13 @@ def test_access_log(opened: list[Logging]) -> None:
     assert not any("secret" in line for line in lines)
     good, bad, gone = map(json.loads, lines)
     assert gone["status"] == 499
-    assert (good["event"], good["status"], good["ms"], good["queue_ms"], good["batch"]) == ("access", 200, 10.0, 1.5, 4)
+    assert (good["event"], good["status"], good["ms"], good["queue_ms"], good["batch"]) == (
+        "access",
+        200,
+        10.0,
+        1.5,
+        4,
+    )
     assert good["id"].startswith("a\\nbxxx")
     assert len(good["id"]) < 140
     assert good["trace"].endswith("-01")

@@ -45,8 +45,12 @@ def _version(name: str) -> FakeVersion:
     )
 
 
-def _observe(statistics: VersionStatistics, milliseconds: int, error: Exception | None = None) -> None:
-    line = Timeline(1000, 1000, 501_000, 601_000, 1000 + milliseconds * 900_000, 1000 + milliseconds * 1_000_000)
+def _observe(
+    statistics: VersionStatistics, milliseconds: int, error: Exception | None = None
+) -> None:
+    line = Timeline(
+        1000, 1000, 501_000, 601_000, 1000 + milliseconds * 900_000, 1000 + milliseconds * 1_000_000
+    )
     tensor = Tensor("x", "FP32", np.zeros((2, 4), np.float32))
     request = InferRequest("net", inputs=[tensor], timeline=line)
     response = None if error else InferResponse("net", "2", "", [tensor])
@@ -54,7 +58,9 @@ def _observe(statistics: VersionStatistics, milliseconds: int, error: Exception 
 
 
 def _samples(page: Iterator[Metric]) -> dict[tuple[str, tuple[str, ...]], float]:
-    """By name and values of labels. The parser gives counters an end that Triton's do not have on the page."""
+    """By name and values of labels. The parser gives counters an end that Triton's do not have on
+    the page.
+    """
     return {
         (
             sample.name.removesuffix("_total") if sample.name.startswith("nv_") else sample.name,
@@ -94,7 +100,10 @@ def test_tritons_names() -> None:
     assert samples["nv_inference_request_failure", ("net", "BACKEND", "2")] == 1
     assert samples["nv_inference_request_failure", ("net", "OTHER", "2")] == 1
     assert samples["nv_inference_request_failure", ("net", "REJECTED", "2")] == 0
-    assert (samples["nv_inference_count", labels], samples["nv_inference_exec_count", labels]) == (10, 2)
+    assert (samples["nv_inference_count", labels], samples["nv_inference_exec_count", labels]) == (
+        10,
+        2,
+    )
     assert samples["nv_inference_pending_request_count", labels] == 3
     assert samples["nv_inference_request_duration_us", labels] == 34_000
     assert samples["nv_inference_queue_duration_us", labels] == 5 * 500
@@ -109,7 +118,10 @@ def test_own_names() -> None:
     assert samples["infuse_request_seconds_bucket", ("+Inf", "net", "2")] == 3
     assert samples["infuse_request_seconds_sum", labels] == pytest.approx(0.034)
     assert samples["infuse_batch_rows_bucket", ("4.0", "net", "2")] == 1
-    assert (samples["infuse_batch_rows_count", labels], samples["infuse_batch_rows_sum", labels]) == (2, 10)
+    assert (
+        samples["infuse_batch_rows_count", labels],
+        samples["infuse_batch_rows_sum", labels],
+    ) == (2, 10)
     assert samples["infuse_batches_fired_total", ("net", "full", "2")] == 1
     assert samples["infuse_received_bytes_total", labels] == 5 * 32
     assert samples["infuse_replicas", ("net", "busy", "2")] == 2
@@ -133,7 +145,9 @@ def test_every_family_is_there_with_its_type(accept: str) -> None:
     for name, family in {**VERSION, **READINGS, **TRITON}.items():
         if name == "nv_cpu_utilization":  # two looks may be closer than a tick
             continue
-        assert types[name] == ("counter" if family.kind == "unknown" and not accept else family.kind)
+        assert types[name] == (
+            "counter" if family.kind == "unknown" and not accept else family.kind
+        )
 
 
 @pytest.mark.parametrize(
@@ -155,7 +169,9 @@ def test_engines_do_not_collide() -> None:
     assert ("nv_inference_count", ("one", "2")) not in _text(second)
 
 
-def test_a_source_that_fails_is_counted_and_the_page_is_served(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_source_that_fails_is_counted_and_the_page_is_served(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     def broken() -> Iterator[Reading]:
         yield Reading("infuse_repository_hits", 1.0)
         raise OSError("gone")

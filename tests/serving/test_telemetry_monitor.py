@@ -33,9 +33,15 @@ class _Model:
 
 class _Engine(FakeEngine):
     def __init__(self, *objectives: Objective) -> None:
-        super().__init__([FakeVersion("net", number, VersionStatistics("net", number)) for number in (1, 2)], cores=2)
+        super().__init__(
+            [FakeVersion("net", number, VersionStatistics("net", number)) for number in (1, 2)],
+            cores=2,
+        )
         config = ModelConfig(
-            objectives=objectives, labels={"stable": 1}, split={"1": 3, "2": 1}, shadow={"2": 0.5, "stable": 0.1}
+            objectives=objectives,
+            labels={"stable": 1},
+            split={"1": 3, "2": 1},
+            shadow={"2": 0.5, "stable": 0.1},
         )
         self.models = {"net": _Model(config)}
         self.observers: list[Callable[[Outcome], None]] = []
@@ -47,7 +53,9 @@ class _Engine(FakeEngine):
         """Observe requests that failed."""
         for _ in range(times):
             line = Timeline(1000, finished=2000)
-            outcome = Outcome(InferRequest("net", timeline=line), 1, None, ModelFailureError("it crashed"))
+            outcome = Outcome(
+                InferRequest("net", timeline=line), 1, None, ModelFailureError("it crashed")
+            )
             for observe in self.observers:
                 observe(outcome)
 
@@ -72,7 +80,9 @@ def test_metrics_of_all_parts() -> None:
     assert samples["infuse_slo_burning", "net", "good"] == 1
     assert samples["infuse_events_total", "objective_burning", "net"] == 1
     assert samples["infuse_metrics_failed",] == 0
-    assert [entry["advice"] for entry in monitor.explain()] == ["It had fewer than 20 requests."] * 2
+    assert [entry["advice"] for entry in monitor.explain()] == [
+        "It had fewer than 20 requests."
+    ] * 2
     monitor.close()
     assert engine.observers == []
 
@@ -109,7 +119,9 @@ def test_objectives_that_are_wrong_keep_nobody_from_serving() -> None:
     monitor.close()
 
 
-def test_traces_and_access_log_when_asked(caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]) -> None:
+def test_traces_and_access_log_when_asked(
+    caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
     engine = _Engine()
     monitor = Monitor(engine, Telemetry(traces="console", access_log=True), Journal())
     with caplog.at_level(logging.INFO, "infuse"):

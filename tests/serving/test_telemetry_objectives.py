@@ -7,7 +7,13 @@ from concurrent.futures import CancelledError
 
 import pytest
 
-from infuse.errors import ConfigurationError, InputError, ModelFailureError, OverloadError, UnsupportedRequestError
+from infuse.errors import (
+    ConfigurationError,
+    InputError,
+    ModelFailureError,
+    OverloadError,
+    UnsupportedRequestError,
+)
 from infuse.serving.config import Objective
 from infuse.serving.messages import InferRequest, Outcome, Timeline
 from infuse.serving.telemetry.journal import Journal
@@ -24,7 +30,9 @@ class _Clock:
         return self.now
 
 
-def _outcome(milliseconds: float = 1, error: Exception | None = None, shadow: bool = False) -> Outcome:
+def _outcome(
+    milliseconds: float = 1, error: Exception | None = None, shadow: bool = False
+) -> Outcome:
     line = Timeline(1000, finished=1000 + int(milliseconds * 1e6))
     return Outcome(InferRequest("net", timeline=line), 1, None, error, shadow=shadow)
 

@@ -1,4 +1,6 @@
-"""Statistics of a version: counts, durations and batches as Triton gives them, quantiles beside NumPy's."""
+"""Statistics of a version: counts, durations and batches as Triton gives them, quantiles beside
+NumPy's.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,13 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from infuse.errors import DeadlineError, InputError, ModelFailureError, OverloadError, RuntimeFailure
+from infuse.errors import (
+    DeadlineError,
+    InputError,
+    ModelFailureError,
+    OverloadError,
+    RuntimeFailure,
+)
 from infuse.serving.messages import InferRequest, InferResponse, Outcome, Tensor, Timeline
 from infuse.serving.telemetry.histograms import BOUNDS, BUCKETS, bucket_of, quantile, shown
 from infuse.serving.telemetry.statistics import VersionStatistics, failure_of
@@ -30,14 +38,23 @@ def _statistics(clock: _Clock) -> VersionStatistics:
     return VersionStatistics("net", 3, clock=clock, wall=lambda: 1_700_000_000.5)
 
 
-def _outcome(clock: _Clock, *, ms: int = 10, error: Exception | None = None, sent: bool = True) -> Outcome:
+def _outcome(
+    clock: _Clock, *, ms: int = 10, error: Exception | None = None, sent: bool = True
+) -> Outcome:
     begin = clock.now - ms * _MS
     line = Timeline(begin, begin + 1000, begin + 3000, begin + 6000, clock.now - 4000, clock.now)
     line.sent = clock.now + 7000 if sent else 0
     tensor = Tensor("x", "FP32", np.zeros((2, 4), np.float32))
     text = Tensor("t", "BYTES", np.array([b"abc", b"de"], object))
     request = InferRequest("net", inputs=[tensor, text], timeline=line)
-    return Outcome(request, 3, None if error else InferResponse("net", "3", "", [tensor]), error, rows=2, batch=2)
+    return Outcome(
+        request,
+        3,
+        None if error else InferResponse("net", "3", "", [tensor]),
+        error,
+        rows=2,
+        batch=2,
+    )
 
 
 def test_triton_entry() -> None:
@@ -49,7 +66,11 @@ def test_triton_entry() -> None:
     statistics.observe_batch(4, 2, 100, 2000, 300, "idle")
     statistics.observe_batch(1, 1, 10, 200, 30, "deadline")
     entry = statistics.as_triton()
-    assert (entry["name"], entry["version"], entry["last_inference"]) == ("net", "3", 1_700_000_000_500)
+    assert (entry["name"], entry["version"], entry["last_inference"]) == (
+        "net",
+        "3",
+        1_700_000_000_500,
+    )
     assert (entry["inference_count"], entry["execution_count"]) == (5, 2)
     stats = entry["inference_stats"]
     assert stats["success"] == {"count": 2, "ns": 30 * _MS}

@@ -1,4 +1,6 @@
-"""Traces: spans of a request and their parents, at a collector that speaks OTLP; a collector that is down."""
+"""Traces: spans of a request and their parents, at a collector that speaks OTLP; a collector that
+is down.
+"""
 
 from __future__ import annotations
 
@@ -26,10 +28,18 @@ _TRACE, _PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 _STAGES = ["decode", "queue", "batch", "execute", "serialize"]
 
 
-def _outcome(trace: str = "", error: Exception | None = None, sent: int = 8000, protocol: str = "http") -> Outcome:
-    line = Timeline(1000, 2000, 3000, 4000, 6000, 7000, sent) if error is None else Timeline(1000, finished=2500)
+def _outcome(
+    trace: str = "", error: Exception | None = None, sent: int = 8000, protocol: str = "http"
+) -> Outcome:
+    line = (
+        Timeline(1000, 2000, 3000, 4000, 6000, 7000, sent)
+        if error is None
+        else Timeline(1000, finished=2500)
+    )
     tensor = Tensor("x", "FP32", np.zeros((2, 4), np.float32))
-    request = InferRequest("net", id="r\n1", inputs=[tensor], trace=trace, protocol=protocol, timeline=line)
+    request = InferRequest(
+        "net", id="r\n1", inputs=[tensor], trace=trace, protocol=protocol, timeline=line
+    )
     return Outcome(request, 3, None, error, rows=2, batch=8, replica="net/3#1")
 
 
@@ -53,7 +63,11 @@ class _Collector(trace_service_pb2_grpc.TraceServiceServicer):
         self, request: trace_service_pb2.ExportTraceServiceRequest, context: grpc.ServicerContext
     ) -> trace_service_pb2.ExportTraceServiceResponse:
         for group in request.resource_spans:
-            self.resources += [one.value.string_value for one in group.resource.attributes if one.key == "service.name"]
+            self.resources += [
+                one.value.string_value
+                for one in group.resource.attributes
+                if one.key == "service.name"
+            ]
             self.spans += [span for scope in group.scope_spans for span in scope.spans]
         return trace_service_pb2.ExportTraceServiceResponse()
 
@@ -165,7 +179,11 @@ class _Exporter(SpanExporter):
     """Holds what it gets until it is let go."""
 
     def __init__(self, failure: Exception | None = None) -> None:
-        self.go, self.reached, self.arrived = threading.Event(), threading.Event(), threading.Event()
+        self.go, self.reached, self.arrived = (
+            threading.Event(),
+            threading.Event(),
+            threading.Event(),
+        )
         self.failure = failure
         self.roots = 0
 
@@ -187,7 +205,9 @@ def test_a_slow_endpoint_costs_traces_and_no_more() -> None:
     for _ in range(4096 + 7):
         traces(_outcome())
     assert traces.dropped == 7
-    assert [(reading.name, reading.value) for reading in traces.readings()] == [("infuse_trace_dropped", 7)]
+    assert [(reading.name, reading.value) for reading in traces.readings()] == [
+        ("infuse_trace_dropped", 7)
+    ]
     exporter.go.set()
     traces.close(30)
     assert exporter.roots == 1 + 4096

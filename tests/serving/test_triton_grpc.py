@@ -1,4 +1,6 @@
-"""tritonclient over gRPC, sync and asyncio, against the server: every call, every datatype, streams, deadlines, TLS."""
+"""tritonclient over gRPC, sync and asyncio, against the server: every call, every datatype,
+streams, deadlines, TLS.
+"""
 
 import asyncio
 import logging
@@ -20,7 +22,11 @@ from tests.serving.rpc_tools import HOST, FakeEngine, Running, running
 pytestmark = pytest.mark.row("S1")
 DATATYPES = {
     "BOOL": np.array([[True, False], [False, True]]),
-    **{f"{s}INT{b}": np.array([[0, 1], [2, 100]], f"{s}INT{b}".lower()) for s in ("", "U") for b in (8, 16, 32, 64)},
+    **{
+        f"{s}INT{b}": np.array([[0, 1], [2, 100]], f"{s}INT{b}".lower())
+        for s in ("", "U")
+        for b in (8, 16, 32, 64)
+    },
     "FP16": np.array([[0.5, -1], [np.inf, 65504]], np.float16),
     "FP32": np.array([[0.5, -np.inf], [np.nan, 1e-45]], np.float32),
     "FP64": np.array([[0.5, -np.inf], [np.nan, 5e-324]], np.float64),
@@ -68,7 +74,7 @@ def refused(status: str, call: Any, *args: Any, **options: Any) -> str:
     return str(caught.value.message())
 
 
-# ----------------------------------------------------------------------------------------------------- inference
+# ---------------------------------------------------------------------------------------- inference
 
 
 @pytest.mark.parametrize("datatype", DATATYPES)
@@ -107,7 +113,8 @@ def test_everything_that_a_request_may_have(engine: FakeEngine, client: Any) -> 
 def test_compressed_requests(client: Any, compression: str) -> None:
     array = np.zeros((1, 50_000), np.float32)
     np.testing.assert_array_equal(
-        client.infer("echo", [tensor(array)], compression_algorithm=compression).as_numpy("x"), array
+        client.infer("echo", [tensor(array)], compression_algorithm=compression).as_numpy("x"),
+        array,
     )
 
 
@@ -118,12 +125,17 @@ def test_payloads_of_many_sizes(client: Any, size: int) -> None:
 
 
 def test_empty_tensors(client: Any) -> None:
-    assert client.infer("echo", [tensor(np.zeros((0, 3), np.float32))]).as_numpy("x").shape == (0, 3)
+    assert client.infer("echo", [tensor(np.zeros((0, 3), np.float32))]).as_numpy("x").shape == (
+        0,
+        3,
+    )
 
 
 def test_classes(client: Any) -> None:
     scores = np.array([[0.25, 2.0, -1.0]], np.float32)
-    result = client.infer("echo", [tensor(scores)], outputs=[triton.InferRequestedOutput("x", class_count=2)])
+    result = client.infer(
+        "echo", [tensor(scores)], outputs=[triton.InferRequestedOutput("x", class_count=2)]
+    )
     assert result.as_numpy("x").tolist() == [[b"2.000000:1", b"0.250000:0"]]
 
 
@@ -131,10 +143,14 @@ def test_requests_side_by_side(client: Any) -> None:
     answers: queue.Queue[Any] = queue.Queue()
 
     def answered(result: Any, error: Any) -> None:
-        answers.put((result.get_response().id, result.as_numpy("x")[0, 0]) if error is None else error)
+        answers.put(
+            (result.get_response().id, result.as_numpy("x")[0, 0]) if error is None else error
+        )
 
     for index in range(50):
-        client.async_infer("echo", [tensor(np.full((1, 2), index, np.float32))], answered, request_id=str(index))
+        client.async_infer(
+            "echo", [tensor(np.full((1, 2), index, np.float32))], answered, request_id=str(index)
+        )
     found = dict(answers.get(timeout=30) for _ in range(50))
     assert found == {str(index): index for index in range(50)}
 
@@ -179,10 +195,12 @@ def test_tensors_in_shared_memory_are_refused(client: Any) -> None:
     assert "shared memory" in refused("UNIMPLEMENTED", client.infer, "echo", [x])
     output = triton.InferRequestedOutput("x")
     output.set_shared_memory("region", 8)
-    assert "shared memory" in refused("UNIMPLEMENTED", client.infer, "echo", [tensor(X)], outputs=[output])
+    assert "shared memory" in refused(
+        "UNIMPLEMENTED", client.infer, "echo", [tensor(X)], outputs=[output]
+    )
 
 
-# ------------------------------------------------------------------------------------------------------- streams
+# ------------------------------------------------------------------------------------------ streams
 
 
 def test_a_stream(client: Any) -> None:
@@ -190,7 +208,9 @@ def test_a_stream(client: Any) -> None:
     client.start_stream(lambda result, error: answers.put(result or error))
     for index in range(20):
         array = np.full((1, 2), index, np.float32)
-        client.async_stream_infer("echo", [tensor(array)], request_id=str(index), enable_empty_final_response=True)
+        client.async_stream_infer(
+            "echo", [tensor(array)], request_id=str(index), enable_empty_final_response=True
+        )
     client.async_stream_infer("absent", [tensor(X)])
     client.async_stream_infer("echo", [tensor(X)], request_id="last")
     found = [answers.get(timeout=30) for _ in range(22)]
@@ -222,13 +242,17 @@ def test_a_deadline_of_a_stream_passes(engine: FakeEngine, client: Any) -> None:
     client.stop_stream()
 
 
-# --------------------------------------------------------------------------------------------------- other calls
+# -------------------------------------------------------------------------------------- other calls
 
 
 def test_health_and_metadata(engine: FakeEngine, client: Any) -> None:
     assert client.is_server_live()
     assert client.is_server_ready()
-    assert [client.is_model_ready(name) for name in ("echo", "loading", "absent")] == [True, False, False]
+    assert [client.is_model_ready(name) for name in ("echo", "loading", "absent")] == [
+        True,
+        False,
+        False,
+    ]
     assert client.is_model_ready("echo", "stable")
     assert not client.is_model_ready("echo", "7")
     assert client.get_server_metadata().extensions == ["binary_tensor_data"]
@@ -247,12 +271,18 @@ def test_repository(engine: FakeEngine, client: Any) -> None:
     client.load_model("m", config='{"name": "m"}', files={"file:1/model.onnx": b"onnx"})
     client.unload_model("m", unload_dependents=True)
     client.unload_model("m")
-    assert engine.loads == [("m", '{"name": "m"}', {"1/model.onnx": b"onnx"}), ("m", True), ("m", False)]
+    assert engine.loads == [
+        ("m", '{"name": "m"}', {"1/model.onnx": b"onnx"}),
+        ("m", True),
+        ("m", False),
+    ]
 
 
 def test_settings_are_shown_and_not_changed(client: Any, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, logger="infuse")
-    traces = {name: list(setting.value) for name, setting in client.get_trace_settings().settings.items()}
+    traces = {
+        name: list(setting.value) for name, setting in client.get_trace_settings().settings.items()
+    }
     assert (traces["trace_level"], traces["trace_rate"]) == (["TIMESTAMPS"], ["10"])
     logs = client.get_log_settings().settings
     assert (logs["log_info"].bool_param, logs["log_warning"].bool_param) == (False, True)
@@ -274,7 +304,9 @@ def test_there_is_no_shared_memory(client: Any) -> None:
 
 @pytest.mark.full
 def test_clients_may_keep_connections_alive(engine: FakeEngine, server: Running) -> None:
-    """A ping every second, while a call takes six: more than gRPC's servers take unless they are told to."""
+    """A ping every second, while a call takes six: more than gRPC's servers take unless they are
+    told to.
+    """
     options = triton.KeepAliveOptions(1000, 20_000, True, http2_max_pings_without_data=0)
     with triton.InferenceServerClient(server.address, keepalive_options=options) as client:
         timer = threading.Timer(6, engine.release.set)
@@ -283,7 +315,7 @@ def test_clients_may_keep_connections_alive(engine: FakeEngine, server: Running)
         timer.join()
 
 
-# ------------------------------------------------------------------------------------------------------- asyncio
+# ------------------------------------------------------------------------------------------ asyncio
 
 
 def in_loop(server: Running, work: Any) -> None:
@@ -300,7 +332,9 @@ def test_asyncio_inference(server: Running) -> None:
             result = await client.infer("echo", [tensor(array, datatype)], request_id=datatype)
             np.testing.assert_array_equal(result.as_numpy("x"), array)
             assert result.get_response().id == datatype
-        many = await asyncio.gather(*(client.infer("echo", [tensor(X)], request_id=str(i)) for i in range(100)))
+        many = await asyncio.gather(
+            *(client.infer("echo", [tensor(X)], request_id=str(i)) for i in range(100))
+        )
         assert [result.get_response().id for result in many] == [str(i) for i in range(100)]
 
     in_loop(server, work)
@@ -309,12 +343,18 @@ def test_asyncio_inference(server: Running) -> None:
 def test_asyncio_stream(server: Running) -> None:
     async def requests() -> AsyncIterator[dict[str, Any]]:
         for index in range(20):
-            yield {"model_name": "echo" if index != 5 else "absent", "inputs": [tensor(X)], "request_id": str(index)}
+            yield {
+                "model_name": "echo" if index != 5 else "absent",
+                "inputs": [tensor(X)],
+                "request_id": str(index),
+            }
 
     async def work(client: Any) -> None:
         found = [pair async for pair in client.stream_infer(requests())]
         assert [error is not None for _, error in found] == [index == 5 for index in range(20)]
-        assert [result.get_response().id for result, _ in found if result] == [str(i) for i in range(20) if i != 5]
+        assert [result.get_response().id for result, _ in found if result] == [
+            str(i) for i in range(20) if i != 5
+        ]
 
     in_loop(server, work)
 

@@ -1,4 +1,6 @@
-"""tritonclient over HTTP, sync and asyncio, against the whole server: every call, every datatype, JSON and binary."""
+"""tritonclient over HTTP, sync and asyncio, against the whole server: every call, every datatype,
+JSON and binary.
+"""
 
 import asyncio
 import json
@@ -18,7 +20,11 @@ from tests.serving.rest_models import TYPES, identities, whole_server
 pytestmark = pytest.mark.row("S1")
 KINDS = {
     "BOOL": np.array([[True, False], [False, True]]),
-    **{f"{s}INT{b}": np.array([[0, 1], [2, 100]], f"{s}INT{b}".lower()) for s in ("", "U") for b in (8, 16, 32, 64)},
+    **{
+        f"{s}INT{b}": np.array([[0, 1], [2, 100]], f"{s}INT{b}".lower())
+        for s in ("", "U")
+        for b in (8, 16, 32, 64)
+    },
     "FP16": np.array([[0.5, -1], [np.inf, 65504]], np.float16),
     "FP32": np.array([[0.5, -np.inf], [np.nan, 1e-45]], np.float32),
     "FP64": np.array([[0.5, np.inf], [np.nan, 5e-324]], np.float64),
@@ -72,7 +78,7 @@ def refused(status: int, call: Any, *args: Any, **options: Any) -> str:
     return str(caught.value.message())
 
 
-# ------------------------------------------------------------------------------------------------- inference
+# ---------------------------------------------------------------------------------------- inference
 
 
 @pytest.mark.parametrize("json_outputs", [False, True])
@@ -95,8 +101,12 @@ def test_every_datatype(client: Any, json_inputs: bool, json_outputs: bool) -> N
 def test_the_limits_of_whole_numbers(client: Any, binary: bool) -> None:
     arrays = {name: np.array([[info.min, info.max]], info.dtype) for name, info in LIMITS.items()}
     arrays |= {name: array[:1] for name, array in KINDS.items() if name not in arrays}
-    inputs = [tensor(arrays[n], n, f"x{n}", binary=binary or n[1] == "F" or n == "FP16") for n in TYPES]
-    result = client.infer("kinds", inputs, outputs=[wanted(f"y{name}", binary=binary) for name in LIMITS])
+    inputs = [
+        tensor(arrays[n], n, f"x{n}", binary=binary or n[1] == "F" or n == "FP16") for n in TYPES
+    ]
+    result = client.infer(
+        "kinds", inputs, outputs=[wanted(f"y{name}", binary=binary) for name in LIMITS]
+    )
     for name in LIMITS:
         np.testing.assert_array_equal(result.as_numpy(f"y{name}"), arrays[name])
     assert len(result.get_response()["outputs"]) == len(LIMITS)
@@ -106,7 +116,9 @@ def test_the_limits_of_whole_numbers(client: Any, binary: bool) -> None:
 @pytest.mark.parametrize("json_inputs", [False, True])
 def test_bytes(client: Any, json_inputs: bool, json_outputs: bool) -> None:
     result = client.infer(
-        "words", [tensor(WORDS, "BYTES", binary=not json_inputs)], outputs=[wanted("y", not json_outputs)]
+        "words",
+        [tensor(WORDS, "BYTES", binary=not json_inputs)],
+        outputs=[wanted("y", not json_outputs)],
     )
     found = result.as_numpy("y").tolist()
     assert [word.encode() if json_outputs else word for word in found] == WORDS.tolist()
@@ -115,14 +127,22 @@ def test_bytes(client: Any, json_inputs: bool, json_outputs: bool) -> None:
 def test_bytes_that_are_no_text_are_sent_as_binary_only(client: Any) -> None:
     array = np.array([b"\xff\0"], object)
     assert client.infer("words", [tensor(array, "BYTES")]).as_numpy("y").tolist() == [b"\xff\0"]
-    assert "binary_data" in refused(400, client.infer, "words", [tensor(array, "BYTES")], outputs=[wanted("y", False)])
+    assert "binary_data" in refused(
+        400, client.infer, "words", [tensor(array, "BYTES")], outputs=[wanted("y", False)]
+    )
 
 
 def test_outputs_are_binary_without_a_list_and_as_listed_with_one(client: Any) -> None:
     assert "data" not in client.infer("echo", [tensor(X)]).get_output("y")
-    assert "data" in client.infer("echo", [tensor(X)], outputs=[wanted("y", binary=False)]).get_output("y")
+    assert "data" in client.infer(
+        "echo", [tensor(X)], outputs=[wanted("y", binary=False)]
+    ).get_output("y")
     # kserve#5907: what the request says of all outputs holds for those that say nothing themselves.
-    listed = {"inputs": [json_input()], "outputs": [{"name": "y"}], "parameters": {"binary_data_output": True}}
+    listed = {
+        "inputs": [json_input()],
+        "outputs": [{"name": "y"}],
+        "parameters": {"binary_data_output": True},
+    }
     response = client._post("v2/models/echo/infer", json.dumps(listed), None, None)
     assert response.get("Inference-Header-Content-Length") is not None
 
@@ -133,7 +153,9 @@ def json_input() -> dict[str, Any]:
 
 @pytest.mark.parametrize("version", ["", "1", "2", "stable"])
 def test_versions_and_labels(client: Any, version: str) -> None:
-    response = client.infer("echo", [tensor(X)], model_version=version, request_id="é 7").get_response()
+    response = client.infer(
+        "echo", [tensor(X)], model_version=version, request_id="é 7"
+    ).get_response()
     assert response["model_name"] == "echo"
     assert response["model_version"] == {"": "2", "stable": "1"}.get(version, version)
     assert response["id"] == "é 7"
@@ -172,7 +194,9 @@ def test_classes(client: Any) -> None:
 
 def test_parameters_priority_and_timeout(client: Any) -> None:
     parameters = {"text": "é", "number": 7, "real": 0.5, "yes": True}
-    result = client.infer("echo", [tensor(X)], priority=1, timeout=60_000_000, parameters=parameters)
+    result = client.infer(
+        "echo", [tensor(X)], priority=1, timeout=60_000_000, parameters=parameters
+    )
     np.testing.assert_array_equal(result.as_numpy("y"), X)
     assert refused(504, client.infer, "echo", [tensor(X)], timeout=1)
 
@@ -180,7 +204,10 @@ def test_parameters_priority_and_timeout(client: Any) -> None:
 def test_requests_at_once(server: Server) -> None:
     with triton.InferenceServerClient(address(server), concurrency=8) as client:
         arrays = [np.full((1 + i % 3, 4), i, np.float32) for i in range(40)]
-        pending = [client.async_infer("echo", [tensor(array)], request_id=str(i)) for i, array in enumerate(arrays)]
+        pending = [
+            client.async_infer("echo", [tensor(array)], request_id=str(i))
+            for i, array in enumerate(arrays)
+        ]
         for i, (each, array) in enumerate(zip(pending, arrays)):
             result = each.get_result(timeout=60)
             np.testing.assert_array_equal(result.as_numpy("y"), array)
@@ -188,15 +215,21 @@ def test_requests_at_once(server: Server) -> None:
 
 
 def test_bodies_that_are_made_and_read_by_hand(client: Any) -> None:
-    body, length = triton.InferenceServerClient.generate_request_body([tensor(X)], outputs=[wanted("y")])
-    response = client._post("v2/models/echo/infer", body, {"Inference-Header-Content-Length": length}, None)
+    body, length = triton.InferenceServerClient.generate_request_body(
+        [tensor(X)], outputs=[wanted("y")]
+    )
+    response = client._post(
+        "v2/models/echo/infer", body, {"Inference-Header-Content-Length": length}, None
+    )
     header = int(response.get("Inference-Header-Content-Length"))
     result = triton.InferenceServerClient.parse_response_body(response.read(), header_length=header)
     np.testing.assert_array_equal(result.as_numpy("y"), X)
 
 
 def test_a_raw_request(client: Any) -> None:
-    response = client._post("v2/models/echo/infer", X.tobytes(), {"Inference-Header-Content-Length": 0}, None)
+    response = client._post(
+        "v2/models/echo/infer", X.tobytes(), {"Inference-Header-Content-Length": 0}, None
+    )
     header = int(response.get("Inference-Header-Content-Length"))
     result = triton.InferenceServerClient.parse_response_body(response.read(), header_length=header)
     np.testing.assert_array_equal(result.as_numpy("y"), X)
@@ -220,12 +253,14 @@ def test_a_raw_request(client: Any) -> None:
         ("echo", [triton.InferInput("x", [1, 4], "FP32").set_shared_memory("region", 16)], {}, 501),
     ],
 )
-def test_wrong_requests(client: Any, model: str, inputs: list[Any], options: dict[str, Any], status: int) -> None:
+def test_wrong_requests(
+    client: Any, model: str, inputs: list[Any], options: dict[str, Any], status: int
+) -> None:
     assert refused(status, client.infer, model, inputs, **options)
     np.testing.assert_array_equal(client.infer("echo", [tensor(X)]).as_numpy("y"), X)
 
 
-# ------------------------------------------------------------------------------------------------- other calls
+# -------------------------------------------------------------------------------------- other calls
 
 
 def test_health(client: Any) -> None:
@@ -241,7 +276,9 @@ def test_health(client: Any) -> None:
 def test_metadata(client: Any) -> None:
     metadata = client.get_server_metadata()
     assert metadata["name"] == "infuse"
-    assert {"binary_tensor_data", "model_repository", "statistics", "classification"} <= set(metadata["extensions"])
+    assert {"binary_tensor_data", "model_repository", "statistics", "classification"} <= set(
+        metadata["extensions"]
+    )
     model = client.get_model_metadata("echo")
     assert model["name"] == "echo"
     assert sorted(model["versions"]) == ["1", "2"]
@@ -263,12 +300,18 @@ def test_statistics(client: Any) -> None:
     assert [(each["name"], each["version"]) for each in one] == [("echo", "1")]
     assert int(one[0]["inference_stats"]["success"]["count"]) >= 1
     assert len(client.get_inference_statistics("echo")["model_stats"]) == 2
-    assert {each["name"] for each in client.get_inference_statistics()["model_stats"]} >= {"echo", "words"}
+    assert {each["name"] for each in client.get_inference_statistics()["model_stats"]} >= {
+        "echo",
+        "words",
+    }
     assert refused(404, client.get_inference_statistics, "none")
 
 
 def test_the_repository(client: Any, admin: Any) -> None:
-    states = {(each["name"], each.get("version")): each.get("state") for each in client.get_model_repository_index()}
+    states = {
+        (each["name"], each.get("version")): each.get("state")
+        for each in client.get_model_repository_index()
+    }
     assert states["echo", "1"] == "READY"
     assert "admin port" in refused(403, client.load_model, "later")
     assert not client.is_model_ready("later")
@@ -283,9 +326,13 @@ def test_the_repository(client: Any, admin: Any) -> None:
 
 def test_a_model_is_loaded_from_files_of_the_request(client: Any, admin: Any) -> None:
     model = identities({"": TYPES["INT32"]}, ["rows", 2])
-    admin.load_model("sent", config='{"parameters": {"by": "hand"}}', files={"file:1/model.onnx": model})
+    admin.load_model(
+        "sent", config='{"parameters": {"by": "hand"}}', files={"file:1/model.onnx": model}
+    )
     array = np.array([[1, 2]], np.int32)
-    np.testing.assert_array_equal(client.infer("sent", [tensor(array, "INT32")]).as_numpy("y"), array)
+    np.testing.assert_array_equal(
+        client.infer("sent", [tensor(array, "INT32")]).as_numpy("y"), array
+    )
     admin.unload_model("sent", unload_dependents=True)
     assert not client.is_model_ready("sent")
 
@@ -309,7 +356,7 @@ def test_shared_memory(client: Any) -> None:
     client.unregister_cuda_shared_memory()
 
 
-# ------------------------------------------------------------------------------------------------- asyncio
+# ------------------------------------------------------------------------------------------ asyncio
 
 
 def test_asyncio(server: Server) -> None:
@@ -328,8 +375,16 @@ def test_asyncio(server: Server) -> None:
             assert await client.get_system_shared_memory_status() == []
             assert await client.get_cuda_shared_memory_status() == []
             arrays = [np.full((1 + i % 3, 4), i, np.float32) for i in range(30)]
-            for options in ({}, {"request_compression_algorithm": "gzip", "response_compression_algorithm": "deflate"}):
-                results = await asyncio.gather(*(client.infer("echo", [tensor(a)], **options) for a in arrays))
+            for options in (
+                {},
+                {
+                    "request_compression_algorithm": "gzip",
+                    "response_compression_algorithm": "deflate",
+                },
+            ):
+                results = await asyncio.gather(
+                    *(client.infer("echo", [tensor(a)], **options) for a in arrays)
+                )
                 for result, array in zip(results, arrays):
                     np.testing.assert_array_equal(result.as_numpy("y"), array)
             with pytest.raises(InferenceServerException, match="none"):

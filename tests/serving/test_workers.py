@@ -41,7 +41,9 @@ KINDS: dict[str, tuple[int, Any]] = {
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_every_type_of_numbers_goes_there_and_back(name: str, folders: Callable[[str, bytes], Path]) -> None:
+def test_every_type_of_numbers_goes_there_and_back(
+    name: str, folders: Callable[[str, bytes], Path]
+) -> None:
     kind, dtype = KINDS[name]
     folder = folders(name, models.identity(kind))
     values = np.frombuffer(np.random.default_rng(0).bytes(8 * 40), np.uint8).astype(dtype)
@@ -59,7 +61,12 @@ def test_every_type_of_numbers_goes_there_and_back(name: str, folders: Callable[
 
 def test_texts_go_there_and_back(folders: Callable[[str, bytes], Path]) -> None:
     folder = folders("BYTES", models.identity(TensorProto.STRING))
-    given = np.array([[b"", b"a\0b", "ü—\U0001f600".encode(), b"\xff\xfe no text"], [b"x" * 100_000, b"1", b"2", b"3"]])
+    given = np.array(
+        [
+            [b"", b"a\0b", "ü—\U0001f600".encode(), b"\xff\xfe no text"],
+            [b"x" * 100_000, b"1", b"2", b"3"],
+        ]
+    )
     given = given.astype(object)
 
     async def work(worker: WorkerProcess) -> None:

@@ -1,4 +1,6 @@
-"""The process that compiles a model: what it may take of memory, and what is told when that is not enough."""
+"""The process that compiles a model: what it may take of memory, and what is told when that is not
+enough.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,10 @@ def large() -> bytes:
     sizes = (8, 4 * MIB)
     numbers = numpy_helper.from_array(np.ones(sizes, np.float32), "numbers")
     two = numpy_helper.from_array(np.float32(2), "two")
-    nodes = [helper.make_node("Mul", ["numbers", "two"], ["twice"]), helper.make_node("Add", ["x", "twice"], ["y"])]
+    nodes = [
+        helper.make_node("Mul", ["numbers", "two"], ["twice"]),
+        helper.make_node("Add", ["x", "twice"], ["y"]),
+    ]
     ends = [models.tensor(name, sizes=("rows", *sizes)) for name in ("x", "y")]
     return models.model(nodes, ends[:1], ends[1:], [numbers, two])
 
@@ -57,41 +62,64 @@ async def built(content: bytes, folder: Path, memory: int | None) -> Signature:
     source = folder / "model.onnx"
     source.write_bytes(content)
     return await build(
-        source, folder / "made", precision="fp32", tune=False, threads=1, compiled=False, seconds=200, memory=memory
+        source,
+        folder / "made",
+        precision="fp32",
+        tune=False,
+        threads=1,
+        compiled=False,
+        seconds=200,
+        memory=memory,
     )
 
 
 def test_a_model_that_needs_more_memory_is_refused_with_what_helps(tmp_path: Path) -> None:
     with pytest.raises(
-        ModelFailureError, match=r"needed more than 160 MiB of memory: .*raise workers\.build_memory_mb"
+        ModelFailureError,
+        match=r"needed more than 160 MiB of memory: .*raise workers\.build_memory_mb",
     ):
         asyncio.run(built(large(), tmp_path, SMALL * MIB))
     assert asyncio.run(built(models.adder(1), tmp_path, SMALL * MIB)).inputs
 
 
-def test_compilers_have_the_limit_too_and_go_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compilers_have_the_limit_too_and_go_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     seen = tmp_path / "seen"
-    compiler(tmp_path, monkeypatch, f'(ulimit -d; cat /proc/self/oom_score_adj; ulimit -c) >"{seen}"')
+    compiler(
+        tmp_path, monkeypatch, f'(ulimit -d; cat /proc/self/oom_score_adj; ulimit -c) >"{seen}"'
+    )
     asyncio.run(built(models.adder(random.random()), tmp_path, 1024 * MIB))
     assert seen.read_text().split() == [str(1024 * 1024), "900", "0"]
 
 
 @pytest.mark.parametrize(
-    "text", ["cc1plus: out of memory allocating 65536 bytes", "virtual memory exhausted: Cannot allocate memory"]
+    "text",
+    [
+        "cc1plus: out of memory allocating 65536 bytes",
+        "virtual memory exhausted: Cannot allocate memory",
+    ],
 )
 def test_a_compiler_without_memory_is_told_like_that(
     text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compiler(tmp_path, monkeypatch, f'echo "{text}" >&2; exit 1')
-    with pytest.raises(ModelFailureError, match=r"compiling it needed more than 512 MiB of memory: .*memory"):
+    with pytest.raises(
+        ModelFailureError, match=r"compiling it needed more than 512 MiB of memory: .*memory"
+    ):
         asyncio.run(built(models.adder(len(text)), tmp_path, 512 * MIB))
     with pytest.raises(CompileError):
         asyncio.run(built(models.adder(len(text)), tmp_path, None))
 
 
-def test_a_process_that_dies_names_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_dies_names_the_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     compiler(tmp_path, monkeypatch, "kill -ABRT $PPID; sleep 100")
-    with pytest.raises(ModelFailureError, match=r"SIGABRT.*it may take 512 MiB of memory \(workers\.build_memory_mb\)"):
+    with pytest.raises(
+        ModelFailureError,
+        match=r"SIGABRT.*it may take 512 MiB of memory \(workers\.build_memory_mb\)",
+    ):
         asyncio.run(built(models.adder(0.25), tmp_path, 512 * MIB))
 
 
@@ -105,7 +133,9 @@ def test_what_is_taken_for_a_lack_of_memory() -> None:
 
 
 def test_the_limit_is_what_is_configured_or_half_of_what_is_there(tmp_path: Path) -> None:
-    (tmp_path / "meminfo").write_text("MemTotal: 4096 kB\nMemFree: 1024 kB\nMemAvailable: 2048 kB\n")
+    (tmp_path / "meminfo").write_text(
+        "MemTotal: 4096 kB\nMemFree: 1024 kB\nMemAvailable: 2048 kB\n"
+    )
     (tmp_path / "stat").write_text("cpu 1 2 3 4 5 6 7 8\n")
     host = Host(tmp_path, tmp_path)
     assert build_limit_of(0, host) == 2 * MIB
@@ -131,7 +161,9 @@ def test_the_version_before_goes_on_serving(tmp_path: Path) -> None:
                 return any(event["kind"] == "load_failed" for event in engine.events)
 
             await models.until(refused, "version 2 is refused")
-            (reason,) = [entry["reason"] for entry in await engine.index() if entry["version"] == "2"]
+            (reason,) = [
+                entry["reason"] for entry in await engine.index() if entry["version"] == "2"
+            ]
             assert "compiling it needed more than 160 MiB of memory" in reason
             assert "raise workers.build_memory_mb" in reason
             assert await ask(engine, "add", 1) == 2

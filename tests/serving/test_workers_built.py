@@ -99,7 +99,10 @@ def change_kind(compiled: Path, record: Path) -> None:
 
 @pytest.mark.parametrize("harm", [remove, spoil_library, cut_record, lose_fields, change_kind])
 def test_what_is_not_whole_is_built_again(
-    harm: Callable[[Path, Path], None], tmp_path: Path, builds: list[str], monkeypatch: pytest.MonkeyPatch
+    harm: Callable[[Path, Path], None],
+    tmp_path: Path,
+    builds: list[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("INFUSE_CACHE", str(tmp_path / "compiled"))  # one that may be harmed
     write(tmp_path / "models", "add", models.adder(1))
@@ -132,9 +135,13 @@ def test_models_that_the_interpreter_runs_in_part_are_not_recorded(tmp_path: Pat
     assert list(tmp_path.iterdir()) == []
 
 
-def test_nothing_is_recorded_where_packages_extend_infuse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_recorded_where_packages_extend_infuse(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     entry = EntryPoint("mine", "my_package:register", GROUP)
-    monkeypatch.setattr(built, "entry_points", lambda group: EntryPoints([entry]).select(group=group))
+    monkeypatch.setattr(
+        built, "entry_points", lambda group: EntryPoints([entry]).select(group=group)
+    )
     assert key_of("content", "model.onnx", OPTIONS) == ""
     Built(tmp_path).keep("", signature(tmp_path))
     assert Built(tmp_path).find("") is None
@@ -157,7 +164,9 @@ def test_there_is_an_end_to_records(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert "key24" in names
 
 
-def test_a_key_stands_for_all_that_a_build_depends_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_stands_for_all_that_a_build_depends_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     key = key_of("content", "model.onnx", OPTIONS)
     assert key == key_of("content", "model.onnx", dict(reversed(OPTIONS.items())))
     others = [

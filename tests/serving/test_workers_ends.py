@@ -24,7 +24,9 @@ __all__ = ["add", "folders"]
 pytestmark = pytest.mark.row("S5")
 
 
-def test_a_worker_that_is_killed_is_noticed_idle_or_busy(folders: Callable[[str, bytes], Path]) -> None:
+def test_a_worker_that_is_killed_is_noticed_idle_or_busy(
+    folders: Callable[[str, bytes], Path],
+) -> None:
     folder = folders("loop", models.looping())
 
     async def work(worker: WorkerProcess) -> None:
@@ -135,7 +137,8 @@ def test_no_process_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
     asyncio.run(start())
 
 
-# A process in the place of a worker: it takes a model, and answers the first work as `{answer}` says.
+# A process in the place of a worker: it takes a model, and answers the first work as `{answer}`
+# says.
 _FAKE = """
 import socket, sys, os
 from infuse.serving.workers import wire
@@ -160,8 +163,20 @@ control.recv(1)
         ("os._exit(3)", WorkerLostError),
         ("control.close(); os._exit(0)", WorkerLostError),
         ("channel.send(wire.encode(wire.Done(work.slot, 1 << 50, [], 0, 0)))", ModelFailureError),
-        ("channel.send(wire.encode(wire.Done(work.slot, 64, [('FP32', (1 << 40,), 0, 4 << 40)], 0, 0)))", InfuseError),
-        ("channel.send(wire.encode(wire.Done(work.slot, 0, [], 0, 0, ('SystemExit', 'x', '', ''))))", RuntimeFailure),
+        (
+            (
+                "channel.send(wire.encode(wire.Done(work.slot, 64, [('FP32', (1 << 40,), 0, 4 << 40)], "
+                "0, 0)))"
+            ),
+            InfuseError,
+        ),
+        (
+            (
+                "channel.send(wire.encode(wire.Done(work.slot, 0, [], 0, 0, ('SystemExit', 'x', '', "
+                "''))))"
+            ),
+            RuntimeFailure,
+        ),
     ],
 )
 def test_a_worker_that_lies(
@@ -169,7 +184,9 @@ def test_a_worker_that_lies(
 ) -> None:
     (tmp_path / "fake_worker.py").write_text(_FAKE.format(answer=answer))
     monkeypatch.setattr(process, "_MODULE", "fake_worker")
-    monkeypatch.setattr(process, "child_environment", lambda: {**os.environ, "PYTHONPATH": str(tmp_path)})
+    monkeypatch.setattr(
+        process, "child_environment", lambda: {**os.environ, "PYTHONPATH": str(tmp_path)}
+    )
 
     async def work(worker: WorkerProcess) -> None:
         executor = await worker.add("add", add, 1, 60)
@@ -185,7 +202,9 @@ def test_an_answer_to_what_nobody_asked_is_passed_over(
     answer = "[channel.send(wire.encode(wire.Done(n, 0, [], 0, 0))) for n in (99, -1, work.slot)]"
     (tmp_path / "fake_worker.py").write_text(_FAKE.format(answer=answer))
     monkeypatch.setattr(process, "_MODULE", "fake_worker")
-    monkeypatch.setattr(process, "child_environment", lambda: {**os.environ, "PYTHONPATH": str(tmp_path)})
+    monkeypatch.setattr(
+        process, "child_environment", lambda: {**os.environ, "PYTHONPATH": str(tmp_path)}
+    )
 
     async def work(worker: WorkerProcess) -> None:
         executor = await worker.add("add", add, 1, 60)

@@ -1,4 +1,6 @@
-"""An engine whose workers die, hang and run out of memory: answers are right or honest, and none is missing."""
+"""An engine whose workers die, hang and run out of memory: answers are right or honest, and none is
+missing.
+"""
 
 import asyncio
 import os
@@ -61,9 +63,13 @@ def test_workers_that_are_killed_under_load_lose_nothing(replicas: int, tmp_path
             clients = [asyncio.ensure_future(client(number)) for number in range(16)]
             for kill in range(6):
                 before = counts["right"]
-                await models.until(lambda before=before: counts["right"] > before + 200, "requests are answered")
+                await models.until(
+                    lambda before=before: counts["right"] > before + 200, "requests are answered"
+                )
                 os.kill(pids(engine)[0], signal.SIGKILL)
-                await models.until(lambda kill=kill: engine.pool.lost == kill + 1, "the loss is noticed")
+                await models.until(
+                    lambda kill=kill: engine.pool.lost == kill + 1, "the loss is noticed"
+                )
             await models.until(lambda: len(pids(engine)) == replicas, "all replicas are back")
             done.set()
             await asyncio.gather(*clients)
@@ -75,7 +81,9 @@ def test_workers_that_are_killed_under_load_lose_nothing(replicas: int, tmp_path
     asyncio.run(check())
 
 
-def test_a_worker_that_is_killed_while_idle_is_replaced_and_requests_meanwhile_wait(tmp_path: Path) -> None:
+def test_a_worker_that_is_killed_while_idle_is_replaced_and_requests_meanwhile_wait(
+    tmp_path: Path,
+) -> None:
     write(tmp_path / "models", "add", models.adder(1))
 
     async def check() -> None:
@@ -120,7 +128,9 @@ def test_a_poison_request_fails_alone(tmp_path: Path) -> None:
 
 
 def test_a_poison_request_harms_no_request_that_waits_in_its_worker(tmp_path: Path) -> None:
-    """A fast model's worker has its next run before it ends the one under way: that one is innocent."""
+    """A fast model's worker has its next run before it ends the one under way: that one is
+    innocent.
+    """
     folder = tmp_path / "models"
     write(folder, "poison", b"", config="batching: {max_size: 1}\n")
     (folder / "poison" / "1" / "model.onnx").unlink()
@@ -165,7 +175,9 @@ def test_a_request_leaves_a_hanging_model_when_its_time_is_over(tmp_path: Path) 
         async with Engine(config(tmp_path)) as engine:
             deadline = asyncio.get_running_loop().time() + 0.1
             with pytest.raises(DeadlineError):
-                await asyncio.wait_for(engine.infer(loop_request(models.FOREVER, deadline=deadline)), 60)
+                await asyncio.wait_for(
+                    engine.infer(loop_request(models.FOREVER, deadline=deadline)), 60
+                )
             assert first(await asyncio.wait_for(engine.infer(loop_request(5)), 60)) == 5
 
     asyncio.run(check())
@@ -232,7 +244,9 @@ def test_nothing_is_left_of_versions_that_were_loaded_and_unloaded(tmp_path: Pat
     write(tmp_path / "models", "add", models.adder(1))
 
     def counted() -> tuple[int, int]:
-        names = [str(entry.readlink()) for entry in Path("/proc/self/fd").iterdir() if entry.is_symlink()]
+        names = [
+            str(entry.readlink()) for entry in Path("/proc/self/fd").iterdir() if entry.is_symlink()
+        ]
         return len(names), sum("memfd" in name for name in names)
 
     async def check() -> None:

@@ -42,7 +42,9 @@ def test_a_lost_worker_is_replaced(add: Path) -> None:
         assert isinstance(first, RemoteExecutor)
         for turn in (1, 2):
             os.kill(workers.workers[0].pid, signal.SIGKILL)
-            await models.until(lambda turn=turn: replica.restarts == turn and replica.executor, "it is replaced")
+            await models.until(
+                lambda turn=turn: replica.restarts == turn and replica.executor, "it is replaced"
+            )
             assert replica.executor is not None
             (found,) = await run(replica.executor, models.rows(1))
             np.testing.assert_array_equal(found, models.rows(2))
@@ -65,7 +67,9 @@ def test_only_workers_that_end_no_run_are_replaced_later_and_later(add: Path) ->
                 assert replica.executor is not None
                 await run(replica.executor, models.rows(1))
             os.kill(workers.workers[0].pid, signal.SIGKILL)
-            await models.until(lambda turn=turn: replica.restarts == turn and replica.executor, "it is replaced")
+            await models.until(
+                lambda turn=turn: replica.restarts == turn and replica.executor, "it is replaced"
+            )
             waits.append(replica.wait)
         assert waits[0] < waits[1] > waits[2] == waits[3] == waits[0]
         await replica.close()
@@ -107,7 +111,9 @@ def test_a_replica_is_closed_while_it_is_being_replaced(add: Path) -> None:
     asyncio.run(check())
 
 
-def test_runs_in_process_are_right_and_a_hang_is_told(add: Path, folders: Callable[[str, bytes], Path]) -> None:
+def test_runs_in_process_are_right_and_a_hang_is_told(
+    add: Path, folders: Callable[[str, bytes], Path]
+) -> None:
     async def check() -> None:
         executor = LocalExecutor("add", add, 1)
         (found,) = await run(executor, models.rows(1, 3))
@@ -133,7 +139,7 @@ def test_runs_in_process_are_right_and_a_hang_is_told(add: Path, folders: Callab
     asyncio.run(check())
 
 
-# ------------------------------------------------------------------------------------------------- what is left
+# ------------------------------------------------------------------------------------- what is left
 
 
 def descriptors() -> list[str]:
@@ -148,7 +154,9 @@ def descriptors() -> list[str]:
 
 
 def children() -> set[int]:
-    """The processes that this one has started, those that have ended and were not waited for among them."""
+    """The processes that this one has started, those that have ended and were not waited for among
+    them.
+    """
     found = set()
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:

@@ -1,8 +1,9 @@
 """How much arithmetic each operator does, from the shapes of its operands and results.
 
-Counted are multiplications with accumulation (MACs, two operations each) and other operations: additions, products,
-comparisons and functions of one element, each as one, whatever their type. Moving, converting and making elements is
-no arithmetic. Elementwise operators and reductions are counted by their formulas.
+Counted are multiplications with accumulation (MACs, two operations each) and other operations:
+additions, products, comparisons and functions of one element, each as one, whatever their type.
+Moving, converting and making elements is no arithmetic. Elementwise operators and reductions are
+counted by their formulas.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ class Arithmetic(NamedTuple):
 
 @dataclass
 class Call:
-    """One application of an operator: shapes and element types of operands (None: absent) and results."""
+    """One application of an operator: shapes and element types of operands (None: absent) and
+    results.
+    """
 
     op: Operator
     inputs: Sequence[Shape | None]
@@ -87,10 +90,12 @@ def arithmetic(call: Call) -> Arithmetic | None:
     return _reduced(call) if isinstance(call.op, Reduction) else None
 
 
-# -- formulas ----------------------------------------------------------------------------------------------------
+# -- formulas --------------------------------------------------------------------------------------
 
 WEIGHTS = {"input": 0, "const": 0, "cast": 0, "sigmoid": 4, "softplus": 3}
-"""Operations of a function in a formula, where that is not one: a sigmoid is a negation, exponential, sum, quotient."""
+"""Operations of a function in a formula, where that is not one: a sigmoid is a negation,
+exponential, sum, quotient.
+"""
 
 
 def weight(term: Term) -> int:
@@ -133,7 +138,7 @@ def _once_per_element(call: Call) -> Arithmetic:
     return Arithmetic(0, call.size(0))
 
 
-# -- convolutions and products -----------------------------------------------------------------------------------
+# -- convolutions and products ---------------------------------------------------------------------
 
 
 @counts("Conv")
@@ -174,7 +179,8 @@ def _gemm(call: Call) -> Arithmetic:
     depth = call.shape(0)[0 if given["transA"] else -1]
     added = 1 + int(given["beta"] != 1) if call.has(2) and given["beta"] != 0 else 0
     return Arithmetic(
-        call.made * depth, call.made * (added + int(given["alpha"] != 1) + int(bool(given.get("activation"))))
+        call.made * depth,
+        call.made * (added + int(given["alpha"] != 1) + int(bool(given.get("activation")))),
     )
 
 
@@ -182,12 +188,16 @@ def _gemm(call: Call) -> Arithmetic:
 def _recurrent(call: Call) -> Arithmetic:
     """Every step of every example; a cell does about nine operations a gate."""
     steps = dims.product(call.shape(0)[:2])
-    return Arithmetic(steps * (call.size(1) + call.size(2)), steps * dims.product(call.shape(1)[:2]) * 9)
+    return Arithmetic(
+        steps * (call.size(1) + call.size(2)), steps * dims.product(call.shape(1)[:2]) * 9
+    )
 
 
 @counts("Einsum")
 def _einsum(call: Call) -> Arithmetic:
-    """From left to right, two operands at a time; labels that nobody needs any more are summed over at once."""
+    """From left to right, two operands at a time; labels that nobody needs any more are summed over
+    at once.
+    """
     terms, result = parse_equation(call.attributes["equation"], len(call.inputs))
     sizes: dict[str, Dim] = {}
     for number, term in enumerate(terms):
@@ -196,7 +206,9 @@ def _einsum(call: Call) -> Arithmetic:
     held = terms[0]
     for number, term in enumerate([*terms[1:], ""] if len(terms) == 1 else terms[1:], 2):
         here = "".join(dict.fromkeys(held + term))
-        kept = "".join(c for c in here if c in result or any(c in later for later in terms[number:]))
+        kept = "".join(
+            c for c in here if c in result or any(c in later for later in terms[number:])
+        )
         work = dims.product(sizes[c] for c in here)
         summed = kept != here
         if term and summed:
@@ -218,7 +230,7 @@ def _name_sizes(term: str, shape: Shape, sizes: dict[str, Dim]) -> None:
             sizes[label] = size
 
 
-# -- attention ---------------------------------------------------------------------------------------------------
+# -- attention -------------------------------------------------------------------------------------
 
 SOFTMAX = 5
 """Operations on each element of a softmax: largest, difference, exponential, sum, quotient."""
@@ -266,7 +278,7 @@ def _rotary(call: Call) -> Arithmetic:
     return Arithmetic(0, call.made * 3)
 
 
-# -- normalizations ----------------------------------------------------------------------------------------------
+# -- normalizations --------------------------------------------------------------------------------
 
 
 @counts("BatchNormalization")
@@ -333,7 +345,7 @@ def _lrn(call: Call) -> Arithmetic:
     return Arithmetic(0, call.made * (call.attributes["size"] + 5))
 
 
-# -- windows -----------------------------------------------------------------------------------------------------
+# -- windows ---------------------------------------------------------------------------------------
 
 
 @counts("MaxPool")
@@ -368,7 +380,9 @@ def _global_lp_pool(call: Call) -> Arithmetic:
 
 @counts("Resize")
 def _resize(call: Call) -> Arithmetic:
-    """For each axis that changes: nothing to take the nearest, 3 operations to blend two elements, 7 for four."""
+    """For each axis that changes: nothing to take the nearest, 3 operations to blend two elements,
+    7 for four.
+    """
     effort = {"nearest": 0, "linear": 3, "cubic": 7}[call.attributes["mode"]]
     changed = sum(a != b for a, b in zip(call.shape(0), call.outputs[0]))
     return Arithmetic(0, call.made * effort * changed)
@@ -382,7 +396,7 @@ def _suppression(call: Call) -> Arithmetic:
     return Arithmetic(0, call.shape(0)[0] * classes * dims.floordiv(boxes * (boxes - 1), 2) * 12)
 
 
-# -- none --------------------------------------------------------------------------------------------------------
+# -- none ------------------------------------------------------------------------------------------
 
 VIEWS = frozenset(["Identity", "Dropout", "Reshape", "Flatten", "Squeeze", "Unsqueeze"])
 """Operators whose result is their first operand, seen otherwise: no memory is touched."""

@@ -1,4 +1,6 @@
-"""Two graphs side by side: the original, the optimized one, and what every rewrite between them did and saved."""
+"""Two graphs side by side: the original, the optimized one, and what every rewrite between them did
+and saved.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from infuse.ir.graph import Graph
 
 @dataclass
 class Step:
-    """One rewrite. Nodes are ids as in the descriptions; `labels` gives their text, also of those in between."""
+    """One rewrite. Nodes are ids as in the descriptions; `labels` gives their text, also of those
+    in between.
+    """
 
     rule: str
     level: str
@@ -78,7 +82,9 @@ class Comparison:
     seconds: dict[str, float] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     verified: bool | None = None
-    """Whether the optimized graph was compared with the original; None where the report does not say."""
+    """Whether the optimized graph was compared with the original; None where the report does not
+    say.
+    """
     verification: str = ""
     """What the comparison found."""
 
@@ -97,19 +103,32 @@ class Comparison:
         }
 
     def consumed(self, index: int) -> list[int]:
-        """Ids of the nodes of the original graph that rewrite `index` replaced, itself or through those before it."""
+        """Ids of the nodes of the original graph that rewrite `index` replaced, itself or through
+        those before it.
+        """
         originals = {n.id for n in self.before.nodes}
         made = {id: number for number, step in enumerate(self.steps[:index]) for id in step.created}
-        return _closure(self.steps[index].removed, originals, lambda node: self._step(made.get(node)).removed)
+        return _closure(
+            self.steps[index].removed, originals, lambda node: self._step(made.get(node)).removed
+        )
 
     def produced(self, index: int) -> list[int]:
         """Ids of the nodes of the optimized graph that stem from what rewrite `index` created."""
         last = {n.id for n in self.after.nodes}
-        gone = {id: number for number, step in enumerate(self.steps) if number > index for id in step.removed}
-        return _closure(self.steps[index].created, last, lambda node: self._step(gone.get(node)).created)
+        gone = {
+            id: number
+            for number, step in enumerate(self.steps)
+            if number > index
+            for id in step.removed
+        }
+        return _closure(
+            self.steps[index].created, last, lambda node: self._step(gone.get(node)).created
+        )
 
     def inherited(self, index: int) -> list[int]:
-        """Ids of other nodes of the optimized graph that serve the readers of what rewrite `index` removed."""
+        """Ids of other nodes of the optimized graph that serve the readers of what rewrite `index`
+        removed.
+        """
         last = {n.id for n in self.after.nodes}
         gone = {node: number for number, step in enumerate(self.steps) for node in step.removed}
 
@@ -121,7 +140,9 @@ class Comparison:
         return sorted(set(_closure(start, last, onward)) - set(self.produced(index)))
 
     def _step(self, number: int | None) -> Step:
-        return self.steps[number] if number is not None else Step("", "", (), "", [], [], [], NOTHING)
+        return (
+            self.steps[number] if number is not None else Step("", "", (), "", [], [], [], NOTHING)
+        )
 
     def __str__(self) -> str:
         """Totals before and after, and what each rule did."""
@@ -132,7 +153,8 @@ class Comparison:
         width = max((len(name) for name in self.rules), default=0)
         for name, effect in self.rules.items():
             saved = (
-                f"{-effect.nodes:+d} nodes, {_signed(effect.saved.flops)} FLOPs, {_signed(effect.saved.bytes)} bytes"
+                f"{-effect.nodes:+d} nodes, {_signed(effect.saved.flops)} FLOPs, "
+                f"{_signed(effect.saved.bytes)} bytes"
             )
             lines.append(f"  {name:{width}}  ×{effect.fired:<5d} {saved}")
         assumed = ", ".join(f"{k} = {v}" for k, v in self.before.totals.assumed.items())
@@ -149,15 +171,21 @@ class Comparison:
         yield "parameters", a.parameters, b.parameters
 
 
-def compare(original: Graph, optimized: Graph, values: Mapping[str, int] | None = None) -> Comparison:
+def compare(
+    original: Graph, optimized: Graph, values: Mapping[str, int] | None = None
+) -> Comparison:
     """What the optimization of `original` to `optimized` (which has the report) did.
 
-    `original` is the graph object that was optimized, unchanged since: nodes are known by identity. `values` are sizes
-    for symbolic dimensions; others get usual ones. GraphError when the report is missing or belongs to another graph.
+    `original` is the graph object that was optimized, unchanged since: nodes are known by identity.
+    `values` are sizes for symbolic dimensions; others get usual ones. GraphError when the report is
+    missing or belongs to another graph.
     """
     report = optimized.report
     if report is None:
-        raise GraphError("the graph has no report of an optimization", hint="compare with what infuse.optimize gave")
+        raise GraphError(
+            "the graph has no report of an optimization",
+            hint="compare with what infuse.optimize gave",
+        )
     sizes = Sizes(original, values)
     before = describe(original, sizes)
     found = Comparison(before, describe(optimized, sizes))
@@ -172,19 +200,27 @@ def _add_steps(found: Comparison, rewrites: Sequence[Any], sizes: Sizes) -> None
     costs = {n.id: n.cost for n in found.before.nodes}
     present = costs.keys() | {n.id for n in found.after.nodes}
     for rewrite in rewrites:
-        removed, created, heirs = ([m for m in part if hasattr(m, "serial")] for part in _parts(rewrite))
+        removed, created, heirs = (
+            [m for m in part if hasattr(m, "serial")] for part in _parts(rewrite)
+        )
         for mention in created:
             if mention.signature is not None:
                 costs[mention.serial] = cost_of(
                     mention.signature.op, mention.signature.inputs, mention.signature.outputs, sizes
                 )
         _check_known(removed, costs, found.before.name)
-        found.labels.update((m.serial, str(m)) for m in (*removed, *created) if m.serial not in present)
+        found.labels.update(
+            (m.serial, str(m)) for m in (*removed, *created) if m.serial not in present
+        )
         saved = _sum(costs, removed) - _sum(costs, created)
         gone, made, kept = ([m.serial for m in part] for part in (removed, created, heirs))
-        step = Step(rewrite.rule, rewrite.level, rewrite.rows, rewrite.note, gone, made, kept, saved)
+        step = Step(
+            rewrite.rule, rewrite.level, rewrite.rows, rewrite.note, gone, made, kept, saved
+        )
         found.steps.append(step)
-        effect = found.rules.setdefault(rewrite.rule, RuleEffect(rewrite.about, rewrite.level, rewrite.rows))
+        effect = found.rules.setdefault(
+            rewrite.rule, RuleEffect(rewrite.about, rewrite.level, rewrite.rows)
+        )
         effect.fired += 1
         effect.nodes += step.nodes_saved
         effect.saved = effect.saved + saved
@@ -212,7 +248,9 @@ def _sum(costs: Mapping[int, Cost], mentions: Sequence[Any]) -> Cost:
     return total
 
 
-def _closure(start: Sequence[int], ends: set[int], onward: Callable[[int], Sequence[int]]) -> list[int]:
+def _closure(
+    start: Sequence[int], ends: set[int], onward: Callable[[int], Sequence[int]]
+) -> list[int]:
     """The ids among `ends` that are reached from `start`; the way goes on only from others."""
     found: dict[int, None] = {}
     seen: set[int] = set()

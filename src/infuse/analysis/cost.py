@@ -1,9 +1,11 @@
-"""What graphs cost: parameters, arithmetic and memory access, of one node, of all nodes by kind, and in total.
+"""What graphs cost: parameters, arithmetic and memory access, of one node, of all nodes by kind,
+and in total.
 
-A FLOP is one operation on one element; a multiplication that is added up counts two (`macs` counts it once). Memory
-access is what goes to and from memory when every node reads its operands and writes its results, nothing fused or
-kept: views cost nothing, selections read only what they take. Costs are numbers where sizes are, and expressions of
-the symbols otherwise, until these are given.
+A FLOP is one operation on one element; a multiplication that is added up counts two (`macs` counts
+it once). Memory access is what goes to and from memory when every node reads its operands and
+writes its results, nothing fused or
+kept: views cost nothing, selections read only what they take. Costs are numbers where sizes are,
+and expressions of the symbols otherwise, until these are given.
 """
 
 from __future__ import annotations
@@ -23,7 +25,9 @@ from infuse.ops.feeds import default_size, input_symbols
 
 @dataclass(frozen=True)
 class Cost:
-    """Arithmetic and memory access; with `is_known` False for what is not known, which counts nothing."""
+    """Arithmetic and memory access; with `is_known` False for what is not known, which counts
+    nothing.
+    """
 
     macs: Dim = 0
     flops: Dim = 0
@@ -51,7 +55,13 @@ class Cost:
         return self + replace(other * -1, is_known=other.is_known)
 
     def __mul__(self, times: Dim) -> Cost:
-        return Cost(self.macs * times, self.flops * times, self.read * times, self.written * times, self.is_known)
+        return Cost(
+            self.macs * times,
+            self.flops * times,
+            self.read * times,
+            self.written * times,
+            self.is_known,
+        )
 
     def to_dict(self) -> dict[str, int | str]:
         """Plain data: numbers, or text where symbols remain."""
@@ -63,7 +73,8 @@ NOTHING = Cost()
 
 
 class Sizes:
-    """Numbers for symbolic sizes: what is given, usual sizes for the other symbols of the inputs, one for the rest.
+    """Numbers for symbolic sizes: what is given, usual sizes for the other symbols of the inputs,
+    one for the rest.
 
     `assumed` tells the sizes that were not given.
     """
@@ -91,10 +102,17 @@ class Sizes:
 
 def node_cost(node: Node, sizes: Sizes | None = None) -> Cost:
     """The cost of one run of a node, without its bodies."""
-    return cost_of(node.op, [None if v is None else v.type for v in node.inputs], [v.type for v in node.outputs], sizes)
+    return cost_of(
+        node.op,
+        [None if v is None else v.type for v in node.inputs],
+        [v.type for v in node.outputs],
+        sizes,
+    )
 
 
-def cost_of(op: Operator, inputs: Sequence[Type | None], outputs: Sequence[Type], sizes: Sizes | None = None) -> Cost:
+def cost_of(
+    op: Operator, inputs: Sequence[Type | None], outputs: Sequence[Type], sizes: Sizes | None = None
+) -> Cost:
     """The cost of an operator applied to operands of these types (None: absent)."""
     tensors = [t for t in (*inputs, *outputs) if t is not None]
     if any(not isinstance(t, TensorType) or t.shape is None for t in tensors):
@@ -105,7 +123,9 @@ def cost_of(op: Operator, inputs: Sequence[Type | None], outputs: Sequence[Type]
     work = arithmetic(Call(op, shapes, made, kinds))
     weights = [kind.bytes if kind is not None else 0 for kind in kinds]
     taken = [dims.product(s) * w if s is not None else 0 for s, w in zip(shapes, weights)]
-    written = [dims.product(s) * t.dtype.bytes for s, t in zip(made, outputs) if isinstance(t, TensorType)]
+    written = [
+        dims.product(s) * t.dtype.bytes for s, t in zip(made, outputs) if isinstance(t, TensorType)
+    ]
     read, stored = _access(op, taken, written)
     count = work or Arithmetic()
     return Cost(count.macs, count.macs * 2 + count.others, read, stored, work is not None)
@@ -136,7 +156,7 @@ def _sum(parts: Sequence[Dim]) -> Dim:
     return total
 
 
-# -- graphs ------------------------------------------------------------------------------------------------------
+# -- graphs ----------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -157,7 +177,9 @@ class Totals:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
-        kinds = {kind: {"nodes": n, **self.costs[kind].to_dict()} for kind, n in self.kinds.most_common()}
+        kinds = {
+            kind: {"nodes": n, **self.costs[kind].to_dict()} for kind, n in self.kinds.most_common()
+        }
         return {
             "nodes": self.nodes,
             **self.cost.to_dict(),
@@ -170,23 +192,29 @@ class Totals:
 
 
 def totals(graph: Graph, values: Mapping[str, int] | None = None) -> Totals:
-    """The cost of a graph with these sizes for its symbols, and usual ones for those that are not given.
+    """The cost of a graph with these sizes for its symbols, and usual ones for those that are not
+    given.
 
-    A Loop or Scan counts as often as it runs where that is known, else once; of an If, the dearer branch counts. The
-    numbers of nodes count every body once.
+    A Loop or Scan counts as often as it runs where that is known, else once; of an If, the dearer
+    branch counts. The numbers of nodes count every body once.
     """
     found = Totals()
     sizes = Sizes(graph, values)
     counting = _Counting(sizes)
     found.cost = counting.graph(graph)
     found.costs = dict(counting.costs)
-    found.kinds = Counter(node.kind for inner in graph.all_graphs() for node in inner.unordered_nodes)
+    found.kinds = Counter(
+        node.kind for inner in graph.all_graphs() for node in inner.unordered_nodes
+    )
     found.nodes = found.kinds.total()
     for kind in found.kinds:
         found.costs.setdefault(kind, NOTHING)
     found.parameters, found.weight_bytes = _constants(graph)
     found.assumed = dict(sizes.assumed)
-    found.notes = [f"{n} × {kind}: its cost is not known and not counted" for kind, n in counting.unknown.items()]
+    found.notes = [
+        f"{n} × {kind}: its cost is not known and not counted"
+        for kind, n in counting.unknown.items()
+    ]
     found.notes += counting.notes
     return found
 
@@ -218,8 +246,13 @@ class _Counting:
             runs = times * self._runs(node)
             return sum((self.graph(body, runs) for body in node.subgraphs.values()), NOTHING)
         branches = [_Counting(self.sizes) for _ in node.subgraphs]
-        costs = [branch.graph(body, times) for branch, body in zip(branches, node.subgraphs.values())]
-        dearest = max(range(len(costs)), key=lambda i: (self.sizes(costs[i].flops), self.sizes(costs[i].bytes)))
+        costs = [
+            branch.graph(body, times) for branch, body in zip(branches, node.subgraphs.values())
+        ]
+        dearest = max(
+            range(len(costs)),
+            key=lambda i: (self.sizes(costs[i].flops), self.sizes(costs[i].bytes)),
+        )
         for kind, cost in branches[dearest].costs.items():
             self.costs[kind] = self.costs[kind] + cost
         for branch in branches:
@@ -236,9 +269,15 @@ class _Counting:
         if node.kind == "Scan":
             scanned = node.inputs[-1]
             axes = node.op.attributes().get("scan_input_axes")
-            if scanned is not None and isinstance(scanned.type, TensorType) and scanned.tensor.shape:
+            if (
+                scanned is not None
+                and isinstance(scanned.type, TensorType)
+                and scanned.tensor.shape
+            ):
                 return self.sizes(scanned.shape[axes[-1] if axes else 0])
-        self.notes.append(f"{node.kind} {node.name!r}: how often it runs is not known; its body counts once")
+        self.notes.append(
+            f"{node.kind} {node.name!r}: how often it runs is not known; its body counts once"
+        )
         return 1
 
 

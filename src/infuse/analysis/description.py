@@ -52,7 +52,9 @@ _BY_WORD = {
 
 @dataclass
 class Operand:
-    """One input or output of a node: its role, the value's name and type, and its elements where it is a constant."""
+    """One input or output of a node: its role, the value's name and type, and its elements where it
+    is a constant.
+    """
 
     role: str
     name: str
@@ -74,7 +76,8 @@ class NodeDescription:
     name: str
     family: str
     body: str
-    """The control-flow body that it stands in, as `If name / then_branch`; empty in the main graph."""
+    """The control-flow body that it stands in, as `If name / then_branch`; empty in the main graph.
+    """
     attributes: dict[str, str]
     inputs: list[Operand]
     outputs: list[Operand]
@@ -97,10 +100,11 @@ class NodeDescription:
 
 @dataclass
 class GraphDescription:
-    """A graph and its bodies: nodes in execution order, a body before the node that holds it, and what they cost.
+    """A graph and its bodies: nodes in execution order, a body before the node that holds it, and
+    what they cost.
 
-    An edge (from, to, type) joins positions in `nodes`; those after the last node are the inputs of the graph, then
-    its outputs.
+    An edge (from, to, type) joins positions in `nodes`; those after the last node are the inputs of
+    the graph, then its outputs.
     """
 
     name: str
@@ -139,7 +143,13 @@ def describe(graph: Graph, sizes: Sizes) -> GraphDescription:
     for name, value in zip(graph.output_names, graph.outputs):
         found.outputs.append(Operand("output", name, str(value.type), _elements(value)))
         if value in place:
-            found.edges.append((place[value], len(order) + len(found.inputs) + len(found.outputs) - 1, str(value.type)))
+            found.edges.append(
+                (
+                    place[value],
+                    len(order) + len(found.inputs) + len(found.outputs) - 1,
+                    str(value.type),
+                )
+            )
     return found
 
 
@@ -159,19 +169,29 @@ def _node(node: Node, body: str, sizes: Sizes) -> NodeDescription:
         name=node.name,
         family=family(node),
         body=body,
-        attributes={name: short(attribute_text(value)) for name, value in changed_attributes(node).items()},
-        inputs=[Operand(r, v.name, str(v.type), _elements(v)) for r, v in zip(_roles(node), node.inputs) if v],
+        attributes={
+            name: short(attribute_text(value)) for name, value in changed_attributes(node).items()
+        },
+        inputs=[
+            Operand(r, v.name, str(v.type), _elements(v))
+            for r, v in zip(_roles(node), node.inputs)
+            if v
+        ],
         outputs=[Operand("", v.name, str(v.type)) for v in node.outputs],
         cost=node_cost(node, sizes),
     )
 
 
 def family(node: Node) -> str:
-    """What sort of operator a node is: product, attention, normalization, …; other where nothing is known."""
+    """What sort of operator a node is: product, attention, normalization, …; other where nothing is
+    known.
+    """
     module = type(node.op).__module__.rpartition(".")[2]
     known = FAMILIES.get(module) if isinstance(node.op, Op) else None
     if known == "normalization" or known is None:
-        return next((name for word, name in _BY_WORD.items() if word in node.kind), known or "other")
+        return next(
+            (name for word, name in _BY_WORD.items() if word in node.kind), known or "other"
+        )
     return known
 
 
@@ -183,12 +203,16 @@ def _roles(node: Node) -> list[str]:
 
 
 def _elements(value: Value) -> str | None:
-    """The elements of a constant where they are few, dots where they are many; None for other values."""
+    """The elements of a constant where they are few, dots where they are many; None for other
+    values.
+    """
     if value.const is None:
         return None
     if value.const.size > SHOWN_ELEMENTS:
         return "…"
-    texts = [f"{x:.6g}" if isinstance(x, float) else str(x) for x in value.const.reshape(-1).tolist()]
+    texts = [
+        f"{x:.6g}" if isinstance(x, float) else str(x) for x in value.const.reshape(-1).tolist()
+    ]
     return short(texts[0] if value.const.ndim == 0 else f"[{', '.join(texts)}]")
 
 

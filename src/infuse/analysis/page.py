@@ -27,14 +27,18 @@ def write_report(
     values: Mapping[str, int] | None = None,
     title: str | None = None,
 ) -> None:
-    """Write what the optimization of `original` to `optimized` did: a page (.html) or its data (.json).
+    """Write what the optimization of `original` to `optimized` did: a page (.html) or its data
+    (.json).
 
-    `values` are sizes for symbolic dimensions. The file appears whole or not at all. OptionError for another ending
-    or a path that cannot be written, GraphError where `compare` raises it.
+    `values` are sizes for symbolic dimensions. The file appears whole or not at all. OptionError
+    for another ending or a path that cannot be written, GraphError where `compare` raises it.
     """
     target = Path(path)
     if target.suffix not in (".html", ".json"):
-        raise OptionError(f"{target.name} ends neither in .html nor in .json", hint="name the report by its format")
+        raise OptionError(
+            f"{target.name} ends neither in .html nor in .json",
+            hint="name the report by its format",
+        )
     comparison = compare(original, optimized, values)
     if target.suffix == ".html":
         text = render(comparison, title or original.name)
@@ -43,7 +47,9 @@ def write_report(
     try:
         _write(target, text)
     except OSError as error:
-        raise OptionError(f"the report cannot be written: {error.strerror or error}", where=str(target)) from error
+        raise OptionError(
+            f"the report cannot be written: {error.strerror or error}", where=str(target)
+        ) from error
 
 
 def _write(target: Path, text: str) -> None:
@@ -58,7 +64,9 @@ def _write(target: Path, text: str) -> None:
 
 
 def render(comparison: Comparison, title: str) -> str:
-    """The page as text: data, styles, scripts and the layout library in one document that loads nothing."""
+    """The page as text: data, styles, scripts and the layout library in one document that loads
+    nothing.
+    """
     parts = {
         "title": html.escape(title),
         "style": _asset("page.css"),
@@ -76,7 +84,9 @@ _SOURCE_MAP = re.compile(r"^//# sourceMappingURL=.*$", re.MULTILINE)
 
 def _asset(name: str) -> str:
     """A file of the page, without the name of a source map, which browsers would ask for."""
-    return _SOURCE_MAP.sub("", (files("infuse.analysis") / "report" / name).read_text(encoding="utf-8"))
+    return _SOURCE_MAP.sub(
+        "", (files("infuse.analysis") / "report" / name).read_text(encoding="utf-8")
+    )
 
 
 def _json_in_script(value: object) -> str:

@@ -1,4 +1,6 @@
-"""How much arithmetic quantized operators do: integers count as floats do, rounding and limits as one each."""
+"""How much arithmetic quantized operators do: integers count as floats do, rounding and limits as
+one each.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +70,9 @@ def _integer_convolution(call: Call) -> Arithmetic:
 
 @counts("QLinearConv")
 def _quantized_convolution(call: Call) -> Arithmetic:
-    return Arithmetic(call.made * dims.product(call.shape(3)[1:]), call.made * (QUANTIZE + int(call.has(8))))
+    return Arithmetic(
+        call.made * dims.product(call.shape(3)[1:]), call.made * (QUANTIZE + int(call.has(8)))
+    )
 
 
 @counts("QLinearAdd", "QLinearMul", domain=MICROSOFT)
@@ -93,7 +97,9 @@ def _quantized_concat(call: Call) -> Arithmetic:
 
 @counts("QLinearAveragePool", domain=MICROSOFT)
 def _quantized_pool(call: Call) -> Arithmetic:
-    return Arithmetic(0, call.made * (dims.product(call.attributes["kernel_shape"]) + DEQUANTIZE + QUANTIZE))
+    return Arithmetic(
+        0, call.made * (dims.product(call.attributes["kernel_shape"]) + DEQUANTIZE + QUANTIZE)
+    )
 
 
 @counts("QLinearGlobalAveragePool", domain=MICROSOFT)

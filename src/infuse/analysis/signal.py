@@ -25,7 +25,9 @@ def _transform(call: Call) -> Arithmetic:
 
 @counts("STFT")
 def _short_transforms(call: Call) -> Arithmetic:
-    """A window and a transform for every frame; a result has half of the frame's places where one side is asked for."""
+    """A window and a transform for every frame; a result has half of the frame's places where one
+    side is asked for.
+    """
     places = call.outputs[0][2]
     return Arithmetic(0, call.made * (1 + BUTTERFLY * _passes(places)))
 
@@ -65,9 +67,13 @@ def _causal(call: Call) -> Arithmetic:
 
 @counts("LinearAttention")
 def _linear_attention(call: Call) -> Arithmetic:
-    """Every step reads the state once and writes it once; decay and correction read it once more each."""
+    """Every step reads the state once and writes it once; decay and correction read it once more
+    each.
+    """
     batch, steps = call.shape(0)[:2]
     state = dims.product(call.outputs[1][1:]) if len(call.outputs) > 1 else 0
     shared = dims.floordiv(call.attributes["q_num_heads"], call.attributes["kv_num_heads"])
-    further = {"linear": 1, "gated": 2, "delta": 2, "gated_delta": 3}[call.attributes["update_rule"]]
+    further = {"linear": 1, "gated": 2, "delta": 2, "gated_delta": 3}[
+        call.attributes["update_rule"]
+    ]
     return Arithmetic(batch * steps * state * (shared + further))

@@ -10,7 +10,9 @@ _TAPS = {"nearest": 0, "linear": 2, "cubic": 4}
 
 @counts("GridSample")
 def _grid_sample(call: Call) -> Arithmetic:
-    """Every element blends the elements around its place; the places themselves take four operations an axis."""
+    """Every element blends the elements around its place; the places themselves take four
+    operations an axis.
+    """
     rank = len(call.shape(0)) - 2
     blended = _TAPS[call.attributes["mode"]] ** rank
     return Arithmetic(call.made * blended, call.size(1) * 4)
@@ -24,7 +26,9 @@ def _affine_grid(call: Call) -> Arithmetic:
 
 @counts("RoiAlign")
 def _roi_align(call: Call) -> Arithmetic:
-    """Four elements for every point; where their number follows from the regions, it is taken to be four a bin."""
+    """Four elements for every point; where their number follows from the regions, it is taken to be
+    four a bin.
+    """
     points = (call.attributes["sampling_ratio"] or 2) ** 2
     return Arithmetic(call.made * points * 4, call.made)
 

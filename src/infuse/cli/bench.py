@@ -15,7 +15,18 @@ import typer
 import infuse
 from infuse.cli import inputs, options, terminal
 from infuse.cli.models import Opened, open_model
-from infuse.cli.options import AsJson, ChosenLevel, Dims, Level, ModelOrFolder, Precision, Search, Seed, Threads, Tune
+from infuse.cli.options import (
+    AsJson,
+    ChosenLevel,
+    Dims,
+    Level,
+    ModelOrFolder,
+    Precision,
+    Search,
+    Seed,
+    Threads,
+    Tune,
+)
 from infuse.cli.outputs import type_text
 from infuse.errors import OptionError, RuntimeFailure
 from infuse.ir.graph import Array
@@ -37,7 +48,9 @@ def bench(
     threads: Threads = None,
     rounds: Annotated[int, typer.Option(min=1, help="How often the runtimes take turns.")] = 5,
     seconds: Annotated[float, typer.Option(min=0.0, help="Least length of one turn.")] = 0.5,
-    against: Annotated[Peer | None, typer.Option(help="The runtime to compare with.", show_default=False)] = None,
+    against: Annotated[
+        Peer | None, typer.Option(help="The runtime to compare with.", show_default=False)
+    ] = None,
     dim: Dims = None,
     seed: Seed = 0,
     level: ChosenLevel = Level.all,
@@ -48,12 +61,14 @@ def bench(
 ) -> None:
     """Measure a model's speed on random inputs.
 
-    With a peer, both take turns in one process (A B A B), and their answers are compared. In another precision than
-    fp32, the answer is compared with that of fp32.
+    With a peer, both take turns in one process (A B A B), and their answers are compared. In
+    another precision than fp32, the answer is compared with that of fp32.
     """
     given = options.dims(dim)
     peer_path = None if against is None else _file_for_peer(model)
-    opened = open_model(model, threads=threads, level=level, precision=precision, tune=tune, search=search)
+    opened = open_model(
+        model, threads=threads, level=level, precision=precision, tune=tune, search=search
+    )
     with opened.model as compiled:
         values = inputs.sizes(compiled.inputs, given)
         limits = {} if opened.graph is None else index_limits(opened.graph)
@@ -74,7 +89,9 @@ def bench(
             "inputs": {name: type_text(array) for name, array in feeds.items()},
             "threads": compiled.threads,
             "times": {name: _summary(taken) for name, taken in times.items()},
-            "speed": min(times["onnxruntime"]) / min(times["infuse"]) if peer_path is not None else None,
+            "speed": min(times["onnxruntime"]) / min(times["infuse"])
+            if peer_path is not None
+            else None,
             "difference": difference,
             "precision": compiled.metadata.get("precision", precision),
             "difference_from_fp32": lost,
@@ -91,7 +108,9 @@ def bench(
 def alternate(
     runs: Mapping[str, Callable[[], Any]], rounds: int, seconds: float, done: Callable[[int], None]
 ) -> dict[str, list[float]]:
-    """Seconds of every call; in each round, each of `runs` has a turn of at least `seconds` and one call."""
+    """Seconds of every call; in each round, each of `runs` has a turn of at least `seconds` and one
+    call.
+    """
     times: dict[str, list[float]] = {name: [] for name in runs}
     for number in range(rounds):
         done(number)
@@ -110,25 +129,38 @@ def alternate(
 
 
 def _summary(seconds: list[float]) -> dict[str, float]:
-    return {"min_ms": min(seconds) * 1e3, "median_ms": statistics.median(seconds) * 1e3, "runs": len(seconds)}
+    return {
+        "min_ms": min(seconds) * 1e3,
+        "median_ms": statistics.median(seconds) * 1e3,
+        "runs": len(seconds),
+    }
 
 
 def _worst(ours: Arrays, theirs: Arrays) -> float:
-    return max((relative_difference(ours[name], array) for name, array in theirs.items()), default=0.0)
+    return max(
+        (relative_difference(ours[name], array) for name, array in theirs.items()), default=0.0
+    )
 
 
 def _file_for_peer(model: Path) -> Path:
     try:
         import onnxruntime  # noqa: F401
     except ImportError as error:
-        raise OptionError("onnxruntime is not installed here", hint="pip install onnxruntime") from error
+        raise OptionError(
+            "onnxruntime is not installed here", hint="pip install onnxruntime"
+        ) from error
     if model.is_dir():
-        raise OptionError(f"{model} is a compiled model, which another runtime cannot read", hint="name the model file")
+        raise OptionError(
+            f"{model} is a compiled model, which another runtime cannot read",
+            hint="name the model file",
+        )
     return model
 
 
 class _Onnxruntime:
-    """ONNX Runtime's CPU provider with all of its optimizations; its errors become RuntimeFailure."""
+    """ONNX Runtime's CPU provider with all of its optimizations; its errors become
+    RuntimeFailure.
+    """
 
     def __init__(self, opened: Opened, path: Path, threads: int) -> None:
         import onnxruntime
@@ -144,9 +176,13 @@ class _Onnxruntime:
                 file = Path(folder) / "model.onnx"
                 infuse.save(opened.graph, file)
             try:
-                self.session = onnxruntime.InferenceSession(file, settings, providers=["CPUExecutionProvider"])
+                self.session = onnxruntime.InferenceSession(
+                    file, settings, providers=["CPUExecutionProvider"]
+                )
             except Exception as error:
-                raise RuntimeFailure(f"onnxruntime cannot open the model: {error}", where=str(path)) from error
+                raise RuntimeFailure(
+                    f"onnxruntime cannot open the model: {error}", where=str(path)
+                ) from error
         self._names = [output.name for output in self.session.get_outputs()]
 
     def run(self, feeds: Arrays) -> Arrays:
@@ -166,10 +202,14 @@ def _print(facts: dict[str, Any]) -> None:
     terminal.say_table("", ("", "#min ms", "#median ms", "#runs"), rows)
     if facts["speed"] is not None:
         terminal.say(f"speed: {facts['speed']:.2f} × onnxruntime's, by the least times")
-        terminal.say(f"largest difference of the answers: {facts['difference']:.1e} of the output's largest element")
+        terminal.say(
+            f"largest difference of the answers: {facts['difference']:.1e} of the output's largest "
+            "element"
+        )
     if facts["difference_from_fp32"] is not None:
         terminal.say(
-            f"largest difference of {facts['precision']} from fp32: {facts['difference_from_fp32']:.1e} "
+            f"largest difference of {facts['precision']} from fp32: "
+            f"{facts['difference_from_fp32']:.1e} "
             "of the output's largest element"
         )
     keys = ("arena_bytes", "arena_lower_bound", "weights_bytes")

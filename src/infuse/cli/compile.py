@@ -11,13 +11,25 @@ import typer
 import infuse
 from infuse.cli import terminal
 from infuse.cli.models import note_search
-from infuse.cli.options import AsJson, ChosenLevel, Level, ModelFile, Precision, Search, Target, Threads, Tune
+from infuse.cli.options import (
+    AsJson,
+    ChosenLevel,
+    Level,
+    ModelFile,
+    Precision,
+    Search,
+    Target,
+    Threads,
+    Tune,
+)
 from infuse.cli.outputs import kept_lines
 
 
 def compile(
     model: ModelFile,
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="FOLDER", help="The folder to write.")],
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="FOLDER", help="The folder to write.")
+    ],
     target: Target = "native",
     threads: Threads = None,
     level: ChosenLevel = Level.all,
@@ -25,7 +37,10 @@ def compile(
     tune: Tune = False,
     search: Search = 0.0,
     prefix: Annotated[
-        str, typer.Option(metavar="NAME", help="What the names of the C functions begin with; one for each model.")
+        str,
+        typer.Option(
+            metavar="NAME", help="What the names of the C functions begin with; one for each model."
+        ),
     ] = "infuse",
     as_json: AsJson = False,
 ) -> None:
@@ -77,5 +92,10 @@ def _print(facts: dict[str, Any]) -> None:
     for line in kept_lines(facts["kept_in_fp32"]):
         terminal.say(line)
     if facts["host_steps"]:
-        terminal.say(f"run by the interpreter, for want of native code: {', '.join(facts['host_steps'])}")
-    terminal.say(f"optimized in {facts['optimize_seconds']:.2f} s, compiled in {facts['compile_seconds']:.2f} s")
+        terminal.say(
+            f"run by the interpreter, for want of native code: {', '.join(facts['host_steps'])}"
+        )
+    terminal.say(
+        f"optimized in {facts['optimize_seconds']:.2f} s, compiled in "
+        f"{facts['compile_seconds']:.2f} s"
+    )

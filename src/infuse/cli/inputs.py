@@ -16,7 +16,9 @@ from infuse.runtime.shapes import Formula, TensorSpec
 
 
 def sizes(specs: Sequence[TensorSpec], given: Mapping[str, int]) -> dict[str, int]:
-    """A size for every symbol in these inputs: the given one, or the default that `--dim` describes."""
+    """A size for every symbol in these inputs: the given one, or the default that `--dim`
+    describes.
+    """
     found: dict[str, int] = {}
     for text in (size for spec in specs for size in spec.shape if isinstance(size, str)):
         for symbol in [text] if text in given else _symbols(text):
@@ -32,8 +34,8 @@ def _symbols(text: str) -> list[str]:
 def random_inputs(
     specs: Iterable[TensorSpec], values: Mapping[str, int], seed: int, limits: Mapping[str, int]
 ) -> dict[str, Array]:
-    """Arrays for these inputs but those with a default; `values` are the sizes of symbols, `limits` those of integers
-    by input.
+    """Arrays for these inputs but those with a default; `values` are the sizes of symbols, `limits`
+    those of integers by input.
     """
     rng = np.random.default_rng(seed)
     made = {}
@@ -49,19 +51,27 @@ def _size(text: str, values: Mapping[str, int]) -> int:
     return values[text] if text in values else Formula(text)(values)
 
 
-def read_inputs(files: Iterable[str] | None, archive: Path | None, known: Sequence[str]) -> dict[str, Array]:
-    """Arrays by input name from `--inputs FILE.npz` and from `--input NAME=FILE.npy`, which wins."""
+def read_inputs(
+    files: Iterable[str] | None, archive: Path | None, known: Sequence[str]
+) -> dict[str, Array]:
+    """Arrays by input name from `--inputs FILE.npz` and from `--input NAME=FILE.npy`, which
+    wins.
+    """
     found: dict[str, Array] = {}
     if archive is not None:
         loaded = _load(archive)
         if not isinstance(loaded, dict):
-            raise InputError("it is not an .npz archive", where=str(archive), hint="give one array with --input")
+            raise InputError(
+                "it is not an .npz archive", where=str(archive), hint="give one array with --input"
+            )
         found.update(loaded)
     for text in files or ():
         name, path = _named(text, known)
         array = _load(path)
         if isinstance(array, dict):
-            raise InputError("it is an archive of arrays", where=str(path), hint="give it with --inputs")
+            raise InputError(
+                "it is an archive of arrays", where=str(path), hint="give it with --inputs"
+            )
         found[name] = array
     return found
 
@@ -73,7 +83,9 @@ def _named(text: str, known: Sequence[str]) -> tuple[str, Path]:
             return name, Path(text[len(name) + 1 :])
     name, equals, path = text.partition("=")
     if not equals:
-        raise OptionError(f"--input {text} names no input", hint=f"write it as --input {known[0]}={text}")
+        raise OptionError(
+            f"--input {text} names no input", hint=f"write it as --input {known[0]}={text}"
+        )
     return name, Path(path)
 
 
@@ -86,8 +98,12 @@ def _load(path: Path) -> Any:
         with loaded:
             return {name: loaded[name] for name in loaded.files}
     except OSError as error:
-        raise InputError(f"the file cannot be read: {error.strerror or error}", where=str(path)) from error
+        raise InputError(
+            f"the file cannot be read: {error.strerror or error}", where=str(path)
+        ) from error
     except (ValueError, EOFError, zipfile.BadZipFile) as error:
         raise InputError(
-            "the file holds no NumPy arrays", where=str(path), hint="numpy.save and numpy.savez write such files"
+            "the file holds no NumPy arrays",
+            where=str(path),
+            hint="numpy.save and numpy.savez write such files",
         ) from error

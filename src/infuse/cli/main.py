@@ -32,7 +32,15 @@ app = typer.Typer(
     rich_markup_mode="markdown",
 )
 _COMMANDS: Sequence[Callable[..., None]] = (
-    *(show.show, optimize.optimize, why.why, compile.compile, run.run, bench.bench, profile.profile),
+    *(
+        show.show,
+        optimize.optimize,
+        why.why,
+        compile.compile,
+        run.run,
+        bench.bench,
+        profile.profile,
+    ),
     *(serve.serve, rollout.rollout, rollout.rollback),
 )
 for _command in _COMMANDS:
@@ -48,14 +56,19 @@ def _print_version(wanted: bool) -> None:
 @app.callback()
 def _program(
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
     ] = False,
 ) -> None:
     """A trained model in, a verified and fast native library out."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the program with these arguments (default: those of the process) and return its exit status."""
+    """Run the program with these arguments (default: those of the process) and return its exit
+    status.
+    """
     given = None if arguments is None else list(arguments)
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning
@@ -68,7 +81,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             terminal.complain(str(error))
             return 1
         except (MemoryError, RecursionError) as error:
-            short = "there is not enough memory" if isinstance(error, MemoryError) else "the model nests too deeply"
+            short = (
+                "there is not enough memory"
+                if isinstance(error, MemoryError)
+                else "the model nests too deeply"
+            )
             terminal.complain(f"{short}: {error}" if str(error) else short)
             return 1
         except OSError as error:

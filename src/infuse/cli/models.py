@@ -39,19 +39,30 @@ def open_model(
     tune: bool = False,
     search: float = 0.0,
 ) -> Opened:
-    """Load a compiled model's folder; compile a model file. OptionError where a folder is to be compiled otherwise."""
+    """Load a compiled model's folder; compile a model file. OptionError where a folder is to be
+    compiled otherwise.
+    """
     if path.is_dir():
         if precision != "fp32":
-            raise OptionError(f"{path} is compiled already, in a precision of its own", hint="name the model file")
+            raise OptionError(
+                f"{path} is compiled already, in a precision of its own", hint="name the model file"
+            )
         if tune:
-            raise OptionError(f"{path} is compiled already, with kernels of its own", hint="name the model file")
+            raise OptionError(
+                f"{path} is compiled already, with kernels of its own", hint="name the model file"
+            )
         if search:
-            raise OptionError(f"{path} is compiled already, and its graph is not in it", hint="name the model file")
+            raise OptionError(
+                f"{path} is compiled already, and its graph is not in it",
+                hint="name the model file",
+            )
         return Opened(infuse.load_compiled(path, threads=threads), None)
     graph = infuse.load(path)
     with terminal.progress(path.name) as report:
         better = infuse.optimize(graph, level.value, search=search, progress=report)
-        model = infuse.compile(better, target=target, threads=threads, precision=precision, tune=tune, progress=report)
+        model = infuse.compile(
+            better, target=target, threads=threads, precision=precision, tune=tune, progress=report
+        )
     note_search(better)
     assert not isinstance(model, ForeignModel), "without a folder it is refused"
     return Opened(model, graph)

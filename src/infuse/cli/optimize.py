@@ -25,7 +25,9 @@ from infuse.rewrite import Search as Found
 
 RuleNames = list[str] | None
 LIMIT = 5e10
-"""Multiplications up to which a model is evaluated in NumPy without being asked to: some ten seconds."""
+"""Multiplications up to which a model is evaluated in NumPy without being asked to: some ten
+seconds.
+"""
 FUSED_OPSET = 23
 """The first opset with Attention, RMSNormalization and RotaryEmbedding."""
 
@@ -39,49 +41,84 @@ class Runtime(str, Enum):
 
 def optimize(
     model: ModelFile,
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="OUT", help="The file to write: .onnx or .infuse.")],
+    output: Annotated[
+        Path,
+        typer.Option("-o", "--output", metavar="OUT", help="The file to write: .onnx or .infuse."),
+    ],
     level: Annotated[
         Level | None,
         typer.Option(
-            help="How much of the graph is rewritten; default: all for .infuse; for .onnx extended where the opset has "
-            "the fused operators (23 and newer) and with --for, else basic.",
+            help=(
+                "How much of the graph is rewritten; default: all for .infuse; for .onnx extended "
+                "where the opset has "
+                "the fused operators (23 and newer) and with --for, else basic."
+            ),
             show_default=False,
         ),
     ] = None,
-    disable: Annotated[RuleNames, typer.Option(metavar="RULE", help="Leave this rule out (repeatable).")] = None,
-    only: Annotated[RuleNames, typer.Option(metavar="RULE", help="Try no other rules (repeatable).")] = None,
-    enable: Annotated[RuleNames, typer.Option(metavar="RULE", help="Try this opt-in rule too (repeatable).")] = None,
-    opset: Annotated[int | None, typer.Option(min=13, help="Opset of an .onnx file; default: the model's own.")] = None,
+    disable: Annotated[
+        RuleNames, typer.Option(metavar="RULE", help="Leave this rule out (repeatable).")
+    ] = None,
+    only: Annotated[
+        RuleNames, typer.Option(metavar="RULE", help="Try no other rules (repeatable).")
+    ] = None,
+    enable: Annotated[
+        RuleNames, typer.Option(metavar="RULE", help="Try this opt-in rule too (repeatable).")
+    ] = None,
+    opset: Annotated[
+        int | None, typer.Option(min=13, help="Opset of an .onnx file; default: the model's own.")
+    ] = None,
     runtime: Annotated[
-        Runtime, typer.Option("--for", help="Whose operators the result may use, besides the standard ones.")
+        Runtime,
+        typer.Option(
+            "--for", help="Whose operators the result may use, besides the standard ones."
+        ),
     ] = Runtime.standard,
     fixed: Annotated[
         list[str] | None,
-        typer.Option("--set-dim", metavar="NAME=SIZE", help="Fix a symbolic dimension in the result (repeatable)."),
+        typer.Option(
+            "--set-dim",
+            metavar="NAME=SIZE",
+            help="Fix a symbolic dimension in the result (repeatable).",
+        ),
     ] = None,
-    fix: Annotated[bool, typer.Option("--fix-defaults", help="Let inputs that have a default be constants.")] = False,
+    fix: Annotated[
+        bool, typer.Option("--fix-defaults", help="Let inputs that have a default be constants.")
+    ] = False,
     verification: Annotated[
         bool | None,
         typer.Option(
             "--verify/--no-verify",
-            help="Compare original and result, leave out a rule that is wrong; default: where that takes seconds.",
+            help=(
+                "Compare original and result, leave out a rule that is wrong; default: where that "
+                "takes seconds."
+            ),
             show_default=False,
         ),
     ] = None,
     archive: Annotated[
         Path | None,
-        typer.Option("--inputs", metavar="FILE.npz", help="Inputs to compare on; default: random ones.", exists=False),
+        typer.Option(
+            "--inputs",
+            metavar="FILE.npz",
+            help="Inputs to compare on; default: random ones.",
+            exists=False,
+        ),
     ] = None,
     dim: Dims = None,
     search: Search = 0.0,
     report: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Also write a page (.html): both graphs, every rewrite; or its data (.json)."
+            metavar="FILE",
+            help="Also write a page (.html): both graphs, every rewrite; or its data (.json).",
         ),
     ] = None,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Also list every rewrite, and where rules nearly fired and why not.")
+        bool,
+        typer.Option(
+            "--explain", help="Also list every rewrite, and where rules nearly fired and why not."
+        ),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -118,7 +155,11 @@ def optimize(
         infuse.save(better, output, opset=opset)
         if report is not None:
             write_report(report, graph, better, sizes, model.name)
-    facts = {**better.report.to_dict(), "level": chosen.level, "optimize_seconds": sum(better.report.seconds.values())}
+    facts = {
+        **better.report.to_dict(),
+        "level": chosen.level,
+        "optimize_seconds": sum(better.report.seconds.values()),
+    }
     facts["output"] = {"path": str(output), "bytes": output.stat().st_size}
     if report is not None:
         facts["report"] = {"path": str(report), "bytes": report.stat().st_size}
@@ -137,8 +178,12 @@ def _default_level(output: Path, opset: int, runtime: str) -> Level:
     return Level.extended if runtime or opset >= FUSED_OPSET else Level.basic
 
 
-def _witness(graph: Graph, wanted: bool | None, archive: Path | None, sizes: dict[str, int]) -> Witness:
-    """The original's answers to compare with; none where that is not wanted, or takes long and was not asked for."""
+def _witness(
+    graph: Graph, wanted: bool | None, archive: Path | None, sizes: dict[str, int]
+) -> Witness:
+    """The original's answers to compare with; none where that is not wanted, or takes long and was
+    not asked for.
+    """
     if wanted is False:
         return Witness(graph, [], reason="--no-verify")
     if archive is not None:
@@ -161,7 +206,9 @@ def _print(report: Report, facts: dict[str, Any]) -> None:
     rows = [(kind, report.before[kind] or "–", report.after[kind] or "–") for kind in kinds]
     rows.append(("all", report.nodes_before, report.nodes_after))
     terminal.say_table("operators", ("operator", "#before", "#after"), rows, last_bold=True)
-    terminal.say_table("rules that fired", ("rule", "level", "#fired", "#nodes saved"), _fired(report))
+    terminal.say_table(
+        "rules that fired", ("rule", "level", "#fired", "#nodes saved"), _fired(report)
+    )
     if "near_misses" in facts:
         _explain(report, facts["near_misses"])
     if report.search is not None:
@@ -213,5 +260,7 @@ def _explain(report: Report, misses: list[dict[str, str]]) -> None:
     ]
     terminal.say_table("rewrites in order", ("#", "rule", "removed", "created"), rows)
     terminal.say_table(
-        "rules that nearly fired", ("rule", "node", "why not"), [(m["rule"], m["node"], m["reason"]) for m in misses]
+        "rules that nearly fired",
+        ("rule", "node", "why not"),
+        [(m["rule"], m["node"], m["reason"]) for m in misses],
     )

@@ -25,7 +25,9 @@ class Level(str, Enum):
 
 assert tuple(level.value for level in Level) == LEVELS
 
-ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="An .onnx or .infuse file.", show_default=False)]
+ModelFile = Annotated[
+    Path, typer.Argument(metavar="MODEL", help="An .onnx or .infuse file.", show_default=False)
+]
 ModelOrFolder = Annotated[
     Path,
     typer.Argument(
@@ -39,7 +41,10 @@ ChosenLevel = Annotated[Level, typer.Option("--level", help="How much of the gra
 Target = Annotated[
     str,
     typer.Option(
-        help="Processor: native, x86-64[-v3: AVX2, -v4: AVX-512] or aarch64 (NEON); more units: aarch64+i8mm.",
+        help=(
+            "Processor: native, x86-64[-v3: AVX2, -v4: AVX-512] or aarch64 (NEON); more units: "
+            "aarch64+i8mm."
+        ),
         metavar="NAME",
     ),
 ]
@@ -47,39 +52,56 @@ Search = Annotated[
     float,
     typer.Option(
         metavar="SECONDS",
-        help="Also look so long at most for cheaper forms of linear operators that no rule finds; sums may be added in "
-        "another order.",
+        help=(
+            "Also look so long at most for cheaper forms of linear operators that no rule finds; "
+            "sums may be added in "
+            "another order."
+        ),
         show_default=False,
     ),
 ]
 Threads = Annotated[
-    int | None, typer.Option(min=1, help="Threads of a run; default: all processors that this process may use.")
+    int | None,
+    typer.Option(
+        min=1, help="Threads of a run; default: all processors that this process may use."
+    ),
 ]
 Precision = Annotated[
     str,
     typer.Option(
-        help="fp32; bf16: products of rounded operands, where the processor multiplies them; fp16: weights are stored "
-        "as halves, arithmetic stays fp32.",
+        help=(
+            "fp32; bf16: products of rounded operands, where the processor multiplies them; fp16: "
+            "weights are stored "
+            "as halves, arithmetic stays fp32."
+        ),
         metavar="NAME",
     ),
 ]
 Tune = Annotated[
     bool,
-    typer.Option("--tune", help="Measure the kernels that might be fastest, up to 3 minutes, and keep the times."),
+    typer.Option(
+        "--tune",
+        help="Measure the kernels that might be fastest, up to 3 minutes, and keep the times.",
+    ),
 ]
 Dims = Annotated[
     list[str] | None,
     typer.Option(
         "--dim",
         metavar="NAME=SIZE",
-        help="Size of a symbolic dimension of random inputs; default: 1 for batch, 224 for height and width, else 32.",
+        help=(
+            "Size of a symbolic dimension of random inputs; default: 1 for batch, 224 for height "
+            "and width, else 32."
+        ),
     ),
 ]
 InputFiles = Annotated[
     list[str] | None,
     typer.Option("--input", metavar="NAME=FILE.npy", help="The array of one input (repeatable)."),
 ]
-InputArchive = Annotated[Path | None, typer.Option("--inputs", metavar="FILE.npz", help="Arrays of inputs by name.")]
+InputArchive = Annotated[
+    Path | None, typer.Option("--inputs", metavar="FILE.npz", help="Arrays of inputs by name.")
+]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of random inputs.")]
 
 
@@ -89,19 +111,28 @@ def names(texts: Iterable[str] | None) -> list[str]:
 
 
 def dims(texts: Iterable[str] | None, option: str = "--dim") -> dict[str, int]:
-    """`["batch=2", "seq=8"]` → `{"batch": 2, "seq": 8}`; OptionError for anything else, and for contradictions."""
+    """`["batch=2", "seq=8"]` → `{"batch": 2, "seq": 8}`; OptionError for anything else, and for
+    contradictions.
+    """
     found: dict[str, int] = {}
     for text in texts or ():
         name, equals, size = text.rpartition("=")
         if not equals or not name or not size.isdecimal():
-            raise OptionError(f"{option} {text} does not give a symbol its size", hint=f"write it as {option} batch=2")
+            raise OptionError(
+                f"{option} {text} does not give a symbol its size",
+                hint=f"write it as {option} batch=2",
+            )
         if found.setdefault(name, int(size)) != int(size):
-            raise OptionError(f"{option} gives {name} the sizes {found[name]} and {size}", hint="give it one")
+            raise OptionError(
+                f"{option} gives {name} the sizes {found[name]} and {size}", hint="give it one"
+            )
     return found
 
 
 def check_output(path: Path, *endings: str) -> None:
-    """OptionError, before any work is done, when a file cannot be written at `path` or must end otherwise."""
+    """OptionError, before any work is done, when a file cannot be written at `path` or must end
+    otherwise.
+    """
     where = f"output {path}"
     if path.suffix not in endings:
         raise OptionError(f"its name does not end in {' or '.join(endings)}", where=where)
@@ -109,6 +140,8 @@ def check_output(path: Path, *endings: str) -> None:
         raise OptionError("it is a folder", where=where, hint="name a file")
     folder = path.absolute().parent
     if not folder.is_dir():
-        raise OptionError(f"the folder {folder} does not exist", where=where, hint="create it first")
+        raise OptionError(
+            f"the folder {folder} does not exist", where=where, hint="create it first"
+        )
     if not os.access(folder, os.W_OK):
         raise OptionError(f"the folder {folder} cannot be written", where=where)

@@ -17,13 +17,16 @@ from infuse.ir.graph import Array
 
 
 def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
-    """Write an .npz archive, which appears whole or not at all; OptionError when it cannot be written.
+    """Write an .npz archive, which appears whole or not at all; OptionError when it cannot be
+    written.
 
-    The tensors of a sequence are entries NAME.0, NAME.1, …; texts are stored as NumPy's fixed-width strings.
+    The tensors of a sequence are entries NAME.0, NAME.1, …; texts are stored as NumPy's fixed-width
+    strings.
     """
     temporary = path.with_name(f".{path.stem}.{secrets.token_hex(4)}.npz")
     try:
-        # Not numpy.savez: it has a parameter of its own called file, which an output may be called too.
+        # Not numpy.savez: it has a parameter of its own called file, which an output may be called
+        # too.
         with temporary.open("xb") as file, zipfile.ZipFile(file, "w") as archive:
             for name, value in arrays.items():
                 for entry_name, array in _entries(name, value):
@@ -37,7 +40,9 @@ def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
 
 
 def write_json(path: Path, data: Any) -> None:
-    """Write plain data as JSON; the file appears whole or not at all. OptionError when it cannot be written."""
+    """Write plain data as JSON; the file appears whole or not at all. OptionError when it cannot be
+    written.
+    """
     temporary = path.with_name(f".{path.stem}.{secrets.token_hex(4)}.json")
     try:
         temporary.write_text(json.dumps(data, ensure_ascii=False), "utf-8")
@@ -74,7 +79,9 @@ def type_text(array: Any) -> str:
 
 
 def statistics(array: Any) -> dict[str, Any]:
-    """Least, largest and mean element, standard deviation, and how many are NaN or infinite; of numbers only."""
+    """Least, largest and mean element, standard deviation, and how many are NaN or infinite; of
+    numbers only.
+    """
     if not isinstance(array, np.ndarray):
         return {}
     if array.dtype == object:

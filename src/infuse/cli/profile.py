@@ -43,7 +43,17 @@ _COLUMNS = (
     *("##", "computes", "kernel", "#calls", "#min ms", "#median", "#share"),
     *("#MFLOP", "#MB", "#bound ms", "#of roof", "of"),
 )
-_NARROW = ("##", "computes", "kernel", "#min ms", "#share", "#MFLOP", "#MB", "#bound ms", "#of roof")
+_NARROW = (
+    "##",
+    "computes",
+    "kernel",
+    "#min ms",
+    "#share",
+    "#MFLOP",
+    "#MB",
+    "#bound ms",
+    "#of roof",
+)
 """What is printed on terminals that are narrower than _WIDE."""
 _WIDE = 140
 
@@ -60,7 +70,9 @@ def profile(
     top: Annotated[int, typer.Option(min=0, help="Rows to print; 0 for all.")] = 30,
     trace: Annotated[
         Path | None,
-        typer.Option(metavar="FILE.json", help="Write the runs as a trace for Perfetto or chrome://tracing."),
+        typer.Option(
+            metavar="FILE.json", help="Write the runs as a trace for Perfetto or chrome://tracing."
+        ),
     ] = None,
     files: InputFiles = None,
     archive: InputArchive = None,
@@ -71,10 +83,13 @@ def profile(
     precision: Precision = "fp32",
     tune: Tune = False,
     search: Search = 0.0,
-    calibrate: Annotated[bool, typer.Option("--calibrate", help="Measure the machine's peaks again.")] = False,
+    calibrate: Annotated[
+        bool, typer.Option("--calibrate", help="Measure the machine's peaks again.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Time every kernel call of a model, beside its FLOPs, its bytes and what this machine could do.
+    """Time every kernel call of a model, beside its FLOPs, its bytes and what this machine could
+    do.
 
     Inputs that are not given are random.
     """
@@ -82,11 +97,18 @@ def profile(
         options.check_output(trace, ".json")
     sizes = options.dims(dim)
     if model.is_dir():
-        raise OptionError(f"{model} is a folder, and a compiled model has no clocks in it", hint="name the model file")
+        raise OptionError(
+            f"{model} is a folder, and a compiled model has no clocks in it",
+            hint="name the model file",
+        )
     graph = infuse.load(model)
     given = inputs.read_inputs(files, archive, [value.name for value in graph.inputs])
     with terminal.progress(model.name) as progress:
-        source = infuse.optimize(graph, level.value, search=search, progress=progress) if search else graph
+        source = (
+            infuse.optimize(graph, level.value, search=search, progress=progress)
+            if search
+            else graph
+        )
         found = infuse.profile(
             source,
             given,
@@ -106,7 +128,9 @@ def profile(
     if trace is not None:
         write_json(trace, trace_events(found))
     if as_json:
-        terminal.say_json(found.to_dict(by.value) | {"trace": None if trace is None else str(trace)})
+        terminal.say_json(
+            found.to_dict(by.value) | {"trace": None if trace is None else str(trace)}
+        )
     else:
         _print(found, by.value, top)
         if trace is not None:
@@ -116,11 +140,14 @@ def profile(
 def _print(found: Profile, by: str, top: int) -> None:
     roof, total = found.roof, found.total
     given = ", ".join(f"{name}: {kind}" for name, kind in found.inputs.items())
-    terminal.say(f"{given}; {roof.threads} thread{'' if roof.threads == 1 else 's'}, target {roof.target}")
+    terminal.say(
+        f"{given}; {roof.threads} thread{'' if roof.threads == 1 else 's'}, target {roof.target}"
+    )
     peaks = ", ".join(f"{kind} {rate / 1e9:.1f}" for kind, rate in roof.peaks.items())
     terminal.say(
         f"this machine: {peaks} GFLOP/s, {roof.bandwidth / 1e9:.1f} GB/s from memory; "
-        f"{len(found.runs)} runs: least {min(total.times) * 1e3:.3f} ms, median {total.median * 1e3:.3f} ms"
+        f"{len(found.runs)} runs: least {min(total.times) * 1e3:.3f} ms, median "
+        f"{total.median * 1e3:.3f} ms"
     )
     rows = found.table(by)
     shown = rows[:top] if top else rows
@@ -129,7 +156,9 @@ def _print(found: Profile, by: str, top: int) -> None:
     if rest:
         lines.append(("…", *_summary(f"{len(rest)} more", rest)))
     outside = found.outside
-    lines.append(("", outside.label, "", "", *_times(outside), f"{outside.share:.1%}", "", "", "", "", ""))
+    lines.append(
+        ("", outside.label, "", "", *_times(outside), f"{outside.share:.1%}", "", "", "", "", "")
+    )
     lines.append(_total(found))
     columns = _COLUMNS if terminal.console().width >= _WIDE else _NARROW
     picked = [_COLUMNS.index(name) for name in columns]
@@ -144,7 +173,15 @@ def _times(row: Row) -> tuple[str, str]:
 
 def _line(row: Row) -> tuple[str, ...]:
     roof = f"{row.efficiency:.0%}" if row.is_known and row.bound else "–"
-    return (row.label, row.kernel, str(row.calls), *_times(row), f"{row.share:.1%}", *_work([row]), roof)
+    return (
+        row.label,
+        row.kernel,
+        str(row.calls),
+        *_times(row),
+        f"{row.share:.1%}",
+        *_work([row]),
+        roof,
+    )
 
 
 def _detail(row: Row, by: str) -> str:
@@ -155,12 +192,16 @@ def _detail(row: Row, by: str) -> str:
 
 
 def _work(rows: list[Row]) -> tuple[str, str, str]:
-    flops, size, bound = (sum(getattr(row, name) for row in rows) for name in ("flops", "bytes", "bound"))
+    flops, size, bound = (
+        sum(getattr(row, name) for row in rows) for name in ("flops", "bytes", "bound")
+    )
     return f"{flops / 1e6:.2f}", f"{size / 1e6:.3f}", f"{bound * 1e3:.3f}"
 
 
 def _summary(label: str, rows: list[Row]) -> tuple[str, ...]:
-    least, median = (f"{sum(getattr(row, name) for row in rows) * 1e3:.3f}" for name in ("time", "median"))
+    least, median = (
+        f"{sum(getattr(row, name) for row in rows) * 1e3:.3f}" for name in ("time", "median")
+    )
     calls, share = sum(row.calls for row in rows), sum(row.share for row in rows)
     return (label, "", str(calls), least, median, f"{share:.1%}", *_work(rows), "", "")
 

@@ -17,8 +17,13 @@ from infuse.errors import OptionError, UnavailableError
 
 TOKEN_VARIABLE = "INFUSE_TOKEN"  # noqa: S105 (the name of a variable)
 
-ModelName = Annotated[str, typer.Argument(metavar="MODEL", help="The model's name.", show_default=False)]
-Admin = Annotated[str, typer.Option("--admin", metavar="URL", help=f"The admin port; its token in ${TOKEN_VARIABLE}.")]
+ModelName = Annotated[
+    str, typer.Argument(metavar="MODEL", help="The model's name.", show_default=False)
+]
+Admin = Annotated[
+    str,
+    typer.Option("--admin", metavar="URL", help=f"The admin port; its token in ${TOKEN_VARIABLE}."),
+]
 _ADMIN = "http://127.0.0.1:8002"
 _LOAD_SECONDS = 1000.0  # a version that is not loaded is built first
 
@@ -29,10 +34,17 @@ def rollout(
         int | None, typer.Argument(metavar="[VERSION]", help="The new version.", show_default=False)
     ] = None,
     steps: Annotated[
-        str, typer.Option(metavar="SHARES", help="Shares of the traffic, as 0.05,0.25,1; by default the model's.")
+        str,
+        typer.Option(
+            metavar="SHARES", help="Shares of the traffic, as 0.05,0.25,1; by default the model's."
+        ),
     ] = "",
-    step_seconds: Annotated[float | None, typer.Option(metavar="S", help="How long each step is held.")] = None,
-    promote: Annotated[bool, typer.Option("--promote", help="Give the new version all traffic now.")] = False,
+    step_seconds: Annotated[
+        float | None, typer.Option(metavar="S", help="How long each step is held.")
+    ] = None,
+    promote: Annotated[
+        bool, typer.Option("--promote", help="Give the new version all traffic now.")
+    ] = False,
     pause: Annotated[bool, typer.Option("--pause", help="Hold the rollout at its share.")] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Let a paused rollout go on.")] = False,
     admin: Admin = _ADMIN,
@@ -43,7 +55,11 @@ def rollout(
     The server rolls back by itself when the new version errs more, is slower, or answers otherwise.
     """
     path = f"/v2/models/{urllib.parse.quote(model, safe='')}"
-    verbs = [verb for verb, wanted in (("promote", promote), ("pause", pause), ("resume", resume)) if wanted]
+    verbs = [
+        verb
+        for verb, wanted in (("promote", promote), ("pause", pause), ("resume", resume))
+        if wanted
+    ]
     if len(verbs) + (version is not None) > 1:
         raise OptionError("a version, --promote, --pause and --resume exclude each other")
     if verbs:
@@ -61,7 +77,9 @@ def rollout(
 
 def rollback(
     model: ModelName,
-    reason: Annotated[str, typer.Option(metavar="TEXT", help="For the log and the console.")] = "by hand",
+    reason: Annotated[
+        str, typer.Option(metavar="TEXT", help="For the log and the console.")
+    ] = "by hand",
     admin: Admin = _ADMIN,
     as_json: AsJson = False,
 ) -> None:
@@ -75,8 +93,8 @@ def rollback(
 
 
 def call(admin: str, path: str, body: Any = None, seconds: float = 60.0) -> Any:
-    """Ask the admin port of a server. UnavailableError when it is not there or needs more than `seconds`, OptionError
-    when it refuses.
+    """Ask the admin port of a server. UnavailableError when it is not there or needs more than
+    `seconds`, OptionError when it refuses.
     """
     if not admin.startswith(("http://", "https://")):
         raise OptionError(f"{admin!r} is no address of a server", hint=f"write it as {_ADMIN}")
@@ -93,7 +111,9 @@ def call(admin: str, path: str, body: Any = None, seconds: float = 60.0) -> Any:
     except OSError as error:
         reason = getattr(error, "reason", None) or error
         raise UnavailableError(
-            f"no server answers: {reason}", where=admin, hint="start `infuse serve`, or name its port with --admin"
+            f"no server answers: {reason}",
+            where=admin,
+            hint="start `infuse serve`, or name its port with --admin",
         ) from error
     return json.loads(text) if text else None
 
@@ -110,7 +130,9 @@ def _shares(text: str) -> list[float]:
     try:
         return [float(part) for part in text.split(",")]
     except ValueError:
-        raise OptionError(f"--steps {text!r} is no list of shares", hint="write it as 0.05,0.25,1") from None
+        raise OptionError(
+            f"--steps {text!r} is no list of shares", hint="write it as 0.05,0.25,1"
+        ) from None
 
 
 def _show(traffic: Any, as_json: bool) -> None:
@@ -123,7 +145,10 @@ def _show(traffic: Any, as_json: bool) -> None:
         label = f"  ({labels[int(number)]})" if int(number) in labels else ""
         terminal.say(f"version {number}{label}: {share:.0%} of the traffic")
     if settled := traffic.get("settled"):
-        stays = "stays loaded and serves, also after a restart, until a later version comes or a rollout begins"
+        stays = (
+            "stays loaded and serves, also after a restart, until a later version comes or a "
+            "rollout begins"
+        )
         terminal.say(f"version {settled} {stays}")
     rollout_now = traffic.get("rollout")
     if rollout_now:

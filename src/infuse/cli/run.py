@@ -35,11 +35,14 @@ def run(
     model: ModelOrFolder,
     files: InputFiles = None,
     archive: InputArchive = None,
-    random: Annotated[bool, typer.Option("--random", help="Make up the inputs that are not given.")] = False,
+    random: Annotated[
+        bool, typer.Option("--random", help="Make up the inputs that are not given.")
+    ] = False,
     seed: Seed = 0,
     dim: Dims = None,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="OUT.npz", help="Write the outputs here.")
+        Path | None,
+        typer.Option("-o", "--output", metavar="OUT.npz", help="Write the outputs here."),
     ] = None,
     threads: Threads = None,
     level: ChosenLevel = Level.all,
@@ -54,7 +57,9 @@ def run(
     sizes = options.dims(dim)
     if sizes and not random:
         raise OptionError("--dim sets sizes of random inputs", hint="add --random")
-    opened = open_model(model, threads=threads, level=level, precision=precision, tune=tune, search=search)
+    opened = open_model(
+        model, threads=threads, level=level, precision=precision, tune=tune, search=search
+    )
     with opened.model as compiled:
         given = inputs.read_inputs(files, archive, [spec.name for spec in compiled.inputs])
         fed = complete(opened, given, sizes, seed) if random else _all_given(opened, given)
@@ -65,7 +70,10 @@ def run(
         write_arrays(output, results)
     facts: dict[str, Any] = {
         "inputs": [{"name": name, "type": type_text(array)} for name, array in fed.items()],
-        "outputs": [{"name": name, "type": type_text(array), **statistics(array)} for name, array in results.items()],
+        "outputs": [
+            {"name": name, "type": type_text(array), **statistics(array)}
+            for name, array in results.items()
+        ],
         "seconds": seconds,
         "output": None if output is None else str(output),
     }
@@ -75,8 +83,12 @@ def run(
         _print(facts)
 
 
-def complete(opened: Opened, given: Mapping[str, Array], sizes: Mapping[str, int], seed: int) -> dict[str, Array]:
-    """The given inputs, and random ones for the others; sizes that given inputs show hold for all."""
+def complete(
+    opened: Opened, given: Mapping[str, Array], sizes: Mapping[str, int], seed: int
+) -> dict[str, Array]:
+    """The given inputs, and random ones for the others; sizes that given inputs show hold for
+    all.
+    """
     specs = opened.model.inputs
     shown = {
         size: array.shape[axis]
@@ -113,7 +125,9 @@ def _print(facts: dict[str, Any]) -> None:
         )
         for entry in facts["outputs"]
     ]
-    terminal.say_table("outputs", ("name", "type", *(f"#{key}" for key in numbers), "#not finite"), rows)
+    terminal.say_table(
+        "outputs", ("name", "type", *(f"#{key}" for key in numbers), "#not finite"), rows
+    )
     terminal.say(f"ran in {facts['seconds'] * 1e3:.2f} ms (the first run also plans the memory)")
     if facts["output"]:
         terminal.say(f"wrote {facts['output']}")

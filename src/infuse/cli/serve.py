@@ -25,45 +25,71 @@ def serve(
         ),
     ] = None,
     config: Annotated[
-        Path | None, typer.Option("--config", metavar="FILE", help="A server's configuration in YAML.")
+        Path | None,
+        typer.Option("--config", metavar="FILE", help="A server's configuration in YAML."),
     ] = None,
     host: Annotated[
         str | None,
         typer.Option(
-            metavar="ADDRESS", help="HTTP and gRPC listen there; otherwise, as changes always do, on 127.0.0.1."
+            metavar="ADDRESS",
+            help="HTTP and gRPC listen there; otherwise, as changes always do, on 127.0.0.1.",
         ),
     ] = None,
-    http_port: Annotated[int | None, typer.Option(metavar="N", min=0, max=65535, help="By default 8000.")] = None,
-    grpc_port: Annotated[int | None, typer.Option(metavar="N", min=0, max=65535, help="By default 8001.")] = None,
+    http_port: Annotated[
+        int | None, typer.Option(metavar="N", min=0, max=65535, help="By default 8000.")
+    ] = None,
+    grpc_port: Annotated[
+        int | None, typer.Option(metavar="N", min=0, max=65535, help="By default 8001.")
+    ] = None,
     admin_port: Annotated[
-        int | None, typer.Option(metavar="N", min=0, max=65535, help="Metrics, console, changes: by default 8002.")
+        int | None,
+        typer.Option(
+            metavar="N", min=0, max=65535, help="Metrics, console, changes: by default 8002."
+        ),
     ] = None,
     control: Annotated[
         str | None,
-        typer.Option(metavar="HOW", help="poll (look for changes), explicit (load what is asked for) or none."),
+        typer.Option(
+            metavar="HOW",
+            help="poll (look for changes), explicit (load what is asked for) or none.",
+        ),
     ] = None,
     model: Annotated[
-        list[str] | None, typer.Option("--model", metavar="NAME", help="With explicit control, load this at the start.")
+        list[str] | None,
+        typer.Option(
+            "--model", metavar="NAME", help="With explicit control, load this at the start."
+        ),
     ] = None,
     workers: Annotated[
-        str | None, typer.Option(metavar="MODE", help="process (each version in workers) or inprocess.")
+        str | None,
+        typer.Option(metavar="MODE", help="process (each version in workers) or inprocess."),
     ] = None,
     set_: Annotated[
         list[str] | None,
         typer.Option(
-            "--set", metavar="FIELD=VALUE", help="A field of the configuration, as limits.request_bytes=1000."
+            "--set",
+            metavar="FIELD=VALUE",
+            help="A field of the configuration, as limits.request_bytes=1000.",
         ),
     ] = None,
     insecure: Annotated[
-        bool, typer.Option("--insecure", help="Listen to other machines although nobody is asked who they are.")
+        bool,
+        typer.Option(
+            "--insecure", help="Listen to other machines although nobody is asked who they are."
+        ),
     ] = False,
     make_token: Annotated[
-        bool, typer.Option("--make-token", help="Print a new token and its hash for the configuration, and end.")
+        bool,
+        typer.Option(
+            "--make-token", help="Print a new token and its hash for the configuration, and end."
+        ),
     ] = False,
 ) -> None:
-    """Serve a model repository: Open Inference Protocol v2 over HTTP and gRPC, metrics and a console.
+    """Serve a model repository: Open Inference Protocol v2 over HTTP and gRPC, metrics and a
+    console.
 
-    Ports 8000 (HTTP), 8001 (gRPC) and 8002 (metrics, changes, console) of this machine, if nothing else is said.
+    Ports 8000 (HTTP), 8001 (gRPC) and 8002 (metrics, changes, console) of this machine, if nothing
+    else is said.
     """
     missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
     if missing:
@@ -93,9 +119,13 @@ def serve(
         if not equals:
             raise OptionError(f"--set {text!r} has no value", hint="write it as FIELD=VALUE")
         _put(plain, field, configs.value_of(value))
-    found = configs.convert(configs.ServerConfig, plain, str(config) if config else "the command line")
+    found = configs.convert(
+        configs.ServerConfig, plain, str(config) if config else "the command line"
+    )
     if not found.repository:
-        raise OptionError("there is no repository to serve", hint="name a folder, or set repository in --config")
+        raise OptionError(
+            "there is no repository to serve", hint="name a folder, or set repository in --config"
+        )
     _run(found)
 
 
@@ -134,7 +164,10 @@ def _print_token() -> None:
 
     token, digest = new_token()
     terminal.say(f"token   {token}\nsha256  {digest}")
-    terminal.note("keep the token; put the hash into the configuration: security: {tokens: [{sha256: …, role: infer}]}")
+    terminal.note(
+        "keep the token; put the hash into the configuration: security: {tokens: [{sha256: …, "
+        "role: infer}]}"
+    )
 
 
 def _changes(
@@ -150,8 +183,17 @@ def _changes(
     insecure: bool,
 ) -> dict[str, Any]:
     """The fields of the configuration that options set."""
-    ports: dict[Literal["http", "grpc", "admin"], int | None] = {"http": http, "grpc": grpc, "admin": admin}
-    fields: dict[str, Any] = {"repository": repository, "control": control, "models": models, "workers.mode": workers}
+    ports: dict[Literal["http", "grpc", "admin"], int | None] = {
+        "http": http,
+        "grpc": grpc,
+        "admin": admin,
+    }
+    fields: dict[str, Any] = {
+        "repository": repository,
+        "control": control,
+        "models": models,
+        "workers.mode": workers,
+    }
     fields |= {f"{name}.port": port for name, port in ports.items()}
     fields |= {"http.host": host, "grpc.host": host}
     fields["security.insecure"] = insecure or None
@@ -165,5 +207,7 @@ def _put(plain: dict[str, Any], field: str, value: Any) -> None:
     for name in outer:
         place = place.setdefault(name, {})
         if not isinstance(place, dict):
-            raise OptionError(f"{field}: {name} has no fields", hint="docs/serving.md lists the configuration")
+            raise OptionError(
+                f"{field}: {name} has no fields", hint="docs/serving.md lists the configuration"
+            )
     place[last] = value

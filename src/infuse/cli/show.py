@@ -28,7 +28,10 @@ def show(
     model: ModelFile,
     text: Annotated[bool, typer.Option("--text", help="Print the graph in its text form.")] = False,
     kernels: Annotated[
-        bool, typer.Option("--kernels", help="List the kernel calls of the compiled form, and its memory.")
+        bool,
+        typer.Option(
+            "--kernels", help="List the kernel calls of the compiled form, and its memory."
+        ),
     ] = False,
     target: Target = "native",
     threads: Threads = None,
@@ -44,7 +47,9 @@ def show(
     if tune and not kernels:
         raise OptionError("--tune measures kernels, and none are listed", hint="add --kernels")
     if search and not kernels:
-        raise OptionError("--search changes which kernels are called, and none are listed", hint="add --kernels")
+        raise OptionError(
+            "--search changes which kernels are called, and none are listed", hint="add --kernels"
+        )
     graph = infuse.load(model)
     if text and not as_json:
         print(print_graph(graph), end="")
@@ -62,7 +67,9 @@ def show(
 
 def describe(graph: Graph) -> dict[str, Any]:
     """What the graph holds, as plain data."""
-    arrays = {id(v.const): (v.dtype, v.const) for inner in graph.all_graphs() for v in inner.constants()}
+    arrays = {
+        id(v.const): (v.dtype, v.const) for inner in graph.all_graphs() for v in inner.constants()
+    }
     arrays |= {id(v.default): (v.dtype, v.default) for v in graph.inputs}
     weights = [(dtype, array) for dtype, array in arrays.values() if array is not None]
     outputs = zip(graph.output_names, graph.outputs)
@@ -80,7 +87,10 @@ def describe(graph: Graph) -> dict[str, Any]:
 
 
 def _tensor(name: str, value: Value) -> dict[str, str]:
-    return {"name": name, "type": f"{value.type}{' with a default' if value.default is not None else ''}"}
+    return {
+        "name": name,
+        "type": f"{value.type}{' with a default' if value.default is not None else ''}",
+    }
 
 
 def describe_kernels(
@@ -91,11 +101,15 @@ def describe_kernels(
     tune: bool = False,
     search: float = 0.0,
 ) -> dict[str, Any]:
-    """The kernel calls that the graph becomes after optimization, and the plan of their working memory."""
+    """The kernel calls that the graph becomes after optimization, and the plan of their working
+    memory.
+    """
     with terminal.progress(graph.name) as report:
         better = infuse.optimize(graph, search=search, progress=report)
         count = threads or available_cpus()
-        stages = stages_of(better, Processor.resolve(target), count, precision, tune=tune, progress=report)
+        stages = stages_of(
+            better, Processor.resolve(target), count, precision, tune=tune, progress=report
+        )
     note_search(better)
     parts = [part for part in stages.parts if isinstance(part, tuple)]
     programs = [inner for program, _ in parts for inner in (program, *program.bodies)]
@@ -107,12 +121,15 @@ def describe_kernels(
         "calls": list(map(_call, steps)),
         "functions": len({step.function.text() for step in steps}),
         "nodes": len(better),
-        "nodes_without_call": sum(node.name not in called for node in better.unordered_nodes) - len(stages.host_nodes),
+        "nodes_without_call": sum(node.name not in called for node in better.unordered_nodes)
+        - len(stages.host_nodes),
         "host_steps": [_label(node) for node in stages.host_nodes if not unknown_nodes(node)],
         "unknown_steps": [_label(node) for node in stages.host_nodes if unknown_nodes(node)],
         "precision": precision,
         "packed_weights_bytes": sum(program.weights.bytes for program, _ in parts),
-        "kept_in_fp32": {name: why for program, _ in parts for name, why in program.weights.kept.items()},
+        "kept_in_fp32": {
+            name: why for program, _ in parts for name, why in program.weights.kept.items()
+        },
         "arena_bytes": sum(plan.total for plan in plans) if static else None,
         "arena_lower_bound": sum(plan.lower_bound for plan in plans) if static else None,
     }
@@ -142,11 +159,20 @@ def _choice_text(choice: dict[str, Any] | None) -> str:
 def _print(facts: dict[str, Any]) -> None:
     opsets = ", ".join(f"{domain} {version}" for domain, version in facts["opsets"].items())
     terminal.say(f"{facts['name']}: {facts['nodes']} nodes, opsets {opsets or 'unknown'}")
-    terminal.say(f"{facts['parameters']:,} parameters, {terminal.bytes_text(facts['weights_bytes'])} of constants")
+    terminal.say(
+        f"{facts['parameters']:,} parameters, {terminal.bytes_text(facts['weights_bytes'])} of "
+        "constants"
+    )
     if facts["symbols"]:
         terminal.say(f"symbolic dimensions: {', '.join(facts['symbols'])}")
-    rows = [(kind, entry["name"], entry["type"]) for kind in ("inputs", "outputs") for entry in facts[kind]]
-    terminal.say_table("", ("", "name", "type"), [(kind.removesuffix("s"), *rest) for kind, *rest in rows])
+    rows = [
+        (kind, entry["name"], entry["type"])
+        for kind in ("inputs", "outputs")
+        for entry in facts[kind]
+    ]
+    terminal.say_table(
+        "", ("", "name", "type"), [(kind.removesuffix("s"), *rest) for kind, *rest in rows]
+    )
     terminal.say_table("operators", ("operator", "#count"), facts["operators"].items())
     if "kernels" in facts:
         _print_kernels(facts["kernels"])
@@ -165,18 +191,25 @@ def _print_kernels(kernels: dict[str, Any]) -> None:
         )
         for i, call in enumerate(calls)
     ]
-    terminal.say_table("kernel calls", ("##", "computes", "kernel", "chosen (by)", "#nodes", "names"), rows)
+    terminal.say_table(
+        "kernel calls", ("##", "computes", "kernel", "chosen (by)", "#nodes", "names"), rows
+    )
     free = kernels["nodes_without_call"]
     terminal.say(
         f"{len(calls)} calls of {kernels['functions']} functions for {kernels['nodes']} nodes"
         + (f"; {free} of them need none (views, sizes)" if free else "")
     )
     if kernels["host_steps"]:
-        terminal.say(f"run by the interpreter, for want of native code: {', '.join(kernels['host_steps'])}")
+        terminal.say(
+            f"run by the interpreter, for want of native code: {', '.join(kernels['host_steps'])}"
+        )
     if kernels["unknown_steps"]:
-        terminal.say(f"nobody can run, and infuse compile refuses: {', '.join(kernels['unknown_steps'])}")
+        terminal.say(
+            f"nobody can run, and infuse compile refuses: {', '.join(kernels['unknown_steps'])}"
+        )
     terminal.say(
-        f"packed weights: {terminal.bytes_text(kernels['packed_weights_bytes'])}, precision {kernels['precision']}"
+        f"packed weights: {terminal.bytes_text(kernels['packed_weights_bytes'])}, precision "
+        f"{kernels['precision']}"
     )
     for line in kept_lines(kernels["kept_in_fp32"]):
         terminal.say(line)

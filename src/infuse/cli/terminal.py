@@ -1,4 +1,6 @@
-"""What the commands print: tables and JSON on standard output, progress and remarks on standard error."""
+"""What the commands print: tables and JSON on standard output, progress and remarks on standard
+error.
+"""
 
 from __future__ import annotations
 
@@ -58,12 +60,18 @@ def _plain(data: Any) -> Any:
     return data
 
 
-def say_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], *, last_bold: bool = False) -> None:
+def say_table(
+    title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], *, last_bold: bool = False
+) -> None:
     """A table; columns whose name begins with # hold numbers, which stand to the right."""
-    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(
+        title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False
+    )
     for index, name in enumerate(columns):
         justify: Literal["left", "right"] = "right" if name.startswith("#") else "left"
-        table.add_column(name.removeprefix("#"), justify=justify, overflow="fold", no_wrap=index == 0)
+        table.add_column(
+            name.removeprefix("#"), justify=justify, overflow="fold", no_wrap=index == 0
+        )
     lines = [[str(cell) for cell in row] for row in rows]
     for number, line in enumerate(lines):
         is_last = last_bold and number == len(lines) - 1
@@ -75,7 +83,9 @@ def say_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object
 
 @contextlib.contextmanager
 def progress(what: str) -> Iterator[Report]:
-    """A progress bar on standard error while the block runs, where that is a terminal: call it as api.Progress."""
+    """A progress bar on standard error while the block runs, where that is a terminal: call it as
+    api.Progress.
+    """
     shown = console(sys.stderr)
     if not shown.is_terminal:
         yield _silent

@@ -16,16 +16,23 @@ from infuse.passes.fold import Folder
 from infuse.passes.registry import registered
 from infuse.passes.rules import ALL_RULES
 from infuse.rewrite import LEVELS, Pass, Rule
+from infuse.rewrite.record import unwrapped
 
 
 def why(
     model: Annotated[
-        str | None, typer.Argument(metavar="MODEL", help="An .onnx or .infuse file.", show_default=False)
+        str | None,
+        typer.Argument(metavar="MODEL", help="An .onnx or .infuse file.", show_default=False),
     ] = None,
     rule: Annotated[
-        str | None, typer.Argument(metavar="RULE", help="A rule's name; --list shows them.", show_default=False)
+        str | None,
+        typer.Argument(
+            metavar="RULE", help="A rule's name; --list shows them.", show_default=False
+        ),
     ] = None,
-    as_list: Annotated[bool, typer.Option("--list", help="List all rules and what they do.")] = False,
+    as_list: Annotated[
+        bool, typer.Option("--list", help="List all rules and what they do.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Say why a rule fires on a model, or how close it comes and what stops it.
@@ -47,7 +54,9 @@ def why(
 def examine(model: str, name: str) -> dict[str, Any]:
     """What is said of the rule, and how often it fires in the whole optimization, as plain data."""
     if name in _passes():
-        raise OptionError(f"{name} is a pass, which matches no pattern", hint="infuse optimize tells what it did")
+        raise OptionError(
+            f"{name} is a pass, which matches no pattern", hint="infuse optimize tells what it did"
+        )
     rule = pipeline.find_rule(name, [t for t in registered() if isinstance(t, Rule)])
     graph = infuse.load(model)
     enable = [name] if rule.opt_in else []
@@ -69,8 +78,7 @@ def _describe(rule: Rule) -> dict[str, Any]:
 
 
 def _first_paragraph(thing: object) -> str:
-    text = (type(thing).__doc__ or "").strip().partition("\n\n")[0]
-    return " ".join(text.split())
+    return unwrapped(type(thing).__doc__).partition("\n\n")[0]
 
 
 def _passes() -> dict[str, Pass | Folder]:
@@ -82,28 +90,47 @@ def _passes() -> dict[str, Pass | Folder]:
 def _print(facts: dict[str, Any]) -> None:
     terminal.say(f"{facts['rule']} ({facts['level']}): {facts['equation']}")
     rows = [
-        (match["kind"] or "–", match["node"] or "–", "yes" if match["fires"] else "no", _reason(match))
+        (
+            match["kind"] or "–",
+            match["node"] or "–",
+            "yes" if match["fires"] else "no",
+            _reason(match),
+        )
         for match in facts["matches"]
     ]
     terminal.say_table("after all other rules", ("operator", "node", "fires", "reason"), rows)
     times = facts["fired"]
-    terminal.say(f"when all rules of level {facts['level']} run, it fires {times} time{'' if times == 1 else 's'}")
+    terminal.say(
+        f"when all rules of level {facts['level']} run, it fires {times} "
+        f"time{'' if times == 1 else 's'}"
+    )
 
 
 def _reason(match: dict[str, Any]) -> str:
-    so_far = f" (matched so far: {' ← '.join(match['covered'])})" if match["covered"] and not match["fires"] else ""
+    so_far = (
+        f" (matched so far: {' ← '.join(match['covered'])})"
+        if match["covered"] and not match["fires"]
+        else ""
+    )
     return f"{match['reason']}{so_far}"
 
 
 def _list(as_json: bool) -> None:
     theirs = [t for t in registered() if isinstance(t, Rule)]
-    rules = sorted(map(_describe, (*ALL_RULES, *theirs)), key=lambda rule: LEVELS.index(rule["level"]))
+    rules = sorted(
+        map(_describe, (*ALL_RULES, *theirs)), key=lambda rule: LEVELS.index(rule["level"])
+    )
     passes = [{"pass": name, "what": _first_paragraph(each)} for name, each in _passes().items()]
     if as_json:
         terminal.say_json({"rules": rules, "passes": passes})
         return
     rows = [
-        (r["rule"], f"{r['level']}{' (opt-in)' if r['opt_in'] else ''}", " ".join(r["rows"]), r["equation"])
+        (
+            r["rule"],
+            f"{r['level']}{' (opt-in)' if r['opt_in'] else ''}",
+            " ".join(r["rows"]),
+            r["equation"],
+        )
         for r in rules
     ]
     terminal.say_table("rules", ("rule", "level", "rows", "what it does"), rows)

@@ -13,7 +13,9 @@ from infuse.ir.graph import Value
 
 
 class Body:
-    """Prints the fused elementwise work of a group inside one row/column function, which stores it in `target`."""
+    """Prints the fused elementwise work of a group inside one row/column function, which stores it
+    in `target`.
+    """
 
     def __init__(
         self,
@@ -65,7 +67,9 @@ class Body:
             for value in self.group.reads(node):
                 if value not in names:
                     names[value] = self._operand(value)
-            leaves = {i: names[v] for i, v in enumerate(node.inputs) if v is not None and v in names}
+            leaves = {
+                i: names[v] for i, v in enumerate(node.inputs) if v is not None and v in names
+            }
             names[node.output] = self.printer.print(self.group.formulas[node], leaves)
         return names[self.group.result]
 

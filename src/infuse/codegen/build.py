@@ -21,7 +21,16 @@ from infuse.codegen.cache import Cache
 from infuse.codegen.interface import EXAMPLE, PREFIX, example, header, library_name
 from infuse.codegen.toolchain import Progress, Toolchain
 from infuse.errors import OptionError
-from infuse.runtime.folder import ABI, HEADER, LIBRARY, METADATA, SOURCE, STAGES, WEIGHTS, describe_files
+from infuse.runtime.folder import (
+    ABI,
+    HEADER,
+    LIBRARY,
+    METADATA,
+    SOURCE,
+    STAGES,
+    WEIGHTS,
+    describe_files,
+)
 from infuse.targets import Target
 
 KERNELS: Final = Path(__file__).parents[1] / "kernels"
@@ -29,7 +38,9 @@ ALIGNMENT: Final = 64
 _CHUNK: Final = 1 << 24
 
 Weights = Iterable[tuple[int, NDArray[Any]]]
-"""Offsets in the weights file, ascending multiples of 64, and what stands there; read only when compiling."""
+"""Offsets in the weights file, ascending multiples of 64, and what stands there; read only when
+compiling.
+"""
 
 
 def build(
@@ -46,12 +57,14 @@ def build(
     jobs: int | None = None,
     progress: Progress | None = None,
 ) -> Path:
-    """The folder of the compiled model: from the cache when the same was compiled before, else made now.
+    """The folder of the compiled model: from the cache when the same was compiled before, else made
+    now.
 
-    `sources` maps file names, "model.cpp" among them, to C++ text that implements `model.h`. `key` must stand for the
-    content of the weights; sources, target, compiler, kernels and metadata are added to it here. `metadata` is what
-    `infuse_metadata` returns. With `output`, the result is a copy there, and an older model there is replaced.
-    Raises ToolchainError, CompileError, CacheError or OptionError.
+    `sources` maps file names, "model.cpp" among them, to C++ text that implements `model.h`. `key`
+    must stand for the content of the weights; sources, target, compiler, kernels and metadata are
+    added to it here. `metadata` is what `infuse_metadata` returns. With `output`, the result is a
+    copy there, and an older model there is replaced. Raises ToolchainError, CompileError,
+    CacheError or OptionError.
     """
     assert SOURCE in sources, f"one of the sources must be {SOURCE}"
     if output is not None:
@@ -87,14 +100,23 @@ def build(
         _write_metadata(folder, metadata, weights_sha256, target, toolchain)
 
     full_key = _digest(
-        key, *_flat({**sources, **texts}), json.dumps(metadata), target.fingerprint, toolchain.identity, kernels_hash()
+        key,
+        *_flat({**sources, **texts}),
+        json.dumps(metadata),
+        target.fingerprint,
+        toolchain.identity,
+        kernels_hash(),
     )
     made = (cache or Cache()).obtain(full_key, make)
-    return made if output is None else publish(Path(output), lambda folder: _copy_files(made, folder))
+    return (
+        made if output is None else publish(Path(output), lambda folder: _copy_files(made, folder))
+    )
 
 
 def write_weights(path: Path, weights: Weights, total: int, stop: Event | None = None) -> str:
-    """Write the weights file, zeros between the arrays, until `stop` is set; returns its SHA-256."""
+    """Write the weights file, zeros between the arrays, until `stop` is set; returns its
+    SHA-256.
+    """
     found = hashlib.sha256()
     stop = stop or Event()
     position = 0
@@ -124,7 +146,11 @@ def write_weights(path: Path, weights: Weights, total: int, stop: Event | None =
 
 
 def _write_metadata(
-    folder: Path, metadata: Mapping[str, Any], weights_sha256: str, target: Target, toolchain: Toolchain
+    folder: Path,
+    metadata: Mapping[str, Any],
+    weights_sha256: str,
+    target: Target,
+    toolchain: Toolchain,
 ) -> None:
     content = {
         **metadata,
@@ -154,7 +180,9 @@ def _digest(*parts: str) -> str:
 def kernels_hash() -> str:
     """The hash of all kernel headers."""
     headers = sorted(KERNELS.glob("*.hpp"))
-    return _hash_files(tuple((path, path.stat().st_mtime_ns, path.stat().st_size) for path in headers))
+    return _hash_files(
+        tuple((path, path.stat().st_mtime_ns, path.stat().st_size) for path in headers)
+    )
 
 
 @lru_cache(maxsize=4)
@@ -164,14 +192,19 @@ def _hash_files(files: tuple[tuple[Path, int, int], ...]) -> str:
 
 def check_replaceable(output: Path) -> None:
     """OptionError unless `output` is free, an empty folder, or a compiled model."""
-    compiled = ((output / METADATA).is_file() and (output / LIBRARY).is_file()) or (output / STAGES).is_file()
+    compiled = ((output / METADATA).is_file() and (output / LIBRARY).is_file()) or (
+        output / STAGES
+    ).is_file()
     if output.exists() and not compiled and (not output.is_dir() or any(output.iterdir())):
         what = "a folder with other things in it" if output.is_dir() else "a file"
-        raise OptionError(f"the output is {what}", where=str(output), hint="name a folder that does not exist yet")
+        raise OptionError(
+            f"the output is {what}", where=str(output), hint="name a folder that does not exist yet"
+        )
 
 
 def publish(output: Path, write: Callable[[Path], None]) -> Path:
-    """The folder `output` with what `write` puts in it; it appears whole or not at all, and an older one is replaced.
+    """The folder `output` with what `write` puts in it; it appears whole or not at all, and an
+    older one is replaced.
 
     OptionError when it cannot be written.
     """
@@ -180,7 +213,9 @@ def publish(output: Path, write: Callable[[Path], None]) -> Path:
         output.parent.mkdir(parents=True, exist_ok=True)
         staging = Path(tempfile.mkdtemp(prefix=f".{output.name}-", dir=output.parent))
     except OSError as error:
-        raise OptionError(f"the output cannot be written: {error.strerror}", where=str(output)) from error
+        raise OptionError(
+            f"the output cannot be written: {error.strerror}", where=str(output)
+        ) from error
     new, old = staging / "new", staging / "old"
     try:
         new.mkdir()

@@ -1,4 +1,6 @@
-"""The folder where compiled models are kept, found again by the hash of all that they were made from."""
+"""The folder where compiled models are kept, found again by the hash of all that they were made
+from.
+"""
 
 from __future__ import annotations
 
@@ -39,11 +41,12 @@ _ELSEWHERE: Final = f"set {FOLDER_VARIABLE} to a folder on a disk with space, or
 
 
 class Cache:
-    """Compiled model folders by key. A folder appears whole or not at all, is read-only, and is checked before use.
+    """Compiled model folders by key. A folder appears whole or not at all, is read-only, and is
+    checked before use.
 
-    `root` (default: `$INFUSE_CACHE`, else the user's cache folder) must belong to this user, and nobody else may
-    write to it, since code from it is run. When it grows over `limit` bytes (default: `$INFUSE_CACHE_SIZE`, else
-    10 GB), the folders that were used longest ago are removed.
+    `root` (default: `$INFUSE_CACHE`, else the user's cache folder) must belong to this user, and
+    nobody else may write to it, since code from it is run. When it grows over `limit` bytes
+    (default: `$INFUSE_CACHE_SIZE`, else 10 GB), the folders that were used longest ago are removed.
     """
 
     def __init__(self, root: Path | None = None, limit: int | None = None) -> None:
@@ -54,8 +57,9 @@ class Cache:
     def obtain(self, key: str, make: Callable[[Path], None]) -> Path:
         """The folder of `key`; if there is none, `make` fills an empty one, which then becomes it.
 
-        Two processes that ask for the same key at once make it once: the second waits for the first. Where the cache
-        cannot be written, the folder is a temporary one of this process, and a warning says so.
+        Two processes that ask for the same key at once make it once: the second waits for the
+        first. Where the cache cannot be written, the folder is a temporary one of this process, and
+        a warning says so.
         """
         writable = self._prepare()
         self._check_safe()
@@ -72,7 +76,9 @@ class Cache:
         return found
 
     def evict(self, keep: str = "") -> None:
-        """Remove what was used longest ago until `limit` is kept; the folder of the key `keep` stays in any case."""
+        """Remove what was used longest ago until `limit` is kept; the folder of the key `keep`
+        stays in any case.
+        """
         aged: list[tuple[float, int, Path]] = []
         for folder in _folders(self._entries):
             with contextlib.suppress(FileNotFoundError):  # another process is removing it too
@@ -122,8 +128,10 @@ class Cache:
     def _make_private(self, key: str, make: Callable[[Path], None]) -> Path:
         private = Path(tempfile.mkdtemp(prefix="infuse-"))
         warnings.warn(
-            f"the cache {self._entries} cannot be written, so the model is compiled into {private} and will be "
-            f"compiled again by the next process; set {FOLDER_VARIABLE} to a folder of your own to keep it",
+            f"the cache {self._entries} cannot be written, so the model is compiled into {private} "
+            "and will be "
+            f"compiled again by the next process; set {FOLDER_VARIABLE} to a folder of your own to "
+            "keep it",
             stacklevel=4,
         )
         with _full_disk_named(private):
@@ -177,7 +185,9 @@ class Cache:
                 raise _full(self._entries) from error
             if error.errno in _READ_ONLY:
                 return False
-            raise CacheError(f"the cache cannot be used: {error}", where=str(self._entries)) from error
+            raise CacheError(
+                f"the cache cannot be used: {error}", where=str(self._entries)
+            ) from error
 
     def _check_safe(self) -> None:
         """CacheError when somebody else could put code into the cache."""
@@ -190,7 +200,8 @@ class Cache:
                 return
             if found.st_uid != os.getuid():
                 raise CacheError(
-                    f"the cache belongs to another user (number {found.st_uid}), and code is loaded from it",
+                    f"the cache belongs to another user (number {found.st_uid}), and code is "
+                    "loaded from it",
                     where=str(folder),
                     hint=f"set {FOLDER_VARIABLE} to a folder of your own",
                 )
@@ -198,7 +209,10 @@ class Cache:
                 raise CacheError(
                     "others may write to the cache, and code is loaded from it",
                     where=str(folder),
-                    hint=f"take the right away with chmod go-w, or set {FOLDER_VARIABLE} to a folder of your own",
+                    hint=(
+                        f"take the right away with chmod go-w, or set {FOLDER_VARIABLE} to a "
+                        "folder of your own"
+                    ),
                 )
 
 
@@ -222,7 +236,9 @@ def _full(folder: Path) -> CacheError:
 
 
 def _seal(folder: Path) -> None:
-    """Make an entry read-only: whoever means it well does not change or cut off what a process has mapped."""
+    """Make an entry read-only: whoever means it well does not change or cut off what a process has
+    mapped.
+    """
     for path in folder.iterdir():
         path.chmod(_READ_ONLY_FILE)
     folder.chmod(_READ_ONLY_FOLDER)
@@ -248,7 +264,9 @@ def _bytes_of(folder: Path) -> int:
 
 
 def _size_limit() -> int:
-    """The bytes that `$INFUSE_CACHE_SIZE` allows: a number with K, M, G or T, and B if one likes."""
+    """The bytes that `$INFUSE_CACHE_SIZE` allows: a number with K, M, G or T, and B if one
+    likes.
+    """
     text = os.environ.get(SIZE_VARIABLE, "").strip().upper()
     if not text:
         return _DEFAULT_SIZE
@@ -257,7 +275,9 @@ def _size_limit() -> int:
     try:
         return int(float(number) * _UNITS[unit])
     except (ValueError, KeyError, OverflowError):
-        raise OptionError(f"{SIZE_VARIABLE} is {text!r}, which is no size", hint='for example "20GB"') from None
+        raise OptionError(
+            f"{SIZE_VARIABLE} is {text!r}, which is no size", hint='for example "20GB"'
+        ) from None
 
 
 def _remove_at_exit(folder: Path) -> None:

@@ -1,4 +1,6 @@
-"""Where several kernels compute the same: what a choice depends on, its candidates, and which of them is taken."""
+"""Where several kernels compute the same: what a choice depends on, its candidates, and which of
+them is taken.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from infuse.ops.feeds import default_size
 from infuse.targets import Machine
 
 CLEAR: Final = 0.97
-"""Measured times decide against the model only where they are below this part of the time of what it would take."""
+"""Measured times decide against the model only where they are below this part of the time of what
+it would take.
+"""
 
 Times = Mapping[str, float]
 """Seconds of candidates by name."""
@@ -22,7 +26,9 @@ Times = Mapping[str, float]
 
 @dataclass(frozen=True)
 class Key:
-    """What a choice depends on beside processor, threads and precision: a kernel family, sizes, candidates."""
+    """What a choice depends on beside processor, threads and precision: a kernel family, sizes,
+    candidates.
+    """
 
     family: str
     sizes: tuple[int, ...]
@@ -35,7 +41,8 @@ class Key:
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """One choice: the seconds that each candidate costs as the model has it, and as was measured where it was.
+    """One choice: the seconds that each candidate costs as the model has it, and as was measured
+    where it was.
 
     `by` tells what decided: "model", "measured", or "forced".
     """
@@ -56,15 +63,20 @@ class Choice:
         found = {}
         for name, cost in self.costs.items():
             time = self.times.get(name)
-            found[name] = {"predicted_ms": cost * 1e3, "measured_ms": None if time is None else time * 1e3}
+            found[name] = {
+                "predicted_ms": cost * 1e3,
+                "measured_ms": None if time is None else time * 1e3,
+            }
         return {"key": str(self.key), "chosen": self.chosen, "by": self.by, "candidates": found}
 
 
 class Chooser:
-    """Decides every choice of one program: by what was measured where that is known, else by the cost model.
+    """Decides every choice of one program: by what was measured where that is known, else by the
+    cost model.
 
-    `measured` holds times by the text of a key. `forced` may name the candidate to take instead, or None; it is what
-    measuring and tests use. Sizes that only the run knows count as those that are usual for their symbols.
+    `measured` holds times by the text of a key. `forced` may name the candidate to take instead, or
+    None; it is what measuring and tests use. Sizes that only the run knows count as those that are
+    usual for their symbols.
     """
 
     def __init__(
@@ -81,7 +93,9 @@ class Chooser:
     def choose(self, family: str, sizes: Sequence[Dim], names: Sequence[str]) -> Choice:
         """The choice among candidates `names` of a family, of a call with these sizes."""
         key = Key(family, tuple(map(usual, sizes)), tuple(names))
-        costs = {name: predict(family, name, key.sizes, self.machine, self.threads) for name in names}
+        costs = {
+            name: predict(family, name, key.sizes, self.machine, self.threads) for name in names
+        }
         best = min(costs, key=costs.__getitem__)
         forced = None if self._forced is None else self._forced(key)
         if forced is not None:

@@ -43,9 +43,14 @@ PRECISIONS = ("fp32", "bf16", "fp16")
 
 
 def generate(
-    graph: Graph, target: Target, threads: int = 1, precision: str = "fp32", chooser: Chooser | None = None
+    graph: Graph,
+    target: Target,
+    threads: int = 1,
+    precision: str = "fp32",
+    chooser: Chooser | None = None,
 ) -> tuple[Program, Plan]:
-    """The program of a graph for a target, a number of threads and a precision, and its memory plan.
+    """The program of a graph for a target, a number of threads and a precision, and its memory
+    plan.
 
     `chooser` decides where several kernels compute the same (default: the cost model).
     """
@@ -54,7 +59,11 @@ def generate(
 
 
 def lower_graph(
-    graph: Graph, target: Target, threads: int = 1, precision: str = "fp32", chooser: Chooser | None = None
+    graph: Graph,
+    target: Target,
+    threads: int = 1,
+    precision: str = "fp32",
+    chooser: Chooser | None = None,
 ) -> Program:
     """The program of a graph (see `generate`), without a memory plan."""
     name = graph.name or "model"
@@ -69,19 +78,27 @@ def _shared_names(graph: Graph, symbols: Sequence[str]) -> dict[str, str]:
     texts = json.loads(graph.metadata.get("onnx.sizes", "{}"))
     names = {symbol: texts.get(symbol, symbol) for symbol in symbols}
     counts = Counter(names.values())
-    return {symbol: name for symbol, name in names.items() if counts[name] > 1 and name not in NAMELESS}
+    return {
+        symbol: name for symbol, name in names.items() if counts[name] > 1 and name not in NAMELESS
+    }
 
 
 def check_precision(precision: str, target: Target) -> None:
     """OptionError unless the target computes in this precision."""
     if precision not in PRECISIONS:
-        raise OptionError(f"there is no precision {precision!r}", hint=f"one of: {', '.join(PRECISIONS)}")
+        raise OptionError(
+            f"there is no precision {precision!r}", hint=f"one of: {', '.join(PRECISIONS)}"
+        )
     if precision == "bf16" and target.machine.dot(DotType.BF16) is None:
         raise OptionError(
-            "precision bf16 needs a processor that multiplies bfloat16 itself (AVX512-BF16, bf16 of ARM), and the "
+            "precision bf16 needs a processor that multiplies bfloat16 itself (AVX512-BF16, bf16 "
+            "of ARM), and the "
             f"target {target.name} has none: emulated, it would be slower than fp32 and less exact",
-            hint="leave the precision at fp32, or compile for the target native on such a processor; fp16, in which "
-            "weights are stored, is had everywhere",
+            hint=(
+                "leave the precision at fp32, or compile for the target native on such a "
+                "processor; fp16, in which "
+                "weights are stored, is had everywhere"
+            ),
         )
 
 
@@ -102,23 +119,42 @@ def compile_graph(
     resolved = Target.resolve(target)
     count = threads or available_cpus()
 
-    def built(generated: tuple[Program, Plan], folder: str | os.PathLike[str] | None) -> CompiledModel:
+    def built(
+        generated: tuple[Program, Plan], folder: str | os.PathLike[str] | None
+    ) -> CompiledModel:
         return compile_program(
-            generated, resolved, threads, precision=precision, output=folder, prefix=prefix, progress=progress
+            generated,
+            resolved,
+            threads,
+            precision=precision,
+            output=folder,
+            prefix=prefix,
+            progress=progress,
         )
 
     stages = stages_of(graph, resolved, count, precision, tune=tune, progress=progress)
     if resolved.is_foreign:
         generated = _foreign(stages, resolved, output)
         return ForeignModel(
-            build_program(generated, resolved, precision=precision, output=output, prefix=prefix, progress=progress)
+            build_program(
+                generated,
+                resolved,
+                precision=precision,
+                output=output,
+                prefix=prefix,
+                progress=progress,
+            )
         )
     if stages.whole is not None and all(is_native_type(v.type) for v in graph.inputs):
         return built(stages.whole, output)
     if prefix != PREFIX:
-        names = ", ".join(f"{node.kind} {node.name!r}" for node in stages.host_nodes) or "inputs that are no tensors"
+        names = (
+            ", ".join(f"{node.kind} {node.name!r}" for node in stages.host_nodes)
+            or "inputs that are no tensors"
+        )
         raise OptionError(
-            f"the model has no C interface, whose functions could have the prefix {prefix!r}: Python runs a part of it "
+            f"the model has no C interface, whose functions could have the prefix {prefix!r}: "
+            "Python runs a part of it "
             f"({names})",
             hint="leave the prefix out",
         )
@@ -131,8 +167,12 @@ def compile_graph(
     return model
 
 
-def _foreign(stages: Stages, target: Target, output: str | os.PathLike[str] | None) -> tuple[Program, Plan]:
-    """The program of a model for another machine; OptionError where it cannot be had alone or has nowhere to go."""
+def _foreign(
+    stages: Stages, target: Target, output: str | os.PathLike[str] | None
+) -> tuple[Program, Plan]:
+    """The program of a model for another machine; OptionError where it cannot be had alone or has
+    nowhere to go.
+    """
     if output is None:
         raise OptionError(
             f"a model for {target.architecture} does not run on this machine",
@@ -141,7 +181,8 @@ def _foreign(stages: Stages, target: Target, output: str | os.PathLike[str] | No
     if stages.whole is None:
         names = ", ".join(f"{node.kind} {node.name!r}" for node in stages.host_nodes)
         raise OptionError(
-            f"the interpreter has to run a part of the model, which another machine cannot be given: {names}",
+            "the interpreter has to run a part of the model, which another machine cannot be "
+            f"given: {names}",
             hint="compile it on the machine where it is to run",
         )
     return stages.whole
@@ -149,7 +190,8 @@ def _foreign(stages: Stages, target: Target, output: str | os.PathLike[str] | No
 
 @dataclass
 class Stages:
-    """A graph on its way to code: programs with their plans, and between them what the interpreter runs.
+    """A graph on its way to code: programs with their plans, and between them what the interpreter
+    runs.
 
     `returned` are the names that the outputs of the whole have among those of the stages.
     """
@@ -179,8 +221,9 @@ def stages_of(
 ) -> Stages:
     """The stages of a graph: the interpreter gets the nodes that have no native code.
 
-    Where several kernels compute the same, the cost model chooses; with `tune`, measuring does (`tuning.tuned`).
-    OptionError where the target does not compute in this precision, or this machine cannot measure for it.
+    Where several kernels compute the same, the cost model chooses; with `tune`, measuring does
+    (`tuning.tuned`). OptionError where the target does not compute in this precision, or this
+    machine cannot measure for it.
     """
     check_precision(precision, target)
     graph = separate_labels(flatten(graph))
@@ -207,7 +250,10 @@ def _stages(graph: Graph, target: Target, threads: int, precision: str, chooser:
             copy = clone(graph)
             stages, returned = split(copy, {node for node in copy.nodes if node.serial in hosted})
         try:
-            parts = [s.graph if s.is_host else generate(s.graph, target, threads, precision, chooser) for s in stages]
+            parts = [
+                s.graph if s.is_host else generate(s.graph, target, threads, precision, chooser)
+                for s in stages
+            ]
             return Stages(parts, returned)
         except UnsupportedOperatorError as error:
             if error.serial is None or error.serial in hosted:
@@ -226,9 +272,17 @@ def compile_program(
     progress: Progress | None = None,
     profile: bool = False,
 ) -> CompiledModel:
-    """Compile one program and load it; with `profile`, its sessions tell when every step ran (`Session.records`)."""
+    """Compile one program and load it; with `profile`, its sessions tell when every step ran
+    (`Session.records`).
+    """
     folder = build_program(
-        generated, target, precision=precision, output=output, prefix=prefix, progress=progress, profile=profile
+        generated,
+        target,
+        precision=precision,
+        output=output,
+        prefix=prefix,
+        progress=progress,
+        profile=profile,
     )
     return CompiledModel.load(folder, threads=threads)
 

@@ -1,7 +1,9 @@
-"""What a kernel call costs: sums of counted work, whose weights are fitted to measurements (`costs.json`).
+"""What a kernel call costs: sums of counted work, whose weights are fitted to measurements
+(`costs.json`).
 
-The file is written by `python -m benchmarks.fit_costs`. It has a set of weights for each kind of machine that was
-measured; the set of the most similar one is used, since choices only need to know which of two candidates is cheaper.
+The file is written by `python -m benchmarks.fit_costs`. It has a set of weights for each kind of
+machine that was measured; the set of the most similar one is used, since choices only need to know
+which of two candidates is cheaper.
 """
 
 from __future__ import annotations
@@ -21,12 +23,16 @@ FILE: Final = Path(__file__).with_name("costs.json")
 
 
 Work = tuple[float, ...]
-"""Counts of what a call does, each with a weight of its own: arithmetic for one thread, memory for all."""
+"""Counts of what a call does, each with a weight of its own: arithmetic for one thread, memory for
+all.
+"""
 _WORK: dict[tuple[str, str], Callable[[Sequence[int], Machine, int], Work]] = {}
 
 
 def counts(family: str, *names: str) -> Callable[[Callable[..., Work]], Callable[..., Work]]:
-    """Register what counts the work of candidates: a function of a call's sizes, the machine and threads."""
+    """Register what counts the work of candidates: a function of a call's sizes, the machine and
+    threads.
+    """
 
     def register(function: Callable[..., Work]) -> Callable[..., Work]:
         _WORK.update({(family, name): function for name in names})
@@ -53,7 +59,10 @@ def work(family: str, name: str, sizes: Sequence[int], machine: Machine, threads
 def predict(family: str, name: str, sizes: Sequence[int], machine: Machine, threads: int) -> float:
     """The seconds that a candidate takes, roughly: good for comparing candidates of one key."""
     counted = work(family, name, sizes, machine, threads)
-    return sum(count * weight for count, weight in zip(counted, _weights(family, name, machine), strict=True))
+    return sum(
+        count * weight
+        for count, weight in zip(counted, _weights(family, name, machine), strict=True)
+    )
 
 
 class Fit(NamedTuple):
@@ -70,7 +79,9 @@ def read_fits(path: Path = FILE) -> list[Fit]:
 
 
 def machine_from(data: Mapping[str, Any]) -> Machine:
-    """The machine of a fit, without its units for dot products, on which no choice between weights depends."""
+    """The machine of a fit, without its units for dot products, on which no choice between weights
+    depends.
+    """
     return Machine(**{**data, "caches": Caches(**data["caches"])})
 
 
@@ -95,14 +106,17 @@ def _up(a: int, b: int) -> int:
     return -(-a // b)
 
 
-# -- convolution -------------------------------------------------------------------------------------------------
+# -- convolution -----------------------------------------------------------------------------------
 
 
 @counts("conv", "taps", "lines", "planar")
 def _window_products(sizes: Sequence[int], machine: Machine, threads: int) -> Work:
     s = ConvSizes(*sizes)
     rows, own = s.batch * s.out_height * s.out_width, s.out_channels // s.groups
-    taps, depth = s.kernel_height * s.kernel_width, s.kernel_height * s.kernel_width * (s.channels // s.groups)
+    taps, depth = (
+        s.kernel_height * s.kernel_width,
+        s.kernel_height * s.kernel_width * (s.channels // s.groups),
+    )
     panels = s.groups * _up(own, machine.tile_columns)
     weights = panels * machine.tile_columns * depth
     row_bytes = s.stride_height * s.stride_width * s.channels * 4 + 8 * taps
@@ -139,12 +153,16 @@ def _merged(sizes: Sequence[int], width: int) -> ConvSizes:
     """The sizes with groups merged until their results fill `width` floats."""
     s = ConvSizes(*sizes)
     own = s.out_channels // s.groups
-    count = max(n for n in range(1, s.groups + 1) if s.groups % n == 0 and (n == 1 or n * own <= width))
+    count = max(
+        n for n in range(1, s.groups + 1) if s.groups % n == 0 and (n == 1 or n * own <= width)
+    )
     return s._replace(groups=s.groups // count)
 
 
 def _passes(rows: int, chunk: int, weights: int, machine: Machine, threads: int) -> float:
-    """How many weights are read again from the third level cache, for one chunk of rows after the other."""
+    """How many weights are read again from the third level cache, for one chunk of rows after the
+    other.
+    """
     again = _up(rows, chunk * threads) - 1
     return again * weights if 4 * weights > machine.block_bytes // 2 else 0.0
 
@@ -195,7 +213,7 @@ def _filters(sizes: Sequence[int], machine: Machine, threads: int) -> Work:
     )
 
 
-# -- products ----------------------------------------------------------------------------------------------------
+# -- products --------------------------------------------------------------------------------------
 
 
 @counts("gemm", "fp32", "bf16")

@@ -11,7 +11,9 @@ from infuse.runtime.shapes import TensorSpec
 
 
 class ForeignModel:
-    """What is known of a model that this machine cannot run; there it is loaded by `infuse.load_compiled(folder)`."""
+    """What is known of a model that this machine cannot run; there it is loaded by
+    `infuse.load_compiled(folder)`.
+    """
 
     host_steps: tuple[str, ...] = ()
 

@@ -1,4 +1,6 @@
-"""Scalar formulas printed as C++: the same text works for vectors of floats and for single elements."""
+"""Scalar formulas printed as C++: the same text works for vectors of floats and for single
+elements.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,11 @@ def literal(value: float | int | bool, dtype: DType) -> str:
         return "true" if value else "false"
     if dtype.is_integer:
         number = int(value)
-        text = f"{number}{'u' if dtype.kind == 'u' else ''}LL" if number != -(2**63) else f"(-{2**63 - 1}LL - 1)"
+        text = (
+            f"{number}{'u' if dtype.kind == 'u' else ''}LL"
+            if number != -(2**63)
+            else f"(-{2**63 - 1}LL - 1)"
+        )
         return f"({dtype.c_name}){text}"
     if dtype.bits == 64:
         return _float_literal(float(value), "")
@@ -59,8 +65,8 @@ def _float_literal(number: float, suffix: str) -> str:
 class FormulaPrinter:
     """Prints terms as a sequence of C++ definitions; equal terms are computed once.
 
-    `inputs` are the C++ names of the input leaves. Numbers are splatted to the lane tag `lanes`. Where `divides` is
-    set, the text tells `bool* found_zero` of integers that are divided by zero.
+    `inputs` are the C++ names of the input leaves. Numbers are splatted to the lane tag `lanes`.
+    Where `divides` is set, the text tells `bool* found_zero` of integers that are divided by zero.
     """
 
     def __init__(self, prefix: str = "t") -> None:
@@ -117,7 +123,9 @@ def _call(term: Term, args: list[str]) -> str:
 
 
 def _wrapping(dtype: DType, op: str, args: list[str]) -> str:
-    """Integer arithmetic modulo two to the number of bits: signed overflow has no meaning in C++."""
+    """Integer arithmetic modulo two to the number of bits: signed overflow has no meaning in
+    C++.
+    """
     wide = "uint64_t" if dtype.bits == 64 else "uint32_t"
     left, right = args if len(args) == 2 else ("0", args[0])
     return f"({dtype.c_name})(({wide}){left} {_INFIX.get(op, '-')} ({wide}){right})"

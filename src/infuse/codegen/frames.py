@@ -1,4 +1,6 @@
-"""The C++ of one program of a model: what it keeps between runs, its memory plan, and its list of calls."""
+"""The C++ of one program of a model: what it keeps between runs, its memory plan, and its list of
+calls.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,16 @@ from typing import Final
 
 from infuse.codegen.memory import Plan
 from infuse.codegen.names import comment, string
-from infuse.codegen.program import Found, Program, Step, estimate_text, fields_in, size_text, sizes_text, symbol_field
+from infuse.codegen.program import (
+    Found,
+    Program,
+    Step,
+    estimate_text,
+    fields_in,
+    size_text,
+    sizes_text,
+    symbol_field,
+)
 from infuse.codegen.recording import recorded
 from infuse.codegen.tensors import Buffer, Tensor
 from infuse.ir import dims
@@ -30,7 +41,9 @@ class Frame:
 
     @cached_property
     def owned(self) -> dict[int, None]:
-        """Outputs in memory of the frame's own, in order: of bodies, and those whose sizes the run finds out."""
+        """Outputs in memory of the frame's own, in order: of bodies, and those whose sizes the run
+        finds out.
+        """
         late = self.program.is_late
         outputs = enumerate(self.program.outputs)
         return {n: None for n, (_, _, shape) in outputs if self.number or any(map(late, shape))}
@@ -127,9 +140,18 @@ static long scratch_bytes_{n}(const Sizes& d) {{
     def _estimates(self) -> list[str]:
         """Bytes of everything whose sizes are known before the run and not to the compiler."""
         program = self.program
-        tensors = [dims.product(shape) * dtype.bytes for _, dtype, shape in (*program.inputs, *program.outputs)]
-        sizes = [*map(dims.symbol, program.symbols), *tensors, *(buffer.bytes for buffer in self.plan.buffers)]
-        numbers = [d for d in sizes if isinstance(d, dims.Expr) and dims.symbols(d) <= set(program.symbols)]
+        tensors = [
+            dims.product(shape) * dtype.bytes
+            for _, dtype, shape in (*program.inputs, *program.outputs)
+        ]
+        sizes = [
+            *map(dims.symbol, program.symbols),
+            *tensors,
+            *(buffer.bytes for buffer in self.plan.buffers),
+        ]
+        numbers = [
+            d for d in sizes if isinstance(d, dims.Expr) and dims.symbols(d) <= set(program.symbols)
+        ]
         return [estimate_text(d) for d in dict.fromkeys(numbers)]
 
     def _placement(self) -> str:
@@ -190,9 +212,14 @@ static int run_{n}(Model& m, const void* const* in, void* const* out) {{
         alias = self.program.aliases.get(number)
         return f"own[{number}].data" if alias is None else f"(const char*)in[{alias}]"
 
-    def _step(self, number: int, step: Step, names: Mapping[str, str], obtained: set[object]) -> list[str]:
+    def _step(
+        self, number: int, step: Step, names: Mapping[str, str], obtained: set[object]
+    ) -> list[str]:
         """A call, after what it needs of memory that could not be planned."""
-        where = string(step.label + (f" {step.nodes[-1]!r}" if step.nodes and step.nodes[-1] not in step.label else ""))
+        where = string(
+            step.label
+            + (f" {step.nodes[-1]!r}" if step.nodes and step.nodes[-1] not in step.label else "")
+        )
         lines = []
         for buffer in (*step.reads, *step.writes):
             root = buffer.root()
@@ -200,17 +227,27 @@ static int run_{n}(Model& m, const void* const* in, void* const* out) {{
             if block is not None and root.first == number and root not in obtained:
                 obtained.add(root)
                 lines.append(self._obtain(f"f.late[{block}]", root.bytes, where))
-            if buffer.kind == "output" and buffer.number in self.owned and buffer.number not in obtained:
+            if (
+                buffer.kind == "output"
+                and buffer.number in self.owned
+                and buffer.number not in obtained
+            ):
                 obtained.add(buffer.number)
                 _, dtype, shape = self.program.outputs[buffer.number]
-                lines.append(self._obtain(f"own[{buffer.number}]", dims.product(shape) * dtype.bytes, where))
-        lines += [f"if (!c.reserve({text})) return fail(m, NO_MEMORY, {where});" for text in step.scratch]
+                lines.append(
+                    self._obtain(f"own[{buffer.number}]", dims.product(shape) * dtype.bytes, where)
+                )
+        lines += [
+            f"if (!c.reserve({text})) return fail(m, NO_MEMORY, {where});" for text in step.scratch
+        ]
         lines.append(self._call(step, names, where))
         return recorded(self.number, number, where, lines) if self.profiled else lines
 
     def _obtain(self, block: str, size: Dim, where: str) -> str:
         known = f"{estimate_text(size)} < TOO_LARGE && " if isinstance(size, dims.Expr) else ""
-        return f"if (!({known}obtain({block}, {size_text(size)}))) return fail(m, NO_MEMORY, {where});"
+        return (
+            f"if (!({known}obtain({block}, {size_text(size)}))) return fail(m, NO_MEMORY, {where});"
+        )
 
     def _call(self, step: Step, names: Mapping[str, str], where: str) -> str:
         control = step.function.is_control
@@ -254,7 +291,11 @@ static int run_{n}(Model& m, const void* const* in, void* const* out) {{
     @property
     def _blocks(self) -> dict[str, int]:
         """How many blocks of each kind the frame has; of none there is nothing to say."""
-        counts = {"late": self.plan.blocks, "left": self.program.blocks, "own": 2 * len(self.program.outputs)}
+        counts = {
+            "late": self.plan.blocks,
+            "left": self.program.blocks,
+            "own": 2 * len(self.program.outputs),
+        }
         return {name: count for name, count in counts.items() if count}
 
     def close_text(self) -> str:
@@ -274,7 +315,9 @@ def model_text(frames: Sequence[Frame], extra: str = "") -> str:
     """The struct of an open model, with `extra` fields, and how a run ends that failed."""
     fields = "\n".join(f"  Frame_{frame.number} f{frame.number};" for frame in frames)
     numbers = [frame.number for frame in frames]
-    runs = "\n".join(f"static int run_{n}(Model& m, const void* const* in, void* const* out);" for n in numbers)
+    runs = "\n".join(
+        f"static int run_{n}(Model& m, const void* const* in, void* const* out);" for n in numbers
+    )
     return f"""{"".join(frame.struct_text() for frame in frames)}
 struct Model {{
   Context* pool;
@@ -309,7 +352,9 @@ def _computed(step: Step) -> str:
 
 
 def _unless_empty(step: Step) -> str:
-    """The condition under which a step has something to write, where symbolic sizes leave that open."""
+    """The condition under which a step has something to write, where symbolic sizes leave that
+    open.
+    """
     if step.function.is_control or any(isinstance(a, Found) for a in step.arguments):
         return ""
     pairs = zip(step.arguments, step.function.parameters)

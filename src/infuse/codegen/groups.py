@@ -83,7 +83,9 @@ def leaves(term: Term) -> set[int]:
 
 
 def is_vector_type(dtype: DType) -> bool:
-    """Whether elements fit the lanes of a vector of float32: floats of 32 and 16 bits, booleans as masks."""
+    """Whether elements fit the lanes of a vector of float32: floats of 32 and 16 bits, booleans as
+    masks.
+    """
     return dtype == dtypes.float32 or dtype.is_bool or is_half(dtype)
 
 
@@ -103,7 +105,22 @@ def is_vector_term(term: Term) -> bool:
     return is_vector_type(term.dtype) and all(is_vector_term(a) for a in term.args)
 
 
-_COSTLY = frozenset(["exp", "expm1", "log", "log1p", "tanh", "erf", "sigmoid", "softplus", "pow", "sin", "cos", "tan"])
+_COSTLY = frozenset(
+    [
+        "exp",
+        "expm1",
+        "log",
+        "log1p",
+        "tanh",
+        "erf",
+        "sigmoid",
+        "softplus",
+        "pow",
+        "sin",
+        "cos",
+        "tan",
+    ]
+)
 
 
 def cost(term: Term) -> int:
@@ -119,7 +136,8 @@ MOST_NODES = 64
 def partition(nodes: list[Node]) -> list[Group]:
     """Groups in execution order.
 
-    A node joins the group that makes its operand when nobody else reads that operand, so no cycle can arise.
+    A node joins the group that makes its operand when nobody else reads that operand, so no cycle
+    can arise.
     """
     member: dict[Value, Group] = {}
     needed = set(nodes)
@@ -168,12 +186,16 @@ def _joinable(node: Node, term: Term, member: dict[Value, Group], needed: set[No
 
 
 def _fits(group: Group, term: Term) -> bool:
-    """Whether a formula may follow those of a group: work on vectors does not become work on single elements."""
+    """Whether a formula may follow those of a group: work on vectors does not become work on single
+    elements.
+    """
     if group.anchor is not None:
         return is_vector_term(term)
     if group.is_vector == is_vector_term(term):
         return True
-    return sum(map(cost, group.formulas.values())) < CHEAP if group.is_vector else cost(term) < CHEAP
+    return (
+        sum(map(cost, group.formulas.values())) < CHEAP if group.is_vector else cost(term) < CHEAP
+    )
 
 
 CHEAP = 8
@@ -181,10 +203,14 @@ CHEAP = 8
 
 
 def _extends(group: Group, value: Value, node: Node, needed: set[Node]) -> bool:
-    """Whether `value` is the group's result, is read by `node` alone, and has the shape of `node`'s result."""
+    """Whether `value` is the group's result, is read by `node` alone, and has the shape of `node`'s
+    result.
+    """
     if group.result is not value or value.is_graph_output:
         return False
-    if any(user is not node for user in value.users() if user in needed or user.graph is not node.graph):
+    if any(
+        user is not node for user in value.users() if user in needed or user.graph is not node.graph
+    ):
         return False
     if group.anchor is not None and (not fusible(group.anchor) or _widens(node)):
         return False
@@ -192,7 +218,9 @@ def _extends(group: Group, value: Value, node: Node, needed: set[Node]) -> bool:
 
 
 def _widens(node: Node) -> bool:
-    """Whether a node only makes floats of narrow integers, which are better kept in memory as they are."""
+    """Whether a node only makes floats of narrow integers, which are better kept in memory as they
+    are.
+    """
     narrow = [v for v in node.operands() if v.dtype.is_integer and v.dtype.bits <= 16]
     return node.kind == "Cast" and bool(narrow) and node.output.dtype == dtypes.float32
 
@@ -201,7 +229,8 @@ _FUSIBLE: dict[tuple[str, str], DType] = {}
 
 
 def register_fusible(domain: str, kind: str, gives: DType | None) -> None:
-    """State that the kernel of an operator ends in a sink for elements of a type: elementwise work may follow in it.
+    """State that the kernel of an operator ends in a sink for elements of a type: elementwise work
+    may follow in it.
 
     None: it does not, whatever was stated before.
     """

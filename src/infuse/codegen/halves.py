@@ -1,4 +1,6 @@
-"""Weights stored as IEEE half-precision floats (precision fp16): the kernels widen them and compute in float32."""
+"""Weights stored as IEEE half-precision floats (precision fp16): the kernels widen them and compute
+in float32.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +25,12 @@ BLOCK: Final = 1 << 20
 
 
 def weight_type(low: Placing, value: Value, growth: float = 1.0) -> DType:
-    """What the elements of a constant operand are in the weight file: halves where the precision asks for them.
+    """What the elements of a constant operand are in the weight file: halves where the precision
+    asks for them.
 
-    Only for operands whose kernel reads both. Packing makes elements up to `growth` times larger. A tensor that halves
-    do not hold stays as it is; the program's weights remember it with the reason.
+    Only for operands whose kernel reads both. Packing makes elements up to `growth` times larger. A
+    tensor that halves do not hold stays as it is; the program's weights remember it with the
+    reason.
     """
     if low.precision != "fp16" or value.const is None or value.dtype != dtypes.float32:
         return value.dtype
@@ -40,10 +44,11 @@ def weight_type(low: Placing, value: Value, growth: float = 1.0) -> DType:
 
 
 def why_not(array: Array, growth: float = 1.0) -> str:
-    """Why a tensor cannot be stored in halves without a loss beyond their usual rounding; empty where it can.
+    """Why a tensor cannot be stored in halves without a loss beyond their usual rounding; empty
+    where it can.
 
-    An element that becomes infinite is one reason. The other is that the elements are so small as a whole (their root
-    mean square, without those that are zero) that most lose bits or vanish.
+    An element that becomes infinite is one reason. The other is that the elements are so small as a
+    whole (their root mean square, without those that are zero) that most lose bits or vanish.
     """
     total, count = 0.0, 0
     flat = array.reshape(-1)
@@ -58,5 +63,7 @@ def why_not(array: Array, growth: float = 1.0) -> str:
         count += int(np.count_nonzero(block))
     typical = math.sqrt(total / max(count, 1))
     if count and typical < NORMAL:
-        return f"the elements are of size {typical:.1e}, where halves lose bits (below {NORMAL:.1e})"
+        return (
+            f"the elements are of size {typical:.1e}, where halves lose bits (below {NORMAL:.1e})"
+        )
     return ""

@@ -1,4 +1,6 @@
-"""A compiled model of which the interpreter does a part: stages of native code with stages of NumPy in between."""
+"""A compiled model of which the interpreter does a part: stages of native code with stages of NumPy
+in between.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +29,8 @@ from infuse.runtime.shapes import TensorSpec
 
 @dataclass(frozen=True)
 class ValueSpec(TensorSpec):
-    """An input or output that need not be a tensor: then `text` is its type (`seq(float32[n, 3])`), and its element
-    type NumPy's object.
+    """An input or output that need not be a tensor: then `text` is its type (`seq(float32[n, 3])`),
+    and its element type NumPy's object.
     """
 
     text: str = ""
@@ -46,7 +48,13 @@ class ValueSpec(TensorSpec):
         """The spec that `describe` made a row of."""
         dtype = dtypes.by_name(entry["dtype"]).numpy if entry["dtype"] else np.dtype(object)
         optional = bool(entry.get("optional", False))
-        return cls(str(entry["name"]), dtype, tuple(entry["shape"]), optional=optional, text=str(entry["text"]))
+        return cls(
+            str(entry["name"]),
+            dtype,
+            tuple(entry["shape"]),
+            optional=optional,
+            text=str(entry["text"]),
+        )
 
     def describe(self) -> dict[str, Any]:
         """The spec as plain data."""
@@ -120,11 +128,16 @@ class HostedModel:
         return sum(part.arena_lower_bound for part in self.native)
 
     def run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """The outputs by name. InputError when the inputs do not fit, RuntimeFailure when the run fails."""
+        """The outputs by name. InputError when the inputs do not fit, RuntimeFailure when the run
+        fails.
+        """
         names = {spec.name: spec.optional for spec in self.inputs}
         wrong = sorted(name for name in names.keys() ^ inputs.keys() if not names.get(name, False))
         if wrong:
-            raise InputError(f"inputs {', '.join(wrong)} are missing or not known", hint=f"the model takes {[*names]}")
+            raise InputError(
+                f"inputs {', '.join(wrong)} are missing or not known",
+                hint=f"the model takes {[*names]}",
+            )
         values = dict(inputs)
         for part in self.parts:
             read = {v.name: values[v.name] for v in part.inputs if v.name in values}
@@ -133,10 +146,16 @@ class HostedModel:
 
     def execute(self, inputs: Sequence[Any]) -> list[Any]:
         """The outputs in order for inputs in order."""
-        if len(inputs) > len(self.inputs) or not all(spec.optional for spec in self.inputs[len(inputs) :]):
-            raise InputError(f"{len(inputs)} inputs were given to a model that takes {len(self.inputs)}")
+        if len(inputs) > len(self.inputs) or not all(
+            spec.optional for spec in self.inputs[len(inputs) :]
+        ):
+            raise InputError(
+                f"{len(inputs)} inputs were given to a model that takes {len(self.inputs)}"
+            )
         pairs = zip(self.inputs, inputs)
-        return list(self.run({s.name: x for s, x in pairs if x is not None or not s.optional}).values())
+        return list(
+            self.run({s.name: x for s, x in pairs if x is not None or not s.optional}).values()
+        )
 
     def __call__(self, *inputs: Any) -> Any:
         """The outputs for inputs in order: a tuple, or the value itself when it is only one."""
@@ -144,7 +163,9 @@ class HostedModel:
         return results[0] if len(results) == 1 else tuple(results)
 
     def session(self, threads: int | None = None) -> HostedModel:
-        """The model itself: its native stages have contexts of their own for each call in progress."""
+        """The model itself: its native stages have contexts of their own for each call in
+        progress.
+        """
         return self
 
     def close(self) -> None:
@@ -158,10 +179,12 @@ class HostedModel:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    # -- folders -------------------------------------------------------------------------------------------------
+    # -- folders -----------------------------------------------------------------------------------
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write the model as a folder, which appears whole or not at all; an older compiled model there is replaced."""
+        """Write the model as a folder, which appears whole or not at all; an older compiled model
+        there is replaced.
+        """
         check_replaceable(Path(folder))
         publish(Path(folder), self._write)
 
@@ -189,8 +212,14 @@ class HostedModel:
         path = Path(folder).resolve()
         try:
             content = json.loads((path / STAGES).read_text("utf-8"))
-            inputs, outputs = (tuple(map(ValueSpec.parse, content[kind])) for kind in ("inputs", "outputs"))
-            files, returned, name = content["stages"], tuple(content["returned"]), str(content["name"])
+            inputs, outputs = (
+                tuple(map(ValueSpec.parse, content[kind])) for kind in ("inputs", "outputs")
+            )
+            files, returned, name = (
+                content["stages"],
+                tuple(content["returned"]),
+                str(content["name"]),
+            )
             if not all(isinstance(file, str) and Path(file).name == file for file in files):
                 raise ValueError("a stage is no file of the folder")
         except (OSError, ValueError, KeyError, TypeError, OptionError) as error:
@@ -198,7 +227,9 @@ class HostedModel:
                 f"{STAGES} cannot be read: {error}", where=str(path), hint="compile the model again"
             ) from error
         parts = [
-            load_graph(path / file) if file.endswith(".infuse") else CompiledModel.load(path / file, threads)
+            load_graph(path / file)
+            if file.endswith(".infuse")
+            else CompiledModel.load(path / file, threads)
             for file in files
         ]
         counts = [part.threads for part in parts if isinstance(part, CompiledModel)]

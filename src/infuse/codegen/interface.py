@@ -1,4 +1,6 @@
-"""The C interface of a compiled model: its header, an example that runs it, and the prefix of its functions."""
+"""The C interface of a compiled model: its header, an example that runs it, and the prefix of its
+functions.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,8 @@ def check_prefix(prefix: str) -> None:
     """OptionError unless names of C may begin with `prefix`."""
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,59}", prefix):
         raise OptionError(
-            f"names of C cannot begin with {prefix!r}", hint="a prefix is a letter, then letters, digits and _"
+            f"names of C cannot begin with {prefix!r}",
+            hint="a prefix is a letter, then letters, digits and _",
         )
 
 
@@ -48,9 +51,11 @@ def header(metadata: Mapping[str, Any]) -> str:
         "GUARD": f"{prefix.upper()}_MODEL_H",
         "VALUES": values,
         "PAD": " " * max(1, 24 - len(values)),
-        "SYMBOLS": ", ".join(map(plain, symbols)) or "the model has no symbols: NULL will do as well",
+        "SYMBOLS": ", ".join(map(plain, symbols))
+        or "the model has no symbols: NULL will do as well",
         "INPUTS": ", ".join(f"input{i}" for i in range(len(inputs))) or "0",
-        "OUTPUTS": ", ".join("0" if e.get("late") else f"output{i}" for i, e in enumerate(outputs)) or "0",
+        "OUTPUTS": ", ".join("0" if e.get("late") else f"output{i}" for i, e in enumerate(outputs))
+        or "0",
         "TENSORS": "\n".join([*_tensors("inputs", inputs), *_tensors("outputs", outputs)]) or " *",
         "COMMAND": _command(prefix),
     }
@@ -61,7 +66,10 @@ def header(metadata: Mapping[str, Any]) -> str:
 
 
 def _tensors(kind: str, entries: Sequence[Mapping[str, Any]]) -> list[str]:
-    lines = [f" * {kind}[{i}]: {plain(e['name'])}, {plain(e['dtype'])}{_sizes(e)}" for i, e in enumerate(entries)]
+    lines = [
+        f" * {kind}[{i}]: {plain(e['name'])}, {plain(e['dtype'])}{_sizes(e)}"
+        for i, e in enumerate(entries)
+    ]
     return [f"{line} (optional)" if e.get("optional") else line for line, e in zip(lines, entries)]
 
 
@@ -79,7 +87,7 @@ def plain(text: object) -> str:
     return re.sub(r"[^\w.:+%() -]", "_", str(text), flags=re.ASCII)
 
 
-# -- the example -------------------------------------------------------------------------------------------------
+# -- the example -----------------------------------------------------------------------------------
 
 _FORMULAS: Final = {
     "floor_div": "b == 0 ? 0 : a / b - (a % b != 0 && (a < 0) != (b < 0))",
@@ -125,12 +133,18 @@ def example(metadata: Mapping[str, Any]) -> str:
     formulas = [_bytes(entry, symbols) for entry in inputs]
     lines = [
         "int main(int argc, char** argv) {",
-        f"  int64_t symbols[{max(1, len(symbols))}] = {{{', '.join([str(_SIZE)] * len(symbols)) or '0'}}};",
+        (
+            f"  int64_t symbols[{max(1, len(symbols))}] = "
+            f"{{{', '.join([str(_SIZE)] * len(symbols)) or '0'}}};"
+        ),
         *(f"  /* symbols[{i}]: {plain(name)} */" for i, name in enumerate(symbols)),
         f"  int64_t sizes[{max(1, total)}];",
         f"  const void* inputs[{max(1, len(inputs))}] = {{0}};",
         f"  void* outputs[{max(1, len(outputs))}] = {{0}};",
-        f"  for (int i = 0; i < {len(symbols)} && i + 1 < argc; i++) symbols[i] = atoll(argv[i + 1]);",
+        (
+            f"  for (int i = 0; i < {len(symbols)} && i + 1 < argc; i++) symbols[i] = atoll(argv[i + "
+            "1]);"
+        ),
         "",
         '  void* weights = read_file("weights.bin");',
         "  void* context = weights ? infuse_open(weights, 2) : NULL;",
@@ -165,14 +179,23 @@ def example(metadata: Mapping[str, Any]) -> str:
         "}",
         "",
     ]
-    head = _HEAD.replace("@FORMULAS@", _functions(" ".join(formulas))).replace("@COMMAND@", _command(prefix))
+    head = _HEAD.replace("@FORMULAS@", _functions(" ".join(formulas))).replace(
+        "@COMMAND@", _command(prefix)
+    )
     return prefixed(head + "\n" + "\n".join(lines), prefix)
 
 
 def _functions(text: str) -> str:
     """The definitions of the functions that sizes call."""
-    used = [name for name in _FORMULAS if f"{name}(" in text or (name == "floor_div" and "floor_mod(" in text)]
-    lines = [f"static int64_t {name}(int64_t a, int64_t b) {{ return {_FORMULAS[name]}; }}" for name in used]
+    used = [
+        name
+        for name in _FORMULAS
+        if f"{name}(" in text or (name == "floor_div" and "floor_mod(" in text)
+    ]
+    lines = [
+        f"static int64_t {name}(int64_t a, int64_t b) {{ return {_FORMULAS[name]}; }}"
+        for name in used
+    ]
     return "\n".join(["", *lines, ""]) if lines else ""
 
 
@@ -180,7 +203,9 @@ def _bytes(entry: Mapping[str, Any], symbols: Sequence[str]) -> str:
     """The bytes of an input, as C."""
     places = {name: f"symbols[{i}]" for i, name in enumerate(symbols)}
     sizes = [size if isinstance(size, int) else _parsed(size, symbols) for size in entry["shape"]]
-    return dim_text.c_text(dims.product([*sizes, dtypes.by_name(entry["dtype"]).bytes]), places.__getitem__)
+    return dim_text.c_text(
+        dims.product([*sizes, dtypes.by_name(entry["dtype"]).bytes]), places.__getitem__
+    )
 
 
 def _parsed(size: str, symbols: Sequence[str]) -> dims.Dim:

@@ -1,4 +1,6 @@
-"""The sizes of kernel calls as named fields: each class is the twin of a struct in a kernel header."""
+"""The sizes of kernel calls as named fields: each class is the twin of a struct in a kernel
+header.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,10 @@ def declared_in(header: str) -> Callable[[Sizes], Sizes]:
 def struct_text(sizes: KernelSizes, size_text: Callable[[Dim], str]) -> str:
     """C++ text of the struct, every field named."""
     names = sizes._fields  # type: ignore[attr-defined]
-    fields = (f".{name} = {_field_text(value, size_text)}" for name, value in zip(names, sizes, strict=True))
+    fields = (
+        f".{name} = {_field_text(value, size_text)}"
+        for name, value in zip(names, sizes, strict=True)
+    )
     return f"{type(sizes).__name__}{{{', '.join(fields)}}}"
 
 
@@ -142,7 +147,9 @@ class MatmulSizes(NamedTuple):
 
 @declared_in("nbits.hpp")
 class NBitsSizes(NamedTuple):
-    """A product with weights of few bits in blocks of `block`; rows of the left operand are `row` apart."""
+    """A product with weights of few bits in blocks of `block`; rows of the left operand are `row`
+    apart.
+    """
 
     m: Size
     n: Size

@@ -1,4 +1,6 @@
-"""Classifiers whose labels are strings: native code finds the place of the label, the interpreter the string."""
+"""Classifiers whose labels are strings: native code finds the place of the label, the interpreter
+the string.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ _INTEGERS: Final = {
 
 
 def separate_labels(graph: Graph) -> Graph:
-    """`graph`, or a copy in which classifiers give places in lists of strings, from which a Gather takes the labels."""
+    """`graph`, or a copy in which classifiers give places in lists of strings, from which a Gather
+    takes the labels.
+    """
     if not any(_has_texts(node) for inner in graph.all_graphs() for node in inner.unordered_nodes):
         return graph
     copy = clone(graph)
@@ -38,12 +42,19 @@ def _has_texts(node: Node) -> bool:
 def _separate(graph: Graph, node: Node) -> None:
     op: Any = node.op
     texts = op.classlabels_strings
-    numbered = op.replace(classlabels_strings=(), **{_INTEGERS[node.kind]: tuple(range(len(texts)))})
+    numbered = op.replace(
+        classlabels_strings=(), **{_INTEGERS[node.kind]: tuple(range(len(texts)))}
+    )
     outputs = [Value(UNKNOWN, value.name) for value in node.outputs]
     scored = Node(numbered, node.inputs, outputs, name=node.name, origin=node.origin)
     label = Value(UNKNOWN, node.output.name)
     listed = constant(as_texts(texts), f"{node.name}/labels")
-    taken = Node(make_operator("", "Gather", {"axis": 0}), [listed, outputs[0]], [label], name=f"{node.name}/labels")
+    taken = Node(
+        make_operator("", "Gather", {"axis": 0}),
+        [listed, outputs[0]],
+        [label],
+        name=f"{node.name}/labels",
+    )
     for new in (scored, taken):
         graph.add_node(new).op.infer_node(new)
     for old, value in zip(node.outputs, [label, *outputs[1:]]):

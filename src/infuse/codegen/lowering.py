@@ -1,4 +1,5 @@
-"""From the optimized graph to steps: decides where values lie, which copies are needed, and lowers every group.
+"""From the optimized graph to steps: decides where values lie, which copies are needed, and lowers
+every group.
 
 How one operator becomes a kernel call stands in `lower/`, registered with `@lowers`.
 """
@@ -42,8 +43,9 @@ def lowers(
     gives: dtypes.DType = dtypes.float32,
     reads: tuple[int, ...] | None = None,
 ) -> Callable[[Lower], Lower]:
-    """Register how operators become steps. `fuses`: the kernel ends in a sink, which gets elements of type `gives`.
-    `reads`: the inputs whose elements are read at run time (the others only shape the result).
+    """Register how operators become steps. `fuses`: the kernel ends in a sink, which gets elements
+    of type `gives`. `reads`: the inputs whose elements are read at run time (the others only shape
+    the result).
     """
 
     def register(function: Lower) -> Lower:
@@ -71,8 +73,12 @@ class _WithProducers:
 _WITH_PRODUCERS: dict[tuple[str, str], _WithProducers] = {}
 
 
-def fuses_producers(kind: str, choose: ChooseProducers, domain: str = "") -> Callable[[Lower], Lower]:
-    """Register how operators become steps that compute what they read themselves, and when they do."""
+def fuses_producers(
+    kind: str, choose: ChooseProducers, domain: str = ""
+) -> Callable[[Lower], Lower]:
+    """Register how operators become steps that compute what they read themselves, and when they
+    do.
+    """
 
     def register(function: Lower) -> Lower:
         _WITH_PRODUCERS[domain, kind] = _WithProducers(choose, function)
@@ -82,7 +88,9 @@ def fuses_producers(kind: str, choose: ChooseProducers, domain: str = "") -> Cal
 
 
 def finds_sizes(*kinds: str, domain: str = "") -> Callable[[Callable[[Lowering, Node], None]], Any]:
-    """Register a step that finds the sizes of results from elements of inputs; it runs before the lowering."""
+    """Register a step that finds the sizes of results from elements of inputs; it runs before the
+    lowering.
+    """
 
     def register(function: Callable[[Lowering, Node], None]) -> Callable[[Lowering, Node], None]:
         _SIZES.update({(domain, kind): function for kind in kinds})
@@ -112,18 +120,22 @@ def lower(
 ) -> Program:
     """The program of a graph for a machine, to be run mostly with `threads` threads.
 
-    `chooser` decides where several kernels compute the same (default: the cost model); `relied` is by graph what has to
-    hold besides what its nodes rely on.
-    UnsupportedOperatorError where a node has no native code.
+    `chooser` decides where several kernels compute the same (default: the cost model); `relied` is
+    by graph what has to hold besides what its nodes rely on. UnsupportedOperatorError where a node
+    has no native code.
     """
-    return Lowering(graph, name, machine, threads, precision, chooser=chooser, relied=relied or {}).run()
+    return Lowering(
+        graph, name, machine, threads, precision, chooser=chooser, relied=relied or {}
+    ).run()
 
 
 class Lowering(Placing):
     """The state of one lowering: the program so far and where every value lies."""
 
     def run(self, aliases: Mapping[int, int] | None = None) -> Program:
-        """The program. `aliases`: outputs that may be left where the body's input of that number lies."""
+        """The program. `aliases`: outputs that may be left where the body's input of that number
+        lies.
+        """
         for number, value in enumerate(self.graph.inputs):
             buffer = Buffer("input", 0, number, label=value.name)
             self.tensors[value] = dense(buffer, value.dtype, value.shape)
@@ -132,7 +144,9 @@ class Lowering(Placing):
         self.needed = needed_nodes(self.graph, set(self.program.symbols), self.reads)
         self.homes = Homes(self.graph, self.needed, self.known)
         expanded = list(self.relied.get(self.graph, ()))
-        for group in fuse_producers(self.graph, partition(self.needed), set(self.needed), self._producers):
+        for group in fuse_producers(
+            self.graph, partition(self.needed), set(self.needed), self._producers
+        ):
             expanded = self._check_all(expanded)
             try:
                 self._lower_group(group)
@@ -146,7 +160,9 @@ class Lowering(Placing):
 
     def body(self, graph: Graph, aliases: Mapping[int, int] | None = None) -> Lowering:
         """The finished lowering of a body."""
-        made = Lowering(graph, graph.name or "body", self.machine, self.threads, self.precision, self)
+        made = Lowering(
+            graph, graph.name or "body", self.machine, self.threads, self.precision, self
+        )
         made.run(aliases)
         return made
 
@@ -156,13 +172,19 @@ class Lowering(Placing):
         fusing = _WITH_PRODUCERS.get((group.anchor.op.domain, group.anchor.kind))
         return [] if fusing is None else fusing.choose(self, group, producers)
 
-    # -- planning ------------------------------------------------------------------------------------------------
+    # -- planning ----------------------------------------------------------------------------------
 
     def reads(self, node: Node) -> list[Value]:
-        """The values whose elements a node needs at run time: also sizes and axes that nobody knows before."""
+        """The values whose elements a node needs at run time: also sizes and axes that nobody knows
+        before.
+        """
         wanted = _READS.get((node.op.domain, node.kind))
         places = range(len(node.inputs)) if wanted is None else wanted
-        picked = [v for i, v in enumerate(node.inputs) if v is not None and (i in places or not is_known(v))]
+        picked = [
+            v
+            for i, v in enumerate(node.inputs)
+            if v is not None and (i in places or not is_known(v))
+        ]
         return [*picked, *captured(node)]
 
     def _check_all(self, relied: Iterable[tuple[Node, Relation]]) -> list[tuple[Node, Relation]]:
@@ -190,7 +212,7 @@ class Lowering(Placing):
             self.checked.add(relation)
         return later
 
-    # -- groups --------------------------------------------------------------------------------------------------
+    # -- groups ------------------------------------------------------------------------------------
 
     def _lower_group(self, group: Group) -> None:
         waiting = {}
@@ -208,7 +230,9 @@ class Lowering(Placing):
             self.unsupported(node)
         else:
             resolve = _SIZES.get((node.op.domain, node.kind))
-            if resolve is not None and not (self.are_known(node) and self._has_known_parameters(node)):
+            if resolve is not None and not (
+                self.are_known(node) and self._has_known_parameters(node)
+            ):
                 resolve(self, node)
             function(self, node, group)
         self.remember_choices(first)
@@ -219,7 +243,9 @@ class Lowering(Placing):
     def _has_known_parameters(self, node: Node) -> bool:
         """Whether all inputs that only shape the result are known before the run."""
         wanted = _READS.get((node.op.domain, node.kind))
-        return wanted is None or all(v is None or i in wanted or is_known(v) for i, v in enumerate(node.inputs))
+        return wanted is None or all(
+            v is None or i in wanted or is_known(v) for i, v in enumerate(node.inputs)
+        )
 
     def _check_results(self, node: Node) -> None:
         """UnsupportedOperatorError unless the results are tensors of known rank."""
@@ -232,7 +258,9 @@ class Lowering(Placing):
         return set().union(*(dims.symbols(d) for v in node.outputs for d in v.shape)) <= self.known
 
     def find_sizes(self, f: FunctionWriter, node: Node, shape: Shape, sizes: str) -> None:
-        """Let `f` find the sizes in `shape`, which are in its array `sizes`; known ones are checked."""
+        """Let `f` find the sizes in `shape`, which are in its array `sizes`; known ones are
+        checked.
+        """
         f.include("sizes.hpp")
         f.fail_unless(f"is_possible({sizes}, {len(shape)})")
         for axis, size in enumerate(shape):
@@ -249,7 +277,10 @@ class Lowering(Placing):
         opset = self.graph.opsets.get(node.op.domain)
         raise UnsupportedOperatorError(
             f"operator {node.kind} has no native code{f' for {why}' if why else ' yet'}",
-            where=f"node {node.name!r} (domain {node.op.domain or 'ai.onnx'}{f', opset {opset}' if opset else ''})",
+            where=(
+                f"node {node.name!r} (domain "
+                f"{node.op.domain or 'ai.onnx'}{f', opset {opset}' if opset else ''})"
+            ),
             hint="the interpreter can run it: infuse.compile does that in a stage of its own",
         )
 
@@ -264,7 +295,9 @@ class Lowering(Placing):
         tensors = {v: self._operand(v, space, vector) for v in operands}
         target = self.allocate(value, order, strided=True)
         space = space.widened([*tensors.values(), target])
-        f = self.function("_".join(dict.fromkeys(n.kind.lower() for n in group.nodes)), *group.nodes)
+        f = self.function(
+            "_".join(dict.fromkeys(n.kind.lower() for n in group.nodes)), *group.nodes
+        )
         f.include("map.hpp", "element.hpp")
         body = Body(f, group, space, tensors, target)
         text = body.text("")
@@ -290,12 +323,16 @@ class Lowering(Placing):
             if operand.is_const or operand.shape != value.shape:
                 continue
             tensor = self.tensor(operand)
-            if best is None or (best.order == natural(best.rank) and tensor.order != natural(tensor.rank)):
+            if best is None or (
+                best.order == natural(best.rank) and tensor.order != natural(tensor.rank)
+            ):
                 best = tensor
         return best.order if best is not None else natural(value.rank)
 
     def _operand(self, value: Value, space: Space, vector: bool) -> Tensor:
-        """An operand that the space can address: with column stride 0 or 1 for vectors, any stride for scalars."""
+        """An operand that the space can address: with column stride 0 or 1 for vectors, any stride
+        for scalars.
+        """
         tensor = self.tensor(value)
         if space.column_stride(tensor) in (0, 1) or (not vector and value.const is None):
             return tensor
@@ -315,16 +352,20 @@ class Lowering(Placing):
         before: Callable[[Callable[[Tensor], str]], str] | None = None,
         name: str = "sink",
     ) -> str:
-        """Define the sink of an anchored group in `f`: scale, bias, fused elementwise work, store. Returns its name.
+        """Define the sink of an anchored group in `f`: scale, bias, fused elementwise work, store.
+        Returns its name.
 
-        `before` writes what comes first, an expression in `acc`; it is given a function that loads a broadcast tensor.
-        The kernel's rows and columns run over the result's axes in `order`, the last `inner` of them being columns.
+        `before` writes what comes first, an expression in `acc`; it is given a function that loads
+        a broadcast tensor. The kernel's rows and columns run over the result's axes in `order`, the
+        last `inner` of them being columns.
         """
         value = group.result
         space = Space(value.shape, order, inner)
         operands = group.operands()
         tensors = {v: self._operand(v, space, vector=True) for v in operands}
-        rounded = self.precision == "bf16" and order[-1:] == (value.rank - 1,) and stored_rounded(value)
+        rounded = (
+            self.precision == "bf16" and order[-1:] == (value.rank - 1,) and stored_rounded(value)
+        )
         target = self.allocate(value, order, strided=True, rounded=rounded)
         if rounded:
             f.include("half.hpp")
@@ -337,21 +378,32 @@ class Lowering(Placing):
         self.tensors[value] = target
         return name
 
-    def stage(self, f: FunctionWriter, group: Group, order: Order, bias: Tensor | None, name: str) -> None:
-        """Define in `f` what an anchored group makes of sums, for the kernel of another group that goes on with it.
+    def stage(
+        self, f: FunctionWriter, group: Group, order: Order, bias: Tensor | None, name: str
+    ) -> None:
+        """Define in `f` what an anchored group makes of sums, for the kernel of another group that
+        goes on with it.
 
         Beside the sums it may read only what has the same value in every row.
         """
         body = self._inner_body(f, group, order)
-        _define(f, name, "auto acc, long col, auto lanes", body.value(self._biased(body, "acc", bias)))
+        _define(
+            f, name, "auto acc, long col, auto lanes", body.value(self._biased(body, "acc", bias))
+        )
 
     def values(self, f: FunctionWriter, group: Group, order: Order, name: str) -> None:
-        """Define in `f` what elementwise work makes by row and column, for the kernel of the group that reads it."""
-        _define(f, name, "long row, long col, auto lanes", self._inner_body(f, group, order).value(""))
+        """Define in `f` what elementwise work makes by row and column, for the kernel of the group
+        that reads it.
+        """
+        _define(
+            f, name, "long row, long col, auto lanes", self._inner_body(f, group, order).value("")
+        )
 
     def _inner_body(self, f: FunctionWriter, group: Group, order: Order) -> Body:
         space = Space(group.result.shape, order)
-        return Body(f, group, space, {v: self._operand(v, space, vector=True) for v in group.operands()})
+        return Body(
+            f, group, space, {v: self._operand(v, space, vector=True) for v in group.operands()}
+        )
 
     def _biased(self, body: Body, start: str, bias: Tensor | None) -> str:
         """The sum of `start` and a bias."""
@@ -361,7 +413,7 @@ class Lowering(Placing):
             bias = self.arranged(bias, natural(bias.rank))
         return body.printer.define(f"{start} + {body.load(bias)}")
 
-    # -- outputs -------------------------------------------------------------------------------------------------
+    # -- outputs -----------------------------------------------------------------------------------
 
     def _deliver_outputs(self, aliases: Mapping[int, int]) -> None:
         for number, value in enumerate(self.graph.outputs):

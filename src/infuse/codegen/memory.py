@@ -1,4 +1,6 @@
-"""The memory plan: lifetimes of arena buffers, in-place sharing, offsets close to the lower bound."""
+"""The memory plan: lifetimes of arena buffers, in-place sharing, offsets close to the lower
+bound.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ ALIGN = 64
 
 @dataclass(frozen=True)
 class Plan:
-    """Where the live arena buffers lie: `offsets[i]` belongs to `buffers[i]`; None for sizes known at run time only.
+    """Where the live arena buffers lie: `offsets[i]` belongs to `buffers[i]`; None for sizes known
+    at run time only.
 
     A buffer whose size the run itself finds out lies in a block, whose number `late` tells.
     """
@@ -38,8 +41,8 @@ class Plan:
 
 
 def lifetimes(program: Program) -> list[Buffer]:
-    """Set first and last use of every arena buffer, share memory where a step may work in place, and return the
-    buffers that need a place of their own.
+    """Set first and last use of every arena buffer, share memory where a step may work in place,
+    and return the buffers that need a place of their own.
     """
     for buffer in program.buffers:
         buffer.first, buffer.last, buffer.shares = -1, -1, None
@@ -56,7 +59,9 @@ def lifetimes(program: Program) -> list[Buffer]:
 
 def _share(written: Buffer, read: Buffer, step: int) -> None:
     target = read.root()
-    fits = written.kind == target.kind == "arena" and written.shares is None and written is not target
+    fits = (
+        written.kind == target.kind == "arena" and written.shares is None and written is not target
+    )
     if fits and written.first == step and target.last == step and written.bytes == target.bytes:
         written.shares = target
         target.last = max(target.last, written.last)
@@ -70,8 +75,8 @@ def plan(program: Program) -> Plan:
 
 
 def isolated_plan(program: Program) -> Plan:
-    """A plan in which no two buffers share memory and each has a block of its own: for memory checkers, which then see
-    every access outside of a tensor.
+    """A plan in which no two buffers share memory and each has a block of its own: for memory
+    checkers, which then see every access outside of a tensor.
     """
     plans = []
     for one in (program, *program.bodies):
@@ -96,7 +101,9 @@ def _plan_one(program: Program) -> Plan:
 
 
 def share_blocks(buffers: Sequence[Buffer]) -> dict[Buffer, int]:
-    """A block for each of these buffers; those that are not needed at the same time may share one."""
+    """A block for each of these buffers; those that are not needed at the same time may share
+    one.
+    """
     ends: list[int] = []
     chosen: dict[Buffer, int] = {}
     for buffer in sorted(buffers, key=lambda b: b.first):
@@ -115,7 +122,9 @@ WORK = 2_000_000
 
 
 def _place_well(buffers: Sequence[Buffer], sizes: Sequence[int], bound: int) -> list[int]:
-    """The best of several orders of placing; then what sticks out at the top is placed earlier, again and again."""
+    """The best of several orders of placing; then what sticks out at the top is placed earlier,
+    again and again.
+    """
     best = place_in_time(buffers, sizes)
     best_order = list(range(len(buffers)))
     if len(buffers) ** 2 > WORK:
@@ -158,7 +167,9 @@ def lower_bound(buffers: Sequence[Buffer], sizes: Sequence[int]) -> int:
 
 
 def _orders(buffers: Sequence[Buffer], sizes: Sequence[int]) -> list[list[int]]:
-    """Placement orders worth trying: by size, by size and lifetime, by lifetime, by how full memory is meanwhile."""
+    """Placement orders worth trying: by size, by size and lifetime, by lifetime, by how full memory
+    is meanwhile.
+    """
     numbers = range(len(buffers))
     span = [b.last - b.first + 1 for b in buffers]
     pressure = _pressure(buffers, sizes)
@@ -182,13 +193,17 @@ def _pressure(buffers: Sequence[Buffer], sizes: Sequence[int]) -> list[int]:
 
 
 def place(buffers: Sequence[Buffer], sizes: Sequence[int], order: Sequence[int]) -> list[int]:
-    """Offsets from placing buffers in this order, each into the tightest gap between those it lives beside."""
+    """Offsets from placing buffers in this order, each into the tightest gap between those it lives
+    beside.
+    """
     offsets = [0] * len(buffers)
     placed: list[int] = []
     for i in order:
         first, last = buffers[i].first, buffers[i].last
         beside = [j for j in placed if buffers[j].first <= last and first <= buffers[j].last]
-        offsets[i] = _tightest_gap(sizes[i], sorted((offsets[j], offsets[j] + sizes[j]) for j in beside))
+        offsets[i] = _tightest_gap(
+            sizes[i], sorted((offsets[j], offsets[j] + sizes[j]) for j in beside)
+        )
         placed.append(i)
     return offsets
 
@@ -199,7 +214,9 @@ def place_in_time(buffers: Sequence[Buffer], sizes: Sequence[int]) -> list[int]:
     live: list[int] = []
     for i in sorted(range(len(buffers)), key=lambda i: (buffers[i].first, -sizes[i])):
         live = [j for j in live if buffers[j].last >= buffers[i].first]
-        offsets[i] = _tightest_gap(sizes[i], sorted((offsets[j], offsets[j] + sizes[j]) for j in live))
+        offsets[i] = _tightest_gap(
+            sizes[i], sorted((offsets[j], offsets[j] + sizes[j]) for j in live)
+        )
         live.append(i)
     return offsets
 

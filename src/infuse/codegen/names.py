@@ -9,12 +9,16 @@ _UNSAFE = frozenset("\\\"'?#{};%")
 
 def comment(text: str) -> str:
     """Text of a model as plain characters that mean nothing in C++."""
-    plain = "".join(c if c.isascii() and c.isprintable() and c not in _UNSAFE else "_" for c in text)
+    plain = "".join(
+        c if c.isascii() and c.isprintable() and c not in _UNSAFE else "_" for c in text
+    )
     return plain.replace("*/", "* _").replace("/*", "_ *")[:LONGEST]
 
 
 def string(text: str) -> str:
-    """A C++ string literal of this text; what is no letter, digit, space or plain sign is written as numbers."""
+    """A C++ string literal of this text; what is no letter, digit, space or plain sign is written
+    as numbers.
+    """
     return '"' + "".join(map(_escaped, text[:LONGEST])) + '"'
 
 

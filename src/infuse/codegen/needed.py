@@ -11,8 +11,12 @@ from infuse.ir.relations import Relation, relations
 from infuse.ir.types import TensorType
 
 
-def needed_nodes(graph: Graph, given: set[str], reads: Callable[[Node], Iterable[Value]]) -> list[Node]:
-    """The nodes that run, in order. `given` are the sizes that need no finding, `reads` tells what a node reads."""
+def needed_nodes(
+    graph: Graph, given: set[str], reads: Callable[[Node], Iterable[Value]]
+) -> list[Node]:
+    """The nodes that run, in order. `given` are the sizes that need no finding, `reads` tells what
+    a node reads.
+    """
     nodes = graph.nodes
     finders = _finders(nodes, given)
     seen: set[Node] = set()
@@ -53,7 +57,9 @@ def is_known(value: Value) -> bool:
 
 
 def relations_of(node: Node) -> list[Relation]:
-    """What a node relies on that its types do not prove, a run has to check it; that of bodies is their own."""
+    """What a node relies on that its types do not prove, a run has to check it; that of bodies is
+    their own.
+    """
     if node.subgraphs:
         return []
     with relations() as collected:
@@ -62,7 +68,9 @@ def relations_of(node: Node) -> list[Relation]:
     for type, value in zip(again, node.outputs):
         if isinstance(type, TensorType):
             pairs = zip(type.shape or (), value.shape)
-            names.update({str(new): old for new, old in pairs if new != old and new == dims.symbol(str(new))})
+            names.update(
+                {str(new): old for new, old in pairs if new != old and new == dims.symbol(str(new))}
+            )
     sizes = (d for v in node.outputs if isinstance(v.type, TensorType) for d in v.type.shape or ())
     positive = [Relation("<=", 0, d) for d in sizes if dims.compare("<=", 0, d) is None]
     return list(dict.fromkeys([*(relation.substitute(names) for relation in collected), *positive]))

@@ -1,4 +1,6 @@
-"""Weights in the order in which the kernels read them: panels of 2 · lanes columns, padded with zeros."""
+"""Weights in the order in which the kernels read them: panels of 2 · lanes columns, padded with
+zeros.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ from numpy.typing import NDArray
 
 
 def pack_gemm_b(b: NDArray[Any], lanes: int, kind: Any = np.float32) -> NDArray[Any]:
-    """The matrix b[k, n] as [panel, k, 2 · lanes] for kernels/gemm.hpp, or of halves for kernels/gemm_fp16.hpp."""
+    """The matrix b[k, n] as [panel, k, 2 · lanes] for kernels/gemm.hpp, or of halves for
+    kernels/gemm_fp16.hpp.
+    """
     k, n = b.shape
     width = 2 * lanes
     panels = -(-n // width)
@@ -23,7 +27,9 @@ def pack_gemm_b(b: NDArray[Any], lanes: int, kind: Any = np.float32) -> NDArray[
 
 
 def pack_gemm_bf16(b: NDArray[Any], lanes: int) -> NDArray[Any]:
-    """The matrix b[k, n], rounded, as [panel, pair of k, 2 · lanes, 2] for kernels/gemm_bf16.hpp."""
+    """The matrix b[k, n], rounded, as [panel, pair of k, 2 · lanes, 2] for
+    kernels/gemm_bf16.hpp.
+    """
     k, n = b.shape
     pairs, width = -(-k // 2), 2 * lanes
     panels = -(-n // width)
@@ -39,8 +45,11 @@ def pack_gemm_bf16(b: NDArray[Any], lanes: int) -> NDArray[Any]:
     return packed
 
 
-def pack_conv(weights: NDArray[Any], groups: int, lanes: int, kind: Any = np.float32) -> NDArray[Any]:
-    """Convolution weights [out, in / groups, kh, kw] as [group, panel, k, 2 · lanes] for kernels/conv.hpp.
+def pack_conv(
+    weights: NDArray[Any], groups: int, lanes: int, kind: Any = np.float32
+) -> NDArray[Any]:
+    """Convolution weights [out, in / groups, kh, kw] as [group, panel, k, 2 · lanes] for
+    kernels/conv.hpp.
 
     One row of k is one number of the window, in the order kh, kw, channel of the group.
     """
@@ -52,7 +61,9 @@ def pack_conv(weights: NDArray[Any], groups: int, lanes: int, kind: Any = np.flo
 
 
 def merge_groups(weights: NDArray[Any], groups: int, merged: int) -> NDArray[Any]:
-    """Convolution weights of `groups` · `merged` groups as those of `groups`: zeros where groups did not meet."""
+    """Convolution weights of `groups` · `merged` groups as those of `groups`: zeros where groups
+    did not meet.
+    """
     if merged == 1:
         return weights
     out, own, *kernel = weights.shape
@@ -64,9 +75,11 @@ def merge_groups(weights: NDArray[Any], groups: int, merged: int) -> NDArray[Any
 
 
 def pack_conv_bf16(weights: NDArray[Any], groups: int, whole: bool, lanes: int) -> NDArray[Any]:
-    """Convolution weights [out, in / groups, kh, kw] as [group, panel, pair, 2 · lanes, 2] for kernels/conv_bf16.hpp.
+    """Convolution weights [out, in / groups, kh, kw] as [group, panel, pair, 2 · lanes, 2] for
+    kernels/conv_bf16.hpp.
 
-    A segment is a line of the window where `whole`, else the channels of one tap; an odd one is padded with a zero.
+    A segment is a line of the window where `whole`, else the channels of one tap; an odd one is
+    padded with a zero.
     """
     out, _, height, width = weights.shape
     segments = height if whole else height * width

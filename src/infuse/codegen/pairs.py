@@ -7,7 +7,9 @@ from infuse.ir.graph import Node, Use, Value
 
 
 def stored_rounded(value: Value) -> bool:
-    """Whether only products that round their rows to bfloat16 read a float32 value, in whole pairs."""
+    """Whether only products that round their rows to bfloat16 read a float32 value, in whole
+    pairs.
+    """
     if value.dtype != dtypes.float32 or value.rank < 2 or value.is_graph_output or not value.uses:
         return False
     columns = value.shape[-1]

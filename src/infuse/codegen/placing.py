@@ -1,4 +1,6 @@
-"""Where the values of a program lie: in the caller's memory, in weights, in the arena, or inside one another."""
+"""Where the values of a program lie: in the caller's memory, in weights, in the arena, or inside
+one another.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,15 @@ from infuse import dtypes
 from infuse.codegen.choices import Choice, Chooser
 from infuse.codegen.homes import Homes
 from infuse.codegen.program import FunctionWriter, Program, size_text
-from infuse.codegen.tensors import Buffer, Order, Tensor, dense, dense_strides, is_native_type, natural
+from infuse.codegen.tensors import (
+    Buffer,
+    Order,
+    Tensor,
+    dense,
+    dense_strides,
+    is_native_type,
+    natural,
+)
 from infuse.errors import UnsupportedOperatorError
 from infuse.ir import dims
 from infuse.ir.dims import Dim
@@ -19,10 +29,14 @@ from infuse.targets import Machine
 
 
 def _check_interface(graph: Graph) -> None:
-    """UnsupportedOperatorError unless inputs and outputs are tensors of known rank and native element types."""
+    """UnsupportedOperatorError unless inputs and outputs are tensors of known rank and native
+    element types.
+    """
     for value in (*graph.inputs, *graph.outputs):
         if not is_native_type(value.type):
-            raise UnsupportedOperatorError(f"{value.name!r} is a {value.type}, which native code does not take")
+            raise UnsupportedOperatorError(
+                f"{value.name!r} is a {value.type}, which native code does not take"
+            )
 
 
 class Placing:
@@ -47,9 +61,13 @@ class Placing:
         self.graph = graph
         self.relied: Mapping[Graph, Sequence[tuple[Node, Relation]]]
         self.relied = parent.relied if parent is not None else relied or {}
-        self.chooser: Chooser = parent.chooser if parent is not None else chooser or Chooser(machine, threads)
+        self.chooser: Chooser = (
+            parent.chooser if parent is not None else chooser or Chooser(machine, threads)
+        )
         self.choices: list[tuple[int, Choice]] = []
-        """What was chosen for the group that is being lowered, and how many steps there were before."""
+        """What was chosen for the group that is being lowered, and how many steps there were
+        before.
+        """
         self.machine, self.threads, self.precision = machine, threads, precision
         self.parent = parent
         _check_interface(graph)
@@ -73,7 +91,9 @@ class Placing:
             self.program.number = len(self.root.program.bodies)
         self.tensors: dict[Value, Tensor] = {}
         self.captured: list[Tensor] = []
-        """Where values of the graphs around lie, in the order of the inputs that come after the body's own."""
+        """Where values of the graphs around lie, in the order of the inputs that come after the
+        body's own.
+        """
         self.needed: list[Node] = []
         self._copies: dict[tuple[int, Dim, Any, Order], Tensor] = {}
         self._joined: set[tuple[Value, int, Dim]] = set()
@@ -89,7 +109,9 @@ class Placing:
         return {*self.program.symbols, *self.program.found}
 
     def choose(self, family: str, sizes: Sequence[Dim], *names: str) -> str:
-        """The candidate to take for a call with these sizes; the steps of the group remember why."""
+        """The candidate to take for a call with these sizes; the steps of the group remember
+        why.
+        """
         if len(names) == 1:
             return names[0]
         choice = self.chooser.choose(family, sizes, names)
@@ -97,7 +119,9 @@ class Placing:
         return choice.chosen
 
     def remember_choices(self, first: int) -> None:
-        """Give the steps from number `first` on, those of one group, the choices that were made for them."""
+        """Give the steps from number `first` on, those of one group, the choices that were made for
+        them.
+        """
         for begin, choice in self.choices[:1]:
             self.choices[0] = min(begin, first), choice
         for begin, choice in self.choices:
@@ -112,7 +136,9 @@ class Placing:
             return found
         if value.const is not None:
             found = self.program.weight(value.const)
-        elif value.content is not None and all(isinstance(size, int) for size in value.content.reshape(-1)):
+        elif value.content is not None and all(
+            isinstance(size, int) for size in value.content.reshape(-1)
+        ):
             found = self.program.weight(value.content.astype(value.dtype.numpy))
         elif value.content is not None:
             found = self._store_sizes(value)
@@ -125,7 +151,11 @@ class Placing:
 
     def _makes(self, value: Value) -> bool:
         """Whether a value belongs to this graph, not to one around it."""
-        return value in self.graph.inputs if value.producer is None else value.producer.graph is self.graph
+        return (
+            value in self.graph.inputs
+            if value.producer is None
+            else value.producer.graph is self.graph
+        )
 
     def _capture(self, value: Value, parent: Placing) -> Tensor:
         """A value of the graph around, as one more input."""
@@ -146,12 +176,18 @@ class Placing:
         return target
 
     def allocate(
-        self, value: Value, order: Order | None = None, *, strided: bool = False, rounded: bool = False
+        self,
+        value: Value,
+        order: Order | None = None,
+        *,
+        strided: bool = False,
+        rounded: bool = False,
     ) -> Tensor:
-        """A place for a result whose axes lie in `order`: its home if it has one that fits, else the arena.
+        """A place for a result whose axes lie in `order`: its home if it has one that fits, else
+        the arena.
 
-        `strided`: the writer takes any strides whose innermost is 1, so the place may be inside another tensor.
-        `rounded`: its readers take bfloat16 in place of float32.
+        `strided`: the writer takes any strides whose innermost is 1, so the place may be inside
+        another tensor. `rounded`: its readers take bfloat16 in place of float32.
         """
         shape = value.shape
         wanted = order or natural(len(shape))
@@ -163,14 +199,22 @@ class Placing:
         home = self.homes.outputs.get(value)
         if home is not None and target.is_dense(natural(len(shape))):
             return dense(home, value.dtype, shape, wanted)
-        return self.scratch_tensor(dtypes.bfloat16 if rounded else value.dtype, shape, wanted, value.name)
+        return self.scratch_tensor(
+            dtypes.bfloat16 if rounded else value.dtype, shape, wanted, value.name
+        )
 
-    def scratch_tensor(self, dtype: dtypes.DType, shape: tuple[Dim, ...], order: Order, label: str = "") -> Tensor:
+    def scratch_tensor(
+        self, dtype: dtypes.DType, shape: tuple[Dim, ...], order: Order, label: str = ""
+    ) -> Tensor:
         """A tensor of its own in the arena."""
-        return dense(self.program.arena(dims.product(shape) * dtype.bytes, label), dtype, shape, order)
+        return dense(
+            self.program.arena(dims.product(shape) * dtype.bytes, label), dtype, shape, order
+        )
 
     def _slot(self, value: Value, order: Order) -> Tensor | None:
-        """The part of the concatenation's result that `value` fills, None where the orders differ."""
+        """The part of the concatenation's result that `value` fills, None where the orders
+        differ.
+        """
         whole, axis, offset = self.homes.slots[value]
         target = self.tensors.get(whole)
         if target is None:
@@ -181,15 +225,24 @@ class Placing:
         return target.slice(axis, offset, value.shape[axis])
 
     def dense(self, value: Value, order: Order | None = None) -> Tensor:
-        """The value without gaps, its axes in `order` (default: as they lie); copied when it is not."""
+        """The value without gaps, its axes in `order` (default: as they lie); copied when it is
+        not.
+        """
         return self.arranged(self.tensor(value), order, value)
 
-    def arranged(self, tensor: Tensor, order: Order | None = None, value: Value | None = None) -> Tensor:
+    def arranged(
+        self, tensor: Tensor, order: Order | None = None, value: Value | None = None
+    ) -> Tensor:
         """A tensor without gaps in `order`; copied when it is not."""
         wanted = order or tensor.order
         if tensor.is_dense(wanted):
             return Tensor(
-                tensor.buffer, tensor.dtype, tensor.shape, dense_strides(tensor.shape, wanted), wanted, tensor.offset
+                tensor.buffer,
+                tensor.dtype,
+                tensor.shape,
+                dense_strides(tensor.shape, wanted),
+                wanted,
+                tensor.offset,
             )
         if value is not None and value.const is not None:
             return self.program.weight(value.const, wanted)
@@ -201,9 +254,15 @@ class Placing:
         return self._copies[key]
 
     def join(self, value: Value, part: Tensor, node: Node) -> None:
-        """Bring an operand of a concatenation to its place, unless it was written or copied there before."""
+        """Bring an operand of a concatenation to its place, unless it was written or copied there
+        before.
+        """
         tensor = self.tensor(value)
-        there = tensor.buffer is part.buffer and tensor.offset == part.offset and tensor.strides == part.strides
+        there = (
+            tensor.buffer is part.buffer
+            and tensor.offset == part.offset
+            and tensor.strides == part.strides
+        )
         key = (value, id(part.buffer), part.offset)
         if not there and key not in self._joined:
             self.copy(tensor, part, "concat", node)

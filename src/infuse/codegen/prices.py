@@ -1,4 +1,6 @@
-"""What a convolution or matrix product costs by the fitted cost model, before anything is lowered."""
+"""What a convolution or matrix product costs by the fitted cost model, before anything is
+lowered.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +22,13 @@ KernelSeconds = Callable[[Op, Sequence[TensorType], TensorType, SizeOf], "float 
 
 
 def kernel_seconds(machine: Machine, threads: int) -> KernelSeconds:
-    """A function that gives the seconds of one call of an operator on operands of these types, None for an operator
-    that the cost model does not know.
+    """A function that gives the seconds of one call of an operator on operands of these types, None
+    for an operator that the cost model does not know.
     """
 
-    def seconds(op: Op, operands: Sequence[TensorType], result: TensorType, size: SizeOf) -> float | None:
+    def seconds(
+        op: Op, operands: Sequence[TensorType], result: TensorType, size: SizeOf
+    ) -> float | None:
         shapes = [t.shape for t in operands]
         if result.dtype != dtypes.float32 or result.shape is None or None in shapes:
             return None
@@ -50,7 +54,9 @@ def _product(shapes: Sequence[Sequence[int]], machine: Machine, threads: int) ->
     return stacks * predict("gemm", "fp32", (rows, made[-1], left[-1]), machine, threads)
 
 
-def _convolution(op: Conv, shapes: Sequence[Sequence[int]], machine: Machine, threads: int) -> float:
+def _convolution(
+    op: Conv, shapes: Sequence[Sequence[int]], machine: Machine, threads: int
+) -> float:
     (n, c, h, w), (oc, _, kh, kw), (_, _, oh, ow) = shapes[0], shapes[1], shapes[-1]
     strides, spread = op.steps(2), op.spread(2)
     pads = [int(begin) for begin, _ in op.padding((h, w), (kh, kw)) if isinstance(begin, int)]

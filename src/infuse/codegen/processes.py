@@ -18,7 +18,9 @@ Command = tuple[str, ...]
 
 
 class Failed(Exception):
-    """A command ended with an error: its exit status (negative: the signal) and all that it wrote."""
+    """A command ended with an error: its exit status (negative: the signal) and all that it
+    wrote.
+    """
 
     def __init__(self, command: Command, status: int, text: str) -> None:
         super().__init__(text)
@@ -35,16 +37,21 @@ def environment() -> dict[str, str]:
     home = os.environ.get("XDG_CACHE_HOME") or os.environ.get("HOME", "")
     cache = os.environ.get("INFUSE_CACHE", "").strip()
     zig = (
-        {"ZIG_GLOBAL_CACHE_DIR": str(Path(cache).absolute() / "zig")} if cache and not os.access(home, os.W_OK) else {}
+        {"ZIG_GLOBAL_CACHE_DIR": str(Path(cache).absolute() / "zig")}
+        if cache and not os.access(home, os.W_OK)
+        else {}
     )
     return {**zig, **os.environ, "LC_ALL": "C"}
 
 
-def run_all(commands: Sequence[Command], folder: Path, jobs: int, done: Callable[[int], None]) -> None:
-    """Run all commands in `folder`, at most `jobs` at once, calling `done` with the number that have ended.
+def run_all(
+    commands: Sequence[Command], folder: Path, jobs: int, done: Callable[[int], None]
+) -> None:
+    """Run all commands in `folder`, at most `jobs` at once, calling `done` with the number that
+    have ended.
 
-    Their temporary files go there too. The first that fails raises Failed. When this function ends, however it ends,
-    none of its processes is left.
+    Their temporary files go there too. The first that fails raises Failed. When this function ends,
+    however it ends, none of its processes is left.
     """
     waiting = deque(commands)
     running: dict[int, _Child] = {}

@@ -1,4 +1,6 @@
-"""Groups that the kernel of a later one computes as it goes, so that what they make need not go through memory."""
+"""Groups that the kernel of a later one computes as it goes, so that what they make need not go
+through memory.
+"""
 
 from __future__ import annotations
 
@@ -18,29 +20,47 @@ class Producers:
 
     def alone(self, value: Value) -> Group | None:
         """The group that makes a value, where only one node reads that value, once."""
-        return self._groups.get(value) if len(self._readers(value)) == 1 and self._stays(value) else None
+        return (
+            self._groups.get(value)
+            if len(self._readers(value)) == 1 and self._stays(value)
+            else None
+        )
 
     def first(self, value: Value, reader: Node) -> Group | None:
-        """The group that makes a value, where no other node needs that value before `reader` does."""
+        """The group that makes a value, where no other node needs that value before `reader`
+        does.
+        """
         own = self._positions[reader]
-        others = [user for user in self._readers(value) if isinstance(user, Node) and user is not reader]
+        others = [
+            user for user in self._readers(value) if isinstance(user, Node) and user is not reader
+        ]
         fits = self._stays(value) and all(self._positions[user] > own for user in others)
         return self._groups.get(value) if fits else None
 
     def _readers(self, value: Value) -> list[Node | Graph]:
-        return [use.user for use in value.uses if use.user in self._needed or not isinstance(use.user, Node)]
+        return [
+            use.user
+            for use in value.uses
+            if use.user in self._needed or not isinstance(use.user, Node)
+        ]
 
     def _stays(self, value: Value) -> bool:
         """Whether only nodes of this graph read a value."""
-        return all(isinstance(user, Node) and user.graph is self.graph for user in self._readers(value))
+        return all(
+            isinstance(user, Node) and user.graph is self.graph for user in self._readers(value)
+        )
 
 
 Choose = Callable[[Group, Producers], list[Group]]
 """The groups, in order, that the kernel of a group's anchor can compute itself and gains by it."""
 
 
-def fuse_producers(graph: Graph, groups: Sequence[Group], needed: Collection[Node], choose: Choose) -> list[Group]:
-    """The groups without those that the kernel of another one computes; those are in its `producers`."""
+def fuse_producers(
+    graph: Graph, groups: Sequence[Group], needed: Collection[Node], choose: Choose
+) -> list[Group]:
+    """The groups without those that the kernel of another one computes; those are in its
+    `producers`.
+    """
     producers = Producers(graph, groups, needed)
     fused: set[int] = set()
     for group in reversed(groups):

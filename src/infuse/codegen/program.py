@@ -1,4 +1,6 @@
-"""The compiled form before it is text: steps that call functions on tensors, buffers, weights, sizes."""
+"""The compiled form before it is text: steps that call functions on tensors, buffers, weights,
+sizes.
+"""
 
 from __future__ import annotations
 
@@ -99,13 +101,17 @@ class Step:
     sources: tuple[Node, ...] = ()
     """The nodes themselves."""
     choice: Choice | None = None
-    """What decided on the kernel, where several compute the same; steps that it needs besides have the same one."""
+    """What decided on the kernel, where several compute the same; steps that it needs besides have
+    the same one.
+    """
 
 
 class Weights:
-    """The weight file in the making: arrays at aligned positions, equal ones stored once, made when written.
+    """The weight file in the making: arrays at aligned positions, equal ones stored once, made when
+    written.
 
-    What is stored is named by a key: how it is packed, and of which constant. `fingerprint` stands for all content.
+    What is stored is named by a key: how it is packed, and of which constant. `fingerprint` stands
+    for all content.
     """
 
     def __init__(self) -> None:
@@ -147,7 +153,8 @@ class Weights:
 
 @dataclass
 class Program:
-    """Everything that the source printer needs of a graph, or of a body of control flow (then `number` is not 0).
+    """Everything that the source printer needs of a graph, or of a body of control flow (then
+    `number` is not 0).
 
     All programs of a model share the struct of sizes: a symbol means the same everywhere.
     """
@@ -189,7 +196,10 @@ class Program:
         """A constant in the weight file, its axes in `order`."""
         axes = order or natural(array.ndim)
         buffer = self.weights.add(
-            array, ("order", axes), array.nbytes, lambda source: np.ascontiguousarray(np.transpose(source, axes))
+            array,
+            ("order", axes),
+            array.nbytes,
+            lambda source: np.ascontiguousarray(np.transpose(source, axes)),
         )
         return dense(buffer, by_numpy(array.dtype), tuple(int(n) for n in array.shape), axes)
 
@@ -203,7 +213,12 @@ class Program:
         return bool(dims.symbols(size) & set(self.found))
 
     def packed(
-        self, array: Array, how: Any, count: int, make: Callable[[Array], Array], dtype: DType = dtypes.float32
+        self,
+        array: Array,
+        how: Any,
+        count: int,
+        make: Callable[[Array], Array],
+        dtype: DType = dtypes.float32,
     ) -> Tensor:
         """`count` elements made of a constant by `make`, which `how` names."""
         buffer = self.weights.add(array, how, dtype.bytes * count, make)
@@ -216,7 +231,9 @@ class FunctionWriter:
     Parameters are named by position, so that equal work gives equal text.
     """
 
-    def __init__(self, program: Program, name: str, nodes: Sequence[Node], control: bool = False) -> None:
+    def __init__(
+        self, program: Program, name: str, nodes: Sequence[Node], control: bool = False
+    ) -> None:
         self.program = program
         self.function = Function(name, is_control=control)
         self.arguments: list[Argument] = []
@@ -232,7 +249,8 @@ class FunctionWriter:
     def read(self, tensor: Tensor, target: Tensor | None = None) -> str:
         """The name of a pointer to the first element of a tensor that is read.
 
-        With `target` given, every element is read just before the element of `target` at the same index is written.
+        With `target` given, every element is read just before the element of `target` at the same
+        index is written.
         """
         if target is not None and same_place(tensor, target):
             self._in_place[target.buffer, tensor.buffer] = None
@@ -257,8 +275,8 @@ class FunctionWriter:
     def number(self, size: Dim) -> str:
         """The name of a parameter that carries a size.
 
-        Sizes as parameters let layers that differ only in them share one compiled function; where a constant size
-        makes the code faster, `size_text` prints it into the body instead.
+        Sizes as parameters let layers that differ only in them share one compiled function; where a
+        constant size makes the code faster, `size_text` prints it into the body instead.
         """
         self.function.parameters.append(f"const long n{len(self.arguments)}")
         self.arguments.append(size)
@@ -279,7 +297,9 @@ class FunctionWriter:
         return name
 
     def finds(self, symbol: str) -> str:
-        """The name of a pointer to a size that the function finds out; the size is known from here on."""
+        """The name of a pointer to a size that the function finds out; the size is known from here
+        on.
+        """
         self.function.parameters.append(f"long* s{len(self.arguments)}")
         self.arguments.append(Found(symbol))
         self.program.found.append(symbol)
@@ -289,7 +309,9 @@ class FunctionWriter:
         self.function.lines.append(text)
 
     def fail_unless(self, condition: str, failure: str = "BAD_SIZES") -> None:
-        """Let the function end with a failure of `kernels/failure.hpp` unless a C++ condition holds."""
+        """Let the function end with a failure of `kernels/failure.hpp` unless a C++ condition
+        holds.
+        """
         self.checks = True
         self.include("failure.hpp")
         self.function.lines.append(f"if (!({condition})) return {failure};")
@@ -307,14 +329,25 @@ class FunctionWriter:
         """Append the step to the program."""
         in_place = [pair for pair in self._in_place if pair[1] not in self._elsewhere]
         names = tuple(node.name for node in self.nodes)
-        step = Step(self.function, self.arguments, self.reads, self.writes, names, label, in_place, self.checks)
+        step = Step(
+            self.function,
+            self.arguments,
+            self.reads,
+            self.writes,
+            names,
+            label,
+            in_place,
+            self.checks,
+        )
         step.scratch, step.sources = self._scratch, self.nodes
         self.program.steps.append(step)
         return step
 
 
 def same_place(operand: Tensor, target: Tensor) -> bool:
-    """Whether element i of `operand` would lie where element i of `target` lies if they shared a buffer."""
+    """Whether element i of `operand` would lie where element i of `target` lies if they shared a
+    buffer.
+    """
     return (
         operand.buffer.kind == target.buffer.kind == "arena"
         and operand.dtype == target.dtype

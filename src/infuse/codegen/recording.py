@@ -1,4 +1,6 @@
-"""What a model that is compiled for profiling has beside the others: every step leaves a record of when it ran."""
+"""What a model that is compiled for profiling has beside the others: every step leaves a record of
+when it ran.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +12,16 @@ def recorded(program: int, step: int, where: str, lines: Sequence[str]) -> list[
     return [
         "{ const long long begin = now_ns();",
         *lines,
-        f"if (!note(m.records, {program}, {step}, begin, &d)) return fail(m, NO_MEMORY, {where}); }}",
+        (
+            f"if (!note(m.records, {program}, {step}, begin, &d)) return fail(m, NO_MEMORY, {where}); "
+            f"}}"
+        ),
     ]
 
 
 class Recording:
-    """The parts of a model's C++ that keep its records and hand them out; all empty where nothing is recorded.
+    """The parts of a model's C++ that keep its records and hand them out; all empty where nothing
+    is recorded.
 
     `sizes` counts the symbols in the struct of sizes; None for a model that is not profiled.
     """

@@ -14,7 +14,8 @@ from infuse.ir.types import Shape
 class Space:
     """The elements of a logical shape in memory order, as rows × columns.
 
-    The last `inner` physical axes form the column index (1 for kernels with a sink; more where every operand allows).
+    The last `inner` physical axes form the column index (1 for kernels with a sink; more where
+    every operand allows).
     """
 
     def __init__(self, shape: Shape, order: Order, inner: int = 1) -> None:
@@ -39,22 +40,29 @@ class Space:
         result: list[Dim] = []
         for axis in self.order:
             own = axis - shift
-            repeated = own < 0 or (dims.is_at_most_one(tensor.shape[own]) and self.shape[axis] != tensor.shape[own])
+            repeated = own < 0 or (
+                dims.is_at_most_one(tensor.shape[own]) and self.shape[axis] != tensor.shape[own]
+            )
             result.append(0 if repeated or self.shape[axis] == 1 else tensor.strides[own])
         return result
 
     def column_stride(self, tensor: Tensor) -> Dim | None:
-        """Elements from one column to the next; None where the column axes do not merge for this operand."""
+        """Elements from one column to the next; None where the column axes do not merge for this
+        operand.
+        """
         strides = self.strides(tensor)
         merged = _collapse(
-            self.sizes[-self.inner :] if self.inner else (), strides[-self.inner :] if self.inner else []
+            self.sizes[-self.inner :] if self.inner else (),
+            strides[-self.inner :] if self.inner else [],
         )
         if not merged:
             return 0
         return merged[0][1] if len(merged) == 1 else None
 
     def widened(self, tensors: Sequence[Tensor]) -> Space:
-        """The space with as many inner axes in the column as all operands allow with a stride of 0 or 1."""
+        """The space with as many inner axes in the column as all operands allow with a stride of 0
+        or 1.
+        """
         best = self
         for inner in range(2, len(self.order) + 1):
             wider = Space(self.shape, self.order, inner)
@@ -64,7 +72,9 @@ class Space:
         return best
 
     def row_offset(self, tensor: Tensor, text: Callable[[Dim], str] = size_text) -> str:
-        """C++ text of the element offset of an operand at `row`; `text` prints factors (divisors are constants)."""
+        """C++ text of the element offset of an operand at `row`; `text` prints factors (divisors
+        are constants).
+        """
         outer = len(self.order) - self.inner
         axes = _collapse(self.sizes[:outer], self.strides(tensor)[:outer])
         terms = []

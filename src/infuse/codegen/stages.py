@@ -1,4 +1,6 @@
-"""A graph in stages: what is native code, and what the interpreter has to do in between (strings, sequences, …)."""
+"""A graph in stages: what is native code, and what the interpreter has to do in between (strings,
+sequences, …).
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ from infuse.ops.inference import infer_graph
 
 @dataclass
 class Stage:
-    """A part of a graph as a graph of its own; inputs and outputs have the names of values between stages."""
+    """A part of a graph as a graph of its own; inputs and outputs have the names of values between
+    stages.
+    """
 
     graph: Graph
     is_host: bool
@@ -38,7 +42,11 @@ def make_outputs(graph: Graph) -> None:
     """Let every output be made by a node, also where it is an input or a constant."""
     for number, value in enumerate(graph.outputs):
         if value.producer is None:
-            passed = Node(make_operator("", "Identity", {}), [value], [Value(value.type, graph.output_names[number])])
+            passed = Node(
+                make_operator("", "Identity", {}),
+                [value],
+                [Value(value.type, graph.output_names[number])],
+            )
             graph.add_node(passed)
             graph.set_operand(number, passed.output)
 
@@ -46,7 +54,8 @@ def make_outputs(graph: Graph) -> None:
 def split(graph: Graph, hosted: Collection[Node]) -> tuple[list[Stage], list[str]]:
     """The stages of `graph` in order, and the names that its outputs have between them.
 
-    Nodes in `hosted` are the interpreter's; there are as few stages as the order of the nodes allows.
+    Nodes in `hosted` are the interpreter's; there are as few stages as the order of the nodes
+    allows.
     """
     make_outputs(graph)
     level: dict[Node, int] = {}
@@ -88,7 +97,9 @@ def _names(graph: Graph) -> dict[Value, str]:
 def _stage(graph: Graph, number: int, level: dict[Node, int], names: dict[Value, str]) -> Stage:
     nodes = [node for node in graph.nodes if level[node] == number]
     inside = {v for node in nodes for v in node.outputs}
-    later = {v for node in graph.nodes if level[node] > number for v in _reads(graph, node)} | set(graph.outputs)
+    later = {v for node in graph.nodes if level[node] > number for v in _reads(graph, node)} | set(
+        graph.outputs
+    )
     taken = dict.fromkeys(v for node in nodes for v in _reads(graph, node) if v not in inside)
     part = Graph(f"{graph.name} {number}")
     part.opsets = dict(graph.opsets)
@@ -104,13 +115,27 @@ def _stage(graph: Graph, number: int, level: dict[Node, int], names: dict[Value,
 
 
 def _bind(part: Graph) -> None:
-    """Let the sizes of inputs tell all symbols: what they do not tell becomes a symbol of this stage."""
-    shapes = [v.type.shape for v in part.inputs if isinstance(v.type, TensorType) and v.type.shape is not None]
-    told = {name for shape in shapes for size in shape for name in dims.symbols(size) if size == dims.symbol(name)}
+    """Let the sizes of inputs tell all symbols: what they do not tell becomes a symbol of this
+    stage.
+    """
+    shapes = [
+        v.type.shape
+        for v in part.inputs
+        if isinstance(v.type, TensorType) and v.type.shape is not None
+    ]
+    told = {
+        name
+        for shape in shapes
+        for size in shape
+        for name in dims.symbols(size)
+        if size == dims.symbol(name)
+    }
     changed = False
     for value in part.inputs:
         if isinstance(value.type, TensorType) and value.type.shape is not None:
-            shape = tuple(_told(size, told, f"_{value.name}_{i}") for i, size in enumerate(value.type.shape))
+            shape = tuple(
+                _told(size, told, f"_{value.name}_{i}") for i, size in enumerate(value.type.shape)
+            )
             changed |= shape != value.type.shape
             value.type = TensorType(value.type.dtype, shape)
         sizes = [] if value.content is None else value.content.reshape(-1).tolist()
@@ -122,4 +147,8 @@ def _bind(part: Graph) -> None:
 
 
 def _told(size: Dim, told: set[str], name: str) -> Dim:
-    return size if dims.symbols(size) <= told else dims.symbol("".join(c if c.isalnum() else "_" for c in name))
+    return (
+        size
+        if dims.symbols(size) <= told
+        else dims.symbol("".join(c if c.isalnum() else "_" for c in name))
+    )

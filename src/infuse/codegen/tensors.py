@@ -1,4 +1,6 @@
-"""Where a value lies in memory: buffer, offset, strides. A view costs nothing; None says that data must move."""
+"""Where a value lies in memory: buffer, offset, strides. A view costs nothing; None says that data
+must move.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +20,11 @@ _UNSIGNED = {d.bytes: d for d in (dtypes.uint8, dtypes.uint16, dtypes.uint32, dt
 
 @dataclass(eq=False)
 class Buffer:
-    """A block of memory: `kind` is arena, input, output, weight or block; `bytes` its size (arena only).
+    """A block of memory: `kind` is arena, input, output, weight or block; `bytes` its size (arena
+    only).
 
-    `number` is the number of the input, output or block (a place that a step points somewhere); `position` the byte
-    offset of a weight.
+    `number` is the number of the input, output or block (a place that a step points somewhere);
+    `position` the byte offset of a weight.
     """
 
     kind: str
@@ -43,8 +46,8 @@ class Buffer:
 
 @dataclass(frozen=True)
 class Tensor:
-    """A view of a buffer. `shape`, `strides` (in elements) are logical; `order` names the axes from outermost to
-    innermost in memory.
+    """A view of a buffer. `shape`, `strides` (in elements) are logical; `order` names the axes from
+    outermost to innermost in memory.
     """
 
     buffer: Buffer
@@ -70,7 +73,9 @@ class Tensor:
     def is_dense(self, order: Order | None = None) -> bool:
         """Whether the elements lie without gaps in `order` (default: its own)."""
         wanted = dense_strides(self.shape, order or self.order)
-        return all(size == 1 or have == need for size, have, need in zip(self.shape, self.strides, wanted))
+        return all(
+            size == 1 or have == need for size, have, need in zip(self.shape, self.strides, wanted)
+        )
 
     @property
     def last_stride(self) -> Dim:
@@ -82,10 +87,12 @@ class Tensor:
 
     @property
     def bits(self) -> Tensor:
-        """The same as unsigned integers: what only moves elements is compiled once for all types of a size."""
+        """The same as unsigned integers: what only moves elements is compiled once for all types of
+        a size.
+        """
         return replace(self, dtype=_UNSIGNED[self.dtype.bytes])
 
-    # -- views ---------------------------------------------------------------------------------------------------
+    # -- views -------------------------------------------------------------------------------------
 
     def permute(self, perm: Sequence[int]) -> Tensor:
         """Logical transpose: axis i of the result is axis perm[i]."""
@@ -110,7 +117,10 @@ class Tensor:
         keep = [a for a in range(self.rank) if a != axis]
         order = tuple(a - (a > axis) for a in self.order if a != axis)
         return replace(
-            self, shape=tuple(self.shape[a] for a in keep), strides=tuple(self.strides[a] for a in keep), order=order
+            self,
+            shape=tuple(self.shape[a] for a in keep),
+            strides=tuple(self.strides[a] for a in keep),
+            order=order,
         )
 
     def insert(self, axis: int) -> Tensor:
@@ -144,13 +154,19 @@ class Tensor:
                 strides=(0, *result.strides),
                 order=(0, *(a + 1 for a in result.order)),
             )
-        repeated = [dims.is_at_most_one(have) and have != want for have, want in zip(result.shape, shape)]
+        repeated = [
+            dims.is_at_most_one(have) and have != want for have, want in zip(result.shape, shape)
+        ]
         strides = tuple(0 if again else s for again, s in zip(repeated, result.strides))
-        sizes = tuple(want if again else have for again, have, want in zip(repeated, result.shape, shape))
+        sizes = tuple(
+            want if again else have for again, have, want in zip(repeated, result.shape, shape)
+        )
         return replace(result, shape=sizes, strides=strides)
 
     def reshape(self, shape: Shape) -> Tensor | None:
-        """The same elements in another shape without moving them, or None where that needs a copy."""
+        """The same elements in another shape without moving them, or None where that needs a
+        copy.
+        """
         groups = match_shapes(self.shape, shape)
         if groups is None:
             return None
@@ -172,18 +188,24 @@ class Tensor:
         order = [*loose, *order]
         missing = [a for a in range(len(shape)) if a not in order]
         for axis in missing:
-            position = next((order.index(a) for a in range(axis + 1, len(shape)) if a in order), len(order))
+            position = next(
+                (order.index(a) for a in range(axis + 1, len(shape)) if a in order), len(order)
+            )
             order.insert(position, axis)
         return Tensor(self.buffer, self.dtype, shape, tuple(strides), tuple(order), self.offset)
 
 
 def is_native_type(type: Type) -> bool:
-    """Whether native code can hold values of a type: tensors of known rank whose elements have a C type."""
+    """Whether native code can hold values of a type: tensors of known rank whose elements have a C
+    type.
+    """
     return isinstance(type, TensorType) and type.shape is not None and bool(type.dtype.c_name)
 
 
 def _merge(tensor: Tensor, axes: Sequence[int]) -> tuple[Dim, int] | None:
-    """Stride of the axes seen as one, and the axis that stands for them in the order; None if they do not merge."""
+    """Stride of the axes seen as one, and the axis that stands for them in the order; None if they
+    do not merge.
+    """
     real = [a for a in axes if tensor.shape[a] != 1]
     if not real:
         return 0, -1

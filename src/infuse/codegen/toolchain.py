@@ -27,7 +27,9 @@ Progress = Callable[[str, int, int], None]
 LOG: Final = "compiler.txt"
 """Beside the output: what a compiler that failed has written."""
 
-_INSTALL: Final = "install one: pip install ziglang, or your system's g++ (apt install g++), or set CXX"
+_INSTALL: Final = (
+    "install one: pip install ziglang, or your system's g++ (apt install g++), or set CXX"
+)
 _COMPILE: Final = (
     *("-O3", "-std=c++17", "-fPIC", "-fvisibility=hidden", "-pthread"),
     *("-fno-exceptions", "-fno-rtti", "-fno-math-errno", "-fno-strict-aliasing"),
@@ -42,30 +44,43 @@ _LINK_ELF: Final = ("-Wl,-Bsymbolic", "-Wl,-z,defs", "-Wl,--as-needed")
 
 # What compilers read beside their arguments.
 _VARIABLES: Final = (
-    *("CPATH", "CPLUS_INCLUDE_PATH", "C_INCLUDE_PATH", "LIBRARY_PATH", "COMPILER_PATH", "GCC_EXEC_PREFIX"),
+    *(
+        "CPATH",
+        "CPLUS_INCLUDE_PATH",
+        "C_INCLUDE_PATH",
+        "LIBRARY_PATH",
+        "COMPILER_PATH",
+        "GCC_EXEC_PREFIX",
+    ),
     *("CCC_OVERRIDE_OPTIONS", "SOURCE_DATE_EPOCH", "ZIG_LIB_DIR"),
 )
 
-_INSTALL_CROSS: Final = "install one: pip install ziglang, or your system's (apt install g++-aarch64-linux-gnu)"
+_INSTALL_CROSS: Final = (
+    "install one: pip install ziglang, or your system's (apt install g++-aarch64-linux-gnu)"
+)
 
 
 @dataclass(frozen=True)
 class Toolchain:
     """A C++ compiler: how to call it, its kind ("gcc", "clang" or "zig") and its version line.
 
-    `details`: what else tells it from others: all that it says of its version, and size and time of its program.
+    `details`: what else tells it from others: all that it says of its version, and size and time of
+    its program.
     """
 
     command: tuple[str, ...]
     kind: str
     version: str
     sanitizes: bool = False
-    """Whether code reports accesses outside of memory and undefined behaviour; it runs in sanitizing processes only."""
+    """Whether code reports accesses outside of memory and undefined behaviour; it runs in
+    sanitizing processes only.
+    """
     details: str = field(default="", compare=False)
 
     @classmethod
     def find(cls, target: Target | None = None) -> Toolchain:
-        """The compiler of `$CXX`, else of the system, else of the package ziglang; ToolchainError when none works.
+        """The compiler of `$CXX`, else of the system, else of the package ziglang; ToolchainError
+        when none works.
 
         For a foreign `target` it is a cross compiler.
         """
@@ -100,10 +115,14 @@ class Toolchain:
 
     @classmethod
     def from_command(cls, command: Sequence[str]) -> Toolchain:
-        """The compiler that this command starts; ToolchainError when it does not start or is none."""
+        """The compiler that this command starts; ToolchainError when it does not start or is
+        none.
+        """
         program = shutil.which(command[0])
         if program is None:
-            raise ToolchainError(f"the C++ compiler {command[0]!r} does not exist or may not be run", hint=_INSTALL)
+            raise ToolchainError(
+                f"the C++ compiler {command[0]!r} does not exist or may not be run", hint=_INSTALL
+            )
         program = str(Path(program).absolute())
         status = Path(program).stat()
         kind, version, text = _identify((program, *command[1:]), status.st_mtime_ns, status.st_size)
@@ -112,7 +131,9 @@ class Toolchain:
 
     @property
     def identity(self) -> str:
-        """The text that must be part of every cache key: which compiler, called how, with which flags and variables."""
+        """The text that must be part of every cache key: which compiler, called how, with which
+        flags and variables.
+        """
         variables = {name: os.environ[name] for name in _VARIABLES if name in os.environ}
         flags = (*self._compile_flags(), *self._link_flags())
         return repr((self.command, self.details, self.version, flags, variables))
@@ -131,15 +152,19 @@ class Toolchain:
         progress: Progress | None = None,
         soname: str = "",
     ) -> None:
-        """Compile `sources`, at most `jobs` at once (default: all processors), and link them to the library `output`,
-        which calls itself `soname`.
+        """Compile `sources`, at most `jobs` at once (default: all processors), and link them to the
+        library `output`, which calls itself `soname`.
 
-        Objects and temporary files lie beside `output`. CompileError when the compiler rejects a source; when
-        interrupted, all compilers are ended before the interrupt goes on.
+        Objects and temporary files lie beside `output`. CompileError when the compiler rejects a
+        source; when interrupted, all compilers are ended before the interrupt goes on.
         """
         sources, output = [source.absolute() for source in sources], output.absolute()
         report = progress or _silent
-        flags = [*self._compile_flags(), *self._target_flags(target), *(f"-I{path.absolute()}" for path in include)]
+        flags = [
+            *self._compile_flags(),
+            *self._target_flags(target),
+            *(f"-I{path.absolute()}" for path in include),
+        ]
         named = [f"-Wl,-soname,{soname}"] if soname and sys.platform == "linux" else []
         link = [*self._link_flags(), *named, "-o", str(output)]
         if len(sources) == 1:
@@ -149,11 +174,18 @@ class Toolchain:
             report("compile", 1, 1)
             return
         objects = [output.parent / f"{output.stem}.{i}.o" for i in range(len(sources))]
-        steps = [(*self.command, *flags, "-c", str(source), "-o", str(made)) for source, made in zip(sources, objects)]
+        steps = [
+            (*self.command, *flags, "-c", str(source), "-o", str(made))
+            for source, made in zip(sources, objects)
+        ]
         total = len(sources) + 1
         report("compile", 0, total)
-        self._run(steps, output.parent, jobs or cpu_limit(), lambda done: report("compile", done, total))
-        self._run([(*self.command, *self._target_flags(target), *map(str, objects), *link)], output.parent)
+        self._run(
+            steps, output.parent, jobs or cpu_limit(), lambda done: report("compile", done, total)
+        )
+        self._run(
+            [(*self.command, *self._target_flags(target), *map(str, objects), *link)], output.parent
+        )
         self._check_made(output)
         for made in objects:
             made.unlink()
@@ -176,20 +208,35 @@ class Toolchain:
         with contextlib.suppress(OSError):  # a full disk is reported as such below
             (folder / LOG).write_text(failed.text, "utf-8")
         if "No space left on device" in text or "Disk quota exceeded" in text:
-            return CacheError("the disk is full: the compiler could not write its output", hint="free some space")
-        if re.search(r"bad value .* for .-march|unknown (target )?CPU|unsupported argument .* to option '-march", text):
+            return CacheError(
+                "the disk is full: the compiler could not write its output", hint="free some space"
+            )
+        if re.search(
+            r"bad value .* for .-march|unknown (target )?CPU|unsupported argument .* to option "
+            r"'-march",
+            text,
+        ):
             what = f"{self.version} cannot build for this target: {_first_error(text)}"
-            return ToolchainError(what, hint="use a newer compiler (pip install ziglang), or another target")
+            return ToolchainError(
+                what, hint="use a newer compiler (pip install ziglang), or another target"
+            )
         if failed.status < 0 or re.search(r"Killed|out of memory|bad_alloc", text):
             what = f"{self.version} was killed or ran out of memory: {_first_error(text)}"
-            return CompileError(what, hint="compile with fewer jobs at once, or give the process more memory")
+            return CompileError(
+                what, hint="compile with fewer jobs at once, or give the process more memory"
+            )
         where = next((argument for argument in failed.command if argument.endswith(".cpp")), None)
-        hint = f"this is a fault of Infuse and not of your model: please report it, with that file and {LOG} beside it"
+        hint = (
+            "this is a fault of Infuse and not of your model: please report it, with that file "
+            f"and {LOG} beside it"
+        )
         return CompileError(f"{self.version} failed: {_first_error(text)}", where=where, hint=hint)
 
     def _check_made(self, output: Path) -> None:
         if not output.is_file():
-            raise ToolchainError(f"{self.command[0]!r} ended without an error and without a result", hint=_INSTALL)
+            raise ToolchainError(
+                f"{self.command[0]!r} ended without an error and without a result", hint=_INSTALL
+            )
 
     def _target_flags(self, target: Target) -> list[str]:
         further = [*target.flags, *target.machine.defines()]
@@ -199,7 +246,11 @@ class Toolchain:
             return [*cross, *exact, "-fno-sanitize=undefined", *further]
         if target.march == "native" and target.architecture == "aarch64":
             return ["-mcpu=native", *further]
-        return [f"-march={target.march}", *(["-fno-gnu-unique"] if self.kind == "gcc" else []), *further]
+        return [
+            f"-march={target.march}",
+            *(["-fno-gnu-unique"] if self.kind == "gcc" else []),
+            *further,
+        ]
 
     def _link_flags(self) -> list[str]:
         elf = _LINK_ELF if sys.platform == "linux" else ()
@@ -219,7 +270,9 @@ def _split(text: str) -> tuple[str, ...]:
     try:
         words = tuple(shlex.split(text))
     except ValueError as error:
-        raise ToolchainError(f"CXX is {text!r}, which is no command: {error}", hint=_INSTALL) from error
+        raise ToolchainError(
+            f"CXX is {text!r}, which is no command: {error}", hint=_INSTALL
+        ) from error
     return words or (text,)
 
 
@@ -240,7 +293,9 @@ def _identify(command: tuple[str, ...], changed: int, size: int) -> tuple[str, s
     zig = command[1:] == ("c++",) and Path(command[0]).name.startswith("zig")
     question = (command[0], "version") if zig else (*command, "--version")
     try:
-        answer = subprocess.run(question, capture_output=True, text=True, env=environment(), check=False)
+        answer = subprocess.run(
+            question, capture_output=True, text=True, env=environment(), check=False
+        )
     except OSError as error:
         raise ToolchainError(
             f"the C++ compiler {command[0]!r} cannot be run: {error.strerror}", hint=_INSTALL
@@ -248,7 +303,9 @@ def _identify(command: tuple[str, ...], changed: int, size: int) -> tuple[str, s
     line = next(iter(answer.stdout.splitlines()), "").strip()
     if answer.returncode or not line:
         told = f": {_first_error(answer.stderr)}" if answer.stderr.strip() else ""
-        raise ToolchainError(f"{shlex.join(command)!r} does not work as a C++ compiler{told}", hint=_INSTALL)
+        raise ToolchainError(
+            f"{shlex.join(command)!r} does not work as a C++ compiler{told}", hint=_INSTALL
+        )
     if zig:
         return "zig", f"zig {line}", answer.stdout
     kind = "clang" if "clang" in answer.stdout else "gcc"
@@ -256,7 +313,9 @@ def _identify(command: tuple[str, ...], changed: int, size: int) -> tuple[str, s
 
 
 def _major(version: str) -> int:
-    """The first number of the last dotted version in a line such as "g++ (Debian 12.2.0-14) 12.2.0"."""
+    """The first number of the last dotted version in a line such as "g++ (Debian 12.2.0-14)
+    12.2.0".
+    """
     found = re.findall(r"(\d+)\.\d+(?:\.\d+)?", version)
     return int(found[-1]) if found else 0
 

@@ -1,4 +1,6 @@
-"""C++ that calls the candidates of choices as a model would: the same steps, on memory of the same sizes."""
+"""C++ that calls the candidates of choices as a model would: the same steps, on memory of the same
+sizes.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ from infuse.ir.dims import Dim
 from infuse.ops.feeds import default_size
 
 REGIONS: Final = ("zeros", "floats", "written")
-"""Parts of the memory of trials: integers that are read, floats that are read, and what is written."""
+"""Parts of the memory of trials: integers that are read, floats that are read, and what is written.
+"""
 _COUNTS: Final = (dtypes.int32, dtypes.int64)
 _LEAST: Final = 3
 """Functions of a file: they are those that take longest to compile."""
@@ -26,7 +29,9 @@ _SLACK: Final = 4096
 
 @dataclass
 class Trial:
-    """One candidate of one choice: the steps that it becomes, and where their buffers lie in each region."""
+    """One candidate of one choice: the steps that it becomes, and where their buffers lie in each
+    region.
+    """
 
     choice: Choice
     program: Program
@@ -34,11 +39,15 @@ class Trial:
     places: dict[int, tuple[str, int]] = field(default_factory=dict)
     sizes: dict[str, int] = field(default_factory=lambda: dict.fromkeys(REGIONS, 0))
     warm: list[tuple[str, int, int]] = field(default_factory=list)
-    """Region, offset and bytes of what a run of the model would have in its caches: all but weights."""
+    """Region, offset and bytes of what a run of the model would have in its caches: all but
+    weights.
+    """
 
 
 def trials_of(program: Program) -> list[Trial]:
-    """The choices of a program, with the steps of each; those that cannot be called alone are left out."""
+    """The choices of a program, with the steps of each; those that cannot be called alone are left
+    out.
+    """
     found: dict[int, Trial] = {}
     for step in program.steps:
         if step.choice is not None:
@@ -51,12 +60,15 @@ def trials_of(program: Program) -> list[Trial]:
 
 
 def _depends_on_the_run(step: Step) -> bool:
-    """Whether a step cannot be called alone: it runs bodies, finds sizes, needs memory that the run reserves, or reads
-    integers that may tell how much there is to do.
+    """Whether a step cannot be called alone: it runs bodies, finds sizes, needs memory that the run
+    reserves, or reads integers that may tell how much there is to do.
     """
     if step.function.is_control or step.scratch:
         return True
-    return any(isinstance(a, Found) or (isinstance(a, Tensor) and a.dtype in _COUNTS) for a in step.arguments)
+    return any(
+        isinstance(a, Found) or (isinstance(a, Tensor) and a.dtype in _COUNTS)
+        for a in step.arguments
+    )
 
 
 def _place(trial: Trial) -> None:
@@ -67,10 +79,14 @@ def _place(trial: Trial) -> None:
     buffers: dict[int, tuple[Buffer, str]] = {}
     for tensor in tensors:
         buffer = tensor.buffer
-        region = "written" if id(buffer) in written else "floats" if tensor.dtype.is_float else "zeros"
+        region = (
+            "written" if id(buffer) in written else "floats" if tensor.dtype.is_float else "zeros"
+        )
         buffers.setdefault(id(buffer), (buffer, region))
         bytes[id(buffer)] = max(bytes.get(id(buffer), usual(buffer.bytes)), _extent(tensor))
-    for number, (buffer, region) in sorted(buffers.items(), key=lambda item: item[1][0].kind == "weight"):
+    for number, (buffer, region) in sorted(
+        buffers.items(), key=lambda item: item[1][0].kind == "weight"
+    ):
         start, size = trial.sizes[region], bytes[number]
         trial.places[number] = region, start
         trial.sizes[region] = start + -(-size // _ALIGN) * _ALIGN
@@ -80,12 +96,16 @@ def _place(trial: Trial) -> None:
 
 def _extent(tensor: Tensor) -> int:
     """Bytes from the start of its buffer to the end of a tensor."""
-    steps = sum(max(usual(n) - 1, 0) * max(usual(s), 0) for n, s in zip(tensor.shape, tensor.strides))
+    steps = sum(
+        max(usual(n) - 1, 0) * max(usual(s), 0) for n, s in zip(tensor.shape, tensor.strides)
+    )
     return (usual(tensor.offset) + steps + 1) * tensor.dtype.bytes
 
 
 def print_trials(trials: Sequence[Trial], jobs: int) -> dict[str, str]:
-    """File names and C++ texts of a library that runs trials by their numbers (`trials_open`, _run, _close)."""
+    """File names and C++ texts of a library that runs trials by their numbers (`trials_open`, _run,
+    _close).
+    """
     programs = list({id(t.program): t.program for t in trials}.values())
     functions, names = distinct(step for trial in trials for step in trial.steps)
     first, sources = spread(programs, functions, names, jobs, least=_LEAST)
@@ -103,7 +123,9 @@ def print_trials(trials: Sequence[Trial], jobs: int) -> dict[str, str]:
             "total": total,
             "floats": starts["floats"],
             "written": starts["written"],
-            "runs": ", ".join(f"{{trial_{n}, warm_{n}, {len(t.warm)}}}" for n, t in enumerate(trials)),
+            "runs": ", ".join(
+                f"{{trial_{n}, warm_{n}, {len(t.warm)}}}" for n, t in enumerate(trials)
+            ),
             "sizes": sizes,
             "scratch": "".join(f"  if ({text} > most) most = {text};\n" for text in scratch),
         }
@@ -121,7 +143,10 @@ def _regions(trials: Iterable[Trial]) -> tuple[dict[str, int], int]:
 
 
 def _trial_text(number: int, trial: Trial, starts: dict[str, int], names: dict[str, str]) -> str:
-    ranges = ", ".join(f"{{{starts[region] + start}L, {size}L}}" for region, start, size in trial.warm) or "{0L, 0L}"
+    ranges = (
+        ", ".join(f"{{{starts[region] + start}L, {size}L}}" for region, start, size in trial.warm)
+        or "{0L, 0L}"
+    )
     lines = []
     for step in trial.steps:
         arguments = ["c", "d"]
@@ -129,13 +154,18 @@ def _trial_text(number: int, trial: Trial, starts: dict[str, int], names: dict[s
             if isinstance(argument, Tensor):
                 region, start = trial.places[id(argument.buffer)]
                 kind = parameter.rsplit(" ", 1)[0]
-                arguments.append(f"({kind})(m + {starts[region] + start}L) + {usual(argument.offset)}L")
+                arguments.append(
+                    f"({kind})(m + {starts[region] + start}L) + {usual(argument.offset)}L"
+                )
             elif isinstance(argument, tuple):
                 arguments.append(struct_text(argument, _usual_text))
             else:
                 assert not isinstance(argument, Found)
                 arguments.append(_usual_text(argument))
-        lines.append(f"  if (int failed = {names[step.function.text()]}({', '.join(arguments)})) return failed;")
+        lines.append(
+            f"  if (int failed = {names[step.function.text()]}({', '.join(arguments)})) return "
+            "failed;"
+        )
     body = "\n".join(lines)
     return f"""// {trial.choice.key}: {trial.choice.chosen}
 static int trial_{number}(Context& c, const Sizes& d, char* m) {{

@@ -1,4 +1,6 @@
-"""Choices decided by measuring: every candidate that might be the fastest is called as the model would call it."""
+"""Choices decided by measuring: every candidate that might be the fastest is called as the model
+would call it.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ ROUNDS: Final = 20
 CLOSE: Final = 2.0
 """Candidates that should take longer than this many times the fastest are not measured."""
 _OTHER_BYTES: Final = 64 << 20
-"""The most memory that is passed through the caches between two calls, in place of the rest of the model."""
+"""The most memory that is passed through the caches between two calls, in place of the rest of the
+model.
+"""
 
 Lowered = Callable[[Chooser], Sequence[Program]]
 """The programs of a model under a chooser."""
@@ -46,11 +50,11 @@ def tuned(
     *,
     progress: Progress | None = None,
 ) -> Chooser:
-    """A chooser that knows the times of all candidates that, by their costs, might be the fastest: from the cache, else
-    measured now in about `SECONDS` at most, and kept there.
+    """A chooser that knows the times of all candidates that, by their costs, might be the fastest:
+    from the cache, else measured now in about `SECONDS` at most, and kept there.
 
-    OptionError where this machine cannot run code for the target, RuntimeFailure when there is no memory to measure
-    with, and what compiling raises.
+    OptionError where this machine cannot run code for the target, RuntimeFailure when there is no
+    memory to measure with, and what compiling raises.
     """
     require_runnable(target)
     kept = Measurements(target, plain.threads, precision)
@@ -58,8 +62,12 @@ def tuned(
     programs = lowered(plain)
     wanted = open_choices(programs, known, CLOSE)
     if wanted:
-        other = min(sum(program.weights.bytes for program in programs if not program.number), _OTHER_BYTES)
-        found = measure(trials(lowered, plain, wanted), target, plain.threads, other, progress=progress)
+        other = min(
+            sum(program.weights.bytes for program in programs if not program.number), _OTHER_BYTES
+        )
+        found = measure(
+            trials(lowered, plain, wanted), target, plain.threads, other, progress=progress
+        )
         known = {**known, **found}
         kept.add(found)
     return Chooser(plain.machine, plain.threads, known)
@@ -69,23 +77,33 @@ def require_runnable(target: Target) -> None:
     """OptionError unless this machine runs code for the target."""
     if not target.is_runnable:
         raise OptionError(
-            f"code for {target.name} does not run on this machine, so its kernels cannot be measured here",
+            f"code for {target.name} does not run on this machine, so its kernels cannot be "
+            "measured here",
             hint="leave out tuning (--tune, tune=): the cost model chooses then",
         )
 
 
-def open_choices(programs: Iterable[Program], known: Mapping[str, Times], close: float) -> dict[str, list[str]]:
-    """By key the candidates that cost at most `close` times the cheapest, unless all of them have known times."""
-    choices = (step.choice for program in programs for step in program.steps if step.choice is not None)
+def open_choices(
+    programs: Iterable[Program], known: Mapping[str, Times], close: float
+) -> dict[str, list[str]]:
+    """By key the candidates that cost at most `close` times the cheapest, unless all of them have
+    known times.
+    """
+    choices = (
+        step.choice for program in programs for step in program.steps if step.choice is not None
+    )
     return {
         str(choice.key): names
         for choice in choices
-        if len(names := choice.close(close)) > 1 and not known.get(str(choice.key), {}).keys() >= set(names)
+        if len(names := choice.close(close)) > 1
+        and not known.get(str(choice.key), {}).keys() >= set(names)
     }
 
 
 def trials(lowered: Lowered, plain: Chooser, wanted: Mapping[str, Sequence[str]]) -> list[Trial]:
-    """The first call of every wanted candidate of every key; candidates of one key lie side by side."""
+    """The first call of every wanted candidate of every key; candidates of one key lie side by
+    side.
+    """
     found: dict[tuple[str, str], Trial] = {}
     for number in range(max(map(len, wanted.values()))):
 
@@ -111,8 +129,8 @@ def measure(
     rounds: int | None = None,
     progress: Progress | None = None,
 ) -> dict[str, dict[str, float]]:
-    """The least seconds that each trial took, by key and candidate: in turn, `rounds` times (default: `ROUNDS`) or
-    until `seconds` (default: `SECONDS`) are over.
+    """The least seconds that each trial took, by key and candidate: in turn, `rounds` times
+    (default: `ROUNDS`) or until `seconds` (default: `SECONDS`) are over.
 
     Between two calls, `other_bytes` of other memory are read.
     """
@@ -120,7 +138,9 @@ def measure(
         return {}
     end = time.monotonic() + (SECONDS if seconds is None else seconds)
     sources = print_trials(tried, available_cpus())
-    folder = build(sources, [], 0, {"name": "trials"}, key="trials", target=target, progress=progress)
+    folder = build(
+        sources, [], 0, {"name": "trials"}, key="trials", target=target, progress=progress
+    )
     library = ctypes.CDLL(str(folder / LIBRARY))
     library.trials_open.restype = ctypes.c_void_p
     library.trials_open.argtypes = [ctypes.c_int, ctypes.c_int64]
@@ -129,10 +149,16 @@ def measure(
     library.trials_close.argtypes = [ctypes.c_void_p]
     bench = library.trials_open(threads, other_bytes)
     if not bench:
-        raise RuntimeFailure("there is not enough memory to measure the kernels", hint="compile without tuning")
+        raise RuntimeFailure(
+            "there is not enough memory to measure the kernels", hint="compile without tuning"
+        )
     try:
         least = _rounds(
-            lambda number: float(library.trials_run(bench, number)), len(tried), rounds or ROUNDS, end, progress
+            lambda number: float(library.trials_run(bench, number)),
+            len(tried),
+            rounds or ROUNDS,
+            end,
+            progress,
         )
     finally:
         library.trials_close(bench)
@@ -143,8 +169,12 @@ def measure(
     return found
 
 
-def _rounds(run: Callable[[int], float], count: int, rounds: int, end: float, progress: Progress | None) -> list[float]:
-    """The least time of each trial; infinity for those that failed or that there was no time for."""
+def _rounds(
+    run: Callable[[int], float], count: int, rounds: int, end: float, progress: Progress | None
+) -> list[float]:
+    """The least time of each trial; infinity for those that failed or that there was no time
+    for.
+    """
     least = [math.inf] * count
     for done in range(rounds):
         if progress is not None:
@@ -161,19 +191,27 @@ def _rounds(run: Callable[[int], float], count: int, rounds: int, end: float, pr
 
 
 class Measurements:
-    """What was measured on this machine for a target, a number of threads and a precision: a file in the cache folder.
+    """What was measured on this machine for a target, a number of threads and a precision: a file
+    in the cache folder.
 
     It belongs to these kernels, this compiler and this processor; others have files of their own.
     """
 
     def __init__(self, target: Target, threads: int, precision: str) -> None:
-        facts = (cpu_description(), target.fingerprint, Toolchain.find(target).identity, kernels_hash())
+        facts = (
+            cpu_description(),
+            target.fingerprint,
+            Toolchain.find(target).identity,
+            kernels_hash(),
+        )
         self.identity = "; ".join((*facts, f"{threads} threads", precision))
         name = hashlib.sha256(self.identity.encode()).hexdigest()[:16]
         self.file: Path = Cache().root / "tuning" / f"{name}.json"
 
     def read(self) -> dict[str, Times]:
-        """Times by key and candidate. A file that is broken is named in a warning and counts as none."""
+        """Times by key and candidate. A file that is broken is named in a warning and counts as
+        none.
+        """
         try:
             text = self.file.read_text("utf-8")
         except (FileNotFoundError, NotADirectoryError):
@@ -189,11 +227,15 @@ class Measurements:
             return self._broken(str(error))
 
     def _broken(self, why: str) -> dict[str, Times]:
-        warnings.warn(f"measured times in {self.file} are not used and measured again: {why}", stacklevel=4)
+        warnings.warn(
+            f"measured times in {self.file} are not used and measured again: {why}", stacklevel=4
+        )
         return {}
 
     def add(self, found: Mapping[str, Times]) -> None:
-        """Keep more times. The file is replaced as a whole; where it cannot be, they are measured again."""
+        """Keep more times. The file is replaced as a whole; where it cannot be, they are measured
+        again.
+        """
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             times = {**self.read(), **found}

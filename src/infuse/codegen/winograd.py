@@ -1,4 +1,6 @@
-"""Winograd's transform of filters, as kernels/winograd.hpp and kernels/winograd_lines.hpp read them."""
+"""Winograd's transform of filters, as kernels/winograd.hpp and kernels/winograd_lines.hpp read
+them.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,12 @@ from numpy.typing import NDArray
 
 from infuse.codegen.packing import pack_gemm_b, pack_gemm_bf16
 
-_POINTS: Final = {1: (1.0,), 2: (0.5**0.5, 2.0**0.5), 3: (0.5, 1.0, 2.0), 4: (0.4375, 0.8125, 1.25, 2.1875)}
+_POINTS: Final = {
+    1: (1.0,),
+    2: (0.5**0.5, 2.0**0.5),
+    3: (0.5, 1.0, 2.0),
+    4: (0.4375, 0.8125, 1.25, 2.1875),
+}
 _POINTS_OF_STEPS: Final = {1: (1.0,), 2: (0.5, 1.1875)}
 _ERRORS: Final = {
     (1, 1, 1): 1.0,
@@ -27,7 +34,9 @@ _ERRORS: Final = {
     (2, 3, 2): 1.5,
     (4, 3, 2): 2.1,
 }
-"""How much larger rounding errors can be than without Winograd (kernels/winograd_lines.hpp), by line."""
+"""How much larger rounding errors can be than without Winograd (kernels/winograd_lines.hpp), by
+line.
+"""
 _LARGEST_ERROR: Final = 13.0
 _LEAST: Final = 16
 """Channels below which tiles are not worth their transforms."""
@@ -59,7 +68,9 @@ class Line(NamedTuple):
         return self.step == 2 and self.window > 1
 
     def planes(self) -> list[tuple[list[int], NDArray[np.float64]]]:
-        """The numbers of the window that belong to each plane, and the matrix G that evaluates them."""
+        """The numbers of the window that belong to each plane, and the matrix G that evaluates
+        them.
+        """
         if self.window == 1:
             return [([0], np.ones((1, 1)))]
         if self._is_split:
@@ -70,28 +81,47 @@ class Line(NamedTuple):
 
 
 def lines(tile: int, window: Sequence[int], steps: Sequence[int]) -> tuple[Line, Line] | None:
-    """The dimensions of tiles with `tile` results in every dimension where the window is wider than one number.
+    """The dimensions of tiles with `tile` results in every dimension where the window is wider than
+    one number.
 
     None where no such tiles exist, or where they are too inexact.
     """
-    down, across = (Line(1 if size == 1 else tile, size, step) for size, step in zip(window, steps, strict=True))
+    down, across = (
+        Line(1 if size == 1 else tile, size, step) for size, step in zip(window, steps, strict=True)
+    )
     if down.window == across.window == 1 or not {down, across} <= _ERRORS.keys():
         return None
     return (down, across) if _ERRORS[down] * _ERRORS[across] <= _LARGEST_ERROR else None
 
 
 def tiles_of(
-    channels: int, out: int, kh: int, kw: int, stride_h: int, stride_w: int, dil_h: int, dil_w: int, *_: int
+    channels: int,
+    out: int,
+    kh: int,
+    kw: int,
+    stride_h: int,
+    stride_w: int,
+    dil_h: int,
+    dil_w: int,
+    *_: int,
 ) -> list[str]:
-    """The forms of a convolution without groups that go by tiles, winogradM for tiles of M results a line."""
+    """The forms of a convolution without groups that go by tiles, winogradM for tiles of M results
+    a line.
+    """
     if min(channels, out) < _LEAST or (dil_h, dil_w) != (1, 1):
         return []
-    return [f"winograd{tile}" for tile in (2, 4) if lines(tile, (kh, kw), (stride_h, stride_w)) is not None]
+    return [
+        f"winograd{tile}"
+        for tile in (2, 4)
+        if lines(tile, (kh, kw), (stride_h, stride_w)) is not None
+    ]
 
 
 def growth(down: Line, across: Line) -> float:
     """How much larger than a weight a transformed one can be."""
-    return prod(max(float(np.abs(g).sum(1).max()) for _, g in line.planes()) for line in (down, across))
+    return prod(
+        max(float(np.abs(g).sum(1).max()) for _, g in line.planes()) for line in (down, across)
+    )
 
 
 def depths(down: Line, across: Line, channels: int, lanes: int, pairs: bool = False) -> int:
@@ -102,11 +132,18 @@ def depths(down: Line, across: Line, channels: int, lanes: int, pairs: bool = Fa
 
 
 def winograd_weights(
-    weights: NDArray[Any], tile: int, lanes: int, pairs: bool = False, kind: Any = np.float32, steps: Any = (1, 1)
+    weights: NDArray[Any],
+    tile: int,
+    lanes: int,
+    pairs: bool = False,
+    kind: Any = np.float32,
+    steps: Any = (1, 1),
 ) -> NDArray[Any]:
-    """Weights [out, in, kh, kw] as G g Gᵀ in [panel, point, plane and channel, 2 · lanes] (points and depths flat).
+    """Weights [out, in, kh, kw] as G g Gᵀ in [panel, point, plane and channel, 2 · lanes] (points
+    and depths flat).
 
-    Computed in float64 and rounded once, to `kind`. With `pairs`, the matrices are those of `pack_gemm_bf16`.
+    Computed in float64 and rounded once, to `kind`. With `pairs`, the matrices are those of
+    `pack_gemm_bf16`.
     """
     found = lines(tile, weights.shape[2:], steps)
     assert found is not None
@@ -114,13 +151,25 @@ def winograd_weights(
     pack = pack_gemm_bf16 if pairs else partial(pack_gemm_b, kind=kind)
     wide = weights.astype(np.float64)
     turned = [
-        [np.einsum("ia,ocab,jb->ijco", g, wide[:, :, rows][..., taps], h, optimize=True) for taps, h in across]
+        [
+            np.einsum("ia,ocab,jb->ijco", g, wide[:, :, rows][..., taps], h, optimize=True)
+            for taps, h in across
+        ]
         for rows, g in down
     ]
     packed = []
     for i, j in np.ndindex(found[0].points, found[1].points):
-        planes = [plane[i, j] for line in turned for plane in line if i < plane.shape[0] and j < plane.shape[1]]
-        matrix = planes[0] if len(planes) == 1 else np.concatenate([_whole(plane, lanes) for plane in planes])
+        planes = [
+            plane[i, j]
+            for line in turned
+            for plane in line
+            if i < plane.shape[0] and j < plane.shape[1]
+        ]
+        matrix = (
+            planes[0]
+            if len(planes) == 1
+            else np.concatenate([_whole(plane, lanes) for plane in planes])
+        )
         columns = pack(matrix, lanes)
         packed.append(columns.reshape(len(columns), -1))
     return np.concatenate(packed, axis=1)
@@ -141,7 +190,9 @@ def _signed(points: Sequence[float]) -> list[float]:
 
 
 def _evaluation(points: Sequence[float], window: int, infinity: bool) -> NDArray[np.float64]:
-    """The matrix G: powers of every point over the derivative there of the polynomial with these zeros."""
+    """The matrix G: powers of every point over the derivative there of the polynomial with these
+    zeros.
+    """
     rows = []
     for i, point in enumerate(points):
         slope = prod(point - other for j, other in enumerate(points) if j != i)

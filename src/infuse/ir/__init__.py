@@ -1,7 +1,16 @@
 """The intermediate representation: graphs, types, symbolic dimensions."""
 
 from infuse.ir.graph import Graph, Node, Use, Value, constant, known_ints
-from infuse.ir.types import DataFormat, MapType, OptionalType, SequenceType, Shape, TensorType, Type, tensor
+from infuse.ir.types import (
+    DataFormat,
+    MapType,
+    OptionalType,
+    SequenceType,
+    Shape,
+    TensorType,
+    Type,
+    tensor,
+)
 
 __all__ = [
     "DataFormat",

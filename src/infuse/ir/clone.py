@@ -11,16 +11,19 @@ from infuse.ir.nesting import room_for
 def clone(graph: Graph, values: dict[Value, Value] | None = None) -> Graph:
     """A copy of `graph` and its bodies; operators and the arrays of constants are shared.
 
-    `values` is filled with the copy of every value. What it holds beforehand is taken as it is, so a body can be copied
-    with other values in place of those that it captures; captured values that are not in it stay shared. Nodes stand in
-    execution order in the copy, each with the serial number of what it copies.
+    `values` is filled with the copy of every value. What it holds beforehand is taken as it is, so
+    a body can be copied with other values in place of those that it captures; captured values that
+    are not in it stay shared. Nodes stand in execution order in the copy, each with the serial
+    number of what it copies.
     """
     with room_for(graph):
         return _Cloning({} if values is None else values).graph(graph)
 
 
 def clone_nodes(nodes: Iterable[Node], values: dict[Value, Value]) -> list[Node]:
-    """Copies of nodes, in this order, that read the values of `values` in place of their own; it is filled further."""
+    """Copies of nodes, in this order, that read the values of `values` in place of their own; it is
+    filled further.
+    """
     cloning = _Cloning(values)
     made = []
     for node in nodes:

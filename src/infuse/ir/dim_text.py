@@ -9,15 +9,31 @@ from collections.abc import Callable
 from infuse.ir.dims import Atom, Dim, Expr, floordiv, maximum, minimum, mod, symbol, term_key
 
 NAMELESS = frozenset(
-    ["_", "?", "*", "-1", "None", "none", "unk", "unknown", "Unknown", "dynamic", "Dynamic", "undefined"]
+    [
+        "_",
+        "?",
+        "*",
+        "-1",
+        "None",
+        "none",
+        "unk",
+        "unknown",
+        "Unknown",
+        "dynamic",
+        "Dynamic",
+        "undefined",
+    ]
 )
-"""What exporters write for sizes that they know nothing of: it names no size, and one need not be another."""
+"""What exporters write for sizes that they know nothing of: it names no size, and one need not be
+another.
+"""
 
 
 def c_text(dim: Dim, name: Callable[[str], str], suffix: str = "L") -> str:
     """`dim` as a C++ expression of type long; `name` gives the variable of a symbol.
 
-    With ".0" as `suffix` of numbers, and variables of type double, it is one of type double, which does not overflow.
+    With ".0" as `suffix` of numbers, and variables of type double, it is one of type double, which
+    does not overflow.
     """
     if not isinstance(dim, Expr):
         return f"{dim}{suffix}"
@@ -33,7 +49,9 @@ def c_text(dim: Dim, name: Callable[[str], str], suffix: str = "L") -> str:
 def _c_atom(atom: Atom, name: Callable[[str], str], suffix: str) -> str:
     if atom.kind == "symbol":
         return name(atom.args[0])
-    function = {"div": "floor_div", "mod": "floor_mod", "max": "max_long", "min": "min_long"}[atom.kind]
+    function = {"div": "floor_div", "mod": "floor_mod", "max": "max_long", "min": "min_long"}[
+        atom.kind
+    ]
     return f"{function}({', '.join(c_text(a, name, suffix) for a in atom.args)})"
 
 
@@ -44,7 +62,9 @@ _BINARY: dict[type[ast.operator], Callable[[Dim, Dim], Dim]] = {
 
 
 def parse(text: str) -> Dim:
-    """A dimension from its printed form; any text that is no expression is one symbol of that name."""
+    """A dimension from its printed form; any text that is no expression is one symbol of that
+    name.
+    """
     try:
         tree = ast.parse(text.strip(), mode="eval").body
         return _parse(tree)

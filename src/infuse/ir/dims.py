@@ -1,7 +1,9 @@
-"""Symbolic dimensions: integer polynomials over named symbols, floor quotients, remainders, maxima and minima.
+"""Symbolic dimensions: integer polynomials over named symbols, floor quotients, remainders, maxima
+and minima.
 
-A dimension is a Python int or an `Expr`. Arithmetic is canonical: equal polynomials are equal objects under `==` and
-`hash`, and an expression that is a plain number becomes an int. Symbols stand for sizes, so they are at least zero.
+A dimension is a Python int or an `Expr`. Arithmetic is canonical: equal polynomials are equal
+objects under `==` and `hash`, and an expression that is a plain number becomes an int. Symbols
+stand for sizes, so they are at least zero.
 """
 
 from __future__ import annotations
@@ -19,13 +21,17 @@ from infuse.errors import ShapeError
 Dim = Union[int, "Expr"]
 _Monomial = tuple[tuple["Atom", int], ...]
 LONGEST = 4096
-"""Letters of a factor that is written out; of a longer one the text holds a hash in place of what is inside."""
+"""Letters of a factor that is written out; of a longer one the text holds a hash in place of what
+is inside.
+"""
 MOST_CASES = 6
 """How many maxima and minima a sum may have to be compared by cases."""
 
 
 class Atom:
-    """An indivisible factor: a symbol, or a function of dimensions that polynomials cannot express."""
+    """An indivisible factor: a symbol, or a function of dimensions that polynomials cannot
+    express.
+    """
 
     __slots__ = ("__weakref__", "_hash", "args", "is_nonnegative", "kind", "names", "text")
 
@@ -48,7 +54,9 @@ class Atom:
             found.kind, found.args = kind, args
             found._hash = hash(key)
             found.text = _atom_text(kind, args)
-            found.names = frozenset(args) if kind == "symbol" else frozenset().union(*map(symbols, args))
+            found.names = (
+                frozenset(args) if kind == "symbol" else frozenset().union(*map(symbols, args))
+            )
             found.is_nonnegative = _atom_nonnegative(found)
             found = cls._known.setdefault(key, found)
         return found
@@ -96,7 +104,9 @@ def _wrapped(text: str) -> bool:
 
 
 class Expr:
-    """A canonical polynomial: `terms` maps a monomial (atoms with powers) to its integer coefficient."""
+    """A canonical polynomial: `terms` maps a monomial (atoms with powers) to its integer
+    coefficient.
+    """
 
     __slots__ = ("_hash", "terms")
 
@@ -111,7 +121,9 @@ class Expr:
         return self._hash
 
     def __bool__(self) -> bool:
-        raise ShapeError(f"whether the symbolic dimension {self} is zero is not known before run time")
+        raise ShapeError(
+            f"whether the symbolic dimension {self} is zero is not known before run time"
+        )
 
     def __index__(self) -> int:
         raise ShapeError(f"the symbolic dimension {self} has no value before run time")
@@ -243,7 +255,9 @@ def _divide_monomial(monomial: _Monomial, by: _Monomial) -> _Monomial | None:
 
 
 def exact_divide(a: Dim, b: Dim) -> Dim | None:
-    """`a / b` where every term of `a` is divisible by `b` (a number or a single term), else None."""
+    """`a / b` where every term of `a` is divisible by `b` (a number or a single term), else
+    None.
+    """
     if a == b:
         return 1
     divisor = _terms(b)
@@ -277,7 +291,9 @@ def _divide_polynomial(a: Expr, b: Expr) -> Dim | None:
 
 
 def floordiv(a: Dim, b: Dim) -> Dim:
-    """`a // b` rounded down; multiples of a numeric `b` are taken out, so (h - 1) // 2 + 1 is (h + 1) // 2."""
+    """`a // b` rounded down; multiples of a numeric `b` are taken out, so (h - 1) // 2 + 1 is (h +
+    1) // 2.
+    """
     if isinstance(b, int) and b == 0:
         raise ShapeError(f"division of the dimension {a} by zero")
     if isinstance(a, int) and isinstance(b, int):
@@ -327,7 +343,9 @@ def is_at_most_one(dim: Dim) -> bool:
 
 
 def _nonnegative_by_cases(dim: Expr) -> bool:
-    """Whether replacing a lone maximum or minimum by what it bounds, or else by each operand, leaves no doubt."""
+    """Whether replacing a lone maximum or minimum by what it bounds, or else by each operand,
+    leaves no doubt.
+    """
     lone = [m for m in dim.terms if len(m) == 1 and m[0][1] == 1 and m[0][0].kind in ("max", "min")]
     if not 0 < len(lone) <= MOST_CASES:
         return False
@@ -358,7 +376,9 @@ def minimum(a: Dim, b: Dim) -> Dim:
 
 
 def _extreme(kind: str, a: Dim, b: Dim) -> Dim:
-    """The extreme of two, as nested pairs of operands in order of their text; none makes another superfluous."""
+    """The extreme of two, as nested pairs of operands in order of their text; none makes another
+    superfluous.
+    """
     if isinstance(a, int) and isinstance(b, int):
         return max(a, b) if kind == "max" else min(a, b)
     kept: list[Dim] = []
@@ -372,7 +392,12 @@ def _operands(kind: str, dim: Dim) -> list[Dim]:
     """What `dim` is the maximum or minimum of; `dim` alone when it is none."""
     if isinstance(dim, Expr) and len(dim.terms) == 1:
         ((monomial, coefficient),) = dim.terms.items()
-        if coefficient == 1 and len(monomial) == 1 and monomial[0][1] == 1 and monomial[0][0].kind == kind:
+        if (
+            coefficient == 1
+            and len(monomial) == 1
+            and monomial[0][1] == 1
+            and monomial[0][0].kind == kind
+        ):
             return [part for arg in monomial[0][0].args for part in _operands(kind, arg)]
     return [dim]
 
@@ -410,7 +435,9 @@ def _compare(kind: str, a: Dim, b: Dim) -> bool | None:
 
 
 def limit_of(dim: Dim, extreme: Dim) -> tuple[str, Dim] | None:
-    """What `dim = extreme` says where `extreme` is a minimum or maximum with `dim` in it: "<=" or ">=", and of what."""
+    """What `dim = extreme` says where `extreme` is a minimum or maximum with `dim` in it: "<=" or
+    ">=", and of what.
+    """
     if not isinstance(dim, Expr):
         return None
     for kind, relation, function in (("min", "<=", minimum), ("max", ">=", maximum)):
@@ -441,7 +468,11 @@ def substitute(dim: Dim, values: Mapping[str, Dim]) -> Dim:
     pending = list(_atoms(dim))
     while pending:
         atom = pending[-1]
-        inner = [a for arg in atom.args for a in _atoms(arg) if a not in done] if atom.kind != "symbol" else []
+        inner = (
+            [a for arg in atom.args for a in _atoms(arg) if a not in done]
+            if atom.kind != "symbol"
+            else []
+        )
         if inner:
             pending.extend(inner)
             continue

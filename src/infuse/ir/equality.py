@@ -15,9 +15,10 @@ from infuse.ir.nesting import room_for
 def equal(a: Graph, b: Graph, *, annotations: bool = True) -> str | None:
     """The first difference between two graphs in words, or None when they are the same.
 
-    Compared in execution order: structure, operators with their attributes, types, constants bit by bit, which reads
-    share one value, and the names of inputs and outputs. `annotations` adds what no result depends on: names of graphs,
-    inner values and nodes, origins, documentation, metadata and opsets.
+    Compared in execution order: structure, operators with their attributes, types, constants bit by
+    bit, which reads share one value, and the names of inputs and outputs. `annotations` adds what
+    no result depends on: names of graphs, inner values and nodes, origins, documentation, metadata
+    and opsets.
     """
     try:
         with room_for(a):
@@ -28,7 +29,9 @@ def equal(a: Graph, b: Graph, *, annotations: bool = True) -> str | None:
 
 
 def same_attribute(a: Any, b: Any) -> bool:
-    """Whether two attribute values are the same: of one Python type, floats bit by bit, arrays byte by byte."""
+    """Whether two attribute values are the same: of one Python type, floats bit by bit, arrays byte
+    by byte.
+    """
     if type(a) is not type(b):
         return False
     if isinstance(a, float):
@@ -87,8 +90,16 @@ class _Comparison:
         for index, (x, y) in enumerate(zip(a.inputs, b.inputs)):
             _check(f"{place}: name of input {index}", x.name, y.name)
             self.define(x, y, f"{place}: input {x.name!r}")
-            _check(f"{place}: whether input {x.name!r} has a default", x.default is None, y.default is None)
-            if x.default is not None and y.default is not None and not same_array(x.default, y.default):
+            _check(
+                f"{place}: whether input {x.name!r} has a default",
+                x.default is None,
+                y.default is None,
+            )
+            if (
+                x.default is not None
+                and y.default is not None
+                and not same_array(x.default, y.default)
+            ):
                 raise _Difference(f"{place}: the default of input {x.name!r} differs")
         nodes, others = a.nodes, b.nodes
         for node, other in zip(nodes, others):
@@ -121,7 +132,9 @@ class _Comparison:
         _check(f"{place}: attributes", sorted(a), sorted(b))
         for name, value in a.items():
             if not same_attribute(value, b[name]):
-                raise _Difference(f"{place}: attribute {name}: {_short(value)} against {_short(b[name])}")
+                raise _Difference(
+                    f"{place}: attribute {name}: {_short(value)} against {_short(b[name])}"
+                )
 
     def outputs(self, a: Sequence[Value], b: Sequence[Value], place: str) -> None:
         _check(f"{place}: number of outputs", len(a), len(b))

@@ -1,7 +1,9 @@
-"""Operator expressions: `0.5 * x * (1 + ops.erf(x))` as data, read as a pattern or built into nodes.
+"""Operator expressions: `0.5 * x * (1 + ops.erf(x))` as data, read as a pattern or built into
+nodes.
 
-A `Call` names an operator, its operands and the attributes that are given; operands are values, numbers, arrays,
-pattern variables or further calls. Python's operators make the calls that ONNX has for them.
+A `Call` names an operator, its operands and the attributes that are given; operands are values,
+numbers, arrays, pattern variables or further calls. Python's operators make the calls that ONNX has
+for them.
 """
 
 from __future__ import annotations
@@ -51,8 +53,8 @@ class Expression:
 
 
 class Call(Expression):
-    """Output `output` of operator `kind` applied to `args`; attributes that are not given are free (in a pattern) or
-    defaults (in a build). `label` names the matched node for `when` and `build`.
+    """Output `output` of operator `kind` applied to `args`; attributes that are not given are free
+    (in a pattern) or defaults (in a build). `label` names the matched node for `when` and `build`.
     """
 
     __slots__ = ("args", "attributes", "domain", "kind", "label", "output", "root")
@@ -78,14 +80,22 @@ class Call(Expression):
     def __getitem__(self, output: int) -> Call:
         """Another output of the same operation."""
         return Call(
-            self.kind, self.args, self.attributes, domain=self.domain, label=self.label, output=output, root=self.root
+            self.kind,
+            self.args,
+            self.attributes,
+            domain=self.domain,
+            label=self.label,
+            output=output,
+            root=self.root,
         )
 
     def __iter__(self) -> Any:
         raise TypeError("an operator call is not a sequence; take its outputs by index")
 
     def __repr__(self) -> str:
-        given = [str(a) if isinstance(a, (Call, Variable, OneOf, int, float)) else "…" for a in self.args]
+        given = [
+            str(a) if isinstance(a, (Call, Variable, OneOf, int, float)) else "…" for a in self.args
+        ]
         given += [f"{k}={v}" for k, v in self.attributes.items()]
         return f"{self.kind}({', '.join(given)})"
 
@@ -93,13 +103,15 @@ class Call(Expression):
 class Variable(Expression):
     """A pattern variable: stands for any value, the same value wherever it occurs.
 
-    `optional` also matches an absent input (None); `variadic` takes all remaining inputs as a tuple;
-    `constant` only matches constants.
+    `optional` also matches an absent input (None); `variadic` takes all remaining inputs as a
+    tuple; `constant` only matches constants.
     """
 
     __slots__ = ("constant", "name", "optional", "variadic")
 
-    def __init__(self, name: str, *, optional: bool = False, variadic: bool = False, constant: bool = False) -> None:
+    def __init__(
+        self, name: str, *, optional: bool = False, variadic: bool = False, constant: bool = False
+    ) -> None:
         self.name = name
         self.optional, self.variadic, self.constant = optional, variadic, constant
 

@@ -1,4 +1,5 @@
-"""The .infuse file: a header, a FlatBuffers table (flat/infuse.fbs) and the raw bytes of the weights.
+"""The .infuse file: a header, a FlatBuffers table (flat/infuse.fbs) and the raw bytes of the
+weights.
 
 | bytes     | what                                                                                                  |
 |-----------|-------------------------------------------------------------------------------------------------------|
@@ -9,8 +10,8 @@
 | 32 – 47   | offset and length of the weight section, which ends the file                                         |
 | 64 –      | the table, then the weight section; both, and every tensor in the section, start at a multiple of 64 |
 
-All numbers are little-endian. Weights are not read when a file is opened: constants are read-only views of a memory
-map.
+All numbers are little-endian. Weights are not read when a file is opened: constants are read-only
+views of a memory map.
 """
 
 from __future__ import annotations
@@ -55,9 +56,9 @@ class Header(NamedTuple):
 def save(graph: Graph, path: str | os.PathLike[str]) -> None:
     """Write `graph` to an .infuse file.
 
-    The file appears whole or not at all: it is written under another name in the same folder and then renamed.
-    Constants that share their bytes are stored once. GraphError for what cannot be stored, ModelFileError when the file
-    cannot be written.
+    The file appears whole or not at all: it is written under another name in the same folder and
+    then renamed. Constants that share their bytes are stored once. GraphError for what cannot be
+    stored, ModelFileError when the file cannot be written.
     """
     target = Path(path)
     net, arrays = to_records(graph, VERSION, "infuse")
@@ -67,9 +68,13 @@ def save(graph: Graph, path: str | os.PathLike[str]) -> None:
             _write(file, net, arrays)
         temporary.replace(target)
     except OSError as error:
-        raise ModelFileError(f"the file cannot be written: {error.strerror or error}", where=str(target)) from error
+        raise ModelFileError(
+            f"the file cannot be written: {error.strerror or error}", where=str(target)
+        ) from error
     except UnicodeEncodeError as error:
-        raise GraphError(f"a text of the graph cannot be stored: {error}", where=str(target)) from error
+        raise GraphError(
+            f"a text of the graph cannot be stored: {error}", where=str(target)
+        ) from error
     finally:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
@@ -95,10 +100,10 @@ def _aligned(size: int) -> int:
 def load(path: str | os.PathLike[str]) -> Graph:
     """The graph in an .infuse file.
 
-    Constants are read-only views of the file, where it is mapped (`infuse.mapped` says when): then nobody but this
-    process's user could change it in place while the graph lives, and `save` never does that. ModelFileError when the
-    file is missing, cut off, damaged or of a newer version; UnsupportedOperatorError when it has an operator that is
-    not registered.
+    Constants are read-only views of the file, where it is mapped (`infuse.mapped` says when): then
+    nobody but this process's user could change it in place while the graph lives, and `save` never
+    does that. ModelFileError when the file is missing, cut off, damaged or of a newer version;
+    UnsupportedOperatorError when it has an operator that is not registered.
     """
     try:
         with Path(path).open("rb") as file:
@@ -111,11 +116,15 @@ def load(path: str | os.PathLike[str]) -> Graph:
 
 
 def load_bytes(data: bytes | memoryview, where: str) -> Graph:
-    """The graph in the contents of an .infuse file; `where` names them in errors. Constants are views of `data`."""
+    """The graph in the contents of an .infuse file; `where` names them in errors. Constants are
+    views of `data`.
+    """
     header = read_header(data, where)
     try:
         net = decode(bytes(data[header.table : header.table + header.table_length]))
-        weights = np.frombuffer(data, np.uint8)[header.weights : header.weights + header.weights_length]
+        weights = np.frombuffer(data, np.uint8)[
+            header.weights : header.weights + header.weights_length
+        ]
         return to_graph(net, weights)
     except ModelFileError as error:
         error.within(where)
@@ -123,7 +132,9 @@ def load_bytes(data: bytes | memoryview, where: str) -> Graph:
 
 
 def read_header(data: bytes | memoryview, where: str) -> Header:
-    """The header, its extents checked against the size of `data` and the table against its checksum."""
+    """The header, its extents checked against the size of `data` and the table against its
+    checksum.
+    """
 
     def fail(what: str, hint: str = "the file is damaged or incomplete") -> NoReturn:
         raise ModelFileError(what, where=where, hint=hint)
@@ -135,8 +146,15 @@ def read_header(data: bytes | memoryview, where: str) -> Header:
     if header.magic != MAGIC:
         fail("the file is no .infuse file", "it does not begin with INFUSE 0 1")
     if header.version > VERSION:
-        fail(f"the file has version {header.version}, this release reads up to {VERSION}", "install a newer Infuse")
-    if header.version < 1 or header.table != ALIGNMENT or header.weights != _aligned(ALIGNMENT + header.table_length):
+        fail(
+            f"the file has version {header.version}, this release reads up to {VERSION}",
+            "install a newer Infuse",
+        )
+    if (
+        header.version < 1
+        or header.table != ALIGNMENT
+        or header.weights != _aligned(ALIGNMENT + header.table_length)
+    ):
         fail("the header of the file contradicts itself")
     if header.weights + header.weights_length != size:
         fail(f"the file should have {header.weights + header.weights_length} bytes, it has {size}")

@@ -57,9 +57,9 @@ class Use(NamedTuple):
 class Value(Expression):
     """A tensor (or sequence) that flows: made by a node, fed from outside, or constant.
 
-    `const` holds the elements of a constant. `content` holds what is known of the elements of a small integer
-    tensor, as an object array of dimensions: that is how symbolic sizes travel through shape arithmetic. `default`
-    holds the elements of an input that need not be given.
+    `const` holds the elements of a constant. `content` holds what is known of the elements of a
+    small integer tensor, as an object array of dimensions: that is how symbolic sizes travel
+    through shape arithmetic. `default` holds the elements of an input that need not be given.
     """
 
     __slots__ = ("const", "content", "default", "index", "name", "producer", "type", "uses")
@@ -122,12 +122,25 @@ class Value(Expression):
 
 
 class Node:
-    """One operation. Bodies of control flow are `subgraphs`; they may read values of the graphs around them.
+    """One operation. Bodies of control flow are `subgraphs`; they may read values of the graphs
+    around them.
 
-    `serial` is a number that no other node of the process has, but for its copies in clones of its graph.
+    `serial` is a number that no other node of the process has, but for its copies in clones of its
+    graph.
     """
 
-    __slots__ = ("doc", "graph", "inputs", "metadata", "name", "op", "origin", "outputs", "serial", "subgraphs")
+    __slots__ = (
+        "doc",
+        "graph",
+        "inputs",
+        "metadata",
+        "name",
+        "op",
+        "origin",
+        "outputs",
+        "serial",
+        "subgraphs",
+    )
 
     def __init__(
         self,
@@ -190,7 +203,9 @@ class Node:
                 value.uses[Use(self, index)] = None
 
     def renumber(self) -> None:
-        """Give the node a serial number of its own, in place of that of what it is a copy of or stands for."""
+        """Give the node a serial number of its own, in place of that of what it is a copy of or
+        stands for.
+        """
         self.serial = next(_SERIALS)
 
     def operands(self) -> Iterator[Value]:
@@ -204,7 +219,8 @@ class Node:
 class Graph:
     """A network or the body of a control-flow node: inputs, nodes and outputs.
 
-    Outputs keep their own names: `output_names[i]` stays when `outputs[i]` is replaced by another value.
+    Outputs keep their own names: `output_names[i]` stays when `outputs[i]` is replaced by another
+    value.
     """
 
     def __init__(self, name: str = "graph") -> None:
@@ -220,7 +236,7 @@ class Graph:
         """What an optimization did to this graph (`rewrite.Report`), None before any."""
         self._nodes: dict[Node, None] = {}
 
-    # -- building ------------------------------------------------------------------------------------------------
+    # -- building ----------------------------------------------------------------------------------
 
     def add_input(self, name: str, type: Type) -> Value:
         value = Value(type, name)
@@ -254,7 +270,9 @@ class Graph:
         del self._nodes[node]
 
     def clear(self) -> None:
-        """Give up all uses, those of captured outer values too; the nodes are in no graph any more."""
+        """Give up all uses, those of captured outer values too; the nodes are in no graph any
+        more.
+        """
         for index, value in enumerate(self.outputs):
             value.uses.pop(Use(self, index), None)
         for node in list(self._nodes):
@@ -263,11 +281,13 @@ class Graph:
             for body in node.subgraphs.values():
                 body.clear()
 
-    # -- reading -------------------------------------------------------------------------------------------------
+    # -- reading -----------------------------------------------------------------------------------
 
     @property
     def nodes(self) -> list[Node]:
-        """The nodes, each after those whose values it (or its subgraphs) reads; GraphError on a cycle."""
+        """The nodes, each after those whose values it (or its subgraphs) reads; GraphError on a
+        cycle.
+        """
         return topological_order(self)
 
     @property
@@ -327,7 +347,10 @@ def topological_order(graph: Graph) -> list[Node]:
                     raise GraphError(
                         f"the graph has a cycle through {producer.kind} node {producer.name!r}",
                         where=graph.name,
-                        hint="a value depends on itself; the file is broken or a rewrite built it wrongly",
+                        hint=(
+                            "a value depends on itself; the file is broken or a rewrite built it "
+                            "wrongly"
+                        ),
                     )
                 if mark is None:
                     state[producer] = 1
@@ -350,8 +373,12 @@ def _producers(graph: Graph, node: Node) -> Iterator[Node]:
                 yield value.producer
 
 
-def constant(array: Array | float | int | Sequence[Any], name: str = "", dtype: DType | None = None) -> Value:
-    """A constant value of these elements; Python floats become float32, ints int64 unless `dtype` says else."""
+def constant(
+    array: Array | float | int | Sequence[Any], name: str = "", dtype: DType | None = None
+) -> Value:
+    """A constant value of these elements; Python floats become float32, ints int64 unless `dtype`
+    says else.
+    """
     if dtype is not None:
         data = np.asarray(array, dtype=dtype.numpy)
     elif isinstance(array, (np.ndarray, np.generic)):
@@ -374,7 +401,9 @@ def as_content(data: Array) -> Array:
 
 
 def known_ints(value: Value | None) -> tuple[Dim, ...] | None:
-    """The elements of a 0-D or 1-D integer value as far as they are known as dimensions, else None."""
+    """The elements of a 0-D or 1-D integer value as far as they are known as dimensions, else
+    None.
+    """
     if value is None:
         return None
     if value.content is not None:

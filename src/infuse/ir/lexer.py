@@ -27,7 +27,9 @@ _TOKENS = re.compile(
 
 
 class Token(NamedTuple):
-    """A piece of text: kind (string, value, hash, number, word, mark, end), text, and offset in the source."""
+    """A piece of text: kind (string, value, hash, number, word, mark, end), text, and offset in the
+    source.
+    """
 
     kind: str
     text: str
@@ -35,7 +37,9 @@ class Token(NamedTuple):
 
 
 class Cursor:
-    """A position in the tokens of `source`; errors are ModelFileErrors that name line and column."""
+    """A position in the tokens of `source`; errors are ModelFileErrors that name line and
+    column.
+    """
 
     def __init__(self, source: str) -> None:
         self.source = source
@@ -102,7 +106,9 @@ class Cursor:
         return self.string(what) if self.token.kind == "string" else self.take("word", what)
 
     def separated(self, close: str) -> Iterator[None]:
-        """Once per item of a list with commas, up to and over the mark `close`; a comma may end the list."""
+        """Once per item of a list with commas, up to and over the mark `close`; a comma may end the
+        list.
+        """
         while not self.accept(close):
             yield
             if not self.at(close):

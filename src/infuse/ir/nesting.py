@@ -22,7 +22,12 @@ def depth(*graphs: Graph) -> int:
     """How many levels of bodies lie inside of graphs; GraphError for more than `DEEPEST`."""
     level = list(graphs)
     for number in range(DEEPEST + 1):
-        level = [body for inner in level for node in inner.unordered_nodes for body in node.subgraphs.values()]
+        level = [
+            body
+            for inner in level
+            for node in inner.unordered_nodes
+            for body in node.subgraphs.values()
+        ]
         if not level:
             return number
     raise GraphError(f"graphs are nested more than {DEEPEST} deep", where=graphs[0].name)
@@ -33,8 +38,8 @@ _inside: ContextVar[bool] = ContextVar("inside", default=False)
 
 @contextmanager
 def room_for(*graphs: Graph) -> Iterator[None]:
-    """Within, a recursion over the bodies in `graphs` does not end at Python's own limit; GraphError for graphs that
-    are nested more than `DEEPEST` deep. Without effect inside itself.
+    """Within, a recursion over the bodies in `graphs` does not end at Python's own limit;
+    GraphError for graphs that are nested more than `DEEPEST` deep. Without effect inside itself.
     """
     if _inside.get():
         yield

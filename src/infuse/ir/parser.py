@@ -20,9 +20,10 @@ from infuse.ir.words import Words
 def parse(text: str, constants: Mapping[str, Array] | None = None) -> Graph:
     """The graph that `text` describes.
 
-    `constants` holds the arrays that the text only names, by that name without its `$` (`printer.big_constants` gives
-    them for a graph). Results without a type get the one that their operator infers. ModelFileError, with line and
-    column, where the text is not well formed; GraphError where a name is unknown or given twice.
+    `constants` holds the arrays that the text only names, by that name without its `$`
+    (`printer.big_constants` gives them for a graph). Results without a type get the one that their
+    operator infers. ModelFileError, with line and column, where the text is not well formed;
+    GraphError where a name is unknown or given twice.
     """
     parser = _Parser(Cursor(text), constants or {})
     with room(DEEPEST):
@@ -138,12 +139,19 @@ class _Parser:
         digest = self.cursor.advance().text[1:]
         array = self.arrays.get(name)
         if array is None:
-            self.cursor.fail_at(start.position, f"the text has only the hash of ${name}; its array is not given")
+            self.cursor.fail_at(
+                start.position, f"the text has only the hash of ${name}; its array is not given"
+            )
         found = f"{array.dtype}{list(array.shape)}"
         if array.shape != type.shape or dtypes.by_numpy(array.dtype) is not type.dtype:
-            self.cursor.fail_at(start.position, f"${name} is {type}, the array given for it {found}")
+            self.cursor.fail_at(
+                start.position, f"${name} is {type}, the array given for it {found}"
+            )
         if digest not in ("?", content_hash(array, type.dtype)):
-            self.cursor.fail_at(start.position, f"the array given for ${name} has other elements than the text means")
+            self.cursor.fail_at(
+                start.position,
+                f"the array given for ${name} has other elements than the text means",
+            )
         value = Value(type, name, array)
         value.content = constant(array, dtype=type.dtype).content
         return value
@@ -184,7 +192,9 @@ class _Parser:
         except InfuseError as error:
             error.within(self.place(start.position))
             raise
-        return Node(operator, operands, results, name=results[0].name if results else "", subgraphs=bodies)
+        return Node(
+            operator, operands, results, name=results[0].name if results else "", subgraphs=bodies
+        )
 
     def bodies(self) -> dict[str, Graph]:
         cursor = self.cursor

@@ -7,14 +7,15 @@
       return output = %y
     }
 
-Attributes with their default value are left out, absent inputs are `_`. Constants that are small and read once stand
-where they are read; others are declared before their first reader, big ones by a hash of their content. What is known
-of the elements of a computed value follows its type: `%shape: int64[2]{batch, 3}`. Bodies stand in braces behind their
-node. An input with a default has its elements behind the type: `%w: float32[2] = float32[2]{1, 2}`.
+Attributes with their default value are left out, absent inputs are `_`. Constants that are small
+and read once stand where they are read; others are declared before their first reader, big ones by
+a hash of their content. What is known of the elements of a computed value follows its type:
+`%shape: int64[2]{batch, 3}`. Bodies stand in braces behind their node. An input with a default has
+its elements behind the type: `%w: float32[2] = float32[2]{1, 2}`.
 
-Inputs and outputs keep their names exactly. Other values keep theirs as far as it is made of letters, digits and
-`_./-`, and is unique. Node names, origins, documentation, metadata and opsets are not in the text: the .infuse file
-keeps them.
+Inputs and outputs keep their names exactly. Other values keep theirs as far as it is made of
+letters, digits and `_./-`, and is unique. Node names, origins, documentation, metadata and opsets
+are not in the text: the .infuse file keeps them.
 """
 
 from __future__ import annotations
@@ -47,13 +48,17 @@ HASHED = 16
 
 
 def print_graph(graph: Graph, *, hashes: bool = True) -> str:
-    """The text of `graph`. Without `hashes`, the content of big constants is not read, and the text says `#?`."""
+    """The text of `graph`. Without `hashes`, the content of big constants is not read, and the text
+    says `#?`.
+    """
     with room_for(graph):
         return "".join(_Printer(graph, hashes).parts)
 
 
 def big_constants(graph: Graph) -> dict[str, Array]:
-    """The arrays that the text of `graph` only names, by that name: what `parser.parse` needs besides the text."""
+    """The arrays that the text of `graph` only names, by that name: what `parser.parse` needs
+    besides the text.
+    """
     with room_for(graph):
         return _Printer(graph, hashes=False).big
 
@@ -63,7 +68,9 @@ def changed_attributes(node: Node) -> dict[str, Any]:
     declared = getattr(type(node.op), "__dataclass_fields__", {})
     defaults = {name: field.default for name, field in declared.items()}
     return {
-        k: v for k, v in node.op.attributes().items() if not same_attribute(v, defaults.get(k, dataclasses.MISSING))
+        k: v
+        for k, v in node.op.attributes().items()
+        if not same_attribute(v, defaults.get(k, dataclasses.MISSING))
     }
 
 
@@ -124,17 +131,25 @@ class _Printer:
         inner = f"{indent}  "
         for node in graph.nodes:
             self.node(node, inner)
-        outputs = [f"{word(n)} = {self.read(v, inner)}" for n, v in zip(graph.output_names, graph.outputs)]
+        outputs = [
+            f"{word(n)} = {self.read(v, inner)}" for n, v in zip(graph.output_names, graph.outputs)
+        ]
         self.parts.append(f"{inner}return {', '.join(outputs)}".rstrip(" ") + f"\n{indent}}}\n")
 
     def input(self, value: Value) -> str:
         name = self.names.give(value)
         exact = "" if name[1:] == value.name else f" {quote(value.name)}"
         text = f"{name}{exact}: {type_text(value.type)}{content_text(value)}"
-        return text if value.default is None else f"{text} = {self.elements(name, value, value.default)}"
+        return (
+            text
+            if value.default is None
+            else f"{text} = {self.elements(name, value, value.default)}"
+        )
 
     def elements(self, key: str, value: Value, array: Array) -> str:
-        """The elements of a value, by their hash where they are many; `key` is what names such an array."""
+        """The elements of a value, by their hash where they are many; `key` is what names such an
+        array.
+        """
         written = array_text(array, value.dtype) if array.size <= HASHED else None
         if written is None:
             self.big[key] = array
@@ -145,13 +160,17 @@ class _Printer:
     def node(self, node: Node, indent: str) -> None:
         arguments = ["_" if v is None else self.read(v, indent) for v in node.inputs]
         try:
-            arguments += [f"{word(k)}={attribute_text(v)}" for k, v in changed_attributes(node).items()]
+            arguments += [
+                f"{word(k)}={attribute_text(v)}" for k, v in changed_attributes(node).items()
+            ]
         except GraphError as error:
             error.within(f"{node.kind} node {node.name!r}")
             raise
         domain = f"{word(node.op.domain, DOTTED)}::" if node.op.domain else ""
         call = f"{domain}{word(node.kind)}({', '.join(arguments)})"
-        results = ", ".join(f"{self.names.give(v)}: {type_text(v.type)}{content_text(v)}" for v in node.outputs)
+        results = ", ".join(
+            f"{self.names.give(v)}: {type_text(v.type)}{content_text(v)}" for v in node.outputs
+        )
         self.parts.append(f"{indent}{results} = {call}" if results else f"{indent}{call}")
         if node.subgraphs:
             self.parts.append(" {\n")
@@ -166,7 +185,9 @@ class _Printer:
         if value in self.names:
             return self.names[value]
         if value.const is None:
-            raise GraphError(f"value {value.name!r} is read but not made before", hint="verify(graph) says more")
+            raise GraphError(
+                f"value {value.name!r} is read but not made before", hint="verify(graph) says more"
+            )
         array = value.const
         if array.size <= INLINE and self.reads[value] == 1:
             written = array_text(array, value.dtype)

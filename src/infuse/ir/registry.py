@@ -18,12 +18,16 @@ def register_operator(domain: str, name: str, factory: Callable[..., Operator]) 
 
 
 def register_fallback(factory: Callable[[str, str, Mapping[str, Any]], Operator]) -> None:
-    """Make `factory(domain, name, attributes)` the way to build operators that nobody registered."""
+    """Make `factory(domain, name, attributes)` the way to build operators that nobody
+    registered.
+    """
     _FALLBACK[:] = [factory]
 
 
 def make_operator(domain: str, name: str, attributes: Mapping[str, Any]) -> Operator:
-    """The operator object for these attributes; UnsupportedOperatorError when it is unknown or does not take them."""
+    """The operator object for these attributes; UnsupportedOperatorError when it is unknown or does
+    not take them.
+    """
     factory = _FACTORIES.get((domain, name))
     if factory is None:
         if _FALLBACK:
@@ -33,4 +37,6 @@ def make_operator(domain: str, name: str, attributes: Mapping[str, Any]) -> Oper
         return factory(**attributes)
     except TypeError as error:
         given = ", ".join(attributes) or "none"
-        raise UnsupportedOperatorError(f"operator {name} does not take these attributes: {given}") from error
+        raise UnsupportedOperatorError(
+            f"operator {name} does not take these attributes: {given}"
+        ) from error

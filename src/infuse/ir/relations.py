@@ -1,4 +1,6 @@
-"""What inference relies on that sizes have to be: equal, or not larger. A run checks what types do not prove."""
+"""What inference relies on that sizes have to be: equal, or not larger. A run checks what types do
+not prove.
+"""
 
 from __future__ import annotations
 
@@ -42,8 +44,9 @@ _COLLECTED: ContextVar[list[Relation] | None] = ContextVar("collected", default=
 
 
 def must_hold(a: Dim, kind: str, b: Dim) -> bool:
-    """State that two sizes have to be in a relation, == or <=: False when they cannot be; where it depends on the
-    symbols' values it is taken for granted, and noted for whoever collects `relations`.
+    """State that two sizes have to be in a relation, == or <=: False when they cannot be; where it
+    depends on the symbols' values it is taken for granted, and noted for whoever collects
+    `relations`.
     """
     verdict = dims.compare(kind, a, b)
     collected = _COLLECTED.get()

@@ -19,7 +19,15 @@ from infuse.ir import dims
 from infuse.ir.dims import Dim, Expr
 from infuse.ir.equality import raw_bytes, same_array
 from infuse.ir.graph import Array, Value
-from infuse.ir.types import HOLDERS, DataFormat, MapType, OptionalType, SequenceType, TensorType, Type
+from infuse.ir.types import (
+    HOLDERS,
+    DataFormat,
+    MapType,
+    OptionalType,
+    SequenceType,
+    TensorType,
+    Type,
+)
 
 PLAIN = re.compile(r"[^\W\d]\w*")
 DOTTED = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
@@ -37,15 +45,24 @@ def word(text: str, plain: re.Pattern[str] = PLAIN) -> str:
 
 
 def dim_text(dim: Dim) -> str:
-    """A dimension as text; symbols that are no identifiers are quoted. GraphError for one that fills pages."""
+    """A dimension as text; symbols that are no identifiers are quoted. GraphError for one that
+    fills pages.
+    """
     if "…" in str(dim) and not any("…" in name for name in dims.symbols(dim)):
-        raise GraphError("a size is too long to be written", hint="it grows with every operator that computes with it")
-    odd = {name: dims.symbol(quote(name)) for name in dims.symbols(dim) if not PLAIN.fullmatch(name)}
+        raise GraphError(
+            "a size is too long to be written",
+            hint="it grows with every operator that computes with it",
+        )
+    odd = {
+        name: dims.symbol(quote(name)) for name in dims.symbols(dim) if not PLAIN.fullmatch(name)
+    }
     return str(dims.substitute(dim, odd) if odd else dim)
 
 
 def type_text(type: Type) -> str:
-    """A type as text: `float32[batch, 3]@NHWC`, `int64[?]` (rank unknown), `seq(…)`, `optional(…)`, `map(int64, …)`."""
+    """A type as text: `float32[batch, 3]@NHWC`, `int64[?]` (rank unknown), `seq(…)`, `optional(…)`,
+    `map(int64, …)`.
+    """
     if isinstance(type, SequenceType):
         return f"seq({type_text(type.element)})"
     if isinstance(type, OptionalType):
@@ -96,10 +113,16 @@ def _real_text(element: Any, dtype: DType) -> str:
 
 
 def read_elements(elements: list[Any], dtype: DType, shape: tuple[int, ...]) -> Array:
-    """The array of these Python numbers, booleans or strings; TypeError, ValueError or OverflowError when they do not
-    fit.
+    """The array of these Python numbers, booleans or strings; TypeError, ValueError or
+    OverflowError when they do not fit.
     """
-    allowed: dict[str, tuple[type, ...]] = {"f": (int, float), "i": (int,), "u": (int,), "b": (bool,), "s": (str,)}
+    allowed: dict[str, tuple[type, ...]] = {
+        "f": (int, float),
+        "i": (int,),
+        "u": (int,),
+        "b": (bool,),
+        "s": (str,),
+    }
     array = np.empty(len(elements), dtype=dtype.numpy)
     for index, element in enumerate(elements):
         if type(element) not in allowed.get(dtype.kind, ()):
@@ -152,5 +175,10 @@ def _array_attribute(array: Array) -> str:
     dtype = dtypes.by_numpy(array.dtype)
     exact = array_text(array, dtype)
     if exact is None and dtype.kind == "s":
-        raise GraphError("an attribute that is an array of objects other than text has no text form")
-    return exact or f'{type_text(TensorType(dtype, array.shape))}hex"{raw_bytes(array).tobytes().hex()}"'
+        raise GraphError(
+            "an attribute that is an array of objects other than text has no text form"
+        )
+    return (
+        exact
+        or f'{type_text(TensorType(dtype, array.shape))}hex"{raw_bytes(array).tobytes().hex()}"'
+    )

@@ -16,7 +16,9 @@ Shape = tuple[Dim, ...]
 
 
 class DataFormat(str, Enum):
-    """How a tensor lies in memory. The shape of a type stays logical (N, C, H, W) whatever the format."""
+    """How a tensor lies in memory. The shape of a type stays logical (N, C, H, W) whatever the
+    format.
+    """
 
     ND = "ND"
     NCHW = "NCHW"
@@ -24,7 +26,9 @@ class DataFormat(str, Enum):
     NCHWc = "NCHWc"
 
     def fits(self, rank: int) -> bool:
-        """Whether tensors of this rank can lie so: those with batch, channels and at least one more dimension."""
+        """Whether tensors of this rank can lie so: those with batch, channels and at least one more
+        dimension.
+        """
         return self is DataFormat.ND or rank >= 3
 
 
@@ -83,7 +87,9 @@ class OptionalType:
 
 @dataclass(frozen=True)
 class MapType:
-    """A dictionary: keys are integers or strings, the elements of one type; a scalar tensor stands for a number."""
+    """A dictionary: keys are integers or strings, the elements of one type; a scalar tensor stands
+    for a number.
+    """
 
     key: DType
     element: Type

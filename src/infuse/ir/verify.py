@@ -16,9 +16,10 @@ from infuse.ir.types import HOLDERS, UNKNOWN, MapType, OptionalType, SequenceTyp
 def verify(graph: Graph, *, infer: bool = True) -> None:
     """GraphError, naming node and value, unless `graph` and its bodies are well formed.
 
-    Checked are: use-def edges from both ends, every value made once and before it is read, captured values from
-    enclosing graphs only, no cycle, types possible in themselves, constants that are what their types say, and, with
-    `infer`, types that agree with what the operators infer now (where both are known; storage formats aside).
+    Checked are: use-def edges from both ends, every value made once and before it is read, captured
+    values from enclosing graphs only, no cycle, types possible in themselves, constants that are
+    what their types say, and, with `infer`, types that agree with what the operators infer now
+    (where both are known; storage formats aside).
     """
     verifier = _Verifier(graph)
     for inner in verifier.collect(graph):
@@ -56,7 +57,9 @@ class _Verifier:
             for node in inner.unordered_nodes:
                 for name, body in node.subgraphs.items():
                     if body.parent is not node:
-                        raise GraphError(f"body {name!r} belongs to another node", where=_place(inner, node))
+                        raise GraphError(
+                            f"body {name!r} belongs to another node", where=_place(inner, node)
+                        )
                     pending.append((body, self.enclosing[inner]))
         return list(self.enclosing)
 
@@ -64,7 +67,9 @@ class _Verifier:
         for index, value in enumerate(graph.inputs):
             self.own(value, graph, f"{graph.name}: input {index}")
             if value.producer is not None:
-                raise GraphError(f"value {value.name!r} is an input and the output of a node", where=graph.name)
+                raise GraphError(
+                    f"value {value.name!r} is an input and the output of a node", where=graph.name
+                )
         for node in graph.unordered_nodes:
             place = _place(graph, node)
             if node.graph is not graph:
@@ -72,28 +77,41 @@ class _Verifier:
             for index, value in enumerate(node.outputs):
                 self.own(value, graph, place)
                 if value.producer is not node or value.index != index:
-                    raise GraphError(f"output {index}, value {value.name!r}, names another producer", where=place)
+                    raise GraphError(
+                        f"output {index}, value {value.name!r}, names another producer", where=place
+                    )
 
     def own(self, value: Value, graph: Graph, place: str) -> None:
         if value in self.owner:
             raise GraphError(f"value {value.name!r} is made twice", where=place)
         if value.is_const:
-            raise GraphError(f"value {value.name!r} has elements like a constant but is made here", where=place)
+            raise GraphError(
+                f"value {value.name!r} has elements like a constant but is made here", where=place
+            )
         self.owner[value] = graph
 
     def graph(self, graph: Graph) -> None:
         for value in graph.inputs:
             self.value(value, f"{graph.name}: input {value.name!r}")
             if value.default is not None and (
-                value.tensor.shape != value.default.shape or value.dtype != dtypes.by_numpy(value.default.dtype)
+                value.tensor.shape != value.default.shape
+                or value.dtype != dtypes.by_numpy(value.default.dtype)
             ):
-                raise GraphError(f"input {value.name!r} is {value.type}, its default is not", where=graph.name)
+                raise GraphError(
+                    f"input {value.name!r} is {value.type}, its default is not", where=graph.name
+                )
         if len(graph.outputs) != len(graph.output_names):
             raise GraphError(
-                f"there are {len(graph.outputs)} outputs with {len(graph.output_names)} names", where=graph.name
+                f"there are {len(graph.outputs)} outputs with {len(graph.output_names)} names",
+                where=graph.name,
             )
         for index, value in enumerate(graph.outputs):
-            self.read(value, Use(graph, index), graph, f"{graph.name}: output {graph.output_names[index]!r}")
+            self.read(
+                value,
+                Use(graph, index),
+                graph,
+                f"{graph.name}: output {graph.output_names[index]!r}",
+            )
         for node in graph.unordered_nodes:
             place = _place(graph, node)
             for value in node.outputs:
@@ -106,7 +124,10 @@ class _Verifier:
     def read(self, value: Value, use: Use, graph: Graph, place: str) -> None:
         """Check that `value` may be read in `graph` and knows that it is."""
         if use not in value.uses:
-            raise GraphError(f"value {value.name!r} does not know that it is read here (as {use.index})", where=place)
+            raise GraphError(
+                f"value {value.name!r} does not know that it is read here (as {use.index})",
+                where=place,
+            )
         if value.is_const:
             if value.producer is not None:
                 raise GraphError(f"constant {value.name!r} has a producer", where=place)
@@ -116,7 +137,9 @@ class _Verifier:
             raise GraphError(f"value {value.name!r} is not made in this graph", where=place)
         if owner not in self.enclosing[graph]:
             raise GraphError(
-                f"value {value.name!r} is made in graph {owner.name!r}, which does not enclose this one", where=place
+                f"value {value.name!r} is made in graph {owner.name!r}, which does not enclose "
+                "this one",
+                where=place,
             )
         return None
 
@@ -131,9 +154,13 @@ class _Verifier:
         for user, index in value.uses:
             read = user.inputs if isinstance(user, Node) else user.outputs
             if index >= len(read) or read[index] is not value:
-                raise GraphError(f"value {value.name!r} believes that {user!r} reads it as {index}", where=place)
+                raise GraphError(
+                    f"value {value.name!r} believes that {user!r} reads it as {index}", where=place
+                )
             if not self.inside(user):
-                raise GraphError(f"value {value.name!r} is read by {user!r}, outside of this graph", where=place)
+                raise GraphError(
+                    f"value {value.name!r} is read by {user!r}, outside of this graph", where=place
+                )
 
     def inside(self, user: Node | Graph) -> bool:
         graph = user.graph if isinstance(user, Node) else user
@@ -141,7 +168,8 @@ class _Verifier:
             return False
         if graph in self.enclosing or graph in self.outer:
             return True
-        # A body that is verified alone may share constants with other bodies of the outermost graph.
+        # A body that is verified alone may share constants with other bodies of the outermost
+        # graph.
         while self.outer and graph.parent is not None and graph.parent.graph is not None:
             graph = graph.parent.graph
         return bool(self.outer) and graph is self.root
@@ -162,7 +190,10 @@ def _check_type(type: Type, place: str) -> None:
         if not isinstance(dim, (int, Expr)) or (isinstance(dim, int) and dim < 0):
             raise GraphError(f"{dim!r} is no size", where=place)
     if not type.format.fits(len(type.shape)):
-        raise GraphError(f"a tensor of rank {len(type.shape)} cannot be stored as {type.format.value}", where=place)
+        raise GraphError(
+            f"a tensor of rank {len(type.shape)} cannot be stored as {type.format.value}",
+            where=place,
+        )
 
 
 def _check_constant(value: Value, place: str) -> None:
@@ -178,7 +209,9 @@ def _check_constant(value: Value, place: str) -> None:
 
 
 def _never_runs(graph: Graph) -> bool:
-    """Whether a graph is, or lies in, a branch that a known condition does not choose: that need not be well-typed."""
+    """Whether a graph is, or lies in, a branch that a known condition does not choose: that need
+    not be well-typed.
+    """
     while graph.parent is not None:
         node = graph.parent
         condition = node.input(0)
@@ -200,14 +233,20 @@ def _check_inferred(node: Node, place: str) -> None:
     except UnsupportedOperatorError:
         return
     except InfuseError as error:
-        raise GraphError(f"the types do not fit: {error.what}", where=place, hint=error.hint) from error
+        raise GraphError(
+            f"the types do not fit: {error.what}", where=place, hint=error.hint
+        ) from error
     for value, inferred in zip(node.outputs, fresh):
         if not agree(value.type, inferred):
-            raise GraphError(f"value {value.name!r} is {value.type}, inferred is {inferred}", where=place)
+            raise GraphError(
+                f"value {value.name!r} is {value.type}, inferred is {inferred}", where=place
+            )
 
 
 def agree(a: Type, b: Type) -> bool:
-    """Whether two types can be those of one value: what both say must not contradict; storage formats aside."""
+    """Whether two types can be those of one value: what both say must not contradict; storage
+    formats aside.
+    """
     if a == UNKNOWN or b == UNKNOWN:
         return True
     if isinstance(a, TensorType) and isinstance(b, TensorType):

@@ -1,4 +1,6 @@
-"""Reads the words of the text form: dimensions, types, elements and attribute values; `text` writes them."""
+"""Reads the words of the text form: dimensions, types, elements and attribute values; `text` writes
+them.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,11 @@ TERM_LIMIT = 1024
 _DTYPES = {d.name: d for d in dtypes.ALL}
 _REALS = {"inf": math.inf, "nan": math.nan}
 _WORDS: dict[str, Any] = {"None": None, "True": True, "False": False, **_REALS}
-_PRODUCTS: dict[str, Callable[[Dim, Dim], Dim]] = {"*": operator.mul, "//": dims.floordiv, "%": dims.mod}
+_PRODUCTS: dict[str, Callable[[Dim, Dim], Dim]] = {
+    "*": operator.mul,
+    "//": dims.floordiv,
+    "%": dims.mod,
+}
 
 
 class Words:
@@ -32,7 +38,7 @@ class Words:
     def __init__(self, cursor: Cursor) -> None:
         self.cursor = cursor
 
-    # -- dimensions ----------------------------------------------------------------------------------------------
+    # -- dimensions --------------------------------------------------------------------------------
 
     def dim(self) -> Dim:
         """A sum of products of numbers, symbols, quotients, remainders, max(a, b) and min(a, b)."""
@@ -50,7 +56,9 @@ class Words:
             token = cursor.advance()
             other = self.factor()
             if _terms(result) * _terms(other) > TERM_LIMIT:
-                cursor.fail_at(token.position, f"a product of sums has more than {TERM_LIMIT} terms")
+                cursor.fail_at(
+                    token.position, f"a product of sums has more than {TERM_LIMIT} terms"
+                )
             try:
                 result = _PRODUCTS[token.text](result, other)
             except InfuseError as error:
@@ -86,10 +94,12 @@ class Words:
         except ValueError as error:
             self.cursor.fail_at(token.position, f"{token.text[:40]} is no whole number", error)
 
-    # -- types ---------------------------------------------------------------------------------------------------
+    # -- types -------------------------------------------------------------------------------------
 
     def type(self) -> Type:
-        """`float32[batch, 3]@NHWC`, `int64[?]`, `seq(TYPE)`, `optional(TYPE)` or `map(int64, TYPE)`."""
+        """`float32[batch, 3]@NHWC`, `int64[?]`, `seq(TYPE)`, `optional(TYPE)` or `map(int64,
+        TYPE)`.
+        """
         cursor = self.cursor
         if (cursor.at("seq") or cursor.at("optional")) and cursor.follows("("):
             kind = SequenceType if cursor.advance().text == "seq" else OptionalType
@@ -121,7 +131,9 @@ class Words:
         start = cursor.token
         format = self.format() if cursor.at("@") else DataFormat.ND
         if shape is not None and not format.fits(len(shape)):
-            cursor.fail_at(start.position, f"a tensor of rank {len(shape)} cannot be stored as {format.value}")
+            cursor.fail_at(
+                start.position, f"a tensor of rank {len(shape)} cannot be stored as {format.value}"
+            )
         return TensorType(dtype, None if shape is None else tuple(shape), format)
 
     def size(self) -> Dim:
@@ -135,7 +147,9 @@ class Words:
         token = self.cursor.token
         name = self.cursor.take("word", "an element type such as float32")
         if name not in _DTYPES:
-            self.cursor.fail_at(token.position, f"expected an element type such as float32, found {name!r}")
+            self.cursor.fail_at(
+                token.position, f"expected an element type such as float32, found {name!r}"
+            )
         return _DTYPES[name]
 
     def format(self) -> DataFormat:
@@ -144,10 +158,12 @@ class Words:
         name = self.cursor.take("word", "a storage format")
         if name not in DataFormat.__members__:
             formats = ", ".join(DataFormat.__members__)
-            self.cursor.fail_at(token.position, f"expected a storage format ({formats}), found {name!r}")
+            self.cursor.fail_at(
+                token.position, f"expected a storage format ({formats}), found {name!r}"
+            )
         return DataFormat[name]
 
-    # -- elements ------------------------------------------------------------------------------------------------
+    # -- elements ----------------------------------------------------------------------------------
 
     def elements(self, type: TensorType) -> Array:
         """`{1.0, 2.0}` as an array of this type."""
@@ -213,7 +229,7 @@ class Words:
             return float(cursor.advance().text)
         return self.integer()
 
-    # -- attributes ----------------------------------------------------------------------------------------------
+    # -- attributes --------------------------------------------------------------------------------
 
     def attribute(self) -> Any:
         """The value of an attribute."""
@@ -263,7 +279,9 @@ class Words:
         try:
             return bytes.fromhex(self.cursor.string("hexadecimal digits in quotes"))
         except ValueError as error:
-            self.cursor.fail_at(token.position, f"{token.text[:40]} are no hexadecimal digits", error)
+            self.cursor.fail_at(
+                token.position, f"{token.text[:40]} are no hexadecimal digits", error
+            )
 
 
 def _terms(dim: Dim) -> int:

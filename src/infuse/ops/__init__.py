@@ -1,4 +1,6 @@
-"""Operators, each defined once, and the functions that write them into expressions (`ops.gelu(x)`)."""
+"""Operators, each defined once, and the functions that write them into expressions
+(`ops.gelu(x)`).
+"""
 
 from __future__ import annotations
 
@@ -58,8 +60,11 @@ _FUNCTIONS: dict[str, Callable[..., Call]] = {}
 
 def __getattr__(name: str) -> Any:
     if name not in _FUNCTIONS:
-        # Operators of users may have been registered since the last look; ONNX's own come last and have the name.
-        _FUNCTIONS.update((snake_case(op), call(op, domain)) for domain, op in sorted(REGISTRY, reverse=True))
+        # Operators of users may have been registered since the last look; ONNX's own come last and
+        # have the name.
+        _FUNCTIONS.update(
+            (snake_case(op), call(op, domain)) for domain, op in sorted(REGISTRY, reverse=True)
+        )
     if name in _FUNCTIONS:
         return _FUNCTIONS[name]
     raise AttributeError(f"there is no operator function {name!r}")

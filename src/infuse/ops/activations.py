@@ -101,7 +101,9 @@ class Selu(Floating):
     accuracy = Rounding(ulp=4)
 
     def eval(self, x: Array) -> Array:
-        return rounded(lambda v: self.gamma * np.where(v < 0, self.alpha * np.expm1(np.minimum(v, 0)), v), x)
+        return rounded(
+            lambda v: self.gamma * np.where(v < 0, self.alpha * np.expm1(np.minimum(v, 0)), v), x
+        )
 
     def scalar(self, e: Formulas, x: Term) -> Term:
         return e.select(x < 0.0, e.expm1(x) * (self.gamma * self.alpha), x * self.gamma)
@@ -190,7 +192,9 @@ class Swish(Floating):
     alpha: float = 1.0
 
     since = 24
-    accuracy = Rounding(ulp=4, abs=1e-7, why="far below zero the error of alpha · x grows in the exponential")
+    accuracy = Rounding(
+        ulp=4, abs=1e-7, why="far below zero the error of alpha · x grows in the exponential"
+    )
     samples = cases(x=[(2, 3), Floats((50,), -30, 30), SPECIALS], alpha=[1.0, 1.702])
 
     def eval(self, x: Array) -> Array:
@@ -215,7 +219,9 @@ class Mish(Floating):
 
 
 class Gelu(Floating):
-    """x · Φ(x), Φ being the normal distribution function; approximated by tanh where `approximate` says "tanh"."""
+    """x · Φ(x), Φ being the normal distribution function; approximated by tanh where `approximate`
+    says "tanh".
+    """
 
     approximate: str = "none"
 
@@ -225,12 +231,16 @@ class Gelu(Floating):
 
     def result_dtype(self, *xs: Value | None) -> DType:
         if self.approximate not in ("none", "tanh"):
-            raise TypeMismatchError(f"Gelu has no approximation {self.approximate!r}", hint="none or tanh")
+            raise TypeMismatchError(
+                f"Gelu has no approximation {self.approximate!r}", hint="none or tanh"
+            )
         return super().result_dtype(*xs)
 
     def eval(self, x: Array) -> Array:
         if self.approximate == "tanh":
-            return rounded(lambda v: 0.5 * v * (1 + np.tanh(GELU_SLOPE * (v + GELU_CUBIC * v**3))), x)
+            return rounded(
+                lambda v: 0.5 * v * (1 + np.tanh(GELU_SLOPE * (v + GELU_CUBIC * v**3))), x
+            )
         return rounded(lambda v: 0.5 * v * (1 + erf(v * RSQRT2)), x)
 
     def scalar(self, e: Formulas, x: Term) -> Term:
@@ -276,7 +286,9 @@ class Shrink(Numeric):
 
     since = 9
     accuracy = Rounding(ulp=1)
-    samples = cases(x=[(2, 3), SPECIALS, Ints((9,), dtype=dtypes.int32)], bias=[0.0, 1.5], lambd=[0.5, 1.5])
+    samples = cases(
+        x=[(2, 3), SPECIALS, Ints((9,), dtype=dtypes.int32)], bias=[0.0, 1.5], lambd=[0.5, 1.5]
+    )
 
     def eval(self, x: Array) -> Array:
         wide = x.astype(np.float64)

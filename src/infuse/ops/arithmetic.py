@@ -14,12 +14,37 @@ from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
 from infuse.ops.base import Array, Elementwise, Floats, Ints, Rounding, cases
-from infuse.ops.elementwise import Floating, Integral, Numeric, f32, on_dims, require_kind, rounded, widened
+from infuse.ops.elementwise import (
+    Floating,
+    Integral,
+    Numeric,
+    f32,
+    on_dims,
+    require_kind,
+    rounded,
+    widened,
+)
 from infuse.ops.formula import Formulas, Term
 
 _PAIRS = cases(
-    a=[(), (3,), (2, 1, 5), (4, 1), Ints((2, 3)), Ints((3,), dtype=dtypes.int32), Ints((5,), 0, 9, dtypes.uint8)],
-    b=[(2, 3), (3,), (4, 1), (1, 17), Ints((3,)), Ints((3,), dtype=dtypes.int32), Ints((5,), 0, 9, dtypes.uint8)],
+    a=[
+        (),
+        (3,),
+        (2, 1, 5),
+        (4, 1),
+        Ints((2, 3)),
+        Ints((3,), dtype=dtypes.int32),
+        Ints((5,), 0, 9, dtypes.uint8),
+    ],
+    b=[
+        (2, 3),
+        (3,),
+        (4, 1),
+        (1, 17),
+        Ints((3,)),
+        Ints((3,), dtype=dtypes.int32),
+        Ints((5,), 0, 9, dtypes.uint8),
+    ],
 )
 _SPECIALS = cases(
     a=[f32(np.nan, np.inf, -np.inf, 0.0, -0.0, 1e38, 1.0)],
@@ -69,13 +94,25 @@ class Mul(Numeric):
 
 
 class Div(Numeric):
-    """Quotient of two tensors: a / b; integers round toward zero as in C, and may not be divided by zero."""
+    """Quotient of two tensors: a / b; integers round toward zero as in C, and may not be divided by
+    zero.
+    """
 
     carries_dims = True
     samples = (
         cases(
-            a=[(2, 3), Ints((4, 3)), Ints((7,), 0, 9, dtypes.uint8), np.array([-7, 7, -7, 7, -(2**31)], np.int32)],
-            b=[(3,), Ints((3,), 1, 4), Ints((7,), 1, 4, dtypes.uint8), np.array([2, -2, -2, 2, 3], np.int32)],
+            a=[
+                (2, 3),
+                Ints((4, 3)),
+                Ints((7,), 0, 9, dtypes.uint8),
+                np.array([-7, 7, -7, 7, -(2**31)], np.int32),
+            ],
+            b=[
+                (3,),
+                Ints((3,), 1, 4),
+                Ints((7,), 1, 4, dtypes.uint8),
+                np.array([2, -2, -2, 2, 3], np.int32),
+            ],
         ),
         _SPECIALS,
     )
@@ -113,7 +150,9 @@ def _divide(a: Dim, b: Dim) -> Dim | None:
 
 
 class Mod(Numeric):
-    """Remainder of a / b, with the sign of b; with `fmod` = 1 that of a. There is no integer modulo zero."""
+    """Remainder of a / b, with the sign of b; with `fmod` = 1 that of a. There is no integer modulo
+    zero.
+    """
 
     fmod: int = 0
 
@@ -287,20 +326,32 @@ def _total(xs: tuple[Term, ...]) -> Term:
 
 
 class BitShift(Integral):
-    """x shifted by y bits LEFT or RIGHT (which keeps the sign); shifting by all bits or more leaves only the sign."""
+    """x shifted by y bits LEFT or RIGHT (which keeps the sign); shifting by all bits or more leaves
+    only the sign.
+    """
 
     direction: str
 
     since = 11
     samples = cases(
-        x=[Ints((5,), 0, 99, dtypes.uint8), Ints((2, 3), dtype=dtypes.int32), Ints((4,), 0, 9, dtypes.uint64)],
-        y=[Ints((5,), 0, 12, dtypes.uint8), Ints((3,), 0, 5, dtypes.int32), np.array([0, 1, 63, 64], np.uint64)],
+        x=[
+            Ints((5,), 0, 99, dtypes.uint8),
+            Ints((2, 3), dtype=dtypes.int32),
+            Ints((4,), 0, 9, dtypes.uint64),
+        ],
+        y=[
+            Ints((5,), 0, 12, dtypes.uint8),
+            Ints((3,), 0, 5, dtypes.int32),
+            np.array([0, 1, 63, 64], np.uint64),
+        ],
         direction=["LEFT", "RIGHT"],
     )
 
     def result_dtype(self, *xs: Value | None) -> DType:
         if self.direction not in ("LEFT", "RIGHT"):
-            raise TypeMismatchError(f"BitShift has no direction {self.direction!r}", hint="LEFT or RIGHT")
+            raise TypeMismatchError(
+                f"BitShift has no direction {self.direction!r}", hint="LEFT or RIGHT"
+            )
         return super().result_dtype(*xs)
 
     def eval(self, x: Array, y: Array) -> Array:

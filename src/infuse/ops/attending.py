@@ -11,19 +11,31 @@ from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
 from infuse.ir.types import Shape, TensorType
-from infuse.ops.base import Array, Bools, Inferred, Ints, Op, Rounding, broadcast_shapes, cases, same_dtype
+from infuse.ops.base import (
+    Array,
+    Bools,
+    Inferred,
+    Ints,
+    Op,
+    Rounding,
+    broadcast_shapes,
+    cases,
+    same_dtype,
+)
 from infuse.ops.elementwise import require_kind, require_shape, widened
 from infuse.ops.sizes import agree, agree_shapes, at_most, require_rank, whole_parts
 
 
 class Attention(Op):
-    """softmax(q · kᵀ · scale + mask) · v for every head; also gives present keys and values, and the scores.
+    """softmax(q · kᵀ · scale + mask) · v for every head; also gives present keys and values, and
+    the scores.
 
-    q, k and v have rank 4 (batch, heads, length, size), or rank 3 (batch, length, heads · size) with the numbers of
-    heads as attributes. There may be fewer heads of keys and values than of queries, each serving several. The mask is
-    added, or where it is boolean says what takes part; a query that nothing takes part in gives zeros. With
-    `is_causal`, query i sees keys up to i + past, where past counts the keys before the first query. Past keys and
-    values are put before k and v; `nonpad_kv_seqlen` (batch) says instead how many of k and v are valid.
+    q, k and v have rank 4 (batch, heads, length, size), or rank 3 (batch, length, heads · size)
+    with the numbers of heads as attributes. There may be fewer heads of keys and values than of
+    queries, each serving several. The mask is added, or where it is boolean says what takes part; a
+    query that nothing takes part in gives zeros. With `is_causal`, query i sees keys up to i +
+    past, where past counts the keys before the first query. Past keys and values are put before k
+    and v; `nonpad_kv_seqlen` (batch) says instead how many of k and v are valid.
     """
 
     is_causal: int = 0
@@ -99,8 +111,16 @@ class Attention(Op):
         for old, new, name in ((past_value, contents, "values"), (past_key, keys, "keys")):
             if old is not None and old.tensor.shape is not None:
                 require_rank(old, 4, self.name, f"past {name}")
-                agree_shapes((*old.shape[:2], old.shape[3]), (*new[:2], new[3]), f"past and new {name} of Attention")
-                past = old.shape[2] if old is past_value else agree(past, old.shape[2], "past keys and values")
+                agree_shapes(
+                    (*old.shape[:2], old.shape[3]),
+                    (*new[:2], new[3]),
+                    f"past and new {name} of Attention",
+                )
+                past = (
+                    old.shape[2]
+                    if old is past_value
+                    else agree(past, old.shape[2], "past keys and values")
+                )
         total = keys[2] + past
         if nonpad_kv_seqlen is not None:
             require_rank(nonpad_kv_seqlen, 1, self.name, "nonpad_kv_seqlen")
@@ -112,10 +132,16 @@ class Attention(Op):
             at_most(mask.shape[-1], total, "the mask and the keys of Attention")
             wanted = (*mask.shape[:-1], total)
             require_shape("the mask of Attention", broadcast_shapes(wanted, scores), scores)
-        result = (*queries[:3], contents[3]) if q.rank == 4 else (queries[0], queries[2], queries[1] * contents[3])
+        result = (
+            (*queries[:3], contents[3])
+            if q.rank == 4
+            else (queries[0], queries[2], queries[1] * contents[3])
+        )
         present = [(*x[:2], total, x[3]) for x in (keys, contents)]
         kinds = (dtype, dtype, values, dtype)
-        return tuple(TensorType(t, s) for t, s in zip(kinds, (result, present[0], present[1], scores)))
+        return tuple(
+            TensorType(t, s) for t, s in zip(kinds, (result, present[0], present[1], scores))
+        )
 
     def _heads(self, x: Value, query: bool) -> Shape:
         """The shape (batch, heads, length, size) of q, k or v."""
@@ -190,7 +216,9 @@ class Attention(Op):
             if mask.dtype == bool:
                 seen = seen & np.pad(mask, missing)
             else:
-                bias = bias + np.pad(widened(mask).astype(scores.dtype), missing, constant_values=-np.inf)
+                bias = bias + np.pad(
+                    widened(mask).astype(scores.dtype), missing, constant_values=-np.inf
+                )
         return np.where(seen, bias, -np.inf).astype(scores.dtype)
 
 
@@ -211,9 +239,10 @@ def _weights(scores: Array, bias: Array) -> Array:
 class RotaryEmbedding(Op):
     """Pairs of channels turned by the angle of their position; cosines and sines come as tables.
 
-    x has rank 4 (batch, heads, length, size), or rank 3 (batch, length, heads · size) with `num_heads`. The tables hold
-    (positions, half) when `position_ids` (batch, length) pick from them, else (batch, length, half). Pairs are halves
-    apart, or neighbours when `interleaved`; only the first `rotary_embedding_dim` channels turn unless that is 0.
+    x has rank 4 (batch, heads, length, size), or rank 3 (batch, length, heads · size) with
+    `num_heads`. The tables hold (positions, half) when `position_ids` (batch, length) pick from
+    them, else (batch, length, half). Pairs are halves apart, or neighbours when `interleaved`; only
+    the first `rotary_embedding_dim` channels turn unless that is 0.
     """
 
     interleaved: int = 0
@@ -240,7 +269,9 @@ class RotaryEmbedding(Op):
         ),
     )
 
-    def infer(self, x: Value, cos: Value, sin: Value, position_ids: Value | None = None) -> Inferred:
+    def infer(
+        self, x: Value, cos: Value, sin: Value, position_ids: Value | None = None
+    ) -> Inferred:
         require_kind(self.name, same_dtype(self.name, x, cos, sin), "f")
         if position_ids is not None:
             require_kind(f"position_ids of {self.name}", position_ids.dtype, "i")
@@ -251,7 +282,9 @@ class RotaryEmbedding(Op):
             return x.type
         heads = self.num_heads or 0
         if x.rank not in (3, 4) or (x.rank == 3 and heads < 1):
-            raise ShapeError(f"RotaryEmbedding takes rank 4, or rank 3 and num_heads; found {x.type}")
+            raise ShapeError(
+                f"RotaryEmbedding takes rank 4, or rank 3 and num_heads; found {x.type}"
+            )
         size = x.shape[3] if x.rank == 4 else dims.floordiv(x.shape[2], heads)
         turned = self.rotary_embedding_dim or size
         at_most(turned, size, "channels that RotaryEmbedding turns")

@@ -1,4 +1,6 @@
-"""The operator: attributes, types, meaning, formula, accuracy and samples, defined once per operator."""
+"""The operator: attributes, types, meaning, formula, accuracy and samples, defined once per
+operator.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,13 @@ from typing_extensions import dataclass_transform
 
 from infuse import dtypes
 from infuse.dtypes import DType
-from infuse.errors import BudgetError, InfuseError, ShapeError, TypeMismatchError, UnsupportedOperatorError
+from infuse.errors import (
+    BudgetError,
+    InfuseError,
+    ShapeError,
+    TypeMismatchError,
+    UnsupportedOperatorError,
+)
 from infuse.ir import dims
 from infuse.ir.expression import Call
 from infuse.ir.graph import Node, Value
@@ -34,9 +42,10 @@ CONTENT_LIMIT = 256
 
 @dataclass(frozen=True)
 class Rounding:
-    """How far a native result may lie from the exact one: `ulp` units in the last place of the output type, or `abs`
-    times the largest magnitude among the exact results, whichever is larger; `why` if it is not obvious. Integers must
-    be equal but for `steps`, and for `abs` times the largest.
+    """How far a native result may lie from the exact one: `ulp` units in the last place of the
+    output type, or `abs` times the largest magnitude among the exact results, whichever is larger;
+    `why` if it is not obvious. Integers must be equal but for `steps`, and for `abs` times the
+    largest.
     """
 
     ulp: float = 4
@@ -50,7 +59,9 @@ EXACT = Rounding(ulp=0)
 
 @dataclass(frozen=True)
 class Sample:
-    """One row of the operator's generated tests: input arrays or shapes by parameter name, and attributes."""
+    """One row of the operator's generated tests: input arrays or shapes by parameter name, and
+    attributes.
+    """
 
     inputs: Mapping[str, Any]
     attributes: Mapping[str, Any]
@@ -64,10 +75,11 @@ Samples = Rows | Sequence[Sample | Rows]
 class Op:
     """An operator with its attributes.
 
-    A subclass states its attributes as annotated defaults and writes `infer` and `eval`; their parameters are inputs
-    (`= None`: optional, `*xs`: variadic). `infer` gets `Value`s (shape, dtype, `const`, `content`), `eval` gets arrays.
-    Both return one result or a tuple. The class registers itself under its name and domain. Inside `eval` NumPy is
-    silent about overflow and invalid operands: their results are what IEEE 754 says.
+    A subclass states its attributes as annotated defaults and writes `infer` and `eval`; their
+    parameters are inputs (`= None`: optional, `*xs`: variadic). `infer` gets `Value`s (shape,
+    dtype, `const`, `content`), `eval` gets arrays. Both return one result or a tuple. The class
+    registers itself under its name and domain. Inside `eval` NumPy is silent about overflow and
+    invalid operands: their results are what IEEE 754 says.
     """
 
     name: ClassVar[str] = ""
@@ -76,7 +88,9 @@ class Op:
     """First opset of ONNX that has the operator in this form."""
     commutative: ClassVar[bool] = False
     carries_dims: ClassVar[bool] = False
-    """Whether `eval` may run on object arrays of dimensions, so that symbolic sizes travel through it."""
+    """Whether `eval` may run on object arrays of dimensions, so that symbolic sizes travel through
+    it.
+    """
     deterministic: ClassVar[bool] = True
     accuracy: ClassVar[Rounding] = EXACT
     samples: ClassVar[Samples] = ()
@@ -103,14 +117,18 @@ class Op:
         raise UnsupportedOperatorError(f"{self.name} has no evaluation")
 
     def content(self, *inputs: Any, **named: Any) -> Any:
-        """What is known of the output's elements as dimensions, from object arrays of the inputs' elements."""
+        """What is known of the output's elements as dimensions, from object arrays of the inputs'
+        elements.
+        """
         return self.eval(*inputs)
 
     def contents(self, node: Node) -> Sequence[Array | None]:
-        """What is known of the elements of each output: `content` of the inputs, where all are few and known."""
+        """What is known of the elements of each output: `content` of the inputs, where all are few
+        and known.
+        """
         return _carried(self, node)
 
-    # -- derived -------------------------------------------------------------------------------------------------
+    # -- derived -----------------------------------------------------------------------------------
 
     def attributes(self) -> Mapping[str, Any]:
         """Attribute values by name."""
@@ -131,11 +149,17 @@ class Op:
         types = result if isinstance(result, tuple) else (result,)
         if len(types) < len(node.outputs):
             raise TypeMismatchError(
-                f"{self.name} has {len(types)} outputs, {len(node.outputs)} are asked for", where=f"node {node.name!r}"
+                f"{self.name} has {len(types)} outputs, {len(node.outputs)} are asked for",
+                where=f"node {node.name!r}",
             )
         for type in types:
-            if isinstance(type, TensorType) and any(isinstance(d, int) and d < 0 for d in type.shape or ()):
-                raise ShapeError(f"its result {type} has a negative size", where=f"{self.name} node {node.name!r}")
+            if isinstance(type, TensorType) and any(
+                isinstance(d, int) and d < 0 for d in type.shape or ()
+            ):
+                raise ShapeError(
+                    f"its result {type} has a negative size",
+                    where=f"{self.name} node {node.name!r}",
+                )
         return types[: len(node.outputs)]
 
     def infer_node(self, node: Node) -> None:
@@ -164,8 +188,9 @@ def _quiet(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @dataclass(frozen=True)
 class Signature:
-    """Parameters of an operator: names, how many are required, whether the last takes any number, and which of the
-    required ones may be absent all the same (annotated with None) since others follow.
+    """Parameters of an operator: names, how many are required, whether the last takes any number,
+    and which of the required ones may be absent all the same (annotated with None) since others
+    follow.
     """
 
     names: tuple[str, ...]
@@ -178,7 +203,9 @@ _SIGNATURES: dict[type, Signature] = {}
 
 
 def signature(op: type[Op]) -> Signature:
-    """The inputs of an operator, read from the parameters of its `infer` (of `eval` where it is elementwise)."""
+    """The inputs of an operator, read from the parameters of its `infer` (of `eval` where it is
+    elementwise).
+    """
     found = _SIGNATURES.get(op)
     if found is None:
         reader = op.eval if issubclass(op, Elementwise) else op.infer
@@ -200,13 +227,18 @@ def check_arity(op: Op, node: Node) -> None:
     given = len(node.inputs)
     if given < expected.required or (given > len(expected.names) and not expected.variadic):
         raise TypeMismatchError(
-            f"{op.name} takes {', '.join(expected.names)}; {given} inputs are given", where=f"node {node.name!r}"
+            f"{op.name} takes {', '.join(expected.names)}; {given} inputs are given",
+            where=f"node {node.name!r}",
         )
     for name, value in zip(expected.names[: expected.required], node.inputs):
         if value is None and name not in expected.absent:
-            raise TypeMismatchError(f"{op.name} needs its input {name!r}", where=f"node {node.name!r}")
+            raise TypeMismatchError(
+                f"{op.name} needs its input {name!r}", where=f"node {node.name!r}"
+            )
     if expected.variadic and len(expected.names) == 1 and (not node.inputs or None in node.inputs):
-        raise TypeMismatchError(f"{op.name} takes one or more inputs, none of them absent", where=f"node {node.name!r}")
+        raise TypeMismatchError(
+            f"{op.name} takes one or more inputs, none of them absent", where=f"node {node.name!r}"
+        )
 
 
 def infer_node(node: Node) -> None:
@@ -216,7 +248,9 @@ def infer_node(node: Node) -> None:
 
 def _carried(op: Op, node: Node) -> Sequence[Array | None]:
     first = node.output
-    if not isinstance(first.type, TensorType) or not (first.dtype.is_integer or first.dtype.is_bool):
+    if not isinstance(first.type, TensorType) or not (
+        first.dtype.is_integer or first.dtype.is_bool
+    ):
         return ()
     size = first.type.size
     if not isinstance(size, int) or size > CONTENT_LIMIT:
@@ -233,7 +267,9 @@ def _carried(op: Op, node: Node) -> Sequence[Array | None]:
 
 
 def _as_dims(known: Any, dtype: DType) -> Array | None:
-    """Elements as dimensions; None where they are something else, or run out of what the element type holds."""
+    """Elements as dimensions; None where they are something else, or run out of what the element
+    type holds.
+    """
     array = np.array(known, dtype=object)
     flat = array.reshape(-1)
     if known is None or not all(_holds(dtype, x) for x in flat):
@@ -254,22 +290,31 @@ def _holds(dtype: DType, element: Any) -> bool:
 def _content_of(value: Value) -> Any:
     if value.content is not None:
         return value.content
-    if value.const is not None and value.const.size <= CONTENT_LIMIT and value.const.dtype.kind in "iub":
+    if (
+        value.const is not None
+        and value.const.size <= CONTENT_LIMIT
+        and value.const.dtype.kind in "iub"
+    ):
         return value.const.astype(object)
     return None
 
 
 class Elementwise(Op, abstract=True):
-    """An operator that treats every element alike, after broadcasting its inputs against each other.
+    """An operator that treats every element alike, after broadcasting its inputs against each
+    other.
 
     A subclass writes `eval` and, to be native and fusible, `scalar`.
     """
 
     def infer(self, *xs: Any, **named: Any) -> Inferred:
-        return TensorType(self.result_dtype(*xs), broadcast_shapes(*(x.tensor.shape for x in xs if x is not None)))
+        return TensorType(
+            self.result_dtype(*xs), broadcast_shapes(*(x.tensor.shape for x in xs if x is not None))
+        )
 
     def result_dtype(self, *xs: Any, **named: Any) -> DType:
-        """Element type of the result; by default all inputs must agree and the result is the same."""
+        """Element type of the result; by default all inputs must agree and the result is the
+        same.
+        """
         return same_dtype(self.name, *xs)
 
     def scalar(self, e: Formulas, *xs: Any, **named: Any) -> Term:
@@ -281,13 +326,16 @@ def same_dtype(name: str, *xs: Value | None) -> DType:
     """The common element type; TypeMismatchError when they differ."""
     kinds = [x.dtype for x in xs if x is not None]
     if any(k != kinds[0] for k in kinds):
-        raise TypeMismatchError(f"{name} needs inputs of one element type, found {', '.join(map(str, kinds))}")
+        raise TypeMismatchError(
+            f"{name} needs inputs of one element type, found {', '.join(map(str, kinds))}"
+        )
     return kinds[0]
 
 
 def broadcast_shapes(*shapes: Shape | None) -> Shape | None:
-    """NumPy's broadcasting over symbolic shapes; a symbolic size against a number other than one becomes that number,
-    one that is at most 1 is repeated, two other symbolic sizes become their maximum. A run checks what that assumes.
+    """NumPy's broadcasting over symbolic shapes; a symbolic size against a number other than one
+    becomes that number, one that is at most 1 is repeated, two other symbolic sizes become their
+    maximum. A run checks what that assumes.
     """
     if any(s is None for s in shapes):
         return None
@@ -310,7 +358,9 @@ def _broadcast_dims(a: dims.Dim, b: dims.Dim) -> dims.Dim:
     if a == 1:
         return b
     if isinstance(a, int) and isinstance(b, int):
-        raise ShapeError(f"sizes {a} and {b} do not broadcast", hint="sizes must be equal or one of them 1")
+        raise ShapeError(
+            f"sizes {a} and {b} do not broadcast", hint="sizes must be equal or one of them 1"
+        )
     for size, other in ((a, b), (b, a)):
         if not isinstance(size, int) and dims.is_at_most_one(size):
             must_equal(size, 1)
@@ -330,7 +380,7 @@ def normalize_axis(axis: int, rank: int, op: str) -> int:
     return axis % rank if rank else 0
 
 
-# -- samples -----------------------------------------------------------------------------------------------------
+# -- samples ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -361,9 +411,11 @@ class Bools:
 
 
 def cases(**columns: Sequence[Any]) -> Rows:
-    """Sample rows: columns named like inputs go side by side (one row each), attributes multiply the rows.
+    """Sample rows: columns named like inputs go side by side (one row each), attributes multiply
+    the rows.
 
-    An input is a shape (random float32), `Ints`, `Floats`, `Bools`, an array (taken as it is, constant) or None.
+    An input is a shape (random float32), `Ints`, `Floats`, `Bools`, an array (taken as it is,
+    constant) or None.
     """
 
     def rows(op: type[Op]) -> tuple[Sample, ...]:
@@ -387,7 +439,7 @@ def sample_rows(op: type[Op]) -> tuple[Sample, ...]:
     return tuple(rows)
 
 
-# -- expressions -------------------------------------------------------------------------------------------------
+# -- expressions -----------------------------------------------------------------------------------
 
 
 def snake_case(name: str) -> str:

@@ -11,10 +11,24 @@ from infuse.ops.elementwise import Integral, Logical, Predicate, f32, on_dims
 from infuse.ops.formula import Formulas, Term
 
 _NUMBERS = cases(
-    a=[(2, 3), (), Ints((5, 4), 0, 3), Ints((9,), 0, 3, dtypes.uint8), f32(1.0, np.nan, np.inf, -0.0, 2)],
-    b=[(3,), (4, 1), Ints((4,), 0, 3), Ints((9,), 0, 3, dtypes.uint8), f32(1.0, np.nan, np.inf, 0.0, 3)],
+    a=[
+        (2, 3),
+        (),
+        Ints((5, 4), 0, 3),
+        Ints((9,), 0, 3, dtypes.uint8),
+        f32(1.0, np.nan, np.inf, -0.0, 2),
+    ],
+    b=[
+        (3,),
+        (4, 1),
+        Ints((4,), 0, 3),
+        Ints((9,), 0, 3, dtypes.uint8),
+        f32(1.0, np.nan, np.inf, 0.0, 3),
+    ],
 )
-_TRUTHS = cases(a=[Bools((2, 3)), Bools(()), Bools((4, 1))], b=[Bools((3,)), Bools((5,)), Bools((1, 6))])
+_TRUTHS = cases(
+    a=[Bools((2, 3)), Bools(()), Bools((4, 1))], b=[Bools((3,)), Bools((5,)), Bools((1, 6))]
+)
 _BITS = cases(
     a=[Ints((4, 3)), Ints((9,), 0, 99, dtypes.uint8), Ints((5, 1), dtype=dtypes.int32)],
     b=[Ints((3,)), Ints((9,), 0, 99, dtypes.uint8), Ints((6,), dtype=dtypes.int32)],

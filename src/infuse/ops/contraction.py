@@ -22,7 +22,9 @@ def _match(op: str, a: Dim, b: Dim) -> None:
 
 
 class MatMul(Op):
-    """Matrix product over the last two axes, the others broadcast; vectors as NumPy's matmul takes them."""
+    """Matrix product over the last two axes, the others broadcast; vectors as NumPy's matmul takes
+    them.
+    """
 
     since = 13
     accuracy = SUMS
@@ -50,7 +52,9 @@ class MatMul(Op):
 
 
 class Gemm(Op):
-    """alpha · A · B + beta · C for matrices A and B (transposed if asked) and C broadcast to the result."""
+    """alpha · A · B + beta · C for matrices A and B (transposed if asked) and C broadcast to the
+    result.
+    """
 
     alpha: float = 1.0
     beta: float = 1.0
@@ -58,7 +62,9 @@ class Gemm(Op):
     transB: int = 0
 
     since = 13
-    accuracy = Rounding(ulp=4, abs=4e-6, why="long sums round in another order, and C may cancel them")
+    accuracy = Rounding(
+        ulp=4, abs=4e-6, why="long sums round in another order, and C may cancel them"
+    )
     samples = (
         cases(
             a=[(4, 7), (4, 7), (4, 7), (4, 7)],
@@ -96,7 +102,9 @@ class Gemm(Op):
 
 
 class Einsum(Op):
-    """Einstein's summation: products over named axes, summed over those that the result does not name."""
+    """Einstein's summation: products over named axes, summed over those that the result does not
+    name.
+    """
 
     equation: str
 
@@ -104,7 +112,10 @@ class Einsum(Op):
     accuracy = SUMS
     samples = (
         cases(xs=[[(4, 7), (7, 5)]], equation=["ij,jk->ik", "ij, jk", "ij,jk->", "ij,jk->kij"]),
-        cases(xs=[[(2, 3, 4), (2, 4, 5)]], equation=["bij,bjk->bik", "...ij,...jk->...ik", "b...j,bjk->b...k"]),
+        cases(
+            xs=[[(2, 3, 4), (2, 4, 5)]],
+            equation=["bij,bjk->bik", "...ij,...jk->...ik", "b...j,bjk->b...k"],
+        ),
         cases(xs=[[(4, 4)]], equation=["ii->i", "ii", "ij->ji", "i...->..."]),
         cases(xs=[[(2, 3), (3, 4), (4,)]], equation=["ij,jk,k->i"]),
         cases(xs=[[(2, 3, 1, 4), (2, 3, 5, 4)]], equation=["bhid,bhjd->bhij"]),
@@ -149,7 +160,9 @@ def _einsum_shape(terms: Sequence[str], result: str, shapes: Sequence[Shape]) ->
     for term, shape in zip(terms, shapes):
         named = len(term) - term.count(".")
         if named > len(shape) or ("." not in term and named != len(shape)):
-            raise ShapeError(f"the term {term.replace('.', '...')!r} does not fit an input of rank {len(shape)}")
+            raise ShapeError(
+                f"the term {term.replace('.', '...')!r} does not fit an input of rank {len(shape)}"
+            )
         spare = len(shape) - named
         start = term.index(".") if "." in term else len(term)
         if "." in term:

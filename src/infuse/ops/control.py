@@ -1,7 +1,7 @@
 """Control flow: operators whose meaning lies in the graphs that they hold.
 
-Bodies are subgraphs of the node: `then_branch` and `else_branch` of If, `body` of the others. They may read values of
-the graphs around them.
+Bodies are subgraphs of the node: `then_branch` and `else_branch` of If, `body` of the others. They
+may read values of the graphs around them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ Run = Callable[[Graph, Sequence[Any]], list[Any]]
 
 
 class ControlFlow(Op, abstract=True):
-    """An operator with bodies: its types come from theirs, and `run_bodies` takes the place of `eval`."""
+    """An operator with bodies: its types come from theirs, and `run_bodies` takes the place of
+    `eval`.
+    """
 
     def infer_types(self, node: Node) -> Sequence[Type]:
         check_arity(self, node)
@@ -35,7 +37,9 @@ class ControlFlow(Op, abstract=True):
             with room_for(*node.subgraphs.values()):
                 types = self.infer_bodies(node)
             if len(types) < len(node.outputs):
-                raise TypeMismatchError(f"its bodies give {len(types)} outputs, {len(node.outputs)} are asked for")
+                raise TypeMismatchError(
+                    f"its bodies give {len(types)} outputs, {len(node.outputs)} are asked for"
+                )
         except InfuseError as error:
             error.within(f"{self.name} node {node.name!r}")
             raise
@@ -78,11 +82,13 @@ class If(ControlFlow):
 class Loop(ControlFlow):
     """Runs its body up to `M` times while its condition holds.
 
-    The body takes the iteration number, the condition and the carried values, and gives the condition, the carried
-    values and what is stacked over all iterations.
+    The body takes the iteration number, the condition and the carried values, and gives the
+    condition, the carried values and what is stacked over all iterations.
     """
 
-    def infer(self, M: Value | None = None, cond: Value | None = None, *v_initial: Value) -> Inferred:
+    def infer(
+        self, M: Value | None = None, cond: Value | None = None, *v_initial: Value
+    ) -> Inferred:
         raise GraphError("Loop has no types without its body")
 
     def infer_bodies(self, node: Node) -> Sequence[Type]:
@@ -122,9 +128,11 @@ class Loop(ControlFlow):
 
 
 class Scan(ControlFlow):
-    """Runs its body for each slice of the scanned inputs, carrying states and stacking its other outputs.
+    """Runs its body for each slice of the scanned inputs, carrying states and stacking its other
+    outputs.
 
-    The last `num_scan_inputs` inputs are scanned along `scan_input_axes`; direction 1 runs (or stacks) backwards.
+    The last `num_scan_inputs` inputs are scanned along `scan_input_axes`; direction 1 runs (or
+    stacks) backwards.
     """
 
     num_scan_inputs: int
@@ -151,7 +159,11 @@ class Scan(ControlFlow):
                 slices.append(value.type)
                 continue
             axis = normalize_axis(_entry(self.scan_input_axes, place), len(shape), self.name)
-            trips = shape[axis] if trips is None else agree(trips, shape[axis], "sizes of the scanned axes")
+            trips = (
+                shape[axis]
+                if trips is None
+                else agree(trips, shape[axis], "sizes of the scanned axes")
+            )
             slices.append(TensorType(value.dtype, shape[:axis] + shape[axis + 1 :]))
         states = [v.type for v in inputs[:count]]
         _infer_carried(body, [], states, slices, first_output=0)
@@ -181,11 +193,15 @@ class Scan(ControlFlow):
     def _stacked_rows(self, rows: list[list[Any]], place: int, value: Value) -> Array:
         parts = [row[place] for row in rows]
         backwards = _entry(self.scan_output_directions, place)
-        return _stack(parts[::-1] if backwards else parts, value, _entry(self.scan_output_axes, place))
+        return _stack(
+            parts[::-1] if backwards else parts, value, _entry(self.scan_output_axes, place)
+        )
 
 
 class SequenceMap(ControlFlow):
-    """Runs its body for each element of the sequence (and of further sequences beside it; tensors stay the same)."""
+    """Runs its body for each element of the sequence (and of further sequences beside it; tensors
+    stay the same).
+    """
 
     since = 17
 
@@ -203,7 +219,10 @@ class SequenceMap(ControlFlow):
 
     def run_bodies(self, node: Node, inputs: Sequence[Any], run: Run) -> Sequence[Any]:
         body = _body(node, "body")
-        rows = [run(body, [x[i] if isinstance(x, list) else x for x in inputs]) for i in range(len(inputs[0]))]
+        rows = [
+            run(body, [x[i] if isinstance(x, list) else x for x in inputs])
+            for i in range(len(inputs[0]))
+        ]
         return [[row[i] for row in rows] for i in range(len(body.outputs))]
 
 
@@ -239,9 +258,16 @@ def _set_inputs(body: Graph, types: Sequence[Type]) -> None:
 
 
 def _infer_carried(
-    body: Graph, before: list[Type], carried: Sequence[Type], after: list[Type], *, first_output: int
+    body: Graph,
+    before: list[Type],
+    carried: Sequence[Type],
+    after: list[Type],
+    *,
+    first_output: int,
 ) -> None:
-    """Infer a body whose carried values start with these types, widened until they hold for every iteration."""
+    """Infer a body whose carried values start with these types, widened until they hold for every
+    iteration.
+    """
     varying: set[str] = set()
     types = list(carried)
     while True:
@@ -255,15 +281,21 @@ def _infer_carried(
 
 
 def _widened(a: Type, b: Type, varying: set[str]) -> Type:
-    """`a` with the sizes that differ in `b` turned into symbols, unless they are `varying` ones already."""
+    """`a` with the sizes that differ in `b` turned into symbols, unless they are `varying` ones
+    already.
+    """
     if isinstance(a, TensorType) and isinstance(b, TensorType) and a.dtype == b.dtype:
         if a.shape is None or b.shape is None or len(a.shape) != len(b.shape):
             return TensorType(a.dtype, None)
-        return TensorType(a.dtype, tuple(_widened_dim(x, y, varying) for x, y in zip(a.shape, b.shape)))
+        return TensorType(
+            a.dtype, tuple(_widened_dim(x, y, varying) for x, y in zip(a.shape, b.shape))
+        )
     if isinstance(a, SequenceType) and isinstance(b, SequenceType):
         return SequenceType(_widened(a.element, b.element, varying))
     if isinstance(a, OptionalType):
-        return OptionalType(_widened(a.element, b.element if isinstance(b, OptionalType) else b, varying))
+        return OptionalType(
+            _widened(a.element, b.element if isinstance(b, OptionalType) else b, varying)
+        )
     raise TypeMismatchError(f"a carried value is {a} before and {b} after an iteration")
 
 
@@ -296,7 +328,9 @@ def _outside(type: Type, seen: set[str]) -> Type:
         return MapType(type.key, _outside(type.element, seen))
     if type.shape is None:
         return type
-    return TensorType(type.dtype, tuple(d if dims.symbols(d) <= seen else fresh_dim("body") for d in type.shape))
+    return TensorType(
+        type.dtype, tuple(d if dims.symbols(d) <= seen else fresh_dim("body") for d in type.shape)
+    )
 
 
 def _stacked(type: Type, trips: Dim, axis: int, seen: set[str]) -> Type:

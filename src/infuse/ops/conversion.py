@@ -53,8 +53,9 @@ def finite_limit(dtype: DType) -> float | None:
 
 
 class Clip(Numeric):
-    """x limited to [min, max]: min(max(x, min), max), NaN stays. A limit (a scalar) that is absent is the type's
-    lowest or largest finite number, so that infinities end there, as the standard has it.
+    """x limited to [min, max]: min(max(x, min), max), NaN stays. A limit (a scalar) that is absent
+    is the type's lowest or largest finite number, so that infinities end there, as the standard has
+    it.
     """
 
     since = 13
@@ -68,22 +69,42 @@ class Clip(Numeric):
     def infer(self, x: Value, min: Value | None = None, max: Value | None = None) -> Inferred:
         self.result_dtype(x, min, max)
         for limit in (min, max):
-            if limit is not None and limit.tensor.size is not None and not must_equal(limit.tensor.size, 1):
+            if (
+                limit is not None
+                and limit.tensor.size is not None
+                and not must_equal(limit.tensor.size, 1)
+            ):
                 raise ShapeError(f"Clip takes scalar limits, found the shape {limit.shape}")
         return x.type
 
     def eval(self, x: Array, min: Array | None = None, max: Array | None = None) -> Array:
         far = finite_limit(dtypes.by_numpy(x.dtype))
-        low = min.reshape(()) if min is not None else None if far is None else np.asarray(-far, x.dtype)
-        high = max.reshape(()) if max is not None else None if far is None else np.asarray(far, x.dtype)
+        low = (
+            min.reshape(())
+            if min is not None
+            else None
+            if far is None
+            else np.asarray(-far, x.dtype)
+        )
+        high = (
+            max.reshape(())
+            if max is not None
+            else None
+            if far is None
+            else np.asarray(far, x.dtype)
+        )
         raised = x if low is None else np.maximum(x, low)
         return raised if high is None else np.minimum(raised, high)
 
     def content(self, x: Array, min: Array | None = None, max: Array | None = None) -> Array | None:
         raised = x if min is None else on_dims(maximum, x, min.reshape(()))
-        return raised if max is None or raised is None else on_dims(minimum, raised, max.reshape(()))
+        return (
+            raised if max is None or raised is None else on_dims(minimum, raised, max.reshape(()))
+        )
 
-    def scalar(self, e: Formulas, x: Term, min: Term | None = None, max: Term | None = None) -> Term:
+    def scalar(
+        self, e: Formulas, x: Term, min: Term | None = None, max: Term | None = None
+    ) -> Term:
         far = finite_limit(x.dtype)
         low: Term | float | None = min if min is not None or far is None else -far
         high: Term | float | None = far if max is None else max
@@ -93,7 +114,9 @@ class Clip(Numeric):
 
 
 class Cast(Elementwise):
-    """Elements converted to the type `to`; with `saturate`, small floats stop at their largest number."""
+    """Elements converted to the type `to`; with `saturate`, small floats stop at their largest
+    number.
+    """
 
     to: DType
     saturate: int = 1
@@ -103,7 +126,14 @@ class Cast(Elementwise):
     carries_dims = True
     samples = cases(
         x=[(2, 3), Ints((5,), -3, 3), Bools((7,)), f32(0.5, -0.5, 1e9, -0.0, 0.1)],
-        to=[dtypes.float64, dtypes.float16, dtypes.int32, dtypes.int64, dtypes.bool_, dtypes.float8e4m3fn],
+        to=[
+            dtypes.float64,
+            dtypes.float16,
+            dtypes.int32,
+            dtypes.int64,
+            dtypes.bool_,
+            dtypes.float8e4m3fn,
+        ],
     )
 
     def __post_init__(self) -> None:
@@ -184,7 +214,9 @@ def _wrap(x: Array, to: DType) -> Array:
 
 
 def _odd(x: Array) -> Array:
-    """Float64 numbers as float32 ones that round to fewer bits as they do: where bits are lost, the last one is odd."""
+    """Float64 numbers as float32 ones that round to fewer bits as they do: where bits are lost, the
+    last one is odd.
+    """
     near = x.astype(np.float32)
     bits = near.view(np.int32)
     lost = np.isfinite(near) & (near != x) & (bits & 1 == 0)
@@ -210,7 +242,9 @@ def _parse(x: Array, to: DType) -> Array:
     texts = x.ravel().tolist()
     if not to.is_integer:
         with np.errstate(over="ignore"):
-            return np.array([*map(number, texts)], dtype=np.float64).astype(to.numpy).reshape(x.shape)
+            return (
+                np.array([*map(number, texts)], dtype=np.float64).astype(to.numpy).reshape(x.shape)
+            )
     values = [*map(integer, texts)]
     for value in values:
         if not -(1 << 63) <= value < 1 << 64:

@@ -31,7 +31,13 @@ class Convolving(Sliding, abstract=True):
             return None
         batch, channels, *sizes = _image(self.name, x, w)
         filters, depth, *kernel = w.shape
-        _agree(self.name, channels, depth * self.group, "channels of the input", "channels of the filters · group")
+        _agree(
+            self.name,
+            channels,
+            depth * self.group,
+            "channels of the input",
+            "channels of the filters · group",
+        )
         _check_groups(self.name, filters, self.group)
         _check_bias(self.name, b, filters)
         kernel = _kernel(self.name, self.kernel_shape, kernel)
@@ -45,13 +51,17 @@ class Convolving(Sliding, abstract=True):
         data = padded(x, self.int_padding(sizes, kernel), 0)
         view = windows(data, kernel, self.steps(rank), self.spread(rank), counts)
         order = (0, 1, *range(2 + rank, 2 + 2 * rank), *range(2, 2 + rank))
-        columns = view.transpose(order).reshape(x.shape[0], self.group, w[0].size, math.prod(counts))
+        columns = view.transpose(order).reshape(
+            x.shape[0], self.group, w[0].size, math.prod(counts)
+        )
         result: Array = w.reshape(self.group, w.shape[0] // self.group, -1) @ columns
         return result.reshape(x.shape[0], w.shape[0], *counts)
 
 
 class Conv(Convolving):
-    """Convolution of x (N, C, …) with filters w (M, C/group, …), plus the bias b (M) when there is one."""
+    """Convolution of x (N, C, …) with filters w (M, C/group, …), plus the bias b (M) when there is
+    one.
+    """
 
     since = 22
     accuracy = SUMS
@@ -66,7 +76,10 @@ class Conv(Convolving):
         cases(x=[(2, 4, 9, 8)], w=[(6, 2, 3, 2)], b=[(6,)], group=[2], dilations=[(), (2, 3)]),
         cases(x=[(1, 8, 5, 5)], w=[(8, 1, 3, 3)], b=[(8,)], group=[8], pads=[(1, 1, 1, 1)]),
         cases(
-            x=[(1, 2, 6, 7)], w=[(3, 2, 3, 2)], auto_pad=["SAME_UPPER", "SAME_LOWER", "VALID"], strides=[(1, 1), (2, 3)]
+            x=[(1, 2, 6, 7)],
+            w=[(3, 2, 3, 2)],
+            auto_pad=["SAME_UPPER", "SAME_LOWER", "VALID"],
+            strides=[(1, 1), (2, 3)],
         ),
         cases(x=[(2, 3, 11)], w=[(4, 3, 3)], pads=[(1, 1)]),
         cases(x=[(1, 2, 4, 5, 6)], w=[(3, 2, 2, 3, 2)], b=[(3,)]),
@@ -84,7 +97,9 @@ class Conv(Convolving):
 
 
 class ConvTranspose(Sliding):
-    """The transpose of a convolution: x (N, C, …) spread by filters w (C, M/group, …), plus the bias b (M)."""
+    """The transpose of a convolution: x (N, C, …) spread by filters w (C, M/group, …), plus the
+    bias b (M).
+    """
 
     group: int = 1
     output_padding: tuple[int, ...] = ()
@@ -101,10 +116,21 @@ class ConvTranspose(Sliding):
             pads=[(), (1, 0, 1, 1)],
             dilations=[(), (2, 1)],
         ),
-        cases(x=[(2, 4, 5)], w=[(4, 2, 3)], b=[(4,)], group=[2], strides=[(2,)], output_padding=[(), (1,)]),
+        cases(
+            x=[(2, 4, 5)],
+            w=[(4, 2, 3)],
+            b=[(4,)],
+            group=[2],
+            strides=[(2,)],
+            output_padding=[(), (1,)],
+        ),
         cases(x=[(1, 2, 4, 4)], w=[(2, 3, 3, 3)], strides=[(2, 2)], output_shape=[(8, 8), (9, 7)]),
-        Sample({"x": (1, 2, 4, 5), "w": (2, 3, 3, 3)}, {"strides": (2, 2), "auto_pad": "SAME_UPPER"}),
-        Sample({"x": (1, 2, 4, 5), "w": (2, 3, 3, 3)}, {"strides": (2, 2), "auto_pad": "SAME_LOWER"}),
+        Sample(
+            {"x": (1, 2, 4, 5), "w": (2, 3, 3, 3)}, {"strides": (2, 2), "auto_pad": "SAME_UPPER"}
+        ),
+        Sample(
+            {"x": (1, 2, 4, 5), "w": (2, 3, 3, 3)}, {"strides": (2, 2), "auto_pad": "SAME_LOWER"}
+        ),
     )
 
     def infer(self, x: Value, w: Value, b: Value | None = None) -> Inferred:
@@ -121,13 +147,20 @@ class ConvTranspose(Sliding):
         return TensorType(dtype, (batch, per_group * self.group, *counts))
 
     def placement(self, sizes: Sequence[Dim], kernel: Sequence[Dim]) -> tuple[Shape, Pads]:
-        """Output sizes, and what is cut off before and after each spatial axis of the spread input."""
+        """Output sizes, and what is cut off before and after each spatial axis of the spread
+        input.
+        """
         rank = len(sizes)
         extra = self._per_axis_or_zero("output_padding", self.output_padding, rank)
         steps = self.steps(rank)
-        full = [s * (size - 1) + p + e for s, size, p, e in zip(steps, sizes, extra, self.extents(kernel))]
+        full = [
+            s * (size - 1) + p + e
+            for s, size, p, e in zip(steps, sizes, extra, self.extents(kernel))
+        ]
         if self.output_shape:
-            wanted: tuple[Dim, ...] = self._per_axis_or_zero("output_shape", self.output_shape, rank)
+            wanted: tuple[Dim, ...] = self._per_axis_or_zero(
+                "output_shape", self.output_shape, rank
+            )
         elif self.auto_pad in ("SAME_UPPER", "SAME_LOWER"):
             wanted = tuple(size * s for size, s in zip(sizes, steps))
         else:
@@ -138,7 +171,9 @@ class ConvTranspose(Sliding):
 
     def _per_axis_or_zero(self, what: str, values: tuple[int, ...], rank: int) -> tuple[int, ...]:
         if len(values) not in (0, rank):
-            raise ShapeError(f"{self.name} over {rank} spatial axes needs {rank} in {what}, found {len(values)}")
+            raise ShapeError(
+                f"{self.name} over {rank} spatial axes needs {rank} in {what}, found {len(values)}"
+            )
         return values or (0,) * rank
 
     def eval(self, x: Array, w: Array, b: Array | None = None) -> Array:
@@ -150,7 +185,9 @@ class ConvTranspose(Sliding):
         counts = static(shape)
         grouped = wide.reshape(batch, self.group, channels // self.group, math.prod(sizes))
         flat = filters.reshape(self.group, channels // self.group, -1)
-        spread = (flat.transpose(0, 2, 1) @ grouped).reshape(batch, self.group, per_group, *kernel, *sizes)
+        spread = (flat.transpose(0, 2, 1) @ grouped).reshape(
+            batch, self.group, per_group, *kernel, *sizes
+        )
         extents = static(self.extents(kernel))
         spans = [(n - 1) * s + e for n, s, e in zip(sizes, self.steps(rank), extents)]
         full = np.zeros((batch, self.group, per_group, *spans), dtype=wide.dtype)
@@ -176,7 +213,10 @@ def _image(name: str, x: Value, w: Value) -> Shape:
 def _kernel(name: str, stated: tuple[int, ...], kernel: Sequence[Dim]) -> list[Dim]:
     """Sizes of the window; the attribute must agree with the filters."""
     if stated and len(stated) != len(kernel):
-        raise ShapeError(f"kernel_shape {list(stated)} of {name} does not fit filters over {len(kernel)} spatial axes")
+        raise ShapeError(
+            f"kernel_shape {list(stated)} of {name} does not fit filters over {len(kernel)} "
+            "spatial axes"
+        )
     for a, b in zip(stated, kernel):
         _agree(name, a, b, "kernel_shape", "size of the filters")
     return list(stated or kernel)

@@ -23,7 +23,8 @@ _MOST = 2**62
 class ConstantOfShape(Op):
     """A tensor of the listed shape, filled with one value of type `dtype`.
 
-    ONNX gives the value as a tensor of one element; such an array is taken apart into `value` and `dtype`.
+    ONNX gives the value as a tensor of one element; such an array is taken apart into `value` and
+    `dtype`.
     """
 
     value: Any = 0.0
@@ -32,7 +33,9 @@ class ConstantOfShape(Op):
     carries_dims = True
     samples = (
         cases(input=[int64s(2, 3), int64s(), int64s(0, 4)]),
-        cases(input=[int64s(3)], value=[np.array([7]), np.array([True]), np.array([0.5], np.float16)]),
+        cases(
+            input=[int64s(3)], value=[np.array([7]), np.array([True]), np.array([0.5], np.float16)]
+        ),
     )
 
     def __post_init__(self) -> None:
@@ -42,7 +45,9 @@ class ConstantOfShape(Op):
 
     def infer(self, input: Value) -> Inferred:
         known = known_ints(input)
-        return TensorType(self.dtype, known if known is not None else fresh_shape(length(input), "filled"))
+        return TensorType(
+            self.dtype, known if known is not None else fresh_shape(length(input), "filled")
+        )
 
     def eval(self, input: Array) -> Array:
         return np.full(integers(input), self.value, dtype=self.dtype.numpy)
@@ -54,16 +59,36 @@ class Range(Op):
     since = 11
     carries_dims = True
     samples = cases(
-        start=[np.array(1), np.array(5), np.array(0.5, np.float32), np.array(3), np.array(0, np.int32)],
-        limit=[np.array(9), np.array(-2), np.array(3.0, np.float32), np.array(3), np.array(-1, np.int32)],
-        delta=[np.array(3), np.array(-2), np.array(0.75, np.float32), np.array(1), np.array(2, np.int32)],
+        start=[
+            np.array(1),
+            np.array(5),
+            np.array(0.5, np.float32),
+            np.array(3),
+            np.array(0, np.int32),
+        ],
+        limit=[
+            np.array(9),
+            np.array(-2),
+            np.array(3.0, np.float32),
+            np.array(3),
+            np.array(-1, np.int32),
+        ],
+        delta=[
+            np.array(3),
+            np.array(-2),
+            np.array(0.75, np.float32),
+            np.array(1),
+            np.array(2, np.int32),
+        ],
     )
 
     def infer(self, start: Value, limit: Value, delta: Value) -> Inferred:
         dtype = same_dtype(self.name, start, limit, delta)
         first, last, step = (known_one(v, self.name) for v in (start, limit, delta))
         if all(v.const is not None for v in (start, limit, delta)):
-            return TensorType(dtype, (self._count(*(scalar(v.const) for v in (start, limit, delta))),))
+            return TensorType(
+                dtype, (self._count(*(scalar(v.const) for v in (start, limit, delta))),)
+            )
         if first is None or last is None or step is None or not dtype.is_integer:
             return TensorType(dtype, (fresh_dim("range"),))
         return TensorType(dtype, (self._symbolic_count(first, last, step),))
@@ -75,7 +100,9 @@ class Range(Op):
             exact = all(isinstance(n, int) for n in (start, limit, delta))
             count = -((start - limit) // delta) if exact else np.ceil((limit - start) / delta)
         if not count < _MOST:
-            raise ShapeError(f"Range from {start} to {limit} by {delta} has more elements than a tensor can have")
+            raise ShapeError(
+                f"Range from {start} to {limit} by {delta} has more elements than a tensor can have"
+            )
         return int(count) if count > 0 else 0
 
     def _symbolic_count(self, start: Dim, limit: Dim, delta: Dim) -> Dim:
@@ -83,15 +110,22 @@ class Range(Op):
             return fresh_dim("range")
         if delta == 0:
             raise ShapeError("the step of Range is zero")
-        count = dims.ceildiv(limit - start, delta) if delta > 0 else dims.ceildiv(start - limit, -delta)
+        count = (
+            dims.ceildiv(limit - start, delta) if delta > 0 else dims.ceildiv(start - limit, -delta)
+        )
         return dims.maximum(count, 0)
 
     def eval(self, start: Array, limit: Array, delta: Array) -> Array:
         first, last, step = scalar(start), scalar(limit), scalar(delta)
         if start.dtype == object:
-            return np.array([first + i * step for i in range(int(self._symbolic_count(first, last, step)))], object)
+            return np.array(
+                [first + i * step for i in range(int(self._symbolic_count(first, last, step)))],
+                object,
+            )
         count = self._count(first, last, step)
-        return np.asarray(np.arange(count).astype(start.dtype) * delta.reshape(()) + start.reshape(()))
+        return np.asarray(
+            np.arange(count).astype(start.dtype) * delta.reshape(()) + start.reshape(())
+        )
 
 
 class EyeLike(Op):
@@ -110,11 +144,15 @@ class EyeLike(Op):
     def eval(self, input: Array) -> Array:
         rows, columns = input.shape
         diagonal = min(max(self.k, -rows), columns)
-        return np.eye(rows, columns, diagonal, dtype=self.dtype.numpy if self.dtype else input.dtype)
+        return np.eye(
+            rows, columns, diagonal, dtype=self.dtype.numpy if self.dtype else input.dtype
+        )
 
 
 class Random(Op, abstract=True):
-    """Draws random numbers; the same ones every time where a seed is given: those of ONNX's own evaluator."""
+    """Draws random numbers; the same ones every time where a seed is given: those of ONNX's own
+    evaluator.
+    """
 
     seed: float | None = None
     deterministic = False
@@ -151,7 +189,9 @@ class RandomNormal(Normal):
 
     shape: tuple[int, ...] = ()
     dtype: DType = dtypes.float32
-    samples = cases(shape=[(2, 3), ()], seed=[1.0, None], mean=[2.0], dtype=[dtypes.float32, dtypes.float16])
+    samples = cases(
+        shape=[(2, 3), ()], seed=[1.0, None], mean=[2.0], dtype=[dtypes.float32, dtypes.float16]
+    )
 
     def infer(self) -> Inferred:
         return TensorType(self.dtype, self.shape)
@@ -165,7 +205,9 @@ class RandomUniform(Uniform):
 
     shape: tuple[int, ...] = ()
     dtype: DType = dtypes.float32
-    samples = cases(shape=[(2, 3), ()], seed=[1.0, None], high=[2.0], dtype=[dtypes.float32, dtypes.float16])
+    samples = cases(
+        shape=[(2, 3), ()], seed=[1.0, None], high=[2.0], dtype=[dtypes.float32, dtypes.float16]
+    )
 
     def infer(self) -> Inferred:
         return TensorType(self.dtype, self.shape)
@@ -178,7 +220,9 @@ class RandomNormalLike(Normal):
     """Normally distributed numbers in the shape of the input."""
 
     dtype: DType | None = None
-    samples = cases(input=[(2, 3), Floats((4,), dtype=dtypes.float64)], dtype=[None, dtypes.float16], seed=[3.0])
+    samples = cases(
+        input=[(2, 3), Floats((4,), dtype=dtypes.float64)], dtype=[None, dtypes.float16], seed=[3.0]
+    )
 
     def infer(self, input: Value) -> Inferred:
         return TensorType(self.dtype or input.dtype, input.tensor.shape)
@@ -191,7 +235,9 @@ class RandomUniformLike(Uniform):
     """Evenly distributed numbers in the shape of the input."""
 
     dtype: DType | None = None
-    samples = cases(input=[(2, 3), Floats((4,), dtype=dtypes.float64)], dtype=[None, dtypes.float16], seed=[3.0])
+    samples = cases(
+        input=[(2, 3), Floats((4,), dtype=dtypes.float64)], dtype=[None, dtypes.float16], seed=[3.0]
+    )
 
     def infer(self, input: Value) -> Inferred:
         return TensorType(self.dtype or input.dtype, input.tensor.shape)
@@ -205,7 +251,9 @@ class Bernoulli(Random):
 
     dtype: DType | None = None
     since = 15
-    samples = cases(input=[Floats((3, 4), 0, 1)], dtype=[None, dtypes.bool_, dtypes.int32], seed=[None, 2.0])
+    samples = cases(
+        input=[Floats((3, 4), 0, 1)], dtype=[None, dtypes.bool_, dtypes.int32], seed=[None, 2.0]
+    )
 
     def infer(self, input: Value) -> Inferred:
         return TensorType(self.dtype or input.dtype, input.tensor.shape)
@@ -216,12 +264,19 @@ class Bernoulli(Random):
 
 
 class Multinomial(Random):
-    """Class numbers drawn `sample_size` times per row of unnormalized logarithms of probabilities."""
+    """Class numbers drawn `sample_size` times per row of unnormalized logarithms of
+    probabilities.
+    """
 
     sample_size: int = 1
     dtype: DType = dtypes.int32
     since = 7
-    samples = cases(input=[(2, 5), (1, 3)], sample_size=[1, 4], dtype=[dtypes.int32, dtypes.int64], seed=[None, 2.0])
+    samples = cases(
+        input=[(2, 5), (1, 3)],
+        sample_size=[1, 4],
+        dtype=[dtypes.int32, dtypes.int64],
+        seed=[None, 2.0],
+    )
 
     def infer(self, input: Value) -> Inferred:
         if input.tensor.rank not in (None, 2):

@@ -1,4 +1,6 @@
-"""Families of elementwise operators by the element types they take, and helpers to evaluate them."""
+"""Families of elementwise operators by the element types they take, and helpers to evaluate
+them.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ _KINDS = {"f": "floating", "i": "signed integer", "u": "unsigned integer", "b": 
 
 
 def require_kind(name: str, dtype: DType, kinds: str) -> DType:
-    """`dtype` when its kind is one of `kinds` (letters as in `DType.kind`), else TypeMismatchError."""
+    """`dtype` when its kind is one of `kinds` (letters as in `DType.kind`), else
+    TypeMismatchError.
+    """
     if dtype.kind not in kinds:
         wanted = " or ".join(_KINDS[k] for k in kinds)
         raise TypeMismatchError(f"{name} takes {wanted} elements, found {dtype}")
@@ -28,11 +32,17 @@ def require_kind(name: str, dtype: DType, kinds: str) -> DType:
 
 
 def require_shape(name: str, result: Shape | None, shape: Shape | None) -> None:
-    """ShapeError when broadcasting the other inputs would enlarge an input that sets the output's shape."""
+    """ShapeError when broadcasting the other inputs would enlarge an input that sets the output's
+    shape.
+    """
     if result is None or shape is None:
         return
-    if len(result) > len(shape) or not all(must_equal(r, s) for r, s in zip(result[::-1], shape[::-1])):
-        raise ShapeError(f"{name} cannot broadcast its inputs to the shape ({', '.join(map(str, shape))})")
+    if len(result) > len(shape) or not all(
+        must_equal(r, s) for r, s in zip(result[::-1], shape[::-1])
+    ):
+        raise ShapeError(
+            f"{name} cannot broadcast its inputs to the shape ({', '.join(map(str, shape))})"
+        )
 
 
 class Numeric(Elementwise, abstract=True):
@@ -77,7 +87,9 @@ class Predicate(Numeric, abstract=True):
 
 
 def widened(x: Array, wide: Any = np.float32) -> Array:
-    """`x` in a type that computes: half-precision and smaller floats become float32, others stay."""
+    """`x` in a type that computes: half-precision and smaller floats become float32, others
+    stay.
+    """
     narrow = dtypes.by_numpy(x.dtype).is_float and x.dtype.itemsize < 4
     return x.astype(wide) if narrow else x
 
@@ -97,7 +109,9 @@ def rounded(function: Callable[..., Any], *xs: Array) -> Array:
 
 
 def on_dims(function: Callable[..., Dim | None], *xs: Array) -> Array | None:
-    """`function` of dimensions, element by element with broadcasting; None when one result is not known."""
+    """`function` of dimensions, element by element with broadcasting; None when one result is not
+    known.
+    """
     grids = np.broadcast_arrays(*(np.asarray(x, dtype=object) for x in xs))
     result = np.empty(grids[0].shape, dtype=object)
     for index in np.ndindex(result.shape):

@@ -20,28 +20,37 @@ from infuse.ops.control import ControlFlow, Run
 from infuse.ops.opaque import Opaque
 
 Watch = Callable[[Node, int, int], None]
-"""Called after every node that ran, also those of bodies, with the times when it began and ended in nanoseconds."""
+"""Called after every node that ran, also those of bodies, with the times when it began and ended in
+nanoseconds.
+"""
 
 
 def evaluate(
-    graph: Graph, feeds: Mapping[str, Any], *, fetch: Sequence[str] | None = None, watch: Watch | None = None
+    graph: Graph,
+    feeds: Mapping[str, Any],
+    *,
+    fetch: Sequence[str] | None = None,
+    watch: Watch | None = None,
 ) -> dict[str, Array]:
     """The outputs of `graph` by name for these inputs by name.
 
-    `fetch` names outputs or inner values to compute in place of all outputs; only the nodes that they need run.
-    Sequences are lists. InputError when the inputs do not fit, RuntimeFailure when a node cannot be evaluated.
+    `fetch` names outputs or inner values to compute in place of all outputs; only the nodes that
+    they need run. Sequences are lists. InputError when the inputs do not fit, RuntimeFailure when a
+    node cannot be evaluated.
     """
     inputs = check_feeds(graph, feeds)
     names = list(graph.output_names if fetch is None else fetch)
     evaluation = _Evaluation(watch)
     with room_for(graph):
-        results = evaluation.run(_Plan(graph, _named(graph, names)), dict(zip(graph.inputs, inputs)), None)
+        results = evaluation.run(
+            _Plan(graph, _named(graph, names)), dict(zip(graph.inputs, inputs)), None
+        )
     return dict(zip(names, results))
 
 
 def evaluate_node(node: Node, arrays: Sequence[Any], run: Run | None = None) -> tuple[Any, ...]:
-    """The outputs of one node for these inputs (None: absent). `run` evaluates bodies; without it they may capture
-    constants only.
+    """The outputs of one node for these inputs (None: absent). `run` evaluates bodies; without it
+    they may capture constants only.
     """
     op = node.op
     if isinstance(op, Opaque):
@@ -63,7 +72,9 @@ def evaluate_node(node: Node, arrays: Sequence[Any], run: Run | None = None) -> 
         ) from error
     except (ArithmeticError, LookupError, TypeError, ValueError) as error:
         kind = RuntimeFailure if isinstance(error, TypeError) else DataError
-        raise kind(f"cannot be evaluated: {error}", where=f"{node.kind} node {node.name!r}") from error
+        raise kind(
+            f"cannot be evaluated: {error}", where=f"{node.kind} node {node.name!r}"
+        ) from error
     several = isinstance(results, tuple) or isinstance(op, ControlFlow)
     outputs = tuple(results) if several else (results,)
     if len(outputs) < len(node.outputs):
@@ -74,13 +85,15 @@ def evaluate_node(node: Node, arrays: Sequence[Any], run: Run | None = None) -> 
     return outputs[: len(node.outputs)]
 
 
-# -- inputs ------------------------------------------------------------------------------------------------------
+# -- inputs ----------------------------------------------------------------------------------------
 
 
 def check_feeds(graph: Graph, feeds: Mapping[str, Any]) -> list[Any]:
-    """The values for the inputs of `graph`, in its order, as arrays; InputError when they do not fit.
+    """The values for the inputs of `graph`, in its order, as arrays; InputError when they do not
+    fit.
 
-    Inputs with a default need not be given. A symbol must stand for the same size wherever it occurs.
+    Inputs with a default need not be given. A symbol must stand for the same size wherever it
+    occurs.
     """
     names = [v.name for v in graph.inputs]
     feeds = {v.name: v.default for v in graph.inputs if v.default is not None} | dict(feeds)
@@ -89,7 +102,9 @@ def check_feeds(graph: Graph, feeds: Mapping[str, Any]) -> list[Any]:
     if unknown or missing:
         parts = [f"{', '.join(map(repr, missing))} missing"] * bool(missing)
         parts += [f"{', '.join(map(repr, unknown))} not known"] * bool(unknown)
-        raise InputError(f"inputs: {'; '.join(parts)}", hint=f"the model takes {', '.join(map(repr, names))}")
+        raise InputError(
+            f"inputs: {'; '.join(parts)}", hint=f"the model takes {', '.join(map(repr, names))}"
+        )
     sizes: dict[str, int] = {}
     return [_check_feed(value, feeds[value.name], sizes) for value in graph.inputs]
 
@@ -107,7 +122,9 @@ def _check_feed(value: Value, given: Any, sizes: dict[str, int]) -> Any:
     assert isinstance(type, TensorType)
     array = np.asarray(given)
     if array.dtype.kind in "UST":
-        array = np.asarray(np.char.decode(array, "utf-8") if array.dtype.kind == "S" else array, dtype=object)
+        array = np.asarray(
+            np.char.decode(array, "utf-8") if array.dtype.kind == "S" else array, dtype=object
+        )
     if dtypes.by_numpy(array.dtype) != type.dtype:
         raise InputError(f"input {value.name!r} takes {type.dtype}, found {array.dtype}")
     if type.shape is not None:
@@ -134,7 +151,7 @@ def _bind(value: Value, dim: dims.Dim, size: int, sizes: dict[str, int]) -> None
         raise InputError(f"a size of input {value.name!r} must be {dim} = {expected}, found {size}")
 
 
-# -- execution ---------------------------------------------------------------------------------------------------
+# -- execution -------------------------------------------------------------------------------------
 
 
 def _named(graph: Graph, names: Iterable[str]) -> list[Value]:
@@ -144,7 +161,10 @@ def _named(graph: Graph, names: Iterable[str]) -> list[Value]:
     known.update(dict(zip(graph.output_names, graph.outputs)))
     for name in names:
         if name not in known:
-            raise InputError(f"there is no value {name!r} to fetch", hint=f"outputs: {', '.join(graph.output_names)}")
+            raise InputError(
+                f"there is no value {name!r} to fetch",
+                hint=f"outputs: {', '.join(graph.output_names)}",
+            )
     return [known[name] for name in names]
 
 

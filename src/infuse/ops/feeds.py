@@ -1,4 +1,6 @@
-"""Random inputs for a graph: usual sizes for its symbols, and elements that are valid where they select from tables."""
+"""Random inputs for a graph: usual sizes for its symbols, and elements that are valid where they
+select from tables.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,18 @@ from infuse.ops.inference import symbols_of
 BATCH_SIZE, IMAGE_SIZE, OTHER_SIZE = 1, 224, 32
 _IMAGE_AXES = ("height", "width", "h", "w")
 _KEEP_INDICES = frozenset(
-    ("Cast", "Identity", "Reshape", "Unsqueeze", "Squeeze", "Flatten", "Transpose", "Expand", "Slice", "Concat")
+    (
+        "Cast",
+        "Identity",
+        "Reshape",
+        "Unsqueeze",
+        "Squeeze",
+        "Flatten",
+        "Transpose",
+        "Expand",
+        "Slice",
+        "Concat",
+    )
 )
 
 
@@ -41,12 +54,16 @@ def require_symbols(given: Iterable[str], symbols: Collection[str]) -> None:
     unknown = [name for name in given if name not in symbols]
     if unknown:
         known = f"its symbols are {', '.join(symbols)}" if symbols else "all of its sizes are fixed"
-        raise OptionError(f"the model has no symbolic dimension {', '.join(map(repr, unknown))}", hint=known)
+        raise OptionError(
+            f"the model has no symbolic dimension {', '.join(map(repr, unknown))}", hint=known
+        )
 
 
 def input_symbols(graph: Graph) -> list[str]:
     """The symbols in the sizes of a graph's inputs, in order of appearance."""
-    return list(dict.fromkeys(name for value in graph.inputs for name in sorted(symbols_of(value.type))))
+    return list(
+        dict.fromkeys(name for value in graph.inputs for name in sorted(symbols_of(value.type)))
+    )
 
 
 def has_tensor_inputs(graph: Graph) -> bool:
@@ -55,9 +72,11 @@ def has_tensor_inputs(graph: Graph) -> bool:
 
 
 def random_feeds(graph: Graph, sizes: Mapping[str, int], seed: int = 0) -> dict[str, Array]:
-    """Arrays for all inputs without a default, which must be tensors of known rank; `sizes` are those of the symbols.
+    """Arrays for all inputs without a default, which must be tensors of known rank; `sizes` are
+    those of the symbols.
 
-    InputError for an element type that has no random values, or a size that these symbols do not give.
+    InputError for an element type that has no random values, or a size that these symbols do not
+    give.
     """
     rng = np.random.default_rng(seed)
     limits = index_limits(graph)
@@ -65,10 +84,12 @@ def random_feeds(graph: Graph, sizes: Mapping[str, int], seed: int = 0) -> dict[
     for value in graph.inputs:
         if value.default is not None:
             continue
-        shape = [dims.substitute(d, dict(sizes)) for d in value.shape or ()]
-        if not all(isinstance(d, int) and d >= 0 for d in shape):
-            raise InputError(f"the shape of input {value.name!r} is {shape} under these sizes")
-        made[value.name] = random_array(value.name, value.dtype.numpy, shape, rng, limits.get(value.name, 2))  # type: ignore[arg-type]
+        extents = [dims.substitute(d, dict(sizes)) for d in value.shape or ()]
+        shape = [d for d in extents if isinstance(d, int) and d >= 0]
+        if len(shape) < len(extents):
+            raise InputError(f"the shape of input {value.name!r} is {extents} under these sizes")
+        largest = limits.get(value.name, 2)
+        made[value.name] = random_array(value.name, value.dtype.numpy, shape, rng, largest)
     return made
 
 
@@ -77,20 +98,25 @@ def random_array(
 ) -> Array:
     """An array for the input `name`.
 
-    Floats are normal with variance 1. Inputs whose name says mask are ones. Other integers lie below `limit`: 0 and 1
-    are valid indices nearly everywhere.
+    Floats are normal with variance 1. Inputs whose name says mask are ones. Other integers lie
+    below `limit`: 0 and 1 are valid indices nearly everywhere.
     """
     if dtypes.by_numpy(dtype).is_float:
         return rng.standard_normal(tuple(shape), np.float32).astype(dtype)
     if dtype.kind not in "iub":
-        raise InputError(f"there are no random values of type {dtype} for input {name!r}", hint="give it an array")
+        raise InputError(
+            f"there are no random values of type {dtype} for input {name!r}",
+            hint="give it an array",
+        )
     if "mask" in name.lower():
         return np.ones(tuple(shape), dtype)
     return rng.integers(0, limit, tuple(shape)).astype(dtype)
 
 
 def index_limits(graph: Graph) -> dict[str, int]:
-    """For inputs whose elements select from a table (Gather): the number of its rows, the smallest where several."""
+    """For inputs whose elements select from a table (Gather): the number of its rows, the smallest
+    where several.
+    """
     found: dict[str, int] = {}
     for source in graph.inputs:
         pending, seen = [source], {source}

@@ -23,9 +23,11 @@ BODIES = ("score_mod", "prob_mod")
 
 
 class FlexAttention(ControlFlow):
-    """softmax(Q · Kᵀ · scale) · V, the scores through the body `score_mod` and the weights through `prob_mod`.
+    """softmax(Q · Kᵀ · scale) · V, the scores through the body `score_mod` and the weights through
+    `prob_mod`.
 
-    Each body takes and gives one tensor of (batch, heads, queries, keys), in the type of the softmax.
+    Each body takes and gives one tensor of (batch, heads, queries, keys), in the type of the
+    softmax.
     """
 
     scale: float | None = None
@@ -42,7 +44,11 @@ class FlexAttention(ControlFlow):
             return TensorType(dtype, None)
         agree(Q.shape[3], K.shape[3], f"the widths of queries and keys of {self.name}")
         for axis in (1, 2):
-            agree(K.shape[axis], V.shape[axis], f"the heads and lengths of keys and values of {self.name}")
+            agree(
+                K.shape[axis],
+                V.shape[axis],
+                f"the heads and lengths of keys and values of {self.name}",
+            )
         for one in (K, V):
             agree(Q.shape[0], one.shape[0], f"the batches of {self.name}")
         whole_parts(Q.shape[1], K.shape[1], f"heads of queries and of keys of {self.name}")
@@ -62,7 +68,9 @@ class FlexAttention(ControlFlow):
         q, k, v = (x for x in node.inputs if x is not None)
         result = self.infer(q, k, v)
         assert isinstance(result, TensorType)
-        shape = None if q.tensor.shape is None or k.tensor.shape is None else (*q.shape[:3], k.shape[2])
+        shape = (
+            None if q.tensor.shape is None or k.tensor.shape is None else (*q.shape[:3], k.shape[2])
+        )
         for name in BODIES:
             if name in node.subgraphs:
                 self._infer_body(node.subgraphs[name], TensorType(self.precision(q.dtype), shape))
@@ -74,14 +82,18 @@ class FlexAttention(ControlFlow):
         body.inputs[0].type, body.inputs[0].content = type, None
         infer_body(body)
         if body.outputs[0].dtype != type.dtype:
-            raise TypeMismatchError(f"a body of {self.name} gives {body.outputs[0].type}, not {type}")
+            raise TypeMismatchError(
+                f"a body of {self.name} gives {body.outputs[0].type}, not {type}"
+            )
 
     def run_bodies(self, node: Node, inputs: Sequence[Any], run: Run) -> Sequence[Any]:
         q, k, v = (np.asarray(x, np.float64) for x in inputs)
         kind = self.precision(dtypes.by_numpy(inputs[0].dtype)).numpy
         shared = q.shape[1] // k.shape[1]
         keys, values = np.repeat(k, shared, axis=1), np.repeat(v, shared, axis=1)
-        scores = _through(node, "score_mod", run, (q @ keys.swapaxes(2, 3) * self.factor(q.shape[3])).astype(kind))
+        scores = _through(
+            node, "score_mod", run, (q @ keys.swapaxes(2, 3) * self.factor(q.shape[3])).astype(kind)
+        )
         powers = np.exp(scores - scores.max(axis=-1, keepdims=True))
         weights = (powers / powers.sum(axis=-1, keepdims=True)).astype(kind)
         weights = _through(node, "prob_mod", run, weights)

@@ -18,10 +18,12 @@ AGGREGATES: Final = ("AVERAGE", "SUM", "MIN", "MAX")
 
 @dataclass(frozen=True, eq=False)
 class Forest:
-    """Trees of nodes, the same arrays for all: a row goes to `branches[node, 1]` where its feature is at most (or
-    equal to) the threshold, or is NaN and the node is marked in `takes_nan`; else to `branches[node, 0]`.
+    """Trees of nodes, the same arrays for all: a row goes to `branches[node, 1]` where its feature
+    is at most (or equal to) the threshold, or is NaN and the node is marked in `takes_nan`; else to
+    `branches[node, 0]`.
 
-    A leaf leads to itself; leaf i votes votes[starts[i]:starts[i + 1]] for `targets`. `depth` counts the branches.
+    A leaf leads to itself; leaf i votes votes[starts[i]:starts[i + 1]] for `targets`. `depth`
+    counts the branches.
     """
 
     kinds: Array
@@ -46,7 +48,9 @@ class Forest:
         return not self.takes_nan.any() and not (self.kinds == EQUAL).any()
 
     def table(self, count: int) -> Array | None:
-        """The vote of each node for each of `count` targets; None where a node has several for one."""
+        """The vote of each node for each of `count` targets; None where a node has several for
+        one.
+        """
         result = np.zeros((len(self.kinds), count), self.votes.dtype)
         places = np.repeat(np.arange(len(self.kinds)), np.diff(self.starts)) * count + self.targets
         result.reshape(-1)[places] = self.votes
@@ -101,20 +105,33 @@ class ForestBuilder:
         """A new leaf."""
         return self._add(LEAF, 0, 0.0, (len(self.kinds),) * 2, False, votes)
 
-    def branch(self, mode: str, feature: int, threshold: Any, true: int, false: int, nan_is_true: bool) -> int:
+    def branch(
+        self, mode: str, feature: int, threshold: Any, true: int, false: int, nan_is_true: bool
+    ) -> int:
         """A new branch; TypeMismatchError for a mode that is not known."""
         limit = self.dtype.type(threshold)
         if mode in ("GTE", "GT"):
             # Not x < t, and not x <= t; NaN goes where it was to go.
-            mode, true, false, nan_is_true = "LT" if mode == "GTE" else "LEQ", false, true, not nan_is_true
+            mode, true, false, nan_is_true = (
+                "LT" if mode == "GTE" else "LEQ",
+                false,
+                true,
+                not nan_is_true,
+            )
         elif mode == "NEQ":
             # NaN differs from every number.
             mode, true, false, nan_is_true = "EQ", false, true, False
         if mode == "LT":
-            limit = np.nextafter(limit, self.dtype.type(-np.inf)) if limit > -np.inf else self.dtype.type(np.nan)
+            limit = (
+                np.nextafter(limit, self.dtype.type(-np.inf))
+                if limit > -np.inf
+                else self.dtype.type(np.nan)
+            )
         elif mode not in ("LEQ", "EQ"):
             raise TypeMismatchError(f"there is no branch BRANCH_{mode} in a tree")
-        return self._add(EQUAL if mode == "EQ" else AT_MOST, feature, limit, (false, true), nan_is_true, ())
+        return self._add(
+            EQUAL if mode == "EQ" else AT_MOST, feature, limit, (false, true), nan_is_true, ()
+        )
 
     def _add(
         self,
@@ -153,7 +170,9 @@ class ForestBuilder:
 
 
 def _depth(branches: Array, roots: Array, is_leaf: Array) -> int:
-    """The most branches on a way from a root to a leaf; TypeMismatchError where a way does not end."""
+    """The most branches on a way from a root to a leaf; TypeMismatchError where a way does not
+    end.
+    """
     level, depth = np.unique(roots), 0
     while True:
         level = level[~is_leaf[level]]
@@ -161,7 +180,9 @@ def _depth(branches: Array, roots: Array, is_leaf: Array) -> int:
             return depth
         depth += 1
         if depth > len(branches):
-            raise TypeMismatchError("a tree of the ensemble comes back to a node that it has passed")
+            raise TypeMismatchError(
+                "a tree of the ensemble comes back to a node that it has passed"
+            )
         level = np.unique(branches[level])
 
 
@@ -178,7 +199,9 @@ def classic_forest(op: str, given: Mapping[str, Any], votes: str, count: int, dt
     """
     trees, ids, modes = given["nodes_treeids"], given["nodes_nodeids"], given["nodes_modes"]
     values, missing = picked(given, "nodes_values"), given["nodes_missing_value_tracks_true"]
-    true, false, features = (given[f"nodes_{k}"] for k in ("truenodeids", "falsenodeids", "featureids"))
+    true, false, features = (
+        given[f"nodes_{k}"] for k in ("truenodeids", "falsenodeids", "featureids")
+    )
     size = len(trees)
     if (
         not size
@@ -196,7 +219,9 @@ def classic_forest(op: str, given: Mapping[str, Any], votes: str, count: int, dt
         raise TypeMismatchError(f"{op} has lists of votes of different lengths")
     for tree, node, target, weight in zip(*lists):
         if (tree, node) not in place or not 0 <= target < count:
-            raise TypeMismatchError(f"{op} has a vote of node {node} of tree {tree} for {target}, which is not there")
+            raise TypeMismatchError(
+                f"{op} has a vote of node {node} of tree {tree} for {target}, which is not there"
+            )
         found.setdefault(place[tree, node], []).append((int(target), weight))
     builder = ForestBuilder(dtype)
     for i in range(size):
@@ -217,7 +242,9 @@ MODES: Final = ("LEQ", "LT", "GTE", "GT", "EQ", "NEQ", "MEMBER")
 
 
 def modern_forest(op: str, given: Mapping[str, Any], dtype: Any) -> Forest:
-    """The forest of TreeEnsemble; a branch that tests for members of a set becomes a chain of tests for equality."""
+    """The forest of TreeEnsemble; a branch that tests for members of a set becomes a chain of tests
+    for equality.
+    """
     return _Modern(op, given, dtype).build()
 
 
@@ -228,9 +255,17 @@ class _Modern:
         self.modes = [int(m) for m in np.asarray(given["nodes_modes"]).reshape(-1)]
         self.splits = np.asarray(given["nodes_splits"]).reshape(-1)
         self.missing = given["nodes_missing_value_tracks_true"]
-        names = ("nodes_featureids", "nodes_truenodeids", "nodes_falsenodeids", "nodes_trueleafs", "nodes_falseleafs")
+        names = (
+            "nodes_featureids",
+            "nodes_truenodeids",
+            "nodes_falsenodeids",
+            "nodes_trueleafs",
+            "nodes_falseleafs",
+        )
         lists = [given[name] for name in names]
-        if any(len(v) != len(self.modes) for v in (*lists, self.splits)) or len(self.missing) not in (
+        if any(len(v) != len(self.modes) for v in (*lists, self.splits)) or len(
+            self.missing
+        ) not in (
             0,
             len(self.modes),
         ):
@@ -256,7 +291,9 @@ class _Modern:
             else:
                 sets[-1].append(value)
         if len(sets) - 1 != len(wanted):
-            raise TypeMismatchError(f"{self.op} has {len(wanted)} tests for members and {len(sets) - 1} sets")
+            raise TypeMismatchError(
+                f"{self.op} has {len(wanted)} tests for members and {len(sets) - 1} sets"
+            )
         return dict(zip(wanted, sets))
 
     def build(self) -> Forest:
@@ -272,14 +309,18 @@ class _Modern:
 
     def check(self, index: int, count: int) -> None:
         if not 0 <= index < count:
-            raise TypeMismatchError(f"{self.op} has a branch that leads to {index}, where there is nothing")
+            raise TypeMismatchError(
+                f"{self.op} has a branch that leads to {index}, where there is nothing"
+            )
 
     def leaf(self, index: int) -> int:
         self.check(index, len(self.weights))
         if index not in self.leaves:
             vote = int(self.given["leaf_targetids"][index]), self.weights[index]
             if not 0 <= vote[0] < self.given["n_targets"]:
-                raise TypeMismatchError(f"{self.op} has a leaf for target {vote[0]}, which is not there")
+                raise TypeMismatchError(
+                    f"{self.op} has a leaf for target {vote[0]}, which is not there"
+                )
             self.leaves[index] = self.builder.leaf([vote])
         return self.leaves[index]
 
@@ -294,7 +335,9 @@ class _Modern:
             below = self.below(index)
             waiting = [i for leaf, i in below if not leaf and i not in self.made]
             if waiting and index in open_:
-                raise TypeMismatchError("a tree of the ensemble comes back to a node that it has passed")
+                raise TypeMismatchError(
+                    "a tree of the ensemble comes back to a node that it has passed"
+                )
             open_.add(index)
             if not waiting:
                 true, false = (self.leaf(i) if leaf else self.made[i] for leaf, i in below)
@@ -318,7 +361,9 @@ class _Modern:
         if not 0 <= mode < len(MODES) or feature < 0:
             raise TypeMismatchError(f"{self.op} has no mode {mode} for feature {feature}")
         if MODES[mode] != "MEMBER":
-            return self.builder.branch(MODES[mode], feature, self.splits[index], true, false, is_true)
+            return self.builder.branch(
+                MODES[mode], feature, self.splits[index], true, false, is_true
+            )
         node = false
         for value in reversed(self.members[index] or [np.nan]):
             node = self.builder.branch("EQ", feature, value, true, node, is_true)

@@ -1,7 +1,9 @@
-"""Scalar formulas: what an elementwise operator does to one element, as a small typed expression tree.
+"""Scalar formulas: what an elementwise operator does to one element, as a small typed expression
+tree.
 
-An operator writes its formula once, `scalar(self, e, x)`; the code generator prints the tree as C++ for vectors and for
-single elements, and the cost model counts it. `e` is the `Formulas` object below.
+An operator writes its formula once, `scalar(self, e, x)`; the code generator prints the tree as C++
+for vectors and for single elements, and the cost model counts it. `e` is the `Formulas` object
+below.
 """
 
 from __future__ import annotations
@@ -83,11 +85,15 @@ class Term:
 
 
 class Formulas:
-    """The functions a formula may use; each has an overload of the same name in kernels/math.hpp."""
+    """The functions a formula may use; each has an overload of the same name in
+    kernels/math.hpp.
+    """
 
     def __getattr__(self, op: str) -> Callable[..., Term]:
         if op not in FUNCTIONS:
-            raise AttributeError(f"formulas have no function {op!r}; one of: {', '.join(sorted(FUNCTIONS))}")
+            raise AttributeError(
+                f"formulas have no function {op!r}; one of: {', '.join(sorted(FUNCTIONS))}"
+            )
 
         def apply(*args: Operand) -> Term:
             first = next(a for a in args if isinstance(a, Term))
@@ -103,7 +109,8 @@ class Formulas:
         return Term("select", (condition, typed._lift(a), typed._lift(b)), typed.dtype)
 
     def cast(self, x: Term, dtype: DType, how: str = "") -> Term:
-        """`x` converted as NumPy's astype does; small floats stop at their largest number, but for `how` = "over".
+        """`x` converted as NumPy's astype does; small floats stop at their largest number, but for
+        `how` = "over".
 
         For powers of two (float8e8m0) `how` is a rounding: up, down, nearest, or up_over and so on.
         """
@@ -114,7 +121,9 @@ class Formulas:
         return Term("const", (), dtype, value)
 
 
-PREDICATES = frozenset({"isnan", "isinf", "logical_and", "logical_or", "logical_not", "logical_xor"})
+PREDICATES = frozenset(
+    {"isnan", "isinf", "logical_and", "logical_or", "logical_not", "logical_xor"}
+)
 _NUMERIC = """exp expm1 log log1p tanh erf sigmoid softplus sqrt rsqrt pow sin cos tan asin acos atan sinh cosh asinh
     acosh atanh floor ceil round trunc abs neg sign min max mod fmod bit_and bit_or bit_xor bit_not shift_left
     shift_right"""

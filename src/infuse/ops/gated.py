@@ -11,10 +11,29 @@ from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
 from infuse.ir.relations import must_equal
 from infuse.ir.types import TensorType
-from infuse.ops.base import Array, Floats, Inferred, Ints, Op, Rounding, cases, normalize_axis, same_dtype
+from infuse.ops.base import (
+    Array,
+    Floats,
+    Inferred,
+    Ints,
+    Op,
+    Rounding,
+    cases,
+    normalize_axis,
+    same_dtype,
+)
 from infuse.ops.elementwise import Floating, f32, require_kind, rounded
 from infuse.ops.formula import Formulas, Term
-from infuse.ops.sizes import agree, agree_shapes, at_most, int64s, nonempty, require_rank, whole_parts, with_dim
+from infuse.ops.sizes import (
+    agree,
+    agree_shapes,
+    at_most,
+    int64s,
+    nonempty,
+    require_rank,
+    whole_parts,
+    with_dim,
+)
 from infuse.ops.special import sigmoid
 
 
@@ -24,18 +43,24 @@ class SwiGLU(Floating):
     alpha: float = 1.0
 
     since = 28
-    accuracy = Rounding(ulp=4, abs=1e-7, why="far below zero the error of alpha · A grows in the exponential")
+    accuracy = Rounding(
+        ulp=4, abs=1e-7, why="far below zero the error of alpha · A grows in the exponential"
+    )
     samples = cases(a=[(2, 3), Floats((50,), -30, 30)], b=[(2, 3), (50,)], alpha=[1.0, 1.702])
 
     def infer(self, a: Value, b: Value) -> Inferred:
         dtype = self.result_dtype(a, b)
         if a.tensor.shape is None or b.tensor.shape is None:
             return TensorType(dtype, a.tensor.shape or b.tensor.shape)
-        return TensorType(dtype, agree_shapes(a.shape, b.shape, "the shapes of gate and value of SwiGLU"))
+        return TensorType(
+            dtype, agree_shapes(a.shape, b.shape, "the shapes of gate and value of SwiGLU")
+        )
 
     def eval(self, a: Array, b: Array) -> Array:
         if a.shape != b.shape:
-            raise ShapeError(f"gate and value of {self.name} have the shapes {a.shape} and {b.shape}")
+            raise ShapeError(
+                f"gate and value of {self.name} have the shapes {a.shape} and {b.shape}"
+            )
         return rounded(lambda x, y: x * sigmoid(self.alpha * x) * y, a, b)
 
     def scalar(self, e: Formulas, a: Term, b: Term) -> Term:
@@ -43,9 +68,11 @@ class SwiGLU(Floating):
 
 
 class CausalConvWithState(Op):
-    """Every channel convolved with its own filter over the elements so far, after those of `past_state`.
+    """Every channel convolved with its own filter over the elements so far, after those of
+    `past_state`.
 
-    The second output is the state for the elements that follow: the last ones that the filter still reaches.
+    The second output is the state for the elements that follow: the last ones that the filter still
+    reaches.
     """
 
     activation: str = "none"
@@ -61,12 +88,22 @@ class CausalConvWithState(Op):
     )
 
     def infer(
-        self, input: Value, weight: Value, bias: Value | None = None, past_state: Value | None = None
+        self,
+        input: Value,
+        weight: Value,
+        bias: Value | None = None,
+        past_state: Value | None = None,
     ) -> Inferred:
         dtype = require_kind(self.name, same_dtype(self.name, input, weight, bias, past_state), "f")
         if self.activation not in ("none", "silu", "swish"):
-            raise TypeMismatchError(f"{self.name} has no activation {self.activation!r}", hint="none, silu or swish")
-        for value, rank, name in ((input, 3, "the input"), (weight, 3, "the weight"), (past_state, 3, "the state")):
+            raise TypeMismatchError(
+                f"{self.name} has no activation {self.activation!r}", hint="none, silu or swish"
+            )
+        for value, rank, name in (
+            (input, 3, "the input"),
+            (weight, 3, "the weight"),
+            (past_state, 3, "the state"),
+        ):
             if value is not None:
                 require_rank(value, rank, self.name, name)
         if input.tensor.shape is None or weight.tensor.shape is None:
@@ -81,13 +118,23 @@ class CausalConvWithState(Op):
         return TensorType(dtype, input.shape), TensorType(dtype, state)
 
     def eval(
-        self, input: Array, weight: Array, bias: Array | None = None, past_state: Array | None = None
+        self,
+        input: Array,
+        weight: Array,
+        bias: Array | None = None,
+        past_state: Array | None = None,
     ) -> tuple[Array, Array]:
         reach, length = weight.shape[2] - 1, input.shape[2]
-        past = np.zeros((*input.shape[:2], reach), input.dtype) if past_state is None else past_state
+        past = (
+            np.zeros((*input.shape[:2], reach), input.dtype) if past_state is None else past_state
+        )
         whole = np.concatenate([past, input], axis=2)
         taps = weight.astype(np.float64)[:, 0, :, None]
-        result = np.zeros(input.shape) if bias is None else np.zeros(input.shape) + bias[:, None].astype(np.float64)
+        result = (
+            np.zeros(input.shape)
+            if bias is None
+            else np.zeros(input.shape) + bias[:, None].astype(np.float64)
+        )
         for tap in range(reach + 1):
             result = result + whole[:, :, tap : tap + length] * taps[:, tap]
         if self.activation != "none":
@@ -96,9 +143,11 @@ class CausalConvWithState(Op):
 
 
 class LinearAttention(Op):
-    """Attention without softmax: every head keeps the sum of keys times values, and queries read it.
+    """Attention without softmax: every head keeps the sum of keys times values, and queries read
+    it.
 
-    With a decay, the sum fades first; with `beta`, what the key already finds in it is taken from the value.
+    With a decay, the sum fades first; with `beta`, what the key already finds in it is taken from
+    the value.
     """
 
     kv_num_heads: int
@@ -172,30 +221,46 @@ class LinearAttention(Op):
         batch, length, _ = query.shape
         for one in (key, value, decay, beta):
             if one is not None and one.tensor.shape is not None:
-                agree_shapes(one.shape[:2], (batch, length), f"batch and length of the inputs of {self.name}")
+                agree_shapes(
+                    one.shape[:2], (batch, length), f"batch and length of the inputs of {self.name}"
+                )
         width = self._width(query.shape[2], self.q_num_heads)
-        agree(self._width(key.shape[2], self.kv_num_heads), width, f"the widths of queries and keys of {self.name}")
+        agree(
+            self._width(key.shape[2], self.kv_num_heads),
+            width,
+            f"the widths of queries and keys of {self.name}",
+        )
         nonempty(width, self.name)
         size = self._width(value.shape[2], self.kv_num_heads)
         state = batch, self.kv_num_heads, width, size
         if past_state is not None and past_state.tensor.shape is not None:
             agree_shapes(past_state.shape, state, f"the sizes of the state of {self.name}")
-        for one, widths in ((decay, (self.kv_num_heads, key.shape[2])), (beta, (1, self.kv_num_heads))):
+        for one, widths in (
+            (decay, (self.kv_num_heads, key.shape[2])),
+            (beta, (1, self.kv_num_heads)),
+        ):
             if one is None or one.tensor.shape is None:
                 continue
             numbers, (few, many) = one.shape[2], widths
             if not must_equal((numbers - few) * (numbers - many), 0):
-                raise ShapeError(f"decay or beta of {self.name} has {numbers} numbers a step, not {few} or {many}")
+                raise ShapeError(
+                    f"decay or beta of {self.name} has {numbers} numbers a step, not {few} or "
+                    f"{many}"
+                )
         return TensorType(dtype, (batch, length, size * self.q_num_heads)), TensorType(kept, state)
 
     def _check_options(self, decay: Value | None, beta: Value | None) -> None:
         if self.update_rule not in ("linear", "gated", "delta", "gated_delta"):
             raise TypeMismatchError(f"{self.name} has no rule {self.update_rule!r}")
         if self.kv_num_heads < 1 or self.q_num_heads < 1 or self.q_num_heads % self.kv_num_heads:
-            raise ShapeError(f"{self.name}: {self.q_num_heads} heads do not share {self.kv_num_heads}")
+            raise ShapeError(
+                f"{self.name}: {self.q_num_heads} heads do not share {self.kv_num_heads}"
+            )
         for one, name in ((decay, "gated"), (beta, "delta")):
             if (one is not None) != (name in self.update_rule):
-                raise TypeMismatchError(f"{self.name} with the rule {self.update_rule!r} has other inputs")
+                raise TypeMismatchError(
+                    f"{self.name} with the rule {self.update_rule!r} has other inputs"
+                )
 
     def _width(self, size: Dim, heads: int) -> Dim:
         return whole_parts(size, heads, f"numbers and heads of {self.name}")
@@ -225,7 +290,9 @@ class LinearAttention(Op):
         fades = (
             None
             if decay is None
-            else np.exp(decay.astype(np.float64)).reshape(batch, length, heads, decay.shape[2] // heads)
+            else np.exp(decay.astype(np.float64)).reshape(
+                batch, length, heads, decay.shape[2] // heads
+            )
         )
         rates = None if beta is None else beta.astype(np.float64)[..., None]
         found = np.zeros((batch, length, self.q_num_heads, v.shape[3]))
@@ -239,11 +306,14 @@ class LinearAttention(Op):
             read = np.repeat(state, shared, axis=1)
             found[:, t] = np.einsum("bhd,bhdm->bhm", q[:, t], read) * self.factor(q.shape[3])
         kept = query.dtype if past_state is None else past_state.dtype
-        return found.reshape(batch, length, self.q_num_heads * v.shape[3]).astype(query.dtype), state.astype(kept)
+        return found.reshape(batch, length, self.q_num_heads * v.shape[3]).astype(
+            query.dtype
+        ), state.astype(kept)
 
 
 class TensorScatter(Op):
-    """`past_cache` with `update` written along one axis, from the index on that every row of the batch has.
+    """`past_cache` with `update` written along one axis, from the index on that every row of the
+    batch has.
 
     `linear` updates must fit, `circular` ones go on at the beginning.
     """
@@ -253,34 +323,54 @@ class TensorScatter(Op):
 
     since = 24
     samples = (
-        cases(past_cache=[(2, 3, 5, 4), (2, 4, 3)], update=[(2, 3, 2, 4), (2, 1, 3)], mode=["linear", "circular"]),
+        cases(
+            past_cache=[(2, 3, 5, 4), (2, 4, 3)],
+            update=[(2, 3, 2, 4), (2, 1, 3)],
+            mode=["linear", "circular"],
+        ),
         cases(
             past_cache=[(2, 3, 5, 4), (3, 4, 2)],
             update=[(2, 3, 2, 4), (3, 4, 2)],
             write_indices=[int64s(3, 0), int64s(0, 0, 0)],
             mode=["linear", "circular"],
         ),
-        cases(past_cache=[(2, 3, 5)], update=[(2, 3, 4)], write_indices=[int64s(4, 2)], mode=["circular"], axis=[2]),
+        cases(
+            past_cache=[(2, 3, 5)],
+            update=[(2, 3, 4)],
+            write_indices=[int64s(4, 2)],
+            mode=["circular"],
+            axis=[2],
+        ),
         cases(past_cache=[Ints((2, 4, 3))], update=[Ints((2, 2, 3))], write_indices=[int64s(1, 2)]),
     )
 
-    def infer(self, past_cache: Value, update: Value, write_indices: Value | None = None) -> Inferred:
+    def infer(
+        self, past_cache: Value, update: Value, write_indices: Value | None = None
+    ) -> Inferred:
         dtype = same_dtype(self.name, past_cache, update)
         if self.mode not in ("linear", "circular"):
-            raise TypeMismatchError(f"{self.name} has no mode {self.mode!r}", hint="linear or circular")
+            raise TypeMismatchError(
+                f"{self.name} has no mode {self.mode!r}", hint="linear or circular"
+            )
         if write_indices is not None and write_indices.dtype != dtypes.int64:
-            raise TypeMismatchError(f"the indices of {self.name} must be int64, found {write_indices.dtype}")
+            raise TypeMismatchError(
+                f"the indices of {self.name} must be int64, found {write_indices.dtype}"
+            )
         if past_cache.tensor.shape is None or update.tensor.shape is None:
             return TensorType(dtype, past_cache.tensor.shape)
         axis = normalize_axis(self.axis, past_cache.rank, self.name)
         if axis == 0:
             raise ShapeError(f"{self.name} writes along another axis than that of the batch")
         agree_shapes(
-            with_dim(update.shape, axis, 1), with_dim(past_cache.shape, axis, 1), f"the other sizes of {self.name}"
+            with_dim(update.shape, axis, 1),
+            with_dim(past_cache.shape, axis, 1),
+            f"the other sizes of {self.name}",
         )
         at_most(update.shape[axis], past_cache.shape[axis], f"the elements that {self.name} writes")
         if write_indices is not None and write_indices.tensor.shape is not None:
-            agree_shapes(write_indices.shape, past_cache.shape[:1], f"the number of indices of {self.name}")
+            agree_shapes(
+                write_indices.shape, past_cache.shape[:1], f"the number of indices of {self.name}"
+            )
         return past_cache.type
 
     def eval(self, past_cache: Array, update: Array, write_indices: Array | None = None) -> Array:
@@ -303,8 +393,12 @@ class Det(Op):
     """The determinant of every square matrix in the last two axes."""
 
     since = 22
-    accuracy = Rounding(ulp=2, abs=1e-12, why="eliminated in float64 in another order, and rounded once")
-    samples = cases(X=[(3, 3), (2, 4, 4), (1, 1), (2, 3, 6, 6), (5, 0, 0), f32(0, 1, 1, 0).reshape(2, 2)])
+    accuracy = Rounding(
+        ulp=2, abs=1e-12, why="eliminated in float64 in another order, and rounded once"
+    )
+    samples = cases(
+        X=[(3, 3), (2, 4, 4), (1, 1), (2, 3, 6, 6), (5, 0, 0), f32(0, 1, 1, 0).reshape(2, 2)]
+    )
 
     def infer(self, X: Value) -> Inferred:
         dtype = require_kind(self.name, X.dtype, "f")
@@ -321,24 +415,38 @@ class Det(Op):
 
 
 class BitCast(Op):
-    """The bits of the elements read as another type of the same width; a boolean is whether one is set."""
+    """The bits of the elements read as another type of the same width; a boolean is whether one is
+    set.
+    """
 
     to: DType
 
     since = 26
     samples = (
-        cases(input=[Ints((3, 2), dtype=dtypes.int32), np.int32(7)], to=[dtypes.float32, dtypes.uint32]),
+        cases(
+            input=[Ints((3, 2), dtype=dtypes.int32), np.int32(7)],
+            to=[dtypes.float32, dtypes.uint32],
+        ),
         cases(input=[Ints((3, 2)), np.zeros((0, 3), np.int64)], to=[dtypes.float64, dtypes.uint64]),
-        cases(input=[Ints((4,), 0, 999, dtypes.uint16)], to=[dtypes.float16, dtypes.bfloat16, dtypes.int16]),
+        cases(
+            input=[Ints((4,), 0, 999, dtypes.uint16)],
+            to=[dtypes.float16, dtypes.bfloat16, dtypes.int16],
+        ),
         cases(input=[Ints((4,), 0, 3, dtypes.uint8)], to=[dtypes.int8, dtypes.bool_]),
     )
 
     def infer(self, input: Value) -> Inferred:
         if input.dtype.bits != self.to.bits or not self.to.bits:
-            raise TypeMismatchError(f"BitCast cannot read {input.dtype} as {self.to}: they differ in width")
+            raise TypeMismatchError(
+                f"BitCast cannot read {input.dtype} as {self.to}: they differ in width"
+            )
         return TensorType(self.to, input.tensor.shape)
 
     def eval(self, input: Array) -> Array:
-        bits = np.ascontiguousarray(input).reshape(input.shape).view(np.dtype(f"u{input.dtype.itemsize}"))
+        bits = (
+            np.ascontiguousarray(input)
+            .reshape(input.shape)
+            .view(np.dtype(f"u{input.dtype.itemsize}"))
+        )
         result: Array = bits != 0 if self.to.is_bool else bits.view(self.to.numpy)
         return result

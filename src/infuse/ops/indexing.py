@@ -53,7 +53,10 @@ class Gather(Op):
     carries_dims = True
     samples = (
         cases(data=[(5, 4), (5, 4)], indices=[Ints((2, 3), -4, 4), np.array(-1)], axis=[0, 1, -1]),
-        cases(data=[(3,), (6, 2), (2, 3, 4)], indices=[Ints((), 0, 3), int64s(), Ints((2,), 0, 2, dtypes.int32)]),
+        cases(
+            data=[(3,), (6, 2), (2, 3, 4)],
+            indices=[Ints((), 0, 3), int64s(), Ints((2,), 0, 2, dtypes.int32)],
+        ),
     )
 
     def infer(self, data: Value, indices: Value) -> Inferred:
@@ -83,7 +86,9 @@ class GatherElements(Op):
     def infer(self, data: Value, indices: Value) -> Inferred:
         require_index(indices, self.name)
         if data.tensor.rank is not None and indices.tensor.rank not in (None, data.tensor.rank):
-            raise ShapeError(f"GatherElements needs equal ranks, found {data.type} and {indices.type}")
+            raise ShapeError(
+                f"GatherElements needs equal ranks, found {data.type} and {indices.type}"
+            )
         _inside(data, indices, axis_of(data, self.axis, self.name), self.name)
         return TensorType(data.dtype, indices.tensor.shape)
 
@@ -92,14 +97,18 @@ class GatherElements(Op):
 
 
 def places_along(data: Array, indices: Array, axis: int, op: str) -> tuple[Array, ...]:
-    """Index arrays that name, for each place of `indices`, the element of `data` it means along `axis`."""
+    """Index arrays that name, for each place of `indices`, the element of `data` it means along
+    `axis`.
+    """
     grid: list[Array] = list(np.ogrid[tuple(slice(n) for n in indices.shape)])
     grid[axis] = checked(indices, data.shape[axis], op)
     return tuple(grid)
 
 
 def _inside(data: Value, indices: Value, axis: int | None, op: str) -> None:
-    """ShapeError where `indices` are longer than `data` along another axis than that which they index."""
+    """ShapeError where `indices` are longer than `data` along another axis than that which they
+    index.
+    """
     shape, places = data.tensor.shape, indices.tensor.shape
     if shape is None or places is None:
         return
@@ -111,14 +120,20 @@ def _inside(data: Value, indices: Value, axis: int | None, op: str) -> None:
 
 
 class GatherND(Op):
-    """The parts of the input that index tuples name; the first `batch_dims` axes go side by side."""
+    """The parts of the input that index tuples name; the first `batch_dims` axes go side by
+    side.
+    """
 
     batch_dims: int = 0
     since = 12
     carries_dims = True
     samples = (
         cases(data=[(3, 4, 2), (3, 4, 2)], indices=[Ints((5, 2), -3, 3), Ints((2, 2, 3), 0, 2)]),
-        cases(data=[(3, 4, 2), (2, 3, 4)], indices=[Ints((3, 1), 0, 4), Ints((2, 5, 2), 0, 3)], batch_dims=[1]),
+        cases(
+            data=[(3, 4, 2), (2, 3, 4)],
+            indices=[Ints((3, 1), 0, 4), Ints((2, 5, 2), 0, 3)],
+            batch_dims=[1],
+        ),
     )
 
     def infer(self, data: Value, indices: Value) -> Inferred:
@@ -128,8 +143,13 @@ class GatherND(Op):
             return TensorType(data.dtype, None)
         depth = self.batch_dims + places[-1]
         if depth > len(shape) or self.batch_dims >= len(places):
-            raise ShapeError(f"GatherND cannot index {data.type} with {indices.type} and batch_dims {self.batch_dims}")
-        batch = agree_shapes(shape[: self.batch_dims], places[: self.batch_dims], "batch sizes of GatherND")
+            raise ShapeError(
+                f"GatherND cannot index {data.type} with {indices.type} and batch_dims "
+                f"{self.batch_dims}"
+            )
+        batch = agree_shapes(
+            shape[: self.batch_dims], places[: self.batch_dims], "batch sizes of GatherND"
+        )
         return TensorType(data.dtype, batch + places[self.batch_dims : -1] + shape[depth:])
 
     def eval(self, data: Array, indices: Array) -> Array:
@@ -154,7 +174,9 @@ class Scatter(Op, abstract=True):
         require_index(indices, self.name)
         same_dtype(self.name, data, updates)
         if self.reduction not in REDUCTIONS:
-            raise UnsupportedOperatorError(f"reduction {self.reduction!r} of {self.name} is not known")
+            raise UnsupportedOperatorError(
+                f"reduction {self.reduction!r} of {self.name} is not known"
+            )
 
     def _write(self, data: Array, places: tuple[Array, ...], updates: Array) -> Array:
         result: Array = data.copy()
@@ -190,7 +212,9 @@ class ScatterElements(Scatter):
         self._check(data, indices, updates)
         _inside(data, indices, axis_of(data, self.axis, self.name), self.name)
         if indices.tensor.shape is not None and updates.tensor.shape is not None:
-            agree_shapes(indices.tensor.shape, updates.tensor.shape, "shapes of indices and updates")
+            agree_shapes(
+                indices.tensor.shape, updates.tensor.shape, "shapes of indices and updates"
+            )
         return data.type
 
     def eval(self, data: Array, indices: Array, updates: Array) -> Array:
@@ -222,7 +246,9 @@ class ScatterND(Scatter):
         if shape is not None and places and parts is not None and isinstance(places[-1], int):
             if places[-1] > len(shape):
                 raise ShapeError(f"ScatterND cannot index {data.type} with tuples of {places[-1]}")
-            agree_shapes(places[:-1] + shape[places[-1] :], parts, "sizes of the updates of ScatterND")
+            agree_shapes(
+                places[:-1] + shape[places[-1] :], parts, "sizes of the updates of ScatterND"
+            )
         return data.type
 
     def eval(self, data: Array, indices: Array, updates: Array) -> Array:
@@ -230,7 +256,9 @@ class ScatterND(Scatter):
 
 
 class ReverseSequence(Op):
-    """The first elements of each batch row in reverse order along the time axis, as many as `sequence_lens` says."""
+    """The first elements of each batch row in reverse order along the time axis, as many as
+    `sequence_lens` says.
+    """
 
     batch_axis: int = 1
     time_axis: int = 0
@@ -244,17 +272,27 @@ class ReverseSequence(Op):
     def infer(self, input: Value, sequence_lens: Value) -> Inferred:
         require_rank(sequence_lens, 1, self.name, "sequence_lens")
         if input.tensor.shape is not None:
-            batch, time = (normalize_axis(a, input.rank, self.name) for a in (self.batch_axis, self.time_axis))
+            batch, time = (
+                normalize_axis(a, input.rank, self.name) for a in (self.batch_axis, self.time_axis)
+            )
             if batch == time:
-                raise ShapeError(f"ReverseSequence needs two axes, found {batch} for batch and time")
+                raise ShapeError(
+                    f"ReverseSequence needs two axes, found {batch} for batch and time"
+                )
             if sequence_lens.tensor.shape is not None:
-                agree(sequence_lens.shape[0], input.shape[batch], "lengths and batches of ReverseSequence")
+                agree(
+                    sequence_lens.shape[0],
+                    input.shape[batch],
+                    "lengths and batches of ReverseSequence",
+                )
         return input.type
 
     def eval(self, input: Array, sequence_lens: Array) -> Array:
         rows = np.moveaxis(input, (self.batch_axis, self.time_axis), (0, 1)).copy()
         if len(sequence_lens) != len(rows):
-            raise ShapeError(f"ReverseSequence has {len(sequence_lens)} lengths for {len(rows)} batches")
+            raise ShapeError(
+                f"ReverseSequence has {len(sequence_lens)} lengths for {len(rows)} batches"
+            )
         for row, count in zip(rows, integers(sequence_lens)):
             if not 0 <= count <= len(row):
                 raise ShapeError(f"ReverseSequence cannot turn {count} of {len(row)} elements")
@@ -300,7 +338,9 @@ class OneHot(Op):
 
 
 class TopK(Op):
-    """The `K` largest (or smallest) elements along an axis, best first, and their places; equal ones in order."""
+    """The `K` largest (or smallest) elements along an axis, best first, and their places; equal
+    ones in order.
+    """
 
     axis: int = -1
     largest: int = 1
@@ -329,7 +369,11 @@ class TopK(Op):
         if not 0 <= count <= size:
             raise ShapeError(f"TopK asks for {count} of {size} elements")
         if self.largest:
-            order = size - 1 - np.flip(np.argsort(np.flip(X, self.axis), self.axis, kind="stable"), self.axis)
+            order = (
+                size
+                - 1
+                - np.flip(np.argsort(np.flip(X, self.axis), self.axis, kind="stable"), self.axis)
+            )
         else:
             order = np.argsort(X, self.axis, kind="stable")
         best = np.take(order, range(count), self.axis).astype(np.int64)

@@ -11,10 +11,11 @@ from infuse.ops.sizes import numbering
 
 
 def infer_graph(graph: Graph) -> None:
-    """Set the types and contents of all values that nodes of `graph` and of its bodies make, from its inputs' types.
+    """Set the types and contents of all values that nodes of `graph` and of its bodies make, from
+    its inputs' types.
 
-    Sizes that only run time knows get symbols numbered from one, so the same graph always gets the same names. Errors
-    carry the node.
+    Sizes that only run time knows get symbols numbered from one, so the same graph always gets the
+    same names. Errors carry the node.
     """
     with numbering(_given_symbols(graph)), room_for(graph):
         infer_body(graph)
@@ -35,10 +36,18 @@ def symbols_of(type: Type) -> set[str]:
 
 
 def _given_symbols(graph: Graph) -> set[str]:
-    """Symbols that inference does not make itself: of the inputs, and of what unknown operators give."""
+    """Symbols that inference does not make itself: of the inputs, and of what unknown operators
+    give.
+    """
     values = [*graph.inputs, *graph.outputs]
     for inner in graph.all_graphs():
         for node in inner.unordered_nodes:
             if not isinstance(node.op, Op):
                 values += node.outputs
-    return set().union(*(symbols_of(v.type) for v in values if v.producer is None or not isinstance(v.producer.op, Op)))
+    return set().union(
+        *(
+            symbols_of(v.type)
+            for v in values
+            if v.producer is None or not isinstance(v.producer.op, Op)
+        )
+    )

@@ -1,4 +1,6 @@
-"""Products and convolutions of 8-bit integers, summed up in 32 bits, and those that quantize their result."""
+"""Products and convolutions of 8-bit integers, summed up in 32 bits, and those that quantize their
+result.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,13 @@ from infuse.ops.quantization import STEP, i8, limits, quantize, u8
 from infuse.ops.sizes import agree, require_single
 
 BYTES = (dtypes.int8, dtypes.uint8)
-_SMALL = (*BYTES, dtypes.float8e4m3fn, dtypes.float8e4m3fnuz, dtypes.float8e5m2, dtypes.float8e5m2fnuz)
+_SMALL = (
+    *BYTES,
+    dtypes.float8e4m3fn,
+    dtypes.float8e4m3fnuz,
+    dtypes.float8e5m2,
+    dtypes.float8e5m2fnuz,
+)
 
 
 def _i8(*shape: int) -> Ints:
@@ -39,11 +47,15 @@ def require_bytes(name: str, *values: Value | None, kinds: tuple[DType, ...] = B
     """TypeMismatchError unless all elements are of 8 bits."""
     for value in values:
         if value is not None and value.dtype not in kinds:
-            raise TypeMismatchError(f"{name} takes {', '.join(map(str, kinds))}, found {value.dtype}")
+            raise TypeMismatchError(
+                f"{name} takes {', '.join(map(str, kinds))}, found {value.dtype}"
+            )
 
 
 def require_rowwise(op: str, a: Value, *parameters: Value | None) -> None:
-    """ShapeError unless scales and zero points of the left operand `a` are one number, or one for each row."""
+    """ShapeError unless scales and zero points of the left operand `a` are one number, or one for
+    each row.
+    """
     for value in parameters:
         if value is None or value.tensor.size in (None, 1) or a.tensor.shape is None:
             continue
@@ -57,7 +69,9 @@ def require_rowwise(op: str, a: Value, *parameters: Value | None) -> None:
 
 
 def require_columnwise(op: str, columns: Dim | None, *parameters: Value | None) -> None:
-    """ShapeError unless scales and zero points of the right operand are one number, or one for each column."""
+    """ShapeError unless scales and zero points of the right operand are one number, or one for each
+    column.
+    """
     for value in parameters:
         if value is None or value.tensor.size in (None, 1) or value.tensor.shape is None:
             continue
@@ -70,7 +84,9 @@ def require_columnwise(op: str, columns: Dim | None, *parameters: Value | None) 
 
 
 def rowwise(parameter: Array | None) -> Array:
-    """A scale or zero point of the left operand of a product, where a vector has one element for each row."""
+    """A scale or zero point of the left operand of a product, where a vector has one element for
+    each row.
+    """
     if parameter is None:
         return np.zeros((), np.int64)
     if parameter.size == 1:
@@ -96,7 +112,9 @@ def sum_in_32_bits(total: Array) -> Array:
 
 
 def columns_of(b: Value) -> Dim | None:
-    """The columns of the right operand of a product; None for a vector, which has none, or where nothing is said."""
+    """The columns of the right operand of a product; None for a vector, which has none, or where
+    nothing is said.
+    """
     return b.shape[-1] if b.tensor.shape is not None and b.rank > 1 else None
 
 
@@ -108,8 +126,8 @@ def _product_shape(a: Value, b: Value) -> TensorType:
 
 
 class MatMulInteger(Op):
-    """(a − its zero point) · (b − its zero point) in int32; zero points are scalars, or one for each row of a and each
-    column of b.
+    """(a − its zero point) · (b − its zero point) in int32; zero points are scalars, or one for
+    each row of a and each column of b.
     """
 
     since = 10
@@ -121,7 +139,11 @@ class MatMulInteger(Op):
     )
 
     def infer(
-        self, a: Value, b: Value, a_zero_point: Value | None = None, b_zero_point: Value | None = None
+        self,
+        a: Value,
+        b: Value,
+        a_zero_point: Value | None = None,
+        b_zero_point: Value | None = None,
     ) -> Inferred:
         require_bytes(self.name, a, b, a_zero_point, b_zero_point)
         product = _product_shape(a, b)
@@ -129,13 +151,21 @@ class MatMulInteger(Op):
         require_columnwise(self.name, columns_of(b), b_zero_point)
         return TensorType(dtypes.int32, product.shape)
 
-    def eval(self, a: Array, b: Array, a_zero_point: Array | None = None, b_zero_point: Array | None = None) -> Array:
+    def eval(
+        self,
+        a: Array,
+        b: Array,
+        a_zero_point: Array | None = None,
+        b_zero_point: Array | None = None,
+    ) -> Array:
         left, right = _shifted(a, rowwise(a_zero_point)), _shifted(b, columnwise(b_zero_point))
         return sum_in_32_bits(np.asarray(np.matmul(left, right)))
 
 
 class ConvInteger(Convolving):
-    """Convolution of x − its zero point with the filters w − theirs (one, or one for each filter) in int32."""
+    """Convolution of x − its zero point with the filters w − theirs (one, or one for each filter)
+    in int32.
+    """
 
     since = 10
     samples = (
@@ -147,25 +177,51 @@ class ConvInteger(Convolving):
             strides=[(), (2, 1)],
             pads=[(), (1, 0, 2, 1)],
         ),
-        cases(x=[_u8(2, 4, 9, 8)], w=[_u8(6, 2, 3, 2)], x_zero_point=[np.uint8(7)], group=[2], dilations=[(), (2, 3)]),
-        cases(x=[_u8(1, 40, 5, 5)], w=[_i8(40, 1, 3, 3)], x_zero_point=[np.uint8(99)], group=[40], pads=[(1, 1, 1, 1)]),
-        cases(x=[_u8(1, 2, 6, 7)], w=[_i8(3, 2, 3, 2)], auto_pad=["SAME_UPPER", "SAME_LOWER", "VALID"]),
+        cases(
+            x=[_u8(2, 4, 9, 8)],
+            w=[_u8(6, 2, 3, 2)],
+            x_zero_point=[np.uint8(7)],
+            group=[2],
+            dilations=[(), (2, 3)],
+        ),
+        cases(
+            x=[_u8(1, 40, 5, 5)],
+            w=[_i8(40, 1, 3, 3)],
+            x_zero_point=[np.uint8(99)],
+            group=[40],
+            pads=[(1, 1, 1, 1)],
+        ),
+        cases(
+            x=[_u8(1, 2, 6, 7)], w=[_i8(3, 2, 3, 2)], auto_pad=["SAME_UPPER", "SAME_LOWER", "VALID"]
+        ),
         cases(x=[_i8(2, 3, 11)], w=[_i8(4, 3, 3)], x_zero_point=[np.int8(-9)], pads=[(1, 1)]),
         cases(x=[_u8(1, 2, 4, 5, 6)], w=[_i8(3, 2, 2, 3, 2)]),
     )
 
     def infer(
-        self, x: Value, w: Value, x_zero_point: Value | None = None, w_zero_point: Value | None = None
+        self,
+        x: Value,
+        w: Value,
+        x_zero_point: Value | None = None,
+        w_zero_point: Value | None = None,
     ) -> Inferred:
         require_bytes(self.name, x, w, x_zero_point, w_zero_point)
         require_single(self.name, x_zero_point)
         require_columnwise(self.name, w.shape[0] if w.tensor.shape else None, w_zero_point)
         return TensorType(dtypes.int32, self.shape(x, w))
 
-    def eval(self, x: Array, w: Array, x_zero_point: Array | None = None, w_zero_point: Array | None = None) -> Array:
+    def eval(
+        self,
+        x: Array,
+        w: Array,
+        x_zero_point: Array | None = None,
+        w_zero_point: Array | None = None,
+    ) -> Array:
         filters = columnwise(w_zero_point)
         filters = filters.reshape(-1, *(1,) * (w.ndim - 1)) if filters.size > 1 else filters
-        return sum_in_32_bits(self.convolve(_shifted(x, columnwise(x_zero_point)), _shifted(w, filters)))
+        return sum_in_32_bits(
+            self.convolve(_shifted(x, columnwise(x_zero_point)), _shifted(w, filters))
+        )
 
 
 def requantized(total: Array, scale: Array, zero: Array) -> Array:
@@ -230,7 +286,8 @@ class QLinearMatMul(Op):
 
 
 class QLinearConv(Convolving):
-    """The convolution of dequantized x and w plus the bias b (int32, in steps of the product), quantized.
+    """The convolution of dequantized x and w plus the bias b (int32, in steps of the product),
+    quantized.
 
     Scale and zero point of the filters may have one element for each.
     """

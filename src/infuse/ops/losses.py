@@ -16,7 +16,9 @@ _SUMS = Rounding(ulp=8, abs=1e-5, why="terms of both signs cancel in the sum")
 
 
 class _Loss(Op, abstract=True):
-    """A loss of scores (N, C, …) for the classes (N, …); `ignore_index` is a class that counts nothing."""
+    """A loss of scores (N, C, …) for the classes (N, …); `ignore_index` is a class that counts
+    nothing.
+    """
 
     ignore_index: int | None = None
     reduction: str = "mean"
@@ -27,31 +29,49 @@ class _Loss(Op, abstract=True):
         """The type of the loss."""
         dtype = require_kind(self.name, scores.dtype, "f")
         if classes.dtype not in (dtypes.int32, dtypes.int64):
-            raise TypeMismatchError(f"the classes of {self.name} must be int32 or int64, found {classes.dtype}")
+            raise TypeMismatchError(
+                f"the classes of {self.name} must be int32 or int64, found {classes.dtype}"
+            )
         if self.reduction not in ("none", "mean", "sum"):
-            raise TypeMismatchError(f"{self.name} has no reduction {self.reduction!r}", hint="none, mean or sum")
+            raise TypeMismatchError(
+                f"{self.name} has no reduction {self.reduction!r}", hint="none, mean or sum"
+            )
         if weights is not None:
             require_rank(weights, 1, self.name, "the weights")
             if weights.dtype != dtype:
-                raise TypeMismatchError(f"the weights of {self.name} must be {dtype}, found {weights.dtype}")
+                raise TypeMismatchError(
+                    f"the weights of {self.name} must be {dtype}, found {weights.dtype}"
+                )
         shape, wanted = scores.tensor.shape, classes.tensor.shape
         if shape is not None and len(shape) < 2:
             raise ShapeError(f"{self.name} takes scores of several classes, found {scores.type}")
         if shape is not None and weights is not None and weights.tensor.shape is not None:
-            agree(weights.shape[0], shape[1], f"the number of weights and of classes of {self.name}")
+            agree(
+                weights.shape[0], shape[1], f"the number of weights and of classes of {self.name}"
+            )
         if shape is not None and wanted is not None:
-            wanted = agree_shapes(wanted, (shape[0], *shape[2:]), f"the classes and the scores of {self.name}")
+            wanted = agree_shapes(
+                wanted, (shape[0], *shape[2:]), f"the classes and the scores of {self.name}"
+            )
         return TensorType(dtype, () if self.reduction != "none" else wanted)
 
     def loss(self, logs: Array, classes: Array, weights: Array | None) -> Array:
         """The loss of logarithms of probabilities, in a type that holds sums."""
-        ignored = np.zeros(classes.shape, bool) if self.ignore_index is None else classes == self.ignore_index
+        ignored = (
+            np.zeros(classes.shape, bool)
+            if self.ignore_index is None
+            else classes == self.ignore_index
+        )
         places = np.where(ignored, 0, classes).astype(np.int64)
         count = logs.shape[1]
         if places.size and (places.min() < -count or places.max() >= count):
             raise ShapeError(f"a class of {self.name} is none of {count}")
         picked = -np.take_along_axis(logs, np.expand_dims(places, 1), 1).squeeze(1)
-        shares = np.ones(classes.shape, logs.dtype) if weights is None else weights[places].astype(logs.dtype)
+        shares = (
+            np.ones(classes.shape, logs.dtype)
+            if weights is None
+            else weights[places].astype(logs.dtype)
+        )
         shares = np.where(ignored, 0, shares)
         losses = np.where(ignored, 0, picked * shares)
         if self.reduction == "none":
@@ -62,7 +82,9 @@ class _Loss(Op, abstract=True):
 
 _CLASSES = (Ints((3,), 0, 5), Ints((2, 4), 0, 3, dtypes.int32), Ints((2, 3, 2), 0, 4))
 _ROWS = (
-    cases(input=[(3, 5), (2, 3, 4), (2, 4, 3, 2)], target=_CLASSES, reduction=["mean", "sum", "none"]),
+    cases(
+        input=[(3, 5), (2, 3, 4), (2, 4, 3, 2)], target=_CLASSES, reduction=["mean", "sum", "none"]
+    ),
     cases(
         input=[(3, 5), (2, 3, 4), (2, 4, 3, 2)],
         target=_CLASSES,
@@ -71,7 +93,9 @@ _ROWS = (
         ignore_index=[None, 1],
     ),
     Sample({"input": (2, 3), "target": np.array([1, -100], np.int64)}, {"ignore_index": -100}),
-    Sample({"input": (2, 3, 2), "target": np.array([[7, 2], [0, 7]], np.int64)}, {"ignore_index": 7}),
+    Sample(
+        {"input": (2, 3, 2), "target": np.array([[7, 2], [0, 7]], np.int64)}, {"ignore_index": 7}
+    ),
 )
 
 
@@ -89,7 +113,9 @@ class NegativeLogLikelihoodLoss(_Loss):
 
 
 class SoftmaxCrossEntropyLoss(_Loss):
-    """Minus the logarithm of the softmax at the wanted classes, weighed and reduced; and the logarithms of all."""
+    """Minus the logarithm of the softmax at the wanted classes, weighed and reduced; and the
+    logarithms of all.
+    """
 
     since = 13
     samples = tuple(
@@ -108,7 +134,9 @@ class SoftmaxCrossEntropyLoss(_Loss):
             nonempty(scores.shape[1], self.name)
         return self.check(scores, labels, weights), scores.type
 
-    def eval(self, scores: Array, labels: Array, weights: Array | None = None) -> tuple[Array, Array]:
+    def eval(
+        self, scores: Array, labels: Array, weights: Array | None = None
+    ) -> tuple[Array, Array]:
         wide = widened(scores)
         shifted = wide - wide.max(axis=1, keepdims=True)
         logs = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))

@@ -1,7 +1,8 @@
-"""ONNX Runtime's own operators (domain com.microsoft): fused convolutions and products, activations.
+"""ONNX Runtime's own operators (domain com.microsoft): fused convolutions and products,
+activations.
 
-`eval` follows the runtime's processor kernels, which the tests run as witness. What a kernel refuses is not refused
-here, so that every model can be read.
+`eval` follows the runtime's processor kernels, which the tests run as witness. What a kernel
+refuses is not refused here, so that every model can be read.
 """
 
 from __future__ import annotations
@@ -21,7 +22,16 @@ from infuse.ops.activations import (
     Relu,
     Sigmoid,
 )
-from infuse.ops.base import Array, Floats, Inferred, Op, Rounding, broadcast_shapes, cases, same_dtype
+from infuse.ops.base import (
+    Array,
+    Floats,
+    Inferred,
+    Op,
+    Rounding,
+    broadcast_shapes,
+    cases,
+    same_dtype,
+)
 from infuse.ops.contraction import Gemm
 from infuse.ops.conversion import Clip
 from infuse.ops.convolution import SUMS, Conv
@@ -38,7 +48,9 @@ _MOMENTS = Rounding(ulp=8, abs=2e-6, why="sums round in another order")
 
 
 def activate(kind: str, params: tuple[float, ...], x: Array) -> Array:
-    """The activation of a fused operator; Clip takes its limits, LeakyRelu its slope, HardSigmoid alpha and beta."""
+    """The activation of a fused operator; Clip takes its limits, LeakyRelu its slope, HardSigmoid
+    alpha and beta.
+    """
     if not kind:
         return x
     if kind == "Clip":
@@ -57,16 +69,24 @@ def activate(kind: str, params: tuple[float, ...], x: Array) -> Array:
 
 
 class FusedConv(Conv):
-    """activation(Conv(x, w, b) + z): a convolution, what is added to it, and an activation with its parameters."""
+    """activation(Conv(x, w, b) + z): a convolution, what is added to it, and an activation with its
+    parameters.
+    """
 
     activation: str = ""
     activation_params: tuple[float, ...] = ()
 
     domain = DOMAIN
-    accuracy = Rounding(ulp=4, abs=4e-6, why="long sums round in another order, and the activation follows")
+    accuracy = Rounding(
+        ulp=4, abs=4e-6, why="long sums round in another order, and the activation follows"
+    )
     samples = (  # type: ignore[assignment]
         cases(
-            x=[(1, 4, 6, 7)], w=[(6, 4, 3, 3)], b=[(6,)], activation=["", "Relu", "Sigmoid", "Tanh"], pads=[(1,) * 4]
+            x=[(1, 4, 6, 7)],
+            w=[(6, 4, 3, 3)],
+            b=[(6,)],
+            activation=["", "Relu", "Sigmoid", "Tanh"],
+            pads=[(1,) * 4],
         ),
         cases(
             x=[(1, 4, 6, 7)],
@@ -76,8 +96,15 @@ class FusedConv(Conv):
             activation_params=[(0.1,)],
             group=[2],
         ),
-        cases(x=[(1, 4, 6, 7)], w=[(4, 4, 1, 1)], activation=["Clip", "HardSigmoid"], activation_params=[(0.2, 0.5)]),
-        cases(x=[(1, 2, 6)], w=[(4, 2, 3)], activation=["Clip"], activation_params=[(-np.inf, 0.5)]),
+        cases(
+            x=[(1, 4, 6, 7)],
+            w=[(4, 4, 1, 1)],
+            activation=["Clip", "HardSigmoid"],
+            activation_params=[(0.2, 0.5)],
+        ),
+        cases(
+            x=[(1, 2, 6)], w=[(4, 2, 3)], activation=["Clip"], activation_params=[(-np.inf, 0.5)]
+        ),
         cases(x=[(2, 4, 5, 5)], w=[(6, 4, 3, 3)], b=[(6,)], z=[(2, 6, 3, 3)], activation=["Relu"]),
     )
 
@@ -91,7 +118,9 @@ class FusedConv(Conv):
 
     def eval(self, x: Array, w: Array, b: Array | None = None, z: Array | None = None) -> Array:
         result = super().eval(x, w, b)
-        return activate(self.activation, self.activation_params, result if z is None else result + z)
+        return activate(
+            self.activation, self.activation_params, result if z is None else result + z
+        )
 
 
 class FusedGemm(Gemm):
@@ -104,8 +133,21 @@ class FusedGemm(Gemm):
 
     domain = DOMAIN
     samples = (  # type: ignore[assignment]
-        cases(a=[(4, 7)], b=[(7, 5)], c=[(5,)], activation=["Relu", "Sigmoid", "Tanh"], alpha=[1.0, 0.5]),
-        cases(a=[(7, 4)], b=[(5, 7)], transA=[1], transB=[1], activation=["LeakyRelu"], activation_alpha=[0.1]),
+        cases(
+            a=[(4, 7)],
+            b=[(7, 5)],
+            c=[(5,)],
+            activation=["Relu", "Sigmoid", "Tanh"],
+            alpha=[1.0, 0.5],
+        ),
+        cases(
+            a=[(7, 4)],
+            b=[(5, 7)],
+            transA=[1],
+            transB=[1],
+            activation=["LeakyRelu"],
+            activation_alpha=[0.1],
+        ),
     )
 
     def eval(self, a: Array, b: Array, c: Array | None = None) -> Array:
@@ -114,8 +156,8 @@ class FusedGemm(Gemm):
 
 
 class FusedMatMul(Op):
-    """alpha · A · B, where each may be transposed first: its last two axes, or (`transBatch`) the first to the last
-    but one, behind those that are left.
+    """alpha · A · B, where each may be transposed first: its last two axes, or (`transBatch`) the
+    first to the last but one, behind those that are left.
     """
 
     alpha: float = 1.0
@@ -138,10 +180,16 @@ class FusedMatMul(Op):
         if a.tensor.shape is None or b.tensor.shape is None:
             return TensorType(dtype, None)
         if not a.shape or not b.shape:
-            raise ShapeError("FusedMatMul takes vectors, matrices and stacks of them, found a scalar")
+            raise ShapeError(
+                "FusedMatMul takes vectors, matrices and stacks of them, found a scalar"
+            )
         left = _arranged(a.shape, self.transA, self.transBatchA)
         right = _arranged(b.shape, self.transB, self.transBatchB)
-        agree(left[-1], right[-2] if len(right) > 1 else right[0], "the sizes that FusedMatMul sums over")
+        agree(
+            left[-1],
+            right[-2] if len(right) > 1 else right[0],
+            "the sizes that FusedMatMul sums over",
+        )
         stack = broadcast_shapes(left[:-2], right[:-2])
         assert stack is not None
         return TensorType(dtype, (*stack, *left[-2:-1], *(right[-1:] if len(right) > 1 else ())))
@@ -166,7 +214,7 @@ def _arranged(shape: Shape, trans: int, batch: int) -> tuple[Dim, ...]:
     return tuple(shape[axis] for axis in product_order(len(shape), trans, batch))
 
 
-# -- activations -------------------------------------------------------------------------------------------------
+# -- activations -----------------------------------------------------------------------------------
 
 _SHAPES = cases(x=[(), (4, 1, 17), Floats((50,), -9, 9)])
 
@@ -189,7 +237,9 @@ class BiasGelu(Floating):
     """Gelu(x + b) for a vector b over the last axis."""
 
     domain = DOMAIN
-    accuracy = Rounding(ulp=8, abs=2e-6, why="the sum may cancel, and far below zero 1 + erf(x / √2) does")
+    accuracy = Rounding(
+        ulp=8, abs=2e-6, why="the sum may cancel, and far below zero 1 + erf(x / √2) does"
+    )
     samples = cases(x=[(4, 1, 17), (2, 3)], b=[(17,), (3,)])
 
     def eval(self, x: Array, b: Array) -> Array:
@@ -223,7 +273,9 @@ class QuickGelu(Floating):
     alpha: float = 1.702
 
     domain = DOMAIN
-    accuracy = Rounding(ulp=4, abs=1e-7, why="far below zero the error of alpha · x grows in the exponential")
+    accuracy = Rounding(
+        ulp=4, abs=1e-7, why="far below zero the error of alpha · x grows in the exponential"
+    )
     samples = cases(x=[(2, 3), Floats((50,), -30, 30)], alpha=[1.0, 1.702])
 
     def eval(self, x: Array) -> Array:
@@ -234,7 +286,9 @@ class QuickGelu(Floating):
 
 
 class BiasSoftmax(Op):
-    """Softmax(data + bias) over all axes from `axis` on, taken as one; the bias broadcasts to the data."""
+    """Softmax(data + bias) over all axes from `axis` on, taken as one; the bias broadcasts to the
+    data.
+    """
 
     is_inner_broadcast: int
     axis: int = 1
@@ -245,7 +299,9 @@ class BiasSoftmax(Op):
 
     def infer(self, data: Value, bias: Value) -> Inferred:
         require_kind(self.name, same_dtype(self.name, data, bias), "f")
-        require_shape(self.name, broadcast_shapes(data.tensor.shape, bias.tensor.shape), data.tensor.shape)
+        require_shape(
+            self.name, broadcast_shapes(data.tensor.shape, bias.tensor.shape), data.tensor.shape
+        )
         return data.type
 
     def eval(self, data: Array, bias: Array) -> Array:

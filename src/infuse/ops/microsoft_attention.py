@@ -1,6 +1,7 @@
 """ONNX Runtime's own attention operators (domain com.microsoft).
 
-`eval` covers what the runtime's processor kernels do; what only other devices have raises UnsupportedOperatorError.
+`eval` covers what the runtime's processor kernels do; what only other devices have raises
+UnsupportedOperatorError.
 """
 
 from __future__ import annotations
@@ -23,11 +24,12 @@ SUMS = Rounding(ulp=8, abs=1e-5, why="two long sums and exponentials between the
 
 
 class MultiHeadAttention(Op):
-    """softmax(q · kᵀ · scale + bias + mask) · v for each head, q, k and v (batch, length, heads · size); also gives
-    present keys and values, and the weights.
+    """softmax(q · kᵀ · scale + bias + mask) · v for each head, q, k and v (batch, length, heads ·
+    size); also gives present keys and values, and the weights.
 
-    `bias` is that of the projections, added to q, k and v first. k and v may have the heads in front already
-    (batch, heads, length, size). The mask says how many keys count, or by ones which (batch, keys).
+    `bias` is that of the projections, added to q, k and v first. k and v may have the heads in
+    front already (batch, heads, length, size). The mask says how many keys count, or by ones which
+    (batch, keys).
     """
 
     num_heads: int
@@ -78,26 +80,40 @@ class MultiHeadAttention(Op):
         past_sequence_length: Value | None = None,
         cache_indirection: Value | None = None,
     ) -> Inferred:
-        dtype = require_kind(self.name, same_dtype(self.name, query, key, value, attention_bias), "f")
+        dtype = require_kind(
+            self.name, same_dtype(self.name, query, key, value, attention_bias), "f"
+        )
         regular = key is not None and value is not None and past_sequence_length is None
-        known = regular and not any(x is None or x.tensor.shape is None for x in (query, key, value))
+        known = regular and not any(
+            x is None or x.tensor.shape is None for x in (query, key, value)
+        )
         if not known or key is None or value is None or query.rank != 3:
             return tuple(TensorType(dtype, None) for _ in range(4))
         batch, length, width = query.shape
         heads = [_headed(x.shape, self.num_heads, self.name) for x in (key, value)]
         size = whole_parts(width, self.num_heads, f"channels and heads of {self.name}")
-        agree_shapes(heads[0], (batch, self.num_heads, heads[1][2], size), f"queries, keys and values of {self.name}")
+        agree_shapes(
+            heads[0],
+            (batch, self.num_heads, heads[1][2], size),
+            f"queries, keys and values of {self.name}",
+        )
         agree_shapes(heads[1][:2], (batch, self.num_heads), f"queries and values of {self.name}")
         past: Dim = 0
         if past_key is not None:
             past = past_key.shape[2] if past_key.tensor.shape is not None else fresh_dim("past")
         for old, new in ((past_key, heads[0]), (past_value, heads[1])):
             if old is not None and old.tensor.shape is not None:
-                agree_shapes(old.shape, (*new[:2], past, new[3]), f"past and new keys of {self.name}")
+                agree_shapes(
+                    old.shape, (*new[:2], past, new[3]), f"past and new keys of {self.name}"
+                )
         total = heads[0][2] + past
         if bias is not None and bias.tensor.shape is not None:
-            agree_shapes(bias.shape, (2 * width + self.num_heads * heads[1][3],), f"the bias of {self.name}")
-        _check_masks(self.name, key_padding_mask, attention_bias, (batch, self.num_heads, length, total))
+            agree_shapes(
+                bias.shape, (2 * width + self.num_heads * heads[1][3],), f"the bias of {self.name}"
+            )
+        _check_masks(
+            self.name, key_padding_mask, attention_bias, (batch, self.num_heads, length, total)
+        )
         present = [TensorType(dtype, (batch, self.num_heads, total, x[3])) for x in heads]
         result = TensorType(dtype, (batch, length, heads[1][3] * self.num_heads))
         return result, *present, TensorType(dtype, (batch, self.num_heads, length, total))
@@ -124,7 +140,9 @@ class MultiHeadAttention(Op):
             parts = [x + _like(b, x) for x, b in zip(parts, shifts)]
         q, k, v = (split(x, self.num_heads) for x in parts)
         if past_key is not None and past_value is not None:
-            k, v = (np.concatenate([widened(p), x], axis=2) for p, x in ((past_key, k), (past_value, v)))
+            k, v = (
+                np.concatenate([widened(p), x], axis=2) for p, x in ((past_key, k), (past_value, v))
+            )
         mask = _mask(key_padding_mask, q.shape[2], k.shape[2], self.mask_filter_value)
         if self.unidirectional:
             before = 0 if past_key is None else past_key.shape[2]
@@ -137,11 +155,12 @@ class MultiHeadAttention(Op):
 
 
 class Attention(Op):
-    """MultiHeadAttention of x · weights + bias, the weights of q, k and v side by side; also gives the present keys and
-    values as one tensor (2, batch, heads, length, size), which goes in as `past`.
+    """MultiHeadAttention of x · weights + bias, the weights of q, k and v side by side; also gives
+    the present keys and values as one tensor (2, batch, heads, length, size), which goes in as
+    `past`.
 
-    The mask says how many keys count, or by ones which: (batch, keys), (batch, queries, keys). Present values are
-    NaN where they do not have the size of keys.
+    The mask says how many keys count, or by ones which: (batch, keys), (batch, queries, keys).
+    Present values are NaN where they do not have the size of keys.
     """
 
     num_heads: int
@@ -160,13 +179,25 @@ class Attention(Op):
             x=[(2, 3, 6)] * 3,
             weights=[(6, 24)] * 3,
             bias=[(24,)] * 3,
-            mask_index=[None, np.array([3, 2], np.int32), np.array([[1, 1, 0], [1, 0, 1]], np.int32)],
+            mask_index=[
+                None,
+                np.array([3, 2], np.int32),
+                np.array([[1, 1, 0], [1, 0, 1]], np.int32),
+            ],
             attention_bias=[(1, 2, 3, 3), None, None],
             num_heads=[2],
             unidirectional=[0, 1],
         ),
-        cases(x=[(2, 3, 6)], weights=[(6, 24)], bias=[(24,)], num_heads=[2], qkv_hidden_sizes=[(8, 8, 8)]),
-        cases(x=[(2, 3, 6)], weights=[(6, 24)], bias=[(24,)], past=[(2, 2, 2, 4, 4)], num_heads=[2]),
+        cases(
+            x=[(2, 3, 6)],
+            weights=[(6, 24)],
+            bias=[(24,)],
+            num_heads=[2],
+            qkv_hidden_sizes=[(8, 8, 8)],
+        ),
+        cases(
+            x=[(2, 3, 6)], weights=[(6, 24)], bias=[(24,)], past=[(2, 2, 2, 4, 4)], num_heads=[2]
+        ),
     )
 
     def infer(
@@ -179,18 +210,30 @@ class Attention(Op):
         attention_bias: Value | None = None,
         past_sequence_length: Value | None = None,
     ) -> Inferred:
-        dtype = require_kind(self.name, same_dtype(self.name, x, weights, bias, past, attention_bias), "f")
-        if x.tensor.shape is None or weights.tensor.shape is None or past_sequence_length is not None:
+        dtype = require_kind(
+            self.name, same_dtype(self.name, x, weights, bias, past, attention_bias), "f"
+        )
+        if (
+            x.tensor.shape is None
+            or weights.tensor.shape is None
+            or past_sequence_length is not None
+        ):
             return TensorType(dtype, None), TensorType(dtype, None)
         if x.rank != 3 or weights.rank != 2:
-            raise ShapeError(f"Attention takes (batch, length, size) and a matrix, found {x.type} and {weights.type}")
+            raise ShapeError(
+                f"Attention takes (batch, length, size) and a matrix, found {x.type} and "
+                f"{weights.type}"
+            )
         batch, length, _ = x.shape
         agree(x.shape[2], weights.shape[0], f"channels and weights of {self.name}")
         widths = self._widths(weights.shape[1])
         agree(sum(widths, 0), weights.shape[1], f"the weights of {self.name}")
         if bias is not None and bias.tensor.shape is not None:
             agree_shapes(bias.shape, (weights.shape[1],), f"the bias of {self.name}")
-        sizes = [whole_parts(width, self.num_heads, f"channels and heads of {self.name}") for width in widths]
+        sizes = [
+            whole_parts(width, self.num_heads, f"channels and heads of {self.name}")
+            for width in widths
+        ]
         agree(sizes[0], sizes[1], f"queries and keys of {self.name}")
         keys, values = widths[1:]
         before: Dim = 0
@@ -200,7 +243,9 @@ class Attention(Op):
                 whole = (2, batch, self.num_heads, before, sizes[1])
                 agree_shapes(past.shape, whole, f"past and new keys of {self.name}")
                 agree(sizes[1], sizes[2], f"past keys and values of {self.name}")
-        _check_masks(self.name, mask_index, attention_bias, (batch, self.num_heads, length, length + before))
+        _check_masks(
+            self.name, mask_index, attention_bias, (batch, self.num_heads, length, length + before)
+        )
         present = (2, batch, self.num_heads, length + before, dims.floordiv(keys, self.num_heads))
         return TensorType(dtype, (batch, length, values)), TensorType(dtype, present)
 
@@ -223,7 +268,9 @@ class Attention(Op):
         if bias is not None:
             projected = projected + widened(bias)
         widths = [int(str(w)) for w in self._widths(weights.shape[1])]
-        q, k, v = (split(p, self.num_heads) for p in np.split(projected, np.cumsum(widths)[:2], axis=2))
+        q, k, v = (
+            split(p, self.num_heads) for p in np.split(projected, np.cumsum(widths)[:2], axis=2)
+        )
         if past is not None:
             k, v = (np.concatenate([widened(p), new], axis=2) for p, new in zip(past, (k, v)))
         mask = _mask(mask_index, q.shape[2], k.shape[2], self.mask_filter_value)
@@ -236,7 +283,7 @@ class Attention(Op):
         return join(result).astype(x.dtype), present.astype(x.dtype)
 
 
-# -- parts -------------------------------------------------------------------------------------------------------
+# -- parts -----------------------------------------------------------------------------------------
 
 
 def _headed(shape: Shape, heads: int, op: str) -> Shape:
@@ -249,7 +296,9 @@ def _headed(shape: Shape, heads: int, op: str) -> Shape:
 
 
 def _check_masks(op: str, mask: Value | None, bias: Value | None, scores: Shape) -> None:
-    """ShapeError unless a padding mask and what is added fit scores (batch, heads, queries, keys)."""
+    """ShapeError unless a padding mask and what is added fit scores (batch, heads, queries,
+    keys).
+    """
     batch, _, length, total = scores
     if mask is not None and mask.tensor.shape is not None:
         shapes = {1: (batch,), 2: (batch, total), 3: (batch, length, total)}
@@ -298,7 +347,13 @@ def _causal(queries: int, keys: int, past: int) -> Array:
 
 
 def attend(
-    q: Array, k: Array, v: Array, mask: Array, scale: float | None, softcap: float = 0.0, sinks: Array | None = None
+    q: Array,
+    k: Array,
+    v: Array,
+    mask: Array,
+    scale: float | None,
+    softcap: float = 0.0,
+    sinks: Array | None = None,
 ) -> tuple[Array, Array]:
     """softmax(q · kᵀ · scale, capped, + mask) · v for each head, and the weights.
 
@@ -311,6 +366,8 @@ def attend(
     powers: Array = np.exp(scores - scores.max(axis=-1, keepdims=True, initial=-np.inf))
     total = powers.sum(axis=-1, keepdims=True)
     if sinks is not None:
-        total = total + np.exp(sinks.reshape(-1, 1, 1) - scores.max(axis=-1, keepdims=True, initial=-np.inf))
+        total = total + np.exp(
+            sinks.reshape(-1, 1, 1) - scores.max(axis=-1, keepdims=True, initial=-np.inf)
+        )
     weights = powers / total
     return np.asarray(weights @ v), weights

@@ -1,4 +1,6 @@
-"""ONNX Runtime's attention with shared heads and a cache, and its rotary embedding (domain com.microsoft)."""
+"""ONNX Runtime's attention with shared heads and a cache, and its rotary embedding (domain
+com.microsoft).
+"""
 
 from __future__ import annotations
 
@@ -15,14 +17,23 @@ from infuse.ops.base import Array, Inferred, Ints, Op, Rounding, cases, same_dty
 from infuse.ops.elementwise import require_kind, widened
 from infuse.ops.microsoft import DOMAIN
 from infuse.ops.microsoft_attention import SUMS, attend, join, split
-from infuse.ops.sizes import agree, agree_shapes, at_most, fresh_dim, known_one, require_rank, whole_parts
+from infuse.ops.sizes import (
+    agree,
+    agree_shapes,
+    at_most,
+    fresh_dim,
+    known_one,
+    require_rank,
+    whole_parts,
+)
 
 
 class RotaryEmbedding(Op):
-    """Pairs of channels turned by the angles of their positions, which tables (positions, half) give.
+    """Pairs of channels turned by the angles of their positions, which tables (positions, half)
+    give.
 
-    x is (batch, heads, length, size) or (batch, length, heads · size); `position_ids` (batch, length), or the first
-    position of all rows.
+    x is (batch, heads, length, size) or (batch, length, heads · size); `position_ids` (batch,
+    length), or the first position of all rows.
     """
 
     interleaved: int = 0
@@ -67,11 +78,15 @@ class RotaryEmbedding(Op):
         else:
             heads: Dim = self.num_heads
             if not heads:
-                heads = whole_parts(x.shape[2], turned, f"channels and turned channels of {self.name}")
+                heads = whole_parts(
+                    x.shape[2], turned, f"channels and turned channels of {self.name}"
+                )
             size = whole_parts(x.shape[2], heads, f"channels and heads of {self.name}")
         at_most(turned, size, f"channels that {self.name} turns")
         if self.rotary_embedding_dim:
-            agree(turned, self.rotary_embedding_dim, f"twice the columns of the tables of {self.name}")
+            agree(
+                turned, self.rotary_embedding_dim, f"twice the columns of the tables of {self.name}"
+            )
         if position_ids.rank == 2:
             agree_shapes(position_ids.shape, (x.shape[0], length), f"positions of {self.name}")
         elif position_ids.tensor.size is not None:
@@ -85,17 +100,22 @@ class RotaryEmbedding(Op):
         heads = x if x.ndim == 4 else split(x, self.num_heads or x.shape[2] // size)
         places = position_ids
         if position_ids.size == 1:
-            places = np.broadcast_to(position_ids.reshape(()) + np.arange(heads.shape[2]), heads.shape[::2][:2])
-        result = turned(widened(heads), widened(cos)[places], widened(sin)[places], bool(self.interleaved))
+            places = np.broadcast_to(
+                position_ids.reshape(()) + np.arange(heads.shape[2]), heads.shape[::2][:2]
+            )
+        result = turned(
+            widened(heads), widened(cos)[places], widened(sin)[places], bool(self.interleaved)
+        )
         return (result if x.ndim == 4 else join(result)).astype(x.dtype)
 
 
 class GroupQueryAttention(Op):
-    """Causal attention in which several heads of queries share a head of keys and values; also gives present keys and
-    values.
+    """Causal attention in which several heads of queries share a head of keys and values; also
+    gives present keys and values.
 
-    q, k and v are (batch, length, heads · size), or q holds all three and k and v are absent. Row b of the batch has
-    `seqlens_k[b]` + 1 keys, the past ones first; with `do_rotary` q and k are turned by their positions.
+    q, k and v are (batch, length, heads · size), or q holds all three and k and v are absent. Row b
+    of the batch has `seqlens_k[b]` + 1 keys, the past ones first; with `do_rotary` q and k are
+    turned by their positions.
     """
 
     num_heads: int
@@ -187,13 +207,22 @@ class GroupQueryAttention(Op):
         size = whole_parts(width, heads, f"channels and heads of {self.name}")
         whole_parts(self.num_heads, self.kv_num_heads, f"heads of queries and keys of {self.name}")
         self._check(
-            (batch, length, size), (key, value), (past_key, past_value), seqlens_k, (cos_cache, sin_cache), position_ids
+            (batch, length, size),
+            (key, value),
+            (past_key, past_value),
+            seqlens_k,
+            (cos_cache, sin_cache),
+            position_ids,
         )
         self._check_scores((batch, length), attention_bias, head_sink)
         stored = known_one(total_sequence_length, self.name)
         total = fresh_dim("total") if stored is None else stored
         if past_key is not None:
-            total = fresh_dim("total") if past_key.tensor.shape is None else dims.maximum(total, past_key.shape[2])
+            total = (
+                fresh_dim("total")
+                if past_key.tensor.shape is None
+                else dims.maximum(total, past_key.shape[2])
+            )
         present = TensorType(cache, (batch, self.kv_num_heads, total, size))
         scores = TensorType(dtype, (batch, self.num_heads, length, total))
         return TensorType(dtype, (batch, length, size * self.num_heads)), present, present, scores
@@ -207,17 +236,25 @@ class GroupQueryAttention(Op):
         tables: Sequence[Value | None],
         positions: Value | None,
     ) -> None:
-        """ShapeError where keys, values, caches or tables do not fit queries of (batch, length, size)."""
+        """ShapeError where keys, values, caches or tables do not fit queries of (batch, length,
+        size).
+        """
         batch, length, size = queries
         for one in fresh:
             if one is not None and one.tensor.shape is not None:
-                agree_shapes(one.shape, (batch, length, size * self.kv_num_heads), f"keys and values of {self.name}")
+                agree_shapes(
+                    one.shape,
+                    (batch, length, size * self.kv_num_heads),
+                    f"keys and values of {self.name}",
+                )
         stored: Dim | None = None
         for one in past:
             if one is not None and one.tensor.shape is not None:
                 require_rank(one, 4, self.name, "the past")
                 stored = one.shape[2] if stored is None else stored
-                agree_shapes(one.shape, (batch, self.kv_num_heads, stored, size), f"the past of {self.name}")
+                agree_shapes(
+                    one.shape, (batch, self.kv_num_heads, stored, size), f"the past of {self.name}"
+                )
         if lengths.tensor.size is not None:
             agree(lengths.tensor.size, batch, f"the lengths of {self.name}")
         half: Dim | None = None
@@ -225,7 +262,11 @@ class GroupQueryAttention(Op):
             if table is not None and table.tensor.shape is not None:
                 require_rank(table, 2, self.name, "a table")
                 at_most(table.shape[1] * 2, size, f"channels that {self.name} turns")
-                half = table.shape[1] if half is None else agree(half, table.shape[1], f"tables of {self.name}")
+                half = (
+                    table.shape[1]
+                    if half is None
+                    else agree(half, table.shape[1], f"tables of {self.name}")
+                )
         if positions is not None and positions.tensor.shape is not None:
             agree_shapes(positions.shape, (batch, length), f"positions of {self.name}")
 
@@ -261,7 +302,9 @@ class GroupQueryAttention(Op):
     ) -> tuple[Array, Array, Array]:
         special = (k_scale, v_scale, q_norm_weight, k_norm_weight)
         if any(x is not None for x in special) or self.sliding_window_cache:
-            raise UnsupportedOperatorError(f"{self.name} with quantized or sliding caches or normalized heads")
+            raise UnsupportedOperatorError(
+                f"{self.name} with quantized or sliding caches or normalized heads"
+            )
         q, k, v = self._parts(query, key, value)
         batch, _, length, size = q.shape
         sinks = np.zeros(self.num_heads, q.dtype) if self.smooth_softmax > 0 else None
@@ -272,7 +315,9 @@ class GroupQueryAttention(Op):
         result = np.zeros_like(q)
         for row, last in enumerate(seqlens_k.reshape(-1).tolist()):
             before = 0 if length == total else last + 1 - length
-            places = np.arange(before, before + length) if position_ids is None else position_ids[row]
+            places = (
+                np.arange(before, before + length) if position_ids is None else position_ids[row]
+            )
             own, new = (x[row : row + 1] for x in (q, k))
             if self.do_rotary and cos_cache is not None and sin_cache is not None:
                 cos, sin = (widened(table)[places][None] for table in (cos_cache, sin_cache))
@@ -282,16 +327,24 @@ class GroupQueryAttention(Op):
                     kept[row, :, : past.shape[2]] = past[row]
             present[0, row, :, before : before + length] = new[0]
             present[1, row, :, before : before + length] = v[row]
-            keys, values = (np.repeat(x[row, :, : before + length], self._shared, axis=0)[None] for x in present)
+            keys, values = (
+                np.repeat(x[row, :, : before + length], self._shared, axis=0)[None] for x in present
+            )
             mask = self._mask(length, before, attention_bias, row)
             result[row] = attend(own, keys, values, mask, self.scale, self.softcap, sinks)[0][0]
-        return join(result).astype(query.dtype), present[0].astype(query.dtype), present[1].astype(query.dtype)
+        return (
+            join(result).astype(query.dtype),
+            present[0].astype(query.dtype),
+            present[1].astype(query.dtype),
+        )
 
     @property
     def _shared(self) -> int:
         return self.num_heads // self.kv_num_heads
 
-    def _parts(self, query: Array, key: Array | None, value: Array | None) -> tuple[Array, Array, Array]:
+    def _parts(
+        self, query: Array, key: Array | None, value: Array | None
+    ) -> tuple[Array, Array, Array]:
         """Queries, keys and values by heads."""
         if key is not None and value is not None:
             heads = (self.num_heads, self.kv_num_heads, self.kv_num_heads)
@@ -320,7 +373,9 @@ def turned(x: Array, cos: Array, sin: Array, interleaved: bool) -> Array:
     half = cos.shape[-1]
     real, imaginary = cos[:, None], sin[:, None]
     even, odd = (
-        (slice(0, 2 * half, 2), slice(1, 2 * half, 2)) if interleaved else (slice(0, half), slice(half, 2 * half))
+        (slice(0, 2 * half, 2), slice(1, 2 * half, 2))
+        if interleaved
+        else (slice(0, half), slice(half, 2 * half))
     )
     result: Array = x.copy()
     result[..., even] = real * x[..., even] - imaginary * x[..., odd]

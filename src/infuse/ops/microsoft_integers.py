@@ -14,7 +14,15 @@ from infuse.ops.contraction import Gemm, MatMul
 from infuse.ops.elementwise import f32, require_kind, require_shape, widened
 from infuse.ops.integers import columns_of, columnwise, require_bytes, require_columnwise
 from infuse.ops.microsoft import DOMAIN
-from infuse.ops.quantization import STEP, DequantizeLinear, DynamicQuantizeLinear, QuantizeLinear, i8, quantize, u8
+from infuse.ops.quantization import (
+    STEP,
+    DequantizeLinear,
+    DynamicQuantizeLinear,
+    QuantizeLinear,
+    i8,
+    quantize,
+    u8,
+)
 from infuse.ops.sizes import agree, at_most, require_rank, require_single
 
 _PRODUCT = Rounding(ulp=4, abs=4e-6, why="long sums round in another order")
@@ -29,7 +37,9 @@ class RuntimeQuantizeLinear(Op):
     domain = DOMAIN
     accuracy = STEP
     samples = cases(
-        x=[(2, 3), (2, 3)], y_scale=[np.float32(0.1), np.float32(0.02)], y_zero_point=[np.uint8(128), np.int16(-9)]
+        x=[(2, 3), (2, 3)],
+        y_scale=[np.float32(0.1), np.float32(0.02)],
+        y_zero_point=[np.uint8(128), np.int16(-9)],
     )
 
     def plain(self) -> QuantizeLinear:
@@ -89,7 +99,9 @@ def _sum(a: Array, a_zero: Array | None, b: Array, b_zero: Array | None) -> Arra
 
 
 class MatMulIntegerToFloat(Op):
-    """The product of dequantized a and b, plus a bias over the last axis; b may have a scale for each column."""
+    """The product of dequantized a and b, plus a bias over the last axis; b may have a scale for
+    each column.
+    """
 
     domain = DOMAIN
     accuracy = _PRODUCT
@@ -136,8 +148,9 @@ class MatMulIntegerToFloat(Op):
 
 
 class QGemm(Op):
-    """alpha · (A · B + C) of quantized matrices (transposed if asked), the vector or matrix C in steps of the product:
-    quantized, or as numbers where the result has no scale. B may have a scale for each column.
+    """alpha · (A · B + C) of quantized matrices (transposed if asked), the vector or matrix C in
+    steps of the product: quantized, or as numbers where the result has no scale. B may have a scale
+    for each column.
     """
 
     alpha: float = 1.0
@@ -145,7 +158,9 @@ class QGemm(Op):
     transB: int = 0
 
     domain = DOMAIN
-    accuracy = Rounding(ulp=4, abs=4e-6, steps=1, why="long sums round in another order, and to either of two steps")
+    accuracy = Rounding(
+        ulp=4, abs=4e-6, steps=1, why="long sums round in another order, and to either of two steps"
+    )
     samples = (
         cases(
             a=[Ints((4, 7), 0, 256, dtypes.uint8)],
@@ -184,7 +199,10 @@ class QGemm(Op):
         y_zero_point: Value | None = None,
     ) -> Inferred:
         require_bytes(self.name, a, a_zero_point, b, b_zero_point, y_zero_point)
-        if any(scale is not None and scale.dtype != dtypes.float32 for scale in (a_scale, b_scale, y_scale)):
+        if any(
+            scale is not None and scale.dtype != dtypes.float32
+            for scale in (a_scale, b_scale, y_scale)
+        ):
             raise TypeMismatchError(f"the scales of {self.name} are numbers of float32")
         dtype = dtypes.float32 if y_zero_point is None else y_zero_point.dtype
         wide = [Value(TensorType(dtypes.float32, v.tensor.shape)) for v in (a, b)]
@@ -194,7 +212,9 @@ class QGemm(Op):
         if result.shape is not None:
             require_columnwise(self.name, result.shape[1], b_scale, b_zero_point)
             if c is not None:
-                require_shape(self.name, broadcast_shapes(c.tensor.shape, result.shape), result.shape)
+                require_shape(
+                    self.name, broadcast_shapes(c.tensor.shape, result.shape), result.shape
+                )
         return TensorType(dtype, result.shape)
 
     def eval(
@@ -220,10 +240,14 @@ class QGemm(Op):
 
 
 class DynamicQuantizeMatMul(Op):
-    """The product of a, quantized as DynamicQuantizeLinear does it, with quantized b, plus a bias."""
+    """The product of a, quantized as DynamicQuantizeLinear does it, with quantized b, plus a
+    bias.
+    """
 
     domain = DOMAIN
-    accuracy = Rounding(ulp=4, abs=0.02, why="an element of a may be quantized to either of two steps")
+    accuracy = Rounding(
+        ulp=4, abs=0.02, why="an element of a may be quantized to either of two steps"
+    )
     samples = cases(
         a=[(4, 7), (2, 3, 7)],
         b=[Ints((7, 5), -128, 128, dtypes.int8), Ints((7, 5), 0, 256, dtypes.uint8)],
@@ -233,7 +257,12 @@ class DynamicQuantizeMatMul(Op):
     )
 
     def infer(
-        self, a: Value, b: Value, b_scale: Value, b_zero_point: Value | None = None, bias: Value | None = None
+        self,
+        a: Value,
+        b: Value,
+        b_scale: Value,
+        b_zero_point: Value | None = None,
+        bias: Value | None = None,
     ) -> Inferred:
         require_bytes(self.name, b, b_zero_point)
         product = _product(a, b)
@@ -242,19 +271,26 @@ class DynamicQuantizeMatMul(Op):
         return TensorType(require_kind(self.name, a.dtype, "f"), product.shape)
 
     def eval(
-        self, a: Array, b: Array, b_scale: Array, b_zero_point: Array | None = None, bias: Array | None = None
+        self,
+        a: Array,
+        b: Array,
+        b_scale: Array,
+        b_zero_point: Array | None = None,
+        bias: Array | None = None,
     ) -> Array:
         y, scale, zero = DynamicQuantizeLinear().eval(widened(a))
-        result = MatMulIntegerToFloat().eval(y, b, scale, widened(b_scale), zero, b_zero_point, bias)
+        result = MatMulIntegerToFloat().eval(
+            y, b, scale, widened(b_scale), zero, b_zero_point, bias
+        )
         return result.astype(a.dtype)
 
 
 class MatMulNBits(Op):
-    """a (…, K) times a matrix of K rows and N columns in few bits: for every column, blocks of rows that share a scale
-    and a zero point, lowest bits first.
+    """a (…, K) times a matrix of K rows and N columns in few bits: for every column, blocks of rows
+    that share a scale and a zero point, lowest bits first.
 
-    `b` is (N, blocks, bytes of a block); zero points are packed alike for each column, or numbers. `g_idx` names the
-    block of every row.
+    `b` is (N, blocks, bytes of a block); zero points are packed alike for each column, or numbers.
+    `g_idx` names the block of every row.
     """
 
     K: int
@@ -314,11 +350,15 @@ class MatMulNBits(Op):
         bias: Value | None = None,
     ) -> Inferred:
         if self.bits not in (2, 4, 8) or b.dtype != dtypes.uint8:
-            raise TypeMismatchError(f"{self.name} takes 2, 4 or 8 bits in uint8, found {self.bits} in {b.dtype}")
+            raise TypeMismatchError(
+                f"{self.name} takes 2, 4 or 8 bits in uint8, found {self.bits} in {b.dtype}"
+            )
         if self.weight_prepacked:
             raise ShapeError(f"{self.name} cannot read weights that were packed for a device")
         if self.K < 1 or self.N < 1 or self.block_size < 1:
-            raise ShapeError(f"{self.name} has K {self.K}, N {self.N} and blocks of {self.block_size}")
+            raise ShapeError(
+                f"{self.name} has K {self.K}, N {self.N} and blocks of {self.block_size}"
+            )
         blocks = -(-self.K // self.block_size)
         block_bytes, column_bytes = (-(-n * self.bits // 8) for n in (self.block_size, blocks))
         sizes = {"weights": (b, self.N * blocks * block_bytes), "scales": (scales, self.N * blocks)}
@@ -347,17 +387,25 @@ class MatMulNBits(Op):
         if zero_points is None:
             zeros = np.full((self.N, self.blocks), 1 << (self.bits - 1), scales.dtype)
         elif zero_points.dtype == np.uint8:
-            zeros = unpacked(zero_points.reshape(self.N, -1), self.bits)[:, : self.blocks].astype(scales.dtype)
+            zeros = unpacked(zero_points.reshape(self.N, -1), self.bits)[:, : self.blocks].astype(
+                scales.dtype
+            )
         else:
             zeros = zero_points.reshape(self.N, self.blocks).astype(scales.dtype)
         return factors, np.asarray(-zeros * factors)
 
-    def matrix(self, b: Array, scales: Array, zero_points: Array | None, g_idx: Array | None) -> Array:
+    def matrix(
+        self, b: Array, scales: Array, zero_points: Array | None, g_idx: Array | None
+    ) -> Array:
         """The matrix (N, K) in full."""
-        codes = unpacked(b.reshape(self.N, self.blocks, -1), self.bits)[..., : self.block_size].astype(scales.dtype)
+        codes = unpacked(b.reshape(self.N, self.blocks, -1), self.bits)[
+            ..., : self.block_size
+        ].astype(scales.dtype)
         factors, shifts = self.steps(scales, zero_points)
         if g_idx is None:
-            return np.asarray(codes * factors[..., None] + shifts[..., None]).reshape(self.N, -1)[:, : self.K]
+            return np.asarray(codes * factors[..., None] + shifts[..., None]).reshape(self.N, -1)[
+                :, : self.K
+            ]
         rows = codes.reshape(self.N, -1)[:, : self.K]
         return np.asarray(rows * factors[:, g_idx[: self.K]] + shifts[:, g_idx[: self.K]])
 
@@ -370,7 +418,9 @@ class MatMulNBits(Op):
         g_idx: Array | None = None,
         bias: Array | None = None,
     ) -> Array:
-        matrix = self.matrix(b, widened(scales), None if zero_points is None else _plain(zero_points), g_idx)
+        matrix = self.matrix(
+            b, widened(scales), None if zero_points is None else _plain(zero_points), g_idx
+        )
         result = np.matmul(widened(a), matrix.T)
         return np.asarray(result if bias is None else result + widened(bias)).astype(a.dtype)
 

@@ -17,13 +17,16 @@ _MOMENTS = Rounding(ulp=8, abs=2e-6, why="sums round in another order")
 
 
 class SimplifiedLayerNormalization(RMSNormalization):
-    """x / √(mean of x² over all axes from `axis` on + epsilon) · scale: ONNX Runtime's name, in ONNX's own domain."""
+    """x / √(mean of x² over all axes from `axis` on + epsilon) · scale: ONNX Runtime's name, in
+    ONNX's own domain.
+    """
 
     samples = cases(x=[(2, 3, 8)], scale=[(8,)], epsilon=[1e-5, 1e-2])  # type: ignore[assignment]
 
 
 class SkipLayerNormalization(Op):
-    """LayerNormalization of x + skip + bias over the last axis; gives also mean, 1 / deviation, and the sum.
+    """LayerNormalization of x + skip + bias over the last axis; gives also mean, 1 / deviation, and
+    the sum.
 
     `skip` may lack the batch or have one of size 1.
     """
@@ -42,35 +45,55 @@ class SkipLayerNormalization(Op):
     )
 
     def infer(
-        self, x: Value, skip: Value, gamma: Value, beta: Value | None = None, bias: Value | None = None
+        self,
+        x: Value,
+        skip: Value,
+        gamma: Value,
+        beta: Value | None = None,
+        bias: Value | None = None,
     ) -> Inferred:
         require_kind(self.name, same_dtype(self.name, x, skip, gamma, beta, bias), "f")
         return _skipped(self.name, x, skip, gamma, beta, bias)
 
     def eval(
-        self, x: Array, skip: Array, gamma: Array, beta: Array | None = None, bias: Array | None = None
+        self,
+        x: Array,
+        skip: Array,
+        gamma: Array,
+        beta: Array | None = None,
+        bias: Array | None = None,
     ) -> tuple[Array, Array, Array, Array]:
         total = _total(x, skip, bias)
-        norm, mean, inverse = LayerNormalization(epsilon=self.epsilon).eval(total, widened(gamma), _wide(beta))
+        norm, mean, inverse = LayerNormalization(epsilon=self.epsilon).eval(
+            total, widened(gamma), _wide(beta)
+        )
         return norm.astype(x.dtype), mean, inverse, total.astype(x.dtype)
 
 
 class SkipSimplifiedLayerNormalization(Op):
-    """RMSNormalization of x + skip + bias over the last axis; gives also zeros, 1 / deviation, and the sum."""
+    """RMSNormalization of x + skip + bias over the last axis; gives also zeros, 1 / deviation, and
+    the sum.
+    """
 
     epsilon: float = 1e-12
 
     domain = DOMAIN
     accuracy = _MOMENTS
-    samples = cases(x=[(2, 3, 8)] * 2, skip=[(2, 3, 8)] * 2, gamma=[(8,)] * 2, bias=[(8,), None], epsilon=[1e-5])
+    samples = cases(
+        x=[(2, 3, 8)] * 2, skip=[(2, 3, 8)] * 2, gamma=[(8,)] * 2, bias=[(8,), None], epsilon=[1e-5]
+    )
 
     def infer(self, x: Value, skip: Value, gamma: Value, bias: Value | None = None) -> Inferred:
         require_kind(self.name, same_dtype(self.name, x, skip, gamma, bias), "f")
         return _skipped(self.name, x, skip, gamma, bias)
 
-    def eval(self, x: Array, skip: Array, gamma: Array, bias: Array | None = None) -> tuple[Array, Array, Array, Array]:
+    def eval(
+        self, x: Array, skip: Array, gamma: Array, bias: Array | None = None
+    ) -> tuple[Array, Array, Array, Array]:
         total = _total(x, skip, bias)
-        inverse = 1 / np.sqrt(np.mean(total * total, axis=-1, keepdims=True) + total.dtype.type(self.epsilon))
+        inverse = 1 / np.sqrt(
+            np.mean(total * total, axis=-1, keepdims=True) + total.dtype.type(self.epsilon)
+        )
         norm = total * inverse * widened(gamma)
         return (
             norm.astype(x.dtype),
@@ -100,8 +123,9 @@ def _skipped(op: str, x: Value, *others: Value | None) -> Inferred:
 
 
 class EmbedLayerNormalization(Op):
-    """LayerNormalization of the embeddings of words, positions and segments; also how many words of each row count
-    (zeros unless a mask is given and `mask_index_type` is 1), and the sum before it is normalized.
+    """LayerNormalization of the embeddings of words, positions and segments; also how many words of
+    each row count (zeros unless a mask is given and `mask_index_type` is 1), and the sum before it
+    is normalized.
     """
 
     epsilon: float = 1e-12
@@ -134,11 +158,17 @@ class EmbedLayerNormalization(Op):
         mask: Value | None = None,
         position_ids: Value | None = None,
     ) -> Inferred:
-        dtype = same_dtype(self.name, word_embedding, position_embedding, segment_embedding, gamma, beta)
+        dtype = same_dtype(
+            self.name, word_embedding, position_embedding, segment_embedding, gamma, beta
+        )
         rows, width = input_ids.tensor.shape, word_embedding.tensor.shape
         shape = None if rows is None or width is None else (*rows, width[-1])
         require_rank(input_ids, 2, self.name, "input_ids")
-        for ids, name in ((segment_ids, "segment_ids"), (mask, "the mask"), (position_ids, "position_ids")):
+        for ids, name in (
+            (segment_ids, "segment_ids"),
+            (mask, "the mask"),
+            (position_ids, "position_ids"),
+        ):
             if ids is not None and ids.tensor.shape is not None and rows is not None:
                 if ids is position_ids and ids.rank == 2 and ids.shape[0] == 1:
                     agree(ids.shape[1], rows[1], f"{name} and input_ids of {self.name}")
@@ -147,7 +177,11 @@ class EmbedLayerNormalization(Op):
         for one in (position_embedding, segment_embedding, gamma, beta):
             if one is not None and one.tensor.shape and width:
                 agree(one.shape[-1], width[-1], f"the widths of the tables of {self.name}")
-        if position_ids is None and rows is not None and position_embedding.tensor.shape is not None:
+        if (
+            position_ids is None
+            and rows is not None
+            and position_embedding.tensor.shape is not None
+        ):
             at_most(rows[1], position_embedding.shape[0], f"the positions of {self.name}")
         if width is not None:
             nonempty(width[-1], self.name)
@@ -171,6 +205,10 @@ class EmbedLayerNormalization(Op):
         total = widened(word_embedding)[input_ids] + widened(position_embedding)[places]
         if segment_ids is not None and segment_embedding is not None:
             total = total + widened(segment_embedding)[segment_ids]
-        norm = LayerNormalization(epsilon=self.epsilon).eval(total, widened(gamma), widened(beta))[0]
-        counts = np.zeros(len(input_ids), np.int32) if mask is None else mask.sum(axis=1, dtype=np.int32)
+        norm = LayerNormalization(epsilon=self.epsilon).eval(total, widened(gamma), widened(beta))[
+            0
+        ]
+        counts = (
+            np.zeros(len(input_ids), np.int32) if mask is None else mask.sum(axis=1, dtype=np.int32)
+        )
         return norm.astype(word_embedding.dtype), counts, total.astype(word_embedding.dtype)

@@ -1,4 +1,6 @@
-"""ONNX Runtime's own quantized operators (domain com.microsoft): elementwise work, poolings, products of bytes."""
+"""ONNX Runtime's own quantized operators (domain com.microsoft): elementwise work, poolings,
+products of bytes.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,16 @@ from infuse.errors import ShapeError
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
 from infuse.ir.types import TensorType
-from infuse.ops.base import Array, Inferred, Ints, Op, Rounding, broadcast_shapes, cases, normalize_axis
+from infuse.ops.base import (
+    Array,
+    Inferred,
+    Ints,
+    Op,
+    Rounding,
+    broadcast_shapes,
+    cases,
+    normalize_axis,
+)
 from infuse.ops.elementwise import f32
 from infuse.ops.integers import require_bytes
 from infuse.ops.microsoft import DOMAIN
@@ -33,7 +44,9 @@ def _i8(*shape: int) -> Ints:
 
 def real(x: Array, scale: Array, zero: Array | None) -> Array:
     """What quantized elements stand for."""
-    shifted = x.astype(np.float32) if zero is None else x.astype(np.float32) - zero.astype(np.float32)
+    shifted = (
+        x.astype(np.float32) if zero is None else x.astype(np.float32) - zero.astype(np.float32)
+    )
     return np.asarray(shifted * scale)
 
 
@@ -130,7 +143,9 @@ class _Binary(_OfBytes, abstract=True):
         c_zero_point: Value | None = None,
     ) -> Inferred:
         require_bytes(self.name, a, a_zero_point, b, b_zero_point, c_zero_point)
-        require_single(self.name, a_scale, a_zero_point, b_scale, b_zero_point, c_scale, c_zero_point)
+        require_single(
+            self.name, a_scale, a_zero_point, b_scale, b_zero_point, c_scale, c_zero_point
+        )
         return TensorType(a.dtype, broadcast_shapes(a.tensor.shape, b.tensor.shape))
 
     def eval(
@@ -167,7 +182,9 @@ class QLinearMul(_Binary):
 
 
 class QLinearSoftmax(_OfBytes):
-    """Softmax along an axis (before opset 13 along all from it on, taken as one) of quantized elements."""
+    """Softmax along an axis (before opset 13 along all from it on, taken as one) of quantized
+    elements.
+    """
 
     opset: int
     axis: int = -1
@@ -183,13 +200,25 @@ class QLinearSoftmax(_OfBytes):
     )
 
     def infer(
-        self, x: Value, x_scale: Value, x_zero_point: Value | None, y_scale: Value, y_zero_point: Value
+        self,
+        x: Value,
+        x_scale: Value,
+        x_zero_point: Value | None,
+        y_scale: Value,
+        y_zero_point: Value,
     ) -> Inferred:
         require_bytes(self.name, x, x_zero_point, y_zero_point)
         require_single(self.name, x_scale, x_zero_point, y_scale, y_zero_point)
         return x.type
 
-    def eval(self, x: Array, x_scale: Array, x_zero_point: Array | None, y_scale: Array, y_zero_point: Array) -> Array:
+    def eval(
+        self,
+        x: Array,
+        x_scale: Array,
+        x_zero_point: Array | None,
+        y_scale: Array,
+        y_zero_point: Array,
+    ) -> Array:
         numbers = real(x, x_scale, x_zero_point)
         axis = self.axis % x.ndim
         if self.opset < 13:
@@ -201,8 +230,8 @@ class QLinearSoftmax(_OfBytes):
 
 
 class QLinearConcat(Op):
-    """Quantized tensors, each with a scale and a zero point, side by side along an axis with one scale and zero point
-    for all: `inputs` are tensor, scale, zero point, tensor, scale, …
+    """Quantized tensors, each with a scale and a zero point, side by side along an axis with one
+    scale and zero point for all: `inputs` are tensor, scale, zero point, tensor, scale, …
     """
 
     axis: int
@@ -212,14 +241,19 @@ class QLinearConcat(Op):
     samples = cases(
         y_scale=[np.float32(0.05)],
         y_zero_point=[np.uint8(7)],
-        inputs=[[_u8(2, 3), np.float32(0.03), np.uint8(100), _u8(2, 5), np.float32(0.05), np.uint8(7)]],
+        inputs=[
+            [_u8(2, 3), np.float32(0.03), np.uint8(100), _u8(2, 5), np.float32(0.05), np.uint8(7)]
+        ],
         axis=[1, -1],
     )
 
     def infer(self, y_scale: Value, y_zero_point: Value, *inputs: Value) -> Inferred:
         require_bytes(self.name, y_zero_point)
         if not inputs or len(inputs) % 3:
-            raise ShapeError(f"{self.name} takes tensors with scale and zero point each, found {len(inputs)} inputs")
+            raise ShapeError(
+                f"{self.name} takes tensors with scale and zero point each, found {len(inputs)} "
+                "inputs"
+            )
         require_single(self.name, y_scale, y_zero_point, *inputs[1::3], *inputs[2::3])
         shapes = [v.tensor.shape for v in inputs[::3]]
         known = [s for s in shapes if s is not None]
@@ -228,7 +262,11 @@ class QLinearConcat(Op):
         axis = normalize_axis(self.axis, len(known[0]), self.name)
         total: Dim = 0
         for shape in known:
-            agree_shapes(with_dim(shape, axis, 1), with_dim(known[0], axis, 1), f"the other sizes of {self.name}")
+            agree_shapes(
+                with_dim(shape, axis, 1),
+                with_dim(known[0], axis, 1),
+                f"the other sizes of {self.name}",
+            )
             total = total + shape[axis]
         return TensorType(y_zero_point.dtype, (*known[0][:axis], total, *known[0][axis + 1 :]))
 
@@ -242,7 +280,9 @@ class QLinearConcat(Op):
 
 
 class QLinearGlobalAveragePool(_OfBytes):
-    """The mean of each channel of quantized images; with `channels_last` the channels are the last axis."""
+    """The mean of each channel of quantized images; with `channels_last` the channels are the last
+    axis.
+    """
 
     channels_last: int = 0
 
@@ -255,7 +295,9 @@ class QLinearGlobalAveragePool(_OfBytes):
         channels_last=[0, 1],
     )
 
-    def infer(self, x: Value, x_scale: Value, x_zero_point: Value, y_scale: Value, y_zero_point: Value) -> Inferred:
+    def infer(
+        self, x: Value, x_scale: Value, x_zero_point: Value, y_scale: Value, y_zero_point: Value
+    ) -> Inferred:
         require_bytes(self.name, x, x_zero_point, y_zero_point)
         require_single(self.name, x_scale, x_zero_point, y_scale, y_zero_point)
         if x.tensor.shape is None:
@@ -267,7 +309,9 @@ class QLinearGlobalAveragePool(_OfBytes):
         """The spatial axes."""
         return tuple(range(1, rank - 1) if self.channels_last else range(2, rank))
 
-    def eval(self, x: Array, x_scale: Array, x_zero_point: Array, y_scale: Array, y_zero_point: Array) -> Array:
+    def eval(
+        self, x: Array, x_scale: Array, x_zero_point: Array, y_scale: Array, y_zero_point: Array
+    ) -> Array:
         mean = real(x, x_scale, x_zero_point).mean(axis=self.axes(x.ndim), keepdims=True)
         return stored(np.asarray(mean), y_scale, y_zero_point, dtypes.by_numpy(x.dtype))
 

@@ -1,4 +1,6 @@
-"""What the operators of ai.onnx.ml share: the domain, element types, class labels and transforms of scores."""
+"""What the operators of ai.onnx.ml share: the domain, element types, class labels and transforms of
+scores.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,17 @@ from infuse.ops.base import Array, Op, Rounding
 
 DOMAIN: Final = "ai.onnx.ml"
 TRANSFORMS: Final = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
-SCORES: Final = Rounding(abs=4e-6, why="sums of products in another order, then exponentials of them")
-NUMBERS: Final = (dtypes.float32, dtypes.float64, dtypes.int32, dtypes.int64, dtypes.float16, dtypes.bfloat16)
+SCORES: Final = Rounding(
+    abs=4e-6, why="sums of products in another order, then exponentials of them"
+)
+NUMBERS: Final = (
+    dtypes.float32,
+    dtypes.float64,
+    dtypes.int32,
+    dtypes.int64,
+    dtypes.float16,
+    dtypes.bfloat16,
+)
 """What the operators take: the standard's four types, and the halves, which compute in float32."""
 
 
@@ -31,10 +42,14 @@ class MlOp(Op, abstract=True):
 
 
 def same_operator(a: Op, b: object) -> bool:
-    """Equality of operators with arrays among their attributes: of one class, all attributes the same."""
+    """Equality of operators with arrays among their attributes: of one class, all attributes the
+    same.
+    """
     if a is b:
         return True
-    return type(a) is type(b) and all(same_attribute(v, getattr(b, k)) for k, v in a.attributes().items())
+    return type(a) is type(b) and all(
+        same_attribute(v, getattr(b, k)) for k, v in a.attributes().items()
+    )
 
 
 def operator_hash(op: Op) -> int:
@@ -79,7 +94,7 @@ def as_rows(x: Array) -> Array:
     return wide.reshape(1, -1) if wide.ndim == 1 else wide
 
 
-# -- labels ------------------------------------------------------------------------------------------------------
+# -- labels ----------------------------------------------------------------------------------------
 
 
 def labels_of(op: str, numbers: tuple[int, ...], texts: tuple[str, ...]) -> Array:
@@ -101,7 +116,7 @@ def label_type(labels: Array) -> DType:
     return dtypes.string if labels.dtype == object else dtypes.int64
 
 
-# -- transforms of scores ----------------------------------------------------------------------------------------
+# -- transforms of scores --------------------------------------------------------------------------
 
 
 def check_transform(op: str, name: str, known: Sequence[str] = TRANSFORMS) -> None:
@@ -113,7 +128,8 @@ def check_transform(op: str, name: str, known: Sequence[str] = TRANSFORMS) -> No
 def transformed(name: str, scores: Array) -> Array:
     """Scores (a row for each sample) after a `post_transform`.
 
-    A single score stays as it is but for PROBIT: what ONNX Runtime does, with which such models are made.
+    A single score stays as it is but for PROBIT: what ONNX Runtime does, with which such models are
+    made.
     """
     alone = scores.shape[-1] == 1 and name != "PROBIT"
     return scores if alone or not scores.size else _TRANSFORMS[name](scores)

@@ -24,8 +24,13 @@ ROUNDED = Rounding(ulp=8, why="a product or quotient of rounded sums")
 def _per_column(op: str, x: Value, name: str, count: int) -> None:
     """ShapeError unless there is one number for all columns of `x` or one for each."""
     shape = x.tensor.shape
-    if count < 1 or (count > 1 and shape is not None and not (shape and must_equal(shape[-1], count))):
-        raise ShapeError(f"{name} of {op} has {count} numbers, found {x.type}", hint="one, or one for each column")
+    if count < 1 or (
+        count > 1 and shape is not None and not (shape and must_equal(shape[-1], count))
+    ):
+        raise ShapeError(
+            f"{name} of {op} has {count} numbers, found {x.type}",
+            hint="one, or one for each column",
+        )
 
 
 class Scaler(MlOp):
@@ -35,7 +40,11 @@ class Scaler(MlOp):
     scale: tuple[float, ...] = ()
     accuracy = ROUNDED
     samples = (
-        cases(x=[(2, 3), Ints((4, 3)), (3,)], offset=[(0.5,), (0.5, -1.0, 2.0)], scale=[(2.0,), (0.1, 1.0, 3.0)]),
+        cases(
+            x=[(2, 3), Ints((4, 3)), (3,)],
+            offset=[(0.5,), (0.5, -1.0, 2.0)],
+            scale=[(2.0,), (0.1, 1.0, 3.0)],
+        ),
         cases(
             x=[np.array([[1, 2, 3]], np.float64), np.array([[4, 5, 6]], np.int32)],
             offset=[(0.1, 0.2, 0.3)],
@@ -51,12 +60,16 @@ class Scaler(MlOp):
 
     def eval(self, x: Array) -> Array:
         wide = x if x.dtype == np.float64 else x.astype(np.float32)
-        offset, scale = (np.array(v, np.float32).astype(wide.dtype) for v in (self.offset, self.scale))
+        offset, scale = (
+            np.array(v, np.float32).astype(wide.dtype) for v in (self.offset, self.scale)
+        )
         return ((wide - offset) * scale).astype(np.float32)
 
 
 class Normalizer(MlOp):
-    """Rows divided by their largest element, the sum of their magnitudes (L1) or their length (L2), where not zero."""
+    """Rows divided by their largest element, the sum of their magnitudes (L1) or their length (L2),
+    where not zero.
+    """
 
     norm: str = "MAX"
     accuracy = ROUNDED
@@ -85,7 +98,9 @@ class Normalizer(MlOp):
 
 
 class Imputer(MlOp):
-    """Elements that equal one number (NaN included) replaced by another, the same or one for each column."""
+    """Elements that equal one number (NaN included) replaced by another, the same or one for each
+    column.
+    """
 
     imputed_value_floats: tuple[float, ...] = ()
     imputed_value_int64s: tuple[int, ...] = ()
@@ -101,8 +116,16 @@ class Imputer(MlOp):
             imputed_value_floats=[(5.0, 6.0)],
             replaced_value_float=[math.nan],
         ),
-        cases(x=[Ints((4, 3), -2, 2)], imputed_value_int64s=[(9,), (7, 8, 9)], replaced_value_int64=[-1]),
-        cases(x=[Ints((4, 3), -2, 2, dtypes.int32)], imputed_value_int64s=[(7, 8, 9)], replaced_value_int64=[0]),
+        cases(
+            x=[Ints((4, 3), -2, 2)],
+            imputed_value_int64s=[(9,), (7, 8, 9)],
+            replaced_value_int64=[-1],
+        ),
+        cases(
+            x=[Ints((4, 3), -2, 2, dtypes.int32)],
+            imputed_value_int64s=[(7, 8, 9)],
+            replaced_value_int64=[0],
+        ),
     )
 
     def infer(self, x: Value) -> Inferred:
@@ -133,7 +156,8 @@ class Binarizer(MlOp):
     threshold: float = 0.0
     samples = (
         cases(
-            x=[(2, 3), Ints((4,)), Ints((3, 2), -2, 2, dtypes.int32), f32(math.nan, 1, -1)], threshold=[0.0, 0.5, -1.5]
+            x=[(2, 3), Ints((4,)), Ints((3, 2), -2, 2, dtypes.int32), f32(math.nan, 1, -1)],
+            threshold=[0.0, 0.5, -1.5],
         ),
         cases(x=[np.array([0.1, 0.3], np.float64)], threshold=[0.1]),
     )
@@ -144,22 +168,32 @@ class Binarizer(MlOp):
 
     def eval(self, x: Array) -> Array:
         threshold = np.float32(self.threshold)
-        larger: Array = np.asarray(x > (np.float64(threshold) if x.dtype.kind in "iu" else threshold))
+        larger: Array = np.asarray(
+            x > (np.float64(threshold) if x.dtype.kind in "iu" else threshold)
+        )
         return larger.astype(x.dtype)
 
 
 class FeatureVectorizer(MlOp):
-    """Matrices side by side as floats, each cut or filled with zeros to its number of columns; a vector is a row."""
+    """Matrices side by side as floats, each cut or filled with zeros to its number of columns; a
+    vector is a row.
+    """
 
     inputdimensions: tuple[int, ...] = ()
     samples = (
-        cases(inputs=[[(2, 3), (2, 1)], [Ints((2, 3)), Ints((2, 1))]], inputdimensions=[(3, 1), (2, 4)]),
+        cases(
+            inputs=[[(2, 3), (2, 1)], [Ints((2, 3)), Ints((2, 1))]],
+            inputdimensions=[(3, 1), (2, 4)],
+        ),
         Sample({"inputs": [(3,), (2,)]}, {"inputdimensions": (3, 2)}),
     )
 
     def widths(self, inputs: tuple[Value, ...]) -> list[Dim]:
         """The number of columns that each input gives."""
-        return [self.inputdimensions[i] if i < len(self.inputdimensions) else x.shape[-1] for i, x in enumerate(inputs)]
+        return [
+            self.inputdimensions[i] if i < len(self.inputdimensions) else x.shape[-1]
+            for i, x in enumerate(inputs)
+        ]
 
     def infer(self, *inputs: Value) -> Inferred:
         rows: Dim = 1
@@ -189,7 +223,8 @@ class ArrayFeatureExtractor(MlOp):
 
     samples = (
         cases(
-            x=[(2, 5), (5,), (2, 3, 5), Ints((3, 4))], y=[int64s(0, 3), int64s(4), np.array([[1, 2]]), int64s(3, 0, 3)]
+            x=[(2, 5), (5,), (2, 3, 5), Ints((3, 4))],
+            y=[int64s(0, 3), int64s(4), np.array([[1, 2]]), int64s(3, 0, 3)],
         ),
     )
 
@@ -208,7 +243,9 @@ class ArrayFeatureExtractor(MlOp):
 
     def eval(self, x: Array, y: Array) -> Array:
         places = y.reshape(-1)
-        if places.size and not (-x.shape[-1] <= int(places.min()) and int(places.max()) < x.shape[-1]):
+        if places.size and not (
+            -x.shape[-1] <= int(places.min()) and int(places.max()) < x.shape[-1]
+        ):
             raise ShapeError(f"{self.name} is asked for elements outside of {x.shape[-1]} columns")
         found = x[..., places]
         return found[None] if x.ndim == 1 else found

@@ -1,4 +1,6 @@
-"""Labels and dictionaries (ai.onnx.ml): elements looked up in lists, one-hot codes, maps from and to tensors."""
+"""Labels and dictionaries (ai.onnx.ml): elements looked up in lists, one-hot codes, maps from and
+to tensors.
+"""
 
 from __future__ import annotations
 
@@ -15,15 +17,28 @@ from infuse.ir.relations import must_equal
 from infuse.ir.types import MapType, SequenceType, TensorType
 from infuse.ops.base import Array, Inferred, Ints, Sample, cases
 from infuse.ops.elementwise import f32
-from infuse.ops.ml import MlOp, as_texts, label_type, labels_of, operator_hash, require_number, same_operator, table
+from infuse.ops.ml import (
+    MlOp,
+    as_texts,
+    label_type,
+    labels_of,
+    operator_hash,
+    require_number,
+    same_operator,
+    table,
+)
 from infuse.ops.numerals import integer, number
 from infuse.ops.sizes import int64s
 
-LABELS = (*(dtypes.float32, dtypes.float64, dtypes.int16, dtypes.int32, dtypes.int64), dtypes.string)
+LABELS = (
+    *(dtypes.float32, dtypes.float64, dtypes.int16, dtypes.int32, dtypes.int64),
+    dtypes.string,
+)
 
 
 class LabelEncoder(MlOp):
-    """Each element replaced by the value that stands beside it in the list of keys, or by the default.
+    """Each element replaced by the value that stands beside it in the list of keys, or by the
+    default.
 
     Of equal keys the last counts; NaN equals NaN.
     """
@@ -50,11 +65,22 @@ class LabelEncoder(MlOp):
             keys_int64s=[(1, 2, 3, -3), (7,) * 4],
             values_floats=[(0.5, 1.5, 2.5, 3.5)],
         ),
-        cases(x=[f32(1, np.nan, 2, -0.0, 9)], keys_floats=[(2.0, float("nan"), 0.0)], values_int64s=[(1, 2, 3)]),
         cases(
-            x=[as_texts(["a", "c", "b", ""]).reshape(2, 2)], keys_strings=[("a", "b", "a")], values_int64s=[(1, 2, 3)]
+            x=[f32(1, np.nan, 2, -0.0, 9)],
+            keys_floats=[(2.0, float("nan"), 0.0)],
+            values_int64s=[(1, 2, 3)],
         ),
-        cases(x=[Ints((3,), 0, 3)], keys_int64s=[(0, 1)], values_strings=[("zero", "one")], default_string=["?"]),
+        cases(
+            x=[as_texts(["a", "c", "b", ""]).reshape(2, 2)],
+            keys_strings=[("a", "b", "a")],
+            values_int64s=[(1, 2, 3)],
+        ),
+        cases(
+            x=[Ints((3,), 0, 3)],
+            keys_int64s=[(0, 1)],
+            values_strings=[("zero", "one")],
+            default_string=["?"],
+        ),
         cases(
             x=[np.array([1, 2, 3], np.int32)],
             keys_tensor=[np.array([3, 1], np.int32)],
@@ -70,9 +96,19 @@ class LabelEncoder(MlOp):
     )
 
     def pairs(self) -> tuple[Array, Array]:
-        """Keys and values, side by side; TypeMismatchError where they are no two lists of equal length."""
-        keys = _listed("keys", self.keys_int64s, self.keys_strings, self.keys_floats, self.keys_tensor)
-        values = _listed("values", self.values_int64s, self.values_strings, self.values_floats, self.values_tensor)
+        """Keys and values, side by side; TypeMismatchError where they are no two lists of equal
+        length.
+        """
+        keys = _listed(
+            "keys", self.keys_int64s, self.keys_strings, self.keys_floats, self.keys_tensor
+        )
+        values = _listed(
+            "values",
+            self.values_int64s,
+            self.values_strings,
+            self.values_floats,
+            self.values_tensor,
+        )
         if keys.ndim != 1 or keys.shape != values.shape:
             raise TypeMismatchError(f"{self.name} has {keys.size} keys and {values.size} values")
         return keys, values
@@ -86,15 +122,24 @@ class LabelEncoder(MlOp):
             plain: Any = "_Unused" if kind == dtypes.string else -0.0 if kind.is_float else -1
         else:
             plain = self.default_string if kind == dtypes.string else None
-            plain = plain if plain is not None else self.default_float if kind.is_float else self.default_int64
+            plain = (
+                plain
+                if plain is not None
+                else self.default_float
+                if kind.is_float
+                else self.default_int64
+            )
         return np.array(plain, dtype=values.dtype)
 
     def infer(self, x: Value) -> Inferred:
         keys, values = self.pairs()
         if x.dtype != dtypes.by_numpy(keys.dtype):
-            raise TypeMismatchError(f"{self.name} has keys that are {dtypes.by_numpy(keys.dtype)}, found {x.dtype}")
+            raise TypeMismatchError(
+                f"{self.name} has keys that are {dtypes.by_numpy(keys.dtype)}, found {x.dtype}"
+            )
         return TensorType(
-            require_number(self.name, Value(TensorType(dtypes.by_numpy(values.dtype), ())), LABELS), x.tensor.shape
+            require_number(self.name, Value(TensorType(dtypes.by_numpy(values.dtype), ())), LABELS),
+            x.tensor.shape,
         )
 
     def eval(self, x: Array) -> Array:
@@ -129,14 +174,25 @@ class CategoryMapper(MlOp):
     default_int64: int = -1
     default_string: str = "_Unused"
     samples = (
-        cases(x=[as_texts(["b", "x", "a"])], cats_int64s=[(1, 2)], cats_strings=[("a", "b")], default_int64=[-1, 7]),
-        cases(x=[int64s(2, 9)], cats_int64s=[(1, 2)], cats_strings=[("a", "b")], default_string=["_Unused", ""]),
+        cases(
+            x=[as_texts(["b", "x", "a"])],
+            cats_int64s=[(1, 2)],
+            cats_strings=[("a", "b")],
+            default_int64=[-1, 7],
+        ),
+        cases(
+            x=[int64s(2, 9)],
+            cats_int64s=[(1, 2)],
+            cats_strings=[("a", "b")],
+            default_string=["_Unused", ""],
+        ),
     )
 
     def infer(self, x: Value) -> Inferred:
         if len(self.cats_int64s) != len(self.cats_strings):
             raise TypeMismatchError(
-                f"{self.name} has {len(self.cats_int64s)} integers, {len(self.cats_strings)} strings"
+                f"{self.name} has {len(self.cats_int64s)} integers, {len(self.cats_strings)} "
+                "strings"
             )
         is_text = require_number(self.name, x, (dtypes.int64, dtypes.string)) == dtypes.string
         return TensorType(dtypes.int64 if is_text else dtypes.string, x.tensor.shape)
@@ -144,9 +200,13 @@ class CategoryMapper(MlOp):
     def eval(self, x: Array) -> Array:
         if x.dtype == object:
             numbers = dict(zip(self.cats_strings, self.cats_int64s))
-            return np.array([numbers.get(v, self.default_int64) for v in x.reshape(-1)], np.int64).reshape(x.shape)
+            return np.array(
+                [numbers.get(v, self.default_int64) for v in x.reshape(-1)], np.int64
+            ).reshape(x.shape)
         names = dict(zip(self.cats_int64s, self.cats_strings))
-        return as_texts([names.get(v, self.default_string) for v in x.reshape(-1).tolist()]).reshape(x.shape)
+        return as_texts(
+            [names.get(v, self.default_string) for v in x.reshape(-1).tolist()]
+        ).reshape(x.shape)
 
 
 class OneHotEncoder(MlOp):
@@ -159,9 +219,15 @@ class OneHotEncoder(MlOp):
     cats_strings: tuple[str, ...] = ()
     zeros: int = 1
     samples = (
-        cases(x=[Ints((4,), 0, 5), Ints((2, 3), 0, 5), f32(1, 2.5, 7)], cats_int64s=[(1, 2, 4), (7,)], zeros=[1]),
         cases(
-            x=[np.array([4, 2, 2], np.int32), np.array([[2.0, 4.9]], np.float64)], cats_int64s=[(1, 2, 4)], zeros=[0, 1]
+            x=[Ints((4,), 0, 5), Ints((2, 3), 0, 5), f32(1, 2.5, 7)],
+            cats_int64s=[(1, 2, 4), (7,)],
+            zeros=[1],
+        ),
+        cases(
+            x=[np.array([4, 2, 2], np.int32), np.array([[2.0, 4.9]], np.float64)],
+            cats_int64s=[(1, 2, 4)],
+            zeros=[0, 1],
         ),
         cases(x=[as_texts(["a", "b", "z"])], cats_strings=[("b", "z", "")]),
     )
@@ -173,7 +239,9 @@ class OneHotEncoder(MlOp):
     def infer(self, x: Value) -> Inferred:
         categories, dtype = self.categories(), require_number(self.name, x, LABELS)
         if (dtype == dtypes.string) != (categories.dtype == object):
-            raise TypeMismatchError(f"{self.name} has categories that are {label_type(categories)}, found {dtype}")
+            raise TypeMismatchError(
+                f"{self.name} has categories that are {label_type(categories)}, found {dtype}"
+            )
         shape = x.tensor.shape
         return TensorType(dtypes.float32, None if shape is None else (*shape, len(categories)))
 
@@ -203,7 +271,9 @@ class ZipMap(MlOp):
         labels = labels_of(self.name, self.classlabels_int64s, self.classlabels_strings)
         require_number(self.name, x)
         shape = x.tensor.shape
-        if shape is not None and (len(shape) not in (1, 2) or not must_equal(shape[-1], len(labels))):
+        if shape is not None and (
+            len(shape) not in (1, 2) or not must_equal(shape[-1], len(labels))
+        ):
             raise ShapeError(f"{self.name} has {len(labels)} labels, found {x.type}")
         return SequenceType(MapType(label_type(labels), TensorType(dtypes.float32, ())))
 
@@ -211,7 +281,9 @@ class ZipMap(MlOp):
         labels = labels_of(self.name, self.classlabels_int64s, self.classlabels_strings).tolist()
         if x.shape[-1] != len(labels):
             raise ShapeError(f"{self.name} has {len(labels)} labels for {x.shape[-1]} columns")
-        return [dict(zip(labels, row)) for row in x.astype(np.float32).reshape(-1, len(labels)).tolist()]
+        return [
+            dict(zip(labels, row)) for row in x.astype(np.float32).reshape(-1, len(labels)).tolist()
+        ]
 
 
 def map_of(op: str, x: Value) -> tuple[DType, DType]:
@@ -227,7 +299,9 @@ class DictVectorizer(MlOp):
     int64_vocabulary: tuple[int, ...] = ()
     string_vocabulary: tuple[str, ...] = ()
     samples = (
-        cases(x=[{"a": 4.0, "c": 8.0}, {"b": 1, "z": -2}], string_vocabulary=[("a", "c", "b", "z")]),
+        cases(
+            x=[{"a": 4.0, "c": 8.0}, {"b": 1, "z": -2}], string_vocabulary=[("a", "c", "b", "z")]
+        ),
         cases(x=[{3: 0.5}], int64_vocabulary=[(1, 3)]),
     )
 
@@ -235,14 +309,18 @@ class DictVectorizer(MlOp):
         keys = labels_of(self.name, self.int64_vocabulary, self.string_vocabulary)
         kind, element = map_of(self.name, x)
         if kind != label_type(keys):
-            raise TypeMismatchError(f"{self.name} has keys that are {label_type(keys)}, found {x.type}")
+            raise TypeMismatchError(
+                f"{self.name} has keys that are {label_type(keys)}, found {x.type}"
+            )
         return TensorType(element, (1, len(keys)))
 
     def eval(self, x: Mapping[Any, Any]) -> Array:
         keys = labels_of(self.name, self.int64_vocabulary, self.string_vocabulary).tolist()
         unknown = [key for key in x if key not in keys]
         if unknown:
-            raise TypeMismatchError(f"the map has the key {unknown[0]!r}, which {self.name} does not know")
+            raise TypeMismatchError(
+                f"the map has the key {unknown[0]!r}, which {self.name} does not know"
+            )
         first = next(iter(x.values()), 0.0)
         if isinstance(first, str):
             return as_texts([x.get(key, "") for key in keys]).reshape(1, -1)
@@ -251,7 +329,9 @@ class DictVectorizer(MlOp):
 
 
 class CastMap(MlOp):
-    """The values of a map in the order of its integer keys, or at the places that the keys name, as another type."""
+    """The values of a map in the order of its integer keys, or at the places that the keys name, as
+    another type.
+    """
 
     cast_to: str = "TO_FLOAT"
     map_form: str = "DENSE"
@@ -271,10 +351,20 @@ class CastMap(MlOp):
 
         kind, _ = map_of(self.name, x)
         kinds = {"TO_FLOAT": dtypes.float32, "TO_STRING": dtypes.string, "TO_INT64": dtypes.int64}
-        if kind != dtypes.int64 or self.cast_to not in kinds or self.map_form not in ("DENSE", "SPARSE"):
-            raise TypeMismatchError(f"{self.name} cannot bring {x.type} to {self.cast_to} in form {self.map_form}")
+        if (
+            kind != dtypes.int64
+            or self.cast_to not in kinds
+            or self.map_form not in ("DENSE", "SPARSE")
+        ):
+            raise TypeMismatchError(
+                f"{self.name} cannot bring {x.type} to {self.cast_to} in form {self.map_form}"
+            )
         size = self.max_map if self.map_form == "SPARSE" else fresh_dim("map")
-        return table(kinds[self.cast_to], (1, size), 1) if size == 1 else TensorType(kinds[self.cast_to], (1, size))
+        return (
+            table(kinds[self.cast_to], (1, size), 1)
+            if size == 1
+            else TensorType(kinds[self.cast_to], (1, size))
+        )
 
     def eval(self, x: Mapping[int, Any]) -> Array:
         def convert(value: Any) -> Any:
@@ -288,9 +378,12 @@ class CastMap(MlOp):
             found = [convert(x[key]) for key in sorted(x)]
         else:
             if any(not 0 <= key < self.max_map for key in x):
-                raise ShapeError(f"the map has a key outside of the {self.max_map} places of {self.name}")
+                raise ShapeError(
+                    f"the map has a key outside of the {self.max_map} places of {self.name}"
+                )
             found = [
-                convert(x[key]) if key in x else "" if self.cast_to == "TO_STRING" else 0 for key in range(self.max_map)
+                convert(x[key]) if key in x else "" if self.cast_to == "TO_STRING" else 0
+                for key in range(self.max_map)
             ]
         if self.cast_to == "TO_STRING":
             return as_texts(found).reshape(1, -1)

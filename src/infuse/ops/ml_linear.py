@@ -49,20 +49,30 @@ class LinearRegressor(MlOp):
             targets=[2],
         ),
         cases(x=[(5, 6)], coefficients=[_SIX], intercepts=[(0.5,)], targets=[1]),
-        cases(x=[(4, 3)], coefficients=[_SIX], intercepts=[(0.1, 0.2)], targets=[2], post_transform=TRANSFORMS[1:4]),
+        cases(
+            x=[(4, 3)],
+            coefficients=[_SIX],
+            intercepts=[(0.1, 0.2)],
+            targets=[2],
+            post_transform=TRANSFORMS[1:4],
+        ),
     )
 
     def weights(self) -> tuple[Array, Array]:
         """Coefficients [targets, columns] and intercepts [targets]."""
         weights = coefficients_of(self.name, self.coefficients, self.targets)
         if len(self.intercepts) not in (0, self.targets):
-            raise TypeMismatchError(f"{self.name} has {len(self.intercepts)} intercepts for {self.targets} targets")
+            raise TypeMismatchError(
+                f"{self.name} has {len(self.intercepts)} intercepts for {self.targets} targets"
+            )
         return weights, np.array(self.intercepts or (0.0,) * self.targets, np.float32)
 
     def infer(self, x: Value) -> Inferred:
         require_number(self.name, x)
         check_transform(self.name, self.post_transform)
-        return table(dtypes.float32, rows_of(self.name, x, self.weights()[0].shape[1]), self.targets)
+        return table(
+            dtypes.float32, rows_of(self.name, x, self.weights()[0].shape[1]), self.targets
+        )
 
     def eval(self, x: Array) -> Array:
         rows = as_rows(x)
@@ -71,7 +81,9 @@ class LinearRegressor(MlOp):
 
 
 class LinearClassifier(MlOp):
-    """Labels and scores x · coefficients + intercepts; one score for two labels says how much it is the second."""
+    """Labels and scores x · coefficients + intercepts; one score for two labels says how much it is
+    the second.
+    """
 
     coefficients: tuple[float, ...] = ()
     intercepts: tuple[float, ...] = ()
@@ -102,7 +114,10 @@ class LinearClassifier(MlOp):
             classlabels_ints=[(3, 5)],
             post_transform=TRANSFORMS[:4],
         ),
-        Sample({"x": (4, 3)}, {"coefficients": _SIX, "intercepts": (0.5, -0.5), "classlabels_strings": ("no", "yes")}),
+        Sample(
+            {"x": (4, 3)},
+            {"coefficients": _SIX, "intercepts": (0.5, -0.5), "classlabels_strings": ("no", "yes")},
+        ),
     )
 
     def labels(self) -> Array:
@@ -113,7 +128,9 @@ class LinearClassifier(MlOp):
 
     def count(self) -> int:
         """The number of scores that are computed."""
-        return len(self.intercepts) or max(len(self.classlabels_ints), len(self.classlabels_strings), 1)
+        return len(self.intercepts) or max(
+            len(self.classlabels_ints), len(self.classlabels_strings), 1
+        )
 
     def weights(self) -> tuple[Array, Array]:
         """Coefficients [scores, columns] and intercepts [scores]."""

@@ -46,7 +46,9 @@ class Kernel:
         """The kernel with ONNX's three parameters; TypeMismatchError where they are none."""
         check_transform(op, kind, KERNELS)
         if len(parameters) not in (0, 3):
-            raise TypeMismatchError(f"{op} takes gamma, coef0 and degree, found {len(parameters)} kernel parameters")
+            raise TypeMismatchError(
+                f"{op} takes gamma, coef0 and degree, found {len(parameters)} kernel parameters"
+            )
         return cls(kind, *(parameters or (0.0, 0.0, 0.0)))
 
     def __call__(self, rows: Array, vectors: Array) -> Array:
@@ -60,12 +62,15 @@ class Kernel:
         if self.kind == "LINEAR":
             return products
         scaled = products * gamma + offset
-        result: Array = np.tanh(scaled) if self.kind == "SIGMOID" else scaled ** rows.dtype.type(self.degree)
+        result: Array = (
+            np.tanh(scaled) if self.kind == "SIGMOID" else scaled ** rows.dtype.type(self.degree)
+        )
         return result
 
 
 class SVMRegressor(MlOp):
-    """The sum of kernel values with coefficients, plus rho; of a one-class machine 1 where that is positive, else -1.
+    """The sum of kernel values with coefficients, plus rho; of a one-class machine 1 where that is
+    positive, else -1.
 
     Without support vectors the coefficients are those of a linear function.
     """
@@ -89,7 +94,13 @@ class SVMRegressor(MlOp):
             kernel_params=[(0.5, 0.25, 2.0)],
             kernel_type=KERNELS,
         ),
-        cases(x=[(5, 4)], coefficients=[_WEIGHTS], rho=[(0.25,)], one_class=[0, 1], kernel_params=[(0.0,) * 3]),
+        cases(
+            x=[(5, 4)],
+            coefficients=[_WEIGHTS],
+            rho=[(0.25,)],
+            one_class=[0, 1],
+            kernel_params=[(0.0,) * 3],
+        ),
     )
 
     def infer(self, x: Value) -> Inferred:
@@ -97,7 +108,9 @@ class SVMRegressor(MlOp):
         check_transform(self.name, self.post_transform)
         self.kernel()
         if len(self.rho) < 1 or (self.n_supports and len(self.coefficients) != self.n_supports):
-            raise TypeMismatchError(f"{self.name} has {len(self.rho)} rho, {len(self.coefficients)} coefficients")
+            raise TypeMismatchError(
+                f"{self.name} has {len(self.rho)} rho, {len(self.coefficients)} coefficients"
+            )
         return table(dtypes.float32, rows_of(self.name, x, self.vectors().shape[1]), 1)
 
     def kernel(self) -> Kernel:
@@ -118,7 +131,9 @@ class SVMRegressor(MlOp):
     def eval(self, x: Array) -> Array:
         rows = as_rows(x)
         values = self.kernel()(rows, self.vectors().astype(rows.dtype))
-        sums: Array = (values @ self.weights().astype(rows.dtype) + rows.dtype.type(self.rho[0]))[:, None]
+        sums: Array = (values @ self.weights().astype(rows.dtype) + rows.dtype.type(self.rho[0]))[
+            :, None
+        ]
         if self.one_class:
             signs: Array = np.where(sums > 0, np.float32(1), np.float32(-1))
             return signs
@@ -211,7 +226,9 @@ class SVMClassifier(MlOp):
 
     def kernel(self) -> Kernel:
         """The kernel; linear without support vectors."""
-        return Kernel.of(self.name, self.kernel_type if self.supports else "LINEAR", self.kernel_params)
+        return Kernel.of(
+            self.name, self.kernel_type if self.supports else "LINEAR", self.kernel_params
+        )
 
     def vectors(self) -> Array:
         """The support vectors, or the coefficients of a linear function for each class."""
@@ -241,14 +258,20 @@ class SVMClassifier(MlOp):
         rows = rows_of(self.name, x, self.vectors().shape[1])
         if self.supports and (len(self.vectors_per_class) != len(labels) or len(labels) < 2):
             raise TypeMismatchError(
-                f"{self.name} has vectors of {len(self.vectors_per_class)} classes, {len(labels)} labels"
+                f"{self.name} has vectors of {len(self.vectors_per_class)} classes, {len(labels)} "
+                "labels"
             )
-        if len(self.rho) < (len(self.pairs()) if self.supports else 1) or len(self.prob_a) != len(self.prob_b):
+        if len(self.rho) < (len(self.pairs()) if self.supports else 1) or len(self.prob_a) != len(
+            self.prob_b
+        ):
             raise TypeMismatchError(
-                f"{self.name} has {len(self.rho)} rho, {len(self.prob_a)} and {len(self.prob_b)} prob"
+                f"{self.name} has {len(self.rho)} rho, {len(self.prob_a)} and {len(self.prob_b)} "
+                "prob"
             )
         self.kernel()
-        return TensorType(label_type(labels), None if rows is None else rows[:1]), table(dtypes.float32, rows, count)
+        return TensorType(label_type(labels), None if rows is None else rows[:1]), table(
+            dtypes.float32, rows, count
+        )
 
     def columns(self) -> int:
         """The number of scores."""
@@ -276,7 +299,9 @@ class SVMClassifier(MlOp):
         return labels[places], scores.astype(np.float32)
 
     def finished(self, scores: Array) -> Array:
-        """Scores after the transform; of two classes with one score, that of the first beside it."""
+        """Scores after the transform; of two classes with one score, that of the first beside
+        it.
+        """
         if scores.shape[1] == 1:
             first = 1 - scores if self.post_transform == "PROBIT" else -scores
             scores = np.concatenate([first, scores], axis=1)
@@ -284,13 +309,21 @@ class SVMClassifier(MlOp):
 
     def probabilities(self, scores: Array) -> Array:
         """Probabilities of classes from those of pairs, by libsvm's iteration."""
-        slope, shift = (np.array(v, np.float32).astype(scores.dtype) for v in (self.prob_a, self.prob_b))
+        slope, shift = (
+            np.array(v, np.float32).astype(scores.dtype) for v in (self.prob_a, self.prob_b)
+        )
         powers = scores * slope + shift
         logistic = 1 / (1 + np.exp(-np.abs(powers)))
         first = np.where(powers < 0, logistic, 1 - logistic)
-        limited = np.clip(first, scores.dtype.type(1e-7), scores.dtype.type(1) - scores.dtype.type(1e-7))
+        limited = np.clip(
+            first, scores.dtype.type(1e-7), scores.dtype.type(1) - scores.dtype.type(1e-7)
+        )
         count = len(self.labels())
-        return np.stack([_coupled(count, self.pairs(), row) for row in limited]) if len(limited) else scores[:, :count]
+        return (
+            np.stack([_coupled(count, self.pairs(), row) for row in limited])
+            if len(limited)
+            else scores[:, :count]
+        )
 
 
 def _coupled(count: int, pairs: list[tuple[int, int]], given: Array) -> Array:

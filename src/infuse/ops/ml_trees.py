@@ -56,7 +56,8 @@ def _sample(prefix: str, x: Any, **more: Any) -> Sample:
 
 
 _ODD: Final = np.array(
-    [[0.5, 0.25, -1.0], [np.nan, np.nan, np.nan], [np.inf, -np.inf, 0.0], [0.25, 0.5, np.nan]], np.float32
+    [[0.5, 0.25, -1.0], [np.nan, np.nan, np.nan], [np.inf, -np.inf, 0.0], [0.25, 0.5, np.nan]],
+    np.float32,
 )
 
 
@@ -74,7 +75,9 @@ class Classic(MlOp, abstract=True):
         wide = np.float64 if x == np.float64 else np.float32
         cache: dict[Any, Forest] = self.__dict__.setdefault("_forests", {})
         if wide not in cache:
-            cache[wide] = classic_forest(self.name, self.attributes(), self.prefix, self.count(), wide)
+            cache[wide] = classic_forest(
+                self.name, self.attributes(), self.prefix, self.count(), wide
+            )
         return cache[wide]
 
     def base(self) -> Array:
@@ -98,7 +101,9 @@ def check_columns(op: str, forest: Forest, x: Value) -> None:
 
 
 class TreeEnsembleRegressor(Classic):
-    """The sum (mean, least or largest) of what the leaves of all trees vote for each target, plus base values."""
+    """The sum (mean, least or largest) of what the leaves of all trees vote for each target, plus
+    base values.
+    """
 
     aggregate_function: str = "SUM"
     base_values: tuple[float, ...] = ()
@@ -144,7 +149,12 @@ class TreeEnsembleRegressor(Classic):
             nodes_modes=_modes("BRANCH_GT"),
             nodes_missing_value_tracks_true=(1,) * 8,
         ),
-        _sample("target", _ODD, target_ids=(0,) * 5, nodes_missing_value_tracks_true=(1, 0, 0, 0, 0, 0, 0, 0)),
+        _sample(
+            "target",
+            _ODD,
+            target_ids=(0,) * 5,
+            nodes_missing_value_tracks_true=(1, 0, 0, 0, 0, 0, 0, 0),
+        ),
         _sample(
             "target",
             (20, 4),
@@ -153,7 +163,12 @@ class TreeEnsembleRegressor(Classic):
             post_transform="SOFTMAX",
             base_values=(0.1, 0.2, 0.3),
         ),
-        _sample("target", np.array([[0, 1, 2], [1, 0, -1]], np.int64), target_ids=(0, 1, 1, 1, 0), n_targets=2),
+        _sample(
+            "target",
+            np.array([[0, 1, 2], [1, 0, -1]], np.int64),
+            target_ids=(0, 1, 1, 1, 0),
+            n_targets=2,
+        ),
         _sample(
             "target",
             np.array([[0, 1, 2], [0.5, 0, -1]], np.float64),
@@ -169,9 +184,13 @@ class TreeEnsembleRegressor(Classic):
     def infer(self, x: Value) -> Inferred:
         self.check(x)
         if self.aggregate_function not in AGGREGATES:
-            raise TypeMismatchError(f"{self.name} knows {', '.join(AGGREGATES)}, not {self.aggregate_function!r}")
+            raise TypeMismatchError(
+                f"{self.name} knows {', '.join(AGGREGATES)}, not {self.aggregate_function!r}"
+            )
         if len(self.base()) not in (0, 1, self.n_targets):
-            raise TypeMismatchError(f"{self.name} has {len(self.base())} base values for {self.n_targets} targets")
+            raise TypeMismatchError(
+                f"{self.name} has {len(self.base())} base values for {self.n_targets} targets"
+            )
         return table(dtypes.float32, rows_of(self.name, x), self.n_targets)
 
     def eval(self, x: Array) -> Array:
@@ -183,7 +202,9 @@ class TreeEnsembleRegressor(Classic):
 
 
 class TreeEnsembleClassifier(Classic):
-    """Labels and scores: the sums of what the leaves of all trees vote for each class, plus base values."""
+    """Labels and scores: the sums of what the leaves of all trees vote for each class, plus base
+    values.
+    """
 
     base_values: tuple[float, ...] = ()
     base_values_as_tensor: Any = None
@@ -214,14 +235,31 @@ class TreeEnsembleClassifier(Classic):
     __hash__ = operator_hash
     samples = (
         *(
-            _sample("class", (9, 3), class_ids=(0, 1, 2, 1, 0), classlabels_int64s=(4, 7, 9), post_transform=how)
+            _sample(
+                "class",
+                (9, 3),
+                class_ids=(0, 1, 2, 1, 0),
+                classlabels_int64s=(4, 7, 9),
+                post_transform=how,
+            )
             for how in TRANSFORMS[:4]
         ),
         _sample(
-            "class", (9, 3), class_ids=(0, 1, 2, 1, 0), classlabels_int64s=(4, 7, 9), base_values=(0.5, -0.25, 1.0)
+            "class",
+            (9, 3),
+            class_ids=(0, 1, 2, 1, 0),
+            classlabels_int64s=(4, 7, 9),
+            base_values=(0.5, -0.25, 1.0),
         ),
         *(
-            _sample("class", (9, 3), class_ids=(i,) * 5, classlabels_int64s=(4, 7), post_transform=how, class_weights=w)
+            _sample(
+                "class",
+                (9, 3),
+                class_ids=(i,) * 5,
+                classlabels_int64s=(4, 7),
+                post_transform=how,
+                class_weights=w,
+            )
             for i in (0, 1)
             for how in ("NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO")
             for w in ((0.5, -0.25, 1.5, 0.75, -1.0), (0.45, 0.25, 0.1, 0.2, 0.35))
@@ -245,9 +283,11 @@ class TreeEnsembleClassifier(Classic):
 
     @property
     def has_one_score(self) -> bool:
-        """Whether all votes of two classes are for one of them: it says how much it is the second class.
+        """Whether all votes of two classes are for one of them: it says how much it is the second
+        class.
 
-        Where they are for the first in name, the scores of both are made of it; that is how boosted trees are written.
+        Where they are for the first in name, the scores of both are made of it; that is how boosted
+        trees are written.
         """
         return self.count() == 2 and len(set(self.class_ids)) == 1
 
@@ -260,7 +300,9 @@ class TreeEnsembleClassifier(Classic):
         self.check(x)
         count, rows = self.count(), rows_of(self.name, x)
         if len(self.base()) not in (0, 1, count):
-            raise TypeMismatchError(f"{self.name} has {len(self.base())} base values for {count} classes")
+            raise TypeMismatchError(
+                f"{self.name} has {len(self.base())} base values for {count} classes"
+            )
         labels = TensorType(label_type(self.labels()), None if rows is None else rows[:1])
         return labels, table(dtypes.float32, rows, count)
 
@@ -282,8 +324,12 @@ class TreeEnsembleClassifier(Classic):
 
     def of_two(self, only: Array) -> Array:
         """The transformed scores of two classes from that of the second."""
-        whole = self.post_transform == "PROBIT" or (self.post_transform == "NONE" and self.is_positive)
-        return transformed(self.post_transform, np.concatenate([1 - only if whole else -only, only], axis=1))
+        whole = self.post_transform == "PROBIT" or (
+            self.post_transform == "NONE" and self.is_positive
+        )
+        return transformed(
+            self.post_transform, np.concatenate([1 - only if whole else -only, only], axis=1)
+        )
 
 
 def _modern(**more: Any) -> dict[str, Any]:
@@ -306,14 +352,22 @@ def _modern(**more: Any) -> dict[str, Any]:
 
 def _member(dtype: Any) -> dict[str, Any]:
     members = np.array([1.0, 2.0, 5.0, np.nan, 0.5, np.nan], dtype)
-    splits, weights = np.array([0.5, -1, 0.25], dtype), np.array([0.5, -0.25, 1.5, 0.75, -1.0], dtype)
+    splits, weights = (
+        np.array([0.5, -1, 0.25], dtype),
+        np.array([0.5, -0.25, 1.5, 0.75, -1.0], dtype),
+    )
     return _modern(
-        nodes_modes=np.array([6, 2, 6], np.uint8), membership_values=members, nodes_splits=splits, leaf_weights=weights
+        nodes_modes=np.array([6, 2, 6], np.uint8),
+        membership_values=members,
+        nodes_splits=splits,
+        leaf_weights=weights,
     )
 
 
 class TreeEnsemble(MlOp):
-    """The sum (mean, least or largest) of what the leaves of all trees vote for each target, then a transform."""
+    """The sum (mean, least or largest) of what the leaves of all trees vote for each target, then a
+    transform.
+    """
 
     tree_roots: tuple[int, ...]
     nodes_featureids: tuple[int, ...]
@@ -339,15 +393,27 @@ class TreeEnsemble(MlOp):
     samples = (
         *(Sample({"x": (9, 3)}, _modern(aggregate_function=i, n_targets=2)) for i in range(4)),
         *(Sample({"x": (9, 4)}, _modern(post_transform=i)) for i in range(1, 4)),
-        *(Sample({"x": _ODD}, _modern(nodes_modes=np.array([i, i, i], np.uint8))) for i in range(1, 6)),
+        *(
+            Sample({"x": _ODD}, _modern(nodes_modes=np.array([i, i, i], np.uint8)))
+            for i in range(1, 6)
+        ),
         Sample({"x": _ODD}, _modern(nodes_missing_value_tracks_true=(1, 0, 1))),
-        Sample({"x": np.array([[1, 0.5, -1], [3, 0, 0], [np.nan, 7, -2]], np.float32)}, _member(np.float32)),
-        Sample({"x": np.array([[1, 0.5, -1], [3, 0, 0], [5, 7, -2]], np.float64)}, _member(np.float64)),
+        Sample(
+            {"x": np.array([[1, 0.5, -1], [3, 0, 0], [np.nan, 7, -2]], np.float32)},
+            _member(np.float32),
+        ),
+        Sample(
+            {"x": np.array([[1, 0.5, -1], [3, 0, 0], [5, 7, -2]], np.float64)}, _member(np.float64)
+        ),
     )
 
     def infer(self, x: Value) -> Inferred:
-        dtype = require_number(self.name, x, (dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64))
-        if not 0 <= self.post_transform < len(TRANSFORMS) or not 0 <= self.aggregate_function < len(AGGREGATES):
+        dtype = require_number(
+            self.name, x, (dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64)
+        )
+        if not 0 <= self.post_transform < len(TRANSFORMS) or not 0 <= self.aggregate_function < len(
+            AGGREGATES
+        ):
             raise TypeMismatchError(
                 f"{self.name} knows no transform {self.post_transform} of {self.aggregate_function}"
             )

@@ -44,21 +44,35 @@ class Identity(Op):
 
 
 class Dropout(Op):
-    """The input itself, as inference has it, and a mask that keeps all; training mode is refused."""
+    """The input itself, as inference has it, and a mask that keeps all; training mode is
+    refused.
+    """
 
     seed: int | None = None
 
     since = 12
     samples = cases(data=[(2, 3), (4,)], ratio=[None, np.array(0.3, np.float32)])
 
-    def infer(self, data: Value, ratio: Value | None = None, training_mode: Value | None = None) -> Inferred:
-        if training_mode is not None and training_mode.const is not None and training_mode.const.any():
-            raise UnsupportedOperatorError("Dropout in training mode", hint="export the model for inference")
+    def infer(
+        self, data: Value, ratio: Value | None = None, training_mode: Value | None = None
+    ) -> Inferred:
+        if (
+            training_mode is not None
+            and training_mode.const is not None
+            and training_mode.const.any()
+        ):
+            raise UnsupportedOperatorError(
+                "Dropout in training mode", hint="export the model for inference"
+            )
         return data.type, TensorType(dtypes.bool_, data.tensor.shape)
 
-    def eval(self, data: Array, ratio: Array | None = None, training_mode: Array | None = None) -> tuple[Array, Array]:
+    def eval(
+        self, data: Array, ratio: Array | None = None, training_mode: Array | None = None
+    ) -> tuple[Array, Array]:
         if training_mode is not None and training_mode.any():
-            raise UnsupportedOperatorError("Dropout in training mode", hint="export the model for inference")
+            raise UnsupportedOperatorError(
+                "Dropout in training mode", hint="export the model for inference"
+            )
         return data, np.ones(data.shape, dtype=np.bool_)
 
 
@@ -90,7 +104,9 @@ class Concat(Op):
             shape = shape if shape is not None else _unknown(rank)
             total = total + shape[axis] if len(shape) == rank else total
             rest = with_dim(shape, axis, 0) if len(shape) == rank else shape
-            common = rest if common is None else agree_shapes(common, rest, "sizes of joined tensors")
+            common = (
+                rest if common is None else agree_shapes(common, rest, "sizes of joined tensors")
+            )
         assert common is not None
         return TensorType(dtype, with_dim(common, axis, total))
 
@@ -103,7 +119,9 @@ def _unknown(rank: int) -> Shape:
 
 
 class Split(Op):
-    """Parts of the input along an axis: of the sizes in `split`, or `num_outputs` equal ones with a smaller last."""
+    """Parts of the input along an axis: of the sizes in `split`, or `num_outputs` equal ones with a
+    smaller last.
+    """
 
     num_outputs: int | None = None
     axis: int = 0
@@ -128,14 +146,19 @@ class Split(Op):
             return self._parts(node.inputs[0], None, len(node.outputs), known=False)
         return super().infer_types(node)
 
-    def _parts(self, input: Value, split: Value | None, count: int, known: bool = True) -> tuple[Type, ...]:
+    def _parts(
+        self, input: Value, split: Value | None, count: int, known: bool = True
+    ) -> tuple[Type, ...]:
         shape = input.tensor.shape
         if shape is None:
             return (TensorType(input.dtype, None),) * count
         axis = normalize_axis(self.axis, len(shape), self.name)
         sizes = self._sizes(shape[axis], split, count) if known else None
         return tuple(
-            TensorType(input.dtype, with_dim(shape, axis, fresh_dim("split") if sizes is None else sizes[i]))
+            TensorType(
+                input.dtype,
+                with_dim(shape, axis, fresh_dim("split") if sizes is None else sizes[i]),
+            )
             for i in range(count)
         )
 
@@ -156,7 +179,9 @@ class Split(Op):
 
 
 def equal_parts(dim: Dim, count: int) -> list[Any]:
-    """Sizes of `count` parts of `dim`, all equal but a smaller last one; ShapeError when that cannot be."""
+    """Sizes of `count` parts of `dim`, all equal but a smaller last one; ShapeError when that
+    cannot be.
+    """
     if count < 1:
         raise ShapeError("Split needs the sizes of its parts or their number")
     part = dims.exact_divide(dim, count)
@@ -168,20 +193,43 @@ def equal_parts(dim: Dim, count: int) -> list[Any]:
 
 
 class Slice(Op):
-    """Every `steps`-th element from `starts` to before `ends` of each axis; negative ones count from the end."""
+    """Every `steps`-th element from `starts` to before `ends` of each axis; negative ones count
+    from the end.
+    """
 
     since = 10
     carries_dims = True
     samples = cases(
         data=[(5, 6), (5, 6), (5, 6), (5, 6), (5, 6), (3,), (4, 5)],
-        starts=[int64s(1), int64s(-3, 1), int64s(-1), int64s(4, 0), int64s(9), int64s(0), int64s(-(2**62), 3)],
-        ends=[int64s(3), int64s(-1, 2**63 - 1), int64s(-(2**62)), int64s(0, 6), int64s(12), int64s(0), int64s(9, -9)],
+        starts=[
+            int64s(1),
+            int64s(-3, 1),
+            int64s(-1),
+            int64s(4, 0),
+            int64s(9),
+            int64s(0),
+            int64s(-(2**62), 3),
+        ],
+        ends=[
+            int64s(3),
+            int64s(-1, 2**63 - 1),
+            int64s(-(2**62)),
+            int64s(0, 6),
+            int64s(12),
+            int64s(0),
+            int64s(9, -9),
+        ],
         axes=[None, None, int64s(1), int64s(0, -1), int64s(0), None, int64s(0, 1)],
         steps=[None, int64s(1, 2), int64s(-1), int64s(-2, 4), None, None, int64s(3, -1)],
     )
 
     def infer(
-        self, data: Value, starts: Value, ends: Value, axes: Value | None = None, steps: Value | None = None
+        self,
+        data: Value,
+        starts: Value,
+        ends: Value,
+        axes: Value | None = None,
+        steps: Value | None = None,
     ) -> Inferred:
         shape = data.tensor.shape
         if shape is None:
@@ -193,20 +241,38 @@ class Slice(Op):
             cut = known_axes(axes, len(shape), self.name)
         if cut is None:
             return fresh_tensor(data.dtype, len(shape), "slice")
-        if len(cut) > len(shape) or any(length(v) not in (None, len(cut)) for v in (starts, ends, steps)):
-            raise ShapeError(f"Slice of {data.type} needs one start, end and step for each of its {len(cut)} axes")
-        columns = [known_ints(starts), known_ints(ends), (1,) * len(cut) if steps is None else known_ints(steps)]
+        if len(cut) > len(shape) or any(
+            length(v) not in (None, len(cut)) for v in (starts, ends, steps)
+        ):
+            raise ShapeError(
+                f"Slice of {data.type} needs one start, end and step for each of its {len(cut)} "
+                "axes"
+            )
+        columns = [
+            known_ints(starts),
+            known_ints(ends),
+            (1,) * len(cut) if steps is None else known_ints(steps),
+        ]
         for place, axis in enumerate(cut):
             start, end, step = (None if c is None else c[place] for c in columns)
             shape = with_dim(shape, axis, sliced_size(shape[axis], start, end, step))
         return TensorType(data.dtype, shape)
 
     def eval(
-        self, data: Array, starts: Array, ends: Array, axes: Array | None = None, steps: Array | None = None
+        self,
+        data: Array,
+        starts: Array,
+        ends: Array,
+        axes: Array | None = None,
+        steps: Array | None = None,
     ) -> Array:
         first, last = integers(starts), integers(ends)
-        cut = normalize_axes(integers(axes) if axes is not None else range(len(first)), data.ndim, self.name)
-        for axis, start, end, step in zip(cut, first, last, integers(steps) if steps is not None else [1] * len(first)):
+        cut = normalize_axes(
+            integers(axes) if axes is not None else range(len(first)), data.ndim, self.name
+        )
+        for axis, start, end, step in zip(
+            cut, first, last, integers(steps) if steps is not None else [1] * len(first)
+        ):
             begin, stop = bounds(data.shape[axis], start, end, step)
             data = data[(slice(None),) * axis + (slice(begin, None if stop < 0 else stop, step),)]
         return np.array(data)
@@ -240,7 +306,9 @@ def sliced_size(size: Dim, start: Dim | None, end: Dim | None, step: Dim | None)
 
 
 def _from_front(index: Dim, size: Dim) -> Dim | None:
-    """An index counted from the front, at least -1 and at most `size` where far away; None when its sign is unknown."""
+    """An index counted from the front, at least -1 and at most `size` where far away; None when its
+    sign is unknown.
+    """
     if isinstance(index, int) and abs(index) >= FAR:
         return size if index > 0 else -1
     negative = dims.compare("<", index, 0)
@@ -257,7 +325,9 @@ class Tile(Op):
     def infer(self, input: Value, repeats: Value) -> Inferred:
         shape, counts = input.tensor.shape, known_ints(repeats)
         if shape is None or counts is None:
-            return fresh_tensor(input.dtype, length(repeats) if shape is None else len(shape), "tile")
+            return fresh_tensor(
+                input.dtype, length(repeats) if shape is None else len(shape), "tile"
+            )
         if len(counts) != len(shape):
             raise ShapeError(f"Tile of {input.type} needs {len(shape)} counts, found {len(counts)}")
         return TensorType(input.dtype, tuple(d * c for d, c in zip(shape, counts)))

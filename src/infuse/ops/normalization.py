@@ -10,7 +10,16 @@ from infuse.ir import dims
 from infuse.ir.graph import Value
 from infuse.ir.relations import must_equal
 from infuse.ir.types import TensorType
-from infuse.ops.base import Array, Inferred, Op, Rounding, broadcast_shapes, cases, normalize_axis, same_dtype
+from infuse.ops.base import (
+    Array,
+    Inferred,
+    Op,
+    Rounding,
+    broadcast_shapes,
+    cases,
+    normalize_axis,
+    same_dtype,
+)
 from infuse.ops.elementwise import f32, mean, require_kind, require_shape, widened
 from infuse.ops.sizes import agree, require_rank
 
@@ -38,7 +47,9 @@ def _check_channels(op: str, x: Value, **vectors: Value) -> None:
 
 
 class BatchNormalization(Op):
-    """(x − mean) / √(variance + epsilon) · scale + bias for every channel, from given statistics; no training."""
+    """(x − mean) / √(variance + epsilon) · scale + bias for every channel, from given statistics;
+    no training.
+    """
 
     epsilon: float = 1e-5
     momentum: float = 0.9
@@ -57,14 +68,18 @@ class BatchNormalization(Op):
 
     def infer(self, x: Value, scale: Value, bias: Value, mean: Value, variance: Value) -> Inferred:
         if self.training_mode:
-            raise UnsupportedOperatorError("BatchNormalization in training mode", hint="export the model for inference")
+            raise UnsupportedOperatorError(
+                "BatchNormalization in training mode", hint="export the model for inference"
+            )
         for value in (x, scale, bias, mean, variance):
             require_kind(self.name, value.dtype, "f")
         _check_channels(self.name, x, scale=scale, bias=bias, mean=mean, variance=variance)
         return x.type
 
     def eval(self, x: Array, scale: Array, bias: Array, mean: Array, variance: Array) -> Array:
-        gain, shift, center, spread = (_per_channel(v, x.ndim) for v in (scale, bias, mean, variance))
+        gain, shift, center, spread = (
+            _per_channel(v, x.ndim) for v in (scale, bias, mean, variance)
+        )
         normal = (widened(x) - center) / np.sqrt(spread + self.epsilon)
         return np.asarray(normal * gain + shift, dtype=x.dtype)
 
@@ -76,7 +91,9 @@ class InstanceNormalization(Op):
 
     since = 22
     accuracy = _MOMENTS
-    samples = cases(x=[(2, 3, 4, 5), (1, 3, 7)], scale=[(3,), (3,)], bias=[(3,), (3,)], epsilon=[1e-5, 1e-2])
+    samples = cases(
+        x=[(2, 3, 4, 5), (1, 3, 7)], scale=[(3,), (3,)], bias=[(3,), (3,)], epsilon=[1e-5, 1e-2]
+    )
 
     def infer(self, x: Value, scale: Value, bias: Value) -> Inferred:
         require_kind(self.name, same_dtype(self.name, x, scale, bias), "f")
@@ -85,11 +102,15 @@ class InstanceNormalization(Op):
 
     def eval(self, x: Array, scale: Array, bias: Array) -> Array:
         normal, _, _ = _standardized(widened(x), tuple(range(2, x.ndim)), self.epsilon)
-        return np.asarray(normal * _per_channel(scale, x.ndim) + _per_channel(bias, x.ndim), dtype=x.dtype)
+        return np.asarray(
+            normal * _per_channel(scale, x.ndim) + _per_channel(bias, x.ndim), dtype=x.dtype
+        )
 
 
 class GroupNormalization(Op):
-    """Every group of channels of every image to mean 0 and variance 1, then · scale + bias for every channel."""
+    """Every group of channels of every image to mean 0 and variance 1, then · scale + bias for
+    every channel.
+    """
 
     num_groups: int
     epsilon: float = 1e-5
@@ -97,20 +118,29 @@ class GroupNormalization(Op):
 
     since = 21
     accuracy = _MOMENTS
-    samples = cases(x=[(2, 6, 4, 5), (1, 6, 7)], scale=[(6,), (6,)], bias=[(6,), (6,)], num_groups=[1, 2, 6])
+    samples = cases(
+        x=[(2, 6, 4, 5), (1, 6, 7)], scale=[(6,), (6,)], bias=[(6,), (6,)], num_groups=[1, 2, 6]
+    )
 
     def infer(self, x: Value, scale: Value, bias: Value) -> Inferred:
         require_kind(self.name, same_dtype(self.name, x, scale, bias), "f")
         _check_channels(self.name, x, scale=scale, bias=bias)
         channels = None if x.tensor.shape is None else x.shape[1]
-        if self.num_groups < 1 or (channels is not None and not must_equal(dims.mod(channels, self.num_groups), 0)):
-            raise ShapeError(f"GroupNormalization cannot divide {channels} channels into {self.num_groups} groups")
+        if self.num_groups < 1 or (
+            channels is not None and not must_equal(dims.mod(channels, self.num_groups), 0)
+        ):
+            raise ShapeError(
+                f"GroupNormalization cannot divide {channels} channels into {self.num_groups} "
+                "groups"
+            )
         return x.type
 
     def eval(self, x: Array, scale: Array, bias: Array) -> Array:
         grouped = _stash(x, self.stash_type).reshape(x.shape[0], self.num_groups, -1)
         normal = _standardized(grouped, (2,), self.epsilon)[0].reshape(x.shape)
-        return np.asarray(normal * _per_channel(scale, x.ndim) + _per_channel(bias, x.ndim), dtype=x.dtype)
+        return np.asarray(
+            normal * _per_channel(scale, x.ndim) + _per_channel(bias, x.ndim), dtype=x.dtype
+        )
 
 
 def _standardized(x: Array, axes: tuple[int, ...], epsilon: float) -> tuple[Array, Array, Array]:
@@ -122,7 +152,9 @@ def _standardized(x: Array, axes: tuple[int, ...], epsilon: float) -> tuple[Arra
 
 
 class LayerNormalization(Op):
-    """All axes from `axis` on to mean 0 and variance 1, then · scale + bias; also gives mean and 1 / deviation."""
+    """All axes from `axis` on to mean 0 and variance 1, then · scale + bias; also gives mean and 1
+    / deviation.
+    """
 
     axis: int = -1
     epsilon: float = 1e-5
@@ -270,7 +302,9 @@ class LRN(Op):
 
     since = 13
     accuracy = Rounding(ulp=8, abs=1e-6, why="sums round in another order")
-    samples = cases(x=[(2, 7, 3, 4), (1, 3, 5)], size=[1, 3, 4], alpha=[0.0001, 0.5], bias=[1.0, 2.0])
+    samples = cases(
+        x=[(2, 7, 3, 4), (1, 3, 5)], size=[1, 3, 4], alpha=[0.0001, 0.5], bias=[1.0, 2.0]
+    )
 
     def infer(self, x: Value) -> Inferred:
         require_kind(self.name, x.dtype, "f")
@@ -283,8 +317,12 @@ class LRN(Op):
         before, after = (self.size - 1) // 2, self.size // 2
         total = np.zeros_like(squares)
         for channel in range(x.shape[1]):
-            total[:, channel] = squares[:, max(channel - before, 0) : channel + after + 1].sum(axis=1)
-        return np.asarray(x / (self.bias + self.alpha / self.size * total) ** self.beta, dtype=x.dtype)
+            total[:, channel] = squares[:, max(channel - before, 0) : channel + after + 1].sum(
+                axis=1
+            )
+        return np.asarray(
+            x / (self.bias + self.alpha / self.size * total) ** self.beta, dtype=x.dtype
+        )
 
 
 class MeanVarianceNormalization(Op):
@@ -306,4 +344,6 @@ class MeanVarianceNormalization(Op):
     def eval(self, x: Array) -> Array:
         wide = x.astype(np.float64)
         centered = wide - mean(wide, self.axes)
-        return np.asarray(centered / (np.sqrt(mean(centered * centered, self.axes)) + 1e-9), dtype=x.dtype)
+        return np.asarray(
+            centered / (np.sqrt(mean(centered * centered, self.axes)) + 1e-9), dtype=x.dtype
+        )

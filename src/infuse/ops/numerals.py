@@ -9,13 +9,18 @@ from typing import Final
 from infuse.errors import DataError
 
 _SPACE: Final = r"[ \t\n\v\f\r]*"
-_NUMBER: Final = re.compile(rf"{_SPACE}([+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?){_SPACE}", re.ASCII | re.IGNORECASE)
-_SPECIAL: Final = re.compile(rf"{_SPACE}([+-]?(?:inf|infinity|nan)){_SPACE}", re.ASCII | re.IGNORECASE)
+_NUMBER: Final = re.compile(
+    rf"{_SPACE}([+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?){_SPACE}", re.ASCII | re.IGNORECASE
+)
+_SPECIAL: Final = re.compile(
+    rf"{_SPACE}([+-]?(?:inf|infinity|nan)){_SPACE}", re.ASCII | re.IGNORECASE
+)
 _WHOLE: Final = re.compile(rf"{_SPACE}([+-]?\d{{1,40}}){_SPACE}", re.ASCII)
 
 
 def number(text: str) -> float:
-    """The number that a text says: decimal, with an exponent or not, infinite, or NaN; spaces around it are allowed.
+    """The number that a text says: decimal, with an exponent or not, infinite, or NaN; spaces
+    around it are allowed.
 
     DataError for anything else, and for a number that is larger than those of float64.
     """
@@ -32,7 +37,9 @@ def number(text: str) -> float:
 
 
 def integer(text: str) -> int:
-    """The number that a text says, its part after the point cut off; DataError where it is none or not finite."""
+    """The number that a text says, its part after the point cut off; DataError where it is none or
+    not finite.
+    """
     whole = _WHOLE.fullmatch(text)
     if whole:
         return int(whole[1])

@@ -16,9 +16,11 @@ from infuse.ops.inference import infer_body
 
 
 class Opaque:
-    """An unknown operator: its name, domain, opset version (0: that of the graph) and attributes as they came.
+    """An unknown operator: its name, domain, opset version (0: that of the graph) and attributes as
+    they came.
 
-    Its outputs keep the types that they were given. Two are equal when all of this is, tensors byte by byte.
+    Its outputs keep the types that they were given. Two are equal when all of this is, tensors byte
+    by byte.
     """
 
     commutative: ClassVar[bool] = False
@@ -27,7 +29,9 @@ class Opaque:
 
     __slots__ = ("_attributes", "domain", "name", "version")
 
-    def __init__(self, domain: str, name: str, attributes: Mapping[str, Any] | None = None, version: int = 0) -> None:
+    def __init__(
+        self, domain: str, name: str, attributes: Mapping[str, Any] | None = None, version: int = 0
+    ) -> None:
         self.domain = domain
         self.name = name
         self.version = version
@@ -49,10 +53,13 @@ class Opaque:
 
     def refusal(self, node: Node) -> UnsupportedOperatorError:
         """The error for who wants to run `node`."""
-        opset = self.version or (node.graph.opsets.get(self.domain, 0) if node.graph is not None else 0)
+        opset = self.version or (
+            node.graph.opsets.get(self.domain, 0) if node.graph is not None else 0
+        )
         version = f" of opset {opset}" if opset else ""
         return UnsupportedOperatorError(
-            f"operator {self.domain or 'ai.onnx'}::{self.name}{version} is not known and cannot be run",
+            f"operator {self.domain or 'ai.onnx'}::{self.name}{version} is not known and cannot be "
+            "run",
             where=f"node {node.name!r}",
             hint="define it as an infuse.ops.Op, or export the model without it",
         )
@@ -70,14 +77,20 @@ class Opaque:
         return hash((self.domain, self.name, self.version, items))
 
     def __repr__(self) -> str:
-        given = ", ".join(f"{k}={v}" for k, v in self._attributes.items() if not isinstance(v, np.ndarray))
+        given = ", ".join(
+            f"{k}={v}" for k, v in self._attributes.items() if not isinstance(v, np.ndarray)
+        )
         return f"Opaque({self.domain}::{self.name}, {given})"
 
 
 def _key(value: Any) -> Any:
     """Something hashable that is equal for equal attributes."""
     if isinstance(value, np.ndarray):
-        return (value.dtype.str, value.shape, value.tobytes() if value.dtype != object else str(value.tolist()))
+        return (
+            value.dtype.str,
+            value.shape,
+            value.tobytes() if value.dtype != object else str(value.tolist()),
+        )
     if isinstance(value, (tuple, list)):
         return tuple(map(_key, value))
     return value
@@ -86,19 +99,28 @@ def _key(value: Any) -> Any:
 def unknown_nodes(part: Graph | Node) -> list[Node]:
     """The nodes of a graph or node, those of its bodies included, that nobody can run."""
     if isinstance(part, Graph):
-        return [node for inner in part.all_graphs() for node in inner.nodes if isinstance(node.op, Opaque)]
+        return [
+            node
+            for inner in part.all_graphs()
+            for node in inner.nodes
+            if isinstance(node.op, Opaque)
+        ]
     inside = [node for body in part.subgraphs.values() for node in unknown_nodes(body)]
     return [part, *inside] if isinstance(part.op, Opaque) else inside
 
 
 def require_known(graph: Graph) -> None:
-    """UnsupportedOperatorError that names the unknown operators of a graph that is to be run, if it has any."""
+    """UnsupportedOperatorError that names the unknown operators of a graph that is to be run, if it
+    has any.
+    """
     nodes = unknown_nodes(graph)
     if not nodes:
         return
     by_operator: dict[str, list[str]] = {}
     for node in nodes:
-        by_operator.setdefault(f"{node.op.domain or 'ai.onnx'}::{node.op.name}", []).append(repr(node.name))
+        by_operator.setdefault(f"{node.op.domain or 'ai.onnx'}::{node.op.name}", []).append(
+            repr(node.name)
+        )
     names = [f"{kind} ({_some(where)})" for kind, where in by_operator.items()]
     raise UnsupportedOperatorError(
         f"nobody can run {_some(names, ', ')}: unknown operators",

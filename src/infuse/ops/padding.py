@@ -24,7 +24,8 @@ from infuse.ops.sizes import (
 
 
 class Pad(Op):
-    """Elements added before and after each axis: a constant, the edge, a reflection or a repetition; negative ones cut.
+    """Elements added before and after each axis: a constant, the edge, a reflection or a
+    repetition; negative ones cut.
 
     `pads` lists what is added before each axis, then what is added after each.
     """
@@ -48,19 +49,27 @@ class Pad(Op):
     )
 
     def infer(
-        self, data: Value, pads: Value, constant_value: Value | None = None, axes: Value | None = None
+        self,
+        data: Value,
+        pads: Value,
+        constant_value: Value | None = None,
+        axes: Value | None = None,
     ) -> Inferred:
         if self.mode not in ("constant", "edge", "reflect", "wrap"):
             raise UnsupportedOperatorError(f"mode {self.mode!r} of Pad is not known")
         shape = data.tensor.shape
         if shape is None:
             return TensorType(data.dtype, None)
-        padded = tuple(range(len(shape))) if axes is None else known_axes(axes, len(shape), self.name)
+        padded = (
+            tuple(range(len(shape))) if axes is None else known_axes(axes, len(shape), self.name)
+        )
         amounts = known_ints(pads)
         if padded is None:
             return fresh_tensor(data.dtype, len(shape), "pad")
         if amounts is not None and len(amounts) != 2 * len(padded):
-            raise ShapeError(f"Pad of {len(padded)} axes needs {2 * len(padded)} amounts, found {len(amounts)}")
+            raise ShapeError(
+                f"Pad of {len(padded)} axes needs {2 * len(padded)} amounts, found {len(amounts)}"
+            )
         for place, axis in enumerate(padded):
             if amounts is None:
                 shape = with_dim(shape, axis, fresh_dim("pad"))
@@ -70,8 +79,16 @@ class Pad(Op):
             shape = with_dim(shape, axis, size + before + after)
         return TensorType(data.dtype, shape)
 
-    def eval(self, data: Array, pads: Array, constant_value: Array | None = None, axes: Array | None = None) -> Array:
-        padded = normalize_axes(integers(axes) if axes is not None else range(data.ndim), data.ndim, self.name)
+    def eval(
+        self,
+        data: Array,
+        pads: Array,
+        constant_value: Array | None = None,
+        axes: Array | None = None,
+    ) -> Array:
+        padded = normalize_axes(
+            integers(axes) if axes is not None else range(data.ndim), data.ndim, self.name
+        )
         amounts = integers(pads)
         width = [(0, 0)] * data.ndim
         for place, axis in enumerate(padded):
@@ -81,20 +98,28 @@ class Pad(Op):
         kept = tuple(slice(max(-a, 0), n - max(-b, 0)) for n, (a, b) in zip(data.shape, width))
         added = [(max(a, 0), max(b, 0)) for a, b in width]
         if self.mode == "constant":
-            nothing = "" if data.dtype == object and any(isinstance(v, str) for v in data.flat) else 0
+            nothing = (
+                "" if data.dtype == object and any(isinstance(v, str) for v in data.flat) else 0
+            )
             fill = nothing if constant_value is None else scalar(constant_value)
             if data.dtype != object:
                 return np.pad(data[kept], added, constant_values=data.dtype.type(fill))
-            whole = np.full([n + a + b for n, (a, b) in zip(data[kept].shape, added)], fill, dtype=object)
+            whole = np.full(
+                [n + a + b for n, (a, b) in zip(data[kept].shape, added)], fill, dtype=object
+            )
             whole[tuple(slice(a, n + a) for n, (a, _) in zip(data[kept].shape, added))] = data[kept]
             return whole
         return np.pad(data[kept], added, mode=self.mode)  # type: ignore[call-overload, no-any-return]
 
     def _check_cut(self, size: Dim, before: Dim, after: Dim) -> None:
-        """ShapeError when more is cut off than there is, or nothing is left that could be repeated."""
+        """ShapeError when more is cut off than there is, or nothing is left that could be
+        repeated.
+        """
         left = size + dims.minimum(before, 0) + dims.minimum(after, 0)
         if not must_hold(0, "<=", left):
-            raise ShapeError(f"Pad by {before} and {after} cuts more than the {size} elements of an axis")
+            raise ShapeError(
+                f"Pad by {before} and {after} cuts more than the {size} elements of an axis"
+            )
         grows = any(dims.compare("<", 0, amount) is not False for amount in (before, after))
         if grows and self.mode != "constant" and not must_hold(1, "<=", left):
             raise ShapeError(f"Pad by {before} and {after} leaves no element of an axis to repeat")
@@ -123,7 +148,9 @@ class CenterCropPad(Op):
         return TensorType(input_data.dtype, sizes)
 
     def _axes(self, rank: int) -> tuple[int, ...]:
-        return tuple(range(rank)) if self.axes is None else normalize_axes(self.axes, rank, self.name)
+        return (
+            tuple(range(rank)) if self.axes is None else normalize_axes(self.axes, rank, self.name)
+        )
 
     def eval(self, input_data: Array, shape: Array) -> Array:
         result = input_data

@@ -31,7 +31,10 @@ class _Pool(Sliding, abstract=True):
         if x.tensor.shape is None:
             return TensorType(dtype, None)
         if x.rank != rank + 2:
-            raise ShapeError(f"{self.name} over {rank} spatial axes takes an input of rank {rank + 2}, found {x.type}")
+            raise ShapeError(
+                f"{self.name} over {rank} spatial axes takes an input of rank {rank + 2}, found "
+                f"{x.type}"
+            )
         counts = self.window_counts(x.shape[2:], self.kernel_shape, bool(self.ceil_mode))
         return TensorType(dtype, (*x.shape[:2], *counts))
 
@@ -45,7 +48,9 @@ class _Pool(Sliding, abstract=True):
         begins = [b for b, _ in self.int_padding(sizes, self.kernel_shape)]
         steps, extents = self.steps(len(sizes)), static(self.extents(self.kernel_shape))
         spans = [(n - 1) * s + e for n, s, e in zip(self.counts(sizes), steps, extents)]
-        return padded(x, [(b, span - b - size) for b, span, size in zip(begins, spans, sizes)], fill)
+        return padded(
+            x, [(b, span - b - size) for b, span, size in zip(begins, spans, sizes)], fill
+        )
 
     def sums(self, data: Array, counts: Sequence[int]) -> Array:
         """Sums of the windows of what `covered` gives."""
@@ -65,14 +70,21 @@ _WINDOWS = (
         ceil_mode=[0, 1],
     ),
     cases(x=[(1, 2, 9, 9)], kernel_shape=[(3, 3)], dilations=[(2, 1)], strides=[(1, 2)]),
-    cases(x=[(1, 2, 8, 7)], kernel_shape=[(3, 2)], auto_pad=["SAME_UPPER", "SAME_LOWER", "VALID"], strides=[(2, 3)]),
+    cases(
+        x=[(1, 2, 8, 7)],
+        kernel_shape=[(3, 2)],
+        auto_pad=["SAME_UPPER", "SAME_LOWER", "VALID"],
+        strides=[(2, 3)],
+    ),
     cases(x=[(2, 3, 11)], kernel_shape=[(3,)]),
     cases(x=[(1, 2, 5, 4, 6)], kernel_shape=[(2, 2, 3)], strides=[(1, 2, 3)]),
 )
 
 
 class MaxPool(_Pool):
-    """Largest element of each window; the second output is its index in the flat input, the first of equals."""
+    """Largest element of each window; the second output is its index in the flat input, the first
+    of equals.
+    """
 
     storage_order: int = 0
 
@@ -80,7 +92,9 @@ class MaxPool(_Pool):
     samples = (
         *_WINDOWS,
         cases(x=[(1, 2, 4, 5)], kernel_shape=[(2, 2)], storage_order=[1]),
-        cases(x=[Ints((1, 2, 4, 5), -9, 9, dtypes.int8)], kernel_shape=[(2, 2)], pads=[(1, 1, 1, 1)]),
+        cases(
+            x=[Ints((1, 2, 4, 5), -9, 9, dtypes.int8)], kernel_shape=[(2, 2)], pads=[(1, 1, 1, 1)]
+        ),
     )
 
     def infer(self, x: Value) -> Inferred:
@@ -89,18 +103,26 @@ class MaxPool(_Pool):
 
     def eval(self, x: Array) -> tuple[Array, Array]:
         rank, counts = len(self.kernel_shape), self.counts(x.shape[2:])
-        places = np.arange(math.prod(x.shape[2:])).reshape(x.shape[2:], order="F" if self.storage_order else "C")
+        places = np.arange(math.prod(x.shape[2:])).reshape(
+            x.shape[2:], order="F" if self.storage_order else "C"
+        )
         floating = dtypes.by_numpy(x.dtype).is_float
         geometry = (self.kernel_shape, self.steps(rank), self.spread(rank), counts)
         lowest = -np.inf if floating else np.iinfo(x.dtype).min
         width = math.prod(self.kernel_shape)
-        values = windows(self.covered(widened(x), lowest), *geometry).reshape(*x.shape[:2], *counts, width)
-        inside = windows(self.covered(np.ones((1, 1, *x.shape[2:]), bool), 0), *geometry).reshape(1, 1, *counts, -1)
+        values = windows(self.covered(widened(x), lowest), *geometry).reshape(
+            *x.shape[:2], *counts, width
+        )
+        inside = windows(self.covered(np.ones((1, 1, *x.shape[2:]), bool), 0), *geometry).reshape(
+            1, 1, *counts, -1
+        )
         spots = windows(self.covered(places[None, None], 0), *geometry).reshape(1, 1, *counts, -1)
         best = _first_largest(values, inside)
         result = np.take_along_axis(values, best, -1)[..., 0].astype(x.dtype)
         flat = np.take_along_axis(np.broadcast_to(spots, values.shape), best, -1)[..., 0]
-        offsets = np.arange(x.shape[0] * x.shape[1]).reshape(*x.shape[:2], *(1,) * rank) * places.size
+        offsets = (
+            np.arange(x.shape[0] * x.shape[1]).reshape(*x.shape[:2], *(1,) * rank) * places.size
+        )
         return result, flat + offsets
 
 
@@ -112,7 +134,9 @@ def _first_largest(values: Array, inside: Array) -> Array:
 
 
 class AveragePool(_Pool):
-    """Mean of each window; padding counts only with `count_include_pad`, and what ceil_mode adds never."""
+    """Mean of each window; padding counts only with `count_include_pad`, and what ceil_mode adds
+    never.
+    """
 
     count_include_pad: int = 0
 
@@ -158,7 +182,9 @@ class LpPool(_Pool):
 
     def eval(self, x: Array) -> Array:
         powers = self.covered(np.abs(x.astype(np.float64)) ** self.p, 0)
-        return np.asarray(self.sums(powers, self.counts(x.shape[2:])) ** (1 / self.p), dtype=x.dtype)
+        return np.asarray(
+            self.sums(powers, self.counts(x.shape[2:])) ** (1 / self.p), dtype=x.dtype
+        )
 
 
 class _GlobalPool(Op, abstract=True):
@@ -210,4 +236,6 @@ class GlobalLpPool(_GlobalPool):
 
     def eval(self, x: Array) -> Array:
         powers = np.abs(x.astype(np.float64)) ** self.p
-        return np.asarray(powers.sum(axis=_spatial(x), keepdims=True) ** (1 / self.p), dtype=x.dtype)
+        return np.asarray(
+            powers.sum(axis=_spatial(x), keepdims=True) ** (1 / self.p), dtype=x.dtype
+        )

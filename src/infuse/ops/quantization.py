@@ -1,4 +1,6 @@
-"""Quantization: numbers as small integers or small floats, with a scale and a zero point for all or for parts."""
+"""Quantization: numbers as small integers or small floats, with a scale and a zero point for all or
+for parts.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,16 @@ from infuse.ops.conversion import convert
 from infuse.ops.elementwise import f32
 
 QUANTIZED = (
-    *(dtypes.int8, dtypes.uint8, dtypes.int16, dtypes.uint16, dtypes.int4, dtypes.uint4, dtypes.int2, dtypes.uint2),
+    *(
+        dtypes.int8,
+        dtypes.uint8,
+        dtypes.int16,
+        dtypes.uint16,
+        dtypes.int4,
+        dtypes.uint4,
+        dtypes.int2,
+        dtypes.uint2,
+    ),
     *(dtypes.float4e2m1, dtypes.float6e2m3, dtypes.float6e3m2),
     *(dtypes.float8e4m3fn, dtypes.float8e4m3fnuz, dtypes.float8e5m2, dtypes.float8e5m2fnuz),
 )
@@ -44,8 +55,9 @@ def limits(dtype: DType) -> tuple[int, int]:
 
 
 def quantize(steps: Array, zero: Array | None, to: DType, saturate: bool = True) -> Array:
-    """Multiples of the scale as elements of `to`: rounded half to even, shifted by the zero point, limited; NaN becomes
-    the least integer. Small floats keep their own rounding, those of 8 bits take no zero point.
+    """Multiples of the scale as elements of `to`: rounded half to even, shifted by the zero point,
+    limited; NaN becomes the least integer. Small floats keep their own rounding, those of 8 bits
+    take no zero point.
     """
     if not to.is_integer:
         shifted = steps if zero is None or to.bits == 8 else steps + convert(zero, dtypes.float32)
@@ -58,27 +70,37 @@ def quantize(steps: Array, zero: Array | None, to: DType, saturate: bool = True)
 
 
 class _Linear(Op, abstract=True):
-    """A scale and a zero point for the whole tensor, for each index of an axis, or for each block along an axis."""
+    """A scale and a zero point for the whole tensor, for each index of an axis, or for each block
+    along an axis.
+    """
 
-    def granularity(self, x: Value, scale: Value, zero: Value | None, axis: int, block: int) -> None:
+    def granularity(
+        self, x: Value, scale: Value, zero: Value | None, axis: int, block: int
+    ) -> None:
         """ShapeError unless scale and zero point fit the tensor."""
         shape, sizes = x.tensor.shape, scale.tensor.shape
         if shape is None or sizes is None:
             return
         if zero is not None and zero.tensor.shape is not None and not _agree(sizes, zero.shape):
-            raise ShapeError(f"the scale and the zero point of {self.name} differ: {scale.type} and {zero.type}")
+            raise ShapeError(
+                f"the scale and the zero point of {self.name} differ: {scale.type} and {zero.type}"
+            )
         if block < 0:
             raise ShapeError(f"the block size of {self.name} must be positive, found {block}")
         if dims.product(sizes) == 1:
             return
         axis = normalize_axis(axis, len(shape), self.name)
         if block:
-            wanted: Shape = tuple(dims.ceildiv(d, block) if i == axis else d for i, d in enumerate(shape))
+            wanted: Shape = tuple(
+                dims.ceildiv(d, block) if i == axis else d for i, d in enumerate(shape)
+            )
         else:
             wanted = shape[axis : axis + 1]
         if not _agree(wanted, sizes):
             expected = ", ".join(map(str, wanted))
-            raise ShapeError(f"{self.name} of {x.type} needs a scale of shape ({expected}), found {scale.type}")
+            raise ShapeError(
+                f"{self.name} of {x.type} needs a scale of shape ({expected}), found {scale.type}"
+            )
 
 
 def _agree(a: Shape, b: Shape) -> bool:
@@ -98,7 +120,8 @@ def spread(parameter: Array, shape: tuple[int, ...], axis: int, block: int) -> A
 
 
 class QuantizeLinear(_Linear):
-    """x / scale + zero point as elements of `output_dtype`, or else of the zero point's type, or uint8.
+    """x / scale + zero point as elements of `output_dtype`, or else of the zero point's type, or
+    uint8.
 
     The division has the precision of `precision`, or else of the scale.
     """
@@ -117,7 +140,12 @@ class QuantizeLinear(_Linear):
             y_scale=[np.float32(0.02), np.float32(0.5), f32(0.25), np.float32(1), np.float32(0.1)],
             y_zero_point=[np.uint8(128), None, i8(-3), np.int8(1), np.int16(500)],
         ),
-        cases(x=[(2, 3, 4)], y_scale=[f32(0.02, 0.03, 0.04)], y_zero_point=[u8(0, 128, 255)], axis=[1, -2]),
+        cases(
+            x=[(2, 3, 4)],
+            y_scale=[f32(0.02, 0.03, 0.04)],
+            y_zero_point=[u8(0, 128, 255)],
+            axis=[1, -2],
+        ),
         cases(
             x=[(2, 6, 3)],
             y_scale=[Floats((2, 2, 3), 0.01, 0.1)],
@@ -127,7 +155,12 @@ class QuantizeLinear(_Linear):
         ),
         cases(x=[(3, 7)], y_scale=[Floats((3, 3), 0.01, 0.1)], axis=[-1], block_size=[3]),
         cases(x=[(3, 7)], y_scale=[np.float32(0.1)], output_dtype=QUANTIZED),
-        cases(x=[f32(0, -0.0, 1e9, -1e9, 3)], y_scale=[np.float32(0.5)], output_dtype=QUANTIZED[-4:], saturate=[0, 1]),
+        cases(
+            x=[f32(0, -0.0, 1e9, -1e9, 3)],
+            y_scale=[np.float32(0.5)],
+            output_dtype=QUANTIZED[-4:],
+            saturate=[0, 1],
+        ),
         cases(x=[(3, 7)], y_scale=[np.float32(0.1)], precision=[dtypes.float16]),
         cases(x=[Ints((9,), -99, 99, dtypes.int32)], y_scale=[np.float32(0.3)]),
     )
@@ -135,7 +168,9 @@ class QuantizeLinear(_Linear):
     def target(self, zero: DType | None) -> DType:
         """The element type of the result."""
         if self.output_dtype is not None and zero not in (None, self.output_dtype):
-            raise TypeMismatchError(f"{self.name} cannot give {self.output_dtype} with a zero point of {zero}")
+            raise TypeMismatchError(
+                f"{self.name} cannot give {self.output_dtype} with a zero point of {zero}"
+            )
         to = self.output_dtype or zero or dtypes.uint8
         if to not in QUANTIZED:
             raise TypeMismatchError(f"{self.name} cannot give {to}")
@@ -150,20 +185,31 @@ class QuantizeLinear(_Linear):
 
     def infer(self, x: Value, y_scale: Value, y_zero_point: Value | None = None) -> Inferred:
         self.granularity(x, y_scale, y_zero_point, self.axis, self.block_size)
-        return TensorType(self.target(None if y_zero_point is None else y_zero_point.dtype), x.tensor.shape)
+        return TensorType(
+            self.target(None if y_zero_point is None else y_zero_point.dtype), x.tensor.shape
+        )
 
     def eval(self, x: Array, y_scale: Array, y_zero_point: Array | None = None) -> Array:
-        zero = None if y_zero_point is None else spread(y_zero_point, x.shape, self.axis, self.block_size)
+        zero = (
+            None
+            if y_zero_point is None
+            else spread(y_zero_point, x.shape, self.axis, self.block_size)
+        )
         precision = self.division(dtypes.by_numpy(y_scale.dtype))
         scale = convert(spread(y_scale, x.shape, self.axis, self.block_size), precision)
         steps = np.asarray(convert(x, precision) / scale)
         return quantize(
-            steps, zero, self.target(None if zero is None else dtypes.by_numpy(zero.dtype)), bool(self.saturate)
+            steps,
+            zero,
+            self.target(None if zero is None else dtypes.by_numpy(zero.dtype)),
+            bool(self.saturate),
         )
 
 
 class DequantizeLinear(_Linear):
-    """(x − zero point) · scale as elements of `output_dtype`, or else of the scale's type; computed in float32."""
+    """(x − zero point) · scale as elements of `output_dtype`, or else of the scale's type; computed
+    in float32.
+    """
 
     axis: int = 1
     block_size: int = 0
@@ -172,7 +218,11 @@ class DequantizeLinear(_Linear):
     since = 28
     samples = (
         cases(
-            x=[Ints((2, 3, 4), 0, 255, dtypes.uint8), Ints((7,), -128, 127, dtypes.int8), Ints((), 0, 9, dtypes.int32)],
+            x=[
+                Ints((2, 3, 4), 0, 255, dtypes.uint8),
+                Ints((7,), -128, 127, dtypes.int8),
+                Ints((), 0, 9, dtypes.int32),
+            ],
             x_scale=[np.float32(0.02), f32(0.5), np.float32(0.1)],
             x_zero_point=[np.uint8(128), i8(-3), None],
             output_dtype=[None, dtypes.float16],
@@ -190,7 +240,12 @@ class DequantizeLinear(_Linear):
             axis=[1],
             block_size=[3],
         ),
-        cases(x=[Ints((3, 7), -2, 2, dtypes.int2)], x_scale=[Floats((3, 3), 0.01, 0.1)], axis=[-1], block_size=[3]),
+        cases(
+            x=[Ints((3, 7), -2, 2, dtypes.int2)],
+            x_scale=[Floats((3, 3), 0.01, 0.1)],
+            axis=[-1],
+            block_size=[3],
+        ),
         cases(
             x=[Floats((3, 7), dtype=d) for d in QUANTIZED if d.is_float],
             x_scale=[np.float32(0.3)] * sum(d.is_float for d in QUANTIZED),
@@ -199,7 +254,9 @@ class DequantizeLinear(_Linear):
 
     def infer(self, x: Value, x_scale: Value, x_zero_point: Value | None = None) -> Inferred:
         if x_zero_point is not None and x_zero_point.dtype != x.dtype:
-            raise TypeMismatchError(f"{self.name} of {x.dtype} cannot have a zero point of {x_zero_point.dtype}")
+            raise TypeMismatchError(
+                f"{self.name} of {x.dtype} cannot have a zero point of {x_zero_point.dtype}"
+            )
         if x.dtype not in (*QUANTIZED, dtypes.int32):
             raise TypeMismatchError(f"{self.name} cannot take {x.dtype}")
         self.granularity(x, x_scale, x_zero_point, self.axis, self.block_size)
@@ -216,13 +273,17 @@ class DequantizeLinear(_Linear):
         wide = dtypes.float64 if x_scale.dtype == np.float64 else dtypes.float32
         shifted = convert(x, wide)
         if x_zero_point is not None:
-            shifted = shifted - convert(spread(x_zero_point, x.shape, self.axis, self.block_size), wide)
+            shifted = shifted - convert(
+                spread(x_zero_point, x.shape, self.axis, self.block_size), wide
+            )
         scale = convert(spread(x_scale, x.shape, self.axis, self.block_size), wide)
         return convert(np.asarray(shifted * scale), self.target(dtypes.by_numpy(x_scale.dtype)))
 
 
 class DynamicQuantizeLinear(Op):
-    """x as uint8 with the scale and zero point that its range, widened to contain zero, asks for; gives all three."""
+    """x as uint8 with the scale and zero point that its range, widened to contain zero, asks for;
+    gives all three.
+    """
 
     since = 11
     accuracy = STEP

@@ -7,7 +7,14 @@ from dataclasses import replace
 
 from infuse.ir.graph import Value
 from infuse.ops.base import Array, Inferred, same_dtype
-from infuse.ops.recurrent_base import Activation, Recurrent, Weights, one_sample, product, usual_samples
+from infuse.ops.recurrent_base import (
+    Activation,
+    Recurrent,
+    Weights,
+    one_sample,
+    product,
+    usual_samples,
+)
 from infuse.ops.sizes import agree_shapes, require_rank
 
 
@@ -45,14 +52,18 @@ class RNN(OneState):
     usual = ("Tanh",)
     samples = usual_samples(1, 1, "B", "sequence_lens", "initial_h")
 
-    def step(self, functions: Sequence[Activation], ws: Weights, x: Array, h: Array, c: Array) -> tuple[Array, Array]:
+    def step(
+        self, functions: Sequence[Activation], ws: Weights, x: Array, h: Array, c: Array
+    ) -> tuple[Array, Array]:
         return functions[0]((x + product(h, ws.r) + ws.rb)[:, 0]), c
 
 
 class GRU(OneState):
-    """A gated recurrent unit: h = (1 − z) ⊙ g(x · Whᵀ + (r ⊙ h) · Rhᵀ) + z ⊙ h, with gates z and r of x and h.
+    """A gated recurrent unit: h = (1 − z) ⊙ g(x · Whᵀ + (r ⊙ h) · Rhᵀ) + z ⊙ h, with gates z and r
+    of x and h.
 
-    The gates lie in the order z, r, h. With `linear_before_reset`, r scales h · Rhᵀ and its bias instead.
+    The gates lie in the order z, r, h. With `linear_before_reset`, r scales h · Rhᵀ and its bias
+    instead.
     """
 
     linear_before_reset: int = 0
@@ -67,7 +78,9 @@ class GRU(OneState):
         ),
     )
 
-    def step(self, functions: Sequence[Activation], ws: Weights, x: Array, h: Array, c: Array) -> tuple[Array, Array]:
+    def step(
+        self, functions: Sequence[Activation], ws: Weights, x: Array, h: Array, c: Array
+    ) -> tuple[Array, Array]:
         f, g = functions
         gates = f(x[:, :2] + product(h, ws.r[:2]) + ws.rb[:2])
         z, r = gates[:, 0], gates[:, 1]
@@ -79,8 +92,8 @@ class GRU(OneState):
 
 
 class LSTM(Recurrent):
-    """Long short-term memory: c = f ⊙ c + i ⊙ g(…), h = o ⊙ h(c), with gates i, o and f of x, h and, by way of the
-    peepholes P (for i, o, f), of c.
+    """Long short-term memory: c = f ⊙ c + i ⊙ g(…), h = o ⊙ h(c), with gates i, o and f of x, h
+    and, by way of the peepholes P (for i, o, f), of c.
 
     The gates lie in the order i, o, f, c. With `input_forget`, f is 1 − i.
     """
@@ -112,7 +125,9 @@ class LSTM(Recurrent):
             require_rank(P, 2, self.name, "P")
             if P.tensor.shape is not None and every.shape is not None:
                 agree_shapes(
-                    P.shape, (self.directions, every.shape[3] * 3), f"the shape of P of {self.name} and (…, 3 · hidden)"
+                    P.shape,
+                    (self.directions, every.shape[3] * 3),
+                    f"the shape of P of {self.name} and (…, 3 · hidden)",
                 )
         return every, last, last
 
@@ -129,7 +144,9 @@ class LSTM(Recurrent):
     ) -> tuple[Array, Array, Array]:
         return self.run(X, W, R, B, sequence_lens, initial_h, initial_c, P)
 
-    def step(self, functions: Sequence[Activation], ws: Weights, x: Array, h: Array, c: Array) -> tuple[Array, Array]:
+    def step(
+        self, functions: Sequence[Activation], ws: Weights, x: Array, h: Array, c: Array
+    ) -> tuple[Array, Array]:
         f, g, last = functions
         gates = x + product(h, ws.r) + ws.rb
         i = f(gates[:, 0] + ws.peepholes[0] * c)

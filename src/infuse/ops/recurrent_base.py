@@ -1,4 +1,6 @@
-"""What recurrent operators have in common: activation functions, types, the way along a sequence, samples."""
+"""What recurrent operators have in common: activation functions, types, the way along a sequence,
+samples.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ DIRECTIONS: Final = {"forward": 1, "reverse": 1, "bidirectional": 2}
 
 @dataclass(frozen=True)
 class Activation:
-    """An activation function of a cell: its name in lower case, and the two numbers that some of them take."""
+    """An activation function of a cell: its name in lower case, and the two numbers that some of
+    them take.
+    """
 
     name: str
     alpha: float = 0.0
@@ -48,15 +52,22 @@ _FUNCTIONS: Final[dict[str, Callable[[Array, float, float], Array]]] = {
     "thresholdedrelu": lambda x, a, b: np.where(x >= a, x, 0.0),
 }
 _ALPHA: Final = {
-    **{"affine": 1.0, "elu": 1.0, "hardsigmoid": 0.2, "leakyrelu": 0.01, "scaledtanh": 1.0, "thresholdedrelu": 1.0}
+    **{
+        "affine": 1.0,
+        "elu": 1.0,
+        "hardsigmoid": 0.2,
+        "leakyrelu": 0.01,
+        "scaledtanh": 1.0,
+        "thresholdedrelu": 1.0,
+    }
 }
 _BETA: Final = {"affine": 0.0, "hardsigmoid": 0.5, "scaledtanh": 1.0}
 
 
 @dataclass(frozen=True)
 class Weights:
-    """What one direction computes with, in float64: W (gates, hidden, input), R (gates, hidden, hidden), biases
-    (gates, hidden) of both, peepholes (3, hidden).
+    """What one direction computes with, in float64: W (gates, hidden, input), R (gates, hidden,
+    hidden), biases (gates, hidden) of both, peepholes (3, hidden).
     """
 
     w: Array
@@ -69,11 +80,12 @@ class Weights:
 class Recurrent(Op, abstract=True):
     """What the three cells have in common.
 
-    X is (length, batch, input), W (directions, gates · hidden, input), R (directions, gates · hidden, hidden), B their
-    biases one after the other, `initial_h` (directions, batch, hidden). The outputs are the states after every step,
-    (length, directions, batch, hidden), and the last one of each example. With `layout` 1 the batch comes first
-    everywhere. Steps past an example's own length are not taken, and give zeros. `activations` name the functions of
-    the cell for each direction; `activation_alpha` and `_beta` list the numbers of those that take one. `clip` bounds
+    X is (length, batch, input), W (directions, gates · hidden, input), R (directions, gates ·
+    hidden, hidden), B their biases one after the other, `initial_h` (directions, batch, hidden).
+    The outputs are the states after every step, (length, directions, batch, hidden), and the last
+    one of each example. With `layout` 1 the batch comes first everywhere. Steps past an example's
+    own length are not taken, and give zeros. `activations` name the functions of the cell for each
+    direction; `activation_alpha` and `_beta` list the numbers of those that take one. `clip` bounds
     what goes into them. The last state of an example of length 0 is its initial one.
     """
 
@@ -91,13 +103,15 @@ class Recurrent(Op, abstract=True):
     usual: ClassVar[tuple[str, ...]]
     """The activation functions of one direction where none are given."""
 
-    # -- attributes ----------------------------------------------------------------------------------------------
+    # -- attributes --------------------------------------------------------------------------------
 
     @property
     def directions(self) -> int:
         """How many there are; TypeMismatchError when the name of the direction is none."""
         if self.direction not in DIRECTIONS:
-            raise TypeMismatchError(f"{self.name} has no direction {self.direction!r}", hint=", ".join(DIRECTIONS))
+            raise TypeMismatchError(
+                f"{self.name} has no direction {self.direction!r}", hint=", ".join(DIRECTIONS)
+            )
         return DIRECTIONS[self.direction]
 
     def functions(self) -> list[tuple[Activation, ...]]:
@@ -105,45 +119,77 @@ class Recurrent(Op, abstract=True):
         count, total = len(self.usual), len(self.usual) * self.directions
         names = [n.lower() for n in self.activations or self.usual * self.directions]
         if len(names) < total or not set(names) <= _FUNCTIONS.keys():
-            raise TypeMismatchError(f"{self.name} needs {total} activation functions, found {', '.join(names)}")
+            raise TypeMismatchError(
+                f"{self.name} needs {total} activation functions, found {', '.join(names)}"
+            )
         alpha, beta = iter(self.activation_alpha), iter(self.activation_beta)
-        found = [Activation(n, _next(alpha, _ALPHA, n), _next(beta, _BETA, n)) for n in names[:total]]
+        found = [
+            Activation(n, _next(alpha, _ALPHA, n), _next(beta, _BETA, n)) for n in names[:total]
+        ]
         return [tuple(found[i : i + count]) for i in range(0, total, count)]
 
-    # -- types ---------------------------------------------------------------------------------------------------
+    # -- types -------------------------------------------------------------------------------------
 
     def _types(
-        self, x: Value, w: Value, r: Value, b: Value | None, lengths: Value | None, *states: Value | None
+        self,
+        x: Value,
+        w: Value,
+        r: Value,
+        b: Value | None,
+        lengths: Value | None,
+        *states: Value | None,
     ) -> Any:
         """The types of all states, and of the last one."""
         dtype = require_kind(self.name, same_dtype(self.name, x, w, r, b, *states), "f")
         self.functions()
-        for name, value, rank in (("X", x, 3), ("W", w, 3), ("R", r, 3), ("B", b, 2), ("sequence_lens", lengths, 1)):
+        for name, value, rank in (
+            ("X", x, 3),
+            ("W", w, 3),
+            ("R", r, 3),
+            ("B", b, 2),
+            ("sequence_lens", lengths, 1),
+        ):
             if value is not None:
                 require_rank(value, rank, self.name, name)
         for state in states:
             if state is not None:
                 require_rank(state, 3, self.name, "an initial state")
         if lengths is not None and lengths.dtype != dtypes.int32:
-            raise TypeMismatchError(f"sequence_lens of {self.name} must be int32, found {lengths.dtype}")
+            raise TypeMismatchError(
+                f"sequence_lens of {self.name} must be int32, found {lengths.dtype}"
+            )
         if x.tensor.shape is None:
             return fresh_tensor(dtype, 4, "recurrent"), fresh_tensor(dtype, 3, "recurrent")
         time, batch = x.shape[:2] if self.layout == 0 else x.shape[1::-1]
         hidden = self._hidden(x, w, r, b)
-        last: Shape = (self.directions, batch, hidden) if self.layout == 0 else (batch, self.directions, hidden)
+        last: Shape = (
+            (self.directions, batch, hidden)
+            if self.layout == 0
+            else (batch, self.directions, hidden)
+        )
         if lengths is not None and lengths.tensor.shape is not None:
-            agree(lengths.shape[0], batch, f"the number of sequence_lens and the batch of {self.name}")
+            agree(
+                lengths.shape[0], batch, f"the number of sequence_lens and the batch of {self.name}"
+            )
         for state in states:
             if state is not None and state.tensor.shape is not None:
                 agree_shapes(state.shape, last, f"an initial state of {self.name} and its last one")
-        every = (time, self.directions, batch, hidden) if self.layout == 0 else (batch, time, self.directions, hidden)
+        every = (
+            (time, self.directions, batch, hidden)
+            if self.layout == 0
+            else (batch, time, self.directions, hidden)
+        )
         return TensorType(dtype, every), TensorType(dtype, last)
 
     def _hidden(self, x: Value, w: Value, r: Value, b: Value | None) -> Dim:
         """The number of hidden units, after a look at all weights."""
         known: Dim | None = self.hidden_size
         if r.tensor.shape is not None:
-            known = r.shape[2] if known is None else agree(known, r.shape[2], f"hidden_size and R of {self.name}")
+            known = (
+                r.shape[2]
+                if known is None
+                else agree(known, r.shape[2], f"hidden_size and R of {self.name}")
+            )
         if known is None:
             raise ShapeError(f"{self.name} needs hidden_size, or the shape of R")
         wanted = {"W": (w, (self.directions, known * self.gates, x.shape[2]))}
@@ -152,13 +198,19 @@ class Recurrent(Op, abstract=True):
             wanted["B"] = (b, (self.directions, known * 2 * self.gates))  # type: ignore[assignment]
         for name, (value, shape) in wanted.items():
             if value.tensor.shape is not None:
-                agree_shapes(value.shape, shape, f"the shape of {name} of {self.name} and what its operands say")
+                agree_shapes(
+                    value.shape,
+                    shape,
+                    f"the shape of {name} of {self.name} and what its operands say",
+                )
         return known
 
-    # -- meaning -------------------------------------------------------------------------------------------------
+    # -- meaning -----------------------------------------------------------------------------------
 
     @abstractmethod
-    def step(self, functions: Sequence[Activation], ws: Weights, x: Array, h: Array, c: Array) -> tuple[Array, Array]:
+    def step(
+        self, functions: Sequence[Activation], ws: Weights, x: Array, h: Array, c: Array
+    ) -> tuple[Array, Array]:
         """The next state and memory of a batch: `x` (batch, gates, hidden) is the input times W."""
 
     def run(
@@ -177,8 +229,16 @@ class Recurrent(Op, abstract=True):
         time, batch, hidden = steps.shape[0], steps.shape[1], r.shape[2]
         given = [state for state in (h, c) if state is not None]
         counts = np.full(batch, time) if lengths is None else lengths.astype(np.int64)
-        first = (self.directions, batch, hidden) if self.layout == 0 else (batch, self.directions, hidden)
-        if counts.shape != (batch,) or r.shape[0] != self.directions or any(s.shape != first for s in given):
+        first = (
+            (self.directions, batch, hidden)
+            if self.layout == 0
+            else (batch, self.directions, hidden)
+        )
+        if (
+            counts.shape != (batch,)
+            or r.shape[0] != self.directions
+            or any(s.shape != first for s in given)
+        ):
             raise ShapeError(f"the operands of {self.name} have sizes that do not fit each other")
         if ((counts < 0) | (counts > time)).any():
             raise ShapeError(f"sequence_lens of {self.name} must lie between 0 and {time}")
@@ -188,7 +248,11 @@ class Recurrent(Op, abstract=True):
             half = None if b is None else _wide(b[d]).reshape(2, self.gates, hidden)
             zero = np.zeros((self.gates, hidden))
             w_, r_ = (_wide(m[d]).reshape(self.gates, hidden, -1) for m in (w, r))
-            p = np.zeros((3, hidden)) if peepholes is None else _wide(peepholes[d]).reshape(3, hidden)
+            p = (
+                np.zeros((3, hidden))
+                if peepholes is None
+                else _wide(peepholes[d]).reshape(3, hidden)
+            )
             wb, rb = (zero, zero) if half is None else half
             ws = Weights(w_, r_, wb, rb, p)
             backward = d == 1 or self.direction == "reverse"
@@ -205,7 +269,14 @@ class Recurrent(Op, abstract=True):
         return np.array(_wide(given).swapaxes(0, 1) if self.layout else _wide(given))
 
     def _direction(
-        self, d: int, backward: bool, ws: Weights, x: Array, counts: Array, every: Array, states: Sequence[Array]
+        self,
+        d: int,
+        backward: bool,
+        ws: Weights,
+        x: Array,
+        counts: Array,
+        every: Array,
+        states: Sequence[Array],
     ) -> None:
         """Go along the sequence once: fill `every` and bring `states` to the end."""
         functions = self.functions()[d]
@@ -231,7 +302,9 @@ class _Clipped(Activation):
 
 
 def _next(numbers: Iterator[float], defaults: dict[str, float], name: str) -> float:
-    """The number of a function that takes one: the next of those that are given, else the usual one."""
+    """The number of a function that takes one: the next of those that are given, else the usual
+    one.
+    """
     return next(numbers, defaults[name]) if name in defaults else 0.0
 
 
@@ -245,10 +318,12 @@ def product(h: Array, r: Array) -> Array:
     return result
 
 
-# -- samples -----------------------------------------------------------------------------------------------------
+# -- samples ---------------------------------------------------------------------------------------
 
 
-def one_sample(gates: int, time: int, batch: int, size: int, hidden: int, *given: str, **attributes: Any) -> Sample:
+def one_sample(
+    gates: int, time: int, batch: int, size: int, hidden: int, *given: str, **attributes: Any
+) -> Sample:
     """Random weights of these sizes; `given` names the optional inputs."""
     directions = DIRECTIONS[attributes.get("direction", "forward")]
     first = (batch,) if attributes.get("layout") else ()
@@ -288,7 +363,9 @@ def usual_samples(gates: int, functions: int, *given: str) -> tuple[Sample, ...]
     odd = [
         one_sample(gates, 3, 2, 3, 5, "B", activations=tuple(chosen[i : i + functions]), **numbers)
         for i in range(0, len(names), functions)
-        for numbers in [{"activation_alpha": (0.3, 0.4, 0.5)[:functions], "activation_beta": (0.7, 0.2, 0.1)}]
+        for numbers in [
+            {"activation_alpha": (0.3, 0.4, 0.5)[:functions], "activation_beta": (0.7, 0.2, 0.1)}
+        ]
     ]
     return (
         one_sample(gates, 4, 3, 5, 6),
@@ -300,7 +377,9 @@ def usual_samples(gates: int, functions: int, *given: str) -> tuple[Sample, ...]
         one_sample(gates, 3, 2, 3, 4, "B", clip=0.3),
         one_sample(gates, 0, 2, 3, 4, "B", "initial_h"),
         one_sample(gates, 3, 2, 0, 4, "B"),
-        one_sample(gates, 3, 2, 3, 4, activations=("Softsign", "Relu", "TANH")[:functions] * 2, **both),
+        one_sample(
+            gates, 3, 2, 3, 4, activations=("Softsign", "Relu", "TANH")[:functions] * 2, **both
+        ),
         one_sample(
             gates,
             3,

@@ -12,24 +12,43 @@ from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
 from infuse.ir.relations import must_equal
 from infuse.ir.types import Shape, TensorType
-from infuse.ops.base import Array, Bools, Inferred, Ints, Op, Rounding, Sample, cases, normalize_axis
+from infuse.ops.base import (
+    Array,
+    Bools,
+    Inferred,
+    Ints,
+    Op,
+    Rounding,
+    Sample,
+    cases,
+    normalize_axis,
+)
 from infuse.ops.elementwise import f32, mean, require_kind, widened
 from infuse.ops.formula import Formulas, Term
 from infuse.ops.sizes import fresh_shape, int64s, known_axes, length, nonempty, normalize_axes
 
 _SUMS = Rounding(ulp=4, abs=1e-6, why="sums round in another order")
 _AXES = (
-    cases(data=[(2, 3, 5), (2, 3, 5), (7,), ()], axes=[int64s(1), int64s(0, -1), None, None], keepdims=[0, 1]),
+    cases(
+        data=[(2, 3, 5), (2, 3, 5), (7,), ()],
+        axes=[int64s(1), int64s(0, -1), None, None],
+        keepdims=[0, 1],
+    ),
     cases(data=[(2, 3), (2, 3)], axes=[None, int64s()], noop_with_empty_axes=[0, 1]),
 )
-_NUMBERS = (*_AXES, cases(data=[Ints((4, 3)), Ints((4, 3), dtype=dtypes.int32)], axes=[int64s(0), None]))
+_NUMBERS = (
+    *_AXES,
+    cases(data=[Ints((4, 3)), Ints((4, 3), dtype=dtypes.int32)], axes=[int64s(0), None]),
+)
 
 
 class Reduction(Op, abstract=True):
-    """Elements along `axes` (all when absent or empty, none with `noop_with_empty_axes`) become one.
+    """Elements along `axes` (all when absent or empty, none with `noop_with_empty_axes`) become
+    one.
 
-    Every element goes through `each`, two at a time through the formula function `combine`, and the last through
-    `finish`, which also gets the number of elements. That is all that native code needs to know of a reduction.
+    Every element goes through `each`, two at a time through the formula function `combine`, and the
+    last through `finish`, which also gets the number of elements. That is all that native code
+    needs to know of a reduction.
     """
 
     keepdims: int = 1
@@ -56,11 +75,17 @@ class Reduction(Op, abstract=True):
     def _kept(self, shape: Shape, axes: tuple[int, ...]) -> Shape:
         if not axes:
             axes = () if self.noop_with_empty_axes else tuple(range(len(shape)))
-        kept: list[Dim] = [1 if i in axes else d for i, d in enumerate(shape) if i not in axes or self.keepdims]
+        kept: list[Dim] = [
+            1 if i in axes else d for i, d in enumerate(shape) if i not in axes or self.keepdims
+        ]
         return tuple(kept)
 
     def eval(self, data: Array, axes: Array | None = None) -> Array:
-        given = () if axes is None else normalize_axes([int(a) for a in axes.reshape(-1)], data.ndim, self.name)
+        given = (
+            ()
+            if axes is None
+            else normalize_axes([int(a) for a in axes.reshape(-1)], data.ndim, self.name)
+        )
         if not given:
             given = () if self.noop_with_empty_axes else tuple(range(data.ndim))
         result = self.reduce(data, given)
@@ -216,8 +241,12 @@ class ReduceLogSum(Reduction):
 
     kinds = "f"
     since = 18
-    accuracy = Rounding(ulp=8, abs=2e-6, why="the logarithm of a sum near one has the error of the sum")
-    samples = cases(data=[f32(0.5, 2, 3), f32(1e-3, 7).reshape(2, 1)], axes=[None, int64s(0)], keepdims=[0, 1])
+    accuracy = Rounding(
+        ulp=8, abs=2e-6, why="the logarithm of a sum near one has the error of the sum"
+    )
+    samples = cases(
+        data=[f32(0.5, 2, 3), f32(1e-3, 7).reshape(2, 1)], axes=[None, int64s(0)], keepdims=[0, 1]
+    )
 
     def reduce(self, data: Array, axes: tuple[int, ...]) -> Any:
         return np.log(np.sum(data.astype(np.float64), axis=axes, keepdims=True))
@@ -227,11 +256,15 @@ class ReduceLogSum(Reduction):
 
 
 class ReduceLogSumExp(Reduction):
-    """Logarithm of the sum of the exponentials, without overflow; native code takes the largest element out first."""
+    """Logarithm of the sum of the exponentials, without overflow; native code takes the largest
+    element out first.
+    """
 
     kinds = "f"
     since = 18
-    accuracy = Rounding(ulp=8, abs=2e-6, why="the logarithm of a sum near one has the error of the sum")
+    accuracy = Rounding(
+        ulp=8, abs=2e-6, why="the logarithm of a sum near one has the error of the sum"
+    )
     samples = (*_AXES, cases(data=[f32(500, 500, -np.inf), f32(-np.inf)], axes=[int64s(0), None]))
 
     def reduce(self, data: Array, axes: tuple[int, ...]) -> Any:
@@ -281,18 +314,24 @@ class _Arg(Op, abstract=True):
             found = size - 1 - self.best(np.flip(wide, self.axis), self.axis)
         else:
             found = self.best(wide, self.axis)
-        return np.asarray(np.expand_dims(found, self.axis) if self.keepdims else found, dtype=np.int64)
+        return np.asarray(
+            np.expand_dims(found, self.axis) if self.keepdims else found, dtype=np.int64
+        )
 
 
 class ArgMax(_Arg):
-    """Index of the largest element along one axis, the first of equals unless `select_last_index`."""
+    """Index of the largest element along one axis, the first of equals unless
+    `select_last_index`.
+    """
 
     def best(self, data: Array, axis: int) -> Array:
         return np.asarray(data.argmax(axis=axis))
 
 
 class ArgMin(_Arg):
-    """Index of the smallest element along one axis, the first of equals unless `select_last_index`."""
+    """Index of the smallest element along one axis, the first of equals unless
+    `select_last_index`.
+    """
 
     def best(self, data: Array, axis: int) -> Array:
         return np.asarray(data.argmin(axis=axis))
@@ -309,7 +348,9 @@ class _Running(Op, abstract=True):
     def infer(self, x: Value, axis: Value) -> Inferred:
         require_kind(self.name, x.dtype, "fiu")
         if axis.dtype not in (dtypes.int32, dtypes.int64):
-            raise TypeMismatchError(f"the axis of {self.name} must be int32 or int64, found {axis.dtype}")
+            raise TypeMismatchError(
+                f"the axis of {self.name} must be int32 or int64, found {axis.dtype}"
+            )
         if axis.tensor.size is not None and not must_equal(axis.tensor.size, 1):
             raise ShapeError(f"{self.name} runs along one axis, found {axis.type}")
         if x.tensor.rank is not None and axis.const is not None:
@@ -331,13 +372,20 @@ class _Running(Op, abstract=True):
 
 
 _LINES = (
-    cases(x=[(5,), (2, 3, 4)], axis=[int64s(0).reshape(()), int64s(-1).reshape(())], exclusive=[0, 1], reverse=[0, 1]),
+    cases(
+        x=[(5,), (2, 3, 4)],
+        axis=[int64s(0).reshape(()), int64s(-1).reshape(())],
+        exclusive=[0, 1],
+        reverse=[0, 1],
+    ),
     Sample({"x": Ints((4, 3)), "axis": np.array(1, np.int32)}, {"reverse": 1}),
 )
 
 
 class CumSum(_Running):
-    """Running sums along an axis; `exclusive` leaves out the element itself, `reverse` starts at the end."""
+    """Running sums along an axis; `exclusive` leaves out the element itself, `reverse` starts at
+    the end.
+    """
 
     since = 14
     carries_dims = True
@@ -349,7 +397,9 @@ class CumSum(_Running):
 
 
 class CumProd(_Running):
-    """Running products along an axis; `exclusive` leaves out the element itself, `reverse` starts at the end."""
+    """Running products along an axis; `exclusive` leaves out the element itself, `reverse` starts
+    at the end.
+    """
 
     since = 26
     start = 1

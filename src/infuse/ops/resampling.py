@@ -24,7 +24,13 @@ _CHOICES = {
     "nearest_mode": ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil"),
     "keep_aspect_ratio_policy": ("stretch", "not_larger", "not_smaller"),
     "coordinate_transformation_mode": (
-        *("half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric"),
+        *(
+            "half_pixel",
+            "half_pixel_symmetric",
+            "pytorch_half_pixel",
+            "align_corners",
+            "asymmetric",
+        ),
         "tf_crop_and_resize",
     ),
 }
@@ -32,7 +38,9 @@ _CHOICES = {
 
 @dataclass(frozen=True)
 class ResizedAxis:
-    """One axis that is resampled: sizes before and after, their ratio, and the part of the input that is shown."""
+    """One axis that is resampled: sizes before and after, their ratio, and the part of the input
+    that is shown.
+    """
 
     number: int
     before: int
@@ -43,7 +51,9 @@ class ResizedAxis:
 
     @property
     def length(self) -> float:
-        """The size after, before it was rounded down: what ONNX counts by where corners are aligned."""
+        """The size after, before it was rounded down: what ONNX counts by where corners are
+        aligned.
+        """
         exact = self.scale * self.before
         return float(self.after) if abs(exact - round(exact)) < 1e-6 else exact
 
@@ -54,7 +64,9 @@ class ResizedAxis:
 
 
 class Resize(Op):
-    """x resampled to `sizes`, or to its sizes times `scales` rounded down, along `axes` (all when empty)."""
+    """x resampled to `sizes`, or to its sizes times `scales` rounded down, along `axes` (all when
+    empty).
+    """
 
     antialias: int = 0
     axes: tuple[int, ...] = ()
@@ -73,7 +85,12 @@ class Resize(Op):
             x=[(1, 2, 4, 5), (1, 2, 4, 5), (1, 2, 6, 8)],
             scales=[f32(1, 1, 2, 3), f32(1, 1, 1.5, 0.8), f32(1, 1, 0.5, 0.25)],
             mode=["nearest", "linear", "cubic"],
-            coordinate_transformation_mode=["half_pixel", "pytorch_half_pixel", "asymmetric", "half_pixel_symmetric"],
+            coordinate_transformation_mode=[
+                "half_pixel",
+                "pytorch_half_pixel",
+                "asymmetric",
+                "half_pixel_symmetric",
+            ],
         ),
         cases(
             x=[(1, 2, 4, 5), (1, 2, 6, 8)],
@@ -81,7 +98,9 @@ class Resize(Op):
             mode=["nearest", "linear", "cubic"],
             coordinate_transformation_mode=["half_pixel", "align_corners"],
         ),
-        cases(x=[(1, 1, 7, 6)], scales=[f32(1, 1, 0.625, 0.5)], nearest_mode=_CHOICES["nearest_mode"]),
+        cases(
+            x=[(1, 1, 7, 6)], scales=[f32(1, 1, 0.625, 0.5)], nearest_mode=_CHOICES["nearest_mode"]
+        ),
         cases(
             x=[(1, 1, 7, 9)],
             sizes=[int64s(4, 3)],
@@ -104,11 +123,19 @@ class Resize(Op):
             coordinate_transformation_mode=["tf_crop_and_resize"],
             extrapolation_value=[0.0, 7.0],
         ),
-        cases(x=[Ints((1, 1, 3, 4))], scales=[f32(1, 1, 2, 2)], coordinate_transformation_mode=["asymmetric"]),
+        cases(
+            x=[Ints((1, 1, 3, 4))],
+            scales=[f32(1, 1, 2, 2)],
+            coordinate_transformation_mode=["asymmetric"],
+        ),
     )
 
     def infer(
-        self, x: Value, roi: Value | None = None, scales: Value | None = None, sizes: Value | None = None
+        self,
+        x: Value,
+        roi: Value | None = None,
+        scales: Value | None = None,
+        sizes: Value | None = None,
     ) -> Inferred:
         self._check_attributes()
         if x.tensor.shape is None:
@@ -118,7 +145,9 @@ class Resize(Op):
         if given is None or not _present(given):
             raise ShapeError("Resize needs scales or sizes")
         if given.tensor.size is not None and not must_equal(given.tensor.size, len(axes)):
-            raise ShapeError(f"Resize of {len(axes)} axes needs as many scales or sizes, found {given.type}")
+            raise ShapeError(
+                f"Resize of {len(axes)} axes needs as many scales or sizes, found {given.type}"
+            )
         shape = x.shape
         for axis, size in zip(axes, self._sizes([shape[a] for a in axes], given, given is sizes)):
             if size != shape[axis]:  # of nothing only nothing can be made
@@ -129,7 +158,10 @@ class Resize(Op):
     def _check_attributes(self) -> None:
         for name, choices in _CHOICES.items():
             if getattr(self, name) not in choices:
-                raise ShapeError(f"Resize has no {name} {getattr(self, name)!r}", hint=f"one of: {', '.join(choices)}")
+                raise ShapeError(
+                    f"Resize has no {name} {getattr(self, name)!r}",
+                    hint=f"one of: {', '.join(choices)}",
+                )
 
     def _axes(self, rank: int) -> tuple[int, ...]:
         return normalize_axes(self.axes or range(rank), rank, self.name)
@@ -139,7 +171,9 @@ class Resize(Op):
         if not is_sizes:
             if given.const is None:
                 return [fresh_dim("resize") for _ in before]
-            return [scaled(size, meant(float(s))) for size, s in zip(before, given.const.reshape(-1))]
+            return [
+                scaled(size, meant(float(s))) for size, s in zip(before, given.const.reshape(-1))
+            ]
         wanted = known_ints(given)
         if wanted is None:
             return [fresh_dim("resize") for _ in before]
@@ -157,7 +191,11 @@ class Resize(Op):
         return min(ratios) if self.keep_aspect_ratio_policy == "not_larger" else max(ratios)
 
     def eval(
-        self, x: Array, roi: Array | None = None, scales: Array | None = None, sizes: Array | None = None
+        self,
+        x: Array,
+        roi: Array | None = None,
+        scales: Array | None = None,
+        sizes: Array | None = None,
     ) -> Array:
         data = x
         for axis in self.plan(x.shape, roi, scales, sizes):
@@ -184,7 +222,11 @@ class Resize(Op):
             after = [int(scaled(size, s)) for size, s in zip(before, exact)]
             ratios = [float(s) for s in exact]
         count = len(axes)
-        crop = self.coordinate_transformation_mode == "tf_crop_and_resize" and roi is not None and roi.size
+        crop = (
+            self.coordinate_transformation_mode == "tf_crop_and_resize"
+            and roi is not None
+            and roi.size
+        )
         begins = [float(v) for v in roi[:count]] if crop and roi is not None else [0.0] * count
         ends = [float(v) for v in roi[count:]] if crop and roi is not None else [1.0] * count
         return [ResizedAxis(*row) for row in zip(axes, before, after, ratios, begins, ends)]
@@ -210,7 +252,9 @@ class Resize(Op):
             ]
             result = np.sum(terms, axis=0)
         if outside.any():
-            result = np.where(outside.reshape(spread), result.dtype.type(self.extrapolation_value), result)
+            result = np.where(
+                outside.reshape(spread), result.dtype.type(self.extrapolation_value), result
+            )
         return result
 
     def _places(self, axis: ResizedAxis) -> Array:
@@ -250,7 +294,11 @@ class Resize(Op):
         offsets = np.arange(first, 2 - first)
         indices = (base[:, None] + offsets).astype(np.intp)
         distance = np.abs(indices - places[:, None]) * stretch
-        weights = _cubic(distance, self.cubic_coeff_a) if self.mode == "cubic" else np.clip(1 - distance, 0, 1)
+        weights = (
+            _cubic(distance, self.cubic_coeff_a)
+            if self.mode == "cubic"
+            else np.clip(1 - distance, 0, 1)
+        )
         if self.exclude_outside:
             weights = np.where((indices < 0) | (indices >= axis.before), 0, weights)
         if self.exclude_outside or self.antialias:
@@ -286,7 +334,9 @@ def _nearest_size(size: Fraction) -> int:
 
 
 def meant(scale: float) -> Fraction:
-    """The simplest fraction that float32 rounds to this scale: 3/5 for 0.6, which float32 holds as 0.60000002."""
+    """The simplest fraction that float32 rounds to this scale: 3/5 for 0.6, which float32 holds as
+    0.60000002.
+    """
     if not 0 < scale < np.inf:
         raise ShapeError(f"Resize cannot scale by {scale}")
     simple = Fraction(scale).limit_denominator(4096)

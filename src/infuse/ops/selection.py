@@ -17,11 +17,15 @@ class NonZero(Op):
     """The places of elements other than zero: one row per axis, in row-major order."""
 
     since = 9
-    samples = cases(X=[Ints((3, 4), 0, 2), Ints((5,), 0, 2), Bools((2, 3)), np.zeros((2, 2), np.float32)])
+    samples = cases(
+        X=[Ints((3, 4), 0, 2), Ints((5,), 0, 2), Bools((2, 3)), np.zeros((2, 2), np.float32)]
+    )
 
     def infer(self, X: Value) -> Inferred:
         rank = X.tensor.rank
-        return TensorType(dtypes.int64, (fresh_dim("rank") if rank is None else rank, fresh_dim("nonzero")))
+        return TensorType(
+            dtypes.int64, (fresh_dim("rank") if rank is None else rank, fresh_dim("nonzero"))
+        )
 
     def eval(self, X: Array) -> Array:
         if X.ndim == 0:
@@ -30,7 +34,9 @@ class NonZero(Op):
 
 
 class Compress(Op):
-    """The parts along an axis (of the flattened input where none is given) whose condition holds."""
+    """The parts along an axis (of the flattened input where none is given) whose condition
+    holds.
+    """
 
     axis: int | None = None
     since = 11
@@ -51,14 +57,17 @@ class Compress(Op):
         shape = input.tensor.shape
         if shape is None:
             return TensorType(input.dtype, None)
-        return TensorType(input.dtype, with_dim(shape, normalize_axis(self.axis, len(shape), self.name), count))
+        return TensorType(
+            input.dtype, with_dim(shape, normalize_axis(self.axis, len(shape), self.name), count)
+        )
 
     def eval(self, input: Array, condition: Array) -> Array:
         return np.compress(condition, input, axis=self.axis)
 
 
 class Unique(Op):
-    """The different elements (or slices along an axis), where each first occurs, which one each is, and how often.
+    """The different elements (or slices along an axis), where each first occurs, which one each is,
+    and how often.
 
     In ascending order, or in order of their first occurrence.
     """
@@ -69,7 +78,11 @@ class Unique(Op):
     samples = (
         cases(X=[Ints((7,), 0, 4)], sorted=[0, 1]),
         cases(X=[Ints((3, 3), 0, 3)]),
-        cases(X=[Ints((6, 2), 0, 2), np.array([[1, 0, 0], [1, 0, 0], [2, 3, 4]], np.float32)], axis=[0], sorted=[0, 1]),
+        cases(
+            X=[Ints((6, 2), 0, 2), np.array([[1, 0, 0], [1, 0, 0], [2, 3, 4]], np.float32)],
+            axis=[0],
+            sorted=[0, 1],
+        ),
         cases(X=[Ints((2, 6), 0, 2)], axis=[1, -1]),
     )
 
@@ -83,7 +96,12 @@ class Unique(Op):
         if shape is None:
             return TensorType(X.dtype, None), places, self._inverse(None), places
         axis = normalize_axis(self.axis, len(shape), self.name)
-        return TensorType(X.dtype, with_dim(shape, axis, count)), places, self._inverse(shape[axis]), places
+        return (
+            TensorType(X.dtype, with_dim(shape, axis, count)),
+            places,
+            self._inverse(shape[axis]),
+            places,
+        )
 
     def _inverse(self, size: object) -> TensorType:
         return TensorType(dtypes.int64, (fresh_dim("unique") if size is None else size,))  # type: ignore[arg-type]
@@ -101,10 +119,11 @@ class Unique(Op):
 
 
 class NonMaxSuppression(Op):
-    """Boxes kept per batch and class, best score first, none overlapping a better one by more than `iou_threshold`.
+    """Boxes kept per batch and class, best score first, none overlapping a better one by more than
+    `iou_threshold`.
 
-    Boxes are opposite corners (y, x, y, x), or centers with width and height where `center_point_box` is 1. Each row of
-    the result is (batch, class, box).
+    Boxes are opposite corners (y, x, y, x), or centers with width and height where
+    `center_point_box` is 1. Each row of the result is (batch, class, box).
     """
 
     center_point_box: int = 0
@@ -131,7 +150,9 @@ class NonMaxSuppression(Op):
         if boxes.tensor.shape is not None and not must_equal(boxes.shape[2], 4):
             raise ShapeError(f"NonMaxSuppression needs four numbers per box, found {boxes.type}")
         if boxes.tensor.shape is not None and scores.tensor.shape is not None:
-            agree(boxes.shape[0], scores.shape[0], "batches of boxes and scores of NonMaxSuppression")
+            agree(
+                boxes.shape[0], scores.shape[0], "batches of boxes and scores of NonMaxSuppression"
+            )
             agree(boxes.shape[1], scores.shape[2], "boxes and scores of NonMaxSuppression")
         for limit in (max_output_boxes_per_class, iou_threshold, score_threshold):
             if limit is not None and limit.tensor.size not in (None, 0):
@@ -153,7 +174,9 @@ class NonMaxSuppression(Op):
             (batch, kind, box)
             for batch in range(scores.shape[0])
             for kind in range(scores.shape[1])
-            for box in self._kept(self._corners(boxes[batch]), scores[batch, kind], most, overlap, least)
+            for box in self._kept(
+                self._corners(boxes[batch]), scores[batch, kind], most, overlap, least
+            )
         ]
         return np.array(rows, dtype=np.int64).reshape(-1, 3)
 
@@ -162,9 +185,13 @@ class NonMaxSuppression(Op):
         if self.center_point_box:
             half = boxes[:, 2:] / 2
             return np.concatenate([boxes[:, :2] - half, boxes[:, :2] + half], axis=1)
-        return np.concatenate([np.minimum(boxes[:, :2], boxes[:, 2:]), np.maximum(boxes[:, :2], boxes[:, 2:])], axis=1)
+        return np.concatenate(
+            [np.minimum(boxes[:, :2], boxes[:, 2:]), np.maximum(boxes[:, :2], boxes[:, 2:])], axis=1
+        )
 
-    def _kept(self, boxes: Array, scores: Array, most: int, overlap: float, least: float | None) -> list[int]:
+    def _kept(
+        self, boxes: Array, scores: Array, most: int, overlap: float, least: float | None
+    ) -> list[int]:
         kept: list[int] = []
         for box in np.argsort(-scores, kind="stable").tolist():
             if len(kept) >= most:
@@ -181,7 +208,9 @@ def _absent(x: Array | None) -> bool:
 
 
 def _iou(box: Array, others: Array) -> Array:
-    """Area that a box has in common with each other one, as a part of the area of both; 0 without such an area."""
+    """Area that a box has in common with each other one, as a part of the area of both; 0 without
+    such an area.
+    """
     sides = np.maximum(np.minimum(box[2:], others[:, 2:]) - np.maximum(box[:2], others[:, :2]), 0)
     common = np.prod(sides, axis=1)
     areas = np.prod(box[2:] - box[:2]) + np.prod(others[:, 2:] - others[:, :2], axis=1)

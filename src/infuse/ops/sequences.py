@@ -1,4 +1,6 @@
-"""Sequences of tensors and values that may be absent. A sequence is a list in evaluation, an absent value None."""
+"""Sequences of tensors and values that may be absent. A sequence is a list in evaluation, an absent
+value None.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,10 @@ class SequenceConstruct(Op):
     """A sequence of the inputs."""
 
     since = 11
-    samples = (Sample({"inputs": [(2, 3), (2, 3), (1, 3)]}, {}), Sample({"inputs": [Ints((4,))]}, {}))
+    samples = (
+        Sample({"inputs": [(2, 3), (2, 3), (1, 3)]}, {}),
+        Sample({"inputs": [Ints((4,))]}, {}),
+    )
 
     def infer(self, *inputs: Value) -> Inferred:
         types: list[Type] = [v.tensor for v in inputs]
@@ -65,13 +70,17 @@ class SequenceAt(Op):
     """The element at a position; negative ones count from the end."""
 
     since = 11
-    samples = cases(input_sequence=[[(2, 3), (1, 3)], [(2,), (3,)]], position=[np.array(1), np.array(-2)])
+    samples = cases(
+        input_sequence=[[(2, 3), (1, 3)], [(2,), (3,)]], position=[np.array(1), np.array(-2)]
+    )
 
     def infer(self, input_sequence: Value, position: Value) -> Inferred:
         return element(input_sequence, self.name)
 
     def eval(self, input_sequence: list[Array], position: Array) -> Array:
-        return input_sequence[place_in(input_sequence, position, self.name, end=len(input_sequence))]
+        return input_sequence[
+            place_in(input_sequence, position, self.name, end=len(input_sequence))
+        ]
 
 
 class SequenceInsert(Op):
@@ -84,10 +93,14 @@ class SequenceInsert(Op):
         position=[None, np.array(-1), np.array(0)],
     )
 
-    def infer(self, input_sequence: Value, tensor: Value, position: Value | None = None) -> Inferred:
+    def infer(
+        self, input_sequence: Value, tensor: Value, position: Value | None = None
+    ) -> Inferred:
         return SequenceType(merge_types(element(input_sequence, self.name), tensor.type, "element"))
 
-    def eval(self, input_sequence: list[Array], tensor: Array, position: Array | None = None) -> list[Array]:
+    def eval(
+        self, input_sequence: list[Array], tensor: Array, position: Array | None = None
+    ) -> list[Array]:
         place = place_in(input_sequence, position, self.name, end=len(input_sequence) + 1)
         return [*input_sequence[:place], tensor, *input_sequence[place:]]
 
@@ -137,7 +150,9 @@ class ConcatFromSequence(Op):
     def infer(self, input_sequence: Value) -> Inferred:
         part = element(input_sequence, self.name)
         if not isinstance(part, TensorType):
-            raise TypeMismatchError(f"{self.name} needs a sequence of tensors, found {input_sequence.type}")
+            raise TypeMismatchError(
+                f"{self.name} needs a sequence of tensors, found {input_sequence.type}"
+            )
         if part.shape is None:
             return TensorType(part.dtype, None)
         axis = normalize_axis(self.axis, len(part.shape) + bool(self.new_axis), self.name)
@@ -149,7 +164,8 @@ class ConcatFromSequence(Op):
 
 
 class SplitToSequence(Op):
-    """A sequence of parts along an axis: of the listed sizes, of one size with a smaller last part, or of size one.
+    """A sequence of parts along an axis: of the listed sizes, of one size with a smaller last part,
+    or of size one.
 
     Parts of size one lose the axis where `keepdims` is 0 and no split is given.
     """
@@ -169,7 +185,9 @@ class SplitToSequence(Op):
         axis = normalize_axis(self.axis, len(shape), self.name)
         if split is None and not self.keepdims:
             return SequenceType(TensorType(input.dtype, shape[:axis] + shape[axis + 1 :]))
-        return SequenceType(TensorType(input.dtype, with_dim(shape, axis, self._part(shape, axis, split))))
+        return SequenceType(
+            TensorType(input.dtype, with_dim(shape, axis, self._part(shape, axis, split)))
+        )
 
     def _part(self, shape: Shape, axis: int, split: Value | None) -> Dim:
         """The size that all parts have, or a fresh one."""
@@ -196,7 +214,9 @@ class SplitToSequence(Op):
 
 
 class Optional(Op):
-    """The input as a value that may be absent; the absent value of `type` where there is no input."""
+    """The input as a value that may be absent; the absent value of `type` where there is no
+    input.
+    """
 
     type: Type | None = None
     since = 15

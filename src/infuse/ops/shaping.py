@@ -71,7 +71,9 @@ class Size(Op):
 
 
 class Reshape(Op):
-    """The same elements in the listed shape, where 0 keeps a size (unless `allowzero`) and -1 is what is left."""
+    """The same elements in the listed shape, where 0 keeps a size (unless `allowzero`) and -1 is
+    what is left.
+    """
 
     allowzero: int = 0
 
@@ -89,12 +91,17 @@ class Reshape(Op):
         target = known_ints(shape)
         if target is None:
             return TensorType(data.dtype, self._unknown(data, length(shape)))
-        sizes = [self._kept(data, i) if t == 0 and not self.allowzero else t for i, t in enumerate(target)]
+        sizes = [
+            self._kept(data, i) if t == 0 and not self.allowzero else t
+            for i, t in enumerate(target)
+        ]
         total = data.tensor.size
         if -1 in sizes:
             self._fill(sizes, total)
         elif total is not None and not must_equal(dims.product(sizes), total):
-            raise ShapeError(f"{data.type} has {total} elements and does not reshape to {_listed(sizes)}")
+            raise ShapeError(
+                f"{data.type} has {total} elements and does not reshape to {_listed(sizes)}"
+            )
         return TensorType(data.dtype, tuple(sizes))
 
     def _unknown(self, data: Value, rank: int | None) -> Sizes | None:
@@ -108,7 +115,9 @@ class Reshape(Op):
         if shape is None:
             return fresh_dim("reshape")
         if axis >= len(shape):
-            raise ShapeError(f"Reshape keeps the size of axis {axis}, which {data.type} does not have")
+            raise ShapeError(
+                f"Reshape keeps the size of axis {axis}, which {data.type} does not have"
+            )
         return shape[axis]
 
     def _fill(self, sizes: list[Dim], total: Dim | None) -> None:
@@ -131,11 +140,15 @@ class Reshape(Op):
         keep = not self.allowzero
         if any(size < -1 for size in integers(shape)):
             raise ShapeError(f"a size of Reshape is negative: {list(integers(shape))}")
-        return data.reshape([data.shape[i] if t == 0 and keep else t for i, t in enumerate(integers(shape))])
+        return data.reshape(
+            [data.shape[i] if t == 0 and keep else t for i, t in enumerate(integers(shape))]
+        )
 
 
 def _at_least_one(size: Dim) -> Dim:
-    """One where a wanted size is known to be one or less, though not to be zero: it is taken to be one."""
+    """One where a wanted size is known to be one or less, though not to be zero: it is taken to be
+    one.
+    """
     if isinstance(size, int) or dims.compare("<", size, 2) is not True:
         return size
     must_equal(size, 1)
@@ -191,10 +204,14 @@ class Squeeze(Op):
         known = known_axes(axes, len(shape), self.name)
         if known is None:
             count = length(axes)
-            return fresh_tensor(data.dtype, None if count is None else len(shape) - count, "squeeze")
+            return fresh_tensor(
+                data.dtype, None if count is None else len(shape) - count, "squeeze"
+            )
         for axis in known:
             if not must_equal(shape[axis], 1):
-                raise ShapeError(f"axis {axis} of {data.type} has not size one and cannot be squeezed")
+                raise ShapeError(
+                    f"axis {axis} of {data.type} has not size one and cannot be squeezed"
+                )
         return TensorType(data.dtype, tuple(d for i, d in enumerate(shape) if i not in known))
 
     def _without_ones(self, shape: Sizes) -> Sizes | None:
@@ -251,11 +268,14 @@ class Expand(Op):
         return TensorType(input.dtype, broadcast_shapes(given, tuple(map(_at_least_one, target))))
 
     def _open(self, given: tuple[Dim, ...], count: int) -> tuple[Dim, ...]:
-        """The result for an unknown target of `count` sizes: no target changes a size other than one."""
+        """The result for an unknown target of `count` sizes: no target changes a size other than
+        one.
+        """
         padded = (1,) * (count - len(given)) + given
         covered = len(padded) - count
         return tuple(
-            d if i < covered or (isinstance(d, int) and d != 1) else fresh_dim("expand") for i, d in enumerate(padded)
+            d if i < covered or (isinstance(d, int) and d != 1) else fresh_dim("expand")
+            for i, d in enumerate(padded)
         )
 
     def eval(self, input: Array, shape: Array) -> Array:
@@ -276,17 +296,24 @@ class Transpose(Op):
     def infer(self, data: Value) -> Inferred:
         shape = data.tensor.shape
         if shape is None:
-            return fresh_tensor(data.dtype, None if self.perm is None else len(self.perm), "transpose")
+            return fresh_tensor(
+                data.dtype, None if self.perm is None else len(self.perm), "transpose"
+            )
         if self.perm is not None and sorted(self.perm) != list(range(len(shape))):
-            raise ShapeError(f"perm {list(self.perm)} of Transpose is no order of the axes of {data.type}")
-        return TensorType(data.dtype, shape[::-1] if self.perm is None else tuple(shape[i] for i in self.perm))
+            raise ShapeError(
+                f"perm {list(self.perm)} of Transpose is no order of the axes of {data.type}"
+            )
+        return TensorType(
+            data.dtype, shape[::-1] if self.perm is None else tuple(shape[i] for i in self.perm)
+        )
 
     def eval(self, data: Array) -> Array:
         return np.transpose(data, self.perm)
 
 
 class BlockMove(Op, abstract=True):
-    """Moves blocks of pixels between the channels and the plane; `mode` tells which part of the channel index is the
+    """Moves blocks of pixels between the channels and the plane; `mode` tells which part of the
+    channel index is the
     block: DCR the leading part, CRD the trailing one.
     """
 
@@ -297,7 +324,9 @@ class BlockMove(Op, abstract=True):
         if self.blocksize < 1:
             raise ShapeError(f"blocksize {self.blocksize} of {self.name} is not positive")
         if self.mode not in ("DCR", "CRD"):
-            raise UnsupportedOperatorError(f"mode {self.mode!r} of {self.name} is neither DCR nor CRD")
+            raise UnsupportedOperatorError(
+                f"mode {self.mode!r} of {self.name} is neither DCR nor CRD"
+            )
         shape = input.tensor.shape
         if shape is not None and len(shape) != 4:
             raise ShapeError(f"{self.name} needs an input of rank 4, found {input.type}")

@@ -17,7 +17,9 @@ from infuse.ops.base import Array, Inferred, Op, Rounding, cases, normalize_axis
 from infuse.ops.elementwise import require_kind
 from infuse.ops.sizes import at_most, fresh_dim, known_one, nonempty, require_rank, scalar, with_dim
 
-_SUMS = Rounding(ulp=4, abs=4e-6, why="sums over all elements round in another order, and may cancel")
+_SUMS = Rounding(
+    ulp=4, abs=4e-6, why="sums over all elements round in another order, and may cancel"
+)
 
 
 def _int64(value: int) -> Array:
@@ -48,10 +50,11 @@ def _pairs(x: Array, dtype: Any) -> Array:
 
 
 class DFT(Op):
-    """The discrete Fourier transform along one axis, its inverse, or with `onesided` only half of the spectrum.
+    """The discrete Fourier transform along one axis, its inverse, or with `onesided` only half of
+    the spectrum.
 
-    The last axis holds real and imaginary parts; of size one, the elements are real. The line is cut or continued with
-    zeros to `dft_length`. The inverse of a onesided spectrum is real.
+    The last axis holds real and imaginary parts; of size one, the elements are real. The line is
+    cut or continued with zeros to `dft_length`. The inverse of a onesided spectrum is real.
     """
 
     inverse: int = 0
@@ -60,7 +63,12 @@ class DFT(Op):
     since = 20
     accuracy = _SUMS
     samples = (
-        cases(input=[(2, 5, 1), (2, 6, 2), (3, 14, 2, 1)], dft_length=[None] * 3, axis=[None] * 3, inverse=[0, 1]),
+        cases(
+            input=[(2, 5, 1), (2, 6, 2), (3, 14, 2, 1)],
+            dft_length=[None] * 3,
+            axis=[None] * 3,
+            inverse=[0, 1],
+        ),
         cases(input=[(2, 8, 1), (3, 7, 1), (2, 17, 3, 1)], axis=[_int64(1)] * 3, onesided=[0, 1]),
         cases(input=[(2, 5, 2), (4, 3, 2)], axis=[_int64(-2)] * 2, inverse=[1], onesided=[1]),
         cases(
@@ -71,21 +79,27 @@ class DFT(Op):
         ),
     )
 
-    def infer(self, input: Value, dft_length: Value | None = None, axis: Value | None = None) -> Inferred:
+    def infer(
+        self, input: Value, dft_length: Value | None = None, axis: Value | None = None
+    ) -> Inferred:
         dtype = require_kind(self.name, input.dtype, "f")
         require_index(self.name, dft_length, "dft_length")
         require_index(self.name, axis, "axis")
         if input.tensor.shape is None:
             return TensorType(dtype, None)
         if input.rank < 2:
-            raise ShapeError(f"{self.name} takes lines of real or complex numbers, found {input.type}")
+            raise ShapeError(
+                f"{self.name} takes lines of real or complex numbers, found {input.type}"
+            )
         _parts(self.name, input)
         last = 1 if self.inverse and self.onesided else 2
         place = _int64(-2) if axis is None else axis.const
         if place is None:
             return TensorType(dtype, (*(fresh_dim("dft") for _ in input.shape[:-1]), last))
         along = self._axis(int(place.reshape(-1)[0]), input.rank)
-        length = self.length(input.shape[along], None if dft_length is None else known_one(dft_length, self.name))
+        length = self.length(
+            input.shape[along], None if dft_length is None else known_one(dft_length, self.name)
+        )
         if length is None or (dft_length is not None and known_ints(dft_length) is None):
             return TensorType(dtype, (*with_dim(input.shape, along, fresh_dim("dft"))[:-1], last))
         at_most(1, length, f"the length of {self.name}")
@@ -107,9 +121,13 @@ class DFT(Op):
         """How many elements a transform of this length gives."""
         return dims.floordiv(length, 2) + 1 if self.onesided and not self.inverse else length
 
-    def eval(self, input: Array, dft_length: Array | None = None, axis: Array | None = None) -> Array:
+    def eval(
+        self, input: Array, dft_length: Array | None = None, axis: Array | None = None
+    ) -> Array:
         along = self._axis(-2 if axis is None else int(scalar(axis)), input.ndim)
-        length = self.length(input.shape[along], None if dft_length is None else int(scalar(dft_length)))
+        length = self.length(
+            input.shape[along], None if dft_length is None else int(scalar(dft_length))
+        )
         if not isinstance(length, int) or length < 1:
             raise ShapeError(f"{self.name} of length {length} has no result")
         numbers = _complex(input)
@@ -143,7 +161,11 @@ class STFT(Op):
     )
 
     def infer(
-        self, signal: Value, frame_step: Value, window: Value | None = None, frame_length: Value | None = None
+        self,
+        signal: Value,
+        frame_step: Value,
+        window: Value | None = None,
+        frame_length: Value | None = None,
     ) -> Inferred:
         dtype = require_kind(self.name, signal.dtype, "f")
         require_index(self.name, frame_step, "frame_step")
@@ -152,7 +174,9 @@ class STFT(Op):
         if window is not None:
             require_rank(window, 1, self.name, "the window")
             if window.dtype != dtype:
-                raise TypeMismatchError(f"the window of {self.name} must be {dtype}, found {window.dtype}")
+                raise TypeMismatchError(
+                    f"the window of {self.name} must be {dtype}, found {window.dtype}"
+                )
         if signal.tensor.shape is None:
             return TensorType(dtype, (fresh_dim("stft"), fresh_dim("stft"), fresh_dim("stft"), 2))
         _parts(self.name, signal)
@@ -160,9 +184,13 @@ class STFT(Op):
         length = self.length(signal, window, frame_length)
         if length is not None:
             nonempty(length, self.name)
-        frames = None if step is None or length is None else self.frames(signal.shape[1], step, length)
+        frames = (
+            None if step is None or length is None else self.frames(signal.shape[1], step, length)
+        )
         results = fresh_dim("stft") if length is None else self.results(length)
-        return TensorType(dtype, (signal.shape[0], fresh_dim("stft") if frames is None else frames, results, 2))
+        return TensorType(
+            dtype, (signal.shape[0], fresh_dim("stft") if frames is None else frames, results, 2)
+        )
 
     def length(self, signal: Value, window: Value | None, frame_length: Value | None) -> Dim | None:
         """The length of a frame, where it is known."""
@@ -184,14 +212,21 @@ class STFT(Op):
         return dims.floordiv(length, 2) + 1 if self.onesided else length
 
     def eval(
-        self, signal: Array, frame_step: Array, window: Array | None = None, frame_length: Array | None = None
+        self,
+        signal: Array,
+        frame_step: Array,
+        window: Array | None = None,
+        frame_length: Array | None = None,
     ) -> Array:
         step, size = int(scalar(frame_step)), signal.shape[1]
         length = size if window is None else window.shape[0]
         length = length if frame_length is None else int(scalar(frame_length))
         frames, results = self.frames(size, step, length), self.results(length)
         assert isinstance(frames, int)
-        numbers, weights = _complex(signal), np.ones(length) if window is None else window.astype(np.float64)
+        numbers, weights = (
+            _complex(signal),
+            np.ones(length) if window is None else window.astype(np.float64),
+        )
         cut = min(length, len(weights))
         parts = [numbers[:, i * step : i * step + cut] * weights[:cut] for i in range(frames)]
         found = np.fft.fft(np.stack(parts, axis=1), length, axis=2)
@@ -224,7 +259,11 @@ class MelWeightMatrix(Op):
         lower_edge_hertz: Value,
         upper_edge_hertz: Value,
     ) -> Inferred:
-        for value, name in ((num_mel_bins, "num_mel_bins"), (dft_length, "dft_length"), (sample_rate, "sample_rate")):
+        for value, name in (
+            (num_mel_bins, "num_mel_bins"),
+            (dft_length, "dft_length"),
+            (sample_rate, "sample_rate"),
+        ):
             require_index(self.name, value, name)
         bins, length = (known_one(v, self.name) for v in (num_mel_bins, dft_length))
         rows = fresh_dim("mel") if length is None else dims.floordiv(length, 2) + 1
@@ -242,7 +281,9 @@ class MelWeightMatrix(Op):
         edges = np.array([scalar(lower_edge_hertz), scalar(upper_edge_hertz)], np.float64)
         low, high = 2595 * np.log1p(edges / 700) / np.log(10)
         mels = np.arange(bins + 2) * ((high - low) / (bins + 2)) + low
-        places = np.floor((length + 1) * (700 * np.expm1(mels / 2595 * np.log(10))) / rate).astype(np.int64)
+        places = np.floor((length + 1) * (700 * np.expm1(mels / 2595 * np.log(10))) / rate).astype(
+            np.int64
+        )
         rows = length // 2 + 1
         falls = (np.diff(places) < 0).any()
         if falls or places[0] < 0 or (places[1:-1] >= rows).any() or places[-1] > rows:
@@ -260,7 +301,9 @@ class MelWeightMatrix(Op):
 
 
 class Window(Op, abstract=True):
-    """A window of `size` elements; a periodic one is the beginning of a symmetric one that is longer by one."""
+    """A window of `size` elements; a periodic one is the beginning of a symmetric one that is
+    longer by one.
+    """
 
     output_datatype: DType = dtypes.float32
     periodic: int = 1
@@ -268,7 +311,9 @@ class Window(Op, abstract=True):
     since = 17
     cosines: ClassVar[tuple[float, ...]] = ()
     """The weights of cos(2π · n · place), n = 0, 1, …, with alternating signs left out."""
-    accuracy = Rounding(ulp=1, abs=2e-7, why="it is near zero at its ends, where the sum of cosines cancels")
+    accuracy = Rounding(
+        ulp=1, abs=2e-7, why="it is near zero at its ends, where the sum of cosines cancels"
+    )
     samples = (
         cases(size=[_int64(10), np.array(7, np.int32)], periodic=[0, 1]),
         cases(size=[_int64(9)], output_datatype=[dtypes.float64, dtypes.bfloat16, dtypes.int32]),
@@ -307,4 +352,12 @@ class BlackmanWindow(Window):
     cosines = (0.42, -0.5, 0.08)
 
 
-__all__ = ["DFT", "STFT", "BlackmanWindow", "HammingWindow", "HannWindow", "MelWeightMatrix", "Window"]
+__all__ = [
+    "DFT",
+    "STFT",
+    "BlackmanWindow",
+    "HammingWindow",
+    "HannWindow",
+    "MelWeightMatrix",
+    "Window",
+]

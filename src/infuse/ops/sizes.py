@@ -1,4 +1,6 @@
-"""What type inference knows of sizes: fresh symbols for the unknown ones, and elements of inputs that name sizes."""
+"""What type inference knows of sizes: fresh symbols for the unknown ones, and elements of inputs
+that name sizes.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ _names: ContextVar[_Names] = ContextVar("names", default=_process)
 
 
 def fresh_dim(hint: str) -> Dim:
-    """A size that only run time knows: a new symbol `_hint_1`, `_hint_2`, … that equals no other size."""
+    """A size that only run time knows: a new symbol `_hint_1`, `_hint_2`, … that equals no other
+    size.
+    """
     names = _names.get()
     number = names.last.get(hint, 0) + 1
     while names.taken(f"_{hint}_{number}"):
@@ -47,7 +51,9 @@ def fresh_dim(hint: str) -> Dim:
 
 @contextmanager
 def numbering(taken: Collection[str]) -> Iterator[None]:
-    """Within, fresh sizes are numbered from one, avoiding the names `taken`; without effect inside itself."""
+    """Within, fresh sizes are numbered from one, avoiding the names `taken`; without effect inside
+    itself.
+    """
     if _names.get() is not _process:
         yield
         return
@@ -84,7 +90,11 @@ def known_one(value: Value, op: str) -> Dim | None:
 def require_single(op: str, *values: Value | None) -> None:
     """ShapeError unless each of these inputs, where it is there, has one element."""
     for value in values:
-        if value is not None and value.tensor.size is not None and not must_equal(value.tensor.size, 1):
+        if (
+            value is not None
+            and value.tensor.size is not None
+            and not must_equal(value.tensor.size, 1)
+        ):
             raise ShapeError(f"{op} needs a single number, found {value.type}")
 
 
@@ -105,7 +115,9 @@ def normalize_axes(axes: Sequence[int], rank: int, op: str) -> tuple[int, ...]:
 
 
 def axis_of(value: Value, axis: int, op: str) -> int | None:
-    """`axis` as an index into the shape of `value`; itself, where it counts from the front and the rank is unknown."""
+    """`axis` as an index into the shape of `value`; itself, where it counts from the front and the
+    rank is unknown.
+    """
     rank = value.tensor.rank
     return normalize_axis(axis, rank, op) if rank is not None else axis if axis >= 0 else None
 
@@ -116,7 +128,9 @@ def with_dim(shape: Shape, axis: int, dim: Dim) -> Shape:
 
 
 def agree(a: Dim, b: Dim, what: str) -> Dim:
-    """The common value of two sizes that must be equal, the better known one; ShapeError when they cannot be."""
+    """The common value of two sizes that must be equal, the better known one; ShapeError when they
+    cannot be.
+    """
     if not must_equal(a, b):
         raise ShapeError(f"{what} must be equal, found {a} and {b}")
     return a if isinstance(a, int) else b
@@ -135,7 +149,9 @@ def nonempty(size: Dim, op: str) -> None:
 
 
 def whole_parts(size: Dim, parts: Dim, what: str) -> Dim:
-    """The size of each of `parts` equal parts; ShapeError where there are none or `size` is no multiple of them."""
+    """The size of each of `parts` equal parts; ShapeError where there are none or `size` is no
+    multiple of them.
+    """
     if not (must_hold(1, "<=", parts) and must_equal(dims.mod(size, parts), 0)):
         raise ShapeError(f"{what}: {size} is no multiple of {parts}")
     return dims.floordiv(size, parts)
@@ -149,11 +165,15 @@ def agree_shapes(a: Shape, b: Shape, what: str) -> Shape:
 
 
 def merge_types(a: Type, b: Type, hint: str) -> Type:
-    """The narrowest type that holds values of both: sizes that differ become fresh, ranks that differ unknown."""
+    """The narrowest type that holds values of both: sizes that differ become fresh, ranks that
+    differ unknown.
+    """
     if isinstance(a, TensorType) and isinstance(b, TensorType) and a.dtype == b.dtype:
         if a.shape is None or b.shape is None or len(a.shape) != len(b.shape):
             return TensorType(a.dtype, None)
-        return TensorType(a.dtype, tuple(x if x == y else fresh_dim(hint) for x, y in zip(a.shape, b.shape)))
+        return TensorType(
+            a.dtype, tuple(x if x == y else fresh_dim(hint) for x, y in zip(a.shape, b.shape))
+        )
     if isinstance(a, SequenceType) and isinstance(b, SequenceType):
         return SequenceType(merge_types(a.element, b.element, hint))
     if isinstance(a, OptionalType) or isinstance(b, OptionalType):

@@ -23,7 +23,8 @@ AUTO_PADS = ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
 class Sliding(Op, abstract=True):
     """An operator whose window moves over the spatial axes, those after batch and channels.
 
-    Empty attributes stand for defaults: strides and dilations of one, no pads. `pads` lists all begins, then all ends.
+    Empty attributes stand for defaults: strides and dilations of one, no pads. `pads` lists all
+    begins, then all ends.
     """
 
     auto_pad: str = "NOTSET"
@@ -48,12 +49,18 @@ class Sliding(Op, abstract=True):
         """Elements added before and after each spatial axis, `auto_pad` resolved."""
         rank = len(sizes)
         if self.auto_pad not in AUTO_PADS:
-            raise ShapeError(f"{self.name} has no auto_pad {self.auto_pad!r}", hint=f"one of {', '.join(AUTO_PADS)}")
+            raise ShapeError(
+                f"{self.name} has no auto_pad {self.auto_pad!r}",
+                hint=f"one of {', '.join(AUTO_PADS)}",
+            )
         if self.auto_pad == "VALID":
             return ((0, 0),) * rank
         if self.auto_pad == "NOTSET":
             if len(self.pads) not in (0, 2 * rank):
-                raise ShapeError(f"{self.name} over {rank} spatial axes needs {2 * rank} pads, found {len(self.pads)}")
+                raise ShapeError(
+                    f"{self.name} over {rank} spatial axes needs {2 * rank} pads, found "
+                    f"{len(self.pads)}"
+                )
             return tuple(zip(self.pads[:rank], self.pads[rank:])) or ((0, 0),) * rank
         needed = [
             dims.maximum((dims.ceildiv(size, step) - 1) * step + extent - size, 0)
@@ -65,7 +72,9 @@ class Sliding(Op, abstract=True):
         """`padding` in `eval`, where all sizes are numbers."""
         return [(int(begin), int(end)) for begin, end in self.padding(sizes, kernel)]
 
-    def window_counts(self, sizes: Sequence[Dim], kernel: Sequence[Dim], ceil_mode: bool = False) -> Shape:
+    def window_counts(
+        self, sizes: Sequence[Dim], kernel: Sequence[Dim], ceil_mode: bool = False
+    ) -> Shape:
         """How many windows fit along each spatial axis; ShapeError when none does."""
         pads, extents = self.padding(sizes, kernel), self.extents(kernel)
         same = self.auto_pad in ("SAME_UPPER", "SAME_LOWER")
@@ -78,7 +87,8 @@ class Sliding(Op, abstract=True):
                 count = _window_count(sizes[axis], begin, end, extents[axis], step, ceil_mode)
             if not must_hold(1, "<=", count):
                 raise ShapeError(
-                    f"the window of {self.name} spans {extents[axis]} elements of spatial axis {axis}, "
+                    f"the window of {self.name} spans {extents[axis]} elements of spatial axis "
+                    f"{axis}, "
                     f"which has {sizes[axis] + begin + end} with its pads"
                 )
             counts.append(count)
@@ -86,7 +96,9 @@ class Sliding(Op, abstract=True):
 
     def _per_axis(self, what: str, values: tuple[int, ...], rank: int) -> tuple[int, ...]:
         if len(values) not in (0, rank):
-            raise ShapeError(f"{self.name} over {rank} spatial axes needs {rank} {what}, found {len(values)}")
+            raise ShapeError(
+                f"{self.name} over {rank} spatial axes needs {rank} {what}, found {len(values)}"
+            )
         if any(v < 1 for v in values):
             raise ShapeError(f"{what} of {self.name} must be positive, found {list(values)}")
         return values or (1,) * rank
@@ -130,7 +142,11 @@ def last_axes(slices: Sequence[slice]) -> Any:
 
 
 def windows(
-    x: Array, kernel: Sequence[int], steps: Sequence[int], spread: Sequence[int], counts: Sequence[int]
+    x: Array,
+    kernel: Sequence[int],
+    steps: Sequence[int],
+    spread: Sequence[int],
+    counts: Sequence[int],
 ) -> Array:
     """A view of all windows over the last axes of a padded input: (…, *counts, *kernel)."""
     rank = len(kernel)
@@ -144,7 +160,12 @@ def windows(
 def taps(
     kernel: Sequence[int], steps: Sequence[int], spread: Sequence[int], counts: Sequence[int]
 ) -> Iterator[tuple[tuple[int, ...], Any]]:
-    """For every position in the window: its index, and where all windows have it in the padded input."""
+    """For every position in the window: its index, and where all windows have it in the padded
+    input.
+    """
     for index in itertools.product(*map(range, kernel)):
         first = [i * d for i, d in zip(index, spread)]
-        yield index, last_axes([slice(f, f + (n - 1) * s + 1, s) for f, n, s in zip(first, counts, steps)])
+        yield (
+            index,
+            last_axes([slice(f, f + (n - 1) * s + 1, s) for f, n, s in zip(first, counts, steps)]),
+        )

@@ -31,7 +31,8 @@ def _erf_series() -> Array:
     """Coefficients of Taylor's series of the error function: [power, point]."""
     points = np.arange(6 * 256 + 1) / 256
     slope = 2 / math.sqrt(math.pi) * np.exp(-points * points)
-    # The n-th derivative is slope · (−1)ⁿ⁻¹ · Hₙ₋₁ with the Hermite polynomials Hₙ₊₁ = 2x · Hₙ − 2n · Hₙ₋₁.
+    # The n-th derivative is slope · (−1)ⁿ⁻¹ · Hₙ₋₁ with the Hermite polynomials Hₙ₊₁ = 2x · Hₙ − 2n
+    # · Hₙ₋₁.
     hermite = [np.ones_like(points), 2 * points]
     for n in range(1, 6):
         hermite.append(2 * points * hermite[n] - 2 * n * hermite[n - 1])

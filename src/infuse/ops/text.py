@@ -40,7 +40,8 @@ def _cased(text: str, how: str) -> str:
 
 
 class StringNormalizer(Op):
-    """A list of strings without the stop words, in another case; an empty string where nothing is left.
+    """A list of strings without the stop words, in another case; an empty string where nothing is
+    left.
 
     `locale` is not looked at: cases are those of Unicode.
     """
@@ -53,7 +54,11 @@ class StringNormalizer(Op):
     since = 10
     samples = (
         cases(
-            x=[texts("Monday", "tuesday", "", "Éa"), texts("Monday", "b", shape=(1, 2)), texts("monday", "monday")],
+            x=[
+                texts("Monday", "tuesday", "", "Éa"),
+                texts("Monday", "b", shape=(1, 2)),
+                texts("monday", "monday"),
+            ],
             case_change_action=CASES,
             is_case_sensitive=[0, 1],
             stopwords=[("monday",), ()],
@@ -63,20 +68,30 @@ class StringNormalizer(Op):
     def infer(self, x: Value) -> Inferred:
         require_text(self.name, x)
         if self.case_change_action not in CASES:
-            raise TypeMismatchError(f"{self.name} knows {', '.join(CASES)}, not {self.case_change_action!r}")
+            raise TypeMismatchError(
+                f"{self.name} knows {', '.join(CASES)}, not {self.case_change_action!r}"
+            )
         shape = x.tensor.shape
         if shape is None:
             return x.type
-        if len(shape) not in (1, 2) or (len(shape) == 2 and shape[0] not in (1,) and isinstance(shape[0], int)):
+        if len(shape) not in (1, 2) or (
+            len(shape) == 2 and shape[0] not in (1,) and isinstance(shape[0], int)
+        ):
             raise ShapeError(f"{self.name} takes a list or one row of strings, found {x.type}")
         return TensorType(x.dtype, (*((1,) * (len(shape) - 1)), fresh_dim("kept")))
 
     def eval(self, x: Array) -> Array:
         if x.ndim == 2 and x.shape[0] != 1:
-            raise ShapeError(f"{self.name} takes a list or one row of strings, found the shape {x.shape}")
+            raise ShapeError(
+                f"{self.name} takes a list or one row of strings, found the shape {x.shape}"
+            )
         plain = "NONE" if self.is_case_sensitive else "LOWER"
         stops = {_cased(word, plain) for word in self.stopwords}
-        kept = [_cased(v, self.case_change_action) for v in x.reshape(-1) if _cased(v, plain) not in stops]
+        kept = [
+            _cased(v, self.case_change_action)
+            for v in x.reshape(-1)
+            if _cased(v, plain) not in stops
+        ]
         return as_texts(kept or [""]).reshape((1,) * (x.ndim - 1) + (-1,))
 
 
@@ -98,14 +113,20 @@ class StringConcat(Elementwise):
 
 
 class StringSplit(Op):
-    """The parts of each string between delimiters (or white space), filled up with empty strings; and their numbers."""
+    """The parts of each string between delimiters (or white space), filled up with empty strings;
+    and their numbers.
+    """
 
     delimiter: str = ""
     maxsplit: int | None = None
 
     since = 20
     samples = (
-        cases(x=[texts("a,b", "c", ",", ""), texts("a,b,c", "x", shape=(2, 1))], delimiter=[","], maxsplit=[None, 1]),
+        cases(
+            x=[texts("a,b", "c", ",", ""), texts("a,b,c", "x", shape=(2, 1))],
+            delimiter=[","],
+            maxsplit=[None, 1],
+        ),
         cases(x=[texts("  hello world ", "", "x"), texts(shape=(0,))], maxsplit=[None, 1]),
     )
 
@@ -126,7 +147,8 @@ class StringSplit(Op):
 
 @cache
 def compiled_pattern(pattern: str) -> Any:
-    """A pattern in RE2's syntax, which matches in linear time; UnsupportedOperatorError where it is none.
+    """A pattern in RE2's syntax, which matches in linear time; UnsupportedOperatorError where it is
+    none.
 
     Needs the package google-re2.
     """
@@ -141,18 +163,31 @@ def compiled_pattern(pattern: str) -> Any:
     try:
         return re2.compile(pattern, options)
     except (re2.error, UnicodeError) as error:
-        raise UnsupportedOperatorError(f"the pattern {pattern!r} is no regular expression of RE2: {error}") from error
+        raise UnsupportedOperatorError(
+            f"the pattern {pattern!r} is no regular expression of RE2: {error}"
+        ) from error
 
 
 class RegexFullMatch(Elementwise):
-    """Whether each string as a whole matches a pattern in RE2's syntax. Needs the package google-re2."""
+    """Whether each string as a whole matches a pattern in RE2's syntax. Needs the package
+    google-re2.
+    """
 
     pattern: str
 
     since = 20
     samples = cases(
-        x=[texts("www.google.com", "www.facebook.com", "", "a\n"), texts("AB-12", "ab", "x y", "7", shape=(2, 2))],
-        pattern=[r"www\.[\w.-]+\.\bcom\b", "(?i)[[:alpha:]]{2}-\\d+", "a$", r"[^\s]+|(?P<gap>. .)", ""],
+        x=[
+            texts("www.google.com", "www.facebook.com", "", "a\n"),
+            texts("AB-12", "ab", "x y", "7", shape=(2, 2)),
+        ],
+        pattern=[
+            r"www\.[\w.-]+\.\bcom\b",
+            "(?i)[[:alpha:]]{2}-\\d+",
+            "a$",
+            r"[^\s]+|(?P<gap>. .)",
+            "",
+        ],
     )
 
     def result_dtype(self, x: Value) -> DType:
@@ -162,15 +197,18 @@ class RegexFullMatch(Elementwise):
 
     def eval(self, x: Array) -> Array:
         pattern = compiled_pattern(self.pattern)
-        return np.array([pattern.fullmatch(v) is not None for v in x.reshape(-1)], dtype=bool).reshape(x.shape)
+        return np.array(
+            [pattern.fullmatch(v) is not None for v in x.reshape(-1)], dtype=bool
+        ).reshape(x.shape)
 
 
-# -- n-grams -----------------------------------------------------------------------------------------------------
+# -- n-grams ---------------------------------------------------------------------------------------
 
 
 @dataclass
 class NgramTree:
-    """N-grams as flat lists: node i continues with tokens[starts[i]:starts[i + 1]], which ascend, at `children`.
+    """N-grams as flat lists: node i continues with tokens[starts[i]:starts[i + 1]], which ascend,
+    at `children`.
 
     `columns` tells what a node counts for, -1 nothing.
     """
@@ -182,9 +220,11 @@ class NgramTree:
 
 
 class TfIdfVectorizer(Op):
-    """How often each n-gram of a pool occurs in each row of tokens, up to `max_skip_count` others left out in between.
+    """How often each n-gram of a pool occurs in each row of tokens, up to `max_skip_count` others
+    left out in between.
 
-    The mode TF counts; IDF gives the weight of what occurs, TFIDF counts times the weight, by column.
+    The mode TF counts; IDF gives the weight of what occurs, TFIDF counts times the weight, by
+    column.
     """
 
     max_gram_length: int
@@ -236,16 +276,27 @@ class TfIdfVectorizer(Op):
     def infer(self, x: Value) -> Inferred:
         is_text = bool(self.pool_strings)
         if is_text == bool(self.pool_int64s) or self.mode not in ("TF", "IDF", "TFIDF"):
-            raise TypeMismatchError(f"{self.name} needs one pool, and a mode that is TF, IDF or TFIDF")
-        if (x.dtype == dtypes.string) != is_text or (not is_text and x.dtype not in (dtypes.int32, dtypes.int64)):
-            raise TypeMismatchError(f"{self.name} has a pool of {'strings' if is_text else 'int64'}, found {x.dtype}")
+            raise TypeMismatchError(
+                f"{self.name} needs one pool, and a mode that is TF, IDF or TFIDF"
+            )
+        if (x.dtype == dtypes.string) != is_text or (
+            not is_text and x.dtype not in (dtypes.int32, dtypes.int64)
+        ):
+            raise TypeMismatchError(
+                f"{self.name} has a pool of {'strings' if is_text else 'int64'}, found {x.dtype}"
+            )
         if self.weights and len(self.weights) < self.columns:
-            raise TypeMismatchError(f"{self.name} has {len(self.weights)} weights for {self.columns} columns")
+            raise TypeMismatchError(
+                f"{self.name} has {len(self.weights)} weights for {self.columns} columns"
+            )
         shape = x.tensor.shape
         if shape is not None and len(shape) > 2:
             raise ShapeError(f"{self.name} takes one or several rows of tokens, found {x.type}")
         self.grams()
-        return TensorType(dtypes.float32, None if shape is None else (*shape[: max(0, len(shape) - 1)], self.columns))
+        return TensorType(
+            dtypes.float32,
+            None if shape is None else (*shape[: max(0, len(shape) - 1)], self.columns),
+        )
 
     def grams(self) -> dict[tuple[Any, ...], int]:
         """The n-grams of the lengths that count, and their columns."""
@@ -254,7 +305,9 @@ class TfIdfVectorizer(Op):
         number = 0
         for length, (start, end) in enumerate(zip(self.ngram_counts, ends), 1):
             if not 0 <= start <= end <= len(self.pool):
-                raise TypeMismatchError(f"{self.name} has n-grams of length {length} outside of its pool")
+                raise TypeMismatchError(
+                    f"{self.name} has n-grams of length {length} outside of its pool"
+                )
             for place in range(start, end - length + 1, length):
                 if number >= len(self.ngram_indexes):
                     raise TypeMismatchError(f"{self.name} has more n-grams than indices")
@@ -290,7 +343,9 @@ class TfIdfVectorizer(Op):
                 # Of single tokens there is only one way to leave others out in between.
                 for stride in range(1, 2 if length == 1 else self.max_skip_count + 2):
                     for first in range(len(row) - stride * (length - 1)):
-                        column = grams.get(tuple(row[first : first + stride * (length - 1) + 1 : stride]), -1)
+                        column = grams.get(
+                            tuple(row[first : first + stride * (length - 1) + 1 : stride]), -1
+                        )
                         if column >= 0:
                             count[column] += 1
         weights = np.array(self.weights[: self.columns] or (1.0,), np.float32)

@@ -1,4 +1,6 @@
-"""Steps of optimizers (domain ai.onnx.preview.training): new values of tensors from their gradients."""
+"""Steps of optimizers (domain ai.onnx.preview.training): new values of tensors from their
+gradients.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,8 @@ _TERMS = Rounding(ulp=8, abs=1e-6, why="terms may cancel")
 
 
 class _Step(Op, abstract=True):
-    """A step for n tensors: inputs are the rate, the number of steps so far, and `groups` groups of n tensors.
+    """A step for n tensors: inputs are the rate, the number of steps so far, and `groups` groups of
+    n tensors.
 
     Outputs are the new tensors of the first and of all groups after the gradients.
     """
@@ -37,15 +40,25 @@ class _Step(Op, abstract=True):
             raise TypeMismatchError(f"the count of {self.name} must be int64, found {T.dtype}")
         count = len(inputs) // self.groups
         if not count or len(inputs) % self.groups:
-            raise ShapeError(f"{self.name} takes {self.groups} groups of tensors, found {len(inputs)} tensors")
+            raise ShapeError(
+                f"{self.name} takes {self.groups} groups of tensors, found {len(inputs)} tensors"
+            )
         for i, value in enumerate(inputs):
             require_kind(self.name, value.dtype, "f")
             first = inputs[i % count]
             if value.dtype != first.dtype:
-                raise TypeMismatchError(f"{self.name} needs tensors of one element type, found {value.dtype}")
+                raise TypeMismatchError(
+                    f"{self.name} needs tensors of one element type, found {value.dtype}"
+                )
             if value.tensor.shape is not None and first.tensor.shape is not None:
-                agree_shapes(value.shape, first.shape, f"the shapes of a tensor and its gradient in {self.name}")
-        return tuple(TensorType(v.dtype, v.tensor.shape) for v in [*inputs[:count], *inputs[2 * count :]])
+                agree_shapes(
+                    value.shape,
+                    first.shape,
+                    f"the shapes of a tensor and its gradient in {self.name}",
+                )
+        return tuple(
+            TensorType(v.dtype, v.tensor.shape) for v in [*inputs[:count], *inputs[2 * count :]]
+        )
 
     def eval(self, R: Array, T: Array, *inputs: Array) -> tuple[Array, ...]:
         count = len(inputs) // self.groups
@@ -69,7 +82,11 @@ def _rows(groups: int, **options: float | str) -> tuple[Sample, ...]:
     def sample(count: int, steps: int, shapes: list[tuple[int, ...]]) -> Sample:
         last = [Floats(s, positive.low, positive.high) for s in shapes]
         tensors = [s for _ in range(groups - 1) for s in shapes]
-        inputs = {"R": np.float32(0.125), "T": np.array(steps, np.int64), "inputs": [*tensors, *last]}
+        inputs = {
+            "R": np.float32(0.125),
+            "T": np.array(steps, np.int64),
+            "inputs": [*tensors, *last],
+        }
         return Sample(inputs, options)
 
     return (sample(1, 0, [(2, 3)]), sample(2, 3, [(2,), (3, 2)]), sample(1, 1, [()]))
@@ -88,11 +105,15 @@ class Adagrad(_Step):
         x, g, h = tensors
         slope = self.norm_coefficient * x + g
         squares = h + slope * slope
-        return x - rate / (1 + steps * self.decay_factor) * slope / (np.sqrt(squares) + self.epsilon), squares
+        return x - rate / (1 + steps * self.decay_factor) * slope / (
+            np.sqrt(squares) + self.epsilon
+        ), squares
 
 
 class Adam(_Step):
-    """A step of Adam: along running means of gradients, over the roots of those of their squares."""
+    """A step of Adam: along running means of gradients, over the roots of those of their
+    squares.
+    """
 
     alpha: float = 0.9
     beta: float = 0.999
@@ -101,7 +122,10 @@ class Adam(_Step):
     norm_coefficient_post: float = 0.0
 
     groups = 4
-    samples = (*_rows(4), *_rows(4, alpha=0.5, epsilon=1e-2, norm_coefficient=0.01, norm_coefficient_post=0.1))
+    samples = (
+        *_rows(4),
+        *_rows(4, alpha=0.5, epsilon=1e-2, norm_coefficient=0.01, norm_coefficient_post=0.1),
+    )
 
     def step(self, rate: float, steps: int, *tensors: Array) -> Sequence[Any]:
         x, g, v, h = tensors
@@ -119,7 +143,9 @@ class Adam(_Step):
 
 
 class Momentum(_Step):
-    """A step along a sum of the gradients so far that fades; with mode `nesterov` as if it had been made already."""
+    """A step along a sum of the gradients so far that fades; with mode `nesterov` as if it had been
+    made already.
+    """
 
     alpha: float
     beta: float
@@ -133,7 +159,9 @@ class Momentum(_Step):
 
     def infer(self, R: Value, T: Value, *inputs: Value) -> Inferred:
         if self.mode not in ("standard", "nesterov"):
-            raise TypeMismatchError(f"Momentum has no mode {self.mode!r}", hint="standard or nesterov")
+            raise TypeMismatchError(
+                f"Momentum has no mode {self.mode!r}", hint="standard or nesterov"
+            )
         return super().infer(R, T, *inputs)
 
     def step(self, rate: float, steps: int, *tensors: Array) -> Sequence[Any]:
@@ -144,7 +172,8 @@ class Momentum(_Step):
 
 
 class Gradient(Op):
-    """Derivatives of the value named `y` by those named `xs`: it can be read and written, but not run.
+    """Derivatives of the value named `y` by those named `xs`: it can be read and written, but not
+    run.
 
     Its attributes name values of the graph around it, which an operator here cannot see.
     """
@@ -158,7 +187,9 @@ class Gradient(Op):
     def infer(self, *inputs: Value) -> Inferred:
         count = len(inputs) - len(self.zs)
         if count != len(self.xs):
-            raise ShapeError(f"Gradient takes a value for each of {self.xs + self.zs}, found {len(inputs)}")
+            raise ShapeError(
+                f"Gradient takes a value for each of {self.xs + self.zs}, found {len(inputs)}"
+            )
         return tuple(x.type for x in inputs[:count])
 
     def eval(self, *inputs: Array) -> tuple[Array, ...]:

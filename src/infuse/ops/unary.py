@@ -13,7 +13,16 @@ from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
 from infuse.ops.base import Array, Elementwise, Floats, Ints, Rounding, cases
-from infuse.ops.elementwise import Floating, Numeric, Signed, f32, on_dims, require_kind, rounded, widened
+from infuse.ops.elementwise import (
+    Floating,
+    Numeric,
+    Signed,
+    f32,
+    on_dims,
+    require_kind,
+    rounded,
+    widened,
+)
 from infuse.ops.formula import Formulas, Term
 from infuse.ops.special import erf
 
@@ -134,7 +143,9 @@ class Log(_Function):
 
     since = 13
     formula = "log"
-    samples = cases(x=[Floats((), 0, 9), Floats((3, 17), 0, 1000), Floats((40,), 0.9, 1.1), SPECIALS])
+    samples = cases(
+        x=[Floats((), 0, 9), Floats((3, 17), 0, 1000), Floats((40,), 0.9, 1.1), SPECIALS]
+    )
 
     def eval(self, x: Array) -> Array:
         return rounded(np.log, x)
@@ -144,7 +155,9 @@ class Sin(_Function):
     """Sine of x in radians."""
 
     since = 22
-    accuracy = Rounding(ulp=4, abs=2e-7, why="near multiples of π the reduced argument has few digits")
+    accuracy = Rounding(
+        ulp=4, abs=2e-7, why="near multiples of π the reduced argument has few digits"
+    )
     formula = "sin"
     samples = _FLOATS
 

@@ -1,4 +1,6 @@
-"""Windows that are put together again, put back where they came from, or read at places of their own."""
+"""Windows that are put together again, put back where they came from, or read at places of their
+own.
+"""
 
 from __future__ import annotations
 
@@ -39,12 +41,20 @@ def index_of(*parts: Any) -> Any:
 
 
 def steps_of(op: Op, rank: int) -> Steps:
-    """Strides, dilations and pads (all begins, then all ends) of `rank` axes; defaults where they are not given."""
+    """Strides, dilations and pads (all begins, then all ends) of `rank` axes; defaults where they
+    are not given.
+    """
     found = []
-    for name, count, default in (("strides", rank, 1), ("dilations", rank, 1), ("pads", 2 * rank, 0)):
+    for name, count, default in (
+        ("strides", rank, 1),
+        ("dilations", rank, 1),
+        ("pads", 2 * rank, 0),
+    ):
         given = op.attributes().get(name, ())
         if len(given) not in (0, count) or (default and any(v < 1 for v in given)):
-            raise ShapeError(f"{op.name} over {rank} spatial axes needs {count} {name}, found {list(given)}")
+            raise ShapeError(
+                f"{op.name} over {rank} spatial axes needs {count} {name}, found {list(given)}"
+            )
         found.append(tuple(given) or (default,) * count)
     strides, dilations, pads = found
     return strides, dilations, pads
@@ -56,13 +66,17 @@ def blocks_along(op: Op, sizes: Sequence[Dim], kernel: Sequence[Dim]) -> Shape:
     strides, dilations, pads = steps_of(op, rank)
     room = [
         size + before + after - (k - 1) * spread - 1
-        for size, before, after, k, spread in zip(sizes, pads[:rank], pads[rank:], kernel, dilations)
+        for size, before, after, k, spread in zip(
+            sizes, pads[:rank], pads[rank:], kernel, dilations
+        )
     ]
     return tuple(dims.floordiv(r, step) + 1 for r, step in zip(room, strides))
 
 
 class Col2Im(Op):
-    """The image whose windows are the columns of the input (N, C · window, windows): what overlaps is added up."""
+    """The image whose windows are the columns of the input (N, C · window, windows): what overlaps
+    is added up.
+    """
 
     dilations: tuple[int, ...] = ()
     pads: tuple[int, ...] = ()
@@ -72,7 +86,12 @@ class Col2Im(Op):
     accuracy = Rounding(ulp=4, abs=1e-6, why="sums round in another order")
     samples = (
         cases(input=[(2, 10, 5)], image_shape=[int64s(5, 5)], block_shape=[int64s(1, 5)]),
-        cases(input=[(1, 12, 9)], image_shape=[int64s(6, 7)], block_shape=[int64s(2, 3)], strides=[(2, 2)]),
+        cases(
+            input=[(1, 12, 9)],
+            image_shape=[int64s(6, 7)],
+            block_shape=[int64s(2, 3)],
+            strides=[(2, 2)],
+        ),
         cases(
             input=[(1, 4, 16)],
             image_shape=[int64s(5, 6)],
@@ -80,7 +99,10 @@ class Col2Im(Op):
             dilations=[(1, 2)],
         ),
         cases(
-            input=[(1, 8, 27)], image_shape=[int64s(3, 2, 2)], block_shape=[int64s(2, 2, 1)], pads=[(0, 1, 1, 1, 1, 0)]
+            input=[(1, 8, 27)],
+            image_shape=[int64s(3, 2, 2)],
+            block_shape=[int64s(2, 2, 1)],
+            pads=[(0, 1, 1, 1, 1, 0)],
         ),
         cases(input=[Ints((1, 3, 4), -40, 40)], image_shape=[int64s(6)], block_shape=[int64s(3)]),
     )
@@ -92,7 +114,9 @@ class Col2Im(Op):
         if rank is None:
             return TensorType(input.dtype, None)
         if block is not None and len(block) != rank:
-            raise ShapeError(f"Col2Im is given {rank} sizes of the image and {len(block)} of the blocks")
+            raise ShapeError(
+                f"Col2Im is given {rank} sizes of the image and {len(block)} of the blocks"
+            )
         steps_of(self, rank)
         sizes = image if image is not None else tuple(fresh_dim("image") for _ in range(rank))
         if input.tensor.shape is None:
@@ -117,7 +141,9 @@ class Col2Im(Op):
             raise DataError(f"Col2Im needs {math.prod(counts)} blocks, found {input.shape[2]}")
         channels = int(self.channels(input.shape[1], block))
         wide = widened(input).reshape(len(input), channels, *block, *counts)
-        spans = [(n - 1) * s + (k - 1) * d + 1 for n, s, k, d in zip(counts, strides, block, dilations)]
+        spans = [
+            (n - 1) * s + (k - 1) * d + 1 for n, s, k, d in zip(counts, strides, block, dilations)
+        ]
         total = np.zeros((len(input), channels, *spans), wide.dtype)
         for index, place in taps(block, strides, dilations, counts):
             total[place] += wide[(slice(None),) * 2 + index]
@@ -126,8 +152,8 @@ class Col2Im(Op):
 
 
 class MaxUnpool(Op):
-    """Every element of X at its index I in the flat result, zeros elsewhere; the result fills the beginning of
-    `output_shape` where one is given.
+    """Every element of X at its index I in the flat result, zeros elsewhere; the result fills the
+    beginning of `output_shape` where one is given.
     """
 
     kernel_shape: tuple[int, ...] = ()
@@ -143,7 +169,12 @@ class MaxUnpool(Op):
             kernel_shape=[(2, 2)],
             strides=[(2, 2)],
         ),
-        cases(X=[(2, 1, 3)], I=[np.array([[[0, 3, 4]], [[6, 7, 11]]])], kernel_shape=[(2,)], strides=[(2,)]),
+        cases(
+            X=[(2, 1, 3)],
+            I=[np.array([[[0, 3, 4]], [[6, 7, 11]]])],
+            kernel_shape=[(2,)],
+            strides=[(2,)],
+        ),
         cases(
             X=[(1, 2, 1, 1, 2)],
             I=[np.array([[[[[3, 0]]], [[[9, 15]]]]])],
@@ -166,7 +197,9 @@ class MaxUnpool(Op):
         if known is None:
             return TensorType(dtype, tuple(fresh_dim("unpooled") for _ in X.shape))
         if len(known) != X.rank:
-            raise ShapeError(f"MaxUnpool makes at least ({', '.join(map(str, least))}), asked for {list(known)}")
+            raise ShapeError(
+                f"MaxUnpool makes at least ({', '.join(map(str, least))}), asked for {list(known)}"
+            )
         for smaller, size in zip(least, known):
             at_most(smaller, size, "the sizes of the result of MaxUnpool")
         return TensorType(dtype, known)
@@ -175,7 +208,9 @@ class MaxUnpool(Op):
         """The shape in which the indices count."""
         rank = len(self.kernel_shape)
         if len(shape) != rank + 2 or rank == 0:
-            raise ShapeError(f"MaxUnpool over {rank} spatial axes takes an input of rank {rank + 2}")
+            raise ShapeError(
+                f"MaxUnpool over {rank} spatial axes takes an input of rank {rank + 2}"
+            )
         strides, _, pads = steps_of(self, rank)
         rows = zip(shape[2:], strides, pads[:rank], pads[rank:], self.kernel_shape)
         return (*shape[:2], *((n - 1) * s - a - b + k for n, s, a, b, k in rows))
@@ -197,8 +232,8 @@ class MaxUnpool(Op):
 
 
 class DeformConv(Op):
-    """Convolution of X (N, C, …) whose every tap lies where `offset` moves it, times `mask`; between pixels the image
-    is linear, outside it is zero.
+    """Convolution of X (N, C, …) whose every tap lies where `offset` moves it, times `mask`;
+    between pixels the image is linear, outside it is zero.
     """
 
     dilations: tuple[int, ...] = ()
@@ -209,7 +244,9 @@ class DeformConv(Op):
     strides: tuple[int, ...] = ()
 
     since = 22
-    accuracy = Rounding(ulp=8, abs=2e-5, why="places round before the elements are weighed; long sums")
+    accuracy = Rounding(
+        ulp=8, abs=2e-5, why="places round before the elements are weighed; long sums"
+    )
     samples = (
         cases(
             X=[(2, 4, 6, 5), (2, 4, 6, 5)],
@@ -232,18 +269,30 @@ class DeformConv(Op):
         ),
     )
 
-    def infer(self, X: Value, W: Value, offset: Value, B: Value | None = None, mask: Value | None = None) -> Inferred:
+    def infer(
+        self, X: Value, W: Value, offset: Value, B: Value | None = None, mask: Value | None = None
+    ) -> Inferred:
         dtype = require_kind(self.name, same_dtype(self.name, X, W, offset, B, mask), "f")
         if X.tensor.shape is None or W.tensor.shape is None or offset.tensor.shape is None:
             return TensorType(dtype, None)
         rank = X.rank - 2
-        if rank < 1 or W.rank != X.rank or offset.rank != X.rank or len(self.kernel_shape) not in (0, rank):
-            raise ShapeError(f"DeformConv takes an image, filters and offsets of one rank, found {X.type}, {W.type}")
+        if (
+            rank < 1
+            or W.rank != X.rank
+            or offset.rank != X.rank
+            or len(self.kernel_shape) not in (0, rank)
+        ):
+            raise ShapeError(
+                f"DeformConv takes an image, filters and offsets of one rank, found {X.type}, "
+                f"{W.type}"
+            )
         agree(X.shape[1], W.shape[1] * self.group, "channels of DeformConv")
         window = dims.product(W.shape[2:])
         agree(offset.shape[1], window * (self.offset_group * rank), "offsets of DeformConv")
         counts = blocks_along(self, X.shape[2:], W.shape[2:])
-        counts = tuple(agree(a, b, "windows of DeformConv") for a, b in zip(counts, offset.shape[2:]))
+        counts = tuple(
+            agree(a, b, "windows of DeformConv") for a, b in zip(counts, offset.shape[2:])
+        )
         if mask is not None and mask.tensor.shape is not None:
             agree(mask.shape[1], window * self.offset_group, "masks of DeformConv")
         whole_parts(W.shape[0], self.group, "filters and groups of DeformConv")
@@ -254,7 +303,9 @@ class DeformConv(Op):
             agree_shapes(mask.shape[2:], counts, "windows of DeformConv")
         return TensorType(dtype, (X.shape[0], W.shape[0], *counts))
 
-    def eval(self, X: Array, W: Array, offset: Array, B: Array | None = None, mask: Array | None = None) -> Array:
+    def eval(
+        self, X: Array, W: Array, offset: Array, B: Array | None = None, mask: Array | None = None
+    ) -> Array:
         batch, channels, *sizes = X.shape
         filters, depth, *kernel = W.shape
         counts, rank, groups = offset.shape[2:], len(kernel), self.offset_group
@@ -263,9 +314,14 @@ class DeformConv(Op):
         weights = None if mask is None else widened(mask).reshape(batch, groups, *kernel, *counts)
         image = widened(X).reshape(batch, groups, channels // groups, *sizes)
         columns = np.zeros((batch, channels, math.prod(kernel), *counts), image.dtype)
-        starts = np.meshgrid(*(np.arange(n) * s - p for n, s, p in zip(counts, strides, pads)), indexing="ij")
+        starts = np.meshgrid(
+            *(np.arange(n) * s - p for n, s, p in zip(counts, strides, pads)), indexing="ij"
+        )
         for tap, index in enumerate(itertools.product(*map(range, kernel))):
-            at = [starts[a] + index[a] * dilations[a] + moved[index_of(ALL, ALL, *index, a)] for a in range(rank)]
+            at = [
+                starts[a] + index[a] * dilations[a] + moved[index_of(ALL, ALL, *index, a)]
+                for a in range(rank)
+            ]
             found = _between(image, at)
             if weights is not None:
                 found = found * weights[index_of(ALL, ALL, *index)][:, :, None]

@@ -31,7 +31,9 @@ _MOST_SAMPLES = 1 << 12
 
 
 class GridSample(Op):
-    """X (N, C, D1 …) at the places that the grid (N, out …, r) lists, innermost axis first, -1 … 1 being the image."""
+    """X (N, C, D1 …) at the places that the grid (N, out …, r) lists, innermost axis first, -1 … 1
+    being the image.
+    """
 
     align_corners: int = 0
     mode: str = "linear"
@@ -39,7 +41,11 @@ class GridSample(Op):
 
     since = 22
     accuracy = Rounding(ulp=4, abs=1e-5, why="places round before the elements are weighed")
-    _reach: ClassVar[dict[str, tuple[int, int]]] = {"nearest": (0, 1), "linear": (0, 2), "cubic": (-1, 4)}
+    _reach: ClassVar[dict[str, tuple[int, int]]] = {
+        "nearest": (0, 1),
+        "linear": (0, 2),
+        "cubic": (-1, 4),
+    }
     samples = (
         cases(
             X=[(2, 3, 4, 6)],
@@ -54,20 +60,33 @@ class GridSample(Op):
             mode=["linear", "nearest"],
             padding_mode=["zeros", "reflection"],
         ),
-        cases(X=[(1, 1, 3, 3, 4)], grid=[Floats((1, 2, 2, 3, 3), -1.2, 1.2)], mode=["cubic"], padding_mode=["border"]),
+        cases(
+            X=[(1, 1, 3, 3, 4)],
+            grid=[Floats((1, 2, 2, 3, 3), -1.2, 1.2)],
+            mode=["cubic"],
+            padding_mode=["border"],
+        ),
         cases(X=[Ints((1, 2, 4, 4))], grid=[Floats((1, 3, 3, 2), -1.5, 1.5)], mode=["nearest"]),
     )
 
     def infer(self, X: Value, grid: Value) -> Inferred:
-        if self.mode not in self._reach or self.padding_mode not in ("zeros", "border", "reflection"):
-            raise ShapeError(f"GridSample has no mode {self.mode!r} with padding {self.padding_mode!r}")
+        if self.mode not in self._reach or self.padding_mode not in (
+            "zeros",
+            "border",
+            "reflection",
+        ):
+            raise ShapeError(
+                f"GridSample has no mode {self.mode!r} with padding {self.padding_mode!r}"
+            )
         if X.dtype.kind == "s" and self.mode != "nearest":
             raise TypeMismatchError("GridSample cannot interpolate strings")
         require_kind(self.name, grid.dtype, "f")
         if X.tensor.shape is None or grid.tensor.shape is None:
             return TensorType(X.dtype, None)
         if X.rank < 3 or grid.rank != X.rank:
-            raise ShapeError(f"GridSample takes an image and a grid of its rank, found {X.type} and {grid.type}")
+            raise ShapeError(
+                f"GridSample takes an image and a grid of its rank, found {X.type} and {grid.type}"
+            )
         batch = agree(X.shape[0], grid.shape[0], "batches of GridSample")
         for size in X.shape[2:]:
             nonempty(size, self.name)
@@ -95,8 +114,12 @@ class GridSample(Op):
         return as_type(np.moveaxis(result, -1, 1), X.dtype)
 
     def taps(self, place: Array, size: int) -> tuple[Array, Array]:
-        """Indices along an axis that every output is made of, and their weights; 0 outside where padding is zeros."""
-        place = ((place + 1) / 2 * (size - 1)) if self.align_corners else ((place + 1) * size - 1) / 2
+        """Indices along an axis that every output is made of, and their weights; 0 outside where
+        padding is zeros.
+        """
+        place = (
+            ((place + 1) / 2 * (size - 1)) if self.align_corners else ((place + 1) * size - 1) / 2
+        )
         place = np.where(np.isfinite(place), place, FAR_OUTSIDE)
         first, count = self._reach[self.mode]
         place = self._settled(np.rint(place) if self.mode == "nearest" else place, size)
@@ -144,7 +167,9 @@ class GridSample(Op):
 
 
 class AffineGrid(Op):
-    """The grid of places of an image of `size` (N, C, [D,] H, W), each multiplied by its batch's affine matrix."""
+    """The grid of places of an image of `size` (N, C, [D,] H, W), each multiplied by its batch's
+    affine matrix.
+    """
 
     align_corners: int = 0
 
@@ -160,19 +185,31 @@ class AffineGrid(Op):
         dtype = require_kind(self.name, theta.dtype, "f")
         require_rank(theta, 3, self.name, "theta")
         known, count = known_ints(size), length(size)
-        if known is None and count is None and theta.tensor.shape is not None and isinstance(theta.shape[1], int):
+        if (
+            known is None
+            and count is None
+            and theta.tensor.shape is not None
+            and isinstance(theta.shape[1], int)
+        ):
             count = theta.shape[1] + 2
         if known is None and count is None:
             return TensorType(dtype, None)
         sizes = known if known is not None else tuple(fresh_dim("grid") for _ in range(count or 0))
         rank = len(sizes) - 2
         if rank not in (2, 3):
-            raise ShapeError(f"AffineGrid makes grids of two or three dimensions, its size has {len(sizes)} numbers")
+            raise ShapeError(
+                f"AffineGrid makes grids of two or three dimensions, its size has {len(sizes)} "
+                "numbers"
+            )
         batch: Dim = sizes[0]
         if theta.tensor.shape is not None:
             agree(theta.shape[1], rank, "rows of the matrices of AffineGrid")
             agree(theta.shape[2], rank + 1, "columns of the matrices of AffineGrid")
-            batch = agree(theta.shape[0], sizes[0], "batches of AffineGrid") if known is not None else theta.shape[0]
+            batch = (
+                agree(theta.shape[0], sizes[0], "batches of AffineGrid")
+                if known is not None
+                else theta.shape[0]
+            )
         return TensorType(dtype, (batch, *sizes[2:], rank))
 
     def eval(self, theta: Array, size: Array) -> Array:
@@ -180,7 +217,8 @@ class AffineGrid(Op):
         wanted = (int(size[0]), len(sizes), len(sizes) + 1)
         if theta.shape != wanted:
             raise ShapeError(
-                f"AffineGrid of size {size.tolist()} needs matrices {list(wanted)}, found {list(theta.shape)}"
+                f"AffineGrid of size {size.tolist()} needs matrices {list(wanted)}, found "
+                f"{list(theta.shape)}"
             )
         axes = [self._places(n, widened(theta).dtype) for n in sizes]
         grids = np.meshgrid(*axes, indexing="ij")[::-1]
@@ -195,7 +233,9 @@ class AffineGrid(Op):
         return (index * 2 + 1) / size - 1
 
 
-_REGIONS = np.array([[0.5, 1, 4.2, 3.1], [-1, -2, 2.3, 2], [2, 1, 9, 6.5], [3, 3, 3.2, 3.1]], np.float32)
+_REGIONS = np.array(
+    [[0.5, 1, 4.2, 3.1], [-1, -2, 2.3, 2], [2, 1, 9, 6.5], [3, 3, 3.2, 3.1]], np.float32
+)
 
 
 class RoiAlign(Op):
@@ -221,15 +261,22 @@ class RoiAlign(Op):
             mode=["avg", "max"],
             sampling_ratio=[0, 2],
         ),
-        cases(X=[(1, 20, 5, 5)], rois=[_REGIONS[:1]], batch_indices=[int64s(0)], spatial_scale=[0.5]),
+        cases(
+            X=[(1, 20, 5, 5)], rois=[_REGIONS[:1]], batch_indices=[int64s(0)], spatial_scale=[0.5]
+        ),
     )
 
     def infer(self, X: Value, rois: Value, batch_indices: Value) -> Inferred:
         dtype = require_kind(self.name, same_dtype(self.name, X, rois), "f")
         if self.mode not in ("avg", "max") or self.output_height < 1 or self.output_width < 1:
-            raise ShapeError(f"RoiAlign cannot pool by {self.mode} to {self.output_height} × {self.output_width}")
+            raise ShapeError(
+                f"RoiAlign cannot pool by {self.mode} to {self.output_height} × {self.output_width}"
+            )
         if self.sampling_ratio > _MOST_SAMPLES:
-            raise ShapeError(f"RoiAlign takes at most {_MOST_SAMPLES}² points of a bin, not {self.sampling_ratio}²")
+            raise ShapeError(
+                f"RoiAlign takes at most {_MOST_SAMPLES}² points of a bin, not "
+                f"{self.sampling_ratio}²"
+            )
         require_rank(X, 4, self.name, "X")
         count = regions(self.name, rois, 4)
         require_rank(batch_indices, 1, self.name, "batch_indices")
@@ -246,13 +293,17 @@ class RoiAlign(Op):
         result = np.zeros((len(rois), X.shape[1], *out), image.dtype)
         check_images(self.name, batch_indices, X.shape[0])
         for number, (box, index) in enumerate(zip(boxes, batch_indices)):
-            (columns, wide), (rows, high) = (self._points(box[i], box[i + 2], n) for i, n in ((0, out[1]), (1, out[0])))
+            (columns, wide), (rows, high) = (
+                self._points(box[i], box[i + 2], n) for i, n in ((0, out[1]), (1, out[0]))
+            )
             if wide * high == 0:
                 continue
             parts = _corners(image[index], rows, columns)
             points = np.sum(parts, axis=0) if self.mode == "avg" else np.max(parts, axis=0)
             points = points.reshape(-1, out[0], high, out[1], wide)
-            result[number] = points.mean(axis=(2, 4)) if self.mode == "avg" else points.max(axis=(2, 4))
+            result[number] = (
+                points.mean(axis=(2, 4)) if self.mode == "avg" else points.max(axis=(2, 4))
+            )
         return np.asarray(result, dtype=X.dtype)
 
     def _points(self, start: Array, end: Array, bins: int) -> tuple[Array, int]:
@@ -265,12 +316,16 @@ class RoiAlign(Op):
         if not abs(width) <= _MOST_POINTS:
             raise ShapeError(f"a bin of RoiAlign is {width:g} pixels wide; its region is too large")
         count = self.sampling_ratio if self.sampling_ratio > 0 else max(int(np.ceil(width)), 0)
-        steps = np.arange(bins)[:, None] * width + (np.arange(count) + start.dtype.type(0.5)) * width / max(count, 1)
+        steps = np.arange(bins)[:, None] * width + (
+            np.arange(count) + start.dtype.type(0.5)
+        ) * width / max(count, 1)
         return (first + steps).reshape(-1), count
 
 
 def _corners(image: Array, rows: Array, columns: Array) -> list[Array]:
-    """The four pixels (C, rows, columns) around every point, weighed; nothing for points outside."""
+    """The four pixels (C, rows, columns) around every point, weighed; nothing for points
+    outside.
+    """
     around = []
     for place, size in ((rows, image.shape[1]), (columns, image.shape[2])):
         inside = (place >= -1) & (place <= size)
@@ -300,7 +355,9 @@ def check_images(name: str, indices: Array, images: int) -> None:
 
 
 class MaxRoiPool(Op):
-    """The largest elements of the bins of regions (image, x1, y1, x2, y2) of X, whose edges are whole pixels."""
+    """The largest elements of the bins of regions (image, x1, y1, x2, y2) of X, whose edges are
+    whole pixels.
+    """
 
     pooled_shape: tuple[int, ...] = ()
     spatial_scale: float = 1.0
@@ -308,7 +365,11 @@ class MaxRoiPool(Op):
     since = 22
     samples = cases(
         X=[(2, 3, 6, 7)],
-        rois=[np.array([[0, 0, 1, 4, 5], [1, 2, 2, 3, 3], [1, -3, 1, 9, 2], [0, 6, 5, 2, 1]], np.float32)],
+        rois=[
+            np.array(
+                [[0, 0, 1, 4, 5], [1, 2, 2, 3, 3], [1, -3, 1, 9, 2], [0, 6, 5, 2, 1]], np.float32
+            )
+        ],
         pooled_shape=[(2, 3), (1, 1)],
         spatial_scale=[1.0, 0.5],
     )
@@ -316,7 +377,9 @@ class MaxRoiPool(Op):
     def infer(self, X: Value, rois: Value) -> Inferred:
         dtype = require_kind(self.name, same_dtype(self.name, X, rois), "f")
         if len(self.pooled_shape) != 2 or min(self.pooled_shape) < 1:
-            raise ShapeError(f"MaxRoiPool needs a height and a width to pool to, found {list(self.pooled_shape)}")
+            raise ShapeError(
+                f"MaxRoiPool needs a height and a width to pool to, found {list(self.pooled_shape)}"
+            )
         require_rank(X, 4, self.name, "X")
         channels = fresh_dim("channels") if X.tensor.shape is None else X.shape[1]
         return TensorType(dtype, (regions(self.name, rois, 5), channels, *self.pooled_shape))
@@ -338,7 +401,9 @@ class MaxRoiPool(Op):
 
     def _bins(self, first: int, last: int, bins: int, size: int) -> Sequence[slice]:
         extent = max(last - first + 1, 1)
-        edges = [(first + i * extent // bins, first - -(i + 1) * extent // bins) for i in range(bins)]
+        edges = [
+            (first + i * extent // bins, first - -(i + 1) * extent // bins) for i in range(bins)
+        ]
         return [slice(min(max(a, 0), size), min(max(b, 0), size)) for a, b in edges]
 
 
@@ -351,7 +416,9 @@ def _bitmap() -> Array:
 
 
 class ImageDecoder(Op):
-    """The pixels (H, W, C) of an image file; none of them where it cannot be decoded. Needs the package Pillow."""
+    """The pixels (H, W, C) of an image file; none of them where it cannot be decoded. Needs the
+    package Pillow.
+    """
 
     pixel_format: str = "RGB"
 

@@ -1,4 +1,6 @@
-"""Symbolic sizes and inputs with defaults fixed on request: the same graph for one batch size, one image size …"""
+"""Symbolic sizes and inputs with defaults fixed on request: the same graph for one batch size, one
+image size …
+"""
 
 from __future__ import annotations
 
@@ -16,18 +18,23 @@ from infuse.rewrite.refine import Change, compare_types
 
 
 def set_dims(graph: Graph, sizes: Mapping[str, int]) -> None:
-    """Give symbols of `graph` these sizes, in place; what follows from them is known as well afterwards.
+    """Give symbols of `graph` these sizes, in place; what follows from them is known as well
+    afterwards.
 
-    OptionError for a symbol that no input has and for sizes below zero, ShapeError (with the node) where the model does
-    not allow the size.
+    OptionError for a symbol that no input has and for sizes below zero, ShapeError (with the node)
+    where the model does not allow the size.
     """
     require_symbols(sizes, input_symbols(graph))
     for name, size in sizes.items():
         if size < 0:
-            raise OptionError(f"symbolic dimension {name!r} cannot be {size}", hint="sizes are not negative")
+            raise OptionError(
+                f"symbolic dimension {name!r} cannot be {size}", hint="sizes are not negative"
+            )
     for value in graph.inputs:
         value.type = _bound(value.type, sizes)
-        if isinstance(value.type, TensorType) and any(isinstance(d, int) and d < 0 for d in value.type.shape or ()):
+        if isinstance(value.type, TensorType) and any(
+            isinstance(d, int) and d < 0 for d in value.type.shape or ()
+        ):
             raise ShapeError(f"input {value.name!r} would be {value.type}", where=_where(sizes))
     try:
         _infer(graph, sizes)
@@ -37,7 +44,9 @@ def set_dims(graph: Graph, sizes: Mapping[str, int]) -> None:
 
 
 def fix_defaults(graph: Graph) -> None:
-    """Let inputs that have a default be constants, in place; what follows from them is known as well afterwards."""
+    """Let inputs that have a default be constants, in place; what follows from them is known as
+    well afterwards.
+    """
     fixed = [value for value in graph.inputs if value.default is not None]
     for value in fixed:
         assert value.default is not None
@@ -48,12 +57,15 @@ def fix_defaults(graph: Graph) -> None:
 
 
 def warn_of_defaults(graph: Graph) -> None:
-    """Warn where inputs have defaults, which may cost much: weights that a call may replace are not prepared."""
+    """Warn where inputs have defaults, which may cost much: weights that a call may replace are not
+    prepared.
+    """
     names = [value.name for value in graph.inputs if value.default is not None]
     if names:
         shown = ", ".join(names if len(names) <= 3 else [*names[:3], "…"])
         warnings.warn(
-            f"calls may replace the defaults of {len(names)} inputs ({shown}), so nothing is computed from them "
+            f"calls may replace the defaults of {len(names)} inputs ({shown}), so nothing is "
+            "computed from them "
             "beforehand; fix_defaults (--fix-defaults) makes them constants",
             RuntimeWarning,
             stacklevel=5,

@@ -1,4 +1,6 @@
-"""Bodies of control flow made smaller: what nobody needs goes, what never varies is neither carried nor chosen."""
+"""Bodies of control flow made smaller: what nobody needs goes, what never varies is neither carried
+nor chosen.
+"""
 
 from __future__ import annotations
 
@@ -43,16 +45,27 @@ class InlineShortLoop(Pass):
     def _once(self, node: Node, report: Report) -> None:
         assert node.graph is not None
         body = node.subgraphs["body"]
-        given = [constant(0), constant(np.array(True)), *(v for v in node.inputs[2:] if v is not None)]
+        given = [
+            constant(0),
+            constant(np.array(True)),
+            *(v for v in node.inputs[2:] if v is not None),
+        ]
         created, outputs = inlined(body, node.graph, dict(zip(body.inputs, given)))
         patch = Patch(node.graph, node.origin, node.name)
         count = len(given) - 2
-        rows = [patch.add(Unsqueeze(), [v, constant(np.array([0]))]).output for v in outputs[1 + count :]]
-        replace_outputs(self, node, [*outputs[1 : 1 + count], *rows], [*created, *patch.created], report)
+        rows = [
+            patch.add(Unsqueeze(), [v, constant(np.array([0]))]).output
+            for v in outputs[1 + count :]
+        ]
+        replace_outputs(
+            self, node, [*outputs[1 : 1 + count], *rows], [*created, *patch.created], report
+        )
 
 
 class InlineEqualBranches(Pass):
-    """If both of whose branches compute the same → that; each result that is the same in both is not chosen."""
+    """If both of whose branches compute the same → that; each result that is the same in both is
+    not chosen.
+    """
 
     level = "basic"
     rows = ("G10", "G24")
@@ -71,15 +84,30 @@ class InlineEqualBranches(Pass):
     def _pass_by(self, node: Node, then: Graph, other: Graph, report: Report) -> None:
         """Let readers of results that are one and the same outer value read that."""
         for result, a, b in zip(node.outputs, then.outputs, other.outputs):
-            if a is b and result.uses and compare_types(result.type, a.type) in (Change.SAME, Change.BETTER):
+            if (
+                a is b
+                and result.uses
+                and compare_types(result.type, a.type) in (Change.SAME, Change.BETTER)
+            ):
                 readers = list(result.users())
                 redirect(result, a)
                 reinfer(readers)
-                report.add(Rewrite(self.name, (), (), self.level, self.rows, f"{result.name} is the same in both"))
+                report.add(
+                    Rewrite(
+                        self.name,
+                        (),
+                        (),
+                        self.level,
+                        self.rows,
+                        f"{result.name} is the same in both",
+                    )
+                )
 
 
 class RemoveUnusedResults(Pass):
-    """Results of If, Loop and Scan that nobody reads, and carried values that only carry themselves, are not made."""
+    """Results of If, Loop and Scan that nobody reads, and carried values that only carry
+    themselves, are not made.
+    """
 
     level = "basic"
     rows = ("G6", "G24")
@@ -103,7 +131,9 @@ class RemoveUnusedResults(Pass):
         body = node.subgraphs["body"]
         first_in, first_out, count = _carried(node)
         gone_states = {
-            i for i in range(count) if _is_unread(node, i) and _feeds_itself(body, first_in + i, first_out + i)
+            i
+            for i in range(count)
+            if _is_unread(node, i) and _feeds_itself(body, first_in + i, first_out + i)
         }
         rows = range(count, len(body.outputs) - 1) if node.kind == "Loop" else ()
         gone_rows = {i for i in rows if _is_unread(node, i)}
@@ -111,13 +141,20 @@ class RemoveUnusedResults(Pass):
         if not gone:
             return
         dead = _without_outputs(body, {first_out + i for i in gone})
-        dead += remove_dead([n for i in gone_states for n in list(body.inputs[first_in + i].users())])
+        dead += remove_dead(
+            [n for i in gone_states for n in list(body.inputs[first_in + i].users())]
+        )
         inputs = {first_in + i for i in gone_states}
         body.inputs = [v for i, v in enumerate(body.inputs) if i not in inputs]
         self._shrink(node, gone, inputs, dead, report)
 
     def _shrink(
-        self, node: Node, outputs: Collection[int], inputs: Collection[int], dead: Sequence[Node], report: Report
+        self,
+        node: Node,
+        outputs: Collection[int],
+        inputs: Collection[int],
+        dead: Sequence[Node],
+        report: Report,
     ) -> None:
         if inputs:
             node.set_inputs([v for i, v in enumerate(node.inputs) if i not in inputs])
@@ -125,7 +162,9 @@ class RemoveUnusedResults(Pass):
         node.outputs = [v for i, v in enumerate(node.outputs) if i not in outputs]
         for index, value in enumerate(node.outputs):
             value.index = index
-        report.add(Rewrite(self.name, label(dead), (), self.level, self.rows, f"nobody reads {names}"))
+        report.add(
+            Rewrite(self.name, label(dead), (), self.level, self.rows, f"nobody reads {names}")
+        )
 
 
 class PassInvariantsBy(Pass):
@@ -156,14 +195,18 @@ class PassInvariantsBy(Pass):
         if result is not None:
             redirect(result, given)
         reinfer(readers)
-        report.add(Rewrite(self.name, (), (), self.level, self.rows, f"{inside.name} never changes"))
+        report.add(
+            Rewrite(self.name, (), (), self.level, self.rows, f"{inside.name} never changes")
+        )
 
 
-# -- bodies ------------------------------------------------------------------------------------------------------
+# -- bodies ----------------------------------------------------------------------------------------
 
 
 def body_key(body: Graph) -> Hashable | None:
-    """What makes two bodies without inputs compute the same; None where nothing does (random numbers)."""
+    """What makes two bodies without inputs compute the same; None where nothing does (random
+    numbers).
+    """
     numbers: dict[Value, int] = {}
     nodes: list[Hashable] = []
 
@@ -206,7 +249,8 @@ def _nothing(value: Value) -> Value | None:
 
 
 def _carried(node: Node) -> tuple[int, int, int]:
-    """Where carried values begin among the inputs and among the outputs of the body, and how many there are.
+    """Where carried values begin among the inputs and among the outputs of the body, and how many
+    there are.
 
     The inputs of the node are in the places of those of its body.
     """
@@ -239,11 +283,17 @@ def _feeds_itself(body: Graph, given: int, result: int) -> bool:
 
 def _without_outputs(body: Graph, gone: Collection[int]) -> list[Node]:
     """Drop outputs of a body; the nodes that are gone with them."""
-    kept = [(v, name) for i, (v, name) in enumerate(zip(body.outputs, body.output_names)) if i not in gone]
+    kept = [
+        (v, name)
+        for i, (v, name) in enumerate(zip(body.outputs, body.output_names))
+        if i not in gone
+    ]
     dropped = [v for i, v in enumerate(body.outputs) if i in gone]
     for index, value in enumerate(body.outputs):
         value.uses.pop(Use(body, index), None)
     body.outputs, body.output_names = [], []
     for value, name in kept:
         body.add_output(value, name)
-    return remove_dead([v.producer for v in dropped if v.producer is not None and is_inside(v, body)])
+    return remove_dead(
+        [v.producer for v in dropped if v.producer is not None and is_inside(v, body)]
+    )

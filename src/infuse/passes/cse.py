@@ -1,4 +1,6 @@
-"""Common subexpressions: what computes the same is computed once, equal constants are stored once."""
+"""Common subexpressions: what computes the same is computed once, equal constants are stored
+once.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +22,17 @@ from infuse.rewrite.record import Report, Rewrite
 PREFIX = 4096
 """Bytes of the largest constants that are told apart by all of them at once."""
 SAMPLE = 1024
-"""Bytes at the beginning, in the middle and at the end by which larger ones are told apart before all are compared."""
+"""Bytes at the beginning, in the middle and at the end by which larger ones are told apart before
+all are compared.
+"""
 
 
 class EliminateCommonSubexpressions(Pass):
     """One node for all that compute the same; linear time by hashing.
 
-    Equal are nodes with equal operators and inputs, and integers that are known to be the same sizes, however they are
-    computed; a body reads what the graphs around it compute. Equal constants become one.
+    Equal are nodes with equal operators and inputs, and integers that are known to be the same
+    sizes, however they are computed; a body reads what the graphs around it compute. Equal
+    constants become one.
     """
 
     level = "basic"
@@ -70,7 +75,9 @@ class EliminateCommonSubexpressions(Pass):
                     redirect(old, new)
                 removed = label(remove_dead([node]))
                 same = f"same as {first.name}"
-                report.add(Rewrite(self.name, removed, (), self.level, self.rows, same, (mention(first),)))
+                report.add(
+                    Rewrite(self.name, removed, (), self.level, self.rows, same, (mention(first),))
+                )
                 break
 
 
@@ -87,20 +94,32 @@ class _Names:
         for a, b in zip(old.shape or (), new.shape or ()):
             was, size = dims.substitute(a, self.now), dims.substitute(b, self.now)
             name = str(was)
-            if was == size or not name.startswith("_") or was != dims.symbol(name) or name in dims.symbols(size):
+            if (
+                was == size
+                or not name.startswith("_")
+                or was != dims.symbol(name)
+                or name in dims.symbols(size)
+            ):
                 continue
-            self.now = {other: dims.substitute(dim, {name: size}) for other, dim in self.now.items()} | {name: size}
+            self.now = {
+                other: dims.substitute(dim, {name: size}) for other, dim in self.now.items()
+            } | {name: size}
 
     def apply(self, graph: Graph) -> None:
         """Rename in all types and known elements."""
         if not self.now:
             return
         for inner in graph.all_graphs():
-            for value in (*inner.inputs, *(v for node in inner.unordered_nodes for v in node.outputs)):
+            for value in (
+                *inner.inputs,
+                *(v for node in inner.unordered_nodes for v in node.outputs),
+            ):
                 if isinstance(value.type, TensorType):
                     value.type = value.type.substitute(self.now)
                 if value.content is not None:
-                    elements = [dims.substitute(size, self.now) for size in value.content.reshape(-1)]
+                    elements = [
+                        dims.substitute(size, self.now) for size in value.content.reshape(-1)
+                    ]
                     value.content = np.array(elements, object).reshape(value.content.shape)
 
 
@@ -131,7 +150,7 @@ def _content_key(node: Node) -> Hashable | None:
     return (value.dtype, content.shape, tuple(content.reshape(-1).tolist()))
 
 
-# -- constants ---------------------------------------------------------------------------------------------------
+# -- constants -------------------------------------------------------------------------------------
 
 
 def _merge_constants(graph: Graph, seen: dict[Hashable, Value]) -> None:

@@ -13,9 +13,13 @@ from infuse.ops.base import Op
 from infuse.ops.evaluate import evaluate_node
 
 GROWTH_LIMIT = 1 << 20
-"""Bytes by which a folded result may be larger than what it is made of: folding must not blow up the file."""
+"""Bytes by which a folded result may be larger than what it is made of: folding must not blow up
+the file.
+"""
 GROWTH_FACTOR = 4
-"""How many times as large it may be in any case: weights stored in fewer bits are widened once, not at every run."""
+"""How many times as large it may be in any case: weights stored in fewer bits are widened once, not
+at every run.
+"""
 TOTAL = 16
 """How many times the limit all results together may add: many small ones blow up a file, too."""
 VIEWS = frozenset({"Transpose", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity"})
@@ -25,7 +29,8 @@ KEPT = frozenset({"DequantizeLinear"})
 
 
 class Folder:
-    """Evaluates nodes at compile time; `limit` bounds the growth of the constants, `skipped` tells what stayed.
+    """Evaluates nodes at compile time; `limit` bounds the growth of the constants, `skipped` tells
+    what stayed.
 
     What a node reads alone goes when it is folded; what others read, too, stays beside the result.
     """
@@ -44,14 +49,20 @@ class Folder:
         known = _from_content(node)
         if known is not None:
             return known
-        if any(v is not None and v.const is None for v in node.inputs) or node in self.skipped or op.name in KEPT:
+        if (
+            any(v is not None and v.const is None for v in node.inputs)
+            or node in self.skipped
+            or op.name in KEPT
+        ):
             return None
         if not all(isinstance(v.type, TensorType) for v in node.outputs) or self._grows(node):
             return None
         try:
             results = evaluate_node(node, [None if v is None else v.const for v in node.inputs])
         except InfuseError as error:
-            if isinstance(error.__cause__, MemoryError):  # a model that is too large, not one that is wrong
+            if isinstance(
+                error.__cause__, MemoryError
+            ):  # a model that is too large, not one that is wrong
                 raise error.__cause__ from None
             self.skipped[node] = str(error)
             return None
@@ -60,7 +71,11 @@ class Folder:
 
     def notes(self) -> list[str]:
         """What could have been folded and was not, and why."""
-        return [f"{node.name or node.kind} is not folded: {why}" for node, why in self.skipped.items() if node.graph]
+        return [
+            f"{node.name or node.kind} is not folded: {why}"
+            for node, why in self.skipped.items()
+            if node.graph
+        ]
 
     def _grows(self, node: Node) -> bool:
         growth, freed = _growth(node), _freed(node)
@@ -71,12 +86,17 @@ class Folder:
         given = sum(v.const.nbytes for v in dict.fromkeys(node.operands()) if v.const is not None)
         others = f", {given - freed} of which others read" if freed < given else ""
         total = f"; {self.added} bytes were added before" if growth <= self.limit else ""
-        self.skipped[node] = f"{node.kind} would turn {given} bytes of constants{others} into {growth + freed}{total}"
+        self.skipped[node] = (
+            f"{node.kind} would turn {given} bytes of constants{others} into "
+            f"{growth + freed}{total}"
+        )
         return True
 
 
 def _growth(node: Node) -> int:
-    """Bytes by which constants grow where those that `node` gives take the place of those that it alone reads."""
+    """Bytes by which constants grow where those that `node` gives take the place of those that it
+    alone reads.
+    """
     if node.op.name in VIEWS:
         return 0
     sizes = [(value.tensor.size, value.dtype.bytes) for value in node.outputs]
@@ -91,16 +111,22 @@ def _freed(node: Node) -> int:
 
 
 def _from_content(node: Node) -> Sequence[Value] | None:
-    """Constants from what is known of the elements although inputs are not (sizes of static shapes)."""
+    """Constants from what is known of the elements although inputs are not (sizes of static
+    shapes).
+    """
     results = []
     for value in node.outputs:
         content = value.content
-        if content is None or not all(isinstance(x, (int, np.integer, np.bool_)) for x in content.reshape(-1)):
+        if content is None or not all(
+            isinstance(x, (int, np.integer, np.bool_)) for x in content.reshape(-1)
+        ):
             return None
         results.append(_constant(content.astype(value.dtype.numpy), value))
     return results
 
 
 def _constant(array: object, like: Value) -> Value:
-    """A constant with these elements; a view of a large weight (its transpose, say) stays a view."""
+    """A constant with these elements; a view of a large weight (its transpose, say) stays a
+    view.
+    """
     return constant(np.asarray(array), like.name, like.dtype)

@@ -20,12 +20,41 @@ from infuse.rewrite.refine import Change, compare_types
 
 HARMLESS = frozenset(
     {
-        *("MatMul", "Gemm", "Conv", "Transpose", "Identity", "Cast", "Concat", "Shape", "Size", "Flatten", "Unsqueeze"),
-        *("Softmax", "LogSoftmax", "LayerNormalization", "RMSNormalization", "GroupNormalization", "ReduceMean"),
-        *("ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceSumSquare", "ReduceL1", "ReduceL2"),
+        *(
+            "MatMul",
+            "Gemm",
+            "Conv",
+            "Transpose",
+            "Identity",
+            "Cast",
+            "Concat",
+            "Shape",
+            "Size",
+            "Flatten",
+            "Unsqueeze",
+        ),
+        *(
+            "Softmax",
+            "LogSoftmax",
+            "LayerNormalization",
+            "RMSNormalization",
+            "GroupNormalization",
+            "ReduceMean",
+        ),
+        *(
+            "ReduceSum",
+            "ReduceMax",
+            "ReduceMin",
+            "ReduceProd",
+            "ReduceSumSquare",
+            "ReduceL1",
+            "ReduceL2",
+        ),
     }
 )
-"""Operators, beside the elementwise ones, that compute something from any elements once the shapes fit."""
+"""Operators, beside the elementwise ones, that compute something from any elements once the shapes
+fit.
+"""
 PARTIAL = frozenset({"Div", "Mod", "Pow"})
 """Elementwise operators that may stop a run when they compute with integers."""
 
@@ -51,7 +80,9 @@ class HoistLoopInvariants(Pass):
 
 
 class HoistFromBranches(Pass):
-    """What both branches of an If compute alike is computed before it: one of them runs in any case."""
+    """What both branches of an If compute alike is computed before it: one of them runs in any
+    case.
+    """
 
     level = "basic"
     rows = ("G24", "G10")
@@ -69,9 +100,15 @@ class HoistFromBranches(Pass):
 
 
 def control_nodes(graph: Graph, *kinds: str) -> Iterator[Node]:
-    """The nodes of these kinds in a graph and its bodies, inner ones first: what leaves one body can leave the next."""
+    """The nodes of these kinds in a graph and its bodies, inner ones first: what leaves one body
+    can leave the next.
+    """
     for inner in reversed(list(graph.all_graphs())):
-        found = [n for n in inner.unordered_nodes if n.subgraphs and n.kind in kinds and n.op.domain == ""]
+        found = [
+            n
+            for n in inner.unordered_nodes
+            if n.subgraphs and n.kind in kinds and n.op.domain == ""
+        ]
         yield from (node for node in found if node.graph is not None)
 
 
@@ -96,12 +133,16 @@ def _invariant_key(node: Node, body: Graph) -> Hashable | None:
 
 
 def _twin(key: Hashable, node: Node, other: Graph) -> Node | None:
-    """The node of `other` that computes the same as `node`, found among the readers of one of its operands."""
+    """The node of `other` that computes the same as `node`, found among the readers of one of its
+    operands.
+    """
     operands = [v for v in node.operands() if not v.is_const] or list(node.operands())
     if not operands:
         return None
     fewest = min(operands, key=lambda v: len(v.uses))
-    return next((user for user in fewest.users() if user.graph is other and node_key(user) == key), None)
+    return next(
+        (user for user in fewest.users() if user.graph is other and node_key(user) == key), None
+    )
 
 
 def _runs(node: Node) -> bool:
@@ -119,7 +160,9 @@ def _runs(node: Node) -> bool:
 
 
 def _cannot_fail(node: Node) -> bool:
-    """Whether the node computes something whatever the elements of its operands are, sizes included."""
+    """Whether the node computes something whatever the elements of its operands are, sizes
+    included.
+    """
     op = node.op
     if not isinstance(op, Elementwise) and (op.domain or op.name not in HARMLESS):
         return False
@@ -138,11 +181,15 @@ def _is_ranked(value: Value) -> TypeGuard[Value]:
 
 
 def _copied(inner: Node, control: Node) -> Node | None:
-    """A copy of a node of a body before the node that the body belongs to; None where it would tell less."""
+    """A copy of a node of a body before the node that the body belongs to; None where it would tell
+    less.
+    """
     graph = control.graph
     assert graph is not None
     outputs = [Value(v.type, v.name) for v in inner.outputs]
-    node = graph.add_node(Node(inner.op, inner.inputs, outputs, name=inner.name, origin=inner.origin))
+    node = graph.add_node(
+        Node(inner.op, inner.inputs, outputs, name=inner.name, origin=inner.origin)
+    )
     node.op.infer_node(node)
     for old, new in zip(inner.outputs, outputs):
         if compare_types(old.type, new.type) in (Change.WEAKER, Change.CLASH):
@@ -157,4 +204,6 @@ def _replace(each: Pass, inner: list[Node], hoisted: Node, report: Report) -> No
     for node in inner:
         for old, new in zip(node.outputs, hoisted.outputs):
             redirect(old, new)
-    report.add(Rewrite(each.name, label(remove_dead(inner)), label([hoisted]), each.level, each.rows))
+    report.add(
+        Rewrite(each.name, label(remove_dead(inner)), label([hoisted]), each.level, each.rows)
+    )

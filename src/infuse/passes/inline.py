@@ -27,7 +27,9 @@ class InlineConstantIf(Pass):
             inner = pending.pop()
             for node in [n for n in inner.unordered_nodes if n.kind == "If" and n.op.domain == ""]:
                 self._inline(node, report)
-            pending.extend(body for node in inner.unordered_nodes for body in node.subgraphs.values())
+            pending.extend(
+                body for node in inner.unordered_nodes for body in node.subgraphs.values()
+            )
 
     def _inline(self, node: Node, report: Report) -> None:
         if node.graph is None:  # it went with another one
@@ -40,8 +42,12 @@ class InlineConstantIf(Pass):
         replace_outputs(self, node, outputs, created, report)
 
 
-def inlined(body: Graph, graph: Graph, given: Mapping[Value, Value]) -> tuple[list[Node], list[Value]]:
-    """Copies in `graph` of the nodes of `body`, with other values in place of those `given`; what the body gives."""
+def inlined(
+    body: Graph, graph: Graph, given: Mapping[Value, Value]
+) -> tuple[list[Node], list[Value]]:
+    """Copies in `graph` of the nodes of `body`, with other values in place of those `given`; what
+    the body gives.
+    """
     copies = dict(given)
     created = [_copied(node, graph, copies) for node in body.nodes]
     if given:
@@ -50,7 +56,9 @@ def inlined(body: Graph, graph: Graph, given: Mapping[Value, Value]) -> tuple[li
     return created, [copies.get(v, v) for v in body.outputs]
 
 
-def replace_outputs(each: Pass, node: Node, results: Sequence[Value], created: Sequence[Node], report: Report) -> None:
+def replace_outputs(
+    each: Pass, node: Node, results: Sequence[Value], created: Sequence[Node], report: Report
+) -> None:
     """Let `results` stand for the outputs of `node`, which goes, and record it."""
     for old, new in zip(node.outputs, results):
         readers = list(old.users())
@@ -82,4 +90,6 @@ def _copied(node: Node, graph: Graph, copies: dict[Value, Value]) -> Node:
         outputs.append(copy)
     inputs = [None if v is None else copies.get(v, v) for v in node.inputs]
     bodies = {name: clone(body, copies) for name, body in node.subgraphs.items()}
-    return graph.add_node(Node(node.op, inputs, outputs, name=node.name, origin=node.origin, subgraphs=bodies))
+    return graph.add_node(
+        Node(node.op, inputs, outputs, name=node.name, origin=node.origin, subgraphs=bodies)
+    )

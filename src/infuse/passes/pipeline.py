@@ -18,7 +18,12 @@ from infuse.ir.nesting import room_for
 from infuse.ir.verify import verify
 from infuse.ops.inference import symbols_of
 from infuse.ops.sizes import numbering
-from infuse.passes.bodies import InlineEqualBranches, InlineShortLoop, PassInvariantsBy, RemoveUnusedResults
+from infuse.passes.bodies import (
+    InlineEqualBranches,
+    InlineShortLoop,
+    PassInvariantsBy,
+    RemoveUnusedResults,
+)
 from infuse.passes.cse import EliminateCommonSubexpressions
 from infuse.passes.fold import GROWTH_LIMIT, Folder
 from infuse.passes.hoist import HoistFromBranches, HoistLoopInvariants
@@ -35,7 +40,13 @@ FIRST: tuple[Pass, ...] = (InlineConstantIf(), InlineShortLoop())
 """Passes that run before the rules: these need not look at branches that are never taken."""
 LAST: tuple[Pass, ...] = (
     *(EliminateCommonSubexpressions(), ShortenSizes(), SlicesAsSplit(), MergeProducts()),
-    *(InlineEqualBranches(), HoistFromBranches(), HoistLoopInvariants(), PassInvariantsBy(), RemoveUnusedResults()),
+    *(
+        InlineEqualBranches(),
+        HoistFromBranches(),
+        HoistLoopInvariants(),
+        PassInvariantsBy(),
+        RemoveUnusedResults(),
+    ),
 )
 """Passes that run when the rules have come to rest, in this order."""
 PASSES = (*FIRST, *LAST)
@@ -47,7 +58,9 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass
 class Options:
-    """What a user may switch: the level, rules and passes left out, the only ones, those that need asking for."""
+    """What a user may switch: the level, rules and passes left out, the only ones, those that need
+    asking for.
+    """
 
     level: str = "all"
     disable: frozenset[str] = frozenset()
@@ -84,18 +97,22 @@ class Options:
         return self._named(FOLD)
 
 
-def optimize_in_place(graph: Graph, options: Options | None = None, progress: Progress | None = None) -> Report:
+def optimize_in_place(
+    graph: Graph, options: Options | None = None, progress: Progress | None = None
+) -> Report:
     """Run the pipeline on `graph`; the record of what happened.
 
     basic:    fold constants, remove what does nothing, fold weights into weights; standard operators only
     extended: the same with fused operators (Gelu, LayerNormalization, Attention …)
     all:      the same with what only pays for native code; layout and memory belong to the code generator
 
-    Finite results stay up to rounding; infinities, NaN and the sign of zero may change (docs/design.md, Pipeline).
+    Finite results stay up to rounding; infinities, NaN and the sign of zero may change
+    (docs/design.md, Pipeline).
 
-    Each level: the first passes, the rules to their fixed point, the last passes; again until a round changes nothing.
-    OptionError for an unknown level or name, RuleError where a rule breaks its contract. With the environment's
-    INFUSE_CHECK=1 the verifier runs after every stretch of rules and every pass, with 2 after every rewrite.
+    Each level: the first passes, the rules to their fixed point, the last passes; again until a
+    round changes nothing. OptionError for an unknown level or name, RuleError where a rule breaks
+    its contract. With the environment's INFUSE_CHECK=1 the verifier runs after every stretch of
+    rules and every pass, with 2 after every rewrite.
     """
     options = options or Options()
     check_names(options)
@@ -118,8 +135,8 @@ def optimize_in_place(graph: Graph, options: Options | None = None, progress: Pr
 
 @dataclass
 class _Rest:
-    """What need not be looked at again: rules that came to rest, and for each step that found nothing to do, how many
-    rewrites there were by then.
+    """What need not be looked at again: rules that came to rest, and for each step that found
+    nothing to do, how many rewrites there were by then.
     """
 
     fold: Folder | None
@@ -131,12 +148,22 @@ def _run_level(graph: Graph, level: str, options: Options, report: Report, rest:
     """Run one level on a graph in which some rules and passes may have come to rest."""
     started = time.perf_counter()
     checks = os.environ.get("INFUSE_CHECK", "0")
-    rules = [t for t in (*options.extensions, *ALL_RULES) if isinstance(t, Rule) and options.selects(t, level)]
+    rules = [
+        t
+        for t in (*options.extensions, *ALL_RULES)
+        if isinstance(t, Rule) and options.selects(t, level)
+    ]
     first = [t for t in FIRST if options.selects(t, level)]
-    last = [t for t in (*LAST, *options.extensions) if isinstance(t, Pass) and options.selects(t, level)]
+    last = [
+        t for t in (*LAST, *options.extensions) if isinstance(t, Pass) and options.selects(t, level)
+    ]
     check_order([*first, *last])
-    driver = Driver(rules, report, fold=rest.fold, check=_checked if checks == "2" else None, settled=rest.rules)
-    steps: list[tuple[str, Callable[[], object]]] = [(p.name, partial(_run_pass, p, graph, report)) for p in first]
+    driver = Driver(
+        rules, report, fold=rest.fold, check=_checked if checks == "2" else None, settled=rest.rules
+    )
+    steps: list[tuple[str, Callable[[], object]]] = [
+        (p.name, partial(_run_pass, p, graph, report)) for p in first
+    ]
     steps += [
         (f"the rules at level {level}", partial(driver.run, graph)),
         *((p.name, partial(_run_pass, p, graph, report)) for p in last),
@@ -196,7 +223,7 @@ def _symbols(graph: Graph) -> set[str]:
     return found
 
 
-# -- names -------------------------------------------------------------------------------------------------------
+# -- names -----------------------------------------------------------------------------------------
 
 
 def check_order(passes: Sequence[Pass]) -> None:
@@ -211,26 +238,36 @@ def check_order(passes: Sequence[Pass]) -> None:
 def check_names(options: Options) -> None:
     """OptionError for an unknown level, rule or pass."""
     if options.level not in LEVELS:
-        raise OptionError(f"there is no level {options.level!r}", hint=f"one of: {', '.join(LEVELS)}")
+        raise OptionError(
+            f"there is no level {options.level!r}", hint=f"one of: {', '.join(LEVELS)}"
+        )
     if options.runtime not in RUNTIMES:
         raise OptionError(
-            f"nothing is known of a runtime {options.runtime!r}", hint=f"one of: {', '.join(RUNTIMES[1:])}"
+            f"nothing is known of a runtime {options.runtime!r}",
+            hint=f"one of: {', '.join(RUNTIMES[1:])}",
         )
     own = {FOLD, *(rule.name for rule in ALL_RULES), *(each.name for each in PASSES)}
     taken = [t.name for t in options.extensions if t.name in own]
     if taken:
-        raise RuleError(f"{taken[0]} is the name of a rule of Infuse", hint="give your rule or pass another name")
+        raise RuleError(
+            f"{taken[0]} is the name of a rule of Infuse",
+            hint="give your rule or pass another name",
+        )
     known = own | {t.name for t in options.extensions}
     for name in sorted(options.disable | options.only | options.enable):
         if name not in known:
-            raise OptionError(f"there is no rule {name!r}", hint=f"did you mean {_nearest(name, known)!r}?")
+            raise OptionError(
+                f"there is no rule {name!r}", hint=f"did you mean {_nearest(name, known)!r}?"
+            )
 
 
 def find_rule(name: str, extra: Sequence[Rule] = ()) -> Rule:
     """The rule called `name`; OptionError when there is none."""
     rules = {r.name: r for r in (*ALL_RULES, *extra)}
     if name not in rules:
-        raise OptionError(f"there is no rule {name!r}", hint=f"did you mean {_nearest(name, rules)!r}?")
+        raise OptionError(
+            f"there is no rule {name!r}", hint=f"did you mean {_nearest(name, rules)!r}?"
+        )
     return rules[name]
 
 
@@ -239,7 +276,9 @@ def _nearest(name: str, known: Iterable[str]) -> str:
 
 
 def why(graph: Graph, name: str, options: Options | None = None) -> list[Explanation]:
-    """Why the rule `name` fires or not, on a copy of `graph` after all other rules up to its level have run."""
+    """Why the rule `name` fires or not, on a copy of `graph` after all other rules up to its level
+    have run.
+    """
     options = options or Options()
     rule = find_rule(name, [t for t in options.extensions if isinstance(t, Rule)])
     copy = clone(graph)
@@ -256,8 +295,14 @@ def why(graph: Graph, name: str, options: Options | None = None) -> list[Explana
 
 
 def near_misses(graph: Graph, options: Options) -> list[dict[str, str]]:
-    """Where in an optimized graph the pattern of a rule fits and a condition refuses: rule, node, reason."""
-    rules = [t for t in (*options.extensions, *ALL_RULES) if isinstance(t, Rule) and options.selects(t, options.level)]
+    """Where in an optimized graph the pattern of a rule fits and a condition refuses: rule, node,
+    reason.
+    """
+    rules = [
+        t
+        for t in (*options.extensions, *ALL_RULES)
+        if isinstance(t, Rule) and options.selects(t, options.level)
+    ]
     return [
         {"rule": rule.name, "node": f"{found.kind}({found.node})", "reason": found.reason}
         for rule in rules

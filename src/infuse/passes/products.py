@@ -26,7 +26,9 @@ TOTAL_LIMIT = 1 << 29
 
 @dataclass(frozen=True)
 class Product:
-    """x · w + b; b may be absent. `node` computes the product, `last` the sum where that is another node."""
+    """x · w + b; b may be absent. `node` computes the product, `last` the sum where that is another
+    node.
+    """
 
     node: Node
     weights: Value
@@ -52,10 +54,11 @@ class Product:
 
 
 class MergeProducts(Pass):
-    """MatMul(x, w) + a, MatMul(x, v) + b → Split(MatMul(x, w next to v) + a next to b), where that is fewer nodes
+    """MatMul(x, w) + a, MatMul(x, v) + b → Split(MatMul(x, w next to v) + a next to b), where that
+    is fewer nodes
 
-    One large product is faster than several small ones, and reads x once. Gemm likewise. Weights that others read too,
-    and very large ones, stay as they are.
+    One large product is faster than several small ones, and reads x once. Gemm likewise. Weights
+    that others read too, and very large ones, stay as they are.
     """
 
     level = "extended"
@@ -82,7 +85,9 @@ class MergeProducts(Pass):
 
     def _merge(self, graph: Graph, products: Sequence[Product], report: Report) -> None:
         first = products[0].node
-        patch = Patch(graph, [name for p in products for node in p.nodes for name in node.origin], first.name)
+        patch = Patch(
+            graph, [name for p in products for node in p.nodes for name in node.origin], first.name
+        )
         operands = [first.inputs[0], constant(np.concatenate([p.matrix for p in products], axis=1))]
         if any(p.bias is not None for p in products):
             operands.append(constant(np.concatenate([p.addend for p in products])))
@@ -106,11 +111,19 @@ def _pays(products: Sequence[Product]) -> bool:
 
 
 def _product(node: Node) -> Product | None:
-    """A product with a matrix of constants of its own, together with the bias that it alone meets."""
+    """A product with a matrix of constants of its own, together with the bias that it alone
+    meets.
+    """
     if not isinstance(node.op, (MatMul, Gemm)):
         return None
     x, weights = node.inputs[:2]
-    if x is None or weights is None or x.is_const or not weights.is_const or not weights.dtype.is_float:
+    if (
+        x is None
+        or weights is None
+        or x.is_const
+        or not weights.is_const
+        or not weights.dtype.is_float
+    ):
         return None
     if weights.rank != 2 or x.tensor.shape is None or x.rank < 2:
         return None
@@ -119,7 +132,11 @@ def _product(node: Node) -> Product | None:
     if isinstance(node.op, Gemm):
         bias = node.input(2)
         plain = (node.op.transA, node.op.alpha, node.op.beta) == (0, 1.0, 1.0)
-        return Product(node, weights, bias, node) if plain and (bias is None or _fits(bias, node)) else None
+        return (
+            Product(node, weights, bias, node)
+            if plain and (bias is None or _fits(bias, node))
+            else None
+        )
     for add, bias in _additions(node) if len(node.output.uses) == 1 else ():
         if _fits(bias, node):
             return Product(node, weights, bias, add)
@@ -137,4 +154,7 @@ def _fits(bias: Value, node: Node) -> bool:
     """Whether a constant is one number for each column."""
     if not bias.is_const or bias.rank > node.output.rank:
         return False
-    return all(size == 1 for size in bias.shape[:-1]) and bias.tensor.size in (1, node.output.shape[-1])
+    return all(size == 1 for size in bias.shape[:-1]) and bias.tensor.size in (
+        1,
+        node.output.shape[-1],
+    )

@@ -1,6 +1,8 @@
-"""Rules and passes of other packages: registered by a call, or announced by an installed package's entry points.
+"""Rules and passes of other packages: registered by a call, or announced by an installed package's
+entry points.
 
-A package announces its own in its pyproject.toml, by any names; each names a Rule or Pass class, or a list of them:
+A package announces its own in its pyproject.toml, by any names; each names a Rule or Pass class, or
+a list of them:
 
     [project.entry-points."infuse.rules"]
     mine = "my_package.rules:RULES"
@@ -26,10 +28,11 @@ _registered: dict[str, Extension] = {}
 
 
 def register(*things: Any) -> None:
-    """Let rules and passes (classes or objects) take part in every optimization of this process from now on.
+    """Let rules and passes (classes or objects) take part in every optimization of this process
+    from now on.
 
-    A thing of the same name takes the place of an earlier registration. RuleError for anything else, and for a name
-    that Infuse's own rules use.
+    A thing of the same name takes the place of an earlier registration. RuleError for anything
+    else, and for a name that Infuse's own rules use.
     """
     for thing in extensions_of(things, "infuse.register"):
         _registered[thing.name] = thing
@@ -77,7 +80,9 @@ def _load(entry: EntryPoint) -> list[Extension]:
 
 
 def extensions_of(things: Iterable[Any], where: str) -> list[Extension]:
-    """Rules and passes as objects, from objects, classes, and lists of them; RuleError for anything else."""
+    """Rules and passes as objects, from objects, classes, and lists of them; RuleError for anything
+    else.
+    """
     found: list[Extension] = []
     for thing in things:
         if isinstance(thing, (list, tuple)):
@@ -91,7 +96,11 @@ def extensions_of(things: Iterable[Any], where: str) -> list[Extension]:
                 hint="give a class that derives from one of them",
             )
         if made.level not in LEVELS[1:]:
-            raise RuleError(f"{made.name} has the level {made.level!r}", where=where, hint=f"one of: {LEVELS[1:]}")
+            raise RuleError(
+                f"{made.name} has the level {made.level!r}",
+                where=where,
+                hint=f"one of: {LEVELS[1:]}",
+            )
         found.append(made)
     return found
 
@@ -102,4 +111,6 @@ def _made(kind: type, where: str) -> Any:
     try:
         return kind()
     except Exception as error:
-        raise RuleError(f"{kind.__name__} cannot be made without arguments: {error}", where=where) from error
+        raise RuleError(
+            f"{kind.__name__} cannot be made without arguments: {error}", where=where
+        ) from error

@@ -25,8 +25,8 @@ CHOICES = 8
 
 
 class ShortenSizes(Pass):
-    """Sizes computed in roundabout ways → Shape of what has them, and the arithmetic that is left, where that is fewer
-    nodes
+    """Sizes computed in roundabout ways → Shape of what has them, and the arithmetic that is left,
+    where that is fewer nodes
     """
 
     level = "basic"
@@ -46,7 +46,9 @@ class ShortenSizes(Pass):
         above = _above(node)
         if len(above) < 2:
             return
-        writer = SizeWriter(given, Places(v for n in above if n.kind == "Shape" for v in n.operands()))
+        writer = SizeWriter(
+            given, Places(v for n in above if n.kind == "Shape" for v in n.operands())
+        )
         written = writer.value(value)
         if written is None or writer.count >= _alone(node, above):
             return
@@ -76,11 +78,17 @@ def _inputs_around(graph: Graph) -> list[Value]:
 def _is_wanted(node: Node) -> bool:
     """Whether a node computes sizes of which others than sizes are made."""
     value = node.output
-    if value.content is None or len(node.outputs) > 1 or value.dtype not in (dtypes.int64, dtypes.int32):
+    if (
+        value.content is None
+        or len(node.outputs) > 1
+        or value.dtype not in (dtypes.int64, dtypes.int32)
+    ):
         return False
     if value.content.ndim > 1 or not any(isinstance(d, Expr) for d in value.content.reshape(-1)):
         return False
-    return any(not isinstance(use.user, Node) or use.user.output.content is None for use in value.uses)
+    return any(
+        not isinstance(use.user, Node) or use.user.output.content is None for use in value.uses
+    )
 
 
 def _above(node: Node) -> list[Node]:
@@ -194,7 +202,9 @@ class SizeWriter:
 
     def polynomial(self, dim: Expr) -> Any:
         total: Any = None
-        for monomial, coefficient in sorted(dim.terms.items(), key=lambda term: (term[1] < 0, dims.term_key(term))):
+        for monomial, coefficient in sorted(
+            dim.terms.items(), key=lambda term: (term[1] < 0, dims.term_key(term))
+        ):
             factors = [self.atom(atom) for atom, power in monomial for _ in range(power)]
             if any(f is None for f in factors):
                 return None
@@ -205,7 +215,11 @@ class SizeWriter:
                 term = self.made(ops.mul(term, factor))
             if total is None and coefficient < 0:
                 return None
-            total = term if total is None else self.made((ops.sub if coefficient < 0 else ops.add)(total, term))
+            total = (
+                term
+                if total is None
+                else self.made((ops.sub if coefficient < 0 else ops.add)(total, term))
+            )
         return total
 
     def atom(self, atom: Atom) -> Any:

@@ -35,7 +35,9 @@ class SlicesAsSplit(Pass):
                 if len(parts) > 1:
                     self._split(inner, value, axis, sorted(parts, key=lambda p: p[:2]), report)
 
-    def _split(self, graph: Graph, value: Value, axis: int, parts: list[Part], report: Report) -> None:
+    def _split(
+        self, graph: Graph, value: Value, axis: int, parts: list[Part], report: Report
+    ) -> None:
         borders = [0, *(end for _, end, _ in parts)]
         if [start for start, _, _ in parts] != borders[:-1] or borders[-1] != value.shape[axis]:
             return
@@ -50,14 +52,23 @@ class SlicesAsSplit(Pass):
 
 
 def _cut(node: Node) -> tuple[Value, int, int, int] | None:
-    """The value, axis and range of a Slice along one axis of known size, None for any other node."""
+    """The value, axis and range of a Slice along one axis of known size, None for any other
+    node.
+    """
     if not isinstance(node.op, Slice) or node.inputs[0] is None or node.inputs[0].is_const:
         return None
     value = node.inputs[0]
     starts, ends = known_ints(node.input(1)), known_ints(node.input(2))
     axes = (0,) if node.input(3) is None else known_ints(node.input(3))
     steps = (1,) if node.input(4) is None else known_ints(node.input(4))
-    if value.tensor.shape is None or not starts or len(starts) != 1 or not ends or not axes or steps != (1,):
+    if (
+        value.tensor.shape is None
+        or not starts
+        or len(starts) != 1
+        or not ends
+        or not axes
+        or steps != (1,)
+    ):
         return None
     if not all(isinstance(n, int) for n in (starts[0], ends[0], axes[0])):
         return None

@@ -1,9 +1,10 @@
-"""Whether an optimized graph computes what the original computes; and which rule is to blame where it does not.
+"""Whether an optimized graph computes what the original computes; and which rule is to blame where
+it does not.
 
-The original runs in the interpreter, on given or random inputs and for several sizes of its symbols. Where the result
-of the optimization differs, the rewrites are replayed up to a point that is found by bisection: the first rewrite after
-which the result is wrong names the guilty rule, which is left out. The pipeline always does the same on the same graph,
-so that replaying is exact.
+The original runs in the interpreter, on given or random inputs and for several sizes of its
+symbols. Where the result of the optimization differs, the rewrites are replayed up to a point that
+is found by bisection: the first rewrite after which the result is wrong names the guilty rule,
+which is left out. The pipeline always does the same on the same graph, so that replaying is exact.
 """
 
 from __future__ import annotations
@@ -69,8 +70,12 @@ class Witness:
         return cls(original, [Trial(feeds, evaluate(original, feeds), {})], given=True)
 
     @classmethod
-    def on_random(cls, original: Graph, sizes: Mapping[str, int] | None = None, seed: int = 0) -> Witness:
-        """The answers on random inputs, for two sets of sizes where the model has symbols that `sizes` leaves open."""
+    def on_random(
+        cls, original: Graph, sizes: Mapping[str, int] | None = None, seed: int = 0
+    ) -> Witness:
+        """The answers on random inputs, for two sets of sizes where the model has symbols that
+        `sizes` leaves open.
+        """
         reason = _obstacle(original)
         if reason:
             return cls(original, [], reason=reason)
@@ -84,7 +89,9 @@ class Witness:
         return cls(original, trials, reason=reason)
 
     def difference(self, graph: Graph) -> float:
-        """The largest difference in all trials; VerificationError where it is larger than rounding explains."""
+        """The largest difference in all trials; VerificationError where it is larger than rounding
+        explains.
+        """
         return max((self._trial(graph, trial) for trial in self.trials), default=0.0)
 
     def _trial(self, graph: Graph, trial: Trial) -> float:
@@ -92,29 +99,42 @@ class Witness:
             found = evaluate(graph, trial.feeds)
         except InfuseError as error:
             raise VerificationError(f"the optimized model cannot be evaluated: {error}") from error
-        errors = {name: relative_difference(found[name], wanted) for name, wanted in trial.expected.items()}
-        suspects = [name for name, error in errors.items() if error > tolerance(trial.expected[name])]
+        errors = {
+            name: relative_difference(found[name], wanted)
+            for name, wanted in trial.expected.items()
+        }
+        suspects = [
+            name for name, error in errors.items() if error > tolerance(trial.expected[name])
+        ]
         if suspects:
             self._check_shaky(trial, found, suspects)
         return max((error for name, error in errors.items() if name not in suspects), default=0.0)
 
     def _check_shaky(self, trial: Trial, found: Mapping[str, Any], suspects: Sequence[str]) -> None:
-        """VerificationError unless the outputs that differ do so as well when the inputs change a little.
+        """VerificationError unless the outputs that differ do so as well when the inputs change a
+        little.
 
-        The index of a maximum among nearly equal elements, or the sum of a series that cancels, says nothing.
+        The index of a maximum among nearly equal elements, or the sum of a series that cancels,
+        says nothing.
         """
         shaken = [evaluate(self.original, _nudged(trial.feeds, seed)) for seed in range(NUDGES)]
         for name in suspects:
             wanted = trial.expected[name]
             error = distance(found[name], wanted)
             if error > SHAKINESS * max(distance(answer[name], wanted) for answer in shaken):
-                raise VerificationError(f"output {name!r} differs{_amount(error, wanted)}{_at(trial.sizes)}")
+                raise VerificationError(
+                    f"output {name!r} differs{_amount(error, wanted)}{_at(trial.sizes)}"
+                )
 
 
 def _amount(error: float, expected: Any) -> str:
     if math.isinf(error):
         return " in its shape, type or special values"
-    return f" by {error:.1e} of its largest element" if _is_float(expected) else f" in {error:.1%} of its elements"
+    return (
+        f" by {error:.1e} of its largest element"
+        if _is_float(expected)
+        else f" in {error:.1%} of its elements"
+    )
 
 
 def _at(sizes: Mapping[str, int]) -> str:
@@ -131,11 +151,15 @@ def _obstacle(graph: Graph) -> str:
 def _drawing(graph: Graph) -> Iterator[Node]:
     """Nodes whose result is another one each time."""
     for inner in graph.all_graphs():
-        yield from (n for n in inner.unordered_nodes if isinstance(n.op, Op) and not n.op.deterministic)
+        yield from (
+            n for n in inner.unordered_nodes if isinstance(n.op, Op) and not n.op.deterministic
+        )
 
 
 def trial_sizes(graph: Graph, given: Mapping[str, int]) -> list[dict[str, int]]:
-    """The sizes to try: usual ones, and others where some are open. OptionError for a symbol that the graph lacks."""
+    """The sizes to try: usual ones, and others where some are open. OptionError for a symbol that
+    the graph lacks.
+    """
     symbols = input_symbols(graph)
     require_symbols(given, symbols)
     usual = {name: given.get(name, default_size(name)) for name in symbols}
@@ -144,7 +168,13 @@ def trial_sizes(graph: Graph, given: Mapping[str, int]) -> list[dict[str, int]]:
 
 
 def _second_size(symbol: str) -> int:
-    return SECOND_BATCH if is_batch(symbol) else SECOND_IMAGE if is_image_side(symbol) else SECOND_OTHER
+    return (
+        SECOND_BATCH
+        if is_batch(symbol)
+        else SECOND_IMAGE
+        if is_image_side(symbol)
+        else SECOND_OTHER
+    )
 
 
 def _nudged(feeds: Mapping[str, Any], seed: int) -> dict[str, Any]:
@@ -155,10 +185,12 @@ def _nudged(feeds: Mapping[str, Any], seed: int) -> dict[str, Any]:
 def _nudge(array: Any, rng: np.random.Generator) -> Any:
     if not _is_float(array):
         return array
-    return (array.astype(np.float64) * (1 + NUDGE * rng.standard_normal(array.shape))).astype(array.dtype)
+    return (array.astype(np.float64) * (1 + NUDGE * rng.standard_normal(array.shape))).astype(
+        array.dtype
+    )
 
 
-# -- comparison --------------------------------------------------------------------------------------------------
+# -- comparison ------------------------------------------------------------------------------------
 
 
 def tolerance(expected: Any) -> float:
@@ -168,8 +200,8 @@ def tolerance(expected: Any) -> float:
 
 
 def relative_difference(found: Any, expected: Any) -> float:
-    """Largest |found − expected| over the largest |expected|; infinite where shapes, types or special values differ,
-    and where elements that are no floats are not equal.
+    """Largest |found − expected| over the largest |expected|; infinite where shapes, types or
+    special values differ, and where elements that are no floats are not equal.
     """
     if isinstance(expected, (list, tuple)):
         if not isinstance(found, (list, tuple)) or len(found) != len(expected):
@@ -185,12 +217,16 @@ def relative_difference(found: Any, expected: Any) -> float:
 
 
 def distance(found: Any, expected: Any) -> float:
-    """How far apart two results are: for floats their relative difference, for others the share of unequal elements."""
+    """How far apart two results are: for floats their relative difference, for others the share of
+    unequal elements.
+    """
     error = relative_difference(found, expected)
     if math.isfinite(error) or _is_float(expected) or not isinstance(expected, np.ndarray):
         return error
     return (
-        error if found.shape != expected.shape or found.dtype != expected.dtype else float(np.mean(found != expected))
+        error
+        if found.shape != expected.shape or found.dtype != expected.dtype
+        else float(np.mean(found != expected))
     )
 
 
@@ -209,14 +245,16 @@ def _float_difference(found: Array, expected: Array) -> float:
     return math.inf if math.isnan(error) else error / largest
 
 
-# -- optimization ------------------------------------------------------------------------------------------------
+# -- optimization ----------------------------------------------------------------------------------
 
 
-def optimize_verified(source: Graph, options: Options, witness: Witness, progress: Progress | None = None) -> Graph:
+def optimize_verified(
+    source: Graph, options: Options, witness: Witness, progress: Progress | None = None
+) -> Graph:
     """An optimized copy of `source` that computes what `witness` says; its report has the verdict.
 
-    Rules after which the result differs are found, left out and named in the verdict. VerificationError where the
-    difference remains without any rule.
+    Rules after which the result differs are found, left out and named in the verdict.
+    VerificationError where the difference remains without any rule.
     """
     guilty: list[Guilty] = []
     while True:
@@ -239,7 +277,9 @@ def optimize_verified(source: Graph, options: Options, witness: Witness, progres
         return result
 
 
-def _optimized(source: Graph, options: Options, progress: Progress | None = None) -> tuple[Graph, Report]:
+def _optimized(
+    source: Graph, options: Options, progress: Progress | None = None
+) -> tuple[Graph, Report]:
     result = clone(source)
     report = result.report = optimize_in_place(result, options, progress)
     return result, report
@@ -248,7 +288,9 @@ def _optimized(source: Graph, options: Options, progress: Progress | None = None
 def _bisect(
     source: Graph, options: Options, witness: Witness, report: Report, error: VerificationError
 ) -> list[Guilty]:
-    """The rules of the first rewrite that makes the result wrong: between `right` and `wrong` rewrites."""
+    """The rules of the first rewrite that makes the result wrong: between `right` and `wrong`
+    rewrites.
+    """
     right, wrong = 0, len(report.rewrites)
     what, latest = error.what, report.rewrites
     while wrong - right > 1:
@@ -263,9 +305,15 @@ def _bisect(
     return _blamed(latest[right:], options, what, error)
 
 
-def _blamed(culprits: Sequence[Rewrite], options: Options, what: str, error: VerificationError) -> list[Guilty]:
+def _blamed(
+    culprits: Sequence[Rewrite], options: Options, what: str, error: VerificationError
+) -> list[Guilty]:
     by_rule = {rewrite.rule: rewrite for rewrite in reversed(culprits)}
-    found = [Guilty(name, rewrite.removed, what) for name, rewrite in by_rule.items() if name != "RemoveDead"]
+    found = [
+        Guilty(name, rewrite.removed, what)
+        for name, rewrite in by_rule.items()
+        if name != "RemoveDead"
+    ]
     if not found or all(g.rule in options.disable for g in found):
         raise VerificationError(
             f"the optimized model is wrong, and no rule is to blame: {error.what}",

@@ -1,4 +1,6 @@
-"""Where the time of a model goes: its steps, timed, beside their work and the roof of the machine."""
+"""Where the time of a model goes: its steps, timed, beside their work and the roof of the
+machine.
+"""
 
 from infuse.profiling.inputs import complete_feeds
 from infuse.profiling.measure import profile_graph

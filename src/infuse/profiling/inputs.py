@@ -11,14 +11,23 @@ from infuse.errors import InputError
 from infuse.ir import dims
 from infuse.ir.graph import Graph
 from infuse.ir.types import TensorType
-from infuse.ops.feeds import default_size, has_tensor_inputs, input_symbols, random_feeds, require_symbols
+from infuse.ops.feeds import (
+    default_size,
+    has_tensor_inputs,
+    input_symbols,
+    random_feeds,
+    require_symbols,
+)
 
 
-def complete_feeds(graph: Graph, given: Mapping[str, Any], sizes: Mapping[str, int], seed: int) -> dict[str, Any]:
+def complete_feeds(
+    graph: Graph, given: Mapping[str, Any], sizes: Mapping[str, int], seed: int
+) -> dict[str, Any]:
     """Values for all inputs of `graph`: the given ones, and random ones.
 
-    Symbols have the size that given inputs show, else the one in `sizes`, else a usual one. OptionError for symbols
-    that the model does not have, InputError for inputs that it does not have, or that nobody can make up.
+    Symbols have the size that given inputs show, else the one in `sizes`, else a usual one.
+    OptionError for symbols that the model does not have, InputError for inputs that it does not
+    have, or that nobody can make up.
     """
     symbols = input_symbols(graph)
     require_symbols(sizes, symbols)
@@ -26,13 +35,22 @@ def complete_feeds(graph: Graph, given: Mapping[str, Any], sizes: Mapping[str, i
     unknown = [name for name in given if name not in names]
     if unknown:
         known = ", ".join(map(repr, names))
-        raise InputError(f"the model has no input {', '.join(map(repr, unknown))}", hint=f"it takes {known}")
+        raise InputError(
+            f"the model has no input {', '.join(map(repr, unknown))}", hint=f"it takes {known}"
+        )
     if all(name in given for name in names):
         return dict(given)
     if not has_tensor_inputs(graph):
         missing = next(value for value in graph.inputs if value.name not in given)
-        raise InputError(f"no value is given for the input {missing.name!r}: {missing.type}, and none can be made up")
-    values = {symbol: default_size(symbol) for symbol in symbols} | dict(sizes) | shown_sizes(graph, given)
+        raise InputError(
+            f"no value is given for the input {missing.name!r}: {missing.type}, and none can be "
+            "made up"
+        )
+    values = (
+        {symbol: default_size(symbol) for symbol in symbols}
+        | dict(sizes)
+        | shown_sizes(graph, given)
+    )
     made = random_feeds(graph, values, seed)
     return {name: given.get(name, made[name]) for name in names}
 

@@ -40,20 +40,26 @@ def profile_graph(
     calibrate: bool = False,
     progress: Progress | None = None,
 ) -> Profile:
-    """Compile an optimized graph with clocks in it, and measure `runs` runs on these inputs (see `infuse.profile`)."""
+    """Compile an optimized graph with clocks in it, and measure `runs` runs on these inputs (see
+    `infuse.profile`).
+    """
     if runs < 1:
         raise OptionError(f"{runs} is no number of runs", hint="use 1 or more")
     report = progress or _silent
     resolved, count = Target.resolve(target), threads or available_cpus()
     if not resolved.is_runnable:
-        raise OptionError(f"code for {target} does not run on this machine, so it cannot be measured here")
+        raise OptionError(
+            f"code for {target} does not run on this machine, so it cannot be measured here"
+        )
     places: list[Place] = []
     parts: list[_Native | _Hosted] = []
     for part in stages_of(graph, resolved, count, precision, tune=tune, progress=progress).parts:
         if isinstance(part, Graph):
             parts.append(_Hosted(part, places))
             continue
-        with compile_program(part, resolved, count, precision=precision, progress=progress, profile=True) as model:
+        with compile_program(
+            part, resolved, count, precision=precision, progress=progress, profile=True
+        ) as model:
             parts.append(_Native(part[0], model.session(), model.metadata["profile"], places))
     report("measure", 0, runs)
     given = {name: describe(value) for name, value in feeds.items()}
@@ -65,12 +71,17 @@ def profile_graph(
             stage.run(values)
         end = time.perf_counter_ns()
         if number >= 0:
-            table = np.concatenate([stage.table(works) for stage in parts] or [np.zeros((0, 5), np.int64)])
+            table = np.concatenate(
+                [stage.table(works) for stage in parts] or [np.zeros((0, 5), np.int64)]
+            )
             found.runs.append(Run(begin, end, table, works.all))
             report("measure", number + 1, runs)
     lost = sum(stage.lost for stage in parts)
     if lost:
-        found.notes.append(f"{lost} calls of each run were not recorded; their time counts for the loops around them")
+        found.notes.append(
+            f"{lost} calls of each run were not recorded; their time counts for the loops around "
+            "them"
+        )
     return found
 
 
@@ -95,7 +106,9 @@ class _Works:
 class _Native:
     """A stage of native code; its places are appended to those of the model."""
 
-    def __init__(self, program: Program, session: Session, sizes: Sequence[str], places: list[Place]) -> None:
+    def __init__(
+        self, program: Program, session: Session, sizes: Sequence[str], places: list[Place]
+    ) -> None:
         self._session, self._sizes = session, list(sizes)
         self._inputs = [spec[0] for spec in program.inputs]
         self._places = places
@@ -133,7 +146,9 @@ class _Hosted:
         self.lost = 0
         for node in (node for inner in graph.all_graphs() for node in inner.nodes):
             self._numbers[node] = len(places)
-            places.append(Place(node.kind, INTERPRETER, (node,), (node,), runs_bodies=bool(node.subgraphs)))
+            places.append(
+                Place(node.kind, INTERPRETER, (node,), (node,), runs_bodies=bool(node.subgraphs))
+            )
 
     def run(self, values: dict[str, Any]) -> None:
         """Compute the stage's outputs from `values`, which they join."""
@@ -154,12 +169,17 @@ class _Hosted:
 
 def _table(events: Sequence[Event], works: Sequence[int]) -> NDArray[np.int64]:
     own = without_bodies(events)
-    rows = [(place, begin, end, alone, work) for (place, _, begin, end, _), alone, work in zip(events, own, works)]
+    rows = [
+        (place, begin, end, alone, work)
+        for (place, _, begin, end, _), alone, work in zip(events, own, works)
+    ]
     return np.array(rows, np.int64).reshape(-1, 5)
 
 
 def without_bodies(events: Sequence[Event]) -> list[int]:
-    """The time of each event without those of the bodies that it ran. They come in the order in which they ended."""
+    """The time of each event without those of the bodies that it ran. They come in the order in
+    which they ended.
+    """
     found: list[int] = []
     waiting: list[tuple[int, int, int]] = []
     for _, program, begin, end, runs_bodies in events:

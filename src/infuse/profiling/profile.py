@@ -1,4 +1,6 @@
-"""A profile: how long every step of a model took, beside what it had to do and the roof of the machine."""
+"""A profile: how long every step of a model took, beside what it had to do and the roof of the
+machine.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ INTERPRETER = "interpreter"
 
 
 class Call(NamedTuple):
-    """One execution of a step: times in nanoseconds, `own` without the steps of the bodies that it ran."""
+    """One execution of a step: times in nanoseconds, `own` without the steps of the bodies that it
+    ran.
+    """
 
     place: int
     begin: int
@@ -34,7 +38,8 @@ class Call(NamedTuple):
 class Run:
     """One run of the model: its begin and end in nanoseconds, and what it called.
 
-    `table` has a row per call, in the order in which they ended: place, begin, end, own time, number of the work.
+    `table` has a row per call, in the order in which they ended: place, begin, end, own time,
+    number of the work.
     """
 
     begin: int
@@ -45,7 +50,9 @@ class Run:
     def calls(self) -> list[Call]:
         """The calls in the order in which they ended."""
         rows = self.table.tolist()
-        return [Call(place, begin, end, own, self.works[work]) for place, begin, end, own, work in rows]
+        return [
+            Call(place, begin, end, own, self.works[work]) for place, begin, end, own, work in rows
+        ]
 
     @property
     def seconds(self) -> float:
@@ -61,9 +68,10 @@ class Run:
 class Row:
     """Some calls of each run taken together.
 
-    `times` are seconds, one per run, without the bodies that a step ran; `time` is the sum of the least times of the
-    steps, which other work on the machine disturbs least. `calls`, `flops` and `bytes` are those of one run. `bound` is
-    the time that the machine needs at least, `is_known` tells whether all arithmetic is counted.
+    `times` are seconds, one per run, without the bodies that a step ran; `time` is the sum of the
+    least times of the steps, which other work on the machine disturbs least. `calls`, `flops` and
+    `bytes` are those of one run. `bound` is the time that the machine needs at least, `is_known`
+    tells whether all arithmetic is counted.
     """
 
     label: str
@@ -125,23 +133,42 @@ class Profile:
         return self._grouped("step")
 
     def table(self, by: str = "step") -> list[Row]:
-        """Rows from the longest time to the shortest: a row per step, per node (with every step that belongs to it;
-        of fused nodes, the one with the most arithmetic stands for all), or per kind of operator and kernel.
+        """Rows from the longest time to the shortest: a row per step, per node (with every step
+        that belongs to it; of fused nodes, the one with the most arithmetic stands for all), or per
+        kind of operator and kernel.
         """
         if by not in GROUPINGS:
-            raise OptionError(f"rows cannot be grouped by {by!r}", hint=f"one of: {', '.join(GROUPINGS)}")
+            raise OptionError(
+                f"rows cannot be grouped by {by!r}", hint=f"one of: {', '.join(GROUPINGS)}"
+            )
         rows = self.rows if by == "step" else self._grouped(by)
         return sorted(rows, key=lambda row: -row.time)
 
     @property
     def total(self) -> Row:
-        """Whole runs: `times` are those that a caller sees, `time` that of a run that nothing disturbs."""
+        """Whole runs: `times` are those that a caller sees, `time` that of a run that nothing
+        disturbs.
+        """
         rows = [*self.rows, self.outside]
         times = tuple(run.seconds for run in self.runs)
         time, calls, flops, size, bound = (
-            sum(getattr(row, name) for row in rows) for name in ("time", "calls", "flops", "bytes", "bound")
+            sum(getattr(row, name) for row in rows)
+            for name in ("time", "calls", "flops", "bytes", "bound")
         )
-        return Row("total", "", (), (), times, time, calls, flops, size, bound, all(r.is_known for r in rows), 1.0)
+        return Row(
+            "total",
+            "",
+            (),
+            (),
+            times,
+            time,
+            calls,
+            flops,
+            size,
+            bound,
+            all(r.is_known for r in rows),
+            1.0,
+        )
 
     @property
     def outside(self) -> Row:
@@ -176,13 +203,19 @@ class Profile:
         busy = [row for row in above if row.bound > row.bytes / self.roof.bandwidth]
         winograd = [row for row in busy if "winograd" in row.kernel]
         if winograd:
-            found.append("FLOPs are those of direct convolution: Winograd multiplies less, and may exceed the roof")
+            found.append(
+                "FLOPs are those of direct convolution: Winograd multiplies less, and may exceed "
+                "the roof"
+            )
         if len(busy) > len(winograd):
             found.append(
-                "some steps exceed the peak: the machine was busy when it was measured (--calibrate does it again)"
+                "some steps exceed the peak: the machine was busy when it was measured "
+                "(--calibrate does it again)"
             )
         if len(above) > len(busy):
-            found.append("the bandwidth is that of memory: what still lies in a cache may exceed the roof")
+            found.append(
+                "the bandwidth is that of memory: what still lies in a cache may exceed the roof"
+            )
         unknown = dict.fromkeys(row.label for row in self.rows if not row.is_known)
         if unknown:
             found.append(f"arithmetic that is not known is not counted: {', '.join(unknown)}")
@@ -192,7 +225,9 @@ class Profile:
     def _times(self) -> NDArray[np.float64]:
         """Seconds of every place in every run."""
         count = len(self.places)
-        return np.stack([np.bincount(run.table[:, 0], run.table[:, 3] / 1e9, count) for run in self.runs])
+        return np.stack(
+            [np.bincount(run.table[:, 0], run.table[:, 3] / 1e9, count) for run in self.runs]
+        )
 
     @cached_property
     def _done(self) -> dict[int, list[tuple[Work, int]]]:

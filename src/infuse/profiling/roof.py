@@ -1,4 +1,6 @@
-"""What a machine can do at best, measured: operations on each kind of number and bytes from memory per second."""
+"""What a machine can do at best, measured: operations on each kind of number and bytes from memory
+per second.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +32,8 @@ _LEAST_STREAM, _MOST_STREAM = 64 << 20, 1 << 30
 
 @dataclass(frozen=True)
 class Roof:
-    """The roof over a target's speed with so many threads: operations per second by kind of number, and bytes read per
-    second from memory that no cache holds.
+    """The roof over a target's speed with so many threads: operations per second by kind of number,
+    and bytes read per second from memory that no cache holds.
 
     Kinds for which the target has no instruction are missing: they compute as float32 does.
     """
@@ -53,10 +55,12 @@ class Roof:
 def measure_roof(target: Target, threads: int, *, again: bool = False) -> Roof:
     """The roof of this machine for a target and a number of threads; it takes about two seconds.
 
-    Kept in the cache folder, and measured anew with `again` only. Raises what compiling raises, and RuntimeFailure
-    when there is no memory to measure with.
+    Kept in the cache folder, and measured anew with `again` only. Raises what compiling raises, and
+    RuntimeFailure when there is no memory to measure with.
     """
-    identity = f"{cpu_description()}; {cpu_limit()} processors; {target.fingerprint}; {threads} threads"
+    identity = (
+        f"{cpu_description()}; {cpu_limit()} processors; {target.fingerprint}; {threads} threads"
+    )
     name = hashlib.sha256(identity.encode()).hexdigest()[:16]
     file = Cache().root / "machines" / f"{name}.json"
     found = None if again else _read(file)
@@ -74,15 +78,21 @@ def _measure(target: Target, threads: int) -> tuple[dict[str, float], float]:
     peak.restype = stream.restype = ctypes.c_double
     peak.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_double]
     stream.argtypes = [ctypes.c_int, ctypes.c_double, ctypes.c_int64]
-    peaks = {kind: float(peak(number, threads, _FLOPS_SECONDS)) for number, kind in enumerate(KINDS)}
+    peaks = {
+        kind: float(peak(number, threads, _FLOPS_SECONDS)) for number, kind in enumerate(KINDS)
+    }
     bandwidth = float(stream(threads, _STREAM_SECONDS, _stream_bytes()))
     if min(*peaks.values(), bandwidth) < 0:
-        raise RuntimeFailure("there is not enough memory to measure the machine", hint="use fewer threads")
+        raise RuntimeFailure(
+            "there is not enough memory to measure the machine", hint="use fewer threads"
+        )
     return {kind: flops for kind, flops in peaks.items() if flops > 0}, bandwidth
 
 
 def _stream_bytes() -> int:
-    """Four times the last cache, of which then less than a quarter can be of use; at most half of the free memory."""
+    """Four times the last cache, of which then less than a quarter can be of use; at most half of
+    the free memory.
+    """
     size = 4 * Caches.of_host().l3
     free = _system("SC_AVPHYS_PAGES") * _system("SC_PAGE_SIZE") or _MOST_STREAM
     return min(max(size, _LEAST_STREAM), _MOST_STREAM, max(free // 2, _LEAST_STREAM))

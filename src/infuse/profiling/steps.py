@@ -1,4 +1,6 @@
-"""What every step of a compiled model computes and moves: its place in a profile, and its work for given sizes."""
+"""What every step of a compiled model computes and moves: its place in a profile, and its work for
+given sizes.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,8 @@ _KERNEL = re.compile(r"\b(\w+(?:<(?:[\w, ]|<[\w, ]+>)+>)?)\(c, ")
 
 
 class Work(NamedTuple):
-    """Arithmetic operations and bytes of memory; `is_known` tells whether the operations are all counted, `kind` on
-    what most of them are done (`roof.KINDS`).
+    """Arithmetic operations and bytes of memory; `is_known` tells whether the operations are all
+    counted, `kind` on what most of them are done (`roof.KINDS`).
     """
 
     flops: int = 0
@@ -36,7 +38,8 @@ class Work(NamedTuple):
 class Place:
     """A step of a compiled model, or a node that the interpreter runs.
 
-    `kernel` names the kernels that it calls, `nodes` what it computes; `main` is the node with the most arithmetic.
+    `kernel` names the kernels that it calls, `nodes` what it computes; `main` is the node with the
+    most arithmetic.
     """
 
     label: str
@@ -50,7 +53,9 @@ class Place:
 
     @property
     def main(self) -> Node | None:
-        """The node with the most arithmetic, the first of several; None for a step that belongs to none."""
+        """The node with the most arithmetic, the first of several; None for a step that belongs to
+        none.
+        """
         return max(self.nodes, key=_weight, default=None)
 
     def work(self, values: Mapping[str, int]) -> Work:
@@ -63,7 +68,11 @@ class Place:
     def _count(self, values: Mapping[str, int]) -> Work:
         costs = [node_cost(node) for node in self.counted if not node.subgraphs]
         flops = sum(_number(cost.flops, values) for cost in costs)
-        size = sum(_number(cost.bytes, values) for cost in costs) if self.step is None else traffic(self.step, values)
+        size = (
+            sum(_number(cost.bytes, values) for cost in costs)
+            if self.step is None
+            else traffic(self.step, values)
+        )
         known = all(cost.is_known and dims.symbols(cost.flops) <= values.keys() for cost in costs)
         return Work(flops, 0 if self.runs_bodies else size, known, _kind(self.kernel))
 
@@ -75,7 +84,11 @@ def _kind(kernel: str) -> str:
 
 def _weight(node: Node) -> int:
     flops = node_cost(node).flops
-    return flops if isinstance(flops, int) else dims.evaluate(flops, dict.fromkeys(dims.symbols(flops), 64))
+    return (
+        flops
+        if isinstance(flops, int)
+        else dims.evaluate(flops, dict.fromkeys(dims.symbols(flops), 64))
+    )
 
 
 def kernels_in(function: Function) -> str:
@@ -92,11 +105,13 @@ def places_of(program: Program) -> list[Place]:
     for number, step in enumerate(program.steps):
         counted = tuple(node for node in step.sources if last[node] == number)
         kernel = kernels_in(step.function)
-        found.append(Place(step.label, kernel, step.sources, counted, step, step.function.is_control))
+        found.append(
+            Place(step.label, kernel, step.sources, counted, step, step.function.is_control)
+        )
     return found
 
 
-# -- memory ------------------------------------------------------------------------------------------------------
+# -- memory ----------------------------------------------------------------------------------------
 
 
 def traffic(step: Step, values: Mapping[str, int]) -> int:
@@ -104,7 +119,9 @@ def traffic(step: Step, values: Mapping[str, int]) -> int:
     parts: dict[tuple[int, bool], list[Tensor]] = {}
     for argument, parameter in zip(step.arguments, step.function.parameters):
         if isinstance(argument, Tensor):
-            parts.setdefault((id(argument.buffer), parameter.startswith("const ")), []).append(argument)
+            parts.setdefault((id(argument.buffer), parameter.startswith("const ")), []).append(
+                argument
+            )
     total = 0
     limits = _selected(step.sources, values)
     for (_, is_read), tensors in parts.items():

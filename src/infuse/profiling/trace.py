@@ -13,13 +13,18 @@ _NODES = 0
 
 
 def trace_events(profile: Profile) -> dict[str, Any]:
-    """The trace as plain data. Every run is a track that begins at 0; another one names the nodes of the fastest run.
+    """The trace as plain data. Every run is a track that begins at 0; another one names the nodes
+    of the fastest run.
 
-    Times are microseconds. A step lies inside of its run, steps of bodies inside of the step that ran them.
+    Times are microseconds. A step lies inside of its run, steps of bodies inside of the step that
+    ran them.
     """
     roof = profile.roof
     best = min(range(len(profile.runs)), key=lambda number: profile.runs[number].seconds)
-    events = [_named("process_name", _NODES, profile.model), _named("thread_name", _NODES, f"nodes of run {best + 1}")]
+    events = [
+        _named("process_name", _NODES, profile.model),
+        _named("thread_name", _NODES, f"nodes of run {best + 1}"),
+    ]
     events += _nodes(profile, profile.runs[best])
     for number, run in enumerate(profile.runs, 1):
         events.append(_named("thread_name", number, f"run {number}"))
@@ -57,7 +62,9 @@ def _nodes(profile: Profile, run: Run) -> Iterator[dict[str, Any]]:
 
 def _in_order(run: Run) -> list[Call]:
     """What runs first, comes first; what holds others, before them."""
-    numbered = sorted(enumerate(run.calls()), key=lambda entry: (entry[1].begin, -entry[1].end, -entry[0]))
+    numbered = sorted(
+        enumerate(run.calls()), key=lambda entry: (entry[1].begin, -entry[1].end, -entry[0])
+    )
     return [call for _, call in numbered]
 
 
@@ -77,7 +84,17 @@ def _call(profile: Profile, call: Call, run: Run, track: int, name: str) -> dict
     return _event(name, category, track, call.begin - run.begin, call.end - call.begin, arguments)
 
 
-def _event(name: str, category: str, track: int, begin: int, length: int, arguments: Any) -> dict[str, Any]:
+def _event(
+    name: str, category: str, track: int, begin: int, length: int, arguments: Any
+) -> dict[str, Any]:
     """A complete event; times are given in nanoseconds."""
     times = {"ts": begin / 1e3, "dur": length / 1e3}
-    return {"name": name, "cat": category, "ph": "X", **times, "pid": _PROCESS, "tid": track, "args": arguments}
+    return {
+        "name": name,
+        "cat": category,
+        "ph": "X",
+        **times,
+        "pid": _PROCESS,
+        "tid": track,
+        "args": arguments,
+    }

@@ -1,4 +1,6 @@
-"""The rewriting engine: patterns, matcher, patches, driver and record. It knows no particular rule."""
+"""The rewriting engine: patterns, matcher, patches, driver and record. It knows no particular
+rule.
+"""
 
 from infuse.rewrite.driver import Driver
 from infuse.rewrite.explain import Explanation, explain

@@ -1,4 +1,6 @@
-"""The worklist driver: applies rules until none fires, and guarantees what no rule should repeat."""
+"""The worklist driver: applies rules until none fires, and guarantees what no rule should
+repeat.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,9 @@ from infuse.rewrite.refine import Change, compare_types, reinfer
 from infuse.rewrite.rule import Refusal, Rule
 
 LONGEST_LINE = 1000
-"""Rewrites of one another's results without a node saved, from which on rules are held to be endless; in a graph of
-more nodes, as many as that has."""
+"""Rewrites of one another's results without a node saved, from which on rules are held to be
+endless; in a graph of more nodes, as many as that has.
+"""
 FIRES_PER_NODE = 10
 NARROW = 6
 """Operands by which nodes are told apart; of nodes with more, all patterns are tried."""
@@ -32,9 +35,9 @@ Check = Callable[[Graph, str], None]
 class Driver:
     """Applies `rules` to a graph and its bodies, in the order given where several fit.
 
-    `fold` may turn a node into constants; it is tried before any rule. `check` is called after every rewrite.
-    `settled` are rules of which the graph is known to be at rest, folding included: the first run tries them only
-    where something changes.
+    `fold` may turn a node into constants; it is tried before any rule. `check` is called after
+    every rewrite. `settled` are rules of which the graph is known to be at rest, folding included:
+    the first run tries them only where something changes.
     """
 
     def __init__(
@@ -59,7 +62,9 @@ class Driver:
 
     @np.errstate(all="ignore")
     def run(self, graph: Graph) -> bool:
-        """Rewrite to the fixed point; whether anything changed. RuleError when rules do not come to an end."""
+        """Rewrite to the fixed point; whether anything changed. RuleError when rules do not come to
+        an end.
+        """
         queue = _Worklist()
         for inner in graph.all_graphs():
             queue.push(inner.nodes if not self._at_rest else inner.unordered_nodes)
@@ -69,7 +74,11 @@ class Driver:
         changed = False
         while not self.report.is_full and (node := queue.pop()) is not None:
             check_time("optimization")
-            touched = self._match(node, self._new, limits) if node in untouched else self._visit(node, limits)
+            touched = (
+                self._match(node, self._new, limits)
+                if node in untouched
+                else self._visit(node, limits)
+            )
             if touched is not None:
                 changed = True
                 untouched.difference_update(touched)
@@ -77,7 +86,9 @@ class Driver:
         return changed
 
     def _visit(self, node: Node, limits: _Limits) -> list[Node] | None:
-        """Do the first thing that can be done at a node; the nodes to look at again, None when nothing was done."""
+        """Do the first thing that can be done at a node; the nodes to look at again, None when
+        nothing was done.
+        """
         if _is_dead(node):
             below = producers(node)
             self.report.add(Rewrite("RemoveDead", label(remove_dead([node])), (), rows=("G6",)))
@@ -114,7 +125,9 @@ class Driver:
         if results is None or _same_as_before(root, results):
             patch.undo()
             return None
-        touched = self._replace(root, results, match.nodes, patch.created, rule.name, rule.level, rule.rows, note)
+        touched = self._replace(
+            root, results, match.nodes, patch.created, rule.name, rule.level, rule.rows, note
+        )
         limits.count(rule.name, match.nodes, patch.created, self.report.rewrites[-1].saved)
         return touched
 
@@ -135,7 +148,9 @@ class Driver:
         touched: list[Node] = list(created)
         boundary = dict.fromkeys(v for node in covered for v in node.operands())
         new_nodes = set(created)
-        heirs = dict.fromkeys(v.producer for v in results if v.producer is not None and v.producer not in new_nodes)
+        heirs = dict.fromkeys(
+            v.producer for v in results if v.producer is not None and v.producer not in new_nodes
+        )
         for old, new in zip(root.outputs, results):
             better = compare_types(old.type, new.type) is Change.BETTER
             if new.content is None:
@@ -155,7 +170,9 @@ class Driver:
                 touched.extend(value.users())
         place = {node: index for index, node in enumerate(covered)}
         removed = label(sorted(gone, key=lambda node: place.get(node, len(place))))
-        self.report.add(Rewrite(name, removed, label(created), level, rows, note, tuple(map(mention, heirs))))
+        self.report.add(
+            Rewrite(name, removed, label(created), level, rows, note, tuple(map(mention, heirs)))
+        )
         if self.check is not None:
             self.check(graph, name)
         return touched
@@ -166,11 +183,17 @@ def _is_dead(node: Node) -> bool:
 
 
 def _build(rule: Rule, match: Match, patch: Patch) -> list[Value] | None:
-    """What the rule puts in place of the root's outputs; None where that would tell less of a shape."""
+    """What the rule puts in place of the root's outputs; None where that would tell less of a
+    shape.
+    """
     root = match.root
-    results = [patch.value(r) for r in rule.replacement({**match.bound, "patch": patch, "root": root})]
+    results = [
+        patch.value(r) for r in rule.replacement({**match.bound, "patch": patch, "root": root})
+    ]
     if any(v.uses for v in root.outputs[len(results) :]):
-        raise RuleError(f"{len(results)} results are built for {len(root.outputs)} outputs that are read")
+        raise RuleError(
+            f"{len(results)} results are built for {len(root.outputs)} outputs that are read"
+        )
     changes = [compare_types(old.type, new.type) for old, new in zip(root.outputs, results)]
     for old, new, change in zip(root.outputs, results, changes):
         if change is Change.CLASH:
@@ -205,7 +228,10 @@ def _refusal(rule: Rule, match: Match) -> str | None:
 
 def _shared(value: Value, use: Use) -> str:
     if isinstance(use.user, Node):
-        return f"{value.name!r} inside the pattern is also read by {use.user.kind} node {use.user.name!r}"
+        return (
+            f"{value.name!r} inside the pattern is also read by {use.user.kind} node "
+            f"{use.user.name!r}"
+        )
     return f"{value.name!r} inside the pattern is an output of the graph"
 
 
@@ -241,7 +267,11 @@ def _same_operand(a: Value | None, b: Value | None) -> bool:
         return False
     if a.const is b.const:
         return True
-    return a.const.dtype == b.const.dtype and a.const.shape == b.const.shape and a.const.tobytes() == b.const.tobytes()
+    return (
+        a.const.dtype == b.const.dtype
+        and a.const.shape == b.const.shape
+        and a.const.tobytes() == b.const.tobytes()
+    )
 
 
 class _Rules:
@@ -256,7 +286,9 @@ class _Rules:
             self._by_kind[pattern.domain, pattern.kind].append((rule, pattern, glance(pattern)))
 
     def fitting(self, node: Node) -> list[tuple[Rule, Call]]:
-        """The patterns that may fit at a node, looked up by the kinds of what makes its operands."""
+        """The patterns that may fit at a node, looked up by the kinds of what makes its
+        operands.
+        """
         op = node.op
         if len(node.inputs) > NARROW:
             return self._seen(node)
@@ -301,7 +333,9 @@ class _Worklist:
 
 
 class _Limits:
-    """Ends rules that feed each other forever: by their number, and by how long a line of rewrites saved nothing."""
+    """Ends rules that feed each other forever: by their number, and by how long a line of rewrites
+    saved nothing.
+    """
 
     def __init__(self, graph: str, nodes: int) -> None:
         self.graph = graph
@@ -310,7 +344,9 @@ class _Limits:
         self.fires: Counter[str] = Counter()
         self.line: dict[Node, int] = {}
 
-    def count(self, rule: str, covered: Iterable[Node], created: Iterable[Node], saved: int) -> None:
+    def count(
+        self, rule: str, covered: Iterable[Node], created: Iterable[Node], saved: int
+    ) -> None:
         self.fires[rule] += 1
         length = max(self.line.pop(n, 0) for n in covered) + 1 if saved <= 0 else 0
         if length > self.longest or self.fires.total() > self.most:

@@ -14,8 +14,8 @@ from infuse.rewrite.rule import Rule
 class Explanation:
     """What became of a rule at one node. `fires`: it applies; else `reason` says why not.
 
-    `complete` tells that the pattern fits and a condition refused; else `covered` are the nodes that agreed until the
-    search stopped at `node`.
+    `complete` tells that the pattern fits and a condition refused; else `covered` are the nodes
+    that agreed until the search stopped at `node`.
     """
 
     node: str
@@ -34,7 +34,9 @@ class Explanation:
 
 
 def explain(rule: Rule, graph: Graph) -> list[Explanation]:
-    """Every place where the pattern of `rule` fits, with what its conditions say; the best partial match if none."""
+    """Every place where the pattern of `rule` fits, with what its conditions say; the best partial
+    match if none.
+    """
     found: list[Explanation] = []
     best = Trace()
     roots = {(p.domain, p.kind) for p in rule.patterns}
@@ -50,11 +52,17 @@ def explain(rule: Rule, graph: Graph) -> list[Explanation]:
         kinds = " or ".join(sorted({kind for _, kind in roots}))
         return [Explanation("", "", False, f"the graph has no {kinds} node", complete=False)]
     covered = tuple(f"{n.kind}({n.name})" for n in best.covered)
-    return [Explanation(best.node.name, best.node.kind, False, best.reason, complete=False, covered=covered)]
+    return [
+        Explanation(
+            best.node.name, best.node.kind, False, best.reason, complete=False, covered=covered
+        )
+    ]
 
 
 def _at(rule: Rule, node: Node, best: Trace) -> Explanation | None:
-    """What the rule says at one node: that it fires, or the first refusal; None where no spelling fits."""
+    """What the rule says at one node: that it fires, or the first refusal; None where no spelling
+    fits.
+    """
     first: Explanation | None = None
     for pattern in rule.patterns:
         for match in matches(pattern, node, best):

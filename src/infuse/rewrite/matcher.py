@@ -1,4 +1,6 @@
-"""Matching of a pattern against the graph around a node, with backtracking over operand orders and spellings."""
+"""Matching of a pattern against the graph around a node, with backtracking over operand orders and
+spellings.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,10 @@ from infuse.ir.expression import Call, OneOf, Variable
 from infuse.ir.graph import Array, Node, Value
 
 TOLERANCE = 2e-6
-"""Relative difference up to which a constant in a model is a rounded number of a pattern: models store float32, some
-exporters print seven digits. Numbers that float32 holds exactly (0, 1, 0.5, 6) are compared exactly."""
+"""Relative difference up to which a constant in a model is a rounded number of a pattern: models
+store float32, some exporters print seven digits. Numbers that float32 holds exactly (0, 1, 0.5, 6)
+are compared exactly.
+"""
 DOUBLE_TOLERANCE = 1e-12
 """The same for constants that are stored as float64: seven digits are another number there."""
 SPLAT_LIMIT = 1 << 16
@@ -24,7 +28,9 @@ SPLAT_LIMIT = 1 << 16
 
 
 class Match(NamedTuple):
-    """What a pattern bound: values by variable name, nodes by label, and every node it covers (root first)."""
+    """What a pattern bound: values by variable name, nodes by label, and every node it covers (root
+    first).
+    """
 
     root: Node
     bound: Mapping[str, Any]
@@ -42,7 +48,12 @@ class Trace:
 
     def note(self, state: _State, node: Node, reason: str) -> None:
         if len(state.nodes) > self.depth:
-            self.depth, self.node, self.reason, self.covered = len(state.nodes), node, reason, state.nodes
+            self.depth, self.node, self.reason, self.covered = (
+                len(state.nodes),
+                node,
+                reason,
+                state.nodes,
+            )
 
 
 class _State(NamedTuple):
@@ -59,7 +70,9 @@ class _State(NamedTuple):
 
 
 def matches(pattern: Call, root: Node, trace: Trace | None = None) -> Iterator[Match]:
-    """All ways in which `pattern` fits with `root` as its last operation; nodes of other graphs are not matched."""
+    """All ways in which `pattern` fits with `root` as its last operation; nodes of other graphs are
+    not matched.
+    """
     for state in _match_node(pattern, root, _State({}, ()), trace):
         yield Match(root, state.bound, state.nodes)
 
@@ -85,7 +98,11 @@ def _match_node(call: Call, node: Node, state: _State, trace: Trace | None) -> I
         for name, wanted in call.attributes.items():
             if not _equal(found.get(name), wanted):
                 if trace:
-                    trace.note(state, node, f"attribute {name} is {found.get(name)!r}, {wanted!r} is needed")
+                    trace.note(
+                        state,
+                        node,
+                        f"attribute {name} is {found.get(name)!r}, {wanted!r} is needed",
+                    )
                 return
     covered = state.cover(call, node)
     args, inputs = call.args, tuple(node.inputs)
@@ -106,13 +123,19 @@ def _equal(found: Any, wanted: Any) -> bool:
 
 
 def _match_operands(
-    patterns: tuple[Any, ...], values: tuple[Value | None, ...], node: Node, state: _State, trace: Trace | None
+    patterns: tuple[Any, ...],
+    values: tuple[Value | None, ...],
+    node: Node,
+    state: _State,
+    trace: Trace | None,
 ) -> Iterator[_State]:
     for place, pattern in enumerate(patterns):
         if not isinstance(pattern, Variable):
             value = values[place] if place < len(values) else None
             for matched in _match_value(pattern, value, node, state, trace):
-                yield from _match_operands(patterns[place + 1 :], values[place + 1 :], node, matched, trace)
+                yield from _match_operands(
+                    patterns[place + 1 :], values[place + 1 :], node, matched, trace
+                )
             return
         if pattern.variadic:
             rest = values[place:]
@@ -121,17 +144,25 @@ def _match_operands(
             elif state.bound[pattern.name] == rest:
                 yield state
             return
-        bound = _match_variable(pattern, values[place] if place < len(values) else None, node, state, trace)
+        bound = _match_variable(
+            pattern, values[place] if place < len(values) else None, node, state, trace
+        )
         if bound is None:
             return
         state = bound
     if len(values) <= len(patterns):
         yield state
     elif trace:
-        trace.note(state, node, f"{node.kind} has {len(values) - len(patterns)} more inputs than the pattern")
+        trace.note(
+            state,
+            node,
+            f"{node.kind} has {len(values) - len(patterns)} more inputs than the pattern",
+        )
 
 
-def _match_value(pattern: Any, value: Value | None, node: Node, state: _State, trace: Trace | None) -> Iterator[_State]:
+def _match_value(
+    pattern: Any, value: Value | None, node: Node, state: _State, trace: Trace | None
+) -> Iterator[_State]:
     if isinstance(pattern, Call):
         producer = None if value is None else value.producer
         if producer is not None and value is not None and value.index == pattern.output:
@@ -140,7 +171,11 @@ def _match_value(pattern: Any, value: Value | None, node: Node, state: _State, t
         elif trace and value is None:
             trace.note(state, node, f"an input of {node.kind} is absent")
         elif trace and value is not None:
-            trace.note(state, node, f"{pattern.kind} is needed as input of {node.kind}, found {_source(value)}")
+            trace.note(
+                state,
+                node,
+                f"{pattern.kind} is needed as input of {node.kind}, found {_source(value)}",
+            )
     elif isinstance(pattern, Variable):
         bound = _match_variable(pattern, value, node, state, trace)
         if bound is not None:
@@ -187,7 +222,7 @@ def _match_variable(
     return None
 
 
-# -- numbers -----------------------------------------------------------------------------------------------------
+# -- numbers ---------------------------------------------------------------------------------------
 
 
 def is_number(value: Value | None, number: Any) -> bool:
@@ -215,7 +250,9 @@ def _is_splat(data: Array) -> bool:
 
 def _all_near(data: Array, number: float, dtype: DType) -> bool:
     wanted = float(number)
-    return bool(np.all(np.abs(data.astype(np.float64) - wanted) <= _tolerance(wanted, dtype) * abs(wanted)))
+    return bool(
+        np.all(np.abs(data.astype(np.float64) - wanted) <= _tolerance(wanted, dtype) * abs(wanted))
+    )
 
 
 def _tolerance(number: float, dtype: DType) -> float:
@@ -224,10 +261,12 @@ def _tolerance(number: float, dtype: DType) -> float:
         return 0.0
     if dtype.bits == 64:
         return DOUBLE_TOLERANCE
-    return max(TOLERANCE, {16: 2.0**-8 if dtype.name == "bfloat16" else 2.0**-11}.get(dtype.bits, 0.0))
+    return max(
+        TOLERANCE, {16: 2.0**-8 if dtype.name == "bfloat16" else 2.0**-11}.get(dtype.bits, 0.0)
+    )
 
 
-# -- a quick look before the search ------------------------------------------------------------------------------
+# -- a quick look before the search ----------------------------------------------------------------
 
 Glance = tuple[bool, tuple[Any, ...]]
 _CONSTANT = "constant"
@@ -236,7 +275,9 @@ _CONSTANT = "constant"
 @lru_cache(maxsize=4096)
 def glance(pattern: Call) -> Glance:
     """What can be seen of a pattern at one look: kinds of the producers of its operands."""
-    return any(isinstance(a, Variable) and a.variadic for a in pattern.args), tuple(map(_look, pattern.args))
+    return any(isinstance(a, Variable) and a.variadic for a in pattern.args), tuple(
+        map(_look, pattern.args)
+    )
 
 
 def _look(pattern: Any) -> Any:

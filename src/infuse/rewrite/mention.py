@@ -1,4 +1,6 @@
-"""Nodes as a record mentions them: text to read, and enough to find them and to count what they cost."""
+"""Nodes as a record mentions them: text to read, and enough to find them and to count what they
+cost.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,8 @@ class Signature(NamedTuple):
 class Mention(str):
     """`Kind(name)` of a node.
 
-    `serial` finds the node in the graphs before and after. `signature` is None for a node that was gone when it was
+    `serial` finds the node in the graphs before and after. `signature` is None for a node that was
+    gone when it was
     mentioned: either the original graph has it, or the record of its creation tells.
     """
 
@@ -31,14 +34,19 @@ class Mention(str):
 
 
 def label(nodes: Iterable[Node]) -> tuple[Mention, ...]:
-    """Mentions of nodes and of those in their bodies, with their signatures where they are still there."""
+    """Mentions of nodes and of those in their bodies, with their signatures where they are still
+    there.
+    """
     found: list[Mention] = []
     for node in nodes:
         gone = node.graph is None
         found.append(mention(node, None if gone else _signature(node)))
         for body in node.subgraphs.values():
             for graph in body.all_graphs():
-                found += [mention(inner, None if gone else _signature(inner)) for inner in graph.unordered_nodes]
+                found += [
+                    mention(inner, None if gone else _signature(inner))
+                    for inner in graph.unordered_nodes
+                ]
     return tuple(found)
 
 

@@ -17,7 +17,9 @@ from infuse.ir.types import UNKNOWN
 
 
 class Patch:
-    """New nodes in one graph on behalf of one rewrite; `origin` is what they stem from, `name` what they stand for."""
+    """New nodes in one graph on behalf of one rewrite; `origin` is what they stem from, `name` what
+    they stand for.
+    """
 
     def __init__(self, graph: Graph, origin: Iterable[str] = (), name: str = "") -> None:
         self.graph = graph
@@ -27,7 +29,9 @@ class Patch:
         self._built: dict[int, tuple[Call, Node]] = {}
 
     def value(self, expression: Any, like: DType | None = None) -> Value:
-        """The value of an expression, building nodes as needed; numbers become constants of type `like`."""
+        """The value of an expression, building nodes as needed; numbers become constants of type
+        `like`.
+        """
         if isinstance(expression, Value):
             return expression
         if isinstance(expression, Call):
@@ -49,14 +53,22 @@ class Patch:
             return known[1]
         operands = [a if a is None or _is_number(a) else self.value(a) for a in call.args]
         inputs = [self.value(a, _type_for(a, operands)) if _is_number(a) else a for a in operands]
-        node = self.add(make_operator(call.domain, call.kind, call.attributes), inputs, call.output + 1)
+        node = self.add(
+            make_operator(call.domain, call.kind, call.attributes), inputs, call.output + 1
+        )
         self._built[id(call.root)] = (call.root, node)
         return node
 
     def add(self, op: Operator, inputs: Sequence[Value | None], outputs: int = 1) -> Node:
         """A node of a given operator object."""
         values = [Value(UNKNOWN) for _ in range(outputs)]
-        node = Node(op, inputs, values, name=f"{self.name}/{op.name}" if self.name else "", origin=self.origin)
+        node = Node(
+            op,
+            inputs,
+            values,
+            name=f"{self.name}/{op.name}" if self.name else "",
+            origin=self.origin,
+        )
         self.graph.add_node(node)
         self.created.append(node)
         node.op.infer_node(node)
@@ -85,20 +97,34 @@ def _is_number(expression: Any) -> bool:
 def _default(number: Any) -> DType:
     if isinstance(number, np.generic):
         return dtypes.by_numpy(number.dtype)
-    return dtypes.bool_ if isinstance(number, bool) else dtypes.int64 if isinstance(number, int) else dtypes.float32
+    return (
+        dtypes.bool_
+        if isinstance(number, bool)
+        else dtypes.int64
+        if isinstance(number, int)
+        else dtypes.float32
+    )
 
 
 def _type_for(number: Any, operands: Sequence[Any]) -> DType | None:
     """The element type of the first operand that can hold `number`."""
-    kinds = "b" if isinstance(number, (bool, np.bool_)) else "fiu" if isinstance(number, (int, np.integer)) else "f"
+    kinds = (
+        "b"
+        if isinstance(number, (bool, np.bool_))
+        else "fiu"
+        if isinstance(number, (int, np.integer))
+        else "f"
+    )
     return next((v.dtype for v in operands if isinstance(v, Value) and v.dtype.kind in kinds), None)
 
 
-# -- edges -------------------------------------------------------------------------------------------------------
+# -- edges -----------------------------------------------------------------------------------------
 
 
 def remove_dead(candidates: Iterable[Node]) -> list[Node]:
-    """Remove the candidates that nobody reads, and what only they kept alive; returns the removed nodes."""
+    """Remove the candidates that nobody reads, and what only they kept alive; returns the removed
+    nodes.
+    """
     removed: list[Node] = []
     pending = list(candidates)
     while pending:
@@ -121,7 +147,9 @@ def producers(node: Node) -> list[Node]:
 
 
 def redirect(old: Value, new: Value, created: Collection[Node] = ()) -> None:
-    """Move all readers of `old` to `new`, which takes over the name where it has none; `created` read on."""
+    """Move all readers of `old` to `new`, which takes over the name where it has none; `created`
+    read on.
+    """
     for user, index in list(old.uses):
         if user not in created:
             user.set_operand(index, new)

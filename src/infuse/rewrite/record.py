@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections import Counter
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -18,9 +19,17 @@ ABOUT: dict[str, str] = {
 """What rules and passes do, by name: their docstrings."""
 
 
+def unwrapped(docstring: str | None) -> str:
+    """A docstring with the lines of every paragraph joined."""
+    paragraphs = inspect.cleandoc(docstring or "").split("\n\n")
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+
+
 @dataclass(frozen=True)
 class Rewrite:
-    """One rewrite that fired. Nodes are given as `Kind(name)`; `label` makes these, and they know which node it was."""
+    """One rewrite that fired. Nodes are given as `Kind(name)`; `label` makes these, and they know
+    which node it was.
+    """
 
     rule: str
     removed: tuple[str, ...]
@@ -56,8 +65,9 @@ class Effect:
 
 @dataclass(frozen=True)
 class Improvement:
-    """What a search found: the nodes before and after, the equalities that show they compute the same, what both cost
-    in the eyes of the cost model, and how far their results were apart on random inputs.
+    """What a search found: the nodes before and after, the equalities that show they compute the
+    same, what both cost in the eyes of the cost model, and how far their results were apart on
+    random inputs.
     """
 
     removed: tuple[str, ...]
@@ -85,7 +95,8 @@ class Search:
     terms: int = 0
     """Operators in all e-graphs together."""
     is_complete: bool = True
-    """Whether it looked at everything; else time ran out, and another run may find something else."""
+    """Whether it looked at everything; else time ran out, and another run may find something else.
+    """
     improvements: list[Improvement] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     """What was found and not taken, and why."""
@@ -105,7 +116,9 @@ class Search:
 
 @dataclass
 class Report:
-    """The record of an optimization: operator counts before and after, rewrites in order, seconds per level."""
+    """The record of an optimization: operator counts before and after, rewrites in order, seconds
+    per level.
+    """
 
     before: Counter[str] = field(default_factory=Counter)
     after: Counter[str] = field(default_factory=Counter)
@@ -154,7 +167,10 @@ class Report:
         """The report as plain data for JSON."""
         return {
             "nodes": {"before": self.nodes_before, "after": self.nodes_after},
-            "operators": {"before": dict(self.before.most_common()), "after": dict(self.after.most_common())},
+            "operators": {
+                "before": dict(self.before.most_common()),
+                "after": dict(self.after.most_common()),
+            },
             "fired": dict(self.fired.most_common()),
             "rules": {name: asdict(effect) for name, effect in self.effects.items()},
             "rewrites": [
@@ -175,16 +191,27 @@ class Report:
         }
 
     def __str__(self) -> str:
-        """A table: nodes before and after, what each rule did, which operators are fewer or more."""
-        head = f"{self.nodes_before} → {self.nodes_after} nodes in {sum(self.seconds.values()):.2f} s"
+        """A table: nodes before and after, what each rule did, which operators are fewer or
+        more.
+        """
+        head = (
+            f"{self.nodes_before} → {self.nodes_after} nodes in {sum(self.seconds.values()):.2f} s"
+        )
         if not self.rewrites:
             return f"{head}; no rewrite"
         width = max(len(name) for name in self.effects)
-        rules = [f"  {name:{width}}  ×{e.fired:<5d} {-e.saved:+d} nodes" for name, e in self.effects.items()]
-        changes = {kind: self.after[kind] - self.before[kind] for kind in {*self.before, *self.after}}
+        rules = [
+            f"  {name:{width}}  ×{e.fired:<5d} {-e.saved:+d} nodes"
+            for name, e in self.effects.items()
+        ]
+        changes = {
+            kind: self.after[kind] - self.before[kind] for kind in {*self.before, *self.after}
+        }
         moved = sorted((n, kind) for kind, n in changes.items() if n)
         operators = ", ".join(f"{kind} {self.before[kind]}→{self.after[kind]}" for _, kind in moved)
-        return "\n".join([head, *rules, f"  operators: {operators}", *(f"  {note}" for note in self.notes)])
+        return "\n".join(
+            [head, *rules, f"  operators: {operators}", *(f"  {note}" for note in self.notes)]
+        )
 
 
 def count_operators(graph: Graph) -> Counter[str]:
@@ -192,4 +219,15 @@ def count_operators(graph: Graph) -> Counter[str]:
     return Counter(node.kind for g in graph.all_graphs() for node in g.unordered_nodes)
 
 
-__all__ = ["ABOUT", "Effect", "Improvement", "Mention", "Report", "Rewrite", "Search", "count_operators", "label"]
+__all__ = [
+    "ABOUT",
+    "Effect",
+    "Improvement",
+    "Mention",
+    "Report",
+    "Rewrite",
+    "Search",
+    "count_operators",
+    "label",
+    "unwrapped",
+]

@@ -68,7 +68,9 @@ def _is_part(part: Dim, whole: Dim) -> bool:
 
 
 def reinfer(readers: Iterable[Node]) -> list[Node]:
-    """Infer again from the readers of a value on whose type says more than before; the nodes that know more now."""
+    """Infer again from the readers of a value on whose type says more than before; the nodes that
+    know more now.
+    """
     changed: list[Node] = []
     pending = deque(readers)
     queued = set(pending)
@@ -84,10 +86,16 @@ def reinfer(readers: Iterable[Node]) -> list[Node]:
                 output.type = type
             if output.content is None:
                 output.content = content
-            better = better or change is Change.BETTER or (content is None) is not (output.content is None)
+            better = (
+                better
+                or change is Change.BETTER
+                or (content is None) is not (output.content is None)
+            )
         if better:
             changed.append(node)
-            fresh = [user for output in node.outputs for user in output.users() if user not in queued]
+            fresh = [
+                user for output in node.outputs for user in output.users() if user not in queued
+            ]
             pending.extend(dict.fromkeys(fresh))
             queued.update(fresh)
     return changed

@@ -1,4 +1,6 @@
-"""A rewrite rule: `match` says what to look for, `when` what must hold, `build` what stands there afterwards."""
+"""A rewrite rule: `match` says what to look for, `when` what must hold, `build` what stands there
+afterwards.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +12,15 @@ from typing import Any, ClassVar, NamedTuple
 from infuse.errors import RuleError
 from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Graph
-from infuse.rewrite.record import ABOUT, Report
+from infuse.rewrite.record import ABOUT, Report, unwrapped
 
 LEVELS = ("none", "basic", "extended", "all")
 
 
 class Parameter(NamedTuple):
-    """What a function of a rule asks for: a name, and what stands for it where a pattern does not bind it."""
+    """What a function of a rule asks for: a name, and what stands for it where a pattern does not
+    bind it.
+    """
 
     name: str
     default: Any
@@ -39,14 +43,16 @@ def require(condition: object, reason: str) -> None:
 class Rule:
     """A local rewrite.
 
-    `match` gets one pattern variable per parameter and returns a pattern (or a list of spellings). `when` and `build`
-    ask for what they need by parameter name: a variable's value, a node labelled with `name=` in the pattern, `root`;
-    a parameter with a default may be left unbound by some spellings. `when` refuses through `require`. `build` returns
-    the replacement of each output of the root: an expression or a value. `note`, where a rule has one, says of a
-    rewrite what the report is to tell beside it: a cost, an error. NumPy does not warn inside of them.
+    `match` gets one pattern variable per parameter and returns a pattern (or a list of spellings).
+    `when` and `build` ask for what they need by parameter name: a variable's value, a node labelled
+    with `name=` in the pattern, `root`; a parameter with a default may be left unbound by some
+    spellings. `when` refuses through `require`. `build` returns the replacement of each output of
+    the root: an expression or a value. `note`, where a rule has one, says of a rewrite what the
+    report is to tell beside it: a cost, an error. NumPy does not warn inside of them.
 
-    The driver guarantees the rest: same types before and after, interior values have no other reader (unless
-    `shares`), names and origins carried over, operands of commutative operators in any order.
+    The driver guarantees the rest: same types before and after, interior values have no other
+    reader (unless `shares`), names and origins carried over, operands of commutative operators in
+    any order.
     """
 
     level: ClassVar[str] = "basic"
@@ -57,17 +63,24 @@ class Rule:
     opt_in: ClassVar[bool] = False
     """Fires only when named in `only` or `enable`."""
     runtime: ClassVar[str] = ""
-    """The one runtime that has the operators it builds (onnxruntime); empty for rules that serve everybody."""
+    """The one runtime that has the operators it builds (onnxruntime); empty for rules that serve
+    everybody.
+    """
     rounding: ClassVar[str] = ""
-    """Why floating results may differ in their last bits; empty where they are the same bit by bit."""
+    """Why floating results may differ in their last bits; empty where they are the same bit by bit.
+    """
     error: float = 0.0
-    """How far results may be off, relative to the largest, where a rule approximates; such a rule is `opt_in`."""
+    """How far results may be off, relative to the largest, where a rule approximates; such a rule
+    is `opt_in`.
+    """
     examples: ClassVar[Sequence[Mapping[str, Any]]] = ()
-    """Operands for the generated tests, by variable: a shape, or an array. Labels give attributes to their nodes."""
+    """Operands for the generated tests, by variable: a shape, or an array. Labels give attributes
+    to their nodes.
+    """
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        ABOUT[cls.__name__] = inspect.cleandoc(cls.__doc__ or "")
+        ABOUT[cls.__name__] = unwrapped(cls.__doc__)
 
     @property
     def name(self) -> str:
@@ -90,11 +103,15 @@ class Rule:
         except RuleError:
             raise
         except Exception as error:
-            raise RuleError(f"rule {self.name}: match failed: {type(error).__name__}: {error}") from error
+            raise RuleError(
+                f"rule {self.name}: match failed: {type(error).__name__}: {error}"
+            ) from error
         spellings = tuple(result) if isinstance(result, (list, tuple)) else (result,)
         for spelling in spellings:
             if not isinstance(spelling, Call):
-                raise RuleError(f"rule {self.name}: match must return operator calls, found {spelling!r}")
+                raise RuleError(
+                    f"rule {self.name}: match must return operator calls, found {spelling!r}"
+                )
         return spellings
 
     @cached_property
@@ -118,7 +135,9 @@ class Rule:
             function(*(self._argument(bound, p) for p in parameters))
 
     def replacement(self, bound: Mapping[str, Any]) -> tuple[Any, ...]:
-        """Run `build`; one entry per output of the root. Warnings of NumPy are the caller's matter."""
+        """Run `build`; one entry per output of the root. Warnings of NumPy are the caller's
+        matter.
+        """
         result = self.build(*(self._argument(bound, p) for p in self._build_parameters))
         return result if isinstance(result, tuple) else (result,)
 
@@ -139,7 +158,9 @@ class Rule:
 
 
 def _parameters(function: Callable[..., Any]) -> tuple[Parameter, ...]:
-    return tuple(Parameter(p.name, p.default) for p in inspect.signature(function).parameters.values())
+    return tuple(
+        Parameter(p.name, p.default) for p in inspect.signature(function).parameters.values()
+    )
 
 
 class Pass:
@@ -155,7 +176,7 @@ class Pass:
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        ABOUT[cls.__name__] = inspect.cleandoc(cls.__doc__ or "")
+        ABOUT[cls.__name__] = unwrapped(cls.__doc__)
 
     @property
     def name(self) -> str:

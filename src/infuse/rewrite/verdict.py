@@ -18,14 +18,18 @@ class Guilty:
     """How the result differed."""
 
     def __str__(self) -> str:
-        at = f" at {', '.join(self.nodes[:3])}{' …' if len(self.nodes) > 3 else ''}" if self.nodes else ""
+        at = (
+            f" at {', '.join(self.nodes[:3])}{' …' if len(self.nodes) > 3 else ''}"
+            if self.nodes
+            else ""
+        )
         return f"{self.rule} is wrong on this model{at} and was left out: {self.what}"
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether two graphs were compared, on inputs of which sizes, and the largest difference, relative to the largest
-    element of the output; or the reason why they were not.
+    """Whether two graphs were compared, on inputs of which sizes, and the largest difference,
+    relative to the largest element of the output; or the reason why they were not.
     """
 
     checked: bool
@@ -45,9 +49,14 @@ class Verdict:
         if not self.checked:
             return f"not verified: {self.reason}"
         sizes = " and with ".join(filter(None, map(_sizes, self.trials)))
-        same = "same result" if not self.difference else f"largest difference {self.difference:.1e} of the output"
+        same = (
+            "same result"
+            if not self.difference
+            else f"largest difference {self.difference:.1e} of the output"
+        )
         text = (
-            f"verified on {'the given' if self.given else 'random'} inputs{f' with {sizes}' if sizes else ''}: {same}"
+            f"verified on {'the given' if self.given else 'random'} "
+            f"inputs{f' with {sizes}' if sizes else ''}: {same}"
         )
         return "\n".join([*map(str, self.guilty), text])
 

@@ -1,7 +1,9 @@
-"""Whether a file has the content that it should have: read once, and remembered for as long as it stays the same file.
+"""Whether a file has the content that it should have: read once, and remembered for as long as it
+stays the same file.
 
-A file is the same while device, inode, size and times of change are; the last of them (ctime) nobody can set. Records
-lie in the user's cache, so that the next process knows, too; where that cannot be written, each process reads once.
+A file is the same while device, inode, size and times of change are; the last of them (ctime)
+nobody can set. Records lie in the user's cache, so that the next process knows, too; where that
+cannot be written, each process reads once.
 """
 
 from __future__ import annotations
@@ -19,13 +21,17 @@ from typing import Final
 from infuse.runtime.places import cache_root
 
 _MOST: Final = 4096  # records, of some 200 bytes
-_RACY_SECONDS: Final = 2.0  # a file that changed within this of being read may change again with the same times
+_RACY_SECONDS: Final = (
+    2.0  # a file that changed within this of being read may change again with the same times
+)
 
 _seen: dict[str, tuple[str, list[int]]] = {}
 
 
 def has_content(path: Path, sha256: str, *, again: bool = False) -> bool:
-    """Whether the SHA-256 of a file is this; OSError when it cannot be read. `again`: read it in any case."""
+    """Whether the SHA-256 of a file is this; OSError when it cannot be read. `again`: read it in
+    any case.
+    """
     place = os.path.realpath(path)
     with Path(place).open("rb") as file:
         identity = _identity(os.fstat(file.fileno()))
@@ -57,7 +63,9 @@ def _file(place: str) -> Path:
 
 
 def _recalled(place: str) -> tuple[str, list[int]] | None:
-    """What another process of this user has recorded; nothing where others could have written it."""
+    """What another process of this user has recorded; nothing where others could have written
+    it.
+    """
     try:
         folder = _folder().stat()
         if folder.st_uid != os.geteuid() or folder.st_mode & (stat.S_IWGRP | stat.S_IWOTH):

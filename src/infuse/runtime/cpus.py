@@ -1,4 +1,6 @@
-"""What this machine offers a process: how many processors it may use, and which instructions they know."""
+"""What this machine offers a process: how many processors it may use, and which instructions they
+know.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ THREADS_VARIABLE = "INFUSE_NUM_THREADS"
 MOST_THREADS = 256
 """Threads of a context, as kernels/threads.hpp has it."""
 
-# Instruction sets that a compiler may choose on its own when it builds for one processor, as Linux names them.
+# Instruction sets that a compiler may choose on its own when it builds for one processor, as Linux
+# names them.
 _X86_EXTENSIONS = (
     *("sse", "ssse3", "popcnt", "avx", "fma", "f16c", "bmi", "abm", "movbe"),
     *("gfni", "vaes", "vpclmul", "amx"),
@@ -33,33 +36,49 @@ def available_cpus() -> int:
     if not text:
         return cpu_limit()
     if not text.isdecimal() or int(text) < 1:
-        raise OptionError(f"{THREADS_VARIABLE} is {text!r}, which is no number of threads", hint="set it to 1 or more")
+        raise OptionError(
+            f"{THREADS_VARIABLE} is {text!r}, which is no number of threads",
+            hint="set it to 1 or more",
+        )
     return int(text)
 
 
 def usable_threads(threads: int) -> int:
-    """`threads`, or as many as a context has at most, with a warning; OptionError for less than one."""
+    """`threads`, or as many as a context has at most, with a warning; OptionError for less than
+    one.
+    """
     if threads < 1:
-        raise OptionError(f"{threads} is no number of threads", hint="use 1 or more, or None for all processors")
+        raise OptionError(
+            f"{threads} is no number of threads", hint="use 1 or more, or None for all processors"
+        )
     if threads > MOST_THREADS:
-        warnings.warn(f"a model runs on at most {MOST_THREADS} threads, not {threads}", RuntimeWarning, stacklevel=4)
+        warnings.warn(
+            f"a model runs on at most {MOST_THREADS} threads, not {threads}",
+            RuntimeWarning,
+            stacklevel=4,
+        )
     return min(threads, MOST_THREADS)
 
 
 def cpu_limit(root: Path = Path("/")) -> int:
-    """The number of processors that this process may keep busy: its affinity mask and its cgroup quota, at least 1.
+    """The number of processors that this process may keep busy: its affinity mask and its cgroup
+    quota, at least 1.
 
     `root` is where `proc` and `sys` are found.
     """
     quota = cgroup_quota(root)
-    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    allowed = (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )
     return allowed if quota is None else max(1, min(allowed, quota))
 
 
 def cgroup_quota(root: Path = Path("/")) -> int | None:
-    """The processor quota of this process's control groups, rounded up; None when there is no limit.
+    """The processor quota of this process's control groups, rounded up; None when there is no
+    limit.
 
-    Reads version 1 and version 2, at this group and at every group above it, as each may set a limit.
+    Reads version 1 and version 2, at this group and at every group above it, as each may set a
+    limit.
     """
     quotas: list[float] = []
     for line in _read(root / "proc/self/cgroup").splitlines():
@@ -79,9 +98,17 @@ def cgroup_quota(root: Path = Path("/")) -> int | None:
 
 def _quota(group: Path) -> list[float]:
     """The quota set at one control group, in processors: a list of one or none."""
-    text = _read(group / "cpu.max") or f"{_read(group / 'cpu.cfs_quota_us')} {_read(group / 'cpu.cfs_period_us')}"
+    text = (
+        _read(group / "cpu.max")
+        or f"{_read(group / 'cpu.cfs_quota_us')} {_read(group / 'cpu.cfs_period_us')}"
+    )
     fields = text.split()
-    if len(fields) != 2 or not fields[0].isdecimal() or not fields[1].isdecimal() or int(fields[1]) == 0:
+    if (
+        len(fields) != 2
+        or not fields[0].isdecimal()
+        or not fields[1].isdecimal()
+        or int(fields[1]) == 0
+    ):
         return []
     return [int(fields[0]) / int(fields[1])]
 
@@ -95,7 +122,9 @@ def _read(path: Path) -> str:
 
 @lru_cache(maxsize=1)
 def cpu_features() -> frozenset[str]:
-    """The instruction-set extensions of this processor, as Linux names them; empty where they cannot be read."""
+    """The instruction-set extensions of this processor, as Linux names them; empty where they
+    cannot be read.
+    """
     for line in _read(Path("/proc/cpuinfo")).splitlines():
         name, _, value = line.partition(":")
         if name.strip() == "flags":

@@ -49,15 +49,21 @@ def describe_files(folder: Path, weights_sha256: str) -> dict[str, dict[str, Any
 
 
 def read_metadata(folder: Path) -> dict[str, Any]:
-    """The content of `metadata.json`; CompiledModelError when the folder is no compiled model of this release."""
+    """The content of `metadata.json`; CompiledModelError when the folder is no compiled model of
+    this release.
+    """
     path = folder / METADATA
     try:
         metadata = json.loads(path.read_text("utf-8"))
     except FileNotFoundError:
         what = "is not a compiled model" if folder.is_dir() else "does not exist"
-        raise CompiledModelError(f"the folder {what}", where=str(folder), hint="infuse.compile makes one") from None
+        raise CompiledModelError(
+            f"the folder {what}", where=str(folder), hint="infuse.compile makes one"
+        ) from None
     except (OSError, ValueError) as error:
-        raise CompiledModelError(f"it cannot be read: {error}", where=str(path), hint=_REBUILD) from error
+        raise CompiledModelError(
+            f"it cannot be read: {error}", where=str(path), hint=_REBUILD
+        ) from error
     if not isinstance(metadata, dict):
         raise CompiledModelError("it is no JSON object", where=str(path), hint=_REBUILD)
     check_abi(metadata, path)
@@ -65,7 +71,9 @@ def read_metadata(folder: Path) -> dict[str, Any]:
 
 
 def check_abi(metadata: Mapping[str, Any], where: Path) -> None:
-    """CompiledModelError unless `metadata` declares the binary interface that this release speaks."""
+    """CompiledModelError unless `metadata` declares the binary interface that this release
+    speaks.
+    """
     found = metadata.get("abi")
     if found != ABI:
         raise CompiledModelError(
@@ -78,45 +86,63 @@ def check_abi(metadata: Mapping[str, Any], where: Path) -> None:
 def verify(folder: Path, metadata: Mapping[str, Any], *, full: bool | None = None) -> None:
     """CompiledModelError unless library and weights are the files that `metadata` describes.
 
-    Sizes and the library's hash are always compared. The weights' hash is, too, but a file that was found whole once is
-    not read again while it stays the same file (`checked`), unless `full` (default: `$INFUSE_CHECK`) says so.
+    Sizes and the library's hash are always compared. The weights' hash is, too, but a file that was
+    found whole once is not read again while it stays the same file (`checked`), unless `full`
+    (default: `$INFUSE_CHECK`) says so.
     """
     files = metadata.get("files")
     if not isinstance(files, dict):
-        raise CompiledModelError("the table of files is missing", where=str(folder / METADATA), hint=_REBUILD)
+        raise CompiledModelError(
+            "the table of files is missing", where=str(folder / METADATA), hint=_REBUILD
+        )
     for name in (LIBRARY, WEIGHTS):
         entry, path = files.get(name), folder / name
         if not isinstance(entry, dict):
-            raise CompiledModelError(f"{name} is not described", where=str(folder / METADATA), hint=_REBUILD)
+            raise CompiledModelError(
+                f"{name} is not described", where=str(folder / METADATA), hint=_REBUILD
+            )
         if not path.is_file():
             raise CompiledModelError("the file is missing", where=str(path), hint=_REBUILD)
         size = path.stat().st_size
         if size != entry.get("bytes"):
             raise CompiledModelError(
-                f"the file has {size} bytes instead of {entry.get('bytes')}", where=str(path), hint=_REBUILD
+                f"the file has {size} bytes instead of {entry.get('bytes')}",
+                where=str(path),
+                hint=_REBUILD,
             )
     again = full_check() if full is None else full
     for name in (LIBRARY, WEIGHTS):
         try:
-            whole = has_content(folder / name, str(files[name].get("sha256")), again=again or name == LIBRARY)
+            whole = has_content(
+                folder / name, str(files[name].get("sha256")), again=again or name == LIBRARY
+            )
         except OSError as error:
-            raise CompiledModelError(f"it cannot be read: {error}", where=str(folder / name), hint=_REBUILD) from error
+            raise CompiledModelError(
+                f"it cannot be read: {error}", where=str(folder / name), hint=_REBUILD
+            ) from error
         if not whole:
-            raise CompiledModelError("the content is not what was compiled", where=str(folder / name), hint=_REBUILD)
+            raise CompiledModelError(
+                "the content is not what was compiled", where=str(folder / name), hint=_REBUILD
+            )
 
 
 def check_cpu(metadata: Mapping[str, Any], where: Path) -> None:
-    """CompiledModelError when the model was built for instructions that this processor does not have."""
+    """CompiledModelError when the model was built for instructions that this processor does not
+    have.
+    """
     if metadata.get("machine", architecture()) != architecture():
         raise CompiledModelError(
             f"the model was built for {metadata['machine']}, and this machine is {architecture()}",
             where=str(where),
             hint="run it there, or compile it for this machine",
         )
-    missing = sorted(set(metadata.get("cpu_features", ())) - cpu_features()) if cpu_features() else []
+    missing = (
+        sorted(set(metadata.get("cpu_features", ())) - cpu_features()) if cpu_features() else []
+    )
     if missing:
         raise CompiledModelError(
-            f"the model was built for the target {metadata.get('target')!r}, and this processor has no "
+            f"the model was built for the target {metadata.get('target')!r}, and this processor "
+            "has no "
             f"{', '.join(missing)}",
             where=str(where),
             hint='compile it for this machine, or for a target that all your machines share, such as "x86-64-v3"',

@@ -42,13 +42,17 @@ class Library:
         """`prefix`: what the names of the functions begin with, as the folder's metadata says."""
         path = folder / LIBRARY
         if not re.fullmatch(r"[A-Za-z]\w*", prefix, re.ASCII):
-            raise CompiledModelError(f"its functions cannot begin with {prefix!r}", where=str(folder))
+            raise CompiledModelError(
+                f"its functions cannot begin with {prefix!r}", where=str(folder)
+            )
         self._prefix = prefix
         try:
             self._library = ctypes.CDLL(str(path))
         except OSError as error:
             raise CompiledModelError(
-                f"the library cannot be loaded: {error}", where=str(path), hint="compile the model again"
+                f"the library cannot be loaded: {error}",
+                where=str(path),
+                hint="compile the model again",
             ) from error
         self._functions: Any = SimpleNamespace()
         weakref.finalize(self, _ctypes.dlclose, self._library._handle).atexit = False
@@ -56,7 +60,9 @@ class Library:
             function = getattr(self._library, self._named(name), None)
             if function is None:
                 raise CompiledModelError(
-                    f"the library has no function {self._named(name)}", where=str(path), hint="compile the model again"
+                    f"the library has no function {self._named(name)}",
+                    where=str(path),
+                    hint="compile the model again",
                 )
             function.restype, function.argtypes = result, arguments
             setattr(self._functions, name, function)
@@ -79,7 +85,9 @@ class Library:
         try:
             metadata = json.loads(text or b"")
         except ValueError as error:
-            raise CompiledModelError(f"the library's metadata cannot be read: {error}", where=str(path)) from error
+            raise CompiledModelError(
+                f"the library's metadata cannot be read: {error}", where=str(path)
+            ) from error
         if not isinstance(metadata, dict):
             raise CompiledModelError("the library's metadata is no JSON object", where=str(path))
         check_abi(metadata, path)
@@ -108,7 +116,9 @@ class Library:
         """The text of the last failure of a context."""
         return (self._functions.infuse_error(handle) or b"").decode("utf-8", "replace")
 
-    def late_output(self, handle: int, number: int, dtype: np.dtype[Any], rank: int) -> np.ndarray[Any, Any]:
+    def late_output(
+        self, handle: int, number: int, dtype: np.dtype[Any], rank: int
+    ) -> np.ndarray[Any, Any]:
         """A copy of an output whose sizes the last run of a context found out."""
         sizes = (ctypes.c_int64 * max(1, rank))()
         address = self._functions.infuse_output(handle, number, ctypes.addressof(sizes))
@@ -122,17 +132,22 @@ class Library:
         return int(self._functions.infuse_arena_bytes(handle))
 
     def live_bytes(self, handle: int) -> int:
-        """The most bytes of intermediate tensors that were live at once in the last run of a context."""
+        """The most bytes of intermediate tensors that were live at once in the last run of a
+        context.
+        """
         return int(self._functions.infuse_live_bytes(handle))
 
     def records(self, handle: int) -> tuple[np.ndarray[Any, np.dtype[np.int64]], int]:
         """A copy of the records of the last run of a context, and how many more there were.
 
-        A row is a step that ran, in the order in which they ended: the number of its program, its own, when it began
-        and ended (nanoseconds), and the values of the symbols that the metadata lists as `profile`.
+        A row is a step that ran, in the order in which they ended: the number of its program, its
+        own, when it began and ended (nanoseconds), and the values of the symbols that the metadata
+        lists as `profile`.
         """
         if self._profile is None:
-            raise RuntimeFailure("the model was not compiled for profiling", hint="infuse.profile compiles it so")
+            raise RuntimeFailure(
+                "the model was not compiled for profiling", hint="infuse.profile compiles it so"
+            )
         count, lost = ctypes.c_int64(), ctypes.c_int64()
         address = self._profile(handle, ctypes.addressof(count), ctypes.addressof(lost))
         rows = np.empty((count.value, 4 + len(self.metadata["profile"])), np.int64)
@@ -141,13 +156,21 @@ class Library:
         return rows, lost.value
 
     def output_sizes(self, symbols: int, total: int) -> list[int] | None:
-        """The `total` sizes of all outputs for the symbol values at this address; None if they are invalid."""
+        """The `total` sizes of all outputs for the symbol values at this address; None if they are
+        invalid.
+        """
         sizes = (ctypes.c_int64 * max(1, total))()
-        return None if self._functions.infuse_shapes(symbols, ctypes.addressof(sizes)) else list(sizes[:total])
+        return (
+            None
+            if self._functions.infuse_shapes(symbols, ctypes.addressof(sizes))
+            else list(sizes[:total])
+        )
 
 
 def _map(path: Path) -> np.ndarray[Any, np.dtype[np.uint8]]:
-    """A file as a read-only array, which shares its memory with all processes where that is safe (`infuse.mapped`)."""
+    """A file as a read-only array, which shares its memory with all processes where that is safe
+    (`infuse.mapped`).
+    """
     try:
         with path.open("rb") as file:
             data = contents(file.fileno())

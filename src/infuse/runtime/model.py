@@ -19,12 +19,16 @@ _loaded: weakref.WeakSet[CompiledModel] = weakref.WeakSet()
 
 
 class CompiledModel:
-    """A compiled model. Safe to call from several threads at once: each call in progress has a context of its own.
+    """A compiled model. Safe to call from several threads at once: each call in progress has a
+    context of its own.
 
-    A context holds `threads` threads and the model's working memory; contexts are made on demand and reused.
+    A context holds `threads` threads and the model's working memory; contexts are made on demand
+    and reused.
     """
 
-    def __init__(self, folder: Path, library: Library, metadata: Mapping[str, Any], threads: int) -> None:
+    def __init__(
+        self, folder: Path, library: Library, metadata: Mapping[str, Any], threads: int
+    ) -> None:
         self.folder = folder
         self.metadata = dict(metadata)
         self.threads = threads = usable_threads(threads)
@@ -35,10 +39,11 @@ class CompiledModel:
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str], threads: int | None = None) -> CompiledModel:
-        """The model in `folder`, to be run with `threads` threads a call (default: `available_cpus()`).
+        """The model in `folder`, to be run with `threads` threads a call (default:
+        `available_cpus()`).
 
-        Raises CompiledModelError when the folder is broken, was built for another release of Infuse, or needs
-        instructions that this processor does not have.
+        Raises CompiledModelError when the folder is broken, was built for another release of
+        Infuse, or needs instructions that this processor does not have.
         """
         if threads is None:
             threads = available_cpus()
@@ -48,7 +53,11 @@ class CompiledModel:
         check_cpu(metadata, path)
         library = Library(path, str(metadata.get("prefix", "infuse")))
         for name in ("weights_bytes", "weights_hash"):
-            if name in library.metadata and name in metadata and library.metadata[name] != metadata[name]:
+            if (
+                name in library.metadata
+                and name in metadata
+                and library.metadata[name] != metadata[name]
+            ):
                 raise CompiledModelError(
                     f"library and {METADATA} do not belong together: they differ in {name}",
                     where=str(path),
@@ -96,7 +105,9 @@ class CompiledModel:
 
     @property
     def arena_lower_bound(self) -> int:
-        """The most bytes of intermediate tensors that were live at once, for the sizes of the last call."""
+        """The most bytes of intermediate tensors that were live at once, for the sizes of the last
+        call.
+        """
         session = self._take()
         try:
             return session.live_bytes
@@ -106,7 +117,8 @@ class CompiledModel:
     def run(self, inputs: Mapping[str, Any]) -> dict[str, Array]:
         """The outputs by name, freshly allocated, for arrays by input name.
 
-        Raises InputError when names, types or shapes are not the model's, RuntimeFailure when the run fails.
+        Raises InputError when names, types or shapes are not the model's, RuntimeFailure when the
+        run fails.
         """
         session = self._take()
         try:
@@ -115,7 +127,9 @@ class CompiledModel:
             self._give_back(session)
 
     def __call__(self, *inputs: Any) -> Any:
-        """The outputs for arrays in the order of `inputs`: a tuple, or the array itself when it is only one."""
+        """The outputs for arrays in the order of `inputs`: a tuple, or the array itself when it is
+        only one.
+        """
         session = self._take()
         try:
             return unpack(session.execute(inputs))
@@ -123,13 +137,17 @@ class CompiledModel:
             self._give_back(session)
 
     def session(self, threads: int | None = None) -> Session:
-        """A context of the caller's own, for one thread; saves looking for an idle one at each call."""
+        """A context of the caller's own, for one thread; saves looking for an idle one at each
+        call.
+        """
         if self._closed:
             raise self._closed_error()
         return Session(self._signature, self.threads if threads is None else threads)
 
     def close(self) -> None:
-        """Free all contexts that no call is using, and the others as their calls end. Closing twice does nothing."""
+        """Free all contexts that no call is using, and the others as their calls end. Closing twice
+        does nothing.
+        """
         self._closed = True
         while self._idle:
             self._idle.pop().close()
@@ -164,7 +182,9 @@ class CompiledModel:
 
 
 def _after_fork() -> None:
-    """A child has the memory of its parent's contexts but none of their threads: it opens its own."""
+    """A child has the memory of its parent's contexts but none of their threads: it opens its
+    own.
+    """
     for model in list(_loaded):
         model._forget_contexts()
 

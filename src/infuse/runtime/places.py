@@ -1,4 +1,6 @@
-"""Where Infuse keeps what it makes: compiled models, copies of served ones, and the state of servers."""
+"""Where Infuse keeps what it makes: compiled models, copies of served ones, and the state of
+servers.
+"""
 
 from __future__ import annotations
 

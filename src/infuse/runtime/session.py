@@ -1,4 +1,6 @@
-"""One execution context of a compiled model: the code between a Python call and the native function."""
+"""One execution context of a compiled model: the code between a Python call and the native
+function.
+"""
 
 from __future__ import annotations
 
@@ -42,12 +44,16 @@ class Plan:
 
     __slots__ = ("_symbols", "direct", "outputs", "symbols")
 
-    def __init__(self, values: Sequence[int], outputs: Sequence[tuple[tuple[int, ...], np.dtype[Any]]]) -> None:
+    def __init__(
+        self, values: Sequence[int], outputs: Sequence[tuple[tuple[int, ...], np.dtype[Any]]]
+    ) -> None:
         self._symbols = (ctypes.c_int64 * max(1, len(values)))(*values)
         self.symbols = _ADDRESS(self._symbols)
         self.outputs = tuple(outputs)
         bytes_of = [math.prod(shape) * dtype.itemsize for shape, dtype in outputs]
-        self.direct = all(0 < size < _ALIGNED_FROM for size in bytes_of) and all(_viewable(d) for _, d in outputs)
+        self.direct = all(0 < size < _ALIGNED_FROM for size in bytes_of) and all(
+            _viewable(d) for _, d in outputs
+        )
 
 
 class Signature:
@@ -57,10 +63,14 @@ class Signature:
         metadata = library.metadata
         self.library = library
         self.inputs = tuple(TensorSpec.from_metadata(entry) for entry in metadata.get("inputs", ()))
-        self.outputs = tuple(TensorSpec.from_metadata(entry) for entry in metadata.get("outputs", ()))
+        self.outputs = tuple(
+            TensorSpec.from_metadata(entry) for entry in metadata.get("outputs", ())
+        )
         self.input_names = tuple(spec.name for spec in self.inputs)
         self.output_names = tuple(spec.name for spec in self.outputs)
-        self.optional = {n: tuple(map(int, s.shape)) for n, s in enumerate(self.inputs) if s.optional}
+        self.optional = {
+            n: tuple(map(int, s.shape)) for n, s in enumerate(self.inputs) if s.optional
+        }
         """The shapes of inputs with a default, by number."""
         self.plans: dict[tuple[tuple[int, ...], ...], Plan] = {}
         self.late = tuple(number for number, spec in enumerate(self.outputs) if spec.late)
@@ -72,10 +82,16 @@ class Signature:
         values = self._binder.bind(shapes)
         self._warn_of_names(dict(zip(self._binder.symbols, values)))
         bare = Plan(values, ())
-        sizes = self.library.output_sizes(bare.symbols, sum(len(spec.shape) for spec in self.outputs))
+        sizes = self.library.output_sizes(
+            bare.symbols, sum(len(spec.shape) for spec in self.outputs)
+        )
         if sizes is None:
-            bound = ", ".join(f"{name} = {value}" for name, value in zip(self._binder.symbols, values))
-            raise InputError(f"the model gives no valid output shapes for {bound or 'its fixed shapes'}")
+            bound = ", ".join(
+                f"{name} = {value}" for name, value in zip(self._binder.symbols, values)
+            )
+            raise InputError(
+                f"the model gives no valid output shapes for {bound or 'its fixed shapes'}"
+            )
         outputs, start = [], 0
         for spec in self.outputs:
             shape = (0,) if spec.late else tuple(sizes[start : start + len(spec.shape)])
@@ -86,7 +102,9 @@ class Signature:
         return self.plans.setdefault(shapes, Plan(values, outputs))
 
     def _warn_of_names(self, values: Mapping[str, int]) -> None:
-        """Warn where sizes differ that the model calls the same, although nothing in it relies on that."""
+        """Warn where sizes differ that the model calls the same, although nothing in it relies on
+        that.
+        """
         sizes: dict[str, set[int]] = {}
         for symbol, name in self._names.items():
             sizes.setdefault(name, set()).add(values[symbol])
@@ -101,20 +119,28 @@ class Signature:
 
     def missing_or_unknown(self, given: Mapping[str, object]) -> InputError:
         """The error for input names that are not those of the model."""
-        missing = [spec.name for spec in self.inputs if spec.name not in given and not spec.optional]
+        missing = [
+            spec.name for spec in self.inputs if spec.name not in given and not spec.optional
+        ]
         unknown = [name for name in given if name not in self.input_names]
         parts = []
         if missing:
             parts.append(f"the input {', '.join(map(repr, missing))} is missing")
         if unknown:
             parts.append(f"the model has no input {', '.join(map(repr, unknown))}")
-        nearest = [difflib.get_close_matches(str(name), missing or self.input_names, 1) for name in unknown]
+        nearest = [
+            difflib.get_close_matches(str(name), missing or self.input_names, 1) for name in unknown
+        ]
         guess = next((f"did you mean {found[0]!r}? " for found in nearest if found), "")
-        return InputError(" and ".join(parts), hint=f"{guess}the model takes {', '.join(map(str, self.inputs))}")
+        return InputError(
+            " and ".join(parts), hint=f"{guess}the model takes {', '.join(map(str, self.inputs))}"
+        )
 
 
 class Session:
-    """Runs a model in one context of its own. A session runs one call at a time: give each thread its own."""
+    """Runs a model in one context of its own. A session runs one call at a time: give each thread
+    its own.
+    """
 
     def __init__(self, signature: Signature, threads: int) -> None:
         library = signature.library
@@ -141,17 +167,22 @@ class Session:
 
     @property
     def live_bytes(self) -> int:
-        """The most bytes of intermediate tensors that were live at once in the last run; no plan needs less."""
+        """The most bytes of intermediate tensors that were live at once in the last run; no plan
+        needs less.
+        """
         return self._signature.library.live_bytes(self._open_handle())
 
     def records(self) -> tuple[NDArray[np.int64], int]:
-        """What the last run of a model that was compiled for profiling has recorded (`Library.records`)."""
+        """What the last run of a model that was compiled for profiling has recorded
+        (`Library.records`).
+        """
         return self._signature.library.records(self._open_handle())
 
     def run(self, inputs: Mapping[str, Any]) -> dict[str, Array]:
         """The outputs by name, freshly allocated, for arrays by input name.
 
-        Raises InputError when names, types or shapes are not the model's, RuntimeFailure when the run fails.
+        Raises InputError when names, types or shapes are not the model's, RuntimeFailure when the
+        run fails.
         """
         signature = self._signature
         names = signature.input_names
@@ -159,18 +190,24 @@ class Session:
             values = [inputs[name] for name in names]
         except KeyError:
             values = [inputs.get(name) for name in names]
-            if any(name not in inputs and i not in signature.optional for i, name in enumerate(names)):
+            if any(
+                name not in inputs and i not in signature.optional for i, name in enumerate(names)
+            ):
                 raise signature.missing_or_unknown(inputs) from None
         if len(inputs) != len(values) and not inputs.keys() <= {*names}:
             raise signature.missing_or_unknown(inputs)
         return dict(zip(signature.output_names, self.execute(values)))
 
     def __call__(self, *inputs: Any) -> Any:
-        """The outputs for arrays in the order of the model's inputs: a tuple, or the array itself when it is one."""
+        """The outputs for arrays in the order of the model's inputs: a tuple, or the array itself
+        when it is one.
+        """
         return unpack(self.execute(inputs))
 
     def execute(self, values: Sequence[Any]) -> list[Array]:
-        """The outputs in order for arrays in order; None, or nothing at the end, stands for the default of an input."""
+        """The outputs in order for arrays in order; None, or nothing at the end, stands for the
+        default of an input.
+        """
         dtypes, misaligned, pointers = self._dtypes, self._misaligned, self._inputs
         if len(values) != len(dtypes):
             values = self._completed(values)
@@ -188,7 +225,11 @@ class Session:
                 address = _ADDRESS(_BYTE_VIEW(array))
                 if address & misaligned[i]:
                     raise ValueError
-            except (TypeError, ValueError, BufferError):  # read-only, strided, empty, or a type of no buffer format
+            except (
+                TypeError,
+                ValueError,
+                BufferError,
+            ):  # read-only, strided, empty, or a type of no buffer format
                 if not (array.flags.c_contiguous and array.flags.aligned):
                     array = np.require(array, requirements=("C", "A"))
                     kept.append(array)
@@ -198,7 +239,10 @@ class Session:
         plan = self._plans.get(key) or self._signature.plan(key)
         try:
             results = self._allocate(plan)
-        except (MemoryError, ValueError) as error:  # ValueError: more elements than an address can tell apart
+        except (
+            MemoryError,
+            ValueError,
+        ) as error:  # ValueError: more elements than an address can tell apart
             shapes_of = ", ".join(str(list(shape)) for shape, _ in plan.outputs)
             raise RuntimeFailure(
                 f"there is not enough memory for the outputs, of the shapes {shapes_of[:200]}",
@@ -210,7 +254,9 @@ class Session:
             raise self._failure(status)
         for number in self._late:
             spec = self._signature.outputs[number]
-            results[number] = self._signature.library.late_output(handle, number, spec.dtype, len(spec.shape))
+            results[number] = self._signature.library.late_output(
+                handle, number, spec.dtype, len(spec.shape)
+            )
         return results
 
     def __enter__(self) -> Session:
@@ -225,7 +271,9 @@ class Session:
         self._closer()
 
     def abandon(self) -> None:
-        """Forget the context without ending its threads: for a child after a fork, where they do not exist."""
+        """Forget the context without ending its threads: for a child after a fork, where they do
+        not exist.
+        """
         self._handle = 0
         self._closer.detach()
 
@@ -245,7 +293,9 @@ class Session:
 
     def _open_handle(self) -> int:
         if not self._handle:
-            raise RuntimeFailure("the session is closed", hint="open another one, or load the model again")
+            raise RuntimeFailure(
+                "the session is closed", hint="open another one, or load the model again"
+            )
         return self._handle
 
     def _convert(self, index: int, value: Any) -> Array:
@@ -254,7 +304,9 @@ class Session:
         try:
             array = np.asarray(value)
         except ValueError as error:
-            raise InputError(f"the input {spec.name} is no array: {error}", hint=f"the model takes {spec}") from error
+            raise InputError(
+                f"the input {spec.name} is no array: {error}", hint=f"the model takes {spec}"
+            ) from error
         if array.dtype == spec.dtype:
             return array
         swapped = array.dtype.newbyteorder() == spec.dtype
@@ -262,12 +314,15 @@ class Session:
         if not swapped and not plain:
             advice = f"convert it, for example with .astype({spec.dtype.name!r})"
             raise InputError(
-                f"the input {spec.name} has the element type {array.dtype}", hint=f"the model takes {spec}; {advice}"
+                f"the input {spec.name} has the element type {array.dtype}",
+                hint=f"the model takes {spec}; {advice}",
             )
         return array.astype(spec.dtype)
 
     def _completed(self, values: Sequence[Any]) -> list[Any]:
-        """The inputs with None for those at the end that have a default; InputError where others are missing."""
+        """The inputs with None for those at the end that have a default; InputError where others
+        are missing.
+        """
         inputs = self._signature.inputs
         count = len(values)
         if count > len(inputs) or not all(spec.optional for spec in inputs[count:]):

@@ -1,4 +1,6 @@
-"""The types of a model's inputs and outputs, and what the sizes of given arrays say about its symbols."""
+"""The types of a model's inputs and outputs, and what the sizes of given arrays say about its
+symbols.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +20,11 @@ Size = int | str
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """An input or output of a model; a size is a number, or the text of a symbol or of an expression of symbols.
+    """An input or output of a model; a size is a number, or the text of a symbol or of an
+    expression of symbols.
 
-    `late`: it has sizes that depend on the elements of the inputs, so that only a run finds them out. `optional`: an
-    input that has a default.
+    `late`: it has sizes that depend on the elements of the inputs, so that only a run finds them
+    out. `optional`: an input that has a default.
     """
 
     name: str
@@ -40,15 +43,21 @@ class TensorSpec:
 
     @classmethod
     def from_metadata(cls, entry: Mapping[str, Any]) -> TensorSpec:
-        """A spec from its row in the model's metadata; CompiledModelError when the row makes no sense."""
+        """A spec from its row in the model's metadata; CompiledModelError when the row makes no
+        sense.
+        """
         try:
             name, dtype = entry["name"], dtypes.by_name(entry["dtype"]).numpy
             shape = tuple(entry["shape"])
         except (KeyError, TypeError, InfuseError) as error:
-            raise CompiledModelError(f"the metadata has a tensor that cannot be read: {entry!r} ({error})") from error
+            raise CompiledModelError(
+                f"the metadata has a tensor that cannot be read: {entry!r} ({error})"
+            ) from error
         if not isinstance(name, str) or not all(isinstance(size, int | str) for size in shape):
             raise CompiledModelError(f"the metadata has a tensor that cannot be read: {entry!r}")
-        return cls(name, dtype, shape, bool(entry.get("late", False)), bool(entry.get("optional", False)))
+        return cls(
+            name, dtype, shape, bool(entry.get("late", False)), bool(entry.get("optional", False))
+        )
 
 
 _BINARY: Final[Mapping[type[ast.operator], Callable[[int, int], int]]] = {
@@ -62,7 +71,9 @@ _EXTREMES: Final[Mapping[str, Callable[[list[int]], int]]] = {"max": max, "min":
 
 
 class Formula:
-    """An expression of symbols: sums, products, floor quotients, remainders, max and min of whole numbers."""
+    """An expression of symbols: sums, products, floor quotients, remainders, max and min of whole
+    numbers.
+    """
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -70,14 +81,17 @@ class Formula:
             self._tree = ast.parse(text.strip(), mode="eval").body
             self.symbols = frozenset(_names(self._tree))
         except (SyntaxError, ValueError, RecursionError) as error:
-            raise CompiledModelError(f"the size {text!r} is no expression that is known here") from error
+            raise CompiledModelError(
+                f"the size {text!r} is no expression that is known here"
+            ) from error
 
     def __call__(self, values: Mapping[str, int]) -> int:
         """Its number under these values; ZeroDivisionError where it has none."""
         return _evaluate(self._tree, values)
 
     def solve(self, size: int, symbol: str, values: Mapping[str, int]) -> int | None:
-        """The value of `symbol` that makes this formula `size`, the others being given; None when there is none.
+        """The value of `symbol` that makes this formula `size`, the others being given; None when
+        there is none.
 
         Finds it where the formula is linear in the symbol.
         """
@@ -123,30 +137,44 @@ def _evaluate(tree: ast.expr, values: Mapping[str, int]) -> int:
 
 
 class ShapeBinder:
-    """Finds the values of a model's symbols from the shapes of its inputs, and checks every size."""
+    """Finds the values of a model's symbols from the shapes of its inputs, and checks every
+    size.
+    """
 
     def __init__(self, inputs: Sequence[TensorSpec], symbols: Sequence[str]) -> None:
         self.inputs = tuple(inputs)
         self.symbols = tuple(symbols)
-        texts = {size for spec in inputs for size in spec.shape if isinstance(size, str)} - set(symbols)
+        texts = {size for spec in inputs for size in spec.shape if isinstance(size, str)} - set(
+            symbols
+        )
         self._formulas = {text: Formula(text) for text in sorted(texts)}
         visible = {size for spec in inputs for size in spec.shape if size in symbols}
         visible |= {symbol for formula in self._formulas.values() for symbol in formula.symbols}
         if unknown := sorted(visible ^ set(symbols)):
-            raise CompiledModelError(f"no input shape and list of symbols agree on {', '.join(map(str, unknown))}")
+            raise CompiledModelError(
+                f"no input shape and list of symbols agree on {', '.join(map(str, unknown))}"
+            )
 
     def bind(self, shapes: Sequence[tuple[int, ...]]) -> list[int]:
-        """The values of `symbols`, in their order, for inputs of these shapes; InputError where they do not fit."""
+        """The values of `symbols`, in their order, for inputs of these shapes; InputError where
+        they do not fit.
+        """
         values: dict[str, int] = {}
         origin: dict[str, str] = {}
         later: list[tuple[TensorSpec, int, int, Formula]] = []
         for spec, shape in zip(self.inputs, shapes):
             if len(shape) != len(spec.shape):
-                raise _misfit(spec, shape, f"{_count(len(shape), 'axis', 'axes')} instead of {len(spec.shape)}")
+                raise _misfit(
+                    spec,
+                    shape,
+                    f"{_count(len(shape), 'axis', 'axes')} instead of {len(spec.shape)}",
+                )
             for axis, (size, expected) in enumerate(zip(shape, spec.shape)):
                 if isinstance(expected, int):
                     if size != expected:
-                        raise _misfit(spec, shape, f"size {size} instead of {expected} at axis {axis}")
+                        raise _misfit(
+                            spec, shape, f"size {size} instead of {expected} at axis {axis}"
+                        )
                 elif expected in self._formulas:
                     later.append((spec, axis, size, self._formulas[expected]))
                 elif values.setdefault(expected, size) != size:
@@ -160,7 +188,9 @@ class ShapeBinder:
         self._bind_formulas(values, later)
         return [values[symbol] for symbol in self.symbols]
 
-    def _bind_formulas(self, values: dict[str, int], later: list[tuple[TensorSpec, int, int, Formula]]) -> None:
+    def _bind_formulas(
+        self, values: dict[str, int], later: list[tuple[TensorSpec, int, int, Formula]]
+    ) -> None:
         """Check every size that is a formula; a formula with one unknown symbol gives its value."""
         waiting = later
         while waiting:
@@ -176,16 +206,24 @@ class ShapeBinder:
                     if solution is not None:
                         values[symbol] = solution
                 if not _holds(formula, size, values):
-                    known = ", ".join(f"{name} = {values[name]}" for name in sorted(formula.symbols & values.keys()))
+                    known = ", ".join(
+                        f"{name} = {values[name]}"
+                        for name in sorted(formula.symbols & values.keys())
+                    )
                     raise InputError(
                         f"{spec.name} has size {size} at axis {axis}, which is not {formula.text}"
-                        + (f" with {known}" if known else f" for any {', '.join(sorted(formula.symbols))}"),
+                        + (
+                            f" with {known}"
+                            if known
+                            else f" for any {', '.join(sorted(formula.symbols))}"
+                        ),
                         hint=_expected(self.inputs),
                     )
             if len(open_formulas) == len(waiting):
                 formula = waiting[0][3]
                 raise InputError(
-                    f"the sizes of the inputs do not tell the values of {', '.join(sorted(formula.symbols))}",
+                    "the sizes of the inputs do not tell the values of "
+                    f"{', '.join(sorted(formula.symbols))}",
                     hint=_expected(self.inputs),
                 )
             waiting = open_formulas
@@ -202,7 +240,8 @@ def _holds(formula: Formula, size: int, values: Mapping[str, int]) -> bool:
 
 def _misfit(spec: TensorSpec, shape: tuple[int, ...], what: str) -> InputError:
     return InputError(
-        f"the input {spec.name} has {what}", hint=f"the model takes {spec}, and the array's shape is {list(shape)}"
+        f"the input {spec.name} has {what}",
+        hint=f"the model takes {spec}, and the array's shape is {list(shape)}",
     )
 
 

@@ -1,4 +1,6 @@
-"""Search beyond rules: bounded equality saturation over the algebra of linear operators, a cost model deciding."""
+"""Search beyond rules: bounded equality saturation over the algebra of linear operators, a cost
+model deciding.
+"""
 
 from infuse.search.cost import Prices, Roofline
 from infuse.search.equalities import EQUALITIES

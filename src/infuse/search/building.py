@@ -1,6 +1,8 @@
-"""A choice of terms as nodes of the graph: what stays is left alone, constants are computed, the rest is new.
+"""A choice of terms as nodes of the graph: what stays is left alone, constants are computed, the
+rest is new.
 
-A node whose term is chosen stays although its operands may be made otherwise: its readers need not know.
+A node whose term is chosen stays although its operands may be made otherwise: its readers need not
+know.
 """
 
 from __future__ import annotations
@@ -65,7 +67,11 @@ class Builder:
         pending = list(roots)
         while pending:
             number = pending.pop()
-            more = [] if self.g.is_const(number) else [a for a in self.choice[number].args if a not in found]
+            more = (
+                []
+                if self.g.is_const(number)
+                else [a for a in self.choice[number].args if a not in found]
+            )
             found.update(dict.fromkeys(more))
             pending += more
         return list(found)
@@ -73,8 +79,8 @@ class Builder:
     def kept(self, number: int) -> Value | None:
         """The value of the model that a class keeps, None where it is computed otherwise now.
 
-        Its node stays although its operands may be others. A value may be made of several terms (a product and its
-        bias): then all of them must be chosen.
+        Its node stays although its operands may be others. A value may be made of several terms (a
+        product and its bias): then all of them must be chosen.
         """
         if number not in self._kept:
             values = (value for raw, value in self._known.get(number, ()) if self._stays(raw))
@@ -104,7 +110,7 @@ class Builder:
         self.created.add(number)
         return self._built(term, [self._values[a] for a in term.args])
 
-    # -- constants -------------------------------------------------------------------------------------------------
+    # -- constants ---------------------------------------------------------------------------------
 
     def _constant(self, number: int) -> Value:
         """A constant, computed in float64 and rounded once."""
@@ -120,12 +126,14 @@ class Builder:
             if isinstance(term.head, Leaf):
                 data = term.head.value.const
                 assert data is not None
-                self._arrays[number] = data.astype(np.float64) if self.g.dtype(number).is_float else data
+                self._arrays[number] = (
+                    data.astype(np.float64) if self.g.dtype(number).is_float else data
+                )
             else:
                 self._arrays[number] = folded(term.head, [self._array(a) for a in term.args])
         return self._arrays[number]
 
-    # -- nodes -----------------------------------------------------------------------------------------------------
+    # -- nodes -------------------------------------------------------------------------------------
 
     def _built(self, term: Term, operands: list[Value]) -> Value:
         if isinstance(term.head, Opaque):

@@ -14,14 +14,18 @@ from infuse.passes.verification import relative_difference
 from infuse.search.cost import SizeOf
 
 TOLERANCE = 1e-5
-"""Largest difference in parts of the largest element: folded constants are rounded to their type."""
+"""Largest difference in parts of the largest element: folded constants are rounded to their type.
+"""
 
 
-def difference(pairs: Sequence[tuple[Value, Value]], nodes: Sequence[Node], size: SizeOf, seed: int = 0) -> float:
-    """The largest difference between old and new values, with random numbers for all that `nodes` read from outside.
+def difference(
+    pairs: Sequence[tuple[Value, Value]], nodes: Sequence[Node], size: SizeOf, seed: int = 0
+) -> float:
+    """The largest difference between old and new values, with random numbers for all that `nodes`
+    read from outside.
 
-    `nodes` are the old and the new ones. VerificationError where it is larger than rounding explains, or where a node
-    cannot be evaluated.
+    `nodes` are the old and the new ones. VerificationError where it is larger than rounding
+    explains, or where a node cannot be evaluated.
     """
     inside = set(nodes)
     rng = np.random.default_rng(seed)
@@ -34,12 +38,16 @@ def difference(pairs: Sequence[tuple[Value, Value]], nodes: Sequence[Node], size
             raise VerificationError(f"it cannot be evaluated: {error}") from error
         apart = relative_difference(found, expected)
         if not apart <= TOLERANCE:
-            raise VerificationError(f"value {old.name!r} differs by {apart:.1e} of its largest element")
+            raise VerificationError(
+                f"value {old.name!r} differs by {apart:.1e} of its largest element"
+            )
         worst = max(worst, apart)
     return worst
 
 
-def _evaluated(value: Value, inside: set[Node], arrays: dict[Value, Any], rng: Any, size: SizeOf) -> Array:
+def _evaluated(
+    value: Value, inside: set[Node], arrays: dict[Value, Any], rng: Any, size: SizeOf
+) -> Array:
     pending = [value]
     while pending:
         each = pending[-1]

@@ -1,8 +1,9 @@
 """What a choice of terms costs, as the code generator will run it.
 
-A kernel call has a price of its own (`Prices`). Around it stands what the code generator does with terms: pointwise
-work joins the kernel that makes its operand, where nobody else reads that; cuts are views, which a product of rows
-reads as they are and every other kernel in a copy; what is joined is written in its place where that is possible.
+A kernel call has a price of its own (`Prices`). Around it stands what the code generator does with
+terms: pointwise work joins the kernel that makes its operand, where nobody else reads that; cuts
+are views, which a product of rows reads as they are and every other kernel in a copy; what is
+joined is written in its place where that is possible.
 """
 
 from __future__ import annotations
@@ -29,19 +30,24 @@ SizeOf = Callable[[Dim], int]
 
 
 class Prices(Protocol):
-    """Seconds of one kernel call, and of moving bytes: read and written, at best or element by element."""
+    """Seconds of one kernel call, and of moving bytes: read and written, at best or element by
+    element.
+    """
 
-    def call(self, op: Op, operands: Sequence[TensorType], result: TensorType, size: SizeOf) -> float: ...
+    def call(
+        self, op: Op, operands: Sequence[TensorType], result: TensorType, size: SizeOf
+    ) -> float: ...
 
     def copy(self, count: float, *, scattered: bool = False) -> float: ...
 
 
 @dataclass(frozen=True)
 class Roofline:
-    """Prices from operations and bytes, where no better model knows: both take their time, and a call takes some of
-    its own.
+    """Prices from operations and bytes, where no better model knows: both take their time, and a
+    call takes some of its own.
 
-    The numbers are those of one core of a server of 2023: operations and bytes per second, out of its second cache.
+    The numbers are those of one core of a server of 2023: operations and bytes per second, out of
+    its second cache.
     """
 
     peak: float = 1e11
@@ -51,19 +57,29 @@ class Roofline:
     kernels: Callable[[Op, Sequence[TensorType], TensorType, SizeOf], float | None] | None = None
     """A better model of kernels: seconds of a call, None where it knows nothing."""
 
-    def call(self, op: Op, operands: Sequence[TensorType], result: TensorType, size: SizeOf) -> float:
+    def call(
+        self, op: Op, operands: Sequence[TensorType], result: TensorType, size: SizeOf
+    ) -> float:
         known = None if self.kernels is None else self.kernels(op, operands, result, size)
         if known is not None:
             return known
         cost = cost_of(op, operands, [result])
         flops, moved = float(size(cost.flops)), float(size(cost.read) + size(cost.written))
-        return flops * self._slowness(op, operands, result, size) / self.peak + moved / self.bandwidth + self.overhead
+        return (
+            flops * self._slowness(op, operands, result, size) / self.peak
+            + moved / self.bandwidth
+            + self.overhead
+        )
 
     def copy(self, count: float, *, scattered: bool = False) -> float:
         return count * (8 if scattered else 1) / self.bandwidth + self.overhead
 
-    def _slowness(self, op: Op, operands: Sequence[TensorType], result: TensorType, size: SizeOf) -> float:
-        """How many times as long an operation takes as at best: lanes that are idle, kernels that wait for memory."""
+    def _slowness(
+        self, op: Op, operands: Sequence[TensorType], result: TensorType, size: SizeOf
+    ) -> float:
+        """How many times as long an operation takes as at best: lanes that are idle, kernels that
+        wait for memory.
+        """
         assert result.shape is not None
         if isinstance(op, MatMul) and result.shape:
             return self._idle(size(result.shape[-1]))
@@ -88,7 +104,9 @@ Choice = Mapping[int, Term]
 class Pricing:
     """The price of choices of terms of an e-graph."""
 
-    def __init__(self, g: EGraph, prices: Prices, size: SizeOf, shared: Callable[[Term], bool]) -> None:
+    def __init__(
+        self, g: EGraph, prices: Prices, size: SizeOf, shared: Callable[[Term], bool]
+    ) -> None:
         self.g = g
         self.prices = prices
         self.size = size
@@ -96,7 +114,7 @@ class Pricing:
         """Whether others than one concatenation read a leaf."""
         self._calls: dict[Term, float] = {}
 
-    # -- one term --------------------------------------------------------------------------------------------------
+    # -- one term ----------------------------------------------------------------------------------
 
     def bytes(self, number: int) -> float:
         """Bytes of a class."""
@@ -113,7 +131,9 @@ class Pricing:
         return self._calls[term]
 
     def own(self, at: int, term: Term, chosen: Choice, readers: Callable[[int], int]) -> float:
-        """The price of a term where its operands are computed as `chosen`; `readers` counts who reads a class."""
+        """The price of a term where its operands are computed as `chosen`; `readers` counts who
+        reads a class.
+        """
         if isinstance(term.head, (Leaf, Opaque, Cut, Shaped)) or self.g.is_const(at):
             return 0.0
         if is_pointwise(term.head):
@@ -125,19 +145,32 @@ class Pricing:
             return self.prices.copy(2 * self.bytes(at), scattered=True)
         if isinstance(term.head, Moved):
             return self._moved(at, term)
-        return self.call(at, term) + sum(self._dense(term, index, chosen) for index in range(len(term.args)))
+        return self.call(at, term) + sum(
+            self._dense(term, index, chosen) for index in range(len(term.args))
+        )
 
-    def _pointwise(self, at: int, term: Term, chosen: Choice, readers: Callable[[int], int]) -> float:
-        """Nothing but its other operands where it joins a kernel before it; else a pass over all."""
+    def _pointwise(
+        self, at: int, term: Term, chosen: Choice, readers: Callable[[int], int]
+    ) -> float:
+        """Nothing but its other operands where it joins a kernel before it; else a pass over
+        all.
+        """
         free = [a for a in dict.fromkeys(term.args) if not self.g.is_const(a)]
         shape = self.g.shape(at)
         for arg in free:
             before = chosen.get(arg)
-            if before is not None and self._computes(before) and readers(arg) <= 1 and self.g.shape(arg) == shape:
+            if (
+                before is not None
+                and self._computes(before)
+                and readers(arg) <= 1
+                and self.g.shape(arg) == shape
+            ):
                 others = [a for a in free if a != arg]
                 return sum(self.bytes(a) for a in others) * self.prices.copy(1e6) / 1e6 + 1e-9
         gaps = any(isinstance(chosen[a].head, (Cut, Moved, Pick)) for a in free if a in chosen)
-        return self.prices.copy((sum(map(self.bytes, free)) + self.bytes(at)) * (1 if gaps else DENSE))
+        return self.prices.copy(
+            (sum(map(self.bytes, free)) + self.bytes(at)) * (1 if gaps else DENSE)
+        )
 
     def _computes(self, term: Term) -> bool:
         """Whether a kernel makes this, to which work can be added."""
@@ -158,7 +191,11 @@ class Pricing:
         assert isinstance(term.head, Moved)
         shape = self.g.shape(term.args[0])
         kept = [p for p in term.head.perm if shape[p] != 1]
-        return 0.0 if kept == sorted(kept) else self.prices.copy(2 * self.bytes(at), scattered=kept[-1:] != [max(kept)])
+        return (
+            0.0
+            if kept == sorted(kept)
+            else self.prices.copy(2 * self.bytes(at), scattered=kept[-1:] != [max(kept)])
+        )
 
     def _dense(self, term: Term, index: int, chosen: Choice) -> float:
         """The price of a copy where a kernel cannot read a view."""
@@ -167,10 +204,16 @@ class Pricing:
         if before is None or not isinstance(before.head, Cut) or self.g.is_const(arg):
             return 0.0
         axis, rank = before.head.axis, len(self.g.shape(arg))
-        rows = isinstance(term.head, MatMul) or (isinstance(term.head, Conv) and self._reads_rows(term))
+        rows = isinstance(term.head, MatMul) or (
+            isinstance(term.head, Conv) and self._reads_rows(term)
+        )
         if rows and axis == (CHANNELS if isinstance(term.head, Conv) else rank - 1):
             return 0.0
-        return self.prices.copy(2 * self.bytes(arg)) if isinstance(term.head, (Sliding, MatMul)) else 0.0
+        return (
+            self.prices.copy(2 * self.bytes(arg))
+            if isinstance(term.head, (Sliding, MatMul))
+            else 0.0
+        )
 
     def _reads_rows(self, term: Term) -> bool:
         op, kernel = term.head, self.g.shape(term.args[1])[2:]
@@ -178,7 +221,7 @@ class Pricing:
         point = op.group == 1 and is_unpadded(op) and all(k == 1 for k in kernel)
         return point and all(step == 1 for step in op.steps(len(kernel)))
 
-    # -- a whole choice ----------------------------------------------------------------------------------------------
+    # -- a whole choice ----------------------------------------------------------------------------
 
     def total(self, roots: Sequence[int], choice: Choice) -> float:
         """The price of computing these classes; infinite where the choice goes in a circle."""
@@ -227,7 +270,9 @@ class Pricing:
         return order
 
     def _nested(self, order: Sequence[int], choice: Choice) -> set[int]:
-        """Concatenations that are the beginning of a larger one, of which they are a part without any work."""
+        """Concatenations that are the beginning of a larger one, of which they are a part without
+        any work.
+        """
         found: set[int] = set()
         families: dict[tuple[int, int], list[int]] = {}
         for number in order:
@@ -241,7 +286,9 @@ class Pricing:
         return found
 
 
-_MOVING = frozenset(["Split", "Slice", "Gather", "Reshape", "Transpose", "Concat", "Expand", "Squeeze", "Unsqueeze"])
+_MOVING = frozenset(
+    ["Split", "Slice", "Gather", "Reshape", "Transpose", "Concat", "Expand", "Squeeze", "Unsqueeze"]
+)
 """Operators that only move elements, where they are opaque."""
 
 

@@ -1,8 +1,8 @@
 """An e-graph: classes of terms that are equal, closed under "equal operands give equal results".
 
-Terms are shared by hashing, classes joined by union-find; `rebuild` restores the closure after unions (Willsey et al.,
-"egg: Fast and Extensible Equality Saturation", POPL 2021). Everything happens in the order in which it was added, so
-that the same input gives the same graph.
+Terms are shared by hashing, classes joined by union-find; `rebuild` restores the closure after
+unions (Willsey et al., "egg: Fast and Extensible Equality Saturation", POPL 2021). Everything
+happens in the order in which it was added, so that the same input gives the same graph.
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ class Class:
 
 
 class EGraph:
-    """Classes by number. A number stays valid when classes are joined: `find` gives the class it belongs to now."""
+    """Classes by number. A number stays valid when classes are joined: `find` gives the class it
+    belongs to now.
+    """
 
     def __init__(self) -> None:
         self.classes: dict[int, Class] = {}
@@ -51,7 +53,7 @@ class EGraph:
         self._pending: list[int] = []
         self._constants: dict[tuple[bytes, str, Shape], int] = {}
 
-    # -- reading -------------------------------------------------------------------------------------------------
+    # -- reading -----------------------------------------------------------------------------------
 
     def __len__(self) -> int:
         """Number of terms."""
@@ -85,7 +87,11 @@ class EGraph:
     def parents(self, number: int, *kinds: str) -> list[tuple[int, Term]]:
         """The terms of these kinds that have a class as an operand, with their own classes."""
         found = self[number].parents
-        return [(self.find(at), self.canonical(term)) for term, at in found.items() if not kinds or term.kind in kinds]
+        return [
+            (self.find(at), self.canonical(term))
+            for term, at in found.items()
+            if not kinds or term.kind in kinds
+        ]
 
     def canonical(self, term: Term) -> Term:
         """The term with its operands as they are numbered now."""
@@ -95,7 +101,7 @@ class EGraph:
     def __contains__(self, term: Term) -> bool:
         return self.canonical(term) in self._known
 
-    # -- writing -------------------------------------------------------------------------------------------------
+    # -- writing -----------------------------------------------------------------------------------
 
     def add(self, head: Head, args: Sequence[int] = (), reason: Reason | None = None) -> int:
         """The class of a term; an InfuseError where its operands do not fit."""
@@ -148,7 +154,9 @@ class EGraph:
         return True
 
     def rebuild(self) -> None:
-        """Find the terms that unions have made equal, and join their classes, until there are none."""
+        """Find the terms that unions have made equal, and join their classes, until there are
+        none.
+        """
         while self._pending:
             todo = dict.fromkeys(map(self.find, self._pending))
             self._pending = []
@@ -176,11 +184,11 @@ class EGraph:
         else:
             kept.parents.update(parents)
 
-    # -- proofs --------------------------------------------------------------------------------------------------
+    # -- proofs ------------------------------------------------------------------------------------
 
     def proof(self, terms: Sequence[Term]) -> list[str]:
-        """The names of the equalities by which these terms came in, and what those looked at, each once, first ones
-        first.
+        """The names of the equalities by which these terms came in, and what those looked at, each
+        once, first ones first.
         """
         found: dict[str, None] = {}
         seen: set[Term] = set()

@@ -1,9 +1,10 @@
 """Choosing one term for each class, so that the whole is cheap.
 
-A class that several others are cuts of (products computed at once) pays only when all of them use it, which no
-choice class by class finds out. So each such class is tried as a seed: taken for granted, the cheapest terms by
-themselves are chosen, and the whole is priced as it will run, everything that is shared once. What is cheaper than the
-best choice so far takes its place. In the end single terms are exchanged as long as that helps.
+A class that several others are cuts of (products computed at once) pays only when all of them use
+it, which no choice class by class finds out. So each such class is tried as a seed: taken for
+granted, the cheapest terms by themselves are chosen, and the whole is priced as it will run,
+everything that is shared once. What is cheaper than the best choice so far takes its place. In the
+end single terms are exchanged as long as that helps.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ SWEEPS = 24
 """How often a class is chosen for, on average, until prices must be settled."""
 ROUNDS = 12
 GAIN = 0.05
-"""Part of the price of the terms that go by which a choice must be cheaper, and seconds: less is not worth a change."""
+"""Part of the price of the terms that go by which a choice must be cheaper, and seconds: less is
+not worth a change.
+"""
 LEAST_GAIN = 1e-6
 
 
@@ -28,7 +31,12 @@ class Extraction:
     """Finds cheap choices for the `roots`, beginning with `first`, the terms of the model."""
 
     def __init__(
-        self, g: EGraph, pricing: Pricing, roots: Sequence[int], first: Choice, expired: Callable[[], bool]
+        self,
+        g: EGraph,
+        pricing: Pricing,
+        roots: Sequence[int],
+        first: Choice,
+        expired: Callable[[], bool],
     ) -> None:
         self.g = g
         self.pricing = pricing
@@ -40,7 +48,8 @@ class Extraction:
         self._base: tuple[dict[int, float], dict[int, Term]] | None = None
 
     def best(self, known: float) -> tuple[dict[int, Term], float]:
-        """The cheapest choice found, and its price; `first` and the price `known` where nothing is cheaper by `GAIN`.
+        """The cheapest choice found, and its price; `first` and the price `known` where nothing is
+        cheaper by `GAIN`.
 
         `known` is the price of the model, in which classes that have become one were several.
         """
@@ -59,8 +68,12 @@ class Extraction:
         price, choice = self._exchanged(choice, price)
         return (choice, price) if self._pays(choice, known - price) else (dict(self.first), known)
 
-    def _tried(self, choice: Choice, seeds: Sequence[int], extra: Sequence[int]) -> tuple[float, dict[int, Term]]:
-        """The price and choice with these seeds: all that is cheapest then, or only what uses the last of them."""
+    def _tried(
+        self, choice: Choice, seeds: Sequence[int], extra: Sequence[int]
+    ) -> tuple[float, dict[int, Term]]:
+        """The price and choice with these seeds: all that is cheapest then, or only what uses the
+        last of them.
+        """
         whole = None if self.expired() else self._cheapest(seeds)
         if whole is None:
             return math.inf, {}
@@ -86,7 +99,7 @@ class Extraction:
                     found.append(number)
         return found
 
-    # -- class by class ------------------------------------------------------------------------------------------------
+    # -- class by class ----------------------------------------------------------------------------
 
     def _ordered(self) -> list[int]:
         """All classes, operands before those that read them as far as there are no circles."""
@@ -101,21 +114,38 @@ class Extraction:
                 elif number not in seen:
                     seen.add(number)
                     stack.append((number, True))
-                    stack += [(a, False) for term in self.g.classes[number].terms for a in term.args if a not in seen]
+                    stack += [
+                        (a, False)
+                        for term in self.g.classes[number].terms
+                        for a in term.args
+                        if a not in seen
+                    ]
         return order
 
     def _cheapest(self, seeds: Sequence[int]) -> dict[int, Term] | None:
-        """The cheapest terms, each class priced by itself and the seeds costing nothing to those who read them."""
+        """The cheapest terms, each class priced by itself and the seeds costing nothing to those
+        who read them.
+        """
         if self._base is None:
             self._base = {}, {}
             self._settle(*self._base, set(), self._order)
         price, chosen = dict(self._base[0]), dict(self._base[1])
         if seeds:
-            self._settle(price, chosen, set(seeds), [n for seed in seeds for n in self._readers(seed)])
+            self._settle(
+                price, chosen, set(seeds), [n for seed in seeds for n in self._readers(seed)]
+            )
         return chosen if all(root in chosen for root in self.roots) else None
 
-    def _settle(self, price: dict[int, float], chosen: dict[int, Term], free: set[int], changed: Sequence[int]) -> None:
-        """Choose again for classes whose operands have changed, and for those that read them, until all is settled."""
+    def _settle(
+        self,
+        price: dict[int, float],
+        chosen: dict[int, Term],
+        free: set[int],
+        changed: Sequence[int],
+    ) -> None:
+        """Choose again for classes whose operands have changed, and for those that read them, until
+        all is settled.
+        """
         waiting = [self._place[n] for n in dict.fromkeys(changed)]
         heapq.heapify(waiting)
         queued = set(waiting)
@@ -135,21 +165,32 @@ class Extraction:
     def _readers(self, number: int) -> list[int]:
         return list(dict.fromkeys(map(self.g.find, self.g.classes[number].parents.values())))
 
-    def _choose(self, number: int, price: dict[int, float], chosen: dict[int, Term], free: set[int]) -> bool:
-        """Choose the cheapest term of a class; whether that is another one or has another price now."""
+    def _choose(
+        self, number: int, price: dict[int, float], chosen: dict[int, Term], free: set[int]
+    ) -> bool:
+        """Choose the cheapest term of a class; whether that is another one or has another price
+        now.
+        """
         best, term = math.inf, None
         for each in self.g.classes[number].terms:
             total = self._price(number, each, price, chosen, free)
             if total < best or (total == best and self.first.get(number) == each):
                 best, term = total, each
         known = price.get(number, math.inf)
-        if term is None or not (best < known * (1 - 1e-9) or (best <= known and chosen.get(number) != term)):
+        if term is None or not (
+            best < known * (1 - 1e-9) or (best <= known and chosen.get(number) != term)
+        ):
             return False
         price[number], chosen[number] = best, term
         return True
 
     def _price(
-        self, number: int, term: Term, price: dict[int, float], chosen: dict[int, Term], free: set[int]
+        self,
+        number: int,
+        term: Term,
+        price: dict[int, float],
+        chosen: dict[int, Term],
+        free: set[int],
     ) -> float:
         if self.g.is_const(number):
             return 0.0
@@ -170,12 +211,14 @@ class Extraction:
         if order is None:
             return dict(whole)
         for number in order:
-            uses[number] = number in seeds or any(uses[a] for a in self.pricing.operands(number, whole))
+            uses[number] = number in seeds or any(
+                uses[a] for a in self.pricing.operands(number, whole)
+            )
         found = dict(whole)
         found.update((n, t) for n, t in choice.items() if not uses.get(n, False))
         return found
 
-    # -- term by term --------------------------------------------------------------------------------------------------
+    # -- term by term ------------------------------------------------------------------------------
 
     def _exchanged(self, choice: dict[int, Term], price: float) -> tuple[float, dict[int, Term]]:
         """The choice after exchanging terms one by one, as long as that is cheaper."""

@@ -1,4 +1,6 @@
-"""The search: region by region an e-graph, the cheapest choice of its terms, a check, and the graph is changed."""
+"""The search: region by region an e-graph, the cheapest choice of its terms, a check, and the graph
+is changed.
+"""
 
 from __future__ import annotations
 
@@ -37,17 +39,25 @@ def improve(
     bounds: Bounds | None = None,
     progress: Progress | None = None,
 ) -> Search:
-    """Search an optimized graph for cheaper forms of its linear operators, for so many seconds at most.
+    """Search an optimized graph for cheaper forms of its linear operators, for so many seconds at
+    most.
 
-    Each improvement is checked on random inputs, and dropped with a warning where results differ by more than rounding
-    explains (the order of sums may change). Where there are improvements the pipeline runs once more with `options`,
-    which fuses what is new. What was found is in the result and in `graph.report`. OptionError unless there is time.
+    Each improvement is checked on random inputs, and dropped with a warning where results differ by
+    more than rounding explains (the order of sums may change). Where there are improvements the
+    pipeline runs once more with `options`, which fuses what is new. What was found is in the result
+    and in `graph.report`. OptionError unless there is time.
     """
     if not seconds > 0:
-        raise OptionError("a search needs more than no time", hint="give it seconds, as in --search 10")
-    report = graph.report if isinstance(graph.report, Report) else Report(before=count_operators(graph))
+        raise OptionError(
+            "a search needs more than no time", hint="give it seconds, as in --search 10"
+        )
+    report = (
+        graph.report if isinstance(graph.report, Report) else Report(before=count_operators(graph))
+    )
     graph.report = report
-    report.search = found = _Searching(graph, seconds, prices or Roofline(), bounds or Bounds()).run(report, progress)
+    report.search = found = _Searching(
+        graph, seconds, prices or Roofline(), bounds or Bounds()
+    ).run(report, progress)
     if found.improvements:
         _merge(report, optimize_in_place(graph, options))
     report.after = count_operators(graph)
@@ -64,16 +74,21 @@ def search(
     bounds: Bounds | None = None,
     progress: Progress | None = None,
 ) -> Graph:
-    """An improved copy of an optimized graph (`improve`), whose report goes on from the one of `graph`.
+    """An improved copy of an optimized graph (`improve`), whose report goes on from the one of
+    `graph`.
 
-    Where there is a `witness`, the whole is compared once more; `graph` itself comes back, with a warning, where the
-    result differs.
+    Where there is a `witness`, the whole is compared once more; `graph` itself comes back, with a
+    warning, where the result differs.
     """
     result = clone(graph)
     if isinstance(graph.report, Report):
         old = graph.report
         result.report = replace(
-            old, rewrites=list(old.rewrites), notes=list(old.notes), seconds=dict(old.seconds), search=None
+            old,
+            rewrites=list(old.rewrites),
+            notes=list(old.notes),
+            seconds=dict(old.seconds),
+            search=None,
         )
     found = improve(result, seconds, options, prices=prices, bounds=bounds, progress=progress)
     if witness is None or not witness.trials or not found.improvements:
@@ -119,7 +134,11 @@ class _Searching:
     def run(self, report: Report, progress: Progress | None) -> Search:
         """Every region, and once more with other borders."""
         for shift in (0, 1):
-            groups = [(graph, nodes) for graph in self.graph.all_graphs() for nodes in regions(graph, shift)]
+            groups = [
+                (graph, nodes)
+                for graph in self.graph.all_graphs()
+                for nodes in regions(graph, shift)
+            ]
             for number, (graph, nodes) in enumerate(groups):
                 if progress:
                     progress("search", number + shift * len(groups), 2 * len(groups))
@@ -138,12 +157,16 @@ class _Searching:
         saturate(region.g, self.bounds, self.expired)
         self.found.regions += 1
         self.found.terms += len(region.g)
-        extraction = Extraction(region.g, pricing, region.root_classes, region.original(), self.expired)
+        extraction = Extraction(
+            region.g, pricing, region.root_classes, region.original(), self.expired
+        )
         choice, after = extraction.best(before)
         if after < before:
             self._take(region, choice, before, after, report)
 
-    def _take(self, region: Region, choice: dict[int, Term], before: float, after: float, report: Report) -> None:
+    def _take(
+        self, region: Region, choice: dict[int, Term], before: float, after: float, report: Report
+    ) -> None:
         """Change the graph by a choice, if the results agree."""
         patch = Patch(region.graph, name=region.nodes[0].name)
         builder = Builder(region, choice, patch)
@@ -170,7 +193,9 @@ class _Searching:
         improvement = Improvement(label(gone), label(created), equalities, before, after, error)
         self.found.improvements.append(improvement)
         note = f"{before * 1e6:.1f} → {after * 1e6:.1f} µs by {', '.join(equalities)}"
-        report.add(Rewrite(RULE, improvement.removed, improvement.created, "search", ("G37",), note))
+        report.add(
+            Rewrite(RULE, improvement.removed, improvement.created, "search", ("G37",), note)
+        )
 
     def _changes(self, region: Region, builder: Builder) -> list[tuple[Value, Value]]:
         """Values of the model and what takes their place, as far as they are still computed."""

@@ -20,14 +20,26 @@ from infuse.passes.rules.common import wide
 from infuse.passes.rules.merging import require_addend, require_factors, require_sum
 from infuse.rewrite import Refusal
 from infuse.search.egraph import EGraph
-from infuse.search.terms import Cut, Head, Joined, Leaf, Moved, Opaque, Pick, Shaped, Term, is_pointwise
+from infuse.search.terms import (
+    Cut,
+    Head,
+    Joined,
+    Leaf,
+    Moved,
+    Opaque,
+    Pick,
+    Shaped,
+    Term,
+    is_pointwise,
+)
 
 LEAST, MOST = 24, 60
 """Nodes of a region, where the model has as many."""
 
 
 def regions(graph: Graph, shift: int = 0) -> list[list[Node]]:
-    """The nodes of a graph in groups of neighbours, cut where the fewest values cross; `shift` moves the first cut.
+    """The nodes of a graph in groups of neighbours, cut where the fewest values cross; `shift`
+    moves the first cut.
 
     Nodes with bodies, and those whose results are no tensors of known rank, are in none.
     """
@@ -57,7 +69,8 @@ def _live(graph: Graph, nodes: Sequence[Node]) -> list[int]:
     for index, node in enumerate(nodes):
         for value in node.outputs:
             last = max(
-                (position.get(u.user, len(nodes)) for u in value.uses if isinstance(u.user, Node)), default=index
+                (position.get(u.user, len(nodes)) for u in value.uses if isinstance(u.user, Node)),
+                default=index,
             )
             last = len(nodes) if value.is_graph_output else last
             changes[index] += 1
@@ -75,13 +88,18 @@ def _meet(one: Shape, other: Shape) -> bool:
 
 
 def _is_usable(node: Node) -> bool:
-    known = all(isinstance(v.type, TensorType) and v.type.shape is not None for v in (*node.outputs, *node.operands()))
+    known = all(
+        isinstance(v.type, TensorType) and v.type.shape is not None
+        for v in (*node.outputs, *node.operands())
+    )
     return known and not node.subgraphs and isinstance(node.op, Op) and node.op.deterministic
 
 
 @dataclass
 class Region:
-    """The terms of some nodes: the class of each value, the terms of the model, and the values that others read."""
+    """The terms of some nodes: the class of each value, the terms of the model, and the values that
+    others read.
+    """
 
     graph: Graph
     nodes: Sequence[Node]
@@ -124,7 +142,7 @@ class Region:
         value = term.head.value
         return value.producer is None or len(list(value.users())) > 1 or value.is_graph_output
 
-    # -- nodes -----------------------------------------------------------------------------------------------------
+    # -- nodes -------------------------------------------------------------------------------------
 
     def _add(self, head: Head, *args: int) -> int:
         number = self.g.add(head, args)
@@ -158,7 +176,9 @@ class Region:
     def _terms(self, node: Node) -> list[int] | None:
         """The classes of a node's results, None where it is opaque."""
         op, operands = node.op, [v for v in node.inputs if v is not None]
-        if len(operands) < len(node.inputs) or (len(node.outputs) > 1 and not isinstance(op, Split)):
+        if len(operands) < len(node.inputs) or (
+            len(node.outputs) > 1 and not isinstance(op, Split)
+        ):
             return None
         x = operands[0] if operands else None
         if x is None or not x.dtype.is_float:
@@ -170,7 +190,12 @@ class Region:
         if isinstance(op, Concat):
             return [self._add(Joined(op.axis % x.rank), *map(self._operand, operands))]
         if isinstance(op, Transpose):
-            return [self._add(Moved(tuple(op.perm) if op.perm else tuple(range(x.rank))[::-1]), self._operand(x))]
+            return [
+                self._add(
+                    Moved(tuple(op.perm) if op.perm else tuple(range(x.rank))[::-1]),
+                    self._operand(x),
+                )
+            ]
         if isinstance(op, (Reshape, Flatten, Squeeze, Unsqueeze)):
             return [self._add(Shaped(node.output.shape), self._operand(x))]
         if isinstance(op, Split):
@@ -186,7 +211,9 @@ class Region:
         return None
 
     def _require_harmless(self, node: Node, operands: Sequence[Value]) -> None:
-        """Refusal where a sum or product with constants has to stay where it is, for the sake of its rounding."""
+        """Refusal where a sum or product with constants has to stay where it is, for the sake of
+        its rounding.
+        """
         for c in (v for v in operands if v.is_const):
             if node.kind in ("Mul", "Div"):
                 require_factors(c.dtype, c)
@@ -194,7 +221,9 @@ class Region:
                 self._require_addend(c, -1 if node.kind == "Sub" and c is operands[1] else 1)
 
     def _require_addend(self, c: Value, sign: int = 1) -> None:
-        """Refusal where adding the constant may be meant to round, or takes off another that was added."""
+        """Refusal where adding the constant may be meant to round, or takes off another that was
+        added.
+        """
         require_addend(wide(c), c.dtype)
         for other, before in self._addends:
             if other.dtype == c.dtype and _meet(c.shape, other.shape):
@@ -223,7 +252,11 @@ class Region:
         if bias is None or shape is None:
             return [made]
         addend = self._operand(bias)
-        return [self._add(Add(), made, addend if shape == bias.shape else self._add(Shaped(shape), addend))]
+        return [
+            self._add(
+                Add(), made, addend if shape == bias.shape else self._add(Shaped(shape), addend)
+            )
+        ]
 
     def _split(self, node: Node, op: Split, x: Value) -> list[int] | None:
         axis = op.axis % x.rank
@@ -256,7 +289,12 @@ class Region:
         places = node.inputs[1]
         axis = op.axis % x.rank
         size = x.shape[axis]
-        if places is None or places.const is None or places.const.ndim != 1 or not isinstance(size, int):
+        if (
+            places is None
+            or places.const is None
+            or places.const.ndim != 1
+            or not isinstance(size, int)
+        ):
             return None
         chosen = tuple(int(p) % size for p in places.const)
         return [self._add(Pick(axis, chosen), self._operand(x))] if chosen else None

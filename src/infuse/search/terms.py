@@ -1,7 +1,8 @@
 """Terms: operators applied to classes of equal terms, in a form with few spellings.
 
-What only moves elements has operators of its own here, with everything in attributes: a Slice whose places are
-constants, a Gather of constant places, a Reshape. A convolution and a product have no bias: that is an addition.
+What only moves elements has operators of its own here, with everything in attributes: a Slice whose
+places are constants, a Gather of constant places, a Reshape. A convolution and a product have no
+bias: that is an addition.
 """
 
 from __future__ import annotations
@@ -223,13 +224,17 @@ def result_type(head: Head, operands: Sequence[TensorType]) -> TensorType:
 
 
 def require_reshape(given: Shape, target: Shape) -> None:
-    """ShapeError where a constant target of Reshape cannot say it, or the number of elements would change."""
+    """ShapeError where a constant target of Reshape cannot say it, or the number of elements would
+    change.
+    """
     if dims.product(given) != dims.product(target) or target_shape(given, target) is None:
         raise ShapeError(f"{list(map(str, given))} cannot be reshaped to {list(map(str, target))}")
 
 
 def folded(head: Head, arrays: Sequence[Array]) -> Array:
-    """The result of an operator on constants: floats are computed in float64, to be rounded once in the end."""
+    """The result of an operator on constants: floats are computed in float64, to be rounded once in
+    the end.
+    """
     if isinstance(head, Movement):
         return head.apply(*arrays)
     assert isinstance(head, Op)

@@ -1,4 +1,6 @@
-"""The model server. `Engine` serves a repository inside a process; HTTP, gRPC and metrics are thin over it."""
+"""The model server. `Engine` serves a repository inside a process; HTTP, gRPC and metrics are thin
+over it.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,15 @@ from infuse.serving.messages import InferRequest, InferResponse, RequestedOutput
 if TYPE_CHECKING:
     from infuse.serving.engine import Engine
 
-__all__ = ["Engine", "InferRequest", "InferResponse", "ModelConfig", "RequestedOutput", "ServerConfig", "Tensor"]
+__all__ = [
+    "Engine",
+    "InferRequest",
+    "InferResponse",
+    "ModelConfig",
+    "RequestedOutput",
+    "ServerConfig",
+    "Tensor",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,6 @@
-"""What the numbers of a configuration may be at most: each is a count of processes, queues, rows or elements."""
+"""What the numbers of a configuration may be at most: each is a count of processes, queues, rows or
+elements.
+"""
 
 from __future__ import annotations
 
@@ -35,14 +37,16 @@ _OPTIONS: Final[Mapping[str, int]] = {  # of built-in steps
 
 
 def check_bounds(config: ModelConfig, cores: int, max_replicas: int = 0) -> None:
-    """ConfigurationError for a number that is too large for any use, or for this machine, which has so many `cores`.
+    """ConfigurationError for a number that is too large for any use, or for this machine, which has
+    so many `cores`.
 
     It says the limit, and how to raise it where that can be.
     """
     most = max_replicas or max(_LEAST, PER_CORE * cores)
     if config.replicas > most:
         raise ConfigurationError(
-            f"replicas is {config.replicas}, and a version may have {most} here, which has {cores} processors",
+            f"replicas is {config.replicas}, and a version may have {most} here, which has {cores} "
+            "processors",
             hint="set workers.max_replicas in the server's configuration",
         )
     for name, number in _numbers(config):
@@ -69,4 +73,6 @@ def _check_options(step: PipelineStep) -> None:
         value = step.options.get(name)
         for number in value if isinstance(value, list | tuple) else (value,):
             if isinstance(number, int | float) and number > most:
-                raise ConfigurationError(f"{step.builtin}: {name} is {number}, at most {most} are taken")
+                raise ConfigurationError(
+                    f"{step.builtin}: {name} is {number}, at most {most} are taken"
+                )

@@ -10,15 +10,21 @@ from infuse.errors import AccessError
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Whoever was admitted: the name for logs ("" without tokens), and the models it is limited to (empty: all)."""
+    """Whoever was admitted: the name for logs ("" without tokens), and the models it is limited to
+    (empty: all).
+    """
 
     name: str = ""
     models: frozenset[str] = frozenset()
 
     def require(self, model: str, why: str) -> None:
-        """AccessError, which names the model and says why it is touched, unless the caller may touch it."""
+        """AccessError, which names the model and says why it is touched, unless the caller may
+        touch it.
+        """
         if self.models and model not in self.models:
-            raise forbidden(f"the token '{self.name}' is not for the model '{model[:100]}', and {why}")
+            raise forbidden(
+                f"the token '{self.name}' is not for the model '{model[:100]}', and {why}"
+            )
 
 
 ANYBODY: Final = Caller()

@@ -1,4 +1,6 @@
-"""The models of a server: found in the repository, loaded as they should be, and loaded or unloaded when asked."""
+"""The models of a server: found in the repository, loaded as they should be, and loaded or unloaded
+when asked.
+"""
 
 from __future__ import annotations
 
@@ -25,14 +27,17 @@ from infuse.serving.telemetry.journal import Journal
 from infuse.serving.versions import ServedVersion
 from infuse.serving.workers.pool import WorkerPool
 
-_REMEMBERED: Final = 10_000  # models that the repository does not show, and whose traffic is remembered
+_REMEMBERED: Final = (
+    10_000  # models that the repository does not show, and whose traffic is remembered
+)
 _SETTLING: Final = 2.0  # seconds that a start waits for versions that were just written
 
 _log = logging.getLogger("infuse.serving")
 
 
 class Catalog:
-    """All models by name. `call` answers the requests of pipelines' steps; `cache` is the server's folder on disk.
+    """All models by name. `call` answers the requests of pipelines' steps; `cache` is the server's
+    folder on disk.
 
     `problem`: why the repository cannot be read now, or "".
     """
@@ -67,7 +72,9 @@ class Catalog:
             self._take(found)
         chosen = set(self.config.models)
         if unknown := sorted(chosen - files.keys()):
-            raise NotFoundError(f"the repository has no model {unknown[0]!r}", where=self.config.repository)
+            raise NotFoundError(
+                f"the repository has no model {unknown[0]!r}", where=self.config.repository
+            )
         for model in self.models.values():
             model.wanted = self.config.control != "explicit" or model.name in chosen
         for name in chosen:
@@ -75,7 +82,9 @@ class Catalog:
         await self.reconcile()
 
     async def close(self, seconds: float) -> None:
-        """Unload everything; after so many seconds, what is accepted and not answered is given up."""
+        """Unload everything; after so many seconds, what is accepted and not answered is given
+        up.
+        """
         for model in self.models.values():
             model.wanted = False
         ends = [model.reconcile(self.repository.stable) for model in self.models.values()]
@@ -86,15 +95,23 @@ class Catalog:
                 version.abort("the server has ended")
 
     def snapshots(self) -> dict[str, Mapping[str, Any]]:
-        """What must be remembered of the traffic of all models, also of those that the repository does not show now."""
-        mine = {name: model.traffic.snapshot() for name, model in self.models.items() if name not in self._restored}
+        """What must be remembered of the traffic of all models, also of those that the repository
+        does not show now.
+        """
+        mine = {
+            name: model.traffic.snapshot()
+            for name, model in self.models.items()
+            if name not in self._restored
+        }
         return {**self._restored, **mine}
 
     def model(self, name: str) -> ServedModel:
         """The model of a name; NotFoundError."""
         model = self.models.get(name)
         if model is None:
-            raise NotFoundError(f"there is no model {name[:100]!r}", hint="the repository index lists what there is")
+            raise NotFoundError(
+                f"there is no model {name[:100]!r}", hint="the repository index lists what there is"
+            )
         return model
 
     def metadata(self, name: str, version: str = "") -> dict[str, Any]:
@@ -103,7 +120,9 @@ class Catalog:
         return descriptions.metadata(model, model.version(version))
 
     def index(self, ready: bool = False) -> list[dict[str, Any]]:
-        """Name, version, state and reason of all models' versions; with `ready`, of those that serve."""
+        """Name, version, state and reason of all models' versions; with `ready`, of those that
+        serve.
+        """
         entries = []
         for name, model in sorted(self.models.items()):
             states = list(model.states())
@@ -112,19 +131,30 @@ class Catalog:
             for number, state, reason in states:
                 if not ready or state == "READY":
                     entries.append(
-                        {"name": name, "version": str(number) if number else "", "state": state, "reason": reason}
+                        {
+                            "name": name,
+                            "version": str(number) if number else "",
+                            "state": state,
+                            "reason": reason,
+                        }
                     )
         return entries
 
     async def load(
-        self, name: str, config: str = "", files: Mapping[str, bytes] | None = None, caller: Caller = ANYBODY
+        self,
+        name: str,
+        config: str = "",
+        files: Mapping[str, bytes] | None = None,
+        caller: Caller = ANYBODY,
     ) -> None:
-        """Load a model, or load it again after a change; what was loaded serves until that has worked.
+        """Load a model, or load it again after a change; what was loaded serves until that has
+        worked.
 
-        `config` is a ModelConfig as JSON or YAML in place of the repository's, `files` are its files by path
-        (`1/model.onnx`); without both, the repository's count again. The models of a pipeline are loaded before it,
-        unless they are. Raises what went wrong; AccessError, before anything has changed, where the `caller` may not
-        touch a model that would be loaded too, or that a pipeline from `config` or `files` calls.
+        `config` is a ModelConfig as JSON or YAML in place of the repository's, `files` are its
+        files by path (`1/model.onnx`); without both, the repository's count again. The models of a
+        pipeline are loaded before it, unless they are. Raises what went wrong; AccessError, before
+        anything has changed, where the `caller` may not touch a model that would be loaded too, or
+        that a pipeline from `config` or `files` calls.
         """
         if files:
             found = await self.repository.fetch_uploaded(name, files, config)
@@ -132,7 +162,9 @@ class Catalog:
             try:
                 found = (await self.repository.scan({name: config} if config else None))[name]
             except KeyError:
-                raise NotFoundError(f"the repository has no model {name!r}", where=self.config.repository) from None
+                raise NotFoundError(
+                    f"the repository has no model {name!r}", where=self.config.repository
+                ) from None
         if found.problem:
             raise RepositoryError(found.problem, where=f"model {name!r}")
         parts = sorted(_called(found.config))
@@ -149,7 +181,11 @@ class Catalog:
                 await self.load(part, caller=caller)
         before = dict(model.failures)
         await model.reconcile(lambda *_: True, force=True)
-        failed = [failure for number, failure in model.failures.items() if before.get(number) is not failure]
+        failed = [
+            failure
+            for number, failure in model.failures.items()
+            if before.get(number) is not failure
+        ]
         if failed:
             kind = UnavailableError if failed[0].transient else RepositoryError
             raise kind(f"it cannot be loaded: {failed[0].reason}", where=f"model {name!r}")
@@ -158,7 +194,8 @@ class Catalog:
         await self.reconcile()
 
     async def unload(self, name: str, dependents: bool = False, caller: Caller = ANYBODY) -> None:
-        """Unload a model once its requests are answered; with `dependents`, the models that only it calls, too.
+        """Unload a model once its requests are answered; with `dependents`, the models that only it
+        calls, too.
 
         AccessError, before anything has changed, where the `caller` may not touch one of these.
         """
@@ -171,14 +208,16 @@ class Catalog:
             await model.reconcile(self.repository.stable)
 
     async def start_rollout(self, name: str, version: int, canary: Canary | None = None) -> None:
-        """Move a model's traffic to a version in steps (`Traffic.start_rollout`), which is loaded first."""
+        """Move a model's traffic to a version in steps (`Traffic.start_rollout`), which is loaded
+        first.
+        """
         model = self.model(name)
         async with model.holding(model.traffic.needed(version), self.repository.stable):
             model.traffic.start_rollout(version, canary)
 
     async def rollback(self, name: str, reason: str) -> None:
-        """Take a model's traffic back (`Traffic.rollback`); the version before is loaded again if the policy let it go,
-        and stays.
+        """Take a model's traffic back (`Traffic.rollback`); the version before is loaded again if
+        the policy let it go, and stays.
         """
         model = self.model(name)
         async with model.holding(model.traffic.needed(), self.repository.stable):
@@ -212,10 +251,16 @@ class Catalog:
         Without `busy`, models that are at work on a change already are left out.
         """
         models = [model for model in self.models.values() if busy or not model.lock.locked()]
-        plain = [model.reconcile(self.repository.stable) for model in models if model.config.pipeline is None]
+        plain = [
+            model.reconcile(self.repository.stable)
+            for model in models
+            if model.config.pipeline is None
+        ]
         await asyncio.gather(*plain)
         for _ in range(len(models)):
-            open_before = [m for m in models if m.config.pipeline is not None and m.wanted and not m.versions]
+            open_before = [
+                m for m in models if m.config.pipeline is not None and m.wanted and not m.versions
+            ]
             for model in models:
                 if model.config.pipeline is not None:
                     model.forget_failures()
@@ -224,10 +269,14 @@ class Catalog:
                 return
 
     def _take(self, files: ModelFiles, by_hand: bool = False) -> ServedModel:
-        """Make a model known, or tell it what changed. What was loaded by hand is not changed by the repository."""
+        """Make a model known, or tell it what changed. What was loaded by hand is not changed by
+        the repository.
+        """
         model = self.models.get(files.name)
         if model is None:
-            model = self.models[files.name] = ServedModel(files, self._load_version, self._ended, self._journal)
+            model = self.models[files.name] = ServedModel(
+                files, self._load_version, self._ended, self._journal
+            )
             model.wanted = self.config.control == "poll"
         elif by_hand or model.override is None:
             model.update(files)
@@ -245,7 +294,9 @@ class Catalog:
             del self._restored[next(iter(self._restored))]
 
     def _loaded_with(self, config: ModelConfig) -> Sequence[str]:
-        """The models that are not loaded and that loading one with this configuration would load, in order."""
+        """The models that are not loaded and that loading one with this configuration would load,
+        in order.
+        """
         configs, parts = [config], set[str]()
         for one in configs:
             for part in _called(one) - parts:
@@ -255,9 +306,15 @@ class Catalog:
         return sorted(parts)
 
     def _only_called_by(self, name: str) -> Sequence[str]:
-        """The models that the loaded versions of a model call, or these call in turn, and that no other model calls."""
+        """The models that the loaded versions of a model call, or these call in turn, and that no
+        other model calls.
+        """
         called = {
-            other: {part for version in model.versions.values() for part in getattr(version, "parts", ())}
+            other: {
+                part
+                for version in model.versions.values()
+                for part in getattr(version, "parts", ())
+            }
             for other, model in self.models.items()
         }
         leaving = [name]
@@ -279,12 +336,16 @@ class Catalog:
         limit = time.monotonic() + _SETTLING
         while True:
             files = await self.repository.scan()
-            open_ones = [m for m in files.values() for n in m.versions if not self.repository.stable(m, n)]
+            open_ones = [
+                m for m in files.values() for n in m.versions if not self.repository.stable(m, n)
+            ]
             if not open_ones or time.monotonic() > limit:
                 return files
             await asyncio.sleep(0.1)
 
-    async def _load_version(self, model: ServedModel, number: int) -> ServedVersion | PipelineVersion:
+    async def _load_version(
+        self, model: ServedModel, number: int
+    ) -> ServedVersion | PipelineVersion:
         check_bounds(model.config, len(self._pool.cores), self.config.workers.max_replicas)
         async with self._loads:
             kept = [await self.repository.fetch(model.files, number)]
@@ -299,14 +360,22 @@ class Catalog:
             version.kept = tuple(kept)
             return version
 
-    async def _pipeline(self, model: ServedModel, number: int, kept: Sequence[LocalVersion]) -> PipelineVersion:
+    async def _pipeline(
+        self, model: ServedModel, number: int, kept: Sequence[LocalVersion]
+    ) -> PipelineVersion:
         pipelines = {name: found.config.pipeline for name, found in self.models.items()}
         check_nesting({name: found for name, found in pipelines.items() if found}, model.name)
-        metadata = {name: self.metadata(name) for name in sorted(_called(model.config) & self.models.keys())}
+        metadata = {
+            name: self.metadata(name) for name in sorted(_called(model.config) & self.models.keys())
+        }
         folders = [local.folder for local in kept]
-        return PipelineVersion(model.name, number, model.config, self._call, metadata, folders, model.files.labels)
+        return PipelineVersion(
+            model.name, number, model.config, self._call, metadata, folders, model.files.labels
+        )
 
-    async def _served(self, model: ServedModel, number: int, kept: Sequence[LocalVersion]) -> ServedVersion:
+    async def _served(
+        self, model: ServedModel, number: int, kept: Sequence[LocalVersion]
+    ) -> ServedVersion:
         files = model.files
         version = ServedVersion(model.name, number, files.config, kept[0], self._pool)
         version.labels = files.labels
@@ -334,4 +403,6 @@ class Catalog:
 
 def _called(config: ModelConfig) -> set[str]:
     """The models that a pipeline calls."""
-    return {step.model for step in config.pipeline.steps if step.model} if config.pipeline else set()
+    return (
+        {step.model for step in config.pipeline.steps if step.model} if config.pipeline else set()
+    )

@@ -1,7 +1,8 @@
 """The configuration of the server and of a model: typed, checked when read, everything optional.
 
-A server's is one YAML file (`infuse serve --config FILE`), a model's is `config.yaml` in its folder (or Triton's
-`config.pbtxt`, which `repository/pbtxt.py` turns into the same). An unknown field is an error that names it.
+A server's is one YAML file (`infuse serve --config FILE`), a model's is `config.yaml` in its folder
+(or Triton's `config.pbtxt`, which `repository/pbtxt.py` turns into the same). An unknown field is
+an error that names it.
 """
 
 from __future__ import annotations
@@ -32,19 +33,20 @@ class _Config(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, frozen=T
     pass
 
 
-# ------------------------------------------------------------------------------------------------- a model
+# ------------------------------------------------------------------------------------------ a model
 
 
 class Batching(_Config, frozen=True, kw_only=True):
     """How requests are put together.
 
-    `max_size`: rows of a batch; 0: as many as the model's first dimension allows and pays for, 1: no batching.
-    `latency_target_ms`: a batch is chosen so that its requests are answered within this, where that can be.
-    `max_queue`: rows that wait at most; more are refused. `pad`: for ragged requests, the value that an input is
-    filled up with, by input name; inputs that are not named are grouped by shape. `priority_levels`: 1 is the highest;
-    a request without a priority has `default_priority` (0: the middle one). `default_timeout_ms`: for requests that
-    bring no timeout (0: none); `timeout_action` what happens to one that waited longer. `required`: a model whose
-    inputs and outputs do not all have a free first dimension is refused.
+    `max_size`: rows of a batch; 0: as many as the model's first dimension allows and pays for, 1:
+    no batching. `latency_target_ms`: a batch is chosen so that its requests are answered within
+    this, where that can be. `max_queue`: rows that wait at most; more are refused. `pad`: for
+    ragged requests, the value that an input is filled up with, by input name; inputs that are not
+    named are grouped by shape. `priority_levels`: 1 is the highest; a request without a priority
+    has `default_priority` (0: the middle one). `default_timeout_ms`: for requests that bring no
+    timeout (0: none); `timeout_action` what happens to one that waited longer. `required`: a model
+    whose inputs and outputs do not all have a free first dimension is refused.
     """
 
     max_size: Natural = 0
@@ -68,13 +70,15 @@ class VersionPolicy(_Config, frozen=True, kw_only=True):
 
 
 class Canary(_Config, frozen=True, kw_only=True):
-    """How a new version gets its traffic: in steps, each held for so long, back to the old one when it is worse.
+    """How a new version gets its traffic: in steps, each held for so long, back to the old one when
+    it is worse.
 
-    `steps`: its share of the traffic, rising. It is rolled back when, with at least `min_requests` of its own in a
-    step, its error rate exceeds the old one's by `max_error_rate`, its latency at `latency_quantile` exceeds
-    `max_latency_ratio` times the old one's, or the part of compared outputs that differ by more than `max_drift`
-    (relative to the largest magnitude of the old output) exceeds `max_drift_rate`. Outputs are compared by sending
-    `shadow` of the old version's requests to the new one as well.
+    `steps`: its share of the traffic, rising. It is rolled back when, with at least `min_requests`
+    of its own in a step, its error rate exceeds the old one's by `max_error_rate`, its latency at
+    `latency_quantile` exceeds `max_latency_ratio` times the old one's, or the part of compared
+    outputs that differ by more than `max_drift` (relative to the largest magnitude of the old
+    output) exceeds `max_drift_rate`. Outputs are compared by sending `shadow` of the old version's
+    requests to the new one as well.
     """
 
     steps: tuple[Share, ...] = (0.05, 0.25, 0.5, 1.0)
@@ -96,8 +100,9 @@ class Sticky(_Config, frozen=True, kw_only=True):
 
 
 class Warmup(_Config, frozen=True, kw_only=True):
-    """Runs before a version is ready; `seconds` is the most that they may take. `inputs`: a .npz file in the model's
-    folder; without it, random inputs are made. `sizes` of symbolic dimensions by name, for those.
+    """Runs before a version is ready; `seconds` is the most that they may take. `inputs`: a .npz
+    file in the model's folder; without it, random inputs are made. `sizes` of symbolic dimensions
+    by name, for those.
     """
 
     enabled: bool = True
@@ -107,9 +112,11 @@ class Warmup(_Config, frozen=True, kw_only=True):
 
 
 class PipelineStep(_Config, frozen=True, kw_only=True):
-    """A step of a pipeline: a model (or a built-in such as `decode_image`) whose inputs are fed from named values.
+    """A step of a pipeline: a model (or a built-in such as `decode_image`) whose inputs are fed
+    from named values.
 
-    `inputs`: input name of the step → name of a value; `outputs`: output name of the step → name of a value.
+    `inputs`: input name of the step → name of a value; `outputs`: output name of the step → name of
+    a value.
     """
 
     model: str = ""
@@ -129,10 +136,11 @@ class TensorConfig(_Config, frozen=True, kw_only=True):
 
 
 class DeclaredTensor(_Config, frozen=True, kw_only=True):
-    """What a model's input or output must be, else it is not loaded: name, protocol type, sizes (-1: any).
+    """What a model's input or output must be, else it is not loaded: name, protocol type, sizes
+    (-1: any).
 
-    Callers see `shape`, and requests are held against it; without it, the model's own. The model has `reshape`, if that
-    is there: as many -1 as `shape`, and between them as many elements.
+    Callers see `shape`, and requests are held against it; without it, the model's own. The model
+    has `reshape`, if that is there: as many -1 as `shape`, and between them as many elements.
     """
 
     name: str
@@ -150,15 +158,18 @@ class Pipeline(_Config, frozen=True, kw_only=True):
 
 
 class ModelConfig(_Config, frozen=True, kw_only=True):
-    """What `config.yaml` beside a model's versions may say. Everything that is left out is inferred.
+    """What `config.yaml` beside a model's versions may say. Everything that is left out is
+    inferred.
 
-    `replicas`: workers per version (0: the placement decides); `threads` of each (0: all of its cores). `load_order`:
-    whether a new version is loaded before the old one is unloaded. `labels`: version numbers by label. `split`:
-    weights by version or label; `shadow`: part of the traffic that a version or label gets besides, its answers being
-    compared and thrown away. `timeout_ms`: a run that takes longer is taken for hung (0: twenty times the expected,
-    at least ten seconds). `finite`: outputs that are not finite are an error. `memory_mb`: of a worker, 0 no limit.
-    `label_files`: by output, a file in the model's folder with the names of its classes, one a line. `inputs`: all that
-    the model must have; `outputs`: those that callers get, in this order (none: what the model has).
+    `replicas`: workers per version (0: the placement decides); `threads` of each (0: all of its
+    cores). `load_order`: whether a new version is loaded before the old one is unloaded. `labels`:
+    version numbers by label. `split`: weights by version or label; `shadow`: part of the traffic
+    that a version or label gets besides, its answers being compared and thrown away. `timeout_ms`:
+    a run that takes longer is taken for hung (0: twenty times the expected, at least ten seconds).
+    `finite`: outputs that are not finite are an error. `memory_mb`: of a worker, 0 no limit.
+    `label_files`: by output, a file in the model's folder with the names of its classes, one a
+    line. `inputs`: all that the model must have; `outputs`: those that callers get, in this order
+    (none: what the model has).
     """
 
     name: str = ""
@@ -190,9 +201,9 @@ class ModelConfig(_Config, frozen=True, kw_only=True):
 
 
 class Objective(_Config, frozen=True, kw_only=True):
-    """A service level: at least `target` of the requests are good (answered, within `latency_ms` if that is set),
-    counted over `window_seconds`. An alert burns when the budget is used `burn_rate` times too fast over both the
-    window's twelfth and the whole window.
+    """A service level: at least `target` of the requests are good (answered, within `latency_ms` if
+    that is set), counted over `window_seconds`. An alert burns when the budget is used `burn_rate`
+    times too fast over both the window's twelfth and the whole window.
     """
 
     name: str
@@ -202,11 +213,13 @@ class Objective(_Config, frozen=True, kw_only=True):
     burn_rate: Annotated[float, msgspec.Meta(gt=0)] = 2.0
 
 
-# ------------------------------------------------------------------------------------------------- the server
+# --------------------------------------------------------------------------------------- the server
 
 
 class Tls(_Config, frozen=True, kw_only=True):
-    """Certificates in PEM files. With `client_ca`, callers must show a certificate that it signed (mutual TLS)."""
+    """Certificates in PEM files. With `client_ca`, callers must show a certificate that it signed
+    (mutual TLS).
+    """
 
     certificate: Path
     key: Path
@@ -223,7 +236,9 @@ class Listener(_Config, frozen=True, kw_only=True):
 
 
 class Token(_Config, frozen=True, kw_only=True):
-    """A bearer token by the SHA-256 of its text, and what it may do. `models` it is limited to (empty: all)."""
+    """A bearer token by the SHA-256 of its text, and what it may do. `models` it is limited to
+    (empty: all).
+    """
 
     sha256: str
     role: Literal["infer", "admin"]
@@ -234,11 +249,12 @@ class Token(_Config, frozen=True, kw_only=True):
 class Security(_Config, frozen=True, kw_only=True):
     """Who may call. Without tokens, everybody who reaches a port may; then open no port to others.
 
-    `admin_on_data_port`: loading, unloading and rollouts are answered on the data ports too, for an admin's token (or
-    anybody, if there are no tokens). `compiled_folders`: repositories from which compiled models, which are native
-    code, are loaded; others are refused. `hosts`: names, other than addresses and names of the local network, by which
-    browsers may call the admin port without a token. `insecure`: ports may be open to other machines although nobody is
-    asked for a token or a certificate.
+    `admin_on_data_port`: loading, unloading and rollouts are answered on the data ports too, for an
+    admin's token (or anybody, if there are no tokens). `compiled_folders`: repositories from which
+    compiled models, which are native code, are loaded; others are refused. `hosts`: names, other
+    than addresses and names of the local network, by which browsers may call the admin port without
+    a token. `insecure`: ports may be open to other machines although nobody is asked for a token or
+    a certificate.
     """
 
     tokens: tuple[Token, ...] = ()
@@ -258,23 +274,28 @@ class Limits(_Config, frozen=True, kw_only=True):
     header_seconds: Seconds = 10
     body_seconds: Seconds = 60
     idle_seconds: Seconds = 75
-    grpc_connection_seconds: Seconds = 0  # the calls of an older connection get `request_seconds` to end; 0: no limit
+    grpc_connection_seconds: Seconds = (
+        0  # the calls of an older connection get `request_seconds` to end; 0: no limit
+    )
     model_bytes: Natural = 0  # of one model's files; 0: no limit
     request_seconds: Seconds = 300  # the longest timeout that a request gets
 
 
 class Workers(_Config, frozen=True, kw_only=True):
-    """Where models run. `process`: each version in worker processes; `inprocess`: in the server itself.
+    """Where models run. `process`: each version in worker processes; `inprocess`: in the server
+    itself.
 
-    `isolation`: `model`: a worker per replica; `packed`: one per group of cores, versions packed into them by load and
-    size. `cores`: how many there are for models (0: all this process may use); `groups` of them (0: one per core);
-    `memory_mb` of all (0: what the machine has). `rebalance_seconds`: how often replicas are moved between groups when
-    the measured load calls for it (0: never). Starting a worker takes at most `start_seconds`, and a run while warming
-    up half of that. Compiling a version takes at most `build_seconds`, and `build_memory_mb` in each of its processes
-    (0: half of what the machine has). Where messages follow each other within `awake_ms`,
-    server and workers wait for them without sleeping (0: never). `max_replicas`: what a model's `replicas` may be at
-    most (0: four for each processor, at least eight); `max_all_replicas`: how many all models may have together (0: 64
-    for each processor, at least 256).
+    `isolation`: `model`: a worker per replica; `packed`: one per group of cores, versions packed
+    into them by load and size. `cores`: how many there are for models (0: all this process may
+    use); `groups` of them (0: one per core); `memory_mb` of all (0: what the machine has).
+    `rebalance_seconds`: how often replicas are moved between groups when the measured load calls
+    for it (0: never). Starting a worker takes at most `start_seconds`, and a run while warming up
+    half of that. Compiling a version takes at most `build_seconds`, and `build_memory_mb` in each
+    of its processes (0: half of what the machine has). Where messages follow each other within
+    `awake_ms`, server and workers wait for them without sleeping (0: never). `max_replicas`: what a
+    model's `replicas` may be at most (0: four for each processor, at least eight);
+    `max_all_replicas`: how many all models may have together (0: 64 for each processor, at least
+    256).
     """
 
     mode: Literal["process", "inprocess"] = "process"
@@ -293,7 +314,9 @@ class Workers(_Config, frozen=True, kw_only=True):
 
 
 class Telemetry(_Config, frozen=True, kw_only=True):
-    """Logs as JSON lines, traces to an OTLP endpoint (`http://host:4317`; `console` prints them)."""
+    """Logs as JSON lines, traces to an OTLP endpoint (`http://host:4317`; `console` prints
+    them).
+    """
 
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["text", "json"] = "text"
@@ -305,13 +328,14 @@ class Telemetry(_Config, frozen=True, kw_only=True):
 class ServerConfig(_Config, frozen=True, kw_only=True):
     """All of a server.
 
-    `repository`: a folder, or `s3://bucket/prefix`. `control`: `poll` looks for changes every `poll_seconds`;
-    `explicit` loads what is asked for, and `models` at the start; `none` loads all once. `strict_readiness`: ready only
-    while all models that are to be loaded serve and the repository can be read; otherwise once each was tried, and
-    while those that served do. `cache_bytes`: what copies of models may take on disk before those go that were used
-    longest ago; those that are loaded stay (0: no limit). `state`: the file of what operators and rollouts have set (by
-    default, one for each repository in the cache); one server at a time owns it. `model_defaults` stands for the config
-    of models that have no field of their own.
+    `repository`: a folder, or `s3://bucket/prefix`. `control`: `poll` looks for changes every
+    `poll_seconds`; `explicit` loads what is asked for, and `models` at the start; `none` loads all
+    once. `strict_readiness`: ready only while all models that are to be loaded serve and the
+    repository can be read; otherwise once each was tried, and while those that served do.
+    `cache_bytes`: what copies of models may take on disk before those go that were used longest
+    ago; those that are loaded stay (0: no limit). `state`: the file of what operators and rollouts
+    have set (by default, one for each repository in the cache); one server at a time owns it.
+    `model_defaults` stands for the config of models that have no field of their own.
     """
 
     repository: str = ""
@@ -336,7 +360,9 @@ class ServerConfig(_Config, frozen=True, kw_only=True):
 
     @property
     def cache_folder(self) -> Path:
-        """Where copies and state are kept: `cache`, else a folder in `$INFUSE_CACHE` or the user's cache."""
+        """Where copies and state are kept: `cache`, else a folder in `$INFUSE_CACHE` or the user's
+        cache.
+        """
         return self.cache or cache_root() / "serving"
 
 
@@ -344,7 +370,9 @@ _UNKNOWN: Final = "fields are listed in docs/serving.md"
 
 
 def parse(kind: type[_T], text: str | bytes, where: str) -> _T:
-    """A configuration from YAML (or JSON) text; ConfigurationError names the field that is wrong."""
+    """A configuration from YAML (or JSON) text; ConfigurationError names the field that is
+    wrong.
+    """
     plain = read_yaml(text, where)
     return convert(kind, {} if plain is None else plain, where)
 
@@ -354,7 +382,9 @@ def convert(kind: type[_T], plain: Any, where: str) -> _T:
     try:
         return msgspec.convert(plain, kind, strict=False, dec_hook=_decoded)
     except msgspec.ValidationError as error:
-        raise ConfigurationError(str(error), where=where, hint=meant(kind, str(error)) or _UNKNOWN) from error
+        raise ConfigurationError(
+            str(error), where=where, hint=meant(kind, str(error)) or _UNKNOWN
+        ) from error
 
 
 def _decoded(kind: type[Any], plain: Any) -> Any:
@@ -365,11 +395,15 @@ def _decoded(kind: type[Any], plain: Any) -> Any:
 
 
 def read_plain(path: Path) -> dict[str, Any]:
-    """The fields of a configuration file, not yet checked; ConfigurationError when it cannot be read or is no YAML."""
+    """The fields of a configuration file, not yet checked; ConfigurationError when it cannot be
+    read or is no YAML.
+    """
     try:
         text = path.read_bytes()
     except OSError as error:
-        raise ConfigurationError(f"it cannot be read: {error.strerror or error}", where=str(path)) from error
+        raise ConfigurationError(
+            f"it cannot be read: {error.strerror or error}", where=str(path)
+        ) from error
     return parse(dict[str, Any], text, str(path))
 
 

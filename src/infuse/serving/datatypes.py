@@ -34,7 +34,8 @@ _NUMPY: Final[Mapping[str, Any]] = {
 }
 NUMPY: Final[Mapping[str, np.dtype[Any]]] = {name: np.dtype(kind) for name, kind in _NUMPY.items()}
 _NAMES: Final[Mapping[np.dtype[Any], str]] = {dtype: name for name, dtype in NUMPY.items()}
-# These travel as raw bytes only: the protocol gives them no place in JSON and in typed gRPC contents.
+# These travel as raw bytes only: the protocol gives them no place in JSON and in typed gRPC
+# contents.
 RAW_ONLY: Final = frozenset({"FP16", "BF16"})
 
 
@@ -52,7 +53,9 @@ def packed_size(array: Array) -> int:
 
 
 def pack_bytes(array: Array) -> bytes:
-    """BYTES elements in the protocol's raw form: each after its length as a little-endian uint32."""
+    """BYTES elements in the protocol's raw form: each after its length as a little-endian
+    uint32.
+    """
     return b"".join(packed_pieces(array))
 
 
@@ -60,11 +63,15 @@ def packed_pieces(array: Array, elements: int = 4096) -> Iterator[bytes]:
     """The raw form of BYTES in pieces, each of so many elements."""
     rest = iter(array.flat)
     while piece := list(islice(rest, elements)):
-        yield b"".join([part for element in piece for part in (_LENGTH.pack(len(element)), element)])
+        yield b"".join(
+            [part for element in piece for part in (_LENGTH.pack(len(element)), element)]
+        )
 
 
 def unpack_bytes(raw: bytes | memoryview, shape: tuple[int, ...]) -> Array:
-    """The BYTES elements of a raw form; RequestError when they are not as many as `shape` says, or are cut off."""
+    """The BYTES elements of a raw form; RequestError when they are not as many as `shape` says, or
+    are cut off.
+    """
     count = 1
     for size in shape:
         count *= size
@@ -79,9 +86,13 @@ def unpack_bytes(raw: bytes | memoryview, shape: tuple[int, ...]) -> Array:
         position += 4
         if position + length > end:
             there = end - position
-            raise RequestError(f"element {number} of BYTES is cut off: it has {length} bytes, {there} are there")
+            raise RequestError(
+                f"element {number} of BYTES is cut off: it has {length} bytes, {there} are there"
+            )
         elements[number] = bytes(view[position : position + length])
         position += length
     if position != len(view):
-        raise RequestError(f"{len(view) - position} bytes follow after the {count} elements of BYTES")
+        raise RequestError(
+            f"{len(view) - position} bytes follow after the {count} elements of BYTES"
+        )
     return elements.reshape(shape)

@@ -1,8 +1,9 @@
-"""What a model's configuration says of its inputs and outputs: held against the model, and against requests.
+"""What a model's configuration says of its inputs and outputs: held against the model, and against
+requests.
 
-The rules are those of Triton's ONNX backend: every input is declared and is there, outputs that are declared are there,
-types are equal, and a size is the model's unless that is free. A declared size that the model leaves free binds
-callers.
+The rules are those of Triton's ONNX backend: every input is declared and is there, outputs that are
+declared are there, types are equal, and a size is the model's unless that is free. A declared size
+that the model leaves free binds callers.
 """
 
 from __future__ import annotations
@@ -19,18 +20,25 @@ _FREE = -1
 
 
 class Declared:
-    """The declarations of a model, none of which contradicts it; ConfigurationError says which one does."""
+    """The declarations of a model, none of which contradicts it; ConfigurationError says which one
+    does.
+    """
 
-    def __init__(self, config: ModelConfig, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> None:
+    def __init__(
+        self, config: ModelConfig, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]
+    ) -> None:
         self._inputs = _checked(config.inputs, inputs, "input")
         self._outputs = _checked(config.outputs, outputs, "output")
         names = list(self._outputs) or [spec.name for spec in outputs]
         places = {spec.name: number for number, spec in enumerate(outputs)}
         self.outputs = [places[name] for name in names]
         """The numbers of the outputs that callers get, in their order."""
-        if config.inputs and (missing := [spec.name for spec in inputs if spec.name not in self._inputs]):
+        if config.inputs and (
+            missing := [spec.name for spec in inputs if spec.name not in self._inputs]
+        ):
             raise ConfigurationError(
-                f"the model has an input {missing[0]!r} that is not declared", hint="declare all of its inputs, or none"
+                f"the model has an input {missing[0]!r} that is not declared",
+                hint="declare all of its inputs, or none",
             )
         if config.batching.required:
             _check_batch(inputs, outputs)
@@ -43,7 +51,8 @@ class Declared:
         free = _free_sizes(tensor.shape, array.shape)
         if free is None:
             raise InputError(
-                f"the input {name!r} has the shape {list(array.shape)}, and the model takes {list(tensor.shape)}"
+                f"the input {name!r} has the shape {list(array.shape)}, and the model takes "
+                f"{list(tensor.shape)}"
             )
         return array if tensor.reshape is None else array.reshape(_filled(tensor.reshape, free))
 
@@ -58,10 +67,16 @@ class Declared:
     def shape(self, spec: TensorSpec, is_input: bool) -> list[int]:
         """The sizes that callers are told; -1 for what is free."""
         tensor = (self._inputs if is_input else self._outputs).get(spec.name)
-        return list(tensor.shape) if tensor is not None and tensor.shape is not None else _sizes(spec.shape)
+        return (
+            list(tensor.shape)
+            if tensor is not None and tensor.shape is not None
+            else _sizes(spec.shape)
+        )
 
 
-def _checked(declared: Sequence[DeclaredTensor], specs: Sequence[TensorSpec], what: str) -> dict[str, DeclaredTensor]:
+def _checked(
+    declared: Sequence[DeclaredTensor], specs: Sequence[TensorSpec], what: str
+) -> dict[str, DeclaredTensor]:
     """The declarations by name."""
     of_model = {spec.name: spec for spec in specs}
     by_name: dict[str, DeclaredTensor] = {}
@@ -70,7 +85,9 @@ def _checked(declared: Sequence[DeclaredTensor], specs: Sequence[TensorSpec], wh
         if tensor.name in by_name:
             raise ConfigurationError(f"the {place} is declared twice")
         if tensor.name not in of_model:
-            raise ConfigurationError(f"the model has no {place}", hint=f"its {what}s are {', '.join(of_model)}")
+            raise ConfigurationError(
+                f"the model has no {place}", hint=f"its {what}s are {', '.join(of_model)}"
+            )
         _check_type(tensor, of_model[tensor.name], place)
         _check_shape(tensor, of_model[tensor.name], place)
         by_name[tensor.name] = tensor
@@ -79,10 +96,13 @@ def _checked(declared: Sequence[DeclaredTensor], specs: Sequence[TensorSpec], wh
 
 def _check_type(tensor: DeclaredTensor, spec: TensorSpec, place: str) -> None:
     if tensor.datatype not in NUMPY:
-        raise ConfigurationError(f"{place}: {tensor.datatype!r} is no element type", hint=", ".join(NUMPY))
+        raise ConfigurationError(
+            f"{place}: {tensor.datatype!r} is no element type", hint=", ".join(NUMPY)
+        )
     if tensor.datatype != name_of(spec.dtype):
         raise ConfigurationError(
-            f"the {place} is declared as {tensor.datatype}, and the model's is {name_of(spec.dtype)}"
+            f"the {place} is declared as {tensor.datatype}, and the model's is "
+            f"{name_of(spec.dtype)}"
         )
 
 
@@ -99,11 +119,15 @@ def _check_shape(tensor: DeclaredTensor, spec: TensorSpec, place: str) -> None:
     if shape is None:
         return
     sizes = _sizes(spec.shape)
-    fits = len(shape) == len(sizes) and all(size in (_FREE, mine) for mine, size in zip(shape, sizes))
+    fits = len(shape) == len(sizes) and all(
+        size in (_FREE, mine) for mine, size in zip(shape, sizes)
+    )
     if not fits or 0 in (tensor.shape or ()):
         raise ConfigurationError(
             f"the {place} is declared as {list(shape)}, and the model's is {sizes} ({spec})",
-            hint="dims leave out the first dimension where max_batch_size is above 0" if not fits else None,
+            hint="dims leave out the first dimension where max_batch_size is above 0"
+            if not fits
+            else None,
         )
 
 
@@ -133,7 +157,9 @@ def _products(shape: Sequence[int]) -> list[int]:
 
 def _free_sizes(declared: Sequence[int], shape: Sequence[int]) -> list[int] | None:
     """What stands where a declaration leaves a size free; None where a shape is not as declared."""
-    if len(declared) != len(shape) or any(mine not in (_FREE, size) for mine, size in zip(declared, shape)):
+    if len(declared) != len(shape) or any(
+        mine not in (_FREE, size) for mine, size in zip(declared, shape)
+    ):
         return None
     return [size for mine, size in zip(declared, shape) if mine == _FREE]
 

@@ -1,4 +1,6 @@
-"""What the engine says of a server and its models, in the form of the protocol and of Triton's extensions."""
+"""What the engine says of a server and its models, in the form of the protocol and of Triton's
+extensions.
+"""
 
 from __future__ import annotations
 
@@ -62,11 +64,19 @@ def configuration(version: Any) -> dict[str, Any]:
         "max_batch_size": version.most_rows if batched else 0,
         "input": [_tensor(tensor, batched) for tensor in version.described(True)],
         "output": [
-            {**_tensor(tensor, batched), "label_filename": config.label_files.get(tensor["name"], "")}
+            {
+                **_tensor(tensor, batched),
+                "label_filename": config.label_files.get(tensor["name"], ""),
+            }
             for tensor in version.described(False)
         ],
         "instance_group": [
-            {"name": f"{version.name}_0", "kind": "KIND_CPU", "count": max(1, config.replicas), "gpus": []}
+            {
+                "name": f"{version.name}_0",
+                "kind": "KIND_CPU",
+                "count": max(1, config.replicas),
+                "gpus": [],
+            }
         ],
         "default_model_filename": config.file,
         "parameters": {name: {"string_value": value} for name, value in config.parameters.items()},

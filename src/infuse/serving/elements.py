@@ -1,4 +1,6 @@
-"""The elements of tensors: between arrays and JSON, and between arrays and the binary tensor extension's bytes."""
+"""The elements of tensors: between arrays and JSON, and between arrays and the binary tensor
+extension's bytes.
+"""
 
 from __future__ import annotations
 
@@ -50,21 +52,28 @@ _INTEGERS: Final = range(-(1 << 63), 1 << 64)
 
 
 def check(name: str, datatype: str, shape: Sequence[int]) -> int:
-    """How many elements a tensor of this type and shape has; RequestError for what no tensor can be."""
+    """How many elements a tensor of this type and shape has; RequestError for what no tensor can
+    be.
+    """
     dtype = NUMPY.get(datatype)
     if dtype is None:
         raise RequestError(
-            f"{datatype!r} is no datatype", where=f"input {name!r}", hint=f"use one of {', '.join(NUMPY)}"
+            f"{datatype!r} is no datatype",
+            where=f"input {name!r}",
+            hint=f"use one of {', '.join(NUMPY)}",
         )
     if len(shape) > MOST_DIMENSIONS:
         raise RequestError(
-            f"it has {len(shape)} dimensions, at most {MOST_DIMENSIONS} are taken", where=f"input {name!r}"
+            f"it has {len(shape)} dimensions, at most {MOST_DIMENSIONS} are taken",
+            where=f"input {name!r}",
         )
     count = 1
     extent = dtype.itemsize
     for size in shape:
         if size < 0:
-            raise RequestError(f"its shape {list(shape)} has a negative size", where=f"input {name!r}")
+            raise RequestError(
+                f"its shape {list(shape)} has a negative size", where=f"input {name!r}"
+            )
         count *= size
         extent *= size or 1
     if extent > _MOST_BYTES:
@@ -80,9 +89,13 @@ def check_texts(name: str, count: int) -> None:
 
 
 def check_names(kind: str, parts: Sequence[Any]) -> None:
-    """RequestError for more inputs or outputs than one request may have, or longer names, before any is read."""
+    """RequestError for more inputs or outputs than one request may have, or longer names, before
+    any is read.
+    """
     if len(parts) > MOST_TENSORS:
-        raise RequestError(f"the request has {len(parts)} {kind}s, at most {MOST_TENSORS} are taken")
+        raise RequestError(
+            f"the request has {len(parts)} {kind}s, at most {MOST_TENSORS} are taken"
+        )
     for number, part in enumerate(parts):
         if len(part.name) > MOST_NAME:
             what = f"its name has {len(part.name)} characters, at most {MOST_NAME} are taken"
@@ -99,11 +112,16 @@ def check_parameters(several: Sequence[Mapping[str, Any]]) -> None:
     """RequestError for more or longer parameters, of a request and its tensors, than are taken."""
     count = sum(map(len, several))
     if count > MOST_PARAMETERS:
-        raise RequestError(f"the request has {count} parameters, at most {MOST_PARAMETERS} are taken")
+        raise RequestError(
+            f"the request has {count} parameters, at most {MOST_PARAMETERS} are taken"
+        )
     for parameters in several:
         for name, value in parameters.items():
             if len(name) > MOST_NAME:
-                what = f"the name of a parameter has {len(name)} characters, at most {MOST_NAME} are taken"
+                what = (
+                    f"the name of a parameter has {len(name)} characters, at most {MOST_NAME} are "
+                    "taken"
+                )
                 raise RequestError(what)
             if isinstance(value, str) and len(value) > MOST_TEXT:
                 what = f"it has {len(value)} characters, at most {MOST_TEXT} are taken"
@@ -112,13 +130,16 @@ def check_parameters(several: Sequence[Mapping[str, Any]]) -> None:
                 raise RequestError("it has more than 64 bits", where=f"parameter {name[:100]!r}")
 
 
-# ------------------------------------------------------------------------------------------------- bytes
+# -------------------------------------------------------------------------------------------- bytes
 
 
-def from_bytes(name: str, datatype: str, shape: Sequence[int], buffer: Buffer, start: int, size: int) -> Array:
+def from_bytes(
+    name: str, datatype: str, shape: Sequence[int], buffer: Buffer, start: int, size: int
+) -> Array:
     """The tensor in `size` bytes of `buffer` from `start`, without a copy except for BYTES.
 
-    RequestError when the bytes are not exactly as many as the shape needs, or no elements of the type.
+    RequestError when the bytes are not exactly as many as the shape needs, or no elements of the
+    type.
     """
     count = check(name, datatype, shape)
     if datatype == BYTES:
@@ -132,7 +153,8 @@ def from_bytes(name: str, datatype: str, shape: Sequence[int], buffer: Buffer, s
     dtype = NUMPY[datatype]
     if size != count * dtype.itemsize:
         raise RequestError(
-            f"its shape {list(shape)} of {datatype} needs {count * dtype.itemsize} bytes, but {size} are given",
+            f"its shape {list(shape)} of {datatype} needs {count * dtype.itemsize} bytes, but "
+            f"{size} are given",
             where=f"input {name!r}",
         )
     if count == 0:
@@ -157,14 +179,21 @@ def to_bytes(array: Array, datatype: str) -> bytes | memoryview:
     return flat.view(np.uint8).data
 
 
-# ------------------------------------------------------------------------------------------------- JSON
+# --------------------------------------------------------------------------------------------- JSON
 
 
 def are_long(tensors: Sequence[Tensor], many: int, large: int) -> bool:
-    """Whether tensors have more than so many elements together, or texts of more than so many bytes."""
+    """Whether tensors have more than so many elements together, or texts of more than so many
+    bytes.
+    """
     if sum(tensor.data.size for tensor in tensors) > many:
         return True
-    return sum(len(text) for tensor in tensors if tensor.datatype == BYTES for text in tensor.data.flat) > large
+    return (
+        sum(
+            len(text) for tensor in tensors if tensor.datatype == BYTES for text in tensor.data.flat
+        )
+        > large
+    )
 
 
 def from_json(name: str, datatype: str, shape: Sequence[int], data: msgspec.Raw | Any) -> Array:
@@ -177,13 +206,18 @@ def from_json(name: str, datatype: str, shape: Sequence[int], data: msgspec.Raw 
         check_texts(name, count)
     if datatype in RAW_ONLY:
         raise RequestError(
-            f"{datatype} has no form in JSON", where=f"input {name!r}", hint="send it as binary data (binary_data_size)"
+            f"{datatype} has no form in JSON",
+            where=f"input {name!r}",
+            hint="send it as binary data (binary_data_size)",
         )
     depth = _depth_of(data)
     rank = len(shape)
     ends = list(shape).index(0) + 1 if count == 0 else rank  # lists of no lists end the nesting
     if depth not in (1, rank, ends):
-        raise RequestError(f"its data is nested {depth} deep, its shape {list(shape)} {rank}", where=f"input {name!r}")
+        raise RequestError(
+            f"its data is nested {depth} deep, its shape {list(shape)} {rank}",
+            where=f"input {name!r}",
+        )
     values = _values_of(name, datatype, depth, data)
     if depth == 0:
         values = [values]
@@ -221,13 +255,17 @@ def _depth_of(data: msgspec.Raw | Any) -> int:
 
 
 def _values_of(name: str, datatype: str, depth: int, data: msgspec.Raw | Any) -> Any:
-    """The elements of a datatype in so many lists around each; RequestError when they are others."""
+    """The elements of a datatype in so many lists around each; RequestError when they are
+    others.
+    """
     try:
         if isinstance(data, msgspec.Raw):
             return _decoder(datatype, depth).decode(data)
         return msgspec.convert(data, _type(datatype, depth))
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise RequestError(f"its data is not {datatype}: {error}", where=f"input {name!r}") from error
+        raise RequestError(
+            f"its data is not {datatype}: {error}", where=f"input {name!r}"
+        ) from error
 
 
 @lru_cache(maxsize=512)
@@ -236,7 +274,15 @@ def _decoder(datatype: str, depth: int) -> msgspec.json.Decoder[Any]:
 
 
 def _type(datatype: str, depth: int) -> Any:
-    kind: Any = str if datatype == BYTES else bool if datatype == "BOOL" else float if datatype[0] == "F" else int
+    kind: Any = (
+        str
+        if datatype == BYTES
+        else bool
+        if datatype == "BOOL"
+        else float
+        if datatype[0] == "F"
+        else int
+    )
     for _ in range(depth):
         kind = list[kind]
     return kind
@@ -262,7 +308,9 @@ def _array(name: str, datatype: str, values: list[Any]) -> Array:
         try:
             return _filled([value.encode() for value in values], (len(values),))
         except UnicodeEncodeError as error:
-            raise RequestError(f"its data is no Unicode text: {error.reason}", where=f"input {name!r}") from error
+            raise RequestError(
+                f"its data is no Unicode text: {error.reason}", where=f"input {name!r}"
+            ) from error
     return np.frombuffer(_packed(name, datatype, values), NUMPY[datatype])
 
 
@@ -271,25 +319,34 @@ def _packed(name: str, datatype: str, values: Sequence[Any]) -> bytes:
     try:
         return struct.pack(f"<{len(values)}{_CODES[datatype]}", *values)
     except (struct.error, OverflowError) as error:
-        raise RequestError(f"an element is out of the range of {datatype}", where=f"input {name!r}") from error
+        raise RequestError(
+            f"an element is out of the range of {datatype}", where=f"input {name!r}"
+        ) from error
 
 
 def to_json(name: str, array: Array, datatype: str) -> msgspec.Raw:
-    """An array's elements as a flat JSON list; NaN and infinities as `NaN`, `Infinity` and `-Infinity`.
+    """An array's elements as a flat JSON list; NaN and infinities as `NaN`, `Infinity` and
+    `-Infinity`.
 
     RequestError for a type that JSON has no form of, and for BYTES that are no UTF-8.
     """
     if datatype in RAW_ONLY:
         raise RequestError(
-            f"{datatype} has no form in JSON", where=f"output {name!r}", hint="ask for it with binary_data: true"
+            f"{datatype} has no form in JSON",
+            where=f"output {name!r}",
+            hint="ask for it with binary_data: true",
         )
     values = array.reshape(-1)
     if datatype == BYTES:
         try:
-            return msgspec.Raw(msgspec.json.encode([element.decode() for element in values.tolist()]))
+            return msgspec.Raw(
+                msgspec.json.encode([element.decode() for element in values.tolist()])
+            )
         except UnicodeDecodeError as error:
             raise RequestError(
-                "its elements are no UTF-8 text", where=f"output {name!r}", hint="ask for it with binary_data: true"
+                "its elements are no UTF-8 text",
+                where=f"output {name!r}",
+                hint="ask for it with binary_data: true",
             ) from error
     text = msgspec.json.encode(values.tolist())
     if datatype[0] == "F" and not np.isfinite(values).all():
@@ -306,22 +363,29 @@ def _with_literals(text: bytes, values: Array) -> bytes:
     return b"[" + b",".join(numbers) + b"]"
 
 
-def classified(name: str, array: Array, datatype: str, most: int, labels: Sequence[bytes] = ()) -> Array:
+def classified(
+    name: str, array: Array, datatype: str, most: int, labels: Sequence[bytes] = ()
+) -> Array:
     """The `most` largest elements of each row as BYTES `value:index`, the largest first.
 
-    Where `labels` has a name for an index that is not empty, it is `value:index:name`. The first dimension counts rows
-    where there are two or more. RequestError for BYTES.
+    Where `labels` has a name for an index that is not empty, it is `value:index:name`. The first
+    dimension counts rows where there are two or more. RequestError for BYTES.
     """
     if datatype == BYTES:
         raise RequestError("BYTES cannot be classified", where=f"output {name!r}")
-    rows = array.reshape(array.shape[0], prod(array.shape[1:])) if array.ndim > 1 else array.reshape(1, -1)
+    rows = (
+        array.reshape(array.shape[0], prod(array.shape[1:]))
+        if array.ndim > 1
+        else array.reshape(1, -1)
+    )
     exact = datatype in ("BOOL",) or datatype[0] in "IU"
     keys = rows if exact else np.where(np.isnan(rows), -np.inf, rows.astype(np.float64))
     width = keys.shape[1]
     # Sorting the reversed row keeps the earlier of two equal elements first.
     order = width - 1 - np.argsort(keys[:, ::-1], axis=1, kind="stable")[:, ::-1][:, :most]
     best = [
-        (f"{int(value)}:{place}" if exact else f"{float(value):f}:{place}").encode() + _suffix(labels, place)
+        (f"{int(value)}:{place}" if exact else f"{float(value):f}:{place}").encode()
+        + _suffix(labels, place)
         for row, places in zip(rows, order)
         for place, value in zip(places.tolist(), row[places].tolist())
     ]

@@ -1,4 +1,6 @@
-"""The model server without any transport: a repository, its models and their workers behind one object."""
+"""The model server without any transport: a repository, its models and their workers behind one
+object.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,8 @@ _log = logging.getLogger("infuse.serving")
 
 
 class Engine:
-    """Serves a model repository inside this process. All coroutines belong to the loop that `start` ran on.
+    """Serves a model repository inside this process. All coroutines belong to the loop that `start`
+    ran on.
 
     ```python
     async with Engine(ServerConfig(repository="models")) as engine:
@@ -48,7 +51,9 @@ class Engine:
         self.config = config
         self.cache = config.cache_folder
         self.journal = Journal()
-        self.objectives: Callable[[], Sequence[Mapping[str, Any]]] = tuple  # how they fare, as a monitor says
+        self.objectives: Callable[[], Sequence[Mapping[str, Any]]] = (
+            tuple  # how they fare, as a monitor says
+        )
         self.pool = WorkerPool(config.workers, self.journal)
         self.catalog = Catalog(config, self.cache, self.pool, self.journal, self.infer)
         self.repository = self.catalog.repository
@@ -64,10 +69,12 @@ class Engine:
         self._last = 0.0
         self._phase = "new"
 
-    # -- life ---------------------------------------------------------------------------------------------------
+    # -- life --------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Look at the repository and load what is to be loaded; models that fail do not keep the others."""
+        """Look at the repository and load what is to be loaded; models that fail do not keep the
+        others.
+        """
         self.started_at = time.time()
         self._phase = "starting"
         self._state.claim.hold()
@@ -81,7 +88,9 @@ class Engine:
             self._spawn(self._poll())
 
     async def stop(self, grace: float | None = None) -> None:
-        """Take no new requests, finish those that were accepted within `grace` seconds, and end all workers."""
+        """Take no new requests, finish those that were accepted within `grace` seconds, and end all
+        workers.
+        """
         if self._phase == "stopped":
             return
         self.drain()
@@ -116,15 +125,16 @@ class Engine:
     async def __aexit__(self, *exception: object) -> None:
         await self.stop()
 
-    # -- health and descriptions --------------------------------------------------------------------------------
+    # -- health and descriptions -------------------------------------------------------------------
 
     def live(self) -> bool:
         """Whether the server works at all; it does while it drains."""
         return self._phase != "stopped"
 
     def ready(self) -> bool:
-        """Whether requests are taken. After the start, what served must still serve, or be about to again; with
-        `strict_readiness`, all models that are wanted must serve, and the repository must be there.
+        """Whether requests are taken. After the start, what served must still serve, or be about to
+        again; with `strict_readiness`, all models that are wanted must serve, and the repository
+        must be there.
         """
         if self._phase != "serving":
             return False
@@ -134,7 +144,9 @@ class Engine:
         return all(model.holds_out for model in wanted if model.served)
 
     def model_ready(self, name: str, version: str = "") -> bool:
-        """Whether a model (a version or label of it) answers; NotFoundError when there is no such model."""
+        """Whether a model (a version or label of it) answers; NotFoundError when there is no such
+        model.
+        """
         model = self.catalog.model(name)
         if self._phase not in ("serving", "starting"):
             return False
@@ -209,16 +221,19 @@ class Engine:
         """Cores, memory, workers, what runs in them and what would be moved."""
         return placements.describe(self.pool, self.versions())
 
-    # -- requests -----------------------------------------------------------------------------------------------
+    # -- requests ----------------------------------------------------------------------------------
 
     def sticky_header(self, name: str) -> str:
-        """The header that sticky splits of this model hash, in small letters; "" if there is none."""
+        """The header that sticky splits of this model hash, in small letters; "" if there is
+        none.
+        """
         model = self.models.get(name)
         return model.config.sticky.header.lower() if model is not None else ""
 
     def lend(self, model: str, version: str, size: int) -> Array | None:
-        """Memory for so many bytes of a request that arrives: tensors that lie there are not copied on their way to the
-        model. None: there is none, or the request would be refused. It is given back when nobody refers to it.
+        """Memory for so many bytes of a request that arrives: tensors that lie there are not copied
+        on their way to the model. None: there is none, or the request would be refused. It is given
+        back when nobody refers to it.
         """
         served = self.models.get(model)
         try:
@@ -228,9 +243,15 @@ class Engine:
         return lend(size) if lend is not None else None
 
     async def infer(self, request: InferRequest) -> InferResponse:
-        """Answer a request; its timeline and all observers tell how it went. Raises InfuseError leaves."""
+        """Answer a request; its timeline and all observers tell how it went. Raises InfuseError
+        leaves.
+        """
         if self._phase != "serving" and request.protocol != "pipeline":
-            what = "the server is shutting down" if self._phase in ("draining", "stopped") else "the server is starting"
+            what = (
+                "the server is shutting down"
+                if self._phase in ("draining", "stopped")
+                else "the server is starting"
+            )
             raise UnavailableError(what, hint="ask another server, or try again")
         model = self.catalog.model(request.model)
         if model.config.sticky.id and request.id:
@@ -261,41 +282,59 @@ class Engine:
                 if self._gaps.short:
                     vigil.keep(2 * self._gaps.mean)
             request.timeline.finished = time.perf_counter_ns()
-            outcome = Outcome(request, version.number, response, error, _rows(request, version), batch)
+            outcome = Outcome(
+                request, version.number, response, error, _rows(request, version), batch
+            )
             self._observe(model, version, outcome)
         for number in model.traffic.shadows(request, version.number):
             self._shadow(model, number, request, response)
         return response
 
     def traffic(self, name: str) -> Traffic:
-        """Labels, split, shadows and rollout of a model; NotFoundError when there is none of this name."""
+        """Labels, split, shadows and rollout of a model; NotFoundError when there is none of this
+        name.
+        """
         return self.catalog.model(name).traffic
 
     async def start_rollout(self, name: str, version: int, canary: Canary | None = None) -> None:
-        """Move a model's traffic to a version in steps; it is loaded first, if the policy let it go."""
+        """Move a model's traffic to a version in steps; it is loaded first, if the policy let it
+        go.
+        """
         await self.catalog.start_rollout(name, version, canary)
         self._save()
 
     async def rollback(self, name: str, reason: str) -> None:
-        """Take a model's traffic back; the version before is loaded first, and stays, if the policy let it go."""
+        """Take a model's traffic back; the version before is loaded first, and stays, if the policy
+        let it go.
+        """
         await self.catalog.rollback(name, reason)
         self._save()
 
-    # -- the repository -----------------------------------------------------------------------------------------
+    # -- the repository ----------------------------------------------------------------------------
 
     async def index(self, ready: bool = False) -> list[dict[str, Any]]:
-        """Name, version, state and reason of all models' versions; with `ready`, of those that serve."""
+        """Name, version, state and reason of all models' versions; with `ready`, of those that
+        serve.
+        """
         return self.catalog.index(ready)
 
     async def load(
-        self, name: str, config: str = "", files: Mapping[str, bytes] | None = None, caller: Caller = ANYBODY
+        self,
+        name: str,
+        config: str = "",
+        files: Mapping[str, bytes] | None = None,
+        caller: Caller = ANYBODY,
     ) -> None:
-        """Load a model, or load it again after a change (`Catalog.load`). Raises what went wrong."""
+        """Load a model, or load it again after a change (`Catalog.load`). Raises what went
+        wrong.
+        """
         await self.catalog.load(name, config, files, caller)
         self._save()
 
     async def unload(self, name: str, dependents: bool = False, caller: Caller = ANYBODY) -> None:
-        """Unload a model once its requests are answered; with `dependents`, the models that only it calls, too."""
+        """Unload a model once its requests are answered; with `dependents`, the models that only it
+        calls, too.
+        """
         await self.catalog.unload(name, dependents, caller)
 
     async def _poll(self) -> None:
@@ -312,7 +351,7 @@ class Engine:
         await self.catalog.reconcile(busy)
         self._save()
 
-    # -- what goes on beside -------------------------------------------------------------------------------------
+    # -- what goes on beside -----------------------------------------------------------------------
 
     def _observe(self, model: ServedModel, version: Any, outcome: Outcome) -> None:
         version.statistics.observe(outcome)
@@ -323,7 +362,9 @@ class Engine:
             except Exception:  # an observer must never cost a caller the answer
                 _log.exception("an observer of requests failed")
 
-    def _shadow(self, model: ServedModel, number: int, request: InferRequest, answer: InferResponse) -> None:
+    def _shadow(
+        self, model: ServedModel, number: int, request: InferRequest, answer: InferResponse
+    ) -> None:
         """Send a copy of a request to another version, and compare what it says."""
         version = model.versions.get(number)
         if version is None or self._shadows >= _MOST_SHADOWS:
@@ -335,7 +376,9 @@ class Engine:
         self._shadows += 1
         self._spawn(self._run_shadow(model, version, twin, answer))
 
-    async def _run_shadow(self, model: ServedModel, version: Any, request: InferRequest, answer: InferResponse) -> None:
+    async def _run_shadow(
+        self, model: ServedModel, version: Any, request: InferRequest, answer: InferResponse
+    ) -> None:
         response: InferResponse | None = None
         error: Exception | None = None
         batch = 1
@@ -347,7 +390,11 @@ class Engine:
             self._shadows -= 1
         request.timeline.finished = time.perf_counter_ns()
         rows = _rows(request, version)
-        self._observe(model, version, Outcome(request, version.number, response, error, rows, batch, shadow=True))
+        self._observe(
+            model,
+            version,
+            Outcome(request, version.number, response, error, rows, batch, shadow=True),
+        )
         found = response if response is not None else error
         assert found is not None
         model.traffic.compare(version.number, answer, found)
@@ -357,14 +404,18 @@ class Engine:
             await asyncio.sleep(_TICK)
             events = [event for model in self.models.values() for event in model.traffic.tick()]
             for event in events:
-                fields = {k: v for k, v in msgspec.to_builtins(event).items() if k not in ("kind", "at")}
+                fields = {
+                    k: v for k, v in msgspec.to_builtins(event).items() if k not in ("kind", "at")
+                }
                 self.journal.emit(event.kind, **fields)
             if events:
                 self._save()
                 self._spawn(self._reconcile())  # rollouts are judged while versions load
 
     def _save(self) -> None:
-        """Write down what the traffic of all models must not forget, if anything of it has changed."""
+        """Write down what the traffic of all models must not forget, if anything of it has
+        changed.
+        """
         state = self.catalog.snapshots()
         if state == self._saved or not self._state.claim.held:
             return

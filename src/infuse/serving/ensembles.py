@@ -1,4 +1,6 @@
-"""A pipeline as a version of a model: it is served like one, and runs in the server on other models."""
+"""A pipeline as a version of a model: it is served like one, and runs in the server on other
+models.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ _NO_LABELS: Final = Labels()
 
 
 class PipelineVersion:
-    """A pipeline that serves. It needs no worker: `running` counts its requests, and it takes all there are."""
+    """A pipeline that serves. It needs no worker: `running` counts its requests, and it takes all
+    there are.
+    """
 
     def __init__(
         self,
@@ -71,9 +75,13 @@ class PipelineVersion:
         return self.runner.models
 
     async def infer(self, request: InferRequest) -> tuple[InferResponse, int]:
-        """The outputs of the pipeline; as many rows in a batch as one. Labels that it has not are its models'."""
+        """The outputs of the pipeline; as many rows in a batch as one. Labels that it has not are
+        its models'.
+        """
         if self.state == "UNAVAILABLE":
-            raise UnavailableError("it does not serve now", where=f"model {self.name!r}", hint=self.reason or None)
+            raise UnavailableError(
+                "it does not serve now", where=f"model {self.name!r}", hint=self.reason or None
+            )
         self.running += 1
         now = time.perf_counter_ns()
         timeline = request.timeline
@@ -84,7 +92,9 @@ class PipelineVersion:
             self.running -= 1
             timeline.compute_end = time.perf_counter_ns()
         self.labels.put(outputs)
-        self.statistics.observe_batch(1, 1, 0, timeline.compute_end - timeline.compute_start, 0, "alone")
+        self.statistics.observe_batch(
+            1, 1, 0, timeline.compute_end - timeline.compute_start, 0, "alone"
+        )
         return InferResponse(self.name, str(self.number), request.id, outputs), 1
 
     async def unload(self, why: str = "it was unloaded") -> None:

@@ -39,10 +39,11 @@ class RequestedOutput:
 
 @dataclass(slots=True)
 class Timeline:
-    """When a request reached which stage, in nanoseconds of `time.perf_counter_ns`; 0: it did not (yet).
+    """When a request reached which stage, in nanoseconds of `time.perf_counter_ns`; 0: it did not
+    (yet).
 
-    received → (decoded) queued → dispatched (taken out of the queue into a batch) → compute_start → compute_end →
-    finished (outputs are there) → sent (serialized).
+    received → (decoded) queued → dispatched (taken out of the queue into a batch) → compute_start →
+    compute_end → finished (outputs are there) → sent (serialized).
     """
 
     received: int = field(default_factory=time.perf_counter_ns)
@@ -58,9 +59,10 @@ class Timeline:
 class InferRequest:
     """One request for inference.
 
-    `version` is a version number, a label (`stable`) or empty: then the model's traffic split decides. `priority`: 1 is
-    the highest, 0 the model's default. `deadline` is a time of `time.monotonic`, after which nobody waits for the
-    answer. `sticky` is what sticky splits hash (a header's value, or the id). `trace` is the caller's W3C traceparent.
+    `version` is a version number, a label (`stable`) or empty: then the model's traffic split
+    decides. `priority`: 1 is the highest, 0 the model's default. `deadline` is a time of
+    `time.monotonic`, after which nobody waits for the answer. `sticky` is what sticky splits hash
+    (a header's value, or the id). `trace` is the caller's W3C traceparent.
     """
 
     model: str
@@ -92,8 +94,9 @@ class InferResponse:
 class Outcome:
     """A finished request, as observers see it: metrics, traces, logs, objectives, rollouts.
 
-    `response` or `error` is there; `shadow`: nobody waited for it. `rows` and `batch` count rows of the request and of
-    the batch that it ran in; `replica` names the worker that ran it, where that is known.
+    `response` or `error` is there; `shadow`: nobody waited for it. `rows` and `batch` count rows of
+    the request and of the batch that it ran in; `replica` names the worker that ran it, where that
+    is known.
     """
 
     request: InferRequest

@@ -12,7 +12,8 @@ _UNKNOWN_FIELD: Final = re.compile(r"Object contains unknown field `(.*?)`(?: - 
 
 
 def meant(kind: Any, message: str) -> str:
-    """The field that an unknown one is most like, among those of the tables at its place; "" if there is none.
+    """The field that an unknown one is most like, among those of the tables at its place; "" if
+    there is none.
 
     `message` is msgspec's, of data that should have been a `kind`.
     """
@@ -24,12 +25,22 @@ def meant(kind: Any, message: str) -> str:
         kinds = [inner for outer in kinds for inner in _inside(outer, name)]
     fields = [field for outer in kinds for field in getattr(outer, "__struct_fields__", ())]
     close = difflib.get_close_matches(unknown[1][:256], fields, 1)
-    return f"did you mean {close[0]!r}?" if close else f"fields here are {', '.join(fields)}" if fields else ""
+    return (
+        f"did you mean {close[0]!r}?"
+        if close
+        else f"fields here are {', '.join(fields)}"
+        if fields
+        else ""
+    )
 
 
 def _inside(kind: Any, name: str) -> list[Any]:
     """The types that may stand in a field, or (without a name) in the elements of a type."""
     if name and hasattr(kind, "__struct_fields__"):
         kind = get_type_hints(kind)[name]
-        return [part for part in get_args(kind) if part is not type(None)] if get_origin(kind) in _UNIONS else [kind]
+        return (
+            [part for part in get_args(kind) if part is not type(None)]
+            if get_origin(kind) in _UNIONS
+            else [kind]
+        )
     return list(get_args(kind))

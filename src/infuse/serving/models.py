@@ -1,4 +1,6 @@
-"""One model of the repository: which of its versions are served, and how one set of them becomes another."""
+"""One model of the repository: which of its versions are served, and how one set of them becomes
+another.
+"""
 
 from __future__ import annotations
 
@@ -73,12 +75,15 @@ Loader = Callable[["ServedModel", int], Awaitable[Version]]
 
 
 class ServedModel:
-    """A model by its name. `wanted`: whether it is to be loaded at all; `served`: whether it was, since it is wanted.
+    """A model by its name. `wanted`: whether it is to be loaded at all; `served`: whether it was,
+    since it is wanted.
 
     `load` makes a version or raises; `ended` is told of versions that were unloaded.
     """
 
-    def __init__(self, files: ModelFiles, load: Loader, ended: Callable[[Any], None], journal: Journal) -> None:
+    def __init__(
+        self, files: ModelFiles, load: Loader, ended: Callable[[Any], None], journal: Journal
+    ) -> None:
         self.name = files.name
         self.files = files
         self.wanted = False
@@ -114,7 +119,9 @@ class ServedModel:
         return any(version.holds_out for version in self.versions.values())
 
     def version(self, version: str = "") -> Any:
-        """The loaded version of a number or label; empty: the one that serves. NotFoundError, UnavailableError."""
+        """The loaded version of a number or label; empty: the one that serves. NotFoundError,
+        UnavailableError.
+        """
         if not self.versions:
             raise self._unavailable()
         return self.versions[self.traffic.resolve(version)]
@@ -126,7 +133,9 @@ class ServedModel:
         return self.versions[self.traffic.choose(request)]
 
     def update(self, files: ModelFiles) -> None:
-        """Take what the repository says now. A broken configuration changes nothing of what serves."""
+        """Take what the repository says now. A broken configuration changes nothing of what
+        serves.
+        """
         problem = files.problem
         try:
             if not problem:
@@ -144,7 +153,9 @@ class ServedModel:
         self.problem = problem
 
     def targets(self, stable: Callable[[ModelFiles, int], bool]) -> dict[int, str]:
-        """The versions that should serve, and their keys: what the policy says, and what the traffic needs."""
+        """The versions that should serve, and their keys: what the policy says, and what the
+        traffic needs.
+        """
         if not self.wanted:
             return {}
         if self.problem:
@@ -154,11 +165,20 @@ class ServedModel:
             for number in self.files.versions
             if number in self.versions or (stable(self.files, number) and not self._failed(number))
         ]
-        chosen = {*chosen_by(self.config.version_policy, there), *(self.traffic.pinned() & set(there))}
-        return {number: self._keys[number] if self._failed(number) else self._key(number) for number in chosen}
+        chosen = {
+            *chosen_by(self.config.version_policy, there),
+            *(self.traffic.pinned() & set(there)),
+        }
+        return {
+            number: self._keys[number] if self._failed(number) else self._key(number)
+            for number in chosen
+        }
 
-    async def reconcile(self, stable: Callable[[ModelFiles, int], bool], force: bool = False) -> None:
-        """Load what is missing or changed and unload what is no longer wanted, in the configured order.
+    async def reconcile(
+        self, stable: Callable[[ModelFiles, int], bool], force: bool = False
+    ) -> None:
+        """Load what is missing or changed and unload what is no longer wanted, in the configured
+        order.
 
         What cannot be loaded is noted in `failures`; what served before goes on.
         """
@@ -166,7 +186,9 @@ class ServedModel:
             if force:
                 self.failures.clear()
             targets = self.targets(stable)
-            missing = [number for number, key in sorted(targets.items()) if self._keys.get(number) != key]
+            missing = [
+                number for number, key in sorted(targets.items()) if self._keys.get(number) != key
+            ]
             surplus = [number for number in self.versions if number not in targets]
             if self.config.load_order == "unload_first":
                 await self._unload(surplus + [n for n in missing if n in self.versions])
@@ -177,20 +199,29 @@ class ServedModel:
             self.served = self.served and self.wanted
 
     @asynccontextmanager
-    async def holding(self, numbers: Collection[int], stable: Callable[[ModelFiles, int], bool]) -> AsyncIterator[None]:
-        """Have versions loaded, whatever the policy says, for as long as the context lasts; UnavailableError if they
-        cannot be. They do not serve by themselves.
+    async def holding(
+        self, numbers: Collection[int], stable: Callable[[ModelFiles, int], bool]
+    ) -> AsyncIterator[None]:
+        """Have versions loaded, whatever the policy says, for as long as the context lasts;
+        UnavailableError if they cannot be. They do not serve by themselves.
         """
         self.traffic.hold(numbers)
         try:
             if numbers:
-                self.failures = {number: failure for number, failure in self.failures.items() if number not in numbers}
+                self.failures = {
+                    number: failure
+                    for number, failure in self.failures.items()
+                    if number not in numbers
+                }
                 await self.reconcile(stable)
             for number in numbers:
                 if number not in self._loaded():
-                    reason = self.failures[number].reason if number in self.failures else self.problem
+                    reason = (
+                        self.failures[number].reason if number in self.failures else self.problem
+                    )
                     raise UnavailableError(
-                        f"version {number} is needed, and cannot be loaded: {reason or 'its files are not whole'}",
+                        f"version {number} is needed, and cannot be loaded: "
+                        f"{reason or 'its files are not whole'}",
                         where=f"model {self.name!r}",
                         hint="`infuse rollout MODEL VERSION` moves the traffic to another version",
                     )
@@ -200,7 +231,9 @@ class ServedModel:
 
     def forget_failures(self) -> None:
         """Try again, at the next look, what failed for a passing reason."""
-        self.failures = {number: failure for number, failure in self.failures.items() if not failure.transient}
+        self.failures = {
+            number: failure for number, failure in self.failures.items() if not failure.transient
+        }
 
     def states(self) -> Iterable[tuple[int, str, str]]:
         """(version, state, reason) of every version, loaded or not."""
@@ -211,7 +244,11 @@ class ServedModel:
             elif number in self.versions:
                 version = self.versions[number]
                 failure = self.failures.get(number)
-                yield number, version.state, f"a change of it failed: {failure.reason}" if failure else version.reason
+                yield (
+                    number,
+                    version.state,
+                    f"a change of it failed: {failure.reason}" if failure else version.reason,
+                )
             elif number in self.leaving:
                 yield number, "UNLOADING", ""
             elif number in self.failures:
@@ -219,7 +256,11 @@ class ServedModel:
             else:
                 files = self.files.versions.get(number)
                 problem = self.problem or (files.problem if files else "")
-                waiting = f"{files.unfinished} is still being copied" if files and files.unfinished else ""
+                waiting = (
+                    f"{files.unfinished} is still being copied"
+                    if files and files.unfinished
+                    else ""
+                )
                 yield number, "UNAVAILABLE" if problem else "UNKNOWN", problem or waiting
 
     def _loaded(self) -> list[int]:
@@ -229,14 +270,20 @@ class ServedModel:
         return self.files.versions.keys()
 
     def _key(self, number: int) -> str:
-        """What a loaded version depends on: its files, its labels, and the part of the configuration it runs by."""
+        """What a loaded version depends on: its files, its labels, and the part of the
+        configuration it runs by.
+        """
         plain = {k: v for k, v in msgspec.to_builtins(self.config).items() if k not in _TRAFFIC}
         files = f"{self.files.versions[number].fingerprint} {self.files.labels.fingerprint}"
         return f"{files} {msgspec.json.encode(plain, order='sorted').decode()}"
 
     def _failed(self, number: int) -> bool:
         failure = self.failures.get(number)
-        return failure is not None and number in self.files.versions and failure.key == self._key(number)
+        return (
+            failure is not None
+            and number in self.files.versions
+            and failure.key == self._key(number)
+        )
 
     async def _bring(self, number: int, key: str) -> None:
         fingerprint = self.files.versions[number].fingerprint
@@ -244,12 +291,18 @@ class ServedModel:
         try:
             version = await self._load(self, number)
         except InfuseError as error:
-            transient = isinstance(error, RepositoryError | UnavailableError) and getattr(error, "transient", True)
+            transient = isinstance(error, RepositoryError | UnavailableError) and getattr(
+                error, "transient", True
+            )
             self._note_failure(number, Failure(key, str(error), transient))
             return
-        except Exception as error:  # a fault of ours, or of the system, must not keep other models from loading
+        except (
+            Exception
+        ) as error:  # a fault of ours, or of the system, must not keep other models from loading
             _log.exception("model %r, version %d cannot be loaded", self.name, number)
-            self._note_failure(number, Failure(key, f"internal error ({type(error).__name__}: {error})", True))
+            self._note_failure(
+                number, Failure(key, f"internal error ({type(error).__name__}: {error})", True)
+            )
             return
         finally:
             self.loading.pop(number, None)
@@ -288,7 +341,9 @@ class ServedModel:
         reasons = [self.problem, *(failure.reason for failure in self.failures.values())]
         reason = next(filter(None, reasons), "")
         what = "it is being loaded" if self.loading else "no version of it is loaded"
-        return UnavailableError(f"{what}{': ' + reason if reason else ''}", where=f"model {self.name!r}")
+        return UnavailableError(
+            f"{what}{': ' + reason if reason else ''}", where=f"model {self.name!r}"
+        )
 
 
 def chosen_by(policy: VersionPolicy, there: Iterable[int]) -> list[int]:

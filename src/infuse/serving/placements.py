@@ -1,4 +1,6 @@
-"""Where models run, for people and for `GET /v2/placement`: cores, memory, workers, instances, what would move."""
+"""Where models run, for people and for `GET /v2/placement`: cores, memory, workers, instances, what
+would move.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ from infuse.serving.workers.replicas import Replica
 
 
 def describe(pool: WorkerPool, versions: Iterable[Any]) -> dict[str, Any]:
-    """The whole placement as plain data. Loads are busy cores in the mean of the last half minute."""
+    """The whole placement as plain data. Loads are busy cores in the mean of the last half
+    minute.
+    """
     instances = [entry for version in versions for entry in _instances(version)]
     return {
         "mode": pool.config.mode,
@@ -37,7 +41,9 @@ def _instances(version: Any) -> list[dict[str, Any]]:
             "version": version.number,
             "replica": number,
             **_placed(replica),
-            "milliseconds_by_rows": {str(rows): seconds * 1e3 for rows, seconds in version.times.items()},
+            "milliseconds_by_rows": {
+                str(rows): seconds * 1e3 for rows, seconds in version.times.items()
+            },
             "runs_per_second": rate,
             "requests_per_second": throughput * rate / total if total else 0.0,
             "busy": _recent(replica)[1],
@@ -66,7 +72,9 @@ def _recent(replica: Replica) -> tuple[float, float]:
 
 
 def _groups(pool: WorkerPool) -> list[dict[str, Any]]:
-    """Groups of cores with their load (that of replicas on all cores, by share, is part of it) and memory."""
+    """Groups of cores with their load (that of replicas on all cores, by share, is part of it) and
+    memory.
+    """
     loads = pool.loads()
     memory = pool.memory()
     found = []
@@ -79,7 +87,9 @@ def _groups(pool: WorkerPool) -> list[dict[str, Any]]:
                 "worker": worker.name if worker is not None else "",
                 "load": load,
                 "load_per_core": load / len(group.cores),
-                "own_bytes": memory[worker.name].own if worker is not None and worker.name in memory else 0,
+                "own_bytes": memory[worker.name].own
+                if worker is not None and worker.name in memory
+                else 0,
             }
         )
     return found
@@ -100,5 +110,7 @@ def _plan(pool: WorkerPool) -> Mapping[str, Any]:
     if moves:
         reason = f"the highest load per core falls from {plan.before:.2f} to {plan.after:.2f}"
     else:
-        reason = f"no other placement lowers the highest load per core, {plan.before:.2f}, by a fifth"
+        reason = (
+            f"no other placement lowers the highest load per core, {plan.before:.2f}, by a fifth"
+        )
     return {"moves": moves, "reason": reason, "load_per_core": plan.before, "after": plan.after}

@@ -37,8 +37,8 @@ class Renewal:
                 _log.exception("looking for new certificates failed")
 
     async def look(self) -> None:
-        """Take what is new, in a thread, since files may lie where reading takes long; `certificate_renewed` and
-        `certificate_refused` tell of it.
+        """Take what is new, in a thread, since files may lie where reading takes long;
+        `certificate_renewed` and `certificate_refused` tell of it.
         """
         for listener, certificates in list(self._watched.items()):
             news = await asyncio.to_thread(certificates.look)
@@ -54,4 +54,6 @@ class Renewal:
         for listener, certificates in self._watched.items():
             expires = certificates.expires.timestamp()
             yield Reading("infuse_certificate_expiry_timestamp_seconds", expires, (listener,))
-            yield Reading("infuse_certificate_current", float(not certificates.problem), (listener,))
+            yield Reading(
+                "infuse_certificate_current", float(not certificates.problem), (listener,)
+            )

@@ -25,7 +25,8 @@ _LEAVING: Final = 1.0  # seconds that open connections get after the last reques
 
 
 class Server:
-    """An engine behind HTTP, gRPC and the admin port. `start`, then `stop`; or `run`, until a signal comes.
+    """An engine behind HTTP, gRPC and the admin port. `start`, then `stop`; or `run`, until a
+    signal comes.
 
     `logging`: the log of this process, whose counts the metrics show.
     """
@@ -37,7 +38,11 @@ class Server:
         self.guard = Guard(config)
         self.coders = Coders(config.limits.request_bytes)
         self._renewal = Renewal(self.engine.journal)
-        sources = [self.engine.readings, self._renewal.readings, *([logging.readings] if logging is not None else [])]
+        sources = [
+            self.engine.readings,
+            self._renewal.readings,
+            *([logging.readings] if logging is not None else []),
+        ]
         self.monitor = Monitor(self.engine, config.telemetry, self.engine.journal, sources)
         self.engine.objectives = self.monitor.objectives.as_list
         self.http: HttpServer | None = None
@@ -46,9 +51,11 @@ class Server:
         self._running: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
-        """Listen, then load: health is answered from the first moment, and readiness when models serve.
+        """Listen, then load: health is answered from the first moment, and readiness when models
+        serve.
 
-        ConfigurationError when an address cannot be had, RepositoryError when there is no repository.
+        ConfigurationError when an address cannot be had, RepositoryError when there is no
+        repository.
         """
         config = self.config
         try:
@@ -79,7 +86,9 @@ class Server:
         self._running.append(asyncio.create_task(self._tick()))
 
     async def stop(self, grace: float | None = None) -> None:
-        """Refuse new requests, answer those under way within `grace` seconds, then end everything."""
+        """Refuse new requests, answer those under way within `grace` seconds, then end
+        everything.
+        """
         limit = time.monotonic() + (self.config.exit_seconds if grace is None else grace)
         self.engine.drain()
         while self.engine.inflight and time.monotonic() < limit:
@@ -98,13 +107,17 @@ class Server:
         self.monitor.close()
 
     async def run(self, started: Callable[[Server], None]) -> None:
-        """Serve until SIGTERM or SIGINT; a second one ends it at once. `started` is called when models are loaded."""
+        """Serve until SIGTERM or SIGINT; a second one ends it at once. `started` is called when
+        models are loaded.
+        """
         loop = asyncio.get_running_loop()
         asked = asyncio.Event()
         numbers = (signal.SIGTERM, signal.SIGINT)
 
         def ask(*_: object) -> None:
-            for number in numbers:  # the next one is the system's own: it needs nothing of this loop
+            for (
+                number
+            ) in numbers:  # the next one is the system's own: it needs nothing of this loop
                 signal.signal(number, signal.SIG_DFL)
             loop.call_soon_threadsafe(asked.set)
 

@@ -1,4 +1,6 @@
-"""What a model takes and gives, as the protocol says it, and the checks that a request must pass."""
+"""What a model takes and gives, as the protocol says it, and the checks that a request must
+pass.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,9 @@ _MOST_SHAPES: Final = 4096
 class Checker:
     """Checks requests against a model's inputs and outputs.
 
-    `batch` is the symbol of the first axis that all inputs and outputs share, "" where they share none: then
-    requests cannot be put together. `declared`: what the model's configuration says of them.
+    `batch` is the symbol of the first axis that all inputs and outputs share, "" where they share
+    none: then requests cannot be put together. `declared`: what the model's configuration says of
+    them.
     """
 
     def __init__(
@@ -47,7 +50,9 @@ class Checker:
         self._known: dict[tuple[tuple[int, ...], ...], None] = {}
 
     def arrays(self, request: InferRequest) -> list[Array]:
-        """The inputs of a request in the model's order; InputError when they are not the model's."""
+        """The inputs of a request in the model's order; InputError when they are not the
+        model's.
+        """
         given = request.inputs
         if len(given) != len(self.inputs):
             raise self._wrong_names(request)
@@ -58,7 +63,8 @@ class Checker:
                 raise self._wrong_names(request)
             if tensor.datatype != self.datatypes[number]:
                 raise InputError(
-                    f"the input {tensor.name!r} is {tensor.datatype}, and the model takes {self.datatypes[number]}",
+                    f"the input {tensor.name!r} is {tensor.datatype}, and the model takes "
+                    f"{self.datatypes[number]}",
                     hint=f"the model takes {self.inputs[number]}",
                 )
             found[number] = self._declared.enter(tensor.name, tensor.data)
@@ -72,7 +78,9 @@ class Checker:
         return arrays
 
     def wanted(self, request: InferRequest) -> list[int]:
-        """The numbers of the outputs that a request asks for, in its order: all, if it names none."""
+        """The numbers of the outputs that a request asks for, in its order: all, if it names
+        none.
+        """
         if not request.outputs:
             return self._all
         numbers = []
@@ -80,7 +88,10 @@ class Checker:
             number = self._names.get(output.name)
             if number is None:
                 names = ", ".join(self._names)
-                raise InputError(f"the model has no output {output.name[:100]!r}", hint=f"its outputs are {names}")
+                raise InputError(
+                    f"the model has no output {output.name[:100]!r}",
+                    hint=f"its outputs are {names}",
+                )
             if number in numbers:
                 raise InputError(f"the output {output.name!r} is asked for twice")
             numbers.append(number)
@@ -92,9 +103,15 @@ class Checker:
 
     def described(self, inputs: bool) -> list[dict[str, Any]]:
         """Inputs or outputs as the protocol's metadata; -1 for what is not fixed."""
-        specs, types = (self.inputs, self.datatypes) if inputs else (self.outputs, self.output_datatypes)
+        specs, types = (
+            (self.inputs, self.datatypes) if inputs else (self.outputs, self.output_datatypes)
+        )
         return [
-            {"name": specs[n].name, "datatype": types[n], "shape": self._declared.shape(specs[n], inputs)}
+            {
+                "name": specs[n].name,
+                "datatype": types[n],
+                "shape": self._declared.shape(specs[n], inputs),
+            }
             for n in (range(len(specs)) if inputs else self._all)
         ]
 
@@ -118,13 +135,19 @@ class Checker:
 
 
 def batch_symbol(inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> str:
-    """The symbol that is the first size of every input and output and stands nowhere else; "" if there is none."""
+    """The symbol that is the first size of every input and output and stands nowhere else; "" if
+    there is none.
+    """
     specs = (*inputs, *outputs)
     first = {spec.shape[0] if spec.shape else 0 for spec in specs}
     if len(first) != 1:
         return ""
     (symbol,) = first
-    if not isinstance(symbol, str) or not symbol.isidentifier() or any(spec.late for spec in outputs):
+    if (
+        not isinstance(symbol, str)
+        or not symbol.isidentifier()
+        or any(spec.late for spec in outputs)
+    ):
         return ""
     for spec in specs:
         for size in spec.shape[1:]:

@@ -49,7 +49,9 @@ _STATUSES: Final[Mapping[type[Exception], tuple[int, str]]] = {
 
 
 def http_status(error: BaseException) -> int:
-    """The HTTP status of an error: 500 for what is not the caller's fault and has no status of its own."""
+    """The HTTP status of an error: 500 for what is not the caller's fault and has no status of its
+    own.
+    """
     if isinstance(error, AccessError):
         return 403 if error.known else 401
     return next((status for kind, (status, _) in _STATUSES.items() if isinstance(error, kind)), 500)
@@ -59,13 +61,18 @@ def grpc_code(error: BaseException) -> str:
     """The name of the gRPC code of an error."""
     if isinstance(error, AccessError):
         return "PERMISSION_DENIED" if error.known else "UNAUTHENTICATED"
-    return next((code for kind, (_, code) in _STATUSES.items() if isinstance(error, kind)), "INTERNAL")
+    return next(
+        (code for kind, (_, code) in _STATUSES.items() if isinstance(error, kind)), "INTERNAL"
+    )
 
 
 def public_text(error: BaseException) -> str:
-    """What a caller may read of an error: the message of ours, nothing of one that was not expected.
+    """What a caller may read of an error: the message of ours, nothing of one that was not
+    expected.
 
     It is cut to `MOST_TEXT` characters: names that callers chose may be in it.
     """
-    text = str(error) if isinstance(error, InfuseError) else f"internal error ({type(error).__name__})"
+    text = (
+        str(error) if isinstance(error, InfuseError) else f"internal error ({type(error).__name__})"
+    )
     return text if len(text) <= MOST_TEXT else f"{text[:MOST_TEXT]}…"

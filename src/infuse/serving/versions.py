@@ -36,8 +36,8 @@ from infuse.serving.workers.replicas import Replica
 from infuse.serving.workers.spread import Deployment
 
 _SHORT: Final = 2e-3  # seconds of a run, below which lanes do not pay
-# Seconds of a run, below which a worker is given the next one before it has ended this one: between two that it is
-# given one after the other, up to a millisecond passes where the cores are busy.
+# Seconds of a run, below which a worker is given the next one before it has ended this one: between
+# two that it is given one after the other, up to a millisecond passes where the cores are busy.
 _BRISK: Final = 0.03
 _LOSSES: Final = 3  # lost workers within so many seconds are taken for the version's fault
 _LOSS_SECONDS: Final = 60.0
@@ -46,9 +46,13 @@ _log = logging.getLogger("infuse.serving")
 
 
 class ServedVersion:
-    """One version of one model. `state` is LOADING, READY, UNLOADING or UNAVAILABLE (then `reason` says why)."""
+    """One version of one model. `state` is LOADING, READY, UNLOADING or UNAVAILABLE (then `reason`
+    says why).
+    """
 
-    def __init__(self, name: str, number: int, config: ModelConfig, local: LocalVersion, pool: WorkerPool) -> None:
+    def __init__(
+        self, name: str, number: int, config: ModelConfig, local: LocalVersion, pool: WorkerPool
+    ) -> None:
         self.name = name
         self.number = number
         self.config = config
@@ -78,10 +82,12 @@ class ServedVersion:
         """The version in messages."""
         return f"model {self.name!r}, version {self.number}"
 
-    # -- life ---------------------------------------------------------------------------------------------------
+    # -- life --------------------------------------------------------------------------------------
 
     async def load(self, cache: Path) -> None:
-        """Build it, start its replicas and warm them up. Raises what went wrong; nothing is left behind then."""
+        """Build it, start its replicas and warm them up. Raises what went wrong; nothing is left
+        behind then.
+        """
         began = time.perf_counter()
         try:
             await self._load(cache)
@@ -105,7 +111,9 @@ class ServedVersion:
         self.reason = why
 
     def abort(self, why: str) -> None:
-        """Take nothing more, and do not wait for what was accepted: it is answered with UnavailableError(`why`)."""
+        """Take nothing more, and do not wait for what was accepted: it is answered with
+        UnavailableError(`why`).
+        """
         self.state, self.reason = "UNAVAILABLE", why
         if self._batcher is not None:
             self._batcher.close(why)
@@ -119,7 +127,9 @@ class ServedVersion:
             "threads": self._pool.threads(config.threads),
         }
         built, compiled = Built(cache), main.is_dir()
-        key = await asyncio.to_thread(key_of, self.local.digest, str(main.relative_to(self.local.folder)), options)
+        key = await asyncio.to_thread(
+            key_of, self.local.digest, str(main.relative_to(self.local.folder)), options
+        )
         found = None if compiled else await asyncio.to_thread(built.find, key)
         if found is None:
             found = await build(
@@ -145,10 +155,13 @@ class ServedVersion:
         threads = self._pool.threads(config.threads, config.replicas)
         if config.threads > threads:
             self.notes.append(
-                f"threads is {config.threads}, and there are {threads} processors for models, which it gets"
+                f"threads is {config.threads}, and there are {threads} processors for models, "
+                "which it gets"
             )
         weights = self.signature.weights_bytes
-        need = Need(f"{self.name}/{self.number}", self.signature.folder, threads, config.memory_mb, weights)
+        need = Need(
+            f"{self.name}/{self.number}", self.signature.folder, threads, config.memory_mb, weights
+        )
         self._deployment = Deployment(self._pool, need, config, self._replica_changed)
         await self._deployment.start(checker, self.extra or self.local.folder)
         self.found = self._deployment.found
@@ -177,7 +190,9 @@ class ServedVersion:
                 self._admit(replica.executor)
 
     async def _has_room(self) -> bool:
-        """Whether there is memory for batches twice as large: at most, they take again what its replicas take."""
+        """Whether there is memory for batches twice as large: at most, they take again what its
+        replicas take.
+        """
         await self._pool.measure()
         return self._pool.has_room(self.instances)
 
@@ -192,9 +207,11 @@ class ServedVersion:
                 executor.depth = _depth(seconds)
 
     def _elastic(self, executor: RemoteExecutor) -> bool:
-        """Whether requests that meet each other may run side by side, on a core each, in the worker of an executor.
+        """Whether requests that meet each other may run side by side, on a core each, in the worker
+        of an executor.
 
-        That is so where nobody has said how many threads or replicas there are, and where a run was measured.
+        That is so where nobody has said how many threads or replicas there are, and where a run was
+        measured.
         """
         config = self.config
         free = not (config.replicas or config.threads or self._pool.packed)
@@ -207,7 +224,8 @@ class ServedVersion:
             return
         rows = min(self.found.seconds)
         folder = self.extra or self.local.folder
-        # Requests wait for these runs: one that hangs must not hold them up longer than a run of theirs.
+        # Requests wait for these runs: one that hangs must not hold them up longer than a run of
+        # theirs.
         hang = batcher.patience(self.found.seconds[rows] * executor.threads)
         try:
             lanes, seconds = await open_lanes(
@@ -240,7 +258,10 @@ class ServedVersion:
             self._losses.append(time.monotonic())
             if len(self._losses) == _LOSSES and self._losses[-1] - self._losses[0] < _LOSS_SECONDS:
                 self._losses.clear()
-                self.troubled(f"its workers were lost {_LOSSES} times within {_LOSS_SECONDS:g} s: {replica.reason}")
+                self.troubled(
+                    f"its workers were lost {_LOSSES} times within {_LOSS_SECONDS:g} s: "
+                    f"{replica.reason}"
+                )
         if executor is not None:
             self._admit(executor)
         elif reason := self._hopeless():
@@ -250,7 +271,13 @@ class ServedVersion:
         """Why no replica works or can be started again; "" while one may be."""
         if any(replica.executor is not None or not replica.failures for replica in self.instances):
             return ""
-        return next((f"its workers cannot be started again: {replica.reason}" for replica in self.instances), "")
+        return next(
+            (
+                f"its workers cannot be started again: {replica.reason}"
+                for replica in self.instances
+            ),
+            "",
+        )
 
     async def _close_replicas(self) -> None:
         if self._widening is not None:
@@ -263,17 +290,23 @@ class ServedVersion:
         if self._deployment is not None:
             await self._deployment.close()
 
-    # -- work ---------------------------------------------------------------------------------------------------
+    # -- work --------------------------------------------------------------------------------------
 
     def lend(self, size: int) -> Array | None:
         """Memory for so many bytes of a request to come; None: there is none."""
-        return self._batcher.lend(size) if self._batcher is not None and self.state == "READY" else None
+        return (
+            self._batcher.lend(size)
+            if self._batcher is not None and self.state == "READY"
+            else None
+        )
 
     async def infer(self, request: InferRequest) -> tuple[InferResponse, int]:
         """The answer, and the rows of the batch that it ran in. Raises InfuseError leaves."""
         checker, batcher = self._checker, self._batcher
         if checker is None or batcher is None or self.state not in ("READY", "UNLOADING"):
-            raise UnavailableError("it does not serve now", where=self.where, hint=self.reason or None)
+            raise UnavailableError(
+                "it does not serve now", where=self.where, hint=self.reason or None
+            )
         if not batcher.places.executors and (reason := self._hopeless()):
             raise UnavailableError(reason, where=self.where)
         arrays = checker.arrays(request)
@@ -282,7 +315,9 @@ class ServedVersion:
         rows = arrays[0].shape[0] if checker.batch else 1
         limit = self.config.batching.max_size
         if checker.batch and limit and rows > limit:
-            raise InputError(f"the batch has {rows} rows, and max_size is {limit}", where=self.where)
+            raise InputError(
+                f"the batch has {rows} rows, and max_size is {limit}", where=self.where
+            )
         loop = asyncio.get_running_loop()
         entry = Entry(request, arrays, rows, key if rows else None, wanted, loop.create_future())
         entry.lengths = lengths
@@ -298,7 +333,11 @@ class ServedVersion:
         if self.config.finite:
             self._check_finite(results)
         outputs = [
-            Tensor(checker.outputs[number].name, checker.output_datatypes[number], checker.leaving(number, array))
+            Tensor(
+                checker.outputs[number].name,
+                checker.output_datatypes[number],
+                checker.leaving(number, array),
+            )
             for number, array in zip(wanted, results)
         ]
         self.labels.put(outputs)
@@ -307,17 +346,26 @@ class ServedVersion:
     def _check_finite(self, arrays: Sequence[Array]) -> None:
         for array in arrays:
             if array.dtype != object and not np.all(np.isfinite(array)):
-                raise ModelFailureError("the model gave a number that is not finite", where=self.where)
+                raise ModelFailureError(
+                    "the model gave a number that is not finite", where=self.where
+                )
 
-    def _observe_batch(self, entries: Sequence[Entry], rows: int, reason: str, result: Result) -> None:
+    def _observe_batch(
+        self, entries: Sequence[Entry], rows: int, reason: str, result: Result
+    ) -> None:
         if result.error is None:
             start = entries[0].request.timeline.dispatched
             now = time.perf_counter_ns()
             self.statistics.observe_batch(
-                rows, len(entries), result.began - start, result.ended - result.began, now - result.ended, reason
+                rows,
+                len(entries),
+                result.began - start,
+                result.ended - result.began,
+                now - result.ended,
+                reason,
             )
 
-    # -- seeing -------------------------------------------------------------------------------------------------
+    # -- seeing ------------------------------------------------------------------------------------
 
     @property
     def instances(self) -> Sequence[Replica]:
@@ -335,11 +383,15 @@ class ServedVersion:
     @property
     def serving(self) -> bool:
         """Whether a request would be run: it is ready, and a replica lives."""
-        return self.state == "READY" and any(replica.executor is not None for replica in self.instances)
+        return self.state == "READY" and any(
+            replica.executor is not None for replica in self.instances
+        )
 
     @property
     def holds_out(self) -> bool:
-        """Whether a request would be taken: it is ready, and a replica lives or is being replaced."""
+        """Whether a request would be taken: it is ready, and a replica lives or is being
+        replaced.
+        """
         return self.state == "READY" and not self._hopeless()
 
     @property
@@ -381,7 +433,11 @@ class ServedVersion:
     @property
     def lane_times(self) -> dict[int, float]:
         """Measured seconds by rows of a batch that has one core; empty where there are no lanes."""
-        return self._batcher.places.lane_times.table() if self._batcher and self._batcher.places.lanes else {}
+        return (
+            self._batcher.places.lane_times.table()
+            if self._batcher and self._batcher.places.lanes
+            else {}
+        )
 
     async def widened(self) -> None:
         """Return when it is settled whether there are lanes."""
@@ -393,7 +449,9 @@ class ServedVersion:
         return self._batcher.pending if self._batcher else 0
 
     def described(self, inputs: bool) -> list[dict[str, Any]]:
-        """Its inputs or outputs as the protocol describes them; UnavailableError before it has loaded."""
+        """Its inputs or outputs as the protocol describes them; UnavailableError before it has
+        loaded.
+        """
         if self._checker is None:
             raise UnavailableError("it is not loaded", where=self.where, hint=self.reason or None)
         return self._checker.described(inputs)

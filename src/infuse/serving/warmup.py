@@ -1,4 +1,6 @@
-"""The runs before a version is ready: it works, batches take so long, and rows do not see each other."""
+"""The runs before a version is ready: it works, batches take so long, and rows do not see each
+other.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +24,14 @@ from infuse.serving.workers.executor import Executor, Result, WorkerLostError
 
 _USUAL: Final = 32  # the size of a symbol that nobody has set
 _GAIN: Final = 1.03  # rows per second that twice the batch must bring
-_SHORT: Final = 5e-3  # seconds of a batch below which it need not pay: there, the clock's noise decides
+_SHORT: Final = (
+    5e-3  # seconds of a batch below which it need not pay: there, the clock's noise decides
+)
 _TURNS: Final = 3
 _MOST_BYTES: Final = 1 << 30  # of random inputs
-_TOLERANCE: Final = 2e-2  # of the largest magnitude: lower precision, other order of sums; dependence is far above
+_TOLERANCE: Final = (
+    2e-2  # of the largest magnitude: lower precision, other order of sums; dependence is far above
+)
 
 
 @dataclass
@@ -41,7 +47,9 @@ class Findings:
     notes: list[str] = field(default_factory=list)
 
 
-async def run_once(executor: Executor, parts: Sequence[Sequence[Array]], seconds: float) -> list[Array]:
+async def run_once(
+    executor: Executor, parts: Sequence[Sequence[Array]], seconds: float
+) -> list[Array]:
     """One run and its outputs, which are the caller's. Raises what the run raised."""
     future: asyncio.Future[list[Array]] = asyncio.get_running_loop().create_future()
 
@@ -51,7 +59,9 @@ async def run_once(executor: Executor, parts: Sequence[Sequence[Array]], seconds
         if result.error is not None:
             future.set_exception(result.error)
         else:
-            future.set_result([output if result.owned else np.array(output) for output in result.outputs])
+            future.set_result(
+                [output if result.owned else np.array(output) for output in result.outputs]
+            )
 
     executor.submit(parts, seconds, done)
     return await future
@@ -62,18 +72,25 @@ async def warm_up(
 ) -> Findings:
     """Run the model with batches of 1, 2, 4 … rows while that pays, at most `config.seconds` long.
 
-    `most`: rows that the configuration sets (0: find out). Raises WorkerLostError and ModelFailureError when the
-    model crashes, ConfigurationError when the configured inputs are not there. A model that refuses random inputs
-    is no failure: a remark says that it was not warmed up.
+    `most`: rows that the configuration sets (0: find out). Raises WorkerLostError and
+    ModelFailureError when the model crashes, ConfigurationError when the configured inputs are not
+    there. A model that refuses random inputs is no failure: a remark says that it was not warmed
+    up.
     """
     found = Findings(most=max(1, most) if checker.batch else 1)
-    given = await asyncio.to_thread(_given, folder, config.inputs, checker) if config.inputs else None
+    given = (
+        await asyncio.to_thread(_given, folder, config.inputs, checker) if config.inputs else None
+    )
     try:
         inputs = await _random(checker, config, 1) if given is None else given
-        await run_once(executor, [[array] for array in inputs], hang)  # the first one reads the weights
+        await run_once(
+            executor, [[array] for array in inputs], hang
+        )  # the first one reads the weights
         limit = time.monotonic() + config.seconds
         if given is not None:
-            found.seconds[given[0].shape[0] if checker.batch else 1] = await _timed(executor, given, hang, limit)
+            found.seconds[given[0].shape[0] if checker.batch else 1] = await _timed(
+                executor, given, hang, limit
+            )
             return found
         found.seconds[1] = await _timed(executor, inputs, hang, limit)
         if not checker.batch or most == 1:
@@ -82,13 +99,19 @@ async def warm_up(
         if dependent:
             found.notes.append(
                 f"{dependent} of a row changes with the other rows of a batch"
-                + ("; they are batched because max_size says so" if most else ": requests run one by one")
+                + (
+                    "; they are batched because max_size says so"
+                    if most
+                    else ": requests run one by one"
+                )
             )
             if not most:
                 return found
         await _grow(executor, checker, config, most, hang, limit, found)
     except WorkerLostError as error:
-        raise ModelFailureError(f"the model crashed while it was warmed up: {error.what}") from error
+        raise ModelFailureError(
+            f"the model crashed while it was warmed up: {error.what}"
+        ) from error
     except (InputError, RuntimeFailure, ModelFailureError) as error:
         if given is not None:
             raise
@@ -97,7 +120,12 @@ async def warm_up(
 
 
 async def rate(
-    executors: Sequence[Executor], checker: Checker, config: Warmup, rows: int, folder: Path, hang: float
+    executors: Sequence[Executor],
+    checker: Checker,
+    config: Warmup,
+    rows: int,
+    folder: Path,
+    hang: float,
 ) -> float:
     """Rows per second when all of them run batches of so many rows at once, again and again."""
     if config.inputs:
@@ -118,7 +146,13 @@ async def rate(
 
 
 async def _grow(
-    executor: Executor, checker: Checker, config: Warmup, most: int, hang: float, limit: float, found: Findings
+    executor: Executor,
+    checker: Checker,
+    config: Warmup,
+    most: int,
+    hang: float,
+    limit: float,
+    found: Findings,
 ) -> None:
     """Measure batches of 2, 4, 8 … rows, up to `most`, or as far as they pay."""
     rows = 1
@@ -152,14 +186,20 @@ async def _timed(executor: Executor, inputs: Sequence[Array], hang: float, limit
     return best
 
 
-async def _dependent_output(executor: Executor, checker: Checker, config: Warmup, hang: float) -> str:
-    """An output of which a row changes with the other rows of the batch: two rows, run apart and together; or ""."""
+async def _dependent_output(
+    executor: Executor, checker: Checker, config: Warmup, hang: float
+) -> str:
+    """An output of which a row changes with the other rows of the batch: two rows, run apart and
+    together; or "".
+    """
     inputs = await _random(checker, config, 2)
     together = await run_once(executor, [[array] for array in inputs], hang)
     for row in (0, 1):
         alone = await run_once(executor, [[array[row : row + 1]] for array in inputs], hang)
         for spec, one, both in zip(checker.outputs, alone, together):
-            if both.shape[:1] != (2,) or not await asyncio.to_thread(_alike, one[:1], both[row : row + 1]):
+            if both.shape[:1] != (2,) or not await asyncio.to_thread(
+                _alike, one[:1], both[row : row + 1]
+            ):
                 return spec.name
     return ""
 
@@ -182,13 +222,23 @@ async def _random(checker: Checker, config: Warmup, rows: int) -> list[Array]:
     return await asyncio.to_thread(_drawn, checker.inputs, config.sizes, checker.batch, rows)
 
 
-def _drawn(specs: Sequence[TensorSpec], sizes: Mapping[str, int], batch: str, rows: int) -> list[Array]:
-    """Inputs of usual sizes: floats of a normal distribution, integers and truth values 0 or 1, short texts."""
+def _drawn(
+    specs: Sequence[TensorSpec], sizes: Mapping[str, int], batch: str, rows: int
+) -> list[Array]:
+    """Inputs of usual sizes: floats of a normal distribution, integers and truth values 0 or 1,
+    short texts.
+    """
     generator = np.random.default_rng(0)
-    symbols = {s for spec in specs for n in spec.shape if isinstance(n, str) for s in Formula(n).symbols}
-    values = {symbol: sizes.get(symbol, _USUAL) for symbol in symbols} | ({batch: rows} if batch else {})
+    symbols = {
+        s for spec in specs for n in spec.shape if isinstance(n, str) for s in Formula(n).symbols
+    }
+    values = {symbol: sizes.get(symbol, _USUAL) for symbol in symbols} | (
+        {batch: rows} if batch else {}
+    )
     arrays: list[Array] = []
-    shapes = [tuple(n if isinstance(n, int) else Formula(n)(values) for n in spec.shape) for spec in specs]
+    shapes = [
+        tuple(n if isinstance(n, int) else Formula(n)(values) for n in spec.shape) for spec in specs
+    ]
     if sum(prod(shape) * spec.dtype.itemsize for shape, spec in zip(shapes, specs)) > _MOST_BYTES:
         raise InputError(f"random inputs of its sizes have more than {_MOST_BYTES >> 20} MiB")
     for spec, shape in zip(specs, shapes):
@@ -210,5 +260,7 @@ def _given(folder: Path, name: str, checker: Checker) -> list[Array]:
         with np.load(path, allow_pickle=False) as content:
             arrays = [np.asarray(content[spec.name], spec.dtype) for spec in checker.inputs]
     except (OSError, ValueError, KeyError) as error:
-        raise ConfigurationError(f"the warm-up inputs cannot be read: {error}", where=str(path)) from error
+        raise ConfigurationError(
+            f"the warm-up inputs cannot be read: {error}", where=str(path)
+        ) from error
     return arrays

@@ -1,4 +1,6 @@
-"""YAML as configurations use it: every text is read here, within limits that a hostile one meets early."""
+"""YAML as configurations use it: every text is read here, within limits that a hostile one meets
+early.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ MOST_VALUES: Final = 100_000
 """Tables, lists and single values of a text."""
 DEEPEST: Final = 32
 """Tables and lists in one another."""
-_MOST_PLAIN: Final = 1 << 10  # characters of a value without quotes: what looks like a number is read as one
+_MOST_PLAIN: Final = (
+    1 << 10
+)  # characters of a value without quotes: what looks like a number is read as one
 _LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _TAGS: Final = (None, "!", "tag:yaml.org,2002:str")
 
@@ -22,16 +26,21 @@ _TAGS: Final = (None, "!", "tag:yaml.org,2002:str")
 def read_yaml(text: str | bytes, where: str) -> Any:
     """Plain data from YAML or JSON; None for an empty text.
 
-    ConfigurationError when it is none, is too large or too deep with its aliases (`*name`) written out, since they can
-    stand for far more than is written, or has tags (`!!name`), which have no meaning here.
+    ConfigurationError when it is none, is too large or too deep with its aliases (`*name`) written
+    out, since they can stand for far more than is written, or has tags (`!!name`), which have no
+    meaning here.
     """
     if len(text) > MOST_BYTES:
-        raise ConfigurationError(f"it has {len(text)} bytes, and at most {MOST_BYTES} are read", where=where)
+        raise ConfigurationError(
+            f"it has {len(text)} bytes, and at most {MOST_BYTES} are read", where=where
+        )
     try:
         _check(text, where)
         return yaml.load(text, Loader=_LOADER)  # noqa: S506
     except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
-        raise ConfigurationError(f"it is no YAML: {str(error).splitlines()[0][:500]}", where=where) from error
+        raise ConfigurationError(
+            f"it is no YAML: {str(error).splitlines()[0][:500]}", where=where
+        ) from error
 
 
 def _check(text: str | bytes, where: str) -> None:
@@ -41,14 +50,21 @@ def _check(text: str | bytes, where: str) -> None:
         problem = ""
         if isinstance(event, yaml.NodeEvent) and getattr(event, "tag", None) not in _TAGS:
             problem = f"tags such as {str(event.tag)[:100]!r} have no meaning here"  # type: ignore[attr-defined]
-        elif isinstance(event, yaml.ScalarEvent) and not event.style and len(event.value) > _MOST_PLAIN:
+        elif (
+            isinstance(event, yaml.ScalarEvent)
+            and not event.style
+            and len(event.value) > _MOST_PLAIN
+        ):
             problem = f"a value without quotes has more than {_MOST_PLAIN} characters"
         elif isinstance(event, yaml.AliasEvent) and event.anchor not in outline.named:
             problem = f"the alias *{str(event.anchor)[:100]} stands for itself, or for nothing"
         else:
             outline.take(event)
         if outline.values > MOST_VALUES:
-            problem = f"it has more than {MOST_VALUES} values, those that aliases stand for counted each time"
+            problem = (
+                f"it has more than {MOST_VALUES} values, those that aliases stand for counted each "
+                "time"
+            )
         elif outline.depth > DEEPEST:
             problem = f"its tables and lists lie more than {DEEPEST} deep in one another"
         if problem:
@@ -56,12 +72,16 @@ def _check(text: str | bytes, where: str) -> None:
 
 
 class _Outline:
-    """How many values a text has and how deep they lie, with aliases written out; `named`: what anchors stand for."""
+    """How many values a text has and how deep they lie, with aliases written out; `named`: what
+    anchors stand for.
+    """
 
     def __init__(self) -> None:
         self.values = self.depth = 0
         self.named: dict[str | None, tuple[int, int]] = {}  # values and depth
-        self._open: list[tuple[str | None, int, int]] = []  # anchor, values before it, depth found inside
+        self._open: list[
+            tuple[str | None, int, int]
+        ] = []  # anchor, values before it, depth found inside
 
     def take(self, event: yaml.Event) -> None:
         """The next event."""

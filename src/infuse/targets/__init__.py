@@ -1,4 +1,6 @@
-"""What code is made for: machines as numbers, and targets by name. No other room knows a width, a cache or a unit."""
+"""What code is made for: machines as numbers, and targets by name. No other room knows a width, a
+cache or a unit.
+"""
 
 from infuse.targets.base import EXTENSIONS, Target
 from infuse.targets.machine import Caches, DotType, DotUnit, Machine

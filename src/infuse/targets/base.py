@@ -25,10 +25,12 @@ EXTENSIONS: Final = {
 class Target:
     """What code is generated for.
 
-    `march` is the processor as GCC names it, `flags` what else compilers are told, `features` the instruction sets that
-    the code is made of, `fingerprint` the text that must be part of every cache key.
+    `march` is the processor as GCC names it, `flags` what else compilers are told, `features` the
+    instruction sets that the code is made of, `fingerprint` the text that must be part of every
+    cache key.
 
-    A machine may lack the `emulated` features: what `flags` tell GCC stands in for them (`testing/emulation.py`).
+    A machine may lack the `emulated` features: what `flags` tell GCC stands in for them
+    (`testing/emulation.py`).
     """
 
     name: str
@@ -42,30 +44,45 @@ class Target:
 
     @classmethod
     def resolve(cls, name: str = "native") -> Target:
-        """The target called "native" (this processor), "x86-64", "x86-64-v3" (AVX2), "x86-64-v4" (AVX-512), or
-        "aarch64" (64-bit ARM with NEON, on Linux), for which other machines compile but which they do not run.
+        """The target called "native" (this processor), "x86-64", "x86-64-v3" (AVX2), "x86-64-v4"
+        (AVX-512), or "aarch64" (64-bit ARM with NEON, on Linux), for which other machines compile
+        but which they do not run.
 
         Behind the last two, further instruction sets (`EXTENSIONS`) may be named, as Linux does:
-        "x86-64-v4+avx512_vnni", "aarch64+asimddp+i8mm". OptionError for other names, ToolchainError for one that this
-        machine cannot build.
+        "x86-64-v4+avx512_vnni", "aarch64+asimddp+i8mm". OptionError for other names, ToolchainError
+        for one that this machine cannot build.
         """
         if name == "native":
             caches = Caches.of_host()
-            return cls(name, name, cpu_features(), f"native {cpu_description()} {caches}", architecture(), caches)
+            return cls(
+                name,
+                name,
+                cpu_features(),
+                f"native {cpu_description()} {caches}",
+                architecture(),
+                caches,
+            )
         base, *names = name.split("+")
         if base not in (*_LEVELS, _NEON):
-            raise OptionError(f"there is no target {name!r}", hint=f"one of: native, {', '.join(_LEVELS)}, {_NEON}")
+            raise OptionError(
+                f"there is no target {name!r}",
+                hint=f"one of: native, {', '.join(_LEVELS)}, {_NEON}",
+            )
         extensions = EXTENSIONS.get(base, {})
         if useless := [extension for extension in names if extension not in extensions]:
             what = f"the target {name!r} names {useless[0]!r}, which no kernel has a use for there"
-            choices = "; ".join(f"{', '.join(all)} behind {base}" for base, all in EXTENSIONS.items())
+            choices = "; ".join(
+                f"{', '.join(all)} behind {base}" for base, all in EXTENSIONS.items()
+            )
             raise OptionError(what, hint=f"there are {choices}")
         options = sorted(extensions[extension] for extension in names)
         if base == _NEON:
             march = "+".join(("armv8.2-a" if options else "armv8-a", *options))
             return cls(name, march, frozenset(names), name, _NEON)
         if architecture() != "x86_64":
-            raise ToolchainError(f"the target {name!r} cannot be built on {architecture()}", hint='use "native"')
+            raise ToolchainError(
+                f"the target {name!r} cannot be built on {architecture()}", hint='use "native"'
+            )
         flags = tuple(f"-m{option}" for option in options)
         return cls(name, base, _LEVELS[base] | frozenset(names), name, "x86_64", flags=flags)
 

@@ -1,4 +1,6 @@
-"""What a processor offers a kernel, as numbers: vectors, the tile of its products, caches, units for dot products."""
+"""What a processor offers a kernel, as numbers: vectors, the tile of its products, caches, units
+for dot products.
+"""
 
 from __future__ import annotations
 
@@ -23,13 +25,17 @@ class Caches:
 
     @classmethod
     def of_host(cls, root: Path = Path("/")) -> Caches:
-        """Those of this machine, as Linux tells them; the usual size of one that it does not tell."""
+        """Those of this machine, as Linux tells them; the usual size of one that it does not
+        tell.
+        """
         sizes = {}
         for folder in sorted((root / "sys/devices/system/cpu/cpu0/cache").glob("index*")):
             level, kind, size = (_read(folder / name) for name in ("level", "type", "size"))
             if kind in ("Data", "Unified") and size[:-1].isdecimal() and size[-1] in _UNITS:
                 sizes[f"l{level}"] = int(size[:-1]) * _UNITS[size[-1]]
-        return cls(**{name: size for name, size in sizes.items() if name in cls.__annotations__ and size})
+        return cls(
+            **{name: size for name, size in sizes.items() if name in cls.__annotations__ and size}
+        )
 
 
 USUAL: Final = Caches()
@@ -45,8 +51,8 @@ class DotType(Enum):
 
 @dataclass(frozen=True)
 class DotUnit:
-    """Instructions that add up products of narrow numbers: the feature that has them, and how many products each adds
-    to a sum of 32 bits. Without a `feature` every machine has them.
+    """Instructions that add up products of narrow numbers: the feature that has them, and how many
+    products each adds to a sum of 32 bits. Without a `feature` every machine has them.
     """
 
     feature: str
@@ -57,8 +63,8 @@ class DotUnit:
 class Machine:
     """A processor as kernels see it.
 
-    `registers` hold vectors of `vector_bits`; `tile_rows` × `tile_columns` sums of float32 are the tile of a product.
-    `dots` are the units for dot products by the types of both sides.
+    `registers` hold vectors of `vector_bits`; `tile_rows` × `tile_columns` sums of float32 are the
+    tile of a product. `dots` are the units for dot products by the types of both sides.
     """
 
     architecture: str
@@ -80,9 +86,11 @@ class Machine:
 
     @property
     def block_bytes(self) -> int:
-        """Bytes among which kernels divide a block of a product: the second level cache, or 1 MiB where that is less.
+        """Bytes among which kernels divide a block of a product: the second level cache, or 1 MiB
+        where that is less.
 
-        With the 512 KiB of a Zen 3, weights are read again more often, and resnet18 took 1.05 times as long.
+        With the 512 KiB of a Zen 3, weights are read again more often, and resnet18 took 1.05 times
+        as long.
         """
         return max(self.caches.l2, _LEAST_BLOCK)
 
@@ -106,10 +114,16 @@ class Machine:
         return dict(self.dots).get(kind)
 
     def distance(self, other: Machine) -> tuple[float, bool, float]:
-        """How different the times of kernels are there: the less, the more alike are two machines."""
+        """How different the times of kernels are there: the less, the more alike are two
+        machines.
+        """
         widths, rows = self.vector_bits / other.vector_bits, self.tile_rows / other.tile_rows
         blocks = self.block_bytes / other.block_bytes
-        return abs(log2(widths)), self.architecture != other.architecture, abs(log2(rows)) + abs(log2(blocks))
+        return (
+            abs(log2(widths)),
+            self.architecture != other.architecture,
+            abs(log2(rows)) + abs(log2(blocks)),
+        )
 
     def defines(self) -> list[str]:
         """What kernels are told when they are compiled, as definitions of the preprocessor."""
@@ -124,7 +138,12 @@ class Machine:
 
 _DOTS: Final = {
     DotType.BF16: (DotUnit("avx512_bf16", 2), DotUnit("bf16", 2)),
-    DotType.U8S8: (DotUnit("avx512_vnni", 4), DotUnit("i8mm", 4), DotUnit("asimddp", 4), DotUnit("", 2)),
+    DotType.U8S8: (
+        DotUnit("avx512_vnni", 4),
+        DotUnit("i8mm", 4),
+        DotUnit("asimddp", 4),
+        DotUnit("", 2),
+    ),
 }
 """Units by the types of both sides, the best first."""
 

@@ -1,1 +1,3 @@
-"""What tests of operators and rules need: samples, oracles, and comparison within a stated accuracy."""
+"""What tests of operators and rules need: samples, oracles, and comparison within a stated
+accuracy.
+"""

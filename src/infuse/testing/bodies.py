@@ -45,7 +45,11 @@ def _condition(g: Growth) -> Value:
     x = g.pick(lambda v: v.dtype.kind in "fi")
     if g.chance(0.5):
         return g.call("Greater", g.call("Size", x), np.int64(g.one((0, 2, 6))))
-    return g.call("Reshape", g.call("Greater", g.call("ReduceMax", g.reshaped(x, (3,))), g.full((), 0, x.dtype)), [])
+    return g.call(
+        "Reshape",
+        g.call("Greater", g.call("ReduceMax", g.reshaped(x, (3,))), g.full((), 0, x.dtype)),
+        [],
+    )
 
 
 def loop(inner: Sequence[Way], g: Growth) -> None:
@@ -58,13 +62,23 @@ def loop(inner: Sequence[Way], g: Growth) -> None:
     carried = body.call(g.one(("Relu", "Neg", "Tanh")), state)
     if g.chance(0.5):
         carried = body.call("Add", carried, g.constant((), state.dtype))
-    going = body.graph.inputs[1] if g.chance(0.7) else body.call("Identity", constant(np.array(True)))
+    going = (
+        body.graph.inputs[1] if g.chance(0.7) else body.call("Identity", constant(np.array(True)))
+    )
     for value in (going, carried, body.pick()):
         body.graph.add_output(value)
     trips = constant(np.array(g.number(0, 3))) if g.chance(0.7) else g.call("Size", g.like((2,)))
     start = constant(np.array(True)) if g.chance(0.7) else None
     op = make_operator("", "Loop", {})
-    _hold(g, Node(op, [trips, start, first], [Value(UNKNOWN), Value(UNKNOWN)], subgraphs={"body": body.graph}))
+    _hold(
+        g,
+        Node(
+            op,
+            [trips, start, first],
+            [Value(UNKNOWN), Value(UNKNOWN)],
+            subgraphs={"body": body.graph},
+        ),
+    )
 
 
 def scan(inner: Sequence[Way], g: Growth) -> None:

@@ -15,7 +15,9 @@ Array = npt.NDArray[Any]
 
 
 def assert_agrees(actual: Array, exact: Array, accuracy: Rounding, what: str = "result") -> None:
-    """AssertionError unless `actual` lies within `accuracy` of `exact`; `what` begins the message."""
+    """AssertionError unless `actual` lies within `accuracy` of `exact`; `what` begins the
+    message.
+    """
     found = difference(actual, exact, accuracy)
     if found is not None:
         raise AssertionError(f"{what}: {found}")
@@ -24,9 +26,10 @@ def assert_agrees(actual: Array, exact: Array, accuracy: Rounding, what: str = "
 def difference(actual: Array, exact: Array, accuracy: Rounding) -> str | None:
     """What is wrong with `actual`, or None when it lies within `accuracy` of `exact`.
 
-    `exact` may be of a wider type: it is rounded to the type of `actual` before units in the last place are counted.
-    NaN agrees with NaN, infinities with equal ones, 0 with −0. Results that are not floats agree when they are equal;
-    only `accuracy.abs` and `accuracy.steps` give integers leeway.
+    `exact` may be of a wider type: it is rounded to the type of `actual` before units in the last
+    place are counted. NaN agrees with NaN, infinities with equal ones, 0 with −0. Results that are
+    not floats agree when they are equal; only `accuracy.abs` and `accuracy.steps` give integers
+    leeway.
     """
     actual, exact = np.asarray(actual), np.asarray(exact)
     if actual.shape != exact.shape:
@@ -40,7 +43,9 @@ def difference(actual: Array, exact: Array, accuracy: Rounding) -> str | None:
         return _report(actual, exact, actual != exact, "")
     if kind in "iu":
         error = np.abs(actual.astype(object) - exact.astype(object))
-        leeway = int(accuracy.abs * max(abs(int(v)) for v in exact.reshape(-1))) if accuracy.abs else 0
+        leeway = (
+            int(accuracy.abs * max(abs(int(v)) for v in exact.reshape(-1))) if accuracy.abs else 0
+        )
         leeway = max(leeway, accuracy.steps)
         return _report(actual, exact, error > leeway, f"within {leeway}")
     return _float_difference(actual, exact, accuracy)
@@ -54,13 +59,17 @@ def _float_difference(actual: Array, exact: Array, accuracy: Rounding) -> str | 
         units = spacing(wanted, actual.dtype)
         largest = np.max(np.abs(wanted), where=np.isfinite(wanted), initial=0.0)
         error = np.abs(found - wanted)
-        wrong = ~same & ~(finite & (error <= np.maximum(accuracy.ulp * units, accuracy.abs * largest)))
+        wrong = ~same & ~(
+            finite & (error <= np.maximum(accuracy.ulp * units, accuracy.abs * largest))
+        )
     if not wrong.any():
         return None
     worst = np.where(wrong & finite, error / units, np.where(wrong, np.inf, 0)).max()
     relative = np.where(finite, error, 0).max() / largest if largest else np.inf
     allowed = f"{accuracy.ulp:g} ulp or {accuracy.abs:g} of the largest"
-    return _report(actual, exact, wrong, f"{allowed} allowed, {worst:.3g} ulp and {relative:.3g} found")
+    return _report(
+        actual, exact, wrong, f"{allowed} allowed, {worst:.3g} ulp and {relative:.3g} found"
+    )
 
 
 def spacing(x: Array, dtype: npt.DTypeLike) -> Array:
@@ -77,5 +86,11 @@ def _report(actual: Array, exact: Array, wrong: Any, detail: str) -> str | None:
     if not len(places):
         return None
     place = tuple(int(i) for i in places[0])
-    first = f"first at {list(place)}: {actual[place]} for {exact[place]}" if place else f"{actual} for {exact}"
-    return f"{len(places)} of {actual.size} elements differ, {first}{f' ({detail})' if detail else ''}"
+    first = (
+        f"first at {list(place)}: {actual[place]} for {exact[place]}"
+        if place
+        else f"{actual} for {exact}"
+    )
+    return (
+        f"{len(places)} of {actual.size} elements differ, {first}{f' ({detail})' if detail else ''}"
+    )

@@ -1,8 +1,9 @@
-"""Code for processors that this machine is none of, run all the same: AVX-512, VNNI and AVX512-BF16 on one with AVX2.
+"""Code for processors that this machine is none of, run all the same: AVX-512, VNNI and AVX512-BF16
+on one with AVX2.
 
-What is compiled is what ships: the same program, the same kernels, the same choices between them. Only the vector
-instructions that this machine lacks are functions (emulation.hpp), and GCC splits the operators on wide vectors. So
-results are those of the other processor, and times are not.
+What is compiled is what ships: the same program, the same kernels, the same choices between them.
+Only the vector instructions that this machine lacks are functions (emulation.hpp), and GCC splits
+the operators on wide vectors. So results are those of the other processor, and times are not.
 """
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ def obstacle() -> str | None:
 
 
 def resolve(name: str = "native") -> Target:
-    """As `Target.resolve`; what this machine lacks for the target is emulated. ToolchainError where that cannot be."""
+    """As `Target.resolve`; what this machine lacks for the target is emulated. ToolchainError where
+    that cannot be.
+    """
     target = _resolve(name)
     if target.is_runnable or target.is_foreign:
         return target
@@ -60,14 +63,18 @@ def resolve(name: str = "native") -> Target:
 
 
 def _defines(features: frozenset[str]) -> list[str]:
-    return [f"-D__{EXTENSIONS[_WIDE].get(feature, feature).upper()}__=1" for feature in sorted(features)]
+    return [
+        f"-D__{EXTENSIONS[_WIDE].get(feature, feature).upper()}__=1" for feature in sorted(features)
+    ]
 
 
 @contextmanager
 def emulated(*features: str) -> Iterator[None]:
-    """In the block, `Target.resolve` emulates what this machine lacks, so that every target may be named everywhere.
+    """In the block, `Target.resolve` emulates what this machine lacks, so that every target may be
+    named everywhere.
 
-    With `features`, the target "native" is an x86-64-v4 that has them too, unless this processor has them itself.
+    With `features`, the target "native" is an x86-64-v4 that has them too, unless this processor
+    has them itself.
     """
 
     def stand_in(cls: type[Target], name: str = "native") -> Target:

@@ -1,4 +1,6 @@
-"""Graphs that grow node by node: what types do not accept, or what does not run at every size, is taken back."""
+"""Graphs that grow node by node: what types do not accept, or what does not run at every size, is
+taken back.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,8 @@ class Misfit(Exception):
 
 
 class Growth:
-    """A graph with its values and, for each assignment of sizes to symbols, the arrays that they hold there.
+    """A graph with its values and, for each assignment of sizes to symbols, the arrays that they
+    hold there.
 
     `outer` is the growth of the graph around a body. All choices are drawn from `rng`.
     """
@@ -68,7 +71,7 @@ class Growth:
         self.symbolic = bool(sizes[0])
         self.extreme = False
 
-    # -- choices -------------------------------------------------------------------------------------------------
+    # -- choices -----------------------------------------------------------------------------------
 
     def chance(self, probability: float) -> bool:
         return bool(self.rng.random() < probability)
@@ -115,7 +118,7 @@ class Growth:
         assert here is not None
         return here
 
-    # -- sources -------------------------------------------------------------------------------------------------
+    # -- sources -----------------------------------------------------------------------------------
 
     def root(self) -> Growth:
         return self if self.outer is None else self.outer.root()
@@ -139,13 +142,19 @@ class Growth:
         if dtype.is_bool:
             return np.asarray(self.rng.random(shape) < 0.5)
         if dtype.is_integer:
-            return np.asarray(self.rng.integers(0 if dtype.kind == "u" else -4, 8, shape)).astype(dtype.numpy)
-        found = np.asarray(self.rng.uniform(0.5, 1.5, shape) * self.rng.choice([-1, 1], shape)).astype(dtype.numpy)
+            return np.asarray(self.rng.integers(0 if dtype.kind == "u" else -4, 8, shape)).astype(
+                dtype.numpy
+            )
+        found = np.asarray(
+            self.rng.uniform(0.5, 1.5, shape) * self.rng.choice([-1, 1], shape)
+        ).astype(dtype.numpy)
         root = self.root()
         if root.extreme and found.size:
             with np.errstate(all="ignore"):
                 places = self.rng.integers(found.size, size=2)
-                found.reshape(-1)[places] = np.array(self.rng.choice(EXTREMES, 2)).astype(dtype.numpy)
+                found.reshape(-1)[places] = np.array(self.rng.choice(EXTREMES, 2)).astype(
+                    dtype.numpy
+                )
         return found
 
     def constant(self, shape: tuple[int, ...], dtype: DType) -> Value:
@@ -169,10 +178,12 @@ class Growth:
                 sizes[axis] = 0
         return tuple(sizes)
 
-    # -- nodes ---------------------------------------------------------------------------------------------------
+    # -- nodes -------------------------------------------------------------------------------------
 
     def add(self, op: Operator, inputs: Sequence[Value | None], outputs: int = 1) -> list[Value]:
-        """The outputs of a new node; InfuseError or Misfit where the operands do not suit it at every size."""
+        """The outputs of a new node; InfuseError or Misfit where the operands do not suit it at
+        every size.
+        """
         node = self.patch.add(op, list(inputs), outputs)
         self.admit(node)
         return node.outputs
@@ -200,7 +211,11 @@ class Growth:
         """Run a new node at every size, and hold what inference says of it against the results."""
         for value in node.outputs:
             for sizes in self.root().sizes:
-                size = dims.substitute(value.type.size or 0, sizes) if isinstance(value.type, TensorType) else 0
+                size = (
+                    dims.substitute(value.type.size or 0, sizes)
+                    if isinstance(value.type, TensorType)
+                    else 0
+                )
                 if isinstance(size, int) and size > self.scale.largest:
                     raise Misfit("it is large")
         rows = []
@@ -222,14 +237,18 @@ class Growth:
             raise Misfit("it is large")
         if array.dtype.kind in "OUS" or not array.size or not dtypes.by_numpy(array.dtype).is_float:
             return
-        if not self.root().extreme and not np.all(np.abs(array.astype(np.float64)) < LOUDEST) and self.chance(0.97):
+        if (
+            not self.root().extreme
+            and not np.all(np.abs(array.astype(np.float64)) < LOUDEST)
+            and self.chance(0.97)
+        ):
             raise Misfit("it is loud")
 
     def run_body(self, run: int, body: Graph, given: Sequence[Any]) -> list[Any]:
         """The outputs of a body whose captured values hold what they hold in this run."""
         return run_graph(body, given, lambda v: self.held(v)[run])
 
-    # -- steps ---------------------------------------------------------------------------------------------------
+    # -- steps -------------------------------------------------------------------------------------
 
     def step(self, way: Callable[[Growth], Any]) -> bool:
         """Add what `way` makes, or nothing where it does not fit; whether it did."""
@@ -256,12 +275,14 @@ class Growth:
             del self.arrays[value]
         del self.values[visible:]
 
-    # -- operands that fit ---------------------------------------------------------------------------------------
+    # -- operands that fit -------------------------------------------------------------------------
 
     def like(self, spec: Any, dtype: DType | None = None) -> Value:
-        """A value of a spec's shape and element type: one that there is, one made of it, an input or a constant.
+        """A value of a spec's shape and element type: one that there is, one made of it, an input
+        or a constant.
 
-        A spec is a shape (of floats), `Ints`, `Floats`, `Bools`, a type or an array, which becomes a constant.
+        A spec is a shape (of floats), `Ints`, `Floats`, `Bools`, a type or an array, which becomes
+        a constant.
         """
         type, spec = self._wanted(spec, dtype)
         if isinstance(spec, np.ndarray):
@@ -283,7 +304,9 @@ class Growth:
     def partner(self, x: Value) -> Value:
         """An operand of the element type of x whose shape mostly broadcasts against it."""
         if self.chance(0.4):
-            found = [v for v in self.visible() if isinstance(v.type, TensorType) and v.dtype == x.dtype]
+            found = [
+                v for v in self.visible() if isinstance(v.type, TensorType) and v.dtype == x.dtype
+            ]
             value: Value = x if self.chance(0.1) else self.one(found)
             return value
         shape = [d if isinstance(d, int) and self.chance(0.5) else 1 for d in x.shape]
@@ -302,7 +325,9 @@ class Growth:
         if isinstance(spec, Ints):
             return TensorType(spec.dtype, spec.shape), spec
         if isinstance(spec, Floats):
-            return TensorType(dtype if dtype and spec.dtype == dtypes.float32 else spec.dtype, spec.shape), spec
+            return TensorType(
+                dtype if dtype and spec.dtype == dtypes.float32 else spec.dtype, spec.shape
+            ), spec
         if isinstance(spec, tuple):
             return TensorType(dtype or self.dtype, spec), None
         array = np.asarray(spec)
@@ -353,9 +378,14 @@ def numbers(shape: Shape | None) -> tuple[int, ...]:
 
 
 def check_type(value: Value, array: Any, sizes: Sizes) -> None:
-    """AssertionError unless an array is what the type and the content of `value` say at these sizes."""
+    """AssertionError unless an array is what the type and the content of `value` say at these
+    sizes.
+    """
     type = value.tensor
-    what = f"{value.producer} gives {array.dtype}{list(array.shape)} where {type} is inferred, {dict(sizes)}"
+    what = (
+        f"{value.producer} gives {array.dtype}{list(array.shape)} where {type} is inferred, "
+        f"{dict(sizes)}"
+    )
     assert dtypes.by_numpy(array.dtype) == type.dtype, what
     if type.shape is not None:
         assert len(type.shape) == array.ndim, what
@@ -364,10 +394,16 @@ def check_type(value: Value, array: Any, sizes: Sizes) -> None:
             if isinstance(expected, int) and expected != size:
                 if array.size == 0:
                     raise Misfit("nothing is left, of which inference does not know")
-                if expected == 0 and value.producer is not None and value.producer.kind == "Reshape":
+                if (
+                    expected == 0
+                    and value.producer is not None
+                    and value.producer.kind == "Reshape"
+                ):
                     raise Misfit("a size turns out to be the zero that stands for another one")
                 raise AssertionError(what)
     if value.content is not None:
         for known, element in zip(value.content.reshape(-1), array.reshape(-1)):
             expected = dims.substitute(known, sizes)
-            assert isinstance(expected, dims.Expr) or int(expected) == int(element), f"{what}: content {value.content}"
+            assert isinstance(expected, dims.Expr) or int(expected) == int(element), (
+                f"{what}: content {value.content}"
+            )

@@ -1,7 +1,9 @@
-"""Operators with nothing but ranks and element types declared, and inputs that break what they rely on.
+"""Operators with nothing but ranks and element types declared, and inputs that break what they rely
+on.
 
-Every dimension of every input is a symbol of its own, so that whatever a kernel relies on has to be checked; feeds have
-sizes that disagree, are zero or large, and elements at the limits of indices, counts and lengths.
+Every dimension of every input is a symbol of its own, so that whatever a kernel relies on has to be
+checked; feeds have sizes that disagree, are zero or large, and elements at the limits of indices,
+counts and lengths.
 """
 
 from __future__ import annotations
@@ -35,7 +37,9 @@ FAR = (2**31 - 1, 2**31, -(2**31), 2**62, -(2**62), 2**63 - 1, -(2**63))
 
 @dataclass(frozen=True)
 class Case:
-    """A row as a graph whose inputs have free sizes, and the names of the row's inputs that are inputs of the graph."""
+    """A row as a graph whose inputs have free sizes, and the names of the row's inputs that are
+    inputs of the graph.
+    """
 
     row: Row
     graph: Graph
@@ -48,7 +52,11 @@ class Case:
     def relations(self) -> list[Relation]:
         """What the operator relies on, and those that it is expressed in."""
         expanded, relied = expand(self.graph)
-        own = [relation for node in (*self.graph.nodes, *expanded.nodes) for relation in relations_of(node)]
+        own = [
+            relation
+            for node in (*self.graph.nodes, *expanded.nodes)
+            for relation in relations_of(node)
+        ]
         return [*own, *(relation for _, relation in relied.get(expanded, ()))]
 
     def keeps(self, feeds: Feeds) -> bool:
@@ -68,7 +76,8 @@ class Case:
     def meaning(self, feeds: Feeds, zeros: bool = False) -> tuple[Any, ...] | None:
         """All outputs of the operator for these inputs, None where it refuses them.
 
-        With `zeros`, all integer elements are zeros, also those of constants: indices and counts that always fit.
+        With `zeros`, all integer elements are zeros, also those of constants: indices and counts
+        that always fit.
         """
         inputs = list(self.row.inputs)
         for name, number in self.names.items():
@@ -79,12 +88,22 @@ class Case:
         with np.errstate(all="ignore"):
             try:
                 return results(Row(self.row.op, tuple(inputs), self.row.fixed))
-            except (InfuseError, ValueError, IndexError, TypeError, OverflowError, MemoryError, ZeroDivisionError):
+            except (
+                InfuseError,
+                ValueError,
+                IndexError,
+                TypeError,
+                OverflowError,
+                MemoryError,
+                ZeroDivisionError,
+            ):
                 return None
 
 
 def cases(row: Row, target: str = "native") -> Iterator[Case]:
-    """The row with as much left open as native code takes: all inputs, and constants where the sample has them."""
+    """The row with as much left open as native code takes: all inputs, and constants where the
+    sample has them.
+    """
     tensors = [isinstance(x, np.ndarray) for x in row.inputs]
     if not all(one or x is None for one, x in zip(tensors, row.inputs)):
         return
@@ -111,10 +130,14 @@ _STATIC: tuple[Callable[[int, int, tuple[int, ...]], bool], ...] = (
     lambda number, axis, shape: number > 0 or axis == 1,
 )
 _COMPARE: dict[str, Callable[[Any, Any], bool]] = {"==": operator.eq, "<=": operator.le}
-"""Which sizes stay numbers (of an input's axis), from none to more, until native code takes the others as symbols."""
+"""Which sizes stay numbers (of an input's axis), from none to more, until native code takes the
+others as symbols.
+"""
 
 
-def _case(row: Row, held: Sequence[bool], static: Callable[[int, int, tuple[int, ...]], bool]) -> Case:
+def _case(
+    row: Row, held: Sequence[bool], static: Callable[[int, int, tuple[int, ...]], bool]
+) -> Case:
     graph, names = Graph("hostile"), {}
     values: list[Value | None] = []
     with numbering(()):
@@ -123,7 +146,10 @@ def _case(row: Row, held: Sequence[bool], static: Callable[[int, int, tuple[int,
                 values.append(None if x is None else constant(x))
                 continue
             names[name := f"x{number}"] = number
-            sizes = [d if static(number, i, x.shape) else dims.symbol(f"n{number}_{i}") for i, d in enumerate(x.shape)]
+            sizes = [
+                d if static(number, i, x.shape) else dims.symbol(f"n{number}_{i}")
+                for i, d in enumerate(x.shape)
+            ]
             values.append(graph.add_input(name, TensorType(dtypes.by_numpy(x.dtype), tuple(sizes))))
         count = len(results(row))
         outputs = [Value(TensorType(dtypes.float32, None), f"y{i}") for i in range(count)]
@@ -135,7 +161,9 @@ def _case(row: Row, held: Sequence[bool], static: Callable[[int, int, tuple[int,
 
 
 def feeds(case: Case, rng: np.random.Generator, most: int = 60) -> list[Feeds]:
-    """Inputs for a case: the sample first, then such that break its relations; up to `most`, evenly chosen."""
+    """Inputs for a case: the sample first, then such that break its relations; up to `most`, evenly
+    chosen.
+    """
     every = [*resized_feeds(case, rng), *_elements(case, rng)]
     step = max(1, -(-len(every) // most))
     return [case.sample, *every[rng.integers(step) :: step]]
@@ -154,7 +182,11 @@ def resized_feeds(case: Case, rng: np.random.Generator) -> Iterator[Feeds]:
     for name, axes in free.items():
         shape = sample[name].shape
         for axis, size in enumerate(shape):
-            for other in sorted({0, 1, size - 1, size + 1, 2 * size + 3, 70} - {size, -1}) if axes[axis] else ():
+            for other in (
+                sorted({0, 1, size - 1, size + 1, 2 * size + 3, 70} - {size, -1})
+                if axes[axis]
+                else ()
+            ):
                 yield sample | resized(name, (*shape[:axis], other, *shape[axis + 1 :]))
         if any(axes):
             yield sample | resized(name, (0,) * len(shape))
@@ -165,7 +197,9 @@ def resized_feeds(case: Case, rng: np.random.Generator) -> Iterator[Feeds]:
         changed: Feeds = {}
         for name in opened:
             shape = sample[name].shape
-            changed |= resized(name, [int(rng.choice(choices or [d, d, d, 0, 1, d + 1, 2 * d])) for d in shape])
+            changed |= resized(
+                name, [int(rng.choice(choices or [d, d, d, 0, 1, d + 1, 2 * d])) for d in shape]
+            )
         yield sample | changed
     # The same size wherever the sample has the same: what kernels take, at other sizes.
     for other in (1, 2, 7, 0, 40) if opened else ():
@@ -177,8 +211,8 @@ def resized_feeds(case: Case, rng: np.random.Generator) -> Iterator[Feeds]:
 
 
 def unchecked(case: Case, rng: np.random.Generator) -> Iterator[Feeds]:
-    """Inputs whose sizes the operator refuses whatever their integer elements are (those of the sample, or zeros), all
-    at least one, though they keep everything that it relies on.
+    """Inputs whose sizes the operator refuses whatever their integer elements are (those of the
+    sample, or zeros), all at least one, though they keep everything that it relies on.
     """
     for feeds in resized_feeds(case, rng):
         if any(0 in x.shape for x in feeds.values()) or not case.keeps(feeds):

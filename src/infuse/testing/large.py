@@ -88,26 +88,36 @@ def wide(nodes: int) -> Graph:
     build = _Building("wide")
     x = build.input()
     bias = build.weights(WIDTH)
-    parts = [build(ops.tanh(ops.mul(ops.add(x, bias), np.float32(n + 2)))) for n in range(nodes // 3)]
+    parts = [
+        build(ops.tanh(ops.mul(ops.add(x, bias), np.float32(n + 2)))) for n in range(nodes // 3)
+    ]
     return build.done(build(ops.concat(*parts, axis=1)))
 
 
 @_family
 def fan(nodes: int) -> Graph:
-    """Values with very many readers: an input, a weight and a size, each behind operations without effect."""
+    """Values with very many readers: an input, a weight and a size, each behind operations without
+    effect.
+    """
     build = _Building("fan")
     x = build.input(shape=("batch", WIDTH))
     weight, size = build.weights(WIDTH), build(ops.shape(x))
     outputs: list[Value] = []
     while len(build.graph) < nodes:
         row = ops.add(ops.identity(x), ops.identity(weight))
-        outputs.append(build(ops.reshape(ops.mul(ops.dropout(row), np.float32(len(outputs))), ops.identity(size))))
+        outputs.append(
+            build(
+                ops.reshape(ops.mul(ops.dropout(row), np.float32(len(outputs))), ops.identity(size))
+            )
+        )
     return build.done(*outputs)
 
 
 @_family
 def transformer(nodes: int) -> Graph:
-    """Layers as exporters write them: normalization in parts, attention through reshapes, erf-GELU."""
+    """Layers as exporters write them: normalization in parts, attention through reshapes,
+    erf-GELU.
+    """
     build = _Building("transformer")
     x = build.input()
     while len(build.graph) < nodes:
@@ -118,13 +128,16 @@ def transformer(nodes: int) -> Graph:
 def _layer(build: _Building, x: Value) -> Value:
     normal = _normalized(build, x)
     q, k, v = (_heads(build, _linear(build, normal), x) for _ in range(3))
-    scores = ops.div(ops.matmul(q, ops.transpose(k, perm=(0, 1, 3, 2))), np.float32(math.sqrt(WIDTH / HEADS)))
+    scores = ops.div(
+        ops.matmul(q, ops.transpose(k, perm=(0, 1, 3, 2))), np.float32(math.sqrt(WIDTH / HEADS))
+    )
     mixed = build(ops.transpose(ops.matmul(ops.softmax(scores, axis=-1), v), perm=(0, 2, 1, 3)))
     joined = build(ops.reshape(mixed, build(_shape_of(x, [WIDTH]))))
     x = build(ops.add(x, _linear(build, joined)))
     hidden = _linear(build, _normalized(build, x))
     gelu = ops.mul(
-        ops.mul(hidden, ops.add(ops.erf(ops.div(hidden, np.float32(math.sqrt(2)))), np.float32(1))), np.float32(0.5)
+        ops.mul(hidden, ops.add(ops.erf(ops.div(hidden, np.float32(math.sqrt(2)))), np.float32(1))),
+        np.float32(0.5),
     )
     return build(ops.add(x, _linear(build, build(gelu))))
 
@@ -147,8 +160,13 @@ def _heads(build: _Building, x: Value, like: Value) -> Value:
 
 
 def _shape_of(x: Value, rest: list[int]) -> object:
-    """The first two sizes of `x` and these, computed as exporters do: Shape, Gather, Unsqueeze, Concat."""
-    parts = [ops.unsqueeze(ops.gather(ops.shape(x), np.array(n), axis=0), np.array([0])) for n in range(2)]
+    """The first two sizes of `x` and these, computed as exporters do: Shape, Gather, Unsqueeze,
+    Concat.
+    """
+    parts = [
+        ops.unsqueeze(ops.gather(ops.shape(x), np.array(n), axis=0), np.array([0]))
+        for n in range(2)
+    ]
     return ops.concat(*parts, *(np.array([n]) for n in rest), axis=0)
 
 
@@ -187,8 +205,12 @@ def constants(nodes: int) -> Graph:
     build = _Building("constants")
     x = build.input()
     while len(build.graph) < nodes:
-        made = build(ops.transpose(ops.mul(build.weights(WIDTH, WIDTH), np.float32(2)), perm=(1, 0)))
-        x = build(ops.tanh(ops.matmul(x, ops.cast(ops.cast(made, to=dtypes.float64), to=dtypes.float32))))
+        made = build(
+            ops.transpose(ops.mul(build.weights(WIDTH, WIDTH), np.float32(2)), perm=(1, 0))
+        )
+        x = build(
+            ops.tanh(ops.matmul(x, ops.cast(ops.cast(made, to=dtypes.float64), to=dtypes.float32)))
+        )
     return build.done(x)
 
 
@@ -211,7 +233,9 @@ def branches(nodes: int) -> Graph:
 
 def _branch(x: Value, factor: float) -> Graph:
     inner = _Building("branch")
-    result = inner(ops.identity(ops.mul(ops.sigmoid(ops.add(x, inner.weights(WIDTH))), np.float32(factor))))
+    result = inner(
+        ops.identity(ops.mul(ops.sigmoid(ops.add(x, inner.weights(WIDTH))), np.float32(factor)))
+    )
     return inner.done(inner(ops.reshape(result, inner(_shape_of(x, [WIDTH])))))
 
 
@@ -224,7 +248,9 @@ def loops(nodes: int) -> Graph:
     while count < nodes:
         body = _loop_body(x)
         inputs = [constant(3), constant(np.array(True)), x]
-        node = Node(make_operator("", "Loop", {}), inputs, [Value(x.type)], subgraphs={"body": body})
+        node = Node(
+            make_operator("", "Loop", {}), inputs, [Value(x.type)], subgraphs={"body": body}
+        )
         build.graph.add_node(node)
         node.op.infer_node(node)
         x = build(ops.tanh(node.output))

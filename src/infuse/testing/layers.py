@@ -1,4 +1,6 @@
-"""Ways in which a random network grows: reductions, matrix products and convolutions with what is fused into them."""
+"""Ways in which a random network grows: reductions, matrix products and convolutions with what is
+fused into them.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ from infuse.ir.types import TensorType
 from infuse.ops.base import REGISTRY
 from infuse.testing.growth import Growth, numbers
 
-REDUCTIONS = sorted(op.name for op in REGISTRY.values() if op.name.startswith("Reduce") and not op.domain)
+REDUCTIONS = sorted(
+    op.name for op in REGISTRY.values() if op.name.startswith("Reduce") and not op.domain
+)
 
 
 def reduce(g: Growth) -> None:
@@ -26,13 +30,31 @@ def reduce(g: Growth) -> None:
 def line(g: Growth) -> None:
     """Softmax and its like, running sums, extremes, normalization along an axis."""
     x = g.pick_float(1)
-    kind = g.one(("Softmax", "LogSoftmax", "Hardmax", "LpNormalization", "ArgMax", "ArgMin", "CumSum", "Layer", "RMS"))
+    kind = g.one(
+        (
+            "Softmax",
+            "LogSoftmax",
+            "Hardmax",
+            "LpNormalization",
+            "ArgMax",
+            "ArgMin",
+            "CumSum",
+            "Layer",
+            "RMS",
+        )
+    )
     axis = g.axis(x)
     if kind == "CumSum":
-        g.call("CumSum", x, constant(np.array(axis)), reverse=g.number(0, 1), exclusive=g.number(0, 1))
+        g.call(
+            "CumSum", x, constant(np.array(axis)), reverse=g.number(0, 1), exclusive=g.number(0, 1)
+        )
     elif kind in ("Layer", "RMS"):
         scale = g.constant(numbers(x.shape[axis:]), x.dtype)
-        more = [g.constant(numbers(x.shape[axis:]), x.dtype)] if kind == "Layer" and g.chance(0.5) else []
+        more = (
+            [g.constant(numbers(x.shape[axis:]), x.dtype)]
+            if kind == "Layer" and g.chance(0.5)
+            else []
+        )
         g.call(f"{kind}Normalization", x, scale, *more, axis=axis, epsilon=g.one((1e-5, 1e-2)))
     else:
         g.call(kind, x, axis=axis)
@@ -47,7 +69,9 @@ def product(g: Growth) -> None:
     if g.chance(0.3) and x.rank == 2:
         flip = g.number(0, 1)
         w = g.call("Transpose", weight, perm=(1, 0)) if flip else weight
-        y = g.call("Gemm", x, w, g.constant((width,), x.dtype), transB=flip, alpha=g.one((1.0, 0.5)))
+        y = g.call(
+            "Gemm", x, w, g.constant((width,), x.dtype), transB=flip, alpha=g.one((1.0, 0.5))
+        )
     elif g.chance(0.3) and x.rank >= 2:
         perm = (*range(x.rank - 2), x.rank - 1, x.rank - 2)
         y = g.call("MatMul", x, g.call("Transpose", x, perm=perm))
@@ -63,9 +87,18 @@ def product(g: Growth) -> None:
 
 def image(g: Growth) -> None:
     """A convolution with what is fused into one before and after it."""
-    x = g.like(TensorType(g.dtype if g.dtype.bits >= 32 else dtypes.float32, (g.one((1, 2)), 4, 5, g.one((4, 5)))))
+    x = g.like(
+        TensorType(
+            g.dtype if g.dtype.bits >= 32 else dtypes.float32, (g.one((1, 2)), 4, 5, g.one((4, 5)))
+        )
+    )
     if g.chance(0.3):
-        x = g.call("Pad", x, [0, 0, 1, 1, 0, 0, g.number(0, 1), 1], None if g.chance(0.7) else g.full((), 1, x.dtype))
+        x = g.call(
+            "Pad",
+            x,
+            [0, 0, 1, 1, 0, 0, g.number(0, 1), 1],
+            None if g.chance(0.7) else g.full((), 1, x.dtype),
+        )
     if g.chance(0.2):
         x = _batch_normalization(g, x)
     group = g.one((1, 1, 2, 4))
@@ -80,7 +113,13 @@ def image(g: Growth) -> None:
 
 def _batch_normalization(g: Growth, x: Value) -> Value:
     spread = constant(np.linspace(0.5, 2, 4).astype(x.dtype.numpy), "", x.dtype)
-    return g.call("BatchNormalization", x, *(g.constant((4,), x.dtype) for _ in range(3)), spread, epsilon=1e-3)
+    return g.call(
+        "BatchNormalization",
+        x,
+        *(g.constant((4,), x.dtype) for _ in range(3)),
+        spread,
+        epsilon=1e-3,
+    )
 
 
 def _channels(g: Growth, x: Value) -> Value:

@@ -23,7 +23,11 @@ def _transpose(g: Growth, x: Value) -> Value:
     perm = tuple(int(i) for i in g.rng.permutation(x.rank))
     y = g.call("Transpose", x, perm=perm)
     if g.chance(0.2):
-        return g.call("Transpose", g.call("Relu", y) if x.dtype.is_float else y, perm=tuple(np.argsort(perm).tolist()))
+        return g.call(
+            "Transpose",
+            g.call("Relu", y) if x.dtype.is_float else y,
+            perm=tuple(np.argsort(perm).tolist()),
+        )
     return y
 
 
@@ -59,7 +63,9 @@ def _axes(g: Growth, x: Value) -> Value:
     ones = [i for i, d in enumerate(x.shape) if d == 1]
     if ones and g.chance(0.5):
         axis = g.one(ones)
-        return g.call("Squeeze", x, [axis - x.rank if g.chance(0.3) else axis] if g.chance(0.8) else None)
+        return g.call(
+            "Squeeze", x, [axis - x.rank if g.chance(0.3) else axis] if g.chance(0.8) else None
+        )
     y = g.call("Unsqueeze", x, sorted({g.axis(x, 1) % (x.rank + 1)}))
     return g.call("Squeeze", y) if g.chance(0.1) else y
 
@@ -70,12 +76,18 @@ def _slice(g: Growth, x: Value) -> Value:
     ends = [g.one((2**62, 9, 2, 1, -1, 3)) for _ in axes]
     steps = [g.one((1, 1, 1, 2, -1)) for _ in axes]
     ends = [-(2**62) if step < 0 and g.chance(0.7) else end for end, step in zip(ends, steps)]
-    return g.call("Slice", x, starts, ends, [a - x.rank if g.chance(0.3) else a for a in axes], steps)
+    return g.call(
+        "Slice", x, starts, ends, [a - x.rank if g.chance(0.3) else a for a in axes], steps
+    )
 
 
 def _concat(g: Growth, x: Value) -> Value:
     axis = g.axis(x)
-    others = [v for v in g.visible() if isinstance(v.type, TensorType) and v.dtype == x.dtype and v.rank == x.rank]
+    others = [
+        v
+        for v in g.visible()
+        if isinstance(v.type, TensorType) and v.dtype == x.dtype and v.rank == x.rank
+    ]
     parts = [x, *(g.one(others) for _ in range(g.number(0, 2)))]
     y = g.call("Concat", *(parts[i] for i in g.rng.permutation(len(parts))), axis=axis)
     if g.chance(0.3) and isinstance(x.shape[axis], int):
@@ -91,7 +103,9 @@ def _split(g: Growth, x: Value) -> Value:
     if isinstance(size, int) and g.chance(0.5):
         sizes = [len(part) for part in np.array_split(np.arange(size), count)]
     more = {} if sizes else {"num_outputs": count}
-    parts = g.several(count, "Split", x, None if sizes is None else g.make(np.array(sizes)), axis=axis, **more)
+    parts = g.several(
+        count, "Split", x, None if sizes is None else g.make(np.array(sizes)), axis=axis, **more
+    )
     if g.chance(0.4):
         order = range(count) if g.chance(0.6) else reversed(range(count))
         return g.call("Concat", *(parts[i] for i in order), axis=axis)
@@ -143,15 +157,26 @@ def sizes(g: Growth) -> None:
     else:
         size = g.call("Gather", shape, [axis], axis=0)
     for _ in range(g.number(0, 2)):
-        size = g.call(g.one(("Mul", "Add", "Sub", "Div", "Max", "Min")), size, constant(np.array([g.one((1, 2, 3))])))
-    g.one((_reshape_by, _reshape_by, _expand_by, _filled, _range, _slice_by, _compared))(g, x, shape, size, axis)
+        size = g.call(
+            g.one(("Mul", "Add", "Sub", "Div", "Max", "Min")),
+            size,
+            constant(np.array([g.one((1, 2, 3))])),
+        )
+    g.one((_reshape_by, _reshape_by, _expand_by, _filled, _range, _slice_by, _compared))(
+        g, x, shape, size, axis
+    )
 
 
 def _reshape_by(g: Growth, x: Value, shape: Value, size: Value, axis: int) -> None:
     axis %= x.rank
     if g.chance(0.4):
-        before, after = g.call("Slice", shape, [0], [axis]), g.call("Slice", shape, [axis + 1], [2**62])
-        g.call("Reshape", x, g.call("Concat", before, size, [-1] if g.chance(0.5) else after, axis=0))
+        before, after = (
+            g.call("Slice", shape, [0], [axis]),
+            g.call("Slice", shape, [axis + 1], [2**62]),
+        )
+        g.call(
+            "Reshape", x, g.call("Concat", before, size, [-1] if g.chance(0.5) else after, axis=0)
+        )
     elif g.chance(0.5):
         g.call("Reshape", x, g.call("Concat", size, [-1], axis=0))
     else:
@@ -176,7 +201,9 @@ def _filled(g: Growth, x: Value, shape: Value, size: Value, axis: int) -> None:
 
 def _range(g: Growth, x: Value, shape: Value, size: Value, axis: int) -> None:
     limit = g.call("Squeeze", size, [0])
-    numbers = g.call("Range", constant(np.array(g.one((0, 1)))), limit, constant(np.array(g.one((1, 2)))))
+    numbers = g.call(
+        "Range", constant(np.array(g.one((0, 1)))), limit, constant(np.array(g.one((1, 2))))
+    )
     g.call("Gather", x, g.call("Mod", numbers, np.int64(1)), axis=axis) if g.chance(0.5) else None
 
 
@@ -185,5 +212,7 @@ def _slice_by(g: Growth, x: Value, shape: Value, size: Value, axis: int) -> None
 
 
 def _compared(g: Growth, x: Value, shape: Value, size: Value, axis: int) -> None:
-    condition = g.call(g.one(("Equal", "Less", "Greater")), size, constant(np.array([g.one((1, 2, 3))])))
+    condition = g.call(
+        g.one(("Equal", "Less", "Greater")), size, constant(np.array([g.one((1, 2, 3))]))
+    )
     g.call("Where", condition, x, g.partner(x))

@@ -1,4 +1,6 @@
-"""Damaged files: bytes changed at random, and ONNX models whose fields are changed so that they still parse."""
+"""Damaged files: bytes changed at random, and ONNX models whose fields are changed so that they
+still parse.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,16 @@ from onnx import ModelProto
 
 INTERESTING: Final = (0, 1, 2, 8, 0x7F, 0x80, 0xFE, 0xFF)
 SMALL: Final = (0, 1, -1, 2, 3, 7, 8, 16, 127, 255)
-NUMBERS: Final = (*SMALL, 1 << 15, 1 << 16, (1 << 31) - 1, 1 << 31, 1 << 40, (1 << 63) - 1, -(1 << 63))
+NUMBERS: Final = (
+    *SMALL,
+    1 << 15,
+    1 << 16,
+    (1 << 31) - 1,
+    1 << 31,
+    1 << 40,
+    (1 << 63) - 1,
+    -(1 << 63),
+)
 """Integers that break assumptions about sizes, axes, types and counts."""
 
 
@@ -75,7 +86,9 @@ _EDITS: Final[tuple[Callable[[bytearray, Sequence[bytes], random.Random], None],
 
 
 def mutate_message(message: Any, rng: random.Random, names: Sequence[str]) -> None:
-    """Change one to three fields somewhere in a protocol buffer; `names` are texts that mean something in it."""
+    """Change one to three fields somewhere in a protocol buffer; `names` are texts that mean
+    something in it.
+    """
     for _ in range(rng.choice((1, 1, 2, 3))):
         parts = list(_parts(message))
         part = rng.choice(parts)
@@ -143,7 +156,9 @@ def _other(value: Any, field: Any, rng: random.Random, names: Sequence[str]) -> 
 
 
 def with_checksum(data: bytes) -> bytes:
-    """An .infuse file with the checksum that its table should have, so that damage to the table reaches the reader."""
+    """An .infuse file with the checksum that its table should have, so that damage to the table
+    reaches the reader.
+    """
     head = struct.Struct("<8sIIQQQQ")
     if len(data) < head.size:
         return data

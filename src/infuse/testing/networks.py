@@ -26,7 +26,8 @@ TRIES = 6
 
 @dataclass(frozen=True)
 class Network:
-    """A graph and inputs on which it runs; with symbols, one set of inputs for each assignment of sizes.
+    """A graph and inputs on which it runs; with symbols, one set of inputs for each assignment of
+    sizes.
 
     `extreme` tells that some inputs hold NaN, infinities, and the largest and smallest numbers.
     """
@@ -43,10 +44,12 @@ def random_network(
     scale: Scale | None = None,
     runs: Sequence[Sizes] | None = None,
 ) -> Network:
-    """A network of about that many nodes (a few to 25 where none is said), the same one for the same seed.
+    """A network of about that many nodes (a few to 25 where none is said), the same one for the
+    same seed.
 
-    `runs` are the sizes of the symbols n and m for each set of inputs; `({},)` is a network without symbols. Without
-    it, four in ten have symbols. Outputs are what nobody reads, and some values in the middle.
+    `runs` are the sizes of the symbols n and m for each set of inputs; `({},)` is a network without
+    symbols. Without it, four in ten have symbols. Outputs are what nobody reads, and some values in
+    the middle.
     """
     rng = np.random.default_rng(seed)
     if runs is None:
@@ -58,7 +61,12 @@ def random_network(
 
 
 def _grown(
-    rng: np.random.Generator, name: str, nodes: int | None, ways: Sequence[Way], scale: Scale, runs: Sequence[Sizes]
+    rng: np.random.Generator,
+    name: str,
+    nodes: int | None,
+    ways: Sequence[Way],
+    scale: Scale,
+    runs: Sequence[Sizes],
 ) -> Network:
     wanted = int(rng.integers(3, 26)) if nodes is None else nodes
     graph = Graph(name)
@@ -67,7 +75,9 @@ def _grown(
     for _ in range(g.number(1, 2)):
         g.input(TensorType(g.dtype, g.shape(1)))
     if g.chance(0.3):
-        g.input(TensorType(g.one((dtypes.int64, dtypes.int32, dtypes.bool_, dtypes.uint8)), g.shape()))
+        g.input(
+            TensorType(g.one((dtypes.int64, dtypes.int32, dtypes.bool_, dtypes.uint8)), g.shape())
+        )
     for _ in range(TRIES * wanted):
         if len(graph) >= wanted:
             break
@@ -97,9 +107,15 @@ def _finish(g: Growth) -> None:
 
 
 def network_of(graph: Graph, seed: int = 0) -> Network:
-    """A graph with random inputs, for several assignments of sizes to its symbols where it has any."""
+    """A graph with random inputs, for several assignments of sizes to its symbols where it has
+    any.
+    """
     symbols = sorted(set().union(*(symbols_of(v.type) for v in graph.inputs)))
-    sizes = [dict(zip(symbols, numbers)) for numbers in ((3, 2, 4), (1, 4, 2), (4, 1, 3))][: 3 if symbols else 1]
+    sizes = [dict(zip(symbols, numbers)) for numbers in ((3, 2, 4), (1, 4, 2), (4, 1, 3))][
+        : 3 if symbols else 1
+    ]
     g = Growth(np.random.default_rng(seed), Graph(), sizes, dtypes.float32)
     copies = [(v.name, g.input(v.tensor)) for v in graph.inputs]
-    return Network(graph, [{name: g.arrays[copy][run] for name, copy in copies} for run in range(len(sizes))])
+    return Network(
+        graph, [{name: g.arrays[copy][run] for name, copy in copies} for run in range(len(sizes))]
+    )

@@ -1,4 +1,6 @@
-"""How far rounding may move a result: a network run again with every rounded value moved by its last bits."""
+"""How far rounding may move a result: a network run again with every rounded value moved by its
+last bits.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +24,25 @@ LEEWAY = 16
 ULP = 4
 """Units in the last place that a result may be off in any case, where roundings differ."""
 ROUNDED = frozenset(
-    {"Add", "Sub", "Mul", "Div", "Sqrt", "Mod", "Cast", "CastLike", "Range", "PRelu", "Clip", "Max", "Min"}
+    {
+        "Add",
+        "Sub",
+        "Mul",
+        "Div",
+        "Sqrt",
+        "Mod",
+        "Cast",
+        "CastLike",
+        "Range",
+        "PRelu",
+        "Clip",
+        "Max",
+        "Min",
+    }
 )
-"""Operators that are exact as such, and yet round their results where they are written in another way."""
+"""Operators that are exact as such, and yet round their results where they are written in another
+way.
+"""
 
 Feeds = Mapping[str, Any]
 
@@ -32,18 +50,25 @@ Feeds = Mapping[str, Any]
 class Judge:
     """Holds other results of a graph on some inputs against its own.
 
-    `rewritten` tells that operators may have been replaced by others that round differently: then every float may
-    have moved. Otherwise only those may that operators make which are not exact themselves (NumPy's sums depend on
-    how arrays lie in memory), and a network of exact operators has to give the same bits.
+    `rewritten` tells that operators may have been replaced by others that round differently: then
+    every float may have moved. Otherwise only those may that operators make which are not exact
+    themselves (NumPy's sums depend on how arrays lie in memory), and a network of exact operators
+    has to give the same bits.
     """
 
-    def __init__(self, graph: Graph, feeds: Feeds, expected: Mapping[str, Any], *, rewritten: bool) -> None:
+    def __init__(
+        self, graph: Graph, feeds: Feeds, expected: Mapping[str, Any], *, rewritten: bool
+    ) -> None:
         self.graph, self.feeds, self.expected, self.rewritten = graph, feeds, expected, rewritten
         self._nearby: list[list[Any]] | None = None
         self._wide: list[Any] | None = None
 
-    def complaint(self, found: Mapping[str, Any], names: Collection[str] | None = None) -> str | None:
-        """What is wrong with these results (only with those of these names), None when nothing is."""
+    def complaint(
+        self, found: Mapping[str, Any], names: Collection[str] | None = None
+    ) -> str | None:
+        """What is wrong with these results (only with those of these names), None when nothing
+        is.
+        """
         for index, name in enumerate(self.graph.output_names):
             if names is not None and name not in names:
                 continue
@@ -70,7 +95,10 @@ class Judge:
         place = tuple(int(i) for i in np.argwhere(wrong)[0])
         near = ", ".join(str(n[place]) for n in nearby[:3] if n.shape == expected.shape)
         count = f"{int(wrong.sum())} of {wrong.size} elements differ"
-        return f"{count}, first at {list(place)}: {found[place]} in place of {expected[place]} (with noise: {near})"
+        return (
+            f"{count}, first at {list(place)}: {found[place]} in place of {expected[place]} (with "
+            f"noise: {near})"
+        )
 
     def _list_difference(self, index: int, found: Any, expected: Any) -> str | None:
         if type(found) is not type(expected):
@@ -80,11 +108,16 @@ class Judge:
         if len(found) != len(expected):
             return f"{len(found)} elements in place of {len(expected)}"
         if any(isinstance(part, dict) for part in expected):
-            return None if all(a.keys() == b.keys() for a, b in zip(found, expected)) else "keys of maps differ"
+            return (
+                None
+                if all(a.keys() == b.keys() for a, b in zip(found, expected))
+                else "keys of maps differ"
+            )
         pairs = zip(found, expected)
         exact = all(a.dtype == b.dtype and a.shape == b.shape and same(a, b) for a, b in pairs)
         near = all(
-            a.shape == b.shape and np.allclose(a, b, 1e-3, 1e-3, equal_nan=True) for a, b in zip(found, expected)
+            a.shape == b.shape and np.allclose(a, b, 1e-3, 1e-3, equal_nan=True)
+            for a, b in zip(found, expected)
         )
         return None if exact or near else "elements of the sequence differ"
 
@@ -97,7 +130,9 @@ class Judge:
         with np.errstate(all="ignore"):
             wide, exact = found.astype(np.float64), expected.astype(np.float64)
             near = [n.astype(np.float64) for n in fitting]
-            spread = np.max([np.abs(n - exact) for n in near], axis=0, initial=0.0) if near else np.inf
+            spread = (
+                np.max([np.abs(n - exact) for n in near], axis=0, initial=0.0) if near else np.inf
+            )
             units = ULP * spacing(exact, expected.dtype) if self.rewritten else 0.0
             close = np.abs(wide - exact) <= LEEWAY * spread + units
             fine = (wide == exact) | (np.isnan(wide) & np.isnan(exact)) | close
@@ -121,7 +156,9 @@ class Judge:
     def nearby(self) -> list[list[Any]]:
         """The outputs of noisy runs."""
         if self._nearby is None:
-            self._nearby = [run_noisy(self.graph, self.feeds, seed, self.rewritten) for seed in range(RUNS)]
+            self._nearby = [
+                run_noisy(self.graph, self.feeds, seed, self.rewritten) for seed in range(RUNS)
+            ]
         return self._nearby
 
 
@@ -135,8 +172,9 @@ def same(a: Array, b: Array) -> bool:
 
 
 def run_noisy(graph: Graph, feeds: Feeds, seed: int, everywhere: bool) -> list[Any]:
-    """The outputs with floats moved by up to two units in the last place: before and after every operator that rounds,
-    and with `everywhere` after those that round when written otherwise, in inputs and in constants.
+    """The outputs with floats moved by up to two units in the last place: before and after every
+    operator that rounds, and with `everywhere` after those that round when written otherwise, in
+    inputs and in constants.
     """
     rng = np.random.default_rng(seed)
     constants: dict[Value, Any] = {}
@@ -144,7 +182,11 @@ def run_noisy(graph: Graph, feeds: Feeds, seed: int, everywhere: bool) -> list[A
     def moved(x: Any) -> Any:
         if isinstance(x, list):
             return [moved(one) for one in x]
-        if not isinstance(x, np.ndarray) or x.dtype.kind in "OUSbiuc" or not dtypes.by_numpy(x.dtype).is_float:
+        if (
+            not isinstance(x, np.ndarray)
+            or x.dtype.kind in "OUSbiuc"
+            or not dtypes.by_numpy(x.dtype).is_float
+        ):
             return x
         limits: Any = ml_dtypes.finfo(x.dtype)  # type: ignore[no-untyped-call]
         with np.errstate(all="ignore"):
@@ -170,11 +212,17 @@ def run_wide(graph: Graph, feeds: Feeds) -> list[Any] | None:
     """The outputs computed in float64 throughout; None where an operator does not take that."""
 
     def wide(x: Any) -> Any:
-        narrow = isinstance(x, np.ndarray) and x.dtype.kind not in "OUSbiuc" and dtypes.by_numpy(x.dtype).is_float
+        narrow = (
+            isinstance(x, np.ndarray)
+            and x.dtype.kind not in "OUSbiuc"
+            and dtypes.by_numpy(x.dtype).is_float
+        )
         return x.astype(np.float64) if narrow else x
 
     given = [wide(feeds[v.name]) for v in graph.inputs]
-    return _run(graph, given, lambda v: wide(v.const), lambda node, results: [wide(r) for r in results])
+    return _run(
+        graph, given, lambda v: wide(v.const), lambda node, results: [wide(r) for r in results]
+    )
 
 
 def _run(
@@ -187,7 +235,9 @@ def _run(
 
 
 def rounds(node: Node, everywhere: bool) -> bool:
-    """Whether the results of a node are rounded; with `everywhere`, also those that are when written otherwise."""
+    """Whether the results of a node are rounded; with `everywhere`, also those that are when
+    written otherwise.
+    """
     if not isinstance(node.op, Op):
         return False
     accuracy = node.op.accuracy

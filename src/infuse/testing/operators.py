@@ -1,4 +1,5 @@
-"""The table of operators: what of each runs natively, found by asking the code generator for every one.
+"""The table of operators: what of each runs natively, found by asking the code generator for every
+one.
 
 `python -m infuse.testing.operators docs/operators.md` writes the page.
 """
@@ -88,10 +89,15 @@ def page() -> str:
     for domain in sorted({domain for domain, _ in _shipped()}):
         entries = list(table(domain))
         parts.append(f"\n## {domain or 'ai.onnx'} ({len(entries)})\n")
-        parts.append("| operator | opsets | native | on the host | accuracy | limits |\n|---|---|---|---|---|---|\n")
+        parts.append(
+            "| operator | opsets | native | on the host | accuracy | limits "
+            "|\n|---|---|---|---|---|---|\n"
+        )
         parts += [entry.line + "\n" for entry in entries]
         if domain == RUNTIME:
-            parts.append("\nNot known, so kept and written, but refused where a model is compiled: ")
+            parts.append(
+                "\nNot known, so kept and written, but refused where a model is compiled: "
+            )
             parts.append(", ".join(UNKNOWN_OF_RUNTIME) + ".\n")
     return "".join(parts)
 
@@ -120,7 +126,11 @@ def _read_entry(domain: str, name: str, schema: Any) -> Entry:
 
 
 def _opsets(domain: str, name: str) -> str:
-    versions = [s.since_version for s in defs.get_all_schemas_with_history() if (s.domain, s.name) == (domain, name)]
+    versions = [
+        s.since_version
+        for s in defs.get_all_schemas_with_history()
+        if (s.domain, s.name) == (domain, name)
+    ]
     if not versions:
         return "1" if domain else ""
     newest = {"": defs.onnx_opset_version()}.get(domain) or max(
@@ -135,7 +145,14 @@ def entry_of(op: type[Op]) -> Entry:
     limits = "; ".join(limits_of(op)) if native or not host else ""
     if is_flattened(op.domain, op.name) and not native:
         limits = "native where the parts are known before the run"
-    return Entry(op.name, _opsets(op.domain, op.name), named(native), named(host), _accuracy(op.accuracy), limits)
+    return Entry(
+        op.name,
+        _opsets(op.domain, op.name),
+        named(native),
+        named(host),
+        _accuracy(op.accuracy),
+        limits,
+    )
 
 
 def support(op: type[Op]) -> tuple[list[DType], list[DType]]:
@@ -163,13 +180,17 @@ def limits_of(op: type[Op]) -> list[str]:
     samples = rows(op, np.random.default_rng(1))
     reasons = {_brief(why) for row in samples if (why := refusal(row)) is not None}
     if not issubclass(op, Elementwise):
-        computed = {_brief(why) for row in samples if (why := refusal(row, held=False)) is not None} - reasons
+        computed = {
+            _brief(why) for row in samples if (why := refusal(row, held=False)) is not None
+        } - reasons
         reasons |= {f"where its parameters are computed: {why}" for why in computed}
     return sorted(reasons)
 
 
 def _allowed(op: type[Op], samples: Sequence[Row]) -> list[DType]:
-    """The element types that ONNX allows for the main input, those of the samples where ONNX does not say."""
+    """The element types that ONNX allows for the main input, those of the samples where ONNX does
+    not say.
+    """
     main = _main_input(op)
     found = {_type_at(row, main) for row in samples} - {None}
     schema = _schema(op)
@@ -181,8 +202,15 @@ def _allowed(op: type[Op], samples: Sequence[Row]) -> list[DType]:
 
 
 def _named_types(texts: Iterable[str]) -> set[DType]:
-    names = {name for text in texts for name in re.findall(r"(?:tensor|seq\(tensor|optional\(tensor)\((\w+)", text)}
-    names = {{"float": "float32", "double": "float64", "float8e8m0fnu": "float8e8m0"}.get(n, n) for n in names}
+    names = {
+        name
+        for text in texts
+        for name in re.findall(r"(?:tensor|seq\(tensor|optional\(tensor)\((\w+)", text)
+    }
+    names = {
+        {"float": "float32", "double": "float64", "float8e8m0fnu": "float8e8m0"}.get(n, n)
+        for n in names
+    }
     return {d for d in dtypes.ALL if d.name in names or d.name + "fn" in names}
 
 
@@ -204,7 +232,9 @@ def _type_at(row: Row, place: int) -> DType | None:
 
 
 def _typed(row: Row, op: type[Op], dtype: DType) -> Row | None:
-    """The row with its main input, and all of the same type variable, in an element type; None where that is not so."""
+    """The row with its main input, and all of the same type variable, in an element type; None
+    where that is not so.
+    """
     main = _main_input(op)
     if _type_at(row, main) in (None, dtype):
         return row
@@ -237,12 +267,16 @@ def _cast(x: Any, dtype: DType) -> Any:
 
 
 def refusal(row: Row, held: bool = True) -> str | None:
-    """Why a row has no native code, None where it has. `held`: parameters are constants, as the sample has them."""
+    """Why a row has no native code, None where it has. `held`: parameters are constants, as the
+    sample has them.
+    """
     graph = Graph("one")
     try:
         node = node_of(row)
         if not held:
-            inputs = [None if x is None else Value(type_of(x), f"x{i}") for i, x in enumerate(row.inputs)]
+            inputs = [
+                None if x is None else Value(type_of(x), f"x{i}") for i, x in enumerate(row.inputs)
+            ]
             node = Node(row.op, inputs, node.outputs)
         graph.inputs += [v for v in node.inputs if v is not None and not v.is_const]
         node.op.infer_node(graph.add_node(node))
@@ -272,7 +306,7 @@ def _evaluates(row: Row) -> bool:
     return True
 
 
-# -- words ---------------------------------------------------------------------------------------------------------
+# -- words -----------------------------------------------------------------------------------------
 
 
 def named(types: Iterable[DType]) -> str:

@@ -1,4 +1,6 @@
-"""Optimizations of whole networks held to the meaning of the original, and networks made small that are not kept."""
+"""Optimizations of whole networks held to the meaning of the original, and networks made small that
+are not kept.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +32,9 @@ ROUNDING = frozenset(rule.name for rule in ALL_RULES if rule.rounding)
 def complaint(network: Network, options: Options, *, export: bool = True) -> str | None:
     """What an optimization with these options gets wrong on a network, None when nothing is.
 
-    Types and names of outputs stay, the verifier is content, results agree within what rounding explains (to the
-    last bit where no rule fired that rounds), and the graph comes back the same from an ONNX file.
+    Types and names of outputs stay, the verifier is content, results agree within what rounding
+    explains (to the last bit where no rule fired that rounds), and the graph comes back the same
+    from an ONNX file.
     """
     graph = clone(network.graph)
     report = optimize_in_place(graph, options)
@@ -67,7 +70,9 @@ def rounds(report: Report) -> bool:
 
 
 def reloaded(graph: Graph, opset: int | None = None) -> Graph | None:
-    """The graph as it comes back from an ONNX model of this opset; None where that has no words for it."""
+    """The graph as it comes back from an ONNX model of this opset; None where that has no words for
+    it.
+    """
     try:
         model = to_model(graph, opset)
     except UnsupportedOperatorError:
@@ -76,7 +81,9 @@ def reloaded(graph: Graph, opset: int | None = None) -> Graph | None:
 
 
 def as_stored(graph: Graph) -> Graph:
-    """A copy whose attributes have the digits that come back from ONNX: as many as float32 needs."""
+    """A copy whose attributes have the digits that come back from ONNX: as many as float32
+    needs.
+    """
     copy = clone(graph)
     for inner in copy.all_graphs():
         for node in inner.unordered_nodes:
@@ -88,7 +95,9 @@ def as_stored(graph: Graph) -> Graph:
 
 
 def _types(before: Graph, after: Graph) -> str | None:
-    if before.output_names != after.output_names or [v.name for v in before.inputs] != [v.name for v in after.inputs]:
+    if before.output_names != after.output_names or [v.name for v in before.inputs] != [
+        v.name for v in after.inputs
+    ]:
         return f"outputs {before.output_names} became {after.output_names}"
     for name, old, new in zip(before.output_names, before.outputs, after.outputs):
         if compare_types(old.type, new.type) not in (Change.SAME, Change.BETTER):

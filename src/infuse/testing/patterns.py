@@ -1,4 +1,6 @@
-"""From a rule's pattern to graphs: alternatives chosen, variables filled with operands that the operators accept."""
+"""From a rule's pattern to graphs: alternatives chosen, variables filled with operands that the
+operators accept.
+"""
 
 from __future__ import annotations
 
@@ -45,11 +47,13 @@ _LISTS: tuple[list[int], ...] = (
 _GENERIC: list[Any] = [*_SHAPES, *(np.array(numbers, dtype=np.int64) for numbers in _LISTS)]
 
 
-# -- alternatives ------------------------------------------------------------------------------------------------
+# -- alternatives ----------------------------------------------------------------------------------
 
 
 def spellings(rule: Rule, rng: np.random.Generator) -> list[tuple[Call, Call]]:
-    """Every pattern of a rule with alternatives chosen: each choice of each OneOf and each optional operand once."""
+    """Every pattern of a rule with alternatives chosen: each choice of each OneOf and each optional
+    operand once.
+    """
     found = []
     for pattern in rule.patterns:
         seen: set[tuple[int, int]] = set()
@@ -79,7 +83,9 @@ class _Chooser:
         root = self._calls.get(id(pattern.root))
         if root is None:
             args = tuple(map(self._operand, pattern.args))
-            root = Call(pattern.kind, args, pattern.attributes, domain=pattern.domain, label=pattern.label)
+            root = Call(
+                pattern.kind, args, pattern.attributes, domain=pattern.domain, label=pattern.label
+            )
             self._calls[id(pattern.root)] = root
         return root if pattern.output == 0 else root[pattern.output]
 
@@ -98,13 +104,17 @@ class _Chooser:
         return self._choices[key]
 
 
-# -- graphs ------------------------------------------------------------------------------------------------------
+# -- graphs ----------------------------------------------------------------------------------------
 
 
-def build(pattern: Call, examples: Sequence[Example], rng: np.random.Generator) -> Iterator[tuple[Graph, Node]]:
-    """Graphs of a pattern without alternatives, and its root: one per example that fits, or found by trying.
+def build(
+    pattern: Call, examples: Sequence[Example], rng: np.random.Generator
+) -> Iterator[tuple[Graph, Node]]:
+    """Graphs of a pattern without alternatives, and its root: one per example that fits, or found
+    by trying.
 
-    A variable becomes a constant where the pattern asks for one or the operand is an array, else an input.
+    A variable becomes a constant where the pattern asks for one or the operand is an array, else an
+    input.
     """
     for example in examples:
         built = _Build(pattern, rng).on(example)
@@ -117,7 +127,9 @@ def build(pattern: Call, examples: Sequence[Example], rng: np.random.Generator) 
 
 @dataclass(frozen=True)
 class _Choice:
-    """Operands for the variables that a node is the first to read, its attributes, and how many outputs it has."""
+    """Operands for the variables that a node is the first to read, its attributes, and how many
+    outputs it has.
+    """
 
     operands: Mapping[str, Any]
     attributes: Mapping[str, Any]
@@ -125,9 +137,9 @@ class _Choice:
 
 
 Example = Mapping[str, Any]
-"""Operands by variable: a shape (of floats), `Ints`, `Bools`, a type, an array (constant), an operator call on such
-operands, a list of these where the variable takes several. Under a label, or `root`: attributes of that node. Under
-`outputs`: how many outputs the root has.
+"""Operands by variable: a shape (of floats), `Ints`, `Bools`, a type, an array (constant), an
+operator call on such operands, a list of these where the variable takes several. Under a label, or
+`root`: attributes of that node. Under `outputs`: how many outputs the root has.
 """
 
 
@@ -138,7 +150,9 @@ class _Build:
         self.rng = rng
         self.steps = _post_order(pattern)
         inner = [arg for step in self.steps for arg in step.args if isinstance(arg, Call)]
-        self.read = {id(arg.root): 1 + max(a.output for a in inner if a.root is arg.root) for arg in inner}
+        self.read = {
+            id(arg.root): 1 + max(a.output for a in inner if a.root is arg.root) for arg in inner
+        }
         self.left = BUILDS
         self.made: dict[int, Node] = {}
         self.operands: Mapping[str, Any] = {}
@@ -206,9 +220,13 @@ class _Build:
         for step, choice in zip(self.steps, choices):
             for variable in _variables(step):
                 if variable.name not in values:
-                    values[variable.name] = self._operand(graph, variable, choice.operands[variable.name])
+                    values[variable.name] = self._operand(
+                        graph, variable, choice.operands[variable.name]
+                    )
             args = [operand for arg in step.args for operand in _resolved(arg, values, nodes)]
-            call = Call(step.kind, tuple(args), {**choice.attributes, **step.attributes}, domain=step.domain)
+            call = Call(
+                step.kind, tuple(args), {**choice.attributes, **step.attributes}, domain=step.domain
+            )
             try:
                 node = patch.node(call[max(choice.outputs, self.read.get(id(step), 1)) - 1])
             except (InfuseError, TypeError, ValueError, IndexError):
@@ -224,7 +242,9 @@ class _Build:
     def _operand(self, graph: Graph, variable: Variable, spec: Any) -> Any:
         if variable.variadic:
             given = spec if isinstance(spec, list) else [spec]
-            return [self._value(graph, f"{variable.name}{i}", one, False) for i, one in enumerate(given)]
+            return [
+                self._value(graph, f"{variable.name}{i}", one, False) for i, one in enumerate(given)
+            ]
         return self._value(graph, variable.name, spec, variable.constant)
 
     def _value(self, graph: Graph, name: str, spec: Any, fixed: bool) -> Value:
@@ -244,7 +264,9 @@ class _Build:
         made = self.made.get(id(spec.root))
         if made is None or made.graph is not graph:
             args = [self._leaf(graph, f"{name}.{i}", one) for i, one in enumerate(spec.args)]
-            made = Patch(graph).node(Call(spec.kind, tuple(args), spec.attributes, domain=spec.domain)[spec.output])
+            made = Patch(graph).node(
+                Call(spec.kind, tuple(args), spec.attributes, domain=spec.domain)[spec.output]
+            )
             self.made[id(spec.root)] = made
         return self._output(made, spec.output)
 
@@ -253,7 +275,9 @@ class _Build:
             return spec
         if isinstance(spec, Variable):
             if spec.name not in self.inputs:
-                self.inputs[spec.name] = self._value(graph, spec.name, self.operands[spec.name], spec.constant)
+                self.inputs[spec.name] = self._value(
+                    graph, spec.name, self.operands[spec.name], spec.constant
+                )
             return self.inputs[spec.name]
         return self._value(graph, name, spec, False)
 
@@ -290,7 +314,9 @@ def _post_order(pattern: Call) -> list[Call]:
 def names_of(pattern: Call) -> set[str]:
     """Names of the variables and labels of a pattern without alternatives."""
     steps = _post_order(pattern)
-    return {v.name for step in steps for v in _variables(step)} | {step.label for step in steps if step.label}
+    return {v.name for step in steps for v in _variables(step)} | {
+        step.label for step in steps if step.label
+    }
 
 
 def _variables(step: Call) -> list[Variable]:
@@ -298,7 +324,8 @@ def _variables(step: Call) -> list[Variable]:
 
 
 def graph_of(*results: Call, rng: np.random.Generator | None = None, **operands: Any) -> Graph:
-    """A graph with these outputs, y0, y1, …; a variable is the operand of its name (as in an `Example`).
+    """A graph with these outputs, y0, y1, …; a variable is the operand of its name (as in an
+    `Example`).
 
     The same call is the same node. Arguments of calls may also be operands themselves.
     """
@@ -314,7 +341,7 @@ def graph_of(*results: Call, rng: np.random.Generator | None = None, **operands:
     return graph
 
 
-# -- operands ----------------------------------------------------------------------------------------------------
+# -- operands --------------------------------------------------------------------------------------
 
 
 def _attributes(op: type[Op], step: Call) -> list[Mapping[str, Any]]:

@@ -27,7 +27,8 @@ ROUNDS = 8
 def reduced(network: Network, fails: Fails) -> Network:
     """The smallest network found on which `fails` still holds: with fewer runs, outputs and nodes.
 
-    A node goes by being replaced with one of its operands, with constants or with inputs of what it gave. `fails` may
+    A node goes by being replaced with one of its operands, with constants or with inputs of what it
+    gave. `fails` may
     raise: that is no failure.
     """
     if not _holds(network, fails):
@@ -48,14 +49,23 @@ def text(network: Network) -> str:
     for number, feeds in enumerate(network.feeds):
         given += [(f"run {number}", name, array) for name, array in feeds.items()]
     for what, name, array in given:
-        lines.append(f"{what}: {name} = np.array({np.asarray(array).tolist()}, dtype=np.{np.asarray(array).dtype})")
+        lines.append(
+            f"{what}: {name} = np.array({np.asarray(array).tolist()}, "
+            f"dtype=np.{np.asarray(array).dtype})"
+        )
     return "\n".join(lines)
 
 
 def _size(network: Network) -> tuple[int, ...]:
     graphs = list(network.graph.all_graphs())
     constants = sum(int(v.const.size) for g in graphs for v in g.constants() if v.const is not None)
-    return sum(map(len, graphs)), len(network.feeds), len(network.graph.outputs), len(network.graph.inputs), constants
+    return (
+        sum(map(len, graphs)),
+        len(network.feeds),
+        len(network.graph.outputs),
+        len(network.graph.inputs),
+        constants,
+    )
 
 
 def _holds(network: Network, fails: Fails) -> bool:
@@ -76,7 +86,9 @@ def _fewer_runs(network: Network, fails: Fails) -> Network:
 
 def _fewer_outputs(network: Network, fails: Fails) -> Network:
     count = len(network.graph.outputs)
-    choices = [[i] for i in range(count)] + [[i for i in range(count) if i != left] for left in range(count)]
+    choices = [[i] for i in range(count)] + [
+        [i for i in range(count) if i != left] for left in range(count)
+    ]
     for kept in choices if count > 1 else []:
         smaller = _with_outputs(network, kept)
         if _holds(smaller, fails):
@@ -150,7 +162,9 @@ def _given(network: Network, place: int) -> Iterator[Network]:
     feeds = [dict(f) for f in network.feeds]
     for old, column in zip(node.outputs, columns):
         taken = {v.name for v in graph.inputs}
-        new = graph.add_input(next(name for i in itertools.count() if (name := f"made{i}") not in taken), old.type)
+        new = graph.add_input(
+            next(name for i in itertools.count() if (name := f"made{i}") not in taken), old.type
+        )
         new.content = None
         redirect(old, new)
         for each, array in zip(feeds, column):
@@ -170,7 +184,12 @@ def _results(network: Network, place: int) -> list[list[Any]] | None:
 
     for feeds in network.feeds:
         try:
-            run_graph(network.graph, [feeds[v.name] for v in network.graph.inputs], lambda v: v.const, note)
+            run_graph(
+                network.graph,
+                [feeds[v.name] for v in network.graph.inputs],
+                lambda v: v.const,
+                note,
+            )
         except InfuseError:
             return None
     return [list(column) for column in zip(*found)]

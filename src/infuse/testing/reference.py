@@ -20,12 +20,18 @@ from infuse.testing.samples import Row, is_constant, type_of
 
 
 def model_of(row: Row, wanted: Sequence[bool]) -> onnx.ModelProto:
-    """A model of one node with the wanted outputs; inputs that types may depend on are initializers."""
+    """A model of one node with the wanted outputs; inputs that types may depend on are
+    initializers.
+    """
     names = ["" if x is None else f"x{i}" for i, x in enumerate(row.inputs)]
     results = [f"y{i}" if one else "" for i, one in enumerate(wanted)]
     node = helper.make_node(row.op.name, names, results, domain=row.op.domain)
     node.attribute.extend(attributes_of(row.op))
-    fed = [(n, x) for i, (n, x) in enumerate(zip(names, row.inputs)) if x is not None and not is_constant(row, i)]
+    fed = [
+        (n, x)
+        for i, (n, x) in enumerate(zip(names, row.inputs))
+        if x is not None and not is_constant(row, i)
+    ]
     held = [(n, x) for i, (n, x) in enumerate(zip(names, row.inputs)) if is_constant(row, i)]
     graph = helper.make_graph(
         [node],
@@ -36,21 +42,29 @@ def model_of(row: Row, wanted: Sequence[bool]) -> onnx.ModelProto:
     )
     opsets = [helper.make_opsetid("", onnx_opset_version())]
     if row.op.domain:
-        opsets.append(helper.make_opsetid(row.op.domain, row.op.since if row.op.domain == MlOp.domain else 1))
+        opsets.append(
+            helper.make_opsetid(row.op.domain, row.op.since if row.op.domain == MlOp.domain else 1)
+        )
     return helper.make_model(graph, opset_imports=opsets)
 
 
 def evaluate(row: Row, wanted: Sequence[bool] = (True,)) -> list[Any]:
     """The wanted outputs of this row by ONNX's reference evaluator."""
     model = model_of(row, wanted)
-    feeds = {f"x{i}": x for i, x in enumerate(row.inputs) if x is not None and not is_constant(row, i)}
+    feeds = {
+        f"x{i}": x for i, x in enumerate(row.inputs) if x is not None and not is_constant(row, i)
+    }
     with np.errstate(all="ignore"):
         return list(ReferenceEvaluator(model).run(None, feeds))
 
 
 def inferred(row: Row, wanted: Sequence[bool] = (True,)) -> list[TensorType | None]:
-    """Types of the wanted outputs by ONNX's shape inference (None: it says nothing, or no tensor)."""
-    model = onnx.shape_inference.infer_shapes(model_of(row, wanted), check_type=True, strict_mode=True, data_prop=True)
+    """Types of the wanted outputs by ONNX's shape inference (None: it says nothing, or no
+    tensor).
+    """
+    model = onnx.shape_inference.infer_shapes(
+        model_of(row, wanted), check_type=True, strict_mode=True, data_prop=True
+    )
     return [_tensor_of(value.type) for value in model.graph.output]
 
 
@@ -60,8 +74,13 @@ def attributes_of(op: Op) -> list[onnx.AttributeProto]:
     if op.name == "ConstantOfShape":
         values = {"value": np.full(1, values["value"], values["dtype"].numpy)}
     known: Any = onnx.defs.get_schema(op.name, onnx_opset_version(), op.domain).attributes
-    given = {k: v for k, v in values.items() if v is not None and (known[k].required or not _is_empty(v))}
-    return [helper.make_attribute(k, _attribute(v), attr_type=known[k].type.value) for k, v in given.items()]
+    given = {
+        k: v for k, v in values.items() if v is not None and (known[k].required or not _is_empty(v))
+    }
+    return [
+        helper.make_attribute(k, _attribute(v), attr_type=known[k].type.value)
+        for k, v in given.items()
+    ]
 
 
 def _is_empty(value: Any) -> bool:
@@ -86,7 +105,9 @@ def proto_of(type: Type) -> onnx.TypeProto:
         return helper.make_optional_type_proto(proto_of(type.element))
     if isinstance(type, MapType):
         return helper.make_map_type_proto(type.key.onnx, proto_of(type.element))
-    return helper.make_tensor_type_proto(type.dtype.onnx, None if type.shape is None else list(map(_dim, type.shape)))
+    return helper.make_tensor_type_proto(
+        type.dtype.onnx, None if type.shape is None else list(map(_dim, type.shape))
+    )
 
 
 def _dim(dim: Any) -> int | str:

@@ -1,7 +1,9 @@
-"""Generated tests of rewrite rules: a rule's own pattern is built as a graph, and both sides are run.
+"""Generated tests of rewrite rules: a rule's own pattern is built as a graph, and both sides are
+run.
 
-`check_rule(MyRule())` is the whole test of a rule; the functions below it are its parts. What it tries besides the
-graphs themselves: other types, sizes, attributes and constants (variants), and other surroundings.
+`check_rule(MyRule())` is the whole test of a rule; the functions below it are its parts. What it
+tries besides the graphs themselves: other types, sizes, attributes and constants (variants), and
+other surroundings.
 """
 
 from __future__ import annotations
@@ -69,28 +71,39 @@ class Case:
 
 
 def cases(rule: Rule, rng: np.random.Generator) -> list[Case]:
-    """A graph for every spelling of a rule, on which it fires; AssertionError where none is found."""
+    """A graph for every spelling of a rule, on which it fires; AssertionError where none is
+    found.
+    """
     found = []
     for pattern, concrete in spellings(rule, rng):
         candidates = _candidates(rule, pattern, concrete, rng)
         fitting = list(candidates) if rule.examples else list(islice(candidates, 1))
         if not fitting:
-            raise AssertionError(f"no operands were found on which {rule.name} fires on {concrete}; give it `examples`")
+            raise AssertionError(
+                f"no operands were found on which {rule.name} fires on {concrete}; give it "
+                "`examples`"
+            )
         found += fitting
     return found
 
 
-def _candidates(rule: Rule, pattern: Call, concrete: Call, rng: np.random.Generator) -> Iterator[Case]:
+def _candidates(
+    rule: Rule, pattern: Call, concrete: Call, rng: np.random.Generator
+) -> Iterator[Case]:
     for graph, root in build(concrete, rule.examples, rng):
         case = Case(rule, pattern, str(concrete), graph, root, random_feeds(graph, rng))
         if not _runs(case):
             continue
-        if any(refusal(rule, match) is None for match in matches(pattern, root)) and _fires(graph, rule):
+        if any(refusal(rule, match) is None for match in matches(pattern, root)) and _fires(
+            graph, rule
+        ):
             yield case
 
 
 def _runs(case: Case) -> bool:
-    """Whether the graph computes something: operators cannot refuse all nonsense when types are inferred."""
+    """Whether the graph computes something: operators cannot refuse all nonsense when types are
+    inferred.
+    """
     try:
         evaluate(case.graph, case.feeds)
     except InfuseError:
@@ -99,12 +112,16 @@ def _runs(case: Case) -> bool:
 
 
 def example_case(rule: Rule, example: Mapping[str, Any], rng: np.random.Generator) -> Case:
-    """A spelling built on the operands of `example`, if possible one that takes them all; the rule may fire or not."""
+    """A spelling built on the operands of `example`, if possible one that takes them all; the rule
+    may fire or not.
+    """
     ordered = sorted(spellings(rule, rng), key=lambda pair: len(example.keys() - names_of(pair[1])))
     for pattern, concrete in ordered:
         for graph, root in build(concrete, (example,), rng):
             return Case(rule, pattern, str(concrete), graph, root, random_feeds(graph, rng))
-    raise AssertionError(f"{rule.name} has no spelling that takes {', '.join(example) or 'nothing'}")
+    raise AssertionError(
+        f"{rule.name} has no spelling that takes {', '.join(example) or 'nothing'}"
+    )
 
 
 def random_feeds(
@@ -113,12 +130,17 @@ def random_feeds(
     sizes: Mapping[str, int] | None = None,
     known: Mapping[str, TensorType] | None = None,
 ) -> dict[str, Array]:
-    """Random inputs, symbols having these sizes, and inputs of unknown rank being of a `known` type."""
-    types = {v.name: v.tensor if v.tensor.shape is not None else (known or {})[v.name] for v in graph.inputs}
+    """Random inputs, symbols having these sizes, and inputs of unknown rank being of a `known`
+    type.
+    """
+    types = {
+        v.name: v.tensor if v.tensor.shape is not None else (known or {})[v.name]
+        for v in graph.inputs
+    }
     return {name: random_array(type.substitute(sizes or {}), rng) for name, type in types.items()}
 
 
-# -- checks ------------------------------------------------------------------------------------------------------
+# -- checks ----------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -138,7 +160,8 @@ class Evidence:
 def check_rule(rule: Rule, seed: int = 0, variants: int = VARIANTS) -> Evidence:
     """Everything below for every spelling of a rule; AssertionError says what is wrong.
 
-    `variants` is how many are tried for the rule as a whole, and at least some for each of its cases.
+    `variants` is how many are tried for the rule as a whole, and at least some for each of its
+    cases.
     """
     rng = np.random.default_rng(seed)
     found = Evidence(cases(rule, rng))
@@ -154,13 +177,17 @@ def check_rule(rule: Rule, seed: int = 0, variants: int = VARIANTS) -> Evidence:
 
 
 def check_meaning(case: Case) -> None:
-    """The rule fires, and the result computes the same under the same names and types, special numbers included."""
+    """The rule fires, and the result computes the same under the same names and types, special
+    numbers included.
+    """
     after = _rewritten(case.graph, case)
     _compare(case, case.graph, after, case.feeds)
     _check_specials(case, case.graph, after, case.feeds)
 
 
-def _check_specials(case: Case, before: Graph, after: Graph, feeds: Mapping[str, Array], what: str = "") -> None:
+def _check_specials(
+    case: Case, before: Graph, after: Graph, feeds: Mapping[str, Array], what: str = ""
+) -> None:
     """A rule that is exact is so for infinities, NaN and zeros too."""
     special = {name: _with_specials(array) for name, array in feeds.items()}
     if case.rule.rounding or all(special[name] is array for name, array in feeds.items()):
@@ -183,7 +210,9 @@ def check_swapped(case: Case) -> None:
 
 
 def check_readers(case: Case) -> None:
-    """With an interior value read elsewhere or given out, the rule refuses with that reason, or leaves the value."""
+    """With an interior value read elsewhere or given out, the rule refuses with that reason, or
+    leaves the value.
+    """
     for index in range(len(case.interior)):
         for outside in (False, True):
             graph, root, value = _with_reader(case, index, outside)
@@ -198,7 +227,9 @@ def check_readers(case: Case) -> None:
 
 
 def check_surroundings(case: Case, evidence: Evidence) -> None:
-    """The rule fires in branches and loops, on constants of either spelling in a file, and means the same."""
+    """The rule fires in branches and loops, on constants of either spelling in a file, and means
+    the same.
+    """
     inner = {v.name for v in case.interior}
     places: dict[str, Callable[[], Graph]] = {
         "in branches": lambda: in_branches(case.graph),
@@ -220,7 +251,9 @@ def check_surroundings(case: Case, evidence: Evidence) -> None:
     if inner:
         graph = around_branch(case.graph, case.root)
         feeds = {**case.feeds, CONDITION: np.array(True)}
-        _compare(case, graph, _optimized(graph, case.rule)[0], feeds, "with the last node in a branch")
+        _compare(
+            case, graph, _optimized(graph, case.rule)[0], feeds, "with the last node in a branch"
+        )
 
 
 def check_variant(case: Case, rng: np.random.Generator, evidence: Evidence) -> None:
@@ -235,7 +268,9 @@ def check_variant(case: Case, rng: np.random.Generator, evidence: Evidence) -> N
     if rng.random() < 0.4:
         if make_symbolic(graph, rng):
             made.append(make_symbolic.__name__)
-            pairs = [(d, n) for v in graph.inputs for d, n in zip(v.shape, known[v.name].shape or ())]
+            pairs = [
+                (d, n) for v in graph.inputs for d, n in zip(v.shape, known[v.name].shape or ())
+            ]
             sizes = {str(d): n for d, n in pairs if not isinstance(d, int) and isinstance(n, int)}
     elif rng.random() < 0.15 and forget_rank(graph, rng):
         made.append(forget_rank.__name__)
@@ -261,8 +296,14 @@ def check_variant(case: Case, rng: np.random.Generator, evidence: Evidence) -> N
 
 
 def _has_extremes(graph: Graph) -> bool:
-    """Whether a constant has huge elements or none that are numbers: what rounds otherwise need not agree on them."""
-    floats = [v.const.astype(np.float64) for v in graph.constants() if v.const is not None and v.dtype.is_float]
+    """Whether a constant has huge elements or none that are numbers: what rounds otherwise need not
+    agree on them.
+    """
+    floats = [
+        v.const.astype(np.float64)
+        for v in graph.constants()
+        if v.const is not None and v.dtype.is_float
+    ]
     return not all((np.abs(array) < LARGE).all() for array in floats)
 
 
@@ -278,10 +319,15 @@ def _accepted(graph: Graph) -> bool:
 def _run_all(
     graph: Graph, feeds: Mapping[str, Array], sizes: Mapping[str, int], finite: bool
 ) -> dict[str, Array] | None:
-    """The outputs, None where a node cannot run or finds sizes that its types rule out, or, if all results are to be
-    `finite`, where one is not.
+    """The outputs, None where a node cannot run or finds sizes that its types rule out, or, if all
+    results are to be `finite`, where one is not.
     """
-    names = [v.name for node in graph.nodes for v in node.outputs if v.name and isinstance(v.type, TensorType)]
+    names = [
+        v.name
+        for node in graph.nodes
+        for v in node.outputs
+        if v.name and isinstance(v.type, TensorType)
+    ]
     try:
         found = evaluate(graph, feeds, fetch=[*graph.output_names, *names])
     except InfuseError:
@@ -290,7 +336,11 @@ def _run_all(
         wanted = value.tensor.substitute(sizes)
         if wanted.is_static and wanted.shape != found[value.name].shape:
             return None
-        if finite and value.dtype.is_float and not np.isfinite(found[value.name].astype(np.float64)).all():
+        if (
+            finite
+            and value.dtype.is_float
+            and not np.isfinite(found[value.name].astype(np.float64)).all()
+        ):
             return None
     return {name: found[name] for name in graph.output_names}
 
@@ -311,7 +361,9 @@ def _with_reader(case: Case, index: int, outside: bool) -> tuple[Graph, Node, Va
     if outside:
         graph.add_output(value, "extra")
     else:
-        node = graph.add_node(Node(make_operator("", "Identity", {}), [value], [Value(value.type, "extra")]))
+        node = graph.add_node(
+            Node(make_operator("", "Identity", {}), [value], [Value(value.type, "extra")])
+        )
         graph.add_output(node.output)
     return graph, root, value
 
@@ -347,7 +399,9 @@ def _rewritten(graph: Graph, case: Case, what: str = "") -> Graph:
     return result
 
 
-def _compare(case: Case, before: Graph, after: Graph, feeds: Mapping[str, Array], what: str = "") -> None:
+def _compare(
+    case: Case, before: Graph, after: Graph, feeds: Mapping[str, Array], what: str = ""
+) -> None:
     _agree(case, before, after, evaluate(before, feeds), feeds, what)
 
 
@@ -359,15 +413,23 @@ def _agree(
     feeds: Mapping[str, Array],
     what: str = "",
 ) -> None:
-    """AssertionError unless `after` gives what is expected of `before`, under its names and of its types."""
-    assert after.output_names == before.output_names, f"{case}: outputs were {before.output_names} {what}"
+    """AssertionError unless `after` gives what is expected of `before`, under its names and of its
+    types.
+    """
+    assert after.output_names == before.output_names, (
+        f"{case}: outputs were {before.output_names} {what}"
+    )
     for old, new in zip(before.outputs, after.outputs):
         change = compare_types(old.type, new.type)
-        assert change in (Change.SAME, Change.BETTER), f"{case}: the type {old.type} became {new.type} {what}"
+        assert change in (Change.SAME, Change.BETTER), (
+            f"{case}: the type {old.type} became {new.type} {what}"
+        )
     try:
         found = evaluate(after, feeds)
     except InfuseError as error:
-        raise AssertionError(f"{case} {what}: the result cannot run: {error}\n{print_graph(after)}") from error
+        raise AssertionError(
+            f"{case} {what}: the result cannot run: {error}\n{print_graph(after)}"
+        ) from error
     for name, wanted in expected.items():
         wrong = _difference(found[name], wanted, _accuracy(case.rule, before))
         assert wrong is None, f"{case} {what}: output {name}: {wrong}\n{print_graph(after)}"
@@ -388,7 +450,10 @@ def _accuracy(rule: Rule, graph: Graph) -> Rounding:
     """None for a rule that is exact; for others what some roundings in the narrowest type make."""
     if not rule.rounding:
         return EXACT
-    values = [*graph.inputs, *(v for node in graph.unordered_nodes for v in (*node.operands(), *node.outputs))]
+    values = [
+        *graph.inputs,
+        *(v for node in graph.unordered_nodes for v in (*node.operands(), *node.outputs)),
+    ]
     found = {v.dtype.name for v in values if isinstance(v.type, TensorType)}
     leeway = max((COARSE[name] for name in found & COARSE.keys()), default=1e-4)
     return Rounding(ulp=4, abs=max(leeway, rule.error), why="the rule says why it rounds otherwise")

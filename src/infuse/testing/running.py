@@ -13,10 +13,15 @@ Change = Callable[[Node, Sequence[Any]], Sequence[Any]]
 
 
 def run_graph(
-    graph: Graph, given: Sequence[Any], outer: Read, change: Change | None = None, before: Change | None = None
+    graph: Graph,
+    given: Sequence[Any],
+    outer: Read,
+    change: Change | None = None,
+    before: Change | None = None,
 ) -> list[Any]:
-    """The outputs of a graph on these inputs, node by node; `outer` tells what constants and captured values hold,
-    `change` may put other results in place of a node's, and `before` other operands.
+    """The outputs of a graph on these inputs, node by node; `outer` tells what constants and
+    captured values hold, `change` may put other results in place of a node's, and `before` other
+    operands.
     """
     inner: dict[Value, Any] = dict(zip(graph.inputs, given))
 
@@ -28,6 +33,8 @@ def run_graph(
 
     for node in graph.nodes:
         operands: Sequence[Any] = [None if v is None else read(v) for v in node.inputs]
-        results = evaluate_node(node, operands if before is None else before(node, operands), run_body)
+        results = evaluate_node(
+            node, operands if before is None else before(node, operands), run_body
+        )
         inner.update(zip(node.outputs, results if change is None else change(node, results)))
     return [read(v) for v in graph.outputs]

@@ -17,9 +17,11 @@ from infuse.ops.base import Bools, Floats, Ints, Op, Sample, sample_rows, signat
 
 @dataclass(frozen=True)
 class Row:
-    """One operator with attributes, and arrays for its inputs: None is absent, a list is a sequence.
+    """One operator with attributes, and arrays for its inputs: None is absent, a list is a
+    sequence.
 
-    `fixed` tells which inputs the sample gives as arrays, hence constants (axes, limits, special values …).
+    `fixed` tells which inputs the sample gives as arrays, hence constants (axes, limits, special
+    values …).
     """
 
     op: Op
@@ -34,7 +36,9 @@ class Row:
     def has_random_floats(self) -> bool:
         """Whether some input is made of random float32 elements."""
         flags = zip(self.inputs, self.fixed)
-        return any(not fixed and isinstance(x, np.ndarray) and x.dtype == np.float32 for x, fixed in flags)
+        return any(
+            not fixed and isinstance(x, np.ndarray) and x.dtype == np.float32 for x, fixed in flags
+        )
 
     def cast(self, dtype: DType) -> Row:
         """The same row with float32 inputs in another floating type."""
@@ -59,7 +63,9 @@ def materialize(op: type[Op], sample: Sample, rng: np.random.Generator) -> Row:
             inputs.append(draw(one, rng))
             fixed.append(isinstance(one, (np.ndarray, np.generic)))
     if given:
-        raise ValueError(f"{op.name} has no inputs {', '.join(given)}; its inputs: {', '.join(expected.names)}")
+        raise ValueError(
+            f"{op.name} has no inputs {', '.join(given)}; its inputs: {', '.join(expected.names)}"
+        )
     while inputs and inputs[-1] is None:
         inputs.pop()
         fixed.pop()
@@ -67,7 +73,9 @@ def materialize(op: type[Op], sample: Sample, rng: np.random.Generator) -> Row:
 
 
 def draw(spec: Any, rng: np.random.Generator) -> Any:
-    """An input as `cases` tells: a shape (of float32), `Ints`, `Floats`, `Bools`, an array, a list, a dict, or None."""
+    """An input as `cases` tells: a shape (of float32), `Ints`, `Floats`, `Bools`, an array, a list,
+    a dict, or None.
+    """
     if spec is None:
         return None
     if isinstance(spec, Ints):
@@ -86,7 +94,9 @@ def draw(spec: Any, rng: np.random.Generator) -> Any:
 
 
 def type_of(x: Any, hint: Type | None = None) -> Type:
-    """The type of an array, a list of arrays, a dict or nothing; `hint`: what an empty list or an optional holds."""
+    """The type of an array, a list of arrays, a dict or nothing; `hint`: what an empty list or an
+    optional holds.
+    """
     if isinstance(hint, OptionalType):
         return hint if x is None else OptionalType(type_of(x, hint.element))
     if isinstance(x, list):
@@ -94,7 +104,9 @@ def type_of(x: Any, hint: Type | None = None) -> Type:
             return hint or SequenceType(TensorType(dtypes.float32, None))
         first = type_of(x[0])
         same = all(type_of(one) == first for one in x)
-        return SequenceType(first if same or not isinstance(first, TensorType) else TensorType(first.dtype, None))
+        return SequenceType(
+            first if same or not isinstance(first, TensorType) else TensorType(first.dtype, None)
+        )
     if isinstance(x, dict):
         key, element = next(iter(x.items()), (0, 0.0))
         scalar = np.asarray(element, np.float32 if isinstance(element, float) else None)
@@ -118,7 +130,9 @@ def node_of(row: Row, shapes: Sequence[Type | None] | None = None, outputs: int 
         else:
             given = shapes[number] if shapes is not None else None
             values.append(Value(given or type_of(x), f"x{number}"))
-    return Node(row.op, values, [Value(TensorType(dtypes.float32, None), f"y{i}") for i in range(outputs)])
+    return Node(
+        row.op, values, [Value(TensorType(dtypes.float32, None), f"y{i}") for i in range(outputs)]
+    )
 
 
 def is_constant(row: Row, number: int) -> bool:
@@ -153,4 +167,14 @@ def _describe(x: Any) -> str:
     return "-" if x is None else f"{x.dtype}{list(x.shape)}"
 
 
-__all__ = ["Array", "Row", "draw", "is_constant", "materialize", "node_of", "results", "rows", "type_of"]
+__all__ = [
+    "Array",
+    "Row",
+    "draw",
+    "is_constant",
+    "materialize",
+    "node_of",
+    "results",
+    "rows",
+    "type_of",
+]

@@ -1,6 +1,8 @@
-"""`python -m infuse.testing.sanitized_worker REQUEST LOG`: runs compiled models in a process under AddressSanitizer.
+"""`python -m infuse.testing.sanitized_worker REQUEST LOG`: runs compiled models in a process under
+AddressSanitizer.
 
-Inputs and outputs lie in memory of exactly their size; results go to standard output, one pickle a run.
+Inputs and outputs lie in memory of exactly their size; results go to standard output, one pickle a
+run.
 """
 
 from __future__ import annotations
@@ -35,7 +37,8 @@ class Model:
     def __init__(self, folder: Path, prefix: str) -> None:
         library = ctypes.CDLL(str(folder / LIBRARY))
         self.shapes, self.open, self.compute, self.output, self.error, self.close = (
-            getattr(library, f"{prefix}_{name}") for name in ("shapes", "open", "run", "output", "error", "close")
+            getattr(library, f"{prefix}_{name}")
+            for name in ("shapes", "open", "run", "output", "error", "close")
         )
         self.open.restype = self.output.restype = ctypes.c_void_p
         self.error.restype = ctypes.c_char_p

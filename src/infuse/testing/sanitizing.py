@@ -1,8 +1,9 @@
-"""Compiled models under AddressSanitizer and UBSan: every buffer lies in memory of its own, so that an access outside
-of a tensor is reported wherever it falls.
+"""Compiled models under AddressSanitizer and UBSan: every buffer lies in memory of its own, so that
+an access outside of a tensor is reported wherever it falls.
 
-GCC is needed, and Linux. What runs is the C interface that everybody calls, in a process of its own. Models that are
-built together are one source file, in which kernels that they share are instrumented once.
+GCC is needed, and Linux. What runs is the C interface that everybody calls, in a process of its
+own. Models that are built together are one source file, in which kernels that they share are
+instrumented once.
 """
 
 from __future__ import annotations
@@ -37,7 +38,12 @@ SECONDS = 20
 """How long one run may take; code that is watched is about ten times as slow."""
 _OPTIONS = ":".join(
     (
-        *("halt_on_error=0", "detect_leaks=0", "allocator_may_return_null=1", "max_allocation_size_mb=512"),
+        *(
+            "halt_on_error=0",
+            "detect_leaks=0",
+            "allocator_may_return_null=1",
+            "max_allocation_size_mb=512",
+        ),
         "max_malloc_fill_size=1073741824",
     )
 )
@@ -45,7 +51,9 @@ _OPTIONS = ":".join(
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run did: it gave `outputs`, or failed with `error`; `report` is what the sanitizers had to say."""
+    """What a run did: it gave `outputs`, or failed with `error`; `report` is what the sanitizers
+    had to say.
+    """
 
     outputs: Sequence[NDArray[Any]] | None = None
     error: str = ""
@@ -77,7 +85,9 @@ def compiler() -> Toolchain:
     return replace(Toolchain.from_command((path,)), sanitizes=True)
 
 
-def build_sanitized(programs: Sequence[Program], folder: Path, target: str = "native") -> list[Instrumented]:
+def build_sanitized(
+    programs: Sequence[Program], folder: Path, target: str = "native"
+) -> list[Instrumented]:
     """The programs, lowered for `target`, as one library in an empty `folder`."""
     includes: dict[str, None] = {}
     texts = []
@@ -92,14 +102,17 @@ def build_sanitized(programs: Sequence[Program], folder: Path, target: str = "na
         texts += [line for line in lines if not line.startswith("#include")]
     (folder / SOURCE).write_text("\n".join([*sorted(includes), *texts, ""]), "utf-8")
     include = [KERNELS, folder]
-    compiler().compile([folder / SOURCE], folder / LIBRARY, target=Target.resolve(target), include=include)
+    compiler().compile(
+        [folder / SOURCE], folder / LIBRARY, target=Target.resolve(target), include=include
+    )
     return [Instrumented(folder, f"model{number}") for number in range(len(programs))]
 
 
 def run_sanitized(jobs: Sequence[Job], seconds: float = SECONDS) -> None:
     """Run all jobs in processes under the sanitizers, and fill in their outcomes.
 
-    A run that ends its process, or takes longer than `seconds`, is reported as such, and the next one goes on.
+    A run that ends its process, or takes longer than `seconds`, is reported as such, and the next
+    one goes on.
     """
     with tempfile.TemporaryDirectory(prefix="infuse-sanitized-") as name:
         folder = Path(name)
@@ -119,9 +132,14 @@ def run_sanitized(jobs: Sequence[Job], seconds: float = SECONDS) -> None:
 def _run_once(
     folder: Path, jobs: Sequence[Job], pending: Sequence[tuple[int, int]], seconds: float
 ) -> tuple[list[Outcome], str]:
-    """The outcomes of the first pending runs, and why the process ended at the next one, "" where it did not."""
+    """The outcomes of the first pending runs, and why the process ended at the next one, "" where
+    it did not.
+    """
     request, log = folder / "request", folder / "log"
-    work = [(str(jobs[i].model.folder), jobs[i].model.prefix, dict(jobs[i].feeds[j])) for i, j in pending]
+    work = [
+        (str(jobs[i].model.folder), jobs[i].model.prefix, dict(jobs[i].feeds[j]))
+        for i, j in pending
+    ]
     request.write_bytes(pickle.dumps(work))
     for old in folder.glob("log.*"):
         old.unlink()
@@ -135,7 +153,10 @@ def _run_once(
     }
     command = [sys.executable, "-m", "infuse.testing.sanitized_worker", str(request), str(log)]
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment() | os.environ | variables
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment() | os.environ | variables,
     ) as process:
         outcomes = list(_outcomes(process, seconds))
         status = process.wait()
@@ -143,7 +164,10 @@ def _run_once(
     if len(outcomes) == len(pending):
         return outcomes, ""
     words = "".join(path.read_text("utf-8", "replace") for path in folder.glob("log.*"))[-4000:]
-    return outcomes, f"ended with status {status}\n{said.decode('utf-8', 'replace')[-2000:]}\n{words}"
+    return (
+        outcomes,
+        f"ended with status {status}\n{said.decode('utf-8', 'replace')[-2000:]}\n{words}",
+    )
 
 
 def _outcomes(process: subprocess.Popen[bytes], seconds: float) -> Iterator[Outcome]:
@@ -165,4 +189,13 @@ def reports(jobs: Sequence[Job]) -> list[tuple[Job, int, str]]:
     return [(job, i, o.report) for job in jobs for i, o in enumerate(job.outcomes) if o.report]
 
 
-__all__ = ["Feeds", "Instrumented", "Job", "Outcome", "build_sanitized", "compiler", "reports", "run_sanitized"]
+__all__ = [
+    "Feeds",
+    "Instrumented",
+    "Job",
+    "Outcome",
+    "build_sanitized",
+    "compiler",
+    "reports",
+    "run_sanitized",
+]

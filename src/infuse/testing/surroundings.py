@@ -1,4 +1,6 @@
-"""A graph put into other surroundings that mean the same: a branch, a loop, and a file with Constant nodes."""
+"""A graph put into other surroundings that mean the same: a branch, a loop, and a file with
+Constant nodes.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,12 @@ def around_branch(graph: Graph, root: Node) -> Graph:
         for value in outputs:
             body.add_output(value)
         bodies[name] = body
-    node = Node(make_operator("", "If", {}), [condition], [Value(UNKNOWN) for _ in inner.outputs], subgraphs=bodies)
+    node = Node(
+        make_operator("", "If", {}),
+        [condition],
+        [Value(UNKNOWN) for _ in inner.outputs],
+        subgraphs=bodies,
+    )
     around.add_node(node)
     node.op.infer_node(node)
     for old, new in zip(inner.outputs, node.outputs):
@@ -52,7 +59,9 @@ def around_branch(graph: Graph, root: Node) -> Graph:
 
 
 def in_loop(graph: Graph, carried: bool) -> Graph:
-    """The graph as the body of a Loop of two iterations, which carries the inputs or reads them from outside."""
+    """The graph as the body of a Loop of two iterations, which carries the inputs or reads them
+    from outside.
+    """
     around, inputs = _around(graph)
     body = clone(graph) if carried else _capturing(graph, inputs, "body")
     going = Value(tensor(dtypes.bool_), "going")
@@ -64,18 +73,24 @@ def in_loop(graph: Graph, carried: bool) -> Graph:
         body.add_output(value, name)
     operands = [constant(np.array(2)), None, *(inputs if carried else [])]
     finals = [f"{v.name}_last" for v in states]
-    return _finish(around, "Loop", operands, {"body": body}, [*finals, *graph.output_names], skip=len(finals))
+    return _finish(
+        around, "Loop", operands, {"body": body}, [*finals, *graph.output_names], skip=len(finals)
+    )
 
 
 def reread(graph: Graph, nodes: bool) -> Graph:
-    """The graph written to ONNX and read again, its constants as initializers or as Constant `nodes`."""
+    """The graph written to ONNX and read again, its constants as initializers or as Constant
+    `nodes`.
+    """
     model = to_model(graph, NEWEST)
     if nodes:
         held = list(model.graph.initializer)
         rest = list(model.graph.node)
         del model.graph.initializer[:], model.graph.node[:]
         for one in held:
-            node = model.graph.node.add(op_type="Constant", output=[one.name], name=f"constant {one.name}")
+            node = model.graph.node.add(
+                op_type="Constant", output=[one.name], name=f"constant {one.name}"
+            )
             attribute = node.attribute.add(name="value", type=4)
             attribute.t.CopyFrom(one)
         model.graph.node.extend(rest)
@@ -111,8 +126,16 @@ def _finish(
     names: Sequence[str],
     skip: int = 0,
 ) -> Graph:
-    """`around` with a node of these bodies, whose results but the first `skip` are given out under their names."""
-    node = Node(make_operator("", kind, {}), operands, [Value(UNKNOWN) for _ in names], name="around", subgraphs=bodies)
+    """`around` with a node of these bodies, whose results but the first `skip` are given out under
+    their names.
+    """
+    node = Node(
+        make_operator("", kind, {}),
+        operands,
+        [Value(UNKNOWN) for _ in names],
+        name="around",
+        subgraphs=bodies,
+    )
     around.add_node(node)
     node.op.infer_node(node)
     for value, name in list(zip(node.outputs, names))[skip:]:

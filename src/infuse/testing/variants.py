@@ -1,7 +1,8 @@
 """Other graphs of the same operators: types, sizes, constants and attributes changed at random.
 
-A change alters a graph in place and tells whether it did; whether the operators accept the outcome is for the caller to
-see. What cannot be told apart by names of operators and inputs is not known here: changes fit any pattern.
+A change alters a graph in place and tells whether it did; whether the operators accept the outcome
+is for the caller to see. What cannot be told apart by names of operators and inputs is not known
+here: changes fit any pattern.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ def change_type(graph: Graph, rng: np.random.Generator) -> bool:
 
 def _retyped(graph: Graph, target: DType) -> bool:
     source = next((v.dtype for v in _operands(graph) if v.dtype.is_float), dtypes.int64)
-    given = [v for v in _operands(graph) if v.dtype == source and (source.is_float or not v.is_const)]
+    given = [
+        v for v in _operands(graph) if v.dtype == source and (source.is_float or not v.is_const)
+    ]
     for value in given:
         _set(value, value.shape, target)
     return bool(len(given) > 0 and source != target)
@@ -61,7 +64,9 @@ def scatter_constants(graph: Graph, rng: np.random.Generator) -> bool:
 
 
 def change_size(graph: Graph, rng: np.random.Generator) -> bool:
-    """One size replaced by another wherever it stands, perhaps also among numbers that may name sizes."""
+    """One size replaced by another wherever it stands, perhaps also among numbers that may name
+    sizes.
+    """
     present = sorted({d for v in _operands(graph) for d in v.shape if isinstance(d, int)})
     if not present:
         return False
@@ -76,7 +81,12 @@ def change_size(graph: Graph, rng: np.random.Generator) -> bool:
 
 def make_narrow(graph: Graph, rng: np.random.Generator) -> bool:
     """Size one along one axis of one operand, which is broadcast then."""
-    wide = [(v, i) for v in _operands(graph) for i, d in enumerate(v.shape) if d != 1 and not _names_sizes(v)]
+    wide = [
+        (v, i)
+        for v in _operands(graph)
+        for i, d in enumerate(v.shape)
+        if d != 1 and not _names_sizes(v)
+    ]
     if not wide:
         return False
     value, axis = _pick(rng, wide)
@@ -107,7 +117,11 @@ def count_from_other_end(graph: Graph, rng: np.random.Generator) -> bool:
 def _recount_attributes(node: Node) -> bool:
     rank = _rank_counted(node)
     assert isinstance(node.op, Op)
-    given = {k: v for k, v in node.op.attributes().items() if k in COUNTED and v is not None and rank is not None}
+    given = {
+        k: v
+        for k, v in node.op.attributes().items()
+        if k in COUNTED and v is not None and rank is not None
+    }
     if not given or not rank:
         return False
     node.op = node.op.replace(**{k: _other_end(v, rank) for k, v in given.items()})
@@ -118,8 +132,16 @@ def _recount_inputs(node: Node, rng: np.random.Generator) -> bool:
     names = signature(type(node.op)).names  # type: ignore[arg-type]
     rank, changed = _rank_counted(node), False
     for index, (name, value) in enumerate(zip(names, node.inputs)):
-        if name in COUNTED and value is not None and value.const is not None and value.const.size and rank:
-            flipped = np.where(rng.random(value.const.shape) < 0.7, _other_end(value.const, rank), value.const)
+        if (
+            name in COUNTED
+            and value is not None
+            and value.const is not None
+            and value.const.size
+            and rank
+        ):
+            flipped = np.where(
+                rng.random(value.const.shape) < 0.7, _other_end(value.const, rank), value.const
+            )
             node.set_operand(index, constant(flipped, value.name))
             changed = True
     return changed
@@ -134,7 +156,11 @@ def _rank_counted(node: Node) -> int | None:
 def _other_end(axis: Any, rank: int) -> Any:
     if isinstance(axis, tuple):
         return tuple(_other_end(a, rank) for a in axis)
-    return np.where(axis < 0, axis + rank, axis - rank) if isinstance(axis, np.ndarray) else _flip(axis, rank)
+    return (
+        np.where(axis < 0, axis + rank, axis - rank)
+        if isinstance(axis, np.ndarray)
+        else _flip(axis, rank)
+    )
 
 
 def _flip(axis: int, rank: int) -> int:
@@ -164,7 +190,11 @@ def change_attributes(graph: Graph, rng: np.random.Generator) -> bool:
 
 def change_integers(graph: Graph, rng: np.random.Generator) -> bool:
     """One element of a list of axes, sizes or places replaced."""
-    lists = [v for v in _operands(graph) if v.is_const and v.dtype.is_integer and v.const is not None and v.const.size]
+    lists = [
+        v
+        for v in _operands(graph)
+        if v.is_const and v.dtype.is_integer and v.const is not None and v.const.size
+    ]
     if not lists:
         return False
     value = _pick(rng, lists)
@@ -183,7 +213,11 @@ def change_numbers(graph: Graph, rng: np.random.Generator) -> bool:
     array = _data(value).copy()
     flat = array.reshape(-1)
     chosen = slice(None) if rng.random() < 0.5 else int(rng.integers(flat.size))
-    drawn = rng.uniform(-2, 2, flat.size) if rng.random() < 0.3 else np.full(flat.size, _pick(rng, NUMBERS))
+    drawn = (
+        rng.uniform(-2, 2, flat.size)
+        if rng.random() < 0.3
+        else np.full(flat.size, _pick(rng, NUMBERS))
+    )
     with np.errstate(all="ignore"):
         flat[chosen] = drawn.astype(array.dtype)[chosen]
     _put(value, array)
@@ -237,11 +271,13 @@ CHANGES: tuple[Change, ...] = (
 )
 
 
-# -- symbolic sizes ----------------------------------------------------------------------------------------------
+# -- symbolic sizes --------------------------------------------------------------------------------
 
 
 def make_symbolic(graph: Graph, rng: np.random.Generator) -> bool:
-    """Symbols in place of sizes of inputs: one for all that are alike, one for each, or only some."""
+    """Symbols in place of sizes of inputs: one for all that are alike, one for each, or only
+    some.
+    """
     alike, share = rng.random() < 0.6, _pick(rng, (1.0, 1.0, 0.5, 0.25))
     chosen: dict[Any, Dim] = {}
     changed = False
@@ -266,9 +302,11 @@ def forget_rank(graph: Graph, rng: np.random.Generator) -> bool:
     return True
 
 
-def bindings(names: Sequence[str], base: dict[str, int], rng: np.random.Generator) -> Iterator[dict[str, int]]:
-    """Values for symbols: those of the graph before, ones for all or for one, and others; none is zero, since a Reshape
-    with a -1 beside a size of zero says nothing.
+def bindings(
+    names: Sequence[str], base: dict[str, int], rng: np.random.Generator
+) -> Iterator[dict[str, int]]:
+    """Values for symbols: those of the graph before, ones for all or for one, and others; none is
+    zero, since a Reshape with a -1 beside a size of zero says nothing.
     """
     base = {name: size or 2 for name, size in base.items()}
     yield base
@@ -279,11 +317,13 @@ def bindings(names: Sequence[str], base: dict[str, int], rng: np.random.Generato
     yield {name: int(rng.integers(1, 6)) for name in names}
 
 
-# -- operands ----------------------------------------------------------------------------------------------------
+# -- operands --------------------------------------------------------------------------------------
 
 
 def random_array(type: TensorType, rng: np.random.Generator) -> Array:
-    """Random elements; floats lie between -3 and 3, integers between -4 and 4 or, to serve as places, 0 and 3."""
+    """Random elements; floats lie between -3 and 3, integers between -4 and 4 or, to serve as
+    places, 0 and 3.
+    """
     shape = [int(d) if isinstance(d, int) else 4 for d in type.shape or ()]
     if type.dtype.is_bool:
         return np.asarray(rng.random(shape) < 0.5)

@@ -26,22 +26,64 @@ from infuse.testing.layers import image, line, product, reduce
 from infuse.testing.moves import movement, sizes
 from infuse.testing.patterns import build, spellings
 
-CASTS = (dtypes.float32, dtypes.float64, dtypes.float16, dtypes.int32, dtypes.int64, dtypes.uint8, dtypes.bool_)
-OPERATORS = sorted((op for op in REGISTRY.values() if sample_rows(op)), key=lambda op: (op.domain, op.name))
+CASTS = (
+    dtypes.float32,
+    dtypes.float64,
+    dtypes.float16,
+    dtypes.int32,
+    dtypes.int64,
+    dtypes.uint8,
+    dtypes.bool_,
+)
+OPERATORS = sorted(
+    (op for op in REGISTRY.values() if sample_rows(op)), key=lambda op: (op.domain, op.name)
+)
 UNARY = [op for op in OPERATORS if issubclass(op, Elementwise) and signature(op).required == 1]
-BINARY = [op for op in OPERATORS if issubclass(op, Elementwise) and signature(op).names in (("a", "b"), ("xs",))]
+BINARY = [
+    op
+    for op in OPERATORS
+    if issubclass(op, Elementwise) and signature(op).names in (("a", "b"), ("xs",))
+]
 NEUTRAL: tuple[tuple[str, float, str], ...] = (
-    *(("Add", 0, "fiu"), ("Sub", 0, "fiu"), ("Mul", 1, "fiu"), ("Div", 1, "fiu"), ("Mul", 0, "fiu"), ("Pow", 1, "f")),
-    *(("Pow", 2, "f"), ("Max", 0, "fi"), ("Min", 6, "fi"), ("Mul", -1, "fi"), ("Add", -0.0, "f"), ("Sub", -0.0, "f")),
-    *(("And", 1, "b"), ("Or", 0, "b"), ("Xor", 0, "b"), ("Equal", 1, "b"), ("Div", 2, "f"), ("Max", -np.inf, "f")),
-    *(("And", 0, "b"), ("Or", 1, "b"), ("Div", 4, "iu"), ("Mul", 0.5, "f"), ("Pow", 0.5, "f"), ("Pow", -1, "f")),
+    *(
+        ("Add", 0, "fiu"),
+        ("Sub", 0, "fiu"),
+        ("Mul", 1, "fiu"),
+        ("Div", 1, "fiu"),
+        ("Mul", 0, "fiu"),
+        ("Pow", 1, "f"),
+    ),
+    *(
+        ("Pow", 2, "f"),
+        ("Max", 0, "fi"),
+        ("Min", 6, "fi"),
+        ("Mul", -1, "fi"),
+        ("Add", -0.0, "f"),
+        ("Sub", -0.0, "f"),
+    ),
+    *(
+        ("And", 1, "b"),
+        ("Or", 0, "b"),
+        ("Xor", 0, "b"),
+        ("Equal", 1, "b"),
+        ("Div", 2, "f"),
+        ("Max", -np.inf, "f"),
+    ),
+    *(
+        ("And", 0, "b"),
+        ("Or", 1, "b"),
+        ("Div", 4, "iu"),
+        ("Mul", 0.5, "f"),
+        ("Pow", 0.5, "f"),
+        ("Pow", -1, "f"),
+    ),
 )
 INVERSE = (("Neg", "Neg"), ("Reciprocal", "Reciprocal"), ("Abs", "Abs"), ("Relu", "Relu"), ("Not", "Not"),
            ("Relu", "Clip"), ("Floor", "Floor"), ("Ceil", "Round"),
            ("Sigmoid", "Relu"), ("Identity", "Dropout"))  # fmt: skip
 
 
-# -- operators -------------------------------------------------------------------------------------------------------
+# -- operators -------------------------------------------------------------------------------------
 
 
 def sampled(g: Growth) -> None:
@@ -64,7 +106,11 @@ def _instance(g: Growth, op: type[Op]) -> list[Value]:
             inputs.append(None if one is None else _operand(g, one, dtype, widen))
     schema = schema_of(op.name, NEWEST, op.domain) if not op.domain else None
     least, most = (schema.min_output, schema.max_output) if schema else (1, 1)
-    return g.add(made, inputs, made.attributes().get("num_outputs") or g.number(least, max(least, min(most, 2))))
+    return g.add(
+        made,
+        inputs,
+        made.attributes().get("num_outputs") or g.number(least, max(least, min(most, 2))),
+    )
 
 
 def _symbols(g: Growth) -> Callable[[tuple[int, ...]], tuple[dims.Dim, ...]]:
@@ -81,7 +127,9 @@ def _symbols(g: Growth) -> Callable[[tuple[int, ...]], tuple[dims.Dim, ...]]:
     return widened
 
 
-def _operand(g: Growth, spec: Any, dtype: DType, widen: Callable[[tuple[int, ...]], tuple[dims.Dim, ...]]) -> Value:
+def _operand(
+    g: Growth, spec: Any, dtype: DType, widen: Callable[[tuple[int, ...]], tuple[dims.Dim, ...]]
+) -> Value:
     if isinstance(spec, tuple):
         return g.like(TensorType(dtype, widen(spec)))
     if isinstance(spec, (Ints, Floats, Bools)):
@@ -148,13 +196,18 @@ def repeated(g: Growth) -> None:
         node = g.pick(lambda v: v.producer is not None and v.producer.graph is g.graph).producer
         if node is None or node.subgraphs:
             raise Misfit("there is no node to repeat")
-        inputs = [constant(v.const, "", v.dtype) if v and v.const is not None else v for v in node.inputs]
+        inputs = [
+            constant(v.const, "", v.dtype) if v and v.const is not None else v for v in node.inputs
+        ]
         g.add(node.op, inputs, len(node.outputs))
         return
-    g.call(second, g.call(first, g.pick(lambda v: v.dtype.is_bool if first == "Not" else v.dtype.is_float)))
+    g.call(
+        second,
+        g.call(first, g.pick(lambda v: v.dtype.is_bool if first == "Not" else v.dtype.is_float)),
+    )
 
 
-# -- rules -----------------------------------------------------------------------------------------------------------
+# -- rules -----------------------------------------------------------------------------------------
 
 
 def fragment(g: Growth) -> None:
@@ -169,8 +222,12 @@ def fragment(g: Growth) -> None:
         shape = widen(numbers(type.shape)) if type.is_static else type.shape
         copies[value] = g.like(TensorType(type.dtype, shape))
     for node in drawn.nodes:
-        inputs = [None if v is None else copies.get(v) or _constant_like(g, v, dtype) for v in node.inputs]
-        attributes = {k: dtype if v == dtypes.float32 else v for k, v in node.op.attributes().items()}
+        inputs = [
+            None if v is None else copies.get(v) or _constant_like(g, v, dtype) for v in node.inputs
+        ]
+        attributes = {
+            k: dtype if v == dtypes.float32 else v for k, v in node.op.attributes().items()
+        }
         op = make_operator(node.op.domain, node.kind, attributes)
         copies.update(zip(node.outputs, g.add(op, inputs, len(node.outputs))))
 
@@ -180,7 +237,9 @@ def _drawn(rule: Rule) -> list[Graph]:
     """A graph or two for the spellings of a rule, always the same ones."""
     rng = np.random.default_rng(0)
     return [
-        graph for _, concrete in spellings(rule, rng) for graph, _ in islice(build(concrete, rule.examples, rng), 2)
+        graph
+        for _, concrete in spellings(rule, rng)
+        for graph, _ in islice(build(concrete, rule.examples, rng), 2)
     ]
 
 
@@ -197,12 +256,43 @@ def _constant_like(g: Growth, value: Value, dtype: DType) -> Value:
     return constant(array, "", dtypes.by_numpy(array.dtype))
 
 
-# -- all ways --------------------------------------------------------------------------------------------------------
+# -- all ways --------------------------------------------------------------------------------------
 
-ELEMENTWISE: tuple[Way, ...] = (unary, unary, binary, binary, where, neutral, neutral, cast, repeated)
-SINGLE: tuple[Way, ...] = (*ELEMENTWISE, movement, movement, reduce, line, product, sizes, fragment, sampled)
+ELEMENTWISE: tuple[Way, ...] = (
+    unary,
+    unary,
+    binary,
+    binary,
+    where,
+    neutral,
+    neutral,
+    cast,
+    repeated,
+)
+SINGLE: tuple[Way, ...] = (
+    *ELEMENTWISE,
+    movement,
+    movement,
+    reduce,
+    line,
+    product,
+    sizes,
+    fragment,
+    sampled,
+)
 STRAIGHT: tuple[Way, ...] = (
-    *(*SINGLE, *ELEMENTWISE[:6], movement, movement, movement, reduce, product, image, sizes, sizes),
+    *(
+        *SINGLE,
+        *ELEMENTWISE[:6],
+        movement,
+        movement,
+        movement,
+        reduce,
+        product,
+        image,
+        sizes,
+        sizes,
+    ),
     *(fragment, fragment, fragment, fragment, fragment, sampled, sampled, sampled),
 )
 """All ways without control flow."""

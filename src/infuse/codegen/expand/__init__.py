@@ -1,4 +1,6 @@
-"""Operators without a kernel of their own, expressed in simpler ones before the graph is lowered."""
+"""Operators without a kernel of their own, expressed in simpler ones before the graph is
+lowered.
+"""
 
 from infuse.codegen.expand import (  # noqa: F401  (each registers its expansions)
     bits,

@@ -12,5 +12,9 @@ def bits_as_booleans(make: Composer, node: Node) -> Results:
     x = node.inputs[0]
     assert x is not None
     if not node.output.dtype.is_bool or x.dtype in (dtypes.bool_, dtypes.uint8):
-        return make.cast(x, dtypes.bool_) if node.output.dtype.is_bool and x.dtype == dtypes.uint8 else None
+        return (
+            make.cast(x, dtypes.bool_)
+            if node.output.dtype.is_bool and x.dtype == dtypes.uint8
+            else None
+        )
     return make.cast(make("BitCast", x, to=dtypes.uint8), dtypes.bool_)

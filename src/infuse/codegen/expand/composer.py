@@ -1,4 +1,6 @@
-"""Building the nodes that stand for an operator without a kernel, and the table of how each is built."""
+"""Building the nodes that stand for an operator without a kernel, and the table of how each is
+built.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ from infuse.ir.types import UNKNOWN, TensorType
 
 Results = Value | Sequence[Value | None] | None
 Expansion = Callable[["Composer", Node], Results]
-"""What takes the place of a node's outputs (None for one that nobody reads); None alone keeps the node."""
+"""What takes the place of a node's outputs (None for one that nobody reads); None alone keeps the
+node.
+"""
 
 EXPANSIONS: dict[tuple[str, str], list[Expansion]] = {}
 EARLY: dict[tuple[str, str], list[Expansion]] = {}
@@ -31,8 +35,8 @@ def expands(
 ) -> Callable[[Expansion], Expansion]:
     """Register how nodes of these kinds are expressed in simpler operators, where they have to be.
 
-    `early`: before the operands are. Of several expansions the first that gives something counts; `first` puts one
-    before those that have no such wish.
+    `early`: before the operands are. Of several expansions the first that gives something counts;
+    `first` puts one before those that have no such wish.
     """
     table = EARLY if early else EXPANSIONS
 
@@ -46,10 +50,12 @@ def expands(
 
 
 class Composer:
-    """Adds nodes to a graph in place of `node`, under its name; their types are known as soon as they are made.
+    """Adds nodes to a graph in place of `node`, under its name; their types are known as soon as
+    they are made.
 
-    Operands are values or expressions of values; numbers become constants of the type of the first tensor beside them.
-    `wide` has, for results that were rounded only because their type is a narrow one, what they were before.
+    Operands are values or expressions of values; numbers become constants of the type of the first
+    tensor beside them. `wide` has, for results that were rounded only because their type is a
+    narrow one, what they were before.
     """
 
     def __init__(self, graph: Graph, node: Node, wide: dict[Value, Value] | None = None) -> None:
@@ -84,10 +90,11 @@ class Composer:
     def unsupported(self, why: str) -> NoReturn:
         """Raise the error for a node that cannot be expressed so."""
         raise UnsupportedOperatorError(
-            f"operator {self.node.kind} has no native code for {why}", where=f"node {self.node.name!r}"
+            f"operator {self.node.kind} has no native code for {why}",
+            where=f"node {self.node.name!r}",
         )
 
-    # -- constants and sizes -------------------------------------------------------------------------------------
+    # -- constants and sizes -----------------------------------------------------------------------
 
     def number(self, value: float, dtype: DType) -> Value:
         """A scalar constant."""
@@ -114,7 +121,7 @@ class Composer:
             return constant(np.arange(count, dtype=np.int64))
         return self("Range", self.size(0), self.size(count), self.size(1))
 
-    # -- everyday operators, done at once on constants -----------------------------------------------------------
+    # -- everyday operators, done at once on constants ---------------------------------------------
 
     def cast(self, value: Value, dtype: DType) -> Value:
         """`value` in another element type."""
@@ -143,14 +150,18 @@ class Composer:
         return self("Transpose", value, perm=perm)
 
     def slice(self, value: Value, axis: int, start: Dim, end: Dim, step: int = 1) -> Value:
-        """Elements start, start + step, … before end of one axis; symbolic limits must lie inside."""
+        """Elements start, start + step, … before end of one axis; symbolic limits must lie
+        inside.
+        """
         if value.const is not None and isinstance(start, int) and isinstance(end, int):
             place = (slice(None),) * axis + (slice(start, end, step),)
             return constant(np.ascontiguousarray(value.const[place]))
         result = self("Slice", value, *(self.ints(i) for i in (start, end, axis, step)))
         if step > 0 and not isinstance(result.shape[axis], int):
             size = dims.ceildiv(end - start, step)
-            result.type = TensorType(value.dtype, (*value.shape[:axis], size, *value.shape[axis + 1 :]))
+            result.type = TensorType(
+                value.dtype, (*value.shape[:axis], size, *value.shape[axis + 1 :])
+            )
         return result
 
     def pad(self, value: Value, axis: int, before: Dim, after: Dim) -> Value:

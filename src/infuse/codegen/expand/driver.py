@@ -12,16 +12,19 @@ from infuse.ir.graph import Graph, Node, Value
 from infuse.ir.relations import Relation
 
 Relied = dict[Graph, list[tuple[Node, Relation]]]
-"""By graph, what operators rely on that were expressed in simpler ones, which need not rely on it."""
+"""By graph, what operators rely on that were expressed in simpler ones, which need not rely on it.
+"""
 
 
 def expand(graph: Graph) -> tuple[Graph, Relied]:
-    """`graph`, or a copy in which operators that need it are expressed in simpler ones, also in its bodies; and what
-    those operators relied on.
+    """`graph`, or a copy in which operators that need it are expressed in simpler ones, also in its
+    bodies; and what those operators relied on.
     """
     relied: Relied = {}
     graphs = graph.all_graphs()
-    if not any((n.op.domain, n.kind) in EXPANSIONS for inner in graphs for n in inner.unordered_nodes):
+    if not any(
+        (n.op.domain, n.kind) in EXPANSIONS for inner in graphs for n in inner.unordered_nodes
+    ):
         return graph, relied
     copy = clone(graph)
     for inner in copy.all_graphs():
@@ -32,7 +35,9 @@ def expand(graph: Graph) -> tuple[Graph, Relied]:
 
 
 def _expand(
-    graph: Graph, table: Mapping[tuple[str, str], list[Expansion]], relied: list[tuple[Node, Relation]]
+    graph: Graph,
+    table: Mapping[tuple[str, str], list[Expansion]],
+    relied: list[tuple[Node, Relation]],
 ) -> None:
     pending = graph.nodes[::-1]
     wide: dict[Value, Value] = {}

@@ -23,14 +23,20 @@ def flex_attention(make: Composer, node: Node) -> Results:
     (batch, heads, queries, _), (_, groups, keys, _) = q.shape, k.shape
     grouped = batch, groups, dims.floordiv(heads, groups)
     left = make.reshape(make.cast(q, wide), *grouped, queries, width)
-    right = make.permute(make.reshape(make.cast(k, wide), batch, groups, 1, keys, width), 0, 1, 2, 4, 3)
+    right = make.permute(
+        make.reshape(make.cast(k, wide), batch, groups, 1, keys, width), 0, 1, 2, 4, 3
+    )
     factor = op.scale if not isinstance(width, int) else op.factor(width)
     assert factor is not None
     scores = make.cast(make(make("MatMul", left, right) * factor), kind)
-    scores = _through(make, node.subgraphs.get("score_mod"), make.reshape(scores, batch, heads, queries, keys))
+    scores = _through(
+        make, node.subgraphs.get("score_mod"), make.reshape(scores, batch, heads, queries, keys)
+    )
     weights = _through(make, node.subgraphs.get("prob_mod"), make("Softmax", scores, axis=-1))
     last = make.reshape(make.cast(weights, wide), *grouped, queries, keys)
-    result = make("MatMul", last, make.reshape(make.cast(v, wide), batch, groups, 1, keys, v.shape[3]))
+    result = make(
+        "MatMul", last, make.reshape(make.cast(v, wide), batch, groups, 1, keys, v.shape[3])
+    )
     return make.cast(make.reshape(result, *node.output.shape), node.output.dtype)
 
 

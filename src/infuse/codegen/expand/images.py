@@ -17,7 +17,9 @@ from infuse.ops.spatial import Sliding
 
 @dataclass(frozen=True)
 class _Axis:
-    """One spatial axis: a stride of `step` makes `step` output pixels of every window of `taps` inputs."""
+    """One spatial axis: a stride of `step` makes `step` output pixels of every window of `taps`
+    inputs.
+    """
 
     kernel: int
     step: int
@@ -56,12 +58,22 @@ def conv_transpose(make: Composer, node: Node) -> Results:
     filters = _filters(make, w, op.group, axes)
     bias = node.input(2)
     early = bias is not None and all(a.reaches(n) for a, n in zip(axes, x.shape[2:]))
-    given = _repeated(make, bias, dims.product(a.step for a in axes)) if early and bias is not None else None
+    given = (
+        _repeated(make, bias, dims.product(a.step for a in axes))
+        if early and bias is not None
+        else None
+    )
     padding = tuple(a.taps - 1 for a in axes)
-    full = _interleaved(make, make("Conv", x, filters, given, group=op.group, pads=padding * 2), axes)
+    full = _interleaved(
+        make, make("Conv", x, filters, given, group=op.group, pads=padding * 2), axes
+    )
     for i, axis in enumerate(axes):
         full = _placed(make, full, i + 2, axis)
-    return full if bias is None or early else make(full + make.reshape(bias, bias.shape[0], *(1,) * rank))
+    return (
+        full
+        if bias is None or early
+        else make(full + make.reshape(bias, bias.shape[0], *(1,) * rank))
+    )
 
 
 def _repeated(make: Composer, bias: Value, times: Dim) -> Value:
@@ -69,17 +81,23 @@ def _repeated(make: Composer, bias: Value, times: Dim) -> Value:
     column = make.reshape(bias, bias.shape[0], 1)
     if bias.const is not None and isinstance(times, int):
         return constant(np.repeat(bias.const, times))
-    return make.reshape(make("Expand", column, make.ints(bias.shape[0], times)), bias.shape[0] * times)
+    return make.reshape(
+        make("Expand", column, make.ints(bias.shape[0], times)), bias.shape[0] * times
+    )
 
 
 def _filters(make: Composer, w: Value, group: int, axes: list[_Axis]) -> Value:
-    """Filters (C, M/group, …) as those of the convolution: (group · M/group · blocks, C/group, taps …)."""
+    """Filters (C, M/group, …) as those of the convolution: (group · M/group · blocks, C/group, taps
+    …).
+    """
     depth, per_group = w.shape[:2]
     value = w
     for i, axis in enumerate(axes):
         value = _spread(make, value, i + 2, axis)
     each = dims.floordiv(depth, group)
-    value = make.reshape(value, group, each, per_group, *(n for a in axes for n in (a.taps, a.step)))
+    value = make.reshape(
+        value, group, each, per_group, *(n for a in axes for n in (a.taps, a.step))
+    )
     inner = [3 + 2 * i for i in range(len(axes))]
     blocks = [4 + 2 * i for i in range(len(axes))]
     value = make.permute(value, 0, 2, *blocks, 1, *inner)
@@ -88,13 +106,17 @@ def _filters(make: Composer, w: Value, group: int, axes: list[_Axis]) -> Value:
 
 
 def _spread(make: Composer, w: Value, axis: int, side: _Axis) -> Value:
-    """The kernel with its dilation written out, filled up to whole taps, each block of `step` numbers in its order and
-    the blocks reversed, as a convolution reads them.
+    """The kernel with its dilation written out, filled up to whole taps, each block of `step`
+    numbers in its order and the blocks reversed, as a convolution reads them.
     """
     lead, rest = w.shape[:axis], w.shape[axis + 1 :]
     if side.dilation > 1:
-        apart = make.pad(make.reshape(w, *w.shape[: axis + 1], 1, *rest), axis + 1, 0, side.dilation - 1)
-        w = make.slice(make.reshape(apart, *lead, side.kernel * side.dilation, *rest), axis, 0, side.extent)
+        apart = make.pad(
+            make.reshape(w, *w.shape[: axis + 1], 1, *rest), axis + 1, 0, side.dilation - 1
+        )
+        w = make.slice(
+            make.reshape(apart, *lead, side.kernel * side.dilation, *rest), axis, 0, side.extent
+        )
     w = make.pad(w, axis, 0, side.taps * side.step - side.extent)
     blocks = make.reshape(w, *lead, side.taps, side.step, *rest)
     turned = make.slice(blocks, axis, -1, -(2**62), -1)
@@ -102,7 +124,9 @@ def _spread(make: Composer, w: Value, axis: int, side: _Axis) -> Value:
 
 
 def _interleaved(make: Composer, blocks: Value, axes: list[_Axis]) -> Value:
-    """Output channels that are pixels of a block, moved to their places: (N, M · blocks, n …) to (N, M, n · step …)."""
+    """Output channels that are pixels of a block, moved to their places: (N, M · blocks, n …) to
+    (N, M, n · step …).
+    """
     rank, spatial = len(axes), blocks.shape[2:]
     block = dims.product(a.step for a in axes)
     filters = dims.floordiv(blocks.shape[1], block)
@@ -111,7 +135,9 @@ def _interleaved(make: Composer, blocks: Value, axes: list[_Axis]) -> Value:
     value = make.reshape(blocks, blocks.shape[0], filters, *(a.step for a in axes), *spatial)
     order = [i for a in range(rank) for i in (2 + rank + a, 2 + a)]
     value = make.permute(value, 0, 1, *order)
-    return make.reshape(value, blocks.shape[0], filters, *(n * a.step for n, a in zip(spatial, axes)))
+    return make.reshape(
+        value, blocks.shape[0], filters, *(n * a.step for n, a in zip(spatial, axes))
+    )
 
 
 def _placed(make: Composer, full: Value, number: int, axis: _Axis) -> Value:
@@ -125,12 +151,14 @@ def _placed(make: Composer, full: Value, number: int, axis: _Axis) -> Value:
     return make.slice(full, number, axis.cut, axis.cut + axis.out)
 
 
-# -- more than two spatial axes ----------------------------------------------------------------------------------
+# -- more than two spatial axes --------------------------------------------------------------------
 
 
 @expands("MaxPool", "AveragePool", "LpPool")
 def pool_of_volumes(make: Composer, node: Node) -> Results:
-    """The first spatial axis after the others: a mean of means, a maximum of maxima, a norm of norms."""
+    """The first spatial axis after the others: a mean of means, a maximum of maxima, a norm of
+    norms.
+    """
     x, op = node.inputs[0], node.op
     assert x is not None
     assert isinstance(op, Sliding)
@@ -143,7 +171,9 @@ def pool_of_volumes(make: Composer, node: Node) -> Results:
         make.unsupported("pads that depend on symbolic sizes")
     begins, ends = [int(b) for b, _ in pads], [int(e) for _, e in pads]
     steps, spread = op.steps(rank), op.spread(rank)
-    same = {k: v for k, v in op.attributes().items() if k in ("ceil_mode", "count_include_pad", "p")}
+    same = {
+        k: v for k, v in op.attributes().items() if k in ("ceil_mode", "count_include_pad", "p")
+    }
     n, c, depth, *plane = x.shape
     layers = make.reshape(make.permute(x, 0, 2, 1, *range(3, x.rank)), n * depth, c, *plane)
     inner = {
@@ -156,7 +186,11 @@ def pool_of_volumes(make: Composer, node: Node) -> Results:
     sizes = flat.shape[2:]
     stacked = make.permute(make.reshape(flat, n, depth, c, *sizes), 0, 2, 1, *range(3, x.rank))
     lines = make.reshape(stacked, n, c, depth, dims.product(sizes))
-    outer = {"pads": (begins[0], 0, ends[0], 0), "kernel_shape": (kernel[0], 1), "strides": (steps[0], 1)}
+    outer = {
+        "pads": (begins[0], 0, ends[0], 0),
+        "kernel_shape": (kernel[0], 1),
+        "strides": (steps[0], 1),
+    }
     found = make(node.kind, lines, **outer, dilations=(spread[0], 1), **same)
     return make.reshape(found, *node.output.shape)
 
@@ -181,9 +215,14 @@ def convolution_of_volumes(make: Composer, node: Node) -> Results:
     span = (out - 1) * step + 1
     layers = [make.slice(padded, 2, t * spread, t * spread + span, step) for t in range(taps)]
     n, plane = x.shape[0], x.shape[3:]
-    turned = [make.reshape(make.permute(v, 0, 2, 1, *range(3, x.rank)), n, out, group, 1, each, *plane) for v in layers]
+    turned = [
+        make.reshape(make.permute(v, 0, 2, 1, *range(3, x.rank)), n, out, group, 1, each, *plane)
+        for v in layers
+    ]
     joined = make.reshape(make("Concat", *turned, axis=3), n * out, x.shape[1] * taps, *plane)
-    filters = make.reshape(make.permute(w, 0, 2, 1, *range(3, w.rank)), w.shape[0], each * taps, *w.shape[3:])
+    filters = make.reshape(
+        make.permute(w, 0, 2, 1, *range(3, w.rank)), w.shape[0], each * taps, *w.shape[3:]
+    )
     begins, ends = [b for b, _ in pads[1:]], [e for _, e in pads[1:]]
     rest = {"strides": op.steps(rank)[1:], "dilations": op.spread(rank)[1:]}
     flat = make("Conv", joined, filters, node.input(2), group=group, pads=(*begins, *ends), **rest)

@@ -1,4 +1,5 @@
-"""Products of dequantized operands, computed on the integers: sums in 32 bits, times both scales, plus the bias.
+"""Products of dequantized operands, computed on the integers: sums in 32 bits, times both scales,
+plus the bias.
 
 What follows is elementwise, so that it is done where the sums are, quantizing included.
 """
@@ -36,9 +37,15 @@ def activation(value: Value | None) -> Quantized | None:
 
 
 def weights(value: Value | None, axis: int) -> Quantized | None:
-    """What known weights were dequantized from, with one scale for all or one for each index of `axis`."""
+    """What known weights were dequantized from, with one scale for all or one for each index of
+    `axis`.
+    """
     found = _dequantized(value)
-    if found is None or value is None or any(v is not None and v.const is None for v in _parts(found)):
+    if (
+        found is None
+        or value is None
+        or any(v is not None and v.const is None for v in _parts(found))
+    ):
         return None
     assert value.producer is not None
     op = value.producer.op
@@ -65,18 +72,26 @@ def _dequantized(value: Value | None) -> Quantized | None:
 def known(value: Value) -> Value:
     """A dequantized constant as a constant."""
     node = value.producer
-    if node is None or node.kind != "DequantizeLinear" or any(v.const is None for v in node.operands()):
+    if (
+        node is None
+        or node.kind != "DequantizeLinear"
+        or any(v.const is None for v in node.operands())
+    ):
         return value
     (result,) = evaluate_node(node, [None if v is None else v.const for v in node.inputs])
     return constant(np.asarray(result), value.name)
 
 
 def scaled(make: Composer, total: Value, x: Quantized, scale: Array, alpha: float = 1.0) -> Value:
-    """Sums as float32 times the scale of the activation and those of the weights, which broadcast."""
+    """Sums as float32 times the scale of the activation and those of the weights, which
+    broadcast.
+    """
     wide = make("Cast", total, to=dtypes.float32)
     factor = np.asarray(scale * np.float32(alpha), np.float32)
     if x.scale.const is not None:
-        return make("Mul", wide, constant(np.asarray(factor * x.scale.const.reshape(()), np.float32)))
+        return make(
+            "Mul", wide, constant(np.asarray(factor * x.scale.const.reshape(()), np.float32))
+        )
     return make("Mul", wide, make("Mul", make.reshape(x.scale), constant(factor)))
 
 
@@ -86,7 +101,9 @@ def conv(make: Composer, node: Node) -> Results:
     if x is None or w is None or w.scale.const is None:
         return None
     assert isinstance(op, Convolving)
-    total = make("ConvInteger", x.integers, w.integers, _one(make, x.zero), w.zero, **op.attributes())
+    total = make(
+        "ConvInteger", x.integers, w.integers, _one(make, x.zero), w.zero, **op.attributes()
+    )
     rank = node.output.rank
     scale = w.scale.const.reshape(-1, *(1,) * (rank - 2))
     result = scaled(make, total, x, scale if scale.size > 1 else scale.reshape(()))
@@ -118,7 +135,9 @@ def gemm(make: Composer, node: Node) -> Results:
     if c is None:
         return result
     addend = known(c)
-    return make("Add", result, addend if given["beta"] == 1.0 else make("Mul", addend, float(given["beta"])))
+    return make(
+        "Add", result, addend if given["beta"] == 1.0 else make("Mul", addend, float(given["beta"]))
+    )
 
 
 def _one(make: Composer, zero: Value | None) -> Value | None:

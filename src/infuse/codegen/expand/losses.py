@@ -27,9 +27,15 @@ def _loss(make: Composer, node: Node, logs: Value) -> Value:
     ignore, reduction, dtype = given["ignore_index"], given["reduction"], logs.dtype
     zero = make.number(0, dtype)
     ignored = None if ignore is None else make("Equal", classes, ignore)
-    places = classes if ignored is None else make("Where", ignored, make.number(0, classes.dtype), classes)
+    places = (
+        classes
+        if ignored is None
+        else make("Where", ignored, make.number(0, classes.dtype), classes)
+    )
     column = make("Unsqueeze", places, make.ints(1))
-    picked = make("Neg", make("Squeeze", make("GatherElements", logs, column, axis=1), make.ints(1)))
+    picked = make(
+        "Neg", make("Squeeze", make("GatherElements", logs, column, axis=1), make.ints(1))
+    )
     shares: Value | None = None
     if weights is not None:
         shares = make("Gather", weights, places, axis=0)

@@ -1,4 +1,6 @@
-"""ONNX Runtime's fused products, activations and normalizations, expressed in ONNX's own operators."""
+"""ONNX Runtime's fused products, activations and normalizations, expressed in ONNX's own
+operators.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,7 @@ def bias_softmax(make: Composer, node: Node) -> Results:
     return make.reshape(make("Softmax", flat, axis=-1), *data.shape)
 
 
-# -- normalizations ----------------------------------------------------------------------------------------------
+# -- normalizations --------------------------------------------------------------------------------
 
 
 @expands("SimplifiedLayerNormalization")
@@ -70,9 +72,13 @@ def simplified_layer_normalization(make: Composer, node: Node) -> Results:
 @expands("SkipLayerNormalization", domain=DOMAIN)
 def skip_layer_normalization(make: Composer, node: Node) -> Results:
     total = _sum(make, *node.inputs[:2], node.input(4))
-    count = max(i for i in range(3) if i == 0 or (i < len(node.outputs) and node.outputs[i].uses)) + 1
+    count = (
+        max(i for i in range(3) if i == 0 or (i < len(node.outputs) and node.outputs[i].uses)) + 1
+    )
     epsilon = node.op.attributes()["epsilon"]
-    found = make.several(count, "LayerNormalization", total, node.input(2), node.input(3), epsilon=epsilon)
+    found = make.several(
+        count, "LayerNormalization", total, node.input(2), node.input(3), epsilon=epsilon
+    )
     return [*found, *[None] * (3 - count), total][: len(node.outputs)]
 
 
@@ -80,7 +86,12 @@ def skip_layer_normalization(make: Composer, node: Node) -> Results:
 def skip_simplified_layer_normalization(make: Composer, node: Node) -> Results:
     total = _sum(make, *node.inputs[:2], node.input(3))
     epsilon = node.op.attributes()["epsilon"]
-    results: list[Value | None] = [make("RMSNormalization", total, node.inputs[2], epsilon=epsilon), None, None, total]
+    results: list[Value | None] = [
+        make("RMSNormalization", total, node.inputs[2], epsilon=epsilon),
+        None,
+        None,
+        total,
+    ]
     if any(v.uses for v in node.outputs[1:3]):
         wide = make.cast(total, dtypes.float32)
         square = make.reduce("ReduceMean", wide * wide, total.rank - 1)
@@ -103,15 +114,25 @@ def embed_layer_normalization(make: Composer, node: Node) -> Results:
     mask, places = node.input(7), node.input(8)
     where = make.range(words.shape[1]) if places is None else places
     pairs = [(word_table, words), (place_table, where), (segment_table, segments)]
-    parts = [make("Gather", table, at, axis=0) for table, at in pairs if table is not None and at is not None]
+    parts = [
+        make("Gather", table, at, axis=0)
+        for table, at in pairs
+        if table is not None and at is not None
+    ]
     dtype = node.output.dtype
     wide = dtypes.float32 if is_half(dtype) else dtype
-    total, *scales = (make.cast(v, wide) for v in (_sum(make, *(make.cast(p, wide) for p in parts)), gamma, beta) if v)
+    total, *scales = (
+        make.cast(v, wide)
+        for v in (_sum(make, *(make.cast(p, wide) for p in parts)), gamma, beta)
+        if v
+    )
     norm = make("LayerNormalization", total, *scales, epsilon=node.op.attributes()["epsilon"])
     results: list[Value | None] = [make.cast(norm, dtype), None, make.cast(total, dtype)]
     if len(node.outputs) > 1 and node.outputs[1].uses:
         if mask is None:
-            results[1] = make("ConstantOfShape", make.ints(words.shape[0]), value=0, dtype=dtypes.int32)
+            results[1] = make(
+                "ConstantOfShape", make.ints(words.shape[0]), value=0, dtype=dtypes.int32
+            )
         else:
             results[1] = make("ReduceSum", mask, make.ints(1), keepdims=0)
     return results[: len(node.outputs)]

@@ -38,7 +38,13 @@ def _length(x: Value) -> Dim:
 def multi_head_attention(make: Composer, node: Node) -> Results:
     query, key, value, bias, padding, added = (node.input(i) for i in range(6))
     past = [node.input(i) for i in (6, 7)]
-    if query is None or key is None or value is None or query.rank != 3 or node.input(8) is not None:
+    if (
+        query is None
+        or key is None
+        or value is None
+        or query.rank != 3
+        or node.input(8) is not None
+    ):
         make.unsupported("packed inputs or shared buffers")
     given = node.op.attributes()
     parts = [query, key, value]
@@ -54,12 +60,21 @@ def multi_head_attention(make: Composer, node: Node) -> Results:
 
 
 def _attended(
-    make: Composer, node: Node, parts: list[Value], mask: Value | None, past: list[Value | None], outputs: int
+    make: Composer,
+    node: Node,
+    parts: list[Value],
+    mask: Value | None,
+    past: list[Value | None],
+    outputs: int,
 ) -> list[Value]:
     """ONNX's attention over q, k and v with the attributes of ONNX Runtime's."""
     given = node.op.attributes()
     options = {"q_num_heads": given["num_heads"], "kv_num_heads": given["num_heads"]}
-    options |= {"is_causal": given["unidirectional"], "scale": given["scale"] or None, "qk_matmul_output_mode": 3}
+    options |= {
+        "is_causal": given["unidirectional"],
+        "scale": given["scale"] or None,
+        "qk_matmul_output_mode": 3,
+    }
     return make.several(outputs, "Attention", *parts, mask, *past, **options)
 
 
@@ -117,7 +132,7 @@ def attention(make: Composer, node: Node) -> Results:
     return [result, make.reshape(make("Concat", keys_, values, axis=0), *node.outputs[1].shape)]
 
 
-# -- heads that share keys ---------------------------------------------------------------------------------------
+# -- heads that share keys -------------------------------------------------------------------------
 
 
 @expands("RotaryEmbedding", domain=DOMAIN)
@@ -137,7 +152,11 @@ def rotary_embedding(make: Composer, node: Node) -> Results:
         first = make.reshape(make.cast(places, dtypes.int64), 1)
         places = make("Expand", make.range(length) + first, make.ints(x.shape[0], length))
     turned = half * 2 if isinstance(half, int) else given["rotary_embedding_dim"]
-    options = {"num_heads": heads, "rotary_embedding_dim": turned, "interleaved": given["interleaved"]}
+    options = {
+        "num_heads": heads,
+        "rotary_embedding_dim": turned,
+        "interleaved": given["interleaved"],
+    }
     return make("RotaryEmbedding", x, cos, sin, places, **options)
 
 
@@ -175,12 +194,16 @@ def group_query_attention(make: Composer, node: Node) -> Results:
 
 
 def _places(make: Composer, node: Node, shape: tuple[Dim, ...]) -> Value:
-    """The positions of the queries: behind the past, which is none where all that is stored is new."""
+    """The positions of the queries: behind the past, which is none where all that is stored is
+    new.
+    """
     last, total = node.inputs[5], node.inputs[6]
     assert last is not None
     assert total is not None
     batch, length = shape[:2]
-    before = make(make.reshape(make.cast(last, dtypes.int64), batch, 1) + make.size(1) - make.size(length))
+    before = make(
+        make.reshape(make.cast(last, dtypes.int64), batch, 1) + make.size(1) - make.size(length)
+    )
     fresh = make("Equal", make.reshape(make.cast(total, dtypes.int64)), make.size(length))
     start = make("Where", fresh, make.number(0, dtypes.int64), before)
     return make(ops.add(start, make.range(length)))

@@ -1,4 +1,6 @@
-"""ONNX Runtime's own quantized operators: what bytes stand for, the operator, bytes again; products of integers."""
+"""ONNX Runtime's own quantized operators: what bytes stand for, the operator, bytes again; products
+of integers.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,17 @@ from infuse.codegen.expand.quantization import dynamically, is_zero, quantized
 from infuse.codegen.lower.nbits import decodes
 from infuse.ir.graph import Array, Node, Value, constant
 from infuse.ops.microsoft import DOMAIN
-from infuse.ops.microsoft_integers import MatMulNBits, QGemm, RuntimeDequantizeLinear, RuntimeQuantizeLinear
-from infuse.ops.microsoft_quantized import QLinearAveragePool, QLinearGlobalAveragePool, QLinearSoftmax
+from infuse.ops.microsoft_integers import (
+    MatMulNBits,
+    QGemm,
+    RuntimeDequantizeLinear,
+    RuntimeQuantizeLinear,
+)
+from infuse.ops.microsoft_quantized import (
+    QLinearAveragePool,
+    QLinearGlobalAveragePool,
+    QLinearSoftmax,
+)
 
 
 def _operand(node: Node, index: int) -> Value:
@@ -70,7 +81,10 @@ def qlinear_softmax(make: Composer, node: Node) -> Results:
 @expands("QLinearConcat", domain=DOMAIN)
 def qlinear_concat(make: Composer, node: Node) -> Results:
     scale, zero, *inputs = (_operand(node, i) for i in range(len(node.inputs)))
-    parts = [_stored(make, _real(make, *inputs[i : i + 3]), scale, zero, zero) for i in range(0, len(inputs), 3)]
+    parts = [
+        _stored(make, _real(make, *inputs[i : i + 3]), scale, zero, zero)
+        for i in range(0, len(inputs), 3)
+    ]
     return make("Concat", *parts, axis=node.op.attributes()["axis"])
 
 
@@ -93,7 +107,7 @@ def qlinear_average_pool(make: Composer, node: Node) -> Results:
     return _last(make, node, y, 3)
 
 
-# -- products ----------------------------------------------------------------------------------------------------
+# -- products --------------------------------------------------------------------------------------
 
 
 @expands("QuantizeLinear", domain=DOMAIN)
@@ -124,7 +138,9 @@ def qgemm(make: Composer, node: Node) -> Results:
     a, a_scale, a_zero, b, b_scale, b_zero = (_operand(node, i) for i in range(6))
     op, (c, y_scale, y_zero) = node.op, (node.input(i) for i in (6, 7, 8))
     assert isinstance(op, QGemm)
-    a, b = (make.permute(v, 1, 0) if turned else v for v, turned in ((a, op.transA), (b, op.transB)))
+    a, b = (
+        make.permute(v, 1, 0) if turned else v for v, turned in ((a, op.transA), (b, op.transB))
+    )
     total = make.cast(make("MatMulInteger", a, b, make.reshape(a_zero), b_zero), dtypes.float32)
     total = total if c is None else make("Add", total, make.cast(c, dtypes.float32))
     scale = make("Mul", make("Mul", make.reshape(a_scale), op.alpha), _flat(make, b_scale))
@@ -142,11 +158,17 @@ def _flat(make: Composer, parameter: Value) -> Value:
 def dynamic_quantize_matmul(make: Composer, node: Node) -> Results:
     a, b, b_scale = (_operand(node, i) for i in range(3))
     y, scale, zero = dynamically(make, make.cast(a, dtypes.float32))
-    return make.cast(_scaled(make, (y, b, zero, node.input(3)), scale, b_scale, node.input(4)), a.dtype)
+    return make.cast(
+        _scaled(make, (y, b, zero, node.input(3)), scale, b_scale, node.input(4)), a.dtype
+    )
 
 
 def _scaled(
-    make: Composer, product: Sequence[Value | None], a_scale: Value, b_scale: Value, bias: Value | None
+    make: Composer,
+    product: Sequence[Value | None],
+    a_scale: Value,
+    b_scale: Value,
+    bias: Value | None,
 ) -> Value:
     """A product of integers in float32, times both scales, plus the bias."""
     total = make.cast(make("MatMulInteger", *product), dtypes.float32)
@@ -183,11 +205,15 @@ def _matrix(make: Composer, node: Node, op: MatMulNBits) -> Value:
     if zeros is None:
         wide_codes = make("Sub", codes, float(1 << (op.bits - 1)))
     elif zeros.dtype == dtypes.uint8:
-        packed = _unpacked(make, make.reshape(zeros, op.N, 1, -(-op.blocks * op.bits // 8)), op.bits)
+        packed = _unpacked(
+            make, make.reshape(zeros, op.N, 1, -(-op.blocks * op.bits // 8)), op.bits
+        )
         shifts = make.slice(packed, 2, 0, op.blocks)
         wide_codes = make("Sub", codes, make.reshape(shifts, op.N, op.blocks, 1))
     else:
-        wide_codes = make("Sub", codes, make.reshape(make.cast(zeros, dtypes.float32), op.N, op.blocks, 1))
+        wide_codes = make(
+            "Sub", codes, make.reshape(make.cast(zeros, dtypes.float32), op.N, op.blocks, 1)
+        )
     factors = make.reshape(make.cast(scales, dtypes.float32), op.N, op.blocks, 1)
     whole = make.reshape(make("Mul", wide_codes, factors), op.N, op.blocks * op.block_size)
     return make.permute(make.slice(whole, 1, 0, op.K), 1, 0)
@@ -203,7 +229,9 @@ def _unpacked(make: Composer, x: Value, bits: int) -> Value:
     """Bytes (…, n) as float32 numbers of few bits each, lowest first: (…, n · 8 / bits)."""
     parts = []
     for shift in range(0, 8, bits):
-        moved = make("BitShift", x, make.number(shift, dtypes.uint8), direction="RIGHT") if shift else x
+        moved = (
+            make("BitShift", x, make.number(shift, dtypes.uint8), direction="RIGHT") if shift else x
+        )
         low = make("BitwiseAnd", moved, make.number((1 << bits) - 1, dtypes.uint8))
         parts.append(make.reshape(low, *x.shape, 1))
     whole = make("Concat", *parts, axis=-1) if len(parts) > 1 else parts[0]

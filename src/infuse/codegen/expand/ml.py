@@ -33,7 +33,7 @@ def numbers(array: Any, dtype: DType) -> Value:
     return constant(np.asarray(array, np.float32).astype(dtype.numpy))
 
 
-# -- features ----------------------------------------------------------------------------------------------------
+# -- features --------------------------------------------------------------------------------------
 
 
 @expands("Scaler", domain=DOMAIN)
@@ -66,7 +66,9 @@ def imputer(make: Composer, node: Node) -> Results:
 def binarizer(make: Composer, node: Node) -> Results:
     (x,), threshold = _operands(node), float(np.float32(node.op.attributes()["threshold"]))
     if x.dtype.is_float:
-        return make.cast(make("Greater", x, constant(np.asarray(threshold), dtype=x.dtype)), x.dtype)
+        return make.cast(
+            make("Greater", x, constant(np.asarray(threshold), dtype=x.dtype)), x.dtype
+        )
     # An integer is larger than a number where it is at least the next integer.
     info = np.iinfo(x.dtype.numpy)
     if not threshold < info.max:
@@ -111,11 +113,13 @@ def one_hot_encoder(make: Composer, node: Node) -> Results:
     unique = len(places) == len(listed)
     same = make("Equal", column, constant(np.array(listed, np.int64)))
     if not unique:
-        same = make("And", same, constant(np.array([c == g for c, g in zip(listed, given["cats_int64s"])])))
+        same = make(
+            "And", same, constant(np.array([c == g for c, g in zip(listed, given["cats_int64s"])]))
+        )
     return make.cast(same, dtypes.float32)
 
 
-# -- transforms and labels ---------------------------------------------------------------------------------------
+# -- transforms and labels -------------------------------------------------------------------------
 
 
 def transformed(make: Composer, name: str, scores: Value) -> Value:
@@ -166,7 +170,7 @@ def _beside(make: Composer, first: Value, second: Value) -> Value:
     return make("Concat", first, second, axis=1)
 
 
-# -- linear models -----------------------------------------------------------------------------------------------
+# -- linear models ---------------------------------------------------------------------------------
 
 
 def _linear(make: Composer, node: Node) -> Value:
@@ -179,7 +183,9 @@ def _linear(make: Composer, node: Node) -> Value:
 @expands("LinearRegressor", domain=DOMAIN)
 def linear_regressor(make: Composer, node: Node) -> Results:
     scores = _linear(make, node)
-    return make.cast(transformed(make, node.op.attributes()["post_transform"], scores), dtypes.float32)
+    return make.cast(
+        transformed(make, node.op.attributes()["post_transform"], scores), dtypes.float32
+    )
 
 
 @expands("LinearClassifier", domain=DOMAIN)
@@ -195,10 +201,13 @@ def linear_classifier(make: Composer, node: Node) -> Results:
             scores = _beside(make, first, scores)
         else:
             labels = np.array([0, 1])
-    return [labelled(make, labels, places), make.cast(transformed(make, transform, scores), dtypes.float32)]
+    return [
+        labelled(make, labels, places),
+        make.cast(transformed(make, transform, scores), dtypes.float32),
+    ]
 
 
-# -- trees -------------------------------------------------------------------------------------------------------
+# -- trees -----------------------------------------------------------------------------------------
 
 
 def _tree_scores(make: Composer, node: Node, count: int, aggregate: str) -> Value:
@@ -240,10 +249,13 @@ def tree_classifier(make: Composer, node: Node) -> Results:
         if op.class_ids[0] == 0:
             whole = transform == "PROBIT" or (transform == "NONE" and op.is_positive)
             scores = _beside(make, make(1.0 - only) if whole else make(-only), only)
-    return [labelled(make, labels, places), make.cast(transformed(make, transform, scores), dtypes.float32)]
+    return [
+        labelled(make, labels, places),
+        make.cast(transformed(make, transform, scores), dtypes.float32),
+    ]
 
 
-# -- support vectors ---------------------------------------------------------------------------------------------
+# -- support vectors -------------------------------------------------------------------------------
 
 
 def _kernel(make: Composer, kernel: Kernel, rows: Value, vectors: Any) -> Value:
@@ -277,7 +289,9 @@ def svm_regressor(make: Composer, node: Node) -> Results:
     sums = make(make("MatMul", values, numbers(op.weights()[:, None], rows.dtype)) + op.rho[0])
     if op.one_class:
         positive = make("Greater", sums, 0.0)
-        return make("Where", positive, make.number(1, dtypes.float32), make.number(-1, dtypes.float32))
+        return make(
+            "Where", positive, make.number(1, dtypes.float32), make.number(-1, dtypes.float32)
+        )
     return make.cast(transformed(make, op.post_transform, sums), dtypes.float32)
 
 
@@ -298,8 +312,13 @@ def svm_classifier(make: Composer, node: Node) -> Results:
             scores = _probabilities(make, scores, op, count)
     transform = op.post_transform
     if scores.shape[1] == 1:
-        scores = _beside(make, make(1.0 - scores) if transform == "PROBIT" else make(-scores), scores)
-    return [labelled(make, labels, places), make.cast(transformed(make, transform, scores), dtypes.float32)]
+        scores = _beside(
+            make, make(1.0 - scores) if transform == "PROBIT" else make(-scores), scores
+        )
+    return [
+        labelled(make, labels, places),
+        make.cast(transformed(make, transform, scores), dtypes.float32),
+    ]
 
 
 def _votes(make: Composer, scores: Value, pairs: list[tuple[int, int]], count: int) -> Value:
@@ -311,11 +330,16 @@ def _votes(make: Composer, scores: Value, pairs: list[tuple[int, int]], count: i
 
 def _probabilities(make: Composer, scores: Value, op: Any, count: int) -> Value:
     powers = make(scores * numbers(op.prob_a, scores.dtype) + numbers(op.prob_b, scores.dtype))
-    limits = (constant(np.asarray(v, scores.dtype.numpy)) for v in (1e-7, 1 - scores.dtype.numpy.type(1e-7)))
-    return make.apply(CouplePairs(count), [make("Clip", make("Sigmoid", make(-powers)), *limits)])[0]
+    limits = (
+        constant(np.asarray(v, scores.dtype.numpy))
+        for v in (1e-7, 1 - scores.dtype.numpy.type(1e-7))
+    )
+    return make.apply(CouplePairs(count), [make("Clip", make("Sigmoid", make(-powers)), *limits)])[
+        0
+    ]
 
 
-# -- n-grams -----------------------------------------------------------------------------------------------------
+# -- n-grams ---------------------------------------------------------------------------------------
 
 
 @expands("TfIdfVectorizer")

@@ -53,7 +53,9 @@ def center_crop_pad(make: Composer, node: Node) -> Results:
         start = dims.floordiv(dims.maximum(size - target, 0), 2)
         result = make.slice(result, axis, start, start + dims.minimum(size, target))
         missing = dims.maximum(target - size, 0)
-        result = make.pad(result, axis, dims.floordiv(missing, 2), missing - dims.floordiv(missing, 2))
+        result = make.pad(
+            result, axis, dims.floordiv(missing, 2), missing - dims.floordiv(missing, 2)
+        )
     return result
 
 
@@ -101,4 +103,7 @@ def dropout(make: Composer, node: Node) -> Results:
     if not any(v.uses for v in node.outputs[1:]):
         return None
     x = _first(node)
-    return [make("Identity", x), make("ConstantOfShape", make.ints(*x.shape), value=True, dtype=dtypes.bool_)]
+    return [
+        make("Identity", x),
+        make("ConstantOfShape", make.ints(*x.shape), value=True, dtype=dtypes.bool_),
+    ]

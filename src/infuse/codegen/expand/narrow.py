@@ -1,7 +1,9 @@
-"""Floats of 16 bits and fewer: kernels compute in float32, so their operands are widened and their results rounded.
+"""Floats of 16 bits and fewer: kernels compute in float32, so their operands are widened and their
+results rounded.
 
-A result that one node alone reads, which computes in float32 too, is handed on as it is: rounding it and widening it
-again would take time and lose digits. What a Cast of the model rounds is rounded.
+A result that one node alone reads, which computes in float32 too, is handed on as it is: rounding
+it and widening it again would take time and lose digits. What a Cast of the model rounds is
+rounded.
 """
 
 from __future__ import annotations
@@ -14,11 +16,35 @@ from infuse.ir.types import TensorType
 from infuse.ops.training import DOMAIN as TRAINING
 
 _COMPUTING = (
-    *("Conv", "ConvTranspose", "MatMul", "Gemm", "Einsum", "Attention", "RotaryEmbedding", "Resize"),
-    *("BatchNormalization", "InstanceNormalization", "GroupNormalization", "LayerNormalization", "RMSNormalization"),
+    *(
+        "Conv",
+        "ConvTranspose",
+        "MatMul",
+        "Gemm",
+        "Einsum",
+        "Attention",
+        "RotaryEmbedding",
+        "Resize",
+    ),
+    *(
+        "BatchNormalization",
+        "InstanceNormalization",
+        "GroupNormalization",
+        "LayerNormalization",
+        "RMSNormalization",
+    ),
     *("LpNormalization", "Softmax", "LogSoftmax", "Hardmax", "LRN", "MeanVarianceNormalization"),
     *("MaxPool", "AveragePool", "LpPool", "GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool"),
-    *("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceSumSquare", "ReduceL1", "ReduceL2"),
+    *(
+        "ReduceSum",
+        "ReduceMean",
+        "ReduceMax",
+        "ReduceMin",
+        "ReduceProd",
+        "ReduceSumSquare",
+        "ReduceL1",
+        "ReduceL2",
+    ),
     *("DFT", "STFT", "Det", "NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"),
     *("LinearAttention", "CausalConvWithState"),
     *("ReduceLogSum", "ReduceLogSumExp", "ArgMax", "ArgMin", "CumSum", "CumProd", "TopK", "Range"),
@@ -27,12 +53,46 @@ _COMPUTING = (
 )
 _COMPUTING_IN_RUNTIME = (
     *("FusedConv", "FusedGemm", "FusedMatMul", "BiasSoftmax", "SkipLayerNormalization"),
-    *("SkipSimplifiedLayerNormalization", "Attention", "MultiHeadAttention", "GroupQueryAttention", "RotaryEmbedding"),
+    *(
+        "SkipSimplifiedLayerNormalization",
+        "Attention",
+        "MultiHeadAttention",
+        "GroupQueryAttention",
+        "RotaryEmbedding",
+    ),
 )
 """Those of ONNX Runtime's own (domain com.microsoft)."""
 _ELEMENTWISE = (
-    *("Add", "Sub", "Mul", "Div", "Sum", "Mean", "Pow", "Max", "Min", "Neg", "Abs", "Sqrt", "Reciprocal", "Where"),
-    *("Exp", "Log", "Erf", "Tanh", "Sigmoid", "Softplus", "Relu", "LeakyRelu", "Elu", "Gelu", "Swish", "HardSwish"),
+    *(
+        "Add",
+        "Sub",
+        "Mul",
+        "Div",
+        "Sum",
+        "Mean",
+        "Pow",
+        "Max",
+        "Min",
+        "Neg",
+        "Abs",
+        "Sqrt",
+        "Reciprocal",
+        "Where",
+    ),
+    *(
+        "Exp",
+        "Log",
+        "Erf",
+        "Tanh",
+        "Sigmoid",
+        "Softplus",
+        "Relu",
+        "LeakyRelu",
+        "Elu",
+        "Gelu",
+        "Swish",
+        "HardSwish",
+    ),
 )
 _MOVING = ("Identity", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Slice", "Expand")
 
@@ -62,7 +122,9 @@ def stay_wide(make: Composer, node: Node) -> Results:
 
 @expands("Cast", "CastLike")
 def convert(make: Composer, node: Node) -> Results:
-    """Nothing where the type stays the same; the value that only gives its type to another is not read."""
+    """Nothing where the type stays the same; the value that only gives its type to another is not
+    read.
+    """
     value, dtype = node.input(0), node.output.dtype
     if value is None or value.dtype == dtype:
         return value

@@ -25,7 +25,9 @@ def _per_channel(make: Composer, vector: Value, rank: int) -> Value:
     return make.reshape(vector, vector.shape[0], *(1,) * (rank - 2))
 
 
-def _standardized(make: Composer, x: Value, axes: Sequence[int], epsilon: float) -> tuple[Value, Value, Value]:
+def _standardized(
+    make: Composer, x: Value, axes: Sequence[int], epsilon: float
+) -> tuple[Value, Value, Value]:
     """`x` with mean 0 and variance 1 over `axes`, the mean, and one over the deviation."""
     mean = make.reduce("ReduceMean", x, *axes)
     centered = make(x - mean)
@@ -40,7 +42,9 @@ def batch_normalization(make: Composer, node: Node) -> Results:
     epsilon = node.op.attributes()["epsilon"]
     statistics = (scale, bias, mean, variance)
     if all(v.is_const for v in statistics):
-        gain, shift, center, spread = (v.const.astype(np.float64) for v in statistics if v.const is not None)
+        gain, shift, center, spread = (
+            v.const.astype(np.float64) for v in statistics if v.const is not None
+        )
         factor = gain / np.sqrt(spread + epsilon)
         weights = [constant(w.astype(x.dtype.numpy)) for w in (factor, shift - center * factor)]
         one, other = (_per_channel(make, w, x.rank) for w in weights)
@@ -88,11 +92,15 @@ def rms_normalization(make: Composer, node: Node) -> Results:
 
 
 def _is_row(axis: int, x: Value, *vectors: Value | None) -> bool:
-    """Whether the last axis alone is normalized and every vector has one element for each of its elements."""
+    """Whether the last axis alone is normalized and every vector has one element for each of its
+    elements.
+    """
     return axis == x.rank - 1 and all(v is None or v.shape == x.shape[-1:] for v in vectors)
 
 
-def _flat_rows(make: Composer, node: Node, x: Value, axis: int, vectors: Sequence[Value | None]) -> Value:
+def _flat_rows(
+    make: Composer, node: Node, x: Value, axis: int, vectors: Sequence[Value | None]
+) -> Value:
     """The same with all normalized axes seen as one."""
     width = dims.product(x.shape[axis:])
     rows = make.reshape(x, *x.shape[:axis], width)
@@ -111,7 +119,9 @@ def group_normalization(make: Composer, node: Node) -> Results:
     if "num_groups" in given:
         count = given["num_groups"]
         grouped = (x.shape[0], count, dims.floordiv(dims.product(x.shape[1:]), count))
-    normal = _standardized(make, make.reshape(x, *grouped), range(2, len(grouped)), given["epsilon"])[0]
+    normal = _standardized(
+        make, make.reshape(x, *grouped), range(2, len(grouped)), given["epsilon"]
+    )[0]
     one, other = (_per_channel(make, v, x.rank) for v in (scale, bias))
     return make(make.reshape(normal, *x.shape) * one + other)
 
@@ -177,7 +187,9 @@ def global_pool(make: Composer, node: Node) -> Results:
     if node.kind != "GlobalLpPool":
         if x.dtype == dtypes.float32:
             return None
-        return make.reduce("ReduceMean" if node.kind == "GlobalAveragePool" else "ReduceMax", x, *axes)
+        return make.reduce(
+            "ReduceMean" if node.kind == "GlobalAveragePool" else "ReduceMax", x, *axes
+        )
     p = node.op.attributes()["p"]
     if p in (1, 2):
         return make.reduce(f"ReduceL{p}", x, *axes)

@@ -47,7 +47,7 @@ def matmul(make: Composer, node: Node) -> Results:
     return make.reshape(make("MatMul", a, make.reshape(b, b.shape[0], 1)), *node.output.shape)
 
 
-# -- Einsum ------------------------------------------------------------------------------------------------------
+# -- Einsum ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,9 @@ def einsum(make: Composer, node: Node) -> Results:
         total = _contract(make, total, other, later)
     total = _summed(make, total, set(result))
     missing = [d for d in result if d not in total.labels]
-    value = make.permute(total.value, *(total.labels.index(label) for label in result if label not in missing))
+    value = make.permute(
+        total.value, *(total.labels.index(label) for label in result if label not in missing)
+    )
     return make.reshape(value, *node.output.shape)
 
 
@@ -127,16 +129,20 @@ def _contract(make: Composer, a: _Named, b: _Named, later: set[str]) -> _Named:
     return _Named(make.reshape(product, *shape), "".join([*batch, *left, *right]))
 
 
-def _matrix(make: Composer, x: _Named, batch: list[str], rows: list[str], columns: list[str]) -> Value:
+def _matrix(
+    make: Composer, x: _Named, batch: list[str], rows: list[str], columns: list[str]
+) -> Value:
     """Batch axes, then two axes that stand for the others."""
     order = [x.labels.index(d) for d in (*batch, *rows, *columns)]
     turned = make.permute(x.value, *order)
     cut, end = len(batch), len(batch) + len(rows)
     shape = turned.shape
-    return make.reshape(turned, *shape[:cut], dims.product(shape[cut:end]), dims.product(shape[end:]))
+    return make.reshape(
+        turned, *shape[:cut], dims.product(shape[cut:end]), dims.product(shape[end:])
+    )
 
 
-# -- attention ---------------------------------------------------------------------------------------------------
+# -- attention -------------------------------------------------------------------------------------
 
 
 @expands("Attention")
@@ -213,7 +219,9 @@ class _Attention:
     def _grouped(self, x: Value) -> Value:
         """(batch, heads, …) as (batch, heads of keys, queries that share one, …)."""
         heads = self.keys.shape[1]
-        return self.make.reshape(x, x.shape[0], heads, dims.floordiv(x.shape[1], heads), *x.shape[2:])
+        return self.make.reshape(
+            x, x.shape[0], heads, dims.floordiv(x.shape[1], heads), *x.shape[2:]
+        )
 
     def _ungrouped(self, x: Value) -> Value:
         return self.make.reshape(x, x.shape[0], x.shape[1] * x.shape[2], *x.shape[3:])
@@ -222,7 +230,9 @@ class _Attention:
         return self.make.reshape(x, *x.shape[:2], 1, *x.shape[2:])
 
     def _masked(self, scores: Value) -> tuple[Value, Value | None]:
-        """Scores with −∞ where a query does not see a key, and where it sees one (None: everywhere)."""
+        """Scores with −∞ where a query does not see a key, and where it sees one (None:
+        everywhere).
+        """
         make, mask = self.make, self._mask(scores)
         seen = self._visible(scores)
         if mask is not None and mask.dtype.is_bool:
@@ -296,15 +306,21 @@ def rotary_embedding(make: Composer, node: Node) -> Results:
     batch, length = (x.shape[0], x.shape[1]) if flat else (x.shape[0], x.shape[2])
     if flat:
         heads = given["num_heads"]
-        x = make.permute(make.reshape(x, batch, length, heads, dims.floordiv(x.shape[2], heads)), 0, 2, 1, 3)
+        x = make.permute(
+            make.reshape(x, batch, length, heads, dims.floordiv(x.shape[2], heads)), 0, 2, 1, 3
+        )
     half, size = cos.shape[-1], x.shape[3]
     turned = half * 2
     whole = not given["rotary_embedding_dim"] or turned == size
-    cos, sin = (make.reshape(table, table.shape[0], 1, table.shape[1], half) for table in (cos, sin))
+    cos, sin = (
+        make.reshape(table, table.shape[0], 1, table.shape[1], half) for table in (cos, sin)
+    )
     part = x if whole else make.slice(x, 3, 0, turned)
     if given["interleaved"]:
         pairs = make.reshape(part, *part.shape[:3], half, 2)
-        even, odd = (make.reshape(make.slice(pairs, 4, i, i + 1), *part.shape[:3], half) for i in range(2))
+        even, odd = (
+            make.reshape(make.slice(pairs, 4, i, i + 1), *part.shape[:3], half) for i in range(2)
+        )
     else:
         even, odd = make.slice(part, 3, 0, half), make.slice(part, 3, half, turned)
     real, imaginary = make(cos * even - sin * odd), make(sin * even + cos * odd)

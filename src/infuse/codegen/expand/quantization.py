@@ -1,4 +1,6 @@
-"""Quantization as divisions, roundings and conversions, which fuse into one pass; scales are made to broadcast."""
+"""Quantization as divisions, roundings and conversions, which fuse into one pass; scales are made
+to broadcast.
+"""
 
 from __future__ import annotations
 
@@ -13,19 +15,30 @@ from infuse.ops.evaluate import evaluate_node
 from infuse.ops.quantization import DequantizeLinear, QuantizeLinear, limits
 
 
-def quantized(make: Composer, steps: Value, zero: Value | None, to: DType, saturate: bool = True) -> Value:
+def quantized(
+    make: Composer, steps: Value, zero: Value | None, to: DType, saturate: bool = True
+) -> Value:
     """Multiples of the scale as elements of `to`, as `ops.quantization.quantize` has it."""
     if not to.is_integer:
         if zero is not None and to.bits < 8:
             steps = make("Add", steps, make.cast(zero, steps.dtype))
         return make("Cast", steps, to=to, saturate=int(saturate))
     low, high = limits(to)
-    whole = make.cast(make("Round", steps), dtypes.float32) if steps.dtype.bits < 64 else make("Round", steps)
+    whole = (
+        make.cast(make("Round", steps), dtypes.float32)
+        if steps.dtype.bits < 64
+        else make("Round", steps)
+    )
     if zero is not None and not is_zero(zero):
         whole = make("Add", whole, make.cast(zero, whole.dtype))
     if whole.dtype == dtypes.float32 and to in (*_UNSIGNED, *_UNSIGNED.values()):
         return _limited(make, whole, to)
-    limited = make("Where", make("Greater", whole, low), make("Min", whole, high), make.number(low, whole.dtype))
+    limited = make(
+        "Where",
+        make("Greater", whole, low),
+        make("Min", whole, high),
+        make.number(low, whole.dtype),
+    )
     return make("Cast", limited, to=to)
 
 
@@ -86,7 +99,9 @@ class _Granularity:
         if not self.splits:
             return x
         count = dims.floordiv(self.shape[self.axis], self.block)
-        return self.make.reshape(x, *self.shape[: self.axis], count, self.block, *self.shape[self.axis + 1 :])
+        return self.make.reshape(
+            x, *self.shape[: self.axis], count, self.block, *self.shape[self.axis + 1 :]
+        )
 
     def parameter(self, given: Value | None) -> Value | None:
         """A scale or zero point."""
@@ -98,7 +113,9 @@ class _Granularity:
             return apart
         shape = (*given.shape[: axis + 1], self.block, *given.shape[axis + 1 :])
         spread = make("Expand", apart, make.ints(*shape))
-        whole = make.reshape(spread, *shape[:axis], given.shape[axis] * self.block, *shape[axis + 2 :])
+        whole = make.reshape(
+            spread, *shape[:axis], given.shape[axis] * self.block, *shape[axis + 2 :]
+        )
         return make.slice(whole, axis, 0, self.shape[axis])
 
     def back(self, result: Value) -> Value:
@@ -118,7 +135,9 @@ def quantize_linear(make: Composer, node: Node) -> Results:
     divisor = form.parameter(scale)
     assert divisor is not None
     steps = _steps(make, make.cast(form.data(x), precision), make.cast(divisor, precision))
-    return form.back(quantized(make, steps, form.parameter(zero), node.output.dtype, bool(op.saturate)))
+    return form.back(
+        quantized(make, steps, form.parameter(zero), node.output.dtype, bool(op.saturate))
+    )
 
 
 def _steps(make: Composer, x: Value, scale: Value) -> Value:
@@ -127,7 +146,9 @@ def _steps(make: Composer, x: Value, scale: Value) -> Value:
         return make("Div", x, scale)
     step = scale.const.astype(np.float64)
     divided = _divided(make, x, step) if step.size == 1 else None
-    return make("Mul", x, constant(np.asarray(1 / step, np.float32))) if divided is None else divided
+    return (
+        make("Mul", x, constant(np.asarray(1 / step, np.float32))) if divided is None else divided
+    )
 
 
 def _is_invertible(scale: Array) -> bool:
@@ -136,7 +157,9 @@ def _is_invertible(scale: Array) -> bool:
 
 
 def _divided(make: Composer, x: Value, step: Array) -> Value | None:
-    """`x` / step by other constants where x is y · c or y · c + b with known c and b and nobody else reads it."""
+    """`x` / step by other constants where x is y · c or y · c + b with known c and b and nobody
+    else reads it.
+    """
     node = x.producer
     if node is None or len(x.uses) != 1 or node.kind not in ("Add", "Mul"):
         return None
@@ -150,14 +173,26 @@ def _divided(make: Composer, x: Value, step: Array) -> Value | None:
 
 @expands("QuantizeLinear", early=True)
 def quantize_sum(make: Composer, node: Node) -> Results:
-    """The sum of two dequantized values, all of known scales: what they count for in steps of the result."""
+    """The sum of two dequantized values, all of known scales: what they count for in steps of the
+    result.
+    """
     x, scale, zero = _operands(node)
     total, op = x.producer, node.op
     assert isinstance(op, QuantizeLinear)
-    if total is None or total.kind != "Add" or len(x.uses) != 1 or not _is_known(scale) or scale.dtype != x.dtype:
+    if (
+        total is None
+        or total.kind != "Add"
+        or len(x.uses) != 1
+        or not _is_known(scale)
+        or scale.dtype != x.dtype
+    ):
         return None
     shares = [_share(make, v, scale) for v in total.inputs if v is not None]
-    if op.division(scale.dtype) != dtypes.float32 or not node.output.dtype.is_integer or None in shares:
+    if (
+        op.division(scale.dtype) != dtypes.float32
+        or not node.output.dtype.is_integer
+        or None in shares
+    ):
         return None
     (first, a, one), (second, b, other) = (share for share in shares if share is not None)
     steps = make("Add", make("Add", make("Mul", first, a), make("Mul", second, b)), one + other)
@@ -166,19 +201,32 @@ def quantize_sum(make: Composer, node: Node) -> Results:
 
 @expands("DequantizeLinear", early=True)
 def rounded_product(make: Composer, node: Node) -> Results:
-    """A product of integers that is quantized only to be dequantized again: rounded and limited, in floats."""
+    """A product of integers that is quantized only to be dequantized again: rounded and limited, in
+    floats.
+    """
     q, scale, zero = _operands(node)
     maker = q.producer
-    if maker is None or not isinstance(maker.op, QuantizeLinear) or len(q.uses) != 1 or not _is_known(scale):
+    if (
+        maker is None
+        or not isinstance(maker.op, QuantizeLinear)
+        or len(q.uses) != 1
+        or not _is_known(scale)
+    ):
         return None
     x, given, shift = _operands(maker)
     if not (_same(given, scale) and _same(zero, shift) and _ends_product(x)):
         return None
     if any(map(_stays_quantized, _readers(node))) or scale.dtype != dtypes.float32:
         return None
-    start = 0.0 if zero is None or zero.const is None else float(zero.const.astype(np.float32).reshape(()))
+    start = (
+        0.0
+        if zero is None or zero.const is None
+        else float(zero.const.astype(np.float32).reshape(()))
+    )
     low, high = limits(q.dtype)
-    limited = make("Clip", make("Round", _steps(make, x, make.reshape(scale))), low - start, high - start)
+    limited = make(
+        "Clip", make("Round", _steps(make, x, make.reshape(scale))), low - start, high - start
+    )
     return make("Mul", limited, make.reshape(scale))
 
 
@@ -191,15 +239,24 @@ def _same(a: Value | None, b: Value | None) -> bool:
 
 def _readers(node: Node) -> list[tuple[Node, Value | None]]:
     """Who reads the result of a node, and the other operand there."""
-    return [(user, next((v for v in user.inputs if v is not node.output), None)) for user in node.output.users()]
+    return [
+        (user, next((v for v in user.inputs if v is not node.output), None))
+        for user in node.output.users()
+    ]
 
 
 def _stays_quantized(reader: tuple[Node, Value | None]) -> bool:
-    """Whether bytes serve a reader better: one that multiplies integers, or adds another product to this one."""
+    """Whether bytes serve a reader better: one that multiplies integers, or adds another product to
+    this one.
+    """
     user, other = reader
     maker = None if other is None else other.producer
     if user.kind in ("Conv", "MatMul", "Gemm"):
-        return maker is not None and isinstance(maker.op, DequantizeLinear) and _is_constant(maker.input(0))
+        return (
+            maker is not None
+            and isinstance(maker.op, DequantizeLinear)
+            and _is_constant(maker.input(0))
+        )
     return user.kind == "Add" and _ends_product(other)
 
 
@@ -233,18 +290,32 @@ def _share(make: Composer, value: Value, scale: Value) -> tuple[Value, float, fl
     step = float(scale.const.reshape(()))
     if node is not None and node.kind == "Mul":
         first, second = node.inputs[:2]
-        if first is not None and second is not None and second.const is not None and second.const.size == 1:
+        if (
+            first is not None
+            and second is not None
+            and second.const is not None
+            and second.const.size == 1
+        ):
             return first, float(second.const.reshape(())) / step, 0.0
     if node is None or not isinstance(node.op, DequantizeLinear) or value.dtype != dtypes.float32:
         return None
     x, own, zero = _operands(node)
-    if x.const is not None or x.dtype.bits > 16 or not _is_known(own) or own.dtype != dtypes.float32:
+    if (
+        x.const is not None
+        or x.dtype.bits > 16
+        or not _is_known(own)
+        or own.dtype != dtypes.float32
+    ):
         return None
     if zero is not None and zero.const is None:
         return None
     assert own.const is not None
     factor = float(own.const.reshape(())) / step
-    start = 0.0 if zero is None or zero.const is None else float(zero.const.astype(np.float32).reshape(()))
+    start = (
+        0.0
+        if zero is None or zero.const is None
+        else float(zero.const.astype(np.float32).reshape(()))
+    )
     return make.cast(x, dtypes.float32), factor, -start * factor
 
 
@@ -318,7 +389,9 @@ def qlinear_matmul(make: Composer, node: Node) -> Results:
 def qlinear_conv(make: Composer, node: Node) -> Results:
     x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero = _all(node)[:8]
     bias, rank = node.input(8), node.output.rank
-    total = make.cast(make("ConvInteger", x, w, x_zero, w_zero, **node.op.attributes()), dtypes.float32)
+    total = make.cast(
+        make("ConvInteger", x, w, x_zero, w_zero, **node.op.attributes()), dtypes.float32
+    )
     if bias is not None:
         total = make("Add", total, make.cast(per_channel(make, bias, rank), dtypes.float32))
     scales = (make.reshape(x_scale), per_channel(make, w_scale, rank), make.reshape(y_scale))

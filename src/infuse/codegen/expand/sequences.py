@@ -13,19 +13,34 @@ from infuse.ir.graph import Graph, Node, Value, known_ints
 from infuse.ir.types import OptionalType, SequenceType, TensorType
 from infuse.ops.inference import infer_graph
 
-_KINDS: Final = ("Optional", "OptionalGetElement", "OptionalHasElement", "SequenceConstruct", "SequenceEmpty")
-_KINDS_OF_PARTS: Final = ("SequenceAt", "SequenceLength", "SplitToSequence", "SequenceMap", "ConcatFromSequence")
+_KINDS: Final = (
+    "Optional",
+    "OptionalGetElement",
+    "OptionalHasElement",
+    "SequenceConstruct",
+    "SequenceEmpty",
+)
+_KINDS_OF_PARTS: Final = (
+    "SequenceAt",
+    "SequenceLength",
+    "SplitToSequence",
+    "SequenceMap",
+    "ConcatFromSequence",
+)
 Step = Callable[["_Flattening", Composer, Node], bool]
 _STEPS: dict[str, Step] = {}
 """How an operator is understood; False where it is not, so that the node stays."""
 
 
 def flatten(graph: Graph) -> Graph:
-    """`graph`, or a copy that has plain tensors in place of sequences and optionals whose parts are known.
+    """`graph`, or a copy that has plain tensors in place of sequences and optionals whose parts are
+    known.
 
     Where such a sequence leaves the graph, it is made of its parts at the very end.
     """
-    kinds = {n.kind for inner in graph.all_graphs() for n in inner.unordered_nodes if n.op.domain == ""}
+    kinds = {
+        n.kind for inner in graph.all_graphs() for n in inner.unordered_nodes if n.op.domain == ""
+    }
     if not kinds & {*_KINDS, *_KINDS_OF_PARTS}:
         return graph
     copy = clone(graph)
@@ -86,9 +101,17 @@ class _Flattening:
         """Make what is still read as a sequence of its parts, and take out what nobody reads."""
         for node in graph.nodes[::-1]:
             for value in node.outputs:
-                if value.uses and value in self.parts and node.kind not in ("SequenceConstruct", "SequenceEmpty"):
+                if (
+                    value.uses
+                    and value in self.parts
+                    and node.kind not in ("SequenceConstruct", "SequenceEmpty")
+                ):
                     self._construct(graph, node, value)
-            if node.op.domain == "" and node.kind in _STEPS and not any(v.uses for v in node.outputs):
+            if (
+                node.op.domain == ""
+                and node.kind in _STEPS
+                and not any(v.uses for v in node.outputs)
+            ):
                 graph.remove(node)
 
     def _construct(self, graph: Graph, node: Node, value: Value) -> None:
@@ -110,16 +133,23 @@ def _operand(node: Node, index: int = 0) -> Value:
 
 
 def _place(position: Value | None, count: int, end: int) -> int | None:
-    """A position as an index; None where it is not known, or lies outside (which the run reports)."""
+    """A position as an index; None where it is not known, or lies outside (which the run
+    reports).
+    """
     if position is None:
         return end - 1 if end else None
     known = known_ints(position)
-    if known is None or len(known) != 1 or not isinstance(known[0], int) or not -count <= known[0] < end:
+    if (
+        known is None
+        or len(known) != 1
+        or not isinstance(known[0], int)
+        or not -count <= known[0] < end
+    ):
         return None
     return known[0] + count if known[0] < 0 else known[0]
 
 
-# -- sequences -----------------------------------------------------------------------------------------------------
+# -- sequences -------------------------------------------------------------------------------------
 
 
 @_step("SequenceConstruct", "SequenceEmpty")
@@ -150,7 +180,11 @@ def _at(state: _Flattening, make: Composer, node: Node) -> bool:
     place = _place(position, len(parts), len(parts))
     if place is not None:
         return state.replace(node.output, parts[place])
-    if known_ints(position) is not None or any(p.type != parts[0].type for p in parts) or not _has_rank(parts[0]):
+    if (
+        known_ints(position) is not None
+        or any(p.type != parts[0].type for p in parts)
+        or not _has_rank(parts[0])
+    ):
         return False
     stacked = make("Concat", *(make("Unsqueeze", part, make.ints(0)) for part in parts), axis=0)
     return state.replace(node.output, make("Gather", stacked, make.reshape(position), axis=0))
@@ -183,7 +217,9 @@ def _split(state: _Flattening, make: Composer, node: Node) -> bool:
     count, sizes = _split_sizes(x.shape[axis], split)
     if not count:
         return False
-    parts = make.several(count, "Split", x, sizes if isinstance(sizes, Value) else make.ints(*sizes), axis=axis)
+    parts = make.several(
+        count, "Split", x, sizes if isinstance(sizes, Value) else make.ints(*sizes), axis=axis
+    )
     if split is None and not given["keepdims"]:
         parts = [make("Squeeze", part, make.ints(axis)) for part in parts]
     state.parts[node.output] = parts
@@ -232,7 +268,7 @@ def _has_rank(value: Value) -> bool:
     return isinstance(value.type, TensorType) and value.type.shape is not None
 
 
-# -- optionals -----------------------------------------------------------------------------------------------------
+# -- optionals -------------------------------------------------------------------------------------
 
 
 @_step("Optional")

@@ -1,4 +1,6 @@
-"""Steps of optimizers in elementwise operators; what does not vary with the elements is computed in float64."""
+"""Steps of optimizers in elementwise operators; what does not vary with the elements is computed in
+float64.
+"""
 
 from __future__ import annotations
 

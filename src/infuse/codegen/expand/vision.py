@@ -7,7 +7,15 @@ from infuse.codegen.expand.composer import Composer, Results, expands
 from infuse.codegen.expand.narrow import widen
 from infuse.ir.graph import Node
 
-expands("GridSample", "AffineGrid", "RoiAlign", "MaxRoiPool", "Col2Im", "DeformConv", "NonMaxSuppression")(widen)
+expands(
+    "GridSample",
+    "AffineGrid",
+    "RoiAlign",
+    "MaxRoiPool",
+    "Col2Im",
+    "DeformConv",
+    "NonMaxSuppression",
+)(widen)
 
 
 @expands("NonMaxSuppression")

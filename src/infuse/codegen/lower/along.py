@@ -1,4 +1,6 @@
-"""The axis that an operator runs along, given by an attribute, a constant, or by what the run computes."""
+"""The axis that an operator runs along, given by an attribute, a constant, or by what the run
+computes.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from infuse.ir.graph import Node, Value, known_ints
 
 @dataclass(frozen=True)
 class Along:
-    """A tensor as lines: `outer` · `inner` of them, `size` elements each, `inner` elements apart."""
+    """A tensor as lines: `outer` · `inner` of them, `size` elements each, `inner` elements
+    apart.
+    """
 
     axis: Dim
     outer: Dim
@@ -25,8 +29,12 @@ class Along:
         return self.outer, self.size, self.inner
 
 
-def along(low: Lowering, node: Node, x: Value, axis: Value | None, default: int = 0, *, last: int = 0) -> Along:
-    """`x` as lines along the axis that a scalar input names; `last` axes at its end cannot be chosen."""
+def along(
+    low: Lowering, node: Node, x: Value, axis: Value | None, default: int = 0, *, last: int = 0
+) -> Along:
+    """`x` as lines along the axis that a scalar input names; `last` axes at its end cannot be
+    chosen.
+    """
     known = None if axis is None else known_ints(axis)
     if axis is None or known is not None:
         place = int(default if known is None else known[0]) % x.rank
@@ -39,7 +47,9 @@ def along(low: Lowering, node: Node, x: Value, axis: Value | None, default: int 
     f.line(f"const int axis = axis_index((long){f.read(low.dense(axis))}[0], {x.rank});")
     f.fail_unless(f"axis >= 0 && axis < {x.rank - last}")
     f.line("long outer = 1, inner = 1;")
-    f.line(f"for (int i = 0; i < {x.rank}; ++i) (i < axis ? outer : inner) *= i == axis ? 1 : in[i];")
+    f.line(
+        f"for (int i = 0; i < {x.rank}; ++i) (i < axis ? outer : inner) *= i == axis ? 1 : in[i];"
+    )
     for name, text in zip(names, ("axis", "outer", "in[axis]", "inner")):
         f.line(f"*{f.finds(name)} = {text};")
     f.finish(f"{node.kind} {node.name}: axis")

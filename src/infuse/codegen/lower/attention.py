@@ -27,7 +27,9 @@ _BLOCKS: Final = {"k256": 256, "k128": 128, "k64": 64}
 
 @dataclass
 class Heads:
-    """What attention is computed of: q, k and v by heads (batch, heads, length, size), and which keys a query sees."""
+    """What attention is computed of: q, k and v by heads (batch, heads, length, size), and which
+    keys a query sees.
+    """
 
     q: Tensor
     k: Tensor
@@ -66,7 +68,9 @@ def attention(low: Lowering, node: Node, group: Group) -> None:
 
 
 def attend(low: Lowering, node: Node, group: Group, heads: Heads) -> None:
-    """The step that computes attention, its result (batch, length, heads · size) or by heads as the node's is."""
+    """The step that computes attention, its result (batch, length, heads · size) or by heads as the
+    node's is.
+    """
     q, k, v = heads.q, heads.k, heads.v
     merged = node.output.rank == 4
     order = (0, 2, 1, 3) if merged else natural(3)
@@ -81,12 +85,17 @@ def attend(low: Lowering, node: Node, group: Group, heads: Heads) -> None:
         value_dim=v.shape[3],
         causal_offset=heads.first,
     )
-    form = low.choose("attention", [*sizes[:2], *sizes[3:7]], *_forms(low, sizes.queries, sizes.keys))
+    form = low.choose(
+        "attention", [*sizes[:2], *sizes[3:7]], *_forms(low, sizes.queries, sizes.keys)
+    )
     kernel = "attention_bf16" if form == "bf16" else "attention"
     f.include(f"{kernel}.hpp")
     sink = low.sink(f, group, order, inner=2 if merged else 1)
     f.scratch(f"attention_scratch(AttentionShape{{{sizes_text(sizes)}}})", "attention.hpp")
-    f.line(f"AttentionShape shape = {{{f.sizes(sizes)}, {_scale(f, heads)}, {'true' if heads.causal else 'false'}}};")
+    f.line(
+        f"AttentionShape shape = {{{f.sizes(sizes)}, {_scale(f, heads)}, "
+        f"{'true' if heads.causal else 'false'}}};"
+    )
     if heads.valid is not None:
         f.line(f"shape.valid = {f.read(heads.valid)};")
     if heads.sinks is not None:
@@ -103,11 +112,17 @@ def attend(low: Lowering, node: Node, group: Group, heads: Heads) -> None:
 
 
 def _forms(low: Lowering, queries: Dim, keys: Dim) -> list[str]:
-    """How attention may be computed: for few queries from rows of keys or packed ones, else by blocks of keys."""
+    """How attention may be computed: for few queries from rows of keys or packed ones, else by
+    blocks of keys.
+    """
     if isinstance(queries, int) and queries <= MOST_FEW:
         names = ["rows", "panels"]
     else:
-        names = [name for name, size in _BLOCKS.items() if size == max(_BLOCKS.values()) or size < usual(keys)]
+        names = [
+            name
+            for name, size in _BLOCKS.items()
+            if size == max(_BLOCKS.values()) or size < usual(keys)
+        ]
     rounds = low.precision == "bf16" and not (isinstance(queries, int) and queries <= 2)
     return [*names, "bf16"] if rounds else names
 
@@ -122,13 +137,17 @@ def _scale(f: FunctionWriter, heads: Heads) -> str:
 
 
 def _heads(low: Lowering, node: Node, index: int) -> Tensor:
-    """Q, K or V as (batch, heads, sequence, size) with neighbouring elements of a head side by side."""
+    """Q, K or V as (batch, heads, sequence, size) with neighbouring elements of a head side by
+    side.
+    """
     count = node.op.attributes()["q_num_heads" if index == 0 else "kv_num_heads"]
     return by_heads(low, operand(node, index), count)
 
 
 def by_heads(low: Lowering, value: Value, heads: int) -> Tensor:
-    """A value (batch, sequence, heads · size), or by heads already, as (batch, heads, sequence, size)."""
+    """A value (batch, sequence, heads · size), or by heads already, as (batch, heads, sequence,
+    size).
+    """
     tensor = low.tensor(value)
     if value.rank == 3:
         tensor = split_heads(tensor, heads)
@@ -143,7 +162,12 @@ def split_heads(tensor: Tensor, heads: int) -> Tensor:
     size = dims.floordiv(width, heads)
     outer, row, step = tensor.strides
     order = tuple(axis for a in tensor.order for axis in ((0,), (2,), (1, 3))[a])
-    return replace(tensor, shape=(batch, heads, length, size), strides=(outer, size * step, row, step), order=order)
+    return replace(
+        tensor,
+        shape=(batch, heads, length, size),
+        strides=(outer, size * step, row, step),
+        order=order,
+    )
 
 
 def _present(low: Lowering, node: Node, number: int, new: Tensor) -> Tensor:

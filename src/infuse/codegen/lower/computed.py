@@ -10,7 +10,9 @@ from infuse.ir.graph import Value
 
 
 def packed_at_run_time(low: Lowering, w: Value, groups: int) -> Tensor:
-    """Filters (M, C/group, …) as `packing.pack_conv` orders them: [group, panel, taps, C/group, panel's columns]."""
+    """Filters (M, C/group, …) as `packing.pack_conv` orders them: [group, panel, taps, C/group,
+    panel's columns].
+    """
     panel = 2 * low.lanes
     wide = dims.floordiv(w.shape[0], groups)
     taps, depth = dims.product(w.shape[2:]), w.shape[1]
@@ -32,8 +34,12 @@ def packed_at_run_time(low: Lowering, w: Value, groups: int) -> Tensor:
     return target
 
 
-def _copy(low: Lowering, source: Tensor, target: Tensor, panels: dims.Dim, columns: dims.Dim) -> None:
-    """Columns [group, panels · columns, taps, depth] to their places in [group, panels, taps, depth, columns]."""
+def _copy(
+    low: Lowering, source: Tensor, target: Tensor, panels: dims.Dim, columns: dims.Dim
+) -> None:
+    """Columns [group, panels · columns, taps, depth] to their places in [group, panels, taps,
+    depth, columns].
+    """
     groups, _, taps, depth = source.shape
     split = source.reshape((groups, panels, columns, taps, depth))
     assert split is not None

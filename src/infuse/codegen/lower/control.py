@@ -1,7 +1,9 @@
-"""If, Loop and Scan as native branches and loops: every body is a program of its own, with its own memory plan.
+"""If, Loop and Scan as native branches and loops: every body is a program of its own, with its own
+memory plan.
 
-A body leaves its outputs in memory of its own, in turn in two places when it runs again and again, so that what one
-iteration made can be read by the next. What comes out in the end stays where the last iteration left it.
+A body leaves its outputs in memory of its own, in turn in two places when it runs again and again,
+so that what one iteration made can be read by the next. What comes out in the end stays where the
+last iteration left it.
 """
 
 from __future__ import annotations
@@ -92,7 +94,9 @@ def if_(low: Lowering, node: Node, group: Group) -> None:
 class _Iteration:
     """A body that runs again and again: the function that runs it, and what it is given."""
 
-    def __init__(self, low: Lowering, node: Node, first_input: int, first_output: int, carried: list[Value]) -> None:
+    def __init__(
+        self, low: Lowering, node: Node, first_input: int, first_output: int, carried: list[Value]
+    ) -> None:
         """The carried values begin at these places of the body's inputs and outputs."""
         self.low, self.node, self.carried = low, node, carried
         self.graph = node.subgraphs["body"]
@@ -112,7 +116,9 @@ class _Iteration:
         return self.graph.outputs[self.first_output + len(self.carried) :]
 
     def begin(self, inputs: Sequence[str]) -> None:
-        """Lay out the inputs of the first iteration; `inputs` are those that are not carried, None for carried ones."""
+        """Lay out the inputs of the first iteration; `inputs` are those that are not carried, None
+        for carried ones.
+        """
         every = [*inputs, *_captures(self.f, self.body), "nullptr"]
         self.f.line(f"const void* in[] = {{{', '.join(every)}}};")
         for value, start in zip(self.state, self.carried):
@@ -130,10 +136,14 @@ class _Iteration:
 
     def run(self) -> None:
         """Run the body once."""
-        self.f.line(f"if (int failed = run_{self.body.program.number}(m, in, nullptr)) return failed;")
+        self.f.line(
+            f"if (int failed = run_{self.body.program.number}(m, in, nullptr)) return failed;"
+        )
 
     def stack(self, index: str, count: str = "") -> None:
-        """Keep the stacked outputs of iteration `index`: behind the earlier ones, or at that place among `count`."""
+        """Keep the stacked outputs of iteration `index`: behind the earlier ones, or at that place
+        among `count`.
+        """
         f = self.f
         for number, value in enumerate(self.stacked):
             place = self.first_output + len(self.carried) + number
@@ -145,9 +155,13 @@ class _Iteration:
             source = f"{self.frame}.results[{place}]"
             if count:
                 f.line(f"if (i == 0 && !obtain({block}, bytes * {count})) return NO_MEMORY;")
-                f.line(f"if (bytes > 0) memcpy({block}.data + {index} * bytes, {source}, bytes); }}")
+                f.line(
+                    f"if (bytes > 0) memcpy({block}.data + {index} * bytes, {source}, bytes); }}"
+                )
             else:
-                f.line(f"if (!append({block}, {index} * bytes, {source}, bytes)) return NO_MEMORY; }}")
+                f.line(
+                    f"if (!append({block}, {index} * bytes, {source}, bytes)) return NO_MEMORY; }}"
+                )
 
     def carry(self) -> None:
         """Let the next iteration start where this one ended."""
@@ -157,15 +171,24 @@ class _Iteration:
             place = self.first_output + number
             f.line(f"in[{self.first_input + number}] = {self.frame}.results[{place}];")
             given = self.graph.outputs[place].shape
-            moved += [(str(a), size_text(b)) for a, b in zip(value.shape, given) if a != b and isinstance(a, dims.Expr)]
-        names = {symbol: f"next{i}" for i, symbol in enumerate(dict.fromkeys(symbol for symbol, _ in moved))}
+            moved += [
+                (str(a), size_text(b))
+                for a, b in zip(value.shape, given)
+                if a != b and isinstance(a, dims.Expr)
+            ]
+        names = {
+            symbol: f"next{i}"
+            for i, symbol in enumerate(dict.fromkeys(symbol for symbol, _ in moved))
+        }
         for symbol, text in dict(moved).items():
             f.line(f"const long {names[symbol]} = {text};")
         for symbol, name in names.items():
             f.line(f"d.{symbol_field(symbol)} = {name};")
 
     def finish(self, count: str, axes: Sequence[int]) -> None:
-        """Leave the carried values and the stacked ones, which get their new axis at these places."""
+        """Leave the carried values and the stacked ones, which get their new axis at these
+        places.
+        """
         f = self.f
         for number, value in enumerate(self.state):
             block, at = self.results.block(number), f"in[{self.first_input + number}]"
@@ -176,11 +199,17 @@ class _Iteration:
         for number, value in enumerate(self.stacked):
             place = len(self.carried) + number
             rows = [f"rows{number}[{axis}]" for axis in range(value.rank)]
-            rows = [size_text(d) if isinstance(d, int) else row for d, row in zip(value.shape, rows)]
-            outside = [d for axis, d in enumerate(self.node.outputs[place].shape) if axis != axes[number]]
+            rows = [
+                size_text(d) if isinstance(d, int) else row for d, row in zip(value.shape, rows)
+            ]
+            outside = [
+                d for axis, d in enumerate(self.node.outputs[place].shape) if axis != axes[number]
+            ]
             # What has no rows has the sizes that are known without any.
             rows = [
-                f"({count} == 0 ? {size_text(d)} : {row})" if dims.symbols(d) <= self.results.known else row
+                f"({count} == 0 ? {size_text(d)} : {row})"
+                if dims.symbols(d) <= self.results.known
+                else row
                 for d, row in zip(outside, rows)
             ]
             self.results.find(f, place, [*rows[: axes[number]], count, *rows[axes[number] :]])
@@ -194,7 +223,9 @@ class _Iteration:
         lies = (shape[axis], *shape[:axis], *shape[axis + 1 :])
         buffer = self.results.tensors[place].buffer
         order = [*range(1, axis + 1), 0, *range(axis + 1, len(shape))]
-        self.results.tensors[place] = dense(buffer, self.node.outputs[place].dtype, lies).permute(order)
+        self.results.tensors[place] = dense(buffer, self.node.outputs[place].dtype, lies).permute(
+            order
+        )
 
 
 @lowers("Loop")

@@ -95,27 +95,40 @@ def conv(low: Lowering, node: Node, group: Group) -> None:
     win = window(node, low)
     f = low.function("conv", *group.nodes)
     rows = pixel_rows(low, node)
-    sink = partial(low.sink, f, group, channels_last(node.output.rank), bias=channel_bias(low, node, 2))
+    sink = partial(
+        low.sink, f, group, channels_last(node.output.rank), bias=channel_bias(low, node, 2)
+    )
     if rows is not None:
         _matrix(low, node, f, rows, sink)
     elif groups == x.shape[1] and groups > 1:
         _depthwise(low, node, f, win, sink)
     else:
         sizes = depthwise_sizes(node, win)
-        _windows(low, node, f, win, ConvSizes(*sizes[:6], node.output.shape[1], *sizes[6:], groups), sink)
+        _windows(
+            low, node, f, win, ConvSizes(*sizes[:6], node.output.shape[1], *sizes[6:], groups), sink
+        )
     f.finish(label(group))
 
 
-def _matrix(low: Lowering, node: Node, f: FunctionWriter, rows: Tensor, sink: Callable[[], str]) -> None:
+def _matrix(
+    low: Lowering, node: Node, f: FunctionWriter, rows: Tensor, sink: Callable[[], str]
+) -> None:
     count, channels = rows.shape
-    sizes = GemmSizes(count, node.output.shape[1], channels, rows.strides[0] if count != 1 else channels)
+    sizes = GemmSizes(
+        count, node.output.shape[1], channels, rows.strides[0] if count != 1 else channels
+    )
     pairs = operand(node, 1).is_const and takes_pairs(low, sizes)
     weights = _packed_pairs(low, node, 1, True) if pairs else packed_filters(low, node, 1)
     call_gemm(low, f, sizes, rows, weights, sink())
 
 
 def _windows(
-    low: Lowering, node: Node, f: FunctionWriter, win: Window, sizes: ConvSizes, sink: Callable[[], str]
+    low: Lowering,
+    node: Node,
+    f: FunctionWriter,
+    win: Window,
+    sizes: ConvSizes,
+    sink: Callable[[], str],
 ) -> None:
     form = low.choose("conv", sizes, *_forms(low, node, win, sizes))
     planar, pairs = form == "planar", form.endswith("_bf16")
@@ -130,7 +143,9 @@ def _windows(
         return
     marked = {"planar": "as_planar({})", "taps": "as_taps({})"}.get(form, "{}").format
     whole = groups == 1 and win.dilations[1] == 1
-    weights = _packed_pairs(low, node, groups, whole) if pairs else packed_filters(low, node, groups)
+    weights = (
+        _packed_pairs(low, node, groups, whole) if pairs else packed_filters(low, node, groups)
+    )
     kernel = "conv" + SUFFIXES[weights.dtype]
     f.include(f"{kernel}.hpp")
     f.scratch(f"{kernel}_scratch({marked(sizes_text(sizes))})", f"{kernel}.hpp")
@@ -140,7 +155,8 @@ def _windows(
 def _forms(low: Lowering, node: Node, win: Window, sizes: ConvSizes) -> list[str]:
     """The kernels that compute a convolution of these sizes.
 
-    Where the precision allows, operands may be rounded to bfloat16; not in larger tiles than 2, which lose too much.
+    Where the precision allows, operands may be rounded to bfloat16; not in larger tiles than 2,
+    which lose too much.
     """
     x, known, channels = operand(node), operand(node, 1).is_const, sizes.channels
     groups = int(node.op.attributes()["group"])
@@ -148,7 +164,9 @@ def _forms(low: Lowering, node: Node, win: Window, sizes: ConvSizes) -> list[str
     few = isinstance(channels, int) and channels < 32 and groups == 1 and win.dilations[1] == 1
     tensor = low.tensor(x)
     planes = few and tensor.is_dense(natural(x.rank)) and not tensor.is_dense(channels_last(x.rank))
-    names = [name for name, fits in (("planar", planes), ("lines", few and win.kernel[1] != 1)) if fits]
+    names = [
+        name for name, fits in (("planar", planes), ("lines", few and win.kernel[1] != 1)) if fits
+    ]
     names += ["taps", *(["taps_bf16"] if pairs else [])]
     if known:
         names += forms_by_tiles(low.precision, sizes)
@@ -159,10 +177,16 @@ def _forms(low: Lowering, node: Node, win: Window, sizes: ConvSizes) -> list[str
 
 
 def _merge(low: Lowering, node: Node, vectors: int) -> int:
-    """How many groups are computed as one, with zeros among its filters, so that its results fill these vectors."""
+    """How many groups are computed as one, with zeros among its filters, so that its results fill
+    these vectors.
+    """
     groups = int(node.op.attributes()["group"])
     own = int(str(operand(node, 1).shape[0])) // groups
-    return max(n for n in range(1, groups + 1) if groups % n == 0 and (n == 1 or n * own <= vectors * low.lanes))
+    return max(
+        n
+        for n in range(1, groups + 1)
+        if groups % n == 0 and (n == 1 or n * own <= vectors * low.lanes)
+    )
 
 
 def is_point(low: Lowering, node: Node) -> bool:
@@ -173,7 +197,9 @@ def is_point(low: Lowering, node: Node) -> bool:
 
 
 def pixel_rows(low: Lowering, node: Node) -> Tensor | None:
-    """The pixels as rows of a matrix, where the convolution is a matrix product; they need not lie without gaps."""
+    """The pixels as rows of a matrix, where the convolution is a matrix product; they need not lie
+    without gaps.
+    """
     if not is_point(low, node):
         return None
     x = operand(node)
@@ -182,7 +208,9 @@ def pixel_rows(low: Lowering, node: Node) -> Tensor | None:
 
 
 def _rows(tensor: Tensor) -> Tensor | None:
-    """An image tensor as pixels × channels with neighbouring channels side by side, None where strides forbid it."""
+    """An image tensor as pixels × channels with neighbouring channels side by side, None where
+    strides forbid it.
+    """
     shape = (dims.product([tensor.shape[0], *tensor.shape[2:]]), tensor.shape[1])
     view = tensor.permute(channels_last(tensor.rank)).reshape(shape)
     fits = view is not None and (view.strides[1] == 1 or view.shape[1] == 1)
@@ -226,7 +254,11 @@ def _packed_pairs(low: Lowering, node: Node, groups: int, whole: bool) -> Tensor
     count = groups * -(-(out // groups) // (2 * lanes)) * segments * -(-size // 2) * 4 * lanes
     how = ("conv_bf16", groups, whole, lanes)
     return low.program.packed(
-        w.const, how, count, lambda a: pack_conv_bf16(planar(a), groups, whole, lanes), dtypes.bfloat16
+        w.const,
+        how,
+        count,
+        lambda a: pack_conv_bf16(planar(a), groups, whole, lanes),
+        dtypes.bfloat16,
     )
 
 
@@ -243,7 +275,9 @@ def depthwise_filters(low: Lowering, node: Node) -> Tensor:
     return low.arranged(low.tensor(w).permute((*range(1, w.rank), 0)), natural(w.rank))
 
 
-def _depthwise(low: Lowering, node: Node, f: FunctionWriter, win: Window, sink: Callable[[], str]) -> None:
+def _depthwise(
+    low: Lowering, node: Node, f: FunctionWriter, win: Window, sink: Callable[[], str]
+) -> None:
     sizes = depthwise_sizes(node, win)
     out, channels = operand(node, 1).shape[0], sizes.channels
     kw, stride = win.kernel[1], win.strides[1]

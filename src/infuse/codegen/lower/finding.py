@@ -1,4 +1,6 @@
-"""What steps that find sizes and places are made of: lists of integers, new symbols, and the checks around them."""
+"""What steps that find sizes and places are made of: lists of integers, new symbols, and the checks
+around them.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +20,14 @@ def operand(node: Node, index: int = 0) -> Value:
     return value
 
 
-def integers(low: Lowering, node: Node, index: int, *, least: int | None = None) -> tuple[Dim, ...] | None:
-    """The elements of an input that lists integers, None where it is absent: as symbols where only the run tells them.
+def integers(
+    low: Lowering, node: Node, index: int, *, least: int | None = None
+) -> tuple[Dim, ...] | None:
+    """The elements of an input that lists integers, None where it is absent: as symbols where only
+    the run tells them.
 
-    None of them may be below `least`. A symbol is taken to be no negative number by the algebra of sizes: give `least`
-    unless the elements go into C++ alone.
+    None of them may be below `least`. A symbol is taken to be no negative number by the algebra of
+    sizes: give `least` unless the elements go into C++ alone.
     """
     value = node.input(index)
     if value is None:
@@ -50,7 +55,9 @@ def new_symbol(low: Lowering) -> str:
 
 
 def refuse_large(low: Lowering, node: Node, *sizes: Dim) -> None:
-    """A step that fails where sizes, of which only the run tells, are too large to be computed with."""
+    """A step that fails where sizes, of which only the run tells, are too large to be computed
+    with.
+    """
     texts = [estimate_text(size) for size in sizes if isinstance(size, dims.Expr)]
     if not texts:
         return
@@ -78,7 +85,9 @@ def array(low: Lowering, f: FunctionWriter, node: Node, name: str, value: Value)
     count = _length(low, node, value)
     f.line(f"long {name}[{count + 1}];")
     if count:
-        f.line(f"for (int i = 0; i < {count}; ++i) {name}[i] = (long){f.read(low.dense(value))}[i];")
+        f.line(
+            f"for (int i = 0; i < {count}; ++i) {name}[i] = (long){f.read(low.dense(value))}[i];"
+        )
     return count
 
 
@@ -98,7 +107,8 @@ def longs(f: FunctionWriter, name: str, numbers: Iterable[Dim | str]) -> None:
 def found_by(low: Lowering, node: Node, call: Callable[[FunctionWriter], str]) -> None:
     """A step that finds the sizes of a node's result from those of its operand.
 
-    `call` gives the condition, a call of kernels/sizes.hpp, that reads the array `in` and fills `out`.
+    `call` gives the condition, a call of kernels/sizes.hpp, that reads the array `in` and fills
+    `out`.
     """
     f = low.function(f"{node.kind.lower()}_sizes", node)
     f.include("sizes.hpp")

@@ -1,4 +1,6 @@
-"""Sizes and places that only the elements of tensors tell: found by a step, from then on known as symbols."""
+"""Sizes and places that only the elements of tensors tell: found by a step, from then on known as
+symbols.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from infuse.ir.dims import Dim
 from infuse.ir.graph import Node
 from infuse.ir.types import Shape
 
-# -- shapes of results -------------------------------------------------------------------------------------------
+# -- shapes of results -----------------------------------------------------------------------------
 
 
 @finds_sizes("Reshape")
@@ -29,7 +31,10 @@ def reshape(low: Lowering, node: Node) -> None:
 @finds_sizes("Expand")
 def expand(low: Lowering, node: Node) -> None:
     def call(f: FunctionWriter) -> str:
-        return f"expand_sizes(in, {operand(node).rank}, wanted, {array(low, f, node, 'wanted', operand(node, 1))}, out)"
+        return (
+            f"expand_sizes(in, {operand(node).rank}, wanted, "
+            f"{array(low, f, node, 'wanted', operand(node, 1))}, out)"
+        )
 
     found_by(low, node, call)
 
@@ -75,7 +80,10 @@ def squeeze(low: Lowering, node: Node) -> None:
     def call(f: FunctionWriter) -> str:
         if axes is None:
             return f"squeeze_sizes(in, {x.rank}, nullptr, 0, true, {rank}, out)"
-        return f"squeeze_sizes(in, {x.rank}, axes, {array(low, f, node, 'axes', axes)}, false, {rank}, out)"
+        return (
+            f"squeeze_sizes(in, {x.rank}, axes, {array(low, f, node, 'axes', axes)}, false, "
+            f"{rank}, out)"
+        )
 
     found_by(low, node, call)
 
@@ -83,7 +91,10 @@ def squeeze(low: Lowering, node: Node) -> None:
 @finds_sizes("Unsqueeze")
 def unsqueeze(low: Lowering, node: Node) -> None:
     def call(f: FunctionWriter) -> str:
-        return f"unsqueeze_sizes(in, {operand(node).rank}, axes, {array(low, f, node, 'axes', operand(node, 1))}, out)"
+        return (
+            f"unsqueeze_sizes(in, {operand(node).rank}, axes, "
+            f"{array(low, f, node, 'axes', operand(node, 1))}, out)"
+        )
 
     found_by(low, node, call)
 
@@ -100,7 +111,7 @@ def range_(low: Lowering, node: Node) -> None:
     f.finish(f"Range {node.name}: sizes")
 
 
-# -- elements that are kept --------------------------------------------------------------------------------------
+# -- elements that are kept ------------------------------------------------------------------------
 
 
 @finds_sizes("NonZero")
@@ -109,7 +120,10 @@ def count_nonzero(low: Lowering, node: Node) -> None:
     f = low.function("count_nonzero", node)
     f.include("sizes.hpp")
     pointer = f.read(row_major(low, x))
-    f.line(f"const long out[] = {{{x.rank}, count_nonzero({pointer}, {f.number(dims.product(x.shape))})}};")
+    f.line(
+        f"const long out[] = {{{x.rank}, count_nonzero({pointer}, "
+        f"{f.number(dims.product(x.shape))})}};"
+    )
     low.find_sizes(f, node, node.output.shape, "out")
     f.finish("NonZero: count")
 
@@ -141,11 +155,15 @@ def count_compress(low: Lowering, node: Node) -> None:
     f.include("sizes.hpp")
     pointer, given = f.read(low.dense(condition)), f.number(condition.shape[0])
     f.fail_unless(
-        f"{given} <= {size_text(shape[axis])} || !count_nonzero({pointer} + {size_text(shape[axis])}, "
+        f"{given} <= {size_text(shape[axis])} || !count_nonzero({pointer} + "
+        f"{size_text(shape[axis])}, "
         f"{given} - {size_text(shape[axis])})",
         "BAD_INDEX",
     )
-    sizes = [f"count_nonzero({pointer}, {given})" if a == axis else size_text(d) for a, d in enumerate(shape)]
+    sizes = [
+        f"count_nonzero({pointer}, {given})" if a == axis else size_text(d)
+        for a, d in enumerate(shape)
+    ]
     longs(f, "out", sizes)
     low.find_sizes(f, node, node.output.shape, "out")
     f.finish("Compress: count")
@@ -161,7 +179,10 @@ def compress(low: Lowering, node: Node, group: Group) -> None:
     given = f"{f.read(low.dense(condition))}, {f.number(condition.shape[0])}"
     inner = dims.product(shape[axis + 1 :]) * x.dtype.bytes
     sizes = f.numbers(dims.product(shape[:axis]), shape[axis], inner)
-    f.line(f"compress((const char*){f.read(source.bits)}, {given}, {sizes}, (char*){f.write(target.bits)});")
+    f.line(
+        f"compress((const char*){f.read(source.bits)}, {given}, {sizes}, "
+        f"(char*){f.write(target.bits)});"
+    )
     f.finish("Compress")
     low.tensors[node.output] = target
 
@@ -181,7 +202,9 @@ def one_hot(low: Lowering, node: Node, group: Group) -> None:
     places, choices, target = row_major(low, index), low.dense(values), low.allocate(node.output)
     f = low.function("one_hot", node)
     f.include("sizes.hpp")
-    sizes = f.numbers(dims.product(index.shape[:axis]), node.output.shape[axis], dims.product(index.shape[axis:]))
+    sizes = f.numbers(
+        dims.product(index.shape[:axis]), node.output.shape[axis], dims.product(index.shape[axis:])
+    )
     f.line(f"one_hot({f.read(places)}, {sizes}, {f.read(choices.bits)}, {f.write(target.bits)});")
     f.finish("OneHot")
     low.tensors[node.output] = target

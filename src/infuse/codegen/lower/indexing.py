@@ -32,7 +32,10 @@ def gather(low: Lowering, node: Node, group: Group) -> None:
     if index.const is not None and index.const.size == 1:
         number, size = int(index.const.reshape(-1)[0]), x.shape[axis]
         start = size + number if number < 0 else number
-        if dims.compare("<", start, size) is not False and dims.compare(">=", start, 0) is not False:
+        if (
+            dims.compare("<", start, size) is not False
+            and dims.compare(">=", start, 0) is not False
+        ):
             _require_inside(low, node, start, size)
             view = low.tensor(x).slice(axis, start, 1)
             view = view.drop(axis)
@@ -45,7 +48,12 @@ def gather(low: Lowering, node: Node, group: Group) -> None:
     f = low.function("gather", node)
     f.include("gather.hpp")
     f.checks = True
-    sizes = [dims.product(x.shape[:axis]), x.shape[axis], dims.product(x.shape[axis + 1 :]), dims.product(index.shape)]
+    sizes = [
+        dims.product(x.shape[:axis]),
+        x.shape[axis],
+        dims.product(x.shape[axis + 1 :]),
+        dims.product(index.shape),
+    ]
     text = f.numbers(*sizes)
     if source.dtype == x.dtype:
         pointers = f"{f.read(source.bits)}, {f.read(places)}, {f.write(target.bits)}"
@@ -62,7 +70,9 @@ def _table(low: Lowering, x: Value) -> Tensor:
     if x.const is None or weight_type(low, x) == x.dtype:
         return row_major(low, x)
     table = x.const
-    return low.program.packed(table, "halves", table.size, lambda a: a.astype(np.float16), dtypes.float16)
+    return low.program.packed(
+        table, "halves", table.size, lambda a: a.astype(np.float16), dtypes.float16
+    )
 
 
 def _require_inside(low: Lowering, node: Node, index: Dim, size: Dim) -> None:
@@ -90,7 +100,10 @@ def gather_elements(low: Lowering, node: Node, group: Group) -> None:
     sizes_array(f, "index_sizes", index.shape)
     sizes_array(f, "sizes", x.shape)
     pointers = f"{f.read(source.bits)}, {f.read(places)}, {f.write(target.bits)}"
-    f.line(f"if (!gather_elements<{x.dtype.bytes}>(c, {x.rank}, index_sizes, sizes, {axis}, {pointers})) return 2;")
+    f.line(
+        f"if (!gather_elements<{x.dtype.bytes}>(c, {x.rank}, index_sizes, sizes, {axis}, "
+        f"{pointers})) return 2;"
+    )
     f.finish("GatherElements")
     low.tensors[node.output] = target
 
@@ -171,7 +184,9 @@ def trilu(low: Lowering, node: Node, group: Group) -> None:
         diagonal = f"long({f.read(low.dense(offset))}[0])"
     upper = "true" if node.op.attributes()["upper"] else "false"
     # Bits of zero are zero in every type.
-    f.line(f"triangle(c, {sizes}, {diagonal}, {upper}, {f.read(source.bits)}, {f.write(target.bits)});")
+    f.line(
+        f"triangle(c, {sizes}, {diagonal}, {upper}, {f.read(source.bits)}, {f.write(target.bits)});"
+    )
     f.finish("Trilu")
     low.tensors[node.output] = target
 
@@ -186,7 +201,9 @@ def top_k(low: Lowering, node: Node, group: Group) -> None:
     f = low.function("top_k", node)
     f.include("sequence.hpp")
     f.scratch(f"top_k_scratch({size_text(count)})", "sequence.hpp")
-    sizes = f.numbers(dims.product(x.shape[:axis]), x.shape[axis], dims.product(x.shape[axis + 1 :]), count)
+    sizes = f.numbers(
+        dims.product(x.shape[:axis]), x.shape[axis], dims.product(x.shape[axis + 1 :]), count
+    )
     largest = "true" if given["largest"] else "false"
     f.line(f"top_k<{largest}>(c, {sizes}, {f.read(source)}, {f.write(values)}, {f.write(places)});")
     f.finish("TopK")

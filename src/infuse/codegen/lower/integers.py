@@ -30,7 +30,9 @@ Integers = NDArray[np.integer[Any]]
 
 @dataclass(frozen=True)
 class Layout:
-    """How kernels/integer_layouts.hpp multiplies: the name there, elements in a lane, and their type."""
+    """How kernels/integer_layouts.hpp multiplies: the name there, elements in a lane, and their
+    type.
+    """
 
     name: str
     group: int
@@ -42,7 +44,9 @@ QUADS = Layout("Quads", 4, dtypes.int8)
 
 
 def pack_groups(b: Integers, lanes: int, layout: Layout) -> Integers:
-    """The matrix b[k, n] as [panel, group of rows, 2 · lanes, row of the group] for kernels/integer.hpp."""
+    """The matrix b[k, n] as [panel, group of rows, 2 · lanes, row of the group] for
+    kernels/integer.hpp.
+    """
     k, n = b.shape
     width, group = 2 * lanes, layout.group
     groups, panels = -(-k // group), -(-n // width)
@@ -71,7 +75,9 @@ def layout_of(low: Lowering, weights: Integers) -> Layout:
 
 @dataclass(frozen=True)
 class Packed:
-    """A right operand as kernels read it: its integers [.., integers of one], and the sums of its columns."""
+    """A right operand as kernels read it: its integers [.., integers of one], and the sums of its
+    columns.
+    """
 
     layout: Layout
     integers: Tensor
@@ -79,10 +85,12 @@ class Packed:
 
     def text(self, f: FunctionWriter) -> tuple[str, str]:
         """C++ text of the pointers to both."""
-        return f.read(self.integers), "(const int32_t*)nullptr" if self.sums is None else f.read(self.sums)
+        return f.read(self.integers), "(const int32_t*)nullptr" if self.sums is None else f.read(
+            self.sums
+        )
 
 
-# -- matrices ----------------------------------------------------------------------------------------------------
+# -- matrices --------------------------------------------------------------------------------------
 
 
 @lowers("MatMulInteger", fuses=True, gives=dtypes.int32)
@@ -143,9 +151,15 @@ def _stored(low: Lowering, matrices: Integers, lead: Sequence[Dim], what: str) -
         np.ascontiguousarray(matrices),
         (layout.name, low.lanes),
         layout.dtype.bytes * each * count,
-        lambda found: np.stack([pack_groups(one, low.lanes, layout) for one in found.reshape(-1, k, n)]),
+        lambda found: np.stack(
+            [pack_groups(one, low.lanes, layout) for one in found.reshape(-1, k, n)]
+        ),
     )
-    sums = low.program.weight(matrices.sum(-2, dtype=np.int32).reshape(-1)) if layout is QUADS else None
+    sums = (
+        low.program.weight(matrices.sum(-2, dtype=np.int32).reshape(-1))
+        if layout is QUADS
+        else None
+    )
     return Packed(layout, dense(buffer, layout.dtype, (*lead, each)), sums)
 
 
@@ -173,7 +187,7 @@ def _packed(
     return Packed(PAIRS, target, None)
 
 
-# -- images ------------------------------------------------------------------------------------------------------
+# -- images ----------------------------------------------------------------------------------------
 
 
 @lowers("ConvInteger", fuses=True, gives=dtypes.int32)
@@ -225,7 +239,12 @@ def _shifted_filters(node: Node) -> Integers:
 
 
 def _depthwise(
-    low: Lowering, node: Node, f: FunctionWriter, win: Window | None, pointers: tuple[str, str], sink: str
+    low: Lowering,
+    node: Node,
+    f: FunctionWriter,
+    win: Window | None,
+    pointers: tuple[str, str],
+    sink: str,
 ) -> None:
     """Filters of one channel each."""
     f.include("integer_depthwise.hpp")
@@ -233,7 +252,9 @@ def _depthwise(
     if win is None or not _has_kernel(win):
         weights = low.program.weight(np.ascontiguousarray(wide.reshape(wide.shape[0], -1).T))
         _windows(low, node, f, operand(node, 1).shape[2:])
-        f.line(f"integer_depthwise_any(c, windows, {', '.join(pointers)}, {f.read(weights)}, {sink});")
+        f.line(
+            f"integer_depthwise_any(c, windows, {', '.join(pointers)}, {f.read(weights)}, {sink});"
+        )
         return
     layout = layout_of(low, wide)
     sizes = depthwise_sizes(node, win)
@@ -244,7 +265,8 @@ def _depthwise(
     sums = filters.sum((1, 2), dtype=np.int32)
     total = f.read(low.program.weight(sums)) if layout is QUADS else "(const int32_t*)nullptr"
     f.scratch(
-        f"integer_depthwise_scratch({size_text(sizes.width)}, {size_text(sizes.channels)})", "integer_depthwise.hpp"
+        f"integer_depthwise_scratch({size_text(sizes.width)}, {size_text(sizes.channels)})",
+        "integer_depthwise.hpp",
     )
     text = ", ".join((f.sizes(sizes), *pointers, f.read(low.program.weight(packed)), total, sink))
     f.line(f"integer_depthwise<{layout.name}, {together}, {kw}, {win.strides[1]}>(c, {text});")
@@ -273,7 +295,9 @@ def _filters(low: Lowering, node: Node, groups: int) -> Packed:
     wide, depth, taps = dims.floordiv(w.shape[0], groups), w.shape[1], dims.product(w.shape[2:])
     if w.const is not None and _known(zero):
         matrices = _shifted_filters(node).reshape(groups, wide, depth, taps).transpose(0, 3, 2, 1)
-        return _stored(low, matrices.reshape(groups, int(taps) * int(depth), int(wide)), (groups,), "filters")
+        return _stored(
+            low, matrices.reshape(groups, int(taps) * int(depth), int(wide)), (groups,), "filters"
+        )
     whole = low.dense(w, natural(w.rank)).reshape((groups, wide, depth, taps))
     if whole is None:
         low.unsupported(node, "filters of unknown sizes")

@@ -92,7 +92,9 @@ def packed_product(
     f.finish(label(group))
 
 
-def call_gemm(low: Lowering, f: FunctionWriter, sizes: GemmSizes, left: Tensor, weights: Tensor, sink: str) -> None:
+def call_gemm(
+    low: Lowering, f: FunctionWriter, sizes: GemmSizes, left: Tensor, weights: Tensor, sink: str
+) -> None:
     """Write the call of the kernel that multiplies rows by packed weights."""
     kernel = "gemm" + SUFFIXES[weights.dtype]
     f.include(f"{kernel}.hpp")

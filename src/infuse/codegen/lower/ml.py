@@ -30,7 +30,13 @@ def tree_scores(low: Lowering, node: Node, group: Group) -> None:
     x, given = operand(node), node.op.attributes()
     forest: Forest = given["forest"]
     source, target, kind = row_major(low, x), low.allocate(node.output), x.dtype.c_name
-    arrays = [_words(forest, x.dtype.numpy), forest.roots, _depths(forest), forest.starts, forest.targets]
+    arrays = [
+        _words(forest, x.dtype.numpy),
+        forest.roots,
+        _depths(forest),
+        forest.starts,
+        forest.targets,
+    ]
     weights = [low.program.weight(a.astype(np.int32)) for a in arrays]
     join = _JOINS[given["aggregate"]]
     numbers = forest.votes if forest.votes.size else np.zeros(1, x.dtype.numpy)
@@ -46,7 +52,8 @@ def tree_scores(low: Lowering, node: Node, group: Group) -> None:
     count = f.number(len(forest.roots))
     starts = f"{lists[2]}, {lists[3]}, {f.read(votes)}"
     f.line(
-        f"const Trees<{kind}> trees = {{(const TreeNode<{kind}>*){nodes}, {lists[0]}, {lists[1]}, {count}, {starts}}};"
+        f"const Trees<{kind}> trees = {{(const TreeNode<{kind}>*){nodes}, {lists[0]}, {lists[1]}, "
+        f"{count}, {starts}}};"
     )
     if given["aggregate"] in ("MIN", "MAX"):
         f.scratch(f"trees_scratch({given['count']})", "trees.hpp")
@@ -59,10 +66,14 @@ def tree_scores(low: Lowering, node: Node, group: Group) -> None:
 
 def _words(forest: Forest, dtype: Any) -> Array:
     """The nodes as `TreeNode` has them, seen as words of 32 bits."""
-    layout = np.dtype([("threshold", dtype), ("feature", np.int32), ("next", np.int32, 2)], align=True)
+    layout = np.dtype(
+        [("threshold", dtype), ("feature", np.int32), ("next", np.int32, 2)], align=True
+    )
     nodes = np.zeros(len(forest.kinds), layout)
     nodes["threshold"], nodes["next"] = forest.thresholds, forest.branches
-    marks = np.where(forest.kinds == EQUAL, _EQUAL_MARK, 0) + np.where(forest.takes_nan, _NAN_MARK, 0)
+    marks = np.where(forest.kinds == EQUAL, _EQUAL_MARK, 0) + np.where(
+        forest.takes_nan, _NAN_MARK, 0
+    )
     nodes["feature"] = forest.features + marks
     return nodes.view(np.int32)
 
@@ -111,7 +122,9 @@ def known_elements(low: Lowering, node: Node, group: Group) -> None:
     f = low.function("known_elements", node)
     f.include("lookup.hpp")
     keys = f"{f.read(low.program.weight(listed))}, {f.number(len(listed))}"
-    f.fail_unless(f"all_known({f.number(dims.product(x.shape))}, {f.read(source)}, {keys})", "BAD_INDEX")
+    f.fail_unless(
+        f"all_known({f.number(dims.product(x.shape))}, {f.read(source)}, {keys})", "BAD_INDEX"
+    )
     f.finish("KnownElements")
     low.tensors[node.output] = source
 
@@ -129,8 +142,14 @@ def label_encoder(low: Lowering, node: Node, group: Group) -> None:
     f = low.function("lookup", node)
     f.include("lookup.hpp")
     listed, beside, otherwise = (low.program.weight(np.ascontiguousarray(v)) for v in lists)
-    pointers = f"{f.read(listed)}, {f.number(len(distinct))}, {f.read(beside.bits)}, {f.read(otherwise.bits)}"
-    f.line(f"lookup(c, {f.number(dims.product(x.shape))}, {f.read(source)}, {pointers}, {f.write(target.bits)});")
+    pointers = (
+        f"{f.read(listed)}, {f.number(len(distinct))}, {f.read(beside.bits)}, "
+        f"{f.read(otherwise.bits)}"
+    )
+    f.line(
+        f"lookup(c, {f.number(dims.product(x.shape))}, {f.read(source)}, {pointers}, "
+        f"{f.write(target.bits)});"
+    )
     f.finish("LabelEncoder")
     low.tensors[node.output] = target
 
@@ -147,9 +166,13 @@ def count_ngrams(low: Lowering, node: Node, group: Group) -> None:
     f.include("lookup.hpp")
     lists: list[Any] = [tree.starts, tree.tokens, tree.children, tree.columns]
     kinds: tuple[Any, ...] = (np.int32, x.dtype.numpy, np.int32, np.int32)
-    arrays = [low.program.weight(np.array(v if len(v) else [0]).astype(k)) for v, k in zip(lists, kinds)]
+    arrays = [
+        low.program.weight(np.array(v if len(v) else [0]).astype(k)) for v, k in zip(lists, kinds)
+    ]
     limits = f.numbers(op.min_gram_length, op.max_gram_length, op.max_skip_count)
-    f.line(f"const Ngrams<{x.dtype.c_name}> grams = {{{', '.join(map(f.read, arrays))}, {limits}}};")
+    f.line(
+        f"const Ngrams<{x.dtype.c_name}> grams = {{{', '.join(map(f.read, arrays))}, {limits}}};"
+    )
     rows = x.shape[0] if x.rank == 2 else 1
     sizes = f.numbers(rows, dims.product(x.shape[-1:]), op.columns)
     f.line(f"count_ngrams(c, grams, {sizes}, {f.read(source)}, {f.write(target)});")

@@ -12,12 +12,19 @@ from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node, known_ints
 
-_MODES = {"constant": "PAD_CONSTANT", "edge": "PAD_EDGE", "reflect": "PAD_REFLECT", "wrap": "PAD_WRAP"}
+_MODES = {
+    "constant": "PAD_CONSTANT",
+    "edge": "PAD_EDGE",
+    "reflect": "PAD_REFLECT",
+    "wrap": "PAD_WRAP",
+}
 
 
 @lowers("Pad", reads=(0, 2))
 def pad(low: Lowering, node: Node, group: Group) -> None:
-    if known_ints(node.input(1)) is None or (node.input(3) is not None and known_ints(node.input(3)) is None):
+    if known_ints(node.input(1)) is None or (
+        node.input(3) is not None and known_ints(node.input(3)) is None
+    ):
         _pad_as_found(low, node)
         return
     before = _pads_before(low, node)
@@ -56,7 +63,13 @@ def _pad_as_found(low: Lowering, node: Node) -> None:
         f.line(f"*{f.finds(name)} = before[{axis}];")
     f.finish(f"Pad {node.name}: sizes")
     target = low.allocate(node.output)
-    _padded(low, node, low.arranged(low.tensor(data), target.order), target, [dims.symbol(name) for name in names])
+    _padded(
+        low,
+        node,
+        low.arranged(low.tensor(data), target.order),
+        target,
+        [dims.symbol(name) for name in names],
+    )
     low.tensors[node.output] = target
 
 
@@ -92,25 +105,37 @@ def _padded(low: Lowering, node: Node, source: Tensor, target: Tensor, before: l
     f.include("pad.hpp")
     value = node.input(2)
     if value is None or value.const is not None:
-        f.line(f"const {source.dtype.c_name} value = {stored_literal(_fill_number(node) or 0, source.dtype)};")
+        f.line(
+            f"const {source.dtype.c_name} value = "
+            f"{stored_literal(_fill_number(node) or 0, source.dtype)};"
+        )
         number = "&value"
     else:
         number = f.read(low.dense(value))
     order = source.order or (0,)
     for name, sizes in (("size", source.shape), ("begin", before), ("out", target.shape)):
-        f.line(f"const long {name}[] = {{{f.numbers(*(sizes[a] if sizes else 1 for a in order))}}};")
+        f.line(
+            f"const long {name}[] = {{{f.numbers(*(sizes[a] if sizes else 1 for a in order))}}};"
+        )
     mode = _MODES[node.op.attributes().get("mode", "constant")]
-    arguments = f"{len(order)}, size, begin, out, {mode}, {number}, {f.read(source)}, {f.write(target)}"
+    arguments = (
+        f"{len(order)}, size, begin, out, {mode}, {number}, {f.read(source)}, {f.write(target)}"
+    )
     f.line(f"pad_nd<{source.dtype.bytes}>(c, {arguments});")
     f.finish("pad")
 
 
-def fill(low: Lowering, target: Tensor, number: float | int | bool | None, node: Node | None) -> None:
+def fill(
+    low: Lowering, target: Tensor, number: float | int | bool | None, node: Node | None
+) -> None:
     """A step that writes one number everywhere."""
     assert number is not None
     f = low.function("fill", node)
     f.include("copy.hpp")
-    f.line(f"fill(c, {f.write(target)}, {f.number(target.size)}, {stored_literal(number, target.dtype)});")
+    f.line(
+        f"fill(c, {f.write(target)}, {f.number(target.size)}, "
+        f"{stored_literal(number, target.dtype)});"
+    )
     f.finish("fill")
 
 

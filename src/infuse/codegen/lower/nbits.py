@@ -19,11 +19,17 @@ from infuse.ops.microsoft_integers import MatMulNBits
 
 
 def decodes(node: Node) -> bool:
-    """Whether the kernel takes a MatMulNBits: known weights of 4 or 8 bits, in blocks that fill vectors, in float32."""
+    """Whether the kernel takes a MatMulNBits: known weights of 4 or 8 bits, in blocks that fill
+    vectors, in float32.
+    """
     op, held = node.op, [node.input(i) for i in (1, 2, 3)]
     assert isinstance(op, MatMulNBits)
     plain = op.bits in (4, 8) and op.block_size % 32 == 0 and node.input(4) is None
-    return plain and node.output.dtype == dtypes.float32 and all(v is None or v.const is not None for v in held)
+    return (
+        plain
+        and node.output.dtype == dtypes.float32
+        and all(v is None or v.const is not None for v in held)
+    )
 
 
 @lowers("MatMulNBits", domain=DOMAIN, fuses=True)
@@ -32,10 +38,14 @@ def matmul_n_bits(low: Lowering, node: Node, group: Group) -> None:
     assert isinstance(op, MatMulNBits)
     assert b.const is not None
     left = low.dense(a, natural(a.rank))
-    scales, shifts = op.steps(*(None if v is None else v.const for v in (node.input(2), node.input(3))))
+    scales, shifts = op.steps(
+        *(None if v is None else v.const for v in (node.input(2), node.input(3)))
+    )
     f = low.function("matmul_n_bits", *group.nodes)
     f.include("nbits.hpp")
-    sink = low.sink(f, group, natural(node.output.rank), bias=None if bias is None else low.tensor(bias))
+    sink = low.sink(
+        f, group, natural(node.output.rank), bias=None if bias is None else low.tensor(bias)
+    )
     sizes = NBitsSizes(dims.product(a.shape[:-1]), op.N, op.K, op.block_size, op.K)
     held = [low.program.weight(np.ascontiguousarray(array)) for array in (b.const, scales, shifts)]
     f.scratch(f"nbits_scratch({sizes_text(sizes)})", "nbits.hpp")

@@ -19,7 +19,11 @@ from infuse.ir.graph import Node
 def pool(low: Lowering, node: Node, group: Group) -> None:
     x, given = operand(node), node.op.attributes()
     bytes_too = node.kind == "MaxPool" and x.dtype in (dtypes.int8, dtypes.uint8)
-    if not (x.dtype == dtypes.float32 or bytes_too) or x.rank > 4 or any(v.uses for v in node.outputs[1:]):
+    if (
+        not (x.dtype == dtypes.float32 or bytes_too)
+        or x.rank > 4
+        or any(v.uses for v in node.outputs[1:])
+    ):
         plain_pool(low, node)
         return
     win = window(node, low)
@@ -30,7 +34,9 @@ def pool(low: Lowering, node: Node, group: Group) -> None:
     counted = bool(given.get("count_include_pad"))
     sizes = f.sizes(PoolSizes._make([*depthwise_sizes(node, win), *win.after, counted]))
     p = float(given.get("p", 0))
-    kind = {"MaxPool": "MaxPool{}", "AveragePool": "MeanPool{}", "LpPool": f"PowerPool{{{p!r}f}}"}[node.kind]
+    kind = {"MaxPool": "MaxPool{}", "AveragePool": "MeanPool{}", "LpPool": f"PowerPool{{{p!r}f}}"}[
+        node.kind
+    ]
     if bytes_too:
         kind = f"MaxIntegerPool{{{-128 if x.dtype == dtypes.int8 else 0}}}"
     f.line(f"pool(c, {sizes}, {kind}, {f.read(tensor)}, {sink});")

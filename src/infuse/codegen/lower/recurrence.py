@@ -62,7 +62,10 @@ def linear_attention(low: Lowering, node: Node, group: Group) -> None:
     if q.dtype != dtypes.float32:
         low.unsupported(node, f"element type {q.dtype}")
     batch, length, _ = q.shape
-    key, value = dims.floordiv(q.shape[2], op.q_num_heads), dims.floordiv(v.shape[2], op.kv_num_heads)
+    key, value = (
+        dims.floordiv(q.shape[2], op.q_num_heads),
+        dims.floordiv(v.shape[2], op.kv_num_heads),
+    )
     decay, beta = node.input(4), node.input(5)
     decays = 0 if decay is None else dims.floordiv(decay.shape[2], op.kv_num_heads)
     rates = 0 if beta is None else beta.shape[2]
@@ -92,7 +95,13 @@ def tensor_scatter(low: Lowering, node: Node, group: Group) -> None:
     f = low.function("tensor_scatter", node)
     f.include("recurrence.hpp")
     bytes_ = dims.product(cache.shape[axis + 1 :]) * cache.dtype.bytes
-    sizes = f.numbers(cache.shape[0], dims.product(cache.shape[1:axis]), cache.shape[axis], update.shape[axis], bytes_)
+    sizes = f.numbers(
+        cache.shape[0],
+        dims.product(cache.shape[1:axis]),
+        cache.shape[axis],
+        update.shape[axis],
+        bytes_,
+    )
     circular = "true" if given["mode"] == "circular" else "false"
     index = "nullptr" if places is None else f.read(places)
     pointers = f"(const char*){f.read(source.bits)}, {index}, (char*){f.write(target.bits)}"

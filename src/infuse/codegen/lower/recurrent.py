@@ -24,19 +24,34 @@ from infuse.ir.graph import Node, Value
 from infuse.ops.recurrent_base import Activation, Recurrent
 
 _MOST_BLOCKS = {1: 4, 2: 2, 3: 1, 4: 1}
-"""Blocks of hidden units that share a unit of packed weights, by the number of gates: about four vectors."""
+"""Blocks of hidden units that share a unit of packed weights, by the number of gates: about four
+vectors.
+"""
 _NAMES = {
-    **{"affine": "Affine", "elu": "Elu", "hardsigmoid": "HardSigmoid", "leakyrelu": "LeakyRelu", "relu": "Relu"},
-    **{"scaledtanh": "ScaledTanh", "sigmoid": "Sigmoid", "softplus": "Softplus", "softsign": "Softsign"},
+    **{
+        "affine": "Affine",
+        "elu": "Elu",
+        "hardsigmoid": "HardSigmoid",
+        "leakyrelu": "LeakyRelu",
+        "relu": "Relu",
+    },
+    **{
+        "scaledtanh": "ScaledTanh",
+        "sigmoid": "Sigmoid",
+        "softplus": "Softplus",
+        "softsign": "Softsign",
+    },
     **{"tanh": "Tanh", "thresholdedrelu": "ThresholdedRelu"},
 }
 
 
 @dataclass(frozen=True)
 class Pass:
-    """One product of a step: gates [first, first + gates) of all hidden units, `blocks` vectors of them side by side.
+    """One product of a step: gates [first, first + gates) of all hidden units, `blocks` vectors of
+    them side by side.
 
-    `column` is where its gates begin among those of X · Wᵀ, `shared` how many take both biases at once.
+    `column` is where its gates begin among those of X · Wᵀ, `shared` how many take both biases at
+    once.
     """
 
     first: int
@@ -67,9 +82,13 @@ class Layer:
         self.directions = self.op.directions
         shape = node.output.shape
         self.hidden = shape[3]
-        self.time, self.batch = (shape[0], shape[2]) if self.op.layout == 0 else (shape[1], shape[0])
+        self.time, self.batch = (
+            (shape[0], shape[2]) if self.op.layout == 0 else (shape[1], shape[0])
+        )
         linear = self.op.attributes().get("linear_before_reset", 0)
-        parts = {1: [(1, 1)], 3: [(3, 2)] if linear else [(2, 2), (1, 1)], 4: [(4, 4)]}[self.op.gates]
+        parts = {1: [(1, 1)], 3: [(3, 2)] if linear else [(2, 2), (1, 1)], 4: [(4, 4)]}[
+            self.op.gates
+        ]
         self.passes: list[Pass] = []
         self.columns: Dim = 0
         for gates, shared in parts:
@@ -87,19 +106,35 @@ class Layer:
         vectors = -(-self.hidden // self.width)
         return -(-vectors // -(-vectors // most))
 
-    # -- weights -------------------------------------------------------------------------------------------------
+    # -- weights -----------------------------------------------------------------------------------
 
     def packed(self, weights: Value, one: Pass, k: Dim, *, halves: int = 1) -> Tensor:
-        """[directions][unit][k][block][gate][width] of one pass, from [directions][halves][gates][hidden][k].
+        """[directions][unit][k][block][gate][width] of one pass, from
+        [directions][halves][gates][hidden][k].
 
         `halves` is 2 for biases.
         """
         size = one.units * (one.vectors * self.width) * k
-        if weights.const is not None and isinstance(size, int) and isinstance(k, int) and isinstance(self.hidden, int):
+        if (
+            weights.const is not None
+            and isinstance(size, int)
+            and isinstance(k, int)
+            and isinstance(self.hidden, int)
+        ):
             count, (hidden, width) = self.directions * size, (self.hidden, self.width)
             shape = (self.directions, halves, self.op.gates, hidden, k)
             dtype = weight_type(self.low, weights) if halves == 1 else self.dtype
-            how = ("gates", one.first, one.gates, one.blocks, one.shared, halves, hidden, width, dtype.name)
+            how = (
+                "gates",
+                one.first,
+                one.gates,
+                one.blocks,
+                one.shared,
+                halves,
+                hidden,
+                width,
+                dtype.name,
+            )
 
             def make(w: Any) -> Any:
                 return pack_gates(w.reshape(shape), one, width).astype(dtype.numpy, copy=False)
@@ -110,22 +145,32 @@ class Layer:
         target = self.low.scratch_tensor(self.dtype, (self.directions, size), natural(2))
         f = self.low.function("pack_gates", self.node)
         f.include("recurrent.hpp")
-        read, write, hidden_, rows = f.read(source), f.write(target), f.number(self.hidden), f.number(k)
+        read, write, hidden_, rows = (
+            f.read(source),
+            f.write(target),
+            f.number(self.hidden),
+            f.number(k),
+        )
         stride = f.number(self.hidden * k * (self.op.gates * halves))
         f.line(f"for (long i = 0; i < {self.directions}; ++i) {{")
         f.line(f"  const auto* from = {read} + i * {stride} + {one.first}L * {hidden_} * {rows};")
         also = f"from + {self.op.gates}L * {hidden_} * {rows}" if halves == 2 else self.null
         both = one.shared if halves == 2 else 0
         place = f"{write} + i * {f.number(size)}"
-        f.line(f"  recur::pack_gates(c, from, {also}, {both}, {one.gates}, {hidden_}, {rows}, {one.blocks}, {place});")
+        f.line(
+            f"  recur::pack_gates(c, from, {also}, {both}, {one.gates}, {hidden_}, {rows}, "
+            f"{one.blocks}, {place});"
+        )
         f.line("}")
         f.finish(f"{self.node.kind}: pack")
         return target
 
-    # -- X · Wᵀ --------------------------------------------------------------------------------------------------
+    # -- X · Wᵀ ------------------------------------------------------------------------------------
 
     def inputs(self) -> tuple[Tensor, tuple[Dim, Dim]]:
-        """The gates of X · Wᵀ with biases, and how far it is from one step and from one example to the next."""
+        """The gates of X · Wᵀ with biases, and how far it is from one step and from one example to
+        the next.
+        """
         tensor = self.low.tensor(self.x)
         order = next((o for o in ((0, 1, 2), (1, 0, 2)) if tensor.is_dense(o)), natural(3))
         tensor = self.low.dense(self.x, order)
@@ -133,30 +178,38 @@ class Layer:
         result = self.low.scratch_tensor(self.dtype, (self.time * self.batch, total), natural(2))
         k, bias = self.x.shape[2], self.node.input(3)
         weights = [self.packed(self.w, one, k) for one in self.passes]
-        biases = [None if bias is None else self.packed(bias, one, 1, halves=2) for one in self.passes]
+        biases = [
+            None if bias is None else self.packed(bias, one, 1, halves=2) for one in self.passes
+        ]
         f = self.low.function("gate_inputs", self.node)
         f.include("recurrent.hpp")
         read, write = f.read(tensor), f.write(result)
-        rows, depth, columns, all_columns = f.numbers(self.time * self.batch, k, self.columns, total).split(", ")
+        rows, depth, columns, all_columns = f.numbers(
+            self.time * self.batch, k, self.columns, total
+        ).split(", ")
         for one, w, b in zip(self.passes, weights, biases):
             units, step = f.number(one.units), f"{one.vectors * self.width}L"
             shift = self.null if b is None else f"{f.read(b)} + i * {units} * {step}"
             f.line(f"for (long i = 0; i < {self.directions}; ++i)")
-            f.line(f"  recur::gate_inputs<{one.vectors}>(c, {rows}, {depth}, {units}, {read}, {depth},")
+            f.line(
+                f"  recur::gate_inputs<{one.vectors}>(c, {rows}, {depth}, {units}, {read}, {depth},"
+            )
             f.line(f"      {f.read(w)} + i * {units} * {step} * {depth}, {shift}, {all_columns},")
             f.line(f"      {write} + i * {columns} + {f.number(one.column)});")
         f.finish(f"{self.node.kind}: inputs")
         time_first = (order[0] == 0) == (self.op.layout == 0)
         return result, (total * self.batch, total) if time_first else (total, total * self.time)
 
-    # -- the walk ------------------------------------------------------------------------------------------------
+    # -- the walk ----------------------------------------------------------------------------------
 
     def walk(self) -> None:
         """The step that goes along the sequence."""
         low, node = self.low, self.node
         given, strides = self.inputs()
         weights = [self.packed(self.r, one, self.hidden) for one in self.passes]
-        states = low.scratch_tensor(self.dtype, (self.directions, 5, self.batch, self.hidden), natural(4))
+        states = low.scratch_tensor(
+            self.dtype, (self.directions, 5, self.batch, self.hidden), natural(4)
+        )
         live = low.scratch_tensor(dtypes.int64, (self.directions, self.batch), natural(2))
         f = low.function(node.kind.lower(), node)
         f.include("recurrent.hpp", "failure.hpp")
@@ -209,12 +262,14 @@ class Layer:
                 places = {"y_time": time, "y_batch": batch, "y_direction": direction}
                 fields |= {field: target.strides[axis] for field, axis in places.items()}
 
-    # -- the cell ------------------------------------------------------------------------------------------------
+    # -- the cell ----------------------------------------------------------------------------------
 
     def _step(self, f: FunctionWriter, weights: Sequence[str]) -> None:
         """Define `step`, which takes all live examples of one direction one step further."""
         c = self.dtype.c_name
-        sizes = [f.number(one.units * (one.vectors * self.width) * self.hidden) for one in self.passes]
+        sizes = [
+            f.number(one.units * (one.vectors * self.width) * self.hidden) for one in self.passes
+        ]
         columns = [f.number(one.column) for one in self.passes]
         functions = self.op.functions()
         cells = [self._cells(f, chosen) for chosen in functions]
@@ -244,10 +299,18 @@ class Layer:
             bias = self._of_direction(f, 3, f"6 * {hidden}", f"5 * {hidden}")
             return [f"GruLinearCell<{c}, {', '.join(types)}>{{{', '.join(values)}, {bias}}}"]
         if self.node.kind == "GRU":
-            return [f"GruGates<{c}, {types[0]}>{{{values[0]}}}", f"GruState<{c}, {types[1]}>{{{values[1]}}}"]
+            return [
+                f"GruGates<{c}, {types[0]}>{{{values[0]}}}",
+                f"GruState<{c}, {types[1]}>{{{values[1]}}}",
+            ]
         coupled = "true" if op["input_forget"] else "false"
         peepholes = self._of_direction(f, 7, f"3 * {hidden}", "0")
-        return [f"LstmCell<{c}, {coupled}, {', '.join(types)}>{{{', '.join(values)}, {peepholes}, {hidden}}}"]
+        return [
+            (
+                f"LstmCell<{c}, {coupled}, {', '.join(types)}>{{{', '.join(values)}, {peepholes}, "
+                f"{hidden}}}"
+            )
+        ]
 
     def _of_direction(self, f: FunctionWriter, index: int, stride: str, start: str) -> str:
         """A pointer into an optional input, null where it is absent."""
@@ -259,7 +322,10 @@ class Layer:
     def _function(self, activation: Activation) -> tuple[str, str]:
         """The C++ type and value of an activation function."""
         c, name = self.dtype.c_name, f"{_NAMES[activation.name]}<{self.dtype.c_name}>"
-        value = f"{name}{{{literal(activation.alpha, self.dtype)}, {literal(activation.beta, self.dtype)}}}"
+        value = (
+            f"{name}{{{literal(activation.alpha, self.dtype)}, "
+            f"{literal(activation.beta, self.dtype)}}}"
+        )
         if self.op.clip is None:
             return name, value
         clipped = f"Clipped<{c}, {name}>"
@@ -268,14 +334,17 @@ class Layer:
 
 def _order(value: Value) -> Order | None:
     """The order that those who read a result bring it to: then what they do costs nothing."""
-    perms = {u.op.attributes()["perm"] if u.kind == "Transpose" and not u.op.domain else None for u in value.users()}
+    perms = {
+        u.op.attributes()["perm"] if u.kind == "Transpose" and not u.op.domain else None
+        for u in value.users()
+    }
     perm = perms.pop() if len(perms) == 1 and not value.is_graph_output else None
     return tuple(perm) if perm is not None and perm[-1] == value.rank - 1 else None
 
 
 def pack_gates(weights: Any, one: Pass, width: int) -> Any:
-    """[directions, halves, gates, hidden, k] as [directions, unit, k, block, gate, width]: of `halves` (biases) the
-    sum, that of W alone for gates past the shared ones.
+    """[directions, halves, gates, hidden, k] as [directions, unit, k, block, gate, width]: of
+    `halves` (biases) the sum, that of W alone for gates past the shared ones.
     """
     chosen = weights[:, 0, one.first : one.first + one.gates].copy()
     for other in range(1, weights.shape[1]):

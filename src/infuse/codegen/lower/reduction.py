@@ -18,8 +18,19 @@ from infuse.ir.dims import Dim
 from infuse.ir.graph import Node, known_ints
 
 _REDUCERS = {
-    **{"ReduceSum": "Sum", "ReduceMean": "Mean", "ReduceMax": "Max", "ReduceMin": "Min", "ReduceProd": "Product"},
-    **{"ReduceSumSquare": "SumSquare", "ReduceL1": "L1", "ReduceL2": "L2", "ReduceLogSum": "LogSum"},
+    **{
+        "ReduceSum": "Sum",
+        "ReduceMean": "Mean",
+        "ReduceMax": "Max",
+        "ReduceMin": "Min",
+        "ReduceProd": "Product",
+    },
+    **{
+        "ReduceSumSquare": "SumSquare",
+        "ReduceL1": "L1",
+        "ReduceL2": "L2",
+        "ReduceLogSum": "LogSum",
+    },
 }
 
 
@@ -50,7 +61,9 @@ def _split(tensor: Tensor, axes: list[int]) -> tuple[Order, list[int], list[int]
 
 @dataclass(frozen=True)
 class _Plan:
-    """How a reduction runs: over dense `tensor` of `sizes` (before, reduced, after), giving rows of `columns`."""
+    """How a reduction runs: over dense `tensor` of `sizes` (before, reduced, after), giving rows of
+    `columns`.
+    """
 
     tensor: Tensor
     sizes: list[Dim]
@@ -69,7 +82,9 @@ def _plan(low: Lowering, node: Node) -> _Plan:
 
 
 def _found_plan(low: Lowering, node: Node) -> _Plan:
-    """The axes are data: the tensor is seen with kept axes before reduced ones, each of its size or of one."""
+    """The axes are data: the tensor is seen with kept axes before reduced ones, each of its size or
+    of one.
+    """
     x, out, given = operand(node), node.output, node.op.attributes()
     kept, reduced = ([new_symbol(low) for _ in x.shape] for _ in range(2))
     f = low.function("reduced_sizes", node)
@@ -77,18 +92,29 @@ def _found_plan(low: Lowering, node: Node) -> _Plan:
     count = array(low, f, node, "axes", operand(node, 1))
     longs(f, "in", x.shape)
     f.line(f"long kept[{x.rank + 1}], reduced[{x.rank + 1}], out[{out.rank + 1}];")
-    none, keep = ("true" if given[name] else "false" for name in ("noop_with_empty_axes", "keepdims"))
-    f.fail_unless(f"reduced_sizes(in, {x.rank}, axes, {count}, {none}, {keep}, {out.rank}, kept, reduced, out)")
+    none, keep = (
+        "true" if given[name] else "false" for name in ("noop_with_empty_axes", "keepdims")
+    )
+    f.fail_unless(
+        f"reduced_sizes(in, {x.rank}, axes, {count}, {none}, {keep}, {out.rank}, kept, reduced, "
+        "out)"
+    )
     low.find_sizes(f, node, out.shape, "out")
     for axis in range(x.rank):
-        f.line(f"*{f.finds(kept[axis])} = kept[{axis}], *{f.finds(reduced[axis])} = reduced[{axis}];")
+        f.line(
+            f"*{f.finds(kept[axis])} = kept[{axis}], *{f.finds(reduced[axis])} = reduced[{axis}];"
+        )
     f.finish(f"{node.kind} {node.name}: sizes")
     tensor = low.tensor(x)
     shape = tuple(map(dims.symbol, [*kept, *reduced]))
     order = natural(len(shape))
-    seen = Tensor(tensor.buffer, tensor.dtype, shape, (*tensor.strides, *tensor.strides), order, tensor.offset)
+    seen = Tensor(
+        tensor.buffer, tensor.dtype, shape, (*tensor.strides, *tensor.strides), order, tensor.offset
+    )
     sizes: list[Dim] = [dims.product(shape[: x.rank]), dims.product(shape[x.rank :]), 1]
-    return _Plan(low.arranged(seen, order), sizes, out.shape[-1] if out.rank else 1, natural(out.rank))
+    return _Plan(
+        low.arranged(seen, order), sizes, out.shape[-1] if out.rank else 1, natural(out.rank)
+    )
 
 
 @lowers(*_REDUCERS, "ReduceLogSumExp", fuses=True, reads=(0,))
@@ -100,7 +126,9 @@ def reduce(low: Lowering, node: Node, group: Group) -> None:
     f.include("reduce.hpp")
     if x.dtype != dtypes.float32:
         target = low.allocate(node.output, result_order)
-        kernel = f"reduce_scalar<{_REDUCERS[node.kind]}>" if node.kind in _REDUCERS else "log_sum_exp"
+        kernel = (
+            f"reduce_scalar<{_REDUCERS[node.kind]}>" if node.kind in _REDUCERS else "log_sum_exp"
+        )
         f.line(f"{kernel}(c, {shape}, {f.read(tensor)}, {f.write(target)});")
         low.tensors[node.output] = target
         f.finish(node.kind)
@@ -153,6 +181,8 @@ def running(low: Lowering, node: Node, group: Group) -> None:
     sizes = f.numbers(*lines.sizes)
     exclusive, reverse = ("true" if given[name] else "false" for name in ("exclusive", "reverse"))
     join = "RunningSum" if node.kind == "CumSum" else "RunningProduct"
-    f.line(f"running<{join}>(c, {sizes}, {exclusive}, {reverse}, {f.read(tensor)}, {f.write(target)});")
+    f.line(
+        f"running<{join}>(c, {sizes}, {exclusive}, {reverse}, {f.read(tensor)}, {f.write(target)});"
+    )
     f.finish(node.kind)
     low.tensors[node.output] = target

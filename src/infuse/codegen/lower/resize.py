@@ -1,4 +1,6 @@
-"""Resizing: images in one pass, other tensors axis by axis; sizes and scales may be known to the run alone."""
+"""Resizing: images in one pass, other tensors axis by axis; sizes and scales may be known to the
+run alone.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,10 @@ class Side:
         sizes = f"{text(self.before)}, {text(self.after)}"
         if self.plan is None:
             above, below = map(text, self.scale)
-            return f"{{{sizes}, double({above}) / double({below}), {self.part[0]!r}, {self.part[1]!r}}}"
+            return (
+                f"{{{sizes}, double({above}) / double({below}), {self.part[0]!r}, "
+                f"{self.part[1]!r}}}"
+            )
         if f is None:
             return f"{{{sizes}, least_scale({sizes}), 0.0, 1.0}}"
         pointer = f.read(self.plan)
@@ -77,7 +82,11 @@ def resize(low: Lowering, node: Node, group: Group) -> None:
     assert isinstance(op, Resize)
     sides = _sides(low, node, op)
     tensor = low.tensor(x)
-    if x.dtype != dtypes.float32 or x.rank not in (3, 4) or not all(side.stays for side in sides[:2]):
+    if (
+        x.dtype != dtypes.float32
+        or x.rank not in (3, 4)
+        or not all(side.stays for side in sides[:2])
+    ):
         _axis_by_axis(low, node, op, sides)
         _finish(low, node, group)
     elif tensor.is_dense(natural(x.rank)) and not tensor.is_dense(channels_last(x.rank)):
@@ -107,15 +116,29 @@ def _image(low: Lowering, node: Node, group: Group, sides: list[Side], kernel: s
 
 
 def _shape(
-    op: Resize, lead: tuple[Dim, ...], plane: tuple[Side, ...], text: Text, f: FunctionWriter | None = None
+    op: Resize,
+    lead: tuple[Dim, ...],
+    plane: tuple[Side, ...],
+    text: Text,
+    f: FunctionWriter | None = None,
 ) -> str:
-    """The ResizeShape; `text` prints whole numbers, all of them, so that equal models of numbers share the code."""
+    """The ResizeShape; `text` prints whole numbers, all of them, so that equal models of numbers
+    share the code.
+    """
     fields = [*map(text, lead), *(side.text(text, f) for side in plane)]
     fields.append(f"ResizeMode({text(_MODES.index(op.mode))})")
-    fields.append(f"ResizeCoordinates({text(_COORDINATES.index(op.coordinate_transformation_mode))})")
+    fields.append(
+        f"ResizeCoordinates({text(_COORDINATES.index(op.coordinate_transformation_mode))})"
+    )
     fields.append(f"ResizeRounding({text(_ROUNDINGS.index(op.nearest_mode))})")
-    fields += [literal(op.cubic_coeff_a, dtypes.float32), f"{text(int(bool(op.exclude_outside)))} != 0"]
-    fields += [literal(op.extrapolation_value, dtypes.float32), f"{text(int(bool(op.antialias)))} != 0"]
+    fields += [
+        literal(op.cubic_coeff_a, dtypes.float32),
+        f"{text(int(bool(op.exclude_outside)))} != 0",
+    ]
+    fields += [
+        literal(op.extrapolation_value, dtypes.float32),
+        f"{text(int(bool(op.antialias)))} != 0",
+    ]
     return f"ResizeShape{{{', '.join(fields)}}}"
 
 
@@ -139,21 +162,31 @@ def _axis_by_axis(low: Lowering, node: Node, op: Resize, sides: list[Side]) -> N
     low.tensors[node.output] = tensor
 
 
-def _axis(low: Lowering, node: Node, op: Resize, side: Side, source: Tensor, target: Tensor) -> None:
+def _axis(
+    low: Lowering, node: Node, op: Resize, side: Side, source: Tensor, target: Tensor
+) -> None:
     """A step that resamples one axis."""
     place = source.order.index(side.axis)
     physical = source.physical_shape
     outer, inner = dims.product(physical[:place]), dims.product(physical[place + 1 :])
     f = low.function("resample", node)
     f.include("resample.hpp")
-    computes = "float" if source.dtype == target.dtype == dtypes.float32 or op.mode == "nearest" else "double"
+    computes = (
+        "float"
+        if source.dtype == target.dtype == dtypes.float32 or op.mode == "nearest"
+        else "double"
+    )
     plain = _shape(op, (1, 1), (ONE, side), size_text)
     f.scratch(f"resample_scratch<{computes}>({plain})", "resample.hpp")
     shape, sizes = _shape(op, (1, 1), (ONE, side), f.number, f), f.numbers(outer, inner)
     if op.mode == "nearest":
         outside = np.asarray(op.extrapolation_value).astype(source.dtype.numpy)
-        number = literal(int(outside.reshape(1).view(source.bits.dtype.numpy)[0]), source.bits.dtype)
-        f.line(f"pick(c, {shape}, {sizes}, {f.read(source.bits)}, {f.write(target.bits)}, {number});")
+        number = literal(
+            int(outside.reshape(1).view(source.bits.dtype.numpy)[0]), source.bits.dtype
+        )
+        f.line(
+            f"pick(c, {shape}, {sizes}, {f.read(source.bits)}, {f.write(target.bits)}, {number});"
+        )
     else:
         f.line(f"resample<{computes}>(c, {shape}, {sizes}, {f.read(source)}, {f.write(target)});")
     f.finish("Resize")
@@ -166,14 +199,16 @@ def _finish(low: Lowering, node: Node, group: Group) -> None:
         low.elementwise(Group(rest, None, group.formulas))
 
 
-# -- sizes and scales --------------------------------------------------------------------------------------------
+# -- sizes and scales ------------------------------------------------------------------------------
 
 
 def _sides(low: Lowering, node: Node, op: Resize) -> list[Side]:
     """What is done with every axis."""
     x = operand(node)
     roi, scales, sizes = (node.input(i) for i in (1, 2, 3))
-    roi, scales, sizes = (None if v is None or v.tensor.size == 0 else v for v in (roi, scales, sizes))
+    roi, scales, sizes = (
+        None if v is None or v.tensor.size == 0 else v for v in (roi, scales, sizes)
+    )
     crops = op.coordinate_transformation_mode == "tf_crop_and_resize" and roi is not None
     pairs = list(zip(x.shape, node.output.shape))
     plain = [Side(a, before, after, (after, before)) for a, (before, after) in enumerate(pairs)]
@@ -184,7 +219,10 @@ def _sides(low: Lowering, node: Node, op: Resize) -> list[Side]:
     open_ratio = shares and not (x.tensor.is_static and node.output.tensor.is_static)
     if open_scales or open_sizes or open_ratio or (crops and roi is not None and roi.const is None):
         plan = _found_plan(low, node, op, crops)
-        return [Side(a, before, after, (after, before), plan=plan) for a, (before, after) in enumerate(pairs)]
+        return [
+            Side(a, before, after, (after, before), plan=plan)
+            for a, (before, after) in enumerate(pairs)
+        ]
     axes = [a % x.rank for a in op.axes] or list(range(x.rank))
     result = [Side(a, before, after, (1, 1)) for a, (before, after) in enumerate(pairs)]
     for place, axis in enumerate(axes):
@@ -194,10 +232,15 @@ def _sides(low: Lowering, node: Node, op: Resize) -> list[Side]:
             fraction = meant(float(scales.const.reshape(-1)[place]))
             scale = fraction.numerator, fraction.denominator
         elif shares:
-            scale = op.common_ratio([int(str(pairs[a][0])) for a in axes], _wanted(node)).as_integer_ratio()
+            scale = op.common_ratio(
+                [int(str(pairs[a][0])) for a in axes], _wanted(node)
+            ).as_integer_ratio()
         part = (0.0, 1.0)
         if crops and roi is not None and roi.const is not None:
-            part = float(roi.const.reshape(-1)[place]), float(roi.const.reshape(-1)[place + len(axes)])
+            part = (
+                float(roi.const.reshape(-1)[place]),
+                float(roi.const.reshape(-1)[place + len(axes)]),
+            )
         result[axis] = Side(axis, before, after, scale, part)
     return result
 
@@ -219,11 +262,16 @@ def _found_plan(low: Lowering, node: Node, op: Resize, crops: bool) -> Tensor:
         array(low, f, node, "sizes", operand(node, 3))
     none = "(const float*)nullptr"
     given = none if sized or scales is None else f.read(low.dense(scales))
-    f.line(f"const long in[] = {{{', '.join(map(size_text, x.shape))}}}, axes[] = {{{', '.join(map(str, axes))}}};")
+    f.line(
+        f"const long in[] = {{{', '.join(map(size_text, x.shape))}}}, axes[] = "
+        f"{{{', '.join(map(str, axes))}}};"
+    )
     f.line(f"long out[{x.rank}];")
     part = f.read(low.dense(roi)) if crops and roi is not None else none
     policy = f"ResizePolicy({_POLICIES.index(op.keep_aspect_ratio_policy)})"
-    arguments = f"{given}, {'sizes' if sized else 'nullptr'}, {policy}, {part}, out, {f.write(plan)}"
+    arguments = (
+        f"{given}, {'sizes' if sized else 'nullptr'}, {policy}, {part}, out, {f.write(plan)}"
+    )
     f.fail_unless(f"resize_plan(in, {x.rank}, axes, {len(axes)}, {arguments})")
     low.find_sizes(f, node, node.output.shape, "out")
     f.finish(f"Resize {node.name}: sizes")

@@ -26,7 +26,11 @@ def rotary_embedding(low: Lowering, node: Node, group: Group) -> None:
     x, cos, sin, places = operand(node), operand(node, 1), operand(node, 2), node.input(3)
     given = node.op.attributes()
     source = by_heads(low, x, given["num_heads"])
-    order = source.order if x.rank == 4 and source.order in ((0, 2, 1, 3), natural(4)) else natural(x.rank)
+    order = (
+        source.order
+        if x.rank == 4 and source.order in ((0, 2, 1, 3), natural(4))
+        else natural(x.rank)
+    )
     target = low.allocate(node.output, order)
     by_head = target if x.rank == 4 else split_heads(target, given["num_heads"])
     tables = [row_major(low, v) for v in (cos, sin)]
@@ -39,12 +43,14 @@ def rotary_embedding(low: Lowering, node: Node, group: Group) -> None:
         place = f"{kind}{{{f.read(row_major(low, places))}, {f.number(cos.shape[0])}, c}}"
     strides = [f"RotaryStrides{{{f.numbers(*t.strides[:3])}}}" for t in (source, by_head)]
     pointers = f"{f.read(source)}, {strides[0]}, {', '.join(map(f.read, tables))}"
-    f.fail_unless(f"rotate(c, {sizes}, {pointers}, {place}, {f.write(target)}, {strides[1]})", "BAD_INDEX")
+    f.fail_unless(
+        f"rotate(c, {sizes}, {pointers}, {place}, {f.write(target)}, {strides[1]})", "BAD_INDEX"
+    )
     f.finish("RotaryEmbedding")
     low.tensors[node.output] = target
 
 
-# -- ONNX Runtime's GroupQueryAttention --------------------------------------------------------------------------
+# -- ONNX Runtime's GroupQueryAttention ------------------------------------------------------------
 
 
 @finds_sizes("GroupQueryAttention", domain=DOMAIN)
@@ -68,7 +74,14 @@ def group_query_attention(low: Lowering, node: Node, group: Group) -> None:
     past, stored = node.input(3), node.outputs[1].shape[2]
     if any(v.uses for v in node.outputs[3:]):
         low.unsupported(node, "scores")
-    shape = (q.shape[0], counts[1], 0 if past is None else past.shape[2], q.shape[2], stored, q.shape[3])
+    shape = (
+        q.shape[0],
+        counts[1],
+        0 if past is None else past.shape[2],
+        q.shape[2],
+        stored,
+        q.shape[3],
+    )
     valid = _valid(low, node, shape, stored if mask is None else mask.shape[-1])
     keys, values = (_store(low, node, i, x, shape, valid) for i, x in ((1, k), (2, v)))
     heads = Heads(q, keys, values, given["scale"] or None, mask, bool(given["causal"]), 0, valid)
@@ -90,12 +103,16 @@ def _valid(low: Lowering, node: Node, shape: Shape, most: Dim) -> Tensor:
     f.include("cache.hpp")
     last, total = (f.read(low.dense(operand(node, i))) for i in (5, 6))
     sizes = f.sizes(CacheSizes(*shape))
-    f.fail_unless(f"count_keys({sizes}, {f.number(most)}, {last}, *{total}, {f.write(result)})", "BAD_INDEX")
+    f.fail_unless(
+        f"count_keys({sizes}, {f.number(most)}, {last}, *{total}, {f.write(result)})", "BAD_INDEX"
+    )
     f.finish("GroupQueryAttention: keys")
     return result
 
 
-def _store(low: Lowering, node: Node, number: int, new: Tensor, shape: Shape, valid: Tensor) -> Tensor:
+def _store(
+    low: Lowering, node: Node, number: int, new: Tensor, shape: Shape, valid: Tensor
+) -> Tensor:
     """The cache of keys (output 1) or values (output 2) with the new ones in it."""
     past, target = node.input(2 + number), low.allocate(node.outputs[number])
     f = low.function("store_rows", node)
@@ -105,7 +122,10 @@ def _store(low: Lowering, node: Node, number: int, new: Tensor, shape: Shape, va
         tensor = row_major(low, past)
         old = f"HeadRows{{{f.read(tensor)}, {f.numbers(*tensor.strides[:3])}}}"
     fresh = f"HeadRows{{{f.read(new)}, {f.numbers(*new.strides[:3])}}}"
-    f.line(f"store_rows(c, {f.sizes(CacheSizes(*shape))}, {old}, {fresh}, {f.read(valid)}, {f.write(target)});")
+    f.line(
+        f"store_rows(c, {f.sizes(CacheSizes(*shape))}, {old}, {fresh}, {f.read(valid)}, "
+        f"{f.write(target)});"
+    )
     f.finish("GroupQueryAttention: cache")
     low.tensors[node.outputs[number]] = target
     return target

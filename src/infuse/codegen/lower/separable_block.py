@@ -1,4 +1,6 @@
-"""Convolutions that compute what they read: chains around depthwise ones, and elementwise work before 1 x 1 ones."""
+"""Convolutions that compute what they read: chains around depthwise ones, and elementwise work
+before 1 x 1 ones.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,11 @@ def _conv_producers(low: Lowering, group: Group, producers: Producers) -> list[G
         return []
     if is_point(low, node):
         if before.anchor is None:
-            return [before] if _is_made_of_floats(before) and sum(map(cost, before.formulas.values())) <= CHEAP else []
+            return (
+                [before]
+                if _is_made_of_floats(before) and sum(map(cost, before.formulas.values())) <= CHEAP
+                else []
+            )
         if not _is_depthwise(low, before.anchor) or not _is_stage(before):
             return []
         first = _expanding(low, before.anchor, producers)
@@ -73,8 +79,18 @@ def _is_depthwise(low: Lowering, node: Node) -> bool:
         return False
     out, one, height, width = operand(node, 1).shape
     win = window(node, low)
-    fits = width in (3, 5, 7) and height in range(1, 9) and win.strides[1] in (1, 2) and win.dilations == [1, 1]
-    return fits and one == 1 and node.op.attributes()["group"] == out == operand(node).shape[1] and out != 1
+    fits = (
+        width in (3, 5, 7)
+        and height in range(1, 9)
+        and win.strides[1] in (1, 2)
+        and win.dilations == [1, 1]
+    )
+    return (
+        fits
+        and one == 1
+        and node.op.attributes()["group"] == out == operand(node).shape[1]
+        and out != 1
+    )
 
 
 def _is_made_of_floats(group: Group) -> bool:
@@ -92,11 +108,15 @@ def _is_by_channel(value: Value) -> bool:
 
 
 def _pays(low: Lowering, expand: Group | None, depthwise: Node, *results: Value) -> bool:
-    """Whether a chain saves trips to memory: `results`, and what `expand` makes, would not stay in the cache."""
+    """Whether a chain saves trips to memory: `results`, and what `expand` makes, would not stay in
+    the cache.
+    """
     values = [*([expand.result] if expand else []), *results]
     sizes = [dims.product(value.shape[1:]) for value in values]
     height, win = operand(depthwise).shape[2], window(depthwise, low)
-    known = [size for size in (*sizes, height, win.kernel[0], win.strides[0]) if isinstance(size, int)]
+    known = [
+        size for size in (*sizes, height, win.kernel[0], win.strides[0]) if isinstance(size, int)
+    ]
     if len(known) < len(sizes) + 3:
         return False
     lines, kernel, stride = known[-3:]
@@ -120,7 +140,9 @@ def _made_rows(low: Lowering, node: Node, group: Group, f: FunctionWriter) -> No
     low.values(f, group.producers[0], order, "value")
     sink = low.sink(f, group, order, bias=channel_bias(low, node, 2))
     channels = x.shape[1]
-    sizes = GemmSizes(dims.product([x.shape[0], *x.shape[2:]]), node.output.shape[1], channels, channels)
+    sizes = GemmSizes(
+        dims.product([x.shape[0], *x.shape[2:]]), node.output.shape[1], channels, channels
+    )
     f.include("gemm_made.hpp")
     f.scratch(f"gemm_made_scratch({sizes_text(sizes)})", "gemm_made.hpp")
     weights = f.read(packed_filters(low, node, 1))
@@ -141,7 +163,9 @@ def _chain(low: Lowering, group: Group, f: FunctionWriter) -> None:
 
 @dataclass(frozen=True)
 class _Call:
-    """Parts of a call of kernels/chain.hpp; `sizes` is the text of its sizes outside of the function."""
+    """Parts of a call of kernels/chain.hpp; `sizes` is the text of its sizes outside of the
+    function.
+    """
 
     form: str
     sizes: str
@@ -150,7 +174,9 @@ class _Call:
 
 
 def _begin(low: Lowering, f: FunctionWriter, groups: list[Group], project: Group | None) -> _Call:
-    """What the kernel is told of a depthwise convolution, the last of `groups`, and of the one before it."""
+    """What the kernel is told of a depthwise convolution, the last of `groups`, and of the one
+    before it.
+    """
     expand, middle = groups[0] if len(groups) == 2 else None, _anchor(groups[-1])
     win, x = window(middle, low), operand(middle)
     rows = image(low, middle) if expand is None else pixel_rows(low, _anchor(expand))
@@ -159,11 +185,15 @@ def _begin(low: Lowering, f: FunctionWriter, groups: list[Group], project: Group
     if expand is not None:
         channels = operand(_anchor(expand)).shape[1]
         entering = (channels, rows.strides[0] if rows.shape[0] != 1 else channels)
-    sizes = ChainSizes(depthwise_sizes(middle, win), *entering, 0 if project is None else project.result.shape[1])
+    sizes = ChainSizes(
+        depthwise_sizes(middle, win), *entering, 0 if project is None else project.result.shape[1]
+    )
     stage = "NoStage{}" if expand is None else _stage(low, f, expand, "expand")
     filters = "nullptr" if expand is None else f.read(packed_filters(low, _anchor(expand), 1))
     f.include("chain.hpp")
-    operands = f"{f.sizes(sizes)}, {f.read(rows)}, {filters}, {f.read(depthwise_filters(low, middle))}"
+    operands = (
+        f"{f.sizes(sizes)}, {f.read(rows)}, {filters}, {f.read(depthwise_filters(low, middle))}"
+    )
     return _Call(f"{win.kernel[1]}, {win.strides[1]}", sizes_text(sizes), operands, stage)
 
 
@@ -172,9 +202,18 @@ def _pool_producers(low: Lowering, group: Group, producers: Producers) -> list[G
     assert node is not None
     x = operand(node)
     before = producers.first(x, node)
-    if low.precision != "fp32" or x.dtype != dtypes.float32 or before is None or before.anchor is None:
+    if (
+        low.precision != "fp32"
+        or x.dtype != dtypes.float32
+        or before is None
+        or before.anchor is None
+    ):
         return []
-    if before.result.rank != 4 or not _is_made_of_floats(before) or not _is_depthwise(low, before.anchor):
+    if (
+        before.result.rank != 4
+        or not _is_made_of_floats(before)
+        or not _is_depthwise(low, before.anchor)
+    ):
         return []
     first = _expanding(low, before.anchor, producers)
     if first and _pays(low, first, before.anchor):
@@ -192,7 +231,9 @@ def pool_with_producers(low: Lowering, node: Node, group: Group) -> None:
     means = low.sink(f, group, channels_last(4), name="means")
     f.scratch(f"pooled_chain_scratch({call.sizes})", "chain.hpp")
     made = f.write(low.tensor(middle.result))
-    f.line(f"pooled_chain<{call.form}>(c, {call.operands}, {call.expand}, {sink}, {made}, {means});")
+    f.line(
+        f"pooled_chain<{call.form}>(c, {call.operands}, {call.expand}, {sink}, {made}, {means});"
+    )
     f.finish(" + ".join(n.kind for n in group.all_nodes))
 
 

@@ -53,7 +53,12 @@ def _find_dft_sizes(low: Lowering, node: Node, line: Along, n: Dim, results: Dim
     x, out = operand(node), node.output
     if isinstance(line.axis, int):
         if not low.are_known(node):
-            define(low, node, out, (*x.shape[: line.axis], results, *x.shape[line.axis + 1 : -1], out.shape[-1]))
+            define(
+                low,
+                node,
+                out,
+                (*x.shape[: line.axis], results, *x.shape[line.axis + 1 : -1], out.shape[-1]),
+            )
         return
     f = low.function("sizes_of", node)
     f.fail_unless(f"{size_text(n)} > 0")
@@ -63,13 +68,17 @@ def _find_dft_sizes(low: Lowering, node: Node, line: Along, n: Dim, results: Dim
     f.finish(f"DFT {node.name}: sizes")
 
 
-def _transform(f: FunctionWriter, n: Dim, source: str, window: str, table: str, target: Tensor) -> None:
+def _transform(
+    f: FunctionWriter, n: Dim, source: str, window: str, table: str, target: Tensor
+) -> None:
     f.include("fourier.hpp")
     f.scratch(f"fourier_scratch({size_text(n)}, {target.dtype.bytes})", "fourier.hpp")
     f.line("if (shape.parts < 1 || shape.parts > 2) return BAD_SIZES;")
     f.include("failure.hpp")
     f.checks = True
-    f.line(f"fourier<{target.dtype.c_name}>(c, shape, {source}, {window}, {table}, {f.write(target)});")
+    f.line(
+        f"fourier<{target.dtype.c_name}>(c, shape, {source}, {window}, {table}, {f.write(target)});"
+    )
 
 
 @lowers("STFT", reads=(0, 2))
@@ -93,7 +102,14 @@ def stft(low: Lowering, node: Node, group: Group) -> None:
     from_ = f.numbers(frames, size * parts, steps[0] * parts, parts)
     to = f.numbers(frames, frames * results * 2, results * 2, 2)
     f.line(f"const FourierShape shape = {{{shape}, false, false, {{{from_}}}, {{{to}}}}};")
-    _transform(f, n, f.read(source), "nullptr" if weights is None else f.read(weights), f.read(table), target)
+    _transform(
+        f,
+        n,
+        f.read(source),
+        "nullptr" if weights is None else f.read(weights),
+        f.read(table),
+        target,
+    )
     f.finish("STFT")
     low.tensors[out] = target
 
@@ -106,7 +122,7 @@ def _require_frame(low: Lowering, node: Node, size: Dim, n: Dim) -> None:
         f.finish(f"STFT {node.name}: sizes")
 
 
-# -- roots of one ------------------------------------------------------------------------------------------------
+# -- roots of one ----------------------------------------------------------------------------------
 
 
 def fourier_table(low: Lowering, node: Node, n: Dim) -> Tensor:
@@ -133,7 +149,9 @@ def _table(n: int) -> Array:
     filter = np.zeros(m, np.complex128)
     filter[:n] = chirp.conj()
     filter[m - k[1:]] = chirp[1:].conj()
-    return _flat(np.concatenate([_roots(np.arange(m), m), np.fft.fft(filter) / m, chirp, _roots(k, n)]))
+    return _flat(
+        np.concatenate([_roots(np.arange(m), m), np.fft.fft(filter) / m, chirp, _roots(k, n)])
+    )
 
 
 def _inner_length(n: int) -> int:
@@ -156,7 +174,7 @@ def _flat(numbers: Array) -> Array:
     return np.stack([numbers.real, numbers.imag], axis=-1).reshape(-1)
 
 
-# -- mel ---------------------------------------------------------------------------------------------------------
+# -- mel -------------------------------------------------------------------------------------------
 
 
 @lowers("MelWeightMatrix", reads=(2, 3, 4))
@@ -170,7 +188,9 @@ def mel_weight_matrix(low: Lowering, node: Node, group: Group) -> None:
     f.include("mel.hpp")
     numbers = [f"(double){f.read(low.dense(operand(node, i)))}[0]" for i in range(2, 5)]
     sizes = f.numbers(bins, length)
-    f.fail_unless(f"mel_weights<{out.dtype.c_name}>({sizes}, {', '.join(numbers)}, {f.write(target)})")
+    f.fail_unless(
+        f"mel_weights<{out.dtype.c_name}>({sizes}, {', '.join(numbers)}, {f.write(target)})"
+    )
     f.finish("MelWeightMatrix")
     low.tensors[out] = target
 

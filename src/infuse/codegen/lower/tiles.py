@@ -26,7 +26,8 @@ _KINDS: Final = {
 def forms_by_tiles(precision: str, sizes: ConvSizes) -> list[str]:
     """The forms of a convolution of known filters that go by tiles: winogradM, M results a line.
 
-    Operands are rounded, and weights stored as halves, in small tiles of 3 × 3 alone: others lose too much.
+    Operands are rounded, and weights stored as halves, in small tiles of 3 × 3 alone: others lose
+    too much.
     """
     shape = [sizes.channels, *sizes[6:13]]
     known = [size for size in shape if isinstance(size, int)]
@@ -44,7 +45,9 @@ def call_winograd(
 ) -> None:
     """Write the call of a form by tiles."""
     tile, pairs = int(form.removeprefix("winograd")[0]), form.endswith("_bf16")
-    found = lines(tile, [int(str(size)) for size in sizes[7:9]], [int(str(step)) for step in sizes[9:11]])
+    found = lines(
+        tile, [int(str(size)) for size in sizes[7:9]], [int(str(step)) for step in sizes[9:11]]
+    )
     assert found is not None
     weights = _packed(low, node, tile, found, pairs)
     kind = f"{found[0]}, {found[1]}{_KINDS[weights.dtype]}"
@@ -72,6 +75,8 @@ def _packed(low: Lowering, node: Node, tile: int, found: tuple[Line, Line], pair
 
 
 def planar(weights: Array) -> Array:
-    """Weights with two axes for the window: a line has a height of one, a volume a single line of planes."""
+    """Weights with two axes for the window: a line has a height of one, a volume a single line of
+    planes.
+    """
     kernel = (1, *weights.shape[2:]) if weights.ndim == 3 else (weights.shape[2], -1)
     return weights.reshape(*weights.shape[:2], *kernel)

@@ -24,7 +24,13 @@ from infuse.ops.unfolding import Col2Im, DeformConv, MaxUnpool, blocks_along, st
 MOST_UNFOLD_AXES = 6
 
 
-def _windows(f: FunctionWriter, node: Node, sizes: Sequence[Dim], kernel: Sequence[Dim], counts: Sequence[Dim]) -> str:
+def _windows(
+    f: FunctionWriter,
+    node: Node,
+    sizes: Sequence[Dim],
+    kernel: Sequence[Dim],
+    counts: Sequence[Dim],
+) -> str:
     """The UnfoldShape."""
     rank = len(sizes)
     assert isinstance(node.op, Op)
@@ -45,12 +51,16 @@ def col2im(low: Lowering, node: Node, group: Group) -> None:
     sizes, block = integers(low, node, 1, least=0) or (), integers(low, node, 2, least=1) or ()
     _check_rank(low, node, len(sizes))
     counts, channels = blocks_along(op, sizes, block), op.channels(x.shape[1], block)
-    refuse_large(low, node, *sizes, *block, *counts, dims.product(counts), channels * dims.product(block))
+    refuse_large(
+        low, node, *sizes, *block, *counts, dims.product(counts), channels * dims.product(block)
+    )
     f = low.function("col2im_sizes", node)
     for count in counts:
         f.fail_unless(f"{f.number(count)} > 0")
     f.fail_unless(f"{f.number(dims.product(counts))} == {f.number(x.shape[2])}", "DIFFERENT_SIZES")
-    f.fail_unless(f"{f.number(channels * dims.product(block))} == {f.number(x.shape[1])}", "DIFFERENT_SIZES")
+    f.fail_unless(
+        f"{f.number(channels * dims.product(block))} == {f.number(x.shape[1])}", "DIFFERENT_SIZES"
+    )
     f.finish(f"Col2Im {node.name}: sizes")
     if not low.are_known(node):
         define(low, node, node.output, (x.shape[0], channels, *sizes))
@@ -58,7 +68,9 @@ def col2im(low: Lowering, node: Node, group: Group) -> None:
     f = low.function("col2im", node)
     f.include("unfold.hpp")
     f.line(f"const UnfoldShape shape = {_windows(f, node, sizes, block, counts)};")
-    f.line(f"col2im(c, shape, {f.number(x.shape[0] * channels)}, {f.read(source)}, {f.write(target)});")
+    f.line(
+        f"col2im(c, shape, {f.number(x.shape[0] * channels)}, {f.read(source)}, {f.write(target)});"
+    )
     f.finish("Col2Im")
     low.tensors[node.output] = target
 
@@ -78,7 +90,10 @@ def max_unpool(low: Lowering, node: Node, group: Group) -> None:
     for a, b in zip(x.shape, index.shape):
         if a != b:
             f.fail_unless(f"{f.number(a)} == {f.number(b)}", "DIFFERENT_SIZES")
-    f.line(f"const long least[] = {{{f.numbers(*least)}}}, size[] = {{{f.numbers(*node.output.shape)}}};")
+    f.line(
+        f"const long least[] = {{{f.numbers(*least)}}}, size[] = "
+        f"{{{f.numbers(*node.output.shape)}}};"
+    )
     pointers = f"{f.read(source.bits)}, {f.read(places)}, {f.write(target.bits)}"
     count = f.number(dims.product(x.shape))
     f.line(f"if (!max_unpool(c, {x.rank}, least, size, {count}, {pointers})) return BAD_INDEX;")
@@ -102,7 +117,9 @@ def deform_conv(low: Lowering, node: Node, group: Group) -> None:
     pixels, depth = dims.product(out.shape[2:]), columns.shape[-1]
     f = low.function("deform_conv", *group.nodes)
     sink = low.sink(f, group, channels_last(out.rank), bias=channel_bias(low, node, 3))
-    sizes = ConvSizes._make([x.shape[0], 1, pixels, depth, 1, pixels, out.shape[1], *[1] * 6, 0, 0, op.group])
+    sizes = ConvSizes._make(
+        [x.shape[0], 1, pixels, depth, 1, pixels, out.shape[1], *[1] * 6, 0, 0, op.group]
+    )
     weights = packed_filters(low, node, op.group)
     kernel = "conv" + SUFFIXES[weights.dtype]
     f.include(f"{kernel}.hpp")
@@ -123,24 +140,40 @@ def _columns(low: Lowering, node: Node, op: DeformConv) -> Tensor:
     f = low.function("deform_columns", node)
     f.include("unfold.hpp")
     sizes = f.numbers(x.shape[0], x.shape[1], op.group, op.offset_group)
-    f.line(f"const DeformShape shape = {{{sizes}, {_windows(f, node, x.shape[2:], kernel, counts)}}};")
+    f.line(
+        f"const DeformShape shape = {{{sizes}, {_windows(f, node, x.shape[2:], kernel, counts)}}};"
+    )
     scale = f"(const {x.dtype.c_name}*)nullptr" if weights is None else f.read(weights)
-    f.line(f"deform_columns(c, shape, {f.read(source)}, {f.read(offset)}, {scale}, {f.write(columns)});")
+    f.line(
+        f"deform_columns(c, shape, {f.read(source)}, {f.read(offset)}, {scale}, "
+        f"{f.write(columns)});"
+    )
     f.finish("DeformConv: columns")
     return columns
 
 
 def _plain(low: Lowering, node: Node, op: DeformConv, columns: Tensor) -> None:
-    """The product with the filters for other elements than float32: a convolution of single pixels."""
+    """The product with the filters for other elements than float32: a convolution of single
+    pixels.
+    """
     out, bias = node.output, node.input(3)
-    filters, target = grouped_filters(low, node, op.group), low.allocate(out, channels_last(out.rank))
+    filters, target = (
+        grouped_filters(low, node, op.group),
+        low.allocate(out, channels_last(out.rank)),
+    )
     f = low.function("deform_conv", node)
     f.include("windows.hpp")
     n, pixels, depth = out.shape[0], dims.product(out.shape[2:]), columns.shape[-1]
     line = f.number(pixels)
-    f.line(f"const Windows windows = {{{f.numbers(n, depth)}, 1, {{{{{line}, {line}, 1, 1, 1, 0, 0}}}}}};")
+    f.line(
+        f"const Windows windows = {{{f.numbers(n, depth)}, 1, {{{{{line}, {line}, 1, 1, 1, 0, "
+        f"0}}}}}};"
+    )
     added = f"(const {out.dtype.c_name}*)nullptr" if bias is None else f.read(low.dense(bias))
     sizes = f.numbers(out.shape[1], op.group)
-    f.line(f"window_conv(c, windows, {sizes}, {f.read(columns)}, {f.read(filters)}, {added}, {f.write(target)});")
+    f.line(
+        f"window_conv(c, windows, {sizes}, {f.read(columns)}, {f.read(filters)}, {added}, "
+        f"{f.write(target)});"
+    )
     f.finish("DeformConv")
     low.tensors[out] = target

@@ -27,12 +27,19 @@ def unique(low: Lowering, node: Node, group: Group) -> None:
     f = low.function("unique", node)
     f.include("unique.hpp", "half.hpp")
     order = "true" if given["sorted"] else "false"
-    text = f"{order}, {f.write(_numbers(low, 4 * n))}, {', '.join(f.write(t) for t in (first, inverse, counts))}"
+    text = (
+        f"{order}, {f.write(_numbers(low, 4 * n))}, "
+        f"{', '.join(f.write(t) for t in (first, inverse, counts))}"
+    )
     kernel = "unique_elements" if axis is None else "unique_slices"
     sizes = f.number(n) if axis is None else f.numbers(outer, n, inner)
     f.line(f"const long count = {kernel}({f.read(source)}, {sizes}, {text});")
     f.line(f"*{f.finds(name)} = count;")
-    shape = ["count"] if axis is None else ["count" if a == axis else size_text(d) for a, d in enumerate(x.shape)]
+    shape = (
+        ["count"]
+        if axis is None
+        else ["count" if a == axis else size_text(d) for a, d in enumerate(x.shape)]
+    )
     f.line(f"const long sizes[] = {{{', '.join(shape)}}};")
     low.find_sizes(f, node, node.output.shape, "sizes")
     f.finish(f"Unique {node.name}")
@@ -55,12 +62,22 @@ def _numbers(low: Lowering, n: Dim) -> Tensor:
     return low.scratch_tensor(dtypes.int64, (n,), natural(1))
 
 
-def _take(low: Lowering, node: Node, source: Tensor, lines: tuple[Dim, Dim, Dim], places: Tensor, count: Dim) -> None:
+def _take(
+    low: Lowering,
+    node: Node,
+    source: Tensor,
+    lines: tuple[Dim, Dim, Dim],
+    places: Tensor,
+    count: Dim,
+) -> None:
     """A step that brings the elements or slices at the places to the first output."""
     target = low.allocate(node.output)
     f = low.function("take_slices", node)
     f.include("unique.hpp")
-    pointers = f"(const char*){f.read(source.bits)}, {f.numbers(*lines)}, {f.read(places)}, {f.number(count)}"
+    pointers = (
+        f"(const char*){f.read(source.bits)}, {f.numbers(*lines)}, {f.read(places)}, "
+        f"{f.number(count)}"
+    )
     f.line(f"take_slices(c, {pointers}, (char*){f.write(target.bits)});")
     f.finish("Unique")
     low.tensors[node.output] = target

@@ -1,4 +1,6 @@
-"""Operators that only look at the same elements differently: views where strides allow, else one copy."""
+"""Operators that only look at the same elements differently: views where strides allow, else one
+copy.
+"""
 
 from __future__ import annotations
 
@@ -74,19 +76,27 @@ def _mergeable_order(tensor: Tensor, shape: Shape) -> Order:
 def expand(low: Lowering, node: Node, group: Group) -> None:
     tensor, shape = low.tensor(operand(node)), node.output.shape
     shift = len(shape) - tensor.rank
-    open_ = [a for a, size in enumerate(tensor.shape) if isinstance(size, dims.Expr) and size != shape[a + shift]]
+    open_ = [
+        a
+        for a, size in enumerate(tensor.shape)
+        if isinstance(size, dims.Expr) and size != shape[a + shift]
+    ]
     low.tensors[node.output] = _stretched(low, node, tensor, open_, shift).expand(shape)
 
 
 def _stretched(low: Lowering, node: Node, tensor: Tensor, axes: list[int], shift: int) -> Tensor:
-    """The tensor with the sizes of the result along axes of which only the run knows whether they are repeated."""
+    """The tensor with the sizes of the result along axes of which only the run knows whether they
+    are repeated.
+    """
     if not axes:
         return tensor
     f = low.function("stretch", node)
     shape, strides = list(tensor.shape), list(tensor.strides)
     for axis in axes:
         name, wanted = new_symbol(low), node.output.shape[axis + shift]
-        f.line(f"*{f.finds(name)} = {size_text(shape[axis])} == 1 ? 0 : {size_text(strides[axis])};")
+        f.line(
+            f"*{f.finds(name)} = {size_text(shape[axis])} == 1 ? 0 : {size_text(strides[axis])};"
+        )
         shape[axis], strides[axis] = wanted, dims.symbol(name)
     f.finish(f"Expand {node.name}: strides")
     return replace(tensor, shape=tuple(shape), strides=tuple(strides))
@@ -98,7 +108,9 @@ def slice_(low: Lowering, node: Node, group: Group) -> None:
     starts, steps = known_ints(node.input(1)), known_ints(node.input(4))
     axes = known_ints(node.input(3))
     open_axes = node.input(3) is not None and axes is None
-    open_steps = node.input(4) is not None and (steps is None or not all(isinstance(s, int) for s in steps))
+    open_steps = node.input(4) is not None and (
+        steps is None or not all(isinstance(s, int) for s in steps)
+    )
     if starts is None or open_axes or open_steps or not low.are_known(node):
         _slice_as_found(low, node)
         return
@@ -115,7 +127,9 @@ def slice_(low: Lowering, node: Node, group: Group) -> None:
 
 
 def _slice_as_found(low: Lowering, node: Node) -> None:
-    """A slice of which only the run knows where it begins, ends or steps to: a view all the same."""
+    """A slice of which only the run knows where it begins, ends or steps to: a view all the
+    same.
+    """
     data = operand(node)
     first, step = ([new_symbol(low) for _ in data.shape] for _ in range(2))
     f = low.function("slice_ranges", node)
@@ -130,14 +144,18 @@ def _slice_as_found(low: Lowering, node: Node) -> None:
             longs(f, name, plain)
     longs(f, "in", data.shape)
     f.line(f"long first[{data.rank}], step[{data.rank}], out[{data.rank}];")
-    f.fail_unless(f"slice_ranges(in, {data.rank}, starts, ends, axes, steps, {count}, first, step, out)")
+    f.fail_unless(
+        f"slice_ranges(in, {data.rank}, starts, ends, axes, steps, {count}, first, step, out)"
+    )
     low.find_sizes(f, node, node.output.shape, "out")
     for axis in range(data.rank):
         f.line(f"*{f.finds(first[axis])} = first[{axis}], *{f.finds(step[axis])} = step[{axis}];")
     f.finish(f"Slice {node.name}: sizes")
     tensor = low.tensor(data)
     for axis in range(data.rank):
-        tensor = tensor.slice(axis, dims.symbol(first[axis]), node.output.shape[axis], dims.symbol(step[axis]))
+        tensor = tensor.slice(
+            axis, dims.symbol(first[axis]), node.output.shape[axis], dims.symbol(step[axis])
+        )
     low.tensors[node.output] = tensor
 
 
@@ -146,7 +164,11 @@ def _clamped(start: Dim, size: Dim, step: int) -> Dim:
     if dims.compare("<", start, 0) is True:
         start = start + size
     last = size if step > 0 else size - 1
-    return dims.minimum(dims.maximum(start, 0), last) if not (isinstance(start, int) and start == 0) else 0
+    return (
+        dims.minimum(dims.maximum(start, 0), last)
+        if not (isinstance(start, int) and start == 0)
+        else 0
+    )
 
 
 @lowers("Split", reads=(0,))

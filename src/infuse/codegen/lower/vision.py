@@ -35,8 +35,12 @@ def grid_sample(low: Lowering, node: Node, group: Group) -> None:
     sizes = f.numbers(x.shape[0], x.shape[1], dims.product(grid.shape[1:-1]))
     aligned = "true" if op.align_corners else "false"
     choices = f"SAMPLE_{op.mode.upper()}, SAMPLE_{op.padding_mode.upper()}, {aligned}"
-    f.line(f"const SampleShape shape = {{{sizes}, {rank}, {{{f.numbers(*x.shape[2:])}}}, {choices}}};")
-    read, write = (f.read(source.bits), f.write(target.bits)) if moves else (f.read(source), f.write(target))
+    f.line(
+        f"const SampleShape shape = {{{sizes}, {rank}, {{{f.numbers(*x.shape[2:])}}}, {choices}}};"
+    )
+    read, write = (
+        (f.read(source.bits), f.write(target.bits)) if moves else (f.read(source), f.write(target))
+    )
     f.line(f"grid_sample(c, shape, {read}, {f.read(places)}, {write});")
     f.finish("GridSample")
     low.tensors[node.output] = target
@@ -66,7 +70,9 @@ def affine_grid(low: Lowering, node: Node, group: Group) -> None:
     f.line(f"const long size[] = {{{f.numbers(*shape[1:-1])}}};")
     aligned = "true" if node.op.attributes()["align_corners"] else "false"
     count, read = f.number(shape[0]), f.read(source)
-    f.line(f"affine_grid(c, {count}, {len(shape) - 2}, size, {aligned}, {read}, {f.write(target)});")
+    f.line(
+        f"affine_grid(c, {count}, {len(shape) - 2}, size, {aligned}, {read}, {f.write(target)});"
+    )
     f.finish("AffineGrid")
     low.tensors[node.output] = target
 
@@ -91,7 +97,10 @@ def roi_align(low: Lowering, node: Node, group: Group) -> None:
     largest, half = (("false", "true")[flag] for flag in (op.mode == "max", _shifted(op)))
     pointers = f"{f.read(source)}, {f.read(rois)}, {f.read(indices)}, {f.write(target)}"
     ratio = f.number(max(op.sampling_ratio, 0))
-    f.line(f"if (!roi_align<{largest}>(c, {shape}, {scale}, {ratio}, {half}, {pointers})) return BAD_INDEX;")
+    f.line(
+        f"if (!roi_align<{largest}>(c, {shape}, {scale}, {ratio}, {half}, {pointers})) return "
+        "BAD_INDEX;"
+    )
     f.include("failure.hpp")
     f.finish("RoiAlign")
     low.tensors[node.output] = target
@@ -128,7 +137,9 @@ def non_max_suppression(low: Lowering, node: Node, group: Group) -> None:
     f.include("suppress.hpp")
     centers = "true" if node.op.attributes()["center_point_box"] else "false"
     sizes = f.numbers(images, count)
-    f.line(f"box_corners(c, {sizes}, {centers}, {f.read(row_major(low, boxes))}, {f.write(corners)});")
+    f.line(
+        f"box_corners(c, {sizes}, {centers}, {f.read(row_major(low, boxes))}, {f.write(corners)});"
+    )
     f.finish("NonMaxSuppression: corners")
     kept = low.scratch_tensor(dtypes.int32, (units, count), natural(2))
     counts = low.scratch_tensor(dtypes.int32, (units,), natural(1))
@@ -136,9 +147,14 @@ def non_max_suppression(low: Lowering, node: Node, group: Group) -> None:
     f.include("suppress.hpp")
     f.scratch(f"suppress_scratch({size_text(count)})", "suppress.hpp")
     sizes = f.numbers(images, classes, count)
-    most, overlap, least = (_number(low, f, node, i, default) for i, default in ((2, "0L"), (3, "0.0f"), (4, "")))
+    most, overlap, least = (
+        _number(low, f, node, i, default) for i, default in ((2, "0L"), (3, "0.0f"), (4, ""))
+    )
     given = "true" if least else "false"
-    f.line(f"const Suppression shape = {{{sizes}, long({most}), float({overlap}), {given}, float({least or 0})}};")
+    f.line(
+        f"const Suppression shape = {{{sizes}, long({most}), float({overlap}), {given}, "
+        f"float({least or 0})}};"
+    )
     f.line(f"const long limit = {f.number(count)};")
     pointers = f"{f.read(corners)}, {f.read(row_major(low, scores))}, {f.write(kept)}"
     f.line(f"suppress(c, shape, limit, {pointers}, {f.write(counts)});")

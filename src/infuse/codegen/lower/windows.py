@@ -1,4 +1,6 @@
-"""Windows over any number of axes and any element type: correct everywhere, slower than the kernels for images."""
+"""Windows over any number of axes and any element type: correct everywhere, slower than the kernels
+for images.
+"""
 
 from __future__ import annotations
 
@@ -29,9 +31,14 @@ def _windows(low: Lowering, node: Node, f: FunctionWriter, kernel: Sequence[Dim]
     pads = op.padding(x.shape[2:], kernel)
     axes = []
     for i, (size, out) in enumerate(zip(x.shape[2:], node.output.shape[2:])):
-        axes.append(f"{{{f.numbers(size, out, kernel[i], op.steps(rank)[i], op.spread(rank)[i], *pads[i])}}}")
+        axes.append(
+            f"{{{f.numbers(size, out, kernel[i], op.steps(rank)[i], op.spread(rank)[i], *pads[i])}}}"
+        )
     f.include("windows.hpp")
-    f.line(f"const Windows windows = {{{f.numbers(x.shape[0], x.shape[1])}, {rank}, {{{', '.join(axes)}}}}};")
+    f.line(
+        f"const Windows windows = {{{f.numbers(x.shape[0], x.shape[1])}, {rank}, "
+        f"{{{', '.join(axes)}}}}};"
+    )
 
 
 def plain_conv(low: Lowering, node: Node) -> None:
@@ -45,7 +52,10 @@ def plain_conv(low: Lowering, node: Node) -> None:
     _windows(low, node, f, operand(node, 1).shape[2:])
     added = f"(const {x.dtype.c_name}*)nullptr" if bias is None else f.read(low.dense(bias))
     sizes = f.numbers(node.output.shape[1], groups)
-    f.line(f"window_conv(c, windows, {sizes}, {f.read(tensor)}, {f.read(filters)}, {added}, {f.write(target)});")
+    f.line(
+        f"window_conv(c, windows, {sizes}, {f.read(tensor)}, {f.read(filters)}, {added}, "
+        f"{f.write(target)});"
+    )
     f.finish("Conv")
     low.tensors[node.output] = target
 
@@ -61,7 +71,9 @@ def grouped_filters(low: Lowering, node: Node, groups: int) -> Tensor:
         return low.program.weight(np.ascontiguousarray(np.transpose(grouped, perm)))
     whole = low.dense(w, natural(w.rank))
     view = dense(whole.buffer, whole.dtype, shape)
-    view = Tensor(view.buffer, view.dtype, view.shape, view.strides, view.order, whole.offset).permute(perm)
+    view = Tensor(
+        view.buffer, view.dtype, view.shape, view.strides, view.order, whole.offset
+    ).permute(perm)
     return low.arranged(view, natural(view.rank))
 
 

@@ -33,7 +33,9 @@ def attention(given: Inputs) -> Any:
     else:
         columns = ops.transpose(_repeat(keys, heads, groups, width), perm=(0, 1, 3, 2))
     raw = ops.matmul(q * scale if scale != 1 else q, columns)
-    scores = options["softcap"] * ops.tanh(raw * (1 / options["softcap"])) if options["softcap"] else raw
+    scores = (
+        options["softcap"] * ops.tanh(raw * (1 / options["softcap"])) if options["softcap"] else raw
+    )
     seen, mask = _seen(given, q, keys), _mask(given, keys)
     if mask is not None and given.dtype(3).is_bool:
         seen = mask if seen is None else _AND(seen, mask)
@@ -47,14 +49,21 @@ def attention(given: Inputs) -> Any:
 
 
 def _packed(given: Inputs) -> Any:
-    """Queries, keys and values by heads at once, where they are the parts of one tensor; else None."""
+    """Queries, keys and values by heads at once, where they are the parts of one tensor; else
+    None.
+    """
     options, parts = given.attributes, given.node.inputs[:3]
     split = parts[0].producer if parts[0] is not None else None
     if split is None or split.kind != "Split" or len(given.shape(0)) != 3 or parts != split.outputs:
         return None
     heads, width, whole = options["q_num_heads"], given.shape(0)[2], split.inputs[0]
     alike = heads == options["kv_num_heads"] and all(given.shape(i)[2] == width for i in (1, 2))
-    if whole is None or not alike or not isinstance(width, int) or split.op.attributes()["axis"] not in (2, -1):
+    if (
+        whole is None
+        or not alike
+        or not isinstance(width, int)
+        or split.op.attributes()["axis"] not in (2, -1)
+    ):
         return None
     rows = ops.transpose(ops.reshape(whole, [0, 0, 3 * heads, width // heads]), perm=(0, 2, 1, 3))
     return ops.split(rows, axis=1, num_outputs=3)
@@ -139,14 +148,18 @@ def _weights(given: Inputs, scores: Any, seen: Any) -> Any:
 
 
 def wide_mask(given: Inputs) -> Any:
-    """The mask of an Attention with a row for every query, None where it has: runtimes do not broadcast its rows."""
+    """The mask of an Attention with a row for every query, None where it has: runtimes do not
+    broadcast its rows.
+    """
     if given[3] is None or given.node.op.domain:
         return None
     shape, queries = given.shape(3), given.shape(0)[-2]
     if len(shape) < 2 or shape[-2] != 1 or queries == 1:
         return None
     axis = len(given.shape(0)) - 2
-    rows: Any = [queries] if isinstance(queries, int) else ops.shape(given[0], start=axis, end=axis + 1)
+    rows: Any = (
+        [queries] if isinstance(queries, int) else ops.shape(given[0], start=axis, end=axis + 1)
+    )
     return ops.expand(given[3], ops.concat([1] * (len(shape) - 2), rows, [1], axis=0))
 
 
@@ -192,7 +205,10 @@ def rotary_embedding(given: Inputs) -> Any:
     if given.attributes["interleaved"]:
         first, second = (ops.slice(head, [start], [2**31 - 1], [3], [2]) for start in (0, 1))
     else:
-        first, second = ops.slice(head, [0], [turned // 2], [3]), ops.slice(head, [turned // 2], [turned], [3])
+        first, second = (
+            ops.slice(head, [0], [turned // 2], [3]),
+            ops.slice(head, [turned // 2], [turned], [3]),
+        )
     real, imaginary = cos * first - sin * second, sin * first + cos * second
     if given.attributes["interleaved"]:
         pairs = ops.concat(ops.unsqueeze(real, [4]), ops.unsqueeze(imaginary, [4]), axis=4)
@@ -201,7 +217,11 @@ def rotary_embedding(given: Inputs) -> Any:
         result = ops.concat(real, imaginary, axis=3)
     if turned != size:
         result = ops.concat(result, ops.slice(rows, [turned], [size], [3]), axis=3)
-    return ops.transpose(result, perm=(0, 2, 1, 3)) if rank == 4 else ops.reshape(result, [0, 0, heads * size])
+    return (
+        ops.transpose(result, perm=(0, 2, 1, 3))
+        if rank == 4
+        else ops.reshape(result, [0, 0, heads * size])
+    )
 
 
 def _angles(given: Inputs, index: int, count: int) -> Any:

@@ -1,7 +1,8 @@
 """Operators that an older opset lacks, written by those that it has.
 
-`@instead(kind)` marks the function that gives the outputs of a node as expressions over its inputs. An output that it
-does not give is None; the node can then only be decomposed where nobody reads that output.
+`@instead(kind)` marks the function that gives the outputs of a node as expressions over its inputs.
+An output that it does not give is None; the node can then only be decomposed where nobody reads
+that output.
 """
 
 from __future__ import annotations
@@ -78,7 +79,9 @@ class Inputs:
 
 
 def decompose(node: Node, graph: Graph) -> tuple[list[Value | None], list[Node]]:
-    """New nodes in `graph` in place of `node`: its outputs that are read, and all nodes. NotExpressible if none can."""
+    """New nodes in `graph` in place of `node`: its outputs that are read, and all nodes.
+    NotExpressible if none can.
+    """
     function = DECOMPOSITIONS.get(node.kind) if not node.op.domain else None
     if function is None:
         raise NotExpressible("it has no decomposition")
@@ -86,7 +89,9 @@ def decompose(node: Node, graph: Graph) -> tuple[list[Value | None], list[Node]]
         results = function(Inputs(node))
         building = _Building(node, graph)
         outputs = zip_longest(node.outputs, results if isinstance(results, tuple) else (results,))
-        return [None if v is None or not v.uses else building.output(v, r) for v, r in outputs], building.created
+        return [
+            None if v is None or not v.uses else building.output(v, r) for v, r in outputs
+        ], building.created
     except InfuseError as error:
         raise NotExpressible(f"its decomposition fails: {error.what}") from error
 
@@ -129,9 +134,16 @@ class _Building:
         if id(call.root) in self.known:
             return self.known[id(call.root)]
         numbers = (bool, int, float)
-        built = {i: self.value(a) for i, a in enumerate(call.args) if a is not None and not isinstance(a, numbers)}
+        built = {
+            i: self.value(a)
+            for i, a in enumerate(call.args)
+            if a is not None and not isinstance(a, numbers)
+        }
         like = next((v.dtype for v in built.values() if not v.dtype.is_bool), dtypes.float32)
-        inputs = [None if a is None else built.get(i) or self.value(a, like) for i, a in enumerate(call.args)]
+        inputs = [
+            None if a is None else built.get(i) or self.value(a, like)
+            for i, a in enumerate(call.args)
+        ]
         op = make_operator(call.domain, call.kind, call.attributes)
         name = f"{self.node.name}/{call.kind}"
         count = max(1, int(call.attributes.get("num_outputs", 1)))
@@ -145,7 +157,7 @@ class _Building:
         return node
 
 
-# -- activations -------------------------------------------------------------------------------------------------
+# -- activations -----------------------------------------------------------------------------------
 
 
 @instead("Gelu")
@@ -173,7 +185,9 @@ def mish(given: Inputs) -> Any:
 @instead("HardSwish")
 def hard_swish(given: Inputs) -> Any:
     """X · hard sigmoid of x."""
-    if given.dtype(0) == dtypes.float64:  # of which an attribute does not hold all digits of a sixth
+    if (
+        given.dtype(0) == dtypes.float64
+    ):  # of which an attribute does not hold all digits of a sixth
         return given[0] * ops.clip(given[0] * (1 / 6) + 0.5, 0.0, 1.0)
     return given[0] * ops.hard_sigmoid(given[0], alpha=1 / 6, beta=0.5)
 
@@ -201,7 +215,7 @@ def shape(given: Inputs) -> Any:
     return ops.slice(ops.shape(given[0]), [start], [2**31 - 1 if end is None else end])
 
 
-# -- normalization -----------------------------------------------------------------------------------------------
+# -- normalization ---------------------------------------------------------------------------------
 
 
 def _wide(given: Inputs) -> tuple[Any, Callable[[Any], Any]]:
@@ -230,7 +244,9 @@ def layer_normalization(given: Inputs) -> Any:
     axes = _trailing(given)
     mean = ops.reduce_mean(x, axes)
     deviation = x - mean
-    inverse = ops.reciprocal(ops.sqrt(ops.reduce_mean(deviation * deviation, axes) + given.attributes["epsilon"]))
+    inverse = ops.reciprocal(
+        ops.sqrt(ops.reduce_mean(deviation * deviation, axes) + given.attributes["epsilon"])
+    )
     result = back(deviation * inverse) * given[1]
     statistics = dtypes.by_onnx(given.attributes["stash_type"])
     if statistics != _sum_type(given):
@@ -240,7 +256,9 @@ def layer_normalization(given: Inputs) -> Any:
 
 @instead("RMSNormalization")
 def rms_normalization(given: Inputs) -> Any:
-    """Elements over the root of their mean square along the trailing axes, scaled by the weights."""
+    """Elements over the root of their mean square along the trailing axes, scaled by the
+    weights.
+    """
     x, back = _wide(given)
     square = ops.reduce_mean(x * x, _trailing(given)) + given.attributes["epsilon"]
     return back(ops.div(x, ops.sqrt(square))) * given[1]
@@ -248,7 +266,9 @@ def rms_normalization(given: Inputs) -> Any:
 
 @instead("GroupNormalization")
 def group_normalization(given: Inputs) -> Any:
-    """Deviations from the mean of each group of channels, scaled by their own size, then by the channel's weights."""
+    """Deviations from the mean of each group of channels, scaled by their own size, then by the
+    channel's weights.
+    """
     x, back = _wide(given)
     rank, groups = len(given.shape(0)), given.attributes["num_groups"]
     rows = ops.reshape(x, [0, groups, -1])

@@ -20,7 +20,9 @@ from infuse.ir.types import TensorType
 _log = logging.getLogger(__name__)
 LOWEST = 13
 LISTS = {
-    **dict.fromkeys(("Expand", "Reshape", "Split", "Squeeze", "Tile", "TopK", "Unsqueeze", *REDUCTIONS), (1,)),
+    **dict.fromkeys(
+        ("Expand", "Reshape", "Split", "Squeeze", "Tile", "TopK", "Unsqueeze", *REDUCTIONS), (1,)
+    ),
     **{"ReduceSum": (1,), "Slice": (1, 2, 3, 4), "Pad": (1, 3), "ConstantOfShape": (0,)},
 }
 """Inputs that ONNX wants as lists, by operator."""
@@ -33,7 +35,9 @@ USUAL = 17
 
 
 class Lowered:
-    """A copy of a graph that can be written in `opset`: `spellings` says how each of its nodes is."""
+    """A copy of a graph that can be written in `opset`: `spellings` says how each of its nodes
+    is.
+    """
 
     def __init__(self, graph: Graph, opset: int) -> None:
         self.opset = opset
@@ -97,7 +101,9 @@ class Lowered:
                 if result.producer in created:
                     result.name = value.name
         makers = dict.fromkeys(
-            v.producer for v in node.operands() if v.producer is not None and v.producer.graph is graph
+            v.producer
+            for v in node.operands()
+            if v.producer is not None and v.producer.graph is graph
         )
         graph.remove(node)
         for maker in makers:
@@ -108,12 +114,20 @@ class Lowered:
 
 
 def _reshaped(node: Node) -> list[tuple[int, tuple[int, ...]]]:
-    """Inputs that Infuse takes in any shape, and the shape of one or no axis that ONNX asks of them."""
+    """Inputs that Infuse takes in any shape, and the shape of one or no axis that ONNX asks of
+    them.
+    """
     if node.op.domain:
         return []
-    places = [(i, (-1,)) for i in LISTS.get(node.kind, ())] + [(i, ()) for i in SCALARS.get(node.kind, ())]
+    places = [(i, (-1,)) for i in LISTS.get(node.kind, ())] + [
+        (i, ()) for i in SCALARS.get(node.kind, ())
+    ]
     shapes = ((index, target, node.input(index)) for index, target in places)
-    odd = [(i, t, v) for i, t, v in shapes if v is not None and v.tensor.shape is not None and v.rank != len(t)]
+    odd = [
+        (i, t, v)
+        for i, t, v in shapes
+        if v is not None and v.tensor.shape is not None and v.rank != len(t)
+    ]
     return [(i, t) for i, t, v in odd if t or v.tensor.size == 1]
 
 
@@ -124,9 +138,11 @@ class _Refused(Exception):
 
 
 def lower(graph: Graph, opset: int | None) -> Lowered:
-    """`graph` in `opset`, or when that is None in the lowest one that can express it, from the model's own (or 17) on.
+    """`graph` in `opset`, or when that is None in the lowest one that can express it, from the
+    model's own (or 17) on.
 
-    UnsupportedOperatorError when a node has no form there. A raised opset is logged with the reason.
+    UnsupportedOperatorError when a node has no form there. A raised opset is logged with the
+    reason.
     """
     own = graph.opsets.get("", USUAL)
     tried = opset if opset is not None else max(own, LOWEST)
@@ -135,20 +151,31 @@ def lower(graph: Graph, opset: int | None) -> Lowered:
         try:
             found = Lowered(graph, tried)
             if opset is None and tried != own:
-                _log.warning("%s is written in opset %d in place of %d: %s", graph.name, tried, own, reason)
+                _log.warning(
+                    "%s is written in opset %d in place of %d: %s", graph.name, tried, own, reason
+                )
             return found
         except _Refused as refusal:
             if opset is not None or refusal.needs is None:
                 hint = f"opset {refusal.needs} may have it" if refusal.needs else None
-                raise UnsupportedOperatorError(refusal.what, where=refusal.where, hint=hint) from refusal
+                raise UnsupportedOperatorError(
+                    refusal.what, where=refusal.where, hint=hint
+                ) from refusal
             tried, reason = refusal.needs, f"{refusal.where}: {refusal.what}"
 
 
 def _settle_outputs(graph: Graph) -> None:
-    """Let every output be made by a node of this graph, and only one output be that value: ONNX names them so."""
+    """Let every output be made by a node of this graph, and only one output be that value: ONNX
+    names them so.
+    """
     seen: set[Value] = set()
     for index, (value, name) in enumerate(zip(graph.outputs, graph.output_names)):
-        passed = graph.parent is None and value in graph.inputs and value.name == name and value not in seen
+        passed = (
+            graph.parent is None
+            and value in graph.inputs
+            and value.name == name
+            and value not in seen
+        )
         made = value.producer is not None and value.producer.graph is graph and value not in seen
         if not made and not passed:
             copy = Value(value.type, name)

@@ -20,20 +20,36 @@ from infuse.ir.types import HOLDERS, MapType, SequenceType, TensorType, Type
 
 Array = npt.NDArray[Any]
 _FIELDS: Final = {
-    **{AttributeProto.FLOAT: "f", AttributeProto.INT: "i", AttributeProto.STRING: "s", AttributeProto.TENSOR: "t"},
+    **{
+        AttributeProto.FLOAT: "f",
+        AttributeProto.INT: "i",
+        AttributeProto.STRING: "s",
+        AttributeProto.TENSOR: "t",
+    },
     **{AttributeProto.GRAPH: "g", AttributeProto.TYPE_PROTO: "tp", AttributeProto.FLOATS: "floats"},
-    **{AttributeProto.INTS: "ints", AttributeProto.STRINGS: "strings", AttributeProto.TENSORS: "tensors"},
+    **{
+        AttributeProto.INTS: "ints",
+        AttributeProto.STRINGS: "strings",
+        AttributeProto.TENSORS: "tensors",
+    },
     **{AttributeProto.GRAPHS: "graphs", AttributeProto.TYPE_PROTOS: "type_protos"},
 }
 _LISTS: Final = {
     **{AttributeProto.FLOAT: AttributeProto.FLOATS, AttributeProto.INT: AttributeProto.INTS},
-    **{AttributeProto.STRING: AttributeProto.STRINGS, AttributeProto.TENSOR: AttributeProto.TENSORS},
-    **{AttributeProto.GRAPH: AttributeProto.GRAPHS, AttributeProto.TYPE_PROTO: AttributeProto.TYPE_PROTOS},
+    **{
+        AttributeProto.STRING: AttributeProto.STRINGS,
+        AttributeProto.TENSOR: AttributeProto.TENSORS,
+    },
+    **{
+        AttributeProto.GRAPH: AttributeProto.GRAPHS,
+        AttributeProto.TYPE_PROTO: AttributeProto.TYPE_PROTOS,
+    },
 }
 
 
 def type_proto(type: Type, texts: Mapping[str, str] = MappingProxyType({})) -> TypeProto:
-    """A type; plain symbols are named sizes, expressions are written out, an unknown rank has no shape.
+    """A type; plain symbols are named sizes, expressions are written out, an unknown rank has no
+    shape.
 
     `texts` says what to write for a symbol instead of its name; nothing makes a size unknown.
     """
@@ -64,7 +80,9 @@ def put_text(dim: Any, text: str) -> None:
         dim.dim_param = text
 
 
-def value_info(name: str, type: Type | None, texts: Mapping[str, str] = MappingProxyType({})) -> ValueInfoProto:
+def value_info(
+    name: str, type: Type | None, texts: Mapping[str, str] = MappingProxyType({})
+) -> ValueInfoProto:
     """A name with its type, or without one."""
     return ValueInfoProto(name=name, type=None if type is None else type_proto(type, texts))
 
@@ -90,7 +108,9 @@ def put_elements(proto: TensorProto, array: Array, dtype: DType) -> None:
 
 
 def _whole_base(array: Array, dtype: DType) -> bytes | None:
-    """The bytes object that an array shows from end to end as it lies there, so that it need not be copied."""
+    """The bytes object that an array shows from end to end as it lies there, so that it need not be
+    copied.
+    """
     base: Any = array
     while isinstance(base, np.ndarray):
         base = base.base
@@ -108,7 +128,11 @@ def elements(array: Array, dtype: DType) -> memoryview | bytes:
         return b""
     if dtype.bits < 8:
         return pack(array, dtype)
-    little = array.astype(array.dtype.newbyteorder("<"), copy=False) if array.dtype.byteorder == ">" else array
+    little = (
+        array.astype(array.dtype.newbyteorder("<"), copy=False)
+        if array.dtype.byteorder == ">"
+        else array
+    )
     flat: Any = np.ascontiguousarray(little).reshape(-1).view(np.uint8)
     return memoryview(flat)
 
@@ -120,7 +144,9 @@ def pack(array: Array, dtype: DType) -> bytes:
     return np.packbits(bits.reshape(-1), bitorder="little").tobytes()
 
 
-def attribute(name: str, value: Any, schema: Any, body: Callable[[Graph], GraphProto]) -> AttributeProto:
+def attribute(
+    name: str, value: Any, schema: Any, body: Callable[[Graph], GraphProto]
+) -> AttributeProto:
     """An attribute, of the type that `schema` states or else of the type of the value."""
     stated = schema.attributes.get(name) if schema is not None else None
     if stated is not None and stated.type != OpSchema.AttrType.SPARSE_TENSOR:
@@ -133,7 +159,11 @@ def attribute(name: str, value: Any, schema: Any, body: Callable[[Graph], GraphP
     elif isinstance(value, (np.ndarray, Graph, TensorType, *HOLDERS)):
         getattr(proto, _FIELDS[kind]).CopyFrom(_element(value, body))
     else:
-        setattr(proto, _FIELDS[kind], float(value) if kind == AttributeProto.FLOAT else _element(value, body))
+        setattr(
+            proto,
+            _FIELDS[kind],
+            float(value) if kind == AttributeProto.FLOAT else _element(value, body),
+        )
     return proto
 
 

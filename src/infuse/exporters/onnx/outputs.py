@@ -17,7 +17,9 @@ _ASKED_BY_RUNTIME: Final = {("com.microsoft", "EmbedLayerNormalization"): 2}
 
 
 def outputs_of(spelling: Spelling, schema: Definition | None) -> list[Value | None]:
-    """The outputs to be named: without optional ones that nobody reads, and with all that the operator must have."""
+    """The outputs to be named: without optional ones that nobody reads, and with all that the
+    operator must have.
+    """
     outputs: list[Value | None] = list(spelling.outputs)
     if schema is None:
         least = _ASKED_BY_RUNTIME.get((spelling.domain, spelling.kind), 0)
@@ -25,7 +27,10 @@ def outputs_of(spelling: Spelling, schema: Definition | None) -> list[Value | No
         least = _parts(spelling) if spelling.kind == "Split" else schema.min_output
         if not spelling.domain and ("", spelling.kind) in REGISTRY:
             formals = [schema.outputs[min(i, len(schema.outputs) - 1)] for i in range(len(outputs))]
-            outputs = [None if f.option == _OPTIONAL and v and not v.uses else v for f, v in zip(formals, outputs)]
+            outputs = [
+                None if f.option == _OPTIONAL and v and not v.uses else v
+                for f, v in zip(formals, outputs)
+            ]
             while outputs and outputs[-1] is None:
                 outputs.pop()
     return outputs + [Value(UNKNOWN) for _ in range(least - len(outputs))]

@@ -1,6 +1,8 @@
-"""How a node is written in a chosen opset: the newest form of its operator, changed step by step to the older one.
+"""How a node is written in a chosen opset: the newest form of its operator, changed step by step to
+the older one.
 
-`@before(opset, *kinds)` marks a function that changes calls of these operators for opsets before `opset`.
+`@before(opset, *kinds)` marks a function that changes calls of these operators for opsets before
+`opset`.
 """
 
 from __future__ import annotations
@@ -27,7 +29,16 @@ RECURRENT: Final = ("GRU", "LSTM", "RNN")
 OWN_OF_RUNTIME: Final = ("SimplifiedLayerNormalization",)
 """What ONNX Runtime keeps in ONNX's own domain."""
 REDUCTIONS: Final = (
-    *("ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd"),
+    *(
+        "ReduceL1",
+        "ReduceL2",
+        "ReduceLogSum",
+        "ReduceLogSumExp",
+        "ReduceMax",
+        "ReduceMean",
+        "ReduceMin",
+        "ReduceProd",
+    ),
     "ReduceSumSquare",
 )
 
@@ -58,7 +69,11 @@ class Spelling:
         """The elements of an integer input, None where they are not known."""
         value = self.input(index)
         known = None if value is None else known_ints(value)
-        return tuple(map(int, known)) if known is not None and all(isinstance(k, int) for k in known) else None
+        return (
+            tuple(map(int, known))
+            if known is not None and all(isinstance(k, int) for k in known)
+            else None
+        )
 
     def need_ints(self, index: int, name: str) -> tuple[int, ...]:
         known = self.ints(index)
@@ -68,7 +83,9 @@ class Spelling:
 
     def shape(self, index: int) -> tuple[Dim, ...] | None:
         value = self.input(index)
-        return value.type.shape if value is not None and isinstance(value.type, TensorType) else None
+        return (
+            value.type.shape if value is not None and isinstance(value.type, TensorType) else None
+        )
 
     def set_input(self, index: int, elements: Sequence[int], name: str) -> None:
         """Put a list of integers at an input."""
@@ -76,7 +93,9 @@ class Spelling:
         self.inputs[index] = constant(np.array(elements, np.int64), name)
 
     def drop(self, name: str, *harmless: Any) -> None:
-        """Leave out an attribute that an older opset does not have, where it has one of these values."""
+        """Leave out an attribute that an older opset does not have, where it has one of these
+        values.
+        """
         if name in self.attributes and self.attributes.pop(name) not in harmless:
             raise NotExpressible(f"it has no {name}")
 
@@ -126,7 +145,11 @@ def spell(node: Node, opset: int) -> Spelling:
 def _state_hidden_size(spelling: Spelling) -> None:
     """Write how many units there are, which the weights tell, too: ONNX Runtime asks for it."""
     recurrence = spelling.shape(2)
-    if recurrence is not None and not spelling.attributes.get("hidden_size") and isinstance(recurrence[-1], int):
+    if (
+        recurrence is not None
+        and not spelling.attributes.get("hidden_size")
+        and isinstance(recurrence[-1], int)
+    ):
         spelling.attributes["hidden_size"] = recurrence[-1]
 
 
@@ -142,9 +165,17 @@ def newest(node: Node) -> Spelling:
                 k for k, v in attributes.items() if not isinstance(v, tuple) or v
             }
         defaults = _defaults(op)
-        attributes = {k: v for k, v in attributes.items() if k in given or not _same(v, defaults[k])}
-    attributes = {k: v.onnx if isinstance(v, dtypes.DType) else v for k, v in attributes.items() if v is not None}
-    return Spelling(op.name, op.domain, list(node.inputs), attributes, dict(node.subgraphs), list(node.outputs))
+        attributes = {
+            k: v for k, v in attributes.items() if k in given or not _same(v, defaults[k])
+        }
+    attributes = {
+        k: v.onnx if isinstance(v, dtypes.DType) else v
+        for k, v in attributes.items()
+        if v is not None
+    }
+    return Spelling(
+        op.name, op.domain, list(node.inputs), attributes, dict(node.subgraphs), list(node.outputs)
+    )
 
 
 @cache
@@ -163,16 +194,21 @@ def _opaque(spelling: Spelling, op: Opaque, opset: int) -> Spelling:
     """An unknown operator of ONNX itself keeps its form, so its opset must define it alike."""
     own, there = schema_of(op.name, op.version or opset), schema_of(op.name, opset)
     if own is not None and (there is None or own.since_version != there.since_version):
-        raise NotExpressible(f"it is kept as it was in opset {op.version}", op.version if op.version > opset else None)
+        raise NotExpressible(
+            f"it is kept as it was in opset {op.version}",
+            op.version if op.version > opset else None,
+        )
     return spelling
 
 
-# -- what ONNX says ----------------------------------------------------------------------------------------------
+# -- what ONNX says --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Definition:
-    """What ONNX says of an operator, read once: the library's own objects are copied whenever they are asked."""
+    """What ONNX says of an operator, read once: the library's own objects are copied whenever they
+    are asked.
+    """
 
     since_version: int
     min_input: int
@@ -187,7 +223,9 @@ class Definition:
 
 @cache
 def schema_of(kind: str, opset: int, domain: str = "") -> Definition | None:
-    """ONNX's definition of an operator as of an opset; None when there is none, or it is no longer to be used."""
+    """ONNX's definition of an operator as of an opset; None when there is none, or it is no longer
+    to be used.
+    """
     try:
         schema = defs.get_schema(kind, opset, domain)
     except defs.SchemaError:
@@ -196,7 +234,13 @@ def schema_of(kind: str, opset: int, domain: str = "") -> Definition | None:
         return None
     attributes = dict(schema.attributes)
     required = frozenset(name for name, attribute in attributes.items() if attribute.required)
-    counts = schema.since_version, schema.min_input, schema.max_input, schema.min_output, schema.max_output
+    counts = (
+        schema.since_version,
+        schema.min_input,
+        schema.max_input,
+        schema.min_output,
+        schema.max_output,
+    )
     return Definition(*counts, tuple(schema.inputs), tuple(schema.outputs), attributes, required)
 
 
@@ -231,18 +275,30 @@ def _check(spelling: Spelling, schema: Definition) -> None:
         if name not in schema.attributes:
             raise NotExpressible(f"it has no {name} (here {value!r})")
     optional = defs.OpSchema.FormalParameterOption.Optional
-    while len(spelling.inputs) < schema.min_input and schema.inputs[len(spelling.inputs)].option == optional:
+    while (
+        len(spelling.inputs) < schema.min_input
+        and schema.inputs[len(spelling.inputs)].option == optional
+    ):
         spelling.inputs.append(None)
     if not schema.min_input <= len(spelling.inputs) <= schema.max_input:
-        raise NotExpressible(f"it takes {schema.min_input} to {schema.max_input} inputs, not {len(spelling.inputs)}")
+        raise NotExpressible(
+            f"it takes {schema.min_input} to {schema.max_input} inputs, not {len(spelling.inputs)}"
+        )
     if len(spelling.outputs) > schema.max_output:
         raise NotExpressible(f"it gives {schema.max_output} outputs, not {len(spelling.outputs)}")
     accepted = _types(spelling.kind, schema.since_version)
     for index, value in enumerate(spelling.inputs):
-        if value is not None and type_text(value.type) not in accepted[min(index, len(accepted) - 1)]:
+        if (
+            value is not None
+            and type_text(value.type) not in accepted[min(index, len(accepted) - 1)]
+        ):
             raise NotExpressible(f"its input {index} cannot be {type_text(value.type)}")
     target = spelling.attributes.get("to", spelling.attributes.get("output_dtype"))
-    if target and schema.outputs and f"tensor({_element(dtypes.by_onnx(target))})" not in schema.outputs[0].types:
+    if (
+        target
+        and schema.outputs
+        and f"tensor({_element(dtypes.by_onnx(target))})" not in schema.outputs[0].types
+    ):
         raise NotExpressible(f"it cannot give {dtypes.by_onnx(target)}")
 
 
@@ -261,7 +317,7 @@ def _element(dtype: dtypes.DType) -> str:
     return {"float32": "float", "float64": "double"}.get(dtype.name, dtype.name)
 
 
-# -- the newest form ---------------------------------------------------------------------------------------------
+# -- the newest form -------------------------------------------------------------------------------
 
 
 @before(NEWEST + 1, "ConstantOfShape")
@@ -272,7 +328,7 @@ def value_is_a_tensor(spelling: Spelling) -> None:
     spelling.attributes["value"] = np.array([value]).astype(dtype.numpy)
 
 
-# -- older forms -------------------------------------------------------------------------------------------------
+# -- older forms -----------------------------------------------------------------------------------
 
 
 @before(18, *REDUCTIONS)

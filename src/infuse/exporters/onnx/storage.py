@@ -1,4 +1,6 @@
-"""Models on disk: streamed without a second copy of the weights, and put in place only when they are complete."""
+"""Models on disk: streamed without a second copy of the weights, and put in place only when they
+are complete.
+"""
 
 from __future__ import annotations
 
@@ -30,14 +32,18 @@ def total_bytes(model: ModelProto, constants: Sequence[Constant]) -> int:
     return int(model.ByteSize()) + sum(c.array.nbytes + len(c.name) * 4 + 256 for c in constants)
 
 
-def store(model: ModelProto, constants: Sequence[Constant], path: Path, external: bool | str | None) -> None:
+def store(
+    model: ModelProto, constants: Sequence[Constant], path: Path, external: bool | str | None
+) -> None:
     """Write a model to `path`; see `save`."""
     if external is None:
         external = total_bytes(model, constants) > LIMIT
     name = external if isinstance(external, str) else f"{path.name}.data"
     external = external is not False
     if external and (not name or Path(name).name != name or name == path.name):
-        raise OptionError(f"external data cannot be called {name!r}", hint="give a file name without a folder")
+        raise OptionError(
+            f"external data cannot be called {name!r}", hint="give a file name without a folder"
+        )
     if path.is_dir():
         raise ModelFileError("the model cannot be written: it is a folder", where=str(path))
     targets = ([path.parent / name] if external else []) + [path]
@@ -48,7 +54,9 @@ def store(model: ModelProto, constants: Sequence[Constant], path: Path, external
         for source, target in zip(temporary, targets):
             source.replace(target)
     except OSError as error:
-        raise ModelFileError(f"the model cannot be written: {error.strerror or error}", where=str(path)) from error
+        raise ModelFileError(
+            f"the model cannot be written: {error.strerror or error}", where=str(path)
+        ) from error
     finally:
         for source in temporary:
             source.unlink(missing_ok=True)
@@ -82,7 +90,11 @@ def _write_sparsely(file: IO[bytes], data: bytes | memoryview) -> None:
 
 
 def _write_model(
-    path: Path, model: ModelProto, constants: Sequence[Constant], outside: dict[str, tuple[int, int]], location: str
+    path: Path,
+    model: ModelProto,
+    constants: Sequence[Constant],
+    outside: dict[str, tuple[int, int]],
+    location: str,
 ) -> None:
     """Write the message of the model, with the initializers as further fields of its graph."""
     chunks: list[bytes | memoryview] = []
@@ -97,7 +109,8 @@ def _write_model(
     size = len(graph) + sum(map(len, chunks))
     if len(head) + size + 16 > LIMIT:
         raise ModelFileError(
-            f"in one file the model would take {len(head) + size} bytes; protobuf reads at most {LIMIT}",
+            f"in one file the model would take {len(head) + size} bytes; protobuf reads at most "
+            f"{LIMIT}",
             where=str(path),
             hint="let the weights lie beside it: external_data=True",
         )
@@ -105,14 +118,20 @@ def _write_model(
         file.writelines([head, _head(_GRAPH, size), graph, *chunks])
 
 
-def _initializer(item: Constant, place: tuple[int, int] | None, location: str) -> list[bytes | memoryview]:
+def _initializer(
+    item: Constant, place: tuple[int, int] | None, location: str
+) -> list[bytes | memoryview]:
     """The message of a constant in parts that are not copied."""
     if item.dtype == dtypes.string:
         return [tensor(item.name, item.array, item.dtype).SerializeToString()]
     proto = tensor_head(item.name, item.array, item.dtype)
     if place is not None:
         proto.data_location = TensorProto.EXTERNAL
-        for key, text in (("location", location), ("offset", str(place[0])), ("length", str(place[1]))):
+        for key, text in (
+            ("location", location),
+            ("offset", str(place[0])),
+            ("length", str(place[1])),
+        ):
             proto.external_data.add(key=key, value=text)
         return [proto.SerializeToString()]
     data = elements(item.array, item.dtype)

@@ -13,12 +13,16 @@ SMALLEST: Final = 1 << 16
 
 
 def keep_ties(graph: Graph) -> None:
-    """Let a constant that shows another one with its axes in another order be made from that by a Transpose.
+    """Let a constant that shows another one with its axes in another order be made from that by a
+    Transpose.
 
-    A file would hold the elements of both. Networks that read words and write words have one such table for the two.
+    A file would hold the elements of both. Networks that read words and write words have one such
+    table for the two.
     """
     constants = [v for v in _constants(graph) if v.const is not None and v.const.nbytes >= SMALLEST]
-    stored = {_place(v.const): v for v in constants if v.const is not None and v.const.flags.c_contiguous}
+    stored = {
+        _place(v.const): v for v in constants if v.const is not None and v.const.flags.c_contiguous
+    }
     for value in constants:
         assert value.const is not None
         other = stored.get(_place(value.const))
@@ -34,7 +38,9 @@ def keep_ties(graph: Graph) -> None:
 
 def _constants(graph: Graph) -> Iterable[Value]:
     """The constants that the graph and its bodies read, each once."""
-    read = (v for inner in graph.all_graphs() for node in inner.unordered_nodes for v in node.operands())
+    read = (
+        v for inner in graph.all_graphs() for node in inner.unordered_nodes for v in node.operands()
+    )
     return dict.fromkeys(v for v in read if v.is_const)
 
 

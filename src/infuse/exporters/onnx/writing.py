@@ -22,14 +22,29 @@ from infuse.ops.ml import MlOp
 from infuse.ops.opaque import Opaque
 
 _FIRST_IR: Final = {
-    **{d.name: 9 for d in (dtypes.float8e4m3fn, dtypes.float8e4m3fnuz, dtypes.float8e5m2, dtypes.float8e5m2fnuz)},
+    **{
+        d.name: 9
+        for d in (
+            dtypes.float8e4m3fn,
+            dtypes.float8e4m3fnuz,
+            dtypes.float8e5m2,
+            dtypes.float8e5m2fnuz,
+        )
+    },
     **{"uint4": 10, "int4": 10, "float4e2m1": 11, "float8e8m0": 12, "uint2": 13, "int2": 13},
     **{"float6e2m3": 14, "float6e3m2": 14},
 }
 """The first version of the file format that has an element type."""
 _PREFIX: Final = "onnx."
 _GRAPH: Final = "onnx.graph."
-_FIELDS: Final = ("producer_name", "producer_version", "domain", "doc_string", "model_version", "ir_version")
+_FIELDS: Final = (
+    "producer_name",
+    "producer_version",
+    "domain",
+    "doc_string",
+    "model_version",
+    "ir_version",
+)
 _OURS: Final = {_PREFIX + name for name in (*_FIELDS, "sizes", "outputs", "values")}
 _METADATA_IR: Final = 10
 """The first version of the file format that has metadata of nodes and graphs."""
@@ -104,12 +119,16 @@ class _Writer:
         for key, text in graph.metadata.items():
             if graph.parent is not None or key.startswith(_GRAPH):
                 proto.metadata_props.add(key=key.removeprefix(_GRAPH), value=text)
-        proto.input.extend(value_info(self.name(v, "input"), _stated(v, graph), self.texts) for v in graph.inputs)
+        proto.input.extend(
+            value_info(self.name(v, "input"), _stated(v, graph), self.texts) for v in graph.inputs
+        )
         for node in graph.nodes:
             proto.node.append(self.node(node))
             if isinstance(node.op, Opaque):
                 inner = [v for v in node.outputs if v.uses and not v.is_graph_output]
-                proto.value_info.extend(value_info(self.name(v), v.type, self.texts) for v in inner if _is_typed(v))
+                proto.value_info.extend(
+                    value_info(self.name(v), v.type, self.texts) for v in inner if _is_typed(v)
+                )
         for value, name in zip(graph.outputs, graph.output_names):
             info = proto.output.add()
             info.CopyFrom(value_info(self.name(value, "output"), _stated(value, graph), self.texts))
@@ -130,9 +149,14 @@ class _Writer:
         schema = schema_of(spelling.kind, self.lowered.opset) if not spelling.domain else None
         if isinstance(node.op, MlOp):
             schema = schema_of(spelling.kind, node.op.since, spelling.domain)
-        proto = NodeProto(op_type=spelling.kind, domain=spelling.domain or None, doc_string=node.doc or None)
+        proto = NodeProto(
+            op_type=spelling.kind, domain=spelling.domain or None, doc_string=node.doc or None
+        )
         proto.name = _unique_name(node.name or spelling.kind, self.node_names)
-        proto.input.extend(self.name(v) for v in _trimmed(spelling.inputs, 0 if schema is None else schema.min_input))
+        proto.input.extend(
+            self.name(v)
+            for v in _trimmed(spelling.inputs, 0 if schema is None else schema.min_input)
+        )
         outputs = outputs_of(spelling, schema)
         proto.output.extend(self.name(v, f"{proto.name}_output") for v in outputs)
         values: dict[str, Any] = {**spelling.attributes, **_grouped(spelling.bodies)}
@@ -177,7 +201,9 @@ def _stated(value: Value, graph: Graph) -> Type | None:
 
 
 def _write_stated(info: ValueInfoProto, sizes: list[int | str], known: list[int | None]) -> None:
-    """Write the sizes that the model stated for an output, but for those that have been fixed since."""
+    """Write the sizes that the model stated for an output, but for those that have been fixed
+    since.
+    """
     written = info.type.tensor_type.shape.dim
     if len(written) != len(sizes):
         return
@@ -205,7 +231,9 @@ def _domain_version(graph: Graph, domain: str) -> int:
 
 
 def _ir_version(opset: int, graph: Graph) -> int:
-    """The version of the file format: that of the release that brought the opset, or later for what came later."""
+    """The version of the file format: that of the release that brought the opset, or later for what
+    came later.
+    """
     released = min(ir for _, ir, version, *_ in VERSION_TABLE if version >= opset)
     values = [v for g in graph.all_graphs() for v in g.inputs]
     for inner in graph.all_graphs():
@@ -213,7 +241,8 @@ def _ir_version(opset: int, graph: Graph) -> int:
             values += [*node.outputs, *node.operands()]
     needed = [_FIRST_IR.get(v.type.dtype.name, 0) for v in values if isinstance(v.type, TensorType)]
     inside = any(k.startswith(_GRAPH) or k == "onnx.values" for k in graph.metadata) or any(
-        (inner.parent is not None and inner.metadata) or any(n.metadata for n in inner.unordered_nodes)
+        (inner.parent is not None and inner.metadata)
+        or any(n.metadata for n in inner.unordered_nodes)
         for inner in graph.all_graphs()
     )
     return max([released, _METADATA_IR if inside else 0, *needed])
@@ -221,7 +250,9 @@ def _ir_version(opset: int, graph: Graph) -> int:
 
 def _write_metadata(model: ModelProto, graph: Graph) -> None:
     """The graph's metadata; what was read from fields of a model goes back there."""
-    fields = {k.removeprefix(_PREFIX): v for k, v in graph.metadata.items() if k.startswith(_PREFIX)}
+    fields = {
+        k.removeprefix(_PREFIX): v for k, v in graph.metadata.items() if k.startswith(_PREFIX)
+    }
     model.producer_name = fields.get("producer_name", "infuse")
     model.producer_version = fields.get("producer_version", "")
     model.domain = fields.get("domain", "")

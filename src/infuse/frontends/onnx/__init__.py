@@ -1,4 +1,6 @@
-"""ONNX models: every opset, functions, external data, models over 2 GB; unknown operators stay opaque."""
+"""ONNX models: every opset, functions, external data, models over 2 GB; unknown operators stay
+opaque.
+"""
 
 from __future__ import annotations
 
@@ -28,15 +30,19 @@ def load(
 ) -> Graph:
     """The graph of an ONNX model, given by its path, its bytes, or as a ModelProto.
 
-    Operators come in their newest form, whatever the model's opset; functions are inlined, initializers are constants,
-    or the defaults of inputs that bear their names (from version 4 of the format on). Large weights stay in the mapped
-    file and are read when used: do not change the file while the graph lives. External data is looked for in `folder`,
-    by default the model's own.
+    Operators come in their newest form, whatever the model's opset; functions are inlined,
+    initializers are constants, or the defaults of inputs that bear their names (from version 4 of
+    the format on). Large weights stay in the mapped file and are read when used: do not change the
+    file while the graph lives. External data is looked for in `folder`, by default the model's own.
 
-    ModelFileError, GraphError, ShapeError, TypeMismatchError or UnsupportedOperatorError say what is wrong with a model
-    and where.
+    ModelFileError, GraphError, ShapeError, TypeMismatchError or UnsupportedOperatorError say what
+    is wrong with a model and where.
     """
-    path = None if isinstance(source, (bytes, bytearray, memoryview, ModelProto)) else Path(fspath(source))
+    path = (
+        None
+        if isinstance(source, (bytes, bytearray, memoryview, ModelProto))
+        else Path(fspath(source))
+    )
     model = ModelProto()
     files = ExternalFiles(path, None if folder is None else Path(folder))
     where = "the model" if path is None else str(path)
@@ -64,7 +70,9 @@ def load(
 def _parse(data: memoryview, where: str) -> tuple[ModelProto, Payloads]:
     """The message without its large tensors, and those."""
     if not len(data):
-        raise ModelFileError("it is empty", where=where, hint="the download or export did not finish")
+        raise ModelFileError(
+            "it is empty", where=where, hint="the download or export did not finish"
+        )
     try:
         small, payloads = split(data, where)
         model = ModelProto.FromString(small)
@@ -72,11 +80,14 @@ def _parse(data: memoryview, where: str) -> tuple[ModelProto, Payloads]:
         advice = foreign_format(bytes(data[:64]))
         if advice is None and isinstance(error, InfuseError):
             raise
-        raise ModelFileError("it is not an ONNX model", where=where, hint=advice or "export it again") from error
+        raise ModelFileError(
+            "it is not an ONNX model", where=where, hint=advice or "export it again"
+        ) from error
     if not model.HasField("graph"):
         raise ModelFileError(
             "it is not an ONNX model: it has no graph",
             where=where,
-            hint=foreign_format(bytes(data[:64])) or "an ONNX file of another kind (a tensor, say) is no model",
+            hint=foreign_format(bytes(data[:64]))
+            or "an ONNX file of another kind (a tensor, say) is no model",
         )
     return model, payloads

@@ -1,4 +1,6 @@
-"""Lifts from old operator forms to the newest: one short function per change, in the order of opsets."""
+"""Lifts from old operator forms to the newest: one short function per change, in the order of
+opsets.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +16,21 @@ from infuse.ir.registry import make_operator
 from infuse.ir.types import UNKNOWN
 
 REDUCTIONS: Final = (
-    *("ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd"),
+    *(
+        "ReduceL1",
+        "ReduceL2",
+        "ReduceLogSum",
+        "ReduceLogSumExp",
+        "ReduceMax",
+        "ReduceMean",
+        "ReduceMin",
+        "ReduceProd",
+    ),
     "ReduceSumSquare",
 )
 
 
-# -- attributes that became inputs -------------------------------------------------------------------------------
+# -- attributes that became inputs -----------------------------------------------------------------
 
 
 @lift(13, "Squeeze", "Unsqueeze", "ReduceSum")
@@ -98,7 +109,7 @@ def dft_to_input(form: Form) -> None:
     form.set_input(2, form.constant(form.attributes.pop("axis", 1), "axis"))
 
 
-# -- operators that changed their name ---------------------------------------------------------------------------
+# -- operators that changed their name -------------------------------------------------------------
 
 
 @lift(11, "Scatter")
@@ -120,8 +131,17 @@ def resize_chooses_coordinates(form: Form) -> None:
     mode = form.attributes.get("mode", "nearest")
     mode = "linear" if mode == "bilinear" else mode
     up, down = scales, None
-    if mode == "nearest" and scales is not None and scales.const is not None and (scales.const < 1).any():
-        up = form.constant(np.maximum(scales.const, 1), "upward") if (scales.const > 1).any() else None
+    if (
+        mode == "nearest"
+        and scales is not None
+        and scales.const is not None
+        and (scales.const < 1).any()
+    ):
+        up = (
+            form.constant(np.maximum(scales.const, 1), "upward")
+            if (scales.const > 1).any()
+            else None
+        )
         down = form.constant(np.minimum(scales.const, 1), "downward")
     options = {"mode": mode, "coordinate_transformation_mode": "asymmetric"}
     if up is not None and down is not None:
@@ -132,12 +152,19 @@ def resize_chooses_coordinates(form: Form) -> None:
 
 @lift(13, "Resize")
 def resize_for_tensorflow(form: Form) -> None:
-    """`tf_half_pixel_for_nn` went; rounding half up of the half-pixel coordinate is the same as its floor."""
+    """`tf_half_pixel_for_nn` went; rounding half up of the half-pixel coordinate is the same as its
+    floor.
+    """
     if form.attributes.get("coordinate_transformation_mode") != "tf_half_pixel_for_nn":
         return
-    if form.attributes.get("mode", "nearest") != "nearest" or form.attributes.get("nearest_mode") != "floor":
+    if (
+        form.attributes.get("mode", "nearest") != "nearest"
+        or form.attributes.get("nearest_mode") != "floor"
+    ):
         raise form.refuse("tf_half_pixel_for_nn is only known for nearest with floor")
-    form.attributes.update(coordinate_transformation_mode="half_pixel", nearest_mode="round_prefer_ceil")
+    form.attributes.update(
+        coordinate_transformation_mode="half_pixel", nearest_mode="round_prefer_ceil"
+    )
 
 
 @lift(20, "GridSample")
@@ -147,7 +174,7 @@ def grid_sample_modes(form: Form) -> None:
     form.attributes["mode"] = {"bilinear": "linear", "bicubic": "cubic"}.get(mode, mode)
 
 
-# -- changed meaning ---------------------------------------------------------------------------------------------
+# -- changed meaning -------------------------------------------------------------------------------
 
 
 @lift(13, "Softmax", "LogSoftmax", "Hardmax")
@@ -238,8 +265,17 @@ def scan_over_batches(form: Form) -> None:
     batch = Graph("batch")
     inputs = [batch.add_input(f"{form.name}/{value.name}", UNKNOWN) for value in body.inputs]
     outputs = [Value(UNKNOWN, f"{form.name}/{name}") for name in body.output_names]
-    options = {"num_scan_inputs": scanned, "scan_input_directions": form.attributes.get("directions")}
-    scan = Node(make_operator("", "Scan", options), inputs, outputs, name=form.name, subgraphs={"body": body})
+    options = {
+        "num_scan_inputs": scanned,
+        "scan_input_directions": form.attributes.get("directions"),
+    }
+    scan = Node(
+        make_operator("", "Scan", options),
+        inputs,
+        outputs,
+        name=form.name,
+        subgraphs={"body": body},
+    )
     batch.add_node(scan)
     for value in outputs:
         batch.add_output(value)

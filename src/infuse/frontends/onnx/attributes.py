@@ -17,11 +17,23 @@ from infuse.ops.base import REGISTRY
 
 FIELDS: Final = {
     **{"FLOAT": "f", "INT": "i", "STRING": "s", "TENSOR": "t", "GRAPH": "g", "TYPE_PROTO": "tp"},
-    **{"FLOATS": "floats", "INTS": "ints", "STRINGS": "strings", "TENSORS": "tensors", "GRAPHS": "graphs"},
-    **{"SPARSE_TENSOR": "sparse_tensor", "SPARSE_TENSORS": "sparse_tensors", "TYPE_PROTOS": "type_protos"},
+    **{
+        "FLOATS": "floats",
+        "INTS": "ints",
+        "STRINGS": "strings",
+        "TENSORS": "tensors",
+        "GRAPHS": "graphs",
+    },
+    **{
+        "SPARSE_TENSOR": "sparse_tensor",
+        "SPARSE_TENSORS": "sparse_tensors",
+        "TYPE_PROTOS": "type_protos",
+    },
 }
 """The field of an AttributeProto that holds the value, by the name of its type."""
-_BY_NUMBER: Final = {AttributeProto.AttributeType.Value(name): field for name, field in FIELDS.items()}
+_BY_NUMBER: Final = {
+    AttributeProto.AttributeType.Value(name): field for name, field in FIELDS.items()
+}
 _ELEMENTS: Final = {
     **{"floats": "f", "ints": "i", "strings": "s", "tensors": "t", "graphs": "g"},
     **{"sparse_tensors": "sparse_tensor", "type_protos": "tp"},
@@ -29,11 +41,15 @@ _ELEMENTS: Final = {
 
 Bindings = Mapping[str, AttributeProto]
 Readers = Mapping[str, Callable[[Any, str], Any]]
-"""What turns a tensor (`t`), a graph (`g`), a sparse tensor or a type into its value, given its name."""
+"""What turns a tensor (`t`), a graph (`g`), a sparse tensor or a type into its value, given its
+name.
+"""
 
 
 def resolved(node: NodeProto, bindings: Bindings) -> dict[str, AttributeProto]:
-    """The attributes of a node by name; references stand for the caller's attributes and vanish where it gives none."""
+    """The attributes of a node by name; references stand for the caller's attributes and vanish
+    where it gives none.
+    """
     found: dict[str, AttributeProto] = {}
     for attribute in node.attribute:
         if attribute.name in found:
@@ -46,7 +62,9 @@ def resolved(node: NodeProto, bindings: Bindings) -> dict[str, AttributeProto]:
 
 
 def value_of(attribute: AttributeProto, name: str, readers: Readers) -> Any:
-    """The value of an attribute: a number, a text, or what its reader makes of it; lists become tuples."""
+    """The value of an attribute: a number, a text, or what its reader makes of it; lists become
+    tuples.
+    """
     kind = field_of(attribute, name)
     value = getattr(attribute, kind)
     if kind not in _ELEMENTS:
@@ -58,9 +76,18 @@ def field_of(attribute: AttributeProto, name: str) -> str:
     """The field that holds the value; files older than the type number tell it by what is set."""
     kind = _BY_NUMBER.get(attribute.type)
     if kind is None and attribute.type == AttributeProto.UNDEFINED:
-        kind = next((field.name for field, _ in attribute.ListFields() if field.name in _BY_NUMBER.values()), None)
+        kind = next(
+            (
+                field.name
+                for field, _ in attribute.ListFields()
+                if field.name in _BY_NUMBER.values()
+            ),
+            None,
+        )
     if kind is None:
-        raise ModelFileError(f"attribute {name!r} has type number {attribute.type}, which is not known")
+        raise ModelFileError(
+            f"attribute {name!r} has type number {attribute.type}, which is not known"
+        )
     return kind
 
 
@@ -75,14 +102,21 @@ def _convert(kind: str, value: Any, name: str, readers: Readers) -> Any:
 
 
 def shortest(value: float) -> float:
-    """The float32 number `value` as the shortest decimal that rounds to it: 1e-05 and not 9.999999747378752e-06."""
+    """The float32 number `value` as the shortest decimal that rounds to it: 1e-05 and not
+    9.999999747378752e-06.
+    """
     return float(str(np.float32(value)))
 
 
 def with_element_types(domain: str, kind: str, attributes: dict[str, Any]) -> dict[str, Any]:
-    """The attributes with ONNX's numbers of element types as types, where the operator wants types."""
+    """The attributes with ONNX's numbers of element types as types, where the operator wants
+    types.
+    """
     fields = _element_type_fields(domain, kind)
-    return {k: _element_type(v, fields[k]) if k in fields and isinstance(v, int) else v for k, v in attributes.items()}
+    return {
+        k: _element_type(v, fields[k]) if k in fields and isinstance(v, int) else v
+        for k, v in attributes.items()
+    }
 
 
 def _element_type(code: int, optional: bool) -> Any:

@@ -1,4 +1,6 @@
-"""ModelProto → Graph: nodes in order, names resolved, old forms lifted, functions inlined, types inferred."""
+"""ModelProto → Graph: nodes in order, names resolved, old forms lifted, functions inlined, types
+inferred.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,14 @@ from infuse.frontends.onnx.attributes import Readers, resolved, value_of, with_e
 from infuse.frontends.onnx.contributed import contributed
 from infuse.frontends.onnx.counting import count_nodes
 from infuse.frontends.onnx.forms import Form, adapt
-from infuse.frontends.onnx.functions import NEWEST, body_of, check_call, default_attributes, opset_of, schema_of
+from infuse.frontends.onnx.functions import (
+    NEWEST,
+    body_of,
+    check_call,
+    default_attributes,
+    opset_of,
+    schema_of,
+)
 from infuse.frontends.onnx.independent import separate_sizes
 from infuse.frontends.onnx.loops import scalar_flags
 from infuse.frontends.onnx.malformed import MALFORMED, malformed
@@ -41,7 +50,9 @@ from infuse.ops.ml import DOMAIN as ML
 from infuse.ops.opaque import Opaque
 
 OVERRIDABLE_IR: Final = 4
-"""The first version of the file format in which an initializer need not be an input: one that is may be overridden."""
+"""The first version of the file format in which an initializer need not be an input: one that is
+may be overridden.
+"""
 _DEPTH: Final = 64
 _LISTS: Final = {"value_floats": np.float32, "value_ints": np.int64, "value_strings": np.object_}
 _SCALARS: Final = {"value_float": np.float32, "value_int": np.int64, "value_string": np.object_}
@@ -73,11 +84,16 @@ class Builder:
         return graph
 
     def _keep_texts(self, graph: Graph) -> None:
-        """Note what the model says of its inputs and outputs and the graph does not: for whoever writes it again."""
+        """Note what the model says of its inputs and outputs and the graph does not: for whoever
+        writes it again.
+        """
         for name in ("onnx.sizes", "onnx.outputs", "onnx.values"):
             graph.metadata.pop(name, None)
         interface = {v.name: v for v in (*self.model.graph.input, *self.model.graph.output)}
-        words = {n: [v.doc_string, {p.key: p.value for p in v.metadata_props}] for n, v in interface.items()}
+        words = {
+            n: [v.doc_string, {p.key: p.value for p in v.metadata_props}]
+            for n, v in interface.items()
+        }
         if any(doc or properties for doc, properties in words.values()):
             graph.metadata["onnx.values"] = json.dumps({n: w for n, w in words.items() if any(w)})
         if self.sizes.texts:
@@ -92,7 +108,7 @@ class Builder:
         if kept:
             graph.metadata["onnx.outputs"] = json.dumps(kept)
 
-    # -- graphs --------------------------------------------------------------------------------------------------
+    # -- graphs ------------------------------------------------------------------------------------
 
     def fill(self, proto: GraphProto, scope: Scope) -> None:
         """Fill the graph of `scope` from `proto`."""
@@ -109,14 +125,18 @@ class Builder:
                 continue
             type = type_of(info, self.sizes)
             if not info.name or (top and type is None):
-                raise ModelFileError(f"input {info.name!r} of the graph has no {'type' if info.name else 'name'}")
+                raise ModelFileError(
+                    f"input {info.name!r} of the graph has no {'type' if info.name else 'name'}"
+                )
             scope.define(info.name, graph.add_input(scope.prefix + info.name, type or UNKNOWN))
         for node in in_order(scope):
             self.node(node, scope)
         for name in scope.outputs:
             value = scope.find(name)
             if value is None:
-                raise GraphError("an output of the graph has no name, or stands for an input that is not given")
+                raise GraphError(
+                    "an output of the graph has no name, or stands for an input that is not given"
+                )
             if scope.typed and name in scope.declared:
                 value.type = _refined(value.type, type_of(scope.declared[name], self.sizes))
             graph.add_output(value, name)
@@ -131,13 +151,17 @@ class Builder:
             scope.define(name, constant(array, scope.prefix + name))
 
     def default(self, info: ValueInfoProto, scope: Scope) -> None:
-        """An initializer that the model lists as an input too: a default, before version 4 of the format a constant."""
+        """An initializer that the model lists as an input too: a default, before version 4 of the
+        format a constant.
+        """
         stored = scope.values[info.name]
         if self.model.ir_version < OVERRIDABLE_IR or stored is None or stored.const is None:
             return
         declared = type_of(info, self.sizes)
         if isinstance(declared, TensorType) and declared.dtype != stored.dtype:
-            raise ModelFileError(f"input {info.name!r} is {declared}, its initializer {stored.type}")
+            raise ModelFileError(
+                f"input {info.name!r} is {declared}, its initializer {stored.type}"
+            )
         value = scope.graph.add_input(info.name, stored.type)
         value.default = stored.const
         scope.values[info.name] = value
@@ -150,7 +174,7 @@ class Builder:
         self.fill(proto, inner)
         return inner.graph
 
-    # -- nodes ---------------------------------------------------------------------------------------------------
+    # -- nodes -------------------------------------------------------------------------------------
 
     def node(self, proto: NodeProto, scope: Scope) -> None:
         """Add what a node stands for; errors say which node it was."""
@@ -212,11 +236,17 @@ class Builder:
         """The opset that a call is to be read in."""
         version = scope.opsets.get(domain, 0)
         if not version and domain == "":
-            raise ModelFileError("the model imports no opset of ONNX itself, but uses its operators")
+            raise ModelFileError(
+                "the model imports no opset of ONNX itself, but uses its operators"
+            )
         return opset_of(domain, kind, version)
 
     def form(
-        self, proto: NodeProto, inputs: list[Value | None], attributes: Mapping[str, AttributeProto], scope: Scope
+        self,
+        proto: NodeProto,
+        inputs: list[Value | None],
+        attributes: Mapping[str, AttributeProto],
+        scope: Scope,
     ) -> Form:
         """The call that a node makes."""
         readers: Readers = {
@@ -225,21 +255,34 @@ class Builder:
             "g": lambda graph, name: self.body(graph, name, scope),
             "tp": lambda proto, name: read_type(proto, name, self.sizes),
         }
-        values = {name: value_of(attribute, name, readers) for name, attribute in attributes.items()}
+        values = {
+            name: value_of(attribute, name, readers) for name, attribute in attributes.items()
+        }
         used = [bool(name) and scope.reads(name) for name in proto.output]
         name = scope.prefix + label_name(proto)
 
         def emit(kind: str, inputs: Sequence[Value | None], attributes: dict[str, Any]) -> Value:
             inner = Form(kind, list(inputs), attributes, [True], f"{name}/{kind}", emit)
-            return self.add(_operator("", inner, NEWEST), inner, [f"{name}/{kind}"], scope, origin=name).output
+            return self.add(
+                _operator("", inner, NEWEST), inner, [f"{name}/{kind}"], scope, origin=name
+            ).output
 
         return Form(proto.op_type, inputs, values, used, name, emit)
 
-    def add(self, op: Operator, form: Form, names: Sequence[str], scope: Scope, *, origin: str = "") -> Node:
+    def add(
+        self, op: Operator, form: Form, names: Sequence[str], scope: Scope, *, origin: str = ""
+    ) -> Node:
         """Add a node to the graph of `scope` and infer its types."""
         outputs = [Value(self.hint(op, name, scope), name) for _, name in zip(form.used, names)]
         bodies = {k: v for k, v in _flat(form.attributes) if isinstance(v, Graph)}
-        node = Node(op, form.inputs, outputs, name=form.name, origin=(origin,) if origin else (), subgraphs=bodies)
+        node = Node(
+            op,
+            form.inputs,
+            outputs,
+            name=form.name,
+            origin=(origin,) if origin else (),
+            subgraphs=bodies,
+        )
         scope.graph.add_node(node)
         try:
             op.infer_node(node)
@@ -250,16 +293,24 @@ class Builder:
 
     def hint(self, op: Operator, name: str, scope: Scope) -> Type:
         """The type that the file states for an output, where inference cannot know it."""
-        info = scope.declared.get(name.removeprefix(scope.prefix)) if isinstance(op, Opaque) else None
+        info = (
+            scope.declared.get(name.removeprefix(scope.prefix)) if isinstance(op, Opaque) else None
+        )
         return (type_of(info, self.sizes) if info is not None else None) or UNKNOWN
 
-    def constant_node(self, proto: NodeProto, attributes: Mapping[str, AttributeProto], scope: Scope) -> None:
+    def constant_node(
+        self, proto: NodeProto, attributes: Mapping[str, AttributeProto], scope: Scope
+    ) -> None:
         """A Constant node, whatever form its value has."""
         if len(attributes) != 1 or len(proto.output) != 1 or not proto.output[0]:
-            raise ModelFileError(f"a Constant needs one value and one output, it has {sorted(attributes)}")
+            raise ModelFileError(
+                f"a Constant needs one value and one output, it has {sorted(attributes)}"
+            )
         ((name, attribute),) = attributes.items()
         if name in _LISTS or name in _SCALARS:
-            array = np.array(value_of(attribute, name, {}), dtype=_LISTS.get(name) or _SCALARS[name])
+            array = np.array(
+                value_of(attribute, name, {}), dtype=_LISTS.get(name) or _SCALARS[name]
+            )
         elif name == "value":
             array = self.tensors.array(attribute.t)
         elif name == "sparse_value":
@@ -268,21 +319,33 @@ class Builder:
             raise ModelFileError(f"a Constant has no attribute {name!r}")
         scope.define(proto.output[0], constant(array, scope.prefix + proto.output[0]))
 
-    # -- functions -----------------------------------------------------------------------------------------------
+    # -- functions ---------------------------------------------------------------------------------
 
     def inline(
-        self, function: FunctionProto, proto: NodeProto, attributes: Mapping[str, AttributeProto], scope: Scope
+        self,
+        function: FunctionProto,
+        proto: NodeProto,
+        attributes: Mapping[str, AttributeProto],
+        scope: Scope,
     ) -> None:
         """Add the nodes of a function in place of a call."""
         key = (_domain(proto.domain), proto.op_type, proto.overload)
         if key in scope.functions or len(scope.functions) > _DEPTH:
-            raise GraphError(f"function {proto.op_type!r} calls itself, or functions are nested too deeply")
+            raise GraphError(
+                f"function {proto.op_type!r} calls itself, or functions are nested too deeply"
+            )
         if len(proto.input) > len(function.input) or len(proto.output) > len(function.output):
             raise GraphError(
-                f"function {proto.op_type!r} has {len(function.input)} inputs and {len(function.output)} outputs, "
+                f"function {proto.op_type!r} has {len(function.input)} inputs and "
+                f"{len(function.output)} outputs, "
                 f"it is called with {len(proto.input)} and {len(proto.output)}"
             )
-        inner = Scope(scope.graph, {**scope.opsets, **_opsets(function.opset_import)}, function.node, function.output)
+        inner = Scope(
+            scope.graph,
+            {**scope.opsets, **_opsets(function.opset_import)},
+            function.node,
+            function.output,
+        )
         inner.hints = getattr(function, "value_info", ())
         inner.prefix = f"{scope.prefix}{proto.name or proto.op_type}/"
         inner.bindings = {**{a.name: a for a in function.attribute_proto}, **attributes}
@@ -292,7 +355,9 @@ class Builder:
         for node in in_order(inner):
             self.node(node, inner)
         for name, result in zip(proto.output, function.output):
-            value = inner.find(result) if name and (inner.knows(result) or scope.reads(name)) else None
+            value = (
+                inner.find(result) if name and (inner.knows(result) or scope.reads(name)) else None
+            )
             if value is not None:
                 scope.define(name, value)
                 if value.producer is not None and value.producer.name.startswith(inner.prefix):
@@ -303,16 +368,23 @@ def _refined(inferred: Type, declared: Type | None) -> Type:
     """The inferred type, with the declared shape where not even its rank is known."""
     if isinstance(inferred, SequenceType) and isinstance(declared, SequenceType):
         return SequenceType(_refined(inferred.element, declared.element))
-    if isinstance(inferred, TensorType) and inferred.shape is None and isinstance(declared, TensorType):
+    if (
+        isinstance(inferred, TensorType)
+        and inferred.shape is None
+        and isinstance(declared, TensorType)
+    ):
         return declared if declared.dtype == inferred.dtype else inferred
     return inferred
 
 
 def _operator(domain: str, form: Form, opset: int) -> Operator:
-    """The operator of a form, opaque where it is not known, or in another version than ours of a foreign domain."""
+    """The operator of a form, opaque where it is not known, or in another version than ours of a
+    foreign domain.
+    """
     values = {name: value for name, value in form.attributes.items() if not _has_graph(value)}
     known = REGISTRY.get((domain, form.kind))
-    if known is None or (domain and not values.keys() <= {field.name for field in dataclasses.fields(known)}):  # type: ignore[arg-type]
+    attributes = dataclasses.fields(known) if known else ()  # type: ignore[arg-type]
+    if known is None or (domain and not values.keys() <= {a.name for a in attributes}):
         return Opaque(domain, form.kind, values, opset)
     return make_operator(domain, form.kind, with_element_types(domain, form.kind, values))
 
@@ -320,12 +392,18 @@ def _operator(domain: str, form: Form, opset: int) -> Operator:
 def _flat(attributes: Mapping[str, Any]) -> list[tuple[str, Any]]:
     flat: list[tuple[str, Any]] = []
     for name, value in attributes.items():
-        flat += [(f"{name}/{i}", v) for i, v in enumerate(value)] if isinstance(value, tuple) else [(name, value)]
+        flat += (
+            [(f"{name}/{i}", v) for i, v in enumerate(value)]
+            if isinstance(value, tuple)
+            else [(name, value)]
+        )
     return flat
 
 
 def _has_graph(value: Any) -> bool:
-    return isinstance(value, Graph) or (isinstance(value, tuple) and any(isinstance(v, Graph) for v in value))
+    return isinstance(value, Graph) or (
+        isinstance(value, tuple) and any(isinstance(v, Graph) for v in value)
+    )
 
 
 def _names(proto: NodeProto, scope: Scope) -> list[str]:
@@ -333,7 +411,13 @@ def _names(proto: NodeProto, scope: Scope) -> list[str]:
 
 
 def _scope_of(proto: GraphProto, graph: Graph, opsets: Mapping[str, int]) -> Scope:
-    return Scope(graph, opsets, proto.node, [v.name for v in proto.output], [*proto.value_info, *proto.output])
+    return Scope(
+        graph,
+        opsets,
+        proto.node,
+        [v.name for v in proto.output],
+        [*proto.value_info, *proto.output],
+    )
 
 
 def _domain(name: str) -> str:
@@ -345,7 +429,10 @@ def _opsets(imports: Sequence[OperatorSetIdProto]) -> dict[str, int]:
     if not 1 <= opsets.get("", 1) <= NEWEST:
         raise UnsupportedOperatorError(
             f"the model uses opset {opsets['']} of ONNX, known are 1 to {NEWEST}",
-            hint=f"export the model with an opset of at most {NEWEST}, or install a newer onnx package",
+            hint=(
+                f"export the model with an opset of at most {NEWEST}, or install a newer onnx "
+                "package"
+            ),
         )
     return opsets
 
@@ -355,7 +442,10 @@ def _metadata(model: ModelProto) -> dict[str, str]:
     fields = {
         **{"producer_name": model.producer_name, "producer_version": model.producer_version},
         **{"domain": model.domain, "doc_string": model.doc_string},
-        **{"model_version": str(model.model_version or ""), "ir_version": str(model.ir_version or "")},
+        **{
+            "model_version": str(model.model_version or ""),
+            "ir_version": str(model.ir_version or ""),
+        },
     }
     own = {entry.key: entry.value for entry in model.metadata_props}
     return {**own, **{f"onnx.{name}": text for name, text in fields.items() if text}}

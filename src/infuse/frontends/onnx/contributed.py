@@ -36,7 +36,9 @@ _GROUPS: Final = """
 
 
 def _real(name: str, scale: str, zero: str, result: str, shape: str = "") -> str:
-    """What bytes stand for; scale and zero point in another shape where one is named, and none where it is empty."""
+    """What bytes stand for; scale and zero point in another shape where one is named, and none
+    where it is empty.
+    """
     lines = [f"{name}_f = Cast <to = 1> ({name})"]
     number = f"{name}_f"
     if shape:
@@ -58,10 +60,20 @@ _WINDOW: Final = {
     "strides": "ints",
 }
 _GATES: Final = {
-    **{"activation_alpha": "floats", "activation_beta": "floats", "activations": "strings", "clip": "float"},
+    **{
+        "activation_alpha": "floats",
+        "activation_beta": "floats",
+        "activations": "strings",
+        "clip": "float",
+    },
     **{"direction": "string", "hidden_size": "int", "input_forget": "int"},
 }
-_HEADS: Final = {"mask_filter_value": "float", "num_heads": "int", "scale": "float", "unidirectional": "int"}
+_HEADS: Final = {
+    "mask_filter_value": "float",
+    "num_heads": "int",
+    "scale": "float",
+    "unidirectional": "int",
+}
 
 
 def _names(attributes: Mapping[str, str]) -> str:
@@ -215,22 +227,33 @@ def contributed(
         return None
     kind = node.op_type
     if kind in MAKERS:
-        text = MAKERS[kind]({name: _plain(attribute) for name, attribute in attributes.items()}, inputs)
+        text = MAKERS[kind](
+            {name: _plain(attribute) for name, attribute in attributes.items()}, inputs
+        )
         return None if text is None else _parsed(kind, text, 21)
     if kind == "Range" and (len(node.input) < 3 or not node.input[2]):
         kind = "Range without delta"
     elif kind == "CDist":
-        kind = f"CDist {attributes['metric'].s.decode() if 'metric' in attributes else 'sqeuclidean'}"
+        kind = (
+            f"CDist {attributes['metric'].s.decode() if 'metric' in attributes else 'sqeuclidean'}"
+        )
     elif kind == "GroupNorm":
         if "channels_last" in attributes and not attributes["channels_last"].i:
             return None
-        kind = "GroupNorm with swish" if "activation" in attributes and attributes["activation"].i else kind
+        kind = (
+            "GroupNorm with swish"
+            if "activation" in attributes and attributes["activation"].i
+            else kind
+        )
     elif kind == "QAttention":
         kind = f"{kind} of {_is_given(node, 6):d}{_is_given(node, 7):d}"
     elif kind == "QEmbedLayerNormalization" and not (_is_given(node, 1) and _is_given(node, 4)):
         return None
     elif kind == "NhwcMaxPool":
-        kind = f"{kind} of {len(attributes['kernel_shape'].ints) if 'kernel_shape' in attributes else 0}"
+        kind = (
+            f"{kind} of "
+            f"{len(attributes['kernel_shape'].ints) if 'kernel_shape' in attributes else 0}"
+        )
     elif kind == "QLinearConv":
         last = "channels_last" in attributes and attributes["channels_last"].i
         kind = f"{kind} of {len(attributes['kernel_shape'].ints) if last and 'kernel_shape' in attributes else 0}"
@@ -241,7 +264,11 @@ def contributed(
 
 def functions_of(domain: str) -> frozenset[str]:
     """The operators of a domain that are read as functions of others."""
-    return frozenset([*(kind.partition(" ")[0] for kind in _TEXTS), *MAKERS]) if domain == _DOMAIN else frozenset()
+    return (
+        frozenset([*(kind.partition(" ")[0] for kind in _TEXTS), *MAKERS])
+        if domain == _DOMAIN
+        else frozenset()
+    )
 
 
 def _is_given(node: NodeProto, index: int) -> bool:

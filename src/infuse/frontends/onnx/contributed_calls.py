@@ -1,6 +1,8 @@
-"""ONNX Runtime's own operators whose meaning in ONNX's depends on the call: its attributes, types and ranks.
+"""ONNX Runtime's own operators whose meaning in ONNX's depends on the call: its attributes, types
+and ranks.
 
-A maker gives the text of a function (inputs, outputs and body) for one call, or None where it knows none.
+A maker gives the text of a function (inputs, outputs and body) for one call, or None where it knows
+none.
 """
 
 from __future__ import annotations
@@ -22,7 +24,14 @@ FP4: Final = (
 NF4: Final = (
     *(-1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453, -0.28444138169288635),
     *(-0.18477343022823334, -0.09105003625154495, 0.0, 0.07958029955625534, 0.16093020141124725),
-    *(0.24611230194568634, 0.33791524171829224, 0.44070982933044434, 0.5626170039176941, 0.7229568362236023, 1.0),
+    *(
+        0.24611230194568634,
+        0.33791524171829224,
+        0.44070982933044434,
+        0.5626170039176941,
+        0.7229568362236023,
+        1.0,
+    ),
 )
 """What the 16 codes of MatMulBnb4's two types stand for."""
 
@@ -30,16 +39,24 @@ NF4: Final = (
 def _tensor(inputs: Inputs, index: int) -> TensorType | None:
     """The type of an input that is a tensor of known rank."""
     value = inputs[index] if index < len(inputs) else None
-    return value.type if value is not None and isinstance(value.type, TensorType) and value.type.shape else None
+    return (
+        value.type
+        if value is not None and isinstance(value.type, TensorType) and value.type.shape
+        else None
+    )
 
 
 def _size(type: TensorType | None, axis: int) -> int | None:
-    size = type.shape[axis] if type is not None and type.shape and len(type.shape) >= -axis else None
+    size = (
+        type.shape[axis] if type is not None and type.shape and len(type.shape) >= -axis else None
+    )
     return size if isinstance(size, int) else None
 
 
 def unpacked(name: str, bits: int, result: str, last: str = "last") -> str:
-    """Bytes as numbers of few bits, lowest first, along the last axis, which grows; `last` names a list of -1."""
+    """Bytes as numbers of few bits, lowest first, along the last axis, which grows; `last` names a
+    list of -1.
+    """
     if bits == 8:
         return f"{result} = Identity ({name})"
     parts = range(0, 8, bits)
@@ -71,7 +88,9 @@ def gather_block_quantized(given: Mapping[str, Any], inputs: Inputs) -> str | No
         return None
     rank, packed = len(data.shape), data.dtype == dtypes.uint8
     at, along = given.get("gather_axis", 0) % rank, given.get("quantize_axis", 1) % rank
-    if data.dtype not in (dtypes.uint8, dtypes.int4, dtypes.uint4) or (packed and (at or not along)):
+    if data.dtype not in (dtypes.uint8, dtypes.int4, dtypes.uint4) or (
+        packed and (at or not along)
+    ):
         return None
     shifted = len(inputs) > 3 and inputs[3] is not None
     axis = along if along <= at else along - rank
@@ -88,7 +107,10 @@ def gather_block_quantized(given: Mapping[str, Any], inputs: Inputs) -> str | No
         unpacked("rows", bits if packed else 8, "codes"),
     ]
     if shifted:
-        lines += [f"packed = Gather <axis = {at}> (zeros, indices)", unpacked("packed", bits if packed else 8, "many")]
+        lines += [
+            f"packed = Gather <axis = {at}> (zeros, indices)",
+            unpacked("packed", bits if packed else 8, "many"),
+        ]
         lines += [
             "from = Constant <value_ints = [0]> ()",
             "count = Shape <start = -1> (steps)",
@@ -106,10 +128,19 @@ def gather_block_quantized(given: Mapping[str, Any], inputs: Inputs) -> str | No
 
 
 def matmul_bnb4(given: Mapping[str, Any], inputs: Inputs) -> str | None:
-    """A product with weights of 4 bits that stand for the 16 numbers of a table, in blocks with a scale each."""
+    """A product with weights of 4 bits that stand for the 16 numbers of a table, in blocks with a
+    scale each.
+    """
     k, n, block = given["K"], given["N"], given["block_size"]
-    # Without transB the runtime's own kernel for processors does not compute what its description says.
-    if min(k, n) < 1 or block < 2 or block % 2 or given["quant_type"] not in (0, 1) or not given.get("transB", 1):
+    # Without transB the runtime's own kernel for processors does not compute what its description
+    # says.
+    if (
+        min(k, n) < 1
+        or block < 2
+        or block % 2
+        or given["quant_type"] not in (0, 1)
+        or not given.get("transB", 1)
+    ):
         return None
     count = -(-n * k // 2) * 2
     blocks = -(-n * k // block)
@@ -149,7 +180,9 @@ def matmul_bnb4(given: Mapping[str, Any], inputs: Inputs) -> str | None:
 
 
 def _places(low: int, axis: str, size: int, count: int, nearest: bool) -> str:
-    """Where the points of crops lie along an axis: `pixels` (regions, points), and whether that is inside."""
+    """Where the points of crops lie along an axis: `pixels` (regions, points), and whether that is
+    inside.
+    """
     return f"""
         {axis}_low_at = Constant <value_ints = [{low}]> ()
         {axis}_high_at = Constant <value_ints = [{low + 2}]> ()
@@ -292,9 +325,18 @@ def murmur_hash(given: Mapping[str, Any], inputs: Inputs) -> str | None:
     if dtype not in (dtypes.int32, dtypes.uint32, dtypes.int64, dtypes.uint64):
         return None
     lines = [f"h0 = Constant <value = uint32 {{{given.get('seed', 0) & 0xFFFFFFFF}}}> ()"]
-    constants = {"c1": 0xCC9E2D51, "c2": 0x1B873593, "five": 5, "more": 0xE6546B64, "f1": 0x85EBCA6B, "f2": 0xC2B2AE35}
+    constants = {
+        "c1": 0xCC9E2D51,
+        "c2": 0x1B873593,
+        "five": 5,
+        "more": 0xE6546B64,
+        "f1": 0x85EBCA6B,
+        "f2": 0xC2B2AE35,
+    }
     constants |= {"bytes": dtype.bytes} | {f"n{n}": n for n in (13, 15, 16, 17, 19)}
-    lines += [f"{name} = Constant <value = uint32 {{{number}}}> ()" for name, number in constants.items()]
+    lines += [
+        f"{name} = Constant <value = uint32 {{{number}}}> ()" for name, number in constants.items()
+    ]
     words = ["w0"]
     if dtype.bytes == 8:
         lines += [

@@ -1,4 +1,5 @@
-"""ONNX Runtime's mixtures of experts as functions of ONNX's operators: every expert runs, and weights choose.
+"""ONNX Runtime's mixtures of experts as functions of ONNX's operators: every expert runs, and
+weights choose.
 
 Makers are as in `contributed_calls`.
 """
@@ -25,7 +26,10 @@ _ACTIVATIONS: Final = {
 
 def _gated(given: Mapping[str, Any]) -> str:
     """Gates and linear parts that alternate, put together."""
-    alpha, beta = float(given.get("activation_alpha", 1.0)), float(given.get("activation_beta", 0.0))
+    alpha, beta = (
+        float(given.get("activation_alpha", 1.0)),
+        float(given.get("activation_beta", 0.0)),
+    )
     limited = ""
     gates, parts = "gates_all", "parts_all"
     if "swiglu_limit" in given:
@@ -55,10 +59,15 @@ def _network(given: Mapping[str, Any], biases: Sequence[bool]) -> str | None:
     """From tokens `x`, `router` and float32 weights `w1` and `w2` (experts, out, in) to `y`."""
     kind, k = given.get("activation_type", "relu"), given.get("k", 1)
     fused = given.get("swiglu_fusion", 0)
-    if given.get("use_sparse_mixer", 0) or k < 1 or (kind not in _ACTIVATIONS and (kind, fused) != ("swiglu", 1)):
+    if (
+        given.get("use_sparse_mixer", 0)
+        or k < 1
+        or (kind not in _ACTIVATIONS and (kind, fused) != ("swiglu", 1))
+    ):
         return None
     bias = [
-        f"b{i}_wide = Cast <to = 1> (b{i}) b{i}_rows = Unsqueeze (b{i}_wide, one) {to} = Add ({to}_bare, b{i}_rows)"
+        f"b{i}_wide = Cast <to = 1> (b{i}) b{i}_rows = Unsqueeze (b{i}_wide, one) {to} = Add "
+        f"({to}_bare, b{i}_rows)"
         if is_given
         else f"{to} = Identity ({to}_bare)"
         for i, to, is_given in zip((1, 2), ("hidden", "told"), biases)
@@ -127,15 +136,26 @@ def quantized_experts(given: Mapping[str, Any], inputs: Inputs) -> str | None:
     ):
         return None
     bits = given.get("expert_weight_bits", 4)
-    if bits not in (4, 8) or any(given.get(f"fc{i}_expert_weight_bits", bits) not in (0, bits) for i in (1, 2)):
+    if bits not in (4, 8) or any(
+        given.get(f"fc{i}_expert_weight_bits", bits) not in (0, bits) for i in (1, 2)
+    ):
         return None
     weights = ["low = Constant <value_ints = [-1]> ()"]
     for i, place in ((1, 3), (2, 6)):
         scale = inputs[place] if place < len(inputs) else None
         data = inputs[place - 1]
-        if scale is None or not isinstance(scale.type, TensorType) or data is None or data.dtype != dtypes.uint8:
+        if (
+            scale is None
+            or not isinstance(scale.type, TensorType)
+            or data is None
+            or data.dtype != dtypes.uint8
+        ):
             return None
-        weights.append(_weights(i, bits, scale.type.rank == 3, given.get("block_size", 0), _given(inputs, 10 + i)[0]))
+        weights.append(
+            _weights(
+                i, bits, scale.type.rank == 3, given.get("block_size", 0), _given(inputs, 10 + i)[0]
+            )
+        )
     head = "(x, router, w1_stored, s1, b1, w2_stored, s2, b2, w3, s3, b3, z1, z2) => (y)"
     return f"{head} {{ {chr(10).join(weights)} {network} }}"
 
@@ -146,7 +166,10 @@ def _weights(i: int, bits: int, blocks: bool, block: int, shifted: bool) -> str:
     lines = [
         unpacked(f"{name}_stored", bits, f"{name}_codes", "low"),
         f"{name}_scales = Cast <to = 1> (s{i})",
-        f"{name}_steps = {f'Identity ({name}_scales)' if blocks else f'Unsqueeze ({name}_scales, low)'}",
+        (
+            f"{name}_steps = "
+            f"{f'Identity ({name}_scales)' if blocks else f'Unsqueeze ({name}_scales, low)'}"
+        ),
         f"{name}_count = Shape <start = -1> (s{i})",
         f"{name}_first = Constant <value_ints = [0]> ()",
     ]
@@ -154,7 +177,10 @@ def _weights(i: int, bits: int, blocks: bool, block: int, shifted: bool) -> str:
         lines += [
             unpacked(f"z{i}", bits, f"{name}_many", "low"),
             f"{name}_cut = Slice ({name}_many, {name}_first, {name}_count, low)",
-            f"{name}_zeros = {f'Identity ({name}_cut)' if blocks else f'Unsqueeze ({name}_cut, low)'}",
+            (
+                f"{name}_zeros = "
+                f"{f'Identity ({name}_cut)' if blocks else f'Unsqueeze ({name}_cut, low)'}"
+            ),
         ]
     else:
         lines += [
@@ -164,7 +190,8 @@ def _weights(i: int, bits: int, blocks: bool, block: int, shifted: bool) -> str:
         ]
     if blocks:
         lines.append(
-            f"{name} = DequantizeLinear <axis = 2, block_size = {block}> ({name}_codes, {name}_steps, {name}_zeros)"
+            f"{name} = DequantizeLinear <axis = 2, block_size = {block}> ({name}_codes, "
+            f"{name}_steps, {name}_zeros)"
         )
     else:
         lines += [

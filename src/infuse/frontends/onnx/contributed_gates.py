@@ -1,4 +1,5 @@
-"""ONNX Runtime's own gates, mixtures and normalizations of branches, as functions of ONNX's operators.
+"""ONNX Runtime's own gates, mixtures and normalizations of branches, as functions of ONNX's
+operators.
 
 Makers are as in `contributed_calls`.
 """
@@ -93,8 +94,12 @@ def gated_rms_norm(given: Mapping[str, Any], inputs: Inputs) -> str | None:
 
 
 def _branches(given: Mapping[str, Any], shape: Sequence[Any] | None) -> int | None:
-    """How many branches there are: stated, or the last axis but one; None where that is not known."""
-    count = given.get("num_branches", 0) or (shape[-2] if shape is not None and len(shape) > 1 else 0)
+    """How many branches there are: stated, or the last axis but one; None where that is not
+    known.
+    """
+    count = given.get("num_branches", 0) or (
+        shape[-2] if shape is not None and len(shape) > 1 else 0
+    )
     return count if isinstance(count, int) and count > 0 else None
 
 
@@ -118,7 +123,11 @@ def branchwise_rms_norm(given: Mapping[str, Any], inputs: Inputs) -> str | None:
         return None
     scaled = "scaled = Identity (normal)"
     if scale is not None:
-        width = shape[-1] // count if given.get("num_branches", 0) and isinstance(shape[-1], int) else shape[-1]
+        width = (
+            shape[-1] // count
+            if given.get("num_branches", 0) and isinstance(shape[-1], int)
+            else shape[-1]
+        )
         whole = len(scale) == 1 and scale[0] != width
         sizes = f"[{count}, -1]" if whole or len(scale) == 2 else "[-1]"
         scaled = f"""
@@ -148,7 +157,9 @@ def hyper_connection_pre_mix(given: Mapping[str, Any], inputs: Inputs) -> str | 
     weights = "mix = Identity (wide_mix)"
     if len(mix) == rank - 1:
         whole = bool(given.get("num_branches", 0)) and mix[-1] != count
-        weights = _grouped(given, "wide_mix", "mix") if whole else "mix = Unsqueeze (wide_mix, last)"
+        weights = (
+            _grouped(given, "wide_mix", "mix") if whole else "mix = Unsqueeze (wide_mix, last)"
+        )
     return f"""(x, pre) => (y) {{
         {_LAST}
         before = Constant <value_ints = [-2]> ()
@@ -177,7 +188,11 @@ def hyper_connection_post_mix(given: Mapping[str, Any], inputs: Inputs) -> str |
         wide_mix = Cast <to = 1> (mix)
         turned = Transpose <perm = {order}> (wide_mix)
         mixed = MatMul (turned, parts)"""
-    weights = "weights = Unsqueeze (wide_post, last)" if len(post) == rank - 1 else "weights = Identity (wide_post)"
+    weights = (
+        "weights = Unsqueeze (wide_post, last)"
+        if len(post) == rank - 1
+        else "weights = Identity (wide_post)"
+    )
     return f"""(x, block, post, mix) => (y) {{
         {_LAST}
         before = Constant <value_ints = [-2]> ()
@@ -210,7 +225,9 @@ def linear_attention_gate(given: Mapping[str, Any], inputs: Inputs) -> str:
 
 
 def engram_gate(given: Mapping[str, Any], inputs: Inputs) -> str:
-    """The value, gated for each branch by how well key and query agree; and that normalized, with a scale."""
+    """The value, gated for each branch by how well key and query agree; and that normalized, with a
+    scale.
+    """
     epsilon = float(given.get("epsilon", 1e-5))
     more = ""
     if _is_given(inputs, 5):

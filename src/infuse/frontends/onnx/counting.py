@@ -41,7 +41,10 @@ def _nodes(nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:
         for node in waiting.pop():
             yield node
             for attribute in node.attribute:
-                graphs: list[GraphProto] = [*attribute.graphs, *([attribute.g] if attribute.HasField("g") else [])]
+                graphs: list[GraphProto] = [
+                    *attribute.graphs,
+                    *([attribute.g] if attribute.HasField("g") else []),
+                ]
                 waiting += [graph.node for graph in graphs]
 
 

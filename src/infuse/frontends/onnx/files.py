@@ -12,8 +12,14 @@ from infuse.errors import ModelFileError
 from infuse.mapped import contents
 
 _MAGIC: Final[tuple[tuple[bytes, str], ...]] = (
-    (b"version https://git-lfs", "it is a Git LFS pointer; run `git lfs pull` to fetch the model itself"),
-    (b"PK\x03\x04", "it is a zip archive, as PyTorch and Keras write; export the model to ONNX first"),
+    (
+        b"version https://git-lfs",
+        "it is a Git LFS pointer; run `git lfs pull` to fetch the model itself",
+    ),
+    (
+        b"PK\x03\x04",
+        "it is a zip archive, as PyTorch and Keras write; export the model to ONNX first",
+    ),
     (b"\x89HDF\r\n\x1a\n", "it is an HDF5 file, as Keras writes; export the model to ONNX first"),
     (b"\x1f\x8b", "it is compressed with gzip; decompress it first"),
     (b"\x80\x02", "it is a Python pickle, as PyTorch writes; export the model to ONNX first"),
@@ -22,21 +28,31 @@ _MAGIC: Final[tuple[tuple[bytes, str], ...]] = (
 
 
 def map_file(path: Path, what: str = "model file") -> memoryview:
-    """The bytes of a file, mapped into memory where that is safe (`infuse.mapped`); else ModelFileError."""
+    """The bytes of a file, mapped into memory where that is safe (`infuse.mapped`); else
+    ModelFileError.
+    """
     where = str(path)
     try:
         # O_NONBLOCK: opening a pipe must not wait for a writer.
-        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+        handle = os.open(
+            path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+        )
     except (OSError, ValueError) as error:
-        raise ModelFileError(f"the {what} cannot be opened: {_reason(error)}", where=where) from error
+        raise ModelFileError(
+            f"the {what} cannot be opened: {_reason(error)}", where=where
+        ) from error
     try:
         status = os.fstat(handle)
         if not stat.S_ISREG(status.st_mode):
             kind = "a folder" if stat.S_ISDIR(status.st_mode) else "no regular file"
-            raise ModelFileError(f"the {what} is {kind}", where=where, hint="give the path of the file itself")
+            raise ModelFileError(
+                f"the {what} is {kind}", where=where, hint="give the path of the file itself"
+            )
         return memoryview(contents(handle)).toreadonly()
     except (OSError, ValueError) as error:
-        raise ModelFileError(f"the {what} cannot be brought into memory: {_reason(error)}", where=where) from error
+        raise ModelFileError(
+            f"the {what} cannot be brought into memory: {_reason(error)}", where=where
+        ) from error
     finally:
         os.close(handle)
 
@@ -46,7 +62,9 @@ def _reason(error: Exception) -> str:
 
 
 def foreign_format(head: bytes) -> str | None:
-    """What to do with a file that begins like this, when it is known to be something else than ONNX."""
+    """What to do with a file that begins like this, when it is known to be something else than
+    ONNX.
+    """
     for magic, advice in _MAGIC:
         if head.startswith(magic):
             return advice
@@ -63,8 +81,9 @@ def foreign_format(head: bytes) -> str | None:
 class ExternalFiles:
     """The files that external tensors of one model lie in.
 
-    `model` is the model's path, None when it came from memory. A tensor's file must lie inside the model's folder after
-    symbolic links are resolved: a model must not make its user read other files of the machine.
+    `model` is the model's path, None when it came from memory. A tensor's file must lie inside the
+    model's folder after symbolic links are resolved: a model must not make its user read other
+    files of the machine.
     """
 
     model: Path | None
@@ -80,7 +99,8 @@ class ExternalFiles:
         begin = offset or 0
         if length is not None and length != size:
             raise ModelFileError(
-                f"its type and shape need {size} bytes, its external data in {location!r} is said to have {length}",
+                f"its type and shape need {size} bytes, its external data in {location!r} is said "
+                f"to have {length}",
                 where=f"tensor {tensor!r}",
             )
         if size == 0:
@@ -90,7 +110,8 @@ class ExternalFiles:
             data = self._maps[path] = _map_external(tensor, path, location)
         if begin + size > len(data):
             raise ModelFileError(
-                f"its {size} bytes begin at byte {begin} of {location!r}, which has only {len(data)} bytes",
+                f"its {size} bytes begin at byte {begin} of {location!r}, which has only "
+                f"{len(data)} bytes",
                 where=f"tensor {tensor!r}",
                 hint="the file was cut off, or belongs to another model; fetch or export it again",
             )
@@ -98,13 +119,16 @@ class ExternalFiles:
         return data[begin : begin + size]
 
     def check_overlaps(self) -> None:
-        """ModelFileError when two tensors share a part of their bytes; a whole tensor may be shared."""
+        """ModelFileError when two tensors share a part of their bytes; a whole tensor may be
+        shared.
+        """
         for ranges in self._ranges.values():
             last: tuple[int, int] = (0, 0)
             for begin, end in sorted(ranges, key=lambda r: (r[0], -r[1])):
                 if begin < last[1] < end:
                     raise ModelFileError(
-                        f"its external bytes {begin} to {end} overlap those of tensor {ranges[last]!r}, "
+                        f"its external bytes {begin} to {end} overlap those of tensor "
+                        f"{ranges[last]!r}, "
                         f"{last[0]} to {last[1]}",
                         where=f"tensor {ranges[begin, end]!r}",
                         hint="the offsets in the model are wrong; export it again",
@@ -115,18 +139,25 @@ class ExternalFiles:
         where = f"tensor {tensor!r}"
         if self.model is None and self.folder is None:
             raise ModelFileError(
-                f"its elements lie in the file {location!r}, but the model came from memory, without a folder",
+                f"its elements lie in the file {location!r}, but the model came from memory, "
+                "without a folder",
                 where=where,
                 hint="load the model from its path, or pass folder=",
             )
         if not location or "\0" in location:
-            raise ModelFileError(f"the location {location!r} of its external data is not a file name", where=where)
+            raise ModelFileError(
+                f"the location {location!r} of its external data is not a file name", where=where
+            )
         folder = self.folder if self.folder is not None else Path(self.model or "").parent
         try:
-            roots = {folder.resolve()} | ({self.model.resolve().parent} if self.model is not None else set())
+            roots = {folder.resolve()} | (
+                {self.model.resolve().parent} if self.model is not None else set()
+            )
             path = (folder / location).resolve()
         except (OSError, RuntimeError) as error:
-            raise ModelFileError(f"the location {location!r} cannot be resolved: {error}", where=where) from error
+            raise ModelFileError(
+                f"the location {location!r} cannot be resolved: {error}", where=where
+            ) from error
         if Path(location).is_absolute() or not any(path.is_relative_to(root) for root in roots):
             raise ModelFileError(
                 f"its external data {location!r} lies outside the model's folder",
@@ -149,6 +180,7 @@ def _number(tensor: str, key: str, text: str | None) -> int | None:
         return None
     if not (text.isascii() and text.isdigit() and len(text) < 20):
         raise ModelFileError(
-            f"the {key} {text[:40]!r} of its external data is not a number of bytes", where=f"tensor {tensor!r}"
+            f"the {key} {text[:40]!r} of its external data is not a number of bytes",
+            where=f"tensor {tensor!r}",
         )
     return int(text)

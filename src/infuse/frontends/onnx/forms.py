@@ -53,7 +53,9 @@ class Form:
         dtype = self.dtype(index)
         if dtype is not None:
             return constant(np.array(value).astype(dtype.numpy), f"{self.name}/{name}", dtype)
-        return self.emit("CastLike", self.constant(np.array(value, np.float32), name), self.inputs[index])
+        return self.emit(
+            "CastLike", self.constant(np.array(value, np.float32), name), self.inputs[index]
+        )
 
     def input(self, index: int) -> Value | None:
         return self.inputs[index] if index < len(self.inputs) else None
@@ -71,7 +73,9 @@ class Form:
     def shape(self, index: int) -> Shape | None:
         """The shape of an input, None when not even its rank is known."""
         value = self.input(index)
-        return value.type.shape if value is not None and isinstance(value.type, TensorType) else None
+        return (
+            value.type.shape if value is not None and isinstance(value.type, TensorType) else None
+        )
 
     def rank(self, index: int) -> int | None:
         shape = self.shape(index)
@@ -83,7 +87,9 @@ class Form:
 
     def dtype(self, index: int) -> DType | None:
         value = self.input(index)
-        known = value is not None and value.type is not UNKNOWN and isinstance(value.type, TensorType)
+        known = (
+            value is not None and value.type is not UNKNOWN and isinstance(value.type, TensorType)
+        )
         return value.dtype if value is not None and known else None
 
     def refuse(self, reason: str) -> UnsupportedOperatorError:
@@ -95,7 +101,9 @@ class Form:
 
 
 def lift(opset: int, *kinds: str) -> Callable[[Lift], Lift]:
-    """Mark a function that brings calls of these operators, made before `opset`, to their form of `opset`."""
+    """Mark a function that brings calls of these operators, made before `opset`, to their form of
+    `opset`.
+    """
 
     def register(function: Lift) -> Lift:
         for kind in kinds:

@@ -16,7 +16,9 @@ from infuse.ir.types import MapType, OptionalType, SequenceType, TensorType, Typ
 
 NEWEST: Final = defs.onnx_opset_version()
 LENIENT: Final = (("", "LayerNormalization"),)
-"""Operators of which ONNX Runtime ignores attributes that it does not know, so that there are models with some."""
+"""Operators of which ONNX Runtime ignores attributes that it does not know, so that there are
+models with some.
+"""
 _ANY: Final = 2**31 - 1
 
 
@@ -31,14 +33,18 @@ def schema_of(domain: str, kind: str, opset: int) -> Any:
 
 @cache
 def opset_of(domain: str, kind: str, opset: int) -> int:
-    """The opset to read a call in: the model's, or the operator's first where a model uses it too early."""
+    """The opset to read a call in: the model's, or the operator's first where a model uses it too
+    early.
+    """
     newest = range(opset, NEWEST + 1 if not domain else opset + 1)
     return next((v for v in newest if schema_of(domain, kind, v) is not None), opset)
 
 
 @cache
 def _attribute_types(domain: str, kind: str, opset: int) -> tuple[dict[str, str], frozenset[str]]:
-    """The fields that the attributes of an operator are stored in, and the attributes that must be given."""
+    """The fields that the attributes of an operator are stored in, and the attributes that must be
+    given.
+    """
     attributes = schema_of(domain, kind, opset).attributes
     fields = {name: FIELDS[str(a.type).rsplit(".", 1)[-1]] for name, a in attributes.items()}
     return fields, frozenset(name for name, a in attributes.items() if a.required)
@@ -47,8 +53,9 @@ def _attribute_types(domain: str, kind: str, opset: int) -> tuple[dict[str, str]
 def check_call(
     node: NodeProto, domain: str, opset: int, attributes: Mapping[str, AttributeProto]
 ) -> dict[str, AttributeProto]:
-    """The attributes of a call that count; ModelFileError unless it has such inputs, outputs and attributes as ONNX
-    defines. An attribute that ONNX does not define is an error, as in ONNX Runtime, but where that lets it pass.
+    """The attributes of a call that count; ModelFileError unless it has such inputs, outputs and
+    attributes as ONNX defines. An attribute that ONNX does not define is an error, as in ONNX
+    Runtime, but where that lets it pass.
     """
     schema = schema_of(domain, node.op_type, opset)
     if schema is None:
@@ -58,20 +65,34 @@ def check_call(
         ("outputs", len(node.output), schema.min_output, schema.max_output),
     ):
         if not least <= count <= most:
-            wanted = str(least) if least == most else f"at least {least}" if most >= _ANY else f"{least} to {most}"
-            raise ModelFileError(f"{node.op_type} of opset {opset} has {wanted} {what}, the node has {count}")
+            wanted = (
+                str(least)
+                if least == most
+                else f"at least {least}"
+                if most >= _ANY
+                else f"{least} to {most}"
+            )
+            raise ModelFileError(
+                f"{node.op_type} of opset {opset} has {wanted} {what}, the node has {count}"
+            )
     fields, required = _attribute_types(domain, node.op_type, opset)
     for name in required - attributes.keys():
         raise ModelFileError(f"its attribute {name!r} is missing")
     for name, attribute in attributes.items():
         if name not in fields and (domain, node.op_type) in LENIENT:
-            text = f"{node.op_type} node {node.name!r}: its attribute {name!r} is not known, and ignored"
+            text = (
+                f"{node.op_type} node {node.name!r}: its attribute {name!r} is not known, and "
+                "ignored"
+            )
             warnings.warn(text, RuntimeWarning, stacklevel=2)
             continue
         if name not in fields:
             raise ModelFileError(f"{node.op_type} of opset {opset} has no attribute {name!r}")
         if field_of(attribute, name) != fields[name]:
-            raise ModelFileError(f"its attribute {name!r} is stored as {field_of(attribute, name)}, not {fields[name]}")
+            raise ModelFileError(
+                f"its attribute {name!r} is stored as {field_of(attribute, name)}, not "
+                f"{fields[name]}"
+            )
     return {name: attribute for name, attribute in attributes.items() if name in fields}
 
 
@@ -81,14 +102,21 @@ def default_attributes(schema: Any) -> dict[str, AttributeProto]:
 
 
 def body_of(
-    node: NodeProto, opset: int, attributes: Mapping[str, AttributeProto], inputs: Sequence[Value | None]
+    node: NodeProto,
+    opset: int,
+    attributes: Mapping[str, AttributeProto],
+    inputs: Sequence[Value | None],
 ) -> FunctionProto | None:
-    """The function that a call of a standard operator stands for, None when ONNX does not define it by one."""
+    """The function that a call of a standard operator stands for, None when ONNX does not define it
+    by one.
+    """
     schema = schema_of(node.domain, node.op_type, opset)
     if schema is None:
         return None
     if schema.has_function:
-        versions = [v for v in schema.function_opset_versions if v <= opset] or schema.function_opset_versions[:1]
+        versions = [
+            v for v in schema.function_opset_versions if v <= opset
+        ] or schema.function_opset_versions[:1]
         return _parsed(schema.get_function_with_opset_version(max(versions)))
     if schema.has_context_dependent_function:
         call = NodeProto()
@@ -101,7 +129,9 @@ def body_of(
         versions = [v for v in schema.context_dependent_function_opset_versions if v <= opset]
         if versions:
             return _parsed(
-                schema.get_context_dependent_function_with_opset_version(max(versions), call.SerializeToString(), types)
+                schema.get_context_dependent_function_with_opset_version(
+                    max(versions), call.SerializeToString(), types
+                )
             )
     return None
 

@@ -14,10 +14,12 @@ from infuse.ir.types import HOLDERS, TensorType, Type
 
 
 def separate_sizes(graph: Graph, sizes: Sizes) -> None:
-    """Give the symbols that inputs share a name of their own in each group of inputs that have no node in common.
+    """Give the symbols that inputs share a name of their own in each group of inputs that have no
+    node in common.
 
-    Two inputs are in one group where some node, or its bodies, reads what was made of both: it may rely on equal sizes.
-    What was made of a group's inputs is renamed with them. The first group keeps the names.
+    Two inputs are in one group where some node, or its bodies, reads what was made of both: it may
+    rely on equal sizes. What was made of a group's inputs is renamed with them. The first group
+    keeps the names.
     """
     owners: dict[str, list[int]] = {}
     for number, value in enumerate(graph.inputs):
@@ -36,7 +38,9 @@ def separate_sizes(graph: Graph, sizes: Sizes) -> None:
         for value in values if root in renamed else ():
             value.type = _substituted(value.type, renamed[root])
             if value.content is not None:
-                flat = [dims.substitute(d, renamed[root]) for d in value.content.reshape(-1).tolist()]
+                flat = [
+                    dims.substitute(d, renamed[root]) for d in value.content.reshape(-1).tolist()
+                ]
                 content = np.empty(len(flat), dtype=object)
                 content[:] = flat
                 value.content = content.reshape(value.content.shape)
@@ -49,7 +53,9 @@ class _Groups:
         self._parent = {number: number for number in numbers}
         self._of: dict[Value, int] = {v: n for n, v in enumerate(graph.inputs) if n in numbers}
         for node in graph.nodes:
-            read = {self.root(self._of[v]) for v in (*node.operands(), *captured(node)) if v in self._of}
+            read = {
+                self.root(self._of[v]) for v in (*node.operands(), *captured(node)) if v in self._of
+            }
             if read:
                 first = min(read)
                 self._parent.update(dict.fromkeys(read, first))

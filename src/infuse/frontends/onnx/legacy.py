@@ -1,4 +1,6 @@
-"""Lifts of operator forms before opset 7, when broadcasting was an attribute and shapes were no inputs."""
+"""Lifts of operator forms before opset 7, when broadcasting was an attribute and shapes were no
+inputs.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,32 @@ from onnx import TensorProto
 from infuse.frontends.onnx.forms import Form, lift
 
 _IN_PLACE: Final = (
-    *("Abs", "Add", "BatchNormalization", "Ceil", "Clip", "Div", "Dropout", "Elu", "Exp", "Floor", "HardSigmoid"),
-    *("InstanceNormalization", "LeakyRelu", "Log", "Max", "Mean", "Min", "Mul", "Neg", "PRelu", "Reciprocal", "Relu"),
+    *(
+        "Abs",
+        "Add",
+        "BatchNormalization",
+        "Ceil",
+        "Clip",
+        "Div",
+        "Dropout",
+        "Elu",
+        "Exp",
+        "Floor",
+        "HardSigmoid",
+    ),
+    *(
+        "InstanceNormalization",
+        "LeakyRelu",
+        "Log",
+        "Max",
+        "Mean",
+        "Min",
+        "Mul",
+        "Neg",
+        "PRelu",
+        "Reciprocal",
+        "Relu",
+    ),
     *("Reshape", "Selu", "Sigmoid", "Sqrt", "Sub", "Sum", "Tanh"),
 )
 _BINARY: Final = ("Add", "And", "Div", "Equal", "Greater", "Less", "Mul", "Or", "Pow", "Sub", "Xor")
@@ -95,7 +121,9 @@ def tile_every_axis(form: Form) -> None:
 
 @lift(7, *_BINARY)
 def broadcast_by_alignment(form: Form) -> None:
-    """With `broadcast`, the second operand's axes begin at `axis` of the first, or end where they end."""
+    """With `broadcast`, the second operand's axes begin at `axis` of the first, or end where they
+    end.
+    """
     broadcast, axis = form.attributes.pop("broadcast", 0), form.attributes.pop("axis", None)
     if not broadcast or axis is None:
         return

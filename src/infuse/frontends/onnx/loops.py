@@ -14,9 +14,11 @@ _TYPES = (dtypes.int64, dtypes.bool_)
 
 
 def scalar_flags(form: Form) -> None:
-    """Let the body of a Loop take both as scalars, as Infuse gives them, and make the lists of one where it reads them.
+    """Let the body of a Loop take both as scalars, as Infuse gives them, and make the lists of one
+    where it reads them.
 
-    The body's own declaration tells which they are; an undeclared condition is what the loop is started with.
+    The body's own declaration tells which they are; an undeclared condition is what the loop is
+    started with.
     """
     body = form.attributes.get("body")
     if not isinstance(body, Graph) or len(body.inputs) < 2:
@@ -24,7 +26,9 @@ def scalar_flags(form: Form) -> None:
     for index, dtype in enumerate(_TYPES):
         value = body.inputs[index]
         start = form.inputs[index] if index and index < len(form.inputs) else None
-        if _rank(value.type) == 1 or (_rank(value.type) is None and start is not None and _rank(start.type) == 1):
+        if _rank(value.type) == 1 or (
+            _rank(value.type) is None and start is not None and _rank(start.type) == 1
+        ):
             _widen(body, value)
         value.type = TensorType(dtype, ())
 
@@ -39,7 +43,12 @@ def _widen(body: Graph, value: Value) -> None:
     if not readers:
         return
     one = Value(TensorType(value.dtype, (1,)), f"{value.name}/list")
-    node = Node(make_operator("", "Reshape", {}), [value, constant(np.array([1], np.int64))], [one], name=one.name)
+    node = Node(
+        make_operator("", "Reshape", {}),
+        [value, constant(np.array([1], np.int64))],
+        [one],
+        name=one.name,
+    )
     body.add_node(node)
     for use in readers:
         use.user.set_operand(use.index, one)

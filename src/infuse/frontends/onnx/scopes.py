@@ -19,10 +19,11 @@ _ONE_NAME: Final = "every value of an ONNX graph must have one name and one prod
 class Scope:
     """The names of one graph or function, and of the graphs around it.
 
-    `opsets` are those of the model or function that the nodes belong to, `bindings` the attributes that a function was
-    called with, `prefix` stands before the names of nodes and values that come from a function, `functions` are the
-    functions being inlined, outermost first. `typed` says whether types are known here: a body is typed by
-    the node that it belongs to, once it is built. A name stands for None where a function's caller gives no input.
+    `opsets` are those of the model or function that the nodes belong to, `bindings` the attributes
+    that a function was called with, `prefix` stands before the names of nodes and values that come
+    from a function, `functions` are the functions being inlined, outermost first. `typed` says
+    whether types are known here: a body is typed by the node that it belongs to, once it is built.
+    A name stands for None where a function's caller gives no input.
     """
 
     graph: Graph
@@ -45,7 +46,9 @@ class Scope:
         return scope is not None
 
     def find(self, name: str) -> Value | None:
-        """The value of this name, here or around; None for an absent one; GraphError when nothing has that name."""
+        """The value of this name, here or around; None for an absent one; GraphError when nothing
+        has that name.
+        """
         if not name:
             return None
         scope: Scope | None = self
@@ -114,7 +117,10 @@ def in_order(scope: Scope) -> Sequence[NodeProto]:
     nodes, known = scope.nodes, scope.knows
     _check_made_once(scope)
     captured = [set[str]().union(*map(free_names, subgraphs(node))) for node in nodes]
-    needs = [[n for n in (*node.input, *names) if n and not known(n)] for node, names in zip(nodes, captured)]
+    needs = [
+        [n for n in (*node.input, *names) if n and not known(n)]
+        for node, names in zip(nodes, captured)
+    ]
     made: set[str] = set()
     for node, names in zip(nodes, needs):
         if not made.issuperset(names):
@@ -128,7 +134,9 @@ def _check_made_once(scope: Scope) -> None:
     for node in scope.nodes:
         for name in filter(None, node.output):
             if name in taken:
-                raise GraphError(f"the name {name!r} is given to two values", where=label(node), hint=_ONE_NAME)
+                raise GraphError(
+                    f"the name {name!r} is given to two values", where=label(node), hint=_ONE_NAME
+                )
             taken.add(name)
 
 
@@ -143,7 +151,9 @@ def _sorted(nodes: Sequence[NodeProto], needs: Sequence[Sequence[str]]) -> list[
             index = stack[-1]
             if state[index] == 0:
                 state[index] = 1
-                stack += [m for m in _makers(nodes[index], needs[index], maker, state) if state[m] == 0]
+                stack += [
+                    m for m in _makers(nodes[index], needs[index], maker, state) if state[m] == 0
+                ]
                 continue
             if state[index] == 1:
                 state[index] = 2
@@ -152,13 +162,18 @@ def _sorted(nodes: Sequence[NodeProto], needs: Sequence[Sequence[str]]) -> list[
     return order
 
 
-def _makers(node: NodeProto, names: Sequence[str], maker: Mapping[str, int], state: Sequence[int]) -> Iterator[int]:
+def _makers(
+    node: NodeProto, names: Sequence[str], maker: Mapping[str, int], state: Sequence[int]
+) -> Iterator[int]:
     where = label(node)
     for name in names:
         if name not in maker:
             raise GraphError(f"it reads {name!r}, which nothing makes", where=where)
         if state[maker[name]] == 1:
-            raise GraphError(f"it reads {name!r}, which depends on what it makes: the graph has a cycle", where=where)
+            raise GraphError(
+                f"it reads {name!r}, which depends on what it makes: the graph has a cycle",
+                where=where,
+            )
         yield maker[name]
 
 

@@ -1,4 +1,6 @@
-"""TypeProto → types: element types, symbolic sizes under clean names, sequences, optionals and maps."""
+"""TypeProto → types: element types, symbolic sizes under clean names, sequences, optionals and
+maps.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +19,13 @@ from infuse.ir.types import MapType, OptionalType, SequenceType, TensorType, Typ
 
 
 class Sizes:
-    """The symbolic sizes of one model: the same text is the same symbol, and every symbol is an identifier.
+    """The symbolic sizes of one model: the same text is the same symbol, and every symbol is an
+    identifier.
 
-    A text such as `past + seq` is read as an expression where the model's inputs have `past` and `seq` for themselves;
-    any other text is a name. Sizes without text, or with one that says only that nothing is known (`_`, `?`, `None`),
-    get a symbol of their own from the value's name and the axis.
+    A text such as `past + seq` is read as an expression where the model's inputs have `past` and
+    `seq` for themselves; any other text is a name. Sizes without text, or with one that says only
+    that nothing is known (`_`, `?`, `None`), get a symbol of their own from the value's name and
+    the axis.
     """
 
     texts: dict[str, str]
@@ -32,7 +36,10 @@ class Sizes:
         self._symbols: dict[str, Dim] = {}
         self.taken: set[str] = set()
         texts = [
-            d.dim_param for v in graph.input for d in _shape(v.type) if d.dim_param and d.dim_param not in NAMELESS
+            d.dim_param
+            for v in graph.input
+            for d in _shape(v.type)
+            if d.dim_param and d.dim_param not in NAMELESS
         ]
         for text in texts:
             if _is_name(text):
@@ -44,7 +51,9 @@ class Sizes:
         found = self._symbols.get(text)
         if found is None:
             expression = self._expression(text)
-            found = self._symbols[text] = self._fresh(text, text) if expression is None else expression
+            found = self._symbols[text] = (
+                self._fresh(text, text) if expression is None else expression
+            )
         return found
 
     def unnamed(self, value: str, axis: int, text: str = "") -> Dim:
@@ -94,7 +103,9 @@ def type_of(info: ValueInfoProto, sizes: Sizes) -> Type | None:
 
 
 def stated_sizes(info: ValueInfoProto) -> list[int | str] | None:
-    """The sizes of a tensor as the model writes them, empty texts for unknown ones; None where it states none."""
+    """The sizes of a tensor as the model writes them, empty texts for unknown ones; None where it
+    states none.
+    """
     if not info.type.tensor_type.HasField("shape"):
         return None
     sizes = info.type.tensor_type.shape.dim
@@ -102,7 +113,9 @@ def stated_sizes(info: ValueInfoProto) -> list[int | str] | None:
 
 
 def read_type(proto: TypeProto, name: str, sizes: Sizes) -> Type:
-    """The type that a message states; `name` is where the symbols of unknown sizes get theirs from."""
+    """The type that a message states; `name` is where the symbols of unknown sizes get theirs
+    from.
+    """
     kind = proto.WhichOneof("value")
     if kind == "tensor_type":
         tensor = proto.tensor_type
@@ -115,9 +128,13 @@ def read_type(proto: TypeProto, name: str, sizes: Sizes) -> Type:
     if kind == "optional_type":
         return OptionalType(read_type(proto.optional_type.elem_type, name, sizes))
     if kind == "map_type":
-        return MapType(element_type(proto.map_type.key_type), read_type(proto.map_type.value_type, name, sizes))
+        return MapType(
+            element_type(proto.map_type.key_type), read_type(proto.map_type.value_type, name, sizes)
+        )
     raise ModelFileError(
-        f"its type is a {str(kind).removesuffix('_type')}, which has no counterpart here" if kind else "it has no type",
+        f"its type is a {str(kind).removesuffix('_type')}, which has no counterpart here"
+        if kind
+        else "it has no type",
     )
 
 

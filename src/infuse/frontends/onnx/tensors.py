@@ -1,4 +1,6 @@
-"""TensorProto → arrays: views of the file where its bytes allow, each tensor checked against its type and shape."""
+"""TensorProto → arrays: views of the file where its bytes allow, each tensor checked against its
+type and shape.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,18 @@ _MAX_RANK: Final = 64
 _MAX_SIZE: Final = 2**56
 
 _FIELDS: Final = {
-    **{"float32": "float_data", "complex64": "float_data", "float64": "double_data", "complex128": "double_data"},
-    **{"uint32": "uint64_data", "uint64": "uint64_data", "int64": "int64_data", "string": "string_data"},
+    **{
+        "float32": "float_data",
+        "complex64": "float_data",
+        "float64": "double_data",
+        "complex128": "double_data",
+    },
+    **{
+        "uint32": "uint64_data",
+        "uint64": "uint64_data",
+        "int64": "int64_data",
+        "string": "string_data",
+    },
 }
 _STORAGE: Final = {
     **{"float_data": np.float32, "double_data": np.float64, "uint64_data": np.uint64},
@@ -35,7 +47,9 @@ _STORAGE: Final = {
 
 @dataclass
 class Tensors:
-    """Reads the tensors of one model: from the message, from the mapped file, or from files beside it."""
+    """Reads the tensors of one model: from the message, from the mapped file, or from files beside
+    it.
+    """
 
     files: ExternalFiles
     payloads: Payloads = field(default_factory=Payloads)
@@ -73,11 +87,14 @@ class Tensors:
         shape = checked_shape(sparse.dims)
         if math.prod(shape) > DENSE_LIMIT:
             raise ModelFileError(
-                f"written out in full it would have {math.prod(shape)} elements, more than {DENSE_LIMIT}",
+                f"written out in full it would have {math.prod(shape)} elements, more than "
+                f"{DENSE_LIMIT}",
                 where=f"sparse tensor {name!r}",
             )
         if values.dtype.kind == "O" or indices.dtype != np.int64 or values.ndim != 1:
-            raise ModelFileError("it needs one list of numbers and int64 indices", where=f"sparse tensor {name!r}")
+            raise ModelFileError(
+                "it needs one list of numbers and int64 indices", where=f"sparse tensor {name!r}"
+            )
         result = np.zeros(shape, dtype=values.dtype)
         try:
             if indices.shape == values.shape:
@@ -90,7 +107,9 @@ class Tensors:
                     where=f"sparse tensor {name!r}",
                 )
         except IndexError as error:
-            raise ModelFileError(f"an index lies outside: {error}", where=f"sparse tensor {name!r}") from error
+            raise ModelFileError(
+                f"an index lies outside: {error}", where=f"sparse tensor {name!r}"
+            ) from error
         return result
 
 
@@ -123,7 +142,9 @@ def stored_bytes(dtype: DType, count: int) -> int:
 
 
 def from_bytes(data: bytes | memoryview, dtype: DType, shape: tuple[int, ...]) -> Array:
-    """Raw elements as an array that shares their memory (but for packed types, which are unpacked)."""
+    """Raw elements as an array that shares their memory (but for packed types, which are
+    unpacked).
+    """
     expected = stored_bytes(dtype, math.prod(shape))
     if len(data) != expected:
         raise ModelFileError(
@@ -141,7 +162,9 @@ def from_bytes(data: bytes | memoryview, dtype: DType, shape: tuple[int, ...]) -
 def unpack(data: Array, dtype: DType, shape: tuple[int, ...]) -> Array:
     """Elements below eight bits, packed lowest bits first, one to a byte."""
     count = math.prod(shape)
-    bits = np.unpackbits(data, bitorder="little", count=count * dtype.bits).reshape(count, dtype.bits)
+    bits = np.unpackbits(data, bitorder="little", count=count * dtype.bits).reshape(
+        count, dtype.bits
+    )
     codes: Array = np.packbits(bits, axis=1, bitorder="little").reshape(shape)
     return codes.view(dtype.numpy)
 
@@ -151,11 +174,20 @@ def from_fields(tensor: TensorProto, dtype: DType, shape: tuple[int, ...]) -> Ar
     name = _FIELDS.get(dtype.name, "int32_data")
     elements = getattr(tensor, name)
     count = math.prod(shape)
-    expected = count * 2 if dtype.kind == "c" else stored_bytes(dtype, count) if dtype.bits in (2, 4) else count
+    expected = (
+        count * 2
+        if dtype.kind == "c"
+        else stored_bytes(dtype, count)
+        if dtype.bits in (2, 4)
+        else count
+    )
     if len(elements) != expected:
         raise ModelFileError(
-            f"{dtype} of shape {list(shape)} needs {expected} elements in {name}, there are {len(elements)}",
-            hint="the file was cut off or damaged; fetch or export it again" if not len(elements) else None,
+            f"{dtype} of shape {list(shape)} needs {expected} elements in {name}, there are "
+            f"{len(elements)}",
+            hint="the file was cut off or damaged; fetch or export it again"
+            if not len(elements)
+            else None,
         )
     if dtype == dtypes.string:
         texts = np.empty(count, dtype=object)

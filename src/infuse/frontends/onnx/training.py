@@ -82,12 +82,18 @@ def _dropout(form: Form, opset: int) -> FunctionProto | None:
     seed = form.attributes.get("seed")
     text = _DROPOUT.replace("SEED", "" if seed is None else f", seed = {float(seed)}")
     if form.input(1) is None:
-        text = text.replace("{", "{ ratio = Constant <value_float = 0.5> ()", 1).replace("(x, ratio,", "(x, unused,")
+        text = text.replace("{", "{ ratio = Constant <value_float = 0.5> ()", 1).replace(
+            "(x, ratio,", "(x, unused,"
+        )
     return parser.parse_function(text)
 
 
 def _batch_normalization(form: Form, opset: int) -> FunctionProto | None:
-    asked = form.attributes.get("training_mode", 0) if opset >= 14 else any(form.used[1:3]) and not any(form.used[3:])
+    asked = (
+        form.attributes.get("training_mode", 0)
+        if opset >= 14
+        else any(form.used[1:3]) and not any(form.used[3:])
+    )
     if not asked or not form.attributes.get("spatial", 1):
         return None
     rank = form.rank(0)

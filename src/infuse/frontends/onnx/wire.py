@@ -1,8 +1,10 @@
-"""Protobuf's wire format, read only far enough to take large tensors out of a model without copying them.
+"""Protobuf's wire format, read only far enough to take large tensors out of a model without copying
+them.
 
-`split` walks a serialized ModelProto and returns a small copy of it in which the elements of every large tensor are
-replaced by a ticket; the elements stay where they are and come back as memory views. A model whose weights lie in the
-file is so opened at the cost of its structure alone, and may be larger than the 2 GB that protobuf can parse.
+`split` walks a serialized ModelProto and returns a small copy of it in which the elements of every
+large tensor are replaced by a ticket; the elements stay where they are and come back as memory
+views. A model whose weights lie in the file is so opened at the cost of its structure alone, and
+may be larger than the 2 GB that protobuf can parse.
 """
 
 from __future__ import annotations
@@ -33,7 +35,9 @@ _INSIDE: Final[dict[str, dict[int, str]]] = {
 
 
 class Field(NamedTuple):
-    """One field of a message: its number and wire type, where it begins, and where its payload lies."""
+    """One field of a message: its number and wire type, where it begins, and where its payload
+    lies.
+    """
 
     number: int
     wire: int
@@ -44,7 +48,9 @@ class Field(NamedTuple):
 
 @dataclass
 class Payloads:
-    """The elements taken out of a model; `take` turns a tensor's raw_data into what it stands for."""
+    """The elements taken out of a model; `take` turns a tensor's raw_data into what it stands
+    for.
+    """
 
     views: list[memoryview] = field(default_factory=list)
     mark: bytes = field(default_factory=lambda: b"infuse" + secrets.token_bytes(18))
@@ -64,14 +70,16 @@ class Payloads:
 def split(data: memoryview, where: str) -> tuple[bytes, Payloads]:
     """A serialized ModelProto without its large tensors, and those tensors' elements.
 
-    ModelFileError when the bytes are not a protobuf message or are cut off; `where` names them in the error.
+    ModelFileError when the bytes are not a protobuf message or are cut off; `where` names them in
+    the error.
     """
     splitter = _Splitter(data, where)
     chunks: list[memoryview | bytes] = []
     size = splitter.message("Model", 0, len(data), chunks, 0)
     if size > LIMIT:
         raise ModelFileError(
-            f"the model's structure takes {size} bytes without its large tensors; protobuf reads at most {LIMIT}",
+            f"the model's structure takes {size} bytes without its large tensors; protobuf reads "
+            f"at most {LIMIT}",
             where=where,
         )
     return b"".join(chunks), splitter.payloads
@@ -82,7 +90,9 @@ class _Splitter:
         self.data, self.where = data, where
         self.payloads = Payloads()
 
-    def message(self, kind: str, start: int, end: int, out: list[memoryview | bytes], depth: int) -> int:
+    def message(
+        self, kind: str, start: int, end: int, out: list[memoryview | bytes], depth: int
+    ) -> int:
         """Append the reduced message to `out`; its size."""
         if depth > _DEPTH:
             raise ModelFileError(f"messages are nested more than {_DEPTH} deep", where=self.where)
@@ -110,7 +120,11 @@ class _Splitter:
         """Append the tensor to `out`, with a ticket in place of large elements; its size."""
         fields = list(self.fields(start, end))
         elements = [f for f in fields if f.number in (_RAW_DATA, _FLOAT_DATA, _DOUBLE_DATA)]
-        if len(elements) != 1 or elements[0].wire != _BYTES or elements[0].end - elements[0].start < LARGE:
+        if (
+            len(elements) != 1
+            or elements[0].wire != _BYTES
+            or elements[0].end - elements[0].start < LARGE
+        ):
             out.append(self.data[start:end])
             return end - start
         found = elements[0]
@@ -160,7 +174,9 @@ class _Splitter:
         raise self.malformed(position) if position + 10 <= end else self.cut_off(position, 1, end)
 
     def malformed(self, position: int) -> ModelFileError:
-        return ModelFileError(f"the bytes at position {position} are not a protobuf message", where=self.where)
+        return ModelFileError(
+            f"the bytes at position {position} are not a protobuf message", where=self.where
+        )
 
     def cut_off(self, position: int, missing: int, end: int) -> ModelFileError:
         whole = end == len(self.data)

@@ -38,7 +38,9 @@ class _Field(NamedTuple):
 
 
 class _Layout(NamedTuple):
-    """Size of a table's own bytes, values of absent fields, and slot, offset and reader of those that are present."""
+    """Size of a table's own bytes, values of absent fields, and slot, offset and reader of those
+    that are present.
+    """
 
     size: int
     defaults: list[Any]
@@ -49,7 +51,9 @@ class _Layout(NamedTuple):
 def _fields(table: str) -> list[_Field]:
     record = TABLES[table]
     defaults: dict[str, Any] = record._field_defaults  # type: ignore[attr-defined]
-    return [_Field(_reader(storage(type)), defaults[name]) for name, type in field_types(record).items()]
+    return [
+        _Field(_reader(storage(type)), defaults[name]) for name, type in field_types(record).items()
+    ]
 
 
 def _reader(type: str) -> _Read:
@@ -68,7 +72,9 @@ def _reader(type: str) -> _Read:
     if element in STRUCTS:
         return _struct_reader(STRUCTS[element])
     if element == "string":
-        return lambda decoder, position, depth: [decoder.string(at, 0) for at in decoder.elements(position)]
+        return lambda decoder, position, depth: [
+            decoder.string(at, 0) for at in decoder.elements(position)
+        ]
     return lambda decoder, position, depth: [
         decoder.table(decoder.follow(at), element, depth) for at in decoder.elements(position)
     ]
@@ -88,8 +94,8 @@ def _struct_reader(record: type[tuple[int, ...]]) -> _Read:
 class _Decoder:
     """Reads tables out of `data`.
 
-    Positions only grow along a path, so there are no circles; `budget` bounds what is read in all, so that parts that
-    share bytes cannot multiply.
+    Positions only grow along a path, so there are no circles; `budget` bounds what is read in all,
+    so that parts that share bytes cannot multiply.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -127,7 +133,9 @@ class _Decoder:
         if size < 4 or any(o >= size or 0 < o < 4 for o in offsets):
             _fail("a field lies outside of its table")
         fields = _fields(name)
-        present = [(slot, o, field.read) for slot, (o, field) in enumerate(zip(offsets, fields)) if o]
+        present = [
+            (slot, o, field.read) for slot, (o, field) in enumerate(zip(offsets, fields)) if o
+        ]
         layout = self.layouts[vtable, name] = _Layout(size, [f.default for f in fields], present)
         return layout
 
@@ -139,7 +147,9 @@ class _Decoder:
         return position + offset
 
     def vector(self, position: int, size: int) -> tuple[int, int]:
-        """First byte and number of elements, each of `size` bytes, of the vector that is pointed to here."""
+        """First byte and number of elements, each of `size` bytes, of the vector that is pointed to
+        here.
+        """
         start = self.follow(position)
         count: int = _U32(self.data, start)[0]
         if start + 4 + count * size > len(self.data):

@@ -12,7 +12,14 @@ import numpy as np
 
 from infuse.ir.flat.records import IDENTIFIER, SCALARS, STRUCTS, TABLES, Net, field_types, storage
 
-_NUMPY = {"ubyte": "<u1", "int": "<i4", "uint": "<u4", "long": "<i8", "ulong": "<u8", "double": "<f8"}
+_NUMPY = {
+    "ubyte": "<u1",
+    "int": "<i4",
+    "uint": "<u4",
+    "long": "<i8",
+    "ulong": "<u8",
+    "double": "<f8",
+}
 _SLOTS = {"bool": "Bool", "ubyte": "Uint8", "uint": "Uint32", "long": "Int64"}
 
 
@@ -66,7 +73,11 @@ class _Encoder:
             return self.table(type, value)
         element = type.strip("[]")
         if element in SCALARS:
-            data = np.frombuffer(value, np.uint8) if isinstance(value, bytes) else np.array(value, _NUMPY[element])
+            data = (
+                np.frombuffer(value, np.uint8)
+                if isinstance(value, bytes)
+                else np.array(value, _NUMPY[element])
+            )
             return int(self.builder.CreateNumpyVector(data))
         if element in STRUCTS:
             return self.structs(element, value)
@@ -88,7 +99,9 @@ class _Encoder:
 
         return self.vector(layout.size, width, items, write)
 
-    def vector(self, size: int, alignment: int, items: Sequence[Any], write: Callable[[Any], None]) -> int:
+    def vector(
+        self, size: int, alignment: int, items: Sequence[Any], write: Callable[[Any], None]
+    ) -> int:
         self.builder.StartVector(size, len(items), alignment)
         for item in reversed(items):
             write(item)

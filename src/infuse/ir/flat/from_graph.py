@@ -17,17 +17,26 @@ from infuse.ir.flat.records import AttributeKind, TypeKind
 from infuse.ir.graph import Array, Graph, Node, Operator, Value
 from infuse.ir.nesting import room_for
 from infuse.ir.text import dim_text
-from infuse.ir.types import HOLDERS, DataFormat, MapType, OptionalType, SequenceType, TensorType, Type
+from infuse.ir.types import (
+    HOLDERS,
+    DataFormat,
+    MapType,
+    OptionalType,
+    SequenceType,
+    TensorType,
+    Type,
+)
 
 FORMATS = list(DataFormat)
 INT64 = range(-(2**63), 2**63)
 
 
 def to_records(graph: Graph, version: int, producer: str) -> tuple[r.Net, list[Array]]:
-    """The records of a graph, and the arrays whose bytes its weight spans stand for, in the order of the spans.
+    """The records of a graph, and the arrays whose bytes its weight spans stand for, in the order
+    of the spans.
 
-    Arrays that start at the same byte and are equally long are stored once. GraphError for attributes that have no form
-    in the file.
+    Arrays that start at the same byte and are equally long are stored once. GraphError for
+    attributes that have no form in the file.
     """
     collector = _Collector()
     with room_for(graph):
@@ -100,7 +109,7 @@ class _Collector:
             self.operators.append(record)
         return index
 
-    # -- values --------------------------------------------------------------------------------------------------
+    # -- values ------------------------------------------------------------------------------------
 
     def tensor(self, value: Value) -> int:
         index = self.tensor_index.get(value)
@@ -135,7 +144,9 @@ class _Collector:
     def content(self, value: Value) -> r.Content | None:
         if value.content is None:
             return None
-        sizes: list[Dim] = [x if isinstance(x, Expr) else int(x) for x in value.content.reshape(-1).tolist()]
+        sizes: list[Dim] = [
+            x if isinstance(x, Expr) else int(x) for x in value.content.reshape(-1).tolist()
+        ]
         if any(isinstance(x, int) and x not in INT64 for x in sizes):
             return None
         return r.Content(value.content.shape, *self.sizes(sizes))
@@ -143,7 +154,9 @@ class _Collector:
     def sizes(self, sizes: Sequence[Dim]) -> tuple[list[int], list[r.Symbol]]:
         """Numbers, and at which positions expressions stand instead."""
         numbers = [0 if isinstance(d, Expr) else d for d in sizes]
-        return numbers, [r.Symbol(i, self.dim(d)) for i, d in enumerate(sizes) if isinstance(d, Expr)]
+        return numbers, [
+            r.Symbol(i, self.dim(d)) for i, d in enumerate(sizes) if isinstance(d, Expr)
+        ]
 
     def dim(self, dim: Dim) -> int:
         return self.dims.setdefault(dim_text(dim), len(self.dims))
@@ -168,7 +181,7 @@ class _Collector:
             return r.Type(TypeKind.Unranked, code, format)
         return r.Type(TypeKind.Tensor, code, format, *self.sizes(type.shape))
 
-    # -- attributes ----------------------------------------------------------------------------------------------
+    # -- attributes --------------------------------------------------------------------------------
 
     def attribute(self, name: str, value: Any) -> r.Attribute:
         """The record of one attribute; `name` is empty for the items of a tuple."""
@@ -216,7 +229,10 @@ class _Collector:
             return {"kind": AttributeKind.Dim, "integer": self.dim(value)}
         if isinstance(value, np.ndarray):
             dtype = dtypes.by_numpy(value.dtype)
-            given = {"kind": AttributeKind.Array, "integer": self.type(TensorType(dtype, value.shape))}
+            given = {
+                "kind": AttributeKind.Array,
+                "integer": self.type(TensorType(dtype, value.shape)),
+            }
             if dtype.kind == "s":
                 return {**given, "texts": _texts(value)}
             return {**given, "data": raw_bytes(value).tobytes()}

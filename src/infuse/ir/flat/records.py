@@ -1,4 +1,6 @@
-"""The tables and structs of infuse.fbs as named tuples: same names, same order, FlatBuffers types as annotations."""
+"""The tables and structs of infuse.fbs as named tuples: same names, same order, FlatBuffers types
+as annotations.
+"""
 
 from __future__ import annotations
 
@@ -182,10 +184,19 @@ class Net(NamedTuple):
 
 STRUCTS: dict[str, type[tuple[int, ...]]] = {"Symbol": Symbol, "Span": Span}
 TABLES: dict[str, type[tuple[object, ...]]] = {
-    t.__name__: t for t in (Type, Content, Tensor, Attribute, Operator, Entry, Body, Op, Opset, SubGraph, Net)
+    t.__name__: t
+    for t in (Type, Content, Tensor, Attribute, Operator, Entry, Body, Op, Opset, SubGraph, Net)
 }
 ENUMS = ("TypeKind", "AttributeKind", "DataType", "DataFormat")
-SCALARS = {"bool": "?", "ubyte": "B", "int": "i", "uint": "I", "long": "q", "ulong": "Q", "double": "d"}
+SCALARS = {
+    "bool": "?",
+    "ubyte": "B",
+    "int": "i",
+    "uint": "I",
+    "long": "q",
+    "ulong": "Q",
+    "double": "d",
+}
 """FlatBuffers scalars and their letters in the `struct` module."""
 
 

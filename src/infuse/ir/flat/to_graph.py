@@ -27,9 +27,11 @@ _Item = TypeVar("_Item")
 
 
 def to_graph(net: r.Net, weights: Array) -> Graph:
-    """The graph of these records; constants are views of `weights`, the bytes of the weight section.
+    """The graph of these records; constants are views of `weights`, the bytes of the weight
+    section.
 
-    ModelFileError when the records contradict each other; UnsupportedOperatorError when an operator is not known.
+    ModelFileError when the records contradict each other; UnsupportedOperatorError when an operator
+    is not known.
     """
     with room(DEEPEST):
         return _Reader(net, weights).network()
@@ -56,23 +58,30 @@ class _Reader:
         self.operators = [self.operator(record) for record in net.operators]
         self.arrays: dict[tuple[int, int], Array] = {}
         self.check_spans()
-        self.visible: list[Value | None] = [self.constant(t) if t.weight or t.is_text else None for t in net.tensors]
+        self.visible: list[Value | None] = [
+            self.constant(t) if t.weight or t.is_text else None for t in net.tensors
+        ]
         self.started = [False] * len(net.graphs)
 
     def network(self) -> Graph:
         return self.graph(0, 0)
 
-    # -- types ---------------------------------------------------------------------------------------------------
+    # -- types -------------------------------------------------------------------------------------
 
     def type(self, record: r.Type) -> Type:
         if record.kind in (TypeKind.Sequence, TypeKind.Optional, TypeKind.Map):
             element = _pick(self.types, record.element, "type before this one")
             if record.kind == TypeKind.Map:
                 return MapType(self.dtype(record.data_type), element)
-            return SequenceType(element) if record.kind == TypeKind.Sequence else OptionalType(element)
+            return (
+                SequenceType(element) if record.kind == TypeKind.Sequence else OptionalType(element)
+            )
         if record.kind not in (TypeKind.Tensor, TypeKind.Unranked):
             _fail(f"{record.kind} is no kind of type")
-        dtype, format = self.dtype(record.data_type), _pick(FORMATS, record.data_format, "data format")
+        dtype, format = (
+            self.dtype(record.data_type),
+            _pick(FORMATS, record.data_format, "data format"),
+        )
         if record.kind == TypeKind.Unranked:
             return TensorType(dtype, None, format)
         shape = tuple(self.sizes(record.shape, record.symbols))
@@ -94,7 +103,7 @@ class _Reader:
             sizes[position] = _pick(self.dims, dim, "dimension")
         return sizes
 
-    # -- operators -----------------------------------------------------------------------------------------------
+    # -- operators ---------------------------------------------------------------------------------
 
     def operator(self, record: r.Operator) -> Operator:
         attributes = {a.name: self.attribute(a) for a in record.attributes}
@@ -103,7 +112,9 @@ class _Reader:
         except UnsupportedOperatorError:
             raise
         except (InfuseError, ValueError) as error:
-            raise ModelFileError(f"operator {record.name} does not take its attributes: {error}") from error
+            raise ModelFileError(
+                f"operator {record.name} does not take its attributes: {error}"
+            ) from error
 
     def attribute(self, a: r.Attribute) -> Any:
         simple = {
@@ -133,9 +144,13 @@ class _Reader:
         if kind is AttributeKind.Dim:
             return _pick(self.dims, a.integer, "dimension")
         type = _pick(self.types, a.integer, "type")
-        return type if kind is AttributeKind.Type else self.array(type, np.frombuffer(bytes(a.data), np.uint8), a.texts)
+        return (
+            type
+            if kind is AttributeKind.Type
+            else self.array(type, np.frombuffer(bytes(a.data), np.uint8), a.texts)
+        )
 
-    # -- values --------------------------------------------------------------------------------------------------
+    # -- values ------------------------------------------------------------------------------------
 
     def check_spans(self) -> None:
         end = 0
@@ -147,7 +162,11 @@ class _Reader:
     def constant(self, record: r.Tensor) -> Value:
         type = _pick(self.types, record.type, "type")
         no_bytes = self.weights[:0]
-        array = self.array(type, no_bytes, record.texts) if record.is_text else self.weight(type, record)
+        array = (
+            self.array(type, no_bytes, record.texts)
+            if record.is_text
+            else self.weight(type, record)
+        )
         value = Value(type, record.name, array)
         value.content = constant(array, dtype=value.dtype).content
         return value
@@ -210,7 +229,9 @@ class _Reader:
         if not isinstance(value.type, TensorType):
             _fail(f"elements of {value.name!r}, a {value.type}, are known")
         content = np.empty(len(sizes), dtype=object)
-        content[:] = [bool(s) if isinstance(s, int) else s for s in sizes] if value.dtype.is_bool else sizes
+        content[:] = (
+            [bool(s) if isinstance(s, int) else s for s in sizes] if value.dtype.is_bool else sizes
+        )
         return content.reshape(shape)
 
     def read(self, index: int) -> Value:
@@ -219,7 +240,7 @@ class _Reader:
             _fail(f"tensor {self.net.tensors[index].name!r} is read where it is not made yet")
         return value
 
-    # -- graphs --------------------------------------------------------------------------------------------------
+    # -- graphs ------------------------------------------------------------------------------------
 
     def graph(self, index: int, depth: int) -> Graph:
         record = _pick(self.net.graphs, index, "graph")
@@ -234,7 +255,10 @@ class _Reader:
         for op in record.ops:
             graph.add_node(self.node(op, depth))
         if len(record.outputs) != len(record.output_names):
-            _fail(f"graph {record.name!r} has {len(record.outputs)} outputs with {len(record.output_names)} names")
+            _fail(
+                f"graph {record.name!r} has {len(record.outputs)} outputs with "
+                f"{len(record.output_names)} names"
+            )
         for output, name in zip(record.outputs, record.output_names):
             graph.add_output(self.read(output), name)
         self.hide(record)
@@ -255,7 +279,9 @@ class _Reader:
             _fail(f"operation {op.name!r} has two bodies of one name")
         outputs = [self.define(i) for i in op.outputs]
         operator = _pick(self.operators, op.operator, "operator")
-        node = Node(operator, inputs, outputs, name=op.name, origin=tuple(op.origin), subgraphs=bodies)
+        node = Node(
+            operator, inputs, outputs, name=op.name, origin=tuple(op.origin), subgraphs=bodies
+        )
         node.origin = tuple(op.origin)
         node.doc = op.doc
         if op.metadata:
@@ -265,7 +291,11 @@ class _Reader:
 
 def _is_possible(shape: tuple[int, ...]) -> bool:
     """Whether an array can have this shape."""
-    return len(shape) <= 32 and min(shape, default=0) >= 0 and math.prod(size or 1 for size in shape) < 2**48
+    return (
+        len(shape) <= 32
+        and min(shape, default=0) >= 0
+        and math.prod(size or 1 for size in shape) < 2**48
+    )
 
 
 def _pairs(entries: Sequence[r.Entry]) -> dict[str, str]:

@@ -40,8 +40,44 @@ from infuse.passes.rules import (
 from infuse.rewrite import Rule
 
 MODULES = (
-    *(noop, recurrent, tidy, shape, pixels, movement, arithmetic, factors, activations, composed, convolution, affine),
-    *(linear, chains, parallel, pooled, grouped, approximate, normalization, moments, rowwise, flattening, gathering),
-    *(quantized, rotary, attention, causal, heads, motion, slicing, exchange, onnxruntime, onnxruntime_attention),
+    *(
+        noop,
+        recurrent,
+        tidy,
+        shape,
+        pixels,
+        movement,
+        arithmetic,
+        factors,
+        activations,
+        composed,
+        convolution,
+        affine,
+    ),
+    *(
+        linear,
+        chains,
+        parallel,
+        pooled,
+        grouped,
+        approximate,
+        normalization,
+        moments,
+        rowwise,
+        flattening,
+        gathering,
+    ),
+    *(
+        quantized,
+        rotary,
+        attention,
+        causal,
+        heads,
+        motion,
+        slicing,
+        exchange,
+        onnxruntime,
+        onnxruntime_attention,
+    ),
 )
 ALL_RULES: tuple[Rule, ...] = tuple(rule() for module in MODULES for rule in module.RULES)

@@ -214,8 +214,13 @@ class MergeClips(Rule):
 
     def when(self, inner: Node, outer: Node) -> None:
         for low, high in (_limits(inner), _limits(outer)):
-            require(not any(limit is not None and limit != limit for limit in (low, high)), "a limit is not a number")
-            require(low is None or high is None or low <= high, "the lower limit is above the upper one")
+            require(
+                not any(limit is not None and limit != limit for limit in (low, high)),
+                "a limit is not a number",
+            )
+            require(
+                low is None or high is None or low <= high, "the lower limit is above the upper one"
+            )
 
     def build(self, x: Value, inner: Node, outer: Node) -> Any:
         (low, high), second = _limits(inner), _limits(outer)
@@ -258,7 +263,10 @@ class LimitAsClip(Rule):
     def build(self, x: Value, c: Value, root: Node) -> Any:
         limit = data(c).reshape(())
         far = np.asarray(np.inf, limit.dtype) if x.dtype.is_float else None
-        return Call("Clip", (x, limit, far) if root.kind == "Max" else (x, None if far is None else -far, limit))
+        return Call(
+            "Clip",
+            (x, limit, far) if root.kind == "Max" else (x, None if far is None else -far, limit),
+        )
 
 
 class ClipAsRelu(Rule):
@@ -280,6 +288,14 @@ class ClipAsRelu(Rule):
 
 
 RULES = (
-    *(FuseErfGelu, FuseTanhGelu, FuseSwish, FuseHardSwish, FuseHardSigmoid, FuseMish, PReluAsLeakyRelu),
+    *(
+        FuseErfGelu,
+        FuseTanhGelu,
+        FuseSwish,
+        FuseHardSwish,
+        FuseHardSigmoid,
+        FuseMish,
+        PReluAsLeakyRelu,
+    ),
     *(RemoveRepeated, RemoveInverse, MergeClips, LimitAsClip, ClipAsRelu),
 )

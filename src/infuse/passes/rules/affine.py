@@ -1,4 +1,6 @@
-"""Scale, shift and BatchNormalization folded into each other and into the linear operator before or after."""
+"""Scale, shift and BatchNormalization folded into each other and into the linear operator before or
+after.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +23,21 @@ from infuse.passes.rules.common import (
     rounded,
     wide,
 )
-from infuse.passes.rules.convolution import by_channel, convolution, old_bias, rebuilt, scale_and_shift
+from infuse.passes.rules.convolution import (
+    by_channel,
+    convolution,
+    old_bias,
+    rebuilt,
+    scale_and_shift,
+)
 from infuse.passes.rules.linear import per_column
-from infuse.passes.rules.merging import magnitude, merged_sum, require_addend, require_factors, require_sum
+from infuse.passes.rules.merging import (
+    magnitude,
+    merged_sum,
+    require_addend,
+    require_factors,
+    require_sum,
+)
 from infuse.passes.rules.window import Window, by_group, require_explicit
 from infuse.rewrite import Rule, require
 
@@ -35,11 +49,15 @@ _EXAMPLES = tuple({"x": (2, 4, 3), "c": c, **_STATISTICS} for c in ((4, 1), (1,)
 
 def _normalization(x: Any, scale: Any, shift: Any, mean: Any, var: Any, name: str = "norm") -> Call:
     """The pattern of a BatchNormalization with constant statistics."""
-    return Call("BatchNormalization", (x, *(ops.const(v) for v in (scale, shift, mean, var))), label=name)
+    return Call(
+        "BatchNormalization", (x, *(ops.const(v) for v in (scale, shift, mean, var))), label=name
+    )
 
 
 class FuseNormScale(Rule):
-    """BatchNormalization(x) · c → BatchNormalization with scale · c and shift · c, per channel (Instance too)"""
+    """BatchNormalization(x) · c → BatchNormalization with scale · c and shift · c, per channel
+    (Instance too)
+    """
 
     rows = ("G17",)
     rounding = _MERGED
@@ -47,7 +65,9 @@ class FuseNormScale(Rule):
 
     def match(self, x: Any, scale: Any, shift: Any, mean: Any, var: Any, c: Any) -> Any:
         instance = ops.instance_normalization(x, ops.const(scale), ops.const(shift), name="norm")
-        return [norm * ops.const(c) for norm in (_normalization(x, scale, shift, mean, var), instance)]
+        return [
+            norm * ops.const(c) for norm in (_normalization(x, scale, shift, mean, var), instance)
+        ]
 
     def when(self, norm: Node, c: Value) -> None:
         require_float(c)
@@ -70,7 +90,9 @@ class FuseNormShift(Rule):
 
     def match(self, x: Any, scale: Any, shift: Any, mean: Any, var: Any, c: Any) -> Any:
         instance = ops.instance_normalization(x, ops.const(scale), ops.const(shift), name="norm")
-        return [norm + ops.const(c) for norm in (_normalization(x, scale, shift, mean, var), instance)]
+        return [
+            norm + ops.const(c) for norm in (_normalization(x, scale, shift, mean, var), instance)
+        ]
 
     def when(self, norm: Node, c: Value) -> None:
         require_float(c)
@@ -84,7 +106,9 @@ class FuseNormShift(Rule):
 
 
 class FuseAffineNorm(Rule):
-    """BatchNormalization(x · c), BatchNormalization(x + c) → BatchNormalization(x) with other constants"""
+    """BatchNormalization(x · c), BatchNormalization(x + c) → BatchNormalization(x) with other
+    constants
+    """
 
     rows = ("G17",)
     rounding = _MERGED
@@ -100,7 +124,9 @@ class FuseAffineNorm(Rule):
         require_same_type(x, before, "the constant stretches the shape")
         by_channel(c, x)
 
-    def build(self, x: Value, scale: Value, shift: Value, c: Value, before: Node, norm: Node) -> Any:
+    def build(
+        self, x: Value, scale: Value, shift: Value, c: Value, before: Node, norm: Node
+    ) -> Any:
         mean, var = norm.inputs[3:5]
         assert mean is not None
         amount = by_channel(c, x)
@@ -110,7 +136,11 @@ class FuseAffineNorm(Rule):
         else:
             require_factors(scale.dtype, scale, amount)
             _, addend = scale_and_shift(norm)
-            args = [rounded(wide(scale) * amount, scale), rounded(addend, shift), np.zeros_like(rounded(amount, mean))]
+            args = [
+                rounded(wide(scale) * amount, scale),
+                rounded(addend, shift),
+                np.zeros_like(rounded(amount, mean)),
+            ]
         return Call("BatchNormalization", (x, *args, var), norm.op.attributes())
 
 
@@ -121,15 +151,21 @@ class MergeNorms(Rule):
     rounding = _MERGED
     examples = ({"x": (2, 4, 3), **_STATISTICS, "s": (4,), "b": (4,), "m": (4,), "v": (4,)},)
 
-    def match(self, x: Any, scale: Any, shift: Any, mean: Any, var: Any, s: Any, b: Any, m: Any, v: Any) -> Any:
-        return _normalization(_normalization(x, scale, shift, mean, var, "inner"), s, b, m, v, "outer")
+    def match(
+        self, x: Any, scale: Any, shift: Any, mean: Any, var: Any, s: Any, b: Any, m: Any, v: Any
+    ) -> Any:
+        return _normalization(
+            _normalization(x, scale, shift, mean, var, "inner"), s, b, m, v, "outer"
+        )
 
     def when(self, s: Value, inner: Node, outer: Node) -> None:
         require_float(s)
         require_unread(inner, _UNREAD)
         require_unread(outer, _UNREAD)
 
-    def build(self, x: Value, s: Value, b: Value, m: Value, v: Value, inner: Node, outer: Node) -> Any:
+    def build(
+        self, x: Value, s: Value, b: Value, m: Value, v: Value, inner: Node, outer: Node
+    ) -> Any:
         (factor, addend), (_, last) = scale_and_shift(inner), scale_and_shift(outer)
         second = wide(s) / np.sqrt(wide(v) + attribute(outer, "epsilon"))
         require_factors(s.dtype, factor, second)
@@ -141,7 +177,9 @@ class MergeNorms(Rule):
 
 
 class FuseProductNorm(Rule):
-    """BatchNormalization(MatMul(x, w)) → Gemm(x, w · s, t); with columns moved to axis 1 → the same before Transpose"""
+    """BatchNormalization(MatMul(x, w)) → Gemm(x, w · s, t); with columns moved to axis 1 → the same
+    before Transpose
+    """
 
     rows = ("G17", "G20")
     rounding = "weights are scaled in place of results"
@@ -156,7 +194,13 @@ class FuseProductNorm(Rule):
         return [_normalization(part, scale, shift, mean, var) for part in (product, *rows)]
 
     def when(
-        self, x: Value, w: Value, norm: Node, product: Node, moved: Node | None = None, b: Value | None = None
+        self,
+        x: Value,
+        w: Value,
+        norm: Node,
+        product: Node,
+        moved: Node | None = None,
+        b: Value | None = None,
     ) -> None:
         require_float(w)
         require_shape(x, product.output)
@@ -171,7 +215,9 @@ class FuseProductNorm(Rule):
             require(b.rank <= rank, "the addend stretches the shape")
             per_column(b, w.shape[1])
 
-    def build(self, x: Value, w: Value, norm: Node, moved: Node | None = None, b: Value | None = None) -> Any:
+    def build(
+        self, x: Value, w: Value, norm: Node, moved: Node | None = None, b: Value | None = None
+    ) -> Any:
         factor, addend = scale_and_shift(norm)
         require_factors(w.dtype, w, factor)
         if b is not None:
@@ -185,20 +231,32 @@ class FuseProductNorm(Rule):
 
 
 class FuseProductScale(Rule):
-    """(MatMul(x, w) + b) · c → MatMul(x, w · c) + b · c, one number per column, which Transpose may move (also / c)"""
+    """(MatMul(x, w) + b) · c → MatMul(x, w · c) + b · c, one number per column, which Transpose may
+    move (also / c)
+    """
 
     rows = ("G16",)
     rounding = "weights are scaled in place of results"
     examples = (
         {"x": (2, 3, 4), "w": (4, 5), "b": (5,), "c": (5,)},
-        {"x": (2, 3, 2, 4), "w": (4, 5), "b": (5,), "c": (5, 1, 1), "moved": {"perm": (0, 3, 1, 2)}},
+        {
+            "x": (2, 3, 2, 4),
+            "w": (4, 5),
+            "b": (5,),
+            "c": (5, 1, 1),
+            "moved": {"perm": (0, 3, 1, 2)},
+        },
     )
 
     def match(self, x: Any, w: Any, b: Any, c: Any) -> Any:
         product = ops.matmul(x, ops.const(w), name="product")
         shifted = product + ops.const(b)
         moved = ops.one_of(*(ops.transpose(part, name="moved") for part in (shifted, product)))
-        return [scaled for part in (shifted, moved) for scaled in (part * ops.const(c), part / ops.const(c))]
+        return [
+            scaled
+            for part in (shifted, moved)
+            for scaled in (part * ops.const(c), part / ops.const(c))
+        ]
 
     def when(
         self,
@@ -220,7 +278,15 @@ class FuseProductScale(Rule):
         if b is not None:
             per_column(b, w.shape[1])
 
-    def build(self, x: Value, w: Value, c: Value, root: Node, moved: Node | None = None, b: Value | None = None) -> Any:
+    def build(
+        self,
+        x: Value,
+        w: Value,
+        c: Value,
+        root: Node,
+        moved: Node | None = None,
+        b: Value | None = None,
+    ) -> Any:
         factor = self._factor(c, root, moved, w)
         require_factors(w.dtype, w, factor)
         result: Any = ops.matmul(x, rounded(wide(w) * factor, w))
@@ -232,7 +298,10 @@ class FuseProductScale(Rule):
         """One factor for each column; Refusal where the constant varies otherwise."""
         full: Array = wide(c).reshape((1,) * (root.output.rank - c.rank) + data(c).shape)
         place = full.ndim - 1 if moved is None else permutation(moved).index(full.ndim - 1)
-        require(all(n == 1 for axis, n in enumerate(full.shape) if axis != place), "the constant varies over rows")
+        require(
+            all(n == 1 for axis, n in enumerate(full.shape) if axis != place),
+            "the constant varies over rows",
+        )
         columns = data(w).shape[1]
         require(full.size in (1, columns), "the constant stretches the columns")
         require(root.kind == "Mul" or bool(np.all(full != 0)), "it divides by zero")
@@ -241,7 +310,9 @@ class FuseProductScale(Rule):
 
 
 class FuseNormGemm(Rule):
-    """Gemm(BatchNormalization(x), w, b), MatMul alike → Gemm with rows of w scaled, and their shift in the bias"""
+    """Gemm(BatchNormalization(x), w, b), MatMul alike → Gemm with rows of w scaled, and their shift
+    in the bias
+    """
 
     rows = ("G17",)
     rounding = "weights are scaled in place of operands"
@@ -278,13 +349,21 @@ class FuseNormGemm(Rule):
 
 
 class FuseAffineConv(Rule):
-    """Conv(x · c, w) → Conv(x, w · c); Conv(x + c, w) without padding → Conv(x, w) with c · w in the bias"""
+    """Conv(x · c, w) → Conv(x, w · c); Conv(x + c, w) without padding → Conv(x, w) with c · w in
+    the bias
+    """
 
     rows = ("G13", "G17")
     rounding = "weights are scaled in place of operands"
     examples = (
         {"x": (2, 4, 5), "w": (4, 4, 2), "b": (4,), "c": (4, 1)},
-        {"x": (2, 4, 5), "w": (6, 2, 2), "b": (6,), "c": (1,), "conv": {"group": 2, "strides": (2,)}},
+        {
+            "x": (2, 4, 5),
+            "w": (6, 2, 2),
+            "b": (6,),
+            "c": (1,),
+            "conv": {"group": 2, "strides": (2,)},
+        },
     )
 
     def match(self, x: Any, w: Any, b: Any, c: Any) -> Any:

@@ -1,4 +1,6 @@
-"""Rewrites that change results, or that only the target can judge: they fire when they are asked for."""
+"""Rewrites that change results, or that only the target can judge: they fire when they are asked
+for.
+"""
 
 from __future__ import annotations
 
@@ -29,10 +31,11 @@ from infuse.rewrite import Rule, require
 
 
 class SeparateConv(Rule):
-    """Conv(x, w, b) ≈ → a filter or more for each channel alone, then Conv with one pixel, by singular values of w.
+    """Conv(x, w, b) ≈ → a filter or more for each channel alone, then Conv with one pixel, by
+    singular values of w.
 
-    `tolerance` is the largest error of the weights, relative to their norm, which a subclass may set otherwise; the
-    fewest filters that keep it are taken.
+    `tolerance` is the largest error of the weights, relative to their norm, which a subclass may
+    set otherwise; the fewest filters that keep it are taken.
     """
 
     tolerance: ClassVar[float] = 0.1
@@ -43,7 +46,9 @@ class SeparateConv(Rule):
     examples = tuple(
         {"x": (1, 3, 6, 5), "w": _w, "b": (8,), "conv": {"pads": (1, 1, 1, 1), "strides": (2, 1)}}
         for _w in (
-            np.einsum("oc,chw->ochw", np.ones((8, 3)), np.linspace(-1, 1, 27).reshape(3, 3, 3)).astype(np.float32),
+            np.einsum(
+                "oc,chw->ochw", np.ones((8, 3)), np.linspace(-1, 1, 27).reshape(3, 3, 3)
+            ).astype(np.float32),
         )
     )
 
@@ -62,7 +67,10 @@ class SeparateConv(Rule):
         rank = self._rank(w)
         after = rank * channels * (math.prod(kernel) + filters)
         error = _error(wide(w), rank)
-        require(after < math.prod(wide_shape(w)), f"with an error of {error:.1%} it would multiply as often")
+        require(
+            after < math.prod(wide_shape(w)),
+            f"with an error of {error:.1%} it would multiply as often",
+        )
 
     def build(self, x: Value, w: Value, b: Value | None, conv: Node) -> Any:
         rank = self._rank(w)
@@ -74,7 +82,10 @@ class SeparateConv(Rule):
 
     def note(self, w: Value) -> str:
         rank = self._rank(w)
-        return f"the weights change by {_error(wide(w), rank):.2%}, with {rank} filters for each channel"
+        return (
+            f"the weights change by {_error(wide(w), rank):.2%}, with {rank} filters for each "
+            "channel"
+        )
 
     def _rank(self, w: Value) -> int:
         require(bool(np.isfinite(wide(w)).all()), "a weight is infinite")
@@ -89,7 +100,9 @@ def _by_channel(weights: Array) -> Array:
 
 
 def _error(weights: Array, rank: int) -> float:
-    """How far the weights change, relative to their norm, with this many filters for each channel."""
+    """How far the weights change, relative to their norm, with this many filters for each
+    channel.
+    """
     return _errors(weights.shape, weights.tobytes())[rank]
 
 
@@ -104,17 +117,25 @@ def _errors(shape: tuple[int, ...], content: bytes) -> list[float]:
 
 
 def _separated(weights: Array, rank: int) -> tuple[Array, Array]:
-    """Filters of one pixel, and filters of one channel, whose composition is nearest to `weights`."""
+    """Filters of one pixel, and filters of one channel, whose composition is nearest to
+    `weights`.
+    """
     filters, channels, *kernel = weights.shape
     left, sizes, right = np.linalg.svd(_by_channel(weights), full_matrices=False)
     scale = np.sqrt(sizes[:, None, :rank])
-    pixels = (left[:, :, :rank] * scale).transpose(1, 0, 2).reshape(filters, channels * rank, *(1,) * len(kernel))
+    pixels = (
+        (left[:, :, :rank] * scale)
+        .transpose(1, 0, 2)
+        .reshape(filters, channels * rank, *(1,) * len(kernel))
+    )
     spatial = (right[:, :rank] * scale.swapaxes(1, 2)).reshape(channels * rank, 1, *kernel)
     return pixels, spatial
 
 
 class GemmAsConv(Rule):
-    """Gemm(x, w, b) → Conv of one pixel with the columns of w as filters; for targets whose convolutions are faster"""
+    """Gemm(x, w, b) → Conv of one pixel with the columns of w as filters; for targets whose
+    convolutions are faster
+    """
 
     rows = ("G19",)
     opt_in = True
@@ -125,7 +146,10 @@ class GemmAsConv(Rule):
     )
 
     def match(self, x: Any, w: Any, b: Any) -> Any:
-        return [ops.gemm(x, ops.const(w), ops.const(ops.maybe(b)), name="gemm"), ops.matmul(x, ops.const(w))]
+        return [
+            ops.gemm(x, ops.const(w), ops.const(ops.maybe(b)), name="gemm"),
+            ops.matmul(x, ops.const(w)),
+        ]
 
     def when(self, x: Value, w: Value, root: Node, b: Value | None = None) -> None:
         require_float(x)
@@ -152,7 +176,9 @@ class GemmAsConv(Rule):
 
 
 class ConvAsGemm(Rule):
-    """Conv(x, w, b) of one pixel where x has one → Gemm between Reshapes; for targets whose products are faster"""
+    """Conv(x, w, b) of one pixel where x has one → Gemm between Reshapes; for targets whose
+    products are faster
+    """
 
     rows = ("G19",)
     opt_in = True
@@ -168,7 +194,10 @@ class ConvAsGemm(Rule):
         require_filled(w)
         require_explicit(conv)
         require(attribute(conv, "group") == 1, "there are groups")
-        require(math.prod(conv_weights(conv)[2:]) == 1 and not any(Window.of(conv).pads), "it sees several pixels")
+        require(
+            math.prod(conv_weights(conv)[2:]) == 1 and not any(Window.of(conv).pads),
+            "it sees several pixels",
+        )
         require(all(is_one(size) for size in x.shape[2:]), "x has several pixels")
         reshape_target(x.shape, x.shape[:2])
 

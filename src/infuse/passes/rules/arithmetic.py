@@ -10,7 +10,14 @@ from infuse import ops
 from infuse.ir.expression import Call
 from infuse.ir.graph import Node, Value
 from infuse.ops.sizes import int64s
-from infuse.passes.rules.common import data, regroup, require_float, require_same_type, rounded, wide
+from infuse.passes.rules.common import (
+    data,
+    regroup,
+    require_float,
+    require_same_type,
+    rounded,
+    wide,
+)
 from infuse.passes.rules.merging import merged_product, merged_sum
 from infuse.rewrite import Rule, require
 
@@ -56,7 +63,9 @@ class MergeFactors(_MergeConstants):
 
 
 class AddThroughReshape(Rule):
-    """Reshape(Reshape(x) + c) back to the shape of x → x + Reshape(c), so that masks of windows meet their scores"""
+    """Reshape(Reshape(x) + c) back to the shape of x → x + Reshape(c), so that masks of windows
+    meet their scores
+    """
 
     rows = ("G24", "G33")
     examples = tuple(
@@ -79,7 +88,9 @@ class AddThroughReshape(Rule):
         return x + self._addend(x, c, inner)
 
     def _addend(self, x: Value, c: Value, inner: Node) -> Any:
-        """The constant as it meets x: whole where its axes are cut or joined, broadcast where they stay."""
+        """The constant as it meets x: whole where its axes are cut or joined, broadcast where they
+        stay.
+        """
         shape = [int(d) for d in inner.output.shape if isinstance(d, int)]
         given = [int(d) for d in x.shape if isinstance(d, int)]
         require(c.rank <= len(shape), "the constant stretches the shape")
@@ -202,7 +213,10 @@ class DivideByConstant(Rule):
     def when(self, c: Value) -> None:
         require_float(c)
         magnitude = np.abs(wide(c))
-        require(bool(np.all((magnitude > 1e-30) & (magnitude < 1e30))), "the reciprocal is not a normal number")
+        require(
+            bool(np.all((magnitude > 1e-30) & (magnitude < 1e30))),
+            "the reciprocal is not a normal number",
+        )
         require(c.dtype.bits >= 32, f"{c.dtype} has too few bits")
 
     def build(self, x: Value, c: Value) -> Any:
@@ -244,6 +258,20 @@ class RemoveNotBeforeWhere(Rule):
 
 
 RULES = (
-    *(MergeAddedConstants, MergeFactors, AddThroughReshape, SubtractAsAdd, AbsorbNegation, DoubleAsProduct, SumAsAdd),
-    *(ReciprocalAsQuotient, DivideByPowerOfTwo, DivideByConstant, PowAsProduct, RemoveNotBeforeWhere),
+    *(
+        MergeAddedConstants,
+        MergeFactors,
+        AddThroughReshape,
+        SubtractAsAdd,
+        AbsorbNegation,
+        DoubleAsProduct,
+        SumAsAdd,
+    ),
+    *(
+        ReciprocalAsQuotient,
+        DivideByPowerOfTwo,
+        DivideByConstant,
+        PowAsProduct,
+        RemoveNotBeforeWhere,
+    ),
 )

@@ -21,7 +21,9 @@ from infuse.rewrite import Patch, Rule, require
 LARGEST_MASK = 1 << 24
 """Bytes of the largest sum of constant masks that is stored."""
 FAR_BELOW = {64: -1e18}
-"""A score, by bits of the type, that no other score changes when it is added; -1e9 in types that hold fewer digits."""
+"""A score, by bits of the type, that no other score changes when it is added; -1e9 in types that
+hold fewer digits.
+"""
 
 
 def _scaled(x: Any, name: str) -> OneOf:
@@ -31,11 +33,12 @@ def _scaled(x: Any, name: str) -> OneOf:
 
 
 class FuseAttention(Rule):
-    """softmax(scale · Q · Kᵀ + mask) · V → Attention(Q, K, V, mask), for heads side by side in one or two axes.
+    """softmax(scale · Q · Kᵀ + mask) · V → Attention(Q, K, V, mask), for heads side by side in one
+    or two axes.
 
-    The scale may stand at Q, at Kᵀ, at the product, or be shared out between them. A mask may also choose: where a
-    condition holds the score, elsewhere a number far below. Rows that a mask of -∞ hides as a whole give zeros, where
-    the parts give NaN.
+    The scale may stand at Q, at Kᵀ, at the product, or be shared out between them. A mask may also
+    choose: where a condition holds the score, elsewhere a number far below. Rows that a mask of -∞
+    hides as a whole give zeros, where the parts give NaN.
     """
 
     level = "extended"
@@ -43,7 +46,13 @@ class FuseAttention(Rule):
     rounding = "scores are scaled in another place, and summed block by block"
     examples = tuple(
         {
-            **{"q": (*heads, 5, 4), "kt": (*heads, 4, 6), "v": (*heads, 6, 7), "mask": (1, 5, 6), "more": (5, 6)},
+            **{
+                "q": (*heads, 5, 4),
+                "kt": (*heads, 4, 6),
+                "v": (*heads, 6, 7),
+                "mask": (1, 5, 6),
+                "more": (5, 6),
+            },
             **{"condition": Bools((5, 6)), "low": np.float32(-1e20), "q_factor": np.float32(0.5)},
             **{"k_factor": np.float32(0.5), "s_factor": np.float32(2), "q_divisor": np.float32(2)},
             **{"k_divisor": np.float32(3), "s_divisor": np.float32(0.5)},
@@ -85,11 +94,18 @@ class FuseAttention(Rule):
         require_float(q)
         require_shape(q, kt, v)
         rank = q.rank
-        require(rank in (3, 4) and kt.rank == rank == v.rank, "Q, K and V do not have three or four axes")
-        require(softmax.op.attributes()["axis"] in (-1, rank - 1), "softmax does not run over the keys")
+        require(
+            rank in (3, 4) and kt.rank == rank == v.rank,
+            "Q, K and V do not have three or four axes",
+        )
+        require(
+            softmax.op.attributes()["axis"] in (-1, rank - 1), "softmax does not run over the keys"
+        )
         require(0 not in q.shape[: rank - 2], "there are no heads")
         for axis in range(rank - 2):
-            require(q.shape[axis] == kt.shape[axis] == v.shape[axis], "batch or heads are broadcast")
+            require(
+                q.shape[axis] == kt.shape[axis] == v.shape[axis], "batch or heads are broadcast"
+            )
         require(kt.shape[-1] == v.shape[-2], "keys and values differ in number")
         for constant in (q_factor, q_divisor, k_factor, k_divisor, s_factor, s_divisor):
             if constant is not None:
@@ -100,7 +116,10 @@ class FuseAttention(Rule):
         for given in (mask, more, condition):
             if given is not None:
                 _require_fit(given, product.output)
-        require(low is None or number(low) <= FAR_BELOW.get(q.dtype.bits, -1e9), "what is hidden still counts")
+        require(
+            low is None or number(low) <= FAR_BELOW.get(q.dtype.bits, -1e9),
+            "what is hidden still counts",
+        )
 
     def build(
         self,
@@ -125,7 +144,9 @@ class FuseAttention(Rule):
         masks: list[Any] = [m for m in (mask, more) if m is not None]
         if condition is not None and low is not None:
             limit, zero = (np.asarray(n, dtype=q.dtype.numpy) for n in (number(low), 0))
-            masks.append(ops.where(condition, *((zero, limit) if keeps is not None else (limit, zero))))
+            masks.append(
+                ops.where(condition, *((zero, limit) if keeps is not None else (limit, zero)))
+            )
         return _attention(patch, q, kt, v, masks, scale)
 
 
@@ -136,13 +157,19 @@ def _attention(patch: Patch, q: Value, kt: Value, v: Value, masks: list[Any], sc
     front = np.zeros(1, dtype=np.int64)
     operands = [ops.unsqueeze(x, front) if flat else x for x in (q, k, v)]
     total = _sum(masks)
-    wide = [] if total is None else [_for_all_queries(patch.value(total, like=q.dtype), q, patch.graph)]
+    wide = (
+        []
+        if total is None
+        else [_for_all_queries(patch.value(total, like=q.dtype), q, patch.graph)]
+    )
     call = Call("Attention", (*operands, *wide), {"scale": scale})
     return ops.squeeze(call, front) if flat else call
 
 
 def _for_all_queries(mask: Value, q: Value, graph: Graph) -> Any:
-    """The mask with a row for every query: ONNX Runtime's Attention asks for that, although ONNX does not."""
+    """The mask with a row for every query: ONNX Runtime's Attention asks for that, although ONNX
+    does not.
+    """
     queries = q.shape[-2]
     if mask.shape[-2] == queries or not is_one(mask.shape[-2]):
         return mask
@@ -161,7 +188,9 @@ def _sum(masks: list[Any]) -> Any:
 
 
 def _constant_sum(a: Any, b: Any) -> Any:
-    arrays: list[Array] = [data(m) if isinstance(m, Value) else m for m in (a, b) if _is_constant(m)]
+    arrays: list[Array] = [
+        data(m) if isinstance(m, Value) else m for m in (a, b) if _is_constant(m)
+    ]
     if len(arrays) == 2:
         size = math.prod(np.broadcast_shapes(arrays[0].shape, arrays[1].shape)) * arrays[0].itemsize
         if size <= LARGEST_MASK:
@@ -174,11 +203,15 @@ def _is_constant(mask: Any) -> bool:
 
 
 def _require_fit(mask: Value, scores: Value) -> None:
-    """Refuse unless a mask is broadcast to the scores without stretching them, with a column for every key."""
+    """Refuse unless a mask is broadcast to the scores without stretching them, with a column for
+    every key.
+    """
     require_shape(mask)
     require(2 <= mask.rank <= scores.rank, "the mask does not have the axes of the scores")
     pairs = list(zip(mask.shape[::-1], scores.shape[::-1]))
-    require(all(is_one(a) or a == b for a, b in pairs), "the mask does not broadcast against the scores")
+    require(
+        all(is_one(a) or a == b for a, b in pairs), "the mask does not broadcast against the scores"
+    )
     require(dims.compare("==", *pairs[0]) is True, "the mask has one column for all keys")
 
 

@@ -14,8 +14,15 @@ from infuse.passes.rules.gathering import counted
 from infuse.passes.rules.views import View
 from infuse.rewrite import Rule, require
 
-COMPARISONS = {"LessOrEqual": (1, 0), "Less": (1, -1), "GreaterOrEqual": (-1, 0), "Greater": (-1, -1)}
-"""Which side must be the keys (1: the left one), and by how much later the last key may be than the query."""
+COMPARISONS = {
+    "LessOrEqual": (1, 0),
+    "Less": (1, -1),
+    "GreaterOrEqual": (-1, 0),
+    "Greater": (-1, -1),
+}
+"""Which side must be the keys (1: the left one), and by how much later the last key may be than the
+query.
+"""
 ARRANGING = ("Unsqueeze", "Squeeze", "Reshape", "Expand")
 _NUMBERS = Call("Range", (np.array(0), np.array(5), np.array(1)))
 _EARLIER = Call("LessOrEqual", (_NUMBERS, Call("Unsqueeze", (_NUMBERS, np.array([1])))))
@@ -44,7 +51,10 @@ class CausalMask(Rule):
         require_shape(q, k, mask)
         require(attribute(root, "is_causal") == 0, "it is causal already")
         rows, columns = (x.shape[2 if x.rank == 4 else 1] for x in (q, k))
-        require(mask.rank >= 2 and mask.shape[-2:] == (rows, columns), "the mask is not a row of keys for each query")
+        require(
+            mask.rank >= 2 and mask.shape[-2:] == (rows, columns),
+            "the mask is not a row of keys for each query",
+        )
         require(_hides_later(mask, q), "the mask hides other keys, or shows some later ones")
 
     def build(self, q: Value, k: Value, v: Value, root: Node) -> Any:
@@ -64,7 +74,8 @@ def _hides_later(mask: Value, q: Value) -> bool:
         return False
     condition, kept, hidden = node.inputs
     numbers = [
-        None if v is None or v.const is None or v.const.size != 1 else float(v.const.flat[0]) for v in (kept, hidden)
+        None if v is None or v.const is None or v.const.size != 1 else float(v.const.flat[0])
+        for v in (kept, hidden)
     ]
     if condition is None or numbers[0] != 0 or numbers[1] is None:
         return False
@@ -74,7 +85,12 @@ def _hides_later(mask: Value, q: Value) -> bool:
 def _arranged(value: Value) -> Value:
     """What operators that keep the last two axes arrange or repeat."""
     node = value.producer
-    while node is not None and node.kind in ARRANGING and not node.op.domain and node.inputs[0] is not None:
+    while (
+        node is not None
+        and node.kind in ARRANGING
+        and not node.op.domain
+        and node.inputs[0] is not None
+    ):
         source = node.inputs[0]
         if source.tensor.shape is None or source.rank < 2 or source.shape[-2:] != value.shape[-2:]:
             break
@@ -97,14 +113,20 @@ def _is_lower(condition: Value) -> bool:
     keys, queries = [counted(v) for v in node.operands()][::side]
     if keys is None or queries is None:
         return False
-    lines_up = _runs_along(keys, 1) and _runs_along(queries, 2) and queries.offset + later == keys.offset
+    lines_up = (
+        _runs_along(keys, 1) and _runs_along(queries, 2) and queries.offset + later == keys.offset
+    )
     return condition.rank >= 2 and lines_up
 
 
 def _runs_along(view: View, axis: int) -> bool:
     """Whether numbers rise by one along an axis, counted from the end, and along no other."""
     steps = [0 if is_one(size) else step for size, step in view.axes[::-1]]
-    return len(steps) >= axis and steps[axis - 1] == 1 and not any(s for i, s in enumerate(steps) if i != axis - 1)
+    return (
+        len(steps) >= axis
+        and steps[axis - 1] == 1
+        and not any(s for i, s in enumerate(steps) if i != axis - 1)
+    )
 
 
 def _cut_in_front(node: Node) -> bool:

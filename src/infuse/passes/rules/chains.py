@@ -24,7 +24,13 @@ from infuse.passes.rules.common import (
 )
 from infuse.passes.rules.convolution import convolution, old_bias
 from infuse.passes.rules.linear import per_column
-from infuse.passes.rules.merging import magnitude, reach, require_addend, require_factors, require_sum
+from infuse.passes.rules.merging import (
+    magnitude,
+    reach,
+    require_addend,
+    require_factors,
+    require_sum,
+)
 from infuse.passes.rules.window import Window, by_group, conv_weights, require_explicit
 from infuse.rewrite import Rule, require
 
@@ -48,7 +54,7 @@ def saving(before: int, after: int, place: str) -> str:
     return f"{before} multiplications a {place} became {after}"
 
 
-# -- matrices ----------------------------------------------------------------------------------------------------
+# -- matrices --------------------------------------------------------------------------------------
 
 
 def _sides(w: Value, node: Node | None) -> tuple[int, int]:
@@ -120,19 +126,32 @@ class MergeMatMuls(Rule):
 
 
 class MergeGemms(Rule):
-    """Gemm(Gemm(x, a, p), b, q) → Gemm(x, a · b, p · b + q), where that multiplies no more; one may be a MatMul"""
+    """Gemm(Gemm(x, a, p), b, q) → Gemm(x, a · b, p · b + q), where that multiplies no more; one may
+    be a MatMul
+    """
 
     rows = ("G21", "G14")
     rounding = _MERGED
     examples = tuple(
-        {"x": (4, 4), "a": (4, 4), "p": (4,), "b": (4, 4), "q": (1, 4), "first": first, "second": {"transB": 1}}
+        {
+            "x": (4, 4),
+            "a": (4, 4),
+            "p": (4,),
+            "b": (4, 4),
+            "q": (1, 4),
+            "first": first,
+            "second": {"transB": 1},
+        }
         for first in ({}, {"transA": 1, "transB": 1, "alpha": 0.5}, {"beta": 2.0})
     )
 
     def match(self, x: Any, a: Any, p: Any, b: Any, q: Any) -> Any:
         gemm = ops.gemm(x, ops.const(a), ops.const(ops.maybe(p)), name="first")
         inner = ops.matmul(x, ops.const(a), name="inner")
-        both = [ops.gemm(part, ops.const(b), ops.const(ops.maybe(q)), name="second") for part in (gemm, inner)]
+        both = [
+            ops.gemm(part, ops.const(b), ops.const(ops.maybe(q)), name="second")
+            for part in (gemm, inner)
+        ]
         return [*both, ops.matmul(gemm, ops.const(b), name="outer")]
 
     def when(
@@ -172,26 +191,38 @@ class MergeGemms(Rule):
         shifts += [later] if later is not None else []
         if len(shifts) == 2:
             require_sum(shifts[0], shifts[1], a.dtype, magnitude(a) * magnitude(b))
-        args = [x, rounded(_matrix(a, first) @ outer, a), *([rounded(np.sum(shifts, axis=0), a)] if shifts else [])]
+        args = [
+            x,
+            rounded(_matrix(a, first) @ outer, a),
+            *([rounded(np.sum(shifts, axis=0), a)] if shifts else []),
+        ]
         return Call("Gemm", tuple(args), {"transA": int(_flag(first, "transA"))})
 
     def note(self, a: Value, b: Value, root: Node, first: Node | None = None) -> str:
         return saving(*_costs(a, b, first, root), "row")
 
 
-# -- convolutions ------------------------------------------------------------------------------------------------
+# -- convolutions ----------------------------------------------------------------------------------
 
 
 class MergeConvs(Rule):
     """Conv(Conv(x, a, p), b, q) → Conv(x, a ∗ b, p · b + q), where that multiplies no more.
 
-    What the outer one pads must be zero after the inner one too: then that has one pixel, no bias and no steps.
+    What the outer one pads must be zero after the inner one too: then that has one pixel, no bias
+    and no steps.
     """
 
     rows = ("G21",)
     rounding = _MERGED
     examples = (
-        {"x": (1, 3, 7, 6), "a": (8, 3, 3, 3), "p": (8,), "b": (2, 8, 1, 1), "q": (2,), "first": {"strides": (2, 1)}},
+        {
+            "x": (1, 3, 7, 6),
+            "a": (8, 3, 3, 3),
+            "p": (8,),
+            "b": (2, 8, 1, 1),
+            "q": (2,),
+            "first": {"strides": (2, 1)},
+        },
         {
             "x": (1, 2, 7, 6),
             "a": (9, 2, 3, 1),
@@ -200,15 +231,37 @@ class MergeConvs(Rule):
             "q": (1,),
             "first": {"pads": (1, 0, 2, 0)},
         },
-        {"x": (1, 2, 9, 9), "a": (9, 2, 1, 1), "p": (9,), "b": (2, 9, 3, 3), "q": (2,), "second": {"strides": (2, 2)}},
-        {"x": (1, 2, 9), "a": (9, 2, 2), "p": (9,), "b": (1, 9, 2), "q": (1,), "first": {"strides": (2,)}},
-        {"x": (1, 4, 7), "a": (8, 2, 1), "b": (4, 4, 3), "first": {"group": 2}, "second": {"group": 2, "pads": (1, 1)}},
+        {
+            "x": (1, 2, 9, 9),
+            "a": (9, 2, 1, 1),
+            "p": (9,),
+            "b": (2, 9, 3, 3),
+            "q": (2,),
+            "second": {"strides": (2, 2)},
+        },
+        {
+            "x": (1, 2, 9),
+            "a": (9, 2, 2),
+            "p": (9,),
+            "b": (1, 9, 2),
+            "q": (1,),
+            "first": {"strides": (2,)},
+        },
+        {
+            "x": (1, 4, 7),
+            "a": (8, 2, 1),
+            "b": (4, 4, 3),
+            "first": {"group": 2},
+            "second": {"group": 2, "pads": (1, 1)},
+        },
     )
 
     def match(self, x: Any, a: Any, p: Any, b: Any, q: Any) -> Any:
         return convolution("Conv", convolution("Conv", x, a, p, "first"), b, q, "second")
 
-    def when(self, x: Value, a: Value, b: Value, p: Value | None, first: Node, second: Node) -> None:
+    def when(
+        self, x: Value, a: Value, b: Value, p: Value | None, first: Node, second: Node
+    ) -> None:
         require_float(x)
         require_shape(x)
         require_filled(a, b)
@@ -220,7 +273,16 @@ class MergeConvs(Rule):
             require(inner.is_point, "it pads with zeros what the inner one would compute otherwise")
         require_cheaper(*self._costs(first, second))
 
-    def build(self, x: Value, a: Value, b: Value, p: Value | None, q: Value | None, first: Node, second: Node) -> Any:
+    def build(
+        self,
+        x: Value,
+        a: Value,
+        b: Value,
+        p: Value | None,
+        q: Value | None,
+        first: Node,
+        second: Node,
+    ) -> Any:
         groups = attribute(first, "group")
         require_factors(a.dtype, a, b)
         if p is not None:
@@ -264,28 +326,47 @@ def _composed(inner: Array, outer: Array, first: Node, second: Node) -> Array:
 
 
 class FuseConvMatMul(Rule):
-    """MatMul(Conv(x, w, b) as rows of pixels, m) → the rows of Conv(x, w · m, b · m), where that multiplies no more"""
+    """MatMul(Conv(x, w, b) as rows of pixels, m) → the rows of Conv(x, w · m, b · m), where that
+    multiplies no more
+    """
 
     rows = ("G14", "G21")
     rounding = _MERGED
     examples = (
         {
-            **{"x": (2, 3, 4, 4), "w": (6, 3, 2, 2), "b": (6,), "m": (6, 5), "conv": {"strides": (2, 2)}},
+            **{
+                "x": (2, 3, 4, 4),
+                "w": (6, 3, 2, 2),
+                "b": (6,),
+                "m": (6, 5),
+                "conv": {"strides": (2, 2)},
+            },
             **{"s": int64s(2, 6, -1), "rows": {"perm": (0, 2, 1)}, "last": {"perm": (0, 2, 3, 1)}},
         },
     )
 
     def match(self, x: Any, w: Any, b: Any, s: Any, m: Any) -> Any:
         conv = convolution("Conv", x, w, b)
-        rows, last = ops.transpose(ops.reshape(conv, s), name="rows"), ops.transpose(conv, name="last")
+        rows, last = (
+            ops.transpose(ops.reshape(conv, s), name="rows"),
+            ops.transpose(conv, name="last"),
+        )
         return [ops.matmul(rows, ops.const(m)), ops.matmul(last, ops.const(m))]
 
     def when(
-        self, x: Value, w: Value, m: Value, conv: Node, rows: Node | None = None, last: Node | None = None
+        self,
+        x: Value,
+        w: Value,
+        m: Value,
+        conv: Node,
+        rows: Node | None = None,
+        last: Node | None = None,
     ) -> None:
         require_float(x)
         require_filled(w, m)
-        require(m.rank == 2 and attribute(conv, "group") == 1, "it is no matrix, or there are groups")
+        require(
+            m.rank == 2 and attribute(conv, "group") == 1, "it is no matrix, or there are groups"
+        )
         moved = rows or last
         assert moved is not None
         source = moved.inputs[0]
@@ -331,7 +412,9 @@ class FuseConvMatMul(Rule):
         return filters * (taps + columns), columns * taps
 
     def _flat(self, conv: Node, flat: Value, m: Value) -> Array:
-        """The target of the Reshape when the convolution has as many channels as the product has columns."""
+        """The target of the Reshape when the convolution has as many channels as the product has
+        columns.
+        """
 
         def wider(shape: Shape) -> Shape:
             return (shape[0], wide_shape(m)[1], *shape[2:])

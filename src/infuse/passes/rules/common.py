@@ -22,7 +22,9 @@ def data(value: Value) -> Array:
 
 
 def wide(value: Value) -> Array:
-    """The elements of a constant in the type to compute with: floats in float64, integers as they are."""
+    """The elements of a constant in the type to compute with: floats in float64, integers as they
+    are.
+    """
     return data(value).astype(np.float64) if value.dtype.is_float else data(value)
 
 
@@ -48,7 +50,9 @@ def attribute(node: Node, name: str) -> Any:
 
 
 def require_attribute(number: float, x: Value) -> None:
-    """Refuse to make an attribute, which ONNX stores as float32, of a number of which float64 elements hold more."""
+    """Refuse to make an attribute, which ONNX stores as float32, of a number of which float64
+    elements hold more.
+    """
     with np.errstate(over="ignore"):
         held = float(np.float32(number)) == number
     require(held or x.dtype.bits < 64, "float64 holds more digits than an attribute")
@@ -61,13 +65,17 @@ def require_float(*values: Value) -> None:
 
 
 def require_kernel(x: Value) -> None:
-    """Refuse what is no float, and float64, for which ONNX Runtime has few of the fused operators."""
+    """Refuse what is no float, and float64, for which ONNX Runtime has few of the fused
+    operators.
+    """
     require_float(x)
     require(x.dtype.bits <= 32, "few runtimes have the operator for float64")
 
 
 def require_narrow_float(*values: Value) -> None:
-    """Refuse unless all values are floating, and narrow enough for what other runtimes leave out in float64."""
+    """Refuse unless all values are floating, and narrow enough for what other runtimes leave out in
+    float64.
+    """
     require_float(*values)
     for value in values:
         require(value.dtype.bits < 64, "runtimes do not have it for float64")
@@ -130,7 +138,9 @@ def permutation(node: Node) -> tuple[int, ...]:
 
 
 def target_shape(given: Shape, wanted: Shape | None) -> list[int] | None:
-    """A constant Reshape target that gives `wanted`: 0 keeps a size, one -1; None where that cannot say it."""
+    """A constant Reshape target that gives `wanted`: 0 keeps a size, one -1; None where that cannot
+    say it.
+    """
     if wanted is None:
         return None
     target: list[int] = []
@@ -150,8 +160,15 @@ def target_shape(given: Shape, wanted: Shape | None) -> list[int] | None:
 
 
 def _may_vanish(dim: Dim) -> bool:
-    """Whether a size may be zero although all symbols are positive; then a -1 beside it says nothing."""
-    return dims.compare(">", dims.substitute(dim, {s: dims.symbol(s) + 1 for s in dims.symbols(dim)}), 0) is not True
+    """Whether a size may be zero although all symbols are positive; then a -1 beside it says
+    nothing.
+    """
+    return (
+        dims.compare(
+            ">", dims.substitute(dim, {s: dims.symbol(s) + 1 for s in dims.symbols(dim)}), 0
+        )
+        is not True
+    )
 
 
 def reshape_target(given: Shape, wanted: Shape | None) -> Array:
@@ -162,7 +179,9 @@ def reshape_target(given: Shape, wanted: Shape | None) -> Array:
 
 
 def regroup(fine: Sequence[Dim], coarse: Sequence[Dim]) -> list[list[int]] | None:
-    """Which neighbouring axes of `fine` make up each axis of `coarse`, or None; both without axes of size one."""
+    """Which neighbouring axes of `fine` make up each axis of `coarse`, or None; both without axes
+    of size one.
+    """
     groups: list[list[int]] = []
     axis = 0
     for size in coarse:

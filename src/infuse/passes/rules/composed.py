@@ -29,7 +29,8 @@ _STRETCHED = "a constant stretches the shape"
 
 
 class FusePRelu(Rule):
-    """relu(x) - a · relu(-x), relu(x) + a · min(x, 0), x > 0 ? x : a · x, max(x, a · x) → PRelu(x, a), a constant
+    """relu(x) - a · relu(-x), relu(x) + a · min(x, 0), x > 0 ? x : a · x, max(x, a · x) → PRelu(x,
+    a), a constant
 
     At this level because other runtimes compute PRelu more slowly than its parts.
     """
@@ -37,37 +38,63 @@ class FusePRelu(Rule):
     level = "all"
     rows = ("G28",)
     rounding = "infinity stays infinite where Clip without a limit ends it"
-    examples = ({"x": (2, 4, 3), "a": np.array([[0.1], [0.5], [1.0], [0.25]], dtype=np.float32), "low": _BELOW},)
+    examples = (
+        {
+            "x": (2, 4, 3),
+            "a": np.array([[0.1], [0.5], [1.0], [0.25]], dtype=np.float32),
+            "low": _BELOW,
+        },
+    )
 
     def match(self, x: Any, a: Any, low: Any) -> Any:
         relu, mirrored, a = ops.relu(x), ops.relu(-x), ops.const(a)
-        lower, scaled = ops.one_of(ops.clip(x, ops.const(ops.maybe(low)), 0.0), ops.min(x, 0.0)), x * a
-        above = [ops.where(Call(kind, (x, 0.0)), x, scaled) for kind in ("Greater", "GreaterOrEqual")]
+        lower, scaled = (
+            ops.one_of(ops.clip(x, ops.const(ops.maybe(low)), 0.0), ops.min(x, 0.0)),
+            x * a,
+        )
+        above = [
+            ops.where(Call(kind, (x, 0.0)), x, scaled) for kind in ("Greater", "GreaterOrEqual")
+        ]
         under = [ops.where(Call(kind, (x, 0.0)), scaled, x) for kind in ("Less", "LessOrEqual")]
         flipped = Call("Add", (relu, mirrored * a), label="flipped")
-        return [relu - mirrored * a, relu + lower * a, flipped, *above, *under, ops.max(x, scaled, name="largest")]
+        return [
+            relu - mirrored * a,
+            relu + lower * a,
+            flipped,
+            *above,
+            *under,
+            ops.max(x, scaled, name="largest"),
+        ]
 
-    def when(self, x: Value, a: Value, root: Node, largest: Node | None = None, low: Value | None = None) -> None:
+    def when(
+        self, x: Value, a: Value, root: Node, largest: Node | None = None, low: Value | None = None
+    ) -> None:
         require_kernel(x)
         require(low is None or number(low) == -np.inf, "there is a lower limit")
         require_same_type(x, root, "the slopes stretch the shape")
         slopes = wide(a)
         require(a.rank <= x.rank and bool(np.isfinite(slopes).all()), "a slope is infinite")
         if largest is not None:
-            require(bool(np.all((slopes > 0) & (slopes <= 1))), "a slope does not lie between 0 and 1")
+            require(
+                bool(np.all((slopes > 0) & (slopes <= 1))), "a slope does not lie between 0 and 1"
+            )
 
     def build(self, x: Value, a: Value, flipped: Node | None = None) -> Any:
         return Call("PRelu", (x, a if flipped is None else np.negative(data(a))))
 
 
 class FuseLeakyRelu(FusePRelu):
-    """relu(x) - a · relu(-x), relu(x) + a · min(x, 0), x > 0 ? x : a · x, max(x, a · x) → LeakyRelu(x, a), a number"""
+    """relu(x) - a · relu(-x), relu(x) + a · min(x, 0), x > 0 ? x : a · x, max(x, a · x) →
+    LeakyRelu(x, a), a number
+    """
 
     level = "basic"
     rows = ("G28",)
     examples = ({"x": (2, 4, 3), "a": np.float32(0.25), "low": _BELOW},)
 
-    def when(self, x: Value, a: Value, root: Node, largest: Node | None = None, low: Value | None = None) -> None:
+    def when(
+        self, x: Value, a: Value, root: Node, largest: Node | None = None, low: Value | None = None
+    ) -> None:
         number(a)
         super().when(x, a, root, largest, low)
 
@@ -89,7 +116,9 @@ class FuseClippedLine(Rule):
     def when(self, x: Value, b: Value, root: Node, a: Value | None = None) -> None:
         require_kernel(x)
         require_same_type(x, root, _STRETCHED)
-        require(np.isfinite(number(b)) and (a is None or np.isfinite(number(a))), "a number is infinite")
+        require(
+            np.isfinite(number(b)) and (a is None or np.isfinite(number(a))), "a number is infinite"
+        )
 
     def build(self, x: Value, b: Value, a: Value | None = None) -> Any:
         return ops.hard_sigmoid(x, alpha=1.0 if a is None else number(a), beta=number(b))
@@ -150,7 +179,9 @@ class FuseSoftsign(Rule):
 
 
 class FuseLogSoftmax(Rule):
-    """log(Softmax(x)) → LogSoftmax(x), which is finite where the softmax is too small for a number"""
+    """log(Softmax(x)) → LogSoftmax(x), which is finite where the softmax is too small for a
+    number
+    """
 
     level = "extended"
     rows = ("G27",)
@@ -181,7 +212,10 @@ class ArgMaxBeforeSoftmax(Rule):
     def when(self, x: Value, inner: Node, root: Node) -> None:
         require_shape(x)
         require(x.dtype.bits >= 32, f"{x.dtype} has too few bits to tell probabilities apart")
-        require(attribute(inner, "axis") % x.rank == attribute(root, "axis") % x.rank, "it runs over another axis")
+        require(
+            attribute(inner, "axis") % x.rank == attribute(root, "axis") % x.rank,
+            "it runs over another axis",
+        )
 
     def build(self, x: Value, root: Node) -> Any:
         return Call(root.kind, (x,), root.op.attributes())
@@ -219,7 +253,10 @@ class FuseSumSquare(Rule):
 
     def match(self, x: Any, axes: Any) -> Any:
         squares = ops.one_of(x * x, x**2.0)
-        return [_reduced("ReduceSum", squares, axes), ops.sqrt(_reduced("ReduceSumSquare", x, axes))]
+        return [
+            _reduced("ReduceSum", squares, axes),
+            ops.sqrt(_reduced("ReduceSumSquare", x, axes)),
+        ]
 
     def when(self, x: Value, inner: Node, root: Node) -> None:
         require_float(x)
@@ -232,7 +269,17 @@ class FuseSumSquare(Rule):
 
 
 POSITIVE = (
-    *("Relu", "Abs", "Sigmoid", "Exp", "Softmax", "HardSigmoid", "Softplus", "ReduceL1", "ReduceL2"),
+    *(
+        "Relu",
+        "Abs",
+        "Sigmoid",
+        "Exp",
+        "Softmax",
+        "HardSigmoid",
+        "Softplus",
+        "ReduceL1",
+        "ReduceL2",
+    ),
     *("ReduceSumSquare", "Sqrt"),
 )
 
@@ -244,9 +291,13 @@ class RemoveReluOfPositive(Rule):
     shares = True
 
     def match(self, x: Any, axes: Any) -> Any:
-        plain = [Call(kind, (x,), label="inner") for kind in POSITIVE if not kind.startswith("Reduce")]
+        plain = [
+            Call(kind, (x,), label="inner") for kind in POSITIVE if not kind.startswith("Reduce")
+        ]
         reduced = [_reduced(kind, x, axes) for kind in POSITIVE if kind.startswith("Reduce")]
-        parts = {outer: [p for p in (*plain, *reduced) if p.kind != outer] for outer in ("Relu", "Abs")}
+        parts = {
+            outer: [p for p in (*plain, *reduced) if p.kind != outer] for outer in ("Relu", "Abs")
+        }
         return [Call(outer, (ops.one_of(*inner),)) for outer, inner in parts.items()]
 
     def when(self, x: Value, inner: Node) -> None:
@@ -257,6 +308,14 @@ class RemoveReluOfPositive(Rule):
 
 
 RULES = (
-    *(FuseLeakyRelu, FusePRelu, FuseClippedLine, FuseSigmoid, FuseTanh, FuseSoftsign, FuseLogSoftmax),
+    *(
+        FuseLeakyRelu,
+        FusePRelu,
+        FuseClippedLine,
+        FuseSigmoid,
+        FuseTanh,
+        FuseSoftsign,
+        FuseLogSoftmax,
+    ),
     *(ArgMaxBeforeSoftmax, FuseReduction, FuseSumSquare, RemoveReluOfPositive),
 )

@@ -10,8 +10,22 @@ from infuse import ops
 from infuse.ir.expression import Call
 from infuse.ir.graph import Array, Node, Value, known_ints
 from infuse.ops.sizes import int64s
-from infuse.passes.rules.common import attribute, data, require_float, require_own, require_unread, rounded, wide
-from infuse.passes.rules.merging import magnitude, reach, require_addend, require_factors, require_sum
+from infuse.passes.rules.common import (
+    attribute,
+    data,
+    require_float,
+    require_own,
+    require_unread,
+    rounded,
+    wide,
+)
+from infuse.passes.rules.merging import (
+    magnitude,
+    reach,
+    require_addend,
+    require_factors,
+    require_sum,
+)
 from infuse.rewrite import Rule, require
 
 _CONV = ("Conv", "ConvTranspose")
@@ -21,7 +35,14 @@ _SCALED = "weights are scaled in place of results"
 _STATISTICS = {"scale": (4,), "shift": (4,), "mean": (4,), "var": (4,)}
 _EXAMPLES = (
     {"x": (2, 4, 5, 5), "w": (4, 4, 3, 3), "b": (4,), "c": (4, 1, 1), **_STATISTICS},
-    {"x": (2, 4, 6), "w": (4, 2, 2), "b": (4,), "c": (), **_STATISTICS, "conv": {"group": 2, "strides": (2,)}},
+    {
+        "x": (2, 4, 6),
+        "w": (4, 2, 2),
+        "b": (4,),
+        "c": (),
+        **_STATISTICS,
+        "conv": {"group": 2, "strides": (2,)},
+    },
 )
 
 
@@ -31,18 +52,25 @@ def convolution(kind: str, x: Any, w: Any, b: Any, name: str = "conv") -> Call:
 
 
 def per_channel(c: Value, conv: Node) -> Array:
-    """A constant that meets the result of a convolution as one number per channel; Refusal when it varies otherwise."""
+    """A constant that meets the result of a convolution as one number per channel; Refusal when it
+    varies otherwise.
+    """
     return by_channel(c, conv.output)
 
 
 def by_channel(c: Value, x: Value) -> Array:
-    """A constant that meets x (N, C, spatial…) as one number per channel; Refusal when it varies otherwise."""
+    """A constant that meets x (N, C, spatial…) as one number per channel; Refusal when it varies
+    otherwise.
+    """
     shape = x.tensor.shape
     require(shape is not None and isinstance(shape[1], int), "the number of channels is not known")
     assert shape is not None
     require(c.rank <= len(shape), "the constant stretches the shape")
     given = (1,) * (len(shape) - c.rank) + data(c).shape
-    require(all(n == 1 for i, n in enumerate(given) if i != 1), "the constant varies over pixels or images")
+    require(
+        all(n == 1 for i, n in enumerate(given) if i != 1),
+        "the constant varies over pixels or images",
+    )
     require(given[1] in (1, shape[1]), "the constant stretches the shape")
     return np.broadcast_to(data(c).reshape(-1), (int(shape[1]),)).astype(np.float64)
 
@@ -78,7 +106,9 @@ def scale_and_shift(norm: Node) -> tuple[Array, Array]:
 
 
 class FuseConvBatchNormalization(Rule):
-    """BatchNormalization(Conv(x, w, b)) → Conv(x, w · s, (b - mean) · s + shift), s = scale / √(var + ε)"""
+    """BatchNormalization(Conv(x, w, b)) → Conv(x, w · s, (b - mean) · s + shift), s = scale / √(var
+    + ε)
+    """
 
     rows = ("G11", "G17")
     rounding = _SCALED
@@ -86,7 +116,10 @@ class FuseConvBatchNormalization(Rule):
 
     def match(self, x: Any, w: Any, b: Any, scale: Any, shift: Any, mean: Any, var: Any) -> Any:
         given = [ops.const(v) for v in (scale, shift, mean, var)]
-        return [ops.batch_normalization(convolution(kind, x, w, b), *given, name="norm") for kind in _CONV]
+        return [
+            ops.batch_normalization(convolution(kind, x, w, b), *given, name="norm")
+            for kind in _CONV
+        ]
 
     def when(self, w: Value, norm: Node) -> None:
         require_float(w)
@@ -164,7 +197,10 @@ class FuseBatchNormalizationConv(Rule):
         require_float(w)
         require_unread(norm, "the running statistics are")
         padding = attribute(conv, "pads")
-        require(not any(padding or ()) and attribute(conv, "auto_pad") in ("NOTSET", "VALID"), "it pads with zeros")
+        require(
+            not any(padding or ()) and attribute(conv, "auto_pad") in ("NOTSET", "VALID"),
+            "it pads with zeros",
+        )
         scale = norm.inputs[1]
         assert scale is not None
         require(scale.shape == (attribute(conv, "group") * w.shape[1],), "the channels do not fit")
@@ -179,7 +215,11 @@ class FuseBatchNormalizationConv(Rule):
         shape = (groups, kernel.shape[0] // groups, *kernel.shape[1:])
         spread = (groups, 1, kernel.shape[1], *(1,) * (kernel.ndim - 2))
         scaled = (kernel.reshape(shape) * factor.reshape(spread)).reshape(kernel.shape)
-        moved = (kernel.reshape(shape) * addend.reshape(spread)).reshape(kernel.shape[0], -1).sum(axis=1)
+        moved = (
+            (kernel.reshape(shape) * addend.reshape(spread))
+            .reshape(kernel.shape[0], -1)
+            .sum(axis=1)
+        )
         return rebuilt(conv, x, w, scaled, old_bias(b, len(moved)) + moved)
 
 
@@ -200,7 +240,9 @@ class BatchNormalizationAsScale(Rule):
         require_unread(root, "the running statistics are")
 
     def build(self, x: Value, root: Node) -> Any:
-        factor, addend = (rounded(n.reshape(-1, *(1,) * (x.rank - 2)), x) for n in scale_and_shift(root))
+        factor, addend = (
+            rounded(n.reshape(-1, *(1,) * (x.rank - 2)), x) for n in scale_and_shift(root)
+        )
         return x * factor + addend
 
 
@@ -211,20 +253,28 @@ class FusePadConv(Rule):
     """Conv(Pad(x, zeros), w) → Conv(x, w) with larger pads"""
 
     rows = ("G12",)
-    examples = ({"x": (1, 4, 5, 5), "p": _AROUND, "fill": np.float32(0), "rest": [(3, 4, 3, 3), (3,)]},)
+    examples = (
+        {"x": (1, 4, 5, 5), "p": _AROUND, "fill": np.float32(0), "rest": [(3, 4, 3, 3), (3,)]},
+    )
 
     def match(self, x: Any, p: Any, fill: Any, rest: Any) -> Any:
         padded = ops.pad(x, p, ops.const(ops.maybe(fill)), mode="constant")
         return ops.conv(padded, ops.rest(rest), name="conv")
 
     def when(self, x: Value, p: Value, fill: Value | None, conv: Node) -> None:
-        require(attribute(conv, "auto_pad") in ("NOTSET", "VALID"), "the convolution pads by itself")
+        require(
+            attribute(conv, "auto_pad") in ("NOTSET", "VALID"), "the convolution pads by itself"
+        )
         require(fill is None or not data(fill).any(), "the padding is not zero")
         known = known_ints(p)
-        require(known is not None and all(isinstance(n, int) for n in known), "the padding is computed")
+        require(
+            known is not None and all(isinstance(n, int) for n in known), "the padding is computed"
+        )
         amounts = [int(n) for n in known or () if isinstance(n, int)]
         rank = len(amounts) // 2
-        require(not any(amounts[i] for i in (0, 1, rank, rank + 1)), "images or channels are padded")
+        require(
+            not any(amounts[i] for i in (0, 1, rank, rank + 1)), "images or channels are padded"
+        )
         require(min(amounts) >= 0, "the padding cuts off")
 
     def build(self, x: Value, p: Value, conv: Node, rest: tuple[Value, ...]) -> Any:

@@ -1,4 +1,6 @@
-"""Operators exchanged so that less data moves: constants after reductions, reductions and others before transposes."""
+"""Operators exchanged so that less data moves: constants after reductions, reductions and others
+before transposes.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,9 @@ class _AfterReduction(Rule):
 
     def match(self, x: Any, axes: Any, c: Any) -> Any:
         part = Call(self.kind, (x, ops.const(c)), label="inner")
-        return [Call(kind, (part, ops.const(axes)), label="reduction") for kind in (*LINEAR, *ORDERED)]
+        return [
+            Call(kind, (part, ops.const(axes)), label="reduction") for kind in (*LINEAR, *ORDERED)
+        ]
 
     def when(self, x: Value, c: Value, inner: Node, axes: Value, reduction: Node) -> None:
         require_float(x)
@@ -67,7 +71,10 @@ class _AfterReduction(Rule):
     def _after(self, x: Value, c: Value, reduced: list[int], reduction: Node) -> Array:
         """The constant as it meets the result; Refusal where it varies along what is reduced."""
         full = data(c).reshape((1,) * (x.rank - c.rank) + data(c).shape)
-        require(all(full.shape[axis] == 1 for axis in reduced), "the constant varies along what is reduced")
+        require(
+            all(full.shape[axis] == 1 for axis in reduced),
+            "the constant varies along what is reduced",
+        )
         self._require_fit(c, reduction)
         full = rounded(full * self._count(x, reduced, reduction), c)
         kept = full if attribute(reduction, "keepdims") else full.reshape(self._left(full, reduced))
@@ -90,12 +97,20 @@ class ScaleAfterReduction(_AfterReduction):
 
     def _require_fit(self, c: Value, reduction: Node) -> None:
         size = np.abs(wide(c))
-        require(bool(np.all((size > 1e-30) & (size < 1e30))), "the constant is zero, infinite or nearly so")
-        require(reduction.kind in LINEAR or bool(np.all(wide(c) > 0)), "a negative factor turns the order round")
+        require(
+            bool(np.all((size > 1e-30) & (size < 1e30))),
+            "the constant is zero, infinite or nearly so",
+        )
+        require(
+            reduction.kind in LINEAR or bool(np.all(wide(c) > 0)),
+            "a negative factor turns the order round",
+        )
 
 
 class ShiftAfterReduction(_AfterReduction):
-    """ReduceMean(x + c) → ReduceMean(x) + c (ReduceMax, ReduceMin), ReduceSum(x + c) → ReduceSum(x) + n · c"""
+    """ReduceMean(x + c) → ReduceMean(x) + c (ReduceMax, ReduceMin), ReduceSum(x + c) → ReduceSum(x)
+    + n · c
+    """
 
     kind = "Add"
 
@@ -113,7 +128,9 @@ class ShiftAfterReduction(_AfterReduction):
 
 
 class AffineAfterPool(Rule):
-    """AveragePool(x · c), AveragePool(x + c) → AveragePool(x) · c or + c, per channel (global too)"""
+    """AveragePool(x · c), AveragePool(x + c) → AveragePool(x) · c or + c, per channel (global
+    too)
+    """
 
     rows = ("G25",)
     rounding = "means are scaled or shifted, not their terms"
@@ -129,21 +146,26 @@ class AffineAfterPool(Rule):
         require_same_type(x, inner, "the constant stretches the shape")
         by_channel(c, x)
         size = np.abs(wide(c))
-        require(bool(np.all((size > 1e-30) & (size < 1e30))), "the constant is zero, infinite or nearly so")
+        require(
+            bool(np.all((size > 1e-30) & (size < 1e30))),
+            "the constant is zero, infinite or nearly so",
+        )
         if inner.kind == "Add":
             require_addend(wide(c), c.dtype)
         if pool is not None:
             require_explicit(pool)
             window = Window.of(pool)
             require(math.prod(window.strides) > 1, "as many pixels remain")
-            bare = attribute(pool, "count_include_pad") and (any(window.pads) or attribute(pool, "ceil_mode"))
+            bare = attribute(pool, "count_include_pad") and (
+                any(window.pads) or attribute(pool, "ceil_mode")
+            )
             require(inner.kind == "Mul" or not bare, "the padding counts, and is not shifted")
 
     def build(self, x: Value, c: Value, inner: Node, root: Node) -> Any:
         return Call(inner.kind, (Call(root.kind, (x,), root.op.attributes()), c))
 
 
-# -- transposes --------------------------------------------------------------------------------------------------
+# -- transposes ------------------------------------------------------------------------------------
 
 
 def _inverse(perm: tuple[int, ...]) -> tuple[int, ...]:
@@ -151,13 +173,25 @@ def _inverse(perm: tuple[int, ...]) -> tuple[int, ...]:
 
 
 class ReduceBeforeTranspose(Rule):
-    """Reduce(Transpose(x)) → Transpose(Reduce(x)) over the same axes, of which fewer are left to move"""
+    """Reduce(Transpose(x)) → Transpose(Reduce(x)) over the same axes, of which fewer are left to
+    move
+    """
 
     rows = ("G25",)
     rounding = "terms are reduced in another order"
     examples = (
-        {"x": (2, 3, 4), "axes": int64s(-1), "moved": {"perm": (2, 0, 1)}, "reduction": {"keepdims": 1}},
-        {"x": (2, 3, 4, 5), "axes": int64s(0, 2), "moved": {"perm": (0, 2, 3, 1)}, "reduction": {"keepdims": 0}},
+        {
+            "x": (2, 3, 4),
+            "axes": int64s(-1),
+            "moved": {"perm": (2, 0, 1)},
+            "reduction": {"keepdims": 1},
+        },
+        {
+            "x": (2, 3, 4, 5),
+            "axes": int64s(0, 2),
+            "moved": {"perm": (0, 2, 3, 1)},
+            "reduction": {"keepdims": 0},
+        },
     )
 
     def match(self, x: Any, axes: Any) -> Any:
@@ -182,7 +216,10 @@ class ReduceBeforeTranspose(Rule):
 _AROUND = tuple(
     {
         **{"x": (2, 3, 4, 5), "c": (5, 1), "more": [np.float32(1)], "root": {"perm": perm}},
-        **{"cut": [int64s(1, 0), int64s(3, 2), int64s(-1, 0)], "pads": int64s(0, 1, 0, 2, 1, 0, 0, 0)},
+        **{
+            "cut": [int64s(1, 0), int64s(3, 2), int64s(-1, 0)],
+            "pads": int64s(0, 1, 0, 2, 1, 0, 0, 0),
+        },
         "inner": {"perm": (0, 2, 3, 1)},
     }
     for perm in ((0, 3, 1, 2), (1, 3, 0, 2))
@@ -190,13 +227,20 @@ _AROUND = tuple(
 
 
 class RemoveTransposesAround(Rule):
-    """Transpose(f(Transpose(x))) → f(x), transposed once at most, for f on elements, Softmax, Slice and Pad"""
+    """Transpose(f(Transpose(x))) → f(x), transposed once at most, for f on elements, Softmax, Slice
+    and Pad
+    """
 
     rows = ("G24", "G25")
     rounding = "lines are summed in another order"
     examples = (
         {"x": Bools((2, 3, 4)), "inner": {"perm": (1, 0, 2)}, "root": {"perm": (1, 2, 0)}},
-        {"x": (2, 3, 4), "inner": {"perm": (1, 0, 2)}, "root": {"perm": (1, 0, 2)}, "f": {"to": 11}},
+        {
+            "x": (2, 3, 4),
+            "inner": {"perm": (1, 0, 2)},
+            "root": {"perm": (1, 0, 2)},
+            "f": {"to": 11},
+        },
         *_AROUND,
     )
 
@@ -205,19 +249,35 @@ class RemoveTransposesAround(Rule):
         elements = [Call(kind, (moved,), label="f") for kind in UNARY]
         limited = ops.clip(moved, ops.rest(more), name="f")
         lines = [Call(kind, (moved,), label="f") for kind in ("Softmax", "LogSoftmax")]
-        constant = [Call(kind, (moved, ops.const(c)), label="f") for kind in ("Add", "Mul", "Div", "Max", "Min")]
-        parts = [ops.slice(moved, ops.rest(cut), name="f"), ops.pad(moved, ops.const(pads), ops.rest(more), name="f")]
+        constant = [
+            Call(kind, (moved, ops.const(c)), label="f")
+            for kind in ("Add", "Mul", "Div", "Max", "Min")
+        ]
+        parts = [
+            ops.slice(moved, ops.rest(cut), name="f"),
+            ops.pad(moved, ops.const(pads), ops.rest(more), name="f"),
+        ]
         return ops.transpose(ops.one_of(*elements, limited, *lines, *constant, *parts))
 
-    def when(self, x: Value, inner: Node, f: Node, more: tuple[Value | None, ...] = (), c: Value | None = None) -> None:
+    def when(
+        self,
+        x: Value,
+        inner: Node,
+        f: Node,
+        more: tuple[Value | None, ...] = (),
+        c: Value | None = None,
+    ) -> None:
         require_shape(x, f.output)
         require(f.kind != "Pad" or len(more) <= 1, "the axes are listed")
         require(
-            c is None or (f.output.type == inner.output.type and c.rank <= x.rank), "the constant stretches the shape"
+            c is None or (f.output.type == inner.output.type and c.rank <= x.rank),
+            "the constant stretches the shape",
         )
         self._moved(x, inner, f, more)
 
-    def build(self, x: Value, inner: Node, f: Node, root: Node, more: tuple[Value | None, ...] = ()) -> Any:
+    def build(
+        self, x: Value, inner: Node, f: Node, root: Node, more: tuple[Value | None, ...] = ()
+    ) -> Any:
         first, second = permutation(inner), permutation(root)
         result = self._moved(x, inner, f, more)
         both = tuple(first[p] for p in second)
@@ -245,7 +305,11 @@ class RemoveTransposesAround(Rule):
         c = f.inputs[1 - place]
         assert c is not None
         full = data(c).reshape((1,) * (x.rank - c.rank) + data(c).shape)
-        back = data(c) if c.tensor.size == 1 else np.ascontiguousarray(full.transpose(_inverse(permutation(inner))))
+        back = (
+            data(c)
+            if c.tensor.size == 1
+            else np.ascontiguousarray(full.transpose(_inverse(permutation(inner))))
+        )
         return Call(f.kind, (x, back) if place == 0 else (back, x), f.op.attributes())
 
 
@@ -256,7 +320,10 @@ class SinkTransposeConcat(Rule):
     shares = True
     examples = (
         {
-            "xs": [Call("Transpose", (s,), {"perm": (0, 2, 3, 1)}) for s in ((1, 4, 2, 3), (1, 2, 2, 3))],
+            "xs": [
+                Call("Transpose", (s,), {"perm": (0, 2, 3, 1)})
+                for s in ((1, 4, 2, 3), (1, 2, 2, 3))
+            ],
             "root": {"axis": -1},
         },
     )
@@ -267,9 +334,14 @@ class SinkTransposeConcat(Rule):
     def when(self, xs: tuple[Value, ...], root: Node) -> None:
         require(len(xs) > 1, "there is one operand")
         require_shape(*xs)
-        moves = [x.producer for x in xs if x.producer is not None and x.producer.kind == "Transpose"]
+        moves = [
+            x.producer for x in xs if x.producer is not None and x.producer.kind == "Transpose"
+        ]
         require(len(moves) == len(xs), "an operand is not transposed")
-        alone = all(x.producer is not None and x.producer.graph is root.graph and len(x.uses) == 1 for x in xs)
+        alone = all(
+            x.producer is not None and x.producer.graph is root.graph and len(x.uses) == 1
+            for x in xs
+        )
         require(alone, "an operand is read elsewhere too")
         require(len({permutation(move) for move in moves}) == 1, "the orders differ")
 
@@ -285,7 +357,11 @@ class WidenLater(Rule):
 
     rows = ("G25",)
     examples = (
-        {"x": Floats((3, 4), dtype=dtypes.float16), "i": np.array([1, 0]), "wider": {"to": dtypes.float32}},
+        {
+            "x": Floats((3, 4), dtype=dtypes.float16),
+            "i": np.array([1, 0]),
+            "wider": {"to": dtypes.float32},
+        },
         {"x": Ints((3, 4), dtype=dtypes.int8), "i": np.array(2), "wider": {"to": dtypes.int64}},
     )
 
@@ -325,10 +401,18 @@ class SinkExpandConstant(Rule):
 
     def build(self, x: Value, s: Value, c: Value, root: Node) -> Any:
         one = data(c).reshape(())
-        return ops.expand(Call(root.kind, (one, x) if root.inputs[0] is c else (x, one), root.op.attributes()), s)
+        return ops.expand(
+            Call(root.kind, (one, x) if root.inputs[0] is c else (x, one), root.op.attributes()), s
+        )
 
 
 RULES = (
-    *(ScaleAfterReduction, ShiftAfterReduction, AffineAfterPool, ReduceBeforeTranspose, RemoveTransposesAround),
+    *(
+        ScaleAfterReduction,
+        ShiftAfterReduction,
+        AffineAfterPool,
+        ReduceBeforeTranspose,
+        RemoveTransposesAround,
+    ),
     *(SinkTransposeConcat, WidenLater, SinkExpandConstant),
 )

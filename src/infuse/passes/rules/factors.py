@@ -1,6 +1,7 @@
 """Common factors and chains of constants.
 
-x - x, x / x and x · 0 are left alone: for NaN and infinities they are not what they are for numbers.
+x - x, x / x and x · 0 are left alone: for NaN and infinities they are not what they are for
+numbers.
 """
 
 from __future__ import annotations
@@ -20,10 +21,15 @@ _MERGED = "constants are combined before, not after"
 
 
 def _require_normal(*numbers: Array) -> None:
-    """Refuse where constants are zero, infinite or nearly so: products with them might be another kind of number."""
+    """Refuse where constants are zero, infinite or nearly so: products with them might be another
+    kind of number.
+    """
     for array in numbers:
         size = np.abs(array)
-        require(bool(np.all((size > 1e-30) & (size < 1e30))), "a constant is zero, infinite or nearly so")
+        require(
+            bool(np.all((size > 1e-30) & (size < 1e30))),
+            "a constant is zero, infinite or nearly so",
+        )
 
 
 def _require_no_larger(merged: Array, *parts: Value) -> None:
@@ -31,7 +37,9 @@ def _require_no_larger(merged: Array, *parts: Value) -> None:
 
 
 class CommonFactor(Rule):
-    """a · x + a · y → a · (x + y), x / a + y / a → (x + y) / a (also - ); the sum may exceed where products did not"""
+    """a · x + a · y → a · (x + y), x / a + y / a → (x + y) / a (also - ); the sum may exceed where
+    products did not
+    """
 
     level = "extended"
     rows = ("G26",)
@@ -109,18 +117,30 @@ class MergeAffine(Rule):
 
 
 class MergeQuotients(Rule):
-    """(x / a) / b → x / (a · b), (x / a) · b → x · (b / a), (a / x) · b → (a · b) / x for constants (also mixed)"""
+    """(x / a) / b → x / (a · b), (x / a) · b → x · (b / a), (a / x) · b → (a · b) / x for constants
+    (also mixed)
+    """
 
     rows = ("G26",)
     rounding = _MERGED
 
     def match(self, x: Any, a: Any, b: Any) -> Any:
         a, b = ops.const(a), ops.const(b)
-        over, under, times = Call("Div", (x, a), label="over"), Call("Div", (a, x), label="under"), x * a
+        over, under, times = (
+            Call("Div", (x, a), label="over"),
+            Call("Div", (a, x), label="under"),
+            x * a,
+        )
         return [over / b, over * b, times / b, under * b, under / b]
 
     def when(
-        self, x: Value, a: Value, b: Value, root: Node, over: Node | None = None, under: Node | None = None
+        self,
+        x: Value,
+        a: Value,
+        b: Value,
+        root: Node,
+        over: Node | None = None,
+        under: Node | None = None,
     ) -> None:
         require_float(x)
         _require_normal(wide(a), wide(b))
@@ -129,7 +149,13 @@ class MergeQuotients(Rule):
         _require_no_larger(rounded(merged, a), a, b)
 
     def build(
-        self, x: Value, a: Value, b: Value, root: Node, over: Node | None = None, under: Node | None = None
+        self,
+        x: Value,
+        a: Value,
+        b: Value,
+        root: Node,
+        over: Node | None = None,
+        under: Node | None = None,
     ) -> Any:
         merged = rounded(self._merged(a, b, root, over), a)
         if under is not None:
@@ -156,7 +182,9 @@ class NegateConstant(Rule):
         return [-(x * c), (-x) * c, -(x / c), (-x) / c, -Call("Div", (c, x)), Call("Div", (c, -x))]
 
     def when(self, x: Value, c: Value, root: Node) -> None:
-        require(c.dtype.is_float or (c.dtype.is_signed and self._product(root)), f"not for {c.dtype}")
+        require(
+            c.dtype.is_float or (c.dtype.is_signed and self._product(root)), f"not for {c.dtype}"
+        )
 
     def build(self, x: Value, c: Value, root: Node) -> Any:
         other = np.negative(data(c))
@@ -241,7 +269,12 @@ class NotOfComparison(Rule):
     def match(self, x: Any, y: Any) -> Any:
         return [Call("Not", (Call(kind, (x, y), label="inner"),)) for kind in self._OPPOSITE]
 
-    _OPPOSITE = {"Less": "GreaterOrEqual", "LessOrEqual": "Greater", "Greater": "LessOrEqual", "GreaterOrEqual": "Less"}
+    _OPPOSITE = {
+        "Less": "GreaterOrEqual",
+        "LessOrEqual": "Greater",
+        "Greater": "LessOrEqual",
+        "GreaterOrEqual": "Less",
+    }
 
     def when(self, x: Value) -> None:
         require(x.dtype.is_integer, f"NaN may be among {x.dtype}")

@@ -1,4 +1,6 @@
-"""Elementwise work between two changes of shape that undo each other is done in the shape around them."""
+"""Elementwise work between two changes of shape that undo each other is done in the shape around
+them.
+"""
 
 from __future__ import annotations
 
@@ -35,13 +37,19 @@ def _region(top: Value, root: Node) -> list[Node]:
             pending += node.operands()
     inside = {*found, root}
     for node in found:
-        require(all(use.user in inside for use in node.output.uses), "something between the two is read elsewhere")
+        require(
+            all(use.user in inside for use in node.output.uses),
+            "something between the two is read elsewhere",
+        )
     return _depth_first(top, found)[::-1]
 
 
 def _depth_first(top: Value, region: dict[Node, None]) -> list[Node]:
     """The operators of a region, each before those that it reads."""
-    readers = {node: sum(isinstance(u.user, Node) and u.user in region for u in node.output.uses) for node in region}
+    readers = {
+        node: sum(isinstance(u.user, Node) and u.user in region for u in node.output.uses)
+        for node in region
+    }
     pending = [node for node in region if node.output is top]
     order = []
     while pending:
@@ -56,7 +64,9 @@ def _depth_first(top: Value, region: dict[Node, None]) -> list[Node]:
 
 
 def _is_pointwise(node: Node, like: Value, root: Node) -> bool:
-    """Whether an operator treats every element alike, gives one result of this shape and lies in the root's graph."""
+    """Whether an operator treats every element alike, gives one result of this shape and lies in
+    the root's graph.
+    """
     same = len(node.outputs) == 1 and node.graph is root.graph and isinstance(node.op, Elementwise)
     return same and node.output.tensor.shape == like.tensor.shape
 
@@ -85,11 +95,15 @@ _BETWEEN: tuple[tuple[Callable[[Any], Any], str, tuple[int, ...], list[Any], lis
 
 
 class ComputeInOuterShape(Rule):
-    """Reshape(f(Reshape(x), c)), the outer undoing the inner → f(x, c), where f is elementwise work of any length"""
+    """Reshape(f(Reshape(x), c)), the outer undoing the inner → f(x, c), where f is elementwise work
+    of any length
+    """
 
     rows = ("G9", "G24")
     shares = True
-    examples = tuple({"x": f(Call(inner, (x, *target))), "more": more} for f, inner, x, target, more in _BETWEEN)
+    examples = tuple(
+        {"x": f(Call(inner, (x, *target))), "more": more} for f, inner, x, target, more in _BETWEEN
+    )
 
     def match(self, x: Any, more: Any) -> Any:
         return reshapes(x, more)
@@ -104,7 +118,9 @@ class ComputeInOuterShape(Rule):
         return self._computed(x, root, call)
 
     def _computed(self, x: Value, root: Node, call: Callable[[Node, tuple[Any, ...]], Any]) -> Any:
-        """What `call` makes of each operator between the two and its operands in the outer shape; that of the last."""
+        """What `call` makes of each operator between the two and its operands in the outer shape;
+        that of the last.
+        """
         require_shape(x, root.output)
         wanted = root.output.shape
         region = _region(x, root)
@@ -126,11 +142,17 @@ class ComputeInOuterShape(Rule):
         """An operand of the region in the outer shape; Refusal where it has none."""
         if value.const is None:
             node = value.producer
-            require(node is not None and node.kind in RESHAPES and not node.op.domain, "an operand has its own shape")
+            require(
+                node is not None and node.kind in RESHAPES and not node.op.domain,
+                "an operand has its own shape",
+            )
             assert node is not None
             source = node.inputs[0]
             assert source is not None
-            require(value.tensor.shape == inner and source.tensor.shape == outer, "the shapes before and after differ")
+            require(
+                value.tensor.shape == inner and source.tensor.shape == outer,
+                "the shapes before and after differ",
+            )
             return source
         if value.rank <= len(outer) and value.const.size == 1:
             return value

@@ -1,4 +1,6 @@
-"""Gathers whose indices are known: what is read in order is not gathered, what is read everywhere is read once."""
+"""Gathers whose indices are known: what is read in order is not gathered, what is read everywhere
+is read once.
+"""
 
 from __future__ import annotations
 
@@ -40,11 +42,23 @@ TABLE_LIMIT = 1 << 23
 
 
 def counted(value: Value, left: int = DEEPEST) -> View | None:
-    """Integers that rise evenly along each axis: the first number, and each axis with its size and step; or None."""
+    """Integers that rise evenly along each axis: the first number, and each axis with its size and
+    step; or None.
+    """
     if value.const is not None:
-        return _written(value.const) if value.dtype.is_integer and 0 < value.const.size <= LONGEST else None
+        return (
+            _written(value.const)
+            if value.dtype.is_integer and 0 < value.const.size <= LONGEST
+            else None
+        )
     node = value.producer
-    if node is None or node.op.domain or not left or value.tensor.shape is None or not value.dtype.is_integer:
+    if (
+        node is None
+        or node.op.domain
+        or not left
+        or value.tensor.shape is None
+        or not value.dtype.is_integer
+    ):
         return None
     first = node.input(0)
     if first is None:
@@ -52,7 +66,11 @@ def counted(value: Value, left: int = DEEPEST) -> View | None:
     if node.kind == "Range":
         numbers = [known_ints(node.input(i)) for i in (0, 2)]
         start, step = (n[0] if n else None for n in numbers)
-        return View(start, ((value.shape[0], step),)) if isinstance(start, int) and isinstance(step, int) else None
+        return (
+            View(start, ((value.shape[0], step),))
+            if isinstance(start, int) and isinstance(step, int)
+            else None
+        )
     if node.kind in ("Add", "Mul"):
         return (_sum if node.kind == "Add" else _scaled)(value, node, left)
     source = counted(first, left - 1)
@@ -65,7 +83,9 @@ def _written(numbers: Array) -> View | None:
     """Constant numbers, if they rise evenly along each axis."""
     first = int(numbers.flat[0])
     steps = [
-        int(numbers[(0,) * axis + (1,) + (0,) * (numbers.ndim - axis - 1)]) - first if size > 1 else 0
+        int(numbers[(0,) * axis + (1,) + (0,) * (numbers.ndim - axis - 1)]) - first
+        if size > 1
+        else 0
         for axis, size in enumerate(numbers.shape)
     ]
     even = np.full(numbers.shape, first, np.int64)
@@ -120,8 +140,18 @@ class RemoveGatherInOrder(Rule):
     rows = ("G7", "G24")
     shares = True
     examples = (
-        {"x": (2, 4), "i": Call("Reshape", (Call("Range", (np.array(0), np.array(4), np.array(1))), int64s(2, 2)))},
-        {"x": (4, 3), "i": Call("Reshape", (Call("Range", (np.array(0), np.array(4), np.array(1))), int64s(4, 1)))},
+        {
+            "x": (2, 4),
+            "i": Call(
+                "Reshape", (Call("Range", (np.array(0), np.array(4), np.array(1))), int64s(2, 2))
+            ),
+        },
+        {
+            "x": (4, 3),
+            "i": Call(
+                "Reshape", (Call("Range", (np.array(0), np.array(4), np.array(1))), int64s(4, 1))
+            ),
+        },
         {"x": (2, 3, 2), "i": np.stack(np.meshgrid([0, 1], [0, 1, 2], indexing="ij"), -1)},
     )
 
@@ -135,13 +165,17 @@ class RemoveGatherInOrder(Rule):
             view, size = counted(i), x.shape[attribute(root, "axis")]
         else:
             view, size = self._places(x, i, root)
-        require(view is not None and is_everything(view, size), "it does not read everything in order")
+        require(
+            view is not None and is_everything(view, size), "it does not read everything in order"
+        )
         self._source(x, root)
 
     def build(self, x: Value, root: Node) -> Any:
         source = self._source(x, root)
         same = source.shape == root.output.shape
-        return source if same else ops.reshape(source, reshape_target(source.shape, root.output.shape))
+        return (
+            source if same else ops.reshape(source, reshape_target(source.shape, root.output.shape))
+        )
 
     def _source(self, x: Value, root: Node) -> Value:
         """`x`, or what it is a Reshape of, whose shape can be changed into that of the result."""
@@ -155,7 +189,9 @@ class RemoveGatherInOrder(Rule):
         return x
 
     def _places(self, x: Value, i: Value, root: Node) -> tuple[View | None, Dim]:
-        """The tuples of indices as places in the axes that they name, and how many elements these have."""
+        """The tuples of indices as places in the axes that they name, and how many elements these
+        have.
+        """
         require(attribute(root, "batch_dims") == 0, "it gathers side by side")
         depth = i.shape[-1]
         require(isinstance(depth, int), "the indices are not known")
@@ -171,12 +207,18 @@ class RemoveGatherInOrder(Rule):
         node = i.producer
         if i.const is not None:
             return (
-                [_written(column) for column in np.moveaxis(i.const, -1, 0)] if 0 < i.const.size <= LONGEST else [None]
+                [_written(column) for column in np.moveaxis(i.const, -1, 0)]
+                if 0 < i.const.size <= LONGEST
+                else [None]
             )
         if depth == 1:
             parts = [counted(i)]
         else:
-            joined = node is not None and node.kind == "Concat" and attribute(node, "axis") in (-1, i.rank - 1)
+            joined = (
+                node is not None
+                and node.kind == "Concat"
+                and attribute(node, "axis") in (-1, i.rank - 1)
+            )
             require(joined, "the indices are not put side by side")
             assert node is not None
             parts = [counted(v) for v in node.operands()]
@@ -187,12 +229,17 @@ class RemoveGatherInOrder(Rule):
         offset = column.offset * step
         if not isinstance(offset, int):
             return None
-        axes = tuple((size, a + (0 if is_one(n) else b * step)) for (size, a), (n, b) in zip(total.axes, column.axes))
+        axes = tuple(
+            (size, a + (0 if is_one(n) else b * step))
+            for (size, a), (n, b) in zip(total.axes, column.axes)
+        )
         return View(total.offset + offset, axes)
 
 
 class GatherEqualElements(Rule):
-    """GatherElements(x, i) of a constant whose elements are all the same → Expand(that element) to the shape of i"""
+    """GatherElements(x, i) of a constant whose elements are all the same → Expand(that element) to
+    the shape of i
+    """
 
     rows = ("G1", "G32")
     examples = ({"x": np.zeros(6, np.int64), "i": Ints((4,), 0, 6)},)
@@ -202,7 +249,9 @@ class GatherEqualElements(Rule):
 
     def when(self, x: Value) -> None:
         elements = data(x)
-        require(elements.size > 0 and bool((elements == elements.flat[0]).all()), "the elements differ")
+        require(
+            elements.size > 0 and bool((elements == elements.flat[0]).all()), "the elements differ"
+        )
 
     def build(self, x: Value, i: Value) -> Any:
         return ops.expand(data(x).reshape(-1)[:1].reshape(()), ops.shape(i))
@@ -230,7 +279,9 @@ class AddEqualRows(Rule):
 
 
 class AddIntoTable(Rule):
-    """Gather(table, i) + c, (x + c) + Gather(table, i) → the same with c added to each row of the table; Slice too"""
+    """Gather(table, i) + c, (x + c) + Gather(table, i) → the same with c added to each row of the
+    table; Slice too
+    """
 
     rows = ("G12", "G32")
     rounding = "the constant is added to another operand first"
@@ -241,8 +292,14 @@ class AddIntoTable(Rule):
 
     def match(self, x: Any, t: Any, i: Any, cut: Any, c: Any) -> Any:
         table = ops.const(t)
-        reads = ops.gather(table, i, axis=0, name="read"), ops.slice(table, ops.rest(cut), name="read")
-        return [*(read + ops.const(c) for read in reads), *(read + (x + ops.const(c)) for read in reads)]
+        reads = (
+            ops.gather(table, i, axis=0, name="read"),
+            ops.slice(table, ops.rest(cut), name="read"),
+        )
+        return [
+            *(read + ops.const(c) for read in reads),
+            *(read + (x + ops.const(c)) for read in reads),
+        ]
 
     def when(self, t: Value, c: Value, read: Node, root: Node, x: Value | None = None) -> None:
         require_float(t, c)
@@ -252,15 +309,22 @@ class AddIntoTable(Rule):
         read_axes = [0] if read.kind == "Gather" else self._cut(t, read)
         shape = (1,) * (t.rank - c.rank) + data(c).shape
         require(len(shape) == t.rank and t.rank > 0, "the constant varies from place to place")
-        require(all(shape[axis] == 1 for axis in read_axes), "the constant varies from place to place")
+        require(
+            all(shape[axis] == 1 for axis in read_axes), "the constant varies from place to place"
+        )
         require(read.kind == "Slice" or c.rank < t.rank, "the constant varies from place to place")
-        require(all(n in (1, m) for n, m in zip(shape, data(t).shape)), "the constant stretches the rows")
+        require(
+            all(n in (1, m) for n, m in zip(shape, data(t).shape)),
+            "the constant stretches the rows",
+        )
         if x is not None:
             require_addend(wide(c), c.dtype)
             require_sum(wide(t), wide(c), c.dtype)
 
     def build(self, t: Value, c: Value, read: Node, x: Value | None = None) -> Any:
-        result = Call(read.kind, (rounded(wide(t) + wide(c), t), *read.inputs[1:]), read.op.attributes())
+        result = Call(
+            read.kind, (rounded(wide(t) + wide(c), t), *read.inputs[1:]), read.op.attributes()
+        )
         return result if x is None else x + result
 
     def _cut(self, t: Value, read: Node) -> list[int]:
@@ -272,7 +336,14 @@ class SliceGatheredTable(Rule):
     """Gather(table, Slice(constant indices)) → Slice(table), its rows put in that order now"""
 
     rows = ("G1", "G24", "G32")
-    examples = ({"t": (9, 4), "i": np.arange(6).reshape(1, 6), "n": Call("Shape", ((4,),)), "axes": int64s(1)},)
+    examples = (
+        {
+            "t": (9, 4),
+            "i": np.arange(6).reshape(1, 6),
+            "n": Call("Shape", ((4,),)),
+            "axes": int64s(1),
+        },
+    )
 
     def match(self, t: Any, i: Any, n: Any, axes: Any) -> Any:
         cut = ops.slice(ops.const(i), int64s(0), n, ops.const(axes), int64s(1), name="cut")

@@ -22,9 +22,17 @@ _ORDER = "a library may sum for more filters in another order"
 
 
 def _convolution(value: Value, root: Node) -> Node | None:
-    """The convolution with constant filters that makes `value` for `root` alone, None where there is none."""
+    """The convolution with constant filters that makes `value` for `root` alone, None where there
+    is none.
+    """
     node = value.producer
-    if node is None or node.kind != "Conv" or node.op.domain or node.graph is not root.graph or len(value.uses) > 1:
+    if (
+        node is None
+        or node.kind != "Conv"
+        or node.op.domain
+        or node.graph is not root.graph
+        or len(value.uses) > 1
+    ):
         return None
     return node if all(v is None or v.is_const for v in node.inputs[1:]) else None
 
@@ -58,7 +66,11 @@ class MergeSplitConvs(Rule):
     examples = tuple(
         {
             "xs": [
-                Call("Conv", (_part, np.full((3, 2 // group, 2), n, np.float32), *bias), {"group": group})
+                Call(
+                    "Conv",
+                    (_part, np.full((3, 2 // group, 2), n, np.float32), *bias),
+                    {"group": group},
+                )
                 for n, _part in enumerate((_parts, _parts[1]))
             ],
             "root": {"axis": 1},
@@ -75,17 +87,27 @@ class MergeSplitConvs(Rule):
         require_shape(*xs)
         require(_axis(root, xs[0].rank) == 1, "it does not join channels")
         convs = self._convs(xs, root)
-        require(not any(SPLIT in conv.metadata for conv in convs), "they were one, and split on request")
-        same = all(_alike(a, b) and conv_weights(a)[0] == conv_weights(b)[0] for a, b in pairwise(convs))
+        require(
+            not any(SPLIT in conv.metadata for conv in convs), "they were one, and split on request"
+        )
+        same = all(
+            _alike(a, b) and conv_weights(a)[0] == conv_weights(b)[0] for a, b in pairwise(convs)
+        )
         require(same, "the convolutions differ")
         first = convs[0].inputs[0]
         split = first.producer if first is not None else None
-        require(split is not None and split.kind == "Split" and not split.op.domain, "the parts come from no Split")
+        require(
+            split is not None and split.kind == "Split" and not split.op.domain,
+            "the parts come from no Split",
+        )
         assert split is not None
         require([c.inputs[0] for c in convs] == split.outputs, "the parts are in another order")
         require(_axis(split, xs[0].rank) == 1, "it does not split channels")
         channels = sum(conv_weights(c)[1] * attribute(c, "group") for c in convs)
-        require(split.inputs[0] is not None and split.inputs[0].shape[1] == channels, "the channels are not known")
+        require(
+            split.inputs[0] is not None and split.inputs[0].shape[1] == channels,
+            "the channels are not known",
+        )
 
     def build(self, xs: tuple[Value, ...], root: Node) -> Any:
         convs = self._convs(xs, root)
@@ -102,7 +124,9 @@ class MergeSplitConvs(Rule):
 
 
 class MergeFilters(Rule):
-    """Concat(Conv(x, a), Conv(x, b)) of channels → Conv(x, a and b), with other operands left as they are"""
+    """Concat(Conv(x, a), Conv(x, b)) of channels → Conv(x, a and b), with other operands left as
+    they are
+    """
 
     rows = ("G23",)
     rounding = _ORDER
@@ -110,7 +134,10 @@ class MergeFilters(Rule):
     examples = tuple(
         {
             "xs": [
-                *(Call("Conv", (_image, np.full((n, 3, 2), n, np.float32)), {"pads": (1, 0)}) for n in (2, 4)),
+                *(
+                    Call("Conv", (_image, np.full((n, 3, 2), n, np.float32)), {"pads": (1, 0)})
+                    for n in (2, 4)
+                ),
                 *more,
             ],
             "root": {"axis": 1},
@@ -125,7 +152,10 @@ class MergeFilters(Rule):
     def when(self, xs: tuple[Value, ...], root: Node) -> None:
         require_shape(*xs)
         require(len(xs) > 1 and _axis(root, xs[0].rank) == 1, "it does not join channels")
-        require(len(self._runs(xs, root)) < len(xs), "no neighbours are convolutions of one tensor that are alike")
+        require(
+            len(self._runs(xs, root)) < len(xs),
+            "no neighbours are convolutions of one tensor that are alike",
+        )
 
     def build(self, xs: tuple[Value, ...], root: Node) -> Any:
         parts: list[Any] = []
@@ -133,7 +163,9 @@ class MergeFilters(Rule):
             nodes = [v.producer for v in run if v.producer is not None]
             many = len(run) > 1
             parts.append(
-                Call("Conv", (nodes[0].inputs[0], *_joined(nodes)), nodes[0].op.attributes()) if many else run[0]
+                Call("Conv", (nodes[0].inputs[0], *_joined(nodes)), nodes[0].op.attributes())
+                if many
+                else run[0]
             )
         return parts[0] if len(parts) == 1 else ops.concat(*parts, axis=1)
 
@@ -150,18 +182,30 @@ class MergeFilters(Rule):
         return runs
 
     def _fit(self, a: Node, b: Node) -> bool:
-        return a is not b and a.inputs[0] is b.inputs[0] and attribute(a, "group") == 1 and _alike(a, b)
+        return (
+            a is not b
+            and a.inputs[0] is b.inputs[0]
+            and attribute(a, "group") == 1
+            and _alike(a, b)
+        )
 
 
 class SplitGroupedConv(Rule):
-    """Conv in groups → a Conv of each part of Split(x), and Concat; for runtimes that are slow with groups"""
+    """Conv in groups → a Conv of each part of Split(x), and Concat; for runtimes that are slow with
+    groups
+    """
 
     rows = ("G23",)
     rounding = _ORDER
     opt_in = True
     examples = (
         {"x": (2, 4, 5), "w": (6, 2, 2), "b": (6,), "conv": {"group": 2}},
-        {"x": (2, 6, 5, 5), "w": (6, 2, 2, 2), "b": (6,), "conv": {"group": 3, "pads": (1, 1, 0, 0)}},
+        {
+            "x": (2, 6, 5, 5),
+            "w": (6, 2, 2, 2),
+            "b": (6,),
+            "conv": {"group": 3, "pads": (1, 1, 0, 0)},
+        },
     )
 
     def match(self, x: Any, w: Any, b: Any) -> Any:

@@ -1,4 +1,6 @@
-"""Attention over rows of all heads side by side: no Reshape and no Transpose before and after it."""
+"""Attention over rows of all heads side by side: no Reshape and no Transpose before and after
+it.
+"""
 
 from __future__ import annotations
 
@@ -24,10 +26,11 @@ MOVED_LIMIT = 1 << 26
 
 @dataclass(frozen=True)
 class Rows:
-    """Heads (batch, heads, length, size) found as columns of a matrix: `width` of them, from `start` on `count`.
+    """Heads (batch, heads, length, size) found as columns of a matrix: `width` of them, from
+    `start` on `count`.
 
-    Its rows run over batch and length, or over length and batch where `turned`. Heads follow one another at once, or
-    one each `step` columns where the columns of other operands lie between.
+    Its rows run over batch and length, or over length and batch where `turned`. Heads follow one
+    another at once, or one each `step` columns where the columns of other operands lie between.
     """
 
     source: Value
@@ -53,7 +56,11 @@ class Rows:
     @property
     def shape(self) -> tuple[Dim, Dim, int]:
         """The shape in which its rows lie."""
-        return (self.length, self.batch, self.width) if self.turned else (self.batch, self.length, self.width)
+        return (
+            (self.length, self.batch, self.width)
+            if self.turned
+            else (self.batch, self.length, self.width)
+        )
 
     @property
     def cost(self) -> int:
@@ -76,7 +83,8 @@ class Rows:
 def find_rows(heads: Value) -> Rows | None:
     """The columns that a value (batch, heads, length, size) consists of, None where it does not.
 
-    Of all values on the way the one is taken that leaves the fewest operators, its own and those above it.
+    Of all values on the way the one is taken that leaves the fewest operators, its own and those
+    above it.
     """
     if heads.tensor.shape is None or heads.rank != 4:
         return None
@@ -84,7 +92,9 @@ def find_rows(heads: Value) -> Rows | None:
     if not isinstance(count, int) or not isinstance(size, int) or count * size == 0:
         return None
     seen = [_rows(heads, source, view) for source, view in views(heads)]
-    found = [(rows.cost - depth, depth, rows) for depth, rows in enumerate(seen) if rows is not None]
+    found = [
+        (rows.cost - depth, depth, rows) for depth, rows in enumerate(seen) if rows is not None
+    ]
     return min(found, key=lambda each: each[:2])[2] if found else None
 
 
@@ -95,9 +105,16 @@ def _rows(heads: Value, source: Value, view: View) -> Rows | None:
     steps = [None if is_one(n) else step for n, step in view.axes]
     width = dims.exact_divide(dims.product(source.shape), batch * length)
     step = size if steps[1] is None else steps[1]
-    if not isinstance(width, int) or not isinstance(step, int) or step < size or steps[3] not in (None, 1):
+    if (
+        not isinstance(width, int)
+        or not isinstance(step, int)
+        or step < size
+        or steps[3] not in (None, 1)
+    ):
         return None
-    if view.offset + (count - 1) * step + size > width or (step != size and _product(source) is None):
+    if view.offset + (count - 1) * step + size > width or (
+        step != size and _product(source) is None
+    ):
         return None
     for turned in (False, True):
         wanted = (width, batch * width) if turned else (length * width, width)
@@ -107,12 +124,18 @@ def _rows(heads: Value, source: Value, view: View) -> Rows | None:
 
 
 def _product(source: Value) -> tuple[Value, Value, Value | None] | None:
-    """x, w and b where `source` is x · w + b for one reader, w and b constant and not huge; None where it is not."""
+    """x, w and b where `source` is x · w + b for one reader, w and b constant and not huge; None
+    where it is not.
+    """
     node, bias = source.producer, None
     if node is not None and node.kind == "Add" and not node.op.domain:
         constants = [v for v in node.operands() if v.is_const]
         others = [v for v in node.operands() if not v.is_const]
-        if len(constants) != 1 or constants[0].shape != source.shape[-1:] or len(others[0].uses) != 1:
+        if (
+            len(constants) != 1
+            or constants[0].shape != source.shape[-1:]
+            or len(others[0].uses) != 1
+        ):
             return None
         bias, node = constants[0], others[0].producer
     if node is None or node.kind != "MatMul" or node.op.domain or len(source.uses) != 1:
@@ -122,11 +145,17 @@ def _product(source: Value) -> tuple[Value, Value, Value | None] | None:
         return None
     if weights.shape[1] != source.shape[-1]:
         return None
-    return (x, weights, bias) if data(weights).nbytes <= MOVED_LIMIT and len(weights.uses) == 1 else None
+    return (
+        (x, weights, bias)
+        if data(weights).nbytes <= MOVED_LIMIT and len(weights.uses) == 1
+        else None
+    )
 
 
 def gathered(found: Sequence[Rows]) -> list[Any] | None:
-    """Columns that lie scattered, from one product whose weights are put in another order; None where some are left."""
+    """Columns that lie scattered, from one product whose weights are put in another order; None
+    where some are left.
+    """
     order = [place for rows in found for place in rows.places]
     product = _product(found[0].source)
     one = all(rows.matrix == found[0].matrix for rows in found)
@@ -151,7 +180,10 @@ def columns(found: Sequence[Rows]) -> list[Any]:
     for rows in found:
         parts.setdefault(rows.matrix, set()).add((rows.start, rows.count))
     wholes = {matrix: next(r for r in found if r.matrix == matrix).whole() for matrix in parts}
-    splits = {matrix: _split(wholes[matrix], matrix[2], sorted(ranges)) for matrix, ranges in parts.items()}
+    splits = {
+        matrix: _split(wholes[matrix], matrix[2], sorted(ranges))
+        for matrix, ranges in parts.items()
+    }
     return [splits[rows.matrix][rows.start, rows.count] for rows in found]
 
 
@@ -171,16 +203,19 @@ def _interleaved(bias: bool) -> list[Call]:
     """Heads of queries, keys and values in turn, from one product."""
     rows: Any = Call("MatMul", ((2, 5, 4), np.linspace(-1, 1, 96, dtype=np.float32).reshape(4, 24)))
     rows = Call("Add", (rows, np.linspace(-1, 1, 24, dtype=np.float32))) if bias else rows
-    heads = Call("Transpose", (Call("Reshape", (rows, int64s(2, 5, 2, 12))),), {"perm": (0, 2, 1, 3)})
+    heads = Call(
+        "Transpose", (Call("Reshape", (rows, int64s(2, 5, 2, 12))),), {"perm": (0, 2, 1, 3)}
+    )
     split = Call("Split", (heads, int64s(4, 4, 4)), {"axis": 3})
     return [split, split[1], split[2]]
 
 
 class FlattenAttention(Rule):
-    """Transpose(Attention(heads of q, k, v)) → Reshape(Attention(rows of q, k, v)), which splits into heads itself
+    """Transpose(Attention(heads of q, k, v)) → Reshape(Attention(rows of q, k, v)), which splits
+    into heads itself
 
-    The heads may come through Reshape, Transpose, Split, Slice and Gather from rows of q, k and v side by side, and
-    may be turned by RotaryEmbedding on the way.
+    The heads may come through Reshape, Transpose, Split, Slice and Gather from rows of q, k and v
+    side by side, and may be turned by RotaryEmbedding on the way.
     """
 
     level = "extended"
@@ -188,24 +223,34 @@ class FlattenAttention(Rule):
     rounding = "the same, in another order in memory"
     examples = tuple(
         {
-            "operands": [Call("Transpose", (Call("Reshape", (x, int64s(*s))),), {"perm": (0, 2, 1, 3)}) for x, s in xs],
+            "operands": [
+                Call("Transpose", (Call("Reshape", (x, int64s(*s))),), {"perm": (0, 2, 1, 3)})
+                for x, s in xs
+            ],
             "moved": {"perm": (0, 2, 1, 3)},
         }
         for xs in (
             (((2, 5, 12), (2, 5, 3, 4)), ((2, 6, 12), (2, 6, 3, 4)), ((2, 6, 9), (2, 6, 3, 3))),
             (((4, 5, 12), (4, 5, 3, 4)),) * 3,
         )
-    ) + tuple({"operands": _interleaved(bias), "moved": {"perm": (0, 2, 1, 3)}} for bias in (False, True))
+    ) + tuple(
+        {"operands": _interleaved(bias), "moved": {"perm": (0, 2, 1, 3)}} for bias in (False, True)
+    )
 
     def match(self, operands: Any) -> Any:
-        return ops.transpose(Call("Attention", (ops.rest(operands),), label="attention"), name="moved")
+        return ops.transpose(
+            Call("Attention", (ops.rest(operands),), label="attention"), name="moved"
+        )
 
     def when(self, operands: tuple[Value | None, ...], attention: Node, moved: Node) -> None:
         self._found(operands)
         self._shape(attention)
         require_shape(moved.output)
         perm = [p for p in permutation(moved) if not is_one(attention.output.shape[p])]
-        require([p for p in perm if p in (1, 3)] in ([1, 3], [1], [3], []), "the elements of a head are mixed")
+        require(
+            [p for p in perm if p in (1, 3)] in ([1, 3], [1], [3], []),
+            "the elements of a head are mixed",
+        )
         require(self._order(attention, moved) is not None, "heads do not come to lie side by side")
 
     def build(self, operands: tuple[Value | None, ...], attention: Node, moved: Node) -> Any:
@@ -214,7 +259,9 @@ class FlattenAttention(Rule):
         assert q is not None
         assert k is not None
         heads = {"q_num_heads": q.shape[1], "kv_num_heads": k.shape[1]}
-        call: Any = Call("Attention", (*flat, *operands[3:]), {**attention.op.attributes(), **heads})
+        call: Any = Call(
+            "Attention", (*flat, *operands[3:]), {**attention.op.attributes(), **heads}
+        )
         shape = self._shape(attention)
         order = self._order(attention, moved)
         if order == (1, 0, 2):
@@ -232,7 +279,9 @@ class FlattenAttention(Rule):
             assert rows is not None
             found.append(rows)
         scattered = any(rows.is_scattered for rows in found)
-        require(not scattered or gathered(found) is not None, "the columns of the heads lie scattered")
+        require(
+            not scattered or gathered(found) is not None, "the columns of the heads lie scattered"
+        )
         return found
 
     def _shape(self, attention: Node) -> tuple[Dim, Dim, Dim]:
@@ -261,7 +310,9 @@ def _unturned(heads: Value) -> Value:
 
 def _rotary(heads: Value) -> Node | None:
     node = heads.producer
-    return node if node is not None and node.kind == "RotaryEmbedding" and not node.op.domain else None
+    return (
+        node if node is not None and node.kind == "RotaryEmbedding" and not node.op.domain else None
+    )
 
 
 def _turned(operands: Sequence[Value | None], flat: list[Any]) -> list[Any]:
@@ -278,7 +329,9 @@ def _turned(operands: Sequence[Value | None], flat: list[Any]) -> list[Any]:
 
 
 class ShareHeads(Rule):
-    """Attention(q, each head of k repeated, each head of v repeated) → Attention(q, k, v), which shares them itself"""
+    """Attention(q, each head of k repeated, each head of v repeated) → Attention(q, k, v), which
+    shares them itself
+    """
 
     level = "extended"
     rows = ("G33",)
@@ -286,13 +339,22 @@ class ShareHeads(Rule):
     examples = tuple(
         {
             **{"q": (2, 6, 5, 4), "k": (2, 3, 1, 7, 4), "v": (2, 3, 1, 7, 4), "more": more},
-            **{"wide": int64s(2, 3, 2, 7, 4), "k_shape": int64s(2, 6, 7, 4), "v_shape": int64s(2, 6, 7, 4)},
+            **{
+                "wide": int64s(2, 3, 2, 7, 4),
+                "k_shape": int64s(2, 6, 7, 4),
+                "v_shape": int64s(2, 6, 7, 4),
+            },
         }
         for more in ([], [(5, 7)])
     )
 
-    def match(self, q: Any, k: Any, v: Any, wide: Any, k_shape: Any, v_shape: Any, more: Any) -> Any:
-        keys, values = ops.reshape(ops.expand(k, wide), k_shape), ops.reshape(ops.expand(v, wide), v_shape)
+    def match(
+        self, q: Any, k: Any, v: Any, wide: Any, k_shape: Any, v_shape: Any, more: Any
+    ) -> Any:
+        keys, values = (
+            ops.reshape(ops.expand(k, wide), k_shape),
+            ops.reshape(ops.expand(v, wide), v_shape),
+        )
         return Call("Attention", (q, keys, values, ops.rest(more)))
 
     def when(self, k: Value, v: Value, root: Node, more: tuple[Value | None, ...]) -> None:
@@ -304,7 +366,10 @@ class ShareHeads(Rule):
             require_shape(heads, operand, repeated)
             own, shape = heads.shape, repeated.shape
             fits = len(own) == 5 and is_one(own[2]) and shape == (*own[:2], shape[2], *own[3:])
-            require(fits and operand.shape == (own[0], own[1] * shape[2], *own[3:]), "other axes are repeated")
+            require(
+                fits and operand.shape == (own[0], own[1] * shape[2], *own[3:]),
+                "other axes are repeated",
+            )
 
     def build(self, q: Value, k: Value, v: Value, root: Node) -> Any:
         apart = [ops.squeeze(heads, int64s(2)) for heads in (k, v)]

@@ -28,14 +28,22 @@ from infuse.passes.rules.common import (
     wide,
 )
 from infuse.passes.rules.convolution import scale_and_shift
-from infuse.passes.rules.merging import magnitude, reach, require_addend, require_factors, require_sum
+from infuse.passes.rules.merging import (
+    magnitude,
+    reach,
+    require_addend,
+    require_factors,
+    require_sum,
+)
 from infuse.rewrite import Rule, require
 
 _SCALED = "weights are scaled in place of operands or results"
 
 
 def per_column(c: Value, columns: Dim) -> Array:
-    """A constant that meets the last axis as one number per column; Refusal when it varies over other axes."""
+    """A constant that meets the last axis as one number per column; Refusal when it varies over
+    other axes.
+    """
     require(isinstance(columns, int), "the number of columns is not known")
     assert isinstance(columns, int)
     require(all(is_one(n) for n in c.shape[:-1]), "the constant varies over rows")
@@ -79,7 +87,9 @@ class FuseGemmAdd(Rule):
         columns = gemm.output.shape[1]
         require_addend(per_column(b, columns), b.dtype)
         if c is not None:
-            require_sum(attribute(gemm, "beta") * per_column(c, columns), per_column(b, columns), b.dtype)
+            require_sum(
+                attribute(gemm, "beta") * per_column(c, columns), per_column(b, columns), b.dtype
+            )
 
     def build(self, gemm: Node, x: Value, w: Value, c: Value | None, b: Value) -> Any:
         given, columns = dict(gemm.op.attributes()), gemm.output.shape[1]
@@ -131,7 +141,16 @@ class FuseGemmBatchNormalization(Rule):
     rows = ("G17",)
     rounding = _SCALED
     examples = tuple(
-        {"x": (3, 4), "w": w, "b": (5,), "scale": (5,), "shift": (5,), "mean": (5,), "var": (5,), "gemm": {"transB": t}}
+        {
+            "x": (3, 4),
+            "w": w,
+            "b": (5,),
+            "scale": (5,),
+            "shift": (5,),
+            "mean": (5,),
+            "var": (5,),
+            "gemm": {"transB": t},
+        }
         for t, w in enumerate([(4, 5), (5, 4)])
     )
 
@@ -179,7 +198,9 @@ class FuseMatMulScale(Rule):
 
 
 class FuseScaleMatMul(Rule):
-    """MatMul(x · c, w) → MatMul(x, w · c), one number or one per row of w (also / c); after activations"""
+    """MatMul(x · c, w) → MatMul(x, w · c), one number or one per row of w (also / c); after
+    activations
+    """
 
     level = "all"
     rows = ("G16",)
@@ -187,7 +208,10 @@ class FuseScaleMatMul(Rule):
 
     def match(self, x: Any, w: Any, c: Any) -> Any:
         scaled = [x * ops.const(c), x / ops.const(c)]
-        return [ops.matmul(part, ops.const(w), name=name) for part, name in zip(scaled, ("times", "over"))]
+        return [
+            ops.matmul(part, ops.const(w), name=name)
+            for part, name in zip(scaled, ("times", "over"))
+        ]
 
     def when(self, x: Value, w: Value, c: Value, over: Node | None = None) -> None:
         _require_matrix(x, w, c)
@@ -217,7 +241,12 @@ class ScaleOneOperand(Rule):
     rows = ("G16",)
     rounding = "the numbers are multiplied first"
     examples = tuple(
-        {"x": (2, 3, 4), "a": np.full(a, 0.5, np.float32), "y": (4, 5), "b": np.full(b, 3, np.float32)}
+        {
+            "x": (2, 3, 4),
+            "a": np.full(a, 0.5, np.float32),
+            "y": (4, 5),
+            "b": np.full(b, 3, np.float32),
+        }
         for a, b in (((), ()), ((1, 1), (1,)))
     )
 
@@ -226,17 +255,35 @@ class ScaleOneOperand(Rule):
         right = [("", y * ops.const(b)), ("under", y / ops.const(b))]
         return [Call("MatMul", (_named(p, m), _named(q, n))) for m, p in left for n, q in right]
 
-    def when(self, x: Value, a: Value, y: Value, b: Value, over: Node | None = None, under: Node | None = None) -> None:
+    def when(
+        self,
+        x: Value,
+        a: Value,
+        y: Value,
+        b: Value,
+        over: Node | None = None,
+        under: Node | None = None,
+    ) -> None:
         require_float(x)
         require_shape(x, y)
         require(a.rank <= x.rank and b.rank <= y.rank, "a constant stretches the shape")
         self._factor(a, b, over, under)
 
-    def build(self, x: Value, a: Value, y: Value, b: Value, over: Node | None = None, under: Node | None = None) -> Any:
+    def build(
+        self,
+        x: Value,
+        a: Value,
+        y: Value,
+        b: Value,
+        over: Node | None = None,
+        under: Node | None = None,
+    ) -> Any:
         return ops.matmul(x * rounded(np.asarray(self._factor(a, b, over, under)), a), y)
 
     def _factor(self, a: Value, b: Value, over: Node | None, under: Node | None) -> float:
-        """The product of both numbers; Refusal where the type might not hold what is multiplied by it."""
+        """The product of both numbers; Refusal where the type might not hold what is multiplied by
+        it.
+        """
         first, second = number(a), number(b)
         require(first != 0 and second != 0, "a factor is zero")
         parts = (1 / first if over else first), (1 / second if under else second)
@@ -275,19 +322,30 @@ class FuseTransposeGemm(Rule):
 
 
 class UnflattenGemm(Rule):
-    """Reshape(Gemm(Reshape(x), w, b)) that only arranges rows → MatMul(Reshape(x), w) + b; what follows can fuse"""
+    """Reshape(Gemm(Reshape(x), w, b)) that only arranges rows → MatMul(Reshape(x), w) + b; what
+    follows can fuse
+    """
 
     level = "extended"
     rows = ("G7", "G19")
     rounding = "the bias may be added later"
     examples = tuple(
-        {"x": (2, 3, 4), "s": int64s(6, 4), "w": w, "b": (5,), "t": int64s(2, 3, 5), "gemm": {"transB": t}}
+        {
+            "x": (2, 3, 4),
+            "s": int64s(6, 4),
+            "w": w,
+            "b": (5,),
+            "t": int64s(2, 3, 5),
+            "gemm": {"transB": t},
+        }
         for t, w in enumerate([(4, 5), (5, 4)])
     )
 
     def match(self, x: Any, s: Any, w: Any, b: Any, t: Any) -> Any:
         weights, bias = ops.const(w), ops.const(ops.maybe(b))
-        gemm = ops.gemm(ops.reshape(x, s), weights, bias, transA=0, alpha=1.0, beta=1.0, name="gemm")
+        gemm = ops.gemm(
+            ops.reshape(x, s), weights, bias, transA=0, alpha=1.0, beta=1.0, name="gemm"
+        )
         return ops.reshape(gemm, t)
 
     def when(self, x: Value, w: Value, b: Value | None, gemm: Node, root: Node) -> None:
@@ -295,7 +353,10 @@ class UnflattenGemm(Rule):
         require(root.output.rank >= 3, "the result is a matrix")
         same = dims.compare("==", root.output.shape[-1], gemm.output.shape[1])
         require(same is True, "the columns are arranged anew")
-        require(target_shape(x.shape, self._rows(w, gemm, root)) is not None, "two sizes change symbolically")
+        require(
+            target_shape(x.shape, self._rows(w, gemm, root)) is not None,
+            "two sizes change symbolically",
+        )
         require(b is None or b.rank <= 1, "the Gemm adds a matrix")
 
     def build(self, x: Value, w: Value, b: Value | None, gemm: Node, root: Node) -> Any:
@@ -337,12 +398,20 @@ class EinsumAsMatMul(Rule):
         batch = [c for c in out if c in a and c in b]
         summed = [c for c in a if c in b and c not in out]
         rows, columns = ([c for c in p if c not in other] for p, other in ((a, b), (b, a)))
-        require(len(summed) == 1 and len(rows) == 1 and len(columns) == 1, "it is no product of matrices")
+        require(
+            len(summed) == 1 and len(rows) == 1 and len(columns) == 1,
+            "it is no product of matrices",
+        )
         require(set(rows + columns) <= set(out), "it sums over one operand alone")
         shapes = dict(zip(a, root.inputs[0].shape)), dict(zip(b, root.inputs[1].shape))  # type: ignore[union-attr]
         require(all(shapes[0][c] == shapes[1][c] for c in batch + summed), "an axis is broadcast")
         lead = "".join(batch)
-        return lead + rows[0] + summed[0], lead + summed[0] + columns[0], lead + rows[0] + columns[0], out
+        return (
+            lead + rows[0] + summed[0],
+            lead + summed[0] + columns[0],
+            lead + rows[0] + columns[0],
+            out,
+        )
 
 
 def _labels(einsum: Node) -> list[str]:
@@ -356,6 +425,13 @@ def _ordered(x: Any, labels: str, wanted: str) -> Any:
 
 
 RULES = (
-    *(FuseMatMulAdd, FuseGemmAdd, FuseGemmScale, FuseGemmBatchNormalization, FuseMatMulScale, FuseScaleMatMul),
+    *(
+        FuseMatMulAdd,
+        FuseGemmAdd,
+        FuseGemmScale,
+        FuseGemmBatchNormalization,
+        FuseMatMulScale,
+        FuseScaleMatMul,
+    ),
     *(ScaleOneOperand, FuseTransposeGemm, UnflattenGemm, EinsumAsMatMul),
 )

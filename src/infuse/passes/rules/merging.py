@@ -1,9 +1,11 @@
-"""Constants put together: only where that loses nothing, and wins nothing, that a reader of the result would miss.
+"""Constants put together: only where that loses nothing, and wins nothing, that a reader of the
+result would miss.
 
-`x + a + b` rounds at the size of `a` first. Where `b` takes `a` off again, the digits of x that are gone may be gone
-on purpose: `x + 1.5 · 2²³ - 1.5 · 2²³` rounds to integers, `(1 + x) - 1` tells what rounding left of x. Products that
-leave the range of the type on the way are alike. So constants that cancel each other stay apart. Single elements among
-many do that by accident, and nobody notices where they are not much larger than what they are added to.
+`x + a + b` rounds at the size of `a` first. Where `b` takes `a` off again, the digits of x that are
+gone may be gone on purpose: `x + 1.5 · 2²³ - 1.5 · 2²³` rounds to integers, `(1 + x) - 1` tells
+what rounding left of x. Products that leave the range of the type on the way are alike. So
+constants that cancel each other stay apart. Single elements among many do that by accident, and
+nobody notices where they are not much larger than what they are added to.
 """
 
 from __future__ import annotations
@@ -28,13 +30,17 @@ def _format(dtype: DType) -> Any:
 
 
 def headroom(dtype: DType) -> float:
-    """How many times larger than x a number may be that is added to it, before digits of x are lost that count."""
+    """How many times larger than x a number may be that is added to it, before digits of x are lost
+    that count.
+    """
     digits = int(_format(dtype).nmant) + 1
     return float(2.0 ** max(digits // 2, min(digits - 3, 8)))
 
 
 def range_limit(dtype: DType) -> float:
-    """Factors up to this size, and down to its reciprocal, keep ordinary numbers in the range of a type."""
+    """Factors up to this size, and down to its reciprocal, keep ordinary numbers in the range of a
+    type.
+    """
     exponent = int(_format(dtype).maxexp)
     return float(2.0 ** max(exponent // 2, min(exponent - 6, 10)))
 
@@ -42,14 +48,19 @@ def range_limit(dtype: DType) -> float:
 def require_addend(c: Array, dtype: DType, beside: float = 1.0) -> None:
     """Refuse to add `c` earlier or later, among other terms, where it would round these away.
 
-    `beside` is the size of those terms: that of the weights for a product (`reach`); nothing is lost of zeros.
+    `beside` is the size of those terms: that of the weights for a product (`reach`); nothing is
+    lost of zeros.
     """
     largest = float(np.max(np.abs(c), initial=0.0))
-    require(not 0 < headroom(dtype) * beside < largest, "the addend is so large that rounding may be meant")
+    require(
+        not 0 < headroom(dtype) * beside < largest,
+        "the addend is so large that rounding may be meant",
+    )
 
 
 def require_sum(first: Array, second: Array, dtype: DType, beside: float = 1.0) -> None:
-    """Refuse to add `second` to `first`, float64 arrays, where it takes `first` off again, or is lost in it.
+    """Refuse to add `second` to `first`, float64 arrays, where it takes `first` off again, or is
+    lost in it.
 
     `beside` is the size of what the constants are added to, as in `require_addend`.
     """
@@ -71,13 +82,17 @@ def merged_sum(first: Array, second: Array, like: Value, beside: float = 1.0) ->
 
 
 def require_product(first: Array, second: Array, dtype: DType) -> None:
-    """Refuse to multiply float64 arrays where x · first or the product leaves the range in which numbers are exact."""
+    """Refuse to multiply float64 arrays where x · first or the product leaves the range in which
+    numbers are exact.
+    """
     limit = range_limit(dtype)
     one, two = np.abs(first), np.abs(second)
     total = one * two
     largest, least = np.maximum(one, two), np.minimum(one, two)
     turns = ((largest > limit) & (total < largest)) | ((least < 1 / limit) & (total > least))
-    require(not bool((turns & (least > 0)).any()), "the factors leave the range of the type on the way")
+    require(
+        not bool((turns & (least > 0)).any()), "the factors leave the range of the type on the way"
+    )
     small = (least > 0) & (total < float(_format(dtype).tiny))
     require(not bool(small.any()), "the merged constant is too small")
 
@@ -96,7 +111,10 @@ def require_factors(dtype: DType, *parts: Array | Value) -> None:
     limit = range_limit(dtype)
     for part in parts:
         size = magnitude(part)
-        require(size == 0 or 1 / limit <= size <= limit, "the factors leave the range of the type on the way")
+        require(
+            size == 0 or 1 / limit <= size <= limit,
+            "the factors leave the range of the type on the way",
+        )
 
 
 def magnitude(weights: Array | Value) -> float:
@@ -110,6 +128,8 @@ def magnitude(weights: Array | Value) -> float:
 
 
 def reach(weights: Value, outputs: int) -> float:
-    """How large a product of ordinary numbers with weights may get, each of its `outputs` summing as many terms."""
+    """How large a product of ordinary numbers with weights may get, each of its `outputs` summing
+    as many terms.
+    """
     assert weights.const is not None
     return magnitude(weights) * max(1.0, weights.const.size / max(outputs, 1))

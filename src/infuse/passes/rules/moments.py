@@ -1,4 +1,6 @@
-"""More spellings of normalizations and softmax: by length, with moments beside the scale, over pixels, in float32."""
+"""More spellings of normalizations and softmax: by length, with moments beside the scale, over
+pixels, in float32.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,10 @@ def _reduce(kind: str, x: Any, axes: Any) -> Call:
 def _last_axes(x: Value, axes: Value) -> list[int]:
     """The last axes, all of known size, that `axes` lists; Refusal when it lists others."""
     known = sorted(axes_of(axes, x))
-    require(known and known == list(range(x.rank - len(known), x.rank)), "it does not normalize the last axes")
+    require(
+        known and known == list(range(x.rank - len(known), x.rank)),
+        "it does not normalize the last axes",
+    )
     sizes = [d for d in x.shape[known[0] :] if isinstance(d, int)]
     require(len(sizes) == len(known), "the size is not known")
     return sizes
@@ -52,10 +57,14 @@ class FuseL2Normalization(Rule):
     level = "extended"
     rows = ("G27",)
     rounding = _MOMENTS
-    examples = tuple({"x": (2, 3, 4), "a": a, "e": np.float32(1e-5)} for a in (int64s(-1), int64s(1, 2)))
+    examples = tuple(
+        {"x": (2, 3, 4), "a": a, "e": np.float32(1e-5)} for a in (int64s(-1), int64s(1, 2))
+    )
 
     def match(self, x: Any, a: Any, e: Any) -> Any:
-        total = ops.one_of(_reduce("ReduceSum", _square(x), a), _reduce("ReduceSumSquare", x, a)) + ops.const(e)
+        total = ops.one_of(
+            _reduce("ReduceSum", _square(x), a), _reduce("ReduceSumSquare", x, a)
+        ) + ops.const(e)
         root = ops.sqrt(total)
         return [x / root, x * ops.one_of(ops.reciprocal(root), 1.0 / root, total**-0.5)]
 
@@ -78,14 +87,18 @@ class FuseLpNormalization(Rule):
     rows = ("G27",)
     rounding = "vectors shorter than ε get the length one"
     examples = tuple(
-        {"x": (2, 3, 4), "a": int64s(axis), "e": np.float32(1e-12), "high": np.float32(np.inf)} for axis in (-1, 1)
+        {"x": (2, 3, 4), "a": int64s(axis), "e": np.float32(1e-12), "high": np.float32(np.inf)}
+        for axis in (-1, 1)
     )
 
     def match(self, x: Any, a: Any, e: Any, high: Any) -> Any:
         end = ops.const(ops.maybe(high))
         total = ops.one_of(_reduce("ReduceSum", _square(x), a), _reduce("ReduceSumSquare", x, a))
         one, two = _reduce("ReduceL1", x, a), ops.one_of(_reduce("ReduceL2", x, a), ops.sqrt(total))
-        limits = (lambda norm: Call("Max", (norm, ops.const(e))), lambda norm: ops.clip(norm, ops.const(e), end))
+        limits = (
+            lambda norm: Call("Max", (norm, ops.const(e))),
+            lambda norm: ops.clip(norm, ops.const(e), end),
+        )
         return [x / limit(norm) for norm in (one, two) for limit in limits]
 
     def when(self, x: Value, a: Value, e: Value, root: Node, high: Value | None = None) -> None:
@@ -100,7 +113,11 @@ class FuseLpNormalization(Rule):
         norm = limit.producer if limit is not None else None
         assert norm is not None
         kinds = [v.producer.kind for v in norm.operands() if v.producer is not None]
-        return Call("LpNormalization", (x,), {"axis": axes_of(a, x)[0] - x.rank, "p": 1 if "ReduceL1" in kinds else 2})
+        return Call(
+            "LpNormalization",
+            (x,),
+            {"axis": axes_of(a, x)[0] - x.rank, "p": 1 if "ReduceL1" in kinds else 2},
+        )
 
 
 def _centred(x: Any, a: Any) -> tuple[Any, Any, Any]:
@@ -111,7 +128,9 @@ def _centred(x: Any, a: Any) -> tuple[Any, Any, Any]:
 
 
 class FuseShiftedNormalization(Rule):
-    """x · k + (b - mean(x) · k), k = s / √(var(x) + ε) → LayerNormalization(x, s, b) for constants s and b"""
+    """x · k + (b - mean(x) · k), k = s / √(var(x) + ε) → LayerNormalization(x, s, b) for constants
+    s and b
+    """
 
     level = "extended"
     rows = ("G27",)
@@ -134,29 +153,43 @@ class FuseShiftedNormalization(Rule):
         number(e)
         sizes = _last_axes(x, a)
         for each in (s, b):
-            require(list(each.shape) == sizes, "scale and shift are not those of what is normalized")
+            require(
+                list(each.shape) == sizes, "scale and shift are not those of what is normalized"
+            )
 
     def build(self, x: Value, a: Value, e: Value, s: Value, b: Value) -> Any:
         return ops.layer_normalization(x, s, b, axis=-len(_last_axes(x, a)), epsilon=number(e))
 
 
 class FuseInstanceNormalization(Rule):
-    """LayerNormalization(x) over the pixels of each channel, · s + b per channel → InstanceNormalization(x, s, b)"""
+    """LayerNormalization(x) over the pixels of each channel, · s + b per channel →
+    InstanceNormalization(x, s, b)
+    """
 
     level = "extended"
     rows = ("G27",)
     rounding = _MOMENTS
     examples = (
-        {"x": (2, 3, 4, 5), "a": np.ones((4, 5), np.float32), "s": (3, 1, 1), "b": (1, 3, 1, 1), "norm": {"axis": 2}},
+        {
+            "x": (2, 3, 4, 5),
+            "a": np.ones((4, 5), np.float32),
+            "s": (3, 1, 1),
+            "b": (1, 3, 1, 1),
+            "norm": {"axis": 2},
+        },
     )
 
     def match(self, x: Any, a: Any, s: Any, b: Any) -> Any:
-        return Call("LayerNormalization", (x, ops.const(a)), label="norm") * ops.const(s) + ops.const(b)
+        return Call("LayerNormalization", (x, ops.const(a)), label="norm") * ops.const(
+            s
+        ) + ops.const(b)
 
     def when(self, x: Value, a: Value, s: Value, b: Value, norm: Node) -> None:
         require_float(x)
         require_shape(x)
-        require(x.rank >= 3 and attribute(norm, "axis") % x.rank == 2, "it does not run over pixels")
+        require(
+            x.rank >= 3 and attribute(norm, "axis") % x.rank == 2, "it does not run over pixels"
+        )
         require(not any(v.uses for v in norm.outputs[1:]), "its statistics are read")
         require(bool((data(a) == 1).all()), "pixels are scaled")
         for each in (s, b):
@@ -171,7 +204,10 @@ class FuseInstanceNormalization(Rule):
         fits = len(shape) == x.rank and all(n == 1 for i, n in enumerate(shape) if i != 1)
         require(fits, "the constant varies over pixels or images")
         channels = x.shape[1]
-        require(isinstance(channels, int) and shape[1] in (1, channels), "the constant stretches the channels")
+        require(
+            isinstance(channels, int) and shape[1] in (1, channels),
+            "the constant stretches the channels",
+        )
         assert isinstance(channels, int)
         result: Array = np.broadcast_to(data(c).reshape(-1), (channels,)).copy()
         return result
@@ -184,23 +220,41 @@ class FuseGroupedNormalization(Rule):
     rows = ("G27",)
     rounding = _MOMENTS
     examples = (
-        {"x": (2, 4, 3, 3), "s": int64s(0, 2, -1), "a": np.ones(18, np.float32), "t": int64s(2, 4, 3, 3)},
-        {"x": (2, 4, 3, 3), "s": int64s(2, 2, 2, 9), "a": np.ones((2, 9), np.float32), "t": int64s(2, 4, 3, 3)}
+        {
+            "x": (2, 4, 3, 3),
+            "s": int64s(0, 2, -1),
+            "a": np.ones(18, np.float32),
+            "t": int64s(2, 4, 3, 3),
+        },
+        {
+            "x": (2, 4, 3, 3),
+            "s": int64s(2, 2, 2, 9),
+            "a": np.ones((2, 9), np.float32),
+            "t": int64s(2, 4, 3, 3),
+        }
         | {"norm": {"axis": 2}},
     )
 
     def match(self, x: Any, s: Any, a: Any, t: Any) -> Any:
-        return ops.reshape(Call("LayerNormalization", (ops.reshape(x, s), ops.const(a)), label="norm"), t)
+        return ops.reshape(
+            Call("LayerNormalization", (ops.reshape(x, s), ops.const(a)), label="norm"), t
+        )
 
     def when(self, x: Value, a: Value, norm: Node, root: Node) -> None:
         require_float(x)
         require_same_type(x, root, "it does not come back to the shape")
         grouped = norm.output.shape
         require(x.rank >= 3 and isinstance(x.shape[1], int), "the channels are not known")
-        require(len(grouped) >= 3 and attribute(norm, "axis") % len(grouped) == 2, "it does not normalize groups")
+        require(
+            len(grouped) >= 3 and attribute(norm, "axis") % len(grouped) == 2,
+            "it does not normalize groups",
+        )
         groups = grouped[1]
         known = isinstance(groups, int) and groups > 0 and grouped[0] == x.shape[0]
-        require(known and int(x.shape[1]) % int(groups) == 0, "images are mixed, or groups have different sizes")
+        require(
+            known and int(x.shape[1]) % int(groups) == 0,
+            "images are mixed, or groups have different sizes",
+        )
         require(not any(v.uses for v in norm.outputs[1:]), "its statistics are read")
         require(bool((data(a) == 1).all()), "the elements are scaled")
 
@@ -254,7 +308,9 @@ class FuseLogSoftmaxParts(Rule):
 
 
 class FuseNormalizationCasts(Rule):
-    """Cast(LayerNormalization(Cast(x) to float32)) back → LayerNormalization(x), which computes in float32 itself"""
+    """Cast(LayerNormalization(Cast(x) to float32)) back → LayerNormalization(x), which computes in
+    float32 itself
+    """
 
     level = "extended"
     rows = ("G10", "G27")
@@ -269,20 +325,33 @@ class FuseNormalizationCasts(Rule):
     def match(self, x: Any, s: Any) -> Any:
         up = ops.cast(x, name="up")
         kinds = ("LayerNormalization", "RMSNormalization")
-        return [ops.cast(Call(kind, (up, ops.const(s)), label="norm"), name="down") for kind in kinds]
+        return [
+            ops.cast(Call(kind, (up, ops.const(s)), label="norm"), name="down") for kind in kinds
+        ]
 
     def when(self, x: Value, s: Value, up: Node, norm: Node, down: Node) -> None:
         require(x.dtype in (dtypes.float16, dtypes.bfloat16), f"{x.dtype} is no half precision")
-        require(up.output.dtype == dtypes.float32 and down.output.dtype == x.dtype, "it computes in another type")
+        require(
+            up.output.dtype == dtypes.float32 and down.output.dtype == x.dtype,
+            "it computes in another type",
+        )
         require(attribute(norm, "stash_type") == 1, "it computes in another type")
         require(not any(v.uses for v in norm.outputs[1:]), "its statistics are read")
-        require(bool((wide(s) == rounded(wide(s), x).astype(np.float64)).all()), "the scale would be rounded")
+        require(
+            bool((wide(s) == rounded(wide(s), x).astype(np.float64)).all()),
+            "the scale would be rounded",
+        )
 
     def build(self, x: Value, s: Value, norm: Node) -> Any:
         return Call(norm.kind, (x, rounded(wide(s), x)), norm.op.attributes())
 
 
 RULES = (
-    *(FuseL2Normalization, FuseLpNormalization, FuseShiftedNormalization, FuseInstanceNormalization),
+    *(
+        FuseL2Normalization,
+        FuseLpNormalization,
+        FuseShiftedNormalization,
+        FuseInstanceNormalization,
+    ),
     *(FuseGroupedNormalization, FuseUnshiftedSoftmax, FuseLogSoftmaxParts, FuseNormalizationCasts),
 )

@@ -1,4 +1,6 @@
-"""Transposes and expansions moved down, to where they cancel, cost nothing, or leave less to compute."""
+"""Transposes and expansions moved down, to where they cancel, cost nothing, or leave less to
+compute.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +14,30 @@ from infuse.ir.expression import Call
 from infuse.ir.graph import Array, Node, Value
 from infuse.ops.base import Bools
 from infuse.ops.sizes import int64s
-from infuse.passes.rules.common import attribute, data, number, permutation, require_same_type, require_shape
+from infuse.passes.rules.common import (
+    attribute,
+    data,
+    number,
+    permutation,
+    require_same_type,
+    require_shape,
+)
 from infuse.rewrite import Rule, require
 
 UNARY = (
-    *("Relu", "LeakyRelu", "Sigmoid", "Tanh", "Gelu", "Swish", "HardSwish", "HardSigmoid", "Mish", "Elu", "Selu"),
+    *(
+        "Relu",
+        "LeakyRelu",
+        "Sigmoid",
+        "Tanh",
+        "Gelu",
+        "Swish",
+        "HardSwish",
+        "HardSigmoid",
+        "Mish",
+        "Elu",
+        "Selu",
+    ),
     *("Exp", "Log", "Sqrt", "Abs", "Neg", "Not", "Cast", "Erf", "Softplus", "Reciprocal"),
 )
 BINARY = ("Add", "Sub", "Mul", "Div", "Pow", "Max", "Min")
@@ -33,7 +54,10 @@ class SinkTransposeUnary(Rule):
     level = "all"
     rows = ("G24",)
     examples = (
-        *({"x": (2, 3, 4, 5), "more": [np.float32(1)], "root": more, **_PERM} for more in ({}, {"to": 11})),
+        *(
+            {"x": (2, 3, 4, 5), "more": [np.float32(1)], "root": more, **_PERM}
+            for more in ({}, {"to": 11})
+        ),
         {"x": Bools((3, 2))},
     )
 
@@ -42,7 +66,9 @@ class SinkTransposeUnary(Rule):
         return [*(Call(kind, (moved,)) for kind in UNARY), ops.clip(moved, ops.rest(more))]
 
     def build(self, x: Value, moved: Node, root: Node, more: tuple[Value | None, ...] = ()) -> Any:
-        return ops.transpose(Call(root.kind, (x, *more), root.op.attributes()), perm=permutation(moved))
+        return ops.transpose(
+            Call(root.kind, (x, *more), root.op.attributes()), perm=permutation(moved)
+        )
 
 
 class SinkTransposeConstant(Rule):
@@ -54,7 +80,10 @@ class SinkTransposeConstant(Rule):
 
     def match(self, x: Any, c: Any) -> Any:
         moved = ops.transpose(x, name="moved")
-        return [*(Call(k, (moved, ops.const(c))) for k in BINARY), *(Call(k, (ops.const(c), moved)) for k in BINARY)]
+        return [
+            *(Call(k, (moved, ops.const(c))) for k in BINARY),
+            *(Call(k, (ops.const(c), moved)) for k in BINARY),
+        ]
 
     def when(self, c: Value, moved: Node, root: Node) -> None:
         require_same_type(moved.output, root, "the constant stretches the shape")
@@ -96,11 +125,15 @@ class SinkTransposePair(Rule):
 
 
 class SinkTransposeResidual(Rule):
-    """Transpose(x) + y → Transpose(x + Transpose(y)) from channels last to first, so that sums fuse with products"""
+    """Transpose(x) + y → Transpose(x + Transpose(y)) from channels last to first, so that sums fuse
+    with products
+    """
 
     level = "all"
     rows = ("G24",)
-    examples = ({"x": Call("Relu", ((2, 3, 4, 5),)), "y": (2, 5, 3, 4), "moved": {"perm": (0, 3, 1, 2)}},)
+    examples = (
+        {"x": Call("Relu", ((2, 3, 4, 5),)), "y": (2, 5, 3, 4), "moved": {"perm": (0, 3, 1, 2)}},
+    )
 
     def match(self, x: Any, y: Any) -> Any:
         return [Call(kind, (ops.transpose(x, name="moved"), y)) for kind in ("Add", "Mul")]
@@ -111,7 +144,9 @@ class SinkTransposeResidual(Rule):
         require(y.type == moved.output.type, "the other operand is broadcast")
         require(permutation(moved) == (0, 3, 1, 2), "it does not move channels to the front")
         maker = x.producer
-        require(maker is not None and maker.kind not in ("Transpose", "Reshape"), "nothing computes x")
+        require(
+            maker is not None and maker.kind not in ("Transpose", "Reshape"), "nothing computes x"
+        )
 
     def build(self, x: Value, y: Value, moved: Node, root: Node) -> Any:
         perm = permutation(moved)
@@ -119,7 +154,9 @@ class SinkTransposeResidual(Rule):
 
 
 class NeutralAsExpand(Rule):
-    """y + ConstantOfShape(s, 0), y · ConstantOfShape(s, 1), y and true, y or false → Expand(y, s)"""
+    """y + ConstantOfShape(s, 0), y · ConstantOfShape(s, 1), y and true, y or false → Expand(y,
+    s)
+    """
 
     rows = ("G7", "G26")
     examples = tuple(
@@ -149,7 +186,15 @@ class CompareRange(Rule):
 
     rows = ("G1", "G26")
     shares = True
-    examples = ({"a": np.array(1), "n": Call("Size", ((3,),)), "d": np.array(2), "b": np.array(0), "s": int64s(-1, 1)},)
+    examples = (
+        {
+            "a": np.array(1),
+            "n": Call("Size", ((3,),)),
+            "d": np.array(2),
+            "b": np.array(0),
+            "s": int64s(-1, 1),
+        },
+    )
 
     def match(self, a: Any, n: Any, d: Any, b: Any, s: Any) -> Any:
         numbers = ops.range(ops.const(a), n, ops.const(d))
@@ -170,7 +215,9 @@ class CompareRange(Rule):
 
 
 class SinkExpand(Rule):
-    """f(Expand(x)) → Expand(f(x)); Where(Expand(c), a, b) with two numbers → Expand(Where(c, a, b))"""
+    """f(Expand(x)) → Expand(f(x)); Where(Expand(c), a, b) with two numbers → Expand(Where(c, a,
+    b))
+    """
 
     rows = ("G24",)
     examples = (
@@ -189,10 +236,15 @@ class SinkExpand(Rule):
     def when(self, x: Value, root: Node, a: Value | None = None, b: Value | None = None) -> None:
         require_shape(x, root.output)
         for side in (a, b):
-            require(side is None or (side.tensor.size == 1 and side.rank <= root.output.rank), "a side varies")
+            require(
+                side is None or (side.tensor.size == 1 and side.rank <= root.output.rank),
+                "a side varies",
+            )
         require(x.tensor.size != root.output.tensor.size, "it stretches nothing")
 
-    def build(self, x: Value, s: Value, root: Node, a: Value | None = None, b: Value | None = None) -> Any:
+    def build(
+        self, x: Value, s: Value, root: Node, a: Value | None = None, b: Value | None = None
+    ) -> Any:
         sides = [side for side in (a, b) if side is not None]
         return ops.expand(Call(root.kind, (x, *sides), root.op.attributes()), s)
 
@@ -204,7 +256,15 @@ class RemoveExpandBeforeAttention(Rule):
     rows = ("G33",)
     shares = True
     rounding = "the same, block by block"
-    examples = ({"q": (2, 3, 5, 4), "k": (2, 3, 6, 4), "v": (2, 3, 6, 4), "mask": (1, 6), "s": int64s(2, 1, 5, 6)},)
+    examples = (
+        {
+            "q": (2, 3, 5, 4),
+            "k": (2, 3, 6, 4),
+            "v": (2, 3, 6, 4),
+            "mask": (1, 6),
+            "s": int64s(2, 1, 5, 6),
+        },
+    )
 
     def match(self, q: Any, k: Any, v: Any, mask: Any, s: Any) -> Any:
         return Call("Attention", (q, k, v, ops.expand(mask, s, name="wide")))
@@ -221,6 +281,12 @@ class RemoveExpandBeforeAttention(Rule):
 
 
 RULES = (
-    *(SinkTransposeUnary, SinkTransposeConstant, SinkTransposePair, SinkTransposeResidual, NeutralAsExpand),
+    *(
+        SinkTransposeUnary,
+        SinkTransposeConstant,
+        SinkTransposePair,
+        SinkTransposeResidual,
+        NeutralAsExpand,
+    ),
     *(CompareRange, SinkExpand, RemoveExpandBeforeAttention),
 )

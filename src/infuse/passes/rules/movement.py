@@ -86,13 +86,18 @@ class MergeConcats(Rule):
     """Concat(Concat(x, y), z) along one axis → Concat(x, y, z)"""
 
     rows = ("G8",)
-    examples = ({"xs": [Call("Concat", ((4, 3), (4, 2)), {"axis": 1}), (4, 1)], "root": {"axis": -1}},)
+    examples = (
+        {"xs": [Call("Concat", ((4, 3), (4, 2)), {"axis": 1}), (4, 1)], "root": {"axis": -1}},
+    )
 
     def match(self, xs: Any) -> Any:
         return ops.concat(ops.rest(xs))
 
     def when(self, xs: tuple[Value, ...], root: Node) -> None:
-        require(any(self._parts(x, root) is not None for x in xs), "no operand is a Concat for it alone along its axis")
+        require(
+            any(self._parts(x, root) is not None for x in xs),
+            "no operand is a Concat for it alone along its axis",
+        )
 
     def build(self, xs: tuple[Value, ...], root: Node) -> Any:
         flat = [part for x in xs for part in (self._parts(x, root) or [x])]
@@ -123,7 +128,10 @@ class RemoveSplitConcat(Rule):
 
     def when(self, xs: tuple[Value, ...], root: Node) -> None:
         split = xs[0].producer
-        require(split is not None and split.kind == "Split" and split.op.domain == "", "the operands are no Split")
+        require(
+            split is not None and split.kind == "Split" and split.op.domain == "",
+            "the operands are no Split",
+        )
         assert split is not None
         require(list(xs) == split.outputs, "it does not join all parts in order")
         source = split.inputs[0]
@@ -133,7 +141,10 @@ class RemoveSplitConcat(Rule):
         require(axes[0] == axes[1], "it joins along another axis")
         sizes = root.output.shape[axes[0]], source.shape[axes[0]]
         parts = attribute(split, "num_outputs") or len(xs)
-        require(parts == len(xs) and dims.compare("==", *sizes) is not False, "some parts are not joined")
+        require(
+            parts == len(xs) and dims.compare("==", *sizes) is not False,
+            "some parts are not joined",
+        )
 
     def build(self, xs: tuple[Value, ...]) -> Any:
         assert xs[0].producer is not None
@@ -210,7 +221,9 @@ class CountIndicesFromFront(Rule):
         axis, places = attribute(root, "axis"), data(i)
         size = x.shape[axis]
         assert isinstance(size, int)
-        return ops.gather(x, np.where(places < 0, places + size, places).astype(places.dtype), axis=axis)
+        return ops.gather(
+            x, np.where(places < 0, places + size, places).astype(places.dtype), axis=axis
+        )
 
 
 class SqueezeSliceAsGather(Rule):
@@ -236,7 +249,10 @@ class SqueezeSliceAsGather(Rule):
         start, length = fixed_range(x, axis, place)
         require(length == 1, "it takes several elements")
         axes = known_ints(root.input(1))
-        require(axes is not None and [int(a) % x.rank for a in axes if isinstance(a, int)] == [axis], "other axes go")
+        require(
+            axes is not None and [int(a) % x.rank for a in axes if isinstance(a, int)] == [axis],
+            "other axes go",
+        )
         return axis, start
 
 
@@ -253,7 +269,10 @@ class TileAsExpand(Rule):
         require(x.tensor.shape is not None and known is not None, "the counts are not known")
         pairs: list[tuple[Dim, Dim]] = list(zip(x.shape, known or ()))
         require(any(count != 1 for _, count in pairs), "it repeats nothing")
-        require(all(count == 1 or is_one(size) for size, count in pairs), "it repeats more than one element")
+        require(
+            all(count == 1 or is_one(size) for size, count in pairs),
+            "it repeats more than one element",
+        )
 
     def build(self, x: Value, repeats: Value) -> Any:
         return ops.expand(x, repeats)
@@ -266,7 +285,15 @@ class MergePads(Rule):
     """Pad(Pad(x)) with one constant → Pad(x)"""
 
     rows = ("G8",)
-    examples = ({"x": (3, 4), "a": int64s(1, 0, 0, 2), "b": int64s(0, 3, 1, 0), "fill": _ZERO, "other": _ZERO},)
+    examples = (
+        {
+            "x": (3, 4),
+            "a": int64s(1, 0, 0, 2),
+            "b": int64s(0, 3, 1, 0),
+            "fill": _ZERO,
+            "other": _ZERO,
+        },
+    )
 
     def match(self, x: Any, a: Any, b: Any, fill: Any, other: Any) -> Any:
         inner = ops.pad(x, ops.const(a), ops.const(ops.maybe(fill)), mode="constant")
@@ -297,10 +324,19 @@ class MergeExpands(Rule):
 
     def build(self, x: Value, b: Value, root: Node) -> Any:
         shape = root.output.shape
-        return ops.expand(x, np.asarray(shape, dtype=np.int64) if all(dims.is_static(d) for d in shape) else b)
+        return ops.expand(
+            x, np.asarray(shape, dtype=np.int64) if all(dims.is_static(d) for d in shape) else b
+        )
 
 
 RULES = (
-    *(MergeSlices, RemoveSplitConcat, RemoveConcatSplit, RemoveConcatSlice, MergeConcats, CountIndicesFromFront),
+    *(
+        MergeSlices,
+        RemoveSplitConcat,
+        RemoveConcatSplit,
+        RemoveConcatSlice,
+        MergeConcats,
+        CountIndicesFromFront,
+    ),
     *(SqueezeSliceAsGather, TileAsExpand, MergePads, MergeExpands),
 )

@@ -10,7 +10,15 @@ from infuse import ops
 from infuse.ir.expression import Call
 from infuse.ir.graph import Node, Value, known_ints
 from infuse.ops.sizes import int64s
-from infuse.passes.rules.common import attribute, axes_of, data, is_one, permutation, require_same_type, require_unread
+from infuse.passes.rules.common import (
+    attribute,
+    axes_of,
+    data,
+    is_one,
+    permutation,
+    require_same_type,
+    require_unread,
+)
 from infuse.rewrite import Rule, require
 
 
@@ -37,7 +45,10 @@ class RemoveDropout(Rule):
     def when(self, root: Node, more: tuple[Value | None, ...]) -> None:
         require_unread(root, "the mask is")
         training = more[1] if len(more) > 1 else None
-        require(training is None or (training.const is not None and not training.const.any()), "it may train")
+        require(
+            training is None or (training.const is not None and not training.const.any()),
+            "it may train",
+        )
 
     def build(self, x: Value) -> Any:
         return x
@@ -108,7 +119,15 @@ class RemoveSlice(Rule):
     """Slice(x) of everything → x"""
 
     rows = ("G5",)
-    examples = ({"x": (4, 4), "starts": int64s(0), "ends": int64s(9), "axes": int64s(1), "steps": int64s(1)},)
+    examples = (
+        {
+            "x": (4, 4),
+            "starts": int64s(0),
+            "ends": int64s(9),
+            "axes": int64s(1),
+            "steps": int64s(1),
+        },
+    )
 
     def match(self, x: Any, starts: Any, ends: Any, axes: Any, steps: Any) -> Any:
         return ops.slice(x, starts, ends, ops.maybe(axes), ops.maybe(steps))
@@ -215,12 +234,17 @@ class RemovePool(Rule):
 
 
 class RemoveNeutral(Rule):
-    """x + 0, x - 0, x · 1, x / 1, x ** 1, x and true, x or false, x xor false → x (-0 + 0 stays -0)"""
+    """x + 0, x - 0, x · 1, x / 1, x ** 1, x and true, x or false, x xor false → x (-0 + 0 stays
+    -0)
+    """
 
     rows = ("G5", "G26")
 
     def match(self, x: Any) -> Any:
-        logic = [Call(kind, (x, neutral)) for kind, neutral in (("And", True), ("Or", False), ("Xor", False))]
+        logic = [
+            Call(kind, (x, neutral))
+            for kind, neutral in (("And", True), ("Or", False), ("Xor", False))
+        ]
         return [x + 0.0, x - 0.0, x * 1.0, x / 1.0, x**1.0, *logic]
 
     def when(self, x: Value, root: Node) -> None:
@@ -231,7 +255,9 @@ class RemoveNeutral(Rule):
 
 
 class RemoveWhere(Rule):
-    """Where with a constant condition that is the same everywhere, or two equal sides → that side"""
+    """Where with a constant condition that is the same everywhere, or two equal sides → that
+    side
+    """
 
     rows = ("G5",)
 
@@ -256,7 +282,9 @@ class RemoveWhere(Rule):
 
 
 class RemoveReduction(Rule):
-    """ReduceMean, ReduceSum, ReduceProd, ReduceMax, ReduceMin over axes of size one → x, reshaped where they go"""
+    """ReduceMean, ReduceSum, ReduceProd, ReduceMax, ReduceMin over axes of size one → x, reshaped
+    where they go
+    """
 
     rows = ("G5", "G7")
 
@@ -270,7 +298,11 @@ class RemoveReduction(Rule):
         require(all(is_one(x.shape[a]) for a in known), "an axis has more than one element")
 
     def build(self, x: Value, axes: Value, root: Node) -> Any:
-        return x if attribute(root, "keepdims") else ops.squeeze(x, np.asarray(axes_of(axes, x), dtype=np.int64))
+        return (
+            x
+            if attribute(root, "keepdims")
+            else ops.squeeze(x, np.asarray(axes_of(axes, x), dtype=np.int64))
+        )
 
 
 class RemoveClip(Rule):
@@ -291,7 +323,23 @@ class RemoveClip(Rule):
 
 
 RULES = (
-    *(RemoveIdentity, RemoveDropout, RemoveCast, RemoveExpand, RemoveReshape, RemoveTile, RemoveSlice),
-    *(RemoveTranspose, RemovePad, RemoveSingle, RemoveEmptyOperands, RemovePool, RemoveNeutral, RemoveWhere),
+    *(
+        RemoveIdentity,
+        RemoveDropout,
+        RemoveCast,
+        RemoveExpand,
+        RemoveReshape,
+        RemoveTile,
+        RemoveSlice,
+    ),
+    *(
+        RemoveTranspose,
+        RemovePad,
+        RemoveSingle,
+        RemoveEmptyOperands,
+        RemovePool,
+        RemoveNeutral,
+        RemoveWhere,
+    ),
     *(RemoveReduction, RemoveClip),
 )

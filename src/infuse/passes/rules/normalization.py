@@ -37,9 +37,14 @@ def _mean(x: Any, axes: Any) -> Call:
 
 
 def _last_axes(x: Value, axes: Value) -> int:
-    """The first of the last axes that `axes` lists, all of known size; Refusal when it lists others."""
+    """The first of the last axes that `axes` lists, all of known size; Refusal when it lists
+    others.
+    """
     known = sorted(axes_of(axes, x))
-    require(known == list(range(x.rank - len(known), x.rank)) and known, "it does not normalize the last axes")
+    require(
+        known == list(range(x.rank - len(known), x.rank)) and known,
+        "it does not normalize the last axes",
+    )
     require(all(isinstance(d, int) for d in x.shape[known[0] :]), "the size is not known")
     return known[0]
 
@@ -48,7 +53,9 @@ def _ones(x: Value, axis: int) -> Array:
     return np.ones([int(d) for d in x.shape[axis:] if isinstance(d, int)], dtype=x.dtype.numpy)
 
 
-_MOMENT_EXAMPLES = tuple({"x": (2, 3, 4), "a": axes, "e": np.float32(1e-5)} for axes in (int64s(-1), int64s(2, 1)))
+_MOMENT_EXAMPLES = tuple(
+    {"x": (2, 3, 4), "a": axes, "e": np.float32(1e-5)} for axes in (int64s(-1), int64s(2, 1))
+)
 
 
 class FuseLayerNormalization(Rule):
@@ -63,7 +70,9 @@ class FuseLayerNormalization(Rule):
         centred = x - _mean(x, a)
         variance = _mean(ops.one_of(centred**2.0, centred * centred), a)
         deviation = ops.sqrt(variance + ops.const(e))
-        inverse = ops.one_of(ops.reciprocal(deviation), 1.0 / deviation, (variance + ops.const(e)) ** -0.5)
+        inverse = ops.one_of(
+            ops.reciprocal(deviation), 1.0 / deviation, (variance + ops.const(e)) ** -0.5
+        )
         return [centred / deviation, centred * inverse]
 
     def when(self, x: Value, a: Value, e: Value) -> None:
@@ -111,7 +120,10 @@ def _normalizations(x: Any, s: Any, b: Any) -> list[Call]:
     scale, shift = ops.const(s), ops.const(b)
     layer = [(x, scale), (x, scale, shift)]
     operands = [*(("LayerNormalization", args) for args in layer), ("RMSNormalization", (x, scale))]
-    return [Call(kind, args, label="norm") for kind, args in [*operands, ("GroupNormalization", (x, scale, shift))]]
+    return [
+        Call(kind, args, label="norm")
+        for kind, args in [*operands, ("GroupNormalization", (x, scale, shift))]
+    ]
 
 
 class FuseNormalizationScale(Rule):
@@ -160,20 +172,30 @@ class FuseNormalizationShift(Rule):
 
 
 def _affine(c: Value, s: Value, x: Value, norm: Node) -> Array:
-    """A constant that meets a normalization's result as numbers like its scale; Refusal when it varies otherwise."""
+    """A constant that meets a normalization's result as numbers like its scale; Refusal when it
+    varies otherwise.
+    """
     require_shape(x)
     require(c.rank <= x.rank, "the constant stretches the shape")
     shape = (1,) * (x.rank - c.rank) + data(c).shape
     if norm.kind == "GroupNormalization":
-        require(all(n == 1 for i, n in enumerate(shape) if i != 1), "the constant varies over pixels or images")
+        require(
+            all(n == 1 for i, n in enumerate(shape) if i != 1),
+            "the constant varies over pixels or images",
+        )
         kept: tuple[int, ...] = shape[1:2]
     else:
         axis = attribute(norm, "axis") % x.rank
         require(all(n == 1 for n in shape[:axis]), "the constant varies over what is normalized")
         extra = x.rank - axis - s.rank
-        require(extra >= 0 and all(n == 1 for n in shape[axis : axis + extra]), "the constant stretches the scale")
+        require(
+            extra >= 0 and all(n == 1 for n in shape[axis : axis + extra]),
+            "the constant stretches the scale",
+        )
         kept = shape[axis + extra :]
-    require(all(n in (1, m) for n, m in zip(kept, data(s).shape)), "the constant stretches the shape")
+    require(
+        all(n in (1, m) for n, m in zip(kept, data(s).shape)), "the constant stretches the shape"
+    )
     return np.broadcast_to(data(c).reshape(kept), data(s).shape).astype(np.float64)
 
 
@@ -191,7 +213,9 @@ class FuseGroupNormalization(Rule):
     )
 
     def match(self, x: Any, s: Any, a: Any, b: Any, t: Any) -> Any:
-        norm = ops.instance_normalization(ops.reshape(x, s), ops.const(a), ops.const(b), name="norm")
+        norm = ops.instance_normalization(
+            ops.reshape(x, s), ops.const(a), ops.const(b), name="norm"
+        )
         return ops.reshape(norm, t)
 
     def when(self, x: Value, a: Value, b: Value, norm: Node, root: Node) -> None:
@@ -244,7 +268,10 @@ class GlobalAveragePool(Rule):
     def when(self, x: Value, a: Value, root: Node) -> None:
         require_kernel(x)
         axes = sorted(axes_of(a, x))
-        require(x.rank in (3, 4, 5) and axes == list(range(2, x.rank)), "other axes than the spatial ones")
+        require(
+            x.rank in (3, 4, 5) and axes == list(range(2, x.rank)),
+            "other axes than the spatial ones",
+        )
         require(isinstance(x.shape[1], int), "the channels are not known")
         require(not self._is_moment(x, root), "it may be part of a normalization")
 
@@ -258,18 +285,25 @@ class GlobalAveragePool(Rule):
             (maker.kind == "Mul" and maker.inputs[0] is maker.inputs[1])
             or (maker.kind == "Pow" and is_number(maker.inputs[1], 2.0))
         )
-        return squares or any(user.kind == "Sub" and x in user.inputs for user in root.output.users())
+        return squares or any(
+            user.kind == "Sub" and x in user.inputs for user in root.output.users()
+        )
 
 
 class MergeReductions(Rule):
-    """ReduceMean over one axis, then over another → ReduceMean over both (also Sum, Max, Min, Prod)"""
+    """ReduceMean over one axis, then over another → ReduceMean over both (also Sum, Max, Min,
+    Prod)
+    """
 
     rows = ("G31",)
     rounding = _MOMENTS
 
     def match(self, x: Any, a: Any, b: Any) -> Any:
         inner = [Call(kind, (x, ops.const(a)), {"keepdims": 1}) for kind in REDUCTIONS]
-        return [Call(kind, (part, ops.const(b)), {"keepdims": 1}) for kind, part in zip(REDUCTIONS, inner)]
+        return [
+            Call(kind, (part, ops.const(b)), {"keepdims": 1})
+            for kind, part in zip(REDUCTIONS, inner)
+        ]
 
     def when(self, x: Value, a: Value, b: Value, root: Node) -> None:
         require(root.kind != "ReduceMean" or x.dtype.is_float, "means of integers are rounded")
@@ -283,7 +317,9 @@ class MergeReductions(Rule):
 
 
 class FuseReductionReshape(Rule):
-    """Squeeze or Unsqueeze of what a reduction keeps or drops → the reduction that drops or keeps it"""
+    """Squeeze or Unsqueeze of what a reduction keeps or drops → the reduction that drops or keeps
+    it
+    """
 
     rows = ("G7", "G9")
 
@@ -297,7 +333,10 @@ class FuseReductionReshape(Rule):
         kept: list[Dim] = [1 if i in axes else d for i, d in enumerate(x.shape)]
         dropped: list[Dim] = [d for i, d in enumerate(x.shape) if i not in axes]
         wanted = dropped if attribute(reduction, "keepdims") else kept
-        require(root.output.tensor.shape == tuple(wanted), "it does more than to drop or restore the axes")
+        require(
+            root.output.tensor.shape == tuple(wanted),
+            "it does more than to drop or restore the axes",
+        )
 
     def build(self, x: Value, a: Value, reduction: Node) -> Any:
         return Call(reduction.kind, (x, a), {"keepdims": 1 - attribute(reduction, "keepdims")})
@@ -305,5 +344,11 @@ class FuseReductionReshape(Rule):
 
 RULES = (
     *(FuseLayerNormalization, FuseRMSNormalization, FuseNormalizationScale, FuseNormalizationShift),
-    *(FuseGroupNormalization, FuseSoftmax, MergeReductions, FuseReductionReshape, GlobalAveragePool),
+    *(
+        FuseGroupNormalization,
+        FuseSoftmax,
+        MergeReductions,
+        FuseReductionReshape,
+        GlobalAveragePool,
+    ),
 )

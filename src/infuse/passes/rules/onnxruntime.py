@@ -1,7 +1,8 @@
-"""What only ONNX Runtime has: activations in convolutions, residuals in normalizations, whole attention layers.
+"""What only ONNX Runtime has: activations in convolutions, residuals in normalizations, whole
+attention layers.
 
-Its processor kernels take float32; a rule fires only where they do. Rules leave alone what would keep the runtime from
-its own layouts: a residual inside of FusedConv, for one.
+Its processor kernels take float32; a rule fires only where they do. Rules leave alone what would
+keep the runtime from its own layouts: a residual inside of FusedConv, for one.
 """
 
 from __future__ import annotations
@@ -40,12 +41,16 @@ class RuntimeRule(Rule):
 
 
 def require_float32(*values: Value | None) -> None:
-    """Refuse unless all values are float32: the runtime's kernels for processors take nothing else."""
+    """Refuse unless all values are float32: the runtime's kernels for processors take nothing
+    else.
+    """
     for value in values:
-        require(value is None or value.dtype == dtypes.float32, "ONNX Runtime has it for float32 only")
+        require(
+            value is None or value.dtype == dtypes.float32, "ONNX Runtime has it for float32 only"
+        )
 
 
-# -- activations -------------------------------------------------------------------------------------------------
+# -- activations -----------------------------------------------------------------------------------
 
 
 def _activated(x: Any) -> list[Call]:
@@ -60,7 +65,9 @@ def _parameters(root: Node, low: Value | None, high: Value | None) -> tuple[floa
     if root.kind == "Clip":
         far = finite_limit(dtypes.float32)
         assert far is not None
-        ends = tuple(end if value is None else number(value) for value, end in ((low, -far), (high, far)))
+        ends = tuple(
+            end if value is None else number(value) for value, end in ((low, -far), (high, far))
+        )
         require(not any(np.isnan(ends)), "a limit is no number")
         return ends
     return tuple(float(attribute(root, name)) for name in _SLOPES.get(root.kind, ()))
@@ -75,7 +82,9 @@ class FuseConvActivation(RuntimeRule):
     def match(self, x: Any, w: Any, b: Any) -> Any:
         return _activated(ops.conv(x, w, ops.maybe(b), name="conv"))
 
-    def when(self, x: Value, root: Node, low: Value | None = None, high: Value | None = None) -> None:
+    def when(
+        self, x: Value, root: Node, low: Value | None = None, high: Value | None = None
+    ) -> None:
         require_float32(x)
         _parameters(root, low, high)
 
@@ -89,7 +98,11 @@ class FuseConvActivation(RuntimeRule):
         low: Value | None = None,
         high: Value | None = None,
     ) -> Any:
-        given = {**conv.op.attributes(), "activation": root.kind, "activation_params": _parameters(root, low, high)}
+        given = {
+            **conv.op.attributes(),
+            "activation": root.kind,
+            "activation_params": _parameters(root, low, high),
+        }
         return own("FusedConv", x, w, b, **given)
 
 
@@ -101,9 +114,13 @@ class FuseGemmActivation(RuntimeRule):
     _names: ClassVar = ("activation_alpha", "activation_beta")
 
     def match(self, a: Any, b: Any, c: Any) -> Any:
-        return [p for p in _activated(ops.gemm(a, b, ops.maybe(c), name="gemm")) if p.kind != "Clip"]
+        return [
+            p for p in _activated(ops.gemm(a, b, ops.maybe(c), name="gemm")) if p.kind != "Clip"
+        ]
 
-    def when(self, a: Value, root: Node, low: Value | None = None, high: Value | None = None) -> None:
+    def when(
+        self, a: Value, root: Node, low: Value | None = None, high: Value | None = None
+    ) -> None:
         require_float32(a)
         _parameters(root, low, high)
 
@@ -137,7 +154,9 @@ class SwishAsQuickGelu(RuntimeRule):
 
 
 class UseOwnGelu(RuntimeRule):
-    """Gelu(x + bias) → BiasGelu(x, bias), or FastGelu where tanh approximates it; without a bias Gelu or FastGelu"""
+    """Gelu(x + bias) → BiasGelu(x, bias), or FastGelu where tanh approximates it; without a bias
+    Gelu or FastGelu
+    """
 
     rows = ("G32",)
     rounding = "the runtime's own approximation"
@@ -159,20 +178,27 @@ class UseOwnGelu(RuntimeRule):
         return own("Gelu", x) if b is None else own("BiasGelu", x, b)
 
 
-# -- products ----------------------------------------------------------------------------------------------------
+# -- products --------------------------------------------------------------------------------------
 
 
 def _products(x: Any, y: Any) -> list[Call]:
     """The patterns of both products of matrices; `product` is the node."""
-    return [ops.matmul(x, y, name="product"), Call("FusedMatMul", (x, y), domain=DOMAIN, label="product")]
+    return [
+        ops.matmul(x, y, name="product"),
+        Call("FusedMatMul", (x, y), domain=DOMAIN, label="product"),
+    ]
 
 
 def require_no_softmax(product: Node) -> None:
-    """Refuse where a softmax follows: the whole attention is to be found first, and the runtime fuses what is left."""
+    """Refuse where a softmax follows: the whole attention is to be found first, and the runtime
+    fuses what is left.
+    """
     node, passed = product, ("Mul", "Div", "Add", "Where", "Reshape")
     while len(users := list(node.output.users())) == 1 and users[0].kind in passed:
         node = users[0]
-    require(not any(user.kind == "Softmax" for user in users), "it makes the scores of an attention")
+    require(
+        not any(user.kind == "Softmax" for user in users), "it makes the scores of an attention"
+    )
 
 
 class ScaleInsideMatMul(RuntimeRule):
@@ -195,31 +221,48 @@ class ScaleInsideMatMul(RuntimeRule):
     def build(self, a: Value, b: Value, c: Value, product: Node, root: Node) -> Any:
         given = dict(product.op.attributes())
         factor = 1 / number(c) if root.kind == "Div" else number(c)
-        return own("FusedMatMul", a, b, **{**given, "alpha": float(given.get("alpha", 1.0) * factor)})
+        return own(
+            "FusedMatMul", a, b, **{**given, "alpha": float(given.get("alpha", 1.0) * factor)}
+        )
 
 
 class TransposeInsideMatMul(RuntimeRule):
-    """a · bᵀ → FusedMatMul(a, b, transB=1), and aᵀ · b alike, where a Transpose swaps the last two axes"""
+    """a · bᵀ → FusedMatMul(a, b, transB=1), and aᵀ · b alike, where a Transpose swaps the last two
+    axes
+    """
 
     rows = ("G29",)
 
     def match(self, a: Any, b: Any) -> Any:
-        return [pattern for moved in (ops.transpose(b, name="right"),) for pattern in _products(a, moved)] + _products(
-            ops.transpose(a, name="left"), b
-        )
+        return [
+            pattern
+            for moved in (ops.transpose(b, name="right"),)
+            for pattern in _products(a, moved)
+        ] + _products(ops.transpose(a, name="left"), b)
 
-    def when(self, a: Value, product: Node, left: Node | None = None, right: Node | None = None) -> None:
+    def when(
+        self, a: Value, product: Node, left: Node | None = None, right: Node | None = None
+    ) -> None:
         require_float32(a)
         moved = left or right
         assert moved is not None
         perm = attribute(moved, "perm")
         require_shape(*product.operands())
-        require(all(v.rank >= 2 for v in product.operands()), "the runtime does not turn a matrix beside a vector")
+        require(
+            all(v.rank >= 2 for v in product.operands()),
+            "the runtime does not turn a matrix beside a vector",
+        )
         rank = moved.output.rank
         swapped = (*range(rank - 2), rank - 1, rank - 2)
-        require(rank >= 2 and (swapped == (1, 0) if perm is None else tuple(perm) == swapped), "other axes move")
+        require(
+            rank >= 2 and (swapped == (1, 0) if perm is None else tuple(perm) == swapped),
+            "other axes move",
+        )
         given = product.op.attributes()
-        require(not given.get("transBatchA") and not given.get("transBatchB"), "batches are transposed too")
+        require(
+            not given.get("transBatchA") and not given.get("transBatchB"),
+            "batches are transposed too",
+        )
         require_no_softmax(product)
 
     def build(self, a: Value, b: Value, product: Node, left: Node | None = None) -> Any:
@@ -228,26 +271,36 @@ class TransposeInsideMatMul(RuntimeRule):
         return own("FusedMatMul", a, b, **{**given, side: 1 - given.get(side, 0)})
 
 
-# -- normalizations ----------------------------------------------------------------------------------------------
+# -- normalizations --------------------------------------------------------------------------------
 
 
 class FuseSkipNormalization(RuntimeRule):
     """LayerNormalization(x + skip + bias) → SkipLayerNormalization(x, skip, bias)
 
-    RMSNormalization becomes SkipSimplifiedLayerNormalization. On processors the runtime is faster with two nodes.
+    RMSNormalization becomes SkipSimplifiedLayerNormalization. On processors the runtime is faster
+    with two nodes.
     """
 
     rows = ("G32",)
     opt_in = True
     rounding = "the sum is added up in another order"
     examples = (
-        {"x": (2, 3, 4), "skip": (2, 3, 4), "bias": np.ones(4, np.float32), "gamma": (4,), "beta": (4,)},
+        {
+            "x": (2, 3, 4),
+            "skip": (2, 3, 4),
+            "bias": np.ones(4, np.float32),
+            "gamma": (4,),
+            "beta": (4,),
+        },
         {"x": (2, 3, 4), "skip": (2, 3, 4), "gamma": (4,), "beta": (4,)},
     )
 
     def match(self, x: Any, skip: Any, bias: Any, gamma: Any, beta: Any) -> Any:
         total = ops.one_of(ops.add(ops.add(x, ops.const(bias)), skip), ops.add(x, skip))
-        return [ops.layer_normalization(total, gamma, ops.maybe(beta)), ops.rms_normalization(total, gamma)]
+        return [
+            ops.layer_normalization(total, gamma, ops.maybe(beta)),
+            ops.rms_normalization(total, gamma),
+        ]
 
     def when(
         self,
@@ -260,14 +313,24 @@ class FuseSkipNormalization(RuntimeRule):
     ) -> None:
         require_float32(x, skip, gamma, beta)
         require_shape(*(v for v in (x, skip, gamma, beta, bias) if v is not None))
-        require(x.rank == 3 and attribute(root, "axis") in (-1, 2), "it does not normalize the rows of three axes")
+        require(
+            x.rank == 3 and attribute(root, "axis") in (-1, 2),
+            "it does not normalize the rows of three axes",
+        )
         require(x.type == skip.type == root.output.type, "the operands of the sum are broadcast")
         for vector in (gamma, beta, bias):
-            require(vector is None or vector.shape == x.shape[2:], "weights or bias are no vectors over the rows")
+            require(
+                vector is None or vector.shape == x.shape[2:],
+                "weights or bias are no vectors over the rows",
+            )
         require(attribute(root, "stash_type") == 1, "it computes in another type")
         require_unread(root, "its statistics are")
         users = list(root.output.users())
-        later = len(users) == 1 and users[0].kind in ("Mul", "Add") and any(v.is_const for v in users[0].operands())
+        later = (
+            len(users) == 1
+            and users[0].kind in ("Mul", "Add")
+            and any(v.is_const for v in users[0].operands())
+        )
         require(not later, "weights that follow are to be merged first")
 
     def build(
@@ -301,6 +364,13 @@ class UseSimplifiedNormalization(RuntimeRule):
 
 
 RULES = (
-    *(FuseConvActivation, FuseGemmActivation, SwishAsQuickGelu, UseOwnGelu, ScaleInsideMatMul, TransposeInsideMatMul),
+    *(
+        FuseConvActivation,
+        FuseGemmActivation,
+        SwishAsQuickGelu,
+        UseOwnGelu,
+        ScaleInsideMatMul,
+        TransposeInsideMatMul,
+    ),
     *(FuseSkipNormalization, UseSimplifiedNormalization),
 )

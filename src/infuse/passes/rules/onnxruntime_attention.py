@@ -28,9 +28,11 @@ _SPECIAL = {
 
 
 class UseMultiHeadAttention(RuntimeRule):
-    """Attention(q, k, v, mask, past) over three axes → MultiHeadAttention, for as many heads of keys as of queries
+    """Attention(q, k, v, mask, past) over three axes → MultiHeadAttention, for as many heads of
+    keys as of queries
 
-    A mask over keys alone that a choice between zero and a number far below makes becomes the padding mask.
+    A mask over keys alone that a choice between zero and a number far below makes becomes the
+    padding mask.
     """
 
     shares = True
@@ -51,7 +53,17 @@ class UseMultiHeadAttention(RuntimeRule):
         for mask, outputs in (((2, 2, 5, 5), 1), ((5, 5), 1), ((2, 1, 1, 5), 1), ((1, 2, 5, 8), 3))
     )
 
-    def match(self, q: Any, k: Any, v: Any, mask: Any, condition: Any, low: Any, past_key: Any, past_value: Any) -> Any:
+    def match(
+        self,
+        q: Any,
+        k: Any,
+        v: Any,
+        mask: Any,
+        condition: Any,
+        low: Any,
+        past_key: Any,
+        past_value: Any,
+    ) -> Any:
         padding = ops.one_of(
             ops.where(condition, 0.0, ops.const(low), name="keeps"),
             ops.where(condition, ops.const(low), 0.0, name="hides"),
@@ -80,12 +92,17 @@ class UseMultiHeadAttention(RuntimeRule):
         require(q.rank == k.rank == v.rank == 3, "Q, K and V do not have three axes")
         require(q.shape[0] == k.shape[0] == v.shape[0], "Q, K and V are broadcast over the batch")
         require(given["q_num_heads"] == given["kv_num_heads"], "several heads share keys")
-        require(all(given[name] == usual for name, usual in _SPECIAL.items()), "it caps, limits or shows the scores")
+        require(
+            all(given[name] == usual for name, usual in _SPECIAL.items()),
+            "it caps, limits or shows the scores",
+        )
         require(not attention.outputs[3:] or not attention.outputs[3].uses, "its scores are read")
         # Without outputs for them the runtime does not join the keys and values of the past.
         joined = len(attention.outputs) >= 3 and all(o.uses for o in attention.outputs[1:3])
         require(past_key is None or joined, "nobody reads the joined keys and values")
-        require(not given["is_causal"] or q.shape[1] == k.shape[1], "queries and keys differ in number")
+        require(
+            not given["is_causal"] or q.shape[1] == k.shape[1], "queries and keys differ in number"
+        )
         if condition is not None and low is not None:
             require_shape(condition)
             require(np.isfinite(number(low)), "what is hidden is not a number")
@@ -99,10 +116,15 @@ class UseMultiHeadAttention(RuntimeRule):
             require(2 <= mask.rank <= 4, "the mask does not have two to four axes")
             shape = (1,) * (4 - mask.rank) + mask.shape
             require(is_one(shape[0]) or shape[0] == total[0], "the mask is for another batch")
-            require(is_one(shape[1]) or shape[1] == given["q_num_heads"], "the mask is for other heads")
+            require(
+                is_one(shape[1]) or shape[1] == given["q_num_heads"], "the mask is for other heads"
+            )
             require(is_one(shape[2]) or shape[2] == q.shape[1], "the mask is for other queries")
             past = 0 if past_key is None else past_key.shape[2]
-            require(shape[3] == past + k.shape[1], "the mask is broadcast over keys, or shorter than they are")
+            require(
+                shape[3] == past + k.shape[1],
+                "the mask is broadcast over keys, or shorter than they are",
+            )
 
     def build(
         self,
@@ -127,12 +149,16 @@ class UseMultiHeadAttention(RuntimeRule):
             seen = ops.squeeze(condition, int64s(1, 2))
             padding = ops.cast(Call("Not", (seen,)) if hides is not None else seen, to=dtypes.int32)
         added = None if mask is None else _as_bias(mask, q)
-        call = own("MultiHeadAttention", q, k, v, None, padding, added, past_key, past_value, **options)
+        call = own(
+            "MultiHeadAttention", q, k, v, None, padding, added, past_key, past_value, **options
+        )
         return (call, call[1], call[2]) if any(o.uses for o in attention.outputs[1:]) else call
 
 
 def _is_finite(value: Value | None, left: int = 12) -> bool:
-    """Whether a mask is made of finite numbers: of constants, of integers, and of choices and sums among them."""
+    """Whether a mask is made of finite numbers: of constants, of integers, and of choices and sums
+    among them.
+    """
     if value is None or not value.dtype.is_float:
         return value is not None
     if value.const is not None:
@@ -140,7 +166,13 @@ def _is_finite(value: Value | None, left: int = 12) -> bool:
     node = value.producer
     if node is None or node.op.domain or not left:
         return False
-    operands = node.inputs[1:] if node.kind == "Where" else node.inputs[:1] if node.kind in _MOVING else node.inputs
+    operands = (
+        node.inputs[1:]
+        if node.kind == "Where"
+        else node.inputs[:1]
+        if node.kind in _MOVING
+        else node.inputs
+    )
     return node.kind in _FINITE and all(_is_finite(v, left - 1) for v in operands)
 
 
@@ -150,7 +182,9 @@ def _as_bias(mask: Value, q: Value) -> Any:
     if mask.rank < 4:
         result = ops.unsqueeze(mask, int64s(*range(4 - mask.rank)))
     if is_one(mask.shape[-2]) and not is_one(q.shape[1]):
-        rows = int64s(int(q.shape[1])) if isinstance(q.shape[1], int) else ops.shape(q, start=1, end=2)
+        rows = (
+            int64s(int(q.shape[1])) if isinstance(q.shape[1], int) else ops.shape(q, start=1, end=2)
+        )
         result = ops.expand(result, ops.concat(int64s(1, 1), rows, int64s(1), axis=0))
     return result
 
@@ -161,7 +195,12 @@ class FusePackedAttention(RuntimeRule):
     rounding = "products are summed in another order"
     examples = (
         {
-            **{"x": (2, 5, 6), "w": np.ones((6, 96), np.float32), "b": np.ones(96, np.float32), "bias": (1, 2, 5, 5)},
+            **{
+                "x": (2, 5, 6),
+                "w": np.ones((6, 96), np.float32),
+                "b": np.ones(96, np.float32),
+                "bias": (1, 2, 5, 5),
+            },
             **{"more": [int64s(32, 32, 32)], "split": {"axis": 2}, "attention": {"num_heads": 2}},
             **{"padding": np.ones((2, 5), np.int32)},
         },
@@ -189,7 +228,9 @@ class FusePackedAttention(RuntimeRule):
         require(x.rank == 3 and w.rank == 2, "it does not multiply rows by one matrix")
         require(attribute(split, "axis") in (-1, 2), "other axes are split")
         sizes = [part.shape[2] for part in split.outputs]
-        require(len(sizes) == 3 and all(isinstance(s, int) for s in sizes), "there are not three parts")
+        require(
+            len(sizes) == 3 and all(isinstance(s, int) for s in sizes), "there are not three parts"
+        )
         require(sizes[0] == sizes[1], "queries and keys differ in size")
         heads = attribute(attention, "num_heads")
         slow = any(isinstance(s, int) and s // heads % PANEL for s in sizes)

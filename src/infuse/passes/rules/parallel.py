@@ -1,4 +1,6 @@
-"""Linear operators whose results are added: one with the sum of the weights does, or one that adds by itself."""
+"""Linear operators whose results are added: one with the sum of the weights does, or one that adds
+by itself.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,15 @@ from infuse import ops
 from infuse.ir.expression import Call
 from infuse.ir.graph import Array, Node, Value
 from infuse.passes.rules.chains import require_filled
-from infuse.passes.rules.common import attribute, data, require_float, require_shape, require_unread, rounded, wide
+from infuse.passes.rules.common import (
+    attribute,
+    data,
+    require_float,
+    require_shape,
+    require_unread,
+    rounded,
+    wide,
+)
 from infuse.passes.rules.convolution import convolution, old_bias, scale_and_shift
 from infuse.passes.rules.merging import magnitude, reach, require_addend, require_sum
 from infuse.passes.rules.window import Window, require_explicit
@@ -50,7 +60,9 @@ def _require_weights(first: Array, second: Array, like: Value) -> None:
 
 
 class AddConvs(Rule):
-    """Conv(x, a, p) + Conv(x, b, q) with windows around one centre → Conv(x, a + b, p + q), the smaller filled up"""
+    """Conv(x, a, p) + Conv(x, b, q) with windows around one centre → Conv(x, a + b, p + q), the
+    smaller filled up
+    """
 
     level = "extended"
     rows = ("G26",)
@@ -58,7 +70,10 @@ class AddConvs(Rule):
     examples = tuple(
         {"x": (1, 4, 6, 5), "a": (4, 2, 3, 3), "p": (4,), "b": b, "q": (4,), "one": one, "two": two}
         for one in ({"pads": (1, 1, 1, 1), "group": 2},)
-        for b, two in (((4, 2, 1, 1), {"group": 2}), ((4, 2, 3, 1), {"group": 2, "pads": (1, 0, 1, 0)}))
+        for b, two in (
+            ((4, 2, 1, 1), {"group": 2}),
+            ((4, 2, 3, 1), {"group": 2, "pads": (1, 0, 1, 0)}),
+        )
     )
 
     def match(self, x: Any, a: Any, p: Any, b: Any, q: Any) -> Any:
@@ -76,7 +91,9 @@ class AddConvs(Rule):
         require(not wider or large.dilations == small.dilations, "they spread differently")
         self._margins(large, small)
 
-    def build(self, x: Value, a: Value, p: Value | None, b: Value, q: Value | None, one: Node, two: Node) -> Any:
+    def build(
+        self, x: Value, a: Value, p: Value | None, b: Value, q: Value | None, one: Node, two: Node
+    ) -> Any:
         large, small = self._ordered(one, two)
         node, weights, others = (one, a, b) if large == Window.of(one) else (two, b, a)
         margins = [(0, 0), (0, 0), *self._margins(large, small)]
@@ -97,27 +114,39 @@ class AddConvs(Rule):
         return pair if sum(pair[0].kernel) >= sum(pair[1].kernel) else pair[::-1]
 
     def _margins(self, large: Window, small: Window) -> list[tuple[int, int]]:
-        """Taps to add before and after the smaller window along each axis; Refusal where it does not lie inside."""
+        """Taps to add before and after the smaller window along each axis; Refusal where it does
+        not lie inside.
+        """
         rank = len(large.kernel)
         found = []
         for k, m, step, begin, other in zip(
             large.kernel, small.kernel, large.dilations, large.pads[:rank], small.pads[:rank]
         ):
             before, left = divmod(begin - other, step)
-            require(left == 0 and before >= 0 and k - m - before >= 0, "one window does not lie inside of the other")
+            require(
+                left == 0 and before >= 0 and k - m - before >= 0,
+                "one window does not lie inside of the other",
+            )
             found.append((before, k - m - before))
         return found
 
 
 class AddInputToConv(Rule):
-    """Conv(x, w, b) + x, Conv(x, w, b) + BatchNormalization(x) → Conv(x, w + s at the centre, b + t)"""
+    """Conv(x, w, b) + x, Conv(x, w, b) + BatchNormalization(x) → Conv(x, w + s at the centre, b +
+    t)
+    """
 
     level = "extended"
     rows = ("G12", "G26")
     rounding = _ADDED
     examples = (
         {
-            **{"x": (1, 4, 6, 5), "w": (4, 2, 3, 3), "b": (4,), "conv": {"pads": (1, 1, 1, 1), "group": 2}},
+            **{
+                "x": (1, 4, 6, 5),
+                "w": (4, 2, 3, 3),
+                "b": (4,),
+                "conv": {"pads": (1, 1, 1, 1), "group": 2},
+            },
             **{"scale": (4,), "shift": (4,), "mean": (4,), "var": (4,)},
         },
     )
@@ -139,13 +168,21 @@ class AddInputToConv(Rule):
         if norm is not None:
             require_unread(norm, "the running statistics are")
 
-    def build(self, x: Value, w: Value, b: Value | None, conv: Node, norm: Node | None = None) -> Any:
+    def build(
+        self, x: Value, w: Value, b: Value | None, conv: Node, norm: Node | None = None
+    ) -> Any:
         weights = wide(w).copy()
         filters, depth = weights.shape[:2]
-        scale, shift = (np.ones(filters), np.zeros(filters)) if norm is None else scale_and_shift(norm)
+        scale, shift = (
+            (np.ones(filters), np.zeros(filters)) if norm is None else scale_and_shift(norm)
+        )
         each, taps = np.arange(filters), self._centre(Window.of(conv))
-        weights.reshape(filters, depth, -1)[each, each % depth, np.ravel_multi_index(taps, weights.shape[2:])] += scale
-        bias: list[Array] = [] if b is None and norm is None else [rounded(old_bias(b, filters) + shift, w)]
+        weights.reshape(filters, depth, -1)[
+            each, each % depth, np.ravel_multi_index(taps, weights.shape[2:])
+        ] += scale
+        bias: list[Array] = (
+            [] if b is None and norm is None else [rounded(old_bias(b, filters) + shift, w)]
+        )
         return Call("Conv", (x, rounded(weights, w), *bias), conv.op.attributes())
 
     def _centre(self, window: Window) -> tuple[int, ...]:
@@ -163,7 +200,9 @@ class FuseGemmSum(Rule):
 
     rows = ("G15",)
     rounding = "the addend may come first"
-    examples = tuple({"x": (3, 4), "w": (4, 5), "y": y, "gemm": {"alpha": 0.5}} for y in ((3, 5), (3, 1), (5,)))
+    examples = tuple(
+        {"x": (3, 4), "w": (4, 5), "y": y, "gemm": {"alpha": 0.5}} for y in ((3, 5), (3, 1), (5,))
+    )
 
     def match(self, x: Any, w: Any, y: Any) -> Any:
         return [ops.gemm(x, w, name="gemm") + y, ops.matmul(x, w, name="product") + y]
@@ -173,7 +212,10 @@ class FuseGemmSum(Rule):
         require_shape(x, w, y)
         require(x.rank == w.rank == 2, "the operands are no matrices")
         made = root.inputs[0 if root.inputs[1] is y else 1]
-        require(made is not None and made.type == root.output.type and y.rank <= 2, "the addend stretches the result")
+        require(
+            made is not None and made.type == root.output.type and y.rank <= 2,
+            "the addend stretches the result",
+        )
         other = y.producer
         beside = other is not None and other.kind in ("MatMul", "Gemm") and other.inputs[0] is x
         require(not beside, "the addend may be computed at once with the product")

@@ -1,4 +1,6 @@
-"""Channels and pixels arranged anew: one operator where there is one, folded into filters where they meet it."""
+"""Channels and pixels arranged anew: one operator where there is one, folded into filters where
+they meet it.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ def _moved(x: Any, s: Any, t: Any) -> Call:
 
 
 class FuseDepthToSpace(Rule):
-    """Reshape(Transpose(Reshape(x))) of b · b channels into squares of pixels → DepthToSpace(x, b)"""
+    """Reshape(Transpose(Reshape(x))) of b · b channels into squares of pixels → DepthToSpace(x,
+    b)
+    """
 
     rows = ("G23", "G27")
     examples = (
@@ -56,14 +60,23 @@ class FuseDepthToSpace(Rule):
     def when(self, x: Value, cut: Node, moved: Node, root: Node) -> None:
         require_float(x)
         require_shape(x, cut.output, root.output)
-        require(x.rank == root.output.rank == 4 and cut.output.rank == 6, "it does not turn channels into pixels")
+        require(
+            x.rank == root.output.rank == 4 and cut.output.rank == 6,
+            "it does not turn channels into pixels",
+        )
         mode = self._mode(moved)
         n, _, h, w = x.shape
         shape = cut.output.shape
         channels, side = (shape[3], shape[1]) if mode == "DCR" else (shape[1], shape[2])
         square = (side, side, channels) if mode == "DCR" else (channels, side, side)
-        require(shape == (n, *square, h, w) and isinstance(side, int), "it does not cut channels into squares")
-        require(root.output.shape == (n, channels, h * side, w * side), "it joins other axes than the pixels'")
+        require(
+            shape == (n, *square, h, w) and isinstance(side, int),
+            "it does not cut channels into squares",
+        )
+        require(
+            root.output.shape == (n, channels, h * side, w * side),
+            "it joins other axes than the pixels'",
+        )
 
     def build(self, x: Value, cut: Node, moved: Node) -> Any:
         mode = self._mode(moved)
@@ -93,12 +106,20 @@ class FuseSpaceToDepth(Rule):
     def when(self, x: Value, cut: Node, moved: Node, root: Node) -> None:
         require_float(x)
         require_shape(x, cut.output, root.output)
-        require(x.rank == root.output.rank == 4 and cut.output.rank == 6, "it does not turn pixels into channels")
+        require(
+            x.rank == root.output.rank == 4 and cut.output.rank == 6,
+            "it does not turn pixels into channels",
+        )
         require(permutation(moved) == (0, 3, 5, 1, 2, 4), "the order of the axes is another")
         n, c, rows, side, columns, other = cut.output.shape
         require(isinstance(side, int) and side == other, "it does not cut pixels into squares")
-        require(x.shape == (n, c, rows * side, columns * side), "it does not cut pixels into squares")
-        require(root.output.shape == (n, c * side * side, rows, columns), "it joins other axes than the channels")
+        require(
+            x.shape == (n, c, rows * side, columns * side), "it does not cut pixels into squares"
+        )
+        require(
+            root.output.shape == (n, c * side * side, rows, columns),
+            "it joins other axes than the channels",
+        )
 
     def build(self, x: Value, cut: Node) -> Any:
         return ops.space_to_depth(x, blocksize=cut.output.shape[3])
@@ -106,14 +127,19 @@ class FuseSpaceToDepth(Rule):
 
 def _slices(image: Call, *places: tuple[int, int]) -> list[Call]:
     """Operands of an example: every second pixel along rows and columns, from these on."""
-    return [Call("Slice", (image, int64s(i, j), int64s(9, 9), int64s(2, 3), int64s(2, 2))) for i, j in places]
+    return [
+        Call("Slice", (image, int64s(i, j), int64s(9, 9), int64s(2, 3), int64s(2, 2)))
+        for i, j in places
+    ]
 
 
 _IMAGE = Call("Neg", ((2, 3, 4, 6),))
 
 
 class SlicesAsSpaceToDepth(Rule):
-    """Concat of the b · b Slices of x with step b along rows and columns, in its order → SpaceToDepth(x, b)"""
+    """Concat of the b · b Slices of x with step b along rows and columns, in its order →
+    SpaceToDepth(x, b)
+    """
 
     rows = ("G23", "G27")
     shares = True
@@ -124,7 +150,10 @@ class SlicesAsSpaceToDepth(Rule):
 
     def when(self, xs: tuple[Value, ...], root: Node) -> None:
         _, _, order = _squares(xs, root)
-        require(np.array_equal(order, np.arange(len(order))), "the pixels of a square come in another order")
+        require(
+            np.array_equal(order, np.arange(len(order))),
+            "the pixels of a square come in another order",
+        )
 
     def build(self, xs: tuple[Value, ...], root: Node) -> Any:
         x, side, _ = _squares(xs, root)
@@ -132,7 +161,9 @@ class SlicesAsSpaceToDepth(Rule):
 
 
 class FuseSlicesConv(Rule):
-    """Conv of the b · b Slices of x with step b, in any order → Conv(SpaceToDepth(x, b)), filters in its order"""
+    """Conv of the b · b Slices of x with step b, in any order → Conv(SpaceToDepth(x, b)), filters
+    in its order
+    """
 
     rows = ("G23", "G27")
     rounding = "channels are summed in another order"
@@ -151,7 +182,9 @@ class FuseSlicesConv(Rule):
         require(attribute(conv, "group") == 1, "there are groups")
         _squares(xs, joined)
 
-    def build(self, xs: tuple[Value, ...], w: Value, b: Value | None, joined: Node, conv: Node) -> Any:
+    def build(
+        self, xs: tuple[Value, ...], w: Value, b: Value | None, joined: Node, conv: Node
+    ) -> Any:
         x, side, order = _squares(xs, joined)
         filters = data(w)[:, np.argsort(order)]
         deep = ops.space_to_depth(x, blocksize=side)
@@ -159,15 +192,26 @@ class FuseSlicesConv(Rule):
 
 
 def _squares(xs: tuple[Value, ...], concat: Node) -> tuple[Value, int, Array]:
-    """The image that slices take apart, the side of the squares, and which channel of SpaceToDepth each channel is."""
-    slices = [x.producer for x in xs if x.producer is not None and x.producer.kind == "Slice" and len(x.uses) == 1]
+    """The image that slices take apart, the side of the squares, and which channel of SpaceToDepth
+    each channel is.
+    """
+    slices = [
+        x.producer
+        for x in xs
+        if x.producer is not None and x.producer.kind == "Slice" and len(x.uses) == 1
+    ]
     require(len(slices) == len(xs) > 1, "an operand is no Slice for it alone")
     x = slices[0].inputs[0]
     assert x is not None
-    require(all(s.inputs[0] is x and s.graph is concat.graph for s in slices), "the slices are of several tensors")
+    require(
+        all(s.inputs[0] is x and s.graph is concat.graph for s in slices),
+        "the slices are of several tensors",
+    )
     require_float(x)
     require_shape(x, concat.output)
-    require(x.rank == 4 and attribute(concat, "axis") % 4 == 1, "it does not join channels of images")
+    require(
+        x.rank == 4 and attribute(concat, "axis") % 4 == 1, "it does not join channels of images"
+    )
     require(all(isinstance(n, int) for n in x.shape[1:]), "the size is not known")
     side = round(len(xs) ** 0.5)
     channels, *sizes = (int(n) for n in x.shape[1:] if isinstance(n, int))
@@ -186,12 +230,15 @@ def _place(node: Node, side: int, sizes: list[int]) -> tuple[int, int]:
     found = []
     for axis, size in zip((2, 3), sizes):
         first, last = bounds(size, *cut[axis])
-        require(cut[axis][2] == side and first < side and last > size - side + first, "a slice leaves pixels out")
+        require(
+            cut[axis][2] == side and first < side and last > size - side + first,
+            "a slice leaves pixels out",
+        )
         found.append(first)
     return found[0], found[1]
 
 
-# -- channels ----------------------------------------------------------------------------------------------------
+# -- channels --------------------------------------------------------------------------------------
 
 
 def _chosen(value: Any, s: Any, t: Any, i: Any) -> list[Call]:
@@ -199,8 +246,12 @@ def _chosen(value: Any, s: Any, t: Any, i: Any) -> list[Call]:
     return [ops.gather(value, ops.const(i), axis=1, name="gather"), _moved(value, s, t)]
 
 
-def _order(value: Value, gather: Node | None, cut: Node | None, moved: Node | None, root: Value) -> Array:
-    """Which channel of `value` each channel of the result is; Refusal where more than channels are arranged."""
+def _order(
+    value: Value, gather: Node | None, cut: Node | None, moved: Node | None, root: Value
+) -> Array:
+    """Which channel of `value` each channel of the result is; Refusal where more than channels are
+    arranged.
+    """
     require_shape(value, root)
     channels = value.shape[1] if value.rank > 2 else None
     require(isinstance(channels, int), "the channels are not known")
@@ -208,7 +259,9 @@ def _order(value: Value, gather: Node | None, cut: Node | None, moved: Node | No
     if gather is not None:
         places = gather.inputs[1]
         assert places is not None
-        require(places.rank == 1 and data(places).size > 0, "the channels become several axes, or none")
+        require(
+            places.rank == 1 and data(places).size > 0, "the channels become several axes, or none"
+        )
         found: Array = np.where(data(places) < 0, data(places) + channels, data(places))
         require(bool(np.all((found >= 0) & (found < channels))), "a channel does not exist")
         return found
@@ -218,8 +271,13 @@ def _order(value: Value, gather: Node | None, cut: Node | None, moved: Node | No
     require(value.type == root.type, "it does not come back to the shape")
     spatial = value.rank - 2
     parts = cut.output.shape[1 : cut.output.rank - spatial]
-    require(cut.output.shape == (value.shape[0], *parts, *value.shape[2:]), "it cuts other axes than the channels")
-    require(len(parts) > 1 and all(isinstance(n, int) for n in parts), "it does not cut the channels")
+    require(
+        cut.output.shape == (value.shape[0], *parts, *value.shape[2:]),
+        "it cuts other axes than the channels",
+    )
+    require(
+        len(parts) > 1 and all(isinstance(n, int) for n in parts), "it does not cut the channels"
+    )
     perm = permutation(moved)
     last = 1 + len(parts)
     fixed = perm[0] == 0 and perm[last:] == tuple(range(last, len(perm)))
@@ -235,11 +293,15 @@ _SHUFFLE = {"s": int64s(2, 2, 3, 5), "t": int64s(2, 6, 5), "moved": {"perm": (0,
 
 
 class FuseOrderConv(Rule):
-    """Conv(channels of x in another order, w) → Conv(x, w in that order): a channel shuffle costs nothing"""
+    """Conv(channels of x in another order, w) → Conv(x, w in that order): a channel shuffle costs
+    nothing
+    """
 
     rows = ("G23",)
     rounding = "channels are summed in another order"
-    examples = ({"x": (2, 6, 5), "w": (4, 6, 2), "b": (4,), "i": int64s(3, 0, 5, 1, -4, 4), **_SHUFFLE},)
+    examples = (
+        {"x": (2, 6, 5), "w": (4, 6, 2), "b": (4,), "i": int64s(3, 0, 5, 1, -4, 4), **_SHUFFLE},
+    )
 
     def match(self, x: Any, s: Any, t: Any, i: Any, w: Any, b: Any) -> Any:
         return [convolution("Conv", part, w, b) for part in _chosen(x, s, t, i)]
@@ -271,7 +333,11 @@ class FuseOrderConv(Rule):
         moved: Node | None = None,
     ) -> Any:
         order = _order(x, gather, cut, moved, conv.inputs[0] or x)
-        return Call("Conv", (x, data(w)[:, np.argsort(order)], *([] if b is None else [b])), conv.op.attributes())
+        return Call(
+            "Conv",
+            (x, data(w)[:, np.argsort(order)], *([] if b is None else [b])),
+            conv.op.attributes(),
+        )
 
 
 class FuseConvOrder(Rule):
@@ -311,7 +377,18 @@ class FuseConvOrder(Rule):
         moved: Node | None = None,
     ) -> Any:
         order = _order(conv.output, gather, cut, moved, root.output)
-        return Call("Conv", (x, data(w)[order], *([] if b is None else [data(b)[order]])), conv.op.attributes())
+        return Call(
+            "Conv",
+            (x, data(w)[order], *([] if b is None else [data(b)[order]])),
+            conv.op.attributes(),
+        )
 
 
-RULES = (FuseDepthToSpace, FuseSpaceToDepth, SlicesAsSpaceToDepth, FuseSlicesConv, FuseOrderConv, FuseConvOrder)
+RULES = (
+    FuseDepthToSpace,
+    FuseSpaceToDepth,
+    SlicesAsSpaceToDepth,
+    FuseSlicesConv,
+    FuseOrderConv,
+    FuseConvOrder,
+)

@@ -28,20 +28,34 @@ from infuse.passes.rules.common import (
 )
 from infuse.passes.rules.convolution import convolution, old_bias
 from infuse.passes.rules.linear import per_column
-from infuse.passes.rules.merging import magnitude, reach, require_addend, require_factors, require_sum
+from infuse.passes.rules.merging import (
+    magnitude,
+    reach,
+    require_addend,
+    require_factors,
+    require_sum,
+)
 from infuse.passes.rules.motion import UNARY
 from infuse.passes.rules.window import Window, conv_weights, require_explicit
 from infuse.rewrite import Rule, require
 
 
 class PoolBeforeConv(Rule):
-    """AveragePool(Conv(x, w, b)) with one pixel a window → Conv(AveragePool(x), w, b); global pools too"""
+    """AveragePool(Conv(x, w, b)) with one pixel a window → Conv(AveragePool(x), w, b); global pools
+    too
+    """
 
     rows = ("G14", "G25")
     rounding = "means are taken before sums"
     examples = (
         {
-            **{"x": (2, 3, 4, 6), "w": (5, 3, 1, 1), "b": (5,), "axes": int64s(2, 3), "mean": {"keepdims": 1}},
+            **{
+                "x": (2, 3, 4, 6),
+                "w": (5, 3, 1, 1),
+                "b": (5,),
+                "axes": int64s(2, 3),
+                "mean": {"keepdims": 1},
+            },
             "pool": {"kernel_shape": (2, 2), "strides": (2, 2)},
         },
         {
@@ -55,7 +69,14 @@ class PoolBeforeConv(Rule):
         mean = Call("ReduceMean", (conv, ops.const(axes)), {"keepdims": 1})
         return [ops.average_pool(conv, name="pool"), ops.global_average_pool(conv), mean]
 
-    def when(self, w: Value, b: Value | None, conv: Node, axes: Value | None = None, pool: Node | None = None) -> None:
+    def when(
+        self,
+        w: Value,
+        b: Value | None,
+        conv: Node,
+        axes: Value | None = None,
+        pool: Node | None = None,
+    ) -> None:
         require_float(w)
         require_explicit(conv)
         require(Window.of(conv).is_point, "the convolution sees several pixels")
@@ -63,13 +84,16 @@ class PoolBeforeConv(Rule):
         require_filled(w)
         if axes is not None:
             require(
-                sorted(axes_of(axes, conv.output)) == list(range(2, len(shape))), "other axes than the spatial ones"
+                sorted(axes_of(axes, conv.output)) == list(range(2, len(shape))),
+                "other axes than the spatial ones",
             )
         if pool is not None:
             require_explicit(pool)
             window = Window.of(pool)
             require(math.prod(window.strides) > 1, "as many pixels remain")
-            bare = attribute(pool, "count_include_pad") and (any(window.pads) or attribute(pool, "ceil_mode"))
+            bare = attribute(pool, "count_include_pad") and (
+                any(window.pads) or attribute(pool, "ceil_mode")
+            )
             require(b is None or not bare, "the padding counts, and has no bias")
         else:
             require(not all(is_one(size) for size in shape[2:]), "there is one pixel")
@@ -83,17 +107,27 @@ class PoolBeforeConv(Rule):
 
     def note(self, w: Value, root: Node) -> str:
         filters, depth = wide_shape(w)[:2]
-        return f"{filters * depth} multiplications for each pixel of {root.kind}, no longer for each before it"
+        return (
+            f"{filters * depth} multiplications for each pixel of {root.kind}, no longer for each "
+            "before it"
+        )
 
     def _require_less(self, conv: Node, pixels: int) -> None:
-        """Refuse where pooling more channels costs more than the convolution saves, for each remaining pixel."""
+        """Refuse where pooling more channels costs more than the convolution saves, for each
+        remaining pixel.
+        """
         filters, depth = conv_weights(conv)[:2]
         channels = depth * int(attribute(conv, "group"))
-        require((pixels - 1) * filters * depth >= pixels * (channels - filters), "pooling first costs more")
+        require(
+            (pixels - 1) * filters * depth >= pixels * (channels - filters),
+            "pooling first costs more",
+        )
 
 
 class FuseConvGemm(Rule):
-    """Gemm(Conv(x, w, p) of one pixel, flat, m, q) → Conv(x, w · m, p · m + q), flat; MatMul too; where cheaper"""
+    """Gemm(Conv(x, w, p) of one pixel, flat, m, q) → Conv(x, w · m, p · m + q), flat; MatMul too;
+    where cheaper
+    """
 
     rows = ("G14", "G21")
     rounding = "weights are multiplied first"
@@ -108,15 +142,22 @@ class FuseConvGemm(Rule):
 
     def match(self, x: Any, w: Any, p: Any, m: Any, q: Any, more: Any) -> Any:
         conv = convolution("Conv", x, w, p)
-        flat = ops.one_of(*(Call(kind, (conv, ops.rest(more)), label="flat") for kind in RESHAPES[:3]))
+        flat = ops.one_of(
+            *(Call(kind, (conv, ops.rest(more)), label="flat") for kind in RESHAPES[:3])
+        )
         gemm = ops.gemm(flat, ops.const(m), ops.const(ops.maybe(q)), name="gemm")
         return [gemm, ops.matmul(flat, ops.const(m))]
 
-    def when(self, w: Value, m: Value, conv: Node, flat: Node, root: Node, q: Value | None = None) -> None:
+    def when(
+        self, w: Value, m: Value, conv: Node, flat: Node, root: Node, q: Value | None = None
+    ) -> None:
         require_float(w)
         require_filled(w, m)
         shape = conv.output.tensor.shape
-        require(shape is not None and all(is_one(size) for size in shape[2:]), "there are several pixels")
+        require(
+            shape is not None and all(is_one(size) for size in shape[2:]),
+            "there are several pixels",
+        )
         assert shape is not None
         require(attribute(conv, "group") == 1, "there are groups")
         require(flat.output.tensor.shape == shape[:2], "the channels are arranged anew")
@@ -126,7 +167,14 @@ class FuseConvGemm(Rule):
             per_column(q, root.output.shape[1])
 
     def build(
-        self, x: Value, w: Value, p: Value | None, m: Value, conv: Node, root: Node, q: Value | None = None
+        self,
+        x: Value,
+        w: Value,
+        p: Value | None,
+        m: Value,
+        conv: Node,
+        root: Node,
+        q: Value | None = None,
     ) -> Any:
         given = root.op.attributes()
         matrix = (wide(m).T if given.get("transB") else wide(m)) * given.get("alpha", 1.0)
@@ -134,7 +182,9 @@ class FuseConvGemm(Rule):
         args = [x, rounded(np.tensordot(matrix, wide(w), (0, 0)), w)]
         if p is not None or q is not None:
             own = old_bias(p, wide_shape(w)[0]) @ matrix
-            later = np.zeros_like(own) if q is None else per_column(q, matrix.shape[1]) * given["beta"]
+            later = (
+                np.zeros_like(own) if q is None else per_column(q, matrix.shape[1]) * given["beta"]
+            )
             if p is not None:
                 require_addend(wide(p), w.dtype, reach(w, wide_shape(w)[0]))
             if p is not None and q is not None:
@@ -154,7 +204,9 @@ class FuseConvGemm(Rule):
 
 
 class PullStride(Rule):
-    """Conv(f(Conv(x, a)), b) with one pixel a window and steps → the steps in the inner convolution"""
+    """Conv(f(Conv(x, a)), b) with one pixel a window and steps → the steps in the inner
+    convolution
+    """
 
     rows = ("G25",)
     rounding = "a library may sum fewer pixels in another order"
@@ -167,7 +219,14 @@ class PullStride(Rule):
             "rest": [],
             "outer": {"strides": (2, 2)},
         },
-        {"x": (1, 2, 9), "a": (3, 2, 2), "b": (4, 3, 1), "more": [], "rest": [(4,)], "outer": {"strides": (3,)}},
+        {
+            "x": (1, 2, 9),
+            "a": (3, 2, 2),
+            "b": (4, 3, 1),
+            "more": [],
+            "rest": [(4,)],
+            "outer": {"strides": (3,)},
+        },
     )
 
     def match(self, x: Any, a: Any, b: Any, more: Any, rest: Any) -> Any:
@@ -219,15 +278,23 @@ class PoolAsGlobalPool(Rule):
         require_explicit(root)
         require_unread(root, "the indices are")
         window = Window.of(root)
-        require(not any(window.pads) and x.shape[2:] == window.kernel, "the window does not see all pixels")
-        require(all(d == 1 or k == 1 for d, k in zip(window.dilations, window.kernel)), "it leaves out pixels")
+        require(
+            not any(window.pads) and x.shape[2:] == window.kernel,
+            "the window does not see all pixels",
+        )
+        require(
+            all(d == 1 or k == 1 for d, k in zip(window.dilations, window.kernel)),
+            "it leaves out pixels",
+        )
 
     def build(self, x: Value, root: Node) -> Any:
         return Call(f"Global{root.kind}", (x,))
 
 
 class FusePadPool(Rule):
-    """AveragePool(Pad(x, 0)) that counts padding → AveragePool with larger pads; MaxPool(Pad(x, -∞)) → MaxPool"""
+    """AveragePool(Pad(x, 0)) that counts padding → AveragePool with larger pads; MaxPool(Pad(x,
+    -∞)) → MaxPool
+    """
 
     rows = ("G12",)
     examples = tuple(
@@ -251,7 +318,10 @@ class FusePadPool(Rule):
         require(not attribute(root, "ceil_mode"), "the last windows may begin in the padding")
         number = 0.0 if fill is None else float(data(fill).flat[0])
         begins, ends = self._amounts(x, p)
-        require(min(*begins, *ends) >= 0 and not any((*begins[:2], *ends[:2])), "other than pixels are padded")
+        require(
+            min(*begins, *ends) >= 0 and not any((*begins[:2], *ends[:2])),
+            "other than pixels are padded",
+        )
         window = Window.of(root)
         if root.kind == "AveragePool":
             counts = attribute(root, "count_include_pad") or not any(window.pads)
@@ -263,7 +333,10 @@ class FusePadPool(Rule):
         total = self._pads(x, p, root)
         reach = [(k - 1) * d + 1 for k, d in zip(window.kernel, window.dilations)]
         require(all(n < k for n, k in zip(total, reach * 2)), "a window may lie in the padding")
-        require(root.kind == "AveragePool" or all(d == 1 for d in window.dilations), "a window may skip the pixels")
+        require(
+            root.kind == "AveragePool" or all(d == 1 for d in window.dilations),
+            "a window may skip the pixels",
+        )
 
     def build(self, x: Value, p: Value, root: Node) -> Any:
         given = {**root.op.attributes(), "pads": self._pads(x, p, root), "auto_pad": "NOTSET"}

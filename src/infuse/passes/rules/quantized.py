@@ -35,26 +35,48 @@ def _equal(a: Value | None, b: Value | None) -> bool:
 
 
 def _require_steps(scale: Value) -> None:
-    """Refuse unless a scale is known, and multiples of it are as exact as the numbers themselves."""
-    require(scale.const is not None and scale.dtype == dtypes.float32, "the scale is not known in float32")
+    """Refuse unless a scale is known, and multiples of it are as exact as the numbers
+    themselves.
+    """
+    require(
+        scale.const is not None and scale.dtype == dtypes.float32,
+        "the scale is not known in float32",
+    )
     sizes = np.abs(data(scale))
     require(bool(np.all((sizes > 1e-30) & (sizes < 1e30))), "the scale is out of range")
 
 
 class RemoveRequantization(Rule):
-    """QuantizeLinear(DequantizeLinear(q, s, z), s, z) → q: the rounding finds every integer again"""
+    """QuantizeLinear(DequantizeLinear(q, s, z), s, z) → q: the rounding finds every integer
+    again
+    """
 
     rows = ("G9",)
     examples = (
         {"q": _BYTES, "s": _STEP, "z": np.uint8(0), "t": _STEP, "y": np.uint8(0)},
-        {"q": Ints((2, 3), -8, 8, dtypes.int8), "s": _ROWS, "z": i8(1, 2, 3), "t": _ROWS, "y": i8(1, 2, 3)},
+        {
+            "q": Ints((2, 3), -8, 8, dtypes.int8),
+            "s": _ROWS,
+            "z": i8(1, 2, 3),
+            "t": _ROWS,
+            "y": i8(1, 2, 3),
+        },
     )
 
     def match(self, q: Any, s: Any, z: Any, t: Any, y: Any) -> Any:
         numbers = ops.dequantize_linear(q, ops.const(s), ops.maybe(z), name="numbers")
         return Call("QuantizeLinear", (numbers, ops.const(t), ops.maybe(y)))
 
-    def when(self, q: Value, s: Value, z: Value | None, t: Value, y: Value | None, numbers: Node, root: Node) -> None:
+    def when(
+        self,
+        q: Value,
+        s: Value,
+        z: Value | None,
+        t: Value,
+        y: Value | None,
+        numbers: Node,
+        root: Node,
+    ) -> None:
         require(q.dtype == root.output.dtype, f"it turns {q.dtype} into {root.output.dtype}")
         require(q.dtype.is_integer and q.dtype.bits <= 16, "the elements are no small integers")
         _require_steps(s)
@@ -63,18 +85,25 @@ class RemoveRequantization(Rule):
             same = attribute(numbers, name) == attribute(root, name)
             require(same or s.tensor.size == 1, f"they differ in {name}")
         require(numbers.output.dtype == dtypes.float32, "the numbers are not float32")
-        require(attribute(root, "precision") in (None, dtypes.float32), "the division is less precise")
+        require(
+            attribute(root, "precision") in (None, dtypes.float32), "the division is less precise"
+        )
 
     def build(self, q: Value) -> Any:
         return q
 
 
 class SinkDequantization(Rule):
-    """Reshape(DequantizeLinear(q, s, z)) → DequantizeLinear(Reshape(q), s, z) with one scale (and other movements)"""
+    """Reshape(DequantizeLinear(q, s, z)) → DequantizeLinear(Reshape(q), s, z) with one scale (and
+    other movements)
+    """
 
     rows = ("G9", "G24")
     examples = (
-        *({**_WHOLE, "more": more} for more in ([int64s(3, 2)], [int64s(1)], [int64s(1), int64s(2), int64s(0)])),
+        *(
+            {**_WHOLE, "more": more}
+            for more in ([int64s(3, 2)], [int64s(1)], [int64s(1), int64s(2), int64s(0)])
+        ),
         {**_WHOLE, "more": [], "root": {"axis": 0}},
         {**_WHOLE, "more": [], "root": {"perm": (1, 0)}},
         {**_WHOLE, "more": [int64s(1, 0, 1)], "root": {"axis": 1}},
@@ -90,14 +119,22 @@ class SinkDequantization(Rule):
         require(q.dtype in (dtypes.int8, dtypes.uint8), "runtimes do not move such elements")
 
     def build(
-        self, q: Value, s: Value, z: Value | None, more: tuple[Value | None, ...], numbers: Node, root: Node
+        self,
+        q: Value,
+        s: Value,
+        z: Value | None,
+        more: tuple[Value | None, ...],
+        numbers: Node,
+        root: Node,
     ) -> Any:
         moved = Call(root.kind, (q, *more), root.op.attributes())
         return Call("DequantizeLinear", (moved, s, z), numbers.op.attributes())
 
 
 class PoolBeforeDequantization(Rule):
-    """MaxPool(DequantizeLinear(q, s, z)) → DequantizeLinear(MaxPool(q), s, z) with one positive scale"""
+    """MaxPool(DequantizeLinear(q, s, z)) → DequantizeLinear(MaxPool(q), s, z) with one positive
+    scale
+    """
 
     rows = ("G9",)
     examples = (
@@ -122,7 +159,9 @@ class PoolBeforeDequantization(Rule):
         _require_steps(s)
         require(bool(np.all(data(s) > 0)), "the scale is not positive")
         require(q.dtype in (dtypes.int8, dtypes.uint8), "runtimes do not pool such elements")
-        require(not any(v.uses for v in root.outputs[1:]), "the places of the largest are asked for")
+        require(
+            not any(v.uses for v in root.outputs[1:]), "the places of the largest are asked for"
+        )
 
     def build(self, q: Value, s: Value, z: Value | None, numbers: Node, root: Node) -> Any:
         pooled = Call("MaxPool", (q,), root.op.attributes())
@@ -130,7 +169,9 @@ class PoolBeforeDequantization(Rule):
 
 
 class RemoveLimitBeforeQuantization(Rule):
-    """QuantizeLinear(Relu(x)) or of Clip(x), whose limits the integers have anyway → QuantizeLinear(x)"""
+    """QuantizeLinear(Relu(x)) or of Clip(x), whose limits the integers have anyway →
+    QuantizeLinear(x)
+    """
 
     rows = ("G9", "G18")
     examples = (
@@ -163,14 +204,19 @@ class RemoveLimitBeforeQuantization(Rule):
         least, most = ((edge - zero) * data(s).astype(np.float64) for edge in limits(dtype))
         lower = 0.0 if limit.kind == "Relu" else -np.inf if low is None else number(low)
         upper = np.inf if high is None or limit.kind == "Relu" else number(high)
-        require(bool(np.all(lower <= least) and np.all(upper >= most)), "the limits are narrower than the integers")
+        require(
+            bool(np.all(lower <= least) and np.all(upper >= most)),
+            "the limits are narrower than the integers",
+        )
 
     def build(self, x: Value, s: Value, z: Value | None, root: Node) -> Any:
         return Call("QuantizeLinear", (x, s, z), root.op.attributes())
 
 
 class QuantizeToUnsigned(Rule):
-    """DequantizeLinear(QuantizeLinear(x, s, z)) between int8 → the same between uint8, zero points 128 more"""
+    """DequantizeLinear(QuantizeLinear(x, s, z)) between int8 → the same between uint8, zero points
+    128 more
+    """
 
     level = "all"
     rows = ("G9",)
@@ -186,7 +232,9 @@ class QuantizeToUnsigned(Rule):
     def when(self, z: Value, y: Value) -> None:
         require(z.dtype == y.dtype == dtypes.int8, "the integers are not int8")
 
-    def build(self, x: Value, s: Value, z: Value, t: Value, y: Value, steps: Node, root: Node) -> Any:
+    def build(
+        self, x: Value, s: Value, z: Value, t: Value, y: Value, steps: Node, root: Node
+    ) -> Any:
         given = {**steps.op.attributes(), "output_dtype": None}
         unsigned = Call("QuantizeLinear", (x, s, _unsigned(z)), given)
         return Call("DequantizeLinear", (unsigned, t, _unsigned(y)), root.op.attributes())

@@ -38,7 +38,9 @@ class RemoveIdleStates(Rule):
     def when(self, x: Value, more: tuple[Value | None, ...], root: Node) -> None:
         require(_kept(x, more, root) != more, "its states and lengths matter, or are absent")
 
-    def build(self, x: Value, w: Value, r: Value, more: tuple[Value | None, ...], root: Node) -> Any:
+    def build(
+        self, x: Value, w: Value, r: Value, more: tuple[Value | None, ...], root: Node
+    ) -> Any:
         kept = list(_kept(x, more, root))
         while kept and kept[-1] is None:
             kept.pop()
@@ -62,11 +64,18 @@ def _kept(x: Value, more: tuple[Value | None, ...], root: Node) -> tuple[Value |
 
 
 def _is_zero(value: Value) -> bool:
-    """Whether all elements are known to be zeros, not negative ones; also those that came from other places."""
+    """Whether all elements are known to be zeros, not negative ones; also those that came from
+    other places.
+    """
     maker = value.producer
     if value.const is not None:
         return not value.const.any() and not np.signbit(value.const).any()
-    if maker is not None and maker.op.domain == "" and maker.kind in _MOVES and maker.inputs[0] is not None:
+    if (
+        maker is not None
+        and maker.op.domain == ""
+        and maker.kind in _MOVES
+        and maker.inputs[0] is not None
+    ):
         return _is_zero(maker.inputs[0])
     if maker is not None and maker.op.domain == "" and maker.kind == "ConstantOfShape":
         fill = attribute(maker, "value")

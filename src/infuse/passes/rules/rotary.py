@@ -24,7 +24,8 @@ UNARY = ("Cos", "Sin", "Cast", "Neg", "Identity")
 
 
 def size_of(size: Dim, graph: Graph | None, like: Value, axis: int) -> Any:
-    """One size as a tensor of one element: a number, or read from an input of the model, so that equal ones are one.
+    """One size as a tensor of one element: a number, or read from an input of the model, so that
+    equal ones are one.
 
     Where no input has it, it is read from axis `axis` of `like`.
     """
@@ -40,11 +41,13 @@ def size_of(size: Dim, graph: Graph | None, like: Value, axis: int) -> Any:
     return ops.shape(like, start=axis, end=axis + 1)
 
 
-# -- tables of angles --------------------------------------------------------------------------------------------
+# -- tables of angles ------------------------------------------------------------------------------
 
 
 def half_table(table: Value, neighbours: bool, left: int = DEEPEST) -> Any:
-    """The numbers of a table whose last axis holds each of them twice: in both halves, or side by side; or None."""
+    """The numbers of a table whose last axis holds each of them twice: in both halves, or side by
+    side; or None.
+    """
     if table.const is not None:
         return _half_array(table.const, neighbours)
     node = table.producer
@@ -75,12 +78,20 @@ def _half_array(array: Array, neighbours: bool) -> Any:
     if not array.ndim or array.shape[-1] % 2:
         return None
     half = array.shape[-1] // 2
-    parts = (array[..., ::2], array[..., 1::2]) if neighbours else (array[..., :half], array[..., half:])
+    parts = (
+        (array[..., ::2], array[..., 1::2])
+        if neighbours
+        else (array[..., :half], array[..., half:])
+    )
     return np.ascontiguousarray(parts[0]) if np.array_equal(*parts) else None
 
 
 def _rebuilt(node: Node, operands: list[Any], attributes: Mapping[str, Any]) -> Any:
-    return None if any(x is None for x in operands) else Call(node.kind, (*operands, *node.inputs[2:]), attributes)
+    return (
+        None
+        if any(x is None for x in operands)
+        else Call(node.kind, (*operands, *node.inputs[2:]), attributes)
+    )
 
 
 def _factor(factor: Value, table: Value, neighbours: bool, left: int) -> Any:
@@ -95,7 +106,12 @@ def _factor(factor: Value, table: Value, neighbours: bool, left: int) -> Any:
 def _beside(node: Node, table: Value, neighbours: bool, left: int) -> Any:
     """An operator that leaves the last axis alone."""
     source = node.input(0)
-    if source is None or source.tensor.shape is None or source.rank == 0 or source.shape[-1] != table.shape[-1]:
+    if (
+        source is None
+        or source.tensor.shape is None
+        or source.rank == 0
+        or source.shape[-1] != table.shape[-1]
+    ):
         return None
     if node.kind == "Gather":
         if attribute(node, "axis") % source.rank == source.rank - 1:
@@ -117,16 +133,23 @@ def _repeated(node: Node, table: Value) -> Any:
     if wide is None or narrow is None or wide.tensor.shape is None or narrow.tensor.shape is None:
         return None
     twice = narrow.rank == wide.rank == table.rank + 1 and narrow.shape[:-1] == wide.shape[:-1]
-    if not twice or wide.shape[:-2] != table.shape[:-1] or not is_one(narrow.shape[-1]) or wide.shape[-1] != 2:
+    if (
+        not twice
+        or wide.shape[:-2] != table.shape[:-1]
+        or not is_one(narrow.shape[-1])
+        or wide.shape[-1] != 2
+    ):
         return None
     return ops.squeeze(narrow, int64s(narrow.rank - 1))
 
 
-# -- the pattern -------------------------------------------------------------------------------------------------
+# -- the pattern -----------------------------------------------------------------------------------
 
 
 def _are_halves(x: Value, a: Value, b: Value, neighbours: bool) -> bool:
-    """Whether `a` and `b` are the first and the second half of the last axis of `x`, or its even and odd places."""
+    """Whether `a` and `b` are the first and the second half of the last axis of `x`, or its even
+    and odd places.
+    """
     size = x.shape[-1]
     if not isinstance(size, int) or size % 2 or size == 0:
         return False
@@ -142,7 +165,9 @@ def _has_part(part: Value, seen: Mapping[int, View], count: int, step: int, star
             continue
         own = whole.axes[-1][1]
         last: tuple[Dim, Dim] = (count, own * step)
-        same = view.axes[:-1] == whole.axes[:-1] and (view.axes[-1] == last or (count == 1 and view.axes[-1][0] == 1))
+        same = view.axes[:-1] == whole.axes[:-1] and (
+            view.axes[-1] == last or (count == 1 and view.axes[-1][0] == 1)
+        )
         return same and view.offset == whole.offset + start * own
     return False
 
@@ -150,7 +175,9 @@ def _has_part(part: Value, seen: Mapping[int, View], count: int, step: int, star
 _LAST = {"joined": {"axis": -1}, "stacked": {"axis": -1}}
 
 
-def _example(x: tuple[int, ...], table: tuple[int, ...], neighbours: bool, kind: str = "Unsqueeze") -> dict[str, Any]:
+def _example(
+    x: tuple[int, ...], table: tuple[int, ...], neighbours: bool, kind: str = "Unsqueeze"
+) -> dict[str, Any]:
     """Operands that the pattern fits on, one table repeated and one constant."""
     whole = Call("Relu", (x,))
     half = table[-1] // 2
@@ -164,27 +191,50 @@ def _example(x: tuple[int, ...], table: tuple[int, ...], neighbours: bool, kind:
         cut = ((0, x[-1] // 2, 3, 1), (x[-1] // 2, 99, 3, 1))
     a, b = (Call("Slice", (whole, *(int64s(n) for n in place))) for place in cut)
     s = int64s(-1) if kind == "Unsqueeze" else int64s(*x[:-1], x[-1] // 2, 1)
-    return {"x": whole, "cos": cos, "sin": cos, "a": a, "b": b, "s": [s], "t": [int64s(*x)], **_LAST}
+    return {
+        "x": whole,
+        "cos": cos,
+        "sin": cos,
+        "a": a,
+        "b": b,
+        "s": [s],
+        "t": [int64s(*x)],
+        **_LAST,
+    }
 
 
 class FuseRotaryEmbedding(Rule):
-    """x · cos + (-b next to a) · sin, a and b the halves of x (or its even and odd places) → RotaryEmbedding(x)"""
+    """x · cos + (-b next to a) · sin, a and b the halves of x (or its even and odd places) →
+    RotaryEmbedding(x)
+    """
 
     level = "extended"
     rows = ("G33",)
     rounding = "products are added in another order"
 
     examples = (
-        *(_example((2, 3, 5, 4), (n, 1, 5, 4), neighbours) for n in (1, 2) for neighbours in (False, True)),
+        *(
+            _example((2, 3, 5, 4), (n, 1, 5, 4), neighbours)
+            for n in (1, 2)
+            for neighbours in (False, True)
+        ),
         *(_example((2, 5, 3, 4), (1, 5, 1, 4), neighbours) for neighbours in (False, True)),
-        *(_example((2, *x), (1, *table), False) for x, table in (((3, 5, 4), (5, 4)), ((5, 3, 4), (5, 1, 4)))),
+        *(
+            _example((2, *x), (1, *table), False)
+            for x, table in (((3, 5, 4), (5, 4)), ((5, 3, 4), (5, 1, 4)))
+        ),
         _example((2, 3, 5, 4), (1, 1, 5, 4), True, "Reshape"),
     )
 
     def match(self, x: Any, cos: Any, sin: Any, a: Any, b: Any, s: Any, t: Any) -> Any:
         halves = ops.concat(-b, a, name="joined")
-        columns = [[Call(kind, (part, ops.rest(s))) for part in (-b, a)] for kind in ("Unsqueeze", "Reshape")]
-        neighbours = [ops.reshape(ops.concat(*pair, name="stacked"), ops.rest(t)) for pair in columns]
+        columns = [
+            [Call(kind, (part, ops.rest(s))) for part in (-b, a)]
+            for kind in ("Unsqueeze", "Reshape")
+        ]
+        neighbours = [
+            ops.reshape(ops.concat(*pair, name="stacked"), ops.rest(t)) for pair in columns
+        ]
         return [x * cos + turned * sin for turned in (halves, *neighbours)]
 
     def when(
@@ -200,18 +250,34 @@ class FuseRotaryEmbedding(Rule):
     ) -> None:
         require_float(x)
         require_shape(x, a, b, cos, sin, root.output)
-        require(x.rank == 4 and x.shape == root.output.shape, "it does not turn (batch, heads, length, size)")
+        require(
+            x.rank == 4 and x.shape == root.output.shape,
+            "it does not turn (batch, heads, length, size)",
+        )
         made = joined or stacked
         assert made is not None
-        require(attribute(made, "axis") in (-1, made.output.rank - 1), "the parts are not joined along the last axis")
-        require(_are_halves(x, a, b, stacked is not None), "the parts are no halves of what is turned")
+        require(
+            attribute(made, "axis") in (-1, made.output.rank - 1),
+            "the parts are not joined along the last axis",
+        )
+        require(
+            _are_halves(x, a, b, stacked is not None), "the parts are no halves of what is turned"
+        )
         stack = (*a.shape, 2)
-        require(stacked is None or stacked.output.tensor.shape == stack, "the parts are not joined in pairs")
+        require(
+            stacked is None or stacked.output.tensor.shape == stack,
+            "the parts are not joined in pairs",
+        )
         self._length_axis(x, cos, sin)
         for table in (cos, sin):
-            require(half_table(table, stacked is not None) is not None, "the table holds other angles for both halves")
+            require(
+                half_table(table, stacked is not None) is not None,
+                "the table holds other angles for both halves",
+            )
 
-    def build(self, x: Value, cos: Value, sin: Value, root: Node, stacked: Node | None = None) -> Any:
+    def build(
+        self, x: Value, cos: Value, sin: Value, root: Node, stacked: Node | None = None
+    ) -> Any:
         axis = self._length_axis(x, cos, sin)
         tables = [self._table(x, table, axis, stacked is not None, root) for table in (cos, sin)]
         given = {"interleaved": int(stacked is not None)}
@@ -221,11 +287,21 @@ class FuseRotaryEmbedding(Rule):
 
     def _length_axis(self, x: Value, cos: Value, sin: Value) -> int:
         """Which axis the tables run along; Refusal when it cannot be the length."""
-        require(cos.shape == sin.shape and cos.rank in (3, 4), "the tables do not have the axes of what is turned")
+        require(
+            cos.shape == sin.shape and cos.rank in (3, 4),
+            "the tables do not have the axes of what is turned",
+        )
         shape = (1,) * (4 - cos.rank) + cos.shape
-        require(shape[3] == x.shape[3] and (shape[0] == x.shape[0] or is_one(shape[0])), "the tables are stretched")
+        require(
+            shape[3] == x.shape[3] and (shape[0] == x.shape[0] or is_one(shape[0])),
+            "the tables are stretched",
+        )
         for axis, heads in ((2, 1), (1, 2)):
-            if is_one(shape[heads]) and shape[axis] == x.shape[axis] and isinstance(x.shape[heads], int):
+            if (
+                is_one(shape[heads])
+                and shape[axis] == x.shape[axis]
+                and isinstance(x.shape[heads], int)
+            ):
                 known = axis == 2 or all(isinstance(n, int) and n > 0 for n in x.shape[2:])
                 require(known, "the heads are not known")
                 return axis
@@ -242,7 +318,11 @@ class FuseRotaryEmbedding(Rule):
         elif is_one(x.shape[0]):
             return half
         batch = size_of(x.shape[0], root.graph, x, 0)
-        wide = np.append(batch, [1, 1]) if isinstance(batch, np.ndarray) else ops.concat(batch, int64s(1, 1), axis=0)
+        wide = (
+            np.append(batch, [1, 1])
+            if isinstance(batch, np.ndarray)
+            else ops.concat(batch, int64s(1, 1), axis=0)
+        )
         return ops.expand(half, wide)
 
 
@@ -261,7 +341,9 @@ _ANGLES = {"cos": (2, 5, 2), "sin": (2, 5, 2), "root": {"axis": 3}}
 
 
 class FusePartialRotaryEmbedding(Rule):
-    """Concat(RotaryEmbedding(first channels of x), the others) → RotaryEmbedding(x) with rotary_embedding_dim"""
+    """Concat(RotaryEmbedding(first channels of x), the others) → RotaryEmbedding(x) with
+    rotary_embedding_dim
+    """
 
     level = "extended"
     rows = ("G33",)
@@ -269,7 +351,13 @@ class FusePartialRotaryEmbedding(Rule):
     examples = (
         {"x": _PARTS, "rest": _PARTS[1], **_ANGLES},
         {"x": _MORE[1], "rest": _MORE[2], **_ANGLES},
-        {"x": _ROWS, "rest": _ROWS[1], "s": int64s(2, 5, 12), "t": int64s(2, 5, 3, 4), "turn": {"num_heads": 3}}
+        {
+            "x": _ROWS,
+            "rest": _ROWS[1],
+            "s": int64s(2, 5, 12),
+            "t": int64s(2, 5, 3, 4),
+            "turn": {"num_heads": 3},
+        }
         | _ANGLES,
     )
 
@@ -287,11 +375,21 @@ class FusePartialRotaryEmbedding(Rule):
             assert joined is not None
             require(joined.tensor.shape == x.shape, "the heads are arranged anew")
             require(attribute(turn, "num_heads") == x.shape[2], "the heads are arranged anew")
-            require(all(isinstance(n, int) for n in (*x.shape[2:], rest.shape[3])), "the heads are not known")
+            require(
+                all(isinstance(n, int) for n in (*x.shape[2:], rest.shape[3])),
+                "the heads are not known",
+            )
         self._whole(x, rest, root)
 
     def build(
-        self, x: Value, rest: Value, cos: Value, sin: Value, turn: Node, root: Node, t: Value | None = None
+        self,
+        x: Value,
+        rest: Value,
+        cos: Value,
+        sin: Value,
+        turn: Node,
+        root: Node,
+        t: Value | None = None,
     ) -> Any:
         given = {"interleaved": attribute(turn, "interleaved"), "rotary_embedding_dim": x.shape[3]}
         whole = self._whole(x, rest, root)
@@ -315,7 +413,9 @@ class FusePartialRotaryEmbedding(Rule):
                 require(view.offset == 0, "the parts do not lie side by side")
                 return source
             total, width = shape[3], source.shape[3]
-            fits = isinstance(total, int) and isinstance(width, int) and view.offset + total <= width
+            fits = (
+                isinstance(total, int) and isinstance(width, int) and view.offset + total <= width
+            )
             require(fits, "the parts do not lie side by side")
             end = view.offset + sum(n for n in shape[3:] if isinstance(n, int))
             return ops.slice(source, int64s(view.offset), int64s(end), int64s(3), int64s(1))

@@ -52,7 +52,9 @@ def _rebuilt(rows: Any, w: Value, b: Value | None) -> Any:
 
 
 class RemoveReshapesAroundProduct(Rule):
-    """Reshape(Reshape(x) · w + b), the columns left alone → Reshape(x) · w + b, without Reshape where shapes agree"""
+    """Reshape(Reshape(x) · w + b), the columns left alone → Reshape(x) · w + b, without Reshape
+    where shapes agree
+    """
 
     rows = ("G9", "G24")
     rounding = "sums of products may run in another order"
@@ -64,31 +66,50 @@ class RemoveReshapesAroundProduct(Rule):
 
     def match(self, x: Any, inner: Any, w: Any, b: Any, outer: Any) -> Any:
         arranged = ops.one_of(*reshapes(x, inner))
-        return [Call(kind, (each, ops.rest(outer))) for kind in RESHAPES for each in _products(arranged, w, b)]
+        return [
+            Call(kind, (each, ops.rest(outer)))
+            for kind in RESHAPES
+            for each in _products(arranged, w, b)
+        ]
 
     def when(self, x: Value, w: Value, root: Node, product: Node, b: Value | None = None) -> None:
         _require_columns(product, w, b)
         require_shape(x, root.output)
         require(root.output.rank >= 2, "the result has no rows")
-        require(dims.compare("==", root.output.shape[-1], w.shape[1]) is True, "the columns are arranged anew")
+        require(
+            dims.compare("==", root.output.shape[-1], w.shape[1]) is True,
+            "the columns are arranged anew",
+        )
         require(dims.product(self._rows(w, root)) == dims.product(x.shape), "there are no columns")
-        require(target_shape(x.shape, self._rows(w, root)) is not None, "two sizes change symbolically")
+        require(
+            target_shape(x.shape, self._rows(w, root)) is not None, "two sizes change symbolically"
+        )
 
     def build(self, x: Value, w: Value, root: Node, b: Value | None = None) -> Any:
         shape = self._rows(w, root)
-        return _rebuilt(x if x.shape == shape else ops.reshape(x, reshape_target(x.shape, shape)), w, b)
+        return _rebuilt(
+            x if x.shape == shape else ops.reshape(x, reshape_target(x.shape, shape)), w, b
+        )
 
     def _rows(self, w: Value, root: Node) -> Shape:
         return (*root.output.shape[:-1], w.shape[0])
 
 
 class RemoveTransposesAroundProduct(Rule):
-    """Transpose(Transpose(x) · w + b), the columns staying last → Transpose(x · w + b), or x · w + b"""
+    """Transpose(Transpose(x) · w + b), the columns staying last → Transpose(x · w + b), or x · w +
+    b
+    """
 
     rows = ("G9", "G24")
     rounding = "sums of products may run in another order"
     examples = tuple(
-        {"x": (2, 3, 6, 4), "w": (4, 5), "b": (5,), "inner": {"perm": (1, 0, 2, 3)}, "outer": {"perm": outer}}
+        {
+            "x": (2, 3, 6, 4),
+            "w": (4, 5),
+            "b": (5,),
+            "inner": {"perm": (1, 0, 2, 3)},
+            "outer": {"perm": outer},
+        }
         for outer in ((1, 0, 2, 3), (2, 1, 0, 3))
     )
 
@@ -96,10 +117,14 @@ class RemoveTransposesAroundProduct(Rule):
         moved = ops.transpose(x, name="inner")
         return [ops.transpose(each, name="outer") for each in _products(moved, w, b)]
 
-    def when(self, x: Value, w: Value, inner: Node, outer: Node, product: Node, b: Value | None = None) -> None:
+    def when(
+        self, x: Value, w: Value, inner: Node, outer: Node, product: Node, b: Value | None = None
+    ) -> None:
         _require_columns(product, w, b)
         last = x.rank - 1
-        require(permutation(inner)[-1] == last and permutation(outer)[-1] == last, "the columns move")
+        require(
+            permutation(inner)[-1] == last and permutation(outer)[-1] == last, "the columns move"
+        )
 
     def build(self, x: Value, w: Value, inner: Node, outer: Node, b: Value | None = None) -> Any:
         first = permutation(inner)
@@ -109,11 +134,15 @@ class RemoveTransposesAroundProduct(Rule):
 
 
 _FLAT = Call("Reshape", ((2, 3, 4), int64s(6, 4)))
-_WEIGHTS = tuple(np.linspace(-1, 1, a * b, dtype=np.float32).reshape(a, b) for a, b in ((4, 6), (6, 5), (1, 5)))
+_WEIGHTS = tuple(
+    np.linspace(-1, 1, a * b, dtype=np.float32).reshape(a, b) for a, b in ((4, 6), (6, 5), (1, 5))
+)
 
 
 class UnflattenRows(Rule):
-    """Reshape(Gemm(f(Gemm(Reshape(x), w), …), v)) that only arranges rows → f(x · w) · v, where that is fewer nodes"""
+    """Reshape(Gemm(f(Gemm(Reshape(x), w), …), v)) that only arranges rows → f(x · w) · v, where
+    that is fewer nodes
+    """
 
     level = "extended"
     rows = ("G7", "G24")
@@ -121,7 +150,9 @@ class UnflattenRows(Rule):
     rounding = "the bias may be added later"
     examples = tuple(
         {
-            "y": Call("Gemm", (Call("Gelu", (Call("Gemm", (_FLAT, _WEIGHTS[0])),)), *_WEIGHTS[1:end])),
+            "y": Call(
+                "Gemm", (Call("Gelu", (Call("Gemm", (_FLAT, _WEIGHTS[0])),)), *_WEIGHTS[1:end])
+            ),
             "t": int64s(*shape),
         }
         for end, shape in ((2, (2, 3, 5)), (3, (2, 3, 5)), (2, (3, 1, 2, 5)))
@@ -133,7 +164,9 @@ class UnflattenRows(Rule):
     def when(self, y: Value, root: Node) -> None:
         require_shape(y, root.output)
         require(root.output.rank >= 3, "the result is a matrix")
-        require(y.rank == 2 and y.shape[1] == root.output.shape[-1], "the columns are arranged anew")
+        require(
+            y.rank == 2 and y.shape[1] == root.output.shape[-1], "the columns are arranged anew"
+        )
         chain = self._chain(y)
         products = [node for node in chain if node.kind == "Gemm"]
         require(products, "no Gemm is between")
@@ -152,7 +185,11 @@ class UnflattenRows(Rule):
         first = chain[-1].inputs[0]
         assert first is not None
         source, shape = self._source(first), self._before(first, root)
-        rows: Any = source if source.shape == shape else ops.reshape(source, reshape_target(source.shape, shape))
+        rows: Any = (
+            source
+            if source.shape == shape
+            else ops.reshape(source, reshape_target(source.shape, shape))
+        )
         for node in reversed(chain):
             rows = self._again(node, rows)
         return rows
@@ -161,7 +198,11 @@ class UnflattenRows(Rule):
         """The operators on rows that make `y`, the last one first, each read by the next alone."""
         found: list[Node] = []
         node = y.producer
-        while node is not None and len(node.outputs[0].uses) == 1 and (_is_plain(node) or node.kind in UNARY):
+        while (
+            node is not None
+            and len(node.outputs[0].uses) == 1
+            and (_is_plain(node) or node.kind in UNARY)
+        ):
             if node.op.domain or node.inputs[0] is None or node.inputs[0].tensor.shape is None:
                 break
             found.append(node)
@@ -194,13 +235,19 @@ class UnflattenRows(Rule):
 
 
 def _is_plain(node: Node) -> bool:
-    """Whether a Gemm is a product of rows with constant weights, and with numbers per column added."""
+    """Whether a Gemm is a product of rows with constant weights, and with numbers per column
+    added.
+    """
     if node.kind != "Gemm" or node.inputs[1] is None or not node.inputs[1].is_const:
         return False
     given, b = node.op.attributes(), node.input(2)
     if given["transA"] or given["alpha"] != 1 or given["beta"] != 1:
         return False
-    return b is None or (b.is_const and b.tensor.size == node.output.shape[1] and b.shape[-1:] == node.output.shape[1:])
+    return b is None or (
+        b.is_const
+        and b.tensor.size == node.output.shape[1]
+        and b.shape[-1:] == node.output.shape[1:]
+    )
 
 
 RULES = (RemoveReshapesAroundProduct, RemoveTransposesAroundProduct, UnflattenRows)

@@ -54,10 +54,16 @@ class MergeReshapes(Rule):
 
     def when(self, x: Value, root: Node) -> None:
         require_shape(x, root.output)
-        require(target_shape(x.shape, root.output.shape) is not None, "two sizes change symbolically")
+        require(
+            target_shape(x.shape, root.output.shape) is not None, "two sizes change symbolically"
+        )
 
     def build(self, x: Value, root: Node) -> Any:
-        return x if x.shape == root.output.shape else ops.reshape(x, reshape_target(x.shape, root.output.shape))
+        return (
+            x
+            if x.shape == root.output.shape
+            else ops.reshape(x, reshape_target(x.shape, root.output.shape))
+        )
 
 
 class MaterializeReshape(Rule):
@@ -73,7 +79,10 @@ class MaterializeReshape(Rule):
         require(shape.const is None, "the sizes are constant")
         require_shape(x)
         require(known_ints(shape) is not None, "the sizes come from data")
-        require(target_shape(x.shape, root.output.tensor.shape) is not None, "two sizes change symbolically")
+        require(
+            target_shape(x.shape, root.output.tensor.shape) is not None,
+            "two sizes change symbolically",
+        )
 
     def build(self, x: Value, root: Node) -> Any:
         return ops.reshape(x, reshape_target(x.shape, root.output.shape))
@@ -89,7 +98,10 @@ class MergeCasts(Rule):
         return ops.cast(ops.cast(x, name="inner"), name="outer")
 
     def when(self, x: Value, inner: Node) -> None:
-        require(lossless(x.dtype, inner.output.dtype), f"{inner.output.dtype} does not hold every {x.dtype}")
+        require(
+            lossless(x.dtype, inner.output.dtype),
+            f"{inner.output.dtype} does not hold every {x.dtype}",
+        )
 
     def build(self, x: Value, outer: Node) -> Any:
         return x if x.dtype == outer.output.dtype else ops.cast(x, **outer.op.attributes())
@@ -132,7 +144,9 @@ class SqueezeAsReshape(Rule):
 
     def when(self, x: Value, root: Node) -> None:
         require_shape(x, root.output)
-        require(target_shape(x.shape, root.output.shape) is not None, "two sizes change symbolically")
+        require(
+            target_shape(x.shape, root.output.shape) is not None, "two sizes change symbolically"
+        )
 
     def build(self, x: Value, root: Node) -> Any:
         return ops.reshape(x, reshape_target(x.shape, root.output.shape))
@@ -151,17 +165,34 @@ class TransposeAsReshape(Rule):
         moved = [p for p in permutation(root) if not is_one(x.shape[p])]
         require(moved == sorted(moved), "it moves axes")
         require(x.shape != root.output.shape, "it moves nothing")
-        require(target_shape(x.shape, root.output.shape) is not None, "two sizes change symbolically")
+        require(
+            target_shape(x.shape, root.output.shape) is not None, "two sizes change symbolically"
+        )
 
     def build(self, x: Value, root: Node) -> Any:
         return ops.reshape(x, reshape_target(x.shape, root.output.shape))
 
 
 _MOVED = (
-    {"x": (4, 6, 5), "inner": [int64s(24, 5)], "transpose": {"perm": (1, 0)}, "outer": [int64s(5, 4, 6)]},
+    {
+        "x": (4, 6, 5),
+        "inner": [int64s(24, 5)],
+        "transpose": {"perm": (1, 0)},
+        "outer": [int64s(5, 4, 6)],
+    },
     {"x": (4, 6, 5), "inner": [], "transpose": {"perm": (1, 0)}, "outer": [int64s(5, 6, 4)]},
-    {"x": (4, 1, 6), "inner": [int64s(1)], "transpose": {"perm": (1, 0)}, "outer": [int64s(3, 2, 4)]},
-    {"x": (4, 6), "inner": [int64s(0)], "transpose": {"perm": (2, 0, 1)}, "outer": [int64s(6, 2, 2)]},
+    {
+        "x": (4, 1, 6),
+        "inner": [int64s(1)],
+        "transpose": {"perm": (1, 0)},
+        "outer": [int64s(3, 2, 4)],
+    },
+    {
+        "x": (4, 6),
+        "inner": [int64s(0)],
+        "transpose": {"perm": (2, 0, 1)},
+        "outer": [int64s(6, 2, 2)],
+    },
 )
 
 
@@ -186,11 +217,15 @@ class MoveReshapeUp(Rule):
 
     def build(self, x: Value, transpose: Node, root: Node) -> Any:
         shape, perm = self._before(transpose, root)
-        inner = x if x.shape == tuple(shape) else ops.reshape(x, reshape_target(x.shape, tuple(shape)))
+        inner = (
+            x if x.shape == tuple(shape) else ops.reshape(x, reshape_target(x.shape, tuple(shape)))
+        )
         return ops.transpose(inner, perm=perm)
 
     def _before(self, transpose: Node, root: Node) -> tuple[list[Dim], tuple[int, ...]]:
-        """The shape before the transpose with the axes cut already, and the order that then gives the root's."""
+        """The shape before the transpose with the axes cut already, and the order that then gives
+        the root's.
+        """
         perm, moved, wanted = permutation(transpose), transpose.output.shape, root.output.shape
         places = [i for i, size in enumerate(wanted) if not is_one(size)]
         kept = [i for i, size in enumerate(moved) if not is_one(size)]
@@ -198,27 +233,39 @@ class MoveReshapeUp(Rule):
         require(groups is not None, "it joins or mixes axes")
         assert groups is not None
         ones = [i for i, size in enumerate(wanted) if is_one(size)]
-        by_source = sorted((perm[axis], [places[g] for g in group]) for axis, group in zip(kept, groups))
+        by_source = sorted(
+            (perm[axis], [places[g] for g in group]) for axis, group in zip(kept, groups)
+        )
         order = ones + [place for _, group in by_source for place in group]
         return [wanted[i] for i in order], tuple(order.index(i) for i in range(len(wanted)))
 
 
 class RemoveReshapeBeforeBroadcast(Rule):
-    """Add(Reshape(x), y), the Reshape putting axes of size one in front → Add(x, y) (and other such operators)"""
+    """Add(Reshape(x), y), the Reshape putting axes of size one in front → Add(x, y) (and other such
+    operators)
+    """
 
     rows = ("G7",)
     examples = tuple({"x": (4,), "more": more, "y": (3, 4)} for more in (int64s(1, 4), int64s(0)))
 
     def match(self, x: Any, more: Any, y: Any) -> Any:
-        wide = ops.one_of(*(Call(kind, (x, more), label="wide") for kind in ("Reshape", "Unsqueeze")))
+        wide = ops.one_of(
+            *(Call(kind, (x, more), label="wide") for kind in ("Reshape", "Unsqueeze"))
+        )
         one_way = [Call(kind, (wide, y)) for kind in ("Add", "Mul", "Sub", "Div", "Equal")]
         return [*one_way, *(Call(kind, (y, wide)) for kind in ("Sub", "Div"))]
 
     def when(self, x: Value, y: Value, wide: Node, root: Node) -> None:
         require_shape(x, y, wide.output)
         added = wide.output.rank - x.rank
-        require(added > 0 and wide.output.shape[added:] == x.shape, "it does more than to add axes in front")
-        require(all(is_one(size) for size in wide.output.shape[:added]), "it does more than to add axes in front")
+        require(
+            added > 0 and wide.output.shape[added:] == x.shape,
+            "it does more than to add axes in front",
+        )
+        require(
+            all(is_one(size) for size in wide.output.shape[:added]),
+            "it does more than to add axes in front",
+        )
         require(y.rank >= wide.output.rank, "it sets the rank of the result")
         require(x.tensor.size != root.output.tensor.size, "it is not broadcast")
 
@@ -227,7 +274,9 @@ class RemoveReshapeBeforeBroadcast(Rule):
 
 
 class RemoveExpandBeforeBroadcast(Rule):
-    """Add(Expand(x), y) → Add(x, y), where y has the full shape (and other such operators; ConstantOfShape too)"""
+    """Add(Expand(x), y) → Add(x, y), where y has the full shape (and other such operators;
+    ConstantOfShape too)
+    """
 
     rows = ("G7",)
     shares = True
@@ -244,17 +293,24 @@ class RemoveExpandBeforeBroadcast(Rule):
         return [*one_way, *logic, *(Call(kind, (y, wide)) for kind in ("Sub", "Div", "Less"))]
 
     def when(self, y: Value, wide: Node, root: Node) -> None:
-        require(y.tensor.shape is not None and y.shape == root.output.tensor.shape, "the expansion makes the shape")
+        require(
+            y.tensor.shape is not None and y.shape == root.output.tensor.shape,
+            "the expansion makes the shape",
+        )
 
     def build(self, y: Value, wide: Node, root: Node) -> Any:
         narrow: Any = wide.inputs[0]
         if wide.kind == "ConstantOfShape":
-            narrow = np.asarray(attribute(wide, "value")).astype(wide.output.dtype.numpy).reshape(())
+            narrow = (
+                np.asarray(attribute(wide, "value")).astype(wide.output.dtype.numpy).reshape(())
+            )
         return Call(root.kind, (y, narrow) if root.inputs[0] is y else (narrow, y))
 
 
 class ReadShapeEarlier(Rule):
-    """Shape(f(x)) → Shape(x), where f keeps the shape, so that f is not computed for its shape alone"""
+    """Shape(f(x)) → Shape(x), where f keeps the shape, so that f is not computed for its shape
+    alone
+    """
 
     rows = ("G6",)
     examples = ({"y": Call("Relu", ((3, 4),)), "root": {"start": 1}},)
@@ -273,12 +329,29 @@ class ReadShapeEarlier(Rule):
         require_shape(y)
         require(y.producer is not None, "the shape is that of an input")
         assert y.producer is not None
-        same = [x for x in y.producer.operands() if isinstance(x.type, TensorType) and x.type.shape == y.shape]
+        same = [
+            x
+            for x in y.producer.operands()
+            if isinstance(x.type, TensorType) and x.type.shape == y.shape
+        ]
         require(len(same) > 0, "no operand of what makes it has the same shape")
         return same[0]
 
 
 RULES = (
-    *(MergeTransposes, MaterializeReshape, MergeReshapes, MergeCasts, CastLikeAsCast, SqueezeAsReshape),
-    *(TransposeAsReshape, MoveReshapeUp, RemoveReshapeBeforeBroadcast, RemoveExpandBeforeBroadcast, ReadShapeEarlier),
+    *(
+        MergeTransposes,
+        MaterializeReshape,
+        MergeReshapes,
+        MergeCasts,
+        CastLikeAsCast,
+        SqueezeAsReshape,
+    ),
+    *(
+        TransposeAsReshape,
+        MoveReshapeUp,
+        RemoveReshapeBeforeBroadcast,
+        RemoveExpandBeforeBroadcast,
+        ReadShapeEarlier,
+    ),
 )

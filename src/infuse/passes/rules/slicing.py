@@ -1,4 +1,6 @@
-"""Slice and Gather moved before the work on what they leave out, so that only what is read is computed."""
+"""Slice and Gather moved before the work on what they leave out, so that only what is read is
+computed.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,9 @@ def _axes(root: Node, whole: Value) -> list[int]:
     given = root.input(3)
     starts = root.input(1)
     assert starts is not None
-    axes = axes_of(given, whole) if given is not None else list(range(len(known_ints(starts) or ())))
+    axes = (
+        axes_of(given, whole) if given is not None else list(range(len(known_ints(starts) or ())))
+    )
     require(axes, "the axes are not known")
     return axes
 
@@ -75,7 +79,9 @@ def _constant_part(root: Node, whole: Value, axes: list[int], c: Value) -> Array
         if axis < 0:
             return array
         places = np.zeros_like(data(index)) if array.shape[axis] == 1 else data(index)
-        return np.take(array, places if index.rank == 0 or array.shape[axis] > 1 else places[:1], axis=axis)
+        return np.take(
+            array, places if index.rank == 0 or array.shape[axis] > 1 else places[:1], axis=axis
+        )
     met = [axis for axis in axes if axis >= shift and array.shape[axis - shift] != 1]
     for axis in met:
         cut = cuts(root)[axis]
@@ -86,18 +92,25 @@ def _constant_part(root: Node, whole: Value, axes: list[int], c: Value) -> Array
 
 
 class CutBeforeElements(Rule):
-    """Slice(f(x)) → f(Slice(x)), Slice(x + c) → Slice(x) + the same part of c (and other operators; Gather too)"""
+    """Slice(f(x)) → f(Slice(x)), Slice(x + c) → Slice(x) + the same part of c (and other operators;
+    Gather too)
+    """
 
     rows = ("G24",)
     examples = (
-        *({"x": (3, 4), "c": c, "inner": more, **_FIRST} for c, more in (((4,), {}), ((3, 1), {"to": 7}), ((), {}))),
+        *(
+            {"x": (3, 4), "c": c, "inner": more, **_FIRST}
+            for c, more in (((4,), {}), ((3, 1), {"to": 7}), ((), {}))
+        ),
         {"x": Bools((3, 4)), **_FIRST},
     )
 
     def match(self, x: Any, c: Any, cut: Any, i: Any) -> Any:
         single = ops.one_of(*(Call(kind, (x,), label="inner") for kind in UNARY))
         first = ops.one_of(*(Call(kind, (x, ops.const(c)), label="inner") for kind in BINARY))
-        second = ops.one_of(*(Call(kind, (ops.const(c), x), label="inner") for kind in ("Sub", "Div", "Pow")))
+        second = ops.one_of(
+            *(Call(kind, (ops.const(c), x), label="inner") for kind in ("Sub", "Div", "Pow"))
+        )
         return [reader for part in (single, first, second) for reader in _readers(part, cut, i)]
 
     def when(self, x: Value, inner: Node, root: Node, c: Value | None = None) -> None:
@@ -117,7 +130,9 @@ class CutBeforeElements(Rule):
 
 
 class CutBeforePair(Rule):
-    """Slice(x + y) → Slice(x) + Slice(y) for operands of one shape (and other operators; Gather too)"""
+    """Slice(x + y) → Slice(x) + Slice(y) for operands of one shape (and other operators; Gather
+    too)
+    """
 
     level = "extended"
     rows = ("G24",)
@@ -130,7 +145,10 @@ class CutBeforePair(Rule):
     def when(self, x: Value, y: Value, inner: Node, root: Node) -> None:
         _axes(root, inner.output)
         require(x.type == y.type == inner.output.type, "an operand is stretched")
-        made = [v.producer is not None and v.producer.kind in WORKING and len(v.uses) == 1 for v in (x, y)]
+        made = [
+            v.producer is not None and v.producer.kind in WORKING and len(v.uses) == 1
+            for v in (x, y)
+        ]
         require(any(made), "no operand takes work to make")
 
     def build(self, x: Value, y: Value, inner: Node, root: Node) -> Any:
@@ -144,14 +162,22 @@ WORKING = ("MatMul", "Gemm", "Conv", "Attention", *BINARY)
 
 
 class CutBeforeProduct(Rule):
-    """Slice of rows of MatMul(x, w) → MatMul(Slice(x), w), of columns → MatMul(x, Slice(w)) (Gather and Gemm too)"""
+    """Slice of rows of MatMul(x, w) → MatMul(Slice(x), w), of columns → MatMul(x, Slice(w)) (Gather
+    and Gemm too)
+    """
 
     rows = ("G24",)
     rounding = _FEWER
     examples = (
         {"x": (3, 4), "w": (4, 5), "b": (5,), "cut": _SLICE, "i": int64s(1)},
         {"x": (2, 3, 4), "w": (4, 5), **_FIRST},
-        {"x": (3, 4), "w": (4, 5), "b": (1, 5), "cut": [int64s(1), int64s(3), int64s(1)], "i": int64s(1, 3)},
+        {
+            "x": (3, 4),
+            "w": (4, 5),
+            "b": (1, 5),
+            "cut": [int64s(1), int64s(3), int64s(1)],
+            "i": int64s(1, 3),
+        },
     )
 
     def match(self, x: Any, w: Any, b: Any, cut: Any, i: Any) -> Any:
@@ -198,13 +224,20 @@ def _constant_columns(root: Node, whole: Value, w: Value, column: int) -> Array:
 
 
 class CutBeforeNormalization(Rule):
-    """Slice(Softmax(x)) → Softmax(Slice(x)) along other axes (LayerNormalization, RMSNormalization; Gather too)"""
+    """Slice(Softmax(x)) → Softmax(Slice(x)) along other axes (LayerNormalization, RMSNormalization;
+    Gather too)
+    """
 
     rows = ("G24",)
     rounding = _FEWER
     examples = (
         {"x": (3, 2, 4), "s": (4,), "b": (4,), **_FIRST},
-        {"x": (2, 4, 3), "inner": {"axis": 1}, "cut": [int64s(1), int64s(2), int64s(2)], "i": int64s(1)}
+        {
+            "x": (2, 4, 3),
+            "inner": {"axis": 1},
+            "cut": [int64s(1), int64s(2), int64s(2)],
+            "i": int64s(1),
+        }
         | {"read": {"axis": 2}},
     )
 
@@ -219,7 +252,9 @@ class CutBeforeNormalization(Rule):
     def when(self, x: Value, inner: Node, root: Node) -> None:
         require_shape(x)
         axes, own = _axes(root, inner.output), attribute(inner, "axis") % x.rank
-        alone = own not in axes if inner.kind.endswith("Softmax") else all(axis < own for axis in axes)
+        alone = (
+            own not in axes if inner.kind.endswith("Softmax") else all(axis < own for axis in axes)
+        )
         require(alone, "it cuts what is normalized")
         require(not any(v.uses for v in inner.outputs[1:]), "its statistics are read")
 
@@ -263,7 +298,13 @@ class CutBeforeConv(Rule):
     rounding = _FEWER
     examples = (
         {"x": (3, 2, 5, 5), "rest": [(4, 2, 3, 3)], "cut": _SLICE, "i": int64s(1), "inner": {}},
-        {"x": (3, 2, 5, 5), "rest": [], "cut": _SLICE, "i": int64s(1), "inner": {"kernel_shape": (2, 2)}},
+        {
+            "x": (3, 2, 5, 5),
+            "rest": [],
+            "cut": _SLICE,
+            "i": int64s(1),
+            "inner": {"kernel_shape": (2, 2)},
+        },
         {"x": (3, 2, 5, 5), "rest": [], "cut": _SLICE, "i": int64s(1), "inner": {}},
         {"x": (3, 2, 5, 5), "rest": [(2, 4, 3, 3)], "cut": _SLICE, "i": int64s(1), "inner": {}},
     )
@@ -280,7 +321,21 @@ class CutBeforeConv(Rule):
         return Call(inner.kind, (_part(root, x, [0]), *inner.inputs[1:]), inner.op.attributes())
 
 
-_BY_IMAGE = ("Conv", "ConvTranspose", "MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool")
+_BY_IMAGE = (
+    "Conv",
+    "ConvTranspose",
+    "MaxPool",
+    "AveragePool",
+    "GlobalAveragePool",
+    "GlobalMaxPool",
+)
 RULES = (
-    *(CutBeforeElements, CutBeforePair, CutBeforeProduct, CutBeforeNormalization, CutBeforeTranspose, CutBeforeConv),
+    *(
+        CutBeforeElements,
+        CutBeforePair,
+        CutBeforeProduct,
+        CutBeforeNormalization,
+        CutBeforeTranspose,
+        CutBeforeConv,
+    ),
 )

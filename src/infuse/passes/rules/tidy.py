@@ -24,16 +24,29 @@ class RemoveResize(Rule):
     rows = ("G5",)
     examples = (
         {"x": (1, 2, 4, 3), "roi": _NONE, "scales": np.ones(4, np.float32)},
-        {"x": (1, 2, 4, 3), "roi": _NONE, "none": _NONE, "sizes": int64s(4, 3), "root": {"axes": (2, 3)}},
+        {
+            "x": (1, 2, 4, 3),
+            "roi": _NONE,
+            "none": _NONE,
+            "sizes": int64s(4, 3),
+            "root": {"axes": (2, 3)},
+        },
     )
 
     def match(self, x: Any, roi: Any, scales: Any, none: Any, sizes: Any) -> Any:
         whole = ops.maybe(roi)
-        return [ops.resize(x, whole, ops.const(scales)), ops.resize(x, whole, ops.maybe(none), ops.const(sizes))]
+        return [
+            ops.resize(x, whole, ops.const(scales)),
+            ops.resize(x, whole, ops.maybe(none), ops.const(sizes)),
+        ]
 
-    def when(self, x: Value, root: Node, scales: Value | None = None, sizes: Value | None = None) -> None:
+    def when(
+        self, x: Value, root: Node, scales: Value | None = None, sizes: Value | None = None
+    ) -> None:
         require_shape(x)
-        require(attribute(root, "coordinate_transformation_mode") != "tf_crop_and_resize", "it crops")
+        require(
+            attribute(root, "coordinate_transformation_mode") != "tf_crop_and_resize", "it crops"
+        )
         require(root.output.type == x.type, "it resizes")
         require(scales is None or bool(np.all(data(scales) == 1)), "a factor is not one")
         require(sizes is None or x.tensor.is_static, "the sizes are not known")
@@ -132,13 +145,20 @@ class RemoveScatter(Rule):
         places = data(i)
         require(places.ndim > 0 and places.shape[-1] > 0, "it writes everything at once")
         depth = places.shape[-1]
-        require(depth <= x.rank and all(isinstance(n, int) for n in x.shape[:depth]), "the size is not known")
+        require(
+            depth <= x.rank and all(isinstance(n, int) for n in x.shape[:depth]),
+            "the size is not known",
+        )
         sizes = [int(n) for n in x.shape[:depth] if isinstance(n, int)]
         wanted = np.indices(sizes).reshape(depth, -1).T
         flat = places.reshape(-1, depth)
-        require(places.ndim == 2 or places.shape[:-1] == tuple(sizes), "the places are arranged otherwise")
         require(
-            flat.shape == wanted.shape and bool(np.all(flat == wanted)), "it leaves places out, or in another order"
+            places.ndim == 2 or places.shape[:-1] == tuple(sizes),
+            "the places are arranged otherwise",
+        )
+        require(
+            flat.shape == wanted.shape and bool(np.all(flat == wanted)),
+            "it leaves places out, or in another order",
         )
 
     def build(self, u: Value) -> Any:
@@ -150,7 +170,9 @@ class ConcatAsExpand(Rule):
 
     rows = ("G24",)
     shares = True
-    examples = tuple({"xs": [_ONE, _ONE, _ONE], "root": {"axis": -1}} for _ONE in (Call("Neg", ((2, 3, 1),)),))
+    examples = tuple(
+        {"xs": [_ONE, _ONE, _ONE], "root": {"axis": -1}} for _ONE in (Call("Neg", ((2, 3, 1),)),)
+    )
 
     def match(self, xs: Any) -> Any:
         return ops.concat(ops.rest(xs))
@@ -167,7 +189,9 @@ class ConcatAsExpand(Rule):
 
 
 class FuseUpsample(Rule):
-    """Reshape(Expand(Reshape(x))) that repeats each pixel along rows and columns → Resize(x, nearest)"""
+    """Reshape(Expand(Reshape(x))) that repeats each pixel along rows and columns → Resize(x,
+    nearest)
+    """
 
     rows = ("G23", "G27")
     examples = tuple(
@@ -184,7 +208,9 @@ class FuseUpsample(Rule):
     def when(self, x: Value, cut: Node, wide: Node, root: Node) -> None:
         require_narrow_float(x)
         require_shape(x, cut.output, wide.output, root.output)
-        require(x.rank == root.output.rank == 4 and wide.output.rank == 6, "it does not repeat pixels")
+        require(
+            x.rank == root.output.rank == 4 and wide.output.rank == 6, "it does not repeat pixels"
+        )
         n, c, h, w = x.shape
         require(cut.output.shape == (n, c, h, 1, w, 1), "it does not cut the pixels apart")
         rows, columns = wide.output.shape[3], wide.output.shape[5]
@@ -193,8 +219,14 @@ class FuseUpsample(Rule):
         require(root.output.shape == (n, c, h * rows, w * columns), "it joins other axes")
 
     def build(self, x: Value, wide: Node) -> Any:
-        factors = [n for n in (1, 1, wide.output.shape[3], wide.output.shape[5]) if isinstance(n, int)]
-        given = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+        factors = [
+            n for n in (1, 1, wide.output.shape[3], wide.output.shape[5]) if isinstance(n, int)
+        ]
+        given = {
+            "mode": "nearest",
+            "coordinate_transformation_mode": "asymmetric",
+            "nearest_mode": "floor",
+        }
         return Call("Resize", (x, None, np.asarray(factors, dtype=np.float32)), given)
 
 
@@ -230,7 +262,8 @@ class EinsumOfOne(Rule):
     rows = ("G24",)
     rounding = "sums run in another order"
     examples = tuple(
-        {"x": (2, 3, 4), "root": {"equation": equation}} for equation in ("abc->cab", "abc->ca", "abc->ab")
+        {"x": (2, 3, 4), "root": {"equation": equation}}
+        for equation in ("abc->cab", "abc->ca", "abc->ab")
     )
 
     def match(self, x: Any) -> Any:
@@ -239,7 +272,10 @@ class EinsumOfOne(Rule):
     def when(self, x: Value, root: Node) -> None:
         require_shape(x)
         given, kept = self._labels(root)
-        require("." not in given + kept and len(set(given)) == len(given), "a label comes twice, or is not written out")
+        require(
+            "." not in given + kept and len(set(given)) == len(given),
+            "a label comes twice, or is not written out",
+        )
 
     def build(self, x: Value, root: Node) -> Any:
         given, kept = self._labels(root)
@@ -259,18 +295,30 @@ class CastConstantOfShape(Rule):
 
     rows = ("G8",)
     shares = True
-    examples = ({"s": int64s(2, 3), "made": {"value": np.asarray([2.0], np.float32)}, "root": {"to": dtypes.int64}},)
+    examples = (
+        {
+            "s": int64s(2, 3),
+            "made": {"value": np.asarray([2.0], np.float32)},
+            "root": {"to": dtypes.int64},
+        },
+    )
 
     def match(self, s: Any) -> Any:
         return ops.cast(ops.constant_of_shape(s, name="made"))
 
     def when(self, made: Node, root: Node) -> None:
         source, target = made.output.dtype, root.output.dtype
-        plain = all(d.kind in "fiub" and (d.bits >= 32 or not d.is_float) and d.bits >= 8 for d in (source, target))
+        plain = all(
+            d.kind in "fiub" and (d.bits >= 32 or not d.is_float) and d.bits >= 8
+            for d in (source, target)
+        )
         require(plain, f"{source} to {target} needs rules of its own")
         number = float(attribute(made, "value"))
         whole = (
-            np.isfinite(number) and number == int(number) and abs(number) < 100 and (number >= 0 or target.is_signed)
+            np.isfinite(number)
+            and number == int(number)
+            and abs(number) < 100
+            and (number >= 0 or target.is_signed)
         )
         require(target.is_float or target.is_bool or whole, "it is rounded")
 
@@ -280,6 +328,14 @@ class CastConstantOfShape(Rule):
 
 
 RULES = (
-    *(RemoveResize, RemoveGlobalPool, RemoveZeroBias, RemoveTwin, GatherAsSlice, RemoveScatter, ConcatAsExpand),
+    *(
+        RemoveResize,
+        RemoveGlobalPool,
+        RemoveZeroBias,
+        RemoveTwin,
+        GatherAsSlice,
+        RemoveScatter,
+        ConcatAsExpand,
+    ),
     *(FuseUpsample, RemoveExpandBeforeMatMul, EinsumOfOne, CastConstantOfShape),
 )

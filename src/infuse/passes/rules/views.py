@@ -19,7 +19,9 @@ DEEPEST = 8
 
 @dataclass(frozen=True)
 class View:
-    """Elements of a dense tensor: the first one's index, and for each axis its size and the step to the next index."""
+    """Elements of a dense tensor: the first one's index, and for each axis its size and the step to
+    the next index.
+    """
 
     offset: int
     axes: tuple[tuple[Dim, Dim], ...]
@@ -31,7 +33,9 @@ def dense(shape: Sequence[Dim]) -> View:
 
 
 def views(value: Value) -> Iterator[tuple[Value, View]]:
-    """`value` seen as a view of itself, then of each value above that only movement operators part it from."""
+    """`value` seen as a view of itself, then of each value above that only movement operators part
+    it from.
+    """
     chain: list[tuple[Node, Value]] = []
     source = value
     if not _known(source):
@@ -39,7 +43,12 @@ def views(value: Value) -> Iterator[tuple[Value, View]]:
     yield source, dense(source.shape)
     while source.producer is not None and len(chain) < DEEPEST:
         node = source.producer
-        if node.op.domain or not node.inputs or node.inputs[0] is None or not _known(node.inputs[0]):
+        if (
+            node.op.domain
+            or not node.inputs
+            or node.inputs[0] is None
+            or not _known(node.inputs[0])
+        ):
             return
         chain.insert(0, (node, source))
         source = node.inputs[0]
@@ -52,11 +61,15 @@ def views(value: Value) -> Iterator[tuple[Value, View]]:
 
 
 def _known(value: Value) -> bool:
-    return isinstance(value.type, TensorType) and value.type.shape is not None and not value.is_const
+    return (
+        isinstance(value.type, TensorType) and value.type.shape is not None and not value.is_const
+    )
 
 
 def through(node: Node, result: Value, view: View) -> View | None:
-    """What an output of a movement operator is where `view` is its first input; None where that is no view."""
+    """What an output of a movement operator is where `view` is its first input; None where that is
+    no view.
+    """
     try:
         if node.kind == "Transpose":
             return View(view.offset, tuple(view.axes[p] for p in permutation(node)))
@@ -76,7 +89,9 @@ def through(node: Node, result: Value, view: View) -> View | None:
 
 
 def rearranged(view: View, shape: Shape) -> View | None:
-    """The same elements in row-major order under another shape, None where steps would not stay even."""
+    """The same elements in row-major order under another shape, None where steps would not stay
+    even.
+    """
     pieces: list[tuple[Dim, Dim]] = []
     for size, step in view.axes:
         if is_one(size):
@@ -105,14 +120,22 @@ def rearranged(view: View, shape: Shape) -> View | None:
 def _stretched(view: View, shape: Shape) -> View:
     """Axes of size one repeated, and new ones in front."""
     axes = ((1, 0),) * (len(shape) - len(view.axes)) + view.axes
-    return View(view.offset, tuple((size, 0 if is_one(own) else step) for size, (own, step) in zip(shape, axes)))
+    return View(
+        view.offset,
+        tuple((size, 0 if is_one(own) else step) for size, (own, step) in zip(shape, axes)),
+    )
 
 
 def _picked(node: Node, view: View) -> View | None:
     """One index of an axis."""
     index = known_ints(node.input(1))
     places = node.input(1)
-    if places is None or places.tensor.shape != () or index is None or not isinstance(index[0], int):
+    if (
+        places is None
+        or places.tensor.shape != ()
+        or index is None
+        or not isinstance(index[0], int)
+    ):
         return None
     axis = attribute(node, "axis") % len(view.axes)
     size, step = view.axes[axis]
@@ -140,7 +163,9 @@ def _every(view: View, axis: int, step: int) -> View:
     """The first, and every `step`-th after it, along an axis of known size."""
     size, own = view.axes[axis]
     assert isinstance(size, int)
-    return View(view.offset, (*view.axes[:axis], (-(-size // step), own * step), *view.axes[axis + 1 :]))
+    return View(
+        view.offset, (*view.axes[:axis], (-(-size // step), own * step), *view.axes[axis + 1 :])
+    )
 
 
 def _part(node: Node, result: Value, view: View) -> View | None:
@@ -153,7 +178,9 @@ def _part(node: Node, result: Value, view: View) -> View | None:
 
 def _range(view: View, axis: int, start: int, length: int) -> View | None:
     step = view.axes[axis][1]
-    return _moved(View(view.offset, (*view.axes[:axis], (length, step), *view.axes[axis + 1 :])), start, step)
+    return _moved(
+        View(view.offset, (*view.axes[:axis], (length, step), *view.axes[axis + 1 :])), start, step
+    )
 
 
 def _moved(view: View, index: int, step: Dim) -> View | None:

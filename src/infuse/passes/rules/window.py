@@ -16,7 +16,9 @@ Ints = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Window:
-    """Geometry of a convolution or pooling with its defaults written out; `pads` lists all begins, then all ends."""
+    """Geometry of a convolution or pooling with its defaults written out; `pads` lists all begins,
+    then all ends.
+    """
 
     kernel: Ints
     strides: Ints
@@ -29,8 +31,14 @@ class Window:
         given = node.op.attributes()
         kernel = tuple(given["kernel_shape"]) or conv_weights(node)[2:]
         ones = (1,) * len(kernel)
-        pads = given["pads"] if given["auto_pad"] == "NOTSET" and given["pads"] else (0,) * 2 * len(kernel)
-        return Window(kernel, tuple(given["strides"]) or ones, tuple(given.get("dilations") or ones), pads)
+        pads = (
+            given["pads"]
+            if given["auto_pad"] == "NOTSET" and given["pads"]
+            else (0,) * 2 * len(kernel)
+        )
+        return Window(
+            kernel, tuple(given["strides"]) or ones, tuple(given.get("dilations") or ones), pads
+        )
 
     @property
     def is_point(self) -> bool:
@@ -48,7 +56,10 @@ class Window:
             math.gcd(d if k > 1 else 0, a if m > 1 else 0) or 1
             for d, k, a, m in zip(self.dilations, self.kernel, apart, other.kernel)
         ]
-        reach = [(k - 1) * d + (m - 1) * a for d, k, a, m in zip(self.dilations, self.kernel, apart, other.kernel)]
+        reach = [
+            (k - 1) * d + (m - 1) * a
+            for d, k, a, m in zip(self.dilations, self.kernel, apart, other.kernel)
+        ]
         return Window(
             tuple(r // d + 1 for r, d in zip(reach, steps)),
             tuple(s * t for s, t in zip(self.strides, other.strides)),
@@ -67,7 +78,9 @@ class Window:
 def require_explicit(*nodes: Node) -> None:
     """Refuse where a window pads by itself."""
     for node in nodes:
-        require(attribute(node, "auto_pad") in ("NOTSET", "VALID"), f"the {node.kind} pads by itself")
+        require(
+            attribute(node, "auto_pad") in ("NOTSET", "VALID"), f"the {node.kind} pads by itself"
+        )
 
 
 def conv_weights(node: Node) -> Ints:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from infuse.ops.base import Op
+from infuse.rewrite.record import unwrapped
 from infuse.search.egraph import EGraph
 from infuse.search.terms import (
     Apply,
@@ -34,8 +35,9 @@ Finder = Callable[[EGraph, int, Term], Iterator[Equal]]
 
 @dataclass(frozen=True)
 class Equality:
-    """An equality of terms: it looks at every term of some kinds (of all pointwise ones with the kind "pointwise"), in
-    float classes that are not constant, and tells what equals what. `about` is its equation.
+    """An equality of terms: it looks at every term of some kinds (of all pointwise ones with the
+    kind "pointwise"), in float classes that are not constant, and tells what equals what. `about`
+    is its equation.
     """
 
     name: str
@@ -57,7 +59,7 @@ def equality(*kinds: str) -> Callable[[Finder], Finder]:
 
     def register(function: Finder) -> Finder:
         name = function.__name__
-        EQUALITIES[name] = Equality(name, (function.__doc__ or "").strip(), frozenset(kinds), function)
+        EQUALITIES[name] = Equality(name, unwrapped(function.__doc__), frozenset(kinds), function)
         return function
 
     return register
@@ -69,17 +71,19 @@ def comes_by(g: EGraph, term: Term, *names: str) -> bool:
     return reason is not None and reason.equality in names
 
 
-# -- movements ----------------------------------------------------------------------------------------
+# -- movements -------------------------------------------------------------------------------------
 
 
 def is_spread(g: EGraph, at: int, term: Term) -> bool:
-    """Whether every operand of a pointwise term is a constant or has the shape of the result, and not all are
-    constants.
+    """Whether every operand of a pointwise term is a constant or has the shape of the result, and
+    not all are constants.
     """
     shape = g.shape(at)
     free = [a for a in term.args if not g.is_const(a)]
     return (
-        bool(free) and all(g.shape(a) == shape for a in free) and all(_static(g, a) for a in term.args if a not in free)
+        bool(free)
+        and all(g.shape(a) == shape for a in free)
+        and all(_static(g, a) for a in term.args if a not in free)
     )
 
 
@@ -88,8 +92,8 @@ def _static(g: EGraph, number: int) -> bool:
 
 
 def place_in(g: EGraph, constant: int, axis: int, rank: int) -> int | None:
-    """The axis of a constant that meets an axis of the tensor of this rank; None where the constant is the same along
-    it.
+    """The axis of a constant that meets an axis of the tensor of this rank; None where the constant
+    is the same along it.
     """
     shape = g.shape(constant)
     place = axis - (rank - len(shape))
@@ -117,7 +121,11 @@ def turned(g: EGraph, head: Moved, operand: int) -> Expression:
 def widened(g: EGraph, operand: int, rank: int) -> Expression:
     """A constant with axes of size one in front, up to a rank."""
     shape = g.shape(operand)
-    return operand if len(shape) == rank else apply(Shaped((1,) * (rank - len(shape)) + shape), operand)
+    return (
+        operand
+        if len(shape) == rank
+        else apply(Shaped((1,) * (rank - len(shape)) + shape), operand)
+    )
 
 
 def with_operands(term: Term, *args: Expression) -> Apply:

@@ -21,9 +21,15 @@ def factor_into_weights(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
         for inner in g.terms(arg, "Conv", "MatMul"):
             axes = weight_axes(g, inner)
             if axes is not None:
-                factor = _along(g, c, axes[1], len(g.shape(at)), axes[3], len(g.shape(inner.args[1])))
+                factor = _along(
+                    g, c, axes[1], len(g.shape(at)), axes[3], len(g.shape(inner.args[1]))
+                )
                 if factor is not None:
-                    yield Equal(at, product(inner, inner.args[0], apply(Mul(), inner.args[1], factor)), (inner,))
+                    yield Equal(
+                        at,
+                        product(inner, inner.args[0], apply(Mul(), inner.args[1], factor)),
+                        (inner,),
+                    )
 
 
 @equality("Conv", "MatMul")
@@ -44,7 +50,9 @@ def factor_from_operand(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
 
 
 def _along(g: EGraph, c: int, axis: int, rank: int, place: int, weights: int) -> Expression | None:
-    """A constant that varies along one axis only, as a factor of weights along another; None where it varies more."""
+    """A constant that varies along one axis only, as a factor of weights along another; None where
+    it varies more.
+    """
     shape = g.shape(c)
     if all(size == 1 for size in shape):
         return apply(Shaped((1,) * weights), c)
@@ -61,7 +69,11 @@ def number_past_product(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
         for inner in g.terms(arg, "Mul"):
             for place, s in enumerate(inner.args):
                 x = inner.args[1 - place]
-                if all(size == 1 for size in g.shape(s)) and g.shape(x) == g.shape(arg) and not g.is_const(x):
+                if (
+                    all(size == 1 for size in g.shape(s))
+                    and g.shape(x) == g.shape(arg)
+                    and not g.is_const(x)
+                ):
                     if len(g.shape(s)) > len(g.shape(at)):
                         continue
                     args = [x if i == index else a for i, a in enumerate(term.args)]
@@ -78,11 +90,13 @@ def number_into_product(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
         for inner in g.terms(arg, "MatMul"):
             for place, x in enumerate(inner.args):
                 if len(g.shape(s)) <= len(g.shape(x)):
-                    args = [apply(Mul(), x, s) if i == place else a for i, a in enumerate(inner.args)]
+                    args = [
+                        apply(Mul(), x, s) if i == place else a for i, a in enumerate(inner.args)
+                    ]
                     yield Equal(at, with_operands(inner, *args), (inner,))
 
 
-# -- orders of axes ----------------------------------------------------------------------------------------
+# -- orders of axes --------------------------------------------------------------------------------
 
 
 @equality("MatMul")
@@ -100,7 +114,9 @@ def product_of_moved(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
 
 @equality("Moved")
 def moved_of_product(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
-    """Moved(x · w) = Moved(x) · w, where the last axis stays; (x · y) turned = y turned · x turned"""
+    """Moved(x · w) = Moved(x) · w, where the last axis stays; (x · y) turned = y turned · x
+    turned
+    """
     moved = term.head
     assert isinstance(moved, Moved)
     rank = len(moved.perm)

@@ -1,4 +1,6 @@
-"""Products with weights: convolutions and matrix products, moved past sums, cuts, poolings and each other."""
+"""Products with weights: convolutions and matrix products, moved past sums, cuts, poolings and each
+other.
+"""
 
 from __future__ import annotations
 
@@ -66,12 +68,12 @@ def product(term: Term, x: Expression, w: Expression) -> Apply:
     return with_operands(term, x, w)
 
 
-# -- sums and concatenations ----------------------------------------------------------------------------------------
+# -- sums and concatenations -----------------------------------------------------------------------
 
 
 def weight_axes(g: EGraph, term: Term) -> tuple[int, int, int, int] | None:
-    """The axis of x that a product sums over, the one of its result that it makes, and those of the weights; None for
-    a product in groups, or with weights that are no matrix.
+    """The axis of x that a product sums over, the one of its result that it makes, and those of the
+    weights; None for a product in groups, or with weights that are no matrix.
     """
     if term.kind == "Conv":
         return (CHANNELS, CHANNELS, 1, 0) if conv_of(term).group == 1 else None
@@ -81,7 +83,9 @@ def weight_axes(g: EGraph, term: Term) -> tuple[int, int, int, int] | None:
 
 @equality("Conv", "MatMul")
 def product_of_joined(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
-    """Joined(x, y) · w = x · Cut(w) + y · Cut(w), along what is summed; along other axes Joined(x · w, y · w)"""
+    """Joined(x, y) · w = x · Cut(w) + y · Cut(w), along what is summed; along other axes Joined(x ·
+    w, y · w)
+    """
     axes = weight_axes(g, term)
     if axes is None:
         return
@@ -106,7 +110,9 @@ def product_of_joined(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
                 whole = apply(Add(), whole, part)
             yield Equal(at, whole, (inner,))
         elif term.kind == "MatMul" or inner.head.axis == 0:
-            yield Equal(at, apply(inner.head, *(product(term, piece, w) for piece in inner.args)), (inner,))
+            yield Equal(
+                at, apply(inner.head, *(product(term, piece, w) for piece in inner.args)), (inner,)
+            )
 
 
 @equality("Add")
@@ -120,7 +126,12 @@ def sum_of_products(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
         depth, _, inner_axis, _ = axes
         for two in g.terms(right, one.kind):
             made = comes_by(g, one, "product_of_joined") or comes_by(g, two, "product_of_joined")
-            if made or two.head != one.head or two == one or not (g.is_const(one.args[1]) and g.is_const(two.args[1])):
+            if (
+                made
+                or two.head != one.head
+                or two == one
+                or not (g.is_const(one.args[1]) and g.is_const(two.args[1]))
+            ):
                 continue
             (x, a), (y, b) = one.args, two.args
             if x == y and g.shape(a) == g.shape(b):
@@ -149,7 +160,9 @@ def sum_before_product(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
     """X · w + y · w = (x + y) · w (also - )"""
     for one in g.terms(term.args[0], "Conv", "MatMul"):
         for two in g.terms(term.args[1], one.kind):
-            same = two.head == one.head and two.args[1] == one.args[1] and two.args[0] != one.args[0]
+            same = (
+                two.head == one.head and two.args[1] == one.args[1] and two.args[0] != one.args[0]
+            )
             if same and g.shape(one.args[0]) == g.shape(two.args[0]):
                 total = apply(Add() if term.kind == "Add" else Sub(), one.args[0], two.args[0])
                 yield Equal(at, product(one, total, one.args[1]), (one, two))
@@ -166,8 +179,17 @@ def joined_products(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
             continue
         lines = []
         for arg in term.args:
-            found = (t for t in g.terms(arg, first.kind) if t.head == first.head and t.args[0] == first.args[0])
-            lines.append(next((t for t in found if _fit(g.shape(t.args[1]), g.shape(first.args[1]), axes[3])), None))
+            found = (
+                t
+                for t in g.terms(arg, first.kind)
+                if t.head == first.head and t.args[0] == first.args[0]
+            )
+            lines.append(
+                next(
+                    (t for t in found if _fit(g.shape(t.args[1]), g.shape(first.args[1]), axes[3])),
+                    None,
+                )
+            )
         parts = [line for line in lines if line is not None]
         if len(parts) == len(lines):
             weights = apply(Joined(axes[3]), *(part.args[1] for part in parts))
@@ -215,12 +237,18 @@ def steps_as_cut(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
 
 @equality("Conv")
 def order_into_weights(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
-    """Conv(Pick(x), w) = Conv(x, w in the order before); of one channel each: Pick(Conv(x, w in that order))"""
+    """Conv(Pick(x), w) = Conv(x, w in the order before); of one channel each: Pick(Conv(x, w in
+    that order))
+    """
     x, w = term.args
     for inner in g.terms(x, "Pick"):
         pick = inner.head
         assert isinstance(pick, Pick)
-        if pick.axis != CHANNELS or not pick.is_permutation or len(pick.places) != g.shape(inner.args[0])[CHANNELS]:
+        if (
+            pick.axis != CHANNELS
+            or not pick.is_permutation
+            or len(pick.places) != g.shape(inner.args[0])[CHANNELS]
+        ):
             continue
         inverse = tuple(pick.places.index(i) for i in range(len(pick.places)))
         if conv_of(term).group == 1:
@@ -248,7 +276,7 @@ def depthwise_of_joined(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
         yield Equal(at, joined(CHANNELS, parts), (inner,))
 
 
-# -- poolings ----------------------------------------------------------------------------------------
+# -- poolings --------------------------------------------------------------------------------------
 
 
 @equality("AveragePool", "GlobalAveragePool")
@@ -256,7 +284,9 @@ def product_before_pool(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
     """AveragePool(x · w) = AveragePool(x) · w for one pixel a window (global pools too)"""
     for inner in g.terms(term.args[0], "Conv"):
         if is_point(g, inner):
-            yield Equal(at, product(inner, with_operands(term, inner.args[0]), inner.args[1]), (inner,))
+            yield Equal(
+                at, product(inner, with_operands(term, inner.args[0]), inner.args[1]), (inner,)
+            )
 
 
 @equality("Conv")
@@ -274,7 +304,9 @@ def pool_of_joined(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
     """AveragePool(Joined(x, y)) = Joined(AveragePool(x), AveragePool(y)) of channels"""
     for inner in g.terms(term.args[0], "Joined"):
         if inner.head == Joined(CHANNELS) and len(inner.args) <= MOST_PIECES:
-            yield Equal(at, apply(Joined(CHANNELS), *(with_operands(term, a) for a in inner.args)), (inner,))
+            yield Equal(
+                at, apply(Joined(CHANNELS), *(with_operands(term, a) for a in inner.args)), (inner,)
+            )
 
 
 # -- chains ----------------------------------------------------------------------------------------
@@ -286,7 +318,9 @@ def associate(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
     x, w = term.args
     for inner in g.terms(x, "MatMul"):
         if is_matrix(g, inner.args[1]) and is_matrix(g, w):
-            yield Equal(at, product(term, inner.args[0], apply(MatMul(), inner.args[1], w)), (inner,))
+            yield Equal(
+                at, product(term, inner.args[0], apply(MatMul(), inner.args[1], w)), (inner,)
+            )
     for inner in g.terms(w, "MatMul"):
         if all(is_matrix(g, a) for a in inner.args):
             yield Equal(at, product(term, product(term, x, inner.args[0]), inner.args[1]), (inner,))
@@ -303,16 +337,26 @@ def merge_points(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
         if not is_point(g, inner) or not (g.is_const(a) and g.is_const(b)):
             continue
         (filters, middle), (_, depth) = g.shape(b)[:2], g.shape(a)[:2]
-        flat = apply(MatMul(), apply(Shaped((filters, middle)), b), apply(Shaped((middle, depth)), a))
+        flat = apply(
+            MatMul(), apply(Shaped((filters, middle)), b), apply(Shaped((middle, depth)), a)
+        )
         shape = (filters, depth, *g.shape(b)[2:])
         yield Equal(at, product(term, inner.args[0], apply(Shaped(shape), flat)), (inner,))
 
 
-# -- neighbours ----------------------------------------------------------------------------------------
+# -- neighbours ------------------------------------------------------------------------------------
 
 
-_MAKERS = ("products_at_once", "cut_of_product", "points_as_windows", "product_of_joined", "sum_of_products")
-"""Equalities whose products are made of others, or parts of others: putting these together leads nowhere new."""
+_MAKERS = (
+    "products_at_once",
+    "cut_of_product",
+    "points_as_windows",
+    "product_of_joined",
+    "sum_of_products",
+)
+"""Equalities whose products are made of others, or parts of others: putting these together leads
+nowhere new.
+"""
 
 
 @equality("Conv", "MatMul")
@@ -325,13 +369,19 @@ def products_at_once(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
     found: dict[int, Term] = {}
     for number, other in g.parents(x, term.kind):
         same = other.head == term.head and other.args[0] == x and g.is_const(other.args[1])
-        if same and _fit(g.shape(other.args[1]), g.shape(w), axes[3]) and not comes_by(g, other, *_MAKERS):
+        if (
+            same
+            and _fit(g.shape(other.args[1]), g.shape(w), axes[3])
+            and not comes_by(g, other, *_MAKERS)
+        ):
             found.setdefault(number, other)
     if len(found) < 2 or next(iter(found)) != at:
         return
     ordered = list(found.items())
     groups = (
-        [ordered] if len(ordered) < 3 else [ordered, *(ordered[:i] + ordered[i + 1 :] for i in range(len(ordered)))]
+        [ordered]
+        if len(ordered) < 3
+        else [ordered, *(ordered[:i] + ordered[i + 1 :] for i in range(len(ordered)))]
     )
     for group in groups:
         whole = product(term, x, apply(Joined(axes[3]), *(t.args[1] for _, t in group)))
@@ -339,13 +389,17 @@ def products_at_once(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
         for number, other in group:
             size = g.shape(other.args[1])[axes[3]]
             assert isinstance(size, int)
-            yield Equal(number, apply(Cut(axes[1], begin, begin + size), whole), tuple(t for _, t in group))
+            yield Equal(
+                number, apply(Cut(axes[1], begin, begin + size), whole), tuple(t for _, t in group)
+            )
             begin += size
 
 
 @equality("Conv")
 def points_as_windows(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
-    """Conv(x, w) of one pixel = Conv(x, w with zeros around it) beside a Conv of x with larger windows"""
+    """Conv(x, w) of one pixel = Conv(x, w with zeros around it) beside a Conv of x with larger
+    windows
+    """
     if not is_point(g, term) or not is_static(g.shape(term.args[1])):
         return
     x, w = term.args
@@ -354,7 +408,12 @@ def points_as_windows(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
         op = conv_of(other)
         kernel = g.shape(other.args[1])[2:]
         pads = op.pads[:rank]
-        usual = op.group == 1 and op.auto_pad == "NOTSET" and len(op.pads) == 2 * rank and other.args[0] == x
+        usual = (
+            op.group == 1
+            and op.auto_pad == "NOTSET"
+            and len(op.pads) == 2 * rank
+            and other.args[0] == x
+        )
         if not usual or not any(pads) or not is_static(kernel):
             continue
         spread = op.spread(rank)

@@ -16,7 +16,11 @@ MOST_PIECES = 16
 def sizes_along(g: EGraph, parts: Sequence[int], axis: int) -> list[int] | None:
     """The sizes of the parts along an axis where all are numbers."""
     found = [g.shape(p)[axis] for p in parts]
-    return [size for size in found if isinstance(size, int)] if all(isinstance(s, int) for s in found) else None
+    return (
+        [size for size in found if isinstance(size, int)]
+        if all(isinstance(s, int) for s in found)
+        else None
+    )
 
 
 def joined(axis: int, parts: Sequence[Expression]) -> Expression:
@@ -26,7 +30,11 @@ def joined(axis: int, parts: Sequence[Expression]) -> Expression:
 
 def cut(g: EGraph, number: int, axis: int, start: int, stop: int) -> Expression:
     """A part of a class; all of it where that is what is asked for."""
-    return number if (start, stop) == (0, g.shape(number)[axis]) else apply(Cut(axis, start, stop), number)
+    return (
+        number
+        if (start, stop) == (0, g.shape(number)[axis])
+        else apply(Cut(axis, start, stop), number)
+    )
 
 
 @equality("Cut")
@@ -94,7 +102,9 @@ def joined_of_cuts(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
 
 @equality("Joined")
 def joined_of_joined(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
-    """Joined(Joined(x, y), z) = Joined(x, y, z) along one axis; along two: rows of columns = columns of rows"""
+    """Joined(Joined(x, y), z) = Joined(x, y, z) along one axis; along two: rows of columns =
+    columns of rows
+    """
     head = term.head
     assert isinstance(head, Joined)
     if len(term.args) > MOST_PIECES:
@@ -110,7 +120,9 @@ def joined_of_joined(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
         if all(line is not None for line in lines):
             columns = zip(*(line.args for line in lines if line is not None))
             rows = [apply(head, *column) for column in columns]
-            yield Equal(at, apply(inner.head, *rows), tuple(line for line in lines if line is not None))
+            yield Equal(
+                at, apply(inner.head, *rows), tuple(line for line in lines if line is not None)
+            )
 
 
 def _same_cuts(g: EGraph, like: Term, number: int) -> Term | None:
@@ -123,7 +135,7 @@ def _same_cuts(g: EGraph, like: Term, number: int) -> Term | None:
     return None
 
 
-# -- orders of axes ----------------------------------------------------------------------------------------
+# -- orders of axes --------------------------------------------------------------------------------
 
 
 @equality("Moved")
@@ -148,7 +160,9 @@ def moved_of_joined(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
         head = inner.head
         if isinstance(head, Joined):
             yield Equal(
-                at, apply(Joined(outer.perm.index(head.axis)), *(apply(outer, a) for a in inner.args)), (inner,)
+                at,
+                apply(Joined(outer.perm.index(head.axis)), *(apply(outer, a) for a in inner.args)),
+                (inner,),
             )
         elif isinstance(head, Cut):
             other = Cut(outer.perm.index(head.axis), head.start, head.stop, head.step)
@@ -178,7 +192,9 @@ def cut_of_moved(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
     for inner in g.terms(term.args[0], "Moved"):
         moved = inner.head
         assert isinstance(moved, Moved)
-        cut_first = apply(Cut(moved.perm[outer.axis], outer.start, outer.stop, outer.step), inner.args[0])
+        cut_first = apply(
+            Cut(moved.perm[outer.axis], outer.start, outer.stop, outer.step), inner.args[0]
+        )
         yield Equal(at, apply(moved, cut_first), (inner,))
 
 
@@ -192,7 +208,7 @@ def shaped_of_shaped(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
         yield Equal(at, apply(term.head, inner.args[0]), (inner,))
 
 
-# -- choices of places ----------------------------------------------------------------------------------------
+# -- choices of places -----------------------------------------------------------------------------
 
 
 @equality("Shaped")
@@ -207,7 +223,10 @@ def shuffle_as_pick(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
                 continue
             for axis in range(len(source)):
                 swap = (*range(axis), axis + 1, axis, *range(axis + 2, len(split)))
-                if perm != swap or (*source[:axis], *source[axis + 1 :]) != (*split[:axis], *split[axis + 2 :]):
+                if perm != swap or (*source[:axis], *source[axis + 1 :]) != (
+                    *split[:axis],
+                    *split[axis + 2 :],
+                ):
                     continue
                 groups, each = split[axis : axis + 2]
                 if isinstance(groups, int) and isinstance(each, int):
@@ -234,13 +253,23 @@ def pick_of_pick(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
         first = inner.head
         assert isinstance(first, Pick)
         if first.axis == outer.axis:
-            chosen = outer.places if isinstance(outer, Pick) else range(outer.start, outer.stop, outer.step)
-            yield Equal(at, apply(Pick(outer.axis, tuple(first.places[i] for i in chosen)), inner.args[0]), (inner,))
+            chosen = (
+                outer.places
+                if isinstance(outer, Pick)
+                else range(outer.start, outer.stop, outer.step)
+            )
+            yield Equal(
+                at,
+                apply(Pick(outer.axis, tuple(first.places[i] for i in chosen)), inner.args[0]),
+                (inner,),
+            )
 
 
 @equality("Pick")
 def pick_of_joined(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
-    """Pick(Joined(x, y)) = Pick(Joined(Cut(x), Cut(y))), only what is taken, where that is a range of each"""
+    """Pick(Joined(x, y)) = Pick(Joined(Cut(x), Cut(y))), only what is taken, where that is a range
+    of each
+    """
     outer = term.head
     assert isinstance(outer, Pick)
     for inner in g.terms(term.args[0], "Joined"):

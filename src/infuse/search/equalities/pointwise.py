@@ -20,7 +20,18 @@ from infuse.search.equalities.base import (
     with_operands,
 )
 from infuse.search.equalities.movement import MOST_PIECES, sizes_along
-from infuse.search.terms import Cut, Expression, Head, Joined, Moved, Pick, Shaped, Term, apply, is_pointwise
+from infuse.search.terms import (
+    Cut,
+    Expression,
+    Head,
+    Joined,
+    Moved,
+    Pick,
+    Shaped,
+    Term,
+    apply,
+    is_pointwise,
+)
 
 
 def spread_terms(g: EGraph, number: int) -> list[Term]:
@@ -44,23 +55,36 @@ def movement_of_pointwise(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
 
 @equality("pointwise")
 def pointwise_of_movement(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
-    """f(Pick(x), c) = Pick(f(x, c in the order before)) (Moved, Cut and Shaped too, where c allows it)"""
+    """f(Pick(x), c) = Pick(f(x, c in the order before)) (Moved, Cut and Shaped too, where c allows
+    it)
+    """
     if not is_spread(g, at, term):
         return
     free = [a for a in term.args if not g.is_const(a)]
     for first in g.terms(free[0], "Cut", "Pick", "Moved", "Shaped"):
-        lines = {a: next((t for t in g.terms(a, first.kind) if t.head == first.head), None) for a in free}
+        lines = {
+            a: next((t for t in g.terms(a, first.kind) if t.head == first.head), None) for a in free
+        }
         sources = {a: line.args[0] for a, line in lines.items() if line is not None}
         if len(sources) < len(lines) or len({g.shape(s) for s in sources.values()}) != 1:
             continue
         source = g.shape(first.args[0])
-        parts = [sources[a] if a in sources else _before(g, first.head, a, source, len(g.shape(at))) for a in term.args]
+        parts = [
+            sources[a] if a in sources else _before(g, first.head, a, source, len(g.shape(at)))
+            for a in term.args
+        ]
         if None not in parts:
             found = [p for p in parts if p is not None]
-            yield Equal(at, apply(first.head, with_operands(term, *found)), tuple(t for t in lines.values() if t))
+            yield Equal(
+                at,
+                apply(first.head, with_operands(term, *found)),
+                tuple(t for t in lines.values() if t),
+            )
 
 
-def _before(g: EGraph, head: Head, constant: int, source: tuple[object, ...], rank: int) -> Expression | None:
+def _before(
+    g: EGraph, head: Head, constant: int, source: tuple[object, ...], rank: int
+) -> Expression | None:
     """A constant as it meets the tensor before the movement, None where there is none."""
     if all(size == 1 for size in g.shape(constant)) and len(g.shape(constant)) <= len(source):
         return constant
@@ -100,7 +124,10 @@ def pointwise_of_joined(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
             begin = 0
             for piece, size in zip(inner.args, sizes):
                 each = Cut(head.axis, begin, begin + size)
-                others = [piece if i == index else taken(g, each, a, rank) for i, a in enumerate(term.args)]
+                others = [
+                    piece if i == index else taken(g, each, a, rank)
+                    for i, a in enumerate(term.args)
+                ]
                 parts.append(with_operands(term, *others))
                 begin += size
             yield Equal(at, apply(head, *parts), (inner,))
@@ -115,13 +142,20 @@ def joined_of_pointwise(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
         return
     rank = len(g.shape(at))
     for first in spread_terms(g, term.args[0]):
-        lines = [next((t for t in spread_terms(g, a) if _alike(g, t, first)), None) for a in term.args]
+        lines = [
+            next((t for t in spread_terms(g, a) if _alike(g, t, first)), None) for a in term.args
+        ]
         found = [line for line in lines if line is not None]
         if len(found) < len(lines):
             continue
-        operands = [_together(g, head.axis, rank, list(column)) for column in zip(*(line.args for line in found))]
+        operands = [
+            _together(g, head.axis, rank, list(column))
+            for column in zip(*(line.args for line in found))
+        ]
         if None not in operands:
-            yield Equal(at, with_operands(first, *(o for o in operands if o is not None)), tuple(found))
+            yield Equal(
+                at, with_operands(first, *(o for o in operands if o is not None)), tuple(found)
+            )
 
 
 def _alike(g: EGraph, term: Term, other: Term) -> bool:
@@ -133,7 +167,9 @@ def _alike(g: EGraph, term: Term, other: Term) -> bool:
 
 
 def _together(g: EGraph, axis: int, rank: int, column: list[int]) -> Expression | None:
-    """The operands of pointwise work on parts, as the operand of the same on all; None where there is none."""
+    """The operands of pointwise work on parts, as the operand of the same on all; None where there
+    is none.
+    """
     if not g.is_const(column[0]):
         return apply(Joined(axis), *column)
     if all(c == column[0] for c in column) and place_in(g, column[0], axis, rank) is None:
@@ -149,7 +185,7 @@ def _together(g: EGraph, axis: int, rank: int, column: list[int]) -> Expression 
     return apply(Joined(place), *column)
 
 
-# -- sums and products ----------------------------------------------------------------------------------------
+# -- sums and products -----------------------------------------------------------------------------
 
 
 _SUMS = ("add_constant_later", "pointwise_at_once")
@@ -189,14 +225,16 @@ def merge_factors(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
                     yield Equal(at, apply(Mul(), x, apply(Mul(), c, other)), (inner,))
 
 
-# -- neighbours ----------------------------------------------------------------------------------------
+# -- neighbours ------------------------------------------------------------------------------------
 
 _NEUTRAL = {"Add": 0.0, "Mul": 1.0, "Relu": -np.inf}
 
 
 @equality("Cut")
 def pointwise_at_once(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
-    """f(Cut(x, 0 to a), c), f(Cut(x, a to b), d), … = cuts of f(x, Joined(c, d)), f being +, · or Relu (as Max)"""
+    """f(Cut(x, 0 to a), c), f(Cut(x, a to b), d), … = cuts of f(x, Joined(c, d)), f being +, · or
+    Relu (as Max)
+    """
     source = term.args[0]
     head = term.head
     assert isinstance(head, Cut)
@@ -223,11 +261,17 @@ def pointwise_at_once(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
         )
         found = tuple(user[1] for user in users if user is not None)
         for (number, start, stop), user in zip(parts, users):
-            yield Equal(number if user is None else user[0], apply(Cut(head.axis, start, stop), whole), found)
+            yield Equal(
+                number if user is None else user[0],
+                apply(Cut(head.axis, start, stop), whole),
+                found,
+            )
 
 
 def _tiling(g: EGraph, source: int, axis: int) -> list[tuple[int, int, int]] | None:
-    """The parts that cut all of a class along an axis: class, begin, end; None where there are no such."""
+    """The parts that cut all of a class along an axis: class, begin, end; None where there are no
+    such.
+    """
     cuts: dict[int, tuple[int, int]] = {}
     for number, term in g.parents(source, "Cut"):
         head = term.head
@@ -243,12 +287,18 @@ def _tiling(g: EGraph, source: int, axis: int) -> list[tuple[int, int, int]] | N
 
 
 def _user(g: EGraph, part: int, kind: str, axis: int, rank: int) -> tuple[int, Term] | None:
-    """Work of this kind on a part, with a constant that varies along the axis where it takes one."""
+    """Work of this kind on a part, with a constant that varies along the axis where it takes
+    one.
+    """
     for number, term in g.parents(part, kind):
         if kind == "Relu":
             return number, term
         others = [a for a in term.args if g.is_const(a)]
-        if len(others) == 1 and g.shape(number) == g.shape(part) and place_in(g, others[0], axis, rank) is not None:
+        if (
+            len(others) == 1
+            and g.shape(number) == g.shape(part)
+            and place_in(g, others[0], axis, rank) is not None
+        ):
             shape = g.shape(others[0])
             if all(size == 1 for i, size in enumerate(shape) if i != axis - (rank - len(shape))):
                 return number, term
@@ -256,7 +306,13 @@ def _user(g: EGraph, part: int, kind: str, axis: int, rank: int) -> tuple[int, T
 
 
 def _constant(
-    g: EGraph, source: int, user: tuple[int, Term] | None, kind: str, neutral: float, axis: int, size: int
+    g: EGraph,
+    source: int,
+    user: tuple[int, Term] | None,
+    kind: str,
+    neutral: float,
+    axis: int,
+    size: int,
 ) -> Expression:
     """The constant that a part meets, one number for each place along the axis."""
     rank = len(g.shape(source))

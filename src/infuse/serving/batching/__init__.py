@@ -1,1 +1,3 @@
-"""Which requests run together, and when: a bounded queue, a model of time by batch size, and the batcher."""
+"""Which requests run together, and when: a bounded queue, a model of time by batch size, and the
+batcher.
+"""

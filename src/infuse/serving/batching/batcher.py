@@ -1,4 +1,6 @@
-"""Puts requests together and hands them to executors: at once when one is idle, never waiting for more to come."""
+"""Puts requests together and hands them to executors: at once when one is idle, never waiting for
+more to come.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,13 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from infuse.errors import DeadlineError, InfuseError, ModelFailureError, OverloadError, UnavailableError
+from infuse.errors import (
+    DeadlineError,
+    InfuseError,
+    ModelFailureError,
+    OverloadError,
+    UnavailableError,
+)
 from infuse.runtime.session import Array
 from infuse.serving.batching.growth import Growth
 from infuse.serving.batching.padding import Padding
@@ -22,7 +30,9 @@ from infuse.serving.config import Batching
 from infuse.serving.workers.executor import Executor, Result, WorkerLostError
 
 _SCANNED: Final = 512  # entries that are looked at for one batch
-_EXPLORE: Final = 32  # every so many batches, a larger one is tried: what a size costs may have changed
+_EXPLORE: Final = (
+    32  # every so many batches, a larger one is tried: what a size costs may have changed
+)
 _HUNG_FACTOR: Final = 20
 _HUNG_LEAST: Final = 10.0  # seconds
 _HOPELESS: Final = 0.5  # a deadline before this part of the expected wait is refused at once
@@ -33,12 +43,14 @@ BatchObserver = Callable[[Sequence[Entry], int, str, Result], None]
 class Batcher:
     """The queue of one version and what runs it.
 
-    Executors in `places` use all cores that a replica has. Lanes, where there are some, use one core each and the same
-    worker: a request that finds everything idle runs on an executor, requests that meet others run side by side in
-    lanes.
+    Executors in `places` use all cores that a replica has. Lanes, where there are some, use one
+    core each and the same
+    worker: a request that finds everything idle runs on an executor, requests that meet others run
+    side by side in lanes.
 
-    `most`: rows of a batch, unless a `growth` is set that finds more. `timeout`: seconds after which a run counts as
-    hung; None: `_HUNG_FACTOR` times what is expected. `observe` is called after every run.
+    `most`: rows of a batch, unless a `growth` is set that finds more. `timeout`: seconds after
+    which a run counts as hung; None: `_HUNG_FACTOR` times what is expected. `observe` is called
+    after every run.
     """
 
     def __init__(
@@ -67,7 +79,9 @@ class Batcher:
         self._target = config.latency_target_ms / 1000 if config.latency_target_ms else None
         self._ordered: deque[tuple[Entry, list[list[Array] | Exception]]] = deque()
         self._closed = ""
-        self._ended: WeakKeyDictionary[Executor, int] = WeakKeyDictionary()  # when each last ended a run
+        self._ended: WeakKeyDictionary[Executor, int] = (
+            WeakKeyDictionary()
+        )  # when each last ended a run
 
     @property
     def most(self) -> int:
@@ -87,12 +101,15 @@ class Batcher:
     def submit(self, entry: Entry, deadline: float | None) -> None:
         """Queue an entry and run it as soon as it may. `deadline` is on the loop's clock.
 
-        OverloadError when the queue is full or the deadline cannot be met, UnavailableError when it is closed.
+        OverloadError when the queue is full or the deadline cannot be met, UnavailableError when it
+        is closed.
         """
         if self._closed:
             raise UnavailableError(self._closed, where=self.name)
         if self._queue.rows + entry.rows > self.config.max_queue and self._queue.rows:
-            raise self._overload(f"{self._queue.rows} rows wait already, of {self.config.max_queue} at most")
+            raise self._overload(
+                f"{self._queue.rows} rows wait already, of {self.config.max_queue} at most"
+            )
         entry.level = self._level(entry.request.priority)
         loop = asyncio.get_running_loop()
         entry.own = deadline is not None
@@ -130,7 +147,9 @@ class Batcher:
         return self._timeout or max(_HUNG_LEAST, _HUNG_FACTOR * expected)
 
     def pump(self, alone: bool = False) -> None:
-        """Give idle executors what waits. `alone`: it is one request, which has just come and met no other."""
+        """Give idle executors what waits. `alone`: it is one request, which has just come and met
+        no other.
+        """
         while self._queue.rows or self._queue.count:
             free, times = self.places.free(alone)
             if not free:
@@ -141,7 +160,9 @@ class Batcher:
             self._run(min(free, key=lambda executor: -executor.free), times, entries, reason)
 
     def lend(self, size: int) -> Array | None:
-        """Memory for so many bytes of a request to come, of whoever would run it now; None: there is none."""
+        """Memory for so many bytes of a request to come, of whoever would run it now; None: there
+        is none.
+        """
         if self.running or self._queue.count:
             return None
         free, _ = self.places.free(alone=True)
@@ -164,10 +185,12 @@ class Batcher:
         while self._queue.count or self.running:
             await asyncio.sleep(0.005)
 
-    # -- choosing -----------------------------------------------------------------------------------------------
+    # -- choosing ----------------------------------------------------------------------------------
 
     def _next(self, idle: int, times: TimeModel) -> tuple[list[Entry], str]:
-        """The entries of the next batch, taken out of the queue, and why it is as large as it is."""
+        """The entries of the next batch, taken out of the queue, and why it is as large as it
+        is.
+        """
         now = asyncio.get_running_loop().time()
         head = self._first(now)
         if head is None:
@@ -179,7 +202,11 @@ class Batcher:
         for number, entry in enumerate(self._queue):
             if number >= _SCANNED or rows >= self.most:
                 break
-            if entry.key == head.key and not entry.alone and (rows + entry.rows <= self.most or not alike):
+            if (
+                entry.key == head.key
+                and not entry.alone
+                and (rows + entry.rows <= self.most or not alike)
+            ):
                 alike.append(entry)
                 rows += entry.rows
         left = None
@@ -255,11 +282,13 @@ class Batcher:
         self._queue.push(entry)
 
     def _overload(self, what: str) -> OverloadError:
-        error = OverloadError(what, where=self.name, hint="try again later, or with a longer timeout")
+        error = OverloadError(
+            what, where=self.name, hint="try again later, or with a longer timeout"
+        )
         error.retry_after = max(0.1, round(self.expected_wait(), 2))
         return error
 
-    # -- running ------------------------------------------------------------------------------------------------
+    # -- running -----------------------------------------------------------------------------------
 
     def _run(self, executor: Executor, times: TimeModel, entries: list[Entry], reason: str) -> None:
         now = time.perf_counter_ns()
@@ -270,7 +299,12 @@ class Batcher:
         for entry in entries:
             entry.batch_rows = rows
         parts = self._padding.filled(entries)
-        fills = rows == self.most and bool(self._queue.rows) and entries[0].key is not None and not entries[0].alone
+        fills = (
+            rows == self.most
+            and bool(self._queue.rows)
+            and entries[0].key is not None
+            and not entries[0].alone
+        )
         seconds = self.patience(times.predict(rows))
         self.running += 1
 
@@ -279,7 +313,9 @@ class Batcher:
             since = entries[0].request.timeline.dispatched
             before = self._ended.get(executor, 0)
             self._ended[executor] = time.perf_counter_ns()
-            for entry in entries:  # until the run before had ended, it waited, though it was at the worker already
+            for entry in (
+                entries
+            ):  # until the run before had ended, it waited, though it was at the worker already
                 timeline = entry.request.timeline
                 timeline.dispatched = max(timeline.dispatched, before)
             if result.error is None:
@@ -313,7 +349,9 @@ class Batcher:
         for entry in entries:
             try:
                 if len(entries) > 1 and any(output.shape[:1] != (rows,) for output in outputs):
-                    raise ModelFailureError("the model gave outputs of another batch size", where=self.name)
+                    raise ModelFailureError(
+                        "the model gave outputs of another batch size", where=self.name
+                    )
                 answers = []
                 for number in entry.wanted:
                     output = outputs[number]
@@ -346,7 +384,10 @@ class Batcher:
                     self._again(entry)
             elif lost:
                 what = f"its worker was lost {entry.tries + 1} times while it ran"
-                self._fail(entry, ModelFailureError(f"{what}: {getattr(error, 'what', error)}", where=self.name))
+                self._fail(
+                    entry,
+                    ModelFailureError(f"{what}: {getattr(error, 'what', error)}", where=self.name),
+                )
             else:
                 self._fail(entry, error)
 
@@ -378,9 +419,11 @@ def _hand_over(entry: Entry, result: list[Array] | Exception) -> None:
 
 
 def larger(best: int, trial: int) -> int:
-    """Rows to try where `best` is best so far: mostly twice as many, every fourth `trial` twice that, and so on.
+    """Rows to try where `best` is best so far: mostly twice as many, every fourth `trial` twice
+    that, and so on.
 
-    What far more rows cost is found out, too, but a batch that takes many times as long is a rare one.
+    What far more rows cost is found out, too, but a batch that takes many times as long is a rare
+    one.
     """
     rows = 2 * best
     while trial and trial % 4 == 0:

@@ -1,4 +1,6 @@
-"""How many rows a batch may have: as warming up found, and found out while serving where that had no time to."""
+"""How many rows a batch may have: as warming up found, and found out while serving where that had
+no time to.
+"""
 
 from __future__ import annotations
 
@@ -18,15 +20,18 @@ _AGAIN: Final = 4  # times as many before the next try, each time that one was i
 
 
 class Growth:
-    """The most rows of a batch, `most`. It is doubled, up to `largest`, while full batches are the best ones.
+    """The most rows of a batch, `most`. It is doubled, up to `largest`, while full batches are the
+    best ones.
 
-    `largest` = `most`: nothing is to be found out. `has_room` is asked before each doubling whether there is memory for
-    batches twice as large. Where there is no room, or a doubled batch is not the best one, `most` is what it was, and
-    the next try comes later: one measurement may be chance. The search ends at batches that take longer than `PATIENCE`
-    or fail.
+    `largest` = `most`: nothing is to be found out. `has_room` is asked before each doubling whether
+    there is memory for batches twice as large. Where there is no room, or a doubled batch is not
+    the best one, `most` is what it was, and the next try comes later: one measurement may be
+    chance. The search ends at batches that take longer than `PATIENCE` or fail.
     """
 
-    def __init__(self, most: int, largest: int = 0, has_room: Callable[[], Awaitable[bool]] | None = None) -> None:
+    def __init__(
+        self, most: int, largest: int = 0, has_room: Callable[[], Awaitable[bool]] | None = None
+    ) -> None:
         self.most = most
         self._largest = max(most, largest)
         self._proven = most
@@ -41,7 +46,9 @@ class Growth:
         return self._proven < self._largest
 
     def full(self, times: TimeModel) -> None:
-        """A batch of `most` rows has run, where batches take the time of `times`, and more had waited for it."""
+        """A batch of `most` rows has run, where batches take the time of `times`, and more had
+        waited for it.
+        """
         if not self.open or self._asking is not None:
             return
         self._full[times] += 1
@@ -59,7 +66,9 @@ class Growth:
             self._asking = asyncio.get_running_loop().create_task(self._double())
 
     def failed(self, rows: int) -> None:
-        """A batch of so many rows has failed: if so many were never good, they are not tried again."""
+        """A batch of so many rows has failed: if so many were never good, they are not tried
+        again.
+        """
         if rows > self._proven:
             self._end()
 

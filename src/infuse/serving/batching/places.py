@@ -1,4 +1,6 @@
-"""Where the batches of a version run: whoever is added is attended to, so that nothing waits beside a free place."""
+"""Where the batches of a version run: whoever is added is attended to, so that nothing waits beside
+a free place.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +13,9 @@ from infuse.serving.workers.executor import Executor
 class Places:
     """The executors and lanes of a batcher, and what batches cost in them (`times`, `lane_times`).
 
-    `pump` is called when one is added and whenever one says that it has become free: this is the only way in, so no
-    capacity can appear without what waits being looked at. Those that no longer live are not seen.
+    `pump` is called when one is added and whenever one says that it has become free: this is the
+    only way in, so no capacity can appear without what waits being looked at. Those that no longer
+    live are not seen.
     """
 
     def __init__(self, pump: Callable[[], None]) -> None:
@@ -56,7 +59,9 @@ class Places:
         return (lanes, self.lane_times) if lanes else (self.executors, self.times)
 
     def free(self, alone: bool) -> tuple[list[Executor], TimeModel]:
-        """Who may take the next batch, and how long it takes there. `alone`: it is of one request that met no other."""
+        """Who may take the next batch, and how long it takes there. `alone`: it is of one request
+        that met no other.
+        """
         lanes = self.lanes
         if not lanes or alone:
             return [executor for executor in self._executors if executor.free > 0], self.times

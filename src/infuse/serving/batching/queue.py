@@ -14,15 +14,28 @@ if TYPE_CHECKING:
 
 
 class Entry:
-    """A request on its way through a version: inputs in the model's order, and the future of its outputs.
+    """A request on its way through a version: inputs in the model's order, and the future of its
+    outputs.
 
-    `key` tells with which others it may run (equal keys); None: it runs alone. `level` is its place among the
-    priorities, 0 first. `deadline` is a time of the loop's clock; `own`: the request set it, so it also holds while it
-    runs. `turn` counts how often it was queued: only its last place in a queue counts.
+    `key` tells with which others it may run (equal keys); None: it runs alone. `level` is its place
+    among the priorities, 0 first. `deadline` is a time of the loop's clock; `own`: the request set
+    it, so it also holds while it runs. `turn` counts how often it was queued: only its last place
+    in a queue counts.
     """
 
     __slots__ = (
-        *("alone", "batch_rows", "deadline", "future", "inputs", "key", "lengths", "level", "own", "request"),
+        *(
+            "alone",
+            "batch_rows",
+            "deadline",
+            "future",
+            "inputs",
+            "key",
+            "lengths",
+            "level",
+            "own",
+            "request",
+        ),
         *("rows", "state", "timer", "tries", "turn", "wanted"),
     )
 
@@ -66,7 +79,9 @@ class Entry:
 
 
 class RequestQueue:
-    """Entries by level, each level in the order of arrival. `rows` and `count` are of those that still wait."""
+    """Entries by level, each level in the order of arrival. `rows` and `count` are of those that
+    still wait.
+    """
 
     def __init__(self, levels: int) -> None:
         self._levels: list[deque[tuple[int, Entry]]] = [deque() for _ in range(levels)]
@@ -95,7 +110,9 @@ class RequestQueue:
                     level.clear()
 
     def __iter__(self) -> Iterator[Entry]:
-        """Those that wait, in the order in which they should run. The queue must not change meanwhile."""
+        """Those that wait, in the order in which they should run. The queue must not change
+        meanwhile.
+        """
         for level in self._levels:
             while level and not (level[0][1].waiting and level[0][1].turn == level[0][0]):
                 level.popleft()

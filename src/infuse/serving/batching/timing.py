@@ -11,10 +11,11 @@ _SAME: Final = 0.97  # a rate from this part of the best one on counts as the be
 
 
 class TimeModel:
-    """Seconds by rows of a batch: a moving mean for each size that was seen, straight lines between them.
+    """Seconds by rows of a batch: a moving mean for each size that was seen, straight lines between
+    them.
 
-    Below and beyond what was seen, the line through the two nearest sizes goes on (never below a time per row of
-    the nearest size's where only one is known).
+    Below and beyond what was seen, the line through the two nearest sizes goes on (never below a
+    time per row of the nearest size's where only one is known).
     """
 
     def __init__(self) -> None:
@@ -28,7 +29,9 @@ class TimeModel:
         return bool(self._sizes)
 
     def observe(self, rows: int, seconds: float) -> None:
-        """A batch of so many rows took so long; ten times the usual and more counts as twice the usual."""
+        """A batch of so many rows took so long; ten times the usual and more counts as twice the
+        usual.
+        """
         count = self._counts.get(rows, 0)
         if not count:
             insort(self._sizes, rows)
@@ -55,9 +58,11 @@ class TimeModel:
         return max(means[low] + slope * (rows - low), means[sizes[0]] * 0.1)
 
     def best(self, most: int, seconds: float | None = None) -> int:
-        """Rows of the batch to run when `most` wait: as many as raise the rows per second, and no more.
+        """Rows of the batch to run when `most` wait: as many as raise the rows per second, and no
+        more.
 
-        With `seconds`, the most rows that are expected to take no longer, if that is fewer, and at least one.
+        With `seconds`, the most rows that are expected to take no longer, if that is fewer, and at
+        least one.
         """
         if most <= 1 or not self._sizes:
             return max(1, most)

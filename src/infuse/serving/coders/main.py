@@ -1,6 +1,8 @@
-"""A coder: `python -m infuse.serving.coders.main SOCKET LIFELINE MEMORY`, started by the server and ended with it.
+"""A coder: `python -m infuse.serving.coders.main SOCKET LIFELINE MEMORY`, started by the server and
+ended with it.
 
-It reads and writes one message after another, in memory that comes with each, and sees nothing else: no model, no file.
+It reads and writes one message after another, in memory that comes with each, and sees nothing
+else: no model, no file.
 """
 
 from __future__ import annotations
@@ -38,7 +40,11 @@ def _done(source: Memory, target: Memory, place: tuple[int, int]) -> Done:
         return done
     except MemoryError:
         what = "it takes more memory to read or to write this message than a process has for that"
-        return Done(describe(TooLargeError(what, hint="send tensors as binary data, or in several requests")))
+        return Done(
+            describe(
+                TooLargeError(what, hint="send tensors as binary data, or in several requests")
+            )
+        )
     except Exception as error:  # whatever it is belongs to this message: the server is told
         return Done(describe(error))
 
@@ -60,7 +66,9 @@ def serve(channel: socket.socket) -> None:
 
 
 def _end_with(lifeline: int) -> None:
-    """Let the kernel end this process as soon as the other end of a pipe is closed, whatever it is doing."""
+    """Let the kernel end this process as soon as the other end of a pipe is closed, whatever it is
+    doing.
+    """
     signal.signal(signal.SIGIO, signal.SIG_DFL)
     fcntl.fcntl(lifeline, fcntl.F_SETOWN, os.getpid())
     fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
@@ -71,7 +79,9 @@ def _end_with(lifeline: int) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Serve over the inherited socket: descriptors of it and of a pipe, memory in bytes (0: no limit)."""
+    """Serve over the inherited socket: descriptors of it and of a pipe, memory in bytes (0: no
+    limit).
+    """
     descriptor, lifeline, memory = map(int, arguments)
     for number in (signal.SIGINT, signal.SIGTERM):  # both are the server's to answer
         signal.signal(number, signal.SIG_IGN)

@@ -1,4 +1,6 @@
-"""Memory that the server shares with a coder for one message: written once from its beginning on, then read."""
+"""Memory that the server shares with a coder for one message: written once from its beginning on,
+then read.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +22,16 @@ _SEAL_SHRINK: Final = getattr(fcntl, "F_SEAL_SHRINK", 2)
 
 
 class Memory:
-    """Memory behind a descriptor, which it owns; a new one without any. RuntimeFailure where there is none left."""
+    """Memory behind a descriptor, which it owns; a new one without any. RuntimeFailure where there
+    is none left.
+    """
 
     def __init__(self, descriptor: int | None = None) -> None:
         try:
             if descriptor is None:
-                descriptor = os.memfd_create("infuse-message", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+                descriptor = os.memfd_create(
+                    "infuse-message", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING
+                )
                 fcntl.fcntl(descriptor, _ADD_SEALS, _SEAL_SHRINK)
         except OSError as error:
             raise RuntimeFailure(f"there is no memory to share with a process: {error}") from error
@@ -44,7 +50,9 @@ class Memory:
                 size = os.pwrite(self.descriptor, rest, written)
                 rest, written = rest[size:], written + size
         except OSError as error:
-            raise RuntimeFailure(f"there is no memory for {self._end} bytes of a message: {error}") from error
+            raise RuntimeFailure(
+                f"there is no memory for {self._end} bytes of a message: {error}"
+            ) from error
         return offset, self._end - offset
 
     def view(self, place: Place) -> memoryview:

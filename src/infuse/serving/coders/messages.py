@@ -1,4 +1,6 @@
-"""What the server and a coder tell each other, and how requests and responses lie in memory between them."""
+"""What the server and a coder tell each other, and how requests and responses lie in memory between
+them.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ class Flat(msgspec.Struct, array_like=True):
 
 
 class Request(msgspec.Struct, array_like=True):
-    """An InferRequest; its deadline is a time of the machine's monotonic clock, which all processes share."""
+    """An InferRequest; its deadline is a time of the machine's monotonic clock, which all processes
+    share.
+    """
 
     model: str
     version: str
@@ -64,7 +68,9 @@ class Response(msgspec.Struct, array_like=True):
 
 
 class Job(msgspec.Struct):
-    """What a coder is to do: `work` names a function, as MODULE:NAME, that takes a job and both sides' memory."""
+    """What a coder is to do: `work` names a function, as MODULE:NAME, that takes a job and both
+    sides' memory.
+    """
 
     work: str
     body: Place = (0, 0)
@@ -76,7 +82,9 @@ class Job(msgspec.Struct):
 
 
 class Done(msgspec.Struct):
-    """What came of it: a request; or the parts of an answer, and the length of its JSON; or files by name."""
+    """What came of it: a request; or the parts of an answer, and the length of its JSON; or files
+    by name.
+    """
 
     error: Described | None = None
     request: Request | None = None
@@ -119,7 +127,9 @@ def request_from(memory: Memory, told: Request) -> InferRequest:
 def response_to(memory: Memory, response: InferResponse) -> Response:
     """A response whose outputs are written to memory."""
     outputs = [_flat(memory, tensor) for tensor in response.outputs]
-    return Response(response.model, response.version, response.id, outputs, dict(response.parameters))
+    return Response(
+        response.model, response.version, response.id, outputs, dict(response.parameters)
+    )
 
 
 def pair_from(memory: Memory, job: Job) -> tuple[InferRequest, InferResponse]:
@@ -128,12 +138,16 @@ def pair_from(memory: Memory, job: Job) -> tuple[InferRequest, InferResponse]:
     if asked is None or told is None:
         raise RuntimeFailure("a coder's job has no response")
     outputs = [_tensor(memory, flat) for flat in told.outputs]
-    return request_from(memory, asked), InferResponse(told.model, told.version, told.id, outputs, told.parameters)
+    return request_from(memory, asked), InferResponse(
+        told.model, told.version, told.id, outputs, told.parameters
+    )
 
 
 def load_to(memory: Memory, config: str, files: Mapping[str, Buffer]) -> Done:
     """A configuration, and files that are written to memory."""
-    return Done(config=config, files=[(name, memory.put(content)) for name, content in files.items()])
+    return Done(
+        config=config, files=[(name, memory.put(content)) for name, content in files.items()]
+    )
 
 
 def _flat(memory: Memory, tensor: Tensor) -> Flat:
@@ -145,14 +159,18 @@ def _flat(memory: Memory, tensor: Tensor) -> Flat:
         places = []
         while piece := list(islice(elements, _PIECE)):
             places.append(memory.put(msgspec.msgpack.encode(piece)))
-    return Flat(tensor.name, datatype, array.shape, places, dict(tensor.parameters), list(tensor.labels))
+    return Flat(
+        tensor.name, datatype, array.shape, places, dict(tensor.parameters), list(tensor.labels)
+    )
 
 
 def _tensor(memory: Memory, flat: Flat) -> Tensor:
     dtype = NUMPY.get(flat.datatype)
     count = prod(flat.shape)
     if dtype is None or count < 0:
-        raise RuntimeFailure(f"a coder's message has a tensor of {flat.datatype!r} and the shape {flat.shape}")
+        raise RuntimeFailure(
+            f"a coder's message has a tensor of {flat.datatype!r} and the shape {flat.shape}"
+        )
     if flat.datatype == BYTES:
         data = _elements(memory, flat.places, count)
     elif count:

@@ -1,4 +1,6 @@
-"""The coders of a server: started with the first large message, and ended when there is none for a while."""
+"""The coders of a server: started with the first large message, and ended when there is none for a
+while.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ from infuse.serving.workers.budget import build_limit_of
 _T = TypeVar("_T")
 
 Work = Callable[[Job, Memory, Memory], Done]
-"""A function of a module: what a coder does with the memory that is written already, and that which it writes."""
+"""A function of a module: what a coder does with the memory that is written already, and that which
+it writes.
+"""
 
 LARGE: Final = 256 << 10
 """Bytes of a message, from which a coder reads it."""
@@ -37,10 +41,12 @@ _LEAST_BYTES: Final = 512 << 20
 
 
 class Coders:
-    """Reads and writes the large messages of a server, each in a process of its own, `most` at once.
+    """Reads and writes the large messages of a server, each in a process of its own, `most` at
+    once.
 
-    `message_bytes`: what a message may have at most. A coder gets memory by that, and by what the machine has. When
-    nobody waits for a message any more, its coder is ended; the next one starts another.
+    `message_bytes`: what a message may have at most. A coder gets memory by that, and by what the
+    machine has. When nobody waits for a message any more, its coder is ended; the next one starts
+    another.
     """
 
     def __init__(self, message_bytes: int, most: int = MOST) -> None:
@@ -61,7 +67,12 @@ class Coders:
         return [coder.pid for coder in (*self._busy, *[coder for coder, _ in self._idle])]
 
     async def request(
-        self, work: Work, body: Buffer, length: int | None = None, model: str = "", version: str = ""
+        self,
+        work: Work,
+        body: Buffer,
+        length: int | None = None,
+        model: str = "",
+        version: str = "",
     ) -> InferRequest:
         """The request that `work` makes of a body, or its error."""
         job = Job(_name(work), length=length, model=model, version=version)
@@ -74,12 +85,18 @@ class Coders:
     async def answer(
         self, work: Work, request: InferRequest, response: InferResponse
     ) -> tuple[int | None, list[memoryview]]:
-        """What `work` makes of a response: the length of its JSON, and the parts of a body; or its error."""
-        return await self._write(work, request, response, lambda done, memory: (done.length, _views(done, memory)))
+        """What `work` makes of a response: the length of its JSON, and the parts of a body; or its
+        error.
+        """
+        return await self._write(
+            work, request, response, lambda done, memory: (done.length, _views(done, memory))
+        )
 
     async def message(self, work: Work, request: InferRequest, response: InferResponse) -> bytes:
         """The message that `work` makes of a response, or its error."""
-        return await self._write(work, request, response, lambda done, memory: memory.read(done.parts[0]))
+        return await self._write(
+            work, request, response, lambda done, memory: memory.read(done.parts[0])
+        )
 
     async def close(self) -> None:
         """End all coders; messages that are being read or written are refused."""
@@ -99,7 +116,11 @@ class Coders:
         return await self._do(job, fill, result)
 
     async def _write(
-        self, work: Work, request: InferRequest, response: InferResponse, result: Callable[[Done, Memory], _T]
+        self,
+        work: Work,
+        request: InferRequest,
+        response: InferResponse,
+        result: Callable[[Done, Memory], _T],
     ) -> _T:
         job = Job(_name(work))
 
@@ -109,8 +130,12 @@ class Coders:
 
         return await self._do(job, fill, result)
 
-    async def _do(self, job: Job, fill: Callable[[Memory], None], result: Callable[[Done, Memory], _T]) -> _T:
-        """Have a coder do a job; a thread waits for it. A coder whose result nobody wants any more is ended."""
+    async def _do(
+        self, job: Job, fill: Callable[[Memory], None], result: Callable[[Done, Memory], _T]
+    ) -> _T:
+        """Have a coder do a job; a thread waits for it. A coder whose result nobody wants any more
+        is ended.
+        """
         loop = asyncio.get_running_loop()
         async with self._turns:
             if self._closed:
@@ -119,14 +144,22 @@ class Coders:
                 self._threads = ThreadPoolExecutor(self._most, "coder")
             turn = _Turn()
             try:
-                return await loop.run_in_executor(self._threads, self._done, turn, job, fill, result)
+                return await loop.run_in_executor(
+                    self._threads, self._done, turn, job, fill, result
+                )
             except asyncio.CancelledError:
                 turn.cancel()
                 raise
             finally:
                 loop.call_later(_IDLE_SECONDS, self._rest)
 
-    def _done(self, turn: _Turn, job: Job, fill: Callable[[Memory], None], result: Callable[[Done, Memory], _T]) -> _T:
+    def _done(
+        self,
+        turn: _Turn,
+        job: Job,
+        fill: Callable[[Memory], None],
+        result: Callable[[Done, Memory], _T],
+    ) -> _T:
         source, target = Memory(), Memory()
         try:
             coder = self._coder()

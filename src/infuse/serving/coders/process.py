@@ -24,14 +24,18 @@ _answers: Final = msgspec.msgpack.Decoder(Done)
 
 
 class Coder:
-    """A process that may take so many bytes of memory (0: no limit). UnavailableError where there can be none."""
+    """A process that may take so many bytes of memory (0: no limit). UnavailableError where there
+    can be none.
+    """
 
     def __init__(self, memory: int) -> None:
         try:
             self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             lifeline, self._lifeline = os.pipe()
         except OSError as error:
-            raise UnavailableError(f"no process can be started that reads large messages: {error}") from error
+            raise UnavailableError(
+                f"no process can be started that reads large messages: {error}"
+            ) from error
         inherited = [theirs.fileno(), lifeline]
         try:
             self._process = subprocess.Popen(
@@ -44,7 +48,9 @@ class Coder:
         except OSError as error:
             self._channel.close()
             os.close(self._lifeline)
-            raise UnavailableError(f"no process can be started that reads large messages: {error}") from error
+            raise UnavailableError(
+                f"no process can be started that reads large messages: {error}"
+            ) from error
         finally:
             theirs.close()
             os.close(lifeline)
@@ -61,10 +67,14 @@ class Coder:
         return self._process.poll() is None
 
     def do(self, job: Job, source: Memory, target: Memory) -> Done:
-        """What came of a job; its error is raised. UnavailableError: the process has ended over it."""
+        """What came of a job; its error is raised. UnavailableError: the process has ended over
+        it.
+        """
         place = source.put(msgspec.msgpack.encode(job))
         try:
-            socket.send_fds(self._channel, [PLACE.pack(*place)], [source.descriptor, target.descriptor])
+            socket.send_fds(
+                self._channel, [PLACE.pack(*place)], [source.descriptor, target.descriptor]
+            )
             answer = self._channel.recv(PLACE.size)
         except OSError:
             answer = b""

@@ -18,7 +18,8 @@ _INDEX: Final = "index.html"
 
 
 def asset(path: str) -> tuple[str, bytes] | None:
-    """The content type and the bytes of what a path of the server (`/`, `/console/console.js`) is; None: it is nothing.
+    """The content type and the bytes of what a path of the server (`/`, `/console/console.js`) is;
+    None: it is nothing.
 
     To be sent with `security.PAGE_HEADERS`.
     """
@@ -29,4 +30,8 @@ def asset(path: str) -> tuple[str, bytes] | None:
 
 @cache
 def _files() -> Mapping[str, tuple[str, bytes]]:
-    return {file.name: (_TYPES[file.suffix], file.read_bytes()) for file in _FOLDER.iterdir() if file.suffix in _TYPES}
+    return {
+        file.name: (_TYPES[file.suffix], file.read_bytes())
+        for file in _FOLDER.iterdir()
+        if file.suffix in _TYPES
+    }

@@ -30,11 +30,13 @@ _NOTHING: Final[Mapping[str, float]] = {
 
 
 async def snapshot(engine: Engine) -> dict[str, Any]:
-    """The server as it is now: itself, its models with their versions, the placement, the last events.
+    """The server as it is now: itself, its models with their versions, the placement, the last
+    events.
 
-    Times are seconds since 1970, durations end in their unit, shares are parts of 1; `recent` is about the last ten
-    seconds. Models are described with their reasons and all names: it is for those who may see all models. Requests go
-    on between two models, so that many of them do not hold up any.
+    Times are seconds since 1970, durations end in their unit, shares are parts of 1; `recent` is
+    about the last ten seconds. Models are described with their reasons and all names: it is for
+    those who may see all models. Requests go on between two models, so that many of them do not
+    hold up any.
     """
     told = engine.objectives()
     models = []
@@ -42,7 +44,8 @@ async def snapshot(engine: Engine) -> dict[str, Any]:
         models.append(_model(model, told))
         await asyncio.sleep(0)
     loads = {
-        f"{model['name']}/{version['version']}": version["busy"] / max(1, sum(version["replica_states"].values()))
+        f"{model['name']}/{version['version']}": version["busy"]
+        / max(1, sum(version["replica_states"].values()))
         for model in models
         for version in model["versions"]
     }
@@ -87,16 +90,22 @@ def _model(model: ServedModel, objectives: Iterable[Mapping[str, Any]]) -> dict[
         "rollout": rollout,
         "previous": list(model.traffic.previous()),
         "versions": [
-            _version(model, number, state, reason or traffic["refused"].get(str(number), ""), traffic)
+            _version(
+                model, number, state, reason or traffic["refused"].get(str(number), ""), traffic
+            )
             for number, state, reason in model.states()
         ],
         "objectives": [dict(one) for one in objectives if one["model"] == model.name],
     }
 
 
-def _version(model: ServedModel, number: int, state: str, reason: str, traffic: Mapping[str, Any]) -> dict[str, Any]:
+def _version(
+    model: ServedModel, number: int, state: str, reason: str, traffic: Mapping[str, Any]
+) -> dict[str, Any]:
     labels = sorted(label for label, version in traffic["labels"].items() if version == number)
-    shadows = {traffic["labels"].get(name, name): share for name, share in traffic["shadow"].items()}
+    shadows = {
+        traffic["labels"].get(name, name): share for name, share in traffic["shadow"].items()
+    }
     described = {
         "version": number,
         "state": state,
@@ -145,7 +154,9 @@ def _placement(engine: Engine, loads: Mapping[str, float]) -> dict[str, Any]:
                 "pid": worker["pid"],
                 "cores": worker["cores"],
                 "memory_bytes": worker["resident_bytes"],
-                "instances": [{"name": name, "load": loads.get(name, 0.0)} for name in worker["instances"]],
+                "instances": [
+                    {"name": name, "load": loads.get(name, 0.0)} for name in worker["instances"]
+                ],
             }
             for worker in engine.pool.describe()
         ],

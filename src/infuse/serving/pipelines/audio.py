@@ -24,10 +24,12 @@ _HIGHEST: Final = 768_000
 
 
 class AudioOptions(Options, frozen=True):
-    """`rate`: samples a second of the result; without it, sounds keep theirs. `mono`: channels are averaged.
+    """`rate`: samples a second of the result; without it, sounds keep theirs. `mono`: channels are
+    averaged.
 
-    `formats` that are taken besides WAV. `samples`: the length of the result, 0 for that of the longest sound; shorter
-    ones are filled with zeros, longer ones cut. `max_seconds` and `max_channels` of a sound, before it is decoded.
+    `formats` that are taken besides WAV. `samples`: the length of the result, 0 for that of the
+    longest sound; shorter ones are filled with zeros, longer ones cut. `max_seconds` and
+    `max_channels` of a sound, before it is decoded.
     """
 
     rate: _Rate | None = None
@@ -39,14 +41,16 @@ class AudioOptions(Options, frozen=True):
 
 
 class DecodeAudio(Builtin):
-    """Samples from the bytes of sound files: WAV, and FLAC, Ogg and MP3 where `soundfile` is installed.
+    """Samples from the bytes of sound files: WAV, and FLAC, Ogg and MP3 where `soundfile` is
+    installed.
 
-    Input: `audio`, BYTES [n] or [n, 1], a file per element. Outputs: `samples`, FP32 [n, length], within -1 … 1 where
-    the file has integers, or [n, channels, length] with `mono: false`; `lengths`, INT64 [n], how many samples of a row
-    are the sound; `rates`, INT64 [n], samples a second of the result. Options: `AudioOptions`.
+    Input: `audio`, BYTES [n] or [n, 1], a file per element. Outputs: `samples`, FP32 [n, length],
+    within -1 … 1 where the file has integers, or [n, channels, length] with `mono: false`;
+    `lengths`, INT64 [n], how many samples of a row are the sound; `rates`, INT64 [n], samples a
+    second of the result. Options: `AudioOptions`.
 
-    Rates are changed by a polyphase filter (`resampling.py`). RequestError for bytes that are no sound or cut off,
-    TooLargeError for more than `max_seconds`.
+    Rates are changed by a polyphase filter (`resampling.py`). RequestError for bytes that are no
+    sound or cut off, TooLargeError for more than `max_seconds`.
     """
 
     kind = AudioOptions
@@ -59,7 +63,9 @@ class DecodeAudio(Builtin):
         length = options.samples or -1
         self.inputs = (Port("audio", frozenset({BYTES})),)
         self.outputs = (
-            Port("samples", frozenset({"FP32"}), (-1, length) if options.mono else (-1, -1, length)),
+            Port(
+                "samples", frozenset({"FP32"}), (-1, length) if options.mono else (-1, -1, length)
+            ),
             Port("lengths", frozenset({"INT64"}), (-1,)),
             Port("rates", frozenset({"INT64"}), (-1,)),
         )
@@ -84,7 +90,8 @@ class DecodeAudio(Builtin):
             one, other = sounds[0].data.shape[1], sound.data.shape[1]
             if one != other:
                 raise RequestError(
-                    f"sounds of one request must have as many channels: the first has {one}, this one {other}",
+                    f"sounds of one request must have as many channels: the first has {one}, this "
+                    f"one {other}",
                     where=f"element {number} of input 'audio'",
                 )
 
@@ -93,7 +100,9 @@ class DecodeAudio(Builtin):
         kind = _kind(file)
         if kind is None or kind not in self.options.formats:
             known = ", ".join(self.options.formats)
-            raise RequestError(f"its {len(file)} bytes are {kind or 'nothing known'}; formats are {known}")
+            raise RequestError(
+                f"its {len(file)} bytes are {kind or 'nothing known'}; formats are {known}"
+            )
         sound = read_wave(file, self._check) if kind == "wav" else self._other(file)
         data = sound.data.mean(1, keepdims=True) if self.options.mono else sound.data
         rate = self.options.rate or sound.rate
@@ -102,13 +111,21 @@ class DecodeAudio(Builtin):
     def _check(self, rate: int, channels: int, frames: int) -> None:
         """Whether a sound of this size is taken; asked before its samples are read."""
         if not _LOWEST <= rate <= _HIGHEST:
-            raise RequestError(f"it has {rate} samples a second; {_LOWEST} to {_HIGHEST} are allowed")
+            raise RequestError(
+                f"it has {rate} samples a second; {_LOWEST} to {_HIGHEST} are allowed"
+            )
         if self.options.rate and max(terms(rate, self.options.rate)) > MOST_TERMS:
-            raise RequestError(f"its {rate} samples a second cannot be brought to {self.options.rate}")
+            raise RequestError(
+                f"its {rate} samples a second cannot be brought to {self.options.rate}"
+            )
         if not 1 <= channels <= self.options.max_channels:
-            raise RequestError(f"it has {channels} channels; 1 to {self.options.max_channels} are allowed")
+            raise RequestError(
+                f"it has {channels} channels; 1 to {self.options.max_channels} are allowed"
+            )
         if frames > self.options.max_seconds * rate:
-            raise TooLargeError(f"it lasts {frames / rate:.0f} seconds, {self.options.max_seconds:g} are allowed")
+            raise TooLargeError(
+                f"it lasts {frames / rate:.0f} seconds, {self.options.max_seconds:g} are allowed"
+            )
 
     def _other(self, file: bytes) -> Sound:
         assert self._soundfile is not None
@@ -129,7 +146,12 @@ _STARTS: Final[Sequence[tuple[str, Callable[[bytes], bool]]]] = (
     ("wav", lambda file: file[:4] in (b"RIFF", b"RF64") and file[8:12] == b"WAVE"),
     ("flac", lambda file: file[:4] == b"fLaC"),
     ("ogg", lambda file: file[:4] == b"OggS"),
-    ("mp3", lambda file: file[:3] == b"ID3" or (len(file) > 1 and file[0] == 0xFF and file[1] & 0xE6 == 0xE2)),
+    (
+        "mp3",
+        lambda file: (
+            file[:3] == b"ID3" or (len(file) > 1 and file[0] == 0xFF and file[1] & 0xE6 == 0xE2)
+        ),
+    ),
 )
 
 

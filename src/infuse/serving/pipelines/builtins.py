@@ -28,12 +28,16 @@ def load(name: str) -> type[Builtin]:
     if name not in BUILTINS:
         raise ConfigurationError(f"there is no built-in '{name}'", hint=nearest(name, BUILTINS))
     file, kind = BUILTINS[name]
-    found: type[Builtin] = getattr(importlib.import_module(f"infuse.serving.pipelines.{file}"), kind)
+    found: type[Builtin] = getattr(
+        importlib.import_module(f"infuse.serving.pipelines.{file}"), kind
+    )
     return found
 
 
 def create(name: str, options: Mapping[str, Any], folders: Sequence[Path], where: str) -> Builtin:
-    """A built-in step with its options checked and its files read; ConfigurationError when that fails."""
+    """A built-in step with its options checked and its files read; ConfigurationError when that
+    fails.
+    """
     try:
         kind = load(name)
     except ConfigurationError as error:

@@ -1,4 +1,6 @@
-"""Running a pipeline: every step as soon as its inputs are there, values gone when nobody reads them any more."""
+"""Running a pipeline: every step as soon as its inputs are there, values gone when nobody reads
+them any more.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,13 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from infuse.errors import DeadlineError, InfuseError, InputError, ModelFailureError, UnavailableError
+from infuse.errors import (
+    DeadlineError,
+    InfuseError,
+    InputError,
+    ModelFailureError,
+    UnavailableError,
+)
 from infuse.serving import config
 from infuse.serving.datatypes import name_of
 from infuse.serving.messages import InferRequest, InferResponse, RequestedOutput, Tensor
@@ -27,11 +35,13 @@ _THREADS: Final = 4
 
 
 class PipelineRunner:
-    """A pipeline that has been checked and can be run. Runs share nothing but the threads of built-in steps.
+    """A pipeline that has been checked and can be run. Runs share nothing but the threads of
+    built-in steps.
 
-    `call` answers the requests of steps that are models (other pipelines among them). `models` is their metadata by
-    name; without it, what they take is left to the calls. `folders` are where the files of built-in steps lie.
-    `pool` runs built-in steps; without one, a small one is made, which `close` ends.
+    `call` answers the requests of steps that are models (other pipelines among them). `models` is
+    their metadata by name; without it, what they take is left to the calls. `folders` are where the
+    files of built-in steps lie. `pool` runs built-in steps; without one, a small one is made, which
+    `close` ends.
     """
 
     def __init__(
@@ -52,10 +62,13 @@ class PipelineRunner:
         self._pool = pool
         if pool is None and any(step.builtin for step in self.plan.steps):
             threads = min(_THREADS, os.cpu_count() or 1)
-            self._pool = self._own = ThreadPoolExecutor(threads, thread_name_prefix=f"pipeline-{name}")
+            self._pool = self._own = ThreadPoolExecutor(
+                threads, thread_name_prefix=f"pipeline-{name}"
+            )
 
     async def run(self, request: InferRequest) -> list[Tensor]:
-        """The outputs that the request asks for, in its order (all, in the pipeline's order, if it names none).
+        """The outputs that the request asks for, in its order (all, in the pipeline's order, if it
+        names none).
 
         A failing step cancels the others; its error names it. Cancelling the run cancels its steps.
         """
@@ -63,7 +76,11 @@ class PipelineRunner:
         outputs = [output.name for output in request.outputs] or list(self.plan.outputs)
         for name in outputs:
             if name not in self.plan.outputs:
-                raise InputError(f"it has no output '{name}'", where=self._where, hint=nearest(name, self.plan.outputs))
+                raise InputError(
+                    f"it has no output '{name}'",
+                    where=self._where,
+                    hint=nearest(name, self.plan.outputs),
+                )
         values = await _Run(self, request, outputs).finish()
         return [self._output(name, values[name]) for name in outputs]
 
@@ -82,7 +99,11 @@ class PipelineRunner:
             raise InputError("an input is given twice", where=self._where)
         for name in given:
             if name not in self.plan.inputs:
-                raise InputError(f"it has no input '{name}'", where=self._where, hint=nearest(name, self.plan.inputs))
+                raise InputError(
+                    f"it has no input '{name}'",
+                    where=self._where,
+                    hint=nearest(name, self.plan.inputs),
+                )
         for name, port in self.plan.inputs.items():
             if name not in given:
                 raise InputError(f"input '{name}' is missing", where=self._where)
@@ -94,10 +115,14 @@ class PipelineRunner:
         port = self.plan.outputs[name]
         if not _agrees(port, value):
             found = f"{value.datatype}{list(value.shape)}"
-            raise ModelFailureError(f"output '{name}' is declared as {port}, and is {found}", where=self._where)
+            raise ModelFailureError(
+                f"output '{name}' is declared as {port}, and is {found}", where=self._where
+            )
         return Tensor(name, value.datatype, value.data, labels=value.labels)
 
-    async def _step(self, step: Step, request: InferRequest, inputs: list[Tensor], outputs: list[str]) -> list[Tensor]:
+    async def _step(
+        self, step: Step, request: InferRequest, inputs: list[Tensor], outputs: list[str]
+    ) -> list[Tensor]:
         """Run one step; every error of it names it."""
         place = f"{self._where}: {step.label}"
         try:
@@ -111,25 +136,37 @@ class PipelineRunner:
         except InfuseError as error:
             raise _located(error, place) from error
         except Exception as error:
-            raise ModelFailureError(f"it failed ({type(error).__name__}: {error})", where=place) from error
+            raise ModelFailureError(
+                f"it failed ({type(error).__name__}: {error})", where=place
+            ) from error
 
-    async def _builtin(self, builtin: Builtin, inputs: list[Tensor], outputs: list[str]) -> list[Tensor]:
-        work = partial(builtin.run, {tensor.name: tensor.data for tensor in inputs}, frozenset(outputs))
+    async def _builtin(
+        self, builtin: Builtin, inputs: list[Tensor], outputs: list[str]
+    ) -> list[Tensor]:
+        work = partial(
+            builtin.run, {tensor.name: tensor.data for tensor in inputs}, frozenset(outputs)
+        )
         found = await asyncio.get_running_loop().run_in_executor(self._pool, work)
         return [Tensor(name, name_of(data.dtype), data) for name, data in found.items()]
 
 
 class _Run:
-    """One run: the values that are there, how many still read each, and the steps that are under way."""
+    """One run: the values that are there, how many still read each, and the steps that are under
+    way.
+    """
 
-    def __init__(self, runner: PipelineRunner, request: InferRequest, outputs: Sequence[str]) -> None:
+    def __init__(
+        self, runner: PipelineRunner, request: InferRequest, outputs: Sequence[str]
+    ) -> None:
         self.runner = runner
         self.request = request
         self.waiting = runner.plan.needed(outputs)
         self.readers = Counter(outputs)
         for step in self.waiting:
             self.readers.update(step.reads)
-        self.values = {tensor.name: tensor for tensor in request.inputs if self.readers[tensor.name]}
+        self.values = {
+            tensor.name: tensor for tensor in request.inputs if self.readers[tensor.name]
+        }
         self.under_way: dict[asyncio.Task[list[Tensor]], Step] = {}
 
     async def finish(self) -> dict[str, Tensor]:
@@ -159,7 +196,9 @@ class _Run:
             self.under_way[task] = step
 
     def _collect(self, done: set[asyncio.Task[list[Tensor]]]) -> None:
-        """Keep what finished steps made and is still read; of several errors, that of the first step is raised."""
+        """Keep what finished steps made and is still read; of several errors, that of the first
+        step is raised.
+        """
         for task in sorted(done, key=lambda task: self.under_way[task].number):
             step = self.under_way[task]
             if task.cancelled():
@@ -183,8 +222,12 @@ class _Run:
         self.under_way.clear()
 
 
-def _request_of(step: Step, request: InferRequest, inputs: list[Tensor], outputs: list[str]) -> InferRequest:
-    """The request to a step's model: with the deadline, priority, stickiness and trace of the pipeline's."""
+def _request_of(
+    step: Step, request: InferRequest, inputs: list[Tensor], outputs: list[str]
+) -> InferRequest:
+    """The request to a step's model: with the deadline, priority, stickiness and trace of the
+    pipeline's.
+    """
     return InferRequest(
         model=step.config.model,
         version=step.config.version,
@@ -204,7 +247,9 @@ def _wanted(found: Sequence[Tensor], outputs: Sequence[str]) -> list[Tensor]:
     tensors = {tensor.name: tensor for tensor in found}
     missing = [name for name in outputs if name not in tensors]
     if missing:
-        raise ModelFailureError(f"it gave no output '{missing[0]}'", hint=nearest(missing[0], tensors))
+        raise ModelFailureError(
+            f"it gave no output '{missing[0]}'", hint=nearest(missing[0], tensors)
+        )
     return [tensors[name] for name in outputs]
 
 

@@ -35,19 +35,23 @@ _Placement = tuple[float, float, int, int]
 
 
 class ImageOptions(Options, frozen=True):
-    """`size`: of the result, one number or (height, width); without it, images keep theirs and must have the same.
+    """`size`: of the result, one number or (height, width); without it, images keep theirs and must
+    have the same.
 
-    `resize`: `crop` makes the shorter side as long as `shortest` (without it: just long enough) and cuts out the
-    middle; `stretch` ignores the image's proportions; `letterbox` keeps them and fills the rest with `fill`.
-    `interpolation` is antialiased where it makes images smaller. `colour`: order of the channels. Values are
-    (v · scale - mean) / std per channel; `scale` is 1/255 for floats if it is left out, and UINT8 has none of
-    the three. `orient`: turn the image as its EXIF data say. `max_pixels` of an image, before it is decoded.
+    `resize`: `crop` makes the shorter side as long as `shortest` (without it: just long enough) and
+    cuts out the middle; `stretch` ignores the image's proportions; `letterbox` keeps them and fills
+    the rest with `fill`. `interpolation` is antialiased where it makes images smaller. `colour`:
+    order of the channels. Values are (v · scale - mean) / std per channel; `scale` is 1/255 for
+    floats if it is left out, and UINT8 has none of the three. `orient`: turn the image as its EXIF
+    data say. `max_pixels` of an image, before it is decoded.
     """
 
     size: Positive | tuple[Positive, ...] | None = None
     resize: Literal["crop", "stretch", "letterbox"] = "crop"
     shortest: Positive | None = None
-    interpolation: Literal["nearest", "box", "bilinear", "hamming", "bicubic", "lanczos"] = "bilinear"
+    interpolation: Literal["nearest", "box", "bilinear", "hamming", "bicubic", "lanczos"] = (
+        "bilinear"
+    )
     colour: Literal["rgb", "bgr", "gray"] = "rgb"
     scale: float | None = None
     mean: float | tuple[float, ...] = 0.0
@@ -62,15 +66,16 @@ class ImageOptions(Options, frozen=True):
 class DecodeImage(Builtin):
     """Images from the bytes of JPEG, PNG, WebP, BMP or GIF files.
 
-    Inputs: `image`, BYTES [n] or [n, 1], a file per element. Outputs: `pixels`, [n, c, h, w] or [n, h, w, c] of the
-    type `dtype`; `size`, INT64 [n, 2], height and width of each image as it came (turned upright); `placement`,
-    FP32 [n, 4], by which its rows and columns were scaled and the row and column of `pixels` that its corner came to,
-    so that what a model finds at (row, column) lies at (row - placement[2]) / placement[0] and
-    (column - placement[3]) / placement[1] of the image. Options: `ImageOptions`.
+    Inputs: `image`, BYTES [n] or [n, 1], a file per element. Outputs: `pixels`, [n, c, h, w] or [n,
+    h, w, c] of the type `dtype`; `size`, INT64 [n, 2], height and width of each image as it came
+    (turned upright); `placement`, FP32 [n, 4], by which its rows and columns were scaled and the
+    row and column of `pixels` that its corner came to, so that what a model finds at (row, column)
+    lies at (row - placement[2]) / placement[0] and (column - placement[3]) / placement[1] of the
+    image. Options: `ImageOptions`.
 
-    Of an animation the first picture is read; transparency is dropped; 16 bits a channel are cut to 8. EXIF data that
-    cannot be read count as none. Needs Pillow. RequestError for what is no image or is damaged, TooLargeError for one
-    with more than `max_pixels`.
+    Of an animation the first picture is read; transparency is dropped; 16 bits a channel are cut to
+    8. EXIF data that cannot be read count as none. Needs Pillow. RequestError for what is no image
+    or is damaged, TooLargeError for one with more than `max_pixels`.
     """
 
     kind = ImageOptions
@@ -82,8 +87,12 @@ class DecodeImage(Builtin):
         self._size = _height_and_width(options.size, place)
         if options.size is None and (options.resize != "crop" or options.shortest is not None):
             raise place.fail("`resize` and `shortest` need a `size`")
-        if options.shortest is not None and (options.resize != "crop" or options.shortest < max(self._size or (0,))):
-            raise place.fail("`shortest` belongs to `resize: crop`, and is at least as large as `size`")
+        if options.shortest is not None and (
+            options.resize != "crop" or options.shortest < max(self._size or (0,))
+        ):
+            raise place.fail(
+                "`shortest` belongs to `resize: crop`, and is at least as large as `size`"
+            )
         self.channels = 1 if options.colour == "gray" else 3
         self._table = _table(options, self.channels, place)
         height, width = self._size or (-1, -1)
@@ -103,7 +112,9 @@ class DecodeImage(Builtin):
         return {
             "pixels": self._pixels([picture for picture, _, _ in pictures]),
             "size": np.asarray([size for _, size, _ in pictures], np.int64).reshape(-1, 2),
-            "placement": np.asarray([placement for _, _, placement in pictures], np.float32).reshape(-1, 4),
+            "placement": np.asarray(
+                [placement for _, _, placement in pictures], np.float32
+            ).reshape(-1, 4),
         }
 
     def _check_sizes(self, pictures: list[Array]) -> None:
@@ -111,7 +122,8 @@ class DecodeImage(Builtin):
             if picture.shape != pictures[0].shape:
                 one, other = pictures[0].shape[:2], picture.shape[:2]
                 raise RequestError(
-                    f"images of one request must have one size: the first has {list(one)}, this one {list(other)}",
+                    f"images of one request must have one size: the first has {list(one)}, this "
+                    f"one {list(other)}",
                     where=f"element {number} of input 'image'",
                     hint="give the step a `size`, or send them one by one",
                 )
@@ -122,7 +134,11 @@ class DecodeImage(Builtin):
         shape = (self.channels, height, width) if nchw else (height, width, self.channels)
         result = np.empty((len(pictures), *shape), NUMPY[self.options.dtype])
         planes = result if nchw else result.transpose(0, 3, 1, 2)
-        order = range(self.channels - 1, -1, -1) if self.options.colour == "bgr" else range(self.channels)
+        order = (
+            range(self.channels - 1, -1, -1)
+            if self.options.colour == "bgr"
+            else range(self.channels)
+        )
         for number, picture in enumerate(pictures):
             for channel, source in enumerate(order):
                 plane, place = picture[:, :, source], planes[number, channel]
@@ -154,7 +170,9 @@ class DecodeImage(Builtin):
             raise
         except Exception as error:
             reason = (
-                "it is none of the formats" if isinstance(error, pillow.UnidentifiedImageError) else str(error).strip()
+                "it is none of the formats"
+                if isinstance(error, pillow.UnidentifiedImageError)
+                else str(error).strip()
             )
             raise RequestError(
                 f"its {length} bytes are no image that can be read ({reason})",
@@ -180,7 +198,10 @@ class DecodeImage(Builtin):
             rows, columns = height, width
         elif self.options.resize == "letterbox":
             factor = min(height / image.height, width / image.width)
-            rows, columns = max(1, round(image.height * factor)), max(1, round(image.width * factor))
+            rows, columns = (
+                max(1, round(image.height * factor)),
+                max(1, round(image.width * factor)),
+            )
         else:
             rows, columns = self._cover(image.height, image.width)
         self._check_stretch(rows, columns)
@@ -190,13 +211,17 @@ class DecodeImage(Builtin):
         # The corner of the image in the picture: inside it for a letterbox, outside for a crop.
         top, left = round((height - rows) / 2), round((width - columns) / 2)
         if (rows, columns) != (height, width):
-            picture = self._pillow.new(image.mode, (width, height), (self.options.fill,) * self.channels)
+            picture = self._pillow.new(
+                image.mode, (width, height), (self.options.fill,) * self.channels
+            )
             picture.paste(image, (left, top))
             image = picture
         return image, (*scales, top, left)
 
     def _cover(self, rows: int, columns: int) -> tuple[int, int]:
-        """The size before the middle is cut out. The longer side is rounded down, as torchvision has it."""
+        """The size before the middle is cut out. The longer side is rounded down, as torchvision
+        has it.
+        """
         height, width = self._size or (rows, columns)
         shortest = self.options.shortest
         if shortest is not None:
@@ -208,7 +233,9 @@ class DecodeImage(Builtin):
     def _check_stretch(self, rows: int, columns: int) -> None:
         """A line of pixels must not become a huge picture before it is cut."""
         if rows * columns > self.options.max_pixels:
-            raise TooLargeError(f"made as large as asked for, it has {rows * columns} pixels; crop it first")
+            raise TooLargeError(
+                f"made as large as asked for, it has {rows * columns} pixels; crop it first"
+            )
 
 
 def _height_and_width(size: int | tuple[int, ...] | None, place: Place) -> tuple[int, int] | None:
@@ -236,7 +263,10 @@ def _eight_bits(image: Any, pillow: Any) -> Any:
 
 def _table(options: ImageOptions, channels: int, place: Place) -> Array | None:
     """For every channel, the value of each byte; None when bytes stay as they are."""
-    mean, std = (_per_channel(v, channels, n, place) for v, n in ((options.mean, "mean"), (options.std, "std")))
+    mean, std = (
+        _per_channel(v, channels, n, place)
+        for v, n in ((options.mean, "mean"), (options.std, "std"))
+    )
     if options.dtype == "UINT8":
         if options.scale is not None or mean.any() or (std != 1).any():
             raise place.fail("`scale`, `mean` and `std` make no UINT8; choose FP32 or FP16")

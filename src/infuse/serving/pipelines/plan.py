@@ -13,7 +13,8 @@ from infuse.serving.pipelines.builtins import create
 from infuse.serving.pipelines.ports import Port, declared, described, nearest
 from infuse.serving.pipelines.steps import Builtin
 
-# Models by name: their metadata in the form of the protocol (`inputs` and `outputs` with name, datatype and shape).
+# Models by name: their metadata in the form of the protocol (`inputs` and `outputs` with name,
+# datatype and shape).
 Metadata = Mapping[str, Mapping[str, Any]]
 
 
@@ -36,7 +37,9 @@ class Step:
 
 @dataclass(frozen=True)
 class Plan:
-    """A checked pipeline: its ports, its steps, and which step (none: an input) makes which value."""
+    """A checked pipeline: its ports, its steps, and which step (none: an input) makes which
+    value.
+    """
 
     inputs: Mapping[str, Port]
     outputs: Mapping[str, Port]
@@ -58,15 +61,17 @@ class Plan:
 def check(name: str, pipeline: Pipeline, models: Metadata | None, folders: Sequence[Path]) -> Plan:
     """The plan of a pipeline; ConfigurationError names the step and what is wrong with it.
 
-    Without `models`, whether they exist and what they take is left to the calls. `folders` are where the files of
-    built-in steps (tokenizers, labels) are looked for.
+    Without `models`, whether they exist and what they take is left to the calls. `folders` are
+    where the files of built-in steps (tokenizers, labels) are looked for.
     """
     where = f"pipeline '{name}'"
     inputs = declared(pipeline.inputs, "input", where)
     outputs = declared(pipeline.outputs, "output", where)
     if not outputs:
         raise ConfigurationError("it has no outputs", where=where)
-    steps = [_step(number, config, where, folders) for number, config in enumerate(pipeline.steps, 1)]
+    steps = [
+        _step(number, config, where, folders) for number, config in enumerate(pipeline.steps, 1)
+    ]
     ports = {step.number: _ports(step, models, where) for step in steps}
     made: dict[str, Port] = dict(inputs)
     makers: dict[str, Step | None] = dict.fromkeys(inputs)
@@ -82,7 +87,9 @@ def check(name: str, pipeline: Pipeline, models: Metadata | None, folders: Seque
 
 
 def check_nesting(pipelines: Mapping[str, Pipeline], start: str = "") -> None:
-    """ConfigurationError when a pipeline (or one that `start` runs) would run itself; the message is by which way."""
+    """ConfigurationError when a pipeline (or one that `start` runs) would run itself; the message
+    is by which way.
+    """
     done: set[str] = set()
     for name in [start] if start else sorted(pipelines):
         _walk(name, pipelines, [], done)
@@ -106,17 +113,27 @@ def _step(number: int, config: PipelineStep, where: str, folders: Sequence[Path]
     if bool(config.model) == bool(config.builtin):
         raise ConfigurationError("it needs either a model or a built-in", where=place)
     if not config.outputs:
-        raise ConfigurationError("it names no outputs, so nothing could read what it makes", where=place)
+        raise ConfigurationError(
+            "it names no outputs, so nothing could read what it makes", where=place
+        )
     if config.model:
         if config.options:
-            raise ConfigurationError("options are those of built-ins; a model has none", where=place)
+            raise ConfigurationError(
+                "options are those of built-ins; a model has none", where=place
+            )
         return Step(number, config, None)
     if config.version:
         raise ConfigurationError(f"built-in '{config.builtin}' has no versions", where=place)
-    return Step(number, config, create(config.builtin, config.options, folders, f"{place} ({config.builtin})"))
+    return Step(
+        number,
+        config,
+        create(config.builtin, config.options, folders, f"{place} ({config.builtin})"),
+    )
 
 
-def _ports(step: Step, models: Metadata | None, where: str) -> tuple[Mapping[str, Port], Mapping[str, Port]] | None:
+def _ports(
+    step: Step, models: Metadata | None, where: str
+) -> tuple[Mapping[str, Port], Mapping[str, Port]] | None:
     """What the step takes and makes; None when that is not known here."""
     if step.builtin is not None:
         return {p.name: p for p in step.builtin.inputs}, {p.name: p for p in step.builtin.outputs}
@@ -143,11 +160,15 @@ def _collect(
     place = f"{where}: {step.label}"
     for output, value in step.config.outputs.items():
         if ports is not None and output not in ports[1]:
-            raise ConfigurationError(f"it has no output '{output}'", where=place, hint=nearest(output, ports[1]))
+            raise ConfigurationError(
+                f"it has no output '{output}'", where=place, hint=nearest(output, ports[1])
+            )
         if value in makers:
             other = makers[value]
             first = other.label if other else "the pipeline's inputs"
-            raise ConfigurationError(f"it makes the value '{value}', which is there already from {first}", where=place)
+            raise ConfigurationError(
+                f"it makes the value '{value}', which is there already from {first}", where=place
+            )
         made[value] = Port(value) if ports is None else ports[1][output]
         makers[value] = step
 
@@ -162,15 +183,20 @@ def _check_inputs(
     for name, value in step.config.inputs.items():
         if value not in made:
             raise ConfigurationError(
-                f"input '{name}' reads the value '{value}', which nothing makes", where=place, hint=nearest(value, made)
+                f"input '{name}' reads the value '{value}', which nothing makes",
+                where=place,
+                hint=nearest(value, made),
             )
         if ports is None:
             continue
         if name not in ports[0]:
-            raise ConfigurationError(f"it has no input '{name}'", where=place, hint=nearest(name, ports[0]))
+            raise ConfigurationError(
+                f"it has no input '{name}'", where=place, hint=nearest(name, ports[0])
+            )
         if not ports[0][name].fits(made[value]):
             raise ConfigurationError(
-                f"input '{name}' takes {ports[0][name]}, and the value '{value}' is {made[value]}", where=place
+                f"input '{name}' takes {ports[0][name]}, and the value '{value}' is {made[value]}",
+                where=place,
             )
     missing = [] if ports is None else [p.name for p in ports[0].values() if not p.optional]
     for name in missing:
@@ -181,9 +207,13 @@ def _check_inputs(
 def _check_outputs(plan: Plan, made: Mapping[str, Port], where: str) -> None:
     for name, port in plan.outputs.items():
         if name not in made:
-            raise ConfigurationError(f"nothing makes the output '{name}'", where=where, hint=nearest(name, made))
+            raise ConfigurationError(
+                f"nothing makes the output '{name}'", where=where, hint=nearest(name, made)
+            )
         if not port.fits(made[name]):
-            raise ConfigurationError(f"output '{name}' is declared as {port}, and it is {made[name]}", where=where)
+            raise ConfigurationError(
+                f"output '{name}' is declared as {port}, and it is {made[name]}", where=where
+            )
 
 
 def _check_order(steps: Sequence[Step], makers: Mapping[str, Step | None], where: str) -> None:
@@ -194,10 +224,15 @@ def _check_order(steps: Sequence[Step], makers: Mapping[str, Step | None], where
             step
             for step in steps
             if step.number not in done
-            and all(maker is None or maker.number in done for maker in map(makers.__getitem__, step.reads))
+            and all(
+                maker is None or maker.number in done
+                for maker in map(makers.__getitem__, step.reads)
+            )
         ]
         if not ready:
-            raise ConfigurationError(f"steps wait for each other: {_cycle(steps, makers, done)}", where=where)
+            raise ConfigurationError(
+                f"steps wait for each other: {_cycle(steps, makers, done)}", where=where
+            )
         done.update(step.number for step in ready)
 
 
@@ -218,7 +253,9 @@ def _check_use(plan: Plan, where: str) -> None:
     needed = plan.needed(plan.outputs)
     for step in plan.steps:
         if step not in needed:
-            raise ConfigurationError("no output of the pipeline needs it", where=f"{where}: {step.label}")
+            raise ConfigurationError(
+                "no output of the pipeline needs it", where=f"{where}: {step.label}"
+            )
     read = {value for step in plan.steps for value in step.reads} | set(plan.outputs)
     for name in plan.inputs:
         if name not in read:

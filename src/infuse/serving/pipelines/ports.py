@@ -17,7 +17,9 @@ INTEGERS: Final = frozenset({"INT32", "INT64"})
 
 @dataclass(frozen=True)
 class Port:
-    """An input or output of a step. Without `datatypes` it has any; without a `shape` any rank; -1 is any size."""
+    """An input or output of a step. Without `datatypes` it has any; without a `shape` any rank; -1
+    is any size.
+    """
 
     name: str
     datatypes: frozenset[str] = frozenset()
@@ -55,7 +57,9 @@ def declared(tensors: Iterable[TensorConfig], what: str, where: str) -> dict[str
         if tensor.name in ports:
             raise ConfigurationError(f"{what} '{tensor.name}' is declared twice", where=where)
         if any(size < -1 for size in tensor.shape):
-            raise ConfigurationError(f"{what} '{tensor.name}' has a negative size: {list(tensor.shape)}", where=where)
+            raise ConfigurationError(
+                f"{what} '{tensor.name}' has a negative size: {list(tensor.shape)}", where=where
+            )
         ports[tensor.name] = Port(tensor.name, frozenset({tensor.datatype}), tensor.shape)
     return ports
 
@@ -68,7 +72,9 @@ def described(tensors: Iterable[Mapping[str, Any]]) -> dict[str, Port]:
     """The inputs or outputs of a model, by name, from its metadata in the form of the protocol."""
     return {
         tensor["name"]: Port(
-            tensor["name"], frozenset({tensor["datatype"]}), tuple(int(size) for size in tensor["shape"])
+            tensor["name"],
+            frozenset({tensor["datatype"]}),
+            tuple(int(size) for size in tensor["shape"]),
         )
         for tensor in tensors
     }

@@ -16,7 +16,9 @@ from infuse.serving.pipelines.steps import Builtin, Options, Place, objects
 
 
 class SoftmaxOptions(Options, frozen=True):
-    """`axis` along which the probabilities sum to one; scores are divided by `temperature` (greater than 0)."""
+    """`axis` along which the probabilities sum to one; scores are divided by `temperature` (greater
+    than 0).
+    """
 
     axis: int = -1
     temperature: float = 1.0
@@ -25,7 +27,8 @@ class SoftmaxOptions(Options, frozen=True):
 class Softmax(Builtin):
     """Probabilities from scores: exponentials along one axis, scaled to a sum of one.
 
-    Input: `scores`, floats of any shape. Output: `probabilities`, FP32 of the same shape. Options: `SoftmaxOptions`.
+    Input: `scores`, floats of any shape. Output: `probabilities`, FP32 of the same shape. Options:
+    `SoftmaxOptions`.
     """
 
     kind = SoftmaxOptions
@@ -44,15 +47,17 @@ class Softmax(Builtin):
             raise InputError(f"input 'scores' of shape {list(scores.shape)} has no axis {axis}")
         wide = scores.astype(np.float64) / self.options.temperature
         if scores.size:
-            with np.errstate(invalid="ignore"):  # rows that are infinite or NaN become NaN, as in a model
+            with np.errstate(
+                invalid="ignore"
+            ):  # rows that are infinite or NaN become NaN, as in a model
                 wide = np.exp(wide - wide.max(axis, keepdims=True))
                 wide /= wide.sum(axis, keepdims=True)
         return {"probabilities": wide.astype(np.float32)}
 
 
 class LabelOptions(Options, frozen=True):
-    """The best `k` classes (or all, if there are fewer); `labels` is a file with one name a line, in the order of the
-    classes; `separator` stands between a name and its score.
+    """The best `k` classes (or all, if there are fewer); `labels` is a file with one name a line,
+    in the order of the classes; `separator` stands between a name and its score.
     """
 
     k: Positive = 5
@@ -63,8 +68,9 @@ class LabelOptions(Options, frozen=True):
 class TopkLabels(Builtin):
     """The names of the best classes, best first; of equals the earlier class, NaN last.
 
-    Input: `scores`, floats [n, classes] or [classes]. Outputs, [n, k] or [k]: `labels`, BYTES `name:score`; `indices`,
-    INT64; `scores`, FP32. Options: `LabelOptions`. ModelFailureError when there are not as many classes as names.
+    Input: `scores`, floats [n, classes] or [classes]. Outputs, [n, k] or [k]: `labels`, BYTES
+    `name:score`; `indices`, INT64; `scores`, FP32. Options: `LabelOptions`. ModelFailureError when
+    there are not as many classes as names.
     """
 
     kind = LabelOptions
@@ -89,7 +95,9 @@ class TopkLabels(Builtin):
     def run(self, inputs: Mapping[str, Array], wanted: Collection[str]) -> dict[str, Array]:
         scores = inputs["scores"].astype(np.float32)
         if scores.ndim not in (1, 2):
-            raise InputError(f"input 'scores' has shape [n, classes] or [classes], not {list(scores.shape)}")
+            raise InputError(
+                f"input 'scores' has shape [n, classes] or [classes], not {list(scores.shape)}"
+            )
         if scores.shape[-1] != len(self._names):
             raise ModelFailureError(
                 f"there are scores of {scores.shape[-1]} classes, and {len(self._names)} names in "
@@ -98,13 +106,16 @@ class TopkLabels(Builtin):
         order = np.argsort(-scores, axis=-1, kind="stable")[..., : self.options.k].astype(np.int64)
         best = np.take_along_axis(scores, order, axis=-1)
         pairs = zip(order.ravel().tolist(), best.ravel())
-        labels = [f"{self._names[index]}{self.options.separator}{score!s}".encode() for index, score in pairs]
+        labels = [
+            f"{self._names[index]}{self.options.separator}{score!s}".encode()
+            for index, score in pairs
+        ]
         return {"labels": objects(labels, order.shape), "indices": order, "scores": best}
 
 
 class PoolOptions(Options, frozen=True):
-    """`mode`: the mean of the embeddings, the largest of each element, or the first embedding (`cls`). `normalise`: to
-    a length of one.
+    """`mode`: the mean of the embeddings, the largest of each element, or the first embedding
+    (`cls`). `normalise`: to a length of one.
     """
 
     mode: Literal["mean", "max", "cls"] = "mean"
@@ -114,8 +125,9 @@ class PoolOptions(Options, frozen=True):
 class MeanPool(Builtin):
     """Vectors of sentences from those of their tokens.
 
-    Inputs: `embeddings`, floats [n, tokens, size]; optional `mask`, INT64 or INT32 [n, tokens], not zero where there
-    is a token. Output: `vectors`, FP32 [n, size]; zeros for a row without tokens. Options: `PoolOptions`.
+    Inputs: `embeddings`, floats [n, tokens, size]; optional `mask`, INT64 or INT32 [n, tokens], not
+    zero where there is a token. Output: `vectors`, FP32 [n, size]; zeros for a row without tokens.
+    Options: `PoolOptions`.
     """
 
     kind = PoolOptions
@@ -131,13 +143,17 @@ class MeanPool(Builtin):
     def run(self, inputs: Mapping[str, Array], wanted: Collection[str]) -> dict[str, Array]:
         embeddings = inputs["embeddings"]
         if embeddings.ndim != 3:
-            raise InputError(f"input 'embeddings' has shape [n, tokens, size], not {list(embeddings.shape)}")
+            raise InputError(
+                f"input 'embeddings' has shape [n, tokens, size], not {list(embeddings.shape)}"
+            )
         mask = inputs.get("mask")
         if mask is None:
             mask = np.ones(embeddings.shape[:2], np.bool_)
         if mask.shape != embeddings.shape[:2]:
             shapes = f"{list(mask.shape)} and {list(embeddings.shape)}"
-            raise InputError(f"inputs 'mask' and 'embeddings' do not fit: they have shapes {shapes}")
+            raise InputError(
+                f"inputs 'mask' and 'embeddings' do not fit: they have shapes {shapes}"
+            )
         vectors = self._pooled(embeddings.astype(np.float64), mask != 0)
         if self.options.normalise:
             length = np.sqrt((vectors * vectors).sum(-1, keepdims=True))
@@ -150,7 +166,11 @@ class MeanPool(Builtin):
             largest = np.where(there[:, :, None], embeddings, -np.inf).max(1, initial=-np.inf)
             return np.where(empty[:, None], 0.0, largest)
         if self.options.mode == "cls":
-            first = embeddings[:, 0] if embeddings.shape[1] else np.zeros((len(embeddings), embeddings.shape[2]))
+            first = (
+                embeddings[:, 0]
+                if embeddings.shape[1]
+                else np.zeros((len(embeddings), embeddings.shape[2]))
+            )
             return np.where(empty[:, None], 0.0, first)
         total = np.where(there[:, :, None], embeddings, 0.0).sum(1)
         return np.asarray(total / np.maximum(there.sum(1), 1)[:, None])

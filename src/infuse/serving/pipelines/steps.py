@@ -1,4 +1,6 @@
-"""What the built-in steps have in common: their contract, their options, their files, and lists of bytes."""
+"""What the built-in steps have in common: their contract, their options, their files, and lists of
+bytes.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ class Options(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, frozen=T
 
 @dataclass(frozen=True)
 class Place:
-    """Where a built-in step stands: `where` for messages, and the folders that its files are looked for in."""
+    """Where a built-in step stands: `where` for messages, and the folders that its files are looked
+    for in.
+    """
 
     where: str
     folders: Sequence[Path] = ()
@@ -43,7 +47,9 @@ class Place:
             if (folder / path).is_file():
                 return folder / path
         places = ", ".join(folder.name for folder in self.folders) or "no folder"
-        raise self.fail(f"there is no file '{name}' (looked in {places})", "put it beside the model's versions")
+        raise self.fail(
+            f"there is no file '{name}' (looked in {places})", "put it beside the model's versions"
+        )
 
     def need(self, module: str, wheel: str) -> Any:
         """An optional module; without it, an error that says what to install."""
@@ -55,9 +61,11 @@ class Place:
 
 
 class Builtin(ABC):
-    """A step that is no model. `inputs` and `outputs` follow from the options; `run` is called from many threads.
+    """A step that is no model. `inputs` and `outputs` follow from the options; `run` is called from
+    many threads.
 
-    A subclass has `kind`, the type of its options, and does in `prepare` what costs time: reading files, tables.
+    A subclass has `kind`, the type of its options, and does in `prepare` what costs time: reading
+    files, tables.
     """
 
     kind: ClassVar[type[Options]]
@@ -73,17 +81,25 @@ class Builtin(ABC):
 
     @abstractmethod
     def run(self, inputs: Mapping[str, Array], wanted: Collection[str]) -> dict[str, Array]:
-        """Compute at least the wanted outputs. InfuseErrors name the input and the element that is to blame."""
+        """Compute at least the wanted outputs. InfuseErrors name the input and the element that is
+        to blame.
+        """
 
 
 def elements(data: Array, name: str) -> list[bytes]:
     """The elements of a BYTES input that holds one per row: of shape [n], [n, 1] or [] (one)."""
     if data.ndim > 2 or (data.ndim == 2 and data.shape[1] != 1):
-        raise RequestError(f"input '{name}' has one element per row, so shape [n] or [n, 1], not {list(data.shape)}")
+        raise RequestError(
+            f"input '{name}' has one element per row, so shape [n] or [n, 1], not "
+            f"{list(data.shape)}"
+        )
     found = data.reshape(-1).tolist()
     for number, part in enumerate(found):
         if not isinstance(part, bytes | str):
-            raise RequestError(f"it is no bytes but {type(part).__name__}", where=f"element {number} of input '{name}'")
+            raise RequestError(
+                f"it is no bytes but {type(part).__name__}",
+                where=f"element {number} of input '{name}'",
+            )
     return [part.encode() if isinstance(part, str) else part for part in found]
 
 

@@ -22,11 +22,11 @@ _SETTINGS: Final = "tokenizer_config.json"  # beside the tokenizer, where its pa
 class TokenizeOptions(Options, frozen=True):
     """`tokenizer`: the file of the `tokenizers` library in the model's folder.
 
-    `max_length`: tokens of a row; longer ones are cut by `truncation` from the longer, the first or the second text of
-    a pair, on the side `truncation_side`, or refused (`none`). `padding`: up to the longest row, to `max_length`, or
-    not at all (rows must then be equally long); on the side `padding_side`, to a multiple of `multiple`. `pad_token`
-    is taken from the tokenizer's files if it is left out. `special_tokens`: add those that frame a text.
-    `max_bytes` of a text.
+    `max_length`: tokens of a row; longer ones are cut by `truncation` from the longer, the first or
+    the second text of a pair, on the side `truncation_side`, or refused (`none`). `padding`: up to
+    the longest row, to `max_length`, or not at all (rows must then be equally long); on the side
+    `padding_side`, to a multiple of `multiple`. `pad_token` is taken from the tokenizer's files if
+    it is left out. `special_tokens`: add those that frame a text. `max_bytes` of a text.
     """
 
     tokenizer: str = "tokenizer.json"
@@ -45,9 +45,10 @@ class TokenizeOptions(Options, frozen=True):
 class Tokenize(Builtin):
     """The tokens of texts, by a `tokenizer.json`.
 
-    Inputs: `text`, BYTES [n] or [n, 1] in UTF-8; optional `pair`, the second texts. Outputs, [n, tokens] of the type
-    `dtype`: `input_ids`, `attention_mask` (1 where there is a token, 0 where a row was filled up) and
-    `token_type_ids` (1 in second texts). Options: `TokenizeOptions`. Needs `tokenizers`.
+    Inputs: `text`, BYTES [n] or [n, 1] in UTF-8; optional `pair`, the second texts. Outputs, [n,
+    tokens] of the type `dtype`: `input_ids`, `attention_mask` (1 where there is a token, 0 where a
+    row was filled up) and `token_type_ids` (1 in second texts). Options: `TokenizeOptions`. Needs
+    `tokenizers`.
     """
 
     kind = TokenizeOptions
@@ -71,8 +72,13 @@ class Tokenize(Builtin):
             self._tokenizer.enable_truncation(
                 options.max_length, strategy=options.truncation, direction=options.truncation_side
             )
-        columns = options.max_length if options.padding == "max_length" and options.max_length else -1
-        self.inputs = (Port("text", frozenset({BYTES})), Port("pair", frozenset({BYTES}), optional=True))
+        columns = (
+            options.max_length if options.padding == "max_length" and options.max_length else -1
+        )
+        self.inputs = (
+            Port("text", frozenset({BYTES})),
+            Port("pair", frozenset({BYTES}), optional=True),
+        )
         self.outputs = tuple(
             Port(name, frozenset({options.dtype}), (-1, columns))
             for name in ("input_ids", "attention_mask", "token_type_ids")
@@ -86,7 +92,11 @@ class Tokenize(Builtin):
         token = self.options.pad_token or _named_padding(path.with_name(_SETTINGS), place)
         number = self._tokenizer.token_to_id(token) if token else None
         if number is None:
-            what = f"it has no token '{token}'" if token else "it does not say which token rows are filled up with"
+            what = (
+                f"it has no token '{token}'"
+                if token
+                else "it does not say which token rows are filled up with"
+            )
             raise place.fail(f"'{path.name}': {what}", "set `pad_token`, or `padding: none`")
         return int(number), 0
 
@@ -96,7 +106,9 @@ class Tokenize(Builtin):
         if "pair" in inputs:
             seconds = self._texts(inputs["pair"], "pair")
             if len(seconds) != len(texts):
-                raise RequestError(f"inputs 'text' and 'pair' have {len(texts)} and {len(seconds)} elements")
+                raise RequestError(
+                    f"inputs 'text' and 'pair' have {len(texts)} and {len(seconds)} elements"
+                )
         rows = [self._encoded(number, *pair) for number, pair in enumerate(zip(texts, seconds))]
         width = self._width([len(row) for row in rows])
         number, kind = self._padding
@@ -120,8 +132,12 @@ class Tokenize(Builtin):
     def _encoded(self, number: int, text: str, second: str | None) -> Any:
         place = f"element {number} of input 'text'"
         try:
-            row = self._tokenizer.encode(text, second, add_special_tokens=self.options.special_tokens)
-        except Exception as error:  # the library has no class of its own for what it cannot cut or does not know
+            row = self._tokenizer.encode(
+                text, second, add_special_tokens=self.options.special_tokens
+            )
+        except (
+            Exception
+        ) as error:  # the library has no class of its own for what it cannot cut or does not know
             raise RequestError(f"it cannot be made tokens of: {error}", where=place) from error
         most = self.options.max_length
         if most is not None and len(row) > most:
@@ -136,7 +152,8 @@ class Tokenize(Builtin):
             for number, length in enumerate(lengths):
                 if length != lengths[0]:
                     raise RequestError(
-                        f"it has {length} tokens and the first text {lengths[0]}, and rows are not filled up",
+                        f"it has {length} tokens and the first text {lengths[0]}, and rows are not "
+                        "filled up",
                         where=f"element {number} of input 'text'",
                         hint="send texts one by one, or let the step pad",
                     )
@@ -154,7 +171,9 @@ class Tokenize(Builtin):
 
 
 class DetokenizeOptions(Options, frozen=True):
-    """`tokenizer`: its file in the model's folder. `skip_special_tokens`: leave out those that frame a text."""
+    """`tokenizer`: its file in the model's folder. `skip_special_tokens`: leave out those that
+    frame a text.
+    """
 
     tokenizer: str = "tokenizer.json"
     skip_special_tokens: bool = True
@@ -163,8 +182,8 @@ class DetokenizeOptions(Options, frozen=True):
 class Detokenize(Builtin):
     """Texts of tokens.
 
-    Input: `ids`, INT64 or INT32 [n, tokens]. Output: `text`, BYTES [n] in UTF-8. Options: `DetokenizeOptions`. Needs
-    `tokenizers`. RequestError for a number that is no token's.
+    Input: `ids`, INT64 or INT32 [n, tokens]. Output: `text`, BYTES [n] in UTF-8. Options:
+    `DetokenizeOptions`. Needs `tokenizers`. RequestError for a number that is no token's.
     """
 
     kind = DetokenizeOptions
@@ -184,8 +203,13 @@ class Detokenize(Builtin):
         strange = ~np.isin(ids, self._known)
         if strange.any():
             row, column = (int(index) for index in np.argwhere(strange)[0])
-            raise RequestError(f"{ids[row, column]} is no token's number", where=f"row {row} of input 'ids'")
-        texts = [self._tokenizer.decode(row, self.options.skip_special_tokens).encode() for row in ids.tolist()]
+            raise RequestError(
+                f"{ids[row, column]} is no token's number", where=f"row {row} of input 'ids'"
+            )
+        texts = [
+            self._tokenizer.decode(row, self.options.skip_special_tokens).encode()
+            for row in ids.tolist()
+        ]
         return {"text": objects(texts, (len(texts),))}
 
 

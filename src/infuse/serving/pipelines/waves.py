@@ -15,7 +15,9 @@ from infuse.runtime.session import Array
 _PCM: Final = 1
 _FLOAT: Final = 3
 _EXTENSIBLE: Final = 0xFFFE
-_FORMAT: Final = struct.Struct("<HHIIHH")  # kind, channels, rate, bytes a second, bytes a frame, bits a sample
+_FORMAT: Final = struct.Struct(
+    "<HHIIHH"
+)  # kind, channels, rate, bytes a second, bytes a frame, bits a sample
 _UNKNOWN: Final = 0xFFFFFFFF  # the size of a chunk whose writer did not know it
 
 
@@ -28,7 +30,9 @@ class Sound:
 
 
 def read_wave(file: bytes, check: Callable[[int, int, int], None]) -> Sound:
-    """A WAV file of integers of 8 to 32 bits or floats of 32 or 64. `check(rate, channels, frames)` may refuse it."""
+    """A WAV file of integers of 8 to 32 bits or floats of 32 or 64. `check(rate, channels, frames)`
+    may refuse it.
+    """
     head: tuple[int, int, int, int, int] | None = None
     for name, start, size in _chunks(file):
         if name == b"fmt ":
@@ -56,7 +60,8 @@ def _chunks(file: bytes) -> Iterator[tuple[bytes, int, int]]:
         if start + size > len(file):
             text = name.decode("ascii", "replace").strip()
             raise RequestError(
-                f"it is a WAV file that is cut off: chunk '{text}' has {size} bytes, {len(file) - start} are there"
+                f"it is a WAV file that is cut off: chunk '{text}' has {size} bytes, "
+                f"{len(file) - start} are there"
             )
         yield name, start, size
         position = start + size + size % 2
@@ -72,9 +77,14 @@ def _head(chunk: bytes) -> tuple[int, int, int, int, int]:
     width = (bits + 7) // 8
     known = (kind == _PCM and 1 <= width <= 4) or (kind == _FLOAT and bits in (32, 64))
     if not known:
-        raise RequestError(f"it is a WAV file of a kind that is not read (format {kind}, {bits} bits)")
+        raise RequestError(
+            f"it is a WAV file of a kind that is not read (format {kind}, {bits} bits)"
+        )
     if channels == 0 or frame != width * channels:
-        raise RequestError(f"it is a WAV file whose format contradicts itself: {channels} channels, {frame} bytes each")
+        raise RequestError(
+            f"it is a WAV file whose format contradicts itself: {channels} channels, {frame} bytes "
+            "each"
+        )
     return kind, channels, rate, width, bits
 
 

@@ -1,4 +1,6 @@
-"""Where models come from: a folder or an object store, listed, checked, and copied into a cache by content."""
+"""Where models come from: a folder or an object store, listed, checked, and copied into a cache by
+content.
+"""
 
 from __future__ import annotations
 

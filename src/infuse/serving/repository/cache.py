@@ -1,4 +1,5 @@
-"""The copies of models that are served: kept by their content, found again after a restart, shared by servers.
+"""The copies of models that are served: kept by their content, found again after a restart, shared
+by servers.
 
 blobs/ab/abcd…      a file's content, under its SHA-256; never changed
 index/….json        which content a file of a repository has, by address, stamp and size
@@ -30,7 +31,14 @@ from infuse.errors import RepositoryError
 from infuse.runtime.folder import digest as digest_of
 
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-_NO_LINKS: Final = (errno.EXDEV, errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS)
+_NO_LINKS: Final = (
+    errno.EXDEV,
+    errno.EPERM,
+    errno.ENOTSUP,
+    errno.EOPNOTSUPP,
+    errno.EMLINK,
+    errno.ENOSYS,
+)
 _FOLDERS: Final = ("blobs", "index", "versions", "uses", "locks", "new")
 _ABANDONED_SECONDS: Final = 24 * 3600
 _LOCK_SECONDS: Final = 0.5  # between looks at whether the server ends
@@ -40,9 +48,9 @@ _FRESH_SECONDS: Final = 600.0  # what another process may be about to use
 class Cache:
     """Contents of files by their hashes, and folders made of them.
 
-    `limit`: bytes of all contents, above which those go that were used longest ago (0: none go); what a process
-    serves stays in any case. `closing` ends waiting for other processes. Methods block, may be called in any thread,
-    and raise RepositoryError.
+    `limit`: bytes of all contents, above which those go that were used longest ago (0: none go);
+    what a process serves stays in any case. `closing` ends waiting for other processes. Methods
+    block, may be called in any thread, and raise RepositoryError.
     """
 
     def __init__(
@@ -56,15 +64,21 @@ class Cache:
         self.limit = limit
         self.fresh_seconds = fresh_seconds
         self._closing = closing or threading.Event()
-        self._verified: set[tuple[str, int]] = set()  # hash and inode of contents that were read by this process
-        self._uses: dict[str, tuple[int, int]] = {}  # hash of a folder → handle of its lock, times it is used
+        self._verified: set[tuple[str, int]] = (
+            set()
+        )  # hash and inode of contents that were read by this process
+        self._uses: dict[
+            str, tuple[int, int]
+        ] = {}  # hash of a folder → handle of its lock, times it is used
         self._mutex = threading.Lock()
         self._prepared = False
         self._grown = True  # since the limit was last kept
         self.hits = self.misses = self.fetched_bytes = 0
 
     def find(self, key: str) -> str:
-        """The hash of the content that `key` had when it was kept, if that is still here and whole; else ""."""
+        """The hash of the content that `key` had when it was kept, if that is still here and whole;
+        else "".
+        """
         self._prepare()
         try:
             entry = json.loads(self._index(key).read_bytes())
@@ -78,7 +92,9 @@ class Cache:
         return digest if self.holds(digest, size) else ""
 
     def holds(self, digest: str, size: int | None = None) -> bool:
-        """Whether a content is here and whole; one that is not is removed. Every content is read once by a process."""
+        """Whether a content is here and whole; one that is not is removed. Every content is read
+        once by a process.
+        """
         blob = self._blob(digest)
         try:
             found = blob.stat()
@@ -98,8 +114,9 @@ class Cache:
     def obtain(self, key: str, size: int, chunks: Iterable[bytes], *, remember: bool = True) -> str:
         """The hash of the content that `key` stands for; `chunks` is read when it is not here.
 
-        Processes that ask for the same key at once read it once. RepositoryError when `chunks` does not have `size`
-        bytes, or the disk is full; then nothing is left behind. `remember`: find it by `key` later.
+        Processes that ask for the same key at once read it once. RepositoryError when `chunks` does
+        not have `size` bytes, or the disk is full; then nothing is left behind. `remember`: find it
+        by `key` later.
         """
         self._prepare()
         with self._lock(key):
@@ -112,7 +129,9 @@ class Cache:
                 self.misses += 1
                 self.fetched_bytes += size
             if remember:
-                self._write(self._index(key), json.dumps({"sha256": digest, "bytes": size}).encode())
+                self._write(
+                    self._index(key), json.dumps({"sha256": digest, "bytes": size}).encode()
+                )
             return digest
 
     @property
@@ -127,9 +146,13 @@ class Cache:
         return digest if self.holds(digest, len(content)) else self._store([content], len(content))
 
     def assemble(self, files: Mapping[str, str]) -> tuple[Path, str]:
-        """A folder with `files` (path in it → hash of the content), and its hash. It stays until `release` of that."""
+        """A folder with `files` (path in it → hash of the content), and its hash. It stays until
+        `release` of that.
+        """
         self._prepare()
-        lines = (f"{name}\0{files[name]}\n".encode("utf-8", "surrogateescape") for name in sorted(files))
+        lines = (
+            f"{name}\0{files[name]}\n".encode("utf-8", "surrogateescape") for name in sorted(files)
+        )
         digest = sha256(b"".join(lines)).hexdigest()
         folder = self.root / "versions" / digest
         if outside := [name for name in files if name.startswith("/") or ".." in name.split("/")]:
@@ -150,7 +173,9 @@ class Cache:
         return folder, digest
 
     def release(self, digest: str) -> None:
-        """One use less of the folder of that hash; after the last one, this process no longer needs it."""
+        """One use less of the folder of that hash; after the last one, this process no longer needs
+        it.
+        """
         with self._mutex:
             handle, count = self._uses.pop(digest, (-1, 0))
             if count > 1:
@@ -170,7 +195,7 @@ class Cache:
                 os.close(handle)
             self._uses.clear()
 
-    # --------------------------------------------------------------------------------------------- contents
+    # ------------------------------------------------------------------------------------- contents
 
     def _store(self, chunks: Iterable[bytes], size: int) -> str:
         free = shutil.disk_usage(self.root).free
@@ -216,7 +241,7 @@ class Cache:
             finally:
                 Path(name).unlink(missing_ok=True)
 
-    # --------------------------------------------------------------------------------------------- folders
+    # -------------------------------------------------------------------------------------- folders
 
     def _fill(self, folder: Path, files: Mapping[str, str]) -> None:
         new = Path(tempfile.mkdtemp(dir=self.root / "new"))
@@ -229,10 +254,14 @@ class Cache:
             shutil.rmtree(new, ignore_errors=True)
 
     def _repair(self, folder: Path, files: Mapping[str, str]) -> None:
-        """Replace what is not the content that it must be, file by file: others may be reading the folder."""
+        """Replace what is not the content that it must be, file by file: others may be reading the
+        folder.
+        """
         for name, digest in files.items():
             path = folder / name
-            same = path.is_file() and (path.samefile(self._blob(digest)) or digest_of(path) == digest)
+            same = path.is_file() and (
+                path.samefile(self._blob(digest)) or digest_of(path) == digest
+            )
             if not same:
                 self._place(path, digest)
 
@@ -251,21 +280,27 @@ class Cache:
             shutil.rmtree(beside, ignore_errors=True)
 
     def _use(self, digest: str) -> None:
-        """Lock the folder of that hash against removal, until `release` or the end of the process."""
+        """Lock the folder of that hash against removal, until `release` or the end of the
+        process.
+        """
         with self._mutex:
             handle, count = self._uses.get(digest, (-1, 0))
             try:
                 if not count:
-                    handle = os.open(self.root / "uses" / digest, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+                    handle = os.open(
+                        self.root / "uses" / digest, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
+                    )
                     fcntl.flock(handle, fcntl.LOCK_SH)
             except OSError as error:
                 raise self._failure(error) from error
             self._uses[digest] = handle, count + 1
 
-    # --------------------------------------------------------------------------------------------- removal
+    # -------------------------------------------------------------------------------------- removal
 
     def evict(self) -> None:
-        """Remove what was used longest ago and is not in use, until `limit` is kept; and what was left half-done."""
+        """Remove what was used longest ago and is not in use, until `limit` is kept; and what was
+        left half-done.
+        """
         if not self.limit:
             return
         self._grown = False
@@ -273,7 +308,9 @@ class Cache:
             self._sweep()
             excess = sum(found.st_size for _, found in self._blobs()) - self.limit
             excess = self._drop_unlinked(excess)
-            for folder in sorted((self.root / "versions").iterdir(), key=lambda path: path.stat().st_mtime):
+            for folder in sorted(
+                (self.root / "versions").iterdir(), key=lambda path: path.stat().st_mtime
+            ):
                 if excess <= 0:
                     break
                 if self._aged(folder.stat()) and self._drop(folder):
@@ -321,7 +358,7 @@ class Cache:
     def _aged(self, found: os.stat_result) -> bool:
         return time.time() - found.st_mtime >= self.fresh_seconds
 
-    # --------------------------------------------------------------------------------------------- places
+    # --------------------------------------------------------------------------------------- places
 
     def _prepare(self) -> None:
         """Make the folders; RepositoryError when others could put files there."""
@@ -334,7 +371,10 @@ class Cache:
                 raise RepositoryError(
                     "other users may write to the cache of models",
                     where=str(self.root),
-                    hint="give it to the server's user alone (chmod 700), or name another, or one in it, with `cache`",
+                    hint=(
+                        "give it to the server's user alone (chmod 700), or name another, or one "
+                        "in it, with `cache`"
+                    ),
                 )
             for name in _FOLDERS:
                 (self.root / name).mkdir(exist_ok=True)
@@ -346,11 +386,17 @@ class Cache:
         return self.root / "blobs" / digest[:2] / digest
 
     def _index(self, key: str) -> Path:
-        return self.root / "index" / f"{sha256(key.encode('utf-8', 'surrogateescape')).hexdigest()}.json"
+        return (
+            self.root
+            / "index"
+            / f"{sha256(key.encode('utf-8', 'surrogateescape')).hexdigest()}.json"
+        )
 
     @contextmanager
     def _lock(self, key: str) -> Iterator[None]:
-        """One thread of one process at a time, for a key (or another that happens to share its lock)."""
+        """One thread of one process at a time, for a key (or another that happens to share its
+        lock).
+        """
         name = sha256(key.encode("utf-8", "surrogateescape")).hexdigest()[:3]
         lock = filelock.FileLock(self.root / "locks" / name)
         with self._mapped():

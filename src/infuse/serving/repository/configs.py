@@ -19,7 +19,9 @@ FILES: Final = frozenset({"config.yaml", "config.yml", "config.pbtxt"})
 
 @dataclass(frozen=True)
 class ModelText:
-    """A model's configuration, the text that it was read from, and what in it has no effect here."""
+    """A model's configuration, the text that it was read from, and what in it has no effect
+    here.
+    """
 
     config: ModelConfig
     text: str
@@ -32,9 +34,14 @@ class ModelText:
 
 
 def read_config(
-    name: str, found: Sequence[FileEntry], read: Callable[[FileEntry], bytes], defaults: Mapping[str, Any]
+    name: str,
+    found: Sequence[FileEntry],
+    read: Callable[[FileEntry], bytes],
+    defaults: Mapping[str, Any],
 ) -> ModelText:
-    """The configuration of the model `name` from the files that were found; ConfigurationError if it is not one."""
+    """The configuration of the model `name` from the files that were found; ConfigurationError if
+    it is not one.
+    """
     if len(found) > 1:
         names = " and ".join(sorted(file.path.rpartition("/")[2] for file in found))
         raise ConfigurationError(f"there are both {names}", hint="keep one of them")
@@ -42,7 +49,9 @@ def read_config(
         return parse_config(name, "", "", defaults)
     file = found[0]
     if file.bytes > MOST_BYTES:
-        raise ConfigurationError(f"it has {file.bytes} bytes, and at most {MOST_BYTES} are read", where=file.path)
+        raise ConfigurationError(
+            f"it has {file.bytes} bytes, and at most {MOST_BYTES} are read", where=file.path
+        )
     try:
         text = read(file).decode()
     except UnicodeDecodeError as error:
@@ -51,9 +60,11 @@ def read_config(
 
 
 def parse_config(name: str, text: str, where: str, defaults: Mapping[str, Any]) -> ModelText:
-    """The configuration that `text` is: protobuf's text format if `where` ends in .pbtxt, else YAML or JSON.
+    """The configuration that `text` is: protobuf's text format if `where` ends in .pbtxt, else YAML
+    or JSON.
 
-    With the fields of Triton's configuration, it is taken for one of those. `where` stands in messages.
+    With the fields of Triton's configuration, it is taken for one of those. `where` stands in
+    messages.
     """
     notes: tuple[str, ...] = ()
     if where.endswith(".pbtxt"):
@@ -63,7 +74,8 @@ def parse_config(name: str, text: str, where: str, defaults: Mapping[str, Any]) 
     config = convert(ModelConfig, _merge(defaults, plain), where or "model_defaults")
     if config.name not in ("", name):
         raise ConfigurationError(
-            f"it is for the model {config.name[:100]!r}, and lies with the model {name!r}", where=where
+            f"it is for the model {config.name[:100]!r}, and lies with the model {name!r}",
+            where=where,
         )
     return ModelText(config, text, notes)
 
@@ -82,5 +94,9 @@ def _merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]
     merged = dict(below)
     for key, value in above.items():
         under = merged.get(key)
-        merged[key] = _merge(under, value) if isinstance(under, Mapping) and isinstance(value, Mapping) else value
+        merged[key] = (
+            _merge(under, value)
+            if isinstance(under, Mapping) and isinstance(value, Mapping)
+            else value
+        )
     return merged

@@ -1,4 +1,6 @@
-"""What a repository holds, as data: files, versions, models, and the local copies that are served."""
+"""What a repository holds, as data: files, versions, models, and the local copies that are
+served.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,9 @@ _ENDPOINTS = ("endpoint", "aws_endpoint", "endpoint_url", "aws_endpoint_url")
 class FileEntry:
     """A file of a version or a model.
 
-    `name` is its path in the version's folder, `path` the one in the repository; both use "/". `stamp` changes when the
-    content does (modification time and inode, or an object's etag). `changed`: when it did, in seconds since 1970.
+    `name` is its path in the version's folder, `path` the one in the repository; both use "/".
+    `stamp` changes when the content does (modification time and inode, or an object's etag).
+    `changed`: when it did, in seconds since 1970.
     """
 
     name: str
@@ -33,10 +36,11 @@ class FileEntry:
 class VersionFiles:
     """A version as it lies in the repository.
 
-    `source`: folder or address, for messages. `fingerprint` changes when any file does. `main` is the file to load
-    (`model.onnx`, `model.infuse`), or the compiled folder in the version's ("": its own); a pipeline has none.
-    `changed`: when anything in it last did. `finished`: it holds the mark `_SUCCESS`. `unfinished`: a file that says
-    that a copy is under way (`.part`, `.tmp`). `problem`: why it cannot be served, or "".
+    `source`: folder or address, for messages. `fingerprint` changes when any file does. `main` is
+    the file to load (`model.onnx`, `model.infuse`), or the compiled folder in the version's ("":
+    its own); a pipeline has none. `changed`: when anything in it last did. `finished`: it holds the
+    mark `_SUCCESS`. `unfinished`: a file that says that a copy is under way (`.part`, `.tmp`).
+    `problem`: why it cannot be served, or "".
     """
 
     number: int
@@ -60,8 +64,9 @@ class VersionFiles:
 class Labels:
     """The names of a model's classes.
 
-    `outputs`: by output, the names in the order of the classes, in UTF-8; b"" for a class that has none. `files`: the
-    paths in the model's folder that they were read from. `fingerprint` changes when a name does; "" without files.
+    `outputs`: by output, the names in the order of the classes, in UTF-8; b"" for a class that has
+    none. `files`: the paths in the model's folder that they were read from. `fingerprint` changes
+    when a name does; "" without files.
     """
 
     outputs: Mapping[str, tuple[bytes, ...]] = field(default_factory=dict)
@@ -69,11 +74,14 @@ class Labels:
     fingerprint: str = ""
 
     def check(self, outputs: Collection[str]) -> None:
-        """ConfigurationError when there are names for an output that is not among the model's `outputs`."""
+        """ConfigurationError when there are names for an output that is not among the model's
+        `outputs`.
+        """
         for name in self.outputs:
             if name not in outputs:
                 raise ConfigurationError(
-                    f"its configuration names labels of the output {name!r}, and its outputs are {', '.join(outputs)}"
+                    f"its configuration names labels of the output {name!r}, and its outputs are "
+                    f"{', '.join(outputs)}"
                 )
 
     def put(self, tensors: Iterable[Tensor]) -> None:
@@ -87,10 +95,11 @@ class Labels:
 class ModelFiles:
     """A model as it lies in the repository.
 
-    `config_text` is what was read; `fingerprint` changes when it or a label does; `config` has the server's defaults in
-    it, `labels` the names of its classes. `files` lie in the model's folder and in no version (inputs of a warm-up, a
-    tokenizer). `problem`: why none of it can be served, or "". `notes`: what its configuration asks for without an
-    effect here, and files that were passed over.
+    `config_text` is what was read; `fingerprint` changes when it or a label does; `config` has the
+    server's defaults in it, `labels` the names of its classes. `files` lie in the model's folder
+    and in no version (inputs of a warm-up, a tokenizer). `problem`: why none of it can be served,
+    or "". `notes`: what its configuration asks for without an effect here, and files that were
+    passed over.
     """
 
     name: str
@@ -107,10 +116,11 @@ class ModelFiles:
 
 @dataclass(frozen=True)
 class LocalVersion:
-    """A version's files on this machine: a folder of the cache that nobody changes, checked against its hashes.
+    """A version's files on this machine: a folder of the cache that nobody changes, checked against
+    its hashes.
 
-    `main` is the file to load or the compiled folder; the folder itself, where there is neither. `digest`: SHA-256 over
-    names and contents.
+    `main` is the file to load or the compiled folder; the folder itself, where there is neither.
+    `digest`: SHA-256 over names and contents.
     """
 
     number: int
@@ -121,7 +131,9 @@ class LocalVersion:
 
 
 def check_name(name: str) -> None:
-    """RepositoryError unless `name` can be a model's: one part of a path, printable, not hidden, at most 255 bytes."""
+    """RepositoryError unless `name` can be a model's: one part of a path, printable, not hidden, at
+    most 255 bytes.
+    """
     what = ""
     if not name:
         what = "a model's name is empty"
@@ -139,7 +151,8 @@ def check_name(name: str) -> None:
 
 @dataclass(frozen=True)
 class Listing:
-    """All that was found in a repository: files and folders by their paths, and what went wrong at which path.
+    """All that was found in a repository: files and folders by their paths, and what went wrong at
+    which path.
 
     Hidden names are left out. `folders`: path → when it changed, in seconds since 1970.
     """
@@ -150,7 +163,8 @@ class Listing:
 
 
 def identity_of(repository: str, options: Mapping[str, str]) -> str:
-    """What tells a repository apart from all others of this machine: its real path, or its address and its server.
+    """What tells a repository apart from all others of this machine: its real path, or its address
+    and its server.
 
     `options`: those of its store.
     """

@@ -1,4 +1,6 @@
-"""Names of classes: text files in a model's folder with one name a line, by the outputs that they belong to."""
+"""Names of classes: text files in a model's folder with one name a line, by the outputs that they
+belong to.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +16,13 @@ from infuse.serving.repository.files import FileEntry, Labels
 _LARGEST: Final = 4 << 20
 
 
-def read_labels(config: ModelConfig, files: Sequence[FileEntry], read: Callable[[FileEntry], bytes]) -> Labels:
+def read_labels(
+    config: ModelConfig, files: Sequence[FileEntry], read: Callable[[FileEntry], bytes]
+) -> Labels:
     """The labels that `label_files` asks for, out of the files of the model's folder.
 
-    ConfigurationError, which names the file, when it is not there, lies elsewhere, is no UTF-8 or too large, or is not
-    the one whose hash is in the configuration.
+    ConfigurationError, which names the file, when it is not there, lies elsewhere, is no UTF-8 or
+    too large, or is not the one whose hash is in the configuration.
     """
     if not config.label_files:
         return Labels()
@@ -30,7 +34,9 @@ def read_labels(config: ModelConfig, files: Sequence[FileEntry], read: Callable[
         digest = sha256(content).hexdigest()
         if config.sha256.get(file.name, digest).lower() != digest:
             raise ConfigurationError(
-                f"it is not the file that the model's configuration expects: its SHA-256 is {digest}", where=file.path
+                "it is not the file that the model's configuration expects: its SHA-256 is "
+                f"{digest}",
+                where=file.path,
             )
         outputs[output] = _lines(content, file.path)
         prints.append(f"{output}\0{digest}")
@@ -41,12 +47,18 @@ def read_labels(config: ModelConfig, files: Sequence[FileEntry], read: Callable[
 def _find(output: str, name: str, named: Mapping[str, FileEntry]) -> FileEntry:
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts or "\\" in name:
-        raise ConfigurationError(f"the labels of the output {output!r} lie outside of the model's folder: {name!r}")
+        raise ConfigurationError(
+            f"the labels of the output {output!r} lie outside of the model's folder: {name!r}"
+        )
     file = named.get(str(path))
     if file is None:
-        raise ConfigurationError(f"there is no {name!r}, which its configuration names as labels of {output!r}")
+        raise ConfigurationError(
+            f"there is no {name!r}, which its configuration names as labels of {output!r}"
+        )
     if file.bytes > _LARGEST:
-        raise ConfigurationError(f"it has {file.bytes} bytes, and at most {_LARGEST} are read", where=file.path)
+        raise ConfigurationError(
+            f"it has {file.bytes} bytes, and at most {_LARGEST} are read", where=file.path
+        )
     return file
 
 

@@ -4,9 +4,10 @@
     name/config.yaml             or config.pbtxt; both optional; it may name files of labels in the folder
     name/model.onnx, name.onnx   a model with one version, 1 (with name.yaml or name.pbtxt in the root)
 
-Folders whose names are no version numbers (text, a leading zero) and hidden files are passed over. A version waits
-while it holds a file that ends in .tmp, .part, .partial, .crdownload or .filepart, or while anything in it changes; an
-empty file `_SUCCESS`, written last, says that it is whole. Best is to copy to a hidden name and to rename the folder.
+Folders whose names are no version numbers (text, a leading zero) and hidden files are passed over.
+A version waits while it holds a file that ends in .tmp, .part, .partial, .crdownload or .filepart,
+or while anything in it changes; an empty file `_SUCCESS`, written last, says that it is whole. Best
+is to copy to a hidden name and to rename the folder.
 """
 
 from __future__ import annotations
@@ -21,7 +22,14 @@ from infuse.errors import ConfigurationError, RepositoryError
 from infuse.runtime.folder import METADATA, STAGES
 from infuse.serving.config import ModelConfig
 from infuse.serving.repository.configs import FILES, ModelText, parse_config, read_config
-from infuse.serving.repository.files import FileEntry, Labels, Listing, ModelFiles, VersionFiles, check_name
+from infuse.serving.repository.files import (
+    FileEntry,
+    Labels,
+    Listing,
+    ModelFiles,
+    VersionFiles,
+    check_name,
+)
 from infuse.serving.repository.labels import read_labels
 
 _VERSION: Final = re.compile(r"[1-9][0-9]{0,17}", re.ASCII)
@@ -30,7 +38,12 @@ _STANDARD: Final = ("model.onnx", "model.infuse")
 _UNFINISHED: Final = (".tmp", ".part", ".partial", ".crdownload", ".filepart")
 _FINISHED: Final = "_SUCCESS"
 _COMPILED: Final = (METADATA, STAGES)  # a compiled model's folder holds one of them
-_BESIDE: Final = ("", ".data", "_data", ".bin")  # what may follow the name of a model's file in the repository's root
+_BESIDE: Final = (
+    "",
+    ".data",
+    "_data",
+    ".bin",
+)  # what may follow the name of a model's file in the repository's root
 
 
 @dataclass
@@ -52,10 +65,11 @@ class Shelf:
 
 @dataclass(frozen=True)
 class Rules:
-    """What the server's configuration says of models: defaults, size, and where compiled ones are let in.
+    """What the server's configuration says of models: defaults, size, and where compiled ones are
+    let in.
 
-    `settled`: whether a file that has the same stamp as before surely has the same content. `configs`: configurations
-    by model's name that stand for those in the repository.
+    `settled`: whether a file that has the same stamp as before surely has the same content.
+    `configs`: configurations by model's name that stand for those in the repository.
     """
 
     place: Callable[[str], str]
@@ -71,14 +85,20 @@ Known = Mapping[str, tuple[Shelf, ModelFiles]]
 
 
 def arrange(listing: Listing, rules: Rules, known: Known) -> dict[str, tuple[Shelf, ModelFiles]]:
-    """The models of a repository by name, each with its part of the listing; what is `known` and unchanged is kept.
+    """The models of a repository by name, each with its part of the listing; what is `known` and
+    unchanged is kept.
 
     A fault that may pass (`transient`) is raised, others are `problem`s.
     """
     found = {}
     for shelf in _shelves(listing):
         before, model = known.get(shelf.name, (None, None))
-        if model is None or before != shelf or shelf.name in rules.configs or _unsettled(shelf, model, rules):
+        if (
+            model is None
+            or before != shelf
+            or shelf.name in rules.configs
+            or _unsettled(shelf, model, rules)
+        ):
             model = _model(shelf, rules)
         found[shelf.name] = shelf, model
     return found
@@ -87,7 +107,9 @@ def arrange(listing: Listing, rules: Rules, known: Known) -> dict[str, tuple[She
 def _unsettled(shelf: Shelf, model: ModelFiles, rules: Rules) -> bool:
     """Whether a file that was read of it may have another content by now."""
     read = FILES | model.labels.files
-    return any(not rules.settled(file) for file in shelf.files if file.name in read or model.problem)
+    return any(
+        not rules.settled(file) for file in shelf.files if file.name in read or model.problem
+    )
 
 
 def _shelves(listing: Listing) -> list[Shelf]:
@@ -122,7 +144,9 @@ def _add_single(shelves: dict[str, Shelf], rooted: list[FileEntry]) -> None:
         if dot + ending not in _MODELS or not stem:
             continue
         if stem in shelves:
-            shelves[stem].notes.append(f"{file.name} is passed over: something else is the model {stem!r} already")
+            shelves[stem].notes.append(
+                f"{file.name} is passed over: something else is the model {stem!r} already"
+            )
             continue
         shelf = shelves[stem] = Shelf(stem, single=True)
         beside = {f"{base}{tail}" for base in (file.name, stem) for tail in _BESIDE}
@@ -136,10 +160,14 @@ def _model(shelf: Shelf, rules: Rules) -> ModelFiles:
     source = rules.place("" if shelf.single else shelf.name)
     try:
         check_name(shelf.name)
-        if problem := next((shelf.problems[path] for path in shelf.problems if not _of_version(path)), ""):
+        if problem := next(
+            (shelf.problems[path] for path in shelf.problems if not _of_version(path)), ""
+        ):
             raise RepositoryError(problem)
         if shelf.name in rules.configs:
-            text = parse_config(shelf.name, rules.configs[shelf.name], "the configuration given", rules.defaults)
+            text = parse_config(
+                shelf.name, rules.configs[shelf.name], "the configuration given", rules.defaults
+            )
         else:
             found = [file for file in shelf.files if file.name in FILES]
             text = read_config(shelf.name, found, rules.read, rules.defaults)
@@ -152,18 +180,29 @@ def _model(shelf: Shelf, rules: Rules) -> ModelFiles:
     return _assemble(shelf, text, labels, rules, source)
 
 
-def _assemble(shelf: Shelf, text: ModelText, labels: Labels, rules: Rules, source: str) -> ModelFiles:
+def _assemble(
+    shelf: Shelf, text: ModelText, labels: Labels, rules: Rules, source: str
+) -> ModelFiles:
     own = [file for file in shelf.files if file.name not in FILES and not _of_version(file.name)]
     notes = [*shelf.notes, *text.notes, *_passed_over(shelf)]
     versions: dict[int, VersionFiles] = {}
     for number in shelf.versions():
         within = f"{number}/"
-        inner = [replace(file, name=file.name[len(within) :]) for file in shelf.files if file.name.startswith(within)]
+        inner = [
+            replace(file, name=file.name[len(within) :])
+            for file in shelf.files
+            if file.name.startswith(within)
+        ]
         times = (time for path, time in shelf.folders.items() if f"{path}/".startswith(within))
-        problem = next((f"{at}: {why}" for at, why in shelf.problems.items() if f"{at}/".startswith(within)), "")
+        problem = next(
+            (f"{at}: {why}" for at, why in shelf.problems.items() if f"{at}/".startswith(within)),
+            "",
+        )
         place = rules.place(f"{shelf.name}/{number}")
         versions[number] = _version(
-            VersionFiles(number, place, tuple(inner), "", "", False, max(times, default=0.0)), text, problem
+            VersionFiles(number, place, tuple(inner), "", "", False, max(times, default=0.0)),
+            text,
+            problem,
         )
     if not versions:
         folders = () if shelf.single else tuple(shelf.folders.values())
@@ -173,11 +212,24 @@ def _assemble(shelf: Shelf, text: ModelText, labels: Labels, rules: Rules, sourc
             versions, own = {1: found}, []
     elif any(file.name.endswith(_MODELS) for file in own):
         notes.append("model files beside the version folders are passed over")
-    problem = "" if versions else "it has no version: there is no model file, and no folder whose name is a number"
+    problem = (
+        ""
+        if versions
+        else "it has no version: there is no model file, and no folder whose name is a number"
+    )
     checked = {number: _check(version, text.config, rules) for number, version in versions.items()}
     print_of = _hash(text.fingerprint, labels.fingerprint)
     return ModelFiles(
-        shelf.name, text.config, text.text, checked, print_of, problem, tuple(notes), tuple(own), source, labels
+        shelf.name,
+        text.config,
+        text.text,
+        checked,
+        print_of,
+        problem,
+        tuple(notes),
+        tuple(own),
+        source,
+        labels,
     )
 
 
@@ -185,7 +237,11 @@ def _version(found: VersionFiles, text: ModelText, problem: str) -> VersionFiles
     """`found` with its main file, marks and fingerprint."""
     unfinished = next((file.name for file in found.files if file.name.endswith(_UNFINISHED)), "")
     marks = {file.name for file in found.files} & {_FINISHED}
-    files = tuple(file for file in found.files if not file.name.endswith(_UNFINISHED) and file.name != _FINISHED)
+    files = tuple(
+        file
+        for file in found.files
+        if not file.name.endswith(_UNFINISHED) and file.name != _FINISHED
+    )
     main, compiled, missing = "", False, ""
     if text.config.pipeline is None:
         main, compiled, missing = _main({file.name for file in files}, text.config.file)
@@ -205,7 +261,9 @@ def _version(found: VersionFiles, text: ModelText, problem: str) -> VersionFiles
 
 
 def _main(names: set[str], wanted: str) -> tuple[str, bool, str]:
-    """The file or compiled folder to load, whether it is compiled, and what is wrong if there is none."""
+    """The file or compiled folder to load, whether it is compiled, and what is wrong if there is
+    none.
+    """
     if wanted:
         if wanted in names:
             return wanted, False, ""
@@ -222,7 +280,14 @@ def _main(names: set[str], wanted: str) -> tuple[str, bool, str]:
     if len(found := [*single, *folders]) == 1:
         return found[0], bool(folders), ""
     if found:
-        return "", False, f"it holds several models ({', '.join(found)}); `file` in its configuration can choose one"
+        return (
+            "",
+            False,
+            (
+                f"it holds several models ({', '.join(found)}); `file` in its configuration can choose "
+                "one"
+            ),
+        )
     return "", False, "it holds no model: neither model.onnx nor model.infuse nor a compiled model"
 
 
@@ -230,10 +295,14 @@ def _check(version: VersionFiles, config: ModelConfig, rules: Rules) -> VersionF
     """`version` with its problem, if the server's configuration does not let it in."""
     problem = version.problem
     if not problem and rules.model_bytes and version.bytes > rules.model_bytes:
-        problem = f"its files have {version.bytes} bytes, and limits.model_bytes allows {rules.model_bytes}"
+        problem = (
+            f"its files have {version.bytes} bytes, and limits.model_bytes allows "
+            f"{rules.model_bytes}"
+        )
     if not problem and version.compiled and not rules.compiled_allowed:
         problem = (
-            "it is a compiled model, that is native code, and this repository is not trusted with that "
+            "it is a compiled model, that is native code, and this repository is not trusted with "
+            "that "
             "(security.compiled_folders can name it)"
         )
     return replace(version, problem=problem)
@@ -241,8 +310,12 @@ def _check(version: VersionFiles, config: ModelConfig, rules: Rules) -> VersionF
 
 def _passed_over(shelf: Shelf) -> list[str]:
     """Notes on folders that look like versions and are none."""
-    wrong = sorted(name for name in shelf.folders if name.isdigit() and not _VERSION.fullmatch(name))
-    return [f"the folder {name!r} is passed over: version numbers do not begin with 0" for name in wrong]
+    wrong = sorted(
+        name for name in shelf.folders if name.isdigit() and not _VERSION.fullmatch(name)
+    )
+    return [
+        f"the folder {name!r} is passed over: version numbers do not begin with 0" for name in wrong
+    ]
 
 
 def _of_version(path: str) -> bool:

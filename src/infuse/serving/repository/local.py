@@ -45,11 +45,15 @@ class LocalFolder:
         return os.path.realpath(self.place(path))
 
     def read(self, file: FileEntry) -> bytes:
-        """A small file's content; RepositoryError when it cannot be read or is not the one that was listed."""
+        """A small file's content; RepositoryError when it cannot be read or is not the one that was
+        listed.
+        """
         return b"".join(self.chunks(file))
 
     def chunks(self, file: FileEntry) -> Iterator[bytes]:
-        """The content of a file, piece by piece; RepositoryError, also at the end, when it changes meanwhile."""
+        """The content of a file, piece by piece; RepositoryError, also at the end, when it changes
+        meanwhile.
+        """
         where = self.place(file.path)
         real = os.path.realpath(where)
         if not _inside(real, os.path.realpath(self.root)):
@@ -82,7 +86,9 @@ class _Walk:
         self.problems: dict[str, str] = {}
 
     def enter(self, path: str, real: str, above: tuple[str, ...]) -> None:
-        """List the folder `real`, which has the name `path` in the repository; `above`: the folders on the way."""
+        """List the folder `real`, which has the name `path` in the repository; `above`: the folders
+        on the way.
+        """
         with os.scandir(real) as listed:
             entries = sorted(listed, key=lambda entry: entry.name)
         for entry in entries:
@@ -98,7 +104,9 @@ class _Walk:
                 self.problems[inner] = f"it cannot be read: {error.strerror or error}"
 
     def _notice_hidden(self, path: str, entry: os.DirEntry[str]) -> None:
-        """A hidden file is none of the repository's, but may be one that a copy is being written to, as rsync does."""
+        """A hidden file is none of the repository's, but may be one that a copy is being written
+        to, as rsync does.
+        """
         with contextlib.suppress(FileNotFoundError, PermissionError):
             found = entry.stat(follow_symlinks=False)
             if path and stat.S_ISREG(found.st_mode):
@@ -115,7 +123,9 @@ class _Walk:
         elif not stat.S_ISDIR(found.st_mode):
             self.problems[path] = "it is neither a file nor a folder"
         elif real in above or len(above) > _DEEPEST:
-            self.problems[path] = "its folders have no end: a link leads back, or there are too many in one another"
+            self.problems[path] = (
+                "its folders have no end: a link leads back, or there are too many in one another"
+            )
         else:
             self.folders[path] = changed
             self.enter(path, real, (*above, real))
@@ -144,7 +154,9 @@ def _unreadable(error: OSError, where: str) -> RepositoryError:
 def changed_error(where: str) -> RepositoryError:
     """What is raised when a file is not, or no longer, the one that was listed."""
     error = RepositoryError(
-        "it changed while it was being read", where=where, hint="write new versions into new folders"
+        "it changed while it was being read",
+        where=where,
+        hint="write new versions into new folders",
     )
     error.transient = True
     return error

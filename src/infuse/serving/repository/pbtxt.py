@@ -1,7 +1,8 @@
 """Triton's `config.pbtxt`: protobuf's text format, read into the fields of `ModelConfig`.
 
-What it says is applied; what would change answers and is not offered is refused; hints without an effect here are told
-in notes. Fields that Triton's ModelConfig has not, and values of a wrong type, are refused as Triton's own parser does.
+What it says is applied; what would change answers and is not offered is refused; hints without an
+effect here are told in notes. Fields that Triton's ModelConfig has not, and values of a wrong type,
+are refused as Triton's own parser does.
 """
 
 from __future__ import annotations
@@ -13,7 +14,15 @@ from infuse.errors import ConfigurationError
 from infuse.serving.repository.textformat import Message, Value, parse_text
 from infuse.serving.repository.tritonfields import ENUMERATIONS, check
 
-_BACKENDS: Final = ("", "onnxruntime", "onnxruntime_onnx", "onnx", "onnx_infuse", "infuse", "ensemble")
+_BACKENDS: Final = (
+    "",
+    "onnxruntime",
+    "onnxruntime_onnx",
+    "onnx",
+    "onnx_infuse",
+    "infuse",
+    "ensemble",
+)
 _WITHOUT_EFFECT: Final[Mapping[str, str]] = {
     "instance_group.kind": "models run on processors",
     "instance_group.gpus": "models run on processors",
@@ -55,7 +64,9 @@ _REFUSED: Final[Mapping[str, str]] = {
 
 
 def read_pbtxt(text: str, where: str) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Fields of `ModelConfig` as plain data, and notes; ConfigurationError when the text is not one of the format."""
+    """Fields of `ModelConfig` as plain data, and notes; ConfigurationError when the text is not one
+    of the format.
+    """
     return read_message(parse_text(text, where), where)
 
 
@@ -100,7 +111,11 @@ class _Reader:
 
     def inner(self, name: str) -> list[_Reader]:
         values = self.message.get(name, [])
-        return [_Reader(value, self.where, f"{self.path}{name}.") for value in values if isinstance(value, dict)]
+        return [
+            _Reader(value, self.where, f"{self.path}{name}.")
+            for value in values
+            if isinstance(value, dict)
+        ]
 
     def table(self, name: str) -> dict[str, str]:
         """A map from text to text."""
@@ -121,7 +136,9 @@ class _Translation:
             "name": lambda: self.fields.update(name=self.top.text("name")),
             "platform": self._platform,
             "backend": self._backend,
-            "default_model_filename": lambda: self.fields.update(file=self.top.text("default_model_filename")),
+            "default_model_filename": lambda: self.fields.update(
+                file=self.top.text("default_model_filename")
+            ),
             "max_batch_size": self._batch_size,
             "input": lambda: self._tensors("input"),
             "output": lambda: self._tensors("output"),
@@ -144,8 +161,15 @@ class _Translation:
         if self.parameters:
             self.fields["parameters"] = self.parameters
         size = self.top.number("max_batch_size") or 0
-        if size > 1 and "dynamic_batching" not in self.top.message and "ensemble_scheduling" not in self.top.message:
-            self.notes.append("requests are put together up to max_batch_size although there is no dynamic_batching")
+        if (
+            size > 1
+            and "dynamic_batching" not in self.top.message
+            and "ensemble_scheduling" not in self.top.message
+        ):
+            self.notes.append(
+                "requests are put together up to max_batch_size although there is no "
+                "dynamic_batching"
+            )
         return self.fields
 
     def _passed_over(self, reader: _Reader, name: str) -> None:
@@ -164,7 +188,7 @@ class _Translation:
             if name not in applied:
                 self._passed_over(reader, name)
 
-    # ------------------------------------------------------------------------------------------- fields
+    # --------------------------------------------------------------------------------------- fields
 
     def _platform(self) -> None:
         self.fields["platform"] = self._runs_here("platform")
@@ -175,7 +199,10 @@ class _Translation:
     def _runs_here(self, name: str) -> str:
         value = self.top.text(name)
         if value not in _BACKENDS:
-            raise self.top.wrong(name, f"{value!r} runs nothing here: models are ONNX, .infuse, or compiled by Infuse")
+            raise self.top.wrong(
+                name,
+                f"{value!r} runs nothing here: models are ONNX, .infuse, or compiled by Infuse",
+            )
         return value
 
     def _batch_size(self) -> None:
@@ -225,7 +252,10 @@ class _Translation:
             self.fields["replicas"] = sum(group.number("count") or 1 for group in groups)
 
     def _batching(self) -> None:
-        read, batching = self.top.inner("dynamic_batching")[-1], self.fields.setdefault("batching", {})
+        read, batching = (
+            self.top.inner("dynamic_batching")[-1],
+            self.fields.setdefault("batching", {}),
+        )
         batching["preserve_ordering"] = read.flag("preserve_ordering")
         batching["priority_levels"] = read.number("priority_levels") or 0
         batching["default_priority"] = read.number("default_priority_level") or 0
@@ -233,16 +263,26 @@ class _Translation:
             batching["timeout_action"] = (
                 policy.word("timeout_action", "ModelQueuePolicyTimeoutAction").lower() or "reject"
             )
-            batching["default_timeout_ms"] = (policy.number("default_timeout_microseconds") or 0) / 1000
+            batching["default_timeout_ms"] = (
+                policy.number("default_timeout_microseconds") or 0
+            ) / 1000
             if size := policy.number("max_queue_size"):
                 batching["max_queue"] = size
             self._others(policy, "timeout_action", "default_timeout_microseconds", "max_queue_size")
-        known = ("preserve_ordering", "priority_levels", "default_priority_level", "default_queue_policy")
+        known = (
+            "preserve_ordering",
+            "priority_levels",
+            "default_priority_level",
+            "default_queue_policy",
+        )
         self._others(read, *known)
 
     def _warmup(self) -> None:
         self.fields["warmup"] = {"enabled": True}
-        self.notes.append("model_warmup: warm-up runs are made with random inputs (`warmup.inputs` can name others)")
+        self.notes.append(
+            "model_warmup: warm-up runs are made with random inputs (`warmup.inputs` can name "
+            "others)"
+        )
 
     def _ensemble(self) -> None:
         batched = (self.top.number("max_batch_size") or 0) > 0
@@ -274,11 +314,17 @@ class _Translation:
         for entry in self.top.inner("parameters"):
             for value in entry.inner("value"):
                 self.parameters[entry.text("key")] = value.text("string_value")
-        self.notes.append(f"parameters change nothing, and are shown to callers: {', '.join(self.parameters)}"[:200])
+        self.notes.append(
+            f"parameters change nothing, and are shown to callers: {', '.join(self.parameters)}"[
+                :200
+            ]
+        )
 
 
 def _tensor(tensor: _Reader, batched: bool = False) -> dict[str, Any]:
-    """An input or output as `TensorConfig` has it; sizes get the batch's in front where models have one."""
+    """An input or output as `TensorConfig` has it; sizes get the batch's in front where models have
+    one.
+    """
     datatype = tensor.word("data_type", "DataType").removeprefix("TYPE_")
     if not tensor.text("name") or datatype in ("", "INVALID"):
         raise tensor.wrong("data_type" if tensor.text("name") else "name", "it is missing")

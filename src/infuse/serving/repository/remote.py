@@ -1,4 +1,6 @@
-"""A repository in an object store: S3, Google Cloud Storage, Azure, or what speaks their protocols."""
+"""A repository in an object store: S3, Google Cloud Storage, Azure, or what speaks their
+protocols.
+"""
 
 from __future__ import annotations
 
@@ -50,9 +52,10 @@ _LASTING_STATUSES: Final = ("301 ", "400 ", "401 ", "403 ", "404 ")
 class ObjectStore:
     """The objects below an address such as `s3://bucket/prefix`.
 
-    `options`: those of the store (`endpoint`, `region`, `access_key_id`, …) and of its HTTP client (`allow_http`,
-    `timeout`, …); credentials also come from the environment. What fails and may pass is tried again, after waits that
-    grow, until `closing` is set; a transfer that broke off goes on where it ended. `wait` sleeps, for tests.
+    `options`: those of the store (`endpoint`, `region`, `access_key_id`, …) and of its HTTP client
+    (`allow_http`, `timeout`, …); credentials also come from the environment. What fails and may
+    pass is tried again, after waits that grow, until `closing` is set; a transfer that broke off
+    goes on where it ended. `wait` sleeps, for tests.
     """
 
     by_content = True
@@ -93,7 +96,9 @@ class ObjectStore:
         return b"".join(self.chunks(file))
 
     def chunks(self, file: FileEntry) -> Iterator[bytes]:
-        """An object's content, piece by piece; RepositoryError when it is not the one that was listed."""
+        """An object's content, piece by piece; RepositoryError when it is not the one that was
+        listed.
+        """
         where, offset, failures = self.place(file.path), 0, 0
         while offset < file.bytes:
             before = offset
@@ -104,7 +109,10 @@ class ObjectStore:
                 if offset == before:
                     raise exceptions.GenericError("the object ended too early")
             except Exception as error:
-                if isinstance(error, (exceptions.PreconditionError, FileNotFoundError, exceptions.NotFoundError)):
+                if isinstance(
+                    error,
+                    (exceptions.PreconditionError, FileNotFoundError, exceptions.NotFoundError),
+                ):
                     raise changed_error(where) from error
                 failures = failures + 1 if offset == before else 1
                 self._pause(error, failures, where)
@@ -119,7 +127,7 @@ class ObjectStore:
             return False
         return _entry(meta).stamp == file.stamp
 
-    # --------------------------------------------------------------------------------------------- requests
+    # ------------------------------------------------------------------------------------- requests
 
     def _from(self, file: FileEntry, offset: int) -> Iterator[bytes]:
         """The rest of an object from `offset` on."""
@@ -133,10 +141,16 @@ class ObjectStore:
             yield bytes(chunk)
 
     def _objects(self, prefix: str | None) -> list[FileEntry]:
-        return [_entry(meta) for chunk in obstore.list(self._store, prefix, chunk_size=1000) for meta in chunk]
+        return [
+            _entry(meta)
+            for chunk in obstore.list(self._store, prefix, chunk_size=1000)
+            for meta in chunk
+        ]
 
     def _each_folder(self, problems: dict[str, str]) -> list[FileEntry]:
-        """Objects by the folders of the root, so that a name that cannot be listed spoils one of them only."""
+        """Objects by the folders of the root, so that a name that cannot be listed spoils one of
+        them only.
+        """
         top = self._retry(lambda: obstore.list_with_delimiter(self._store), self.address)
         found = [_entry(meta) for meta in top["objects"]]
         for prefix in top["common_prefixes"]:
@@ -163,7 +177,9 @@ class ObjectStore:
         if not isinstance(error, (exceptions.BaseError, OSError, TimeoutError)):
             raise error
         text = _first_line(error)
-        lasting = isinstance(error, _LASTING) or any(f"status code: {status}" in text for status in _LASTING_STATUSES)
+        lasting = isinstance(error, _LASTING) or any(
+            f"status code: {status}" in text for status in _LASTING_STATUSES
+        )
         wait = _FIRST_WAIT * 2 ** (failures - 1) * random.uniform(0.5, 1.0)  # noqa: S311  no secret
         if lasting or failures >= _TRIES or self._closing.is_set() or self._wait(wait):
             raised = RepositoryError(f"the store does not give it: {text}", where=where, hint=_HINT)
@@ -179,17 +195,26 @@ def _connect(address: str, options: Mapping[str, str]) -> obstore.store.ObjectSt
     scheme = address.partition("://")[0]
     if scheme not in _SCHEMES:
         raise ConfigurationError(
-            f"the repository {address!r} is at no store that is known", hint="use a folder, s3://, gs:// or az://"
+            f"the repository {address!r} is at no store that is known",
+            hint="use a folder, s3://, gs:// or az://",
         )
-    client: dict[str, Any] = {key: value for key, value in options.items() if key in _CLIENT_OPTIONS}
-    config: dict[str, Any] = {key: value for key, value in options.items() if key not in _CLIENT_OPTIONS}
+    client: dict[str, Any] = {
+        key: value for key, value in options.items() if key in _CLIENT_OPTIONS
+    }
+    config: dict[str, Any] = {
+        key: value for key, value in options.items() if key not in _CLIENT_OPTIONS
+    }
     retries: Any = {"max_retries": 2, "retry_timeout": timedelta(seconds=30)}
     client = {"connect_timeout": "10s", "timeout": "300s", **client}
     connect: Any = from_url  # its types know the options of each store one by one
     try:
-        store: obstore.store.ObjectStore = connect(address, config=config, client_options=client, retry_config=retries)
+        store: obstore.store.ObjectStore = connect(
+            address, config=config, client_options=client, retry_config=retries
+        )
     except (exceptions.BaseError, ValueError, TypeError) as error:
-        raise ConfigurationError(_first_line(error), where=address, hint="check `store_options`") from error
+        raise ConfigurationError(
+            _first_line(error), where=address, hint="check `store_options`"
+        ) from error
     return store
 
 
@@ -201,8 +226,12 @@ def _entry(meta: Any) -> FileEntry:
 
 
 def _listing(found: list[FileEntry], problems: dict[str, str]) -> Listing:
-    """Objects as files in folders. An empty object with others below it, or with a number for a name, is a folder."""
-    visible = [file for file in found if not any(part.startswith(".") for part in file.name.split("/"))]
+    """Objects as files in folders. An empty object with others below it, or with a number for a
+    name, is a folder.
+    """
+    visible = [
+        file for file in found if not any(part.startswith(".") for part in file.name.split("/"))
+    ]
     folders: dict[str, float] = {}
     for file in visible:
         parts = file.name.split("/")
@@ -219,7 +248,9 @@ def _listing(found: list[FileEntry], problems: dict[str, str]) -> Listing:
         if file.name in folders:
             problems[file.name] = "it is an object, and others lie below it as if it were a folder"
         elif not file.name.isprintable() or "\\" in file.name:
-            problems[file.name.rpartition("/")[0] or file.name] = f"an object has a name that is no path: {file.name!r}"
+            problems[file.name.rpartition("/")[0] or file.name] = (
+                f"an object has a name that is no path: {file.name!r}"
+            )
         else:
             files.append(file)
     return Listing(tuple(files), folders, problems)

@@ -13,7 +13,14 @@ from typing import Final, Protocol, TypeVar
 from infuse.errors import RepositoryError
 from infuse.serving.config import ServerConfig
 from infuse.serving.repository.cache import Cache
-from infuse.serving.repository.files import FileEntry, Listing, LocalVersion, ModelFiles, VersionFiles, check_name
+from infuse.serving.repository.files import (
+    FileEntry,
+    Listing,
+    LocalVersion,
+    ModelFiles,
+    VersionFiles,
+    check_name,
+)
 from infuse.serving.repository.layout import Known, Rules, arrange
 from infuse.serving.repository.local import LocalFolder, changed_error
 from infuse.serving.repository.remote import ObjectStore
@@ -23,7 +30,9 @@ _T = TypeVar("_T")
 _BY_CONTENT: Final = "sha256:"  # a stamp that is the hash itself: uploaded files
 _START_SECONDS: Final = 1.0
 _ENDS: Final = "the server ends"
-_RACY_SECONDS: Final = 2.0  # a file that changed within this of being read may change again under the same stamp
+_RACY_SECONDS: Final = (
+    2.0  # a file that changed within this of being read may change again under the same stamp
+)
 
 
 class Source(Protocol):
@@ -48,8 +57,9 @@ class Source(Protocol):
 class Repository:
     """A folder or an object store with models. Nothing is opened before the first call.
 
-    `scan` lists it; `stable` says whether a version is whole; `fetch` gives a local copy that nobody changes, which
-    `release` gives up. Reading is done in threads of its own, so the caller's loop is never held up.
+    `scan` lists it; `stable` says whether a version is whole; `fetch` gives a local copy that
+    nobody changes, which `release` gives up. Reading is done in threads of its own, so the caller's
+    loop is never held up.
     """
 
     def __init__(
@@ -65,15 +75,21 @@ class Repository:
         self._wall, self._clock = wall, clock
         self._source: Source | None = None
         self._scanner = ThreadPoolExecutor(1, thread_name_prefix="repository-scan")
-        self._fetchers = ThreadPoolExecutor(config.parallel_loads, thread_name_prefix="repository-fetch")
+        self._fetchers = ThreadPoolExecutor(
+            config.parallel_loads, thread_name_prefix="repository-fetch"
+        )
         self._known: Known = {}
-        self._seen: dict[tuple[str, int], tuple[str, float]] = {}  # what it was like, and since when
+        self._seen: dict[
+            tuple[str, int], tuple[str, float]
+        ] = {}  # what it was like, and since when
         self._scans = 0
 
     async def scan(self, configs: Mapping[str, str] | None = None) -> Mapping[str, ModelFiles]:
-        """All models by name; those that are broken have a `problem`. RepositoryError when nothing can be listed.
+        """All models by name; those that are broken have a `problem`. RepositoryError when nothing
+        can be listed.
 
-        `configs`: configurations by model's name (YAML, JSON, or Triton's JSON) in place of the repository's.
+        `configs`: configurations by model's name (YAML, JSON, or Triton's JSON) in place of the
+        repository's.
         """
         models = await self._in(self._scanner, lambda: self._scan(configs or {}))
         self._remember(models)
@@ -82,8 +98,9 @@ class Repository:
     def stable(self, model: ModelFiles, number: int) -> bool:
         """Whether a version of the last scan is whole, as far as one can see from outside.
 
-        It is, if it holds the mark `_SUCCESS`; or if nothing in it says that a copy is under way and it has not changed
-        for a while: `poll_seconds` by its times (one second at the server's start), or between two scans.
+        It is, if it holds the mark `_SUCCESS`; or if nothing in it says that a copy is under way
+        and it has not changed for a while: `poll_seconds` by its times (one second at the server's
+        start), or between two scans.
         """
         version = model.versions[number]
         if version.finished:
@@ -100,13 +117,14 @@ class Repository:
     async def fetch(self, model: ModelFiles, number: int) -> LocalVersion:
         """A verified local copy of a version.
 
-        RepositoryError when it cannot be served, is not what its hashes say, or changed since the scan
-        (`transient`: try again after the next one).
+        RepositoryError when it cannot be served, is not what its hashes say, or changed since the
+        scan (`transient`: try again after the next one).
         """
         return await self._in(self._fetchers, lambda: self._fetch(model, number))
 
     async def fetch_files(self, model: ModelFiles) -> LocalVersion:
-        """A copy of the files that lie in the model's folder and in no version, as a version with the number 0.
+        """A copy of the files that lie in the model's folder and in no version, as a version with
+        the number 0.
 
         RepositoryError as for `fetch`.
         """
@@ -114,16 +132,21 @@ class Repository:
         expected = {file.name: hashes[file.name] for file in model.files if file.name in hashes}
         return await self._in(self._fetchers, lambda: self._local(0, model.files, "", expected))
 
-    async def fetch_uploaded(self, name: str, files: Mapping[str, bytes], config: str = "") -> ModelFiles:
-        """A model made of files that a caller sent, by their paths in the model's folder (`1/model.onnx`).
+    async def fetch_uploaded(
+        self, name: str, files: Mapping[str, bytes], config: str = ""
+    ) -> ModelFiles:
+        """A model made of files that a caller sent, by their paths in the model's folder
+        (`1/model.onnx`).
 
-        `config` stands for a configuration among them. The model can be fetched as any other. Compiled models are
-        native code and are refused.
+        `config` stands for a configuration among them. The model can be fetched as any other.
+        Compiled models are native code and are refused.
         """
         return await self._in(self._fetchers, lambda: self._upload(name, files, config))
 
     def release(self, version: LocalVersion) -> None:
-        """The version's files are no longer used here; the cache may remove them when it needs room."""
+        """The version's files are no longer used here; the cache may remove them when it needs
+        room.
+        """
         self.cache.release(version.digest)
 
     def close(self) -> None:
@@ -133,7 +156,7 @@ class Repository:
         self._fetchers.shutdown(wait=False, cancel_futures=True)
         self.cache.close()
 
-    # --------------------------------------------------------------------------------------------- listing
+    # -------------------------------------------------------------------------------------- listing
 
     async def _in(self, threads: ThreadPoolExecutor, work: Callable[[], _T]) -> _T:
         if self._closing.is_set():
@@ -144,7 +167,9 @@ class Repository:
         if self._source is None:
             chosen = self.config.repository
             if not chosen:
-                raise RepositoryError("no repository is named", hint="name a folder, or s3://bucket/prefix")
+                raise RepositoryError(
+                    "no repository is named", hint="name a folder, or s3://bucket/prefix"
+                )
             if "://" in chosen:
                 self._source = ObjectStore(chosen, self.config.store_options, self._closing)
             else:
@@ -158,7 +183,9 @@ class Repository:
         return {name: model for name, (_, model) in found.items()}
 
     def _rules(self, source: Source, configs: Mapping[str, str]) -> Rules:
-        trusted = any(_within(source.address, str(place)) for place in self.config.security.compiled_folders)
+        trusted = any(
+            _within(source.address, str(place)) for place in self.config.security.compiled_folders
+        )
         return Rules(
             place=source.place,
             read=source.read,
@@ -183,7 +210,7 @@ class Repository:
         self._seen = seen
         self._scans += 1
 
-    # --------------------------------------------------------------------------------------------- copies
+    # --------------------------------------------------------------------------------------- copies
 
     def _fetch(self, model: ModelFiles, number: int) -> LocalVersion:
         version = model.versions.get(number)
@@ -194,12 +221,15 @@ class Repository:
             raise RepositoryError(version.problem, where=version.source)
         return self._local(number, version.files, version.main, _expected(model, version))
 
-    def _local(self, number: int, files: tuple[FileEntry, ...], main: str, expected: Mapping[str, str]) -> LocalVersion:
+    def _local(
+        self, number: int, files: tuple[FileEntry, ...], main: str, expected: Mapping[str, str]
+    ) -> LocalVersion:
         digests = {file.name: self._content(file) for file in files}
         for name, wanted in expected.items():
             if digests[name] != wanted.lower():
                 raise RepositoryError(
-                    f"{name} is not the file that the model's configuration expects: its SHA-256 is {digests[name]}, "
+                    f"{name} is not the file that the model's configuration expects: its SHA-256 "
+                    f"is {digests[name]}, "
                     f"expected {wanted}",
                     where=next(self._place(file) for file in files if file.name == name),
                 )
@@ -207,19 +237,25 @@ class Repository:
         if len(stored) > 1 and not all(self._open().unchanged(file) for file in stored):
             raise changed_error(self._place(stored[0]))
         folder, digest = self.cache.assemble(digests)
-        return LocalVersion(number, folder, folder / main, digest, sum(file.bytes for file in files))
+        return LocalVersion(
+            number, folder, folder / main, digest, sum(file.bytes for file in files)
+        )
 
     def _content(self, file: FileEntry) -> str:
         """The hash of a file's content, which is then in the cache."""
         if file.stamp.startswith(_BY_CONTENT):
             digest = file.stamp[len(_BY_CONTENT) :]
             if not self.cache.holds(digest, file.bytes):
-                raise RepositoryError("the uploaded file is no longer there", where=file.name, hint="send it again")
+                raise RepositoryError(
+                    "the uploaded file is no longer there", where=file.name, hint="send it again"
+                )
             return digest
         source, where = self._open(), self._place(file)
         try:
             key = f"{source.identity(file.path)}\0{file.stamp}\0{file.bytes}"
-            return self.cache.obtain(key, file.bytes, self._watched(source.chunks(file)), remember=self._settled(file))
+            return self.cache.obtain(
+                key, file.bytes, self._watched(source.chunks(file)), remember=self._settled(file)
+            )
         except RepositoryError as error:
             if error.where is None:
                 error.within(where)
@@ -239,8 +275,14 @@ class Repository:
         entries = []
         for path, content in files.items():
             _check_path(path)
-            entries.append(FileEntry(f"{name}/{path}", len(content), f"{_BY_CONTENT}{self.cache.add(content)}", path))
-        folders = {str(parent): 0.0 for file in entries for parent in PurePosixPath(file.name).parents}
+            entries.append(
+                FileEntry(
+                    f"{name}/{path}", len(content), f"{_BY_CONTENT}{self.cache.add(content)}", path
+                )
+            )
+        folders = {
+            str(parent): 0.0 for file in entries for parent in PurePosixPath(file.name).parents
+        }
         folders.pop(".", None)
         contents = dict(files)
         rules = Rules(
@@ -256,7 +298,9 @@ class Repository:
 
 
 def _expected(model: ModelFiles, version: VersionFiles) -> dict[str, str]:
-    """The hashes that the configuration demands of a version's files; RepositoryError when such a file is missing."""
+    """The hashes that the configuration demands of a version's files; RepositoryError when such a
+    file is missing.
+    """
     names = {file.name for file in version.files}
     others = {file.name for file in model.files}
     wanted: dict[str, str] = {}
@@ -266,15 +310,21 @@ def _expected(model: ModelFiles, version: VersionFiles) -> dict[str, str]:
         if own in names:
             wanted[own] = digest
         elif first == str(version.number) or not (first.isdigit() or path in others):
-            raise RepositoryError(f"there is no {path!r}, whose sha256 is in the configuration", where=version.source)
+            raise RepositoryError(
+                f"there is no {path!r}, whose sha256 is in the configuration", where=version.source
+            )
     return wanted
 
 
 def _check_path(path: str) -> None:
     """RepositoryError unless an uploaded file's path stays in the model's folder."""
     parts = path.split("/")
-    if not all(parts) or any(part.startswith(".") or "\\" in part or not part.isprintable() for part in parts):
-        raise RepositoryError(f"{path!r} is no path in a model's folder", hint="send files as 1/model.onnx")
+    if not all(parts) or any(
+        part.startswith(".") or "\\" in part or not part.isprintable() for part in parts
+    ):
+        raise RepositoryError(
+            f"{path!r} is no path in a model's folder", hint="send files as 1/model.onnx"
+        )
 
 
 def _within(address: str, folder: str) -> bool:

@@ -1,4 +1,6 @@
-"""Protobuf's text format without a schema: fields that nobody knows are data too, and can be named."""
+"""Protobuf's text format without a schema: fields that nobody knows are data too, and can be
+named.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +19,20 @@ _CLOSING: Final = {"{": "}", "<": ">"}
 
 
 def parse_text(text: str, where: str) -> Message:
-    """A text of the format as plain data: field → its values in order. ConfigurationError if it is not well formed."""
+    """A text of the format as plain data: field → its values in order. ConfigurationError if it is
+    not well formed.
+    """
     if len(text) > _MOST_TEXT:
-        raise ConfigurationError(f"it has {len(text)} characters, and at most {_MOST_TEXT} are read", where=where)
+        raise ConfigurationError(
+            f"it has {len(text)} characters, and at most {_MOST_TEXT} are read", where=where
+        )
     tokenizer = text_format.Tokenizer(text.splitlines())
     try:
         return _message(tokenizer, "", 0)
     except text_format.ParseError as error:
-        raise ConfigurationError(f"it is not protobuf's text format: {str(error)[:500]}", where=where) from error
+        raise ConfigurationError(
+            f"it is not protobuf's text format: {str(error)[:500]}", where=where
+        ) from error
 
 
 def _message(tokens: text_format.Tokenizer, closing: str, depth: int) -> Message:

@@ -1,7 +1,8 @@
 """The fields of Triton's ModelConfig: which there are, and what a value of each is.
 
-The protocol's public description (`model_config.proto`) as a table. A message is read without it, so that values keep
-their order and form; `check` then refuses what protobuf's own parser would refuse.
+The protocol's public description (`model_config.proto`) as a table. A message is read without it,
+so that values keep their order and form; `check` then refuses what protobuf's own parser would
+refuse.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from typing import Final
 from infuse.errors import ConfigurationError
 from infuse.serving.repository.textformat import Message, Value
 
-# A message, and its fields: `*`: repeated, `map:`: entries of text and such a value, `=`: one of an enumeration.
+# A message, and its fields: `*`: repeated, `map:`: entries of text and such a value, `=`: one of an
+# enumeration.
 _MESSAGES: Final = """
 ModelConfig: name=text platform=text backend=text runtime=text version_policy=ModelVersionPolicy
     max_batch_size=int input=*ModelInput output=*ModelOutput batch_input=*BatchInput batch_output=*BatchOutput
@@ -132,17 +134,25 @@ _TRUTHS: Final = (True, False, 0, 1, "t", "f")
 
 
 def check(message: Message, where: str, kind: str = "ModelConfig", path: str = "") -> None:
-    """ConfigurationError for a field that a message of this kind has not, that is there too often, or whose value is
-    none of its type.
+    """ConfigurationError for a field that a message of this kind has not, that is there too often,
+    or whose value is none of its type.
     """
     fields = MESSAGES[kind]
     if len(several := sorted(message.keys() & _ALTERNATIVES.get(kind, frozenset()))) > 1:
-        raise ConfigurationError(f"{path}{several[0]}: {several[1]} is there too, and excludes it", where=where)
+        raise ConfigurationError(
+            f"{path}{several[0]}: {several[1]} is there too, and excludes it", where=where
+        )
     for name, values in message.items():
         if name not in fields:
             close = difflib.get_close_matches(name, fields, 1)
-            hint = f"did you mean {close[0]!r}?" if close else f"its fields are {', '.join(fields) or 'none'}"
-            raise ConfigurationError(f"{path}{name}: there is no such field", where=where, hint=hint)
+            hint = (
+                f"did you mean {close[0]!r}?"
+                if close
+                else f"its fields are {', '.join(fields) or 'none'}"
+            )
+            raise ConfigurationError(
+                f"{path}{name}: there is no such field", where=where, hint=hint
+            )
         form, place = fields[name], f"{path}{name}"
         if len(values) > 1 and not form.startswith(("*", "map:")):
             raise ConfigurationError(f"{place}: it is there {len(values)} times", where=where)
@@ -166,7 +176,9 @@ def _check_value(value: Value, form: str, where: str, place: str) -> None:
     elif form == "text":
         wrong = "" if isinstance(value, str) else "it must be text"
     elif form == "bool":
-        wrong = "" if value in _TRUTHS and not isinstance(value, float) else "it must be true or false"
+        wrong = (
+            "" if value in _TRUTHS and not isinstance(value, float) else "it must be true or false"
+        )
     elif form == "float":
         number = isinstance(value, int | float) and not isinstance(value, bool)
         wrong = "" if number else "it must be a number"
@@ -181,7 +193,9 @@ def _check_value(value: Value, form: str, where: str, place: str) -> None:
 def _check_entry(value: Value, form: str, where: str, place: str) -> None:
     """An entry of a map, whose key is text (or a number, which JSON writes as text)."""
     if not isinstance(value, dict) or value.keys() - {"key", "value"}:
-        raise ConfigurationError(f"{place}: it must be an entry with a key and a value", where=where)
+        raise ConfigurationError(
+            f"{place}: it must be an entry with a key and a value", where=where
+        )
     for inner in value.get("value", []):
         _check_value(inner, form, where, f"{place}.value")
 

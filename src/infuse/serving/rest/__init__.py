@@ -1,1 +1,3 @@
-"""The Open Inference Protocol over HTTP: codec, ASGI application, server and its OpenAPI document."""
+"""The Open Inference Protocol over HTTP: codec, ASGI application, server and its OpenAPI
+document.
+"""

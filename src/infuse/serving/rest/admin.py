@@ -1,4 +1,6 @@
-"""What changes the server, or shows how it is run: loading, placement, traffic and rollouts, logs and traces."""
+"""What changes the server, or shows how it is run: loading, placement, traffic and rollouts, logs
+and traces.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ class Split(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Shadow(msgspec.Struct, forbid_unknown_fields=True):
-    """The parts of the traffic, from 0 to 1, that versions or labels get copies of; none: no shadows."""
+    """The parts of the traffic, from 0 to 1, that versions or labels get copies of; none: no
+    shadows.
+    """
 
     shares: dict[str, Share]
 
@@ -60,7 +64,7 @@ class Nothing(msgspec.Struct):
     """No more is needed."""
 
 
-# ------------------------------------------------------------------------------------------------- repository
+# --------------------------------------------------------------------------------------- repository
 
 
 async def _load(call: Call) -> Mapping[str, Any]:
@@ -94,7 +98,7 @@ async def _console(call: Call) -> Any:
     return await snapshot(call.engine)
 
 
-# ------------------------------------------------------------------------------------------------- traffic
+# ------------------------------------------------------------------------------------------ traffic
 
 
 async def _traffic(call: Call) -> Any:
@@ -149,7 +153,7 @@ def _plain(verb: str) -> Handler:
     return handler
 
 
-# ------------------------------------------------------------------------------------------------- settings
+# ----------------------------------------------------------------------------------------- settings
 
 
 async def _log_settings(call: Call) -> Any:
@@ -162,8 +166,20 @@ async def _set_logs(call: Call) -> Any:
     for name in ("log_file", "log_format"):
         if getattr(asked, name) not in (None, now[name]):
             raise _fixed(name)
-    wanted = {**now, **{name: value for name, value in msgspec.structs.asdict(asked).items() if value is not None}}
-    steps = [bool(wanted["log_verbose_level"]), wanted["log_info"], wanted["log_warning"], wanted["log_error"]]
+    wanted = {
+        **now,
+        **{
+            name: value
+            for name, value in msgspec.structs.asdict(asked).items()
+            if value is not None
+        },
+    }
+    steps = [
+        bool(wanted["log_verbose_level"]),
+        wanted["log_info"],
+        wanted["log_warning"],
+        wanted["log_error"],
+    ]
     if steps != sorted(steps):
         raise Refusal(
             409,
@@ -195,45 +211,153 @@ def _fixed(name: str) -> Refusal:
     return Refusal(409, f"{name} cannot be changed while the server runs", hint=hint)
 
 
-# ------------------------------------------------------------------------------------------------- the table
+# ---------------------------------------------------------------------------------------- the table
 
 _MODEL: Final = "/v2/models/{model_name}"
 _REPOSITORY: Final = "/v2/repository/models/{model_name}"
 
 
-def _change(template: str, operation: str, summary: str, handler: Handler, body: Any, answer: Any) -> Route:
-    return Route("POST", template, operation, summary, "admin", handler, body, answer, (403, 404, 409, 503))
+def _change(
+    template: str, operation: str, summary: str, handler: Handler, body: Any, answer: Any
+) -> Route:
+    return Route(
+        "POST", template, operation, summary, "admin", handler, body, answer, (403, 404, 409, 503)
+    )
 
 
 CHANGES: Final = [
-    _change(f"{_REPOSITORY}/load", "modelLoad", "Load or reload a model", _load, schemas.LOAD, schemas.DONE),
-    _change(f"{_REPOSITORY}/unload", "modelUnload", "Unload a model", _unload, schemas.UNLOAD, schemas.DONE),
-    _change(f"{_MODEL}/labels", "setLabel", "Move or remove a label", _label, Label, schemas.TRAFFIC),
-    _change(f"{_MODEL}/split", "setSplit", "Divide the traffic by weights", _split, Split, schemas.TRAFFIC),
-    _change(f"{_MODEL}/shadow", "setShadow", "Send copies of requests to versions", _shadow, Shadow, schemas.TRAFFIC),
-    _change(f"{_MODEL}/rollout", "startRollout", "Begin a rollout", _rollout, Rollout, schemas.TRAFFIC),
-    _change(f"{_MODEL}/rollback", "rollback", "Take a rollout back", _rollback, Rollback, schemas.TRAFFIC),
-    _change(f"{_MODEL}/promote", "promote", "End a rollout now", _plain("promote"), Nothing, schemas.TRAFFIC),
-    _change(f"{_MODEL}/pause", "pauseRollout", "Hold a rollout", _plain("pause"), Nothing, schemas.TRAFFIC),
-    _change(f"{_MODEL}/resume", "resumeRollout", "Let a rollout go on", _plain("resume"), Nothing, schemas.TRAFFIC),
-    _change("/v2/logging", "setLogging", "Change what is logged", _set_logs, LogSettings, schemas.LOGGING),
-    _change("/v2/trace/setting", "setTracing", "Change what is traced", _set_traces, schemas.TRACES, schemas.TRACING),
+    _change(
+        f"{_REPOSITORY}/load",
+        "modelLoad",
+        "Load or reload a model",
+        _load,
+        schemas.LOAD,
+        schemas.DONE,
+    ),
+    _change(
+        f"{_REPOSITORY}/unload",
+        "modelUnload",
+        "Unload a model",
+        _unload,
+        schemas.UNLOAD,
+        schemas.DONE,
+    ),
+    _change(
+        f"{_MODEL}/labels", "setLabel", "Move or remove a label", _label, Label, schemas.TRAFFIC
+    ),
+    _change(
+        f"{_MODEL}/split",
+        "setSplit",
+        "Divide the traffic by weights",
+        _split,
+        Split,
+        schemas.TRAFFIC,
+    ),
+    _change(
+        f"{_MODEL}/shadow",
+        "setShadow",
+        "Send copies of requests to versions",
+        _shadow,
+        Shadow,
+        schemas.TRAFFIC,
+    ),
+    _change(
+        f"{_MODEL}/rollout", "startRollout", "Begin a rollout", _rollout, Rollout, schemas.TRAFFIC
+    ),
+    _change(
+        f"{_MODEL}/rollback",
+        "rollback",
+        "Take a rollout back",
+        _rollback,
+        Rollback,
+        schemas.TRAFFIC,
+    ),
+    _change(
+        f"{_MODEL}/promote",
+        "promote",
+        "End a rollout now",
+        _plain("promote"),
+        Nothing,
+        schemas.TRAFFIC,
+    ),
+    _change(
+        f"{_MODEL}/pause",
+        "pauseRollout",
+        "Hold a rollout",
+        _plain("pause"),
+        Nothing,
+        schemas.TRAFFIC,
+    ),
+    _change(
+        f"{_MODEL}/resume",
+        "resumeRollout",
+        "Let a rollout go on",
+        _plain("resume"),
+        Nothing,
+        schemas.TRAFFIC,
+    ),
+    _change(
+        "/v2/logging",
+        "setLogging",
+        "Change what is logged",
+        _set_logs,
+        LogSettings,
+        schemas.LOGGING,
+    ),
+    _change(
+        "/v2/trace/setting",
+        "setTracing",
+        "Change what is traced",
+        _set_traces,
+        schemas.TRACES,
+        schemas.TRACING,
+    ),
     Route("POST", f"{_MODEL}/trace/setting", "", "", "admin", _set_traces, documented=False),
 ]
 
 # Shown on the data port too.
 SETTINGS: Final = [
-    Route("GET", "/v2/logging", "logging", "What is logged", "infer", _log_settings, answer=schemas.LOGGING),
-    Route("GET", "/v2/trace/setting", "tracing", "What is traced", "infer", _trace_settings, answer=schemas.TRACING),
+    Route(
+        "GET",
+        "/v2/logging",
+        "logging",
+        "What is logged",
+        "infer",
+        _log_settings,
+        answer=schemas.LOGGING,
+    ),
+    Route(
+        "GET",
+        "/v2/trace/setting",
+        "tracing",
+        "What is traced",
+        "infer",
+        _trace_settings,
+        answer=schemas.TRACING,
+    ),
     Route("GET", f"{_MODEL}/trace/setting", "", "", "infer", _trace_settings, documented=False),
 ]
 
 INSIGHTS: Final = [
     Route("GET", "/v2/console/data", "", "", "watch", _console, documented=False),
     Route(
-        "GET", "/v2/bottleneck", "bottleneck", "Which stage takes the time", "watch", _bottleneck, answer=schemas.STAGES
+        "GET",
+        "/v2/bottleneck",
+        "bottleneck",
+        "Which stage takes the time",
+        "watch",
+        _bottleneck,
+        answer=schemas.STAGES,
     ),
-    Route("GET", "/v2/placement", "placement", "Where models run", "watch", _placement, answer=schemas.PLACEMENT),
+    Route(
+        "GET",
+        "/v2/placement",
+        "placement",
+        "Where models run",
+        "watch",
+        _placement,
+        answer=schemas.PLACEMENT,
+    ),
     Route(
         "GET",
         f"{_MODEL}/traffic",

@@ -54,7 +54,9 @@ class Mount:
 
 
 class _App:
-    """What both applications do: admit callers, find routes, answer with JSON, and tell of errors."""
+    """What both applications do: admit callers, find routes, answer with JSON, and tell of
+    errors.
+    """
 
     def __init__(
         self,
@@ -103,17 +105,23 @@ class _App:
             return
         route, names = self._router.find(scope["method"], path)
         if route.handler is None:
-            await self._infer(scope, receive, send, names["model_name"], names.get("model_version", ""))
+            await self._infer(
+                scope, receive, send, names["model_name"], names.get("model_version", "")
+            )
             return
         caller = self._admit(scope, headers, route.role, names.get("model_name", ""))
         body = await _body(receive, self.config)
         if "content-encoding" in headers:
             body = await self._inflated(body, headers["content-encoding"])
-        result = await route.handler(Call(self.engine, self.config, names, body, caller, self.coders))
+        result = await route.handler(
+            Call(self.engine, self.config, names, body, caller, self.coders)
+        )
         answer = b"" if result is None else msgspec.json.encode(result)
         await _send(send, 200, [JSON, *self._headers], answer)
 
-    async def _infer(self, scope: Scope, receive: Receive, send: Send, model: str, version: str) -> None:
+    async def _infer(
+        self, scope: Scope, receive: Receive, send: Send, model: str, version: str
+    ) -> None:
         """Answer a request for inference, however its path is spelled."""
         raise NotFoundError("inference is on the data port")
 
@@ -123,7 +131,9 @@ class _App:
             return await asyncio.to_thread(inflate, body, coding, most)
         return inflate(body, coding, most)
 
-    def _admit(self, scope: Scope, headers: Mapping[str, str], role: Role, model: str = "") -> Caller:
+    def _admit(
+        self, scope: Scope, headers: Mapping[str, str], role: Role, model: str = ""
+    ) -> Caller:
         """The caller; AccessError or OverloadError unless they may do this."""
         check_browser(self.config, scope["method"], headers)
         if self._guard is None:
@@ -133,27 +143,41 @@ class _App:
 
 
 class DataApp(_App):
-    """The data port: inference, and what one may look at. `engine` is an Engine or what has its methods.
+    """The data port: inference, and what one may look at. `engine` is an Engine or what has its
+    methods.
 
-    Routes of the admin port are answered here only with `security.admin_on_data_port`. `coders` read and write large
-    messages; without any, the application has its own.
+    Routes of the admin port are answered here only with `security.admin_on_data_port`. `coders`
+    read and write large messages; without any, the application has its own.
     """
 
     def __init__(
-        self, engine: Any, config: ServerConfig, guard: Guard | None = None, *, coders: Coders | None = None
+        self,
+        engine: Any,
+        config: ServerConfig,
+        guard: Guard | None = None,
+        *,
+        coders: Coders | None = None,
     ) -> None:
         views = [*VIEWS, *INFERENCE, *SETTINGS]
         own = [*views, *INSIGHTS, *CHANGES] if config.security.admin_on_data_port else views
         super().__init__(engine, config, guard, own, coders)
         self._router = Router([*own, *SHARED_MEMORY])
-        self._elsewhere = Router([] if config.security.admin_on_data_port else [*INSIGHTS, *CHANGES])
+        self._elsewhere = Router(
+            [] if config.security.admin_on_data_port else [*INSIGHTS, *CHANGES]
+        )
         self._lend: Callable[[str, str, int], Array | None] | None = getattr(engine, "lend", None)
         self._sticky_header: Callable[[str], str] = getattr(engine, "sticky_header", _no_header)
 
     def lend(self, scope: Scope, size: int) -> Array | None:
-        """Memory for so many bytes of the body of a request that arrives; None: there is none of its own for it."""
+        """Memory for so many bytes of the body of a request that arrives; None: there is none of
+        its own for it.
+        """
         named = _inferred(scope["method"], _path(scope))
-        if named is None or self._lend is None or any(name == b"content-encoding" for name, _ in scope["headers"]):
+        if (
+            named is None
+            or self._lend is None
+            or any(name == b"content-encoding" for name, _ in scope["headers"])
+        ):
             return None
         return self._lend(*named, size)
 
@@ -174,13 +198,17 @@ class DataApp(_App):
             self._elsewhere.find(scope["method"], path)
         except InfuseError:
             return error
-        hint = "use the admin port, or set security.admin_on_data_port in the server's configuration"
+        hint = (
+            "use the admin port, or set security.admin_on_data_port in the server's configuration"
+        )
         if isinstance(error, Refusal):
             error.hint = hint
             return error
         return forbidden("this port does not change the server", hint)
 
-    async def _infer(self, scope: Scope, receive: Receive, send: Send, model: str, version: str) -> None:
+    async def _infer(
+        self, scope: Scope, receive: Receive, send: Send, model: str, version: str
+    ) -> None:
         headers = _headers(scope)
         self._admit(scope, headers, "infer", model)
         body = await _body(receive, self.config)
@@ -189,7 +217,9 @@ class DataApp(_App):
         if "content-encoding" in headers:
             body = await self._inflated(body, headers["content-encoding"])
         try:
-            request = await self._decoded(body, headers.get("inference-header-content-length"), model, version)
+            request = await self._decoded(
+                body, headers.get("inference-header-content-length"), model, version
+            )
         except RequestError:
             self.engine.model_ready(model, version)  # that there is no such model is told first
             raise
@@ -207,11 +237,15 @@ class DataApp(_App):
         if coding:
             answer.append((b"content-encoding", coding.encode()))
             aside = sum(map(len, parts)) > _LARGE
-            parts = [await asyncio.to_thread(deflate, parts, coding) if aside else deflate(parts, coding)]
+            parts = [
+                await asyncio.to_thread(deflate, parts, coding) if aside else deflate(parts, coding)
+            ]
         request.timeline.sent = time.perf_counter_ns()
         await _send(send, 200, answer, parts[0], parts[1:])
 
-    async def _decoded(self, body: Buffer, length: str | None, model: str, version: str) -> InferRequest:
+    async def _decoded(
+        self, body: Buffer, length: str | None, model: str, version: str
+    ) -> InferRequest:
         size = codec.header_length(length)
         if size == 0:
             return codec.decode_raw(body, self._signature(model, version), model, version)
@@ -239,11 +273,14 @@ class DataApp(_App):
             )
         batched = self.engine.model_config(model, version).get("max_batch_size", 0) > 0
         item = inputs[0]
-        return codec.Signature(item["name"], item["datatype"], tuple(map(int, item["shape"])), batched)
+        return codec.Signature(
+            item["name"], item["datatype"], tuple(map(int, item["shape"])), batched
+        )
 
 
 class AdminApp(_App):
-    """The admin port: all but inference. `mounts`: applications by the first part of their path (`metrics`).
+    """The admin port: all but inference. `mounts`: applications by the first part of their path
+    (`metrics`).
 
     `coders` read large messages; without any, the application has its own.
     """
@@ -269,12 +306,19 @@ def _no_header(_: str) -> str:
 
 
 def _inferred(method: str, path: bytes) -> tuple[str, str] | None:
-    """The model and version that a request is for inference with; None: it is for something else."""
+    """The model and version that a request is for inference with; None: it is for something
+    else.
+    """
     if path.endswith(_END) and method == "POST":
         parts = path.split(b"/")
         if len(parts) == 5 and parts[2] == b"models" and parts[1] == b"v2":
             return name_of(parts[3]), ""
-        if len(parts) == 7 and parts[2] == b"models" and parts[1] == b"v2" and parts[4] == b"versions":
+        if (
+            len(parts) == 7
+            and parts[2] == b"models"
+            and parts[1] == b"v2"
+            and parts[4] == b"versions"
+        ):
             return name_of(parts[3]), name_of(parts[5])
     return None
 
@@ -303,11 +347,15 @@ async def _body(receive: Receive, config: ServerConfig) -> Buffer:
             raise _Gone
         body += message.get("body", b"")
         if len(body) > config.limits.request_bytes:
-            raise TooLargeError(f"the body has more than the {config.limits.request_bytes} bytes that are taken")
+            raise TooLargeError(
+                f"the body has more than the {config.limits.request_bytes} bytes that are taken"
+            )
     return body
 
 
-async def _send(send: Send, status: int, headers: Headers, body: Buffer, parts: Sequence[Buffer] = ()) -> None:
+async def _send(
+    send: Send, status: int, headers: Headers, body: Buffer, parts: Sequence[Buffer] = ()
+) -> None:
     length = len(body) + sum(map(len, parts))
     named = [*headers, (b"content-length", b"%d" % length)]
     await send({"type": "http.response.start", "status": status, "headers": named})
@@ -318,10 +366,18 @@ async def _send(send: Send, status: int, headers: Headers, body: Buffer, parts: 
 
 
 async def _send_part(send: Send, part: Buffer, *, more: bool) -> None:
-    """Part of a body, which is handed over in pieces where it is long: sockets of TLS, and asyncio's, copy it."""
+    """Part of a body, which is handed over in pieces where it is long: sockets of TLS, and
+    asyncio's, copy it.
+    """
     start = 0
     while len(part) - start > _PART:
-        await send({"type": "http.response.body", "body": memoryview(part)[start : start + _PART], "more_body": True})
+        await send(
+            {
+                "type": "http.response.body",
+                "body": memoryview(part)[start : start + _PART],
+                "more_body": True,
+            }
+        )
         start += _PART
     rest = memoryview(part)[start:] if start else part
     await send({"type": "http.response.body", "body": rest, "more_body": more})

@@ -1,4 +1,6 @@
-"""Between the bytes of HTTP and the engine's requests and responses: JSON and the binary tensor extension."""
+"""Between the bytes of HTTP and the engine's requests and responses: JSON and the binary tensor
+extension.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,9 @@ _requests: Final = msgspec.json.Decoder(Inference)
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What a raw binary request is read by: a model's only input, and whether its first dimension counts rows."""
+    """What a raw binary request is read by: a model's only input, and whether its first dimension
+    counts rows.
+    """
 
     name: str
     datatype: str
@@ -56,7 +60,9 @@ class Signature:
 
 
 def header_length(text: str | None) -> int | None:
-    """The value of Inference-Header-Content-Length; none when it is not there, RequestError when it is no number."""
+    """The value of Inference-Header-Content-Length; none when it is not there, RequestError when it
+    is no number.
+    """
     if text is None:
         return None
     text = text.strip()
@@ -77,18 +83,24 @@ def decode(body: Buffer, length: int | None, model: str, version: str = "") -> I
 def head_of(body: Buffer, length: int | None) -> Buffer:
     """The JSON of a body; RequestError when the body is shorter than that."""
     if length is not None and length > len(body):
-        raise RequestError(f"Inference-Header-Content-Length is {length}, but the body has {len(body)} bytes")
+        raise RequestError(
+            f"Inference-Header-Content-Length is {length}, but the body has {len(body)} bytes"
+        )
     # A copy, which nobody changes while it is read: the body may lie where a worker can write.
     return body if length is None or length == len(body) else bytes(memoryview(body)[:length])
 
 
 def texts_behind(message: Inference | LooseInference) -> int:
     """How many elements of BYTES a message says to be behind its JSON."""
-    behind = [item for item in message.inputs if item.datatype == BYTES and item.data is msgspec.UNSET]
+    behind = [
+        item for item in message.inputs if item.datatype == BYTES and item.data is msgspec.UNSET
+    ]
     return sum(prod(item.shape[:MOST_DIMENSIONS]) for item in behind)
 
 
-def request_of(message: Inference | LooseInference, body: Buffer, place: int, model: str, version: str) -> InferRequest:
+def request_of(
+    message: Inference | LooseInference, body: Buffer, place: int, model: str, version: str
+) -> InferRequest:
     """The request that a message is, whose binary tensors begin at `place` of the body."""
     check_id(message.id or "")
     inputs: list[Tensor] = []
@@ -103,7 +115,8 @@ def request_of(message: Inference | LooseInference, body: Buffer, place: int, mo
             continue
         if size > len(body) - place:
             raise RequestError(
-                f"its binary_data_size is {size}, but {len(body) - place} bytes of the body are left",
+                f"its binary_data_size is {size}, but {len(body) - place} bytes of the body are "
+                "left",
                 where=f"input {item.name!r}",
             )
         array = from_bytes(item.name, item.datatype, item.shape, body, place, size)
@@ -163,7 +176,9 @@ def _binary_size(item: InputTensor | LooseTensor) -> int | None:
     if size is None:
         return None
     if type(size) is not int or size < 0:
-        raise RequestError(f"its binary_data_size is no size: {size!r}", where=f"input {item.name!r}")
+        raise RequestError(
+            f"its binary_data_size is no size: {size!r}", where=f"input {item.name!r}"
+        )
     if item.data is not msgspec.UNSET:
         raise RequestError("it has both data and binary_data_size", where=f"input {item.name!r}")
     return size
@@ -213,11 +228,12 @@ def _natural(parameters: Mapping[str, Any], name: str) -> int:
     return value
 
 
-# ------------------------------------------------------------------------------------------------- raw requests
+# ------------------------------------------------------------------------------------- raw requests
 
 
 def decode_raw(body: Buffer, signature: Signature, model: str, version: str = "") -> InferRequest:
-    """A raw binary request (Inference-Header-Content-Length: 0): the body is the model's only input, one row of it.
+    """A raw binary request (Inference-Header-Content-Length: 0): the body is the model's only
+    input, one row of it.
 
     BYTES have the shape [1] and the body as their element. All outputs are to be binary.
     """
@@ -227,14 +243,19 @@ def decode_raw(body: Buffer, signature: Signature, model: str, version: str = ""
     if datatype == BYTES:
         if any(size not in (1, -1) for size in shape):
             raise RequestError(
-                f"a raw binary request needs BYTES of the shape [1], not {shape}", where=f"input {name!r}"
+                f"a raw binary request needs BYTES of the shape [1], not {shape}",
+                where=f"input {name!r}",
             )
         array = np.empty([1] * len(shape), object)
         array[...] = bytes(body)
     else:
-        array = from_bytes(name, datatype, _deduced(name, datatype, shape, len(body)), body, 0, len(body))
+        array = from_bytes(
+            name, datatype, _deduced(name, datatype, shape, len(body)), body, 0, len(body)
+        )
     tensor = Tensor(name, datatype, array)
-    return InferRequest(model, version, inputs=[tensor], parameters={"binary_data_output": True}, protocol="http")
+    return InferRequest(
+        model, version, inputs=[tensor], parameters={"binary_data_output": True}, protocol="http"
+    )
 
 
 def _deduced(name: str, datatype: str, shape: list[int], size: int) -> list[int]:
@@ -242,7 +263,8 @@ def _deduced(name: str, datatype: str, shape: list[int], size: int) -> list[int]
     free = [axis for axis, extent in enumerate(shape) if extent < 0]
     if len(free) > 1:
         raise RequestError(
-            f"a raw binary request needs an input with one variable dimension at most, it has {len(free)}",
+            "a raw binary request needs an input with one variable dimension at most, it has "
+            f"{len(free)}",
             where=f"input {name!r}",
             hint="send the shape in JSON, with Inference-Header-Content-Length",
         )
@@ -251,32 +273,43 @@ def _deduced(name: str, datatype: str, shape: list[int], size: int) -> list[int]
         for extent in shape:
             row *= extent if extent >= 0 else 1
         if row == 0 or size % row:
-            raise RequestError(f"{size} bytes are no whole number of {row} bytes", where=f"input {name!r}")
+            raise RequestError(
+                f"{size} bytes are no whole number of {row} bytes", where=f"input {name!r}"
+            )
         shape[free[0]] = size // row
     return shape
 
 
-# ------------------------------------------------------------------------------------------------- responses
+# ---------------------------------------------------------------------------------------- responses
 
 
 def is_long(request: InferRequest, response: InferResponse, many: int, large: int) -> bool:
-    """Whether more elements of an answer, or bytes of its texts, are to be written one by one, or classified."""
+    """Whether more elements of an answer, or bytes of its texts, are to be written one by one, or
+    classified.
+    """
     binary = bool(request.parameters.get("binary_data_output", False))
     wanted = {output.name: output.parameters for output in request.outputs}
     written: list[Tensor] = []
     for tensor in response.outputs:
         asked = wanted.get(tensor.name, _NONE)
-        copied = asked.get("binary_data", binary) and not asked.get("classification", 0) and tensor.datatype != BYTES
+        copied = (
+            asked.get("binary_data", binary)
+            and not asked.get("classification", 0)
+            and tensor.datatype != BYTES
+        )
         if not copied:
             written.append(tensor)
     return are_long(written, many, large)
 
 
-def encode(request: InferRequest, response: InferResponse) -> tuple[int | None, list[bytes | memoryview]]:
+def encode(
+    request: InferRequest, response: InferResponse
+) -> tuple[int | None, list[bytes | memoryview]]:
     """An answer as the length of its JSON (none: all of it is) and the parts of its body.
 
-    Outputs are binary as the request says: an output's own `binary_data` first, then `binary_data_output`. The parts
-    are views of the outputs' arrays, which must stay as they are until they are sent.
+    Outputs are binary as the request says: an output's own `binary_data` first, then
+    `binary_data_output`. The parts are views of the outputs' arrays, which must stay as they are
+    until they are sent.
     """
     binary = bool(request.parameters.get("binary_data_output", False))
     wanted = {output.name: output.parameters for output in request.outputs}
@@ -288,7 +321,10 @@ def encode(request: InferRequest, response: InferResponse) -> tuple[int | None, 
         array, datatype = tensor.data, tensor.datatype
         most = asked.get("classification", 0)
         if most:
-            array, datatype = classified(tensor.name, array, datatype, int(most), tensor.labels), BYTES
+            array, datatype = (
+                classified(tensor.name, array, datatype, int(most), tensor.labels),
+                BYTES,
+            )
         item = OutputTensor(tensor.name, datatype, array.shape)
         if tensor.parameters:
             item.parameters = dict(tensor.parameters)

@@ -1,4 +1,6 @@
-"""Compressed bodies: requests are inflated within a bound, answers are compressed when they are asked to be."""
+"""Compressed bodies: requests are inflated within a bound, answers are compressed when they are
+asked to be.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,8 @@ _LEVEL: Final = 1  # tensors hardly shrink more by a higher one, and it takes se
 def inflate(body: Buffer, coding: str, most: int) -> Buffer:
     """A body without its Content-Encoding (`gzip`, `deflate`, `identity`).
 
-    TooLargeError when more than `most` bytes come out of it, RequestError when it is damaged, Refusal (415) for
-    another coding.
+    TooLargeError when more than `most` bytes come out of it, RequestError when it is damaged,
+    Refusal (415) for another coding.
     """
     coding = coding.strip().lower()
     if coding in ("", "identity"):
@@ -31,7 +33,11 @@ def inflate(body: Buffer, coding: str, most: int) -> Buffer:
         # Both are sent under this name: with zlib's frame, whose first byte ends in 8, and without.
         framed = len(body) > 1 and body[0] & 15 == 8 and (body[0] * 256 + body[1]) % 31 == 0
         return _inflated(body, zlib.MAX_WBITS if framed else _RAW, most)
-    raise Refusal(415, f"the Content-Encoding {coding!r} is not known", headers={"accept-encoding": "gzip, deflate"})
+    raise Refusal(
+        415,
+        f"the Content-Encoding {coding!r} is not known",
+        headers={"accept-encoding": "gzip, deflate"},
+    )
 
 
 def _inflated(body: Buffer, bits: int, most: int) -> bytearray:
@@ -56,8 +62,8 @@ def _inflated(body: Buffer, bits: int, most: int) -> bytearray:
 def wanted(accept: str) -> str:
     """The coding of an answer by the request's Accept-Encoding: `gzip`, `deflate` or none.
 
-    A client that names exactly one coding wants it. Those that name several are HTTP libraries that can read them:
-    they get no compression, which would cost more time than it saves for tensors.
+    A client that names exactly one coding wants it. Those that name several are HTTP libraries that
+    can read them: they get no compression, which would cost more time than it saves for tensors.
     """
     codings = [part.strip().lower() for part in accept.split(",")]
     if len(codings) != 1:

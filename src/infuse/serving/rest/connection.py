@@ -1,4 +1,6 @@
-"""One HTTP connection: uvicorn's, with large bodies received in their place, and limits in time and size."""
+"""One HTTP connection: uvicorn's, with large bodies received in their place, and limits in time and
+size.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +24,13 @@ if TYPE_CHECKING:
 
 
 MOST_HEADER_BYTES: Final = 64 << 10
-_LINGER_SECONDS: Final = 2.0  # a refused caller may go on sending for so long before the connection is cut
+_LINGER_SECONDS: Final = (
+    2.0  # a refused caller may go on sending for so long before the connection is cut
+)
 _ALIGNMENT: Final = 64
 _LENT_BYTES: Final = 1 << 16  # from here on not copying a body is worth the trouble
-# Headers of which one counts: with two of them, this server and a proxy before it may read different requests.
+# Headers of which one counts: with two of them, this server and a proxy before it may read
+# different requests.
 _SINGLE: Final = frozenset(
     name.encode()
     for name in (
@@ -55,7 +60,9 @@ def _wrong_head(headers: list[tuple[bytes, bytes]], version: str) -> str:
 
 
 class Connection(HttpToolsProtocol):
-    """A connection. What a caller may do is in its options' limits; `check_time` is to be called now and then."""
+    """A connection. What a caller may do is in its options' limits; `check_time` is to be called
+    now and then.
+    """
 
     cycle: Exchange | None  # type: ignore[assignment]
     limits: Limits
@@ -73,13 +80,17 @@ class Connection(HttpToolsProtocol):
         self.lend = config.lend
         self.clock: Callable[[], float] = self.loop.time
         self.header_bytes = 0
-        self.bare_bytes = 0  # that came since the last ones of a body: extensions of chunks, trailers
+        self.bare_bytes = (
+            0  # that came since the last ones of a body: extensions of chunks, trailers
+        )
         self.length: int | None = None  # of the body, where it was announced
-        self.place: memoryview | None = None  # what is missing of a body that is received in its place
+        self.place: memoryview | None = (
+            None  # what is missing of a body that is received in its place
+        )
         self.body: memoryview | bytearray | None = None
         self._wait(_HEADER, self.limits.header_seconds)
 
-    # -------------------------------------------------------------------------------------------- time
+    # ----------------------------------------------------------------------------------------- time
 
     def _wait(self, phase: int, seconds: float) -> None:
         self.phase = phase
@@ -105,19 +116,30 @@ class Connection(HttpToolsProtocol):
         super().resume_writing()
         if self.phase == _READER:
             answered = self.cycle is None or self.cycle.response_complete
-            self._wait(_IDLE if answered else _ANSWER, self.limits.idle_seconds if answered else inf)
+            self._wait(
+                _IDLE if answered else _ANSWER, self.limits.idle_seconds if answered else inf
+            )
 
-    # -------------------------------------------------------------------------------------------- reading
+    # -------------------------------------------------------------------------------------- reading
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         if len(self.connections) > self.limits.connections:
-            self._refuse(503, f"more than {self.limits.connections} connections are open", b"retry-after: 1\r\n")
+            self._refuse(
+                503,
+                f"more than {self.limits.connections} connections are open",
+                b"retry-after: 1\r\n",
+            )
 
     def connection_lost(self, exc: Exception | None) -> None:
         cycle = self.cycle
         super().connection_lost(exc)
-        if cycle is not None and cycle.task is not None and not cycle.response_complete and ABANDON in cycle.scope:
+        if (
+            cycle is not None
+            and cycle.task is not None
+            and not cycle.response_complete
+            and ABANDON in cycle.scope
+        ):
             cycle.task.cancel()
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -148,12 +170,16 @@ class Connection(HttpToolsProtocol):
         if self.phase == _HEADER and self.header_bytes > MOST_HEADER_BYTES:
             self._refuse(431, f"the head of the request is longer than {MOST_HEADER_BYTES} bytes")
         if self.phase == _BODY and self.length is None and self.bare_bytes > MOST_HEADER_BYTES:
-            self._refuse(431, f"the trailers of the request are longer than {MOST_HEADER_BYTES} bytes")
+            self._refuse(
+                431, f"the trailers of the request are longer than {MOST_HEADER_BYTES} bytes"
+            )
         if self.phase == _BODY and self.length is not None and isinstance(self.body, memoryview):
             self.place = self.body
 
     def _decline_upgrade(self, rest: bytes | memoryview) -> None:
-        """Answers a request as if it had not asked for another protocol; `rest` is what the parser has left."""
+        """Answers a request as if it had not asked for another protocol; `rest` is what the parser
+        has left.
+        """
         if self.phase == _BODY and self.length:
             size = min(len(rest), self.length)
             self._take_rest(rest[:size])
@@ -198,9 +224,14 @@ class Connection(HttpToolsProtocol):
         if wrong:
             self._refuse(400, wrong)
             return
-        self.length = next((int(value) for name, value in self.headers if name == b"content-length"), None)
+        self.length = next(
+            (int(value) for name, value in self.headers if name == b"content-length"), None
+        )
         if self.length is not None and self.length > self.limits.request_bytes:
-            self._refuse(413, f"the body has {self.length} bytes, at most {self.limits.request_bytes} are taken")
+            self._refuse(
+                413,
+                f"the body has {self.length} bytes, at most {self.limits.request_bytes} are taken",
+            )
             return
         self._wait(_BODY, self.limits.body_seconds)
         self._open(keep_alive=version != "1.0" and self.parser.should_keep_alive())
@@ -251,7 +282,9 @@ class Connection(HttpToolsProtocol):
         assert isinstance(self.body, bytearray)
         self.body += body
         if len(self.body) > self.limits.request_bytes:
-            self._refuse(413, f"the body has more than the {self.limits.request_bytes} bytes that are taken")
+            self._refuse(
+                413, f"the body has more than the {self.limits.request_bytes} bytes that are taken"
+            )
 
     def _take_rest(self, body: bytes | memoryview) -> None:
         """Part of a body whose length was announced; the rest is received into its place."""
@@ -269,10 +302,18 @@ class Connection(HttpToolsProtocol):
 
     def _reserved(self, length: int) -> memoryview:
         """Memory for a body, such that the tensors behind its JSON are aligned."""
-        text = next((value for name, value in self.headers if name == b"inference-header-content-length"), b"")
+        text = next(
+            (value for name, value in self.headers if name == b"inference-header-content-length"),
+            b"",
+        )
         head = int(text) if text.isdigit() and len(text) < 10 else 0
         memory = None
-        if self.lend is not None and length >= _LENT_BYTES and text.isdigit() and head < _LENT_BYTES:
+        if (
+            self.lend is not None
+            and length >= _LENT_BYTES
+            and text.isdigit()
+            and head < _LENT_BYTES
+        ):
             memory = self.lend(self.scope, length + _ALIGNMENT)
         if memory is None:
             memory = np.empty(length + _ALIGNMENT, np.uint8)
@@ -280,7 +321,9 @@ class Connection(HttpToolsProtocol):
         return memory[start : start + length].data
 
     def _end_body(self) -> None:
-        """Ends a message that the parser has not seen the end of, and makes the connection ready for another."""
+        """Ends a message that the parser has not seen the end of, and makes the connection ready
+        for another.
+        """
         self.place = None
         self.parser = _parser(self)
         self._complete()
@@ -301,7 +344,7 @@ class Connection(HttpToolsProtocol):
         if self.cycle.response_complete:
             self._wait(_IDLE, self.limits.idle_seconds)
 
-    # -------------------------------------------------------------------------------------------- writing
+    # -------------------------------------------------------------------------------------- writing
 
     def on_response_complete(self) -> None:
         self.server_state.total_requests += 1
@@ -335,8 +378,8 @@ class Connection(HttpToolsProtocol):
             return
         body = msgspec.json.encode({"error": what})
         self.transport.write(
-            b"%bcontent-type: application/json\r\ncontent-length: %d\r\n%bconnection: close\r\n\r\n%b"
-            % (STATUS_LINES[status], len(body), headers, body)
+            b"%bcontent-type: application/json\r\ncontent-length: %d\r\n%bconnection: "
+            b"close\r\n\r\n%b" % (STATUS_LINES[status], len(body), headers, body)
         )
         if self.transport.can_write_eof():
             self.transport.write_eof()

@@ -1,4 +1,6 @@
-"""What the data port answers besides inference: health, metadata, configuration, statistics, the repository's index."""
+"""What the data port answers besides inference: health, metadata, configuration, statistics, the
+repository's index.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ async def _live(call: Call) -> Mapping[str, Any]:
 
 async def _ready(call: Call) -> Mapping[str, Any]:
     if not call.engine.ready():
-        raise UnavailableError("the server is not ready", hint="GET /v2/repository/index tells which models are not")
+        raise UnavailableError(
+            "the server is not ready", hint="GET /v2/repository/index tells which models are not"
+        )
     return {"ready": True}
 
 
@@ -52,13 +56,17 @@ async def _index(call: Call) -> Any:
 async def _no_regions(call: Call) -> list[Any]:
     name = call.names.get("region", "")
     if name:
-        raise NotFoundError(f"there is no region {name!r} of shared memory", hint="this server takes none from callers")
+        raise NotFoundError(
+            f"there is no region {name!r} of shared memory",
+            hint="this server takes none from callers",
+        )
     return []
 
 
 async def _no_shared_memory(call: Call) -> None:
     raise UnsupportedRequestError(
-        "this server takes no shared memory from callers", hint="send and ask for tensors as binary data"
+        "this server takes no shared memory from callers",
+        hint="send and ask for tensors as binary data",
     )
 
 
@@ -76,7 +84,16 @@ def _of_model(end: str, operation: str, summary: str, handler: Any, **more: Any)
     role = more.pop("role", "infer")
     return [
         Route(method, _MODEL + end, operation, summary, role, handler, statuses=(404, 503), **more),
-        Route(method, _VERSION + end, f"{operation}Version", summary, role, handler, statuses=(404, 503), **more),
+        Route(
+            method,
+            _VERSION + end,
+            f"{operation}Version",
+            summary,
+            role,
+            handler,
+            statuses=(404, 503),
+            **more,
+        ),
     ]
 
 
@@ -95,7 +112,15 @@ def _shared_memory(kind: str) -> list[Route]:
 
 
 HEALTH: Final = [
-    Route("GET", "/v2/health/live", "serverLive", "Whether the server runs", "health", _live, answer=schemas.LIVE),
+    Route(
+        "GET",
+        "/v2/health/live",
+        "serverLive",
+        "Whether the server runs",
+        "health",
+        _live,
+        answer=schemas.LIVE,
+    ),
     Route(
         "GET",
         "/v2/health/ready",
@@ -119,10 +144,24 @@ HEALTH: Final = [
 # What can be looked at on both ports.
 VIEWS: Final = [
     *HEALTH,
-    Route("GET", "/v2", "serverMetadata", "What this server is", "infer", _server, answer=schemas.SERVER),
-    *_of_model("", "modelMetadata", "A model's inputs and outputs", _metadata, answer=schemas.METADATA),
-    *_of_model("/config", "modelConfig", "A model's configuration", _configuration, answer=schemas.OBJECT),
-    *_of_model("/stats", "modelStatistics", "What a model has done", _statistics, answer=schemas.STATISTICS),
+    Route(
+        "GET",
+        "/v2",
+        "serverMetadata",
+        "What this server is",
+        "infer",
+        _server,
+        answer=schemas.SERVER,
+    ),
+    *_of_model(
+        "", "modelMetadata", "A model's inputs and outputs", _metadata, answer=schemas.METADATA
+    ),
+    *_of_model(
+        "/config", "modelConfig", "A model's configuration", _configuration, answer=schemas.OBJECT
+    ),
+    *_of_model(
+        "/stats", "modelStatistics", "What a model has done", _statistics, answer=schemas.STATISTICS
+    ),
     Route(
         "GET",
         "/v2/models/stats",
@@ -145,7 +184,14 @@ VIEWS: Final = [
 ]
 
 INFERENCE: Final = _of_model(
-    "/infer", "modelInfer", "Inference", None, method="POST", body=Inference, answer=schemas.ANSWER, binary=True
+    "/infer",
+    "modelInfer",
+    "Inference",
+    None,
+    method="POST",
+    body=Inference,
+    answer=schemas.ANSWER,
+    binary=True,
 )
 
 SHARED_MEMORY: Final = [*_shared_memory("system"), *_shared_memory("cuda")]

@@ -10,10 +10,13 @@ from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 _JOINED_BYTES: Final = 16 << 10  # parts of an answer up to this size are sent as one
 _HELD_BYTES: Final = 1 << 20  # of an answer in several parts
-# Set in the scope by an application that is to be cancelled when nobody waits for its answer any more.
+# Set in the scope by an application that is to be cancelled when nobody waits for its answer any
+# more.
 ABANDON: Final = "infuse.abandon"
 STATUS_LINES: Final = {
-    status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus if status >= 200
+    status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode()
+    for status in HTTPStatus
+    if status >= 200
 }
 
 
@@ -27,7 +30,9 @@ class Exchange(RequestResponseCycle):
     held = 0  # bytes of them
 
     async def receive(self) -> Any:
-        """The body in one message, when all of it is there; `http.disconnect` when the caller is gone."""
+        """The body in one message, when all of it is there; `http.disconnect` when the caller is
+        gone.
+        """
         if self.waiting_for_100_continue and not self.transport.is_closing():
             self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
             self.waiting_for_100_continue = False

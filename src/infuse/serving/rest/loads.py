@@ -19,7 +19,9 @@ def read_load(body: Buffer) -> tuple[str, dict[str, bytes]]:
     config, files = "", {}
     parameters = read_body(body, Load).parameters or {}
     if len(parameters) > MOST_PARAMETERS:
-        raise RequestError(f"the request has {len(parameters)} parameters, at most {MOST_PARAMETERS} are taken")
+        raise RequestError(
+            f"the request has {len(parameters)} parameters, at most {MOST_PARAMETERS} are taken"
+        )
     for name, value in parameters.items():
         if name == "config" and isinstance(value, str):
             config = value

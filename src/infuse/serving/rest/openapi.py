@@ -33,7 +33,9 @@ _NAMES: Final[Mapping[str, str]] = {
 }
 _REFERENCE: Final = "#/components/schemas/{name}"
 _BINARY: Final = {
-    "application/octet-stream": {"schema": {"type": "string", "contentMediaType": "application/octet-stream"}}
+    "application/octet-stream": {
+        "schema": {"type": "string", "contentMediaType": "application/octet-stream"}
+    }
 }
 _LENGTH: Final = "Inference-Header-Content-Length"
 _PARTS: Final = "Bytes of JSON in front of the tensors of a body; 0 in a request: the body is the model's only input"
@@ -66,17 +68,28 @@ def document(routes: Iterable[Route], version: str) -> dict[str, Any]:
 
 def _operation(route: Route, described: Mapping[type, Any]) -> dict[str, Any]:
     operation: dict[str, Any] = {"operationId": route.operation, "summary": route.summary}
-    parameters = [_parameter(segment[1:-1]) for segment in route.segments if segment.startswith("{")]
+    parameters = [
+        _parameter(segment[1:-1]) for segment in route.segments if segment.startswith("{")
+    ]
     if route.binary:
         length = {"type": "integer", "minimum": 0}
-        parameters.append({"name": _LENGTH, "in": "header", "required": False, "description": _PARTS, "schema": length})
+        parameters.append(
+            {
+                "name": _LENGTH,
+                "in": "header",
+                "required": False,
+                "description": _PARTS,
+                "schema": length,
+            }
+        )
     if parameters:
         operation["parameters"] = parameters
     if route.body is not None:
         typed = isinstance(route.body, type)
         content = {"application/json": {"schema": described[route.body] if typed else route.body}}
         operation["requestBody"] = {
-            "required": typed and any(field.required for field in msgspec.structs.fields(route.body)),
+            "required": typed
+            and any(field.required for field in msgspec.structs.fields(route.body)),
             "content": {**content, **_BINARY} if route.binary else content,
         }
     operation["responses"] = _responses(route)
@@ -98,7 +111,9 @@ def _responses(route: Route) -> dict[str, Any]:
     answer: dict[str, Any] = {"description": "What was asked for", "content": content}
     if route.binary:
         content.update(_BINARY)
-        answer["headers"] = {_LENGTH: {"description": _PARTS, "schema": {"type": "integer", "minimum": 1}}}
+        answer["headers"] = {
+            _LENGTH: {"description": _PARTS, "schema": {"type": "integer", "minimum": 1}}
+        }
     statuses = sorted({*_ALL, *route.statuses, *(_INFERENCE if route.binary else ())})
     return {"200": answer, **{str(status): _error(status) for status in statuses}}
 

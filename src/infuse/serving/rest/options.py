@@ -16,8 +16,8 @@ SCRATCH_BYTES: Final = 1 << 14
 class ServerOptions(uvicorn.Config):
     """uvicorn's options with what connections, which are of the class `http`, need to know.
 
-    `scratch` is where all of them receive what is short. `lend(scope, size)`, where the application has it, gives
-    memory for a large body, or None.
+    `scratch` is where all of them receive what is short. `lend(scope, size)`, where the application
+    has it, gives memory for a large body, or None.
     """
 
     def __init__(self, app: Any, limits: Limits, context: ssl.SSLContext | None, http: Any) -> None:

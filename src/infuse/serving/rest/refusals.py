@@ -19,7 +19,12 @@ class Refusal(RequestError):
     """A request that HTTP has a status of its own for, with the headers that belong to it."""
 
     def __init__(
-        self, status: int, what: str, *, headers: Mapping[str, str] | None = None, hint: str | None = None
+        self,
+        status: int,
+        what: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        hint: str | None = None,
     ) -> None:
         super().__init__(what, hint=hint)
         self.status = status

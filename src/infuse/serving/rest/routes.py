@@ -1,4 +1,6 @@
-"""The table of what can be asked for: the router finds a route in it, and the OpenAPI document describes it."""
+"""The table of what can be asked for: the router finds a route in it, and the OpenAPI document
+describes it.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ _T = TypeVar("_T")
 Schema = Mapping[str, Any]
 _WILD: Final = ""
 _MOST_BYTES: Final = 256 << 10
-"""Of a body that is read at once: none but those of inference and of loading has reason to be larger."""
+"""Of a body that is read at once: none but those of inference and of loading has reason to be
+larger.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +52,13 @@ class Call:
         return self.names.get("model_version", "")
 
     def read(self, kind: type[_T]) -> _T:
-        """The body as `read_body` reads it; TooLargeError for one that is too large to be read at once."""
+        """The body as `read_body` reads it; TooLargeError for one that is too large to be read at
+        once.
+        """
         if len(self.body) > _MOST_BYTES:
-            raise TooLargeError(f"the body has {len(self.body)} bytes, at most {_MOST_BYTES} are taken here")
+            raise TooLargeError(
+                f"the body has {len(self.body)} bytes, at most {_MOST_BYTES} are taken here"
+            )
         return read_body(self.body, kind)
 
 
@@ -61,13 +69,17 @@ def read_body(body: Buffer, kind: type[_T]) -> _T:
         return msgspec.json.decode(body, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         if isinstance(error, msgspec.ValidationError):
-            with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # the first is told
+            with contextlib.suppress(
+                msgspec.DecodeError, UnicodeDecodeError, RecursionError
+            ):  # the first is told
                 return msgspec.convert(_whole(msgspec.json.decode(body)), type=kind)
         raise RequestError(f"the body is not what is taken here: {error}") from error
 
 
 def _whole(value: Any) -> Any:
-    """JSON in which whole numbers are integers, however they are written: 7.0 is one for JSON Schema."""
+    """JSON in which whole numbers are integers, however they are written: 7.0 is one for JSON
+    Schema.
+    """
     if isinstance(value, dict):
         return {key: _whole(one) for key, one in value.items()}
     if isinstance(value, list):
@@ -80,11 +92,11 @@ Handler = Callable[[Call], Awaitable[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A method of a path. `template` has `{names}`; `body` is the JSON that is taken, as a type or a schema,
-    and `answer` the schema of what is given.
+    """A method of a path. `template` has `{names}`; `body` is the JSON that is taken, as a type or
+    a schema, and `answer` the schema of what is given.
 
-    `statuses`: of errors that this route has besides those that all have. `documented`: whether the OpenAPI document
-    tells of it. `binary`: whether the binary tensor extension is understood.
+    `statuses`: of errors that this route has besides those that all have. `documented`: whether the
+    OpenAPI document tells of it. `binary`: whether the binary tensor extension is understood.
     """
 
     method: str
@@ -112,29 +124,39 @@ class _Node:
 
 
 class Router:
-    """Finds the route of a method and path; a literal part of a path goes before a template's name."""
+    """Finds the route of a method and path; a literal part of a path goes before a template's
+    name.
+    """
 
     def __init__(self, routes: Iterable[Route]) -> None:
         self._root = _Node()
         for route in routes:
             node = self._root
             for segment in route.segments:
-                node = node.children.setdefault(_WILD if segment.startswith("{") else segment, _Node())
+                node = node.children.setdefault(
+                    _WILD if segment.startswith("{") else segment, _Node()
+                )
             node.routes[route.method] = route
 
     def find(self, method: str, path: str | bytes) -> tuple[Route, Mapping[str, str]]:
-        """The route, and what its names stand for. NotFoundError; Refusal (405) for another method."""
+        """The route, and what its names stand for. NotFoundError; Refusal (405) for another
+        method.
+        """
         parts = segments(path)
         found = _found(self._root, parts, 0)
         if found is None:
-            raise NotFoundError("there is nothing at this address", hint="GET /openapi.json tells what there is")
+            raise NotFoundError(
+                "there is nothing at this address", hint="GET /openapi.json tells what there is"
+            )
         route = found.routes.get("GET" if method == "HEAD" else method)
         if route is None:
             allowed = sorted(found.routes)
             if "GET" in found.routes:
                 allowed.append("HEAD")
             raise Refusal(405, f"{method} is not taken here", headers={"allow": ", ".join(allowed)})
-        names = {name[1:-1]: part for name, part in zip(route.segments, parts) if name.startswith("{")}
+        names = {
+            name[1:-1]: part for name, part in zip(route.segments, parts) if name.startswith("{")
+        }
         return route, names
 
 
@@ -151,7 +173,9 @@ def _found(node: _Node, parts: list[str], place: int) -> _Node | None:
 
 
 def segments(path: str | bytes) -> list[str]:
-    """The parts of a path as it was sent, each decoded by itself; RequestError when that gives no text."""
+    """The parts of a path as it was sent, each decoded by itself; RequestError when that gives no
+    text.
+    """
     raw = path.encode() if isinstance(path, str) else path
     return [name_of(part) for part in raw.strip(b"/").split(b"/")]
 

@@ -1,4 +1,6 @@
-"""JSON schemas of what is answered, as far as it is not read by msgspec; and of the protocol's words."""
+"""JSON schemas of what is answered, as far as it is not read by msgspec; and of the protocol's
+words.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,10 @@ def _list(items: Any) -> Schema:
 
 _DATATYPE: Final = {"type": "string", "enum": list(NUMPY)}
 _SHAPE: Final = _list({"type": "integer"})
-_PARAMETERS: Final = {"type": "object", "additionalProperties": {"type": ["string", "number", "boolean"]}}
+_PARAMETERS: Final = {
+    "type": "object",
+    "additionalProperties": {"type": ["string", "number", "boolean"]},
+}
 
 ERROR: Final = _object({"error": _TEXT})
 LIVE: Final = _object({"live": _FLAG})
@@ -42,11 +47,17 @@ MODEL_READY: Final = _object({"name": _TEXT, "ready": _FLAG})
 SERVER: Final = _object({"name": _TEXT, "version": _TEXT, "extensions": _list(_TEXT)})
 _TENSORS: Final = _list(_object({"name": _TEXT, "datatype": _DATATYPE, "shape": _SHAPE}))
 METADATA: Final = _object(
-    {"name": _TEXT, "platform": _TEXT, "inputs": _TENSORS, "outputs": _TENSORS}, {"versions": _list(_TEXT)}
+    {"name": _TEXT, "platform": _TEXT, "inputs": _TENSORS, "outputs": _TENSORS},
+    {"versions": _list(_TEXT)},
 )
 STATISTICS: Final = _object({"model_stats": _list(_object({"name": _TEXT, "version": _TEXT}))})
-_STATES: Final = {"type": "string", "enum": ["UNKNOWN", "READY", "UNAVAILABLE", "LOADING", "UNLOADING"]}
-INDEX: Final = _list(_object({"name": _TEXT}, {"version": _TEXT, "state": _STATES, "reason": _TEXT}))
+_STATES: Final = {
+    "type": "string",
+    "enum": ["UNKNOWN", "READY", "UNAVAILABLE", "LOADING", "UNLOADING"],
+}
+INDEX: Final = _list(
+    _object({"name": _TEXT}, {"version": _TEXT, "state": _STATES, "reason": _TEXT})
+)
 ANSWER: Final = _object(
     {
         "model_name": _TEXT,
@@ -69,9 +80,20 @@ LOGGING: Final = _object(
         "log_format": _TEXT,
     }
 )
-_TRACING: Final = ("trace_level", "trace_rate", "trace_count", "log_frequency", "trace_file", "trace_mode")
+_TRACING: Final = (
+    "trace_level",
+    "trace_rate",
+    "trace_count",
+    "log_frequency",
+    "trace_file",
+    "trace_mode",
+)
 TRACING: Final = _object({name: {"type": ["string", "array"]} for name in _TRACING})
-TRACES: Final = {"type": "object", "properties": {name: {} for name in _TRACING}, "additionalProperties": False}
+TRACES: Final = {
+    "type": "object",
+    "properties": {name: {} for name in _TRACING},
+    "additionalProperties": False,
+}
 TRAFFIC: Final = OBJECT
 PLACEMENT: Final = OBJECT
 STAGES: Final = {"type": "array", "items": OBJECT}
@@ -80,7 +102,9 @@ LOAD: Final = _closed(
         "type": ["object", "null"],
         "description": "A configuration as JSON or YAML text, and files by path, such as `file:1/model.onnx`",
         "properties": {"config": _TEXT},
-        "patternProperties": {"^file:": {"type": "string", "format": "byte", "contentEncoding": "base64"}},
+        "patternProperties": {
+            "^file:": {"type": "string", "format": "byte", "contentEncoding": "base64"}
+        },
         "additionalProperties": False,
     }
 )

@@ -19,7 +19,9 @@ from infuse.serving.rest.options import ServerOptions
 from infuse.serving.security import Certificates
 
 _BACKLOG: Final = 2048
-_SOCKET_BYTES: Final = 1 << 20  # of the kernel's buffers of a connection: a picture goes through in one piece
+_SOCKET_BYTES: Final = (
+    1 << 20
+)  # of the kernel's buffers of a connection: a picture goes through in one piece
 
 
 class _Server(uvicorn.Server):
@@ -74,7 +76,9 @@ class HttpServer:
                 await self._task
 
     async def stop(self, grace: float = inf) -> None:
-        """Takes no more requests, and ends when those taken are answered, after `grace` seconds at the latest."""
+        """Takes no more requests, and ends when those taken are answered, after `grace` seconds at
+        the latest.
+        """
         if self._task is None:
             return
         self._server.config.timeout_graceful_shutdown = None if grace == inf else max(grace, 0.1)  # type: ignore[assignment]
@@ -90,9 +94,15 @@ def _bound(listener: Listener) -> socket.socket:
     where = f"{listener.host}:{listener.port}"
     try:
         family = socket.AF_INET6 if ":" in listener.host else socket.AF_INET
-        bound = socket.create_server((listener.host, listener.port), family=family, backlog=_BACKLOG)
+        bound = socket.create_server(
+            (listener.host, listener.port), family=family, backlog=_BACKLOG
+        )
     except OSError as error:
-        hint = "choose another port, or end the program that has it" if error.errno == errno.EADDRINUSE else None
+        hint = (
+            "choose another port, or end the program that has it"
+            if error.errno == errno.EADDRINUSE
+            else None
+        )
         raise ConfigurationError(
             f"it cannot be listened on: {error.strerror or error}", where=where, hint=hint
         ) from error

@@ -1,4 +1,6 @@
-"""The messages of the protocol as JSON has them: read by msgspec, and the source of OpenAPI's schemas."""
+"""The messages of the protocol as JSON has them: read by msgspec, and the source of OpenAPI's
+schemas.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ Parameters = dict[str, bool | int | float | str]
 
 
 class InputTensor(msgspec.Struct):
-    """An input: its elements in `data` (nested or flat, row-major), or `binary_data_size` bytes behind the JSON."""
+    """An input: its elements in `data` (nested or flat, row-major), or `binary_data_size` bytes
+    behind the JSON.
+    """
 
     name: str
     shape: list[int]
@@ -58,7 +62,9 @@ class LooseInference(msgspec.Struct):
 
 
 class OutputTensor(msgspec.Struct, omit_defaults=True):
-    """An output: its elements in `data` (flat, row-major), or `binary_data_size` bytes behind the JSON."""
+    """An output: its elements in `data` (flat, row-major), or `binary_data_size` bytes behind the
+    JSON.
+    """
 
     name: str
     datatype: str
@@ -84,13 +90,17 @@ class IndexQuery(msgspec.Struct):
 
 
 class Load(msgspec.Struct):
-    """How to load a model: `config` (a configuration as JSON or YAML text), `file:VERSION/NAME` (a file in base64)."""
+    """How to load a model: `config` (a configuration as JSON or YAML text), `file:VERSION/NAME` (a
+    file in base64).
+    """
 
     parameters: dict[str, bool | int | float | str | None] | None = None
 
 
 class Unload(msgspec.Struct):
-    """How to unload a model: `unload_dependents` also unloads the models that a pipeline is made of."""
+    """How to unload a model: `unload_dependents` also unloads the models that a pipeline is made
+    of.
+    """
 
     parameters: Parameters | None = None
 

@@ -1,6 +1,8 @@
-"""Which version answers a request: labels, splits, shadows, rollouts that judge themselves, and their state on disk.
+"""Which version answers a request: labels, splits, shadows, rollouts that judge themselves, and
+their state on disk.
 
-Nothing here knows transports, threads or workers; clocks and chance are given. `Traffic` is the door.
+Nothing here knows transports, threads or workers; clocks and chance are given. `Traffic` is the
+door.
 """
 
 from infuse.serving.rollout.events import Event

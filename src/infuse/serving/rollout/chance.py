@@ -1,4 +1,6 @@
-"""Where a key falls: the same every time, evenly, and moving no more than it must when weights change."""
+"""Where a key falls: the same every time, evenly, and moving no more than it must when weights
+change.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +22,9 @@ def point(key: str, salt: str) -> float:
 def pick_for(key: str, salt: str, weights: Sequence[tuple[int, float]]) -> int:
     """The version of `key` among (version, weight > 0): weighted rendezvous hashing.
 
-    Each version draws -ln(1 - u) / weight with a u of its own for this key, the smallest wins. So a version gets its
-    share of the keys, a raised weight only wins keys for its version, and a version that leaves only gives its keys
-    away.
+    Each version draws -ln(1 - u) / weight with a u of its own for this key, the smallest wins. So a
+    version gets its share of the keys, a raised weight only wins keys for its version, and a
+    version that leaves only gives its keys away.
     """
 
     def drawn(entry: tuple[int, float]) -> float:

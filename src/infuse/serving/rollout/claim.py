@@ -16,7 +16,8 @@ _MOST: Final = 4096  # bytes that are read of what another process has written a
 
 
 class Claim:
-    """A lock on `path`, which says in the file who holds it; the system gives it free when the process ends.
+    """A lock on `path`, which says in the file who holds it; the system gives it free when the
+    process ends.
 
     `hold` raises ConfigurationError when another server, of this process or another, holds it.
     """
@@ -58,7 +59,9 @@ class Claim:
         self._handle = handle
 
     def release(self) -> None:
-        """Give the lock up. The file stays: removing it could take it from under somebody who waits for it."""
+        """Give the lock up. The file stays: removing it could take it from under somebody who waits
+        for it.
+        """
         if self.held:
             os.close(self._handle)
             self._handle = -1
@@ -69,7 +72,11 @@ class Claim:
 
 
 def _myself() -> dict[str, Any]:
-    return {"process": os.getpid(), "host": socket.gethostname(), "since": time.strftime("%Y-%m-%d %H:%M:%S %z")}
+    return {
+        "process": os.getpid(),
+        "host": socket.gethostname(),
+        "since": time.strftime("%Y-%m-%d %H:%M:%S %z"),
+    }
 
 
 def _owner(content: bytes) -> str:

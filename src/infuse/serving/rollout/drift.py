@@ -14,9 +14,9 @@ _FLOATS: Final = frozenset({"FP16", "BF16", "FP32", "FP64"})
 def difference(expected: InferResponse, found: InferResponse, tolerance: float) -> str | None:
     """What differs, or None.
 
-    Every output of `expected` must be there with its type and shape. Floats may differ by `tolerance` times the largest
-    finite magnitude of the expected output, and must have their NaN and infinities in the same places; everything else
-    must be equal.
+    Every output of `expected` must be there with its type and shape. Floats may differ by
+    `tolerance` times the largest finite magnitude of the expected output, and must have their NaN
+    and infinities in the same places; everything else must be equal.
     """
     answers = {tensor.name: tensor for tensor in found.outputs}
     for tensor in expected.outputs:
@@ -35,10 +35,14 @@ def _between(expected: Tensor, found: Tensor, tolerance: float) -> str | None:
         return f"has the shape {list(found.shape)} instead of {list(expected.shape)}"
     if expected.datatype not in _FLOATS:
         return None if np.array_equal(expected.data, found.data) else "has other elements"
-    return _between_floats(expected.data.astype(np.float64), found.data.astype(np.float64), tolerance)
+    return _between_floats(
+        expected.data.astype(np.float64), found.data.astype(np.float64), tolerance
+    )
 
 
-def _between_floats(expected: np.ndarray[Any, Any], found: np.ndarray[Any, Any], tolerance: float) -> str | None:
+def _between_floats(
+    expected: np.ndarray[Any, Any], found: np.ndarray[Any, Any], tolerance: float
+) -> str | None:
     finite = np.isfinite(expected)
     if not np.array_equal(finite, np.isfinite(found)):
         return "is not finite in other places"

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 class Event:
     """Something that an operator or a rollout did.
 
-    `kind`: rollout_started, step, promoted, rolled_back, paused, resumed, waiting, label_set, label_removed, split_set,
-    shadow_set. `share`: the version's part of the traffic from now on; `at`: seconds of the epoch.
+    `kind`: rollout_started, step, promoted, rolled_back, paused, resumed, waiting, label_set,
+    label_removed, split_set, shadow_set. `share`: the version's part of the traffic from now on;
+    `at`: seconds of the epoch.
     """
 
     kind: str

@@ -1,10 +1,11 @@
 """When a difference between two versions is more than chance.
 
-Bounds of a rate are the exact ones of Clopper and Pearson, which hold for small counts. The difference of two rates has
-a bound made of the two (Newcombe's way). A quantile lies between the latencies at the bounds of its rank, whatever
-their distribution (how many of a sample lie below a quantile is binomial), taken to the outer edge of their bucket.
-Each bound errs with a chance of 0.05 % at one look; `Looks` keeps the number of looks small, since every look is
-another chance to err.
+Bounds of a rate are the exact ones of Clopper and Pearson, which hold for small counts. The
+difference of two rates has a bound made of the two (Newcombe's way). A quantile lies between the
+latencies at the bounds of its rank, whatever their distribution (how many of a sample lie below a
+quantile is binomial), taken to the outer edge of their bucket. Each bound errs with a chance of
+0.05 % at one look; `Looks` keeps the number of looks small, since every look is another chance to
+err.
 """
 
 from __future__ import annotations
@@ -26,11 +27,13 @@ def bounds(found: int, count: int) -> tuple[float, float]:
     return _lower(found, count), 1 - _lower(count - found, count)
 
 
-def rate_excess(bad: int, count: int, reference_bad: int, reference_count: int, fewest: int) -> float:
+def rate_excess(
+    bad: int, count: int, reference_bad: int, reference_count: int, fewest: int
+) -> float:
     """By how much a rate exceeds the reference's at least.
 
-    With fewer than `fewest` trials of the reference, its rate is taken as seen (0 without any): whoever cannot be
-    compared is held to the limit itself.
+    With fewer than `fewest` trials of the reference, its rate is taken as seen (0 without any):
+    whoever cannot be compared is held to the limit itself.
     """
     rate = bad / count if count else 0.0
     low, _ = bounds(bad, count)
@@ -42,7 +45,9 @@ def rate_excess(bad: int, count: int, reference_bad: int, reference_count: int, 
 
 
 def latency_ratio(found: Tally, reference: Tally, part: float) -> float:
-    """How many times the reference's latency at the quantile `part` is exceeded at least; 0 if one has no answers."""
+    """How many times the reference's latency at the quantile `part` is exceeded at least; 0 if one
+    has no answers.
+    """
     if not found.answered or not reference.answered:
         return 0.0
     low, _ = bounds(math.floor(part * found.answered), found.answered)
@@ -51,7 +56,9 @@ def latency_ratio(found: Tally, reference: Tally, part: float) -> float:
 
 
 def outside(count: int, part: float) -> bool:
-    """Whether it is more than chance that `count` latencies, each of them, are beyond the quantile `part`."""
+    """Whether it is more than chance that `count` latencies, each of them, are beyond the quantile
+    `part`.
+    """
     return (1 - part) ** count <= _ERROR
 
 
@@ -62,7 +69,9 @@ class Looks:
         self._next = 0
 
     def due(self, count: int, last: bool = False) -> bool:
-        """Whether `count` pieces are worth a look, or it is the last one; a look that is due is taken for taken."""
+        """Whether `count` pieces are worth a look, or it is the last one; a look that is due is
+        taken for taken.
+        """
         if count < self._next and not last:
             return False
         self._next = max(count + 1, math.ceil(count * _GROWTH))
@@ -84,7 +93,9 @@ def _lower(found: int, count: int) -> float:
 
 
 def _chance(found: int, count: int, rate: float) -> float:
-    """The chance of `found` or more of `count` at a rate that is below found / count, so that terms fall."""
+    """The chance of `found` or more of `count` at a rate that is below found / count, so that terms
+    fall.
+    """
     ways = math.lgamma(count + 1) - math.lgamma(found + 1) - math.lgamma(count - found + 1)
     term = math.exp(ways + found * math.log(rate) + (count - found) * math.log1p(-rate))
     odds, total = rate / (1 - rate), 0.0

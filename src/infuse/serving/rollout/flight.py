@@ -1,10 +1,11 @@
 """Requests of one side of a rollout that are under way, and what their ages say of its latencies.
 
-A request that has been under way for some time is known to take longer than that, and so is one that ended without an
-answer. `Flight.times` counts each with the time that it has taken so far: no latency is overstated by that. It counts
-only requests that began in the step, those that have ended as well as those that have not: of all that are under way,
-most are slow ones on any side. Which side a request is on was drawn by chance as it began; therefore the times of two
-sides that are equally fast have one distribution at every moment, also while a stall of the machine holds both up.
+A request that has been under way for some time is known to take longer than that, and so is one
+that ended without an answer. `Flight.times` counts each with the time that it has taken so far: no
+latency is overstated by that. It counts only requests that began in the step, those that have ended
+as well as those that have not: of all that are under way, most are slow ones on any side. Which
+side a request is on was drawn by chance as it began; therefore the times of two sides that are
+equally fast have one distribution at every moment, also while a stall of the machine holds both up.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from infuse.serving.rollout.windows import Tally
 
 
 class Flight:
-    """When the requests began that have not ended, and how long those of the step have taken; in constant time per
-    request, in memory for those under way. `now`, in seconds, only grows.
+    """When the requests began that have not ended, and how long those of the step have taken; in
+    constant time per request, in memory for those under way. `now`, in seconds, only grows.
     """
 
     __slots__ = ("_began", "_ended", "_since")
@@ -31,7 +32,9 @@ class Flight:
         self._began[key] = now
 
     def end(self, key: int, seconds: float, counts: bool) -> None:
-        """A request that may have begun here has ended after `seconds`; `counts`: the version had a try at it."""
+        """A request that may have begun here has ended after `seconds`; `counts`: the version had a
+        try at it.
+        """
         began = self._began.pop(key, None)
         if counts and began is not None and began >= self._since:
             self._ended.answer(seconds)
@@ -52,7 +55,9 @@ class Flight:
 
     def oldest(self, now: float) -> float:
         """Seconds that the oldest one of the step has been under way; 0 where none is."""
-        return now - min((began for began in self._began.values() if began >= self._since), default=now)
+        return now - min(
+            (began for began in self._began.values() if began >= self._since), default=now
+        )
 
     def plain(self, now: float) -> dict[str, Any]:
         """What is under way, of this step and of those before, for people and programs."""

@@ -20,9 +20,10 @@ _REMEMBERED: Final = 1000
 class Rollouts:
     """Begins, drives and ends rollouts, and remembers which versions were rolled back.
 
-    `settled`: the version that serves although a later one may be loaded. `waiting`: the version whose turn comes when
-    the running rollout ends. `held`: versions that are loaded for what an operator is about to do, and do not serve by
-    themselves. `recent` gives the counts of the last minute of some versions.
+    `settled`: the version that serves although a later one may be loaded. `waiting`: the version
+    whose turn comes when the running rollout ends. `held`: versions that are loaded for what an
+    operator is about to do, and do not serve by themselves. `recent` gives the counts of the last
+    minute of some versions.
     """
 
     def __init__(
@@ -55,25 +56,37 @@ class Rollouts:
         self._events.append(Event(kind, self._routing.model, version, reason, share, self._wall()))
 
     def serving(self, loaded: Collection[int]) -> int:
-        """The version that serves of those that are loaded, where no split and no rollout says otherwise."""
+        """The version that serves of those that are loaded, where no split and no rollout says
+        otherwise.
+        """
         if self.settled is not None and self.settled in loaded:
             return self.settled
-        beside = {self.active.record.version if self.active is not None else None, self.waiting, *self.held}
+        beside = {
+            self.active.record.version if self.active is not None else None,
+            self.waiting,
+            *self.held,
+        }
         accepted = [number for number in loaded if number not in self.refused]
         first = [number for number in accepted if number not in beside] or accepted
         if first:
             return max(first)
         refused = ", ".join(map(str, sorted(number for number in loaded if number in self.refused)))
-        what = f"only versions that were rolled back are loaded: {refused}" if refused else "no version is loaded"
+        what = (
+            f"only versions that were rolled back are loaded: {refused}"
+            if refused
+            else "no version is loaded"
+        )
         hint = "a rollout to one of them accepts it again" if refused else None
         raise UnavailableError(what, where=self._routing.where, hint=hint)
 
     def weights(self, without: int) -> list[tuple[int, float]]:
-        """(version, weight) of the split: loaded ones that were not rolled back, and without one (0: none)."""
+        """(version, weight) of the split: loaded ones that were not rolled back, and without one
+        (0: none).
+        """
         beside = self.refused.keys() | {without}
         return [entry for entry in self._routing.weights() if entry[0] not in beside]
 
-    # ------------------------------------------------------------------------------------------- operators
+    # ------------------------------------------------------------------------------------ operators
 
     def start(self, version: int, canary: Canary) -> None:
         """Begin a rollout, or say why not."""
@@ -87,7 +100,9 @@ class Rollouts:
         self._routing.require_loaded(version)
         origin = self._origin(version)
         if not origin:
-            raise OptionError(f"version {version} serves already, and no other", where=self._routing.where)
+            raise OptionError(
+                f"version {version} serves already, and no other", where=self._routing.where
+            )
         self._begin(version, origin, canary, "asked for")
 
     def promote(self, reason: str) -> None:
@@ -110,7 +125,9 @@ class Rollouts:
         previous = self.previous()
         if not previous:
             hint = "change the split" if self._routing.current.split else None
-            raise OptionError("there is nothing to roll back to", where=self._routing.where, hint=hint)
+            raise OptionError(
+                "there is nothing to roll back to", where=self._routing.where, hint=hint
+            )
         for number in previous:
             self._routing.require_loaded(number)
         serving = self.serving(self._routing.loaded())
@@ -123,7 +140,9 @@ class Rollouts:
         self._refuse(serving, reason)
 
     def previous(self) -> tuple[int, ...]:
-        """The versions that `rollback` goes back to; none if there are none, nothing serves or a split is in force."""
+        """The versions that `rollback` goes back to; none if there are none, nothing serves or a
+        split is in force.
+        """
         if self.active is not None:
             return self.active.record.origin
         if self._routing.current.split:
@@ -135,7 +154,11 @@ class Rollouts:
         promoted = self._promoted(serving)
         if promoted is not None:
             return promoted.origin
-        before = [number for number in self._routing.known() if number < serving and number not in self.refused]
+        before = [
+            number
+            for number in self._routing.known()
+            if number < serving and number not in self.refused
+        ]
         return (max(before),) if before else ()
 
     def pause(self) -> None:
@@ -146,7 +169,7 @@ class Rollouts:
         """Let a paused one go on."""
         self._switch("paused", "running", "resumed")
 
-    # ------------------------------------------------------------------------------------------- what happens
+    # --------------------------------------------------------------------------------- what happens
 
     def arrived(self, number: int, fingerprint: str, initial: bool, canary: Canary | None) -> None:
         """A version can answer."""
@@ -196,7 +219,9 @@ class Rollouts:
         self._ticked = self._clock()
 
     def _remember(self, number: int, fingerprint: str) -> None:
-        """Keep the fingerprint, and no more than so many: first those of versions go that the repository has not."""
+        """Keep the fingerprint, and no more than so many: first those of versions go that the
+        repository has not.
+        """
         self.seen[number] = fingerprint
         if len(self.seen) > _REMEMBERED:
             known = self._routing.known()
@@ -221,8 +246,14 @@ class Rollouts:
                 self.promote("all steps have passed")
 
     def _take(self, number: int, canary: Canary | None) -> None:
-        """Let a version that has come serve: by a rollout if there is to be one and another version serves."""
-        others = [other for other in self._routing.loaded() if other != number and other not in self.refused]
+        """Let a version that has come serve: by a rollout if there is to be one and another version
+        serves.
+        """
+        others = [
+            other
+            for other in self._routing.loaded()
+            if other != number and other not in self.refused
+        ]
         origin = self._origin(number, others) if others else ()
         before = max((*origin, self.settled or 0))
         if number < before:
@@ -242,7 +273,9 @@ class Rollouts:
     def _begin(self, version: int, origin: tuple[int, ...], canary: Canary, reason: str) -> None:
         now = self._wall()
         split = dict(self._routing.current.split)
-        record = Record(version=version, origin=origin, canary=canary, split=split, started=now, since=now)
+        record = Record(
+            version=version, origin=origin, canary=canary, split=split, started=now, since=now
+        )
         self.refused.pop(version, None)
         if self.waiting == version:
             self.waiting = None
@@ -274,4 +307,8 @@ class Rollouts:
     def _promoted(self, serving: int) -> Record | None:
         """The record of the last rollout if the version that serves does so by it."""
         record = self.last.record if self.last is not None else None
-        return record if record is not None and record.state == "promoted" and record.version == serving else None
+        return (
+            record
+            if record is not None and record.state == "promoted" and record.version == serving
+            else None
+        )

@@ -1,4 +1,6 @@
-"""Labels, splits and shadows of one model: what the configuration says, and what an operator set since."""
+"""Labels, splits and shadows of one model: what the configuration says, and what an operator set
+since.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +17,15 @@ Versions = Callable[[], Collection[int]]
 
 _NUMBER: Final = re.compile(r"[1-9][0-9]{0,17}")
 _LABEL: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
-_LABEL_RULE: Final = "a label begins with a letter and has letters, digits, '.', '_' and '-', at most 64"
+_LABEL_RULE: Final = (
+    "a label begins with a letter and has letters, digits, '.', '_' and '-', at most 64"
+)
 
 
 class Routing:
-    """Names of versions and the weights written by them. `loaded` and `known` say which versions there are."""
+    """Names of versions and the weights written by them. `loaded` and `known` say which versions
+    there are.
+    """
 
     def __init__(self, model: str, config: ModelConfig, loaded: Versions, known: Versions) -> None:
         self.model, self.loaded, self.known = model, loaded, known
@@ -34,21 +40,29 @@ class Routing:
         self.take(self.configured, self.current, Routes.of(config))
 
     def take(self, before: Routes, current: Routes, configured: Routes) -> None:
-        """Become `current`, but as `configured` where that differs from `before`; labels are taken one by one."""
+        """Become `current`, but as `configured` where that differs from `before`; labels are taken
+        one by one.
+        """
         labels = dict(current.labels)
         for label in before.labels.keys() | configured.labels.keys():
             if before.labels.get(label) != configured.labels.get(label):
                 labels.pop(label, None)
-                labels.update({label: configured.labels[label]} if label in configured.labels else {})
+                labels.update(
+                    {label: configured.labels[label]} if label in configured.labels else {}
+                )
         self.current = Routes(
             labels=labels,
             split=dict(current.split if before.split == configured.split else configured.split),
-            shadow=dict(current.shadow if before.shadow == configured.shadow else configured.shadow),
+            shadow=dict(
+                current.shadow if before.shadow == configured.shadow else configured.shadow
+            ),
         )
         self.configured = configured
 
     def number(self, version: str) -> int | None:
-        """The number that a version or label stands for, loaded or not; None for a label that is not set."""
+        """The number that a version or label stands for, loaded or not; None for a label that is
+        not set.
+        """
         return int(version) if _NUMBER.fullmatch(version) else self.current.labels.get(version)
 
     def resolve(self, version: str) -> int:
@@ -70,10 +84,14 @@ class Routing:
             return
         if number in self.known() or number in self.current.labels.values():
             raise UnavailableError(
-                f"version {number} is not loaded", where=self.where, hint=f"loaded are {_listed(self.loaded())}"
+                f"version {number} is not loaded",
+                where=self.where,
+                hint=f"loaded are {_listed(self.loaded())}",
             )
         raise NotFoundError(
-            f"there is no version {number}", where=self.where, hint=f"its versions are {_listed(self.known())}"
+            f"there is no version {number}",
+            where=self.where,
+            hint=f"its versions are {_listed(self.known())}",
         )
 
     def set_label(self, label: str, version: int) -> None:
@@ -90,7 +108,9 @@ class Routing:
         for part, names in (("split", self.current.split), ("shadow", self.current.shadow)):
             if label in names:
                 raise OptionError(
-                    f"the {part} uses the label {label!r}", where=self.where, hint=f"change the {part} first"
+                    f"the {part} uses the label {label!r}",
+                    where=self.where,
+                    hint=f"change the {part} first",
                 )
         del self.current.labels[label]
 
@@ -123,7 +143,9 @@ class Routing:
                 if number is not None:
                     yield number
 
-    def _numbers(self, names: Mapping[str, float], loaded: Collection[int]) -> list[tuple[int, float]]:
+    def _numbers(
+        self, names: Mapping[str, float], loaded: Collection[int]
+    ) -> list[tuple[int, float]]:
         sums: dict[int, float] = {}
         for name, weight in names.items():
             number = self.number(name)
@@ -135,21 +157,31 @@ class Routing:
         for name, weight in weights.items():
             if not (0 <= weight <= most and math.isfinite(weight)):
                 limit = "a number from 0" if math.isinf(most) else f"between 0 and {most:g}"
-                raise OptionError(f"the {part} of {name[:80]!r} must be {limit}, found {weight}", where=self.where)
+                raise OptionError(
+                    f"the {part} of {name[:80]!r} must be {limit}, found {weight}", where=self.where
+                )
             self.resolve(name)
 
 
 def _check(config: ModelConfig) -> None:
-    """ConfigurationError for labels that are none, and for names that neither labels nor numbers explain."""
+    """ConfigurationError for labels that are none, and for names that neither labels nor numbers
+    explain.
+    """
     for label in config.labels:
         if not _LABEL.fullmatch(label):
-            raise ConfigurationError(f"{label[:80]!r} is no label", where="labels", hint=_LABEL_RULE)
+            raise ConfigurationError(
+                f"{label[:80]!r} is no label", where="labels", hint=_LABEL_RULE
+            )
     for part, names in (("split", config.split), ("shadow", config.shadow)):
         for name, weight in names.items():
             if not _NUMBER.fullmatch(name) and name not in config.labels:
-                raise ConfigurationError(f"{name[:80]!r} is neither a version nor a label", where=part)
+                raise ConfigurationError(
+                    f"{name[:80]!r} is neither a version nor a label", where=part
+                )
             if not math.isfinite(weight):
-                raise ConfigurationError(f"the weight of {name[:80]!r} must be finite, found {weight}", where=part)
+                raise ConfigurationError(
+                    f"the weight of {name[:80]!r} must be finite, found {weight}", where=part
+                )
     if config.split and not any(config.split.values()):
         raise ConfigurationError("the weights are all 0", where="split")
 

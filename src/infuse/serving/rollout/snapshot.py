@@ -14,8 +14,8 @@ State = Literal["running", "paused", "promoted", "rolled_back"]
 class Record(msgspec.Struct, kw_only=True):
     """A rollout: from which versions to which one, how, and how far it is.
 
-    `held`: seconds that its step has been held; `since`: when it got into its state (seconds of the epoch); `split`:
-    the weights that were in force when it began.
+    `held`: seconds that its step has been held; `since`: when it got into its state (seconds of the
+    epoch); `split`: the weights that were in force when it began.
     """
 
     version: int
@@ -44,7 +44,9 @@ class Refusal(msgspec.Struct):
 
 
 class Routes(msgspec.Struct, kw_only=True):
-    """Labels, split and shadows: as somebody wrote them into the configuration, or as they are in force."""
+    """Labels, split and shadows: as somebody wrote them into the configuration, or as they are in
+    force.
+    """
 
     labels: dict[str, int] = {}
     split: dict[str, float] = {}
@@ -59,8 +61,9 @@ class Routes(msgspec.Struct, kw_only=True):
 class Snapshot(msgspec.Struct, kw_only=True):
     """All of it.
 
-    `settled`: the version that serves although a later one may be loaded; `waiting`: the one whose rollout begins when
-    the running one ends; `seen`: fingerprints of the versions that have arrived.
+    `settled`: the version that serves although a later one may be loaded; `waiting`: the one whose
+    rollout begins when the running one ends; `seen`: fingerprints of the versions that have
+    arrived.
     """
 
     configured: Routes

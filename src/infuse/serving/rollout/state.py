@@ -19,10 +19,11 @@ _LOG: Final = logging.getLogger("infuse.serving.rollout")
 
 
 class StateFile:
-    """The snapshots of a repository's models in one JSON file, which is always whole: it is replaced as a whole.
+    """The snapshots of a repository's models in one JSON file, which is always whole: it is
+    replaced as a whole.
 
-    `repository` is what tells the repository apart from all others; a file of another one is refused. A server that
-    writes it holds its `claim`, so that no other does.
+    `repository` is what tells the repository apart from all others; a file of another one is
+    refused. A server that writes it holds its `claim`, so that no other does.
     """
 
     def __init__(self, path: Path, repository: str = "") -> None:
@@ -39,15 +40,18 @@ class StateFile:
     def load(self) -> dict[str, dict[str, Any]]:
         """Snapshots by model; none if there is no file.
 
-        A file that is broken, or of a later release, is set aside under another name with a warning. One that may not
-        be read is a ConfigurationError, since it could not be replaced either, and so is that of another repository.
+        A file that is broken, or of a later release, is set aside under another name with a
+        warning. One that may not be read is a ConfigurationError, since it could not be replaced
+        either, and so is that of another repository.
         """
         try:
             content = self.path.read_bytes()
         except FileNotFoundError:
             return {}
         except OSError as error:
-            raise ConfigurationError(f"the state cannot be read: {error.strerror}", where=str(self.path)) from error
+            raise ConfigurationError(
+                f"the state cannot be read: {error.strerror}", where=str(self.path)
+            ) from error
         try:
             owner, models = _parsed(content)
         except (ValueError, RecursionError) as error:
@@ -57,14 +61,20 @@ class StateFile:
             raise ConfigurationError(
                 f"the state is that of the repository {owner}",
                 where=str(self.path),
-                hint="name another file with `state`, or remove this one if the repository has moved",
+                hint=(
+                    "name another file with `state`, or remove this one if the repository has moved"
+                ),
             )
         return models
 
     def save(self, models: Mapping[str, Mapping[str, Any]]) -> None:
-        """Replace the file; it is on the disk when this returns. ConfigurationError leaves the old one."""
+        """Replace the file; it is on the disk when this returns. ConfigurationError leaves the old
+        one.
+        """
         content = json.dumps(
-            {"format": _FORMAT, "repository": self.repository, "models": models}, indent=1, allow_nan=False
+            {"format": _FORMAT, "repository": self.repository, "models": models},
+            indent=1,
+            allow_nan=False,
         ).encode()
         temporary: str | None = None
         try:
@@ -79,7 +89,9 @@ class StateFile:
             _sync_folder(self.path.parent)
         except OSError as error:
             raise ConfigurationError(
-                f"the state cannot be written: {error.strerror}", where=str(self.path), hint="`state` names its file"
+                f"the state cannot be written: {error.strerror}",
+                where=str(self.path),
+                hint="`state` names its file",
             ) from error
         finally:
             if temporary is not None:
@@ -94,7 +106,8 @@ class StateFile:
             self.path.replace(aside)
         except OSError as error:
             raise ConfigurationError(
-                f"the state is broken ({reason}) and cannot be set aside: {error.strerror}", where=str(self.path)
+                f"the state is broken ({reason}) and cannot be set aside: {error.strerror}",
+                where=str(self.path),
             ) from error
         _LOG.warning("state file %s is set aside as %s: %s", self.path, aside.name, reason)
 
@@ -105,7 +118,9 @@ def _parsed(content: bytes) -> tuple[str, dict[str, dict[str, Any]]]:
     if not isinstance(plain, dict) or plain.get("format") != _FORMAT:
         raise ValueError(f"it is not of format {_FORMAT}")
     models = plain.get("models")
-    if not isinstance(models, dict) or not all(isinstance(value, dict) for value in models.values()):
+    if not isinstance(models, dict) or not all(
+        isinstance(value, dict) for value in models.values()
+    ):
         raise ValueError("it has no models")
     return str(plain.get("repository", "")), models
 

@@ -16,15 +16,23 @@ from infuse.serving.rollout.flight import Flight
 from infuse.serving.rollout.snapshot import Record
 from infuse.serving.rollout.windows import Tally, is_fault
 
-_STALL: Final = 3.0  # seconds that slowness must last, so that one stall of the machine is not taken for it
-_LONG_STALL: Final = 10.0  # the same where little is known: few requests, or no old side beside them
+_STALL: Final = (
+    3.0  # seconds that slowness must last, so that one stall of the machine is not taken for it
+)
+_LONG_STALL: Final = (
+    10.0  # the same where little is known: few requests, or no old side beside them
+)
 _LOOK: Final = 1.0  # seconds between looks at what is under way
 
 
 def check_canary(canary: Canary) -> None:
     """OptionError where the steps are none, or do not rise."""
     steps = canary.steps
-    if not steps or any(later <= former for former, later in itertools.pairwise(steps)) or steps[-1] <= 0:
+    if (
+        not steps
+        or any(later <= former for former, later in itertools.pairwise(steps))
+        or steps[-1] <= 0
+    ):
         raise OptionError(
             f"the steps of a rollout must be shares that rise to more than 0, found {list(steps)}",
             where="canary.steps",
@@ -35,8 +43,9 @@ def check_canary(canary: Canary) -> None:
 class Trial:
     """Counts one rollout's requests and says when it is to go on or back.
 
-    `new` and `old` count this step. `earlier` is what the old side is judged by while this step has too little of it:
-    at first its last minute before the rollout, then the last step that had enough. `clock` gives seconds.
+    `new` and `old` count this step. `earlier` is what the old side is judged by while this step has
+    too little of it: at first its last minute before the rollout, then the last step that had
+    enough. `clock` gives seconds.
     """
 
     def __init__(self, record: Record, earlier: Tally, clock: Callable[[], float]) -> None:
@@ -61,7 +70,9 @@ class Trial:
         self._flight(version).begin(id(request), self._clock())
 
     def ended(self, outcome: Outcome, loaded: bool) -> None:
-        """Count a request that has ended by what became of it, if it is evidence and its version is still `loaded`."""
+        """Count a request that has ended by what became of it, if it is evidence and its version is
+        still `loaded`.
+        """
         error = outcome.error
         gone = isinstance(error, asyncio.CancelledError)  # the caller, who had no answer until then
         tried = error is None or gone or is_fault(error)
@@ -77,7 +88,9 @@ class Trial:
             self.record.held += seconds
 
     def compared(self, drifted: bool) -> None:
-        """Count a compared answer; they count over all steps, for they do not depend on the share."""
+        """Count a compared answer; they count over all steps, for they do not depend on the
+        share.
+        """
         self.record.compared += 1
         self.record.drifted += drifted
 
@@ -110,13 +123,19 @@ class Trial:
         return self._short(self.new.served, "requests")
 
     def verdict(self) -> str | None:
-        """Why the new version is worse, by evidence that is more than chance; None while there is none."""
+        """Why the new version is worse, by evidence that is more than chance; None while there is
+        none.
+        """
         fewest = max(self.record.canary.min_requests, 1)
         last = self.record.state == "running" and not self.lacks()
         reason = None
         if self.record.compared >= fewest and self._drift_looks.due(self.record.compared, last):
             reason = self._drift()
-        if reason is None and self.new.requests >= fewest and self._looks.due(self.new.requests, last):
+        if (
+            reason is None
+            and self.new.requests >= fewest
+            and self._looks.due(self.new.requests, last)
+        ):
             reason = self._errors() or self._latency(last)
         if reason is None and (last or self._passed >= self._next_look):
             reason = self._hangs()
@@ -142,18 +161,24 @@ class Trial:
         return f"{found} of {wanted} {what}" if found < wanted else ""
 
     def _errors(self) -> str | None:
-        """Rejections for overload count only beside the old side's in the same step: both may drown together."""
+        """Rejections for overload count only beside the old side's in the same step: both may drown
+        together.
+        """
         canary, new, old = self.record.canary, self.new, self.old
         enough = max(canary.min_requests, 1)
         if old.requests >= enough:
-            bad, base = (new.failed + new.rejected, new.requests), (old.failed + old.rejected, old.requests)
+            bad, base = (
+                (new.failed + new.rejected, new.requests),
+                (old.failed + old.rejected, old.requests),
+            )
         else:
             earlier = self._reference()
             bad, base = (new.failed, new.served), (earlier.failed, earlier.served)
         if bad[1] < enough or rate_excess(*bad, *base, enough) <= canary.max_error_rate:
             return None
         return (
-            f"error rate: {bad[0]} of {bad[1]} requests failed, {base[0]} of {base[1]} of the old version's; "
+            f"error rate: {bad[0]} of {bad[1]} requests failed, {base[0]} of {base[1]} of the old "
+            "version's; "
             f"the limit is {canary.max_error_rate:g} more"
         )
 
@@ -166,20 +191,24 @@ class Trial:
         if latency_ratio(self.new, reference, part) <= canary.max_latency_ratio:
             self._slow_since = None
             return None
-        # Requests that one stall of the machine holds up are slow together: they are no independent evidence.
+        # Requests that one stall of the machine holds up are slow together: they are no independent
+        # evidence.
         if self._slow_since is None:
             self._slow_since = self._passed
         if not last and self._passed - self._slow_since < min(_STALL, canary.step_seconds / 4):
             return None
         return (
-            f"latency: {_middle(self.new, part):.3g} ms at the {part:g} quantile, {_middle(reference, part):.3g} ms of "
+            f"latency: {_middle(self.new, part):.3g} ms at the {part:g} quantile, "
+            f"{_middle(reference, part):.3g} ms of "
             f"the old version's; the limit is {canary.max_latency_ratio:g} times as long"
         )
 
     def _hangs(self) -> str | None:
-        """As `_latency`, with what is under way at the age that it has; only while something of it is too old.
+        """As `_latency`, with what is under way at the age that it has; only while something of it
+        is too old.
 
-        A step does not end while this is so. How long it lasts is counted in looks: a stall of the server is one look.
+        A step does not end while this is so. How long it lasts is counted in looks: a stall of the
+        server is one look.
         """
         self._next_look = self._passed + _LOOK
         canary, now = self.record.canary, self._clock()
@@ -192,15 +221,25 @@ class Trial:
             reference.add(self.earlier)
         known = reference.answered >= enough and outside(new.answered, part)
         oldest = self._new_flight.oldest(now)
-        lasts = known and oldest > limit * reference.quantile(part)[1] and latency_ratio(new, reference, part) > limit
+        lasts = (
+            known
+            and oldest > limit * reference.quantile(part)[1]
+            and latency_ratio(new, reference, part) > limit
+        )
         self._hanging = self._hanging + 1 if lasts else 0
         patience = _STALL if beside and new.answered >= enough else _LONG_STALL
         if not lasts or (self._hanging - 1) * _LOOK < patience:
             return None
-        count, found, usual = self._new_flight.plain(now)["in_flight"], _middle(new, part), _middle(reference, part)
+        count, found, usual = (
+            self._new_flight.plain(now)["in_flight"],
+            _middle(new, part),
+            _middle(reference, part),
+        )
         return (
-            f"latency: {count} requests are under way, one for {oldest:.3g} s; with them, {found:.3g} ms or more at "
-            f"the {part:g} quantile, {usual:.3g} ms of the old version's; the limit is {limit:g} times as long"
+            f"latency: {count} requests are under way, one for {oldest:.3g} s; with them, "
+            f"{found:.3g} ms or more at "
+            f"the {part:g} quantile, {usual:.3g} ms of the old version's; the limit is {limit:g} "
+            "times as long"
         )
 
     def _drift(self) -> str | None:

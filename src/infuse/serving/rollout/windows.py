@@ -27,14 +27,17 @@ def bucket(seconds: float) -> int:
 
 def edges(index: int) -> tuple[float, float]:
     """The shortest and the longest latency of a bucket, in seconds."""
-    return 2.0 ** ((index - _OFFSET) / _PER_DOUBLING), 2.0 ** ((index - _OFFSET + 1) / _PER_DOUBLING)
+    return 2.0 ** ((index - _OFFSET) / _PER_DOUBLING), 2.0 ** (
+        (index - _OFFSET + 1) / _PER_DOUBLING
+    )
 
 
 def is_fault(error: BaseException) -> bool:
-    """Whether a request failed by its version's fault: not by overload, nor by the caller's, who may have gone away.
+    """Whether a request failed by its version's fault: not by overload, nor by the caller's, who
+    may have gone away.
 
-    Elements that a run failed of are the caller's fault, but of two versions one may refuse what the other takes: as
-    rates are compared, they count.
+    Elements that a run failed of are the caller's fault, but of two versions one may refuse what
+    the other takes: as rates are compared, they count.
     """
     return isinstance(error, DataError) or (
         not isinstance(error, OverloadError | asyncio.CancelledError) and http_status(error) >= 500
@@ -42,8 +45,9 @@ def is_fault(error: BaseException) -> bool:
 
 
 class Tally:
-    """What became of requests: answered (with their latencies), failed by the version's fault, rejected for overload;
-    and how many of its answers were compared with another version's and differed.
+    """What became of requests: answered (with their latencies), failed by the version's fault,
+    rejected for overload; and how many of its answers were compared with another version's and
+    differed.
     """
 
     __slots__ = ("answered", "buckets", "compared", "drifted", "failed", "rejected")
@@ -71,7 +75,9 @@ class Tally:
         self.buckets[bucket(seconds)] += 1
 
     def count(self, error: BaseException | None, seconds: float) -> None:
-        """Count a request; nothing where the caller did wrong (a status below 500), or has gone away."""
+        """Count a request; nothing where the caller did wrong (a status below 500), or has gone
+        away.
+        """
         if error is None:
             self.answer(seconds)
         elif isinstance(error, OverloadError):
@@ -89,7 +95,9 @@ class Tally:
         self.buckets = [mine + its for mine, its in zip(self.buckets, other.buckets, strict=True)]
 
     def quantile(self, part: float) -> tuple[float, float]:
-        """Seconds between which the latency lies that `part` of the answers do not exceed; (0, 0) without answers."""
+        """Seconds between which the latency lies that `part` of the answers do not exceed; (0, 0)
+        without answers.
+        """
         if not self.answered:
             return 0.0, 0.0
         wanted = max(1, math.ceil(part * self.answered))
@@ -101,7 +109,9 @@ class Tally:
         return edges(_BUCKETS - 1)
 
     def plain(self) -> dict[str, Any]:
-        """The figures for people and programs; latencies in milliseconds, null where nothing was counted."""
+        """The figures for people and programs; latencies in milliseconds, null where nothing was
+        counted.
+        """
         return {
             "requests": self.requests,
             "failed": self.failed,

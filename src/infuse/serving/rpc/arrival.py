@@ -21,11 +21,13 @@ _Refuse = Callable[[Any, Exception], Awaitable[None]]
 
 
 class Arrival:
-    """Handlers of calls whose messages must come in time; `refuse` ends a call with the status of an error.
+    """Handlers of calls whose messages must come in time; `refuse` ends a call with the status of
+    an error.
 
-    The message of a call that has only one must be whole `body_seconds` after the call began. A stream may be silent
-    for as long as it likes, but only so many at once as there may be connections: one that has waited for its next
-    message for `body_seconds`, with no answer under way, is ended when that many are silent already.
+    The message of a call that has only one must be whole `body_seconds` after the call began. A
+    stream may be silent for as long as it likes, but only so many at once as there may be
+    connections: one that has waited for its next message for `body_seconds`, with no answer under
+    way, is ended when that many are silent already.
     """
 
     def __init__(self, limits: Limits, refuse: _Refuse) -> None:
@@ -40,15 +42,23 @@ class Arrival:
         return _Timed(handlers, self._timed)
 
     def _timed(self, handler: Any) -> Any:
-        forms = {name: getattr(handler, name) for name in ("request_deserializer", "response_serializer")}
+        forms = {
+            name: getattr(handler, name) for name in ("request_deserializer", "response_serializer")
+        }
         if handler.request_streaming:
-            return grpc.stream_stream_rpc_method_handler(self._stream(handler.stream_stream), **forms)
+            return grpc.stream_stream_rpc_method_handler(
+                self._stream(handler.stream_stream), **forms
+            )
         if handler.response_streaming:
-            return grpc.stream_stream_rpc_method_handler(self._single(handler.unary_stream), **forms)
+            return grpc.stream_stream_rpc_method_handler(
+                self._single(handler.unary_stream), **forms
+            )
         return grpc.stream_unary_rpc_method_handler(self._single(handler.unary_unary), **forms)
 
     def _single(self, answer: Callable[[Any, Any], Awaitable[Any]]) -> Any:
-        """A handler that reads the one message of its call itself, so that it can stop waiting for it."""
+        """A handler that reads the one message of its call itself, so that it can stop waiting for
+        it.
+        """
 
         async def answered(_: Any, context: Any) -> Any:
             try:
@@ -130,7 +140,9 @@ class _Messages:
 
 
 class _Patience:
-    """Waits in its block for so many seconds, and again for as long as it is pardoned; then DeadlineError."""
+    """Waits in its block for so many seconds, and again for as long as it is pardoned; then
+    DeadlineError.
+    """
 
     def __init__(self, seconds: float, pardoned: Callable[[], bool] | None = None) -> None:
         self._seconds = seconds
@@ -142,7 +154,12 @@ class _Patience:
         self._loop = asyncio.get_running_loop()
         self._timer = self._loop.call_later(self._seconds, self._expire)
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
         self._timer.cancel()
         if self._late and kind is asyncio.CancelledError:
             raise DeadlineError("the request did not arrive in time") from None

@@ -63,11 +63,14 @@ _Logs: Final = message("LogSettingsResponse")
 class Calls:
     """The calls of GRPCInferenceService, answered by an engine.
 
-    `coders` read and write large messages; `guard` admits callers (none: everybody may call). Every call fails with the
-    status of its error and its text; what a caller must not read of an error that nobody expected is logged instead.
+    `coders` read and write large messages; `guard` admits callers (none: everybody may call). Every
+    call fails with the status of its error and its text; what a caller must not read of an error
+    that nobody expected is logged instead.
     """
 
-    def __init__(self, engine: Engine, config: ServerConfig, coders: Coders, guard: Guard | None = None) -> None:
+    def __init__(
+        self, engine: Engine, config: ServerConfig, coders: Coders, guard: Guard | None = None
+    ) -> None:
         self._engine = engine
         self._coders = coders
         self._config = config
@@ -101,10 +104,12 @@ class Calls:
         }
         for name, (role, answer) in unary.items():
             kind = message(POOL.FindMethodByName(f"{SERVICE}.{name}").input_type.name)
-            methods[name] = grpc.unary_unary_rpc_method_handler(partial(self._unary, kind, role, answer))
+            methods[name] = grpc.unary_unary_rpc_method_handler(
+                partial(self._unary, kind, role, answer)
+            )
         return grpc.method_handlers_generic_handler(SERVICE, methods)
 
-    # ------------------------------------------------------------------------------------------------- inference
+    # ------------------------------------------------------------------------------------ inference
 
     async def _infer(self, data: bytes, context: Any) -> bytes:
         started = time.perf_counter_ns()
@@ -119,8 +124,12 @@ class Calls:
         request.timeline.sent = time.perf_counter_ns()
         return answer
 
-    async def _stream_infer(self, requests: AsyncIterator[bytes], context: Any) -> AsyncIterator[bytes]:
-        """Requests of a stream run side by side; each has one answer, in the order of the requests."""
+    async def _stream_infer(
+        self, requests: AsyncIterator[bytes], context: Any
+    ) -> AsyncIterator[bytes]:
+        """Requests of a stream run side by side; each has one answer, in the order of the
+        requests.
+        """
         async for answer in in_order(requests, partial(self._streamed, context)):
             yield answer
 
@@ -148,12 +157,18 @@ class Calls:
             return await self._coders.request(large.request, data)
         return message.decode()
 
-    async def _encoded(self, request: InferRequest, response: InferResponse, streamed: bool) -> bytes:
+    async def _encoded(
+        self, request: InferRequest, response: InferResponse, streamed: bool
+    ) -> bytes:
         """The message of an answer."""
         if codec.is_long_answer(request, response, MANY, LARGE):
             work = large.streamed_answer if streamed else large.answer
             return await self._coders.message(work, request, response)
-        parts = codec.streamed_parts_of(request, response) if streamed else codec.parts_of(request, response)
+        parts = (
+            codec.streamed_parts_of(request, response)
+            if streamed
+            else codec.parts_of(request, response)
+        )
         if sum(map(len, parts)) > _LARGE:
             return await asyncio.to_thread(joined, parts)
         return b"".join(parts)
@@ -165,11 +180,15 @@ class Calls:
         return partial(self._guard.admit, _metadata(context), context.peer(), "infer")
 
     def _complete(self, request: InferRequest, context: Any) -> None:
-        """Add what the call itself says: until when its answer is awaited, what it sticks by, and in which trace."""
+        """Add what the call itself says: until when its answer is awaited, what it sticks by, and
+        in which trace.
+        """
         remaining = context.time_remaining()
         if remaining is not None:
             deadline = time.monotonic() + remaining
-            request.deadline = deadline if request.deadline is None else min(request.deadline, deadline)
+            request.deadline = (
+                deadline if request.deadline is None else min(request.deadline, deadline)
+            )
         sticky = self._engine.sticky_header(request.model)
         for key, value in context.invocation_metadata():
             if key == "traceparent":
@@ -177,12 +196,16 @@ class Calls:
             elif key == sticky:
                 request.sticky = value
 
-    # ----------------------------------------------------------------------------------------------- other calls
+    # ---------------------------------------------------------------------------------- other calls
 
-    async def _unary(self, kind: Any, role: Role, answer: _Answer, data: bytes, context: Any) -> bytes:
+    async def _unary(
+        self, kind: Any, role: Role, answer: _Answer, data: bytes, context: Any
+    ) -> bytes:
         try:
             if len(data) > LARGE:
-                raise TooLargeError(f"the message has {len(data)} bytes, at most {LARGE} are taken here")
+                raise TooLargeError(
+                    f"the message has {len(data)} bytes, at most {LARGE} are taken here"
+                )
             request = parse(kind, data)
             caller = self._admitted(context, *_asked(role, request))
             result: bytes = (await answer(request, caller)).SerializeToString()
@@ -217,7 +240,9 @@ class Calls:
         return _filled(_ModelMetadata(), self._engine.model_metadata(request.name, request.version))
 
     async def _model_config(self, request: Any, _: Caller) -> Any:
-        return _filled(_ModelConfig(), {"config": self._engine.model_config(request.name, request.version)})
+        return _filled(
+            _ModelConfig(), {"config": self._engine.model_config(request.name, request.version)}
+        )
 
     async def _model_statistics(self, request: Any, _: Caller) -> Any:
         return _filled(_ModelStatistics(), self._engine.statistics(request.name, request.version))
@@ -256,12 +281,17 @@ class Calls:
     async def _trace_setting(self, request: Any, _: Caller) -> Any:
         _check_unchanged(request, "traces are set in the server's configuration")
         settings = trace_settings(self._config.telemetry).items()
-        values = {name: {"value": [value] if isinstance(value, str) else value} for name, value in settings}
+        values = {
+            name: {"value": [value] if isinstance(value, str) else value}
+            for name, value in settings
+        }
         return _filled(_Traces(), {"settings": values})
 
     async def _log_settings(self, request: Any, _: Caller) -> Any:
         _check_unchanged(request, "set the level over the admin port, POST /v2/logging")
-        values = {name: _log_value(value) for name, value in log_settings(self._config.telemetry).items()}
+        values = {
+            name: _log_value(value) for name, value in log_settings(self._config.telemetry).items()
+        }
         return _filled(_Logs(), {"settings": values})
 
     async def _no_regions(self, request: Any, _: Caller) -> Any:
@@ -276,13 +306,16 @@ class Calls:
 
     async def _no_shared_memory(self, _: Any, _caller: Caller) -> Any:
         raise UnsupportedRequestError(
-            "this server takes no shared memory from callers", hint="send and ask for tensors as raw contents"
+            "this server takes no shared memory from callers",
+            hint="send and ask for tensors as raw contents",
         )
 
 
 async def refuse(context: Any, error: Exception) -> None:
     """End a call with the status and the text of an error."""
-    trailing = (("retry-after", f"{error.retry_after:g}"),) if isinstance(error, OverloadError) else ()
+    trailing = (
+        (("retry-after", f"{error.retry_after:g}"),) if isinstance(error, OverloadError) else ()
+    )
     await context.abort(grpc.StatusCode[grpc_code(error)], text_of(error), trailing)
 
 
@@ -294,19 +327,25 @@ def text_of(error: Exception) -> str:
 
 
 def _cut(text: str) -> str:
-    """As much of a text as its header may hold, where all but printable ASCII takes three bytes for one."""
+    """As much of a text as its header may hold, where all but printable ASCII takes three bytes for
+    one.
+    """
     sizes = accumulate(len(quote(letter, safe=_PLAIN)) for letter in text)
     kept = sum(size <= _MOST_TEXT for size in sizes)
     return text if kept == len(text) else f"{text[:kept]}…"
 
 
 def _filled(result: Any, plain: Mapping[str, Any]) -> Any:
-    """A message with the fields of plain data; those that the protocol does not have are left out."""
+    """A message with the fields of plain data; those that the protocol does not have are left
+    out.
+    """
     return json_format.ParseDict(plain, result, ignore_unknown_fields=True)
 
 
 def _asked(role: Role, request: Any) -> tuple[Role, str]:
-    """What a call asks for, and of which model; statistics of all models are for those who may see all."""
+    """What a call asks for, and of which model; statistics of all models are for those who may see
+    all.
+    """
     fields = request.DESCRIPTOR.fields_by_name
     named = "model_name" if "model_name" in fields else "name"
     model = getattr(request, named) if named in fields else ""
@@ -333,11 +372,15 @@ def _check_unchanged(request: Any, hint: str) -> None:
     """Settings are shown only."""
     for name, value in request.settings.items():
         if value.ListFields():
-            raise UnsupportedRequestError(f"the setting '{name}' cannot be changed by this call", hint=hint)
+            raise UnsupportedRequestError(
+                f"the setting '{name}' cannot be changed by this call", hint=hint
+            )
 
 
 def _no_such_region(name: str) -> NotFoundError:
-    return NotFoundError(f"there is no region '{name}' of shared memory", hint="this server takes none from callers")
+    return NotFoundError(
+        f"there is no region '{name}' of shared memory", hint="this server takes none from callers"
+    )
 
 
 def _admin_elsewhere() -> AccessError:

@@ -1,6 +1,7 @@
 """Requests and responses for inference: from and to the bytes of gRPC messages.
 
-Raw contents of large requests are views of the message, never copied; responses are joined in one go.
+Raw contents of large requests are views of the message, never copied; responses are joined in one
+go.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ _RAW_INPUTS: Final = 7
 _RAW_OUTPUTS: Final = 6
 _ID: Final = 3
 _INFER_RESPONSE: Final = 2
-_LARGE: Final = 1 << 14  # bytes; below, protobuf reads a message faster than its raw contents are kept out of it
+_LARGE: Final = (
+    1 << 14
+)  # bytes; below, protobuf reads a message faster than its raw contents are kept out of it
 _CLASSES: Final = "classification"
 _MOST: Final = 1 << 62  # of a priority or a timeout
 
@@ -65,19 +68,25 @@ class Message:
         door(name)
 
     def is_long(self, size: int, many: int) -> bool:
-        """Whether it has more than so many bytes besides raw contents, or so many elements of BYTES in those."""
+        """Whether it has more than so many bytes besides raw contents, or so many elements of BYTES
+        in those.
+        """
         if self._split is None:
             return False
         if self._split.size > size:
             return True
-        texts = [tensor.shape[:MOST_DIMENSIONS] for tensor in self._parsed().inputs if tensor.datatype == BYTES]
+        texts = [
+            tensor.shape[:MOST_DIMENSIONS]
+            for tensor in self._parsed().inputs
+            if tensor.datatype == BYTES
+        ]
         return bool(self._split.fields) and sum(map(prod, texts)) > many
 
     def decode(self) -> InferRequest:
         """The request. Its deadline is that of its `timeout` parameter (µs).
 
-        RequestError: it is no message, contents do not fit their shapes, raw and typed contents are mixed, a name
-        occurs twice. UnsupportedRequestError: shared memory.
+        RequestError: it is no message, contents do not fit their shapes, raw and typed contents are
+        mixed, a name occurs twice. UnsupportedRequestError: shared memory.
         """
         request = self._parsed()
         check_id(request.id)
@@ -125,7 +134,9 @@ def decode_parameters(parameters: Any) -> dict[str, Parameter]:
 
 
 def encode(request: InferRequest, response: InferResponse) -> bytes:
-    """A ModelInferResponse message; outputs that `classification` was asked for are their best classes."""
+    """A ModelInferResponse message; outputs that `classification` was asked for are their best
+    classes.
+    """
     return b"".join(parts_of(request, response))
 
 
@@ -158,7 +169,7 @@ def _final() -> bytes:
 _FINAL: Final = _final()
 
 
-# -------------------------------------------------------------------------------------------------------- requests
+# ----------------------------------------------------------------------------------------- requests
 
 
 def _inputs(tensors: Any, raw: Sequence[bytes | memoryview]) -> list[Tensor]:
@@ -166,7 +177,8 @@ def _inputs(tensors: Any, raw: Sequence[bytes | memoryview]) -> list[Tensor]:
     if raw and len(raw) != len(tensors):
         _refuse_shared_memory(tensors)
         raise RequestError(
-            f"there are {len(raw)} raw contents for {len(tensors)} inputs", hint="send one for each input"
+            f"there are {len(raw)} raw contents for {len(tensors)} inputs",
+            hint="send one for each input",
         )
     for index, tensor in enumerate(tensors):
         name = tensor.name
@@ -176,7 +188,9 @@ def _inputs(tensors: Any, raw: Sequence[bytes | memoryview]) -> list[Tensor]:
         if not raw:
             data = from_contents(name, tensor.datatype, tuple(tensor.shape), tensor.contents)
         elif tensor.HasField("contents") and tensor.contents.ListFields():
-            raise RequestError("it has typed contents, but the request has raw ones too", where=f"input {name!r}")
+            raise RequestError(
+                "it has typed contents, but the request has raw ones too", where=f"input {name!r}"
+            )
         else:
             content = raw[index]
             data = from_bytes(name, tensor.datatype, tuple(tensor.shape), content, 0, len(content))
@@ -214,7 +228,9 @@ def _parameter(name: str, value: Any) -> Parameter:
 def _natural(parameters: Mapping[str, Parameter], name: str, where: str | None = None) -> int:
     value = parameters.get(name, 0)
     if type(value) is not int or not 0 <= value <= _MOST:
-        raise RequestError(f"the parameter {name} is no whole number from 0: {value!r:.40}", where=where)
+        raise RequestError(
+            f"the parameter {name} is no whole number from 0: {value!r:.40}", where=where
+        )
     return value
 
 
@@ -224,11 +240,13 @@ def _refuse_shared_memory(tensors: Any) -> None:
         refuse_shared_memory(tensor.parameters, f"input {tensor.name!r}")
 
 
-# ------------------------------------------------------------------------------------------------------- responses
+# ---------------------------------------------------------------------------------------- responses
 
 
 def is_long_answer(request: InferRequest, response: InferResponse, many: int, large: int) -> bool:
-    """Whether more elements of an answer, or bytes of its texts, are to be written one by one, or classified."""
+    """Whether more elements of an answer, or bytes of its texts, are to be written one by one, or
+    classified.
+    """
     classes = {output.name for output in request.outputs if output.parameters.get(_CLASSES, 0)}
     outputs = [o for o in response.outputs if o.datatype == BYTES or o.name in classes]
     return are_long(outputs, many, large)
@@ -268,7 +286,9 @@ def _classified(request: InferRequest, outputs: Sequence[Tensor]) -> list[Tensor
 
 
 @lru_cache(maxsize=1024)
-def _described(model: str, version: str, outputs: tuple[tuple[str, str, tuple[int, ...]], ...]) -> bytes:
+def _described(
+    model: str, version: str, outputs: tuple[tuple[str, str, tuple[int, ...]], ...]
+) -> bytes:
     """All of a response that is the same for every request of these shapes."""
     result = _Response(model_name=model, model_version=version)
     for name, datatype, shape in outputs:
@@ -282,7 +302,9 @@ def _described_with(response: InferResponse, outputs: Sequence[Tensor]) -> bytes
     result = _Response(model_name=response.model, model_version=response.version)
     _set_parameters(result.parameters, response.parameters)
     for output in outputs:
-        described = result.outputs.add(name=output.name, datatype=output.datatype, shape=output.data.shape)
+        described = result.outputs.add(
+            name=output.name, datatype=output.datatype, shape=output.data.shape
+        )
         _set_parameters(described.parameters, output.parameters)
     data: bytes = result.SerializeToString()
     return data

@@ -26,29 +26,43 @@ _FIELDS: Final[Mapping[str, str]] = {
     "FP64": "fp64_contents",
     BYTES: "bytes_contents",
 }
-_WIDE: Final[Mapping[str, str]] = {"INT8": "INT32", "INT16": "INT32", "UINT8": "UINT32", "UINT16": "UINT32"}
+_WIDE: Final[Mapping[str, str]] = {
+    "INT8": "INT32",
+    "INT16": "INT32",
+    "UINT8": "UINT32",
+    "UINT16": "UINT32",
+}
 
 
 def from_contents(name: str, datatype: str, shape: tuple[int, ...], contents: Any) -> Array:
     """The input `name` as an array, from InferTensorContents.
 
-    RequestError: the shape is none or does not fit the number of elements, another field than that of the datatype is
-    filled, an element does not fit the datatype, or the datatype travels as raw contents only.
+    RequestError: the shape is none or does not fit the number of elements, another field than that
+    of the datatype is filled, an element does not fit the datatype, or the datatype travels as raw
+    contents only.
     """
     count = check(name, datatype, shape)
     where = f"input {name!r}"
     if datatype in RAW_ONLY:
-        raise RequestError(f"{datatype} has no typed contents", where=where, hint="send it as raw contents")
+        raise RequestError(
+            f"{datatype} has no typed contents", where=where, hint="send it as raw contents"
+        )
     field = _FIELDS[datatype]
     filled = [descriptor.name for descriptor, _ in contents.ListFields()]
     if filled not in ([], [field]):
-        raise RequestError(f"it is {datatype}, but fills {', '.join(filled)}", where=where, hint=f"fill {field} alone")
+        raise RequestError(
+            f"it is {datatype}, but fills {', '.join(filled)}",
+            where=where,
+            hint=f"fill {field} alone",
+        )
     values = getattr(contents, field)
     if len(values) != count:
         what = f"its shape {list(shape)} needs {count} elements, but {field} has {len(values)}"
         raise RequestError(what, where=where)
     if datatype != BYTES:
-        return _narrowed(where, datatype, np.array(values, NUMPY[_WIDE.get(datatype, datatype)])).reshape(shape)
+        return _narrowed(
+            where, datatype, np.array(values, NUMPY[_WIDE.get(datatype, datatype)])
+        ).reshape(shape)
     check_texts(name, count)
     elements = np.empty(count, object)
     elements[:] = list(values)
@@ -62,5 +76,7 @@ def _narrowed(where: str, datatype: str, values: Array) -> Array:
         return values
     limits = np.iinfo(dtype)
     if values.size and not (limits.min <= values.min() and values.max() <= limits.max):
-        raise RequestError(f"an element of {datatype} is outside {limits.min} … {limits.max}", where=where)
+        raise RequestError(
+            f"an element of {datatype} is outside {limits.min} … {limits.max}", where=where
+        )
     return values.astype(dtype)

@@ -1,4 +1,6 @@
-"""grpc.health.v1: the server by the empty name and by that of its service, and every model by its own."""
+"""grpc.health.v1: the server by the empty name and by that of its service, and every model by its
+own.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,10 @@ class Health:
 
     def handlers(self) -> Any:
         """What a server of grpc.aio takes."""
-        forms = {"request_deserializer": _Request.FromString, "response_serializer": _Response.SerializeToString}
+        forms = {
+            "request_deserializer": _Request.FromString,
+            "response_serializer": _Response.SerializeToString,
+        }
         methods = {
             "Check": grpc.unary_unary_rpc_method_handler(self.check, **forms),
             "Watch": grpc.unary_stream_rpc_method_handler(self.watch, **forms),
@@ -40,7 +45,9 @@ class Health:
         """The status of a service; NOT_FOUND for one that is not known."""
         status = self._status(request.service)
         if status == _Response.SERVICE_UNKNOWN:
-            await context.abort(grpc.StatusCode.NOT_FOUND, f"there is no service or model '{request.service[:200]}'")
+            await context.abort(
+                grpc.StatusCode.NOT_FOUND, f"there is no service or model '{request.service[:200]}'"
+            )
         return _Response(status=status)
 
     async def watch(self, request: Any, context: Any) -> None:
@@ -55,7 +62,11 @@ class Health:
 
     def _status(self, service: str) -> int:
         try:
-            ready = self._engine.ready() if service in ("", SERVICE) else self._engine.model_ready(service)
+            ready = (
+                self._engine.ready()
+                if service in ("", SERVICE)
+                else self._engine.model_ready(service)
+            )
         except NotFoundError:
             return int(_Response.SERVICE_UNKNOWN)
         return int(_Response.SERVING if ready else _Response.NOT_SERVING)

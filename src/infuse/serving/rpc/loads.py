@@ -21,7 +21,9 @@ def read_load(data: bytes) -> tuple[str, dict[str, bytes]]:
     check_repository(request)
     if len(request.parameters) > MOST_PARAMETERS:
         count = len(request.parameters)
-        raise RequestError(f"the request has {count} parameters, at most {MOST_PARAMETERS} are taken")
+        raise RequestError(
+            f"the request has {count} parameters, at most {MOST_PARAMETERS} are taken"
+        )
     config, files = "", {}
     for name, value in request.parameters.items():
         choice = value.WhichOneof("parameter_choice")
@@ -35,10 +37,13 @@ def read_load(data: bytes) -> tuple[str, dict[str, bytes]]:
 
 
 def check_repository(request: object) -> None:
-    """UnsupportedRequestError where a message names a repository: there is one, which has no name."""
+    """UnsupportedRequestError where a message names a repository: there is one, which has no
+    name.
+    """
     if name := getattr(request, "repository_name", ""):
         raise UnsupportedRequestError(
-            f"there is one repository, which has no name such as '{name[:100]}'", hint="leave it out"
+            f"there is one repository, which has no name such as '{name[:100]}'",
+            hint="leave it out",
         )
 
 

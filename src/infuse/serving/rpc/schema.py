@@ -1,8 +1,8 @@
 """The messages of `open_inference.proto`, in a pool of their own.
 
-Clients of the protocol bring messages with the same names; in the pool of the process only one of both could be. The
-`.binpb` file beside is what protoc makes of the `.proto` file:
-`python -m grpc_tools.protoc -I FOLDER --descriptor_set_out=FOLDER/open_inference.binpb open_inference.proto`.
+Clients of the protocol bring messages with the same names; in the pool of the process only one of
+both could be. The `.binpb` file beside is what protoc makes of the `.proto` file: `python -m
+grpc_tools.protoc -I FOLDER --descriptor_set_out=FOLDER/open_inference.binpb open_inference.proto`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ SERVICE: Final = "inference.GRPCInferenceService"
 
 
 def _pool() -> Any:
-    """A pool with our file, and those of the services that are served beside it (for reflection)."""
+    """A pool with our file, and those of the services that are served beside it (for
+    reflection).
+    """
     pool = descriptor_pool.DescriptorPool()
     data = resources.files(__package__).joinpath("open_inference.binpb").read_bytes()
     for file in descriptor_pb2.FileDescriptorSet.FromString(data).file:
@@ -44,4 +46,6 @@ def parse(kind: Any, data: bytes) -> Any:
     try:
         return kind.FromString(data)
     except DecodeError as error:
-        raise RequestError(f"what was sent is no {kind.DESCRIPTOR.name} message: {error}") from error
+        raise RequestError(
+            f"what was sent is no {kind.DESCRIPTOR.name} message: {error}"
+        ) from error

@@ -27,9 +27,10 @@ _CALLS: Final = 1024  # of one connection at once; a caller's others wait at its
 class GrpcServer:
     """The Open Inference Protocol over gRPC, with health checks (grpc.health.v1) and reflection.
 
-    It runs on the event loop that starts it, which must be the engine's. `reuse_port`: several processes listen on the
-    same port. `coders` read and write large messages; without any, it has its own. `certificates`: those of a listener
-    with TLS, once started. Whoever looks at them lets it take new ones.
+    It runs on the event loop that starts it, which must be the engine's. `reuse_port`: several
+    processes listen on the same port. `coders` read and write large messages; without any, it has
+    its own. `certificates`: those of a listener with TLS, once started. Whoever looks at them lets
+    it take new ones.
     """
 
     def __init__(
@@ -56,7 +57,9 @@ class GrpcServer:
         return self._port
 
     async def start(self) -> None:
-        """Listen; ConfigurationError when the address cannot be had or the certificates cannot be used."""
+        """Listen; ConfigurationError when the address cannot be had or the certificates cannot be
+        used.
+        """
         tls = self._config.grpc.tls
         self.certificates = None if tls is None else Certificates(tls)
         self._server = grpc.aio.server(options=_options(self._config.limits, self._reuse_port))
@@ -68,7 +71,9 @@ class GrpcServer:
         await self._server.start()
 
     async def stop(self, grace: float | None = None) -> None:
-        """Take no more calls, and end those that are not finished within `grace` seconds (none: at once)."""
+        """Take no more calls, and end those that are not finished within `grace` seconds (none: at
+        once).
+        """
         if self._server is not None:
             await self._server.stop(grace)
             self._server = None
@@ -76,13 +81,17 @@ class GrpcServer:
 
 def _reflection() -> Any:
     """What tells callers of the services and their messages, as a handler."""
-    services = reflection.aio.ReflectionServicer((SERVICE, health.NAME, reflection.SERVICE_NAME), POOL)
+    services = reflection.aio.ReflectionServicer(
+        (SERVICE, health.NAME, reflection.SERVICE_NAME), POOL
+    )
     handler = grpc.stream_stream_rpc_method_handler(
         services.ServerReflectionInfo,
         reflection_pb2.ServerReflectionRequest.FromString,
         reflection_pb2.ServerReflectionResponse.SerializeToString,
     )
-    return grpc.method_handlers_generic_handler(reflection.SERVICE_NAME, {"ServerReflectionInfo": handler})
+    return grpc.method_handlers_generic_handler(
+        reflection.SERVICE_NAME, {"ServerReflectionInfo": handler}
+    )
 
 
 def _listen(server: Any, listener: Listener, certificates: Certificates | None) -> int:
@@ -95,12 +104,16 @@ def _listen(server: Any, listener: Listener, certificates: Certificates | None) 
         return int(server.add_secure_port(address, _credentials(certificates)))
     except RuntimeError as error:
         raise ConfigurationError(
-            "it cannot be listened on", where=f"grpc {address}", hint="another process may have it: choose another port"
+            "it cannot be listened on",
+            where=f"grpc {address}",
+            hint="another process may have it: choose another port",
         ) from error
 
 
 def _credentials(certificates: Certificates) -> Any:
-    """What a port takes that shows and asks for the certificates as they are when a connection begins."""
+    """What a port takes that shows and asks for the certificates as they are when a connection
+    begins.
+    """
     served = certificates.files
 
     def renewed() -> Any:
@@ -113,11 +126,15 @@ def _credentials(certificates: Certificates) -> Any:
         return _configuration(files)
 
     asked = served.client_ca is not None
-    return grpc.dynamic_ssl_server_credentials(_configuration(served), renewed, require_client_authentication=asked)
+    return grpc.dynamic_ssl_server_credentials(
+        _configuration(served), renewed, require_client_authentication=asked
+    )
 
 
 def _configuration(files: Files) -> Any:
-    return grpc.ssl_server_certificate_configuration([(files.key, files.certificate)], files.client_ca)
+    return grpc.ssl_server_certificate_configuration(
+        [(files.key, files.certificate)], files.client_ca
+    )
 
 
 def _options(limits: Limits, reuse_port: bool) -> list[tuple[str, int]]:
@@ -130,7 +147,8 @@ def _options(limits: Limits, reuse_port: bool) -> list[tuple[str, int]]:
         ("grpc.so_reuseport", int(reuse_port)),
         ("grpc.server_handshake_timeout_ms", _milliseconds(limits.header_seconds)),
         ("grpc.max_connection_idle_ms", _milliseconds(limits.idle_seconds)),
-        # Connections whose other end is gone are found; callers may do the same, as often as once a second.
+        # Connections whose other end is gone are found; callers may do the same, as often as once a
+        # second.
         ("grpc.keepalive_time_ms", max(1000, _milliseconds(limits.idle_seconds))),
         ("grpc.keepalive_timeout_ms", 20_000),
         ("grpc.keepalive_permit_without_calls", 1),
@@ -138,7 +156,9 @@ def _options(limits: Limits, reuse_port: bool) -> list[tuple[str, int]]:
         ("grpc.http2.max_ping_strikes", 2),
     ]
     if limits.grpc_connection_seconds:
-        options.append(("grpc.max_connection_age_ms", _milliseconds(limits.grpc_connection_seconds)))
+        options.append(
+            ("grpc.max_connection_age_ms", _milliseconds(limits.grpc_connection_seconds))
+        )
         options.append(("grpc.max_connection_age_grace_ms", _milliseconds(limits.request_seconds)))
     return options
 

@@ -14,7 +14,8 @@ async def in_order(
 ) -> AsyncIterator[bytes]:
     """The answers of requests, in their order, while up to `ahead` of them are worked on.
 
-    When nobody wants more answers, or reading requests fails, what is left of the work is cancelled.
+    When nobody wants more answers, or reading requests fails, what is left of the work is
+    cancelled.
     """
     free = asyncio.Semaphore(ahead)
     answers: asyncio.Queue[asyncio.Future[bytes] | None] = asyncio.Queue()

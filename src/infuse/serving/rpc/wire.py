@@ -1,8 +1,9 @@
-"""The part of the wire format of protocol buffers that is read and written by hand, so that tensors are not copied.
+"""The part of the wire format of protocol buffers that is read and written by hand, so that tensors
+are not copied.
 
-A message is a row of fields: a tag (number · 8 + kind) and a value, whose kind is 0 (a varint), 1 (8 bytes), 2 (a
-length and so many bytes), 3 and 4 (around a group of fields) or 5 (4 bytes). The order of fields with different numbers
-has no meaning.
+A message is a row of fields: a tag (number · 8 + kind) and a value, whose kind is 0 (a varint), 1
+(8 bytes), 2 (a length and so many bytes), 3 and 4 (around a group of fields) or 5 (4 bytes). The
+order of fields with different numbers has no meaning.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ _MOST_KIND: Final = 5
 
 
 class Split(NamedTuple):
-    """A message in two: `rest` are views of all that is not a field of the number that was asked for, and `size` the
-    bytes of it; `fields` are views of those. `name` is the last field of the number that names something.
+    """A message in two: `rest` are views of all that is not a field of the number that was asked
+    for, and `size` the bytes of it; `fields` are views of those. `name` is the last field of the
+    number that names something.
     """
 
     rest: list[memoryview]
@@ -32,7 +34,9 @@ class Split(NamedTuple):
 
 
 def split(data: bytes, number: int, naming: int = 1) -> Split:
-    """Take the fields `number`, which are bytes, out of a message. RequestError when it is cut off, or has too many."""
+    """Take the fields `number`, which are bytes, out of a message. RequestError when it is cut off,
+    or has too many.
+    """
     view, end, start, position = memoryview(data), len(data), 0, 0
     rest: list[memoryview] = []
     found: list[memoryview] = []

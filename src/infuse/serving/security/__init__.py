@@ -1,4 +1,6 @@
-"""Who may call the server and how much, TLS, what it refuses to start with, and what pages may ask of it."""
+"""Who may call the server and how much, TLS, what it refuses to start with, and what pages may ask
+of it.
+"""
 
 from infuse.serving.security.browsers import PAGE_HEADERS, check_browser
 from infuse.serving.security.certificates import Certificates

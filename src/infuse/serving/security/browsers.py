@@ -1,7 +1,8 @@
 """What pages may make a browser ask of the server: only its own console may.
 
-A browser lets any page send some requests to any address, also to 127.0.0.1, and a page whose own name is made to point
-there (DNS rebinding) may read the answers too. Programs other than browsers are not concerned.
+A browser lets any page send some requests to any address, also to 127.0.0.1, and a page whose own
+name is made to point there (DNS rebinding) may read the answers too. Programs other than browsers
+are not concerned.
 """
 
 from __future__ import annotations
@@ -36,11 +37,12 @@ _HINT: Final = "call the server by its address, or name the host in security.hos
 
 
 def check_browser(config: ServerConfig, method: str, headers: Mapping[str, str]) -> None:
-    """AccessError (known) for a request that a page other than the server's own made a browser send.
+    """AccessError (known) for a request that a page other than the server's own made a browser
+    send.
 
-    `headers` have names in lower case. Without tokens, `host` must be an address, a name of this network, that of a
-    listener or one of `security.hosts`. A request that changes something must, where a browser sends it, come from the
-    same origin, and be JSON or carry `X-Infuse-Request`.
+    `headers` have names in lower case. Without tokens, `host` must be an address, a name of this
+    network, that of a listener or one of `security.hosts`. A request that changes something must,
+    where a browser sends it, come from the same origin, and be JSON or carry `X-Infuse-Request`.
     """
     host = headers.get("host", "")
     if not config.security.tokens:
@@ -52,7 +54,9 @@ def check_browser(config: ServerConfig, method: str, headers: Mapping[str, str])
         raise _refused(f"a page of {origin or 'another site'} may not call this server")
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json" and CUSTOM_HEADER not in headers:
-        raise _refused("from a browser, this must be application/json or have the header X-Infuse-Request")
+        raise _refused(
+            "from a browser, this must be application/json or have the header X-Infuse-Request"
+        )
 
 
 def _check_host(config: ServerConfig, host: str) -> None:
@@ -73,7 +77,9 @@ def _is_private(name: str) -> bool:
 
 @lru_cache(_HOSTS)
 def _name(host: str) -> str:
-    """The name in a Host header: without its port, the dot at its end, and the brackets of an IPv6 address."""
+    """The name in a Host header: without its port, the dot at its end, and the brackets of an IPv6
+    address.
+    """
     text = host.strip().lower()
     if text.startswith("["):
         return text[1:].partition("]")[0]
@@ -89,7 +95,9 @@ def _is_address(name: str) -> bool:
 
 
 def _from_browser(headers: Mapping[str, str]) -> bool:
-    return any(mark in headers for mark in _BROWSER_MARKS) or headers.get("user-agent", "").startswith("Mozilla/")
+    return any(mark in headers for mark in _BROWSER_MARKS) or headers.get(
+        "user-agent", ""
+    ).startswith("Mozilla/")
 
 
 def _same(origin: str | None, host: str) -> bool:

@@ -19,8 +19,9 @@ def _utc() -> datetime:
 class Certificates:
     """What a listener shows and asks for: the files of its configuration, and their successors.
 
-    ConfigurationError when they cannot be used at the start, as by `check_tls`. `clock` gives the time by which
-    certificates are valid. `look` is for one thread at a time; everything else may be read by others meanwhile.
+    ConfigurationError when they cannot be used at the start, as by `check_tls`. `clock` gives the
+    time by which certificates are valid. `look` is for one thread at a time; everything else may be
+    read by others meanwhile.
     """
 
     def __init__(self, tls: Tls, clock: Callable[[], datetime] = _utc) -> None:
@@ -35,14 +36,17 @@ class Certificates:
         self.problem = ""
         """Why the files, as they are now, are not what new connections get; empty when they are."""
         self.context = _Newest(ssl.PROTOCOL_TLS_SERVER)
-        """What a server of asyncio or uvloop takes: it stays, and each connection gets the newest certificates."""
+        """What a server of asyncio or uvloop takes: it stays, and each connection gets the newest
+        certificates.
+        """
         self.context.newest = ssl_context(tls, self.files)
 
     def look(self) -> Literal["", "renewed", "refused"]:
         """Take what is new in the files, once two looks in succession have found the same in them.
 
-        `renewed`: connections that begin from now on get it. `refused`: it cannot be used, `problem` says why, and what
-        there was stays; that is said once of the same files and reason. Otherwise nothing is new.
+        `renewed`: connections that begin from now on get it. `refused`: it cannot be used,
+        `problem` says why, and what there was stays; that is said once of the same files and
+        reason. Otherwise nothing is new.
         """
         before, self._seen = self._seen, self._read()
         if self._seen == self.files:
@@ -76,11 +80,13 @@ class Certificates:
 
 
 class _Newest(ssl.SSLContext):
-    """A context without certificates, which lets every connection begin with the newest one that has some.
+    """A context without certificates, which lets every connection begin with the newest one that
+    has some.
 
-    A handshake has one context from its first byte on, with its own authorities, session cache and ticket keys. What a
-    context once trusted it cannot be told to forget, and one that is changed within the handshake (`sni_callback`) lets
-    callers in whose sessions, or tickets, were made under the one before.
+    A handshake has one context from its first byte on, with its own authorities, session cache and
+    ticket keys. What a context once trusted it cannot be told to forget, and one that is changed
+    within the handshake (`sni_callback`) lets callers in whose sessions, or tickets, were made
+    under the one before.
     """
 
     newest: ssl.SSLContext

@@ -1,4 +1,6 @@
-"""What a server refuses to start with: ports that everybody reaches, and behind which nobody is asked who they are."""
+"""What a server refuses to start with: ports that everybody reaches, and behind which nobody is
+asked who they are.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +13,9 @@ from infuse.serving.config import Listener, ServerConfig
 
 
 def check_exposure(config: ServerConfig) -> None:
-    """ConfigurationError when a listener is open to other machines, and neither tokens nor certificates of callers are
-    asked for, unless `security.insecure` says that this is meant. A warning when tokens would travel without TLS.
+    """ConfigurationError when a listener is open to other machines, and neither tokens nor
+    certificates of callers are asked for, unless `security.insecure` says that this is meant. A
+    warning when tokens would travel without TLS.
     """
     with_tokens = len(config.security.tokens) > 0
     for name, listener in listeners(config).items():
@@ -23,12 +26,16 @@ def check_exposure(config: ServerConfig) -> None:
             raise ConfigurationError(
                 f"{listener.host} lets other machines call, and everybody may do everything there",
                 where=f"{name}.host",
-                hint="set security.tokens (`infuse serve --make-token` prints one), or tls with client_ca; or give "
-                "--insecure, where something else keeps strangers away",
+                hint=(
+                    "set security.tokens (`infuse serve --make-token` prints one), or tls with "
+                    "client_ca; or give "
+                    "--insecure, where something else keeps strangers away"
+                ),
             )
         if with_tokens and listener.tls is None:
             warnings.warn(
-                f"{name}: tokens travel over the network as plain text; set {name}.tls, or end TLS in a proxy",
+                f"{name}: tokens travel over the network as plain text; set {name}.tls, or end TLS "
+                "in a proxy",
                 stacklevel=2,
             )
 

@@ -16,10 +16,11 @@ Role = Literal["infer", "watch", "admin", "health"]
 
 
 class Guard:
-    """Admits callers by token and rate, as the configuration says; ConfigurationError for tokens that are none.
+    """Admits callers by token and rate, as the configuration says; ConfigurationError for tokens
+    that are none.
 
-    Without tokens everybody is admitted to everything, and a rate counts addresses; with tokens it counts tokens, and
-    callers without a valid one by address.
+    Without tokens everybody is admitted to everything, and a rate counts addresses; with tokens it
+    counts tokens, and callers without a valid one by address.
     """
 
     def __init__(self, config: ServerConfig, clock: Callable[[], float] = time.monotonic) -> None:
@@ -35,16 +36,21 @@ class Guard:
         """Whether callers need a token."""
         return self._with_tokens
 
-    def admit(self, headers: Mapping[str, str], address: str, role: Role, model: str = "") -> Caller:
-        """The caller, who may do this; what else it touches is to be asked of them (`Caller.require`).
+    def admit(
+        self, headers: Mapping[str, str], address: str, role: Role, model: str = ""
+    ) -> Caller:
+        """The caller, who may do this; what else it touches is to be asked of them
+        (`Caller.require`).
 
-        `headers` have names in lower case. `address`: of the peer, with or without port, IPv4, IPv6 or as gRPC writes
-        it. `role`: `health` needs no token and is never limited; `infer` is for everything about one model that changes
-        nothing, `model` being its name, and for the server's metadata; `watch` is for what shows all models (metrics,
-        index, statistics of all), which a token that is limited to some models may not see; `admin` for what changes
-        the server. An admin's token may do everything, on the models that it is limited to.
+        `headers` have names in lower case. `address`: of the peer, with or without port, IPv4, IPv6
+        or as gRPC writes it. `role`: `health` needs no token and is never limited; `infer` is for
+        everything about one model that changes nothing, `model` being its name, and for the
+        server's metadata; `watch` is for what shows all models (metrics, index, statistics of all),
+        which a token that is limited to some models may not see; `admin` for what changes the
+        server. An admin's token may do everything, on the models that it is limited to.
 
-        AccessError: no valid token (`known` false), or one that does not allow this. OverloadError: too many requests.
+        AccessError: no valid token (`known` false), or one that does not allow this. OverloadError:
+        too many requests.
         """
         if self.open or role == "health":
             return ANYBODY

@@ -1,4 +1,6 @@
-"""Limits of requests per second: a bucket of permissions per caller, in a table that cannot grow without bound."""
+"""Limits of requests per second: a bucket of permissions per caller, in a table that cannot grow
+without bound.
+"""
 
 from __future__ import annotations
 
@@ -18,24 +20,30 @@ _IPV6_PREFIX: Final = 64  # one subscriber has at least so many addresses
 class Rates:
     """Each caller may make `per_second` requests in the long run, and `burst` at once.
 
-    At most `callers` are told apart. A bucket that has filled up again says nothing and makes place for another one;
-    while there is none such, further callers share one bucket: neither memory nor the number of requests grows with
-    the number of addresses.
+    At most `callers` are told apart. A bucket that has filled up again says nothing and makes place
+    for another one; while there is none such, further callers share one bucket: neither memory nor
+    the number of requests grows with the number of addresses.
     """
 
-    def __init__(self, per_second: float, burst: int, clock: Callable[[], float], callers: int = _CALLERS) -> None:
+    def __init__(
+        self, per_second: float, burst: int, clock: Callable[[], float], callers: int = _CALLERS
+    ) -> None:
         self._per_second = per_second
         self._burst = float(burst)
         self._clock = clock
         self._callers = callers
-        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # permissions left, as of when
+        self._buckets: OrderedDict[str, tuple[float, float]] = (
+            OrderedDict()
+        )  # permissions left, as of when
         self._rest = (self._burst, clock())
 
     def __len__(self) -> int:
         return len(self._buckets)
 
     def take(self, caller: str) -> None:
-        """Use one permission of a caller; OverloadError, which says when there will be one, when none is left."""
+        """Use one permission of a caller; OverloadError, which says when there will be one, when
+        none is left.
+        """
         now = self._clock()
         name = caller if caller in self._buckets or self._place(now) else _REST
         left, since = self._rest if name == _REST else self._buckets.get(name, (self._burst, now))
@@ -53,7 +61,9 @@ class Rates:
             self._buckets.move_to_end(name)
 
     def _place(self, now: float) -> bool:
-        """Whether one more caller can be told apart, once the one that was silent longest is forgotten if possible."""
+        """Whether one more caller can be told apart, once the one that was silent longest is
+        forgotten if possible.
+        """
         if len(self._buckets) < self._callers:
             return True
         left, since = next(iter(self._buckets.values()))
@@ -65,8 +75,9 @@ class Rates:
 
 @lru_cache(_CALLERS)
 def caller_address(peer: str) -> str:
-    """The address of a caller, as limits count it, from `1.2.3.4`, `::1`, `[::1]:80`, `ipv4:1.2.3.4:80` or
-    `ipv6:%5B::1%5D:80`: without a port, an IPv6 address as its network of 64 bits. Other text is returned as it is.
+    """The address of a caller, as limits count it, from `1.2.3.4`, `::1`, `[::1]:80`,
+    `ipv4:1.2.3.4:80` or `ipv6:%5B::1%5D:80`: without a port, an IPv6 address as its network of 64
+    bits. Other text is returned as it is.
     """
     text = peer.replace("%5B", "[").replace("%5D", "]")
     family, _, rest = text.partition(":")
@@ -88,6 +99,8 @@ def caller_address(peer: str) -> str:
 
 
 def _too_many(seconds: float) -> OverloadError:
-    error = OverloadError("this caller makes more requests than the server takes from one", hint="send them slower")
+    error = OverloadError(
+        "this caller makes more requests than the server takes from one", hint="send them slower"
+    )
     error.retry_after = seconds
     return error

@@ -14,13 +14,17 @@ from infuse.serving.config import Tls
 if TYPE_CHECKING:
     from cryptography.x509 import Certificate
 
-_CIPHERS: Final = "ECDHE+AESGCM:ECDHE+CHACHA20"  # of TLS 1.2: forward secrecy and authenticated encryption only
+_CIPHERS: Final = (
+    "ECDHE+AESGCM:ECDHE+CHACHA20"  # of TLS 1.2: forward secrecy and authenticated encryption only
+)
 _CURVES: Final = ("secp256r1", "secp384r1", "secp521r1")
 _WARNING: Final = timedelta(days=14)
 
 
 class Files(NamedTuple):
-    """What the files of a listener hold: the certificate's chain, its key, the authority of callers, as PEM."""
+    """What the files of a listener hold: the certificate's chain, its key, the authority of
+    callers, as PEM.
+    """
 
     certificate: bytes
     key: bytes
@@ -29,21 +33,28 @@ class Files(NamedTuple):
 
 def read_files(tls: Tls) -> Files:
     """The files as they are now; ConfigurationError when one is missing or cannot be read."""
-    return Files(_read(tls.certificate), _read(tls.key), None if tls.client_ca is None else _read(tls.client_ca))
+    return Files(
+        _read(tls.certificate),
+        _read(tls.key),
+        None if tls.client_ca is None else _read(tls.client_ca),
+    )
 
 
 def ssl_context(tls: Tls, files: Files | None = None) -> ssl.SSLContext:
-    """The context of a server: TLS 1.2 or newer, and a certificate of every caller where `client_ca` is set.
+    """The context of a server: TLS 1.2 or newer, and a certificate of every caller where
+    `client_ca` is set.
 
-    Files are checked as by `check_tls`, or have been, where they are given; ConfigurationError also when they are not
-    what was given any more.
+    Files are checked as by `check_tls`, or have been, where they are given; ConfigurationError also
+    when they are not what was given any more.
     """
     if files is None:
         files = check_tls(tls)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_ciphers(_CIPHERS)
-    context.options |= ssl.OP_NO_COMPRESSION | ssl.OP_NO_RENEGOTIATION | ssl.OP_CIPHER_SERVER_PREFERENCE
+    context.options |= (
+        ssl.OP_NO_COMPRESSION | ssl.OP_NO_RENEGOTIATION | ssl.OP_CIPHER_SERVER_PREFERENCE
+    )
     context.set_alpn_protocols(["http/1.1"])
     try:
         context.load_cert_chain(tls.certificate, tls.key, password=_no_password)
@@ -51,19 +62,27 @@ def ssl_context(tls: Tls, files: Files | None = None) -> ssl.SSLContext:
             context.verify_mode = ssl.CERT_REQUIRED
             context.load_verify_locations(tls.client_ca)
     except ssl.SSLError as error:
-        raise ConfigurationError(f"OpenSSL does not take it: {error.reason}", where=str(tls.certificate)) from error
+        raise ConfigurationError(
+            f"OpenSSL does not take it: {error.reason}", where=str(tls.certificate)
+        ) from error
     except OSError as error:
-        raise ConfigurationError(f"it cannot be read: {error.strerror or error}", where=str(tls.certificate)) from error
+        raise ConfigurationError(
+            f"it cannot be read: {error.strerror or error}", where=str(tls.certificate)
+        ) from error
     if read_files(tls) != files:  # OpenSSL reads files by their names only
-        raise ConfigurationError("the files changed while they were read", where=str(tls.certificate))
+        raise ConfigurationError(
+            "the files changed while they were read", where=str(tls.certificate)
+        )
     return context
 
 
 def check_tls(tls: Tls, now: datetime | None = None) -> Files:
-    """The files of a listener, if they can be used at `now` (with a time zone; default: the clock's time).
+    """The files of a listener, if they can be used at `now` (with a time zone; default: the clock's
+    time).
 
-    ConfigurationError: a file is missing, cannot be read or is no PEM, the key does not belong to the certificate, or
-    a certificate is expired or not valid yet. A warning is given in the 14 days before one expires.
+    ConfigurationError: a file is missing, cannot be read or is no PEM, the key does not belong to
+    the certificate, or a certificate is expired or not valid yet. A warning is given in the 14 days
+    before one expires.
     """
     now = now or datetime.now(timezone.utc)
     files = read_files(tls)
@@ -76,7 +95,9 @@ def check_tls(tls: Tls, now: datetime | None = None) -> Files:
 
 
 def check_files(tls: Tls, files: Files, now: datetime) -> datetime:
-    """When the first certificate of the chain expires; ConfigurationError as of `check_tls`, without its warnings."""
+    """When the first certificate of the chain expires; ConfigurationError as of `check_tls`,
+    without its warnings.
+    """
     from cryptography.exceptions import UnsupportedAlgorithm
 
     chain = _certificates(tls.certificate, files.certificate)
@@ -87,8 +108,13 @@ def check_files(tls: Tls, files: Files, now: datetime) -> datetime:
             _check_time(certificate, tls.certificate, now)
         for certificate in callers:
             _check_time(certificate, tls.client_ca or tls.certificate, now)
-    except (ValueError, UnsupportedAlgorithm) as error:  # parts of a certificate are read when they are asked for
-        raise ConfigurationError(f"it cannot be used: {error}", where=str(tls.certificate)) from error
+    except (
+        ValueError,
+        UnsupportedAlgorithm,
+    ) as error:  # parts of a certificate are read when they are asked for
+        raise ConfigurationError(
+            f"it cannot be used: {error}", where=str(tls.certificate)
+        ) from error
     return min(certificate.not_valid_after_utc for certificate in chain)
 
 
@@ -98,11 +124,16 @@ def _check_key(tls: Tls, certificate: Certificate, data: bytes) -> None:
     from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
     key = certificate.public_key()
-    if key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo) != _public_key(tls.key, data):
+    if key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo) != _public_key(
+        tls.key, data
+    ):
         raise ConfigurationError(
             f"this key does not belong to the certificate {tls.certificate}",
             where=str(tls.key),
-            hint="the server's own certificate comes first in its file, those of authorities after it",
+            hint=(
+                "the server's own certificate comes first in its file, those of authorities after "
+                "it"
+            ),
         )
     curve = key.curve.name if isinstance(key, ec.EllipticCurvePublicKey) else ""
     if not isinstance(key, rsa.RSAPublicKey | ed25519.Ed25519PublicKey) and curve not in _CURVES:
@@ -124,7 +155,11 @@ def _certificates(path: Path, data: bytes) -> list[Certificate]:
 
 def _public_key(path: Path, data: bytes) -> bytes:
     from cryptography.exceptions import UnsupportedAlgorithm
-    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
+    from cryptography.hazmat.primitives.serialization import (
+        Encoding,
+        PublicFormat,
+        load_pem_private_key,
+    )
 
     try:
         key = load_pem_private_key(data, password=None)
@@ -143,7 +178,9 @@ def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise ConfigurationError(f"it cannot be read: {error.strerror or error}", where=str(path)) from error
+        raise ConfigurationError(
+            f"it cannot be read: {error.strerror or error}", where=str(path)
+        ) from error
 
 
 def _check_time(certificate: Certificate, path: Path, now: datetime) -> None:
@@ -167,7 +204,8 @@ def _warn_of_end(certificate: Certificate, path: Path, now: datetime) -> None:
     if now > end - _WARNING:
         days = (end - now).days
         warnings.warn(
-            f"{path}: the certificate {_name(certificate)} expires at {end:%Y-%m-%d %H:%M} UTC, in {days} days",
+            f"{path}: the certificate {_name(certificate)} expires at {end:%Y-%m-%d %H:%M} UTC, in "
+            f"{days} days",
             stacklevel=4,
         )
 

@@ -21,7 +21,9 @@ _EMPTY: Final = hashlib.sha256(b"").digest()
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Whoever shows a token: the name for logs, what the token allows, and the models it is limited to (empty: all)."""
+    """Whoever shows a token: the name for logs, what the token allows, and the models it is limited
+    to (empty: all).
+    """
 
     name: str
     role: Literal["infer", "admin"]
@@ -29,14 +31,18 @@ class Holder:
 
 
 class Tokens:
-    """The tokens of a configuration; ConfigurationError for a hash that is none, or that is there twice."""
+    """The tokens of a configuration; ConfigurationError for a hash that is none, or that is there
+    twice.
+    """
 
     def __init__(self, tokens: Iterable[Token]) -> None:
         self._holders: list[tuple[bytes, Holder]] = []
         for index, token in enumerate(tokens):
             digest = _digest(token, f"security.tokens[{index}]")
             if any(digest == other for other, _ in self._holders):
-                raise ConfigurationError("this hash is there twice", where=f"security.tokens[{index}]")
+                raise ConfigurationError(
+                    "this hash is there twice", where=f"security.tokens[{index}]"
+                )
             name = token.name or token.sha256[:8].lower()
             self._holders.append((digest, Holder(name, token.role, frozenset(token.models))))
 
@@ -44,7 +50,9 @@ class Tokens:
         return len(self._holders)
 
     def find(self, text: str) -> Holder | None:
-        """The holder of a token. The time that it takes tells nothing about the tokens that there are."""
+        """The holder of a token. The time that it takes tells nothing about the tokens that there
+        are.
+        """
         shown = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
         found = None
         for digest, holder in self._holders:
@@ -54,7 +62,9 @@ class Tokens:
 
 
 def new_token() -> tuple[str, str]:
-    """A new random token (256 bits), and the SHA-256 of it, in hexadecimal digits, for the configuration."""
+    """A new random token (256 bits), and the SHA-256 of it, in hexadecimal digits, for the
+    configuration.
+    """
     text = _PREFIX + secrets.token_urlsafe(_RANDOM_BYTES)
     return text, hashlib.sha256(text.encode()).hexdigest()
 

@@ -1,4 +1,6 @@
-"""Which stage takes the time of a version's requests, and what would help, as far as the numbers tell."""
+"""Which stage takes the time of a version's requests, and what would help, as far as the numbers
+tell.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,8 @@ _LARGE: Final = 64 << 10  # bytes of a request or an answer whose way takes time
 
 @dataclass(frozen=True)
 class _Load:
-    """A version's load in some time. `busy`: part of the time that its replicas computed; `cores_busy`: of all cores,
-    with all versions; `cores_free`: cores that no model used.
+    """A version's load in some time. `busy`: part of the time that its replicas computed;
+    `cores_busy`: of all cores, with all versions; `cores_free`: cores that no model used.
     """
 
     counts: Counts
@@ -55,19 +57,25 @@ class _Load:
 
 
 def explain(engine: EngineView) -> list[dict[str, Any]]:
-    """For every version with enough requests of late (or ever): mean milliseconds and share of each stage, the stage
-    that takes most, and a sentence of advice.
+    """For every version with enough requests of late (or ever): mean milliseconds and share of each
+    stage, the stage that takes most, and a sentence of advice.
 
-    `decode`: reading the request; `queue`: waiting for a batch; `batch`: handing the batch to a worker, or waiting for
-    it there; `compute`; `collect`: handing the outputs back; `encode`: writing the answer. The network is not seen.
+    `decode`: reading the request; `queue`: waiting for a batch; `batch`: handing the batch to a
+    worker, or waiting for it there; `compute`; `collect`: handing the outputs back; `encode`:
+    writing the answer. The network is not seen.
     """
     versions = [(version, version.statistics.recent()) for version in engine.versions()]
-    used = sum(recent.counts.busy_ns / 1e9 / recent.seconds * version.threads for version, recent in versions)
+    used = sum(
+        recent.counts.busy_ns / 1e9 / recent.seconds * version.threads
+        for version, recent in versions
+    )
     cores_busy = min(used / engine.cores, 1.0) if engine.cores else 0.0
     return [_explained(version, recent, engine.cores, cores_busy) for version, recent in versions]
 
 
-def _explained(version: VersionView, recent: Recent, cores: int, cores_busy: float) -> dict[str, Any]:
+def _explained(
+    version: VersionView, recent: Recent, cores: int, cores_busy: float
+) -> dict[str, Any]:
     counts, late = recent.counts, True
     if counts.computed < _FEWEST:
         counts, late = version.statistics.total(), False
@@ -91,12 +99,17 @@ def _explained(version: VersionView, recent: Recent, cores: int, cores_busy: flo
         "recent": late,
     }
     if counts.computed < _FEWEST:
-        return entry | {"stages": {}, "bottleneck": "", "advice": f"It had fewer than {_FEWEST} requests."}
+        return entry | {
+            "stages": {},
+            "bottleneck": "",
+            "advice": f"It had fewer than {_FEWEST} requests.",
+        }
     total = sum(load.stages.values()) or 1.0
     worst = max(load.stages, key=lambda stage: load.stages[stage])
     return entry | {
         "stages": {
-            stage: {"ms": round(ns / 1e6, 4), "share": round(ns / total, 4)} for stage, ns in load.stages.items()
+            stage: {"ms": round(ns / 1e6, 4), "share": round(ns / total, 4)}
+            for stage, ns in load.stages.items()
         },
         "bottleneck": worst,
         "replicas_busy": round(load.busy, 4),
@@ -110,7 +123,11 @@ def _explained(version: VersionView, recent: Recent, cores: int, cores_busy: flo
 
 def _stages(counts: Counts) -> dict[str, float]:
     """Mean nanoseconds of each stage."""
-    queued, computed, encoded = max(counts.queued, 1), max(counts.computed, 1), max(counts.encoded, 1)
+    queued, computed, encoded = (
+        max(counts.queued, 1),
+        max(counts.computed, 1),
+        max(counts.encoded, 1),
+    )
     return {
         "decode": counts.decode_ns / queued,
         "queue": counts.queue_ns / queued,
@@ -125,7 +142,8 @@ def _waiting(load: _Load) -> str:
     busy = f"{load.busy:.0%}"
     if load.busy >= _BUSY and load.cores_busy >= _FULL:
         return (
-            f"Requests wait for replicas that are busy {busy} of the time, and models use {load.cores_busy:.0%} of "
+            f"Requests wait for replicas that are busy {busy} of the time, and models use "
+            f"{load.cores_busy:.0%} of "
             f"{load.cores} cores: only a faster model (precision: bf16) or another machine helps."
         )
     if load.busy >= _BUSY and load.free_replicas:
@@ -135,16 +153,19 @@ def _waiting(load: _Load) -> str:
         )
     if load.busy >= _BUSY:
         return (
-            f"Requests wait for replicas that are busy {busy} of the time, and too few cores are free for another one "
+            f"Requests wait for replicas that are busy {busy} of the time, and too few cores are "
+            "free for another one "
             f"with {load.threads} threads: give each fewer threads, or add a machine."
         )
     if load.busy < _IDLE:
         return (
-            f"Requests wait although replicas are busy only {busy} of the time: they come in bursts, or in shapes that "
+            f"Requests wait although replicas are busy only {busy} of the time: they come in "
+            "bursts, or in shapes that "
             "do not go into one batch; spread them, pad them, or take the wait as it is."
         )
     return (
-        f"Requests wait for replicas that are busy {busy} of the time: they come unevenly, and there is room for more."
+        f"Requests wait for replicas that are busy {busy} of the time: they come unevenly, and "
+        "there is room for more."
     )
 
 
@@ -155,14 +176,18 @@ def _handing(load: _Load) -> str:
     if load.received < _LARGE:
         return _around(what)
     return (
-        f"{what} takes most of the time: workers.mode: inprocess saves it, at the price that a crash of the model is "
+        f"{what} takes most of the time: workers.mode: inprocess saves it, at the price that a "
+        "crash of the model is "
         "one of the server."
     )
 
 
 def _around(what: str) -> str:
     """Advice where little data takes more time than the model."""
-    return f"{what} takes most of the time: the model is faster than the server around it; send more rows in a request."
+    return (
+        f"{what} takes most of the time: the model is faster than the server around it; send more "
+        "rows in a request."
+    )
 
 
 def _computing(load: _Load) -> str:
@@ -170,28 +195,38 @@ def _computing(load: _Load) -> str:
     if load.mean_batch < 1.5 and better is not None:
         rows, share = better
         return (
-            f"The model takes most of the time, one row after another; in batches of {rows} a row took {share:.0%} of "
+            f"The model takes most of the time, one row after another; in batches of {rows} a row "
+            f"took {share:.0%} of "
             "that: send more requests at once, or more rows in one."
         )
     if load.busy >= _BUSY and load.cores_busy < _FULL and load.free_replicas:
         return (
-            f"The model takes most of the time and its replicas are busy {load.busy:.0%} of it, while cores are free: "
+            f"The model takes most of the time and its replicas are busy {load.busy:.0%} of it, "
+            "while cores are free: "
             f"set replicas to {load.replicas + load.free_replicas} (now {load.replicas})."
         )
     if load.busy < _IDLE and load.threads < load.cores:
         return (
-            f"The model takes most of the time and replicas are mostly idle: more threads than {load.threads} for each "
+            "The model takes most of the time and replicas are mostly idle: more threads than "
+            f"{load.threads} for each "
             "would answer sooner, and so may precision: bf16."
         )
     return (
-        f"The model takes most of the time, in batches of {load.mean_batch:.1f} rows: it is what there is to pay; "
+        f"The model takes most of the time, in batches of {load.mean_batch:.1f} rows: it is what "
+        "there is to pay; "
         "precision: bf16, tune: true or a smaller model make it less."
     )
 
 
 def _larger_batch(load: _Load) -> tuple[int, float] | None:
-    """The batch size with the least time per row, and that time as a part of a single row's, if it is worth it."""
-    times = {size: batch.compute_infer_ns / batch.executions / size for size, batch in load.batches.items() if size > 0}
+    """The batch size with the least time per row, and that time as a part of a single row's, if it
+    is worth it.
+    """
+    times = {
+        size: batch.compute_infer_ns / batch.executions / size
+        for size, batch in load.batches.items()
+        if size > 0
+    }
     if 1 not in times or not times[1]:
         return None
     best = min(times, key=lambda size: times[size])

@@ -21,7 +21,9 @@ class Host:
         self._last = self._ticks()
 
     def utilization(self) -> float | None:
-        """The part of the processor time that was in use since the last call; None: it is not known."""
+        """The part of the processor time that was in use since the last call; None: it is not
+        known.
+        """
         now, last = self._ticks(), self._last
         self._last = now
         if now is None or last is None or now[1] <= last[1]:
@@ -34,7 +36,8 @@ class Host:
         if text is None:
             return None
         fields = {
-            key: int(rest.split()[0]) << 10 for key, _, rest in (line.partition(":") for line in text.splitlines())
+            key: int(rest.split()[0]) << 10
+            for key, _, rest in (line.partition(":") for line in text.splitlines())
         }
         total = fields["MemTotal"]
         used = total - fields.get("MemAvailable", fields["MemFree"])

@@ -35,7 +35,9 @@ _MOST_COUNTS: Final = 2000
 
 
 def clean(text: str, longest: int = _LONGEST) -> str:
-    """Foreign text for one line of a log: escaped where it cannot be printed, tokens covered, cut to a length."""
+    """Foreign text for one line of a log: escaped where it cannot be printed, tokens covered, cut
+    to a length.
+    """
     if len(text) > longest:
         text = text[: longest - 1] + "…"
     if not text.isprintable():
@@ -45,7 +47,9 @@ def clean(text: str, longest: int = _LONGEST) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened: its kind (`rolled_back`), what it happened to, when (in seconds since 1970)."""
+    """Something that happened: its kind (`rolled_back`), what it happened to, when (in seconds
+    since 1970).
+    """
 
     kind: str
     fields: Mapping[str, Value] = field(default_factory=dict)
@@ -57,14 +61,18 @@ class Event:
         return LEVELS.get(self.kind, logging.INFO)
 
     def __str__(self) -> str:
-        return " ".join([self.kind, *(f"{key}={_plain(value)}" for key, value in self.fields.items())])
+        return " ".join(
+            [self.kind, *(f"{key}={_plain(value)}" for key, value in self.fields.items())]
+        )
 
     def as_line(self) -> dict[str, Value]:
         """As the log's JSON lines show it."""
         return {"event": self.kind, **{key: _json(value) for key, value in self.fields.items()}}
 
     def as_entry(self) -> dict[str, Any]:
-        """As the console and the admin routes show it: what it happened to, why, and the share of traffic after it."""
+        """As the console and the admin routes show it: what it happened to, why, and the share of
+        traffic after it.
+        """
         fields = self.fields
         return {
             "kind": self.kind,
@@ -87,7 +95,9 @@ class Journal:
         self._lock = threading.Lock()
 
     def emit(self, kind: str, **fields: Value) -> Event:
-        """Say that something happened. `model`, `version`, `reason` and `share` are fields that the console shows."""
+        """Say that something happened. `model`, `version`, `reason` and `share` are fields that the
+        console shows.
+        """
         event = Event(kind, fields, self._wall())
         with self._lock:
             self._last.append(event)

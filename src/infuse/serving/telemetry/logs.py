@@ -1,8 +1,10 @@
-"""Logs as text or JSON lines, and a line per request when that is asked for. Never payloads, never tokens.
+"""Logs as text or JSON lines, and a line per request when that is asked for. Never payloads, never
+tokens.
 
-An engine in somebody's own process only uses loggers below `infuse`, and leaves it to that process what becomes of
-them. `setup` is for a process that is a server: lines are written by a thread of their own, so that a reader who is
-slow does not stop the server; lines that find the queue full are dropped and counted.
+An engine in somebody's own process only uses loggers below `infuse`, and leaves it to that process
+what becomes of them. `setup` is for a process that is a server: lines are written by a thread of
+their own, so that a reader who is slow does not stop the server; lines that find the queue full are
+dropped and counted.
 """
 
 from __future__ import annotations
@@ -120,7 +122,9 @@ class Logging:
         yield Reading("infuse_log_dropped", self.dropped)
 
     def close(self, seconds: float = 5.0) -> None:
-        """Write what waits, as far as the reader takes it in time, and leave all loggers as they were."""
+        """Write what waits, as far as the reader takes it in time, and leave all loggers as they
+        were.
+        """
         logging.captureWarnings(False)
         for logger, level, propagate in self._before:
             logger.removeHandler(self._handler)
@@ -140,21 +144,30 @@ class Logging:
 
 
 def setup(config: Telemetry, stream: TextIO | None = None) -> Logging:
-    """Log as the configuration says, to standard error or a stream. The root logger is left alone."""
+    """Log as the configuration says, to standard error or a stream. The root logger is left
+    alone.
+    """
     return Logging(config, stream)
 
 
 class TextLines(logging.Formatter):
-    """`time LEVEL event key=value …`, a line each; lines of a traceback begin with a bar, so that none can pass for
-    another event.
+    """`time LEVEL event key=value …`, a line each; lines of a traceback begin with a bar, so that
+    none can pass for another event.
     """
 
     def format(self, record: logging.LogRecord) -> str:
         """A record as text."""
-        text = str(record.msg) if isinstance(record.msg, Event) else f"{record.name}: {clean(record.getMessage())}"
+        text = (
+            str(record.msg)
+            if isinstance(record.msg, Event)
+            else f"{record.name}: {clean(record.getMessage())}"
+        )
         lines = [f"{_time(record)} {record.levelname:<7} {text}"]
         if record.exc_info:
-            lines += [f"    | {clean(line)}" for line in self.formatException(record.exc_info).splitlines()]
+            lines += [
+                f"    | {clean(line)}"
+                for line in self.formatException(record.exc_info).splitlines()
+            ]
         return "\n".join(lines)
 
 

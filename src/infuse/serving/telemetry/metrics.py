@@ -1,6 +1,7 @@
 """The page of metrics: read from the engine when somebody asks, at no cost to requests.
 
-Labels hold names of served models only, never what a caller wrote: nobody can fill the page from outside.
+Labels hold names of served models only, never what a caller wrote: nobody can fill the page from
+outside.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ _OPENMETRICS: Final = "application/openmetrics-text; version=1.0.0"
 class Metrics(Collector):
     """The metrics of one engine.
 
-    `sources` give readings of parts that the engine's versions do not show (rollouts, objectives, the repository …).
-    One that fails is logged and counted, and the rest of the page is served.
+    `sources` give readings of parts that the engine's versions do not show (rollouts, objectives,
+    the repository …). One that fails is logged and counted, and the rest of the page is served.
     """
 
     def __init__(self, engine: EngineView, sources: Iterable[Source] = ()) -> None:
@@ -45,8 +46,12 @@ class Metrics(Collector):
         self._sources.append(source)
 
     def render(self, accept: str = "") -> tuple[str, bytes]:
-        """The content type and the page, in the format that an Accept header prefers (text or OpenMetrics)."""
-        encode, kind = choose_encoder(_OPENMETRICS if "application/openmetrics-text" in accept else "")
+        """The content type and the page, in the format that an Accept header prefers (text or
+        OpenMetrics).
+        """
+        encode, kind = choose_encoder(
+            _OPENMETRICS if "application/openmetrics-text" in accept else ""
+        )
         page = encode(self._registry)
         if not kind.startswith("application/openmetrics-text"):
             # Text knows counters of any name: Triton's are the only ones without a type.
@@ -81,7 +86,9 @@ class Metrics(Collector):
                 continue
             for name, value, labels in readings:
                 family = READINGS[name]
-                _add(metrics[name], family.kind, dict(zip(family.labels, labels, strict=True)), value)
+                _add(
+                    metrics[name], family.kind, dict(zip(family.labels, labels, strict=True)), value
+                )
         _add(metrics["infuse_metrics_failed"], "gauge", {}, failed)
         yield from (metric for metric in metrics.values() if metric.samples)
 
@@ -98,7 +105,9 @@ def _add(metric: Metric, kind: str, labels: dict[str, str], value: float) -> Non
     metric.add_sample(f"{metric.name}_total" if kind == "counter" else metric.name, labels, value)
 
 
-def _add_triton(metrics: Mapping[str, Metric], labels: dict[str, str], version: VersionView, total: Counts) -> None:
+def _add_triton(
+    metrics: Mapping[str, Metric], labels: dict[str, str], version: VersionView, total: Counts
+) -> None:
     statistics = version.statistics
     values = {
         "request_success": total.successes,
@@ -119,7 +128,9 @@ def _add_triton(metrics: Mapping[str, Metric], labels: dict[str, str], version: 
         failure.add_sample(failure.name, {**labels, "reason": reason}, count)
 
 
-def _add_histograms(metrics: Mapping[str, Metric], labels: dict[str, str], version: VersionView, total: Counts) -> None:
+def _add_histograms(
+    metrics: Mapping[str, Metric], labels: dict[str, str], version: VersionView, total: Counts
+) -> None:
     times = {
         "infuse_request_seconds": (total.requests, total.success_ns),
         "infuse_queue_seconds": (total.queues, total.queue_ns),
@@ -127,7 +138,9 @@ def _add_histograms(metrics: Mapping[str, Metric], labels: dict[str, str], versi
     }
     for name, (counts, nanoseconds) in times.items():
         _add_histogram(metrics[name], labels, shown(counts), nanoseconds / 1e9)
-    _add_histogram(metrics["infuse_batch_rows"], labels, _batch_sizes(version.statistics.batches), total.rows)
+    _add_histogram(
+        metrics["infuse_batch_rows"], labels, _batch_sizes(version.statistics.batches), total.rows
+    )
 
 
 def _batch_sizes(batches: Mapping[int, BatchCounts]) -> Iterator[tuple[str, int]]:
@@ -137,7 +150,9 @@ def _batch_sizes(batches: Mapping[int, BatchCounts]) -> Iterator[tuple[str, int]
         yield label, sum(count for size, count in counts if size <= bound)
 
 
-def _add_histogram(metric: Metric, labels: dict[str, str], buckets: Iterable[tuple[str, int]], total: float) -> None:
+def _add_histogram(
+    metric: Metric, labels: dict[str, str], buckets: Iterable[tuple[str, int]], total: float
+) -> None:
     count = 0
     for bound, count in buckets:
         metric.add_sample(f"{metric.name}_bucket", {**labels, "le": bound}, count)
@@ -145,7 +160,9 @@ def _add_histogram(metric: Metric, labels: dict[str, str], buckets: Iterable[tup
     metric.add_sample(f"{metric.name}_sum", labels, total)
 
 
-def _add_state(metrics: Mapping[str, Metric], labels: dict[str, str], version: VersionView, total: Counts) -> None:
+def _add_state(
+    metrics: Mapping[str, Metric], labels: dict[str, str], version: VersionView, total: Counts
+) -> None:
     values: dict[str, float] = {
         "infuse_received_bytes": total.bytes_in,
         "infuse_sent_bytes": total.bytes_out,

@@ -1,4 +1,6 @@
-"""All that watches an engine, set up by its configuration: metrics, objectives, traces, the access log, advice."""
+"""All that watches an engine, set up by its configuration: metrics, objectives, traces, the access
+log, advice.
+"""
 
 from __future__ import annotations
 
@@ -46,12 +48,16 @@ class MonitoredEngine(EngineView, Protocol):
 class Monitor:
     """Watches one engine from when it is made until it is closed. Call `tick` about every second.
 
-    `sources` give further readings, as `Metrics` has them. ConfigurationError where traces are to go to what is no
-    endpoint.
+    `sources` give further readings, as `Metrics` has them. ConfigurationError where traces are to
+    go to what is no endpoint.
     """
 
     def __init__(
-        self, engine: MonitoredEngine, config: Telemetry, journal: Journal, sources: Iterable[Source] = ()
+        self,
+        engine: MonitoredEngine,
+        config: Telemetry,
+        journal: Journal,
+        sources: Iterable[Source] = (),
     ) -> None:
         self._engine = engine
         self._known: dict[str, tuple[Objective, ...]] = {}
@@ -69,7 +75,9 @@ class Monitor:
         self.tick()
 
     def tick(self) -> None:
-        """Take up objectives that models brought, changed or took along, and end alerts that are over."""
+        """Take up objectives that models brought, changed or took along, and end alerts that are
+        over.
+        """
         wanted = {name: model.config.objectives for name, model in self._engine.models.items()}
         for name in self._known.keys() - wanted.keys():
             self.objectives.remove(name)
@@ -95,7 +103,9 @@ class Monitor:
     def _set(self, model: str, objectives: tuple[Objective, ...]) -> None:
         try:
             self.objectives.set(model, objectives)
-        except ConfigurationError as error:  # the model serves all the same, by the objectives that it had
+        except (
+            ConfigurationError
+        ) as error:  # the model serves all the same, by the objectives that it had
             self.journal.emit("objectives_refused", model=model, reason=str(error))
 
     def _trace(self, config: Telemetry) -> None:
@@ -114,7 +124,9 @@ class Monitor:
     def _workers(self) -> Iterator[Reading]:
         workers: Iterable[Mapping[str, Any]] = self._engine.placement()["workers"]
         for worker in workers:
-            yield Reading("infuse_worker_memory_bytes", worker["resident_bytes"], (str(worker["name"]),))
+            yield Reading(
+                "infuse_worker_memory_bytes", worker["resident_bytes"], (str(worker["name"]),)
+            )
 
 
 def _shares(name: str, told: Mapping[str, Any]) -> Iterator[Reading]:

@@ -1,9 +1,10 @@
 """Service level objectives: how much of the budget for bad requests is used, and how fast.
 
-A request is good when it was answered, within the objective's latency if there is one. Errors that are the caller's
-own (a 4xx, a call that is not supported, one that was given up) and shadow requests do not count. An alert burns when
-the budget is used `burn_rate` times too fast over the window and also over its last twelfth, so that it neither rings
-for a blink nor rings on after the end; it ends when the last twelfth is slow enough again.
+A request is good when it was answered, within the objective's latency if there is one. Errors that
+are the caller's own (a 4xx, a call that is not supported, one that was given up) and shadow
+requests do not count. An alert burns when the budget is used `burn_rate` times too fast over the
+window and also over its last twelfth, so that it neither rings for a blink nor rings on after the
+end; it ends when the last twelfth is slow enough again.
 """
 
 from __future__ import annotations
@@ -56,7 +57,9 @@ class _Window:
 class Tracker:
     """How one objective of one model fares. `clock` gives seconds that never go back."""
 
-    def __init__(self, model: str, objective: Objective, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, model: str, objective: Objective, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self.model = model
         self.objective = objective
         self.burning = False
@@ -76,7 +79,9 @@ class Tracker:
         return bad
 
     def burn_rates(self) -> tuple[float, float]:
-        """How many times too fast the budget is used: over the window's last twelfth, over all of it."""
+        """How many times too fast the budget is used: over the window's last twelfth, over all of
+        it.
+        """
         self._advance()
         return self._rate(self._short), self._rate(self._long)
 
@@ -128,7 +133,9 @@ class Tracker:
 
 
 class Objectives:
-    """The objectives of all models of an engine: observe every outcome, and `check` about every second."""
+    """The objectives of all models of an engine: observe every outcome, and `check` about every
+    second.
+    """
 
     def __init__(self, journal: Journal, clock: Callable[[], float] = time.monotonic) -> None:
         self._journal = journal
@@ -142,7 +149,9 @@ class Objectives:
         """
         objectives = tuple(objectives)
         if len({one.name for one in objectives}) < len(objectives):
-            raise ConfigurationError("two objectives have the same name", where=f"objectives of {model}")
+            raise ConfigurationError(
+                "two objectives have the same name", where=f"objectives of {model}"
+            )
         before = {tracker.objective: tracker for tracker in self._trackers.pop(model, ())}
         trackers = [before.get(one) or Tracker(model, one, self._clock) for one in objectives]
         if trackers:

@@ -1,7 +1,8 @@
-"""What a served version did: counts and durations, per batch size, as histograms, and of the last ten seconds.
+"""What a served version did: counts and durations, per batch size, as histograms, and of the last
+ten seconds.
 
-All is counted once, in the counts of the running second; those of older seconds are added to the past. So an
-observation costs a few additions and no lock: the engine's loop is the only caller.
+All is counted once, in the counts of the running second; those of older seconds are added to the
+past. So an observation costs a few additions and no lock: the engine's loop is the only caller.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from infuse.serving.messages import Outcome, Tensor, Timeline
 from infuse.serving.telemetry.histograms import BOUNDS, BUCKETS, quantile
 
 FAILURES: Final = ("REJECTED", "CANCELED", "BACKEND", "OTHER")
-"""Why a request failed, in Triton's words: refused or out of time, given up by its caller, the model's fault, else."""
+"""Why a request failed, in Triton's words: refused or out of time, given up by its caller, the
+model's fault, else.
+"""
 _KINDS: Final[tuple[tuple[type[BaseException], int], ...]] = (
     (OverloadError, 0),
     (DeadlineError, 0),
@@ -43,9 +46,10 @@ def failure_of(error: BaseException) -> str:
 class Counts:
     """What happened in some time. Durations are in nanoseconds.
 
-    `decode`: until a request was queued; `queue`: until it was taken into a batch; `dispatch`: until its batch
-    computed; `compute`; `collect`: until its outputs were there; `encode`: until they were serialized, of `encoded`
-    requests. `busy`: replicas computed, all together. `requests`, `queues`, `computes` are histograms.
+    `decode`: until a request was queued; `queue`: until it was taken into a batch; `dispatch`:
+    until its batch computed; `compute`; `collect`: until its outputs were there; `encode`: until
+    they were serialized, of `encoded` requests. `busy`: replicas computed, all together.
+    `requests`, `queues`, `computes` are histograms.
     """
 
     __slots__ = (
@@ -94,7 +98,11 @@ class Counts:
         """Count what another one counted."""
         for name in self.__slots__:
             mine, theirs = getattr(self, name), getattr(other, name)
-            setattr(self, name, [a + b for a, b in zip(mine, theirs)] if isinstance(mine, list) else mine + theirs)
+            setattr(
+                self,
+                name,
+                [a + b for a, b in zip(mine, theirs)] if isinstance(mine, list) else mine + theirs,
+            )
 
 
 class Recent:
@@ -125,7 +133,9 @@ class Recent:
             "requests_per_second": self.throughput,
             "rows_per_second": self.counts.rows / self.seconds,
             "failure_rate": self.failure_rate,
-            "mean_batch": self.counts.rows / self.counts.executions if self.counts.executions else 0.0,
+            "mean_batch": self.counts.rows / self.counts.executions
+            if self.counts.executions
+            else 0.0,
             "p50_ms": self.quantile(0.5) * 1e3,
             "p95_ms": self.quantile(0.95) * 1e3,
             "p99_ms": self.quantile(0.99) * 1e3,
@@ -133,9 +143,17 @@ class Recent:
 
 
 class BatchCounts:
-    """Executions with one batch size: how many, how many requests were in them, durations in nanoseconds."""
+    """Executions with one batch size: how many, how many requests were in them, durations in
+    nanoseconds.
+    """
 
-    __slots__ = ("compute_infer_ns", "compute_input_ns", "compute_output_ns", "executions", "requests")
+    __slots__ = (
+        "compute_infer_ns",
+        "compute_input_ns",
+        "compute_output_ns",
+        "executions",
+        "requests",
+    )
 
     def __init__(self) -> None:
         self.executions = self.requests = 0
@@ -226,7 +244,9 @@ class VersionStatistics:
         compute_output_ns: int,
         reason: str,
     ) -> None:
-        """Count an execution that gave outputs: of how many rows, for how many requests, and why it started then."""
+        """Count an execution that gave outputs: of how many rows, for how many requests, and why it
+        started then.
+        """
         now = self._clock()
         if now >= self._turn:
             self._rotate(now)
@@ -240,7 +260,8 @@ class VersionStatistics:
         self.compute_input_ns += compute_input_ns * requests
         self.compute_infer_ns += compute_infer_ns * requests
         self.compute_output_ns += compute_output_ns * requests
-        # Beyond some size, sizes are rounded up: callers choose them, and must not fill the memory with them.
+        # Beyond some size, sizes are rounded up: callers choose them, and must not fill the memory
+        # with them.
         size = rows if rows <= _EXACT_SIZES else 1 << (rows - 1).bit_length()
         batch = self.batches.get(size)
         if batch is None:
@@ -263,7 +284,9 @@ class VersionStatistics:
         return Recent(counts, max(now - max(first * _SECOND, self._started), 1) / 1e9)
 
     def quantile(self, share: float) -> float:
-        """What `share` of the requests answered in the last ten seconds took at most, in seconds; 0: none were."""
+        """What `share` of the requests answered in the last ten seconds took at most, in seconds;
+        0: none were.
+        """
         return self.recent().quantile(share)
 
     def as_triton(self) -> dict[str, Any]:

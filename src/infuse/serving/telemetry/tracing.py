@@ -1,8 +1,9 @@
-"""Traces of requests with OpenTelemetry, made after the fact from the times that a request carries anyway.
+"""Traces of requests with OpenTelemetry, made after the fact from the times that a request carries
+anyway.
 
-A request costs the engine an entry in a bounded queue, and nothing when it is not sampled. A thread makes the spans
-once the answer was serialized, and exports them; an endpoint that is slow or gone costs traces, which are counted,
-and never a request.
+A request costs the engine an entry in a bounded queue, and nothing when it is not sampled. A thread
+makes the spans once the answer was serialized, and exports them; an endpoint that is slow or gone
+costs traces, which are counted, and never a request.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ from infuse.serving.statuses import public_text
 from infuse.serving.telemetry.journal import clean
 from infuse.serving.telemetry.views import Reading
 
-_TRACEPARENT: Final = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-([0-9a-f]{2})(?:-.*)?")
+_TRACEPARENT: Final = re.compile(
+    r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-([0-9a-f]{2})(?:-.*)?"
+)
 _WAITING: Final = 4096
 _BATCH: Final = 256  # requests of an export
 _PAUSE: Final = 0.2  # seconds between exports
@@ -55,8 +58,9 @@ _STAGES: Final = (
 def observer(config: Telemetry, exporter: SpanExporter | None = None) -> Traces | None:
     """An observer of outcomes that makes traces; None when the configuration wants none.
 
-    `config.traces` is an OTLP gRPC endpoint (`http://host:4317`, `https://…`) or `console`. With `exporter`, spans go
-    there. Close it at the end. ConfigurationError for an endpoint that is none.
+    `config.traces` is an OTLP gRPC endpoint (`http://host:4317`, `https://…`) or `console`. With
+    `exporter`, spans go there. Close it at the end. ConfigurationError for an endpoint that is
+    none.
     """
     if not config.traces:
         return None
@@ -77,9 +81,11 @@ class _Trace:
 
 
 class Traces:
-    """Makes a trace of each sampled request: a server span, with a child for each stage that the request reached.
+    """Makes a trace of each sampled request: a server span, with a child for each stage that the
+    request reached.
 
-    A caller's traceparent decides whether its request is traced; without one, `share` of the requests are.
+    A caller's traceparent decides whether its request is traced; without one, `share` of the
+    requests are.
     """
 
     def __init__(
@@ -139,12 +145,19 @@ class Traces:
             self._export()
 
     def _export(self) -> int:
-        """Make and export the spans of requests whose answers are serialized, or will not be any more; their number."""
+        """Make and export the spans of requests whose answers are serialized, or will not be any
+        more; their number.
+        """
         count = 0
         now, closing = self._clock(), self._closing.is_set()
         while self._waiting and count < _BATCH:
             first = self._waiting[0]
-            if first.awaits_sent and not first.timeline.sent and not closing and now - first.ended < _UNSENT:
+            if (
+                first.awaits_sent
+                and not first.timeline.sent
+                and not closing
+                and now - first.ended < _UNSENT
+            ):
                 break
             self._make(self._waiting.popleft())
             count += 1
@@ -196,11 +209,15 @@ def _exporter(endpoint: str) -> SpanExporter:
         return ConsoleSpanExporter(out=sys.stdout)
     if not re.fullmatch(r"https?://[^/\s]+/?", endpoint):
         raise ConfigurationError(
-            f"{endpoint!r} is no OTLP endpoint", where="telemetry.traces", hint="write http://host:4317, or console"
+            f"{endpoint!r} is no OTLP endpoint",
+            where="telemetry.traces",
+            hint="write http://host:4317, or console",
         )
     from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
 
-    return OTLPSpanExporter(endpoint, insecure=endpoint.startswith("http://"), timeout=_EXPORT_SECONDS)
+    return OTLPSpanExporter(
+        endpoint, insecure=endpoint.startswith("http://"), timeout=_EXPORT_SECONDS
+    )
 
 
 def _trace_of(outcome: Outcome, parent: str, now: int) -> _Trace:
@@ -220,7 +237,9 @@ def _trace_of(outcome: Outcome, parent: str, now: int) -> _Trace:
     if outcome.shadow:
         attributes["infuse.shadow"] = True
     if error is not None:
-        attributes["error.type"] = error.code if isinstance(error, InfuseError) else type(error).__name__
+        attributes["error.type"] = (
+            error.code if isinstance(error, InfuseError) else type(error).__name__
+        )
     return _Trace(
         request.timeline,
         parent,

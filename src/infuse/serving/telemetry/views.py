@@ -9,7 +9,9 @@ from infuse.serving.telemetry.statistics import VersionStatistics
 
 
 class Reading(NamedTuple):
-    """A value of a metric that `families.py` names, with the values of its labels in the order given there."""
+    """A value of a metric that `families.py` names, with the values of its labels in the order
+    given there.
+    """
 
     name: str
     value: float
@@ -19,9 +21,10 @@ class Reading(NamedTuple):
 class VersionView(Protocol):
     """A served version.
 
-    `replicas`: how many there are by state (`idle`, `busy`, `starting`, `lost`). `threads`: cores that one of them
-    uses. `rows_waiting` have not been taken into a batch. `restarts` of its workers. `loaded_at` in seconds since
-    1970, 0: not yet. `build_seconds` is the part of `load_seconds` that compiling took.
+    `replicas`: how many there are by state (`idle`, `busy`, `starting`, `lost`). `threads`: cores
+    that one of them uses. `rows_waiting` have not been taken into a batch. `restarts` of its
+    workers. `loaded_at` in seconds since 1970, 0: not yet. `build_seconds` is the part of
+    `load_seconds` that compiling took.
     """
 
     @property

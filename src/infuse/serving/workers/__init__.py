@@ -1,1 +1,3 @@
-"""Where models run: worker processes that share tensors with the server through memory, or threads of the server."""
+"""Where models run: worker processes that share tensors with the server through memory, or threads
+of the server.
+"""

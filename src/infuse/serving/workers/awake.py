@@ -1,7 +1,8 @@
-"""Staying awake for a moment: where the next message is expected at once, waking up takes longer than looking again.
+"""Staying awake for a moment: where the next message is expected at once, waking up takes longer
+than looking again.
 
-On an idle processor, above all a virtual one, a sleeping process is back at work only some fifty to a hundred
-microseconds after it is woken. A request to a small model crosses four such gaps.
+On an idle processor, above all a virtual one, a sleeping process is back at work only some fifty to
+a hundred microseconds after it is woken. A request to a small model crosses four such gaps.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ class Gaps:
 
 
 class Crowd:
-    """Whether others need the processors: where too many waits saw one come back late from letting them run."""
+    """Whether others need the processors: where too many waits saw one come back late from letting
+    them run.
+    """
 
     def __init__(self) -> None:
         self._until = 0.0
@@ -56,7 +59,9 @@ class Crowd:
         self._late |= time.perf_counter() - began > _LATE
 
     def end(self, now: float, alone: bool) -> None:
-        """A wait ends at the time `now`. `alone`: of one request that met no other, whose caller may take its time."""
+        """A wait ends at the time `now`. `alone`: of one request that met no other, whose caller
+        may take its time.
+        """
         self._share += _LATE_WEIGHT * ((self._late and not alone) - self._share)
         self._late = False
         if self._share > _MOST_LATE:
@@ -65,10 +70,12 @@ class Crowd:
 
 
 class Vigil:
-    """Keeps an event loop from sleeping: it goes on looking at its sockets, and lets other processes run between.
+    """Keeps an event loop from sleeping: it goes on looking at its sockets, and lets other
+    processes run between.
 
-    `runs` are long ones under way, which have the processors: as long as there are any, it does sleep. So it does for a
-    while where others need the processors. `requests` are those that are not answered yet.
+    `runs` are long ones under way, which have the processors: as long as there are any, it does
+    sleep. So it does for a while where others need the processors. `requests` are those that are
+    not answered yet.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -102,13 +109,16 @@ class Vigil:
 
 
 class Ear:
-    """Receives messages from a socket; while they come within `seconds` of each other, it does not sleep for them.
+    """Receives messages from a socket; while they come within `seconds` of each other, it does not
+    sleep for them.
 
-    It does while there is something in `runs`, which has the processors, and for a while where others need them.
-    `alone`: what it hears is of one request after the other.
+    It does while there is something in `runs`, which has the processors, and for a while where
+    others need them. `alone`: what it hears is of one request after the other.
     """
 
-    def __init__(self, channel: socket.socket, most_bytes: int, seconds: float, runs: Collection[object] = ()) -> None:
+    def __init__(
+        self, channel: socket.socket, most_bytes: int, seconds: float, runs: Collection[object] = ()
+    ) -> None:
         self._channel = channel
         self._most = most_bytes
         self._gaps = Gaps(seconds)

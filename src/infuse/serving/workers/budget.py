@@ -1,4 +1,6 @@
-"""What models may take of memory, what they take, and the refusal of those for which there is none."""
+"""What models may take of memory, what they take, and the refusal of those for which there is
+none.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ class NoRoomError(UnavailableError):
 
 @dataclass(frozen=True)
 class Memory:
-    """A process: bytes that are present, those by its share of what others have too, and those that are its own."""
+    """A process: bytes that are present, those by its share of what others have too, and those that
+    are its own.
+    """
 
     resident: int = 0
     pss: int = 0
@@ -32,27 +36,40 @@ class Memory:
 def memory_of(pid: int, proc: Path = Path("/proc")) -> Memory:
     """The memory of a process; nothing when there is no such process.
 
-    Its own is what it has written (its heap, tensors in shared memory by share): mapped weights are not in it.
+    Its own is what it has written (its heap, tensors in shared memory by share): mapped weights are
+    not in it.
     """
     try:
         lines = (proc / str(pid) / "smaps_rollup").read_text("ascii").splitlines()[1:]
     except (OSError, ValueError):
         return Memory(resident_bytes(pid, proc))
-    sizes = {name: int(rest.split()[0]) << 10 for name, _, rest in (line.partition(":") for line in lines)}
-    own = sizes.get("Pss_Anon", sizes.get("Anonymous", 0)) + sizes.get("Pss_Shmem", 0) + sizes.get("SwapPss", 0)
+    sizes = {
+        name: int(rest.split()[0]) << 10
+        for name, _, rest in (line.partition(":") for line in lines)
+    }
+    own = (
+        sizes.get("Pss_Anon", sizes.get("Anonymous", 0))
+        + sizes.get("Pss_Shmem", 0)
+        + sizes.get("SwapPss", 0)
+    )
     return Memory(sizes.get("Rss", 0), sizes.get("Pss", 0), own)
 
 
 def resident_bytes(pid: int, proc: Path = Path("/proc")) -> int:
-    """Memory of a process that is its own or shared and present; 0 when there is no such process."""
+    """Memory of a process that is its own or shared and present; 0 when there is no such
+    process.
+    """
     try:
-        return int((proc / str(pid) / "statm").read_text("ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        return int((proc / str(pid) / "statm").read_text("ascii").split()[1]) * os.sysconf(
+            "SC_PAGE_SIZE"
+        )
     except (OSError, IndexError, ValueError):
         return 0
 
 
 def limit_of(memory_mb: int, host: Host | None = None) -> int | None:
-    """Bytes that all models may take: what is configured, or what the machine or its control group has.
+    """Bytes that all models may take: what is configured, or what the machine or its control group
+    has.
 
     None: that is not known, and nothing is refused.
     """
@@ -63,7 +80,8 @@ def limit_of(memory_mb: int, host: Host | None = None) -> int | None:
 
 
 def build_limit_of(memory_mb: int, host: Host | None = None) -> int | None:
-    """Bytes that compiling a model may take in a process: what is configured, or half of what there is.
+    """Bytes that compiling a model may take in a process: what is configured, or half of what there
+    is.
 
     None: that is not known, and nothing is limited.
     """
@@ -97,7 +115,11 @@ class Budget:
 
     def left(self, taken: int) -> int | None:
         """Bytes that nobody has or was promised; None: there is no limit."""
-        return None if self.limit is None else max(0, self.limit - taken - sum(self._promised.values()))
+        return (
+            None
+            if self.limit is None
+            else max(0, self.limit - taken - sum(self._promised.values()))
+        )
 
     async def measure(self, pids: Iterable[int]) -> None:
         """Measure processes, beside the loop: the kernel walks through all of their pages."""

@@ -1,6 +1,8 @@
-"""From a model file to a compiled folder, in a process of its own: parsers and compilers see what strangers wrote.
+"""From a model file to a compiled folder, in a process of its own: parsers and compilers see what
+strangers wrote.
 
-`python -m infuse.serving.workers.build` reads one request as JSON from standard input and writes one answer.
+`python -m infuse.serving.workers.build` reads one request as JSON from standard input and writes
+one answer.
 """
 
 from __future__ import annotations
@@ -32,13 +34,17 @@ from infuse.serving.workers.process import ending
 
 _MODULE: Final = "infuse.serving.workers.build"
 _MOST_TEXT: Final = 1 << 24
-_OUT: Final = re.compile(r"out of memory|memory exhausted|Cannot allocate memory|bad_alloc")  # a C++ compiler's words
+_OUT: Final = re.compile(
+    r"out of memory|memory exhausted|Cannot allocate memory|bad_alloc"
+)  # a C++ compiler's words
 _FIRST_TO_GO: Final = "900"  # of 1000; workers have 500
 
 
 @dataclass(frozen=True)
 class Signature:
-    """A compiled model on disk, and what it takes and gives. `host_steps`: what the interpreter runs of it."""
+    """A compiled model on disk, and what it takes and gives. `host_steps`: what the interpreter
+    runs of it.
+    """
 
     folder: Path
     inputs: tuple[TensorSpec, ...]
@@ -62,9 +68,10 @@ async def build(
 ) -> Signature:
     """Compile a model file (or open a compiled folder), and describe it.
 
-    What the compiler cannot keep in its own cache is written to `output`. `memory`: bytes that the process, and each
-    that it starts, may have of its own (None: no limit); files that are only mapped are not in it. Raises what
-    `infuse.compile` raises, and ModelFailureError when it crashes, takes longer than `seconds` or needs more memory.
+    What the compiler cannot keep in its own cache is written to `output`. `memory`: bytes that the
+    process, and each that it starts, may have of its own (None: no limit); files that are only
+    mapped are not in it. Raises what `infuse.compile` raises, and ModelFailureError when it
+    crashes, takes longer than `seconds` or needs more memory.
     """
     order = {
         "source": str(source),
@@ -85,9 +92,13 @@ async def build(
         start_new_session=True,
     )
     try:
-        text, trouble = await asyncio.wait_for(process.communicate(json.dumps(order).encode()), seconds)
+        text, trouble = await asyncio.wait_for(
+            process.communicate(json.dumps(order).encode()), seconds
+        )
     except asyncio.TimeoutError:
-        raise ModelFailureError(f"compiling it took longer than {seconds:g} s", where=str(source)) from None
+        raise ModelFailureError(
+            f"compiling it took longer than {seconds:g} s", where=str(source)
+        ) from None
     finally:
         if process.returncode is None:
             with suppress(ProcessLookupError):
@@ -104,12 +115,16 @@ def _crash(status: int, trouble: bytes, source: Path, memory: int | None) -> Mod
     """The process ended without an answer. Native code that gets no memory ends like that, too."""
     last = trouble.decode("utf-8", "replace").strip().splitlines()[-1:]
     what = f"the compiling process {ending(status)}{': ' + last[0] if last else ''}"
-    hint = None if memory is None else f"it may take {mib(memory)} of memory (workers.build_memory_mb)"
+    hint = (
+        None if memory is None else f"it may take {mib(memory)} of memory (workers.build_memory_mb)"
+    )
     return ModelFailureError(what, where=str(source), hint=hint)
 
 
 def signature_of(answer: Mapping[str, Any], seconds: float) -> Signature:
-    """What an answer of the compiling process says, which took so long; raises the error that it tells."""
+    """What an answer of the compiling process says, which took so long; raises the error that it
+    tells.
+    """
     if "error" in answer:
         raise restored(tuple(answer["error"]))
     return Signature(
@@ -124,11 +139,15 @@ def signature_of(answer: Mapping[str, Any], seconds: float) -> Signature:
 
 
 def _spec(entry: Mapping[str, Any]) -> TensorSpec:
-    return TensorSpec(entry["name"], dtypes.by_name(entry["dtype"]).numpy, tuple(entry["shape"]), entry["late"])
+    return TensorSpec(
+        entry["name"], dtypes.by_name(entry["dtype"]).numpy, tuple(entry["shape"]), entry["late"]
+    )
 
 
 def described(model: Any) -> dict[str, Any]:
-    """A compiled model, or its signature, as the answer of the compiling process; requests do not override defaults."""
+    """A compiled model, or its signature, as the answer of the compiling process; requests do not
+    override defaults.
+    """
     metadata = getattr(model, "metadata", {})
     inputs = [spec for spec in model.inputs if not spec.optional]
     inputs, outputs = joined(inputs, model.outputs, metadata.get("names", {}))
@@ -145,26 +164,42 @@ def described(model: Any) -> dict[str, Any]:
 def joined(
     inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec], names: Mapping[str, str]
 ) -> tuple[list[TensorSpec], list[TensorSpec]]:
-    """The same with one symbol for those to which the model gives one of `names`: a request counts its rows once."""
+    """The same with one symbol for those to which the model gives one of `names`: a request counts
+    its rows once.
+    """
     first: dict[str, str] = {}
-    twins = {symbol: first.setdefault(names[symbol], symbol) for symbol in _symbols(inputs) if symbol in names}
+    twins = {
+        symbol: first.setdefault(names[symbol], symbol)
+        for symbol in _symbols(inputs)
+        if symbol in names
+    }
 
     def told(size: int | str) -> int | str:
-        return re.sub(r"\b\w+\b", lambda m: twins.get(m[0], m[0]), size) if isinstance(size, str) else size
+        return (
+            re.sub(r"\b\w+\b", lambda m: twins.get(m[0], m[0]), size)
+            if isinstance(size, str)
+            else size
+        )
 
-    specs = [[replace(s, shape=tuple(map(told, s.shape))) for s in side] for side in (inputs, outputs)]
+    specs = [
+        [replace(s, shape=tuple(map(told, s.shape))) for s in side] for side in (inputs, outputs)
+    ]
     return specs[0], specs[1]
 
 
 def _row(spec: TensorSpec) -> dict[str, Any]:
     if spec.other_type:
         raise ModelFileError(f"{spec.name} is a {spec.other_type}, which the protocol cannot carry")
-    name = dtypes.by_numpy(spec.dtype).name if spec.dtype != np.dtype(object) else dtypes.string.name
+    name = (
+        dtypes.by_numpy(spec.dtype).name if spec.dtype != np.dtype(object) else dtypes.string.name
+    )
     return {"name": spec.name, "dtype": name, "shape": list(spec.shape), "late": spec.late}
 
 
 def _symbols(specs: Sequence[TensorSpec]) -> list[str]:
-    """The symbols that stand alone somewhere, and those inside of expressions, in order of appearance."""
+    """The symbols that stand alone somewhere, and those inside of expressions, in order of
+    appearance.
+    """
     from infuse.runtime.shapes import Formula
 
     found: dict[str, None] = {}
@@ -184,7 +219,9 @@ def made(order: Mapping[str, Any]) -> dict[str, Any]:
         folder = order["source"]
     else:
         graph = infuse.optimize(order["source"], fix_defaults=True)
-        model = infuse.compile(graph, precision=order["precision"], tune=order["tune"], threads=order["threads"])
+        model = infuse.compile(
+            graph, precision=order["precision"], tune=order["tune"], threads=order["threads"]
+        )
         folder = str(getattr(model, "folder", ""))
         if not folder:
             model.save(order["output"])
@@ -193,7 +230,9 @@ def made(order: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _restrict(memory: int | None) -> None:
-    """Limit this process and each that it starts, and let them be what the kernel ends first when memory runs out."""
+    """Limit this process and each that it starts, and let them be what the kernel ends first when
+    memory runs out.
+    """
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if memory is not None:
         most = resource.getrlimit(resource.RLIMIT_DATA)[1]
@@ -205,9 +244,13 @@ def _restrict(memory: int | None) -> None:
 
 
 def is_out_of_memory(error: BaseException | None) -> bool:
-    """Whether an error is, or comes from, memory that was not given to this process or to a C++ compiler."""
+    """Whether an error is, or comes from, memory that was not given to this process or to a C++
+    compiler.
+    """
     while error is not None:
-        if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
+        if isinstance(error, MemoryError) or (
+            isinstance(error, OSError) and error.errno == errno.ENOMEM
+        ):
             return True
         if isinstance(error, CompileError) and _OUT.search(error.what):
             return True
@@ -216,8 +259,14 @@ def is_out_of_memory(error: BaseException | None) -> bool:
 
 
 def _told(error: Exception, order: Mapping[str, Any]) -> tuple[str, str, str, str]:
-    """An error as `failures.restored` reads it; raises it again where it is none that a model may cause."""
-    what = error.what if isinstance(error, InfuseError) else f"{type(error).__name__}: {error}".removesuffix(": ")
+    """An error as `failures.restored` reads it; raises it again where it is none that a model may
+    cause.
+    """
+    what = (
+        error.what
+        if isinstance(error, InfuseError)
+        else f"{type(error).__name__}: {error}".removesuffix(": ")
+    )
     if order["memory"] is not None and is_out_of_memory(error):
         what = f"compiling it needed more than {mib(order['memory'])} of memory: {what}"
         return ("ModelFailureError", what, order["source"], "raise workers.build_memory_mb")

@@ -1,4 +1,6 @@
-"""What was compiled before, found again by the content of the model's files: no process is started to build it anew."""
+"""What was compiled before, found again by the content of the model's files: no process is started
+to build it anew.
+"""
 
 from __future__ import annotations
 
@@ -20,17 +22,23 @@ from infuse.runtime.cpus import cpu_description
 from infuse.runtime.folder import check_cpu, read_metadata, verify
 from infuse.serving.workers.build import Signature, described, signature_of
 
-_COMPILERS: Final = ("g++", "clang++", "c++")  # which one is taken without $CXX, another part of Infuse decides
+_COMPILERS: Final = (
+    "g++",
+    "clang++",
+    "c++",
+)  # which one is taken without $CXX, another part of Infuse decides
 EXTENSIONS: Final = "infuse.rules"
-"""Where packages that extend Infuse register: as `infuse.passes` has it, which a server does not load."""
+"""Where packages that extend Infuse register: as `infuse.passes` has it, which a server does not
+load.
+"""
 _MOST: Final = 4096  # records; each is a few hundred bytes
 
 
 class Built:
     """Records in a folder of the cache: which compiled model came of which content and options.
 
-    A record counts only while its compiled folder is whole, and made for this processor. Models of which the
-    interpreter runs a part are not recorded, and nothing is under an empty key.
+    A record counts only while its compiled folder is whole, and made for this processor. Models of
+    which the interpreter runs a part are not recorded, and nothing is under an empty key.
     """
 
     def __init__(self, cache: Path) -> None:
@@ -78,10 +86,12 @@ class Built:
 
 
 def key_of(content: str, main: str, options: Mapping[str, Any]) -> str:
-    """The key of a model: `content` is a digest of all its files, `main` the name of the one to load.
+    """The key of a model: `content` is a digest of all its files, `main` the name of the one to
+    load.
 
-    It changes with this release's code, the processor, the C++ compiler and the variables that say how to compile.
-    Empty where installed packages extend Infuse: what they do to a model is not known here.
+    It changes with this release's code, the processor, the C++ compiler and the variables that say
+    how to compile. Empty where installed packages extend Infuse: what they do to a model is not
+    known here.
     """
     if entry_points(group=EXTENSIONS):
         return ""

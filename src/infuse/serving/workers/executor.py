@@ -1,4 +1,6 @@
-"""What the batcher asks of whoever runs a model, and the form in which it runs inside the server itself."""
+"""What the batcher asks of whoever runs a model, and the form in which it runs inside the server
+itself.
+"""
 
 from __future__ import annotations
 
@@ -48,8 +50,8 @@ Callback = Callable[[Result], None]
 class Executor(Protocol):
     """A place where one version of a model runs.
 
-    `freed` is called, where it is set, whenever `free` may have risen, whoever's run has ended: what waits is looked
-    at again then.
+    `freed` is called, where it is set, whenever `free` may have risen, whoever's run has ended:
+    what waits is looked at again then.
     """
 
     freed: Callable[[], None] | None
@@ -67,13 +69,17 @@ class Executor(Protocol):
         """Whether it can run at all."""
 
     def submit(self, parts: Sequence[Sequence[Array]], seconds: float, done: Callback) -> None:
-        """Run once: for each input of the model, arrays that are stacked along the first axis (or the only one).
+        """Run once: for each input of the model, arrays that are stacked along the first axis (or
+        the only one).
 
-        `done` is called on the loop, once. After `seconds` without an answer the run counts as hung.
+        `done` is called on the loop, once. After `seconds` without an answer the run counts as
+        hung.
         """
 
     def lend(self, size: int) -> Array | None:
-        """Memory for so many bytes of inputs to come, which need not be copied then; None: there is none."""
+        """Memory for so many bytes of inputs to come, which need not be copied then; None: there is
+        none.
+        """
 
     async def close(self) -> None:
         """End it; runs in progress end first."""
@@ -85,7 +91,8 @@ def stacked(parts: Sequence[Array]) -> Array:
 
 
 class LocalExecutor:
-    """Runs a compiled model on a thread of the server. A crash of the model is a crash of the server.
+    """Runs a compiled model on a thread of the server. A crash of the model is a crash of the
+    server.
 
     The end of the process waits for no run.
     """
@@ -117,7 +124,9 @@ class LocalExecutor:
         return None
 
     def submit(self, parts: Sequence[Sequence[Array]], seconds: float, done: Callback) -> None:
-        """Run on the thread. A run that hangs cannot be ended here: it is reported, and the place stays busy."""
+        """Run on the thread. A run that hangs cannot be ended here: it is reported, and the place
+        stays busy.
+        """
         loop = asyncio.get_running_loop()
         self._busy += 1
         answered = False
@@ -126,7 +135,9 @@ class LocalExecutor:
             nonlocal answered
             answered = True
             self._hung += 1
-            error = ModelFailureError(f"the model has not answered within {seconds:g} s", where=self.name)
+            error = ModelFailureError(
+                f"the model has not answered within {seconds:g} s", where=self.name
+            )
             done(Result(error=error))
 
         def finished(result: Result) -> None:
@@ -157,11 +168,16 @@ class LocalExecutor:
     def _run(self, parts: Sequence[Sequence[Array]]) -> Result:
         began = time.perf_counter_ns()
         try:
-            outputs = [np.array(output, copy=True) for output in self._runner([stacked(part) for part in parts])]
+            outputs = [
+                np.array(output, copy=True)
+                for output in self._runner([stacked(part) for part in parts])
+            ]
         except InfuseError as error:
             return Result(error=error)
         except Exception as error:  # it is handed to whoever waits for the run
-            return Result(error=ModelFailureError(f"{type(error).__name__}: {error}", where=self.name))
+            return Result(
+                error=ModelFailureError(f"{type(error).__name__}: {error}", where=self.name)
+            )
         return Result(outputs, began, time.perf_counter_ns(), owned=True)
 
     async def close(self) -> None:

@@ -12,9 +12,13 @@ from infuse.serving.workers.remote import RemoteExecutor, Worker
 
 
 class Group:
-    """Cores that a worker keeps to, and that worker while there is one. `started` is told of each new worker."""
+    """Cores that a worker keeps to, and that worker while there is one. `started` is told of each
+    new worker.
+    """
 
-    def __init__(self, name: str, cores: Sequence[int], started: Callable[[WorkerProcess], None]) -> None:
+    def __init__(
+        self, name: str, cores: Sequence[int], started: Callable[[WorkerProcess], None]
+    ) -> None:
         self.name = name
         self.cores = tuple(cores)
         self.worker: WorkerProcess | None = None
@@ -26,7 +30,9 @@ class Group:
         return Group(f"{self.name}-alone", self.cores, self._started)
 
     async def open(self, need: Need, memory_mb: int, seconds: float) -> RemoteExecutor:
-        """Load a model into the group's worker, which is started if there is none. Raises what loading raises."""
+        """Load a model into the group's worker, which is started if there is none. Raises what
+        loading raises.
+        """
         async with self._lock:
             worker = self.worker
             if worker is None or not worker.alive or worker.expected:
@@ -55,7 +61,9 @@ class Group:
 
 
 def split(cores: Sequence[int], groups: int) -> list[tuple[int, ...]]:
-    """Cores in so many groups (0: one each; no more than there are cores) of neighbours, nearly equal in size."""
+    """Cores in so many groups (0: one each; no more than there are cores) of neighbours, nearly
+    equal in size.
+    """
     count = min(groups or len(cores), len(cores))
     bounds = [len(cores) * number // count for number in range(count + 1)]
     return [tuple(cores[low:high]) for low, high in pairwise(bounds)]

@@ -1,7 +1,9 @@
-"""Lanes of a replica: the same model opened once for each of its cores, for requests that meet each other.
+"""Lanes of a replica: the same model opened once for each of its cores, for requests that meet each
+other.
 
-One request alone is answered soonest by all cores. Several at once are answered at a higher rate side by side, with no
-threads that wait for each other, and where something else takes a core, only one of them is held up.
+One request alone is answered soonest by all cores. Several at once are answered at a higher rate
+side by side, with no threads that wait for each other, and where something else takes a core, only
+one of them is held up.
 """
 
 from __future__ import annotations
@@ -28,10 +30,12 @@ async def open_lanes(
     seconds: float,
     hang: float,
 ) -> tuple[list[RemoteExecutor], float]:
-    """Lanes in an executor's worker, and the time of a batch of so many rows in one; none where they bring nothing.
+    """Lanes in an executor's worker, and the time of a batch of so many rows in one; none where
+    they bring nothing.
 
-    `model` is the compiled one, `folder` holds the inputs of `warmup`; opening one may take `seconds`, and a run that
-    takes longer than `hang` seconds counts as hung. Raises what loading and running raise.
+    `model` is the compiled one, `folder` holds the inputs of `warmup`; opening one may take
+    `seconds`, and a run that takes longer than `hang` seconds counts as hung. Raises what loading
+    and running raise.
     """
     lanes: list[RemoteExecutor] = []
     try:

@@ -34,7 +34,9 @@ class Load:
         now = self._clock()
         self._forget(int(now))
         seconds = min(max(now - self._began, 1.0), float(WINDOW))
-        return sum(each[1] for each in self._seconds) / seconds, sum(each[2] for each in self._seconds) / seconds
+        return sum(each[1] for each in self._seconds) / seconds, sum(
+            each[2] for each in self._seconds
+        ) / seconds
 
     def _forget(self, second: int) -> None:
         while self._seconds and self._seconds[0][0] <= second - WINDOW:

@@ -1,7 +1,8 @@
-"""A worker process: `python -m infuse.serving.workers.main SOCKET`, started by the server and ended with it.
+"""A worker process: `python -m infuse.serving.workers.main SOCKET`, started by the server and ended
+with it.
 
-Each instance of a model has a thread, a socket and slots of shared memory of its own. The worker opens compiled
-models only; it never sees a model file, the network or another model's requests.
+Each instance of a model has a thread, a socket and slots of shared memory of its own. The worker
+opens compiled models only; it never sees a model file, the network or another model's requests.
 """
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ class Runner:
         """The outputs in order; texts are bytes on both sides."""
         if any(self._text):
             inputs = [_decoded(array) if text else array for array, text in zip(inputs, self._text)]
-        outputs = [np.asarray(value) for value in self.model.run(dict(zip(self._names, inputs))).values()]
+        outputs = [
+            np.asarray(value) for value in self.model.run(dict(zip(self._names, inputs))).values()
+        ]
         return [_encoded(array) if array.dtype == object else array for array in outputs]
 
     def close(self) -> None:
@@ -60,7 +63,11 @@ def _decoded(array: Array) -> Array:
 def _encoded(array: Array) -> Array:
     texts = np.empty(array.shape, object)
     for index, element in np.ndenumerate(array):
-        texts[index] = element if isinstance(element, bytes) else str(element).encode("utf-8", "surrogateescape")
+        texts[index] = (
+            element
+            if isinstance(element, bytes)
+            else str(element).encode("utf-8", "surrogateescape")
+        )
     return texts
 
 
@@ -106,8 +113,12 @@ class Instance(threading.Thread):
             places = slot.write(outputs, aligned(work.results))
         except Exception as error:  # whatever it is belongs to this run: the server is told, and the worker goes on
             busy = time.thread_time_ns() - busy
-            return wire.Done(work.slot, slot.size, [], began, time.perf_counter_ns(), describe(error), busy)
-        return wire.Done(work.slot, slot.size, places, began, ended, None, time.thread_time_ns() - busy)
+            return wire.Done(
+                work.slot, slot.size, [], began, time.perf_counter_ns(), describe(error), busy
+            )
+        return wire.Done(
+            work.slot, slot.size, places, began, ended, None, time.thread_time_ns() - busy
+        )
 
 
 def serve(control: socket.socket) -> None:
@@ -125,7 +136,9 @@ def serve(control: socket.socket) -> None:
             for descriptor in descriptors:
                 with suppress(OSError):
                     os.close(descriptor)
-            control.send(wire.encode(wire.Started(order.instance, str(error) or type(error).__name__)))
+            control.send(
+                wire.encode(wire.Started(order.instance, str(error) or type(error).__name__))
+            )
             continue
         instance.start()
         weights = int(getattr(instance.runner.model, "weights_bytes", 0))
@@ -133,7 +146,9 @@ def serve(control: socket.socket) -> None:
 
 
 def limit(cores: Sequence[int], memory_mb: int) -> None:
-    """Keep to these cores and this much memory, and be what the kernel ends first when memory runs out."""
+    """Keep to these cores and this much memory, and be what the kernel ends first when memory runs
+    out.
+    """
     if cores:
         os.sched_setaffinity(0, cores)
     if memory_mb:
@@ -145,7 +160,9 @@ def limit(cores: Sequence[int], memory_mb: int) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Serve over the inherited socket: descriptor, cores (comma-separated), memory in MiB (0: no limit)."""
+    """Serve over the inherited socket: descriptor, cores (comma-separated), memory in MiB (0: no
+    limit).
+    """
     descriptor, cores, memory = arguments
     for number in (signal.SIGINT, signal.SIGTERM):  # both are the server's to answer
         signal.signal(number, signal.SIG_IGN)

@@ -1,4 +1,6 @@
-"""Memory that a worker and the server share: what one writes the other reads, with no copy between."""
+"""Memory that a worker and the server share: what one writes the other reads, with no copy
+between.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ def aligned(size: int) -> int:
 
 
 class Loan(np.ndarray[Any, Any]):
-    """Bytes of a slot that somebody fills. `back` is called when nobody refers to them, or to a view, any more."""
+    """Bytes of a slot that somebody fills. `back` is called when nobody refers to them, or to a
+    view, any more.
+    """
 
     back: Callable[[], None] | None = None
 
@@ -43,7 +47,9 @@ def address_of(array: Array) -> int:
 
 
 class Slot:
-    """Shared memory for the inputs and outputs of one run. It grows as it must and never shrinks."""
+    """Shared memory for the inputs and outputs of one run. It grows as it must and never
+    shrinks.
+    """
 
     def __init__(self, descriptor: int | None = None) -> None:
         if descriptor is None:
@@ -63,11 +69,15 @@ class Slot:
                 os.ftruncate(self.descriptor, wanted)
             self._map = mmap.mmap(self.descriptor, wanted)
         except (OSError, ValueError) as error:
-            raise ModelFailureError(f"there is no memory for {size} bytes of tensors: {error}") from error
+            raise ModelFailureError(
+                f"there is no memory for {size} bytes of tensors: {error}"
+            ) from error
         self.size = wanted
 
     def view(self, where: Where) -> Array:
-        """The tensor that lies there, without a copy; BYTES are unpacked. The peer's figures are not trusted."""
+        """The tensor that lies there, without a copy; BYTES are unpacked. The peer's figures are
+        not trusted.
+        """
         datatype, shape, offset, length = where
         dtype = NUMPY.get(datatype)
         if dtype is None:
@@ -108,11 +118,15 @@ class Slot:
                     size = os.pwrite(self.descriptor, rest, end)
                     rest, end = rest[size:], end + size
         except OSError as error:
-            raise ModelFailureError(f"there is no memory for {end} bytes of tensors: {error}") from error
+            raise ModelFailureError(
+                f"there is no memory for {end} bytes of tensors: {error}"
+            ) from error
         return end - start
 
     def stack(self, parts: Sequence[Array], start: int, shape: tuple[int, ...]) -> Where:
-        """Copy arrays one below the other (along the first axis) into one tensor of `shape` at `start`."""
+        """Copy arrays one below the other (along the first axis) into one tensor of `shape` at
+        `start`.
+        """
         first = parts[0]
         if first.dtype == object:
             return self.write([np.concatenate(parts)], start)[0]

@@ -8,8 +8,8 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Need:
-    """What a replica of a version is: a compiled model, its threads, the memory that a worker of its own may have
-    (in MiB, 0: no limit), and the bytes of its weights.
+    """What a replica of a version is: a compiled model, its threads, the memory that a worker of
+    its own may have (in MiB, 0: no limit), and the bytes of its weights.
     """
 
     name: str

@@ -41,8 +41,9 @@ _IDLE: Final = 0.1  # busy cores per core of the busiest group below which nothi
 class WorkerPool:
     """All workers. In mode `inprocess` there are none, and models run on threads of the server.
 
-    `groups`: with isolation `packed`, groups of cores with one worker each; `wide`: all cores, for replicas with more
-    threads than a group has cores. With isolation `model` each replica has a worker of its own on all cores.
+    `groups`: with isolation `packed`, groups of cores with one worker each; `wide`: all cores, for
+    replicas with more threads than a group has cores. With isolation `model` each replica has a
+    worker of its own on all cores.
     """
 
     def __init__(self, config: Workers, journal: Journal) -> None:
@@ -58,7 +59,9 @@ class WorkerPool:
         self.groups: list[Group] = []
         if self.packed:
             parts = split(self.cores, config.groups)
-            self.groups = [Group(f"group-{number}", part, self._came) for number, part in enumerate(parts)]
+            self.groups = [
+                Group(f"group-{number}", part, self._came) for number, part in enumerate(parts)
+            ]
 
     @property
     def packed(self) -> bool:
@@ -81,12 +84,18 @@ class WorkerPool:
         """
         if wanted:
             return min(wanted, len(self.cores))
-        return min(len(group.cores) for group in self.groups) if self.packed and replicas else len(self.cores)
+        return (
+            min(len(group.cores) for group in self.groups)
+            if self.packed and replicas
+            else len(self.cores)
+        )
 
-    # -- places -------------------------------------------------------------------------------------------------
+    # -- places ------------------------------------------------------------------------------------
 
     def choose(self, need: Need) -> Group:
-        """The group for one more replica: a worker of its own, that of all cores, or of the group it fits best."""
+        """The group for one more replica: a worker of its own, that of all cores, or of the group
+        it fits best.
+        """
         if not self.packed:
             return Group("own", self.cores, self._came)
         if need.threads > min(len(group.cores) for group in self.groups):
@@ -96,7 +105,9 @@ class WorkerPool:
         return self.groups[found.places["new"]]
 
     async def open(self, need: Need, group: Group) -> RemoteExecutor | LocalExecutor:
-        """An instance of a version in a group's worker, or in the server itself. Raises what loading raises."""
+        """An instance of a version in a group's worker, or in the server itself. Raises what
+        loading raises.
+        """
         if self.config.mode == "inprocess":
             return await asyncio.to_thread(LocalExecutor, need.name, need.folder, need.threads)
         memory = self.config.memory_mb if self.packed else need.memory_mb
@@ -108,16 +119,24 @@ class WorkerPool:
             worker.expected = True
         await asyncio.gather(*(worker.close() for worker in list(self.workers)))
 
-    # -- memory -------------------------------------------------------------------------------------------------
+    # -- memory ------------------------------------------------------------------------------------
 
     async def admit(self, replica: Replica) -> None:
-        """Take a replica in, with a group and memory for it. NoRoomError says what it needs and what is there."""
-        most = self.config.max_all_replicas or max(LEAST_REPLICAS, REPLICAS_PER_CORE * len(self.cores))
+        """Take a replica in, with a group and memory for it. NoRoomError says what it needs and
+        what is there.
+        """
+        most = self.config.max_all_replicas or max(
+            LEAST_REPLICAS, REPLICAS_PER_CORE * len(self.cores)
+        )
         if len(self.replicas) >= most:
             raise NoRoomError(
-                f"{len(self.replicas)} replicas of all models run, and there may be {most} here, which has "
+                f"{len(self.replicas)} replicas of all models run, and there may be {most} here, "
+                "which has "
                 f"{len(self.cores)} processors",
-                hint="lower replicas, unload a model, or set workers.max_all_replicas in the server's configuration",
+                hint=(
+                    "lower replicas, unload a model, or set workers.max_all_replicas in the "
+                    "server's configuration"
+                ),
             )
         await self.measure()
         need = replica.need
@@ -130,7 +149,9 @@ class WorkerPool:
         self.replicas.append(replica)
 
     async def settle(self, replicas: Sequence[Replica]) -> None:
-        """Measure replicas that have run for the first time. NoRoomError when they take more than there is."""
+        """Measure replicas that have run for the first time. NoRoomError when they take more than
+        there is.
+        """
         await self.measure()
         for replica in replicas:
             self.budget.keep(replica)
@@ -160,33 +181,57 @@ class WorkerPool:
 
     def taken(self) -> int:
         """Bytes that models take: what is their workers' own, and each version's weights once."""
-        weights = {replica.need.folder: replica.need.weights_bytes for replica in self.replicas if replica.executor}
+        weights = {
+            replica.need.folder: replica.need.weights_bytes
+            for replica in self.replicas
+            if replica.executor
+        }
         return sum(memory.own for memory in self.memory().values()) + sum(weights.values())
 
     def has_room(self, replicas: Sequence[Replica]) -> bool:
-        """Whether replicas could take as much memory again as they did when it was last measured."""
-        own = sum(self._measured(r, r.executor) for r in replicas if isinstance(r.executor, RemoteExecutor))
+        """Whether replicas could take as much memory again as they did when it was last
+        measured.
+        """
+        own = sum(
+            self._measured(r, r.executor)
+            for r in replicas
+            if isinstance(r.executor, RemoteExecutor)
+        )
         left = self.budget.left(self.taken())
         return left is None or own <= left
 
     def _own_bytes(self, need: Need) -> int:
         """What a replica takes besides the weights, as another one of its version has shown."""
-        return max((each.own_bytes for each in self.replicas if each.need.folder == need.folder), default=0)
+        return max(
+            (each.own_bytes for each in self.replicas if each.need.folder == need.folder), default=0
+        )
 
     def _measured(self, replica: Replica, executor: RemoteExecutor) -> int:
-        """What its worker has, less what it had before it loaded anything and what is other instances'."""
+        """What its worker has, less what it had before it loaded anything and what is other
+        instances'.
+        """
         worker = executor.worker
         numbers = {number for number in worker.instances if number != executor.number}
-        others = sum(r.own_bytes for r in self.replicas if getattr(r.executor, "number", 0) in numbers)
-        return max(0, self.memory()[worker.name].own - worker.base_bytes - others) if worker.alive else 0
+        others = sum(
+            r.own_bytes for r in self.replicas if getattr(r.executor, "number", 0) in numbers
+        )
+        return (
+            max(0, self.memory()[worker.name].own - worker.base_bytes - others)
+            if worker.alive
+            else 0
+        )
 
-    # -- balance ------------------------------------------------------------------------------------------------
+    # -- balance -----------------------------------------------------------------------------------
 
     def plan(self) -> Assignment | None:
-        """Where the replicas in groups should be, by the load of the last seconds; None where nothing is packed."""
+        """Where the replicas in groups should be, by the load of the last seconds; None where
+        nothing is packed.
+        """
         if not self.groups:
             return None
-        busy = max(load / len(group.cores) for load, group in zip(self.loads(), self.groups)) >= _IDLE
+        busy = (
+            max(load / len(group.cores) for load, group in zip(self.loads(), self.groups)) >= _IDLE
+        )
         return pack(self._items(), self._bins(), self._current(), gain=GAIN if busy else 1.0)
 
     def loads(self) -> list[float]:
@@ -198,7 +243,9 @@ class WorkerPool:
         return loads
 
     async def rebalance(self) -> int:
-        """Move replicas, one after another, if that lowers the highest load enough. How many were moved."""
+        """Move replicas, one after another, if that lowers the highest load enough. How many were
+        moved.
+        """
         plan = self.plan()
         moved = 0
         for name in plan.moves if plan is not None else ():
@@ -209,15 +256,22 @@ class WorkerPool:
                 continue
             left = replica.group.name
             model, _, version = replica.need.name.rpartition("/")
-            about: dict[str, Any] = {"model": model, "version": int(version) if version.isdecimal() else version}
+            about: dict[str, Any] = {
+                "model": model,
+                "version": int(version) if version.isdecimal() else version,
+            }
             try:
                 done = await replica.move(target)
             except InfuseError as error:
-                self.journal.emit("move_failed", **about, reason=f"from {left} to {target.name}: {error}")
+                self.journal.emit(
+                    "move_failed", **about, reason=f"from {left} to {target.name}: {error}"
+                )
                 break
             if done:
                 why = f"the highest load per core falls from {plan.before:.2f} to {plan.after:.2f}"
-                self.journal.emit("replica_moved", **about, reason=f"from {left} to {target.name}: {why}")
+                self.journal.emit(
+                    "replica_moved", **about, reason=f"from {left} to {target.name}: {why}"
+                )
                 moved += 1
         return moved
 
@@ -234,7 +288,9 @@ class WorkerPool:
 
     def _packed_replicas(self) -> list[tuple[Replica, int]]:
         places = {group.name: number for number, group in enumerate(self.groups)}
-        named = [(replica, replica.group.name) for replica in self.replicas if replica.group is not None]
+        named = [
+            (replica, replica.group.name) for replica in self.replicas if replica.group is not None
+        ]
         return [(replica, places[name]) for replica, name in named if name in places]
 
     def _current(self) -> dict[Any, int]:
@@ -254,7 +310,9 @@ class WorkerPool:
         ]
 
     def _bins(self) -> list[Bin]:
-        """The groups; what replicas on all cores, or in workers of their own, do is there anyhow."""
+        """The groups; what replicas on all cores, or in workers of their own, do is there
+        anyhow.
+        """
         besides = [0.0] * len(self.groups)
         for replica in self.replicas:
             if replica.group is None or replica.group in self.groups or replica.executor is None:
@@ -264,17 +322,21 @@ class WorkerPool:
                 besides[number] += share * len({*group.cores} & {*replica.group.cores})
         return [Bin(len(group.cores), load=load) for group, load in zip(self.groups, besides)]
 
-    # -- seeing -------------------------------------------------------------------------------------------------
+    # -- seeing ------------------------------------------------------------------------------------
 
     def describe(self) -> list[dict[str, Any]]:
-        """The workers: process, cores, instances, memory (present, and by their share of what several map)."""
+        """The workers: process, cores, instances, memory (present, and by their share of what
+        several map).
+        """
         memory = self.memory()
         return [
             {
                 "name": worker.name,
                 "pid": worker.pid,
                 "cores": list(worker.cores),
-                "instances": list(dict.fromkeys(executor.label for executor in worker.instances.values())),
+                "instances": list(
+                    dict.fromkeys(executor.label for executor in worker.instances.values())
+                ),
                 "resident_bytes": resident_bytes(worker.pid),
                 "pss_bytes": memory[worker.name].pss,
                 "own_bytes": memory[worker.name].own,
@@ -293,4 +355,8 @@ class WorkerPool:
         if not worker.expected:
             self.lost += 1
             models = ", ".join(dict.fromkeys(executor.label for executor in worker.carried))
-            self.journal.emit("worker_hung" if worker.hung else "worker_lost", model=models, reason=worker.farewell)
+            self.journal.emit(
+                "worker_hung" if worker.hung else "worker_lost",
+                model=models,
+                reason=worker.farewell,
+            )

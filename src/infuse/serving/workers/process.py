@@ -1,4 +1,6 @@
-"""Worker processes as the server sees them: started, given instances of models, watched, and ended."""
+"""Worker processes as the server sees them: started, given instances of models, watched, and
+ended.
+"""
 
 from __future__ import annotations
 
@@ -91,11 +93,15 @@ class WorkerProcess:
         loop.add_reader(self._pidfd, self._exited)
 
     async def add(self, label: str, folder: Path, threads: int, seconds: float) -> RemoteExecutor:
-        """Load a compiled model in the worker. CompiledModelError when it cannot, WorkerLostError when it died."""
+        """Load a compiled model in the worker. CompiledModelError when it cannot, WorkerLostError
+        when it died.
+        """
         try:
             executor = RemoteExecutor(self, label, threads)
         except OSError as error:
-            raise ModelFailureError(f"{self.name} cannot be given memory and a socket: {error}") from error
+            raise ModelFailureError(
+                f"{self.name} cannot be given memory and a socket: {error}"
+            ) from error
         number = executor.number
         started: asyncio.Future[wire.Started] = asyncio.get_running_loop().create_future()
         self._starts[number] = started
@@ -110,7 +116,9 @@ class WorkerProcess:
             executor.abandon()
             self.kill()
             what = f"{self.name} has not loaded the model within {seconds:g} s"
-            raise WorkerLostError(what if isinstance(error, asyncio.TimeoutError) else f"{what}: {error}") from error
+            raise WorkerLostError(
+                what if isinstance(error, asyncio.TimeoutError) else f"{what}: {error}"
+            ) from error
         except BaseException:
             executor.abandon()
             raise
@@ -118,7 +126,9 @@ class WorkerProcess:
             self._starts.pop(number, None)
         if answer.error:
             executor.abandon()
-            raise CompiledModelError(f"the worker cannot load the model: {answer.error}", where=str(folder))
+            raise CompiledModelError(
+                f"the worker cannot load the model: {answer.error}", where=str(folder)
+            )
         executor.open(answer.weights)
         self.base_bytes = self.base_bytes or answer.before
         self.instances[number] = executor

@@ -1,4 +1,6 @@
-"""An instance of a model in a worker process, as the server sees it: what it runs, and the memory for that."""
+"""An instance of a model in a worker process, as the server sees it: what it runs, and the memory
+for that.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,9 @@ def _read(slot: Slot, answer: wire.Done, owned: bool) -> Result:
     except InfuseError as error:
         return Result(error=error)
     except MemoryError:
-        return Result(error=ModelFailureError(f"there is no memory for {answer.size} bytes of outputs"))
+        return Result(
+            error=ModelFailureError(f"there is no memory for {answer.size} bytes of outputs")
+        )
     return Result(outputs, answer.began, answer.ended, owned=owned)
 
 
@@ -110,7 +114,9 @@ class Worker(Protocol):
         """Whether it runs."""
 
     async def add(self, label: str, folder: Path, threads: int, seconds: float) -> RemoteExecutor:
-        """Load a compiled model. CompiledModelError when it cannot, WorkerLostError when it died."""
+        """Load a compiled model. CompiledModelError when it cannot, WorkerLostError when it
+        died.
+        """
 
     def kill(self) -> None:
         """End it at once."""
@@ -193,7 +199,9 @@ class RemoteExecutor:
         self._loop.add_reader(self._ours.fileno(), self._answered)
 
     def lend(self, size: int) -> Array | None:
-        """Memory for inputs, which are not copied then where one run takes them alone; None: there is none."""
+        """Memory for inputs, which are not copied then where one run takes them alone; None: there
+        is none.
+        """
         if not self.alive or len(self._lent) == _LOANS or size > _MOST_LENT:
             return None
         number = self._idle.pop()
@@ -213,7 +221,9 @@ class RemoteExecutor:
             self._idle.append(number)
 
     def submit(self, parts: Sequence[Sequence[Array]], seconds: float, done: Callback) -> None:
-        """Copy the inputs into a slot, one below the other, if they are not in one already, and tell the worker."""
+        """Copy the inputs into a slot, one below the other, if they are not in one already, and
+        tell the worker.
+        """
         found = self._found(parts) if self._lent else None
         number = self._idle.pop() if found is None else found[0]
         slot = self._slots[number]
@@ -227,8 +237,12 @@ class RemoteExecutor:
         else:
             self._send(number, lambda: _written(slot, parts) if found is None else found[1])
 
-    def _aside(self, number: int, work: Callable[[], _T], then: Callable[[Callable[[], _T]], None]) -> None:
-        """Do work with a slot in a thread, `then` go on with what gives its result or raises its error."""
+    def _aside(
+        self, number: int, work: Callable[[], _T], then: Callable[[Callable[[], _T]], None]
+    ) -> None:
+        """Do work with a slot in a thread, `then` go on with what gives its result or raises its
+        error.
+        """
 
         def ended(done: asyncio.Future[_T]) -> None:
             self._aside_slots.discard(number)
@@ -259,11 +273,17 @@ class RemoteExecutor:
             lost.begun = False
             self._loop.call_soon(self._finish, number, Result(error=lost))
         except (InfuseError, OSError, ValueError, MemoryError) as error:
-            failure = error if isinstance(error, InfuseError) else ModelFailureError(str(error), where=self.name)
+            failure = (
+                error
+                if isinstance(error, InfuseError)
+                else ModelFailureError(str(error), where=self.name)
+            )
             self._loop.call_soon(self._finish, number, Result(error=failure))
 
     def _found(self, parts: Sequence[Sequence[Array]]) -> tuple[int, list[wire.Where]] | None:
-        """The slot on loan that all inputs lie in, and where; None: there is none, or it is being run from."""
+        """The slot on loan that all inputs lie in, and where; None: there is none, or it is being
+        run from.
+        """
         first = address_of(parts[0][0]) if parts else 0
         lent = [number for number, (start, end) in self._lent.items() if start <= first < end]
         if not lent or lent[0] in self._pending:
@@ -274,13 +294,20 @@ class RemoteExecutor:
             array = arrays[0]
             place = address_of(array)
             inside = start <= place and place + array.nbytes <= end
-            if len(arrays) > 1 or not inside or array.dtype == object or not array.flags.c_contiguous:
+            if (
+                len(arrays) > 1
+                or not inside
+                or array.dtype == object
+                or not array.flags.c_contiguous
+            ):
                 return None
             inputs.append((name_of(array.dtype), array.shape, place - start, array.nbytes))
         return lent[0], inputs
 
     def lost(self, error: WorkerLostError) -> None:
-        """The worker has ended, and with it all runs that it did not answer: the first is the one that had begun."""
+        """The worker has ended, and with it all runs that it did not answer: the first is the one
+        that had begun.
+        """
         self._depth = 0
         if self._open:
             self._answered()
@@ -325,7 +352,8 @@ class RemoteExecutor:
         except BlockingIOError:
             return
         except (OSError, msgspec.MsgspecError):
-            # The end of the process is noticed by itself; a worker that closed one socket but lives is ended.
+            # The end of the process is noticed by itself; a worker that closed one socket but lives
+            # is ended.
             if self._open:
                 self._loop.remove_reader(self._ours.fileno())
                 self._open = False

@@ -18,7 +18,9 @@ from infuse.serving.workers.remote import RemoteExecutor
 _FIRST_WAIT: Final = 0.05  # seconds before a lost worker is started again; doubled each time
 _LONGEST_WAIT: Final = 10.0
 _HEALTHY: Final = 30.0  # seconds that a worker lives, after which its next loss is the first again
-_SUSPICIONS: Final = 2  # losses of a shared worker while a replica ran, within so many seconds: it gets its own one
+_SUSPICIONS: Final = (
+    2  # losses of a shared worker while a replica ran, within so many seconds: it gets its own one
+)
 _SUSPICION_SECONDS: Final = 60.0
 
 Changed = Callable[["Executor | None", "Replica"], None]
@@ -32,10 +34,14 @@ class Pool(Protocol):
         """Where what happens is noted."""
 
     async def admit(self, replica: Replica) -> None:
-        """Take a replica in, with a group and memory for it. NoRoomError says what it needs and what is there."""
+        """Take a replica in, with a group and memory for it. NoRoomError says what it needs and
+        what is there.
+        """
 
     async def open(self, need: Need, group: Group) -> RemoteExecutor | LocalExecutor:
-        """An instance of a version in a group's worker, or in the server itself. Raises what loading raises."""
+        """An instance of a version in a group's worker, or in the server itself. Raises what
+        loading raises.
+        """
 
     def forget(self, replica: Replica) -> None:
         """A replica has ended, or could not be started."""
@@ -47,13 +53,16 @@ class Pool(Protocol):
 class Replica:
     """One place where a version runs. Lost workers are replaced until it is closed.
 
-    `changed` is called with the executor that came (after a loss or a move), or with None when it was lost, and
-    whenever it could not be started again, which `failures` counts until it is. `group`: the cores whose worker it is
-    in. `own_bytes`: what it takes besides the weights, as measured; 0 before that. `wait`: the seconds before a lost
-    worker is replaced; they double from loss to loss of workers that neither ended a run nor lived long.
+    `changed` is called with the executor that came (after a loss or a move), or with None when it
+    was lost, and whenever it could not be started again, which `failures` counts until it is.
+    `group`: the cores whose worker it is in. `own_bytes`: what it takes besides the weights, as
+    measured; 0 before that. `wait`: the seconds before a lost worker is replaced; they double from
+    loss to loss of workers that neither ended a run nor lived long.
     """
 
-    def __init__(self, pool: Pool, need: Need, changed: Changed, group: Group | None = None) -> None:
+    def __init__(
+        self, pool: Pool, need: Need, changed: Changed, group: Group | None = None
+    ) -> None:
         self.need = need
         self.group = group
         self.executor: RemoteExecutor | LocalExecutor | None = None
@@ -102,9 +111,11 @@ class Replica:
                 await self.group.release(executor.worker)
 
     async def move(self, group: Group) -> bool:
-        """Load it in another group, let new runs go there, and end the old instance once its runs have ended.
+        """Load it in another group, let new runs go there, and end the old instance once its runs
+        have ended.
 
-        False when it is lost or being closed; raises what loading raises, and nothing has changed then.
+        False when it is lost or being closed; raises what loading raises, and nothing has changed
+        then.
         """
         async with self._placing:
             old, left = self.executor, self.group
@@ -161,10 +172,14 @@ class Replica:
                 break
 
     def _suspect(self) -> None:
-        """It ran, or was being loaded, when its worker was lost. When that happens again, it gets its own one."""
+        """It ran, or was being loaded, when its worker was lost. When that happens again, it gets
+        its own one.
+        """
         now = time.monotonic()
         self._suspicions.append(now)
-        again = len(self._suspicions) == _SUSPICIONS and now - self._suspicions[0] < _SUSPICION_SECONDS
+        again = (
+            len(self._suspicions) == _SUSPICIONS and now - self._suspicions[0] < _SUSPICION_SECONDS
+        )
         if again and self.group is not None and self._shared():
             self.group = self.group.alone()
             self._pool.journal.emit("replica_isolated", model=self.need.name, reason=self.reason)

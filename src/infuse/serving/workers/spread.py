@@ -1,4 +1,6 @@
-"""How a version runs of which nobody has said how many replicas: one on all cores, or one on each group of cores."""
+"""How a version runs of which nobody has said how many replicas: one on all cores, or one on each
+group of cores.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,8 @@ _GAIN: Final = 1.05  # times the rows per second that replicas must bring, since
 class Deployment:
     """Starts the replicas of a version and warms them up.
 
-    `replicas` and `found` are there when `start` has returned; a version that fails leaves nothing behind.
+    `replicas` and `found` are there when `start` has returned; a version that fails leaves nothing
+    behind.
     """
 
     def __init__(self, pool: WorkerPool, need: Need, config: ModelConfig, changed: Changed) -> None:
@@ -42,7 +45,12 @@ class Deployment:
         count = config.replicas or 1
         await self._add(count, self._need)
         self.found = await self._warmed(self.replicas[0], checker, folder)
-        decides = self._pool.packed and not config.replicas and not config.threads and len(self._pool.groups) > 1
+        decides = (
+            self._pool.packed
+            and not config.replicas
+            and not config.threads
+            and len(self._pool.groups) > 1
+        )
         if decides and self.found.seconds:
             await self._spread(checker, folder)
         await self._pool.settle(self.replicas)
@@ -62,7 +70,9 @@ class Deployment:
         config = self._config
         if not config.warmup.enabled:
             return Findings(most=config.batching.max_size or 32)
-        return await warm_up(_running(replica), checker, config.warmup, config.batching.max_size, folder, self._hang)
+        return await warm_up(
+            _running(replica), checker, config.warmup, config.batching.max_size, folder, self._hang
+        )
 
     @property
     def _hang(self) -> float:
@@ -70,7 +80,9 @@ class Deployment:
         return self._pool.config.start_seconds / 2
 
     async def _spread(self, checker: Checker, folder: Path) -> None:
-        """Try one replica per group beside the one on all cores, and keep what answers more rows per second."""
+        """Try one replica per group beside the one on all cores, and keep what answers more rows
+        per second.
+        """
         wide, wide_found = self.replicas, self.found
         threads = self._pool.threads(0, replicas=len(self._pool.groups))
         self.replicas = []
@@ -79,13 +91,22 @@ class Deployment:
             found = await self._warmed(self.replicas[0], checker, folder)
             warmup = self._config.warmup
             rates = [
-                await rate([_running(each) for each in replicas], checker, warmup, _best(seen), folder, self._hang)
+                await rate(
+                    [_running(each) for each in replicas],
+                    checker,
+                    warmup,
+                    _best(seen),
+                    folder,
+                    self._hang,
+                )
                 for replicas, seen in ((wide, wide_found), (self.replicas, found))
             ]
         except (NoRoomError, WorkerLostError) as error:
             await self.close()
             self.replicas = wide
-            self.found.notes.append(f"it runs on all cores, for one replica per group was not possible: {error.what}")
+            self.found.notes.append(
+                f"it runs on all cores, for one replica per group was not possible: {error.what}"
+            )
             return
         except BaseException:
             self.replicas += wide

@@ -1,4 +1,6 @@
-"""What server and worker tell each other. Tensors travel through shared memory, these messages through a socket."""
+"""What server and worker tell each other. Tensors travel through shared memory, these messages
+through a socket.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,9 @@ Where = tuple[str, tuple[int, ...], int, int]  # the protocol's element type, sh
 
 
 class Start(msgspec.Struct, array_like=True, tag=1):
-    """Serve the compiled model in `folder` over the socket that comes with this message, in memory that comes too."""
+    """Serve the compiled model in `folder` over the socket that comes with this message, in memory
+    that comes too.
+    """
 
     instance: int
     folder: str
@@ -17,7 +21,9 @@ class Start(msgspec.Struct, array_like=True, tag=1):
 
 
 class Started(msgspec.Struct, array_like=True, tag=2):
-    """An instance is ready, or (`error`) is not. `before`: bytes of its own that the worker had before it."""
+    """An instance is ready, or (`error`) is not. `before`: bytes of its own that the worker had
+    before it.
+    """
 
     instance: int
     error: str = ""
@@ -26,7 +32,8 @@ class Started(msgspec.Struct, array_like=True, tag=2):
 
 
 class Work(msgspec.Struct, array_like=True, tag=3):
-    """Run the model on the inputs in `slot`, whose memory has `size` bytes; write the outputs behind `results`.
+    """Run the model on the inputs in `slot`, whose memory has `size` bytes; write the outputs
+    behind `results`.
 
     `alone`: the server has no other requests.
     """
@@ -39,7 +46,9 @@ class Work(msgspec.Struct, array_like=True, tag=3):
 
 
 class Done(msgspec.Struct, array_like=True, tag=4):
-    """The outputs of a run, or its error: name of the class, what, where, hint. `busy`: its thread's nanoseconds."""
+    """The outputs of a run, or its error: name of the class, what, where, hint. `busy`: its
+    thread's nanoseconds.
+    """
 
     slot: int
     size: int
