@@ -1,17 +1,10 @@
-"""Symbolic dimensions: integer polynomials over named symbols, floor quotients, remainders, maxima
-and minima.
-
-A dimension is a Python int or an `Expr`. Arithmetic is canonical: equal polynomials are equal
-objects under `==` and `hash`, and an expression that is a plain number becomes an int. Symbols
-stand for sizes, so they are at least zero.
-"""
+"""Polynomials of symbols and of functions of them, in canonical form, with exact division."""
 
 from __future__ import annotations
 
 import hashlib
-import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import lru_cache, reduce
+from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, ClassVar, Union
 from weakref import WeakValueDictionary
 
@@ -26,6 +19,7 @@ is inside.
 """
 MOST_CASES = 6
 """How many maxima and minima a sum may have to be compared by cases."""
+_ONE_OF = ("max", "min", "broadcast")  # functions that are one of their operands
 
 
 class Atom:
@@ -82,7 +76,7 @@ class Atom:
 def _atom_text(kind: str, args: tuple[Any, ...]) -> str:
     if kind == "symbol":
         return str(args[0])
-    if kind in ("max", "min"):
+    if kind in ("max", "min", "broadcast"):
         text = f"{kind}({', '.join(map(str, args))})"
     else:
         text = f"({_group(args[0])} {'//' if kind == 'div' else '%'} {_group(args[1])})"
@@ -236,8 +230,16 @@ def is_used(name: str) -> bool:
     return name in _NAMES
 
 
-def _atom(kind: str, *args: Dim) -> Dim:
+def function_of(kind: str, *args: Dim) -> Dim:
+    """An indivisible function of dimensions: div, mod, max, min or broadcast."""
     return Expr({((Atom(kind, *args), 1),): 1})
+
+
+def symbols(dim: Dim) -> set[str]:
+    """Names of all symbols in `dim`."""
+    if not isinstance(dim, Expr):
+        return set()
+    return set().union(*(atom.names for monomial in dim.terms for atom, _ in monomial))
 
 
 def is_static(dim: Dim) -> bool:
@@ -305,7 +307,7 @@ def floordiv(a: Dim, b: Dim) -> Dim:
         whole = _make({m: c // b for m, c in _terms(a).items() if c % b == 0 or not m})
         if whole != 0:
             return whole + floordiv(a - whole * b, b)
-    return _atom("div", a, b)
+    return function_of("div", a, b)
 
 
 def mod(a: Dim, b: Dim) -> Dim:
@@ -320,8 +322,8 @@ def mod(a: Dim, b: Dim) -> Dim:
         rest = _make({m: c % b for m, c in _terms(a).items()})
         if isinstance(rest, int):
             return rest % b
-        return _atom("mod", rest, b)
-    return _atom("mod", a, b)
+        return function_of("mod", rest, b)
+    return function_of("mod", a, b)
 
 
 def ceildiv(a: Dim, b: Dim) -> Dim:
@@ -343,15 +345,16 @@ def is_at_most_one(dim: Dim) -> bool:
 
 
 def _nonnegative_by_cases(dim: Expr) -> bool:
-    """Whether replacing a lone maximum or minimum by what it bounds, or else by each operand,
-    leaves no doubt.
+    """Whether replacing a lone maximum or minimum by what it bounds, or else it or a broadcast size
+    by each operand, leaves no doubt.
     """
-    lone = [m for m in dim.terms if len(m) == 1 and m[0][1] == 1 and m[0][0].kind in ("max", "min")]
+    lone = [m for m in dim.terms if len(m) == 1 and m[0][1] == 1 and m[0][0].kind in _ONE_OF]
     if not 0 < len(lone) <= MOST_CASES:
         return False
     atom, coefficient = lone[0][0][0], dim.terms[lone[0]]
     rest = dim - _make({lone[0]: coefficient})
-    enough = any if (atom.kind == "max") == (coefficient > 0) else all
+    bounded = atom.kind == ("max" if coefficient > 0 else "min")
+    enough = any if bounded else all
     return enough(is_nonnegative(rest + coefficient * arg) for arg in atom.args)
 
 
@@ -363,173 +366,3 @@ def _atom_nonnegative(atom: Atom) -> bool:
     if atom.kind == "max":
         return any(is_nonnegative(a) for a in atom.args)
     return all(is_nonnegative(a) for a in atom.args)
-
-
-def maximum(a: Dim, b: Dim) -> Dim:
-    """The larger of two dimensions."""
-    return _extreme("max", a, b)
-
-
-def minimum(a: Dim, b: Dim) -> Dim:
-    """The smaller of two dimensions."""
-    return _extreme("min", a, b)
-
-
-def _extreme(kind: str, a: Dim, b: Dim) -> Dim:
-    """The extreme of two, as nested pairs of operands in order of their text; none makes another
-    superfluous.
-    """
-    if isinstance(a, int) and isinstance(b, int):
-        return max(a, b) if kind == "max" else min(a, b)
-    kept: list[Dim] = []
-    for part in (*_operands(kind, a), *_operands(kind, b)):
-        if not any(_decides(kind, other, part) for other in kept):
-            kept = [other for other in kept if not _decides(kind, part, other)] + [part]
-    return reduce(lambda x, y: _atom(kind, x, y), sorted(kept, key=str))
-
-
-def _operands(kind: str, dim: Dim) -> list[Dim]:
-    """What `dim` is the maximum or minimum of; `dim` alone when it is none."""
-    if isinstance(dim, Expr) and len(dim.terms) == 1:
-        ((monomial, coefficient),) = dim.terms.items()
-        if (
-            coefficient == 1
-            and len(monomial) == 1
-            and monomial[0][1] == 1
-            and monomial[0][0].kind == kind
-        ):
-            return [part for arg in monomial[0][0].args for part in _operands(kind, arg)]
-    return [dim]
-
-
-def _decides(kind: str, a: Dim, b: Dim) -> bool:
-    """Whether `a` makes `b` superfluous in an extreme: max(a, min(a, c)) is a."""
-    if is_nonnegative(a - b if kind == "max" else b - a):
-        return True
-    opposite = "min" if kind == "max" else "max"
-    parts = _operands(opposite, b)
-    return len(parts) > 1 and any(_decides(kind, a, part) for part in parts)
-
-
-def compare(kind: str, a: Dim, b: Dim) -> bool | None:
-    """`a kind b` for kind in == != < <= > >=; None where it depends on the symbols' values."""
-    if isinstance(a, int) and isinstance(b, int):
-        return bool(_COMPARE[kind](a, b))
-    return _compare(kind, a, b)
-
-
-@lru_cache(maxsize=1 << 14)
-def _compare(kind: str, a: Dim, b: Dim) -> bool | None:
-    difference = a - b
-    if isinstance(difference, int):
-        return bool(_COMPARE[kind](difference, 0))
-    at_least, at_most = is_nonnegative(difference), is_nonnegative(-difference)
-    positive, negative = is_nonnegative(difference - 1), is_nonnegative(-difference - 1)
-    if positive or negative:
-        return bool(_COMPARE[kind](1 if positive else -1, 0))
-    if at_least and kind in (">=", "<"):
-        return kind == ">="
-    if at_most and kind in ("<=", ">"):
-        return kind == "<="
-    return None
-
-
-def limit_of(dim: Dim, extreme: Dim) -> tuple[str, Dim] | None:
-    """What `dim = extreme` says where `extreme` is a minimum or maximum with `dim` in it: "<=" or
-    ">=", and of what.
-    """
-    if not isinstance(dim, Expr):
-        return None
-    for kind, relation, function in (("min", "<=", minimum), ("max", ">=", maximum)):
-        parts = _operands(kind, extreme)
-        if len(parts) > 1 and dim in parts:
-            return relation, reduce(function, (part for part in parts if part != dim))
-    return None
-
-
-_COMPARE: dict[str, Callable[[int, int], bool]] = {
-    **{"==": operator.eq, "!=": operator.ne, "<": operator.lt},
-    **{"<=": operator.le, ">": operator.gt, ">=": operator.ge},
-}
-
-
-def symbols(dim: Dim) -> set[str]:
-    """Names of all symbols in `dim`."""
-    if not isinstance(dim, Expr):
-        return set()
-    return set().union(*(atom.names for monomial in dim.terms for atom, _ in monomial))
-
-
-def substitute(dim: Dim, values: Mapping[str, Dim]) -> Dim:
-    """`dim` with the named symbols replaced; the others stay."""
-    if not isinstance(dim, Expr):
-        return dim
-    done: dict[Atom, Dim] = {}
-    pending = list(_atoms(dim))
-    while pending:
-        atom = pending[-1]
-        inner = (
-            [a for arg in atom.args for a in _atoms(arg) if a not in done]
-            if atom.kind != "symbol"
-            else []
-        )
-        if inner:
-            pending.extend(inner)
-            continue
-        pending.pop()
-        if atom not in done:
-            done[atom] = _substitute_atom(atom, values, done)
-    return _polynomial(dim, done)
-
-
-def _atoms(dim: Dim) -> Iterator[Atom]:
-    """The factors of a dimension, not those inside of them."""
-    return (atom for monomial in _terms(dim) for atom, _ in monomial)
-
-
-def _substitute_atom(atom: Atom, values: Mapping[str, Dim], done: Mapping[Atom, Dim]) -> Dim:
-    if atom.kind == "symbol":
-        name = atom.args[0]
-        return values[name] if name in values else symbol(name)
-    if atom.names.isdisjoint(values):
-        return Expr({((atom, 1),): 1})
-    return _FUNCTIONS[atom.kind](*(_polynomial(a, done) for a in atom.args))
-
-
-def _polynomial(dim: Dim, factors: Mapping[Atom, Dim]) -> Dim:
-    """`dim` with its factors replaced by these."""
-    if not isinstance(dim, Expr):
-        return dim
-    total: Dim = 0
-    for monomial, coefficient in dim.terms.items():
-        term: Dim = coefficient
-        for atom, power in monomial:
-            for _ in range(power):
-                term = term * factors[atom]
-        total = total + term
-    return total
-
-
-_FUNCTIONS: dict[str, Callable[[Dim, Dim], Dim]] = {
-    **{"div": floordiv, "mod": mod, "max": maximum, "min": minimum},
-}
-
-
-def evaluate(dim: Dim, values: Mapping[str, int]) -> int:
-    """The number that `dim` is under these symbol values; ShapeError when one is missing."""
-    result = substitute(dim, values)
-    if isinstance(result, Expr):
-        raise ShapeError(f"the size {dim} needs values for {', '.join(sorted(symbols(result)))}")
-    return result
-
-
-def product(dims: Iterable[Dim]) -> Dim:
-    """The product of dimensions, 1 for none."""
-    number = 1
-    rest: list[Dim] = []
-    for dim in dims:
-        if isinstance(dim, Expr):
-            rest.append(dim)
-        else:
-            number *= dim
-    return number * reduce(_product, rest) if rest else number
