@@ -256,9 +256,7 @@ static int run_{n}(Model& m, const void* const* in, void* const* out) {{
             if isinstance(argument, Found):
                 arguments.append(f"&d.{symbol_field(argument.symbol)}")
             elif isinstance(argument, Tensor):
-                kind = parameter.rsplit(" ", 1)[0]
-                offset = "" if argument.offset == 0 else f" + {size_text(argument.offset)}"
-                arguments.append(f"({kind})({self._base(argument.buffer)}){offset}")
+                arguments.append(self._place(argument, parameter.rsplit(" ", 1)[0]))
             elif isinstance(argument, tuple):
                 arguments.append(sizes_text(argument))
             else:
@@ -269,9 +267,21 @@ static int run_{n}(Model& m, const void* const* in, void* const* out) {{
             statement = f"if (int failed = {call}) return fail(m, failed, {where});"
         return f"{_unless_empty(step)}{statement}  // {comment(_computed(step))}"
 
+    def _place(self, tensor: Tensor, pointer: str) -> str:
+        """The address of the first element of a tensor, as a pointer of this type."""
+        offset = "" if tensor.offset == 0 else f" + {size_text(tensor.offset)}"
+        return f"({pointer})({self._base(tensor.buffer)}){offset}"
+
     def _base(self, buffer: Buffer) -> str:
         root = buffer.root()
         match buffer.kind:
+            case "either":
+                assert buffer.either is not None
+                size, *tensors = buffer.either
+                first, second = (
+                    f"(void*)({self._place(t, f'{t.dtype.c_name}*')})" for t in tensors
+                )
+                return f"{size_text(size)} == 0 ? {first} : {second}"
             case "arena" if root in self.plan.late:
                 return f"f.late[{self.plan.late[root]}].data"
             case "arena":

@@ -94,6 +94,7 @@ _FORMULAS: Final = {
     "floor_mod": "a - floor_div(a, b) * b",
     "max_long": "a > b ? a : b",
     "min_long": "a < b ? a : b",
+    "broadcast_size": "a == 1 ? b : a",
 }
 """Functions of sizes, and what they are in C."""
 _HEAD = """/* Runs the model on zeros and prints the sizes of its outputs; values of symbols come from the command line.

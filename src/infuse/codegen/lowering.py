@@ -199,12 +199,12 @@ class Lowering(Placing):
                 continue
             text = f"{node.kind} node {node.name!r} needs {relation}"
             if relation.symbols <= set(self.program.symbols):
-                check = f"{size_text(relation.a)} {relation.kind} {size_text(relation.b)}", text
-                self.program.checks.append(check)
+                condition = relation.c_text(size_text(relation.a), size_text(relation.b))
+                self.program.checks.append((condition, text))
             elif relation.symbols <= self.known:
                 f = self.function("check", node)
                 left, right = f.number(relation.a), f.number(relation.b)
-                f.fail_unless(f"{left} {relation.kind} {right}", "DIFFERENT_SIZES")
+                f.fail_unless(relation.c_text(left, right), "DIFFERENT_SIZES")
                 f.finish(text)
             else:
                 later.append(relation)

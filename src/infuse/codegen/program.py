@@ -255,7 +255,7 @@ class FunctionWriter:
         if target is not None and same_place(tensor, target):
             self._in_place[target.buffer, tensor.buffer] = None
         else:
-            self._elsewhere.add(tensor.buffer)
+            self._elsewhere.update(tensor.buffer.memory())
         return self._pointer(tensor, "const ", self.reads)
 
     def write(self, tensor: Tensor) -> str:
@@ -263,7 +263,7 @@ class FunctionWriter:
         return self._pointer(tensor, "", self.writes)
 
     def _pointer(self, tensor: Tensor, qualifier: str, log: list[Buffer]) -> str:
-        log.append(tensor.buffer)
+        log += tensor.buffer.memory()
         key = (id(tensor.buffer), qualifier, tensor.offset)
         if key not in self._known:
             name = f"p{len(self.arguments)}"

@@ -20,8 +20,8 @@ _UNSIGNED = {d.bytes: d for d in (dtypes.uint8, dtypes.uint16, dtypes.uint32, dt
 
 @dataclass(eq=False)
 class Buffer:
-    """A block of memory: `kind` is arena, input, output, weight or block; `bytes` its size (arena
-    only).
+    """A block of memory: `kind` is arena, input, output, weight, block or either; `bytes` its size
+    (arena only).
 
     `number` is the number of the input, output or block (a place that a step points somewhere);
     `position` the byte offset of a weight.
@@ -36,6 +36,14 @@ class Buffer:
     last: int = -1
     shares: Buffer | None = field(default=None)
     """The buffer whose memory this one takes over (in-place), if any."""
+    either: tuple[Dim, Tensor, Tensor] | None = field(default=None)
+    """Of kind either: a size, and where the elements begin when it is 0, and else."""
+
+    def memory(self) -> list[Buffer]:
+        """The buffers in which its elements may be."""
+        if self.either is None:
+            return [self]
+        return [buffer for tensor in self.either[1:] for buffer in tensor.buffer.memory()]
 
     def root(self) -> Buffer:
         found = self

@@ -6,7 +6,18 @@ import ast
 import operator
 from collections.abc import Callable
 
-from infuse.ir.dims import Atom, Dim, Expr, floordiv, maximum, minimum, mod, symbol, term_key
+from infuse.ir.dims import (
+    Atom,
+    Dim,
+    Expr,
+    broadcast,
+    floordiv,
+    maximum,
+    minimum,
+    mod,
+    symbol,
+    term_key,
+)
 
 NAMELESS = frozenset(
     [
@@ -46,18 +57,24 @@ def c_text(dim: Dim, name: Callable[[str], str], suffix: str = "L") -> str:
     return terms[0] if alone else f"({' + '.join(terms)})"
 
 
+_C_FUNCTIONS = {
+    **{"div": "floor_div", "mod": "floor_mod", "max": "max_long", "min": "min_long"},
+    "broadcast": "broadcast_size",
+}
+
+
 def _c_atom(atom: Atom, name: Callable[[str], str], suffix: str) -> str:
     if atom.kind == "symbol":
         return name(atom.args[0])
-    function = {"div": "floor_div", "mod": "floor_mod", "max": "max_long", "min": "min_long"}[
-        atom.kind
-    ]
-    return f"{function}({', '.join(c_text(a, name, suffix) for a in atom.args)})"
+    return f"{_C_FUNCTIONS[atom.kind]}({', '.join(c_text(a, name, suffix) for a in atom.args)})"
 
 
 _BINARY: dict[type[ast.operator], Callable[[Dim, Dim], Dim]] = {
     **{ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul},
     **{ast.FloorDiv: floordiv, ast.Mod: mod},
+}
+_CALLS: dict[str, Callable[[Dim, Dim], Dim]] = {
+    **{"max": maximum, "min": minimum, "broadcast": broadcast},
 }
 
 
@@ -82,7 +99,7 @@ def _parse(node: ast.expr) -> Dim:
     if isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
         return _BINARY[type(node.op)](_parse(node.left), _parse(node.right))
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and len(node.args) == 2:
-        function = {"max": maximum, "min": minimum}.get(node.func.id.lower())
+        function = _CALLS.get(node.func.id.lower())
         if function is not None:
             return function(_parse(node.args[0]), _parse(node.args[1]))
     raise ValueError("not a dimension expression")

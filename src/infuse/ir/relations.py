@@ -15,7 +15,7 @@ from infuse.ir.dims import Dim
 
 @dataclass(frozen=True)
 class Relation:
-    """`a kind b`, where kind is one of == and <=."""
+    """`a kind b`, where kind is one of ==, <= and ~: equal, or one of them 1."""
 
     kind: str
     a: Dim
@@ -37,18 +37,25 @@ class Relation:
                 limit = dims.limit_of(one, other)
                 if limit is not None:
                     return f"{one} {limit[0]} {limit[1]}"
+        if self.kind == "~":
+            ones = " or ".join(f"{d} = 1" for d in (self.a, self.b) if isinstance(d, dims.Expr))
+            return f"{self.a} = {self.b} or {ones}"
         return f"{self.a} {'=' if self.kind == '==' else self.kind} {self.b}"
+
+    def c_text(self, a: str, b: str) -> str:
+        """The condition in C++, where `a` and `b` are the sizes in it."""
+        return f"do_broadcast({a}, {b})" if self.kind == "~" else f"{a} {self.kind} {b}"
 
 
 _COLLECTED: ContextVar[list[Relation] | None] = ContextVar("collected", default=None)
 
 
 def must_hold(a: Dim, kind: str, b: Dim) -> bool:
-    """State that two sizes have to be in a relation, == or <=: False when they cannot be; where it
+    """State that two sizes have to be in a relation, ==, <= or ~: False when they cannot be; where it
     depends on the symbols' values it is taken for granted, and noted for whoever collects
     `relations`.
     """
-    verdict = dims.compare(kind, a, b)
+    verdict = dims.broadcasts(a, b) if kind == "~" else dims.compare(kind, a, b)
     collected = _COLLECTED.get()
     if verdict is None and collected is not None:
         collected.append(Relation(kind, a, b))

@@ -25,6 +25,11 @@ TERM_LIMIT = 1024
 _DTYPES = {d.name: d for d in dtypes.ALL}
 _REALS = {"inf": math.inf, "nan": math.nan}
 _WORDS: dict[str, Any] = {"None": None, "True": True, "False": False, **_REALS}
+_CALLS: dict[str, Callable[[Dim, Dim], Dim]] = {
+    "max": dims.maximum,
+    "min": dims.minimum,
+    "broadcast": dims.broadcast,
+}
 _PRODUCTS: dict[str, Callable[[Dim, Dim], Dim]] = {
     "*": operator.mul,
     "//": dims.floordiv,
@@ -79,13 +84,13 @@ class Words:
             if cursor.accept("-"):
                 return -self.factor()
             name = cursor.take("word", "a size: a number, a symbol or an expression of them")
-            if name not in ("max", "min") or not cursor.accept("("):
+            if name not in _CALLS or not cursor.accept("("):
                 return dims.symbol(name)
             first = self.dim()
             cursor.expect(",")
             second = self.dim()
             cursor.expect(")")
-            return dims.maximum(first, second) if name == "max" else dims.minimum(first, second)
+            return _CALLS[name](first, second)
 
     def integer(self) -> int:
         token = self.cursor.token

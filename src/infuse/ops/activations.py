@@ -10,8 +10,7 @@ from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.errors import TypeMismatchError
 from infuse.ir.graph import Value
-from infuse.ir.types import TensorType
-from infuse.ops.base import Array, Floats, Inferred, Ints, Rounding, cases
+from infuse.ops.base import Array, Floats, Inferred, Ints, Rounding, broadcast_shapes, cases
 from infuse.ops.elementwise import Floating, Numeric, Signed, f32, require_shape, rounded
 from infuse.ops.formula import Formulas, Term
 from infuse.ops.special import erf, sigmoid, softplus
@@ -56,15 +55,16 @@ class PRelu(Numeric):
     """x where it is not negative, else slope · x; slope broadcasts to the shape of x."""
 
     since = 16
+    fixed_axes = None
     samples = cases(
         x=[(2, 3), (2, 4, 5, 5), (2, 3), Ints((5,), dtype=dtypes.int32)],
         slope=[(3,), (4, 1, 1), (), Ints((1,), dtype=dtypes.int32)],
     )
 
     def infer(self, x: Value, slope: Value) -> Inferred:
-        result = super().infer(x, slope)
-        assert isinstance(result, TensorType)
-        require_shape(self.name, result.shape, x.tensor.shape)
+        self.result_dtype(x, slope)
+        both = broadcast_shapes(x.tensor.shape, slope.tensor.shape, exact=True)
+        require_shape(self.name, both, x.tensor.shape)
         return x.type
 
     def eval(self, x: Array, slope: Array) -> Array:

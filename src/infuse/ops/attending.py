@@ -131,7 +131,9 @@ class Attention(Op):
             # The mask may stop before the last key.
             at_most(mask.shape[-1], total, "the mask and the keys of Attention")
             wanted = (*mask.shape[:-1], total)
-            require_shape("the mask of Attention", broadcast_shapes(wanted, scores), scores)
+            require_shape(
+                "the mask of Attention", broadcast_shapes(wanted, scores, exact=True), scores
+            )
         result = (
             (*queries[:3], contents[3])
             if q.rank == 4

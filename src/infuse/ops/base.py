@@ -30,7 +30,7 @@ from infuse.ir import dims
 from infuse.ir.expression import Call
 from infuse.ir.graph import Node, Value
 from infuse.ir.registry import register_operator
-from infuse.ir.relations import must_equal
+from infuse.ir.relations import must_equal, must_hold
 from infuse.ir.types import Shape, TensorType, Type
 from infuse.ops.formula import Formulas, Term
 
@@ -90,6 +90,10 @@ class Op:
     carries_dims: ClassVar[bool] = False
     """Whether `eval` may run on object arrays of dimensions, so that symbolic sizes travel through
     it.
+    """
+    fixed_axes: ClassVar[int | None] = None
+    """How many axes at the end of its inputs are not broadcast against each other, where all others
+    are; None where the inputs are not broadcast so.
     """
     deterministic: ClassVar[bool] = True
     accuracy: ClassVar[Rounding] = EXACT
@@ -306,6 +310,8 @@ class Elementwise(Op, abstract=True):
     A subclass writes `eval` and, to be native and fusible, `scalar`.
     """
 
+    fixed_axes: ClassVar[int | None] = 0
+
     def infer(self, *xs: Any, **named: Any) -> Inferred:
         return TensorType(
             self.result_dtype(*xs), broadcast_shapes(*(x.tensor.shape for x in xs if x is not None))
@@ -332,10 +338,10 @@ def same_dtype(name: str, *xs: Value | None) -> DType:
     return kinds[0]
 
 
-def broadcast_shapes(*shapes: Shape | None) -> Shape | None:
-    """NumPy's broadcasting over symbolic shapes; a symbolic size against a number other than one
-    becomes that number, one that is at most 1 is repeated, two other symbolic sizes become their
-    maximum. A run checks what that assumes.
+def broadcast_shapes(*shapes: Shape | None, exact: bool = False) -> Shape | None:
+    """NumPy's broadcasting over symbolic shapes: sizes are equal or 1, and one that is at most 1 is
+    repeated. `exact`: two sizes of which one is a symbol have to be equal. A run checks what that
+    assumes.
     """
     if any(s is None for s in shapes):
         return None
@@ -347,12 +353,12 @@ def broadcast_shapes(*shapes: Shape | None) -> Shape | None:
             assert shape is not None
             position = axis - rank + len(shape)
             if position >= 0:
-                size = _broadcast_dims(size, shape[position])
+                size = _broadcast_dims(size, shape[position], exact)
         result.append(size)
     return tuple(result)
 
 
-def _broadcast_dims(a: dims.Dim, b: dims.Dim) -> dims.Dim:
+def _broadcast_dims(a: dims.Dim, b: dims.Dim, exact: bool) -> dims.Dim:
     if a == b or b == 1:
         return a
     if a == 1:
@@ -365,12 +371,12 @@ def _broadcast_dims(a: dims.Dim, b: dims.Dim) -> dims.Dim:
         if not isinstance(size, int) and dims.is_at_most_one(size):
             must_equal(size, 1)
             return other
+    if not exact:
+        must_hold(a, "~", b)
+        return dims.broadcast(a, b)
     must_equal(a, b)
-    if isinstance(a, int):
-        return a
-    if isinstance(b, int):
-        return b
-    return dims.maximum(a, b)
+    number = next((size for size in (a, b) if isinstance(size, int)), None)
+    return dims.maximum(a, b) if number is None else number
 
 
 def normalize_axis(axis: int, rank: int, op: str) -> int:

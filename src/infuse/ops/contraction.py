@@ -27,6 +27,7 @@ class MatMul(Op):
     """
 
     since = 13
+    fixed_axes = 2
     accuracy = SUMS
     samples = cases(
         a=[(4, 7), (2, 3, 7), (2, 1, 4, 7), (7,), (3, 4, 7), (7,), Ints((3, 4))],
@@ -88,7 +89,7 @@ class Gemm(Op):
         _match(self.name, depth, inner)
         result: Shape = (rows, columns)
         if c is not None:
-            require_shape(self.name, broadcast_shapes(result, c.tensor.shape), result)
+            require_shape(self.name, broadcast_shapes(result, c.tensor.shape, exact=True), result)
         return TensorType(dtype, result)
 
     def eval(self, a: Array, b: Array, c: Array | None = None) -> Array:
@@ -166,7 +167,7 @@ def _einsum_shape(terms: Sequence[str], result: str, shapes: Sequence[Shape]) ->
         spare = len(shape) - named
         start = term.index(".") if "." in term else len(term)
         if "." in term:
-            found = broadcast_shapes(batch, shape[start : start + spare])
+            found = broadcast_shapes(batch, shape[start : start + spare], exact=True)
             assert found is not None
             batch = found
         for label, size in zip(term.replace(".", ""), shape[:start] + shape[start + spare :]):

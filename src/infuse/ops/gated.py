@@ -43,6 +43,7 @@ class SwiGLU(Floating):
     alpha: float = 1.0
 
     since = 28
+    fixed_axes = None
     accuracy = Rounding(
         ulp=4, abs=1e-7, why="far below zero the error of alpha · A grows in the exponential"
     )

@@ -65,7 +65,7 @@ def require_rowwise(op: str, a: Value, *parameters: Value | None) -> None:
             require_single(op, value)
         else:
             rows = (*a.shape[:-1], 1)
-            require_shape(op, broadcast_shapes(value.shape, rows), rows)
+            require_shape(op, broadcast_shapes(value.shape, rows, exact=True), rows)
 
 
 def require_columnwise(op: str, columns: Dim | None, *parameters: Value | None) -> None:

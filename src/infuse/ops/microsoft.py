@@ -113,7 +113,9 @@ class FusedConv(Conv):
         assert isinstance(result, TensorType)
         if z is not None:
             same_dtype(self.name, x, z)
-            require_shape(self.name, broadcast_shapes(result.shape, z.tensor.shape), result.shape)
+            require_shape(
+                self.name, broadcast_shapes(result.shape, z.tensor.shape, exact=True), result.shape
+            )
         return result
 
     def eval(self, x: Array, w: Array, b: Array | None = None, z: Array | None = None) -> Array:
@@ -190,7 +192,7 @@ class FusedMatMul(Op):
             right[-2] if len(right) > 1 else right[0],
             "the sizes that FusedMatMul sums over",
         )
-        stack = broadcast_shapes(left[:-2], right[:-2])
+        stack = broadcast_shapes(left[:-2], right[:-2], exact=True)
         assert stack is not None
         return TensorType(dtype, (*stack, *left[-2:-1], *(right[-1:] if len(right) > 1 else ())))
 
@@ -300,7 +302,9 @@ class BiasSoftmax(Op):
     def infer(self, data: Value, bias: Value) -> Inferred:
         require_kind(self.name, same_dtype(self.name, data, bias), "f")
         require_shape(
-            self.name, broadcast_shapes(data.tensor.shape, bias.tensor.shape), data.tensor.shape
+            self.name,
+            broadcast_shapes(data.tensor.shape, bias.tensor.shape, exact=True),
+            data.tensor.shape,
         )
         return data.type
 

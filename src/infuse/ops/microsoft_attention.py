@@ -306,7 +306,9 @@ def _check_masks(op: str, mask: Value | None, bias: Value | None, scores: Shape)
             agree_shapes(mask.shape, shapes[mask.rank], f"the mask of {op}")
     if bias is not None and bias.tensor.shape is not None:
         require_rank(bias, 4, op, "the attention bias")
-        require_shape(f"the attention bias of {op}", broadcast_shapes(bias.shape, scores), scores)
+        require_shape(
+            f"the attention bias of {op}", broadcast_shapes(bias.shape, scores, exact=True), scores
+        )
 
 
 def split(x: Array, heads: int) -> Array:

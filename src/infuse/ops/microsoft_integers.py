@@ -213,7 +213,9 @@ class QGemm(Op):
             require_columnwise(self.name, result.shape[1], b_scale, b_zero_point)
             if c is not None:
                 require_shape(
-                    self.name, broadcast_shapes(c.tensor.shape, result.shape), result.shape
+                    self.name,
+                    broadcast_shapes(c.tensor.shape, result.shape, exact=True),
+                    result.shape,
                 )
         return TensorType(dtype, result.shape)
 

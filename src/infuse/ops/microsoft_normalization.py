@@ -116,7 +116,9 @@ def _skipped(op: str, x: Value, *others: Value | None) -> Inferred:
     """Types of the four results; the others must broadcast to x."""
     for other in others:
         if other is not None:
-            require_shape(op, broadcast_shapes(x.tensor.shape, other.tensor.shape), x.tensor.shape)
+            require_shape(
+                op, broadcast_shapes(x.tensor.shape, other.tensor.shape, exact=True), x.tensor.shape
+            )
     shape = None if x.tensor.shape is None else (*x.shape[:-1], 1)
     statistics = TensorType(dtypes.float32, shape)
     return x.type, statistics, statistics, x.type

@@ -217,7 +217,9 @@ def _check_broadcast(op: str, x: Value, *others: Value | None) -> None:
     """The others must broadcast to the shape of x."""
     for other in others:
         if other is not None:
-            require_shape(op, broadcast_shapes(x.tensor.shape, other.tensor.shape), x.tensor.shape)
+            require_shape(
+                op, broadcast_shapes(x.tensor.shape, other.tensor.shape, exact=True), x.tensor.shape
+            )
 
 
 class _AlongAxis(Op, abstract=True):

@@ -235,6 +235,9 @@ class SizeWriter:
         first, second = self.size(a), self.size(b)
         if first is None or second is None:
             return None
+        if atom.kind == "broadcast":
+            is_one = self.made(ops.equal(first, np.array([1])))
+            return self.made(ops.where(is_one, second, first))
         function = {"div": ops.div, "mod": ops.mod, "max": ops.max, "min": ops.min}[atom.kind]
         return self.made(function(first, second))
 

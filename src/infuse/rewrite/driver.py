@@ -13,6 +13,7 @@ from infuse.budgets import check_time
 from infuse.errors import InfuseError, RuleError
 from infuse.ir.expression import Call
 from infuse.ir.graph import Graph, Node, UnknownRank, Use, Value
+from infuse.ops.broadcasting import open_broadcasts
 from infuse.rewrite.matcher import Glance, Match, glance, kind_of, matches, may_match
 from infuse.rewrite.mention import label, mention
 from infuse.rewrite.patch import Patch, other_use, producers, redirect, remove_dead
@@ -102,7 +103,7 @@ class Driver:
         """Apply the first of `rules` that fits at a node."""
         for rule, pattern in rules.fitting(node):
             for match in matches(pattern, node):
-                if _refusal(rule, match) is not None:
+                if any(map(open_broadcasts, match.nodes)) or _refusal(rule, match) is not None:
                     continue
                 touched = self._apply(rule, match, limits)
                 if touched is not None:

@@ -67,12 +67,21 @@ _BINARY: Final[Mapping[type[ast.operator], Callable[[int, int], int]]] = {
     ast.FloorDiv: operator.floordiv,
     ast.Mod: operator.mod,
 }
-_EXTREMES: Final[Mapping[str, Callable[[list[int]], int]]] = {"max": max, "min": min}
+
+
+def _broadcast(sizes: list[int]) -> int:
+    """The first size that is not 1."""
+    return next((size for size in sizes if size != 1), 1)
+
+
+_FUNCTIONS: Final[Mapping[str, Callable[[list[int]], int]]] = {
+    **{"max": max, "min": min, "broadcast": _broadcast},
+}
 
 
 class Formula:
-    """An expression of symbols: sums, products, floor quotients, remainders, max and min of whole
-    numbers.
+    """An expression of symbols: sums, products, floor quotients, remainders, max, min and broadcast
+    of whole numbers.
     """
 
     def __init__(self, text: str) -> None:
@@ -116,7 +125,9 @@ def _names(tree: ast.expr) -> list[str]:
             return _names(operand)
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
             return _names(left) + _names(right)
-        case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in _EXTREMES and args:
+        case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if (
+            name in _FUNCTIONS and args
+        ):
             return [symbol for arg in args for symbol in _names(arg)]
     raise ValueError(f"{type(tree).__name__} has no meaning in a size")
 
@@ -132,7 +143,7 @@ def _evaluate(tree: ast.expr, values: Mapping[str, int]) -> int:
         case ast.BinOp(left=left, op=op, right=right):
             return _BINARY[type(op)](_evaluate(left, values), _evaluate(right, values))
         case ast.Call(func=ast.Name(id=name), args=args):
-            return _EXTREMES[name]([_evaluate(arg, values) for arg in args])
+            return _FUNCTIONS[name]([_evaluate(arg, values) for arg in args])
     raise AssertionError("Formula accepts no other expression")
 
 

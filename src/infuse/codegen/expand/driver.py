@@ -10,6 +10,8 @@ from infuse.errors import UnsupportedOperatorError
 from infuse.ir.clone import clone
 from infuse.ir.graph import Graph, Node, Value
 from infuse.ir.relations import Relation
+from infuse.ir.types import TensorType
+from infuse.ops.broadcasting import open_broadcasts
 
 Relied = dict[Graph, list[tuple[Node, Relation]]]
 """By graph, what operators rely on that were expressed in simpler ones, which need not rely on it.
@@ -21,10 +23,8 @@ def expand(graph: Graph) -> tuple[Graph, Relied]:
     bodies; and what those operators relied on.
     """
     relied: Relied = {}
-    graphs = graph.all_graphs()
-    if not any(
-        (n.op.domain, n.kind) in EXPANSIONS for inner in graphs for n in inner.unordered_nodes
-    ):
+    nodes = [node for inner in graph.all_graphs() for node in inner.unordered_nodes]
+    if not any((n.op.domain, n.kind) in EXPANSIONS or open_broadcasts(n) for n in nodes):
         return graph, relied
     copy = clone(graph)
     for inner in copy.all_graphs():
@@ -43,6 +43,8 @@ def _expand(
     wide: dict[Value, Value] = {}
     while pending:
         node = pending.pop()
+        if table is EXPANSIONS:
+            _repeat_inputs(graph, node, relied)
         for expansion in table.get((node.op.domain, node.kind), ()):
             try:
                 results = expansion(make := Composer(graph, node, wide), node)
@@ -54,6 +56,22 @@ def _expand(
                 _replace(graph, node, [results] if isinstance(results, Value) else list(results))
                 pending += reversed(make.made)
                 break
+
+
+def _repeat_inputs(graph: Graph, node: Node, relied: list[tuple[Node, Relation]]) -> None:
+    """Give an operator inputs that have their common size, where only the run knows whether they
+    are repeated.
+    """
+    wide = open_broadcasts(node)
+    if not wide:
+        return
+    relied += [(node, relation) for relation in relations_of(node)]
+    make = Composer(graph, node)
+    values = list(node.inputs)
+    for number, shape in wide.items():
+        result = values[number] = make("Expand", values[number], make.ints(*shape))
+        result.type = TensorType(result.dtype, shape)
+    node.set_inputs(values)
 
 
 def _outermost(graph: Graph, node: Node) -> Node:

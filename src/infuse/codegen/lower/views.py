@@ -5,12 +5,14 @@ copy.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import reduce
+from operator import add
 
 from infuse.codegen.groups import Group
 from infuse.codegen.lower.finding import array, longs, new_symbol, operand
 from infuse.codegen.lowering import Lowering, lowers
 from infuse.codegen.program import size_text
-from infuse.codegen.tensors import Order, Tensor, match_shapes, natural
+from infuse.codegen.tensors import Buffer, Order, Tensor, dense, match_shapes, natural
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node, Value, known_ints
@@ -47,8 +49,6 @@ def reshaped(low: Lowering, value: Value, shape: Shape) -> Tensor:
     if view is None:
         view = low.arranged(tensor, natural(tensor.rank), value).reshape(shape)
     if view is None:
-        from infuse.codegen.tensors import dense
-
         whole = low.arranged(tensor, natural(tensor.rank), value)
         view = dense(whole.buffer, whole.dtype, shape)
         view = Tensor(view.buffer, view.dtype, view.shape, view.strides, view.order, whole.offset)
@@ -81,7 +81,36 @@ def expand(low: Lowering, node: Node, group: Group) -> None:
         for a, size in enumerate(tensor.shape)
         if isinstance(size, dims.Expr) and size != shape[a + shift]
     ]
-    low.tensors[node.output] = _stretched(low, node, tensor, open_, shift).expand(shape)
+    # Of a shape without producer (`_repeat_inputs` of the expansions) the sizes are mostly equal.
+    if open_ and shift == 0 and operand(node, 1).producer is None:
+        low.tensors[node.output] = _repeated(low, node, open_)
+    else:
+        low.tensors[node.output] = _stretched(low, node, tensor, open_, shift).expand(shape)
+
+
+def _repeated(low: Lowering, node: Node, axes: list[int]) -> Tensor:
+    """The operand where it lies when it has the sizes of the result, else a copy of it with the
+    elements repeated along those axes that have one.
+    """
+    shape = node.output.shape
+    source = low.arranged(low.tensor(operand(node)), None, operand(node))
+    pairs = [(source.shape[axis], shape[axis]) for axis in axes]
+    missing = reduce(add, (dims.maximum(to - size, size - to) for size, to in pairs))
+    place = dense(low.program.arena(0, node.name), source.dtype, shape, source.order)
+    place.buffer.bytes = place.size * source.dtype.bytes * dims.minimum(1, missing)
+    f = low.function("repeat", node)
+    f.include("copy.hpp")
+    f.line(f"if ({f.number(missing)} == 0) return 0;")
+    strides = [f.number(stride) for stride in source.strides]
+    for axis in axes:
+        strides[axis] = f"({f.number(source.shape[axis])} == 1 ? 0 : {strides[axis]})"
+    read, write = f.read(source.bits), f.write(place.bits)
+    f.line(f"const long shape[] = {{{f.numbers(*shape)}}}, from[] = {{{', '.join(strides)}}},")
+    f.line(f"  to[] = {{{f.numbers(*place.strides)}}};")
+    f.line(f"copy_nd<{source.dtype.bytes}>(c, {source.rank}, shape, from, to, {read}, {write});")
+    f.finish(f"Expand {node.name}")
+    buffer = Buffer("either", place.size * source.dtype.bytes, either=(missing, source, place))
+    return replace(place, buffer=buffer)
 
 
 def _stretched(low: Lowering, node: Node, tensor: Tensor, axes: list[int], shift: int) -> Tensor:
