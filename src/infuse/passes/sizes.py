@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -50,7 +50,7 @@ class ShortenSizes(Pass):
             given, Places(v for n in above if n.kind == "Shape" for v in n.operands())
         )
         written = writer.value(value)
-        if written is None or writer.count >= _alone(node, above):
+        if written is None or writer.count >= _alone(node, written):
             return
         patch = Patch(graph, [name for n in reversed(above) for name in n.origin], node.name)
         new = patch.value(written)
@@ -104,20 +104,29 @@ def _above(node: Node) -> list[Node]:
     return list(found)
 
 
-def _alone(node: Node, above: Sequence[Node]) -> int:
-    """How many of the nodes above `node` serve nobody else."""
+def _alone(node: Node, written: Any) -> int:
+    """How many nodes, from `node` upwards, would serve nobody where `written` took its place."""
+    sources = set(_sources(written))
     own = {node}
-    inside = set(above)
     pending = [node]
-    while pending:
+    while pending and len(own) < REACH:
         for value in pending.pop().operands():
             producer = value.producer
-            if producer is None or producer not in inside or producer in own:
+            if producer is None or producer in own or not sources.isdisjoint(producer.outputs):
                 continue
             if all(use.user in own for v in producer.outputs for use in v.uses):
                 own.add(producer)
                 pending.append(producer)
     return len(own)
+
+
+def _sources(written: Any) -> Iterator[Value]:
+    """The values that an expression reads."""
+    if isinstance(written, Value):
+        yield written
+    elif isinstance(written, Call):
+        for argument in written.args:
+            yield from _sources(argument)
 
 
 class Places:
