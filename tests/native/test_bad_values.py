@@ -107,6 +107,17 @@ def test_the_largest_of_infinities() -> None:
         np.testing.assert_array_equal(found, np.take_along_axis(rows, chosen, axis=1))
 
 
+def test_statistics_that_are_no_numbers_warn_nobody() -> None:
+    made = Builder()
+    x = made.input(2, 3, 4)
+    statistics = ([0, 1, 1], [0, 0, 0], [INF, 0, NAN], [1, -2, 1])
+    y = made("BatchNormalization", x, *(constant(np.float32(s)) for s in statistics))
+    made.output(y)
+    feeds = {"x0": np.ones((2, 3, 4), np.float32)}
+    result = compile_graph(made.graph).run(feeds)
+    assert np.isnan(next(iter(result.values()))).all()
+
+
 def test_sorting_rows_with_nan_ends() -> None:
     make = Builder()
     x = make.input(*ROWS.shape, name="x")

@@ -250,6 +250,7 @@ def test_nothing_is_left_of_versions_that_were_loaded_and_unloaded(tmp_path: Pat
         return len(names), sum("memfd" in name for name in names)
 
     async def check() -> None:
+        _, others = counted()  # of tests before
         async with Engine(config(tmp_path, control="explicit")) as engine:
             found = []
             for turn in range(6):
@@ -259,6 +260,6 @@ def test_nothing_is_left_of_versions_that_were_loaded_and_unloaded(tmp_path: Pat
                 found.append(counted())
                 assert pids(engine) == []
             assert found[1:] == found[1:2] * 5
-            assert found[-1][1] == 0
+            assert found[-1][1] <= others
 
     asyncio.run(check())

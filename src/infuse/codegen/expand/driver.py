@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+
 from infuse.codegen.expand.composer import EARLY, EXPANSIONS, Composer, Expansion
 from infuse.codegen.needed import relations_of
 from infuse.errors import UnsupportedOperatorError
@@ -18,6 +20,7 @@ Relied = dict[Graph, list[tuple[Node, Relation]]]
 """
 
 
+@np.errstate(all="ignore")
 def expand(graph: Graph) -> tuple[Graph, Relied]:
     """`graph`, or a copy in which operators that need it are expressed in simpler ones, also in its
     bodies; and what those operators relied on.
