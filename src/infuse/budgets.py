@@ -76,7 +76,7 @@ def check_time(stage: str) -> None:
 
 
 def _parsed(text: str) -> dict[str, int]:
-    found = dict(DEFAULTS)
+    budgets = dict(DEFAULTS)
     for part in filter(None, (piece.strip() for piece in text.split(","))):
         name, _, value = part.partition("=")
         if name not in DEFAULTS or not value.isascii() or not value.isdigit() or len(value) > 18:
@@ -87,5 +87,5 @@ def _parsed(text: str) -> dict[str, int]:
             raise OptionError(
                 f"{VARIABLE} is {text[:80]!r}, in which {part[:40]!r} is no budget", hint=example
             )
-        found[name] = int(value)
-    return found
+        budgets[name] = int(value)
+    return budgets

@@ -146,9 +146,9 @@ def by_onnx(code: int) -> DType:
 
 def by_numpy(dtype: Any) -> DType:
     """The type that stores as this NumPy dtype (any string dtype gives `string`)."""
-    found = _BY_NUMPY.get(np.dtype(dtype))
-    if found is None and np.dtype(dtype).kind in "OUST":
+    element_type = _BY_NUMPY.get(np.dtype(dtype))
+    if element_type is None and np.dtype(dtype).kind in "OUST":
         return string
-    if found is None:
+    if element_type is None:
         raise TypeMismatchError(f"NumPy's {dtype} has no element type here")
-    return found
+    return element_type

@@ -140,12 +140,12 @@ class InferenceSession:
         **_: Any,
     ) -> None:
         self._options = sess_options or SessionOptions()
-        wanted = [
+        names = [
             provider if isinstance(provider, str) else provider[0] for provider in providers or ()
         ]
-        if wanted and CPU_PROVIDER not in wanted:
+        if names and CPU_PROVIDER not in names:
             warnings.warn(
-                f"Infuse runs on the CPU; there is no {', '.join(wanted)} here", stacklevel=2
+                f"Infuse runs on the CPU; there is no {', '.join(names)} here", stacklevel=2
             )
         if isinstance(path_or_bytes, bytes) or not os.path.isdir(path_or_bytes):  # noqa: PTH112 (bytes and str)
             self._model = _compile(
@@ -200,9 +200,11 @@ class InferenceSession:
 
     def get_modelmeta(self) -> ModelMetadata:
         """What the model file says about itself."""
-        found = self._model.metadata
-        known = {name: found[name] for name in ModelMetadata.__dataclass_fields__ if name in found}
-        return ModelMetadata(**{"graph_name": self._model.name, **known})
+        metadata = self._model.metadata
+        fields = {
+            name: metadata[name] for name in ModelMetadata.__dataclass_fields__ if name in metadata
+        }
+        return ModelMetadata(**{"graph_name": self._model.name, **fields})
 
     def get_session_options(self) -> SessionOptions:
         """The options that the session was made with."""
@@ -234,9 +236,9 @@ def _compile(
 
     level = _LEVELS.get(int(options.graph_optimization_level))
     if level is None:
-        known = ", ".join(item.name for item in GraphOptimizationLevel)
+        names = ", ".join(item.name for item in GraphOptimizationLevel)
         raise OptionError(
-            f"{options.graph_optimization_level} is no optimization level", hint=f"one of: {known}"
+            f"{options.graph_optimization_level} is no optimization level", hint=f"one of: {names}"
         )
     graph = api.optimize(api.load(path_or_bytes), level=level)
     if options.optimized_model_filepath:

@@ -70,7 +70,7 @@ class _Cloning:
         return copy
 
     def read(self, value: Value) -> Value:
-        known = self.values.get(value)
-        if known is not None:
-            return known
+        copy = self.values.get(value)
+        if copy is not None:
+            return copy
         return self.define(value) if value.is_const else value

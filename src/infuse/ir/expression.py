@@ -93,11 +93,11 @@ class Call(Expression):
         raise TypeError("an operator call is not a sequence; take its outputs by index")
 
     def __repr__(self) -> str:
-        given = [
+        arguments = [
             str(a) if isinstance(a, (Call, Variable, OneOf, int, float)) else "…" for a in self.args
         ]
-        given += [f"{k}={v}" for k, v in self.attributes.items()]
-        return f"{self.kind}({', '.join(given)})"
+        arguments += [f"{k}={v}" for k, v in self.attributes.items()]
+        return f"{self.kind}({', '.join(arguments)})"
 
 
 class Variable(Expression):

@@ -1,14 +1,15 @@
 """The .infuse file: a header, a FlatBuffers table (flat/infuse.fbs) and the raw bytes of the
 weights.
 
-| bytes     | what                                                                                                  |
-|-----------|-------------------------------------------------------------------------------------------------------|
-| 0 – 7     | `INFUSE` 0 1                                                                                          |
-| 8 – 11    | version of the format; a reader refuses versions that are newer than it                              |
-| 12 – 15   | CRC-32 of the table                                                                                   |
-| 16 – 31   | offset and length of the table                                                                        |
-| 32 – 47   | offset and length of the weight section, which ends the file                                         |
-| 64 –      | the table, then the weight section; both, and every tensor in the section, start at a multiple of 64 |
+| bytes     | what                                                                           |
+|-----------|--------------------------------------------------------------------------------|
+| 0 – 7     | `INFUSE` 0 1                                                                   |
+| 8 – 11    | version of the format; a reader refuses versions that are newer than it        |
+| 12 – 15   | CRC-32 of the table                                                            |
+| 16 – 31   | offset and length of the table                                                 |
+| 32 – 47   | offset and length of the weight section, which ends the file                   |
+| 64 –      | the table, then the weight section; both, and every tensor in the section,     |
+|           | start at a multiple of 64                                                      |
 
 All numbers are little-endian. Weights are not read when a file is opened: constants are read-only
 views of a memory map.

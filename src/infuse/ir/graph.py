@@ -303,11 +303,11 @@ class Graph:
 
     def constants(self) -> list[Value]:
         """The constant values that nodes of this graph or its outputs read, each once."""
-        found: dict[Value, None] = {}
+        constants: dict[Value, None] = {}
         for node in self.nodes:
-            found.update((v, None) for v in node.operands() if v.is_const)
-        found.update((v, None) for v in self.outputs if v.is_const)
-        return list(found)
+            constants.update((v, None) for v in node.operands() if v.is_const)
+        constants.update((v, None) for v in self.outputs if v.is_const)
+        return list(constants)
 
     def all_graphs(self) -> Iterator[Graph]:
         """This graph and all bodies inside, outermost first."""

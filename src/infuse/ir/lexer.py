@@ -78,10 +78,10 @@ class Cursor:
 
     def accept(self, text: str) -> bool:
         """Step over this mark or word if it comes next."""
-        found = self.at(text)
-        if found:
+        matches = self.at(text)
+        if matches:
             self.index += 1
-        return found
+        return matches
 
     def expect(self, text: str) -> None:
         if not self.accept(text):
@@ -126,8 +126,8 @@ class Cursor:
         self.depth -= 1
 
     def fail(self, what: str, cause: Exception | None = None) -> NoReturn:
-        found = repr(self.token.text) if self.token.text else "the end of the text"
-        self.fail_at(self.token.position, f"{what}, found {found}", cause)
+        token = repr(self.token.text) if self.token.text else "the end of the text"
+        self.fail_at(self.token.position, f"{what}, found {token}", cause)
 
     def fail_at(self, position: int, what: str, cause: Exception | None = None) -> NoReturn:
         line = self.source.count("\n", 0, position) + 1

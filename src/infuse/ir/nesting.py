@@ -54,8 +54,8 @@ def room(levels: int) -> Iterator[None]:
     if levels <= SHALLOW:
         yield
         return
-    given = sys.getrecursionlimit()
-    raised = given + levels * FRAMES
+    limit = sys.getrecursionlimit()
+    raised = limit + levels * FRAMES
     sys.setrecursionlimit(raised)
     token = _inside.set(True)
     try:
@@ -63,4 +63,4 @@ def room(levels: int) -> Iterator[None]:
     finally:
         _inside.reset(token)
         if sys.getrecursionlimit() == raised:
-            sys.setrecursionlimit(given)
+            sys.setrecursionlimit(limit)

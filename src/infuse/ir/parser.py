@@ -142,10 +142,10 @@ class _Parser:
             self.cursor.fail_at(
                 start.position, f"the text has only the hash of ${name}; its array is not given"
             )
-        found = f"{array.dtype}{list(array.shape)}"
+        actual = f"{array.dtype}{list(array.shape)}"
         if array.shape != type.shape or dtypes.by_numpy(array.dtype) is not type.dtype:
             self.cursor.fail_at(
-                start.position, f"${name} is {type}, the array given for it {found}"
+                start.position, f"${name} is {type}, the array given for it {actual}"
             )
         if digest not in ("?", content_hash(array, type.dtype)):
             self.cursor.fail_at(
@@ -198,12 +198,12 @@ class _Parser:
 
     def bodies(self) -> dict[str, Graph]:
         cursor = self.cursor
-        found: dict[str, Graph] = {}
+        bodies: dict[str, Graph] = {}
         while not cursor.accept("}"):
             name = cursor.name("the name of a body")
             cursor.expect("=")
-            found[name] = self.graph()
-        return found
+            bodies[name] = self.graph()
+        return bodies
 
     def infer(self, node: Node) -> None:
         declared = [v.type for v in node.outputs]

@@ -88,25 +88,25 @@ class _Names:
     """Unique names, each as close to the wanted one as the text form allows."""
 
     def __init__(self) -> None:
-        self.given: dict[Value, str] = {}
+        self.names: dict[Value, str] = {}
         self.taken: set[str] = set()
         self.counters: dict[str, int] = {}
 
     def __contains__(self, value: Value) -> bool:
-        return value in self.given
+        return value in self.names
 
     def __getitem__(self, value: Value) -> str:
-        return self.given[value]
+        return self.names[value]
 
     def give(self, value: Value) -> str:
-        wanted = NOT_IN_VALUE_NAMES.sub("_", value.name)
+        base = NOT_IN_VALUE_NAMES.sub("_", value.name)
         sigil = "$" if value.is_const else "%"
-        name = f"{sigil}{wanted}"
-        if not wanted or name in self.taken:
-            stem = f"{name}_" if wanted else name
+        name = f"{sigil}{base}"
+        if not base or name in self.taken:
+            stem = f"{name}_" if base else name
             name = next(n for n in self.numbered(stem) if n not in self.taken)
         self.taken.add(name)
-        self.given[value] = name
+        self.names[value] = name
         return name
 
     def numbered(self, stem: str) -> Iterator[str]:

@@ -36,7 +36,7 @@ def make_operator(domain: str, name: str, attributes: Mapping[str, Any]) -> Oper
     try:
         return factory(**attributes)
     except TypeError as error:
-        given = ", ".join(attributes) or "none"
+        names = ", ".join(attributes) or "none"
         raise UnsupportedOperatorError(
-            f"operator {name} does not take these attributes: {given}"
+            f"operator {name} does not take these attributes: {names}"
         ) from error

@@ -79,8 +79,8 @@ def content_text(value: Value) -> str:
     if value.content is None or value.is_const:
         return ""
     is_bool = isinstance(value.type, TensorType) and value.type.dtype.is_bool
-    known = value.content.reshape(-1).tolist()
-    words = [str(bool(x)) if is_bool and not isinstance(x, Expr) else dim_text(x) for x in known]
+    elements = value.content.reshape(-1).tolist()
+    words = [str(bool(x)) if is_bool and not isinstance(x, Expr) else dim_text(x) for x in elements]
     return f"{{{', '.join(words)}}}"
 
 

@@ -201,11 +201,11 @@ def _check_constant(value: Value, place: str) -> None:
     assert array is not None
     if not isinstance(type, TensorType):
         raise GraphError(f"constant {value.name!r} is a {type}", where=place)
-    found = f"{array.dtype}{list(array.shape)}"
+    actual = f"{array.dtype}{list(array.shape)}"
     if array.dtype != type.dtype.numpy and dtypes.by_numpy(array.dtype) is not type.dtype:
-        raise GraphError(f"constant {value.name!r} is {type}, its array {found}", where=place)
+        raise GraphError(f"constant {value.name!r} is {type}, its array {actual}", where=place)
     if array.shape != type.shape:
-        raise GraphError(f"constant {value.name!r} is {type}, its array {found}", where=place)
+        raise GraphError(f"constant {value.name!r} is {type}, its array {actual}", where=place)
 
 
 def _never_runs(graph: Graph) -> bool:
@@ -216,9 +216,9 @@ def _never_runs(graph: Graph) -> bool:
         node = graph.parent
         condition = node.input(0)
         if node.kind == "If" and node.op.domain == "" and condition is not None:
-            known = condition.const if condition.const is not None else condition.content
-            if known is not None and known.size == 1 and not isinstance(known.item(), Expr):
-                chosen = node.subgraphs.get("then_branch" if known.item() else "else_branch")
+            content = condition.const if condition.const is not None else condition.content
+            if content is not None and content.size == 1 and not isinstance(content.item(), Expr):
+                chosen = node.subgraphs.get("then_branch" if content.item() else "else_branch")
                 if chosen is not graph:
                     return True
         if node.graph is None:

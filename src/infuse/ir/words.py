@@ -200,13 +200,13 @@ class Words:
             cursor.fail("only the elements of a tensor can be known")
         shape = self.static(type)
         cursor.expect("{")
-        known = [self.known() for _ in cursor.separated("}")]
-        self.check_count(len(known), shape, start.position)
-        array = np.empty(len(known), dtype=object)
-        array[:] = known
+        elements = [self.content_element() for _ in cursor.separated("}")]
+        self.check_count(len(elements), shape, start.position)
+        array = np.empty(len(elements), dtype=object)
+        array[:] = elements
         return array.reshape(shape)
 
-    def known(self) -> Dim:
+    def content_element(self) -> Dim:
         for text in ("True", "False"):
             if self.cursor.accept(text):
                 return text == "True"

@@ -265,7 +265,8 @@ def _carried(op: Op, node: Node) -> Sequence[Array | None]:
     try:
         result = op.content(*contents)
     except (ShapeError, BudgetError, ValueError, IndexError):
-        return ()  # only a number tells the result, or it is too long to be carried, or will fail at run time
+        # Only a number tells the result, or it is too long to be carried, or will fail at run time.
+        return ()
     results = result if isinstance(result, tuple) else (result,)
     return [_as_dims(known, value.dtype) for known, value in zip(results, node.outputs)]
 

@@ -26,8 +26,8 @@ _X86_EXTENSIONS = (
 
 def architecture() -> str:
     """The family of this machine's processors: x86_64, aarch64, …"""
-    found = platform.machine().lower()
-    return {"amd64": "x86_64", "arm64": "aarch64"}.get(found, found)
+    machine = platform.machine().lower()
+    return {"amd64": "x86_64", "arm64": "aarch64"}.get(machine, machine)
 
 
 def available_cpus() -> int:
@@ -137,11 +137,11 @@ def cpu_features() -> frozenset[str]:
 @lru_cache(maxsize=1)
 def cpu_description() -> str:
     """One line that two machines share only if code built for one runs as well on the other."""
-    wanted = ("vendor_id", "cpu family", "model", "CPU implementer", "CPU part", "CPU variant")
+    fields = ("vendor_id", "cpu family", "model", "CPU implementer", "CPU part", "CPU variant")
     facts: dict[str, str] = {}
     for line in _read(Path("/proc/cpuinfo")).splitlines():
         name, _, value = line.partition(":")
-        if name.strip() in wanted:
+        if name.strip() in fields:
             facts.setdefault(name.strip(), value.strip())
-    identity = " ".join(facts.get(name, "") for name in wanted).strip() or platform.processor()
+    identity = " ".join(facts.get(name, "") for name in fields).strip() or platform.processor()
     return f"{platform.machine()} {identity} {' '.join(sorted(cpu_features()))}"

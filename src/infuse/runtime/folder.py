@@ -32,11 +32,11 @@ def full_check() -> bool:
 
 def digest(path: Path) -> str:
     """SHA-256 of a file."""
-    found = hashlib.sha256()
+    checksum = hashlib.sha256()
     with path.open("rb") as file:
         while chunk := file.read(1 << 20):
-            found.update(chunk)
-    return found.hexdigest()
+            checksum.update(chunk)
+    return checksum.hexdigest()
 
 
 def describe_files(folder: Path, weights_sha256: str) -> dict[str, dict[str, Any]]:
@@ -74,10 +74,10 @@ def check_abi(metadata: Mapping[str, Any], where: Path) -> None:
     """CompiledModelError unless `metadata` declares the binary interface that this release
     speaks.
     """
-    found = metadata.get("abi")
-    if found != ABI:
+    abi = metadata.get("abi")
+    if abi != ABI:
         raise CompiledModelError(
-            f"its binary interface has number {found!r}, and this release of Infuse speaks {ABI}",
+            f"its binary interface has number {abi!r}, and this release of Infuse speaks {ABI}",
             where=str(where),
             hint=f"{_REBUILD} with this release",
         )
@@ -145,5 +145,6 @@ def check_cpu(metadata: Mapping[str, Any], where: Path) -> None:
             "has no "
             f"{', '.join(missing)}",
             where=str(where),
-            hint='compile it for this machine, or for a target that all your machines share, such as "x86-64-v3"',
+            hint="compile it for this machine, or for a target that all your machines share, such as "
+            '"x86-64-v3"',
         )

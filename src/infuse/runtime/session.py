@@ -29,7 +29,8 @@ _ALIGNMENT: Final = 64
 _ALIGNED_FROM: Final = 1 << 16  # bytes; below, the alignment of an array costs more than it gains
 _MOST_PLANS: Final = 1024
 _NO_MEMORY: Final = 1
-_FAILURES: Final = {  # as kernels/failure.hpp numbers them: all but the first depend on the elements of the inputs
+# As kernels/failure.hpp numbers them: all but the first depend on the elements of the inputs.
+_FAILURES: Final = {
     _NO_MEMORY: "out of memory",
     2: "an index or a value in the input data is out of range",
     3: "sizes that must be equal differ",
@@ -110,19 +111,19 @@ class Signature:
             sizes.setdefault(name, set()).add(values[symbol])
         for name, different in sizes.items():
             if len(different) > 1:
-                found = ", ".join(map(str, sorted(different)))
+                texts = ", ".join(map(str, sorted(different)))
                 warnings.warn(
-                    f"the model calls sizes of several inputs {name}, and they are {found}",
+                    f"the model calls sizes of several inputs {name}, and they are {texts}",
                     RuntimeWarning,
                     stacklevel=6,
                 )
 
-    def missing_or_unknown(self, given: Mapping[str, object]) -> InputError:
+    def missing_or_unknown(self, names: Mapping[str, object]) -> InputError:
         """The error for input names that are not those of the model."""
         missing = [
-            spec.name for spec in self.inputs if spec.name not in given and not spec.optional
+            spec.name for spec in self.inputs if spec.name not in names and not spec.optional
         ]
-        unknown = [name for name in given if name not in self.input_names]
+        unknown = [name for name in names if name not in self.input_names]
         parts = []
         if missing:
             parts.append(f"the input {', '.join(map(repr, missing))} is missing")
@@ -131,7 +132,7 @@ class Signature:
         nearest = [
             difflib.get_close_matches(str(name), missing or self.input_names, 1) for name in unknown
         ]
-        guess = next((f"did you mean {found[0]!r}? " for found in nearest if found), "")
+        guess = next((f"did you mean {matches[0]!r}? " for matches in nearest if matches), "")
         return InputError(
             " and ".join(parts), hint=f"{guess}the model takes {', '.join(map(str, self.inputs))}"
         )
@@ -211,7 +212,7 @@ class Session:
         dtypes, misaligned, pointers = self._dtypes, self._misaligned, self._inputs
         if len(values) != len(dtypes):
             values = self._completed(values)
-        shapes, kept = [], []
+        shapes, converted = [], []
         for i, array in enumerate(values):
             if type(array) is not ndarray or array.dtype is not dtypes[i]:
                 if array is None and i in self._optional:
@@ -219,7 +220,7 @@ class Session:
                     pointers[i] = None
                     continue
                 array = self._convert(i, array)
-                kept.append(array)
+                converted.append(array)
             shapes.append(array.shape)
             try:
                 address = _ADDRESS(_BYTE_VIEW(array))
@@ -232,7 +233,7 @@ class Session:
             ):  # read-only, strided, empty, or a type of no buffer format
                 if not (array.flags.c_contiguous and array.flags.aligned):
                     array = np.require(array, requirements=("C", "A"))
-                    kept.append(array)
+                    converted.append(array)
                 address = array.__array_interface__["data"][0]
             pointers[i] = address
         key = tuple(shapes)

@@ -108,8 +108,8 @@ class Formula:
             at_zero, at_one = (self({**values, symbol: i}) for i in (0, 1))
             if at_one == at_zero:
                 return None
-            found = (size - at_zero) // (at_one - at_zero)
-            return found if found >= 0 and self({**values, symbol: found}) == size else None
+            value = (size - at_zero) // (at_one - at_zero)
+            return value if value >= 0 and self({**values, symbol: value}) == size else None
         except ZeroDivisionError:
             return None
 
@@ -217,15 +217,15 @@ class ShapeBinder:
                     if solution is not None:
                         values[symbol] = solution
                 if not _holds(formula, size, values):
-                    known = ", ".join(
+                    sizes = ", ".join(
                         f"{name} = {values[name]}"
                         for name in sorted(formula.symbols & values.keys())
                     )
                     raise InputError(
                         f"{spec.name} has size {size} at axis {axis}, which is not {formula.text}"
                         + (
-                            f" with {known}"
-                            if known
+                            f" with {sizes}"
+                            if sizes
                             else f" for any {', '.join(sorted(formula.symbols))}"
                         ),
                         hint=_expected(self.inputs),

@@ -108,8 +108,8 @@ class _Building:
     def __init__(self, node: Node, graph: Graph) -> None:
         self.node, self.graph = node, graph
         self.created: list[Node] = []
-        self.known: dict[int, Node] = {}
-        self.kept: list[Call] = []
+        self.nodes: dict[int, Node] = {}
+        self.roots: list[Call] = []
 
     def output(self, value: Value, expression: Any) -> Value:
         """What takes the place of an output that is read."""
@@ -131,8 +131,8 @@ class _Building:
         return constant(data, self.node.name)
 
     def call(self, call: Call) -> Node:
-        if id(call.root) in self.known:
-            return self.known[id(call.root)]
+        if id(call.root) in self.nodes:
+            return self.nodes[id(call.root)]
         numbers = (bool, int, float)
         built = {
             i: self.value(a)
@@ -152,8 +152,8 @@ class _Building:
         self.graph.add_node(node)
         op.infer_node(node)
         self.created.append(node)
-        self.known[id(call.root)] = node
-        self.kept.append(call.root)
+        self.nodes[id(call.root)] = node
+        self.roots.append(call.root)
         return node
 
 
@@ -161,120 +161,120 @@ class _Building:
 
 
 @instead("Gelu")
-def gelu(given: Inputs) -> Any:
+def gelu(inputs: Inputs) -> Any:
     """X · Φ(x), by the error function or its tanh approximation."""
-    x = given[0]
-    if given.attributes["approximate"] == "tanh":
+    x = inputs[0]
+    if inputs.attributes["approximate"] == "tanh":
         return 0.5 * x * (1.0 + ops.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * (x * x * x))))
     return 0.5 * x * (1.0 + ops.erf(x * math.sqrt(0.5)))
 
 
 @instead("Swish")
-def swish(given: Inputs) -> Any:
+def swish(inputs: Inputs) -> Any:
     """X · sigmoid(alpha · x)."""
-    x, alpha = given[0], given.attributes["alpha"]
+    x, alpha = inputs[0], inputs.attributes["alpha"]
     return x * ops.sigmoid(x if alpha == 1 else alpha * x)
 
 
 @instead("Mish")
-def mish(given: Inputs) -> Any:
+def mish(inputs: Inputs) -> Any:
     """X · tanh(softplus(x))."""
-    return given[0] * ops.tanh(ops.softplus(given[0]))
+    return inputs[0] * ops.tanh(ops.softplus(inputs[0]))
 
 
 @instead("HardSwish")
-def hard_swish(given: Inputs) -> Any:
+def hard_swish(inputs: Inputs) -> Any:
     """X · hard sigmoid of x."""
     if (
-        given.dtype(0) == dtypes.float64
+        inputs.dtype(0) == dtypes.float64
     ):  # of which an attribute does not hold all digits of a sixth
-        return given[0] * ops.clip(given[0] * (1 / 6) + 0.5, 0.0, 1.0)
-    return given[0] * ops.hard_sigmoid(given[0], alpha=1 / 6, beta=0.5)
+        return inputs[0] * ops.clip(inputs[0] * (1 / 6) + 0.5, 0.0, 1.0)
+    return inputs[0] * ops.hard_sigmoid(inputs[0], alpha=1 / 6, beta=0.5)
 
 
 @instead("Mod")
-def mod(given: Inputs) -> Any:
+def mod(inputs: Inputs) -> Any:
     """The remainder with the sign of a, moved by b where b's sign is another."""
-    a, b = given[0], given[1]
+    a, b = inputs[0], inputs[1]
     rest = ops.mod(a, b, fmod=1)
     moved = _AND(_NOT(ops.equal(rest, 0.0)), ops.xor(ops.less(rest, 0.0), ops.less(b, 0.0)))
     return ops.where(moved, rest + b, rest)
 
 
 @instead("CastLike")
-def cast_like(given: Inputs) -> Any:
+def cast_like(inputs: Inputs) -> Any:
     """A cast to the type that is known."""
-    options = {k: given.attributes[k] for k in ("saturate", "round_mode")}
-    return ops.cast(given[0], to=given.dtype(1), **options)
+    options = {k: inputs.attributes[k] for k in ("saturate", "round_mode")}
+    return ops.cast(inputs[0], to=inputs.dtype(1), **options)
 
 
 @instead("Shape")
-def shape(given: Inputs) -> Any:
+def shape(inputs: Inputs) -> Any:
     """A slice of all sizes."""
-    start, end = given.attributes["start"], given.attributes["end"]
-    return ops.slice(ops.shape(given[0]), [start], [2**31 - 1 if end is None else end])
+    start, end = inputs.attributes["start"], inputs.attributes["end"]
+    return ops.slice(ops.shape(inputs[0]), [start], [2**31 - 1 if end is None else end])
 
 
 # -- normalization ---------------------------------------------------------------------------------
 
 
-def _wide(given: Inputs) -> tuple[Any, Callable[[Any], Any]]:
+def _wide(inputs: Inputs) -> tuple[Any, Callable[[Any], Any]]:
     """The first input in the type that sums are made in, and what brings a result back."""
-    own = given.dtype(0)
-    if _sum_type(given) == own:
-        return given[0], lambda result: result
-    return ops.cast(given[0], to=dtypes.float32), lambda result: ops.cast(result, to=own)
+    own = inputs.dtype(0)
+    if _sum_type(inputs) == own:
+        return inputs[0], lambda result: result
+    return ops.cast(inputs[0], to=dtypes.float32), lambda result: ops.cast(result, to=own)
 
 
-def _sum_type(given: Inputs) -> DType:
-    own = given.dtype(0)
-    return own if given.attributes.get("stash_type", 1) != 1 or own.bits >= 32 else dtypes.float32
+def _sum_type(inputs: Inputs) -> DType:
+    own = inputs.dtype(0)
+    return own if inputs.attributes.get("stash_type", 1) != 1 or own.bits >= 32 else dtypes.float32
 
 
-def _trailing(given: Inputs) -> list[int]:
+def _trailing(inputs: Inputs) -> list[int]:
     """The axes from `axis` on."""
-    rank = len(given.shape(0))
-    return list(range(given.attributes["axis"] % rank, rank))
+    rank = len(inputs.shape(0))
+    return list(range(inputs.attributes["axis"] % rank, rank))
 
 
 @instead("LayerNormalization")
-def layer_normalization(given: Inputs) -> Any:
+def layer_normalization(inputs: Inputs) -> Any:
     """Deviations from the mean over the trailing axes, scaled by their own size and the weights."""
-    x, back = _wide(given)
-    axes = _trailing(given)
+    x, back = _wide(inputs)
+    axes = _trailing(inputs)
     mean = ops.reduce_mean(x, axes)
     deviation = x - mean
     inverse = ops.reciprocal(
-        ops.sqrt(ops.reduce_mean(deviation * deviation, axes) + given.attributes["epsilon"])
+        ops.sqrt(ops.reduce_mean(deviation * deviation, axes) + inputs.attributes["epsilon"])
     )
-    result = back(deviation * inverse) * given[1]
-    statistics = dtypes.by_onnx(given.attributes["stash_type"])
-    if statistics != _sum_type(given):
+    result = back(deviation * inverse) * inputs[1]
+    statistics = dtypes.by_onnx(inputs.attributes["stash_type"])
+    if statistics != _sum_type(inputs):
         mean, inverse = (ops.cast(value, to=statistics) for value in (mean, inverse))
-    return (result if given[2] is None else result + given[2]), mean, inverse
+    return (result if inputs[2] is None else result + inputs[2]), mean, inverse
 
 
 @instead("RMSNormalization")
-def rms_normalization(given: Inputs) -> Any:
+def rms_normalization(inputs: Inputs) -> Any:
     """Elements over the root of their mean square along the trailing axes, scaled by the
     weights.
     """
-    x, back = _wide(given)
-    square = ops.reduce_mean(x * x, _trailing(given)) + given.attributes["epsilon"]
-    return back(ops.div(x, ops.sqrt(square))) * given[1]
+    x, back = _wide(inputs)
+    square = ops.reduce_mean(x * x, _trailing(inputs)) + inputs.attributes["epsilon"]
+    return back(ops.div(x, ops.sqrt(square))) * inputs[1]
 
 
 @instead("GroupNormalization")
-def group_normalization(given: Inputs) -> Any:
+def group_normalization(inputs: Inputs) -> Any:
     """Deviations from the mean of each group of channels, scaled by their own size, then by the
     channel's weights.
     """
-    x, back = _wide(given)
-    rank, groups = len(given.shape(0)), given.attributes["num_groups"]
+    x, back = _wide(inputs)
+    rank, groups = len(inputs.shape(0)), inputs.attributes["num_groups"]
     rows = ops.reshape(x, [0, groups, -1])
     deviation = rows - ops.reduce_mean(rows, [2])
     variance = ops.reduce_mean(deviation * deviation, [2])
-    quotient = ops.div(deviation, ops.sqrt(variance + given.attributes["epsilon"]))
-    normal = ops.reshape(quotient, ops.shape(given[0]), allowzero=1)
+    quotient = ops.div(deviation, ops.sqrt(variance + inputs.attributes["epsilon"]))
+    normal = ops.reshape(quotient, ops.shape(inputs[0]), allowzero=1)
     column = [-1] + [1] * (rank - 2)
-    return back(normal) * ops.reshape(given[1], column) + ops.reshape(given[2], column)
+    return back(normal) * ops.reshape(inputs[1], column) + ops.reshape(inputs[2], column)

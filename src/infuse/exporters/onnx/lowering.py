@@ -149,12 +149,12 @@ def lower(graph: Graph, opset: int | None) -> Lowered:
     reason = f"the oldest that is written is {LOWEST}"
     while True:
         try:
-            found = Lowered(graph, tried)
+            lowered = Lowered(graph, tried)
             if opset is None and tried != own:
                 _log.warning(
                     "%s is written in opset %d in place of %d: %s", graph.name, tried, own, reason
                 )
-            return found
+            return lowered
         except _Refused as refusal:
             if opset is not None or refusal.needs is None:
                 hint = f"opset {refusal.needs} may have it" if refusal.needs else None

@@ -68,18 +68,18 @@ class Spelling:
     def ints(self, index: int) -> tuple[int, ...] | None:
         """The elements of an integer input, None where they are not known."""
         value = self.input(index)
-        known = None if value is None else known_ints(value)
+        elements = None if value is None else known_ints(value)
         return (
-            tuple(map(int, known))
-            if known is not None and all(isinstance(k, int) for k in known)
+            tuple(map(int, elements))
+            if elements is not None and all(isinstance(k, int) for k in elements)
             else None
         )
 
     def need_ints(self, index: int, name: str) -> tuple[int, ...]:
-        known = self.ints(index)
-        if known is None:
+        elements = self.ints(index)
+        if elements is None:
             raise NotExpressible(f"its {name} are computed at run time")
-        return known
+        return elements
 
     def shape(self, index: int) -> tuple[Dim, ...] | None:
         value = self.input(index)
@@ -159,14 +159,14 @@ def newest(node: Node) -> Spelling:
     attributes = dict(op.attributes())
     if isinstance(op, Op):
         schema = schema_of(op.name, NEWEST) if not op.domain else None
-        given = schema.required if schema is not None else frozenset()
+        required = schema.required if schema is not None else frozenset()
         if isinstance(op, MlOp):
-            given = _without_default(op.name, op.since, op.domain) & {
+            required = _without_default(op.name, op.since, op.domain) & {
                 k for k, v in attributes.items() if not isinstance(v, tuple) or v
             }
         defaults = _defaults(op)
         attributes = {
-            k: v for k, v in attributes.items() if k in given or not _same(v, defaults[k])
+            k: v for k, v in attributes.items() if k in required or not _same(v, defaults[k])
         }
     attributes = {
         k: v.onnx if isinstance(v, dtypes.DType) else v
@@ -246,10 +246,10 @@ def schema_of(kind: str, opset: int, domain: str = "") -> Definition | None:
 
 def _defaults(op: Op) -> Mapping[str, Any]:
     """The attributes of an operator as they are where nothing is given."""
-    found = _DEFAULTS.get(type(op))
-    if found is None:
-        found = _DEFAULTS[type(op)] = {f.name: f.default for f in dataclasses.fields(op)}  # type: ignore[arg-type]
-    return found
+    defaults = _DEFAULTS.get(type(op))
+    if defaults is None:
+        defaults = _DEFAULTS[type(op)] = {f.name: f.default for f in dataclasses.fields(op)}  # type: ignore[arg-type]
+    return defaults
 
 
 def _next_version(kind: str, opset: int) -> int | None:
@@ -406,11 +406,11 @@ def resize_all_axes(spelling: Spelling) -> None:
             raise NotExpressible("its sizes depend on symbolic sizes")
         spelling.set_input(3, sizes, "sizes")
     else:
-        given = spelling.inputs[2]
-        if given is None or given.const is None:
+        factors = spelling.inputs[2]
+        if factors is None or factors.const is None:
             raise NotExpressible("its scales are computed at run time")
         scales = np.ones(len(shape), np.float32)
-        scales[list(axes)] = given.const
+        scales[list(axes)] = factors.const
         spelling.inputs[2] = constant(scales, "scales")
 
 

@@ -52,11 +52,11 @@ def _place(array: Array) -> tuple[int, int, str]:
 def _order(stored: Array, shown: Array) -> tuple[int, ...] | None:
     """The order of axes in which `shown` shows the elements of `stored`, None where it does not."""
     left = list(range(stored.ndim))
-    found = []
+    order = []
     for size, step in zip(shown.shape, shown.strides):
         axis = next((a for a in left if (stored.shape[a], stored.strides[a]) == (size, step)), None)
         if axis is None:
             return None
         left.remove(axis)
-        found.append(axis)
-    return tuple(found) if not left else None
+        order.append(axis)
+    return tuple(order) if not left else None

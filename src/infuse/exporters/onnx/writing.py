@@ -200,14 +200,14 @@ def _stated(value: Value, graph: Graph) -> Type | None:
     return None if graph.parent is not None and value.type is UNKNOWN else value.type
 
 
-def _write_stated(info: ValueInfoProto, sizes: list[int | str], known: list[int | None]) -> None:
+def _write_stated(info: ValueInfoProto, sizes: list[int | str], inferred: list[int | None]) -> None:
     """Write the sizes that the model stated for an output, but for those that have been fixed
     since.
     """
     written = info.type.tensor_type.shape.dim
     if len(written) != len(sizes):
         return
-    for dim, size, before in zip(written, sizes, known):
+    for dim, size, before in zip(written, sizes, inferred):
         fixed = dim.dim_value if dim.WhichOneof("value") == "dim_value" else None
         if fixed == before:
             dim.Clear()

@@ -50,15 +50,15 @@ def resolved(node: NodeProto, bindings: Bindings) -> dict[str, AttributeProto]:
     """The attributes of a node by name; references stand for the caller's attributes and vanish
     where it gives none.
     """
-    found: dict[str, AttributeProto] = {}
+    attributes: dict[str, AttributeProto] = {}
     for attribute in node.attribute:
-        if attribute.name in found:
+        if attribute.name in attributes:
             raise ModelFileError(f"attribute {attribute.name!r} is given twice")
         if not attribute.ref_attr_name:
-            found[attribute.name] = attribute
+            attributes[attribute.name] = attribute
         elif attribute.ref_attr_name in bindings:
-            found[attribute.name] = bindings[attribute.ref_attr_name]
-    return found
+            attributes[attribute.name] = bindings[attribute.ref_attr_name]
+    return attributes
 
 
 def value_of(attribute: AttributeProto, name: str, readers: Readers) -> Any:

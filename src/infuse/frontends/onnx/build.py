@@ -99,14 +99,14 @@ class Builder:
         if self.sizes.texts:
             graph.metadata["onnx.sizes"] = json.dumps(self.sizes.texts)
         stated = {info.name: stated_sizes(info) for info in self.model.graph.output}
-        kept: dict[str, Any] = {}
+        entries: dict[str, Any] = {}
         for name, value in zip(graph.output_names, graph.outputs):
             sizes = stated.get(name)
-            known = value.type.shape if isinstance(value.type, TensorType) else None
-            if sizes is not None and known is not None and [*map(str, sizes)] != [*map(str, known)]:
-                kept[name] = [sizes, [d if isinstance(d, int) else None for d in known]]
-        if kept:
-            graph.metadata["onnx.outputs"] = json.dumps(kept)
+            shape = value.type.shape if isinstance(value.type, TensorType) else None
+            if sizes is not None and shape is not None and [*map(str, sizes)] != [*map(str, shape)]:
+                entries[name] = [sizes, [d if isinstance(d, int) else None for d in shape]]
+        if entries:
+            graph.metadata["onnx.outputs"] = json.dumps(entries)
 
     # -- graphs ------------------------------------------------------------------------------------
 
@@ -382,9 +382,9 @@ def _operator(domain: str, form: Form, opset: int) -> Operator:
     foreign domain.
     """
     values = {name: value for name, value in form.attributes.items() if not _has_graph(value)}
-    known = REGISTRY.get((domain, form.kind))
-    attributes = dataclasses.fields(known) if known else ()  # type: ignore[arg-type]
-    if known is None or (domain and not values.keys() <= {a.name for a in attributes}):
+    operator_class = REGISTRY.get((domain, form.kind))
+    attributes = dataclasses.fields(operator_class) if operator_class else ()  # type: ignore[arg-type]
+    if operator_class is None or (domain and not values.keys() <= {a.name for a in attributes}):
         return Opaque(domain, form.kind, values, opset)
     return make_operator(domain, form.kind, with_element_types(domain, form.kind, values))
 

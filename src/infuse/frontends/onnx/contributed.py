@@ -30,7 +30,8 @@ _GROUPS: Final = """
     turned = Transpose <perm = [0, 3, 1, 2]> (x)
     scale = CastLike (gamma, x)
     bias = CastLike (beta, x)
-    grouped = GroupNormalization <num_groups: int = @groups, epsilon: float = @epsilon> (turned, scale, bias)
+    grouped = GroupNormalization <num_groups: int = @groups, epsilon: float = @epsilon>
+        (turned, scale, bias)
     normal = Transpose <perm = [0, 2, 3, 1]> (grouped)
 """
 
@@ -135,7 +136,8 @@ _TEXTS: Final = {
     }}""",
     **{f"QAttention of {x}{w}": _attending(bool(x), bool(w)) for x in (0, 1) for w in (0, 1)},
     "QEmbedLayerNormalization": f"""<epsilon>
-    (ids, segments, wq, pq, sq, gq, bq, mask, ws, ps, ss, gs, bs, wz, pz, sz, gz, bz) => (y, index) {{
+    (ids, segments, wq, pq, sq, gq, bq, mask, ws, ps, ss, gs, bs, wz, pz, sz, gz, bz)
+    => (y, index) {{
         {_real("wq", "ws", "wz", "w")}
         {_real("pq", "ps", "pz", "p")}
         {_real("sq", "ss", "sz", "s")}
@@ -161,7 +163,8 @@ _TEXTS: Final = {
         y = Unsqueeze (x, axes)
     }""",
     "TransposeMatMul": """<alpha: float = 1.0, transA: int = 0, transB: int = 0> (a, b) => (y) {
-        y = com.microsoft.FusedMatMul <alpha: float = @alpha, transA: int = @transA, transB: int = @transB> (a, b)
+        y = com.microsoft.FusedMatMul <alpha: float = @alpha, transA: int = @transA,
+                                       transB: int = @transB> (a, b)
     }""",
     "Unique": "(x) => (y, at, counts) { y, first, at, counts = Unique <sorted = 0> (x) }",
     "Range": "(start, limit, delta) => (y) { y = Range (start, limit, delta) }",
@@ -175,7 +178,8 @@ _TEXTS: Final = {
         flat = Reshape (pads, all)
         y = Pad <mode: string = @mode> (x, flat, value)
     }""",
-    "GridSample": """<align_corners: int = 0, mode: string = "bilinear", padding_mode: string = "zeros">
+    "GridSample": """<align_corners: int = 0, mode: string = "bilinear",
+                  padding_mode: string = "zeros">
     (x, grid) => (y) {
         y = GridSample <align_corners: int = @align_corners, mode: string = @mode,
                         padding_mode: string = @padding_mode> (x, grid)
@@ -189,7 +193,10 @@ _TEXTS: Final = {
         curved = Gelu (right)
         y = Mul (left, curved)
     }""",
-    "GroupNorm": f"<groups: int, epsilon: float = 1e-5> (x, gamma, beta) => (y) {{ {_GROUPS} y = Identity (normal) }}",
+    "GroupNorm": f"""<groups: int, epsilon: float = 1e-5> (x, gamma, beta) => (y) {{
+        {_GROUPS}
+        y = Identity (normal)
+    }}""",
     "GroupNorm with swish": f"""<groups: int, epsilon: float = 1e-5> (x, gamma, beta) => (y) {{
         {_GROUPS}
         gate = Sigmoid (normal)
@@ -256,7 +263,8 @@ def contributed(
         )
     elif kind == "QLinearConv":
         last = "channels_last" in attributes and attributes["channels_last"].i
-        kind = f"{kind} of {len(attributes['kernel_shape'].ints) if last and 'kernel_shape' in attributes else 0}"
+        sized = last and "kernel_shape" in attributes
+        kind = f"{kind} of {len(attributes['kernel_shape'].ints) if sized else 0}"
         if last and kind.endswith(" 0"):
             return None
     return _function(kind) if kind in _TEXTS else None

@@ -80,14 +80,14 @@ def unpacked(name: str, bits: int, result: str, last: str = "last") -> str:
     )
 
 
-def gather_block_quantized(given: Mapping[str, Any], inputs: Inputs) -> str | None:
+def gather_block_quantized(attributes: Mapping[str, Any], inputs: Inputs) -> str | None:
     """Rows of a table in few bits, dequantized after they are gathered."""
     data, scales = _tensor(inputs, 0), _tensor(inputs, 2)
-    bits, block = given.get("bits", 4), given.get("block_size", 128)
+    bits, block = attributes.get("bits", 4), attributes.get("block_size", 128)
     if data is None or data.shape is None or scales is None or bits not in (2, 4, 8) or block < 1:
         return None
     rank, packed = len(data.shape), data.dtype == dtypes.uint8
-    at, along = given.get("gather_axis", 0) % rank, given.get("quantize_axis", 1) % rank
+    at, along = attributes.get("gather_axis", 0) % rank, attributes.get("quantize_axis", 1) % rank
     if data.dtype not in (dtypes.uint8, dtypes.int4, dtypes.uint4) or (
         packed and (at or not along)
     ):
@@ -127,24 +127,24 @@ def gather_block_quantized(given: Mapping[str, Any], inputs: Inputs) -> str | No
     return f"(data, indices, scales, zeros) => (y) {{ {chr(10).join(lines)} }}"
 
 
-def matmul_bnb4(given: Mapping[str, Any], inputs: Inputs) -> str | None:
+def matmul_bnb4(attributes: Mapping[str, Any], inputs: Inputs) -> str | None:
     """A product with weights of 4 bits that stand for the 16 numbers of a table, in blocks with a
     scale each.
     """
-    k, n, block = given["K"], given["N"], given["block_size"]
+    k, n, block = attributes["K"], attributes["N"], attributes["block_size"]
     # Without transB the runtime's own kernel for processors does not compute what its description
     # says.
     if (
         min(k, n) < 1
         or block < 2
         or block % 2
-        or given["quant_type"] not in (0, 1)
-        or not given.get("transB", 1)
+        or attributes["quant_type"] not in (0, 1)
+        or not attributes.get("transB", 1)
     ):
         return None
     count = -(-n * k // 2) * 2
     blocks = -(-n * k // block)
-    table = ", ".join(map(repr, NF4 if given["quant_type"] else FP4))
+    table = ", ".join(map(repr, NF4 if attributes["quant_type"] else FP4))
     return f"""(a, b, absmax) => (y) {{
         last = Constant <value_ints = [-1]> ()
         none = Constant <value_ints = [0]> ()
@@ -221,9 +221,9 @@ def _places(low: int, axis: str, size: int, count: int, nearest: bool) -> str:
         {axis}_part = Sub ({axis}_exact, {axis}_first)"""
 
 
-def crop_and_resize(given: Mapping[str, Any], inputs: Inputs) -> str | None:
+def crop_and_resize(attributes: Mapping[str, Any], inputs: Inputs) -> str | None:
     """Regions of images, whose corners are parts of the image, brought to one size."""
-    mode = given.get("mode", "bilinear")
+    mode = attributes.get("mode", "bilinear")
     if mode not in ("bilinear", "nearest"):
         return None
     corners = ""
@@ -284,20 +284,20 @@ def crop_and_resize(given: Mapping[str, Any], inputs: Inputs) -> str | None:
         x_in = Unsqueeze (x_inside, middle)
         inside_2 = And (y_in, x_in)
         inside = Unsqueeze (inside_2, last)
-        outside = Constant <value_float = {float(given.get("extrapolation_value", 0.0))!r}> ()
+        outside = Constant <value_float = {float(attributes.get("extrapolation_value", 0.0))!r}> ()
         result = Where (inside, sampled, outside)
         y = Transpose <perm = [0, 3, 1, 2]> (result)
     }}"""
 
 
-def unfold_tensor(given: Mapping[str, Any], inputs: Inputs) -> str | None:
+def unfold_tensor(attributes: Mapping[str, Any], inputs: Inputs) -> str | None:
     """Windows along an axis, each as one more axis behind all."""
     x = _tensor(inputs, 0)
-    size, step = given["size"], given.get("step", 1)
+    size, step = attributes["size"], attributes.get("step", 1)
     if x is None or x.shape is None or size < 1 or step < 1:
         return None
     rank = len(x.shape)
-    axis = given.get("dim", -1) % rank
+    axis = attributes.get("dim", -1) % rank
     order = [*range(axis + 1), *range(axis + 2, rank + 1), axis + 1]
     return f"""(x) => (y) {{
         length = Shape <start = {axis}, end = {axis + 1}> (x)
@@ -318,13 +318,13 @@ def unfold_tensor(given: Mapping[str, Any], inputs: Inputs) -> str | None:
     }}"""
 
 
-def murmur_hash(given: Mapping[str, Any], inputs: Inputs) -> str | None:
+def murmur_hash(attributes: Mapping[str, Any], inputs: Inputs) -> str | None:
     """MurmurHash3 (x86, 32 bits) of each integer's bytes."""
     value = inputs[0] if inputs else None
     dtype = value.type.dtype if value is not None and isinstance(value.type, TensorType) else None
     if dtype not in (dtypes.int32, dtypes.uint32, dtypes.int64, dtypes.uint64):
         return None
-    lines = [f"h0 = Constant <value = uint32 {{{given.get('seed', 0) & 0xFFFFFFFF}}}> ()"]
+    lines = [f"h0 = Constant <value = uint32 {{{attributes.get('seed', 0) & 0xFFFFFFFF}}}> ()"]
     constants = {
         "c1": 0xCC9E2D51,
         "c2": 0x1B873593,
@@ -368,7 +368,7 @@ def murmur_hash(given: Mapping[str, Any], inputs: Inputs) -> str | None:
             f"m{i}x = BitwiseXor (m{i}, m{i}s)",
             f"m{i + 1} = Mul (m{i}x, {factor})" if factor else f"m{i + 1} = Identity (m{i}x)",
         ]
-    lines.append(f"y = Cast <to = {12 if given.get('positive', 1) else 6}> (m3)")
+    lines.append(f"y = Cast <to = {12 if attributes.get('positive', 1) else 6}> (m3)")
     return f"(x) => (y) {{ {chr(10).join(lines)} }}"
 
 

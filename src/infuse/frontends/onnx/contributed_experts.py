@@ -24,16 +24,16 @@ _ACTIVATIONS: Final = {
 }
 
 
-def _gated(given: Mapping[str, Any]) -> str:
+def _gated(attributes: Mapping[str, Any]) -> str:
     """Gates and linear parts that alternate, put together."""
     alpha, beta = (
-        float(given.get("activation_alpha", 1.0)),
-        float(given.get("activation_beta", 0.0)),
+        float(attributes.get("activation_alpha", 1.0)),
+        float(attributes.get("activation_beta", 0.0)),
     )
     limited = ""
     gates, parts = "gates_all", "parts_all"
-    if "swiglu_limit" in given:
-        limit = float(given["swiglu_limit"])
+    if "swiglu_limit" in attributes:
+        limit = float(attributes["swiglu_limit"])
         limited = f"""
         most = Constant <value_float = {limit!r}> ()
         least = Constant <value_float = {-limit!r}> ()
@@ -55,12 +55,12 @@ def _gated(given: Mapping[str, Any]) -> str:
         active = Mul (gated, shifted)"""
 
 
-def _network(given: Mapping[str, Any], biases: Sequence[bool]) -> str | None:
+def _network(attributes: Mapping[str, Any], biases: Sequence[bool]) -> str | None:
     """From tokens `x`, `router` and float32 weights `w1` and `w2` (experts, out, in) to `y`."""
-    kind, k = given.get("activation_type", "relu"), given.get("k", 1)
-    fused = given.get("swiglu_fusion", 0)
+    kind, k = attributes.get("activation_type", "relu"), attributes.get("k", 1)
+    fused = attributes.get("swiglu_fusion", 0)
     if (
-        given.get("use_sparse_mixer", 0)
+        attributes.get("use_sparse_mixer", 0)
         or k < 1
         or (kind not in _ACTIVATIONS and (kind, fused) != ("swiglu", 1))
     ):
@@ -73,7 +73,7 @@ def _network(given: Mapping[str, Any], biases: Sequence[bool]) -> str | None:
         for i, to, is_given in zip((1, 2), ("hidden", "told"), biases)
     ]
     weights = "weights = Identity (largest)"
-    if given.get("normalize_routing_weights", 0):
+    if attributes.get("normalize_routing_weights", 0):
         weights = "sums = ReduceSum <keepdims = 1> (largest, last) weights = Div (largest, sums)"
     return f"""
         last = Constant <value_ints = [-1]> ()
@@ -97,7 +97,7 @@ def _network(given: Mapping[str, Any], biases: Sequence[bool]) -> str | None:
         w1_turned = Transpose <perm = [0, 2, 1]> (w1)
         hidden_bare = MatMul (tokens, w1_turned)
         {bias[0]}
-        {_ACTIVATIONS[kind] if kind in _ACTIVATIONS else _gated(given)}
+        {_ACTIVATIONS[kind] if kind in _ACTIVATIONS else _gated(attributes)}
         w2_turned = Transpose <perm = [0, 2, 1]> (w2)
         told_bare = MatMul (active, w2_turned)
         {bias[1]}
@@ -112,9 +112,9 @@ def _given(inputs: Inputs, *places: int) -> list[bool]:
     return [place < len(inputs) and inputs[place] is not None for place in places]
 
 
-def experts(given: Mapping[str, Any], inputs: Inputs) -> str | None:
+def experts(attributes: Mapping[str, Any], inputs: Inputs) -> str | None:
     """MoE: two layers for each expert."""
-    network = _network(given, _given(inputs, 3, 5))
+    network = _network(attributes, _given(inputs, 3, 5))
     if network is None or any(_given(inputs, 6, 7)):
         return None
     return f"""(x, router, w1_stored, b1, w2_stored, b2) => (y) {{
@@ -124,20 +124,20 @@ def experts(given: Mapping[str, Any], inputs: Inputs) -> str | None:
     }}"""
 
 
-def quantized_experts(given: Mapping[str, Any], inputs: Inputs) -> str | None:
+def quantized_experts(attributes: Mapping[str, Any], inputs: Inputs) -> str | None:
     """QMoE with weights of 4 or 8 bits, each row or block of a row with a scale."""
-    network = _network(given, _given(inputs, 4, 7))
+    network = _network(attributes, _given(inputs, 4, 7))
     others = _given(inputs, *range(8, 11), *range(13, 21))
     if (
         network is None
         or any(others)
-        or given.get("quant_type", "int") != "int"
-        or given.get("weights_prepacked", 0) == 1
+        or attributes.get("quant_type", "int") != "int"
+        or attributes.get("weights_prepacked", 0) == 1
     ):
         return None
-    bits = given.get("expert_weight_bits", 4)
+    bits = attributes.get("expert_weight_bits", 4)
     if bits not in (4, 8) or any(
-        given.get(f"fc{i}_expert_weight_bits", bits) not in (0, bits) for i in (1, 2)
+        attributes.get(f"fc{i}_expert_weight_bits", bits) not in (0, bits) for i in (1, 2)
     ):
         return None
     weights = ["low = Constant <value_ints = [-1]> ()"]
@@ -153,7 +153,11 @@ def quantized_experts(given: Mapping[str, Any], inputs: Inputs) -> str | None:
             return None
         weights.append(
             _weights(
-                i, bits, scale.type.rank == 3, given.get("block_size", 0), _given(inputs, 10 + i)[0]
+                i,
+                bits,
+                scale.type.rank == 3,
+                attributes.get("block_size", 0),
+                _given(inputs, 10 + i)[0],
             )
         )
     head = "(x, router, w1_stored, s1, b1, w2_stored, s2, b2, w3, s3, b3, z1, z2) => (y)"

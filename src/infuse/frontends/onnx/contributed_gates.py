@@ -39,24 +39,24 @@ def _normalized(name: str, result: str, epsilon: float) -> str:
 _LAST = "last = Constant <value_ints = [-1]> ()"
 
 
-def sample_op(given: Mapping[str, Any], inputs: Inputs) -> str:
+def sample_op(attributes: Mapping[str, Any], inputs: Inputs) -> str:
     """Its input."""
     return "(x) => (y) { y = Identity (x) }"
 
 
-def matmul_integer_16(given: Mapping[str, Any], inputs: Inputs) -> str:
+def matmul_integer_16(attributes: Mapping[str, Any], inputs: Inputs) -> str:
     """A product of integers of 16 bits."""
     return "(a, b) => (y) { u = Cast <to = 6> (a) v = Cast <to = 6> (b) y = MatMul (u, v) }"
 
 
-def gated_add(given: Mapping[str, Any], inputs: Inputs) -> str:
+def gated_add(attributes: Mapping[str, Any], inputs: Inputs) -> str:
     """The sum of x and y · gate."""
     return "(x, y, gate) => (z) { part = Mul (y, gate) z = Add (x, part) }"
 
 
-def scaled_silu(given: Mapping[str, Any], inputs: Inputs) -> str:
+def scaled_silu(attributes: Mapping[str, Any], inputs: Inputs) -> str:
     """The product of z and sigmoid(z) for a scaled z."""
-    alpha = float(given.get("alpha", 1.0))
+    alpha = float(attributes.get("alpha", 1.0))
     factor = "scale" if _is_given(inputs, 1) else "alpha"
     return f"""(x, scale) => (y) {{
         alpha = Constant <value_float = {alpha!r}> ()
@@ -67,9 +67,9 @@ def scaled_silu(given: Mapping[str, Any], inputs: Inputs) -> str:
     }}"""
 
 
-def gated_rms_norm(given: Mapping[str, Any], inputs: Inputs) -> str | None:
+def gated_rms_norm(attributes: Mapping[str, Any], inputs: Inputs) -> str | None:
     """Groups of elements over their root mean square, times a scale and an activated gate."""
-    kind = given.get("activation", "silu")
+    kind = attributes.get("activation", "silu")
     if kind not in ("silu", "swish", "sigmoid"):
         return None
     activated = "Identity (turned)" if kind == "sigmoid" else "Mul (gates, turned)"
@@ -80,7 +80,7 @@ def gated_rms_norm(given: Mapping[str, Any], inputs: Inputs) -> str | None:
         size = Shape (scale)
         grouped_shape = Concat <axis = 0> (front, last, size)
         grouped = Reshape (wide, grouped_shape)
-        {_normalized("grouped", "normal", float(given.get("epsilon", 1e-5)))}
+        {_normalized("grouped", "normal", float(attributes.get("epsilon", 1e-5)))}
         factor = Cast <to = 1> (scale)
         scaled = Mul (normal, factor)
         shape = Shape (x)
@@ -93,19 +93,19 @@ def gated_rms_norm(given: Mapping[str, Any], inputs: Inputs) -> str | None:
     }}"""
 
 
-def _branches(given: Mapping[str, Any], shape: Sequence[Any] | None) -> int | None:
+def _branches(attributes: Mapping[str, Any], shape: Sequence[Any] | None) -> int | None:
     """How many branches there are: stated, or the last axis but one; None where that is not
     known.
     """
-    count = given.get("num_branches", 0) or (
+    count = attributes.get("num_branches", 0) or (
         shape[-2] if shape is not None and len(shape) > 1 else 0
     )
     return count if isinstance(count, int) and count > 0 else None
 
 
-def _grouped(given: Mapping[str, Any], name: str, result: str) -> str:
+def _grouped(attributes: Mapping[str, Any], name: str, result: str) -> str:
     """Streams with an axis of branches."""
-    count = given.get("num_branches", 0)
+    count = attributes.get("num_branches", 0)
     if not count:
         return f"{result} = Identity ({name})"
     return f"""
@@ -115,17 +115,17 @@ def _grouped(given: Mapping[str, Any], name: str, result: str) -> str:
         {result} = Reshape ({name}, {name}_grouped)"""
 
 
-def branchwise_rms_norm(given: Mapping[str, Any], inputs: Inputs) -> str | None:
+def branchwise_rms_norm(attributes: Mapping[str, Any], inputs: Inputs) -> str | None:
     """Each branch over its root mean square, times a scale of each branch or of all."""
     shape, scale = _shape(inputs, 0), _shape(inputs, 1)
-    count = _branches(given, shape)
+    count = _branches(attributes, shape)
     if count is None or shape is None or (_is_given(inputs, 1) and scale is None):
         return None
     scaled = "scaled = Identity (normal)"
     if scale is not None:
         width = (
             shape[-1] // count
-            if given.get("num_branches", 0) and isinstance(shape[-1], int)
+            if attributes.get("num_branches", 0) and isinstance(shape[-1], int)
             else shape[-1]
         )
         whole = len(scale) == 1 and scale[0] != width
@@ -137,9 +137,9 @@ def branchwise_rms_norm(given: Mapping[str, Any], inputs: Inputs) -> str | None:
         scaled = Mul (normal, factor)"""
     return f"""(x, scale) => (y) {{
         {_LAST}
-        {_grouped(given, "x", "parts")}
+        {_grouped(attributes, "x", "parts")}
         wide = Cast <to = 1> (parts)
-        {_normalized("wide", "normal", float(given.get("epsilon", 1e-5)))}
+        {_normalized("wide", "normal", float(attributes.get("epsilon", 1e-5)))}
         {scaled}
         shape = Shape (x)
         flat = Reshape (scaled, shape)
@@ -147,40 +147,40 @@ def branchwise_rms_norm(given: Mapping[str, Any], inputs: Inputs) -> str | None:
     }}"""
 
 
-def hyper_connection_pre_mix(given: Mapping[str, Any], inputs: Inputs) -> str | None:
+def hyper_connection_pre_mix(attributes: Mapping[str, Any], inputs: Inputs) -> str | None:
     """The weighted sum of the branches."""
     shape, mix = _shape(inputs, 0), _shape(inputs, 1)
-    count = _branches(given, shape)
+    count = _branches(attributes, shape)
     if shape is None or mix is None or count is None:
         return None
-    rank = len(shape) + (1 if given.get("num_branches", 0) else 0)
+    rank = len(shape) + (1 if attributes.get("num_branches", 0) else 0)
     weights = "mix = Identity (wide_mix)"
     if len(mix) == rank - 1:
-        whole = bool(given.get("num_branches", 0)) and mix[-1] != count
+        whole = bool(attributes.get("num_branches", 0)) and mix[-1] != count
         weights = (
-            _grouped(given, "wide_mix", "mix") if whole else "mix = Unsqueeze (wide_mix, last)"
+            _grouped(attributes, "wide_mix", "mix") if whole else "mix = Unsqueeze (wide_mix, last)"
         )
     return f"""(x, pre) => (y) {{
         {_LAST}
         before = Constant <value_ints = [-2]> ()
         wide = Cast <to = 1> (x)
         wide_mix = Cast <to = 1> (pre)
-        {_grouped(given, "wide", "parts")}
+        {_grouped(attributes, "wide", "parts")}
         {weights}
         weighed = Mul (parts, mix)
         total = ReduceSum <keepdims = 0> (weighed, before)
-        factor = Constant <value_float = {float(given.get("reduction_scale", 1.0))!r}> ()
+        factor = Constant <value_float = {float(attributes.get("reduction_scale", 1.0))!r}> ()
         scaled = Mul (total, factor)
         y = CastLike (scaled, x)
     }}"""
 
 
-def hyper_connection_post_mix(given: Mapping[str, Any], inputs: Inputs) -> str | None:
+def hyper_connection_post_mix(attributes: Mapping[str, Any], inputs: Inputs) -> str | None:
     """The branches mixed with each other, plus a new output weighed for each."""
     shape, post = _shape(inputs, 0), _shape(inputs, 2)
-    if shape is None or post is None or _branches(given, shape) is None:
+    if shape is None or post is None or _branches(attributes, shape) is None:
         return None
-    rank = len(shape) + (1 if given.get("num_branches", 0) else 0)
+    rank = len(shape) + (1 if attributes.get("num_branches", 0) else 0)
     order = [*range(rank - 2), rank - 1, rank - 2]
     mixed = "mixed = Identity (parts)"
     if _is_given(inputs, 3):
@@ -197,7 +197,7 @@ def hyper_connection_post_mix(given: Mapping[str, Any], inputs: Inputs) -> str |
         {_LAST}
         before = Constant <value_ints = [-2]> ()
         wide = Cast <to = 1> (x)
-        {_grouped(given, "wide", "parts")}
+        {_grouped(attributes, "wide", "parts")}
         {mixed}
         wide_post = Cast <to = 1> (post)
         {weights}
@@ -211,7 +211,7 @@ def hyper_connection_post_mix(given: Mapping[str, Any], inputs: Inputs) -> str |
     }}"""
 
 
-def linear_attention_gate(given: Mapping[str, Any], inputs: Inputs) -> str:
+def linear_attention_gate(attributes: Mapping[str, Any], inputs: Inputs) -> str:
     """decay_scale · softplus(a + dt_bias), and sigmoid(b) where there is one."""
     beta = "beta = Sigmoid (b)" if _is_given(inputs, 3) else ""
     return f"""(a, bias, scale, b) => (decay{", beta" if beta else ""}) {{
@@ -224,11 +224,11 @@ def linear_attention_gate(given: Mapping[str, Any], inputs: Inputs) -> str:
     }}"""
 
 
-def engram_gate(given: Mapping[str, Any], inputs: Inputs) -> str:
+def engram_gate(attributes: Mapping[str, Any], inputs: Inputs) -> str:
     """The value, gated for each branch by how well key and query agree; and that normalized, with a
     scale.
     """
-    epsilon = float(given.get("epsilon", 1e-5))
+    epsilon = float(attributes.get("epsilon", 1e-5))
     more = ""
     if _is_given(inputs, 5):
         more = f"""

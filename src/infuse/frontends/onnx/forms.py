@@ -87,10 +87,10 @@ class Form:
 
     def dtype(self, index: int) -> DType | None:
         value = self.input(index)
-        known = (
+        typed = (
             value is not None and value.type is not UNKNOWN and isinstance(value.type, TensorType)
         )
-        return value.dtype if value is not None and known else None
+        return value.dtype if value is not None and typed else None
 
     def refuse(self, reason: str) -> UnsupportedOperatorError:
         """The error for an old form that has no newer one."""

@@ -65,7 +65,7 @@ def check_call(
         ("outputs", len(node.output), schema.min_output, schema.max_output),
     ):
         if not least <= count <= most:
-            wanted = (
+            bounds = (
                 str(least)
                 if least == most
                 else f"at least {least}"
@@ -73,7 +73,7 @@ def check_call(
                 else f"{least} to {most}"
             )
             raise ModelFileError(
-                f"{node.op_type} of opset {opset} has {wanted} {what}, the node has {count}"
+                f"{node.op_type} of opset {opset} has {bounds} {what}, the node has {count}"
             )
     fields, required = _attribute_types(domain, node.op_type, opset)
     for name in required - attributes.keys():

@@ -38,11 +38,11 @@ def _field_without_text(message: Any) -> str | None:
         )
         if field.type == field.TYPE_STRING and any(isinstance(v, bytes) for v in values):
             return str(field.name)
-        found = (
+        name = (
             next(filter(None, map(_field_without_text, values)), None)
             if field.message_type is not None
             else None
         )
-        if found:
-            return found
+        if name:
+            return name
     return None

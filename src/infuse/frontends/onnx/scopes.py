@@ -88,12 +88,12 @@ def subgraphs(node: NodeProto) -> Iterator[GraphProto]:
 
 def names_read(nodes: Sequence[NodeProto], outputs: Sequence[str]) -> frozenset[str]:
     """All names that nodes, their subgraphs or outputs read."""
-    found: set[str] = set(outputs)
+    names: set[str] = set(outputs)
     for node in nodes:
-        found.update(node.input)
+        names.update(node.input)
         for graph in subgraphs(node):
-            found |= names_read(graph.node, [v.name for v in graph.output])
-    return frozenset(found)
+            names |= names_read(graph.node, [v.name for v in graph.output])
+    return frozenset(names)
 
 
 def free_names(graph: GraphProto) -> set[str]:
@@ -114,11 +114,11 @@ def in_order(scope: Scope) -> Sequence[NodeProto]:
 
     GraphError for a name that nobody makes, for one that is made twice, and for a cycle.
     """
-    nodes, known = scope.nodes, scope.knows
+    nodes, outer = scope.nodes, scope.knows
     _check_made_once(scope)
     captured = [set[str]().union(*map(free_names, subgraphs(node))) for node in nodes]
     needs = [
-        [n for n in (*node.input, *names) if n and not known(n)]
+        [n for n in (*node.input, *names) if n and not outer(n)]
         for node, names in zip(nodes, captured)
     ]
     made: set[str] = set()

@@ -48,13 +48,13 @@ class Sizes:
 
     def named(self, text: str) -> Dim:
         """The size that a dim_param stands for."""
-        found = self._symbols.get(text)
-        if found is None:
+        size = self._symbols.get(text)
+        if size is None:
             expression = self._expression(text)
-            found = self._symbols[text] = (
+            size = self._symbols[text] = (
                 self._fresh(text, text) if expression is None else expression
             )
-        return found
+        return size
 
     def unnamed(self, value: str, axis: int, text: str = "") -> Dim:
         """A new symbol for an unknown size of a value, of which the model says `text`."""
@@ -66,8 +66,8 @@ class Sizes:
 
     def _expression(self, text: str) -> Dim | None:
         parsed = dim_text.parse(text)
-        known = isinstance(parsed, Expr) and dims.symbols(parsed) <= self.taken
-        return parsed if known else None
+        named = isinstance(parsed, Expr) and dims.symbols(parsed) <= self.taken
+        return parsed if named else None
 
     def _fresh(self, text: str, original: str) -> Dim:
         base = re.sub(r"\W", "_", text, flags=re.ASCII)[:80] or "size"

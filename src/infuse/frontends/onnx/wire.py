@@ -127,11 +127,11 @@ class _Splitter:
         ):
             out.append(self.data[start:end])
             return end - start
-        found = elements[0]
-        ticket = self.payloads.leave(self.data[found.start : found.end])
+        field = elements[0]
+        ticket = self.payloads.leave(self.data[field.start : field.end])
         head = _varint(_RAW_DATA << 3 | _BYTES) + _varint(len(ticket))
-        out += [self.data[start : found.begin], head, ticket, self.data[found.end : end]]
-        return (found.begin - start) + len(head) + len(ticket) + (end - found.end)
+        out += [self.data[start : field.begin], head, ticket, self.data[field.end : end]]
+        return (field.begin - start) + len(head) + len(ticket) + (end - field.end)
 
     def fields(self, start: int, end: int) -> Iterator[Field]:
         """The fields of the message between two positions."""

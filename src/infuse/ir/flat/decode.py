@@ -170,12 +170,12 @@ class _Decoder:
 
     def string(self, position: int, depth: int) -> str:
         at = self.follow(position)
-        known = self.strings.get(at)
-        if known is None:
+        text = self.strings.get(at)
+        if text is None:
             start, count = self.vector(position, 1)
             try:
-                known = str(self.data[start : start + count], "utf-8")
+                text = str(self.data[start : start + count], "utf-8")
             except UnicodeDecodeError:
                 _fail("a name is no UTF-8 text")
-            self.strings[at] = known
-        return known
+            self.strings[at] = text
+        return text

@@ -229,13 +229,13 @@ class _Collector:
             return {"kind": AttributeKind.Dim, "integer": self.dim(value)}
         if isinstance(value, np.ndarray):
             dtype = dtypes.by_numpy(value.dtype)
-            given = {
+            fields = {
                 "kind": AttributeKind.Array,
                 "integer": self.type(TensorType(dtype, value.shape)),
             }
             if dtype.kind == "s":
-                return {**given, "texts": _texts(value)}
-            return {**given, "data": raw_bytes(value).tobytes()}
+                return {**fields, "texts": _texts(value)}
+            return {**fields, "data": raw_bytes(value).tobytes()}
         raise GraphError(f"an attribute that is a {type(value).__name__} cannot be stored")
 
 

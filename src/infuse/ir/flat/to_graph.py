@@ -174,11 +174,11 @@ class _Reader:
     def weight(self, type: Type, record: r.Tensor) -> Array:
         """The view of a weight; the same object for each tensor of the same type."""
         key = record.weight, record.type
-        known = self.arrays.get(key)
-        if known is None:
+        array = self.arrays.get(key)
+        if array is None:
             offset, length = _pick(self.net.weights, record.weight - 1, "weight")
-            known = self.arrays[key] = self.array(type, self.weights[offset : offset + length], ())
-        return known
+            array = self.arrays[key] = self.array(type, self.weights[offset : offset + length], ())
+        return array
 
     def array(self, type: Type, data: Array, texts: Sequence[str]) -> Array:
         """The elements of a constant, from bytes or, where it is one of text, from `texts`."""
@@ -188,9 +188,9 @@ class _Reader:
         if type.shape is None or len(shape) < len(type.shape) or not _is_possible(shape):
             _fail(f"a constant is a {type}, which is no possible shape")
         is_text = type.dtype.kind == "s"
-        given = len(texts) if is_text else len(data)
-        if given != math.prod(shape) * (1 if is_text else type.dtype.numpy.itemsize):
-            _fail(f"a constant that is a {type} has {given} {'elements' if is_text else 'bytes'}")
+        count = len(texts) if is_text else len(data)
+        if count != math.prod(shape) * (1 if is_text else type.dtype.numpy.itemsize):
+            _fail(f"a constant that is a {type} has {count} {'elements' if is_text else 'bytes'}")
         if is_text:
             data = np.empty(len(texts), dtype=object)
             data[:] = texts
