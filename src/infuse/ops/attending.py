@@ -130,9 +130,9 @@ class Attention(Op):
         if mask is not None and mask.tensor.shape:
             # The mask may stop before the last key.
             at_most(mask.shape[-1], total, "the mask and the keys of Attention")
-            wanted = (*mask.shape[:-1], total)
+            extended = (*mask.shape[:-1], total)
             require_shape(
-                "the mask of Attention", broadcast_shapes(wanted, scores, exact=True), scores
+                "the mask of Attention", broadcast_shapes(extended, scores, exact=True), scores
             )
         result = (
             (*queries[:3], contents[3])

@@ -172,8 +172,8 @@ class Op:
             value.type = inferred
             value.content = None
         if self.carries_dims:
-            for value, known in zip(node.outputs, self.contents(node)):
-                value.content = known
+            for value, content in zip(node.outputs, self.contents(node)):
+                value.content = content
 
 
 def _quiet(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -210,28 +210,28 @@ def signature(op: type[Op]) -> Signature:
     """The inputs of an operator, read from the parameters of its `infer` (of `eval` where it is
     elementwise).
     """
-    found = _SIGNATURES.get(op)
-    if found is None:
+    entry = _SIGNATURES.get(op)
+    if entry is None:
         reader = op.eval if issubclass(op, Elementwise) else op.infer
         parameters = list(inspect.signature(reader).parameters.values())[1:]
         fixed = [p for p in parameters if p.kind is not p.VAR_POSITIONAL]
-        found = Signature(
+        entry = Signature(
             tuple(p.name for p in parameters),
             sum(p.default is p.empty for p in fixed),
             len(fixed) < len(parameters),
             frozenset(p.name for p in fixed if "None" in str(p.annotation)),
         )
-        _SIGNATURES[op] = found
-    return found
+        _SIGNATURES[op] = entry
+    return entry
 
 
 def check_arity(op: Op, node: Node) -> None:
     """ShapeError-like complaint when inputs are missing or too many."""
     expected = signature(type(op))
-    given = len(node.inputs)
-    if given < expected.required or (given > len(expected.names) and not expected.variadic):
+    count = len(node.inputs)
+    if count < expected.required or (count > len(expected.names) and not expected.variadic):
         raise TypeMismatchError(
-            f"{op.name} takes {', '.join(expected.names)}; {given} inputs are given",
+            f"{op.name} takes {', '.join(expected.names)}; {count} inputs are given",
             where=f"node {node.name!r}",
         )
     for name, value in zip(expected.names[: expected.required], node.inputs):
@@ -268,16 +268,16 @@ def _carried(op: Op, node: Node) -> Sequence[Array | None]:
         # Only a number tells the result, or it is too long to be carried, or will fail at run time.
         return ()
     results = result if isinstance(result, tuple) else (result,)
-    return [_as_dims(known, value.dtype) for known, value in zip(results, node.outputs)]
+    return [_as_dims(content, value.dtype) for content, value in zip(results, node.outputs)]
 
 
-def _as_dims(known: Any, dtype: DType) -> Array | None:
+def _as_dims(content: Any, dtype: DType) -> Array | None:
     """Elements as dimensions; None where they are something else, or run out of what the element
     type holds.
     """
-    array = np.array(known, dtype=object)
+    array = np.array(content, dtype=object)
     flat = array.reshape(-1)
-    if known is None or not all(_holds(dtype, x) for x in flat):
+    if content is None or not all(_holds(dtype, x) for x in flat):
         return None
     flat[:] = [int(x) if isinstance(x, np.integer) else x for x in flat]
     return array
@@ -427,9 +427,9 @@ def cases(**columns: Sequence[Any]) -> Rows:
 
     def rows(op: type[Op]) -> tuple[Sample, ...]:
         names = set(signature(op).names)
-        given = {k: v for k, v in columns.items() if k in names}
+        operands = {k: v for k, v in columns.items() if k in names}
         varied = {k: v for k, v in columns.items() if k not in names}
-        inputs = [dict(zip(given, row)) for row in zip(*given.values(), strict=True)] or [{}]
+        inputs = [dict(zip(operands, row)) for row in zip(*operands.values(), strict=True)] or [{}]
         attributes = [dict(zip(varied, row)) for row in itertools.product(*varied.values())]
         return tuple(Sample(i, a) for i in inputs for a in attributes)
 

@@ -167,9 +167,9 @@ def _einsum_shape(terms: Sequence[str], result: str, shapes: Sequence[Shape]) ->
         spare = len(shape) - named
         start = term.index(".") if "." in term else len(term)
         if "." in term:
-            found = broadcast_shapes(batch, shape[start : start + spare], exact=True)
-            assert found is not None
-            batch = found
+            common = broadcast_shapes(batch, shape[start : start + spare], exact=True)
+            assert common is not None
+            batch = common
         for label, size in zip(term.replace(".", ""), shape[:start] + shape[start + spare :]):
             sizes[label] = _common(label, sizes.get(label, 1), size)
     pieces: list[Shape] = [batch if label == "." else (sizes[label],) for label in result]

@@ -64,9 +64,9 @@ class If(ControlFlow):
         raise GraphError("If has no types without its branches")
 
     def infer_bodies(self, node: Node) -> Sequence[Type]:
-        known = _known_truth(node.inputs[0])
-        if known is not None:
-            return _inferred(self._branch(node, known))
+        truth = _known_truth(node.inputs[0])
+        if truth is not None:
+            return _inferred(self._branch(node, truth))
         then, other = _inferred(self._branch(node, True)), _inferred(self._branch(node, False))
         if len(then) != len(other):
             raise TypeMismatchError(f"its branches give {len(then)} and {len(other)} outputs")
@@ -366,7 +366,7 @@ def _known_truth(value: Value | None) -> bool | None:
     """Whether a condition holds, where that is known."""
     if value is None:
         return None
-    for known in (value.const, value.content):
-        if known is not None and known.size == 1 and not isinstance(scalar(known), dims.Expr):
-            return bool(scalar(known))
+    for content in (value.const, value.content):
+        if content is not None and content.size == 1 and not isinstance(scalar(content), dims.Expr):
+            return bool(scalar(content))
     return None

@@ -158,16 +158,16 @@ class ConvTranspose(Sliding):
             for s, size, p, e in zip(steps, sizes, extra, self.extents(kernel))
         ]
         if self.output_shape:
-            wanted: tuple[Dim, ...] = self._per_axis_or_zero(
+            results: tuple[Dim, ...] = self._per_axis_or_zero(
                 "output_shape", self.output_shape, rank
             )
         elif self.auto_pad in ("SAME_UPPER", "SAME_LOWER"):
-            wanted = tuple(size * s for size, s in zip(sizes, steps))
+            results = tuple(size * s for size, s in zip(sizes, steps))
         else:
             pads = self.padding(sizes, kernel)
             return tuple(f - begin - end for f, (begin, end) in zip(full, pads)), pads
-        totals = [dims.maximum(f - n, 0) for f, n in zip(full, wanted)]
-        return wanted, tuple(split_padding(t, self.auto_pad == "SAME_UPPER") for t in totals)
+        totals = [dims.maximum(f - n, 0) for f, n in zip(full, results)]
+        return results, tuple(split_padding(t, self.auto_pad == "SAME_UPPER") for t in totals)
 
     def _per_axis_or_zero(self, what: str, values: tuple[int, ...], rank: int) -> tuple[int, ...]:
         if len(values) not in (0, rank):

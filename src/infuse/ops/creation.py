@@ -44,9 +44,9 @@ class ConstantOfShape(Op):
             object.__setattr__(self, "value", scalar(self.value))
 
     def infer(self, input: Value) -> Inferred:
-        known = known_ints(input)
+        shape = known_ints(input)
         return TensorType(
-            self.dtype, known if known is not None else fresh_shape(length(input), "filled")
+            self.dtype, shape if shape is not None else fresh_shape(length(input), "filled")
         )
 
     def eval(self, input: Array) -> Array:

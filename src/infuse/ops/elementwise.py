@@ -26,8 +26,8 @@ def require_kind(name: str, dtype: DType, kinds: str) -> DType:
     TypeMismatchError.
     """
     if dtype.kind not in kinds:
-        wanted = " or ".join(_KINDS[k] for k in kinds)
-        raise TypeMismatchError(f"{name} takes {wanted} elements, found {dtype}")
+        expected = " or ".join(_KINDS[k] for k in kinds)
+        raise TypeMismatchError(f"{name} takes {expected} elements, found {dtype}")
     return dtype
 
 

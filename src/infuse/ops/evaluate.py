@@ -109,18 +109,18 @@ def check_feeds(graph: Graph, feeds: Mapping[str, Any]) -> list[Any]:
     return [_check_feed(value, feeds[value.name], sizes) for value in graph.inputs]
 
 
-def _check_feed(value: Value, given: Any, sizes: dict[str, int]) -> Any:
+def _check_feed(value: Value, feed: Any, sizes: dict[str, int]) -> Any:
     type = value.type
     if isinstance(type, OptionalType):
-        return None if given is None else _check_feed(Value(type.element, value.name), given, sizes)
+        return None if feed is None else _check_feed(Value(type.element, value.name), feed, sizes)
     if isinstance(type, SequenceType):
-        if not isinstance(given, (list, tuple)):
+        if not isinstance(feed, (list, tuple)):
             raise InputError(f"input {value.name!r} is a sequence and takes a list")
-        return [_check_feed(Value(type.element, value.name), part, {}) for part in given]
+        return [_check_feed(Value(type.element, value.name), part, {}) for part in feed]
     if isinstance(type, MapType):
-        return _check_map(value.name, type, given)
+        return _check_map(value.name, type, feed)
     assert isinstance(type, TensorType)
-    array = np.asarray(given)
+    array = np.asarray(feed)
     if array.dtype.kind in "UST":
         array = np.asarray(
             np.char.decode(array, "utf-8") if array.dtype.kind == "S" else array, dtype=object
@@ -135,11 +135,11 @@ def _check_feed(value: Value, given: Any, sizes: dict[str, int]) -> Any:
     return array
 
 
-def _check_map(name: str, type: MapType, given: Any) -> dict[Any, Any]:
+def _check_map(name: str, type: MapType, feed: Any) -> dict[Any, Any]:
     keys = str if type.key == dtypes.string else (int, np.integer)
-    if not isinstance(given, Mapping) or not all(isinstance(key, keys) for key in given):
+    if not isinstance(feed, Mapping) or not all(isinstance(key, keys) for key in feed):
         raise InputError(f"input {name!r} is a map and takes a dict whose keys are {type.key}")
-    return dict(given)
+    return dict(feed)
 
 
 def _bind(value: Value, dim: dims.Dim, size: int, sizes: dict[str, int]) -> None:
@@ -156,35 +156,35 @@ def _bind(value: Value, dim: dims.Dim, size: int, sizes: dict[str, int]) -> None
 
 def _named(graph: Graph, names: Iterable[str]) -> list[Value]:
     """Outputs, or else any values of the graph, by name."""
-    known = {v.name: v for node in graph.unordered_nodes for v in node.outputs}
-    known.update({v.name: v for v in graph.inputs})
-    known.update(dict(zip(graph.output_names, graph.outputs)))
+    values = {v.name: v for node in graph.unordered_nodes for v in node.outputs}
+    values.update({v.name: v for v in graph.inputs})
+    values.update(dict(zip(graph.output_names, graph.outputs)))
     for name in names:
-        if name not in known:
+        if name not in values:
             raise InputError(
                 f"there is no value {name!r} to fetch",
                 hint=f"outputs: {', '.join(graph.output_names)}",
             )
-    return [known[name] for name in names]
+    return [values[name] for name in names]
 
 
 class _Plan:
     """The nodes of a graph that some of its values need, and what can be forgotten after each."""
 
-    def __init__(self, graph: Graph, wanted: Sequence[Value]) -> None:
+    def __init__(self, graph: Graph, fetches: Sequence[Value]) -> None:
         self.graph = graph
-        self.wanted = list(wanted)
+        self.fetches = list(fetches)
         order = graph.nodes
-        needed = {v.producer for v in wanted}
+        needed = {v.producer for v in fetches}
         self.nodes: list[Node] = []
         self.forget: list[list[Value]] = []
-        kept = set(wanted)
+        alive = set(fetches)
         for node in reversed(order):
             if node in needed:
                 reads = [*node.operands(), *captured(node)]
                 needed.update(v.producer for v in reads)
-                last = dict.fromkeys(v for v in (*reads, *node.outputs) if v not in kept)
-                kept.update(last)
+                last = dict.fromkeys(v for v in (*reads, *node.outputs) if v not in alive)
+                alive.update(last)
                 self.nodes.append(node)
                 self.forget.append(list(last))
         self.nodes.reverse()
@@ -226,7 +226,7 @@ class _Evaluation:
             frame.values.update(zip(node.outputs, results))
             for value in forget:
                 frame.values.pop(value, None)
-        return [frame.read(v) for v in plan.wanted]
+        return [frame.read(v) for v in plan.fetches]
 
     def body_runner(self, outer: _Frame | None) -> Run:
         """What evaluates a body that reads values of `outer`."""

@@ -49,13 +49,13 @@ def default_size(symbol: str) -> int:
     return BATCH_SIZE if is_batch(symbol) else IMAGE_SIZE if is_image_side(symbol) else OTHER_SIZE
 
 
-def require_symbols(given: Iterable[str], symbols: Collection[str]) -> None:
+def require_symbols(names: Iterable[str], symbols: Collection[str]) -> None:
     """OptionError unless all names that were given are among a model's symbols."""
-    unknown = [name for name in given if name not in symbols]
+    unknown = [name for name in names if name not in symbols]
     if unknown:
-        known = f"its symbols are {', '.join(symbols)}" if symbols else "all of its sizes are fixed"
+        hint = f"its symbols are {', '.join(symbols)}" if symbols else "all of its sizes are fixed"
         raise OptionError(
-            f"the model has no symbolic dimension {', '.join(map(repr, unknown))}", hint=known
+            f"the model has no symbolic dimension {', '.join(map(repr, unknown))}", hint=hint
         )
 
 
@@ -117,7 +117,7 @@ def index_limits(graph: Graph) -> dict[str, int]:
     """For inputs whose elements select from a table (Gather): the number of its rows, the smallest
     where several.
     """
-    found: dict[str, int] = {}
+    limits: dict[str, int] = {}
     for source in graph.inputs:
         pending, seen = [source], {source}
         while pending:
@@ -130,8 +130,8 @@ def index_limits(graph: Graph) -> dict[str, int]:
                 elif user.kind == "Gather" and user.input(1) is value:
                     rows = _rows(user.input(0), user.op.attributes()["axis"])
                     if rows is not None:
-                        found[source.name] = min(rows, found.get(source.name, rows))
-    return found
+                        limits[source.name] = min(rows, limits.get(source.name, rows))
+    return limits
 
 
 def _rows(table: Value | None, axis: int) -> int | None:

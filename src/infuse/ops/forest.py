@@ -186,21 +186,32 @@ def _depth(branches: Array, roots: Array, is_leaf: Array) -> int:
         level = np.unique(branches[level])
 
 
-def picked(given: Mapping[str, Any], name: str) -> Array:
+def picked(attributes: Mapping[str, Any], name: str) -> Array:
     """A list of numbers, from the attribute of floats or from the tensor that may stand for it."""
-    tensor = given.get(f"{name}_as_tensor")
-    return np.array(given[name], np.float32) if tensor is None else np.asarray(tensor).reshape(-1)
+    tensor = attributes.get(f"{name}_as_tensor")
+    return (
+        np.array(attributes[name], np.float32) if tensor is None else np.asarray(tensor).reshape(-1)
+    )
 
 
-def classic_forest(op: str, given: Mapping[str, Any], votes: str, count: int, dtype: Any) -> Forest:
+def classic_forest(
+    op: str, attributes: Mapping[str, Any], votes: str, count: int, dtype: Any
+) -> Forest:
     """The forest of TreeEnsembleRegressor and TreeEnsembleClassifier, whose votes have this prefix.
 
     TypeMismatchError where its lists contradict each other.
     """
-    trees, ids, modes = given["nodes_treeids"], given["nodes_nodeids"], given["nodes_modes"]
-    values, missing = picked(given, "nodes_values"), given["nodes_missing_value_tracks_true"]
+    trees, ids, modes = (
+        attributes["nodes_treeids"],
+        attributes["nodes_nodeids"],
+        attributes["nodes_modes"],
+    )
+    values, missing = (
+        picked(attributes, "nodes_values"),
+        attributes["nodes_missing_value_tracks_true"],
+    )
     true, false, features = (
-        given[f"nodes_{k}"] for k in ("truenodeids", "falsenodeids", "featureids")
+        attributes[f"nodes_{k}"] for k in ("truenodeids", "falsenodeids", "featureids")
     )
     size = len(trees)
     if (
@@ -212,9 +223,14 @@ def classic_forest(op: str, given: Mapping[str, Any], votes: str, count: int, dt
     place = {key: i for i, key in enumerate(zip(trees, ids))}
     if len(place) < size:
         raise TypeMismatchError(f"{op} has two nodes of one number in a tree")
-    found: dict[int, list[tuple[int, Any]]] = {}
-    weights = picked(given, f"{votes}_weights")
-    lists = (given[f"{votes}_treeids"], given[f"{votes}_nodeids"], given[f"{votes}_ids"], weights)
+    leaf_votes: dict[int, list[tuple[int, Any]]] = {}
+    weights = picked(attributes, f"{votes}_weights")
+    lists = (
+        attributes[f"{votes}_treeids"],
+        attributes[f"{votes}_nodeids"],
+        attributes[f"{votes}_ids"],
+        weights,
+    )
     if any(len(v) != len(weights) for v in lists):
         raise TypeMismatchError(f"{op} has lists of votes of different lengths")
     for tree, node, target, weight in zip(*lists):
@@ -222,11 +238,11 @@ def classic_forest(op: str, given: Mapping[str, Any], votes: str, count: int, dt
             raise TypeMismatchError(
                 f"{op} has a vote of node {node} of tree {tree} for {target}, which is not there"
             )
-        found.setdefault(place[tree, node], []).append((int(target), weight))
+        leaf_votes.setdefault(place[tree, node], []).append((int(target), weight))
     builder = ForestBuilder(dtype)
     for i in range(size):
         if modes[i] == "LEAF":
-            builder.leaf(found.get(i, ()))
+            builder.leaf(leaf_votes.get(i, ()))
             continue
         ends = (trees[i], true[i]), (trees[i], false[i])
         if not all(end in place for end in ends) or features[i] < 0:
@@ -241,20 +257,20 @@ def classic_forest(op: str, given: Mapping[str, Any], votes: str, count: int, dt
 MODES: Final = ("LEQ", "LT", "GTE", "GT", "EQ", "NEQ", "MEMBER")
 
 
-def modern_forest(op: str, given: Mapping[str, Any], dtype: Any) -> Forest:
+def modern_forest(op: str, attributes: Mapping[str, Any], dtype: Any) -> Forest:
     """The forest of TreeEnsemble; a branch that tests for members of a set becomes a chain of tests
     for equality.
     """
-    return _Modern(op, given, dtype).build()
+    return _Modern(op, attributes, dtype).build()
 
 
 class _Modern:
-    def __init__(self, op: str, given: Mapping[str, Any], dtype: Any) -> None:
-        self.op, self.given = op, given
+    def __init__(self, op: str, attributes: Mapping[str, Any], dtype: Any) -> None:
+        self.op, self.attributes = op, attributes
         self.builder = ForestBuilder(dtype)
-        self.modes = [int(m) for m in np.asarray(given["nodes_modes"]).reshape(-1)]
-        self.splits = np.asarray(given["nodes_splits"]).reshape(-1)
-        self.missing = given["nodes_missing_value_tracks_true"]
+        self.modes = [int(m) for m in np.asarray(attributes["nodes_modes"]).reshape(-1)]
+        self.splits = np.asarray(attributes["nodes_splits"]).reshape(-1)
+        self.missing = attributes["nodes_missing_value_tracks_true"]
         names = (
             "nodes_featureids",
             "nodes_truenodeids",
@@ -262,7 +278,7 @@ class _Modern:
             "nodes_trueleafs",
             "nodes_falseleafs",
         )
-        lists = [given[name] for name in names]
+        lists = [attributes[name] for name in names]
         if any(len(v) != len(self.modes) for v in (*lists, self.splits)) or len(
             self.missing
         ) not in (
@@ -270,10 +286,11 @@ class _Modern:
             len(self.modes),
         ):
             raise TypeMismatchError(f"{op} has lists of nodes of different lengths")
-        self.weights = np.asarray(given["leaf_weights"]).reshape(-1)
-        if len(self.weights) != len(given["leaf_targetids"]):
+        self.weights = np.asarray(attributes["leaf_weights"]).reshape(-1)
+        if len(self.weights) != len(attributes["leaf_targetids"]):
             raise TypeMismatchError(
-                f"{op} has {len(self.weights)} leaf weights, {len(given['leaf_targetids'])} targets"
+                f"{op} has {len(self.weights)} leaf weights, "
+                f"{len(attributes['leaf_targetids'])} targets"
             )
         self.members = self._members()
         self.made: dict[int, int] = {}
@@ -281,30 +298,33 @@ class _Modern:
 
     def _members(self) -> dict[int, list[Any]]:
         """The members of each branch that tests for them."""
-        wanted = [i for i, mode in enumerate(self.modes) if mode == MODES.index("MEMBER")]
-        given = self.given["membership_values"]
-        values = np.asarray([] if given is None else given).reshape(-1)
+        members = [i for i, mode in enumerate(self.modes) if mode == MODES.index("MEMBER")]
+        membership = self.attributes["membership_values"]
+        values = np.asarray([] if membership is None else membership).reshape(-1)
         sets: list[list[Any]] = [[]]
         for value in values:
             if np.isnan(value):
                 sets.append([])
             else:
                 sets[-1].append(value)
-        if len(sets) - 1 != len(wanted):
+        if len(sets) - 1 != len(members):
             raise TypeMismatchError(
-                f"{self.op} has {len(wanted)} tests for members and {len(sets) - 1} sets"
+                f"{self.op} has {len(members)} tests for members and {len(sets) - 1} sets"
             )
-        return dict(zip(wanted, sets))
+        return dict(zip(members, sets))
 
     def build(self) -> Forest:
-        return self.builder.build([self.root(int(i)) for i in self.given["tree_roots"]])
+        return self.builder.build([self.root(int(i)) for i in self.attributes["tree_roots"]])
 
     def root(self, index: int) -> int:
-        given = self.given
+        attributes = self.attributes
         self.check(index, len(self.modes))
-        both = given["nodes_trueleafs"][index] and given["nodes_falseleafs"][index]
-        if both and given["nodes_truenodeids"][index] == given["nodes_falsenodeids"][index]:
-            return self.leaf(int(given["nodes_truenodeids"][index]))
+        both = attributes["nodes_trueleafs"][index] and attributes["nodes_falseleafs"][index]
+        if (
+            both
+            and attributes["nodes_truenodeids"][index] == attributes["nodes_falsenodeids"][index]
+        ):
+            return self.leaf(int(attributes["nodes_truenodeids"][index]))
         return self.tree(index)
 
     def check(self, index: int, count: int) -> None:
@@ -316,8 +336,8 @@ class _Modern:
     def leaf(self, index: int) -> int:
         self.check(index, len(self.weights))
         if index not in self.leaves:
-            vote = int(self.given["leaf_targetids"][index]), self.weights[index]
-            if not 0 <= vote[0] < self.given["n_targets"]:
+            vote = int(self.attributes["leaf_targetids"][index]), self.weights[index]
+            if not 0 <= vote[0] < self.attributes["n_targets"]:
                 raise TypeMismatchError(
                     f"{self.op} has a leaf for target {vote[0]}, which is not there"
                 )
@@ -347,16 +367,16 @@ class _Modern:
         return self.made[top]
 
     def below(self, index: int) -> list[tuple[bool, int]]:
-        found = []
+        ends = []
         for side in ("true", "false"):
-            leaf = bool(self.given[f"nodes_{side}leafs"][index])
-            end = int(self.given[f"nodes_{side}nodeids"][index])
+            leaf = bool(self.attributes[f"nodes_{side}leafs"][index])
+            end = int(self.attributes[f"nodes_{side}nodeids"][index])
             self.check(end, len(self.weights if leaf else self.modes))
-            found.append((leaf, end))
-        return found
+            ends.append((leaf, end))
+        return ends
 
     def node(self, index: int, true: int, false: int) -> int:
-        mode, feature = self.modes[index], int(self.given["nodes_featureids"][index])
+        mode, feature = self.modes[index], int(self.attributes["nodes_featureids"][index])
         is_true = bool(self.missing[index]) if self.missing else False
         if not 0 <= mode < len(MODES) or feature < 0:
             raise TypeMismatchError(f"{self.op} has no mode {mode} for feature {feature}")

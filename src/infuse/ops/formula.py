@@ -124,9 +124,9 @@ class Formulas:
 PREDICATES = frozenset(
     {"isnan", "isinf", "logical_and", "logical_or", "logical_not", "logical_xor"}
 )
-_NUMERIC = """exp expm1 log log1p tanh erf sigmoid softplus sqrt rsqrt pow sin cos tan asin acos atan
-    sinh cosh asinh acosh atanh floor ceil round trunc abs neg sign min max mod fmod bit_and bit_or
-    bit_xor bit_not shift_left shift_right"""
+_NUMERIC = """exp expm1 log log1p tanh erf sigmoid softplus sqrt rsqrt pow sin cos tan asin acos
+    atan sinh cosh asinh acosh atanh floor ceil round trunc abs neg sign min max mod fmod bit_and
+    bit_or bit_xor bit_not shift_left shift_right"""
 FUNCTIONS = PREDICATES | frozenset(_NUMERIC.split())
 
 E = Formulas()

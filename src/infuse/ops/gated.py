@@ -212,13 +212,15 @@ class LinearAttention(Op):
     ) -> Inferred:
         dtype = require_kind(self.name, same_dtype(self.name, query, key, value, decay, beta), "f")
         self._check_options(decay, beta)
-        kept = dtype if past_state is None else require_kind(self.name, past_state.dtype, "f")
-        given = {"query": query, "key": key, "value": value, "decay": decay, "beta": beta}
-        for name, one in given.items():
+        state_dtype = (
+            dtype if past_state is None else require_kind(self.name, past_state.dtype, "f")
+        )
+        inputs = {"query": query, "key": key, "value": value, "decay": decay, "beta": beta}
+        for name, one in inputs.items():
             if one is not None:
                 require_rank(one, 3, self.name, name)
         if any(v.tensor.shape is None for v in (query, key, value)):
-            return TensorType(dtype, None), TensorType(kept, None)
+            return TensorType(dtype, None), TensorType(state_dtype, None)
         batch, length, _ = query.shape
         for one in (key, value, decay, beta):
             if one is not None and one.tensor.shape is not None:
@@ -248,7 +250,9 @@ class LinearAttention(Op):
                     f"decay or beta of {self.name} has {numbers} numbers a step, not {few} or "
                     f"{many}"
                 )
-        return TensorType(dtype, (batch, length, size * self.q_num_heads)), TensorType(kept, state)
+        return TensorType(dtype, (batch, length, size * self.q_num_heads)), TensorType(
+            state_dtype, state
+        )
 
     def _check_options(self, decay: Value | None, beta: Value | None) -> None:
         if self.update_rule not in ("linear", "gated", "delta", "gated_delta"):
@@ -296,7 +300,7 @@ class LinearAttention(Op):
             )
         )
         rates = None if beta is None else beta.astype(np.float64)[..., None]
-        found = np.zeros((batch, length, self.q_num_heads, v.shape[3]))
+        result = np.zeros((batch, length, self.q_num_heads, v.shape[3]))
         for t in range(length):
             new = v[:, t]
             if fades is not None:
@@ -305,11 +309,11 @@ class LinearAttention(Op):
                 new = rates[:, t] * (new - np.einsum("bhdm,bhd->bhm", state, k[:, t]))
             state = state + k[:, t, :, :, None] * new[:, :, None, :]
             read = np.repeat(state, shared, axis=1)
-            found[:, t] = np.einsum("bhd,bhdm->bhm", q[:, t], read) * self.factor(q.shape[3])
-        kept = query.dtype if past_state is None else past_state.dtype
-        return found.reshape(batch, length, self.q_num_heads * v.shape[3]).astype(
+            result[:, t] = np.einsum("bhd,bhdm->bhm", q[:, t], read) * self.factor(q.shape[3])
+        state_dtype = query.dtype if past_state is None else past_state.dtype
+        return result.reshape(batch, length, self.q_num_heads * v.shape[3]).astype(
             query.dtype
-        ), state.astype(kept)
+        ), state.astype(state_dtype)
 
 
 class TensorScatter(Op):

@@ -320,10 +320,10 @@ class OneHot(Op):
         if shape is None:
             return TensorType(values.dtype, None)
         axis = normalize_axis(self.axis, len(shape) + 1, self.name)
-        known = known_one(depth, self.name)
-        if known is None and depth.const is not None:
-            known = int(scalar(depth.const))
-        size = fresh_dim("depth") if known is None else known
+        depth_dim = known_one(depth, self.name)
+        if depth_dim is None and depth.const is not None:
+            depth_dim = int(scalar(depth.const))
+        size = fresh_dim("depth") if depth_dim is None else depth_dim
         return TensorType(values.dtype, (*shape[:axis], size, *shape[axis:]))
 
     def eval(self, indices: Array, depth: Array, values: Array) -> Array:
@@ -354,12 +354,12 @@ class TopK(Op):
     )
 
     def infer(self, X: Value, K: Value) -> Inferred:
-        shape, known = X.tensor.shape, known_one(K, self.name)
+        shape, count_dim = X.tensor.shape, known_one(K, self.name)
         if shape is None:
             return TensorType(X.dtype, None), TensorType(dtypes.int64, None)
         axis = normalize_axis(self.axis, len(shape), self.name)
-        count = fresh_dim("top") if known is None else known
-        if known is not None:
+        count = fresh_dim("top") if count_dim is None else count_dim
+        if count_dim is not None:
             at_most(count, shape[axis], "elements that TopK asks for")
         chosen = with_dim(shape, axis, count)
         return TensorType(X.dtype, chosen), TensorType(dtypes.int64, chosen)

@@ -42,18 +42,18 @@ class _Loss(Op, abstract=True):
                 raise TypeMismatchError(
                     f"the weights of {self.name} must be {dtype}, found {weights.dtype}"
                 )
-        shape, wanted = scores.tensor.shape, classes.tensor.shape
+        shape, sizes = scores.tensor.shape, classes.tensor.shape
         if shape is not None and len(shape) < 2:
             raise ShapeError(f"{self.name} takes scores of several classes, found {scores.type}")
         if shape is not None and weights is not None and weights.tensor.shape is not None:
             agree(
                 weights.shape[0], shape[1], f"the number of weights and of classes of {self.name}"
             )
-        if shape is not None and wanted is not None:
-            wanted = agree_shapes(
-                wanted, (shape[0], *shape[2:]), f"the classes and the scores of {self.name}"
+        if shape is not None and sizes is not None:
+            sizes = agree_shapes(
+                sizes, (shape[0], *shape[2:]), f"the classes and the scores of {self.name}"
             )
-        return TensorType(dtype, () if self.reduction != "none" else wanted)
+        return TensorType(dtype, () if self.reduction != "none" else sizes)
 
     def loss(self, logs: Array, classes: Array, weights: Array | None) -> Array:
         """The loss of logarithms of probabilities, in a type that holds sums."""

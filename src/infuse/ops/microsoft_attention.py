@@ -84,10 +84,10 @@ class MultiHeadAttention(Op):
             self.name, same_dtype(self.name, query, key, value, attention_bias), "f"
         )
         regular = key is not None and value is not None and past_sequence_length is None
-        known = regular and not any(
+        shaped = regular and not any(
             x is None or x.tensor.shape is None for x in (query, key, value)
         )
-        if not known or key is None or value is None or query.rank != 3:
+        if not shaped or key is None or value is None or query.rank != 3:
             return tuple(TensorType(dtype, None) for _ in range(4))
         batch, length, width = query.shape
         heads = [_headed(x.shape, self.num_heads, self.name) for x in (key, value)]

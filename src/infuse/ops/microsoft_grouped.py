@@ -323,8 +323,8 @@ class GroupQueryAttention(Op):
                 cos, sin = (widened(table)[places][None] for table in (cos_cache, sin_cache))
                 own, new = (turned(x, cos, sin, bool(self.rotary_interleaved)) for x in (own, new))
             if past_key is not None and past_value is not None:
-                for kept, past in zip(present, (past_key, past_value)):
-                    kept[row, :, : past.shape[2]] = past[row]
+                for cache, past in zip(present, (past_key, past_value)):
+                    cache[row, :, : past.shape[2]] = past[row]
             present[0, row, :, before : before + length] = new[0]
             present[1, row, :, before : before + length] = v[row]
             keys, values = (

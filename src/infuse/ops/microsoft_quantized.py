@@ -256,19 +256,21 @@ class QLinearConcat(Op):
             )
         require_single(self.name, y_scale, y_zero_point, *inputs[1::3], *inputs[2::3])
         shapes = [v.tensor.shape for v in inputs[::3]]
-        known = [s for s in shapes if s is not None]
-        if len(known) < len(shapes):
+        complete = [s for s in shapes if s is not None]
+        if len(complete) < len(shapes):
             return TensorType(y_zero_point.dtype, None)
-        axis = normalize_axis(self.axis, len(known[0]), self.name)
+        axis = normalize_axis(self.axis, len(complete[0]), self.name)
         total: Dim = 0
-        for shape in known:
+        for shape in complete:
             agree_shapes(
                 with_dim(shape, axis, 1),
-                with_dim(known[0], axis, 1),
+                with_dim(complete[0], axis, 1),
                 f"the other sizes of {self.name}",
             )
             total = total + shape[axis]
-        return TensorType(y_zero_point.dtype, (*known[0][:axis], total, *known[0][axis + 1 :]))
+        return TensorType(
+            y_zero_point.dtype, (*complete[0][:axis], total, *complete[0][axis + 1 :])
+        )
 
     def eval(self, y_scale: Array, y_zero_point: Array, *inputs: Array) -> Array:
         to = dtypes.by_numpy(y_zero_point.dtype)
@@ -358,9 +360,9 @@ class QLinearAveragePool(_OfBytes):
         if not self.channels_last:
             return self.plain().shape(x, x.dtype)
         moved = Value(TensorType(x.dtype, (x.shape[0], x.shape[-1], *x.shape[1:-1])))
-        found = self.plain().shape(moved, x.dtype).shape
-        assert found is not None
-        return TensorType(x.dtype, (found[0], *found[2:], found[1]))
+        pooled = self.plain().shape(moved, x.dtype).shape
+        assert pooled is not None
+        return TensorType(x.dtype, (pooled[0], *pooled[2:], pooled[1]))
 
     def eval(
         self,

@@ -119,10 +119,10 @@ def label_type(labels: Array) -> DType:
 # -- transforms of scores --------------------------------------------------------------------------
 
 
-def check_transform(op: str, name: str, known: Sequence[str] = TRANSFORMS) -> None:
-    """TypeMismatchError unless `name` is one of `known`."""
-    if name not in known:
-        raise TypeMismatchError(f"{op} knows {', '.join(known)}, not {name!r}")
+def check_transform(op: str, name: str, transforms: Sequence[str] = TRANSFORMS) -> None:
+    """TypeMismatchError unless `name` is one of `transforms`."""
+    if name not in transforms:
+        raise TypeMismatchError(f"{op} knows {', '.join(transforms)}, not {name!r}")
 
 
 def transformed(name: str, scores: Array) -> Array:

@@ -130,23 +130,23 @@ class Imputer(MlOp):
 
     def infer(self, x: Value) -> Inferred:
         dtype = require_number(self.name, x)
-        given = self.imputed_value_floats if dtype.is_float else self.imputed_value_int64s
-        if not given:
+        replacement = self.imputed_value_floats if dtype.is_float else self.imputed_value_int64s
+        if not replacement:
             raise TypeMismatchError(f"{self.name} has no replacement of type {dtype}")
-        _per_column(self.name, x, "the replacement", len(given))
+        _per_column(self.name, x, "the replacement", len(replacement))
         return x.type
 
     def choice(self, dtype: np.dtype[Any]) -> tuple[Array, Array]:
         """What is replaced, and by what, as elements of a type."""
         floats = dtypes.by_numpy(dtype).is_float
-        wanted = np.array(self.replaced_value_float if floats else self.replaced_value_int64)
+        replaced = np.array(self.replaced_value_float if floats else self.replaced_value_int64)
         values = np.array(self.imputed_value_floats if floats else self.imputed_value_int64s)
-        kept = np.float32 if floats else np.int64
-        return wanted.astype(kept).astype(dtype), values.astype(kept).astype(dtype)
+        stored = np.float32 if floats else np.int64
+        return replaced.astype(stored).astype(dtype), values.astype(stored).astype(dtype)
 
     def eval(self, x: Array) -> Array:
-        wanted, values = self.choice(x.dtype)
-        missing = np.isnan(x) if wanted != wanted else x == wanted
+        replaced, values = self.choice(x.dtype)
+        missing = np.isnan(x) if replaced != replaced else x == replaced
         return np.where(missing, values, x)
 
 
@@ -247,5 +247,5 @@ class ArrayFeatureExtractor(MlOp):
             -x.shape[-1] <= int(places.min()) and int(places.max()) < x.shape[-1]
         ):
             raise ShapeError(f"{self.name} is asked for elements outside of {x.shape[-1]} columns")
-        found = x[..., places]
-        return found[None] if x.ndim == 1 else found
+        columns = x[..., places]
+        return columns[None] if x.ndim == 1 else columns

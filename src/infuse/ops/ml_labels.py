@@ -144,11 +144,11 @@ class LabelEncoder(MlOp):
 
     def eval(self, x: Array) -> Array:
         keys, values = self.pairs()
-        known = dict(zip(map(_key, keys.tolist()), values.tolist()))
+        mapping = dict(zip(map(_key, keys.tolist()), values.tolist()))
         default = self.default(values).item()
-        found = np.empty(x.size, dtype=values.dtype)
-        found[:] = [known.get(_key(v), default) for v in x.reshape(-1).tolist()]
-        return found.reshape(x.shape)
+        labels = np.empty(x.size, dtype=values.dtype)
+        labels[:] = [mapping.get(_key(v), default) for v in x.reshape(-1).tolist()]
+        return labels.reshape(x.shape)
 
 
 def _key(element: Any) -> Any:
@@ -156,8 +156,8 @@ def _key(element: Any) -> Any:
 
 
 def _listed(what: str, ints: Any, texts: Any, floats: Any, tensor: Any) -> Array:
-    given = [v for v in (ints, texts, floats) if v]
-    if len(given) + (tensor is not None) > 1:
+    lists = [v for v in (ints, texts, floats) if v]
+    if len(lists) + (tensor is not None) > 1:
         raise TypeMismatchError(f"LabelEncoder needs one list of {what}, several are given")
     if tensor is not None:
         return np.asarray(tensor)
@@ -249,10 +249,10 @@ class OneHotEncoder(MlOp):
         categories = self.categories()
         places = {category: i for i, category in enumerate(categories.tolist())}
         plain = x if x.dtype == object else x.astype(np.int64)
-        found = [places.get(v, -1) for v in plain.reshape(-1).tolist()]
-        if not self.zeros and min(found, default=0) < 0:
+        indices = [places.get(v, -1) for v in plain.reshape(-1).tolist()]
+        if not self.zeros and min(indices, default=0) < 0:
             raise ShapeError(f"{self.name} is given an element that is no category")
-        places_found = np.array(found, dtype=np.int64).reshape(*x.shape, 1)
+        places_found = np.array(indices, dtype=np.int64).reshape(*x.shape, 1)
         result: Array = places_found == np.arange(len(categories))
         return result.astype(np.float32)
 
@@ -375,16 +375,16 @@ class CastMap(MlOp):
             return number(value) if self.cast_to == "TO_FLOAT" else integer(value)
 
         if self.map_form == "DENSE":
-            found = [convert(x[key]) for key in sorted(x)]
+            elements = [convert(x[key]) for key in sorted(x)]
         else:
             if any(not 0 <= key < self.max_map for key in x):
                 raise ShapeError(
                     f"the map has a key outside of the {self.max_map} places of {self.name}"
                 )
-            found = [
+            elements = [
                 convert(x[key]) if key in x else "" if self.cast_to == "TO_STRING" else 0
                 for key in range(self.max_map)
             ]
         if self.cast_to == "TO_STRING":
-            return as_texts(found).reshape(1, -1)
-        return np.array([found], np.float32 if self.cast_to == "TO_FLOAT" else np.int64)
+            return as_texts(elements).reshape(1, -1)
+        return np.array([elements], np.float32 if self.cast_to == "TO_FLOAT" else np.int64)

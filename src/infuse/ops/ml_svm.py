@@ -326,9 +326,9 @@ class SVMClassifier(MlOp):
         )
 
 
-def _coupled(count: int, pairs: list[tuple[int, int]], given: Array) -> Array:
+def _coupled(count: int, pairs: list[tuple[int, int]], pairwise: Array) -> Array:
     """The probabilities of `count` classes that fit best to those of pairs."""
-    wide = given.astype(np.float64)
+    wide = pairwise.astype(np.float64)
     r = np.zeros((count, count))
     for (i, j), p in zip(pairs, wide):
         r[i, j], r[j, i] = p, 1 - p
@@ -347,4 +347,4 @@ def _coupled(count: int, pairs: list[tuple[int, int]], given: Array) -> Array:
             total = (total + step * (step * q[t, t] + 2 * slope[t])) / (1 + step) ** 2
             slope = (slope + step * q[t]) / (1 + step)
             result /= 1 + step
-    return result.astype(given.dtype)
+    return result.astype(pairwise.dtype)

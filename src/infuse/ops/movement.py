@@ -143,17 +143,17 @@ class Split(Op):
     def infer_types(self, node: Node) -> Sequence[Type]:
         split = node.input(1)
         if split is not None and length(split) is None and node.inputs[0] is not None:
-            return self._parts(node.inputs[0], None, len(node.outputs), known=False)
+            return self._parts(node.inputs[0], None, len(node.outputs), has_sizes=False)
         return super().infer_types(node)
 
     def _parts(
-        self, input: Value, split: Value | None, count: int, known: bool = True
+        self, input: Value, split: Value | None, count: int, has_sizes: bool = True
     ) -> tuple[Type, ...]:
         shape = input.tensor.shape
         if shape is None:
             return (TensorType(input.dtype, None),) * count
         axis = normalize_axis(self.axis, len(shape), self.name)
-        sizes = self._sizes(shape[axis], split, count) if known else None
+        sizes = self._sizes(shape[axis], split, count) if has_sizes else None
         return tuple(
             TensorType(
                 input.dtype,

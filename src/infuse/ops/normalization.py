@@ -174,8 +174,8 @@ class LayerNormalization(Op):
         if x.tensor.shape is None:
             return x.type, TensorType(statistics, None), TensorType(statistics, None)
         axis = normalize_axis(self.axis, x.rank, self.name)
-        kept = (*x.shape[:axis], *(1,) * (x.rank - axis))
-        return x.type, TensorType(statistics, kept), TensorType(statistics, kept)
+        reduced = (*x.shape[:axis], *(1,) * (x.rank - axis))
+        return x.type, TensorType(statistics, reduced), TensorType(statistics, reduced)
 
     def eval(self, x: Array, scale: Array, bias: Array | None = None) -> tuple[Array, Array, Array]:
         axes = tuple(range(normalize_axis(self.axis, x.ndim, self.name), x.ndim))

@@ -77,10 +77,10 @@ class Opaque:
         return hash((self.domain, self.name, self.version, items))
 
     def __repr__(self) -> str:
-        given = ", ".join(
+        attributes = ", ".join(
             f"{k}={v}" for k, v in self._attributes.items() if not isinstance(v, np.ndarray)
         )
-        return f"Opaque({self.domain}::{self.name}, {given})"
+        return f"Opaque({self.domain}::{self.name}, {attributes})"
 
 
 def _key(value: Any) -> Any:

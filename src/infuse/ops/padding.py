@@ -95,7 +95,7 @@ class Pad(Op):
             width[axis] = (amounts[place], amounts[place + len(padded)])
         for size, (before, after) in zip(data.shape, width):
             self._check_cut(size, before, after)
-        kept = tuple(slice(max(-a, 0), n - max(-b, 0)) for n, (a, b) in zip(data.shape, width))
+        inner = tuple(slice(max(-a, 0), n - max(-b, 0)) for n, (a, b) in zip(data.shape, width))
         added = [(max(a, 0), max(b, 0)) for a, b in width]
         if self.mode == "constant":
             nothing = (
@@ -103,13 +103,15 @@ class Pad(Op):
             )
             fill = nothing if constant_value is None else scalar(constant_value)
             if data.dtype != object:
-                return np.pad(data[kept], added, constant_values=data.dtype.type(fill))
+                return np.pad(data[inner], added, constant_values=data.dtype.type(fill))
             whole = np.full(
-                [n + a + b for n, (a, b) in zip(data[kept].shape, added)], fill, dtype=object
+                [n + a + b for n, (a, b) in zip(data[inner].shape, added)], fill, dtype=object
             )
-            whole[tuple(slice(a, n + a) for n, (a, _) in zip(data[kept].shape, added))] = data[kept]
+            whole[tuple(slice(a, n + a) for n, (a, _) in zip(data[inner].shape, added))] = data[
+                inner
+            ]
             return whole
-        return np.pad(data[kept], added, mode=self.mode)  # type: ignore[call-overload, no-any-return]
+        return np.pad(data[inner], added, mode=self.mode)  # type: ignore[call-overload, no-any-return]
 
     def _check_cut(self, size: Dim, before: Dim, after: Dim) -> None:
         """ShapeError when more is cut off than there is, or nothing is left that could be
@@ -137,14 +139,14 @@ class CenterCropPad(Op):
     )
 
     def infer(self, input_data: Value, shape: Value) -> Inferred:
-        sizes, wanted = input_data.tensor.shape, known_ints(shape)
+        sizes, targets = input_data.tensor.shape, known_ints(shape)
         if sizes is None:
             return TensorType(input_data.dtype, None)
         axes = self._axes(len(sizes))
-        if wanted is not None and len(wanted) != len(axes):
-            raise ShapeError(f"CenterCropPad of {len(axes)} axes is given {len(wanted)} sizes")
+        if targets is not None and len(targets) != len(axes):
+            raise ShapeError(f"CenterCropPad of {len(axes)} axes is given {len(targets)} sizes")
         for place, axis in enumerate(axes):
-            sizes = with_dim(sizes, axis, fresh_dim("crop") if wanted is None else wanted[place])
+            sizes = with_dim(sizes, axis, fresh_dim("crop") if targets is None else targets[place])
         return TensorType(input_data.dtype, sizes)
 
     def _axes(self, rank: int) -> tuple[int, ...]:
@@ -154,11 +156,11 @@ class CenterCropPad(Op):
 
     def eval(self, input_data: Array, shape: Array) -> Array:
         result = input_data
-        for axis, wanted in zip(self._axes(input_data.ndim), integers(shape)):
+        for axis, target in zip(self._axes(input_data.ndim), integers(shape)):
             size = result.shape[axis]
-            start = max(size - wanted, 0) // 2
-            result = np.take(result, range(start, start + min(size, wanted)), axis)
-            missing = max(wanted - size, 0)
+            start = max(size - target, 0) // 2
+            result = np.take(result, range(start, start + min(size, target)), axis)
+            missing = max(target - size, 0)
             added = [(0, 0)] * result.ndim
             added[axis] = (missing // 2, missing - missing // 2)
             result = np.pad(result, added)

@@ -91,13 +91,13 @@ class _Linear(Op, abstract=True):
             return
         axis = normalize_axis(axis, len(shape), self.name)
         if block:
-            wanted: Shape = tuple(
+            blocks: Shape = tuple(
                 dims.ceildiv(d, block) if i == axis else d for i, d in enumerate(shape)
             )
         else:
-            wanted = shape[axis : axis + 1]
-        if not _agree(wanted, sizes):
-            expected = ", ".join(map(str, wanted))
+            blocks = shape[axis : axis + 1]
+        if not _agree(blocks, sizes):
+            expected = ", ".join(map(str, blocks))
             raise ShapeError(
                 f"{self.name} of {x.type} needs a scale of shape ({expected}), found {scale.type}"
             )

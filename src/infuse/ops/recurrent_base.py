@@ -123,10 +123,10 @@ class Recurrent(Op, abstract=True):
                 f"{self.name} needs {total} activation functions, found {', '.join(names)}"
             )
         alpha, beta = iter(self.activation_alpha), iter(self.activation_beta)
-        found = [
+        activations = [
             Activation(n, _next(alpha, _ALPHA, n), _next(beta, _BETA, n)) for n in names[:total]
         ]
-        return [tuple(found[i : i + count]) for i in range(0, total, count)]
+        return [tuple(activations[i : i + count]) for i in range(0, total, count)]
 
     # -- types -------------------------------------------------------------------------------------
 
@@ -183,27 +183,27 @@ class Recurrent(Op, abstract=True):
 
     def _hidden(self, x: Value, w: Value, r: Value, b: Value | None) -> Dim:
         """The number of hidden units, after a look at all weights."""
-        known: Dim | None = self.hidden_size
+        hidden: Dim | None = self.hidden_size
         if r.tensor.shape is not None:
-            known = (
+            hidden = (
                 r.shape[2]
-                if known is None
-                else agree(known, r.shape[2], f"hidden_size and R of {self.name}")
+                if hidden is None
+                else agree(hidden, r.shape[2], f"hidden_size and R of {self.name}")
             )
-        if known is None:
+        if hidden is None:
             raise ShapeError(f"{self.name} needs hidden_size, or the shape of R")
-        wanted = {"W": (w, (self.directions, known * self.gates, x.shape[2]))}
-        wanted["R"] = (r, (self.directions, known * self.gates, known))
+        shapes = {"W": (w, (self.directions, hidden * self.gates, x.shape[2]))}
+        shapes["R"] = (r, (self.directions, hidden * self.gates, hidden))
         if b is not None:
-            wanted["B"] = (b, (self.directions, known * 2 * self.gates))  # type: ignore[assignment]
-        for name, (value, shape) in wanted.items():
+            shapes["B"] = (b, (self.directions, hidden * 2 * self.gates))  # type: ignore[assignment]
+        for name, (value, shape) in shapes.items():
             if value.tensor.shape is not None:
                 agree_shapes(
                     value.shape,
                     shape,
                     f"the shape of {name} of {self.name} and what its operands say",
                 )
-        return known
+        return hidden
 
     # -- meaning -----------------------------------------------------------------------------------
 
@@ -227,7 +227,7 @@ class Recurrent(Op, abstract=True):
         """All states, the last states and the last memories."""
         steps = _wide(x).swapaxes(0, 1) if self.layout else _wide(x)
         time, batch, hidden = steps.shape[0], steps.shape[1], r.shape[2]
-        given = [state for state in (h, c) if state is not None]
+        initial = [state for state in (h, c) if state is not None]
         counts = np.full(batch, time) if lengths is None else lengths.astype(np.int64)
         first = (
             (self.directions, batch, hidden)
@@ -237,7 +237,7 @@ class Recurrent(Op, abstract=True):
         if (
             counts.shape != (batch,)
             or r.shape[0] != self.directions
-            or any(s.shape != first for s in given)
+            or any(s.shape != first for s in initial)
         ):
             raise ShapeError(f"the operands of {self.name} have sizes that do not fit each other")
         if ((counts < 0) | (counts > time)).any():
@@ -260,13 +260,13 @@ class Recurrent(Op, abstract=True):
         if self.layout:
             every = every.transpose(2, 0, 1, 3)
             states = [s.swapaxes(0, 1) for s in states]
-        found = (every, *states)
-        return tuple(np.ascontiguousarray(v, dtype=x.dtype) for v in found)  # type: ignore[return-value]
+        results = (every, *states)
+        return tuple(np.ascontiguousarray(v, dtype=x.dtype) for v in results)  # type: ignore[return-value]
 
-    def _state(self, given: Array | None, batch: int, hidden: int) -> Array:
-        if given is None:
+    def _state(self, state: Array | None, batch: int, hidden: int) -> Array:
+        if state is None:
             return np.zeros((self.directions, batch, hidden))
-        return np.array(_wide(given).swapaxes(0, 1) if self.layout else _wide(given))
+        return np.array(_wide(state).swapaxes(0, 1) if self.layout else _wide(state))
 
     def _direction(
         self,
@@ -322,9 +322,15 @@ def product(h: Array, r: Array) -> Array:
 
 
 def one_sample(
-    gates: int, time: int, batch: int, size: int, hidden: int, *given: str, **attributes: Any
+    gates: int,
+    time: int,
+    batch: int,
+    size: int,
+    hidden: int,
+    *optional_inputs: str,
+    **attributes: Any,
 ) -> Sample:
-    """Random weights of these sizes; `given` names the optional inputs."""
+    """Random weights of these sizes, and the optional inputs of these names."""
     directions = DIRECTIONS[attributes.get("direction", "forward")]
     first = (batch,) if attributes.get("layout") else ()
     last = () if first else (batch,)
@@ -342,11 +348,11 @@ def one_sample(
         "R": Floats((directions, gates * hidden, hidden), -0.6, 0.6),
     }
     attributes.setdefault("hidden_size", hidden)
-    return Sample({**inputs, **{name: optional[name] for name in given}}, attributes)
+    return Sample({**inputs, **{name: optional[name] for name in optional_inputs}}, attributes)
 
 
-def usual_samples(gates: int, functions: int, *given: str) -> tuple[Sample, ...]:
-    """What every cell can do; `given` are all optional inputs."""
+def usual_samples(gates: int, functions: int, *optional_inputs: str) -> tuple[Sample, ...]:
+    """What every cell can do; `optional_inputs` are all that there are."""
     both = {"direction": "bidirectional"}
     names = (
         "Relu",
@@ -370,9 +376,9 @@ def usual_samples(gates: int, functions: int, *given: str) -> tuple[Sample, ...]
     return (
         one_sample(gates, 4, 3, 5, 6),
         one_sample(gates, 3, 1, 2, 19, "B"),
-        one_sample(gates, 5, 3, 4, 7, *given, direction="reverse"),
-        one_sample(gates, 5, 7, 3, 5, *given, **both),
-        one_sample(gates, 3, 2, 4, 37, *given, **both, layout=1),
+        one_sample(gates, 5, 3, 4, 7, *optional_inputs, direction="reverse"),
+        one_sample(gates, 5, 7, 3, 5, *optional_inputs, **both),
+        one_sample(gates, 3, 2, 4, 37, *optional_inputs, **both, layout=1),
         one_sample(gates, 4, 3, 5, 70, "B", "initial_h", layout=1, hidden_size=None),
         one_sample(gates, 3, 2, 3, 4, "B", clip=0.3),
         one_sample(gates, 0, 2, 3, 4, "B", "initial_h"),

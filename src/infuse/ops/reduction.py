@@ -62,35 +62,35 @@ class Reduction(Op, abstract=True):
         dtype = require_kind(self.name, data.dtype, self.kinds)
         if data.tensor.shape is None:
             return TensorType(dtype, None)
-        known: tuple[int, ...] | None = ()
+        reduced: tuple[int, ...] | None = ()
         if axes is not None:
             require_kind(f"the axes of {self.name}", axes.dtype, "i")
-            known = known_axes(axes, data.rank, self.name)
-        if known is None:
+            reduced = known_axes(axes, data.rank, self.name)
+        if reduced is None:
             count = length(axes)
             rank = data.rank if self.keepdims else None if count is None else data.rank - count
             return TensorType(dtype, fresh_shape(rank, "reduced"))
-        return TensorType(dtype, self._kept(data.shape, known))
+        return TensorType(dtype, self._kept(data.shape, reduced))
 
     def _kept(self, shape: Shape, axes: tuple[int, ...]) -> Shape:
         if not axes:
             axes = () if self.noop_with_empty_axes else tuple(range(len(shape)))
-        kept: list[Dim] = [
+        sizes: list[Dim] = [
             1 if i in axes else d for i, d in enumerate(shape) if i not in axes or self.keepdims
         ]
-        return tuple(kept)
+        return tuple(sizes)
 
     def eval(self, data: Array, axes: Array | None = None) -> Array:
-        given = (
+        reduced = (
             ()
             if axes is None
             else normalize_axes([int(a) for a in axes.reshape(-1)], data.ndim, self.name)
         )
-        if not given:
-            given = () if self.noop_with_empty_axes else tuple(range(data.ndim))
-        result = self.reduce(data, given)
+        if not reduced:
+            reduced = () if self.noop_with_empty_axes else tuple(range(data.ndim))
+        result = self.reduce(data, reduced)
         if not self.keepdims:
-            result = np.squeeze(np.asarray(result), axis=given)
+            result = np.squeeze(np.asarray(result), axis=reduced)
         return np.asarray(result, dtype=data.dtype)
 
     def reduce(self, data: Array, axes: tuple[int, ...]) -> Any:
@@ -300,8 +300,8 @@ class _Arg(Op, abstract=True):
         axis = normalize_axis(self.axis, data.rank, self.name)
         if data.rank:
             nonempty(data.shape[axis], self.name)
-        kept = (1,) if self.keepdims else ()
-        return TensorType(dtypes.int64, (*data.shape[:axis], *kept, *data.shape[axis + 1 :]))
+        reduced = (1,) if self.keepdims else ()
+        return TensorType(dtypes.int64, (*data.shape[:axis], *reduced, *data.shape[axis + 1 :]))
 
     def best(self, data: Array, axis: int) -> Array:
         """The first extreme along `axis`."""
@@ -311,11 +311,11 @@ class _Arg(Op, abstract=True):
         wide = widened(data)
         if self.select_last_index:
             size = wide.shape[self.axis]
-            found = size - 1 - self.best(np.flip(wide, self.axis), self.axis)
+            index = size - 1 - self.best(np.flip(wide, self.axis), self.axis)
         else:
-            found = self.best(wide, self.axis)
+            index = self.best(wide, self.axis)
         return np.asarray(
-            np.expand_dims(found, self.axis) if self.keepdims else found, dtype=np.int64
+            np.expand_dims(index, self.axis) if self.keepdims else index, dtype=np.int64
         )
 
 

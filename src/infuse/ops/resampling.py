@@ -141,15 +141,17 @@ class Resize(Op):
         if x.tensor.shape is None:
             return x.type
         axes = self._axes(x.rank)
-        given = sizes if _present(sizes) else scales
-        if given is None or not _present(given):
+        factors = sizes if _present(sizes) else scales
+        if factors is None or not _present(factors):
             raise ShapeError("Resize needs scales or sizes")
-        if given.tensor.size is not None and not must_equal(given.tensor.size, len(axes)):
+        if factors.tensor.size is not None and not must_equal(factors.tensor.size, len(axes)):
             raise ShapeError(
-                f"Resize of {len(axes)} axes needs as many scales or sizes, found {given.type}"
+                f"Resize of {len(axes)} axes needs as many scales or sizes, found {factors.type}"
             )
         shape = x.shape
-        for axis, size in zip(axes, self._sizes([shape[a] for a in axes], given, given is sizes)):
+        for axis, size in zip(
+            axes, self._sizes([shape[a] for a in axes], factors, factors is sizes)
+        ):
             if size != shape[axis]:  # of nothing only nothing can be made
                 at_most(dims.minimum(size, 1), shape[axis], "what Resize makes of an axis")
             shape = with_dim(shape, axis, size)
@@ -166,28 +168,28 @@ class Resize(Op):
     def _axes(self, rank: int) -> tuple[int, ...]:
         return normalize_axes(self.axes or range(rank), rank, self.name)
 
-    def _sizes(self, before: Sequence[Dim], given: Value, is_sizes: bool) -> list[Dim]:
+    def _sizes(self, before: Sequence[Dim], factors: Value, is_sizes: bool) -> list[Dim]:
         """Sizes after resampling, as far as they are known."""
         if not is_sizes:
-            if given.const is None:
+            if factors.const is None:
                 return [fresh_dim("resize") for _ in before]
             return [
-                scaled(size, meant(float(s))) for size, s in zip(before, given.const.reshape(-1))
+                scaled(size, meant(float(s))) for size, s in zip(before, factors.const.reshape(-1))
             ]
-        wanted = known_ints(given)
-        if wanted is None:
+        targets = known_ints(factors)
+        if targets is None:
             return [fresh_dim("resize") for _ in before]
         if self.keep_aspect_ratio_policy == "stretch":
-            return list(wanted)
-        if not all(isinstance(d, int) for d in (*before, *wanted)):
+            return list(targets)
+        if not all(isinstance(d, int) for d in (*before, *targets)):
             return [fresh_dim("resize") for _ in before]
         old = [int(d) for d in before]
-        ratio = self.common_ratio(old, [int(d) for d in wanted])
+        ratio = self.common_ratio(old, [int(d) for d in targets])
         return [_nearest_size(ratio * size) for size in old]
 
-    def common_ratio(self, before: Sequence[int], wanted: Sequence[int]) -> Fraction:
+    def common_ratio(self, before: Sequence[int], targets: Sequence[int]) -> Fraction:
         """The scale of all axes where the aspect ratio is kept."""
-        ratios = [Fraction(after, size) for size, after in zip(before, wanted)]
+        ratios = [Fraction(after, size) for size, after in zip(before, targets)]
         return min(ratios) if self.keep_aspect_ratio_policy == "not_larger" else max(ratios)
 
     def eval(

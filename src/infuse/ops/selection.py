@@ -50,8 +50,8 @@ class Compress(Op):
         require_rank(condition, 1, self.name, "condition")
         if not condition.dtype.is_bool:
             raise TypeMismatchError(f"Compress needs a boolean condition, found {condition.dtype}")
-        known = condition.const
-        count = fresh_dim("compress") if known is None else int(np.count_nonzero(known))
+        mask = condition.const
+        count = fresh_dim("compress") if mask is None else int(np.count_nonzero(mask))
         if self.axis is None:
             return TensorType(input.dtype, (count,))
         shape = input.tensor.shape
@@ -192,14 +192,14 @@ class NonMaxSuppression(Op):
     def _kept(
         self, boxes: Array, scores: Array, most: int, overlap: float, least: float | None
     ) -> list[int]:
-        kept: list[int] = []
+        selected: list[int] = []
         for box in np.argsort(-scores, kind="stable").tolist():
-            if len(kept) >= most:
+            if len(selected) >= most:
                 break
             good = least is None or scores[box] > least
-            if good and not (_iou(boxes[box], boxes[kept]) > overlap).any():
-                kept.append(box)
-        return kept
+            if good and not (_iou(boxes[box], boxes[selected]) > overlap).any():
+                selected.append(box)
+        return selected
 
 
 def _absent(x: Array | None) -> bool:

@@ -124,17 +124,17 @@ class Reshape(Op):
         """Replace the -1 by what is left of `total`."""
         place = sizes.index(-1)
         others = [*sizes[:place], *sizes[place + 1 :]]
-        given = dims.product(others)
-        if -1 in others or given == 0:
+        rest = dims.product(others)
+        if -1 in others or rest == 0:
             raise ShapeError(f"the -1 in {_listed(sizes)} is not determined")
         if total is None:
             sizes[place] = fresh_dim("reshape")
             return
-        exact = dims.exact_divide(total, given)
-        if exact is None and isinstance(total, int) and isinstance(given, int):
+        exact = dims.exact_divide(total, rest)
+        if exact is None and isinstance(total, int) and isinstance(rest, int):
             raise ShapeError(f"{total} elements do not reshape to {_listed(sizes)}")
-        sizes[place] = dims.floordiv(total, given) if exact is None else exact
-        must_equal(sizes[place] * given, total)
+        sizes[place] = dims.floordiv(total, rest) if exact is None else exact
+        must_equal(sizes[place] * rest, total)
 
     def eval(self, data: Array, shape: Array) -> Array:
         keep = not self.allowzero
@@ -201,18 +201,18 @@ class Squeeze(Op):
             return TensorType(data.dtype, None)
         if axes is None:
             return TensorType(data.dtype, self._without_ones(shape))
-        known = known_axes(axes, len(shape), self.name)
-        if known is None:
+        squeezed = known_axes(axes, len(shape), self.name)
+        if squeezed is None:
             count = length(axes)
             return fresh_tensor(
                 data.dtype, None if count is None else len(shape) - count, "squeeze"
             )
-        for axis in known:
+        for axis in squeezed:
             if not must_equal(shape[axis], 1):
                 raise ShapeError(
                     f"axis {axis} of {data.type} has not size one and cannot be squeezed"
                 )
-        return TensorType(data.dtype, tuple(d for i, d in enumerate(shape) if i not in known))
+        return TensorType(data.dtype, tuple(d for i, d in enumerate(shape) if i not in squeezed))
 
     def _without_ones(self, shape: Sizes) -> Sizes | None:
         """The rank is unknown when a symbolic size may turn out to be one."""
@@ -238,15 +238,17 @@ class Unsqueeze(Op):
         if shape is None or count is None:
             return TensorType(data.dtype, None)
         rank = len(shape) + count
-        known = known_axes(axes, rank, self.name)
-        if known is None:
+        inserted = known_axes(axes, rank, self.name)
+        if inserted is None:
             return fresh_tensor(data.dtype, rank, "unsqueeze")
         sizes = iter(shape)
-        return TensorType(data.dtype, tuple(1 if i in known else next(sizes) for i in range(rank)))
+        return TensorType(
+            data.dtype, tuple(1 if i in inserted else next(sizes) for i in range(rank))
+        )
 
     def eval(self, data: Array, axes: Array) -> Array:
-        given = integers(axes)
-        return np.expand_dims(data, normalize_axes(given, data.ndim + len(given), self.name))
+        inserted = integers(axes)
+        return np.expand_dims(data, normalize_axes(inserted, data.ndim + len(inserted), self.name))
 
 
 class Expand(Op):
@@ -260,18 +262,18 @@ class Expand(Op):
     )
 
     def infer(self, input: Value, shape: Value) -> Inferred:
-        given, target = input.tensor.shape, known_ints(shape)
-        if target is None and given is not None and length(shape) is not None:
-            return TensorType(input.dtype, self._open(given, length(shape) or 0))
-        if given is None or target is None:
+        sizes, target = input.tensor.shape, known_ints(shape)
+        if target is None and sizes is not None and length(shape) is not None:
+            return TensorType(input.dtype, self._open(sizes, length(shape) or 0))
+        if sizes is None or target is None:
             return TensorType(input.dtype, None)
-        return TensorType(input.dtype, broadcast_shapes(given, tuple(map(_at_least_one, target))))
+        return TensorType(input.dtype, broadcast_shapes(sizes, tuple(map(_at_least_one, target))))
 
-    def _open(self, given: tuple[Dim, ...], count: int) -> tuple[Dim, ...]:
+    def _open(self, sizes: tuple[Dim, ...], count: int) -> tuple[Dim, ...]:
         """The result for an unknown target of `count` sizes: no target changes a size other than
         one.
         """
-        padded = (1,) * (count - len(given)) + given
+        padded = (1,) * (count - len(sizes)) + sizes
         covered = len(padded) - count
         return tuple(
             d if i < covered or (isinstance(d, int) and d != 1) else fresh_dim("expand")

@@ -111,10 +111,10 @@ class DFT(Op):
             raise ShapeError(f"{self.name} cannot run along the axis of real and imaginary parts")
         return along
 
-    def length(self, size: Dim, given: Dim | None) -> Dim:
+    def length(self, size: Dim, stated: Dim | None) -> Dim:
         """The length of the transform of lines of `size` elements."""
-        if given is not None:
-            return given
+        if stated is not None:
+            return stated
         return 2 * (size - 1) if self.inverse and self.onesided else size
 
     def results(self, length: Dim) -> Dim:
@@ -132,8 +132,8 @@ class DFT(Op):
             raise ShapeError(f"{self.name} of length {length} has no result")
         numbers = _complex(input)
         if not self.inverse:
-            found = np.fft.fft(numbers, length, axis=along)
-            return _pairs(found.take(range(int(self.results(length))), axis=along), input.dtype)
+            spectrum = np.fft.fft(numbers, length, axis=along)
+            return _pairs(spectrum.take(range(int(self.results(length))), axis=along), input.dtype)
         if self.onesided:
             return np.fft.irfft(numbers, length, axis=along)[..., None].astype(input.dtype)
         return _pairs(np.fft.ifft(numbers, length, axis=along), input.dtype)
@@ -229,8 +229,8 @@ class STFT(Op):
         )
         cut = min(length, len(weights))
         parts = [numbers[:, i * step : i * step + cut] * weights[:cut] for i in range(frames)]
-        found = np.fft.fft(np.stack(parts, axis=1), length, axis=2)
-        return _pairs(found[:, :, :results], signal.dtype)
+        spectra = np.fft.fft(np.stack(parts, axis=1), length, axis=2)
+        return _pairs(spectra[:, :, :results], signal.dtype)
 
 
 class MelWeightMatrix(Op):

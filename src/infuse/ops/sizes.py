@@ -83,8 +83,8 @@ def length(value: Value | None) -> int | None:
 def known_one(value: Value, op: str) -> Dim | None:
     """The only element of an input, where it is known; ShapeError when there are more or none."""
     require_single(op, value)
-    known = known_ints(value)
-    return known[0] if known else None
+    elements = known_ints(value)
+    return elements[0] if elements else None
 
 
 def require_single(op: str, *values: Value | None) -> None:
@@ -100,10 +100,10 @@ def require_single(op: str, *values: Value | None) -> None:
 
 def known_axes(axes: Value, rank: int, op: str) -> tuple[int, ...] | None:
     """The elements of an `axes` input as indices, each once; None where they are not known."""
-    known = known_ints(axes)
-    if known is None or any(isinstance(a, dims.Expr) for a in known):
+    indices = known_ints(axes)
+    if indices is None or any(isinstance(a, dims.Expr) for a in indices):
         return None
-    return normalize_axes([int(a) for a in known], rank, op)
+    return normalize_axes([int(a) for a in indices], rank, op)
 
 
 def normalize_axes(axes: Sequence[int], rank: int, op: str) -> tuple[int, ...]:

@@ -132,8 +132,8 @@ def padded(x: Array, pads: Sequence[tuple[int, int]], fill: float) -> Array:
     grown = [(max(b, 0), max(e, 0)) for b, e in pads]
     if any(b or e for b, e in grown):
         x = np.pad(x, [(0, 0)] * lead + grown, constant_values=fill)
-    kept = [slice(max(-b, 0), size - max(-e, 0)) for (b, e), size in zip(pads, x.shape[lead:])]
-    return np.asarray(x[last_axes(kept)])
+    cropped = [slice(max(-b, 0), size - max(-e, 0)) for (b, e), size in zip(pads, x.shape[lead:])]
+    return np.asarray(x[last_axes(cropped)])
 
 
 def last_axes(slices: Sequence[slice]) -> Any:

@@ -87,12 +87,12 @@ class StringNormalizer(Op):
             )
         plain = "NONE" if self.is_case_sensitive else "LOWER"
         stops = {_cased(word, plain) for word in self.stopwords}
-        kept = [
+        words = [
             _cased(v, self.case_change_action)
             for v in x.reshape(-1)
             if _cased(v, plain) not in stops
         ]
-        return as_texts(kept or [""]).reshape((1,) * (x.ndim - 1) + (-1,))
+        return as_texts(words or [""]).reshape((1,) * (x.ndim - 1) + (-1,))
 
 
 class StringConcat(Elementwise):
@@ -140,8 +140,8 @@ class StringSplit(Op):
         most = -1 if self.maxsplit is None else self.maxsplit
         parts = [text.split(self.delimiter or None, most) for text in x.reshape(-1).tolist()]
         width = max(map(len, parts), default=0)
-        flat = [part for found in parts for part in (*found, *[""] * (width - len(found)))]
-        counts = np.array([len(found) for found in parts], np.int64)
+        flat = [part for row in parts for part in (*row, *[""] * (width - len(row)))]
+        counts = np.array([len(row) for row in parts], np.int64)
         return as_texts(flat).reshape(*x.shape, width), counts.reshape(x.shape)
 
 
@@ -300,7 +300,7 @@ class TfIdfVectorizer(Op):
 
     def grams(self) -> dict[tuple[Any, ...], int]:
         """The n-grams of the lengths that count, and their columns."""
-        found: dict[tuple[Any, ...], int] = {}
+        columns: dict[tuple[Any, ...], int] = {}
         ends = (*self.ngram_counts[1:], len(self.pool))
         number = 0
         for length, (start, end) in enumerate(zip(self.ngram_counts, ends), 1):
@@ -312,9 +312,9 @@ class TfIdfVectorizer(Op):
                 if number >= len(self.ngram_indexes):
                     raise TypeMismatchError(f"{self.name} has more n-grams than indices")
                 if self.min_gram_length <= length <= self.max_gram_length:
-                    found[self.pool[place : place + length]] = self.ngram_indexes[number]
+                    columns[self.pool[place : place + length]] = self.ngram_indexes[number]
                 number += 1
-        return found
+        return columns
 
     def tree(self) -> NgramTree:
         """The n-grams as a tree of tokens."""

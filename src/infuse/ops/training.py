@@ -66,8 +66,8 @@ class _Step(Op, abstract=True):
         rows = []
         for i in range(count):
             tensors = inputs[i::count]
-            found = self.step(rate, steps, *(x.astype(np.float64) for x in tensors))
-            rows.append([np.asarray(y).astype(tensors[0].dtype) for y in found])
+            results = self.step(rate, steps, *(x.astype(np.float64) for x in tensors))
+            rows.append([np.asarray(y).astype(tensors[0].dtype) for y in results])
         return tuple(row[k] for k in range(self.groups - 1) for row in rows)
 
     def step(self, rate: float, steps: int, *tensors: Array) -> Sequence[Any]:

@@ -379,5 +379,5 @@ class IsInf(Elementwise):
             return infinite
         if not self.detect_negative and not self.detect_positive:
             return e.const(False, dtypes.bool_)
-        wanted = x > 0.0 if self.detect_positive else x < 0.0
-        return e.logical_and(infinite, wanted)
+        has_sign = x > 0.0 if self.detect_positive else x < 0.0
+        return e.logical_and(infinite, has_sign)

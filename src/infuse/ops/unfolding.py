@@ -44,19 +44,19 @@ def steps_of(op: Op, rank: int) -> Steps:
     """Strides, dilations and pads (all begins, then all ends) of `rank` axes; defaults where they
     are not given.
     """
-    found = []
+    steps = []
     for name, count, default in (
         ("strides", rank, 1),
         ("dilations", rank, 1),
         ("pads", 2 * rank, 0),
     ):
-        given = op.attributes().get(name, ())
-        if len(given) not in (0, count) or (default and any(v < 1 for v in given)):
+        numbers = op.attributes().get(name, ())
+        if len(numbers) not in (0, count) or (default and any(v < 1 for v in numbers)):
             raise ShapeError(
-                f"{op.name} over {rank} spatial axes needs {count} {name}, found {list(given)}"
+                f"{op.name} over {rank} spatial axes needs {count} {name}, found {list(numbers)}"
             )
-        found.append(tuple(given) or (default,) * count)
-    strides, dilations, pads = found
+        steps.append(tuple(numbers) or (default,) * count)
+    strides, dilations, pads = steps
     return strides, dilations, pads
 
 
@@ -193,16 +193,16 @@ class MaxUnpool(Op):
         least = self.unpooled(X.shape)
         if output_shape is None:
             return TensorType(dtype, least)
-        known = known_ints(output_shape)
-        if known is None:
+        sizes = known_ints(output_shape)
+        if sizes is None:
             return TensorType(dtype, tuple(fresh_dim("unpooled") for _ in X.shape))
-        if len(known) != X.rank:
+        if len(sizes) != X.rank:
             raise ShapeError(
-                f"MaxUnpool makes at least ({', '.join(map(str, least))}), asked for {list(known)}"
+                f"MaxUnpool makes at least ({', '.join(map(str, least))}), asked for {list(sizes)}"
             )
-        for smaller, size in zip(least, known):
+        for smaller, size in zip(least, sizes):
             at_most(smaller, size, "the sizes of the result of MaxUnpool")
-        return TensorType(dtype, known)
+        return TensorType(dtype, sizes)
 
     def unpooled(self, shape: Shape) -> Shape:
         """The shape in which the indices count."""
@@ -322,10 +322,10 @@ class DeformConv(Op):
                 starts[a] + index[a] * dilations[a] + moved[index_of(ALL, ALL, *index, a)]
                 for a in range(rank)
             ]
-            found = _between(image, at)
+            samples = _between(image, at)
             if weights is not None:
-                found = found * weights[index_of(ALL, ALL, *index)][:, :, None]
-            columns[:, :, tap] = found.reshape(batch, channels, *counts)
+                samples = samples * weights[index_of(ALL, ALL, *index)][:, :, None]
+            columns[:, :, tap] = samples.reshape(batch, channels, *counts)
         flat = columns.reshape(batch, self.group, depth * math.prod(kernel), -1)
         result = widened(W).reshape(self.group, filters // self.group, -1) @ flat
         result = result.reshape(batch, filters, *counts)

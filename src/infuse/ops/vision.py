@@ -106,11 +106,11 @@ class GridSample(Op):
         for chosen in itertools.product(range(taps[0][0].shape[-1]), repeat=rank):
             spots = tuple(index[..., k] for (index, _), k in zip(taps, chosen))
             weight = np.prod([w[..., k] for (_, w), k in zip(taps, chosen)], axis=0)[..., None]
-            found = wide[index_of(batch, ALL, *spots)]
+            sampled = wide[index_of(batch, ALL, *spots)]
             if numbers:
-                result = result + np.where(weight != 0, found * weight.astype(places.dtype), 0)
+                result = result + np.where(weight != 0, sampled * weight.astype(places.dtype), 0)
             else:
-                result = np.where(weight != 0, found, result)
+                result = np.where(weight != 0, sampled, result)
         return as_type(np.moveaxis(result, -1, 1), X.dtype)
 
     def taps(self, place: Array, size: int) -> tuple[Array, Array]:
@@ -184,17 +184,19 @@ class AffineGrid(Op):
     def infer(self, theta: Value, size: Value) -> Inferred:
         dtype = require_kind(self.name, theta.dtype, "f")
         require_rank(theta, 3, self.name, "theta")
-        known, count = known_ints(size), length(size)
+        target, count = known_ints(size), length(size)
         if (
-            known is None
+            target is None
             and count is None
             and theta.tensor.shape is not None
             and isinstance(theta.shape[1], int)
         ):
             count = theta.shape[1] + 2
-        if known is None and count is None:
+        if target is None and count is None:
             return TensorType(dtype, None)
-        sizes = known if known is not None else tuple(fresh_dim("grid") for _ in range(count or 0))
+        sizes = (
+            target if target is not None else tuple(fresh_dim("grid") for _ in range(count or 0))
+        )
         rank = len(sizes) - 2
         if rank not in (2, 3):
             raise ShapeError(
@@ -207,17 +209,17 @@ class AffineGrid(Op):
             agree(theta.shape[2], rank + 1, "columns of the matrices of AffineGrid")
             batch = (
                 agree(theta.shape[0], sizes[0], "batches of AffineGrid")
-                if known is not None
+                if target is not None
                 else theta.shape[0]
             )
         return TensorType(dtype, (batch, *sizes[2:], rank))
 
     def eval(self, theta: Array, size: Array) -> Array:
         sizes = [int(s) for s in size[2:]]
-        wanted = (int(size[0]), len(sizes), len(sizes) + 1)
-        if theta.shape != wanted:
+        expected = (int(size[0]), len(sizes), len(sizes) + 1)
+        if theta.shape != expected:
             raise ShapeError(
-                f"AffineGrid of size {size.tolist()} needs matrices {list(wanted)}, found "
+                f"AffineGrid of size {size.tolist()} needs matrices {list(expected)}, found "
                 f"{list(theta.shape)}"
             )
         axes = [self._places(n, widened(theta).dtype) for n in sizes]

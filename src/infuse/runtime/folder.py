@@ -145,6 +145,6 @@ def check_cpu(metadata: Mapping[str, Any], where: Path) -> None:
             "has no "
             f"{', '.join(missing)}",
             where=str(where),
-            hint="compile it for this machine, or for a target that all your machines share, such as "
-            '"x86-64-v3"',
+            hint="compile it for this machine, or for a target that all your machines share, such "
+            'as "x86-64-v3"',
         )
