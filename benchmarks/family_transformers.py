@@ -141,11 +141,13 @@ _GPT2 = {"vocab_size": WORDS, "n_embd": 32, "n_layer": LAYERS, "n_head": 4, "n_p
 _BART = {"vocab_size": WORDS, "d_model": 32, "max_position_embeddings": 64, **_sides()}
 _STAGES = {"hidden_sizes": [8, 16, 24, 32], "depths": [1, 1, 1, 1]}
 _SOUND = {
-    **_SMALL, "num_attention_heads": 4, "conv_dim": (16, 16), "conv_stride": (5, 4), "conv_kernel": (10, 8),
+    **_SMALL, "num_attention_heads": 4, "conv_dim": (16, 16), "conv_stride": (5, 4),
+    "conv_kernel": (10, 8),
     "num_feat_extract_layers": 2, "num_conv_pos_embeddings": 8, "num_conv_pos_embedding_groups": 4,
 }  # fmt: skip
 _DETR = {
-    "use_timm_backbone": False, "use_pretrained_backbone": False, "backbone": None, "d_model": 32, "num_queries": 5,
+    "use_timm_backbone": False, "use_pretrained_backbone": False, "backbone": None, "d_model": 32,
+    "num_queries": 5,
     **_sides(),
 }  # fmt: skip
 
@@ -168,31 +170,40 @@ TRANSFORMERS: dict[str, Callable[[], Network]] = {
     "bert": lambda: _text("Bert", **_SMALL, **_HEADS),
     "roberta": lambda: _text("Roberta", **_SMALL, **_HEADS),
     "albert": lambda: _text("Albert", **_SMALL, **_HEADS, embedding_size=16),
-    "distilbert": lambda: _text("DistilBert", vocab_size=WORDS, dim=32, hidden_dim=48, n_layers=LAYERS, n_heads=4),
+    "distilbert": lambda: _text("DistilBert", vocab_size=WORDS, dim=32, hidden_dim=48,
+        n_layers=LAYERS, n_heads=4),
     "electra": lambda: _text("Electra", **_SMALL, **_HEADS, embedding_size=16),
     "deberta-v2": lambda: _text(
-        "DebertaV2", **_SMALL, **_HEADS, relative_attention=True, pos_att_type=["p2c", "c2p"], position_buckets=8
+        "DebertaV2", **_SMALL, **_HEADS, relative_attention=True, pos_att_type=["p2c", "c2p"],
+        position_buckets=8
     ),
     "mpnet": lambda: _text("MPNet", **_SMALL, **_HEADS),
     "xlm-roberta": lambda: _text("XLMRoberta", **_SMALL, **_HEADS),
-    "modernbert": lambda: _text("ModernBert", **_SMALL, **_HEADS, **_PADDED, reference_compile=False),
-    "convbert": lambda: _text("ConvBert", **_SMALL, **_HEADS, embedding_size=16, head_ratio=2, conv_kernel_size=3),
+    "modernbert": lambda: _text("ModernBert", **_SMALL, **_HEADS, **_PADDED,
+        reference_compile=False),
+    "convbert": lambda: _text("ConvBert", **_SMALL, **_HEADS, embedding_size=16, head_ratio=2,
+        conv_kernel_size=3),
     "squeezebert": lambda: _text("SqueezeBert", **_SMALL, **_HEADS, embedding_size=32),
-    "mobilebert": lambda: _text("MobileBert", **_SMALL, **_HEADS, embedding_size=16, intra_bottleneck_size=16),
+    "mobilebert": lambda: _text("MobileBert", **_SMALL, **_HEADS, embedding_size=16,
+        intra_bottleneck_size=16),
     "gpt2": lambda: _decoder("GPT2", "LMHeadModel", **_GPT2),
     "gpt-neo": lambda: _decoder(
-        "GPTNeo", vocab_size=WORDS, hidden_size=32, num_layers=2, num_heads=4, max_position_embeddings=64,
+        "GPTNeo", vocab_size=WORDS, hidden_size=32, num_layers=2, num_heads=4,
+        max_position_embeddings=64,
         attention_types=[[["global", "local"], 1]], window_size=4,
     ),
     "gpt-bigcode": lambda: _decoder("GPTBigCode", **_GPT2),
     "codegen": lambda: _decoder("CodeGen", **_GPT2, rotary_dim=4),
     "opt": lambda: _decoder(
-        "OPT", vocab_size=WORDS, hidden_size=32, ffn_dim=48, num_hidden_layers=LAYERS, num_attention_heads=4,
+        "OPT", vocab_size=WORDS, hidden_size=32, ffn_dim=48, num_hidden_layers=LAYERS,
+        num_attention_heads=4,
         max_position_embeddings=64, word_embed_proj_dim=32,
     ),
     "bloom": lambda: _decoder("Bloom", vocab_size=WORDS, hidden_size=32, n_layer=LAYERS, n_head=4),
-    "mpt": lambda: _decoder("Mpt", vocab_size=WORDS, d_model=32, n_heads=4, n_layers=LAYERS, max_seq_len=64),
-    "falcon": lambda: _decoder("Falcon", vocab_size=WORDS, hidden_size=32, num_hidden_layers=2, num_attention_heads=4),
+    "mpt": lambda: _decoder("Mpt", vocab_size=WORDS, d_model=32, n_heads=4, n_layers=LAYERS,
+        max_seq_len=64),
+    "falcon": lambda: _decoder("Falcon", vocab_size=WORDS, hidden_size=32, num_hidden_layers=2,
+        num_attention_heads=4),
     "phi": lambda: _decoder("Phi", **_SMALL, **_HEADS),
     "phi3": lambda: _decoder("Phi3", **_GROUPED, **_PADDED),
     "gemma": lambda: _decoder("Gemma", **_GROUPED, head_dim=8),
@@ -204,7 +215,8 @@ TRANSFORMERS: dict[str, Callable[[], Network]] = {
     "granite": lambda: _decoder("Granite", **_GROUPED),
     "starcoder2": lambda: _decoder("Starcoder2", **_GROUPED, **_PADDED),
     "persimmon": lambda: _decoder("Persimmon", **_SMALL, **_HEADS),
-    "mixtral": lambda: _decoder("Mixtral", **_GROUPED, num_local_experts=3, experts_implementation="eager"),
+    "mixtral": lambda: _decoder("Mixtral", **_GROUPED, num_local_experts=3,
+        experts_implementation="eager"),
     "bart": lambda: _pair("Bart", **_BART, **_TOKENS),
     "mbart": lambda: _pair("MBart", **_BART, **_PADDED),
     "marian": lambda: _pair("Marian", **_BART, **_TOKENS),
@@ -217,14 +229,17 @@ TRANSFORMERS: dict[str, Callable[[], Network]] = {
     "deit": lambda: _vision("DeiT", **_PATCHES),
     "beit": lambda: _vision("Beit", **_PATCHES, use_relative_position_bias=True),
     "dinov2": lambda: _vision("Dinov2", **_PATCHES),
-    "yolos": lambda: _vision("Yolos", **_PATCHES | {"image_size": [PICTURE, PICTURE]}, num_detection_tokens=5),
+    "yolos": lambda: _vision("Yolos", **_PATCHES | {"image_size": [PICTURE, PICTURE]},
+        num_detection_tokens=5),
     "swin": lambda: _vision(
-        "Swin", image_size=PICTURE, patch_size=4, embed_dim=16, depths=[2, 2], num_heads=[2, 4], window_size=4
+        "Swin", image_size=PICTURE, patch_size=4, embed_dim=16, depths=[2, 2], num_heads=[2, 4],
+        window_size=4
     ),
     "convnext": lambda: _vision("ConvNext", size=64, **_STAGES),
     "resnet": lambda: _vision("ResNet", size=64, **_STAGES, embedding_size=8, layer_type="basic"),
     "poolformer": lambda: _vision("PoolFormer", size=64, **_STAGES),
-    "segformer": lambda: _vision("Segformer", "ForSemanticSegmentation", **_STAGES, decoder_hidden_size=16),
+    "segformer": lambda: _vision("Segformer", "ForSemanticSegmentation", **_STAGES,
+        decoder_hidden_size=16),
     "detr": _detr,
     "wav2vec2": lambda: _sound("Wav2Vec2", **_SOUND),
     "hubert": lambda: _sound("Hubert", **_SOUND),

@@ -24,7 +24,8 @@ WARM_UP = 1
 LEAST_EACH = 4
 LONGEST = 60
 _EXTRA = 60
-_DRAINS = 3  # requests after the warm-up, so that what its clients left behind is done when these are answered
+# requests after the warm-up, so that what its clients left behind is done when these are answered
+_DRAINS = 3
 _SCRIPT = """
 local file = assert(io.open({body}, "rb"))
 wrk.method = "POST"

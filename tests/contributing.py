@@ -49,7 +49,9 @@ def example(folder: Path) -> Path:
 
 
 def write(folder: Path, text: str) -> None:
-    """Make the new file that a block begins with, or insert the block above the line that it names."""
+    """Make the new file that a block begins with, or insert the block above the line that it
+    names.
+    """
     place = PLACE.match(text)
     assert place, f"a block does not say which file it is: {text[:60]!r}"
     path, content = folder / place["path"], text[place.end() :]

@@ -10,7 +10,9 @@ SECONDS = 30
 
 
 def main(path: str) -> int:
-    """Load, optimize, compile and run the model, and hold small answers against the interpreter's."""
+    """Load, optimize, compile and run the model, and hold small answers against the
+    interpreter's.
+    """
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
     import numpy as np

@@ -1,4 +1,6 @@
-"""Masks of Attention in older opsets: a query that sees no key gives zeros, as the operator does."""
+"""Masks of Attention in older opsets: a query that sees no key gives zeros, as the operator
+does.
+"""
 
 from pathlib import Path
 

@@ -83,7 +83,9 @@ def captured() -> ModelProto:
 
 
 def in_stages() -> ModelProto:
-    """Random numbers, which the interpreter makes, beside what reads the default before and after."""
+    """Random numbers, which the interpreter makes, beside what reads the default before and
+    after.
+    """
     nodes = [
         node("Mul", ["x", "w"], ["a"]),
         node("RandomNormalLike", ["a"], ["r"]),

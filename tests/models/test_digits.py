@@ -1,4 +1,6 @@
-"""Real input (a): a trained network on the held-out digits, against ONNX Runtime, sample by sample."""
+"""Real input (a): a trained network on the held-out digits, against ONNX Runtime, sample by
+sample.
+"""
 
 from pathlib import Path
 

@@ -78,7 +78,9 @@ class Network:
 
 
 def bert() -> ModelProto:
-    """An encoder as the optimizer of ONNX Runtime writes it, with a mask of the words that count."""
+    """An encoder as the optimizer of ONNX Runtime writes it, with a mask of the words that
+    count.
+    """
     net = Network(1)
     tables = [net.weight(n, WIDTH, scale=1) for n in (WORDS, 20, 2)]
     scales = [net.weight(WIDTH, scale=1) for _ in range(2)]
@@ -269,7 +271,9 @@ def feeds(proto: ModelProto, sizes: Mapping[str, int], mask: Any = None) -> dict
 def check(
     proto: ModelProto, runs: Sequence[tuple[Mapping[str, int], Any]], needed: set[str]
 ) -> None:
-    """Compile the file as it stands, and optimized; compare all outputs for these sizes and masks."""
+    """Compile the file as it stands, and optimized; compare all outputs for these sizes and
+    masks.
+    """
     assert needed <= {n.op_type for n in proto.graph.node if n.domain == OWN}
     peer = session(proto)
     names = [v.name for v in proto.graph.output]

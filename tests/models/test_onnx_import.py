@@ -481,7 +481,9 @@ def test_loading_costs_no_reading_of_weights(zoo_model: Callable[[str], Path]) -
 
 @pytest.mark.parametrize("text", ["_", "?", "None", "unk", "-1"])
 def test_a_name_that_says_unknown_binds_nothing(text: str) -> None:
-    """Both image axes of some classifiers have the name `_`, and two inputs need not agree in it."""
+    """Both image axes of some classifiers have the name `_`, and two inputs need not agree in
+    it.
+    """
     proto = model(
         [helper.make_node("Relu", ["x"], ["y"]), helper.make_node("Neg", ["w"], ["z"])],
         {"x": [1, 3, text, text], "w": [text]},

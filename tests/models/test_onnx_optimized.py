@@ -178,7 +178,9 @@ def written_unchecked(graph: Graph, path: Path) -> ModelProto:
 
 
 def test_root_mean_squares_have_a_name_in_the_runtime(tmp_path: Path) -> None:
-    """ONNX Runtime keeps SimplifiedLayerNormalization among ONNX's own operators, in every opset."""
+    """ONNX Runtime keeps SimplifiedLayerNormalization among ONNX's own operators, in every
+    opset.
+    """
     rng = np.random.default_rng(0)
     x, s = (rng.standard_normal(shape).astype(np.float32) for shape in ((6, 8), (8,)))
     nodes: list[Any] = [

@@ -99,7 +99,9 @@ def test_results_stay(name: str, level: str, zoo_model: ZooModel) -> None:
 @pytest.mark.row("C6", "G27", "G33")
 @pytest.mark.parametrize("name", networks())
 def test_the_portable_stage_runs_elsewhere(name: str, zoo_model: ZooModel) -> None:
-    """Exported to standard ONNX, the graph of level extended gives the same answer in ONNX Runtime."""
+    """Exported to standard ONNX, the graph of level extended gives the same answer in ONNX
+    Runtime.
+    """
     path = zoo_model(name)
     inputs = make_inputs(path, {"batch": 2, "seq": 9})
     model = to_model(optimized(path, "extended"), opset=17).SerializeToString()

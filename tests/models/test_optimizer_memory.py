@@ -1,4 +1,6 @@
-"""Weights of large models stay where they are: neither optimizing nor saving takes memory for them."""
+"""Weights of large models stay where they are: neither optimizing nor saving takes memory for
+them.
+"""
 
 from pathlib import Path
 

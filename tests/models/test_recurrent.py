@@ -242,7 +242,9 @@ def networks() -> dict[str, Any]:
             return self.tags(self.lstm(self.words(tokens))[0])
 
     class Encoder(torch.nn.Module):
-        """All states and the last one of each layer, from the one that a decoder would begin with."""
+        """All states and the last one of each layer, from the one that a decoder would begin
+        with.
+        """
 
         def __init__(self) -> None:
             super().__init__()

@@ -261,7 +261,9 @@ def test_pads_repeat_what_is_left(
 
 
 def test_messages_hold_names_of_nodes_as_they_are() -> None:
-    """Quotation marks, percent signs and letters of any alphabet; and limits as one would say them."""
+    """Quotation marks, percent signs and letters of any alphabet; and limits as one would say
+    them.
+    """
     make = Builder()
     x = make.input("n", 5, name="x")
     ids, rest = (make.input("m", dtype=dtypes.int64, name=name) for name in ("ids", "rest"))

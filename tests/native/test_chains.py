@@ -334,7 +334,9 @@ def test_what_others_read_is_no_part_of_a_chain() -> None:
 
 @pytest.mark.usefixtures("always")
 def test_what_depends_on_the_pixel_ends_a_chain() -> None:
-    """A residual sum between two convolutions is no stage: its operand has a value for every pixel."""
+    """A residual sum between two convolutions is no stage: its operand has a value for every
+    pixel.
+    """
     b = Builder()
     x, other = b.input(1, 8, 9, 9), b.input(1, 24, 9, 9)
     wider = b("Add", conv(b, x, 24), other)

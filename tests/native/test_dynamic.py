@@ -238,33 +238,43 @@ def ints(*values: int) -> Any:
 
 
 CASES: dict[str, tuple[Make, list[dict[str, Any]]]] = {
-    "nonzero": (nonzero_gather, [{"x": np.float32([0, 1, -2, 0, 3])}, {"x": np.zeros(3, np.float32)}]),
-    "branches": (branches, [{"x": np.float32([1, 2]), "c": np.array(c)} for c in (True, False, True)]),
+    "nonzero": (nonzero_gather, [{"x": np.float32([0, 1, -2, 0, 3])}, {"x": np.zeros(3,
+        np.float32)}]),
+    "branches": (branches, [{"x": np.float32([1, 2]), "c": np.array(c)} for c in (True, False,
+        True)]),
     "growing loop": (
         growing_loop,
-        [{"x": np.float32([1, 2]), "c": np.array(c), "m": np.array(m)} for m, c in [(4, True), (0, True), (3, False)]]
+        [{"x": np.float32([1, 2]), "c": np.array(c), "m": np.array(m)} for m, c in [(4, True), (0,
+            True), (3, False)]]
         + [{"x": np.float32([20, 30, 1]), "c": np.array(True), "m": np.array(9)}],
     ),
     "twin slices": (twin_slices, [{"x": np.float32(range(n))} for n in (3, 8, 5)]),
     "expand to a row": (
         expand_to_a_row,
-        [{"x": np.ones((n, 1), np.float32), "table": np.zeros((m, 3), np.float32)} for n, m in [(4, 2), (1, 5)]],
+        [{"x": np.ones((n, 1), np.float32), "table": np.zeros((m, 3), np.float32)} for n, m in [(4,
+            2), (1, 5)]],
     ),
     "swapping loop": (swapping_loop, [{"m": np.array(m)} for m in (1, 2, 7, 0)]),
-    "nested loops": (nested_loops, [{"x": np.float32([1, 2, 3]), "m": np.array(m)} for m in (3, 1, 4)]),
-    "scan": (scan(), [{"s": np.zeros(2, np.float32), "x": RNG.normal(size=(5, 2)).astype(np.float32)}]),
+    "nested loops": (nested_loops, [{"x": np.float32([1, 2, 3]), "m": np.array(m)} for m in (3, 1,
+        4)]),
+    "scan": (scan(), [{"s": np.zeros(2, np.float32), "x": RNG.normal(size=(5,
+        2)).astype(np.float32)}]),
     "scan along axis 1, backwards": (
-        scan(scan_input_axes=[1], scan_input_directions=[1], scan_output_axes=[1], scan_output_directions=[1]),
-        [{"s": np.ones(2, np.float32), "x": RNG.normal(size=(2, n)).astype(np.float32)} for n in (4, 1)],
+        scan(scan_input_axes=[1], scan_input_directions=[1], scan_output_axes=[1],
+            scan_output_directions=[1]),
+        [{"s": np.ones(2, np.float32), "x": RNG.normal(size=(2,
+            n)).astype(np.float32)} for n in (4, 1)],
     ),
     "Range": (one("Range", [("a", INT, []), ("b", INT, []), ("c", INT, [])], 1), [
-        {"a": np.array(a), "b": np.array(b), "c": np.array(c)} for a, b, c in [(1, 9, 3), (5, 5, 1), (4, -3, -2)]
+        {"a": np.array(a), "b": np.array(b), "c": np.array(c)} for a, b, c in [(1, 9, 3), (5, 5,
+            1), (4, -3, -2)]
     ]),
     "Reshape": (one("Reshape", [X, ("s", INT, [3])], 3), [
         {"x": PLANE, "s": ints(*s)} for s in [(3, -1, 2), (0, 2, 3), (1, 1, 30)]
     ]),
     "Expand": (one("Expand", [X, ("s", INT, [3])], 3), [
-        {"x": PLANE[:1], "s": ints(2, 4, 6)}, {"x": PLANE, "s": ints(2, 1, 1)}, {"x": PLANE[:, :1], "s": ints(1, 5, 3)}
+        {"x": PLANE[:1], "s": ints(2, 4, 6)}, {"x": PLANE, "s": ints(2, 1, 1)}, {"x": PLANE[:, :1],
+            "s": ints(1, 5, 3)}
     ]),
     "Slice": (
         one("Slice", [X, ("s", INT, [2]), ("e", INT, [2]), ("a", INT, [2]), ("t", INT, [2])], 2),
@@ -276,8 +286,10 @@ CASES: dict[str, tuple[Make, list[dict[str, Any]]]] = {
     "Pad": (one("Pad", [X, ("p", INT, [2]), ("none", INT, []), ("a", INT, [1])], 2), [
         {"x": PLANE, "p": ints(-1, 2), "a": ints(-1)}, {"x": PLANE, "p": ints(3, 0), "a": ints(0)}
     ]),
-    "Tile": (one("Tile", [X, ("r", INT, [2])], 2), [{"x": PLANE, "r": ints(2, 3)}, {"x": PLANE, "r": ints(0, 1)}]),
-    "TopK": (one("TopK", [X, ("k", INT, [1])], 2, count=2), [{"x": PLANE, "k": ints(k)} for k in (2, 6, 0)]),
+    "Tile": (one("Tile", [X, ("r", INT, [2])], 2), [{"x": PLANE, "r": ints(2, 3)}, {"x": PLANE,
+        "r": ints(0, 1)}]),
+    "TopK": (one("TopK", [X, ("k", INT, [1])], 2, count=2), [{"x": PLANE,
+        "k": ints(k)} for k in (2, 6, 0)]),
     "OneHot": (
         one("OneHot", [("i", INT, ["n"]), ("d", INT, []), ("v", FLOAT, [2])], 2, axis=0),
         [{"i": ints(0, 3, -1, 9), "d": np.array(d), "v": np.float32([-1, 2])} for d in (4, 5)],
@@ -285,12 +297,15 @@ CASES: dict[str, tuple[Make, list[dict[str, Any]]]] = {
     "Compress": (one("Compress", [X, ("c", BOOL, ["k"])], 2, axis=1), [
         {"x": PLANE, "c": np.array([1, 0, 1, 1], bool)}, {"x": PLANE, "c": np.zeros(6, bool)}
     ]),
-    "Split": (one("Split", [X, ("s", INT, [2])], 2, count=2, axis=1), [{"x": PLANE, "s": ints(2, 4)}]),
+    "Split": (one("Split", [X, ("s", INT, [2])], 2, count=2, axis=1), [{"x": PLANE, "s": ints(2,
+        4)}]),
     "Squeeze": (one("Squeeze", [X, ("a", INT, [1])], 1), [
         {"x": PLANE[:1], "a": ints(0)}, {"x": PLANE[:, :1], "a": ints(-1)}
     ]),
-    "Unsqueeze": (one("Unsqueeze", [X, ("a", INT, [1])], 3), [{"x": PLANE, "a": ints(a)} for a in (0, -1, 1)]),
-    "CenterCropPad": (one("CenterCropPad", [X, ("s", INT, [2])], 2), [{"x": PLANE, "s": ints(8, 3)}]),
+    "Unsqueeze": (one("Unsqueeze", [X, ("a", INT, [1])], 3), [{"x": PLANE,
+        "a": ints(a)} for a in (0, -1, 1)]),
+    "CenterCropPad": (one("CenterCropPad", [X, ("s", INT, [2])], 2), [{"x": PLANE, "s": ints(8,
+        3)}]),
 }  # fmt: skip
 
 

@@ -333,7 +333,9 @@ def test_rounding_to_bfloat16(library: ctypes.CDLL) -> None:
 
 
 def dot(start: Array, a: Array, b: Array) -> Array:
-    """Intel's description of VDPBF16PS: the upper product is added and rounded, then the lower one."""
+    """Intel's description of VDPBF16PS: the upper product is added and rounded, then the lower
+    one.
+    """
     total = flushed(start).astype(np.float64)
     for half in (1, 0):
         x, y = (flushed(v[..., half].astype(np.float32)).astype(np.float64) for v in (a, b))

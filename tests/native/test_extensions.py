@@ -1,4 +1,6 @@
-"""Operators, rules and passes of a user take part like the project's own, from file to native code."""
+"""Operators, rules and passes of a user take part like the project's own, from file to native
+code.
+"""
 
 import json
 import subprocess

@@ -318,7 +318,8 @@ def copy(run: Driver, source: Array, target: Array) -> None:
     size = source.itemsize
     steps = [[stride // size for stride in array.strides] for array in (source, target)]
     run(
-        "copy", size, source.ndim, long_array(source.shape), *map(long_array, steps), source, target, result=None
+        "copy", size, source.ndim, long_array(source.shape), *map(long_array, steps), source,
+        target, result=None
     )  # fmt: skip
 
 
@@ -327,11 +328,14 @@ def numbered(dtype: Any, *shape: int) -> Array:
 
 
 PERMUTATIONS = [
-    ((64, 196), (1, 0)), ((5, 7), (1, 0)), ((3, 1000), (1, 0)), ((1000, 3), (1, 0)), ((2, 333), (1, 0)),
+    ((64, 196), (1, 0)), ((5, 7), (1, 0)), ((3, 1000), (1, 0)), ((1000, 3), (1, 0)), ((2, 333), (1,
+        0)),
     ((333, 4), (1, 0)), ((17, 16), (1, 0)), ((100, 200), (1, 0)), ((1, 197, 3, 64), (0, 2, 1, 3)),
     ((2, 3, 19, 23), (0, 2, 3, 1)), ((2, 19, 23, 3), (0, 3, 1, 2)), ((3, 4, 5, 6), (3, 2, 1, 0)),
-    ((2, 3, 4, 5, 2), (0, 3, 1, 2, 4)), ((9, 2, 29), (0, 2, 1)), ((2, 4, 3, 4, 2, 6), (0, 1, 3, 5, 2, 4)),
-    ((6, 5, 4), (0, 1, 2)), ((1, 1, 9), (2, 0, 1)), ((130, 5, 7), (1, 2, 0)), ((7, 130, 8), (2, 0, 1)),
+    ((2, 3, 4, 5, 2), (0, 3, 1, 2, 4)), ((9, 2, 29), (0, 2, 1)), ((2, 4, 3, 4, 2, 6), (0, 1, 3, 5,
+        2, 4)),
+    ((6, 5, 4), (0, 1, 2)), ((1, 1, 9), (2, 0, 1)), ((130, 5, 7), (1, 2, 0)), ((7, 130, 8), (2, 0,
+        1)),
 ]  # fmt: skip
 
 
@@ -350,9 +354,11 @@ def test_permuted_copy(
 def test_sliced_and_repeated_copy(run: Driver, size: int) -> None:
     whole = numbered(ELEMENTS[size], 6, 5, 40)
     for source in (
-        whole[::-1], whole[:, ::-1, ::-1], whole[::2, 1:4, 3:30], whole[:, :, ::3], whole[1:2, :, 5:6],
+        whole[::-1], whole[:, ::-1, ::-1], whole[::2, 1:4, 3:30], whole[:, :, ::3], whole[1:2, :,
+            5:6],
         np.broadcast_to(whole[:, :1], whole.shape), np.broadcast_to(whole[:, :, :1], whole.shape),
-        np.broadcast_to(whole[0, 0, 0], (3, 4)), whole[:, :, :2], whole.transpose(2, 0, 1)[::-1], whole[:0],
+        np.broadcast_to(whole[0, 0, 0], (3, 4)), whole[:, :, :2], whole.transpose(2, 0, 1)[::-1],
+        whole[:0],
     ):  # fmt: skip
         target = zeros(*source.shape, dtype=source.dtype)
         copy(run, source, target)
@@ -395,7 +401,8 @@ def test_fill(run: Driver) -> None:
 MODES = ["constant", "reflect", "edge", "wrap"]
 PADS = [
     ((5,), ((2, 3),)), ((4, 6), ((1, 2), (3, 0))), ((2, 5, 6, 3), ((0, 0), (1, 2), (2, 1), (0, 0))),
-    ((2, 3, 4), ((1, 1), (0, 0), (2, 2))), ((3, 4, 70), ((1, 0), (0, 1), (0, 0))), ((2, 2), ((0, 0), (0, 0))),
+    ((2, 3, 4), ((1, 1), (0, 0), (2, 2))), ((3, 4, 70), ((1, 0), (0, 1), (0, 0))), ((2, 2), ((0,
+        0), (0, 0))),
     ((3, 2), ((5, 4), (6, 3))), ((4, 5), ((-1, 2), (1, -2))), ((4, 5), ((-2, -1), (-1, 0))),
 ]  # fmt: skip
 
@@ -493,10 +500,14 @@ def padded(x: Array, shape: Any, value: float) -> Array:
 
 
 DEPTHWISE = [  # h, w, kh, kw, sh, sw, dh, pads (top, left, bottom, right)
-    (7, 7, 3, 3, 1, 1, 1, (1, 1, 1, 1)), (14, 15, 3, 3, 2, 2, 1, (1, 1, 1, 1)), (5, 30, 3, 3, 1, 1, 1, (0, 0, 0, 0)),
-    (9, 20, 5, 5, 1, 1, 1, (2, 2, 2, 2)), (9, 21, 5, 5, 2, 2, 1, (1, 1, 2, 2)), (6, 26, 7, 7, 1, 1, 1, (3, 3, 3, 3)),
-    (15, 17, 7, 7, 2, 2, 1, (3, 3, 3, 3)), (1, 40, 1, 3, 1, 1, 1, (0, 1, 0, 1)), (2, 2, 3, 3, 1, 1, 1, (1, 1, 1, 1)),
-    (12, 9, 3, 3, 2, 1, 2, (2, 1, 2, 1)), (3, 3, 7, 7, 1, 1, 1, (3, 3, 3, 3)), (1, 1, 5, 5, 2, 2, 1, (2, 2, 2, 2)),
+    (7, 7, 3, 3, 1, 1, 1, (1, 1, 1, 1)), (14, 15, 3, 3, 2, 2, 1, (1, 1, 1, 1)), (5, 30, 3, 3, 1, 1,
+        1, (0, 0, 0, 0)),
+    (9, 20, 5, 5, 1, 1, 1, (2, 2, 2, 2)), (9, 21, 5, 5, 2, 2, 1, (1, 1, 2, 2)), (6, 26, 7, 7, 1, 1,
+        1, (3, 3, 3, 3)),
+    (15, 17, 7, 7, 2, 2, 1, (3, 3, 3, 3)), (1, 40, 1, 3, 1, 1, 1, (0, 1, 0, 1)), (2, 2, 3, 3, 1, 1,
+        1, (1, 1, 1, 1)),
+    (12, 9, 3, 3, 2, 1, 2, (2, 1, 2, 1)), (3, 3, 7, 7, 1, 1, 1, (3, 3, 3, 3)), (1, 1, 5, 5, 2, 2,
+        1, (2, 2, 2, 2)),
 ]  # fmt: skip
 
 
@@ -512,7 +523,8 @@ def depthwise_expected(
 ) -> tuple[Array, Array]:
     """The convolution and the sum of its terms' magnitudes."""
     views = windows(
-        np.repeat(padded(x, s, 0), multiplier, axis=3), (s["kh"], s["kw"]), (s["sh"], s["sw"]), (s["dh"], s["dw"]),
+        np.repeat(padded(x, s, 0), multiplier, axis=3), (s["kh"], s["kw"]), (s["sh"], s["sw"]),
+        (s["dh"], s["dw"]),
         (s["oh"], s["ow"]),
     )  # fmt: skip
     return np.einsum("nyxklc,klc->nyxc", views, w), np.einsum(
@@ -584,7 +596,8 @@ def pool_case(n: int, c: int, case: tuple[Any, ...], counts: bool) -> dict[str, 
 
 def pool_windows(x: Array, s: dict[str, int], value: float) -> Array:
     return windows(
-        padded(x, s, value), (s["kh"], s["kw"]), (s["sh"], s["sw"]), (s["dh"], s["dw"]), (s["oh"], s["ow"])
+        padded(x, s, value), (s["kh"], s["kw"]), (s["sh"], s["sw"]), (s["dh"], s["dw"]), (s["oh"],
+            s["ow"])
     )  # fmt: skip
 
 
@@ -950,8 +963,10 @@ def reference(
 
 
 ATTENTIONS = [  # batch, heads, kv heads, queries, keys, dim, value dim
-    (1, 1, 1, 1, 1, 1, 1), (1, 2, 2, 5, 7, 8, 8), (2, 3, 3, 49, 49, 32, 32), (1, 2, 1, 13, 300, 20, 36),
-    (1, 4, 2, 1, 70, 64, 64), (2, 2, 2, 33, 17, 64, 40), (1, 1, 1, 300, 260, 16, 16), (1, 2, 2, 12, 129, 5, 3),
+    (1, 1, 1, 1, 1, 1, 1), (1, 2, 2, 5, 7, 8, 8), (2, 3, 3, 49, 49, 32, 32), (1, 2, 1, 13, 300, 20,
+        36),
+    (1, 4, 2, 1, 70, 64, 64), (2, 2, 2, 33, 17, 64, 40), (1, 1, 1, 300, 260, 16, 16), (1, 2, 2, 12,
+        129, 5, 3),
     (1, 6, 3, 3, 600, 33, 17), (1, 1, 1, 197, 40, 9, 10), (1, 3, 1, 150, 30, 4, 4),
     (1, 1, 1, 1100, 40, 9, 10), (1, 1, 1, 530, 260, 128, 128),
 ]  # fmt: skip
@@ -1223,7 +1238,8 @@ def test_nonzero(run: Driver, rng: Rng, shape: tuple[int, ...]) -> None:
 # ---- resize
 
 COORDINATES = [
-    "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric", "tf_crop_and_resize",
+    "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric",
+    "tf_crop_and_resize",
 ]  # fmt: skip
 ROUNDINGS = ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"]
 RESIZES = [

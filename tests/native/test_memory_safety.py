@@ -86,7 +86,9 @@ def _refuses(case: Case, given: Feeds) -> bool:
     """Whether the operator has no answer for these finite inputs."""
     floats = [x for x in given.values() if x.dtype.kind == "f"]
     if case.row.op.name == "RoiAlign" and any((abs(x) > 1e5).any() for x in floats):
-        return False  # kernels skip what lies outside of an image, and the interpreter visits it only up to a limit
+        # kernels skip what lies outside of an image, and the interpreter visits it only up to a
+        # limit
+        return False
     return all(np.isfinite(x).all() for x in floats) and case.meaning(given) is None
 
 

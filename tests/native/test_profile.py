@@ -402,7 +402,9 @@ def test_the_bound_is_the_larger_of_two() -> None:
 
 
 def assert_nested(events: list[dict[str, Any]]) -> None:
-    """Events of one track come in order, and each lies inside of the one that is open or after it."""
+    """Events of one track come in order, and each lies inside of the one that is open or after
+    it.
+    """
     open_: list[float] = []
     last = 0.0
     for event in events:

@@ -52,7 +52,9 @@ def model(folder: Path) -> CompiledModel:
 
 @pytest.fixture
 def make(tmp_path: Path) -> Callable[..., CompiledModel]:
-    """`make(body=..., inputs=[...], …)`: a model with other metadata and another body of its run."""
+    """`make(body=..., inputs=[...], …)`: a model with other metadata and another body of its
+    run.
+    """
 
     def load(body: str = "return 0;", shapes: str = "return 0;", **changes: Any) -> CompiledModel:
         metadata = {**METADATA, **changes}

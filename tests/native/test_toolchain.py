@@ -37,7 +37,9 @@ def compiler() -> Toolchain:
 
 @pytest.fixture
 def script(tmp_path: Path) -> Script:
-    """`script(name, body)`: a program that says it is a compiler when asked, and else does `body`."""
+    """`script(name, body)`: a program that says it is a compiler when asked, and else does
+    `body`.
+    """
 
     def write(name: str, body: str, version: str = "echo 'g++ (Fake) 12.2.0'") -> Path:
         path = tmp_path / "bin" / name

@@ -227,7 +227,9 @@ def svm_regressor(row: Row) -> list[Array]:
 
 
 def svm_classifier(row: Row) -> list[Array]:
-    """The reference gives labels of two classes another meaning where no coefficient is negative."""
+    """The reference gives labels of two classes another meaning where no coefficient is
+    negative.
+    """
     op, x = row.op, matrix(row.inputs[0])
     labels = op.classlabels_ints or op.classlabels_strings
     count, rho, total = len(labels), single(op.rho), sum(op.vectors_per_class)

@@ -17,7 +17,9 @@ from benchmarks.optimizer_worker import OptimizerError, ask
 
 @pytest.fixture
 def zoo(tmp_path: Path) -> Path:
-    """A folder with one model: x·w + 0 through Identity, three nodes of which one does something."""
+    """A folder with one model: x·w + 0 through Identity, three nodes of which one does
+    something.
+    """
     x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 4])
     y = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", 3])
     weights = numpy_helper.from_array(np.ones((4, 3), np.float32), "w")

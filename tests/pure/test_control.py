@@ -1,4 +1,6 @@
-"""Control flow: evaluation against ONNX Runtime, types that hold whatever branch or iteration runs."""
+"""Control flow: evaluation against ONNX Runtime, types that hold whatever branch or iteration
+runs.
+"""
 
 from dataclasses import dataclass
 from typing import Any

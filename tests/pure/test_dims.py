@@ -1,4 +1,6 @@
-"""Symbolic dimensions against plain integers: whatever the algebra does, the numbers stay the same."""
+"""Symbolic dimensions against plain integers: whatever the algebra does, the numbers stay the
+same.
+"""
 
 import operator
 import re

@@ -63,7 +63,9 @@ ABOVE_TRANSPORTS = ("infuse.serving.server",)
 
 
 def room_of(module: str) -> str:
-    """'infuse.ops.math' → 'ops'; the package itself and the files of the public surface → 'infuse'."""
+    """'infuse.ops.math' → 'ops'; the package itself and the files of the public surface →
+    'infuse'.
+    """
     parts = module.split(".")
     name = parts[1] if len(parts) > 1 else "__init__"
     return next((room for room, names in SINGLE.items() if name in names), name)

@@ -1,4 +1,6 @@
-"""The sizes of kernel calls have the fields that the structs of the kernels have, in their order."""
+"""The sizes of kernel calls have the fields that the structs of the kernels have, in their
+order.
+"""
 
 import re
 from pathlib import Path

@@ -23,7 +23,9 @@ def _node(graph: Graph, kind: str, *inputs: Value) -> Value:
 
 
 def _words(*tables: Array) -> Graph:
-    """A graph that looks a word up in the first table, and multiplies what it finds by the others."""
+    """A graph that looks a word up in the first table, and multiplies what it finds by the
+    others.
+    """
     graph = Graph("words")
     value = _node(
         graph,

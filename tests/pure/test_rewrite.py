@@ -1,4 +1,6 @@
-"""The rewriting engine: what patterns match, and what the driver guarantees whatever a rule does."""
+"""The rewriting engine: what patterns match, and what the driver guarantees whatever a rule
+does.
+"""
 
 from collections.abc import Callable
 from typing import Any

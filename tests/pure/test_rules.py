@@ -583,7 +583,9 @@ SPOILT = {
     "FuseSoftmax": "one element is summed",
     "FuseRotaryEmbedding": "sines stand for cosines, and are a common factor",
     "TransposeInsideMatMul": "it moves axes of size one",
-    "RemoveReshapesAroundProduct": "a Gemm takes the bias, until UnflattenGemm undoes it at the next level",
+    "RemoveReshapesAroundProduct": (
+        "a Gemm takes the bias, until UnflattenGemm undoes it at the next level"
+    ),
 }
 
 

@@ -114,7 +114,9 @@ def long_chain(nodes: int) -> Graph:
 
 
 def held(graph: Graph, feeds: dict[str, Any], folder: Path, onnx: bool) -> None:
-    """Everything that walks over graphs does its work on this one, before and after optimization."""
+    """Everything that walks over graphs does its work on this one, before and after
+    optimization.
+    """
     expected = evaluate(graph, feeds)["y"]
     verify(graph)
     assert equal(graph, clone(graph)) is None

@@ -271,7 +271,9 @@ def known(node: Any) -> bool:
 
 
 class SlowCalls:
-    """Prices by which a call costs much and everything else nothing: whatever saves calls is taken."""
+    """Prices by which a call costs much and everything else nothing: whatever saves calls is
+    taken.
+    """
 
     def call(self, op: Any, operands: Any, result: Any, size: Any) -> float:
         return 1e-3

@@ -203,8 +203,12 @@ BROKEN: dict[Callable[[Parts], None], str] = {
     produced_input: "value 'x' is an input and the output of a node",
     foreign_value: "node 'b': value 'a' is not made in this graph",
     unmade_value: "node 'b': value 'nowhere' is not made in this graph",
-    reads_a_body: "node 'b': value 'inner' is made in graph 'body', which does not enclose this one",
-    reads_a_sibling: "node 'inner': value 'other' is made in graph 'sibling', which does not enclose",
+    reads_a_body: (
+        "node 'b': value 'inner' is made in graph 'body', which does not enclose this one"
+    ),
+    reads_a_sibling: (
+        "node 'inner': value 'other' is made in graph 'sibling', which does not enclose"
+    ),
     cycle: "outer: the graph has a cycle through Toy node",
     self_loop: "outer: the graph has a cycle through Toy node 'a'",
     cycle_through_body: "outer: the graph has a cycle through Branch node 'c'",
@@ -439,7 +443,9 @@ STRUCTURE: dict[Callable[[Parts], None], str] = {
     change_elements: "outer: Toy node 'a': input 1: the elements of constant 'w' differ",
     change_type: "outer: Toy node 'a': output 0: type: float32[batch, 4] against float32[batch, 5]",
     change_operand: "outer: Toy node 'b': input 0: reads 'a' against 'x'",
-    drop_operand: "outer: Branch node 'c': then: Toy node 'inner': input 1: %w: float32[4] against None",
+    drop_operand: (
+        "outer: Branch node 'c': then: Toy node 'inner': input 1: %w: float32[4] against None"
+    ),
     split_constant: "outer: Toy node 'b': input 1: reads 'w' against 'w'",
     add_node: "outer: number of nodes: 3 against 4",
     change_operator: "outer: Toy node 'b': operator: ('test.toys', 'Toy') against ('', 'Branch')",

@@ -1,4 +1,6 @@
-"""A model's configuration is held against the model, and what it declares is applied to requests."""
+"""A model's configuration is held against the model, and what it declares is applied to
+requests.
+"""
 
 import json
 from pathlib import Path

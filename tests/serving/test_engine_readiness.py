@@ -1,4 +1,6 @@
-"""When the server says that it is ready: one broken upload takes no healthy model out of rotation."""
+"""When the server says that it is ready: one broken upload takes no healthy model out of
+rotation.
+"""
 
 import asyncio
 import http.client

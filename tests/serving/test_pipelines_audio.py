@@ -1,4 +1,6 @@
-"""Sounds from bytes, held against the standard library's writer, soundfile, and SciPy's resampling."""
+"""Sounds from bytes, held against the standard library's writer, soundfile, and SciPy's
+resampling.
+"""
 
 from __future__ import annotations
 

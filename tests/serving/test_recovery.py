@@ -1,4 +1,6 @@
-"""After a worker is lost, whoever waits is answered, whatever is being measured or moved meanwhile."""
+"""After a worker is lost, whoever waits is answered, whatever is being measured or moved
+meanwhile.
+"""
 
 import asyncio
 from pathlib import Path
@@ -70,7 +72,9 @@ def test_lanes_of_a_lost_worker_hold_nobody_up() -> None:
 
 
 def test_what_waits_again_is_answered_at_its_deadline() -> None:
-    """The default time of the model holds also where the first worker was lost, and no other comes."""
+    """The default time of the model holds also where the first worker was lost, and no other
+    comes.
+    """
 
     async def main(loop: ShiftedLoop) -> None:
         bench = Bench(default_timeout_ms=1000)

@@ -128,23 +128,41 @@ def test_what_infuse_itself_tells_of_a_model_is_read() -> None:
 REFUSED = {
     'backend: "tensorrt"': "'tensorrt' runs nothing here",
     'platform: "pytorch_libtorch"': "'pytorch_libtorch' runs nothing here",
-    "sequence_batching { oldest { max_candidate_sequences: 4 } }": "sequence_batching: sequences of requests",
+    "sequence_batching { oldest { max_candidate_sequences: 4 } }": (
+        "sequence_batching: sequences of requests"
+    ),
     "sequence_batching { }": "sequence_batching: sequences of requests",
     "batch_input { kind: BATCH_ELEMENT_COUNT }": "batch_input: no inputs are made",
     "batch_output { kind: BATCH_SCATTER_WITH_INPUT_SHAPE }": "batch_output: no outputs",
-    "model_transaction_policy { decoupled: true }": "model_transaction_policy.decoupled: a request has one answer",
-    "model_repository_agents { agents { name: 'checksum' } }": "model_repository_agents: there are no agents here",
-    "input { name: 'x' data_type: TYPE_FP32 dims: 1 is_shape_tensor: true }": "input.is_shape_tensor",
-    "input { name: 'x' data_type: TYPE_FP32 dims: 1 allow_ragged_batch: true }": "input.allow_ragged_batch",
-    "output { name: 'x' data_type: TYPE_FP32 dims: 1 is_non_linear_format_io: true }": "is_non_linear_format_io",
+    "model_transaction_policy { decoupled: true }": (
+        "model_transaction_policy.decoupled: a request has one answer"
+    ),
+    "model_repository_agents { agents { name: 'checksum' } }": (
+        "model_repository_agents: there are no agents here"
+    ),
+    "input { name: 'x' data_type: TYPE_FP32 dims: 1 is_shape_tensor: true }": (
+        "input.is_shape_tensor"
+    ),
+    "input { name: 'x' data_type: TYPE_FP32 dims: 1 allow_ragged_batch: true }": (
+        "input.allow_ragged_batch"
+    ),
+    "output { name: 'x' data_type: TYPE_FP32 dims: 1 is_non_linear_format_io: true }": (
+        "is_non_linear_format_io"
+    ),
     "somewhat_new: 3": "somewhat_new: there is no such field",
     "max_batch_sise: 3": "did you mean 'max_batch_size'?",
-    "input { name: 'x' data_type: TYPE_FP32 dim: 3 }": "input.dim: there is no such field. Hint: did you mean 'dims'?",
+    "input { name: 'x' data_type: TYPE_FP32 dim: 3 }": (
+        "input.dim: there is no such field. Hint: did you mean 'dims'?"
+    ),
     "optimization { cuda { graphz: true } }": "optimization.cuda.graphz: there is no such field",
-    "dynamic_batching { priority_queue_policy { key: 1 value { max_queue: 1 } } }": "did you mean 'max_queue_size'?",
+    "dynamic_batching { priority_queue_policy { key: 1 value { max_queue: 1 } } }": (
+        "did you mean 'max_queue_size'?"
+    ),
     "max_batch_size: 1 max_batch_size: 2": "max_batch_size: it is there 2 times",
     "max_batch_size: 1.5": "max_batch_size: it must be a whole number, found 1.5",
-    "input { name: 'x' data_type: TYPE_FP33 dims: 1 }": "input.data_type: it must be one of TYPE_INVALID, TYPE_BOOL",
+    "input { name: 'x' data_type: TYPE_FP33 dims: 1 }": (
+        "input.data_type: it must be one of TYPE_INVALID, TYPE_BOOL"
+    ),
     "input { name: 'x' data_type: TYPE_INVALID dims: 1 }": "input.data_type: it is missing",
     "instance_group { kind: KIND_CPUS }": "instance_group.kind: it must be one of",
     "version_policy { all { } latest { } }": "version_policy.all: latest is there too",

@@ -1,4 +1,6 @@
-"""Messages of gRPC to requests and back: every datatype both ways, and everything that is refused."""
+"""Messages of gRPC to requests and back: every datatype both ways, and everything that is
+refused.
+"""
 
 import time
 from typing import Any

@@ -94,7 +94,8 @@ def test_events_are_entries_of_the_console() -> None:
     monitor.close()
     (event,) = journal.recent()
     assert event.as_entry() == {
-        "kind": "objective_burning", "model": "net", "version": 0, "reason": "", "share": 0.0, "at": 5.0
+        "kind": "objective_burning", "model": "net", "version": 0, "reason": "", "share": 0.0,
+        "at": 5.0
     }  # fmt: skip
 
 

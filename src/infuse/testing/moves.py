@@ -140,7 +140,8 @@ def _identity(g: Growth, x: Value) -> Value:
     return g.call(g.one(("Identity", "Dropout")), x)
 
 
-MOVES = (_transpose, _transpose, _reshape, _reshape, _axes, _slice, _concat, _split, _expand, _tile, _pad, _gather,
+MOVES = (_transpose, _transpose, _reshape, _reshape, _axes, _slice, _concat, _split, _expand,
+    _tile, _pad, _gather,
          _identity)  # fmt: skip
 
 

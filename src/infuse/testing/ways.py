@@ -78,7 +78,8 @@ NEUTRAL: tuple[tuple[str, float, str], ...] = (
         ("Pow", -1, "f"),
     ),
 )
-INVERSE = (("Neg", "Neg"), ("Reciprocal", "Reciprocal"), ("Abs", "Abs"), ("Relu", "Relu"), ("Not", "Not"),
+INVERSE = (("Neg", "Neg"), ("Reciprocal", "Reciprocal"), ("Abs", "Abs"), ("Relu", "Relu"), ("Not",
+    "Not"),
            ("Relu", "Clip"), ("Floor", "Floor"), ("Ceil", "Round"),
            ("Sigmoid", "Relu"), ("Identity", "Dropout"))  # fmt: skip
 

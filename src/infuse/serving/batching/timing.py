@@ -7,7 +7,8 @@ from typing import Final
 
 _WEIGHT: Final = 0.1  # of a new measurement
 _FIRST: Final = 8  # measurements until which the plain mean is taken
-_SAME: Final = 0.97  # a rate from this part of the best one on counts as the best: a smaller batch answers sooner
+# a rate from this part of the best one on counts as the best: a smaller batch answers sooner
+_SAME: Final = 0.97
 
 
 class TimeModel:

@@ -86,7 +86,8 @@ def main(arguments: Sequence[str]) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):  # both are the server's to answer
         signal.signal(number, signal.SIG_IGN)
     _end_with(lifeline)
-    gc.disable()  # it would look at all elements again and again, and there is nothing to collect among them
+    # it would look at all elements again and again, and there is nothing to collect among them
+    gc.disable()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if memory:
         resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))

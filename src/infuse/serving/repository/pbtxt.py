@@ -33,9 +33,13 @@ _WITHOUT_EFFECT: Final[Mapping[str, str]] = {
     "instance_group.secondary_devices": "models run on processors",
     "instance_group.passive": "every replica serves",
     "dynamic_batching.preferred_batch_size": "sizes of batches follow the times that were measured",
-    "dynamic_batching.max_queue_delay_microseconds": "requests wait only where that pays; see `latency_target_ms`",
+    "dynamic_batching.max_queue_delay_microseconds": (
+        "requests wait only where that pays; see `latency_target_ms`"
+    ),
     "dynamic_batching.priority_queue_policy": "all priorities have the same queue policy",
-    "dynamic_batching.default_queue_policy.allow_timeout_override": "a request's own timeout always counts",
+    "dynamic_batching.default_queue_policy.allow_timeout_override": (
+        "a request's own timeout always counts"
+    ),
     "optimization": "models are compiled; `precision` and `tune` in config.yaml say how",
     "response_cache": "answers are not kept",
     "input.format": "the declared sizes say how a tensor lies",
@@ -58,7 +62,9 @@ _REFUSED: Final[Mapping[str, str]] = {
     "output.is_shape_tensor": "there are no shape tensors here",
     "input.is_non_linear_format_io": "tensors have one format here",
     "output.is_non_linear_format_io": "tensors have one format here",
-    "input.allow_ragged_batch": "ragged requests are not put end to end; `batching.pad` in config.yaml fills them up",
+    "input.allow_ragged_batch": (
+        "ragged requests are not put end to end; `batching.pad` in config.yaml fills them up"
+    ),
 }
 """What would change answers, or let through what must not be, if it were passed over."""
 

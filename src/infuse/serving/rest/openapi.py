@@ -38,7 +38,10 @@ _BINARY: Final = {
     }
 }
 _LENGTH: Final = "Inference-Header-Content-Length"
-_PARTS: Final = "Bytes of JSON in front of the tensors of a body; 0 in a request: the body is the model's only input"
+_PARTS: Final = (
+    "Bytes of JSON in front of the tensors of a body; 0 in a request: the body is the model's only "
+    "input"
+)
 
 
 def document(routes: Iterable[Route], version: str) -> dict[str, Any]:
@@ -55,7 +58,9 @@ def document(routes: Iterable[Route], version: str) -> dict[str, Any]:
         "info": {
             "title": "Infuse model server",
             "version": version,
-            "description": "The Open Inference Protocol v2 with binary tensors, and the management of models.",
+            "description": (
+                "The Open Inference Protocol v2 with binary tensors, and the management of models."
+            ),
         },
         "paths": paths,
         "components": {

@@ -100,7 +100,9 @@ STAGES: Final = {"type": "array", "items": OBJECT}
 LOAD: Final = _closed(
     {
         "type": ["object", "null"],
-        "description": "A configuration as JSON or YAML text, and files by path, such as `file:1/model.onnx`",
+        "description": (
+            "A configuration as JSON or YAML text, and files by path, such as `file:1/model.onnx`"
+        ),
         "properties": {"config": _TEXT},
         "patternProperties": {
             "^file:": {"type": "string", "format": "byte", "contentEncoding": "base64"}

@@ -40,7 +40,8 @@ if TYPE_CHECKING:
     from infuse.serving.engine import Engine
 
 _log = logging.getLogger(__name__)
-_MOST_TEXT: Final = 4000  # bytes of an error in a header, percent-encoded; from 8 KiB on callers refuse some of them
+# bytes of an error in a header, percent-encoded; from 8 KiB on callers refuse some of them
+_MOST_TEXT: Final = 4000
 _PLAIN: Final = "".join(chr(code) for code in range(0x20, 0x7F) if chr(code) != "%")
 _LARGE: Final = 4 << 20  # bytes of an answer, from which a thread puts it together
 _MODEL: Final = 2  # fields of RepositoryModelLoadRequest

@@ -55,7 +55,9 @@ class Built:
             verify(signature.folder, metadata)
             check_cpu(metadata, signature.folder)
         except (OSError, ValueError, LookupError, TypeError, AttributeError, CompiledModelError):
-            return None  # no record, or one of what is there no more: building says what is wrong, if anything is
+            # no record, or one of what is there no more: building says what is wrong, if anything
+            # is
+            return None
         with suppress(OSError):  # a read-only cache does not keep the time of use
             os.utime(signature.folder)
         return signature

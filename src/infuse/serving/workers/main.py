@@ -111,7 +111,8 @@ class Instance(threading.Thread):
             outputs = self.runner([slot.view(where) for where in work.inputs])
             ended = time.perf_counter_ns()
             places = slot.write(outputs, aligned(work.results))
-        except Exception as error:  # whatever it is belongs to this run: the server is told, and the worker goes on
+        # whatever it is belongs to this run: the server is told, and the worker goes on
+        except Exception as error:
             busy = time.thread_time_ns() - busy
             return wire.Done(
                 work.slot, slot.size, [], began, time.perf_counter_ns(), describe(error), busy

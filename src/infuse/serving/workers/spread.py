@@ -18,7 +18,8 @@ from infuse.serving.workers.need import Need
 from infuse.serving.workers.pool import WorkerPool
 from infuse.serving.workers.replicas import Changed, Replica
 
-_GAIN: Final = 1.05  # times the rows per second that replicas must bring, since a single request takes longer then
+# times the rows per second that replicas must bring, since a single request takes longer then
+_GAIN: Final = 1.05
 
 
 class Deployment:
