@@ -35,7 +35,8 @@ file:close()
 function done(summary, latency, requests)
   local e = summary.errors
   io.write(string.format(
-    '{{"answers": %d, "micros": %d, "p50": %d, "p99": %d, "longest": %d, "errors": %d}}\\n', summary.requests,
+    '{{"answers": %d, "micros": %d, "p50": %d, "p99": %d, "longest": %d, "errors": %d}}\\n',
+        summary.requests,
     summary.duration, latency:percentile(50), latency:percentile(99), latency.max,
     e.connect + e.read + e.write + e.status + e.timeout))
 end

@@ -39,7 +39,8 @@ SCHEMAS = [
     f"_ps_roi_pool_backward({GRAD_MAP}, {SIZE}) -> Tensor",
     f"deform_conv2d({DEFORM}, {DEFORM_SIZES}) -> Tensor",
     (
-        f"_deform_conv2d_backward(Tensor grad, {DEFORM}, {DEFORM_SIZES}) -> (Tensor, Tensor, Tensor, "
+        f"_deform_conv2d_backward(Tensor grad, {DEFORM}, {DEFORM_SIZES}) -> "
+        "(Tensor, Tensor, Tensor, "
         "Tensor, Tensor)"
     ),
 ]

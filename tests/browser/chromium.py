@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-FLAGS = """--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking
+FLAGS = """--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run
+    --disable-background-networking
     --disable-component-update --disable-sync --disable-dev-shm-usage --force-device-scale-factor=1
     --window-size=1500,950"""
 SECONDS = 240

@@ -164,7 +164,8 @@ def pixels(page: Page, side: str, color: str) -> int:
         const [r, g, b] = probe.getImageData(0, 0, 1, 1).data;
         const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
         let count = 0;
-        for (let i = 0; i < data.length; i += 4) count += data[i] === r && data[i + 1] === g && data[i + 2] === b;
+        for (let i = 0; i < data.length; i += 4)
+            count += data[i] === r && data[i + 1] === g && data[i + 2] === b;
         return count;
         """,
         side,
@@ -337,7 +338,8 @@ def test_both_themes_can_be_read(page: tuple[Page, Comparison]) -> None:
         shown.run("document.documentElement.dataset.theme = arguments[0]", theme)
         colors = {
             name: shown.run(
-                "return getComputedStyle(document.documentElement).getPropertyValue(`--${arguments[0]}`).trim()",
+                "return getComputedStyle(document.documentElement)"
+                ".getPropertyValue(`--${arguments[0]}`).trim()",
                 name,
             )
             for pair in pairs

@@ -984,7 +984,8 @@ def test_onnxscript_2859_folding_comes_to_an_end() -> None:
         """g (float[1, 1, 6, 6] x) => (y) {
           k = Constant <value = float[1, 1, 2, 2] {1.0, 2.0, 3.0, 4.0}> ()
           size = Constant <value = int64[4] {1, 1, 6, 6}> ()
-          r = Resize <mode = "cubic", coordinate_transformation_mode = "pytorch_half_pixel"> (k, , , size)
+          r = Resize <mode = "cubic", coordinate_transformation_mode = "pytorch_half_pixel">
+              (k, , , size)
           y = Add (x, r)
         }""",
         {"x": floats(1, 1, 6, 6)},

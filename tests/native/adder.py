@@ -50,7 +50,8 @@ int infuse_shapes(const int64_t* symbols, int64_t* dims) {
     return symbols[0] > 1000000;
 }
 
-int infuse_run(void* opened, const int64_t* symbols, const void* const* inputs, void* const* outputs) {
+int infuse_run(void* opened, const int64_t* symbols, const void* const* inputs,
+    void* const* outputs) {
     Context* context = (Context*)opened;
     const float *x = (const float*)inputs[0], *y = (const float*)inputs[1];
     float* sum = (float*)outputs[0];

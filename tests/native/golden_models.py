@@ -99,7 +99,8 @@ def control() -> Graph:
     control (int64 n, float[3] x) => (float[3] y) {
       go = Constant <value_int: int = 1> ()
       start = Cast <to = 9> (go)
-      y = Loop (n, start, x) <body = step (int64 i, bool go_on, float[3] a) => (bool more, float[3] b) {
+      y = Loop (n, start, x) <body = step
+          (int64 i, bool go_on, float[3] a) => (bool more, float[3] b) {
         sum = ReduceSum <keepdims = 0> (a)
         limit = Constant <value_float: float = 100.0> ()
         more = Less (sum, limit)

@@ -148,7 +148,8 @@ int main(void) {
   void *first[] = {&sum}, *second[] = {&product};
   void* a = more_open(weights, 1);
   void* b = times_open(weights, 1);
-  if (!a || !b || more_run(a, &n, inputs, first) != INFUSE_OK || times_run(b, &n, inputs, second) != INFUSE_OK)
+  if (!a || !b || more_run(a, &n, inputs, first) != INFUSE_OK ||
+      times_run(b, &n, inputs, second) != INFUSE_OK)
     return 1;
   printf("%g %g\n", (double)sum, (double)product);
   more_close(a);

@@ -391,7 +391,8 @@ BREAKS: dict[str, tuple[Callable[[Path], Any], str]] = {
     "foreign interface": (
         lambda f: change(f / "metadata.json", lambda m: m.update(abi=99)),
         (
-            "binary interface has number 99, and this release of Infuse speaks 2.*compile the model "
+            "binary interface has number 99, and this release of Infuse speaks 2.*"
+            "compile the model "
             "again"
         ),
     ),

@@ -60,7 +60,8 @@ KNOWN = {
         two = Constant <value_int = 2> ()
         one = Constant <value_int = 1> ()
         parts = SplitToSequence (x, two)
-        moved = SequenceMap (parts, w) <body = b (float[2, 6] p, float[6] v) => (float[2, 6] q) { q = Mul (p, v) }>
+        moved = SequenceMap (parts, w) <body = b
+            (float[2, 6] p, float[6] v) => (float[2, 6] q) { q = Mul (p, v) }>
         y = ConcatFromSequence <axis = 0> (moved)
     }""",
     "optionals": """g (float[4, 6] x) => (float[4, 6] y, bool h, bool none, bool plain) {

@@ -226,7 +226,8 @@ def test_several_sources_become_one_library(compiler: Toolchain, tmp_path: Path)
     declared = "".join(f"int part{i}();" for i in range(1, count))
     total = " + ".join(f"part{i}()" for i in range(1, count))
     (folder / "main.cpp").write_text(
-        f'{declared} extern "C" __attribute__((visibility("default"))) int total() {{ return {total}; }}'
+        f'{declared} extern "C" __attribute__((visibility("default"))) '
+        f"int total() {{ return {total}; }}"
     )
     steps: list[tuple[str, int, int]] = []
     sources = [folder / "main.cpp", *(folder / f"part {i}.cpp" for i in range(1, count))]
@@ -298,7 +299,10 @@ def test_failures_of_the_compiler(
 
 
 def test_first_failure_ends_the_other_compilers(script: Script, tmp_path: Path) -> None:
-    body = f'echo $$ >> "{tmp_path}/pids"\ncase "$*" in *bad.cpp*) sleep 0.2; exit 1;; *) sleep 60 & wait;; esac'
+    body = (
+        f'echo $$ >> "{tmp_path}/pids"\n'
+        'case "$*" in *bad.cpp*) sleep 0.2; exit 1;; *) sleep 60 & wait;; esac'
+    )
     for name in ("slow.cpp", "bad.cpp"):
         (tmp_path / name).write_text("")
     compiler = Toolchain.from_command([str(script("mine", body))])
@@ -361,7 +365,10 @@ def test_interrupt_ends_the_compilers_and_leaves_nothing(script: Script, tmp_pat
 def test_temporary_files_of_the_compiler_go_beside_the_output(
     script: Script, tmp_path: Path
 ) -> None:
-    body = f'echo "$TMPDIR" > "{tmp_path}/seen"; pwd >> "{tmp_path}/seen"; for last; do :; done; : > "$last"'
+    body = (
+        f'echo "$TMPDIR" > "{tmp_path}/seen"; pwd >> "{tmp_path}/seen"; '
+        'for last; do :; done; : > "$last"'
+    )
     output = tmp_path / "out" / "a.so"
     output.parent.mkdir()
     (tmp_path / "a.cpp").write_text("")

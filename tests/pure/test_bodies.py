@@ -260,7 +260,8 @@ CASES = {
     "a loop that may run once": Case(
         """m (bool go, float[k] x) => (y) {
           one = Constant<value_int = 1>()
-          y = Loop (one, go, x) <body = b (int64 i, bool c, s) => (d, t) { d = Identity(c)  t = Exp(s) }>
+          y = Loop (one, go, x) <body = b
+              (int64 i, bool c, s) => (d, t) { d = Identity(c)  t = Exp(s) }>
         }""",
         "InlineShortLoop",
         ({"go": YES, "x": V}, {"go": NO, "x": V}),

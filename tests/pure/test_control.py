@@ -74,7 +74,8 @@ MODELS = {
     "so many iterations": Model(
         """m (int64 n, float[k] x) => (y, rows) {
              go = Constant<value = bool {1}>()
-             y, rows = Loop (n, go, x) <body = b (int64 i, bool c, float[k] s) => (bool d, float[k] t, float[k] u) {
+             y, rows = Loop (n, go, x) <body = b (int64 i, bool c, float[k] s) =>
+                 (bool d, float[k] t, float[k] u) {
                d = Identity(c)
                t = Add(s, x)
                u = Mul(t, t)
@@ -88,7 +89,8 @@ MODELS = {
              shape = Shape(x)
              zero = Constant<value_int = 0>()
              n = Gather(shape, zero)
-             y, rows = Loop (n, "", x) <body = b (int64 i, bool c, float[k] s) => (bool d, float[k] t, float u) {
+             y, rows = Loop (n, "", x) <body = b (int64 i, bool c, float[k] s) =>
+                 (bool d, float[k] t, float u) {
                d = Identity(c)
                f = Cast<to = 1>(i)
                t = Add(s, f)
@@ -171,7 +173,8 @@ MODELS = {
     "mapped parts of a sequence": Model(
         """m (float[6, 2] x, float[2] w) => (float[a, 2] y) {
              parts = SplitToSequence<axis = 0>(x)
-             mapped = SequenceMap (parts, w) <body = b (float[1, 2] p, float[2] q) => (r) { r = Mul(p, q) }>
+             mapped = SequenceMap (parts, w) <body = b
+                 (float[1, 2] p, float[2] q) => (r) { r = Mul(p, q) }>
              y = ConcatFromSequence<axis = 0>(mapped)
         }""",
         ("float32[_concat_1, 2]",),

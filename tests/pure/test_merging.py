@@ -142,7 +142,8 @@ LINEAR = {
     ),
     "BatchNormalization": (
         (
-            "BatchNormalization(%x, float32[2]{1.0, 2.0}, float32[2]{0.5, 1.0}, float32[2]{0.1, 0.2}, "
+            "BatchNormalization(%x, float32[2]{1.0, 2.0}, float32[2]{0.5, 1.0}, "
+            "float32[2]{0.1, 0.2}, "
             "float32[2]{1, 2})"
         ),
         "2, 1, 1",

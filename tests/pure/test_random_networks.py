@@ -83,15 +83,18 @@ a single text.
 """
 FOUND: dict[str, str] = {
     "the scores of a classifier are not asked for": """graph "g" (%x: float32[3, 2]) {
-      %label = ai.onnx.ml::LinearClassifier(%x, coefficients=(1.0, 2.0, -1.0, 0.5), classlabels_ints=(3, 4))
+      %label = ai.onnx.ml::LinearClassifier(%x, coefficients=(1.0, 2.0, -1.0, 0.5),
+          classlabels_ints=(3, 4))
       return label = %label
     }""",
-    "statistics of a wide normalization are written without the operator": """graph "g" (%x: float64[5, 4]) {
+    "statistics of a wide normalization are written without the operator": """
+    graph "g" (%x: float64[5, 4]) {
       %y: float64[5, 4], %m: float32[5, 1] = LayerNormalization(%x, float64[4]{1.0, 2.0, 1.0, 3.0})
       return m = %m
     }""",
     "a group normalization of nothing is decomposed": """graph "g" (%x: float32[2, 4, 0, n]) {
-      %y = GroupNormalization(%x, float32[4]{1.0, 2.0, 1.0, 1.0}, float32[4]{0.0, 1.0, 0.0, 0.0}, num_groups=2)
+      %y = GroupNormalization(%x, float32[4]{1.0, 2.0, 1.0, 1.0}, float32[4]{0.0, 1.0, 0.0, 0.0},
+          num_groups=2)
       return y = %y
     }""",
     "attention gives its keys as they came": """graph "g"

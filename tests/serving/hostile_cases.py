@@ -376,7 +376,8 @@ CONFIGURATIONS: dict[
     ),
     "pictures without end": (
         (
-            "pipeline: {inputs: [], outputs: [], steps: [{builtin: decode_image, options: {size: [1, "
+            "pipeline: {inputs: [], outputs: [], steps: [{builtin: decode_image, "
+            "options: {size: [1, "
             "1000000]}}]}"
         ),
         "size is 1000000",

@@ -133,15 +133,18 @@ static void *find(const char *name) {
 #define CALL(type, name, ...) ((type)find(name))(__VA_ARGS__)
 
 const char *infuse_metadata(void) { return CALL(const char *(*)(void), "infuse_metadata"); }
-void *infuse_open(const void *w, int t) { return CALL(void *(*)(const void *, int), "infuse_open", w, t); }
+void *infuse_open(const void *w, int t) {
+    return CALL(void *(*)(const void *, int), "infuse_open", w, t); }
 int infuse_shapes(void *a, void *b) { return CALL(int (*)(void *, void *), "infuse_shapes", a, b); }
-void *infuse_output(void *a, int n, void *b) { return CALL(void *(*)(void *, int, void *), "infuse_output", a, n, b); }
+void *infuse_output(void *a, int n, void *b) {
+    return CALL(void *(*)(void *, int, void *), "infuse_output", a, n, b); }
 const char *infuse_error(void *a) { return CALL(const char *(*)(void *), "infuse_error", a); }
 int64_t infuse_arena_bytes(void *a) { return CALL(int64_t (*)(void *), "infuse_arena_bytes", a); }
 int64_t infuse_live_bytes(void *a) { return CALL(int64_t (*)(void *), "infuse_live_bytes", a); }
 void infuse_close(void *a) { CALL(void (*)(void *), "infuse_close", a); }
 
-int infuse_run(void *context, const int64_t *symbols, const void *const *inputs, void *const *outputs) {
+int infuse_run(void *context, const int64_t *symbols, const void *const *inputs,
+    void *const *outputs) {
   for (int64_t row = 0; row < symbols[0]; ++row)
     if (((const float *)inputs[0])[4 * row] == POISON) DEED;
   return CALL(int (*)(void *, const int64_t *, const void *const *, void *const *), "infuse_run",

@@ -338,7 +338,8 @@ def test_too_large_random_inputs_are_remarked() -> None:
     found = asyncio.run(warm_up(executor, check, Warmup(), 0, Path(), 60.0))
     assert found.notes == [
         (
-            "it was not warmed up: it refuses random inputs (random inputs of its sizes have more than "
+            "it was not warmed up: it refuses random inputs (random inputs of its sizes "
+            "have more than "
             "1024 MiB)"
         )
     ]

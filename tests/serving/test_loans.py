@@ -309,7 +309,10 @@ def test_callers_at_once_get_their_own_answers(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "head",
     [
-        b'{"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 4], "parameters": {"binary_data_size": 16}}]}',
+        (
+            b'{"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 4], '
+            b'"parameters": {"binary_data_size": 16}}]}'
+        ),
         b'{"inputs": [',
         b'{"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [1, 2, 3, 4]}]}',
     ],
@@ -354,7 +357,10 @@ def test_callers_that_stall_keep_no_others_from_being_answered_and_give_back_wha
 
 
 def test_shadows_are_given_what_the_caller_sent(tmp_path: Path) -> None:
-    config = 'version_policy: {all: true}\nsplit: {"1": 1}\nshadow: {"2": 1.0}\nbatching: {max_queue: 1000000}\n'
+    config = (
+        'version_policy: {all: true}\nsplit: {"1": 1}\nshadow: {"2": 1.0}\n'
+        "batching: {max_queue: 1000000}\n"
+    )
     for version in (1, 2):
         models.write(tmp_path / "models", "add", models.adder(1), version, config)
 
@@ -382,9 +388,10 @@ def test_json_alone_is_never_read_from_a_loan(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     models.write(tmp_path / "models", "add", models.adder(1))
-    head = b'{"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [1, 2, 3, 4]}]}'.ljust(
-        1 << 16
+    message = (
+        b'{"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [1, 2, 3, 4]}]}'
     )
+    head = message.ljust(1 << 16)
     lent = []
 
     async def check() -> None:

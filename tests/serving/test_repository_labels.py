@@ -86,10 +86,16 @@ def test_a_model_without_version_folders_has_labels(tmp_path: Path) -> None:
 
 
 TRITON = {
-    "y.pbtxt": 'output [ { name: "y" data_type: TYPE_FP32 dims: [2] label_filename: "labels.txt" } ]',
-    "json": '{"output": [{"name": "y", "data_type": "TYPE_FP32", "dims": ["2"], "label_filename": "labels.txt"}]}',
+    "y.pbtxt": (
+        'output [ { name: "y" data_type: TYPE_FP32 dims: [2] label_filename: "labels.txt" } ]'
+    ),
+    "json": (
+        '{"output": [{"name": "y", "data_type": "TYPE_FP32", "dims": ["2"], '
+        '"label_filename": "labels.txt"}]}'
+    ),
     "yaml": "output: [{name: y, dataType: TYPE_FP32, dims: [2], labelFilename: labels.txt}]",
-    "others have none": """output [ { name: "y" data_type: TYPE_FP32 dims: [2] label_filename: "labels.txt" },
+    "others have none": """output [ { name: "y" data_type: TYPE_FP32 dims: [2]
+        label_filename: "labels.txt" },
         { name: "z" data_type: TYPE_FP32 dims: [2] label_filename: "" } ]""",
 }
 

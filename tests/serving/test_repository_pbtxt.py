@@ -51,7 +51,8 @@ dynamic_batching {
     max_queue_size: 64
   }
 }
-instance_group [ { count: 2 kind: KIND_CPU }, { count: 1 kind: KIND_GPU gpus: [ 0, 1 ] }, { kind: KIND_AUTO } ]
+instance_group [ { count: 2 kind: KIND_CPU },
+    { count: 1 kind: KIND_GPU gpus: [ 0, 1 ] }, { kind: KIND_AUTO } ]
 model_warmup [ { name: "w" batch_size: 1 } ]
 parameters: { key: "threshold" value: { string_value: "0.5" } }
 parameters [ { key: "long" value: { string_value: "one " "text" } } ]

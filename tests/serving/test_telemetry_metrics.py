@@ -92,8 +92,8 @@ def test_tritons_names() -> None:
     kind, page = metrics.render()
     assert kind.startswith("text/plain")
     assert (
-        b'# TYPE nv_inference_request_success counter\nnv_inference_request_success{model="net",version="2"} 3.0\n'
-        in page
+        b"# TYPE nv_inference_request_success counter\n"
+        b'nv_inference_request_success{model="net",version="2"} 3.0\n' in page
     )
     samples, labels = _text(metrics), ("net", "2")
     assert samples["nv_inference_request_success", labels] == 3

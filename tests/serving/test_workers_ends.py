@@ -165,14 +165,16 @@ control.recv(1)
         ("channel.send(wire.encode(wire.Done(work.slot, 1 << 50, [], 0, 0)))", ModelFailureError),
         (
             (
-                "channel.send(wire.encode(wire.Done(work.slot, 64, [('FP32', (1 << 40,), 0, 4 << 40)], "
+                "channel.send(wire.encode(wire.Done("
+                "work.slot, 64, [('FP32', (1 << 40,), 0, 4 << 40)], "
                 "0, 0)))"
             ),
             InfuseError,
         ),
         (
             (
-                "channel.send(wire.encode(wire.Done(work.slot, 0, [], 0, 0, ('SystemExit', 'x', '', "
+                "channel.send(wire.encode(wire.Done("
+                "work.slot, 0, [], 0, 0, ('SystemExit', 'x', '', "
                 "''))))"
             ),
             RuntimeFailure,

@@ -404,10 +404,13 @@ SIZES = frozenset(["Shape", "Size", "SequenceLength", "OptionalHasElement"])
 """Operators that look at no element."""
 SELECTIONS = frozenset(["Gather", "GatherElements", "GatherND", "Slice", "Split", "Compress"])
 """Operators that read of their first operand only what they give."""
-_LISTS = """SequenceConstruct SequenceEmpty SequenceAt SequenceInsert SequenceErase SplitToSequence Optional
+_LISTS = """SequenceConstruct SequenceEmpty SequenceAt SequenceInsert SequenceErase SplitToSequence
+    Optional
     OptionalGetElement"""
-_MOVING = """Concat Pad Tile CenterCropPad Trilu Expand Transpose DepthToSpace SpaceToDepth ScatterElements ScatterND
-    ReverseSequence OneHot ConcatFromSequence ConstantOfShape Range EyeLike RandomNormal RandomUniform RandomNormalLike
+_MOVING = """Concat Pad Tile CenterCropPad Trilu Expand Transpose DepthToSpace SpaceToDepth
+    ScatterElements ScatterND
+    ReverseSequence OneHot ConcatFromSequence ConstantOfShape Range EyeLike RandomNormal
+    RandomUniform RandomNormalLike
     RandomUniformLike Bernoulli Multinomial If Loop Scan SequenceMap"""
 
 

@@ -116,7 +116,8 @@ static inline long live_bytes_{n}(const Sizes& d) {{
   for (int step = 0; step < {len(program.steps)}; ++step) {{
     long live = 0;
     for (int i = 0; i < BUFFERS_{n}; ++i)
-      if (first_step_{n}[i] <= step && step <= last_step_{n}[i]) live += (sizes.bytes[i] + 63) / 64 * 64;
+      if (first_step_{n}[i] <= step && step <= last_step_{n}[i])
+        live += (sizes.bytes[i] + 63) / 64 * 64;
     most = max_long(most, live);
   }}
   return most;
@@ -162,7 +163,8 @@ static long scratch_bytes_{n}(const Sizes& d) {{
         return f"""  const BufferSizes_{n} sizes = buffer_sizes_{n}(d);
   void* work = malloc(arena_plan_scratch(BUFFERS_{n}));
   if (!work) return -1;
-  const long total = arena_plan(sizes.bytes, first_step_{n}, last_step_{n}, BUFFERS_{n}, offsets, work);
+  const long total =
+    arena_plan(sizes.bytes, first_step_{n}, last_step_{n}, BUFFERS_{n}, offsets, work);
   free(work);
   return total;"""
 
@@ -344,7 +346,8 @@ static int fail(Model& m, int failure, const char* where) {{
     int used = snprintf(m.text, sizeof m.text, "%s: %s", where, failure_text(failure));
     const long limit = m.pool->index_limit;
     if (failure == BAD_INDEX && limit >= 0 && used > 0 && used < (int)sizeof m.text)
-      snprintf(m.text + used, sizeof m.text - used, ": %ld of %ld elements", m.pool->bad_index, limit);
+      snprintf(m.text + used, sizeof m.text - used, ": %ld of %ld elements", m.pool->bad_index,
+               limit);
     m.error = m.text;
   }}
   return failure;

@@ -97,7 +97,8 @@ _FORMULAS: Final = {
     "broadcast_size": "a == 1 ? b : a",
 }
 """Functions of sizes, and what they are in C."""
-_HEAD = """/* Runs the model on zeros and prints the sizes of its outputs; values of symbols come from the command line.
+_HEAD = """/* Runs the model on zeros and prints the sizes of its outputs; values of symbols come
+ * from the command line.
  *
  * Compile: @COMMAND@
  */
@@ -142,10 +143,8 @@ def example(metadata: Mapping[str, Any]) -> str:
         f"  int64_t sizes[{max(1, total)}];",
         f"  const void* inputs[{max(1, len(inputs))}] = {{0}};",
         f"  void* outputs[{max(1, len(outputs))}] = {{0}};",
-        (
-            f"  for (int i = 0; i < {len(symbols)} && i + 1 < argc; i++) symbols[i] = atoll(argv[i + "
-            "1]);"
-        ),
+        f"  for (int i = 0; i < {len(symbols)} && i + 1 < argc; i++)",
+        "    symbols[i] = atoll(argv[i + 1]);",
         "",
         '  void* weights = read_file("weights.bin");',
         "  void* context = weights ? infuse_open(weights, 2) : NULL;",

@@ -12,10 +12,8 @@ def recorded(program: int, step: int, where: str, lines: Sequence[str]) -> list[
     return [
         "{ const long long begin = now_ns();",
         *lines,
-        (
-            f"if (!note(m.records, {program}, {step}, begin, &d)) return fail(m, NO_MEMORY, {where}); "
-            f"}}"
-        ),
+        f"if (!note(m.records, {program}, {step}, begin, &d))",
+        f"  return fail(m, NO_MEMORY, {where}); }}",
     ]
 
 
@@ -35,7 +33,8 @@ class Recording:
         self.fields = f"  Records<{sizes}> records;\n"
         self.begin = "  m.records.count = m.records.lost = 0;\n"
         self.end = "  close_blocks(&m->records.rows, 1);\n"
-        self.interface = """// Where the records of the last run lie, how many there are, and how many were lost.
+        self.interface = """// Where the records of the last run lie, how many there are, and how
+// many were lost.
 INFUSE_API const void* infuse_profile(void* context, int64_t* count, int64_t* lost) {
   const Model& m = *(Model*)context;
   *count = m.records.count;

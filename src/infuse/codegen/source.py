@@ -161,7 +161,8 @@ def end(prefix: str = PREFIX) -> str:
 def head(function: Function, name: str) -> str:
     """The declaration of a function."""
     given = ["Model& m"] if function.is_control else ["Context& c", "const Sizes& d"]
-    return f'__attribute__((visibility("hidden"))) int {name}({", ".join([*given, *function.parameters])})'
+    parameters = ", ".join([*given, *function.parameters])
+    return f'__attribute__((visibility("hidden"))) int {name}({parameters})'
 
 
 def define(function: Function, name: str) -> str:
@@ -219,7 +220,8 @@ INFUSE_API int infuse_shapes(const int64_t* symbols, int64_t* dims) {{
   return {negative} ? INFUSE_BAD_DATA : INFUSE_OK;
 }}
 
-INFUSE_API int infuse_run(void* context, const int64_t* symbols, const void* const* inputs, void* const* outputs) {{
+INFUSE_API int infuse_run(void* context, const int64_t* symbols, const void* const* inputs,
+                          void* const* outputs) {{
   Model& m = *(Model*)context;
   m.error = nullptr;
   m.pool->index_limit = -1;

@@ -194,7 +194,8 @@ struct Trial {
 
 static const Trial trials[] = {%(runs)s};
 
-// What trials share: `other` stands for the memory that the rest of a model passes through the caches.
+// What trials share: `other` stands for the memory that the rest of a model passes through the
+// caches.
 struct Bench {
   Context* context;
   char *memory, *other;
@@ -211,7 +212,8 @@ static void pass(Bench& b, const char* from, long bytes) {
   });
 }
 
-// Nanoseconds: of one thread those in which it ran, as others may keep the processor from it meanwhile.
+// Nanoseconds: of one thread those in which it ran, as others may keep the processor from it
+// meanwhile.
 static long long clock_ns(const Context& c) {
 #if defined(CLOCK_THREAD_CPUTIME_ID)
   timespec now;
@@ -254,7 +256,8 @@ INFUSE_API void* trials_open(int threads, int64_t other_bytes) {
   return b;
 }
 
-// Seconds of one call of a trial, what it reads but for weights being in the caches; negative when it fails.
+// Seconds of one call of a trial, what it reads but for weights being in the caches; negative when
+// it fails.
 INFUSE_API double trials_run(void* bench, int number) {
   Bench& b = *(Bench*)bench;
   const Trial& t = trials[number];

@@ -51,8 +51,8 @@ _COLLECTED: ContextVar[list[Relation] | None] = ContextVar("collected", default=
 
 
 def must_hold(a: Dim, kind: str, b: Dim) -> bool:
-    """State that two sizes have to be in a relation, ==, <= or ~: False when they cannot be; where it
-    depends on the symbols' values it is taken for granted, and noted for whoever collects
+    """State that two sizes have to be in a relation, ==, <= or ~: False when they cannot be; where
+    it depends on the symbols' values it is taken for granted, and noted for whoever collects
     `relations`.
     """
     verdict = dims.broadcasts(a, b) if kind == "~" else dims.compare(kind, a, b)

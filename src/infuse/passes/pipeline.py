@@ -102,9 +102,11 @@ def optimize_in_place(
 ) -> Report:
     """Run the pipeline on `graph`; the record of what happened.
 
-    basic:    fold constants, remove what does nothing, fold weights into weights; standard operators only
+    basic:    fold constants, remove what does nothing, fold weights into weights; standard
+              operators only
     extended: the same with fused operators (Gelu, LayerNormalization, Attention …)
-    all:      the same with what only pays for native code; layout and memory belong to the code generator
+    all:      the same with what only pays for native code; layout and memory belong to the code
+              generator
 
     Finite results stay up to rounding; infinities, NaN and the sign of zero may change
     (docs/design.md, Pipeline).

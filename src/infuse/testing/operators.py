@@ -53,15 +53,17 @@ UNKNOWN_OF_RUNTIME: Final = (
 """Operators of ONNX Runtime's own domain, with kernels for processors, that are not known here."""
 _HEAD: Final = """# Operators
 
-What each operator can do here, found by asking the code generator for all of its samples in all element types that ONNX
-allows (written by `python -m infuse.testing.operators docs/operators.md`; a test holds this page against the code).
+What each operator can do here, found by asking the code generator for all of its samples in all
+element types that ONNX allows (written by `python -m infuse.testing.operators docs/operators.md`; a
+test holds this page against the code).
 
-* *opsets*: those of the domain in which a model may use the operator; older forms are lifted to the newest.
-* *native*, *on the host*: element types that compiled code takes, and those that only the interpreter does; of several
-  inputs, those of the one that may have most. *floats* are float16, bfloat16, float32 and float64, *integers* those of
-  8 to 64 bits.
-* *accuracy*: how far native results may lie from exact ones, in units in the last place, or as a share of the largest
-  element.
+* *opsets*: those of the domain in which a model may use the operator; older forms are lifted to the
+  newest.
+* *native*, *on the host*: element types that compiled code takes, and those that only the
+  interpreter does; of several inputs, those of the one that may have most. *floats* are float16,
+  bfloat16, float32 and float64, *integers* those of 8 to 64 bits.
+* *accuracy*: how far native results may lie from exact ones, in units in the last place, or as a
+  share of the largest element.
 * *limits*: what makes a node a host step all the same.
 """
 

@@ -98,7 +98,8 @@ static inline long live_bytes_0(const Sizes& d) {
   for (int step = 0; step < 2; ++step) {
     long live = 0;
     for (int i = 0; i < BUFFERS_0; ++i)
-      if (first_step_0[i] <= step && step <= last_step_0[i]) live += (sizes.bytes[i] + 63) / 64 * 64;
+      if (first_step_0[i] <= step && step <= last_step_0[i])
+        live += (sizes.bytes[i] + 63) / 64 * 64;
     most = max_long(most, live);
   }
   return most;
@@ -154,7 +155,8 @@ static inline long live_bytes_1(const Sizes& d) {
   for (int step = 0; step < 3; ++step) {
     long live = 0;
     for (int i = 0; i < BUFFERS_1; ++i)
-      if (first_step_1[i] <= step && step <= last_step_1[i]) live += (sizes.bytes[i] + 63) / 64 * 64;
+      if (first_step_1[i] <= step && step <= last_step_1[i])
+        live += (sizes.bytes[i] + 63) / 64 * 64;
     most = max_long(most, live);
   }
   return most;
@@ -210,7 +212,8 @@ static inline long live_bytes_2(const Sizes& d) {
   for (int step = 0; step < 1; ++step) {
     long live = 0;
     for (int i = 0; i < BUFFERS_2; ++i)
-      if (first_step_2[i] <= step && step <= last_step_2[i]) live += (sizes.bytes[i] + 63) / 64 * 64;
+      if (first_step_2[i] <= step && step <= last_step_2[i])
+        live += (sizes.bytes[i] + 63) / 64 * 64;
     most = max_long(most, live);
   }
   return most;
@@ -266,7 +269,8 @@ static inline long live_bytes_3(const Sizes& d) {
   for (int step = 0; step < 1; ++step) {
     long live = 0;
     for (int i = 0; i < BUFFERS_3; ++i)
-      if (first_step_3[i] <= step && step <= last_step_3[i]) live += (sizes.bytes[i] + 63) / 64 * 64;
+      if (first_step_3[i] <= step && step <= last_step_3[i])
+        live += (sizes.bytes[i] + 63) / 64 * 64;
     most = max_long(most, live);
   }
   return most;
@@ -353,7 +357,8 @@ static int fail(Model& m, int failure, const char* where) {
     int used = snprintf(m.text, sizeof m.text, "%s: %s", where, failure_text(failure));
     const long limit = m.pool->index_limit;
     if (failure == BAD_INDEX && limit >= 0 && used > 0 && used < (int)sizeof m.text)
-      snprintf(m.text + used, sizeof m.text - used, ": %ld of %ld elements", m.pool->bad_index, limit);
+      snprintf(m.text + used, sizeof m.text - used, ": %ld of %ld elements", m.pool->bad_index,
+               limit);
     m.error = m.text;
   }
   return failure;

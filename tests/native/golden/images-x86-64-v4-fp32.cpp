@@ -169,7 +169,8 @@ static inline long live_bytes_0(const Sizes& d) {
   for (int step = 0; step < 9; ++step) {
     long live = 0;
     for (int i = 0; i < BUFFERS_0; ++i)
-      if (first_step_0[i] <= step && step <= last_step_0[i]) live += (sizes.bytes[i] + 63) / 64 * 64;
+      if (first_step_0[i] <= step && step <= last_step_0[i])
+        live += (sizes.bytes[i] + 63) / 64 * 64;
     most = max_long(most, live);
   }
   return most;
@@ -228,7 +229,8 @@ static int fail(Model& m, int failure, const char* where) {
     int used = snprintf(m.text, sizeof m.text, "%s: %s", where, failure_text(failure));
     const long limit = m.pool->index_limit;
     if (failure == BAD_INDEX && limit >= 0 && used > 0 && used < (int)sizeof m.text)
-      snprintf(m.text + used, sizeof m.text - used, ": %ld of %ld elements", m.pool->bad_index, limit);
+      snprintf(m.text + used, sizeof m.text - used, ": %ld of %ld elements", m.pool->bad_index,
+               limit);
     m.error = m.text;
   }
   return failure;

@@ -31,9 +31,8 @@ def _windows(low: Lowering, node: Node, f: FunctionWriter, kernel: Sequence[Dim]
     pads = op.padding(x.shape[2:], kernel)
     axes = []
     for i, (size, out) in enumerate(zip(x.shape[2:], node.output.shape[2:])):
-        axes.append(
-            f"{{{f.numbers(size, out, kernel[i], op.steps(rank)[i], op.spread(rank)[i], *pads[i])}}}"
-        )
+        step, spread = op.steps(rank)[i], op.spread(rank)[i]
+        axes.append(f"{{{f.numbers(size, out, kernel[i], step, spread, *pads[i])}}}")
     f.include("windows.hpp")
     f.line(
         f"const Windows windows = {{{f.numbers(x.shape[0], x.shape[1])}, {rank}, "

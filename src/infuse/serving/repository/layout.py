@@ -1,8 +1,11 @@
 """Triton's layout of a repository: which files are which version of which model.
 
-    name/1/model.onnx            also model.infuse, any one *.onnx or *.infuse, or a compiled model's files or folder
-    name/config.yaml             or config.pbtxt; both optional; it may name files of labels in the folder
-    name/model.onnx, name.onnx   a model with one version, 1 (with name.yaml or name.pbtxt in the root)
+    name/1/model.onnx            also model.infuse, any one *.onnx or *.infuse, or a compiled
+                                 model's files or folder
+    name/config.yaml             or config.pbtxt; both optional; it may name files of labels in the
+                                 folder
+    name/model.onnx, name.onnx   a model with one version, 1 (with name.yaml or name.pbtxt in the
+                                 root)
 
 Folders whose names are no version numbers (text, a leading zero) and hidden files are passed over.
 A version waits while it holds a file that ends in .tmp, .part, .partial, .crdownload or .filepart,
@@ -280,13 +283,11 @@ def _main(names: set[str], wanted: str) -> tuple[str, bool, str]:
     if len(found := [*single, *folders]) == 1:
         return found[0], bool(folders), ""
     if found:
+        several = ", ".join(found)
         return (
             "",
             False,
-            (
-                f"it holds several models ({', '.join(found)}); `file` in its configuration can choose "
-                "one"
-            ),
+            f"it holds several models ({several}); `file` in its configuration can choose one",
         )
     return "", False, "it holds no model: neither model.onnx nor model.infuse nor a compiled model"
 

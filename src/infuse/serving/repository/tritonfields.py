@@ -19,34 +19,41 @@ from infuse.serving.repository.textformat import Message, Value
 # enumeration.
 _MESSAGES: Final = """
 ModelConfig: name=text platform=text backend=text runtime=text version_policy=ModelVersionPolicy
-    max_batch_size=int input=*ModelInput output=*ModelOutput batch_input=*BatchInput batch_output=*BatchOutput
+    max_batch_size=int input=*ModelInput output=*ModelOutput batch_input=*BatchInput
+    batch_output=*BatchOutput
     optimization=ModelOptimizationPolicy dynamic_batching=ModelDynamicBatching
     sequence_batching=ModelSequenceBatching ensemble_scheduling=ModelEnsembling
     instance_group=*ModelInstanceGroup default_model_filename=text cc_model_filenames=map:text
     metric_tags=map:text parameters=map:ModelParameter model_warmup=*ModelWarmup
     model_operations=ModelOperations model_transaction_policy=ModelTransactionPolicy
-    model_repository_agents=ModelRepositoryAgents response_cache=ModelResponseCache model_metrics=ModelMetrics
+    model_repository_agents=ModelRepositoryAgents response_cache=ModelResponseCache
+    model_metrics=ModelMetrics
 ModelVersionPolicy: latest=ModelVersionPolicyLatest all=ModelVersionPolicyAll
     specific=ModelVersionPolicySpecific
 ModelVersionPolicyLatest: num_versions=natural
 ModelVersionPolicyAll:
 ModelVersionPolicySpecific: versions=*int
-ModelInput: name=text data_type==DataType format==ModelInputFormat dims=*int reshape=ModelTensorReshape
+ModelInput: name=text data_type==DataType format==ModelInputFormat dims=*int
+    reshape=ModelTensorReshape
     is_shape_tensor=bool allow_ragged_batch=bool optional=bool is_non_linear_format_io=bool
 ModelTensorReshape: shape=*int
 ModelOutput: name=text data_type==DataType dims=*int reshape=ModelTensorReshape label_filename=text
     is_shape_tensor=bool is_non_linear_format_io=bool
 BatchInput: kind==BatchInputKind target_name=*text data_type==DataType source_input=*text
 BatchOutput: target_name=*text kind==BatchOutputKind source_input=*text
-ModelOptimizationPolicy: graph=ModelOptimizationPolicyGraph priority==ModelOptimizationPolicyModelPriority
-    cuda=ModelOptimizationPolicyCuda execution_accelerators=ModelOptimizationPolicyExecutionAccelerators
+ModelOptimizationPolicy: graph=ModelOptimizationPolicyGraph
+    priority==ModelOptimizationPolicyModelPriority
+    cuda=ModelOptimizationPolicyCuda
+    execution_accelerators=ModelOptimizationPolicyExecutionAccelerators
     input_pinned_memory=ModelOptimizationPolicyPinnedMemoryBuffer
-    output_pinned_memory=ModelOptimizationPolicyPinnedMemoryBuffer gather_kernel_buffer_threshold=natural
+    output_pinned_memory=ModelOptimizationPolicyPinnedMemoryBuffer
+    gather_kernel_buffer_threshold=natural
     eager_batching=bool
 ModelOptimizationPolicyGraph: level=int
 ModelOptimizationPolicyCuda: graphs=bool busy_wait_events=bool
     graph_spec=*ModelOptimizationPolicyCudaGraphSpec output_copy_stream=bool
-ModelOptimizationPolicyCudaGraphSpec: batch_size=int input=map:ModelOptimizationPolicyCudaGraphSpecShape
+ModelOptimizationPolicyCudaGraphSpec: batch_size=int
+    input=map:ModelOptimizationPolicyCudaGraphSpecShape
     graph_lower_bound=ModelOptimizationPolicyCudaGraphSpecLowerBound
 ModelOptimizationPolicyCudaGraphSpecShape: dim=*int
 ModelOptimizationPolicyCudaGraphSpecLowerBound: batch_size=int
@@ -56,15 +63,18 @@ ModelOptimizationPolicyExecutionAccelerators:
     cpu_execution_accelerator=*ModelOptimizationPolicyExecutionAcceleratorsAccelerator
 ModelOptimizationPolicyExecutionAcceleratorsAccelerator: name=text parameters=map:text
 ModelOptimizationPolicyPinnedMemoryBuffer: enable=bool
-ModelDynamicBatching: preferred_batch_size=*int max_queue_delay_microseconds=natural preserve_ordering=bool
+ModelDynamicBatching: preferred_batch_size=*int max_queue_delay_microseconds=natural
+    preserve_ordering=bool
     priority_levels=natural default_priority_level=natural default_queue_policy=ModelQueuePolicy
     priority_queue_policy=map:ModelQueuePolicy
 ModelQueuePolicy: timeout_action==ModelQueuePolicyTimeoutAction default_timeout_microseconds=natural
     allow_timeout_override=bool max_queue_size=natural
-ModelSequenceBatching: direct=ModelSequenceBatchingStrategyDirect oldest=ModelSequenceBatchingStrategyOldest
+ModelSequenceBatching: direct=ModelSequenceBatchingStrategyDirect
+    oldest=ModelSequenceBatchingStrategyOldest
     max_sequence_idle_microseconds=natural control_input=*ModelSequenceBatchingControlInput
     state=*ModelSequenceBatchingState iterative_sequence=bool
-ModelSequenceBatchingStrategyDirect: max_queue_delay_microseconds=natural minimum_slot_utilization=float
+ModelSequenceBatchingStrategyDirect: max_queue_delay_microseconds=natural
+    minimum_slot_utilization=float
 ModelSequenceBatchingStrategyOldest: max_candidate_sequences=int preferred_batch_size=*int
     max_queue_delay_microseconds=natural preserve_ordering=bool
 ModelSequenceBatchingControlInput: name=text control=*ModelSequenceBatchingControl
@@ -73,15 +83,18 @@ ModelSequenceBatchingControl: kind==ModelSequenceBatchingControlKind int32_false
 ModelSequenceBatchingState: input_name=text output_name=text data_type==DataType dims=*int
     initial_state=*ModelSequenceBatchingInitialState use_same_buffer_for_input_output=bool
     use_growable_memory=bool
-ModelSequenceBatchingInitialState: data_type==DataType dims=*int zero_data=bool data_file=text name=text
+ModelSequenceBatchingInitialState: data_type==DataType dims=*int zero_data=bool data_file=text
+    name=text
 ModelEnsembling: step=*ModelEnsemblingStep max_inflight_requests=natural
 ModelEnsemblingStep: model_name=text model_version=int input_map=map:text output_map=map:text
     model_namespace=text
-ModelInstanceGroup: name=text kind==ModelInstanceGroupKind count=int rate_limiter=ModelRateLimiter gpus=*int
+ModelInstanceGroup: name=text kind==ModelInstanceGroupKind count=int rate_limiter=ModelRateLimiter
+    gpus=*int
     secondary_devices=*ModelInstanceGroupSecondaryDevice profile=*text passive=bool host_policy=text
 ModelRateLimiter: resources=*ModelRateLimiterResource priority=natural
 ModelRateLimiterResource: name=text global=bool count=natural
-ModelInstanceGroupSecondaryDevice: kind==ModelInstanceGroupSecondaryDeviceSecondaryDeviceKind device_id=int
+ModelInstanceGroupSecondaryDevice: kind==ModelInstanceGroupSecondaryDeviceSecondaryDeviceKind
+    device_id=int
 ModelParameter: string_value=text
 ModelWarmup: name=text batch_size=natural inputs=map:ModelWarmupInput count=natural
 ModelWarmupInput: data_type==DataType dims=*int zero_data=bool random_data=bool input_data_file=text
@@ -100,7 +113,8 @@ _ENUMERATIONS: Final = """
 DataType: TYPE_INVALID TYPE_BOOL TYPE_UINT8 TYPE_UINT16 TYPE_UINT32 TYPE_UINT64 TYPE_INT8 TYPE_INT16
     TYPE_INT32 TYPE_INT64 TYPE_FP16 TYPE_FP32 TYPE_FP64 TYPE_STRING TYPE_BF16
 ModelInputFormat: FORMAT_NONE FORMAT_NHWC FORMAT_NCHW
-BatchInputKind: BATCH_ELEMENT_COUNT BATCH_ACCUMULATED_ELEMENT_COUNT BATCH_ACCUMULATED_ELEMENT_COUNT_WITH_ZERO
+BatchInputKind: BATCH_ELEMENT_COUNT BATCH_ACCUMULATED_ELEMENT_COUNT
+    BATCH_ACCUMULATED_ELEMENT_COUNT_WITH_ZERO
     BATCH_MAX_ELEMENT_COUNT_AS_SHAPE BATCH_ITEM_SHAPE BATCH_ITEM_SHAPE_FLATTEN
 BatchOutputKind: BATCH_SCATTER_WITH_INPUT_SHAPE
 ModelOptimizationPolicyModelPriority: PRIORITY_DEFAULT PRIORITY_MAX PRIORITY_MIN
