@@ -128,7 +128,9 @@ def describe_kernels(
         "precision": precision,
         "packed_weights_bytes": sum(program.weights.bytes for program, _ in parts),
         "kept_in_fp32": {
-            name: why for program, _ in parts for name, why in program.weights.kept.items()
+            name: why
+            for program, _ in parts
+            for name, why in program.weights.float32_reasons.items()
         },
         "arena_bytes": sum(plan.total for plan in plans) if static else None,
         "arena_lower_bound": sum(plan.lower_bound for plan in plans) if static else None,

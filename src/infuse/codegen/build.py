@@ -117,7 +117,7 @@ def write_weights(path: Path, weights: Weights, total: int, stop: Event | None =
     """Write the weights file, zeros between the arrays, until `stop` is set; returns its
     SHA-256.
     """
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     stop = stop or Event()
     position = 0
     with path.open("wb", buffering=0) as file:
@@ -127,7 +127,7 @@ def write_weights(path: Path, weights: Weights, total: int, stop: Event | None =
                 if stop.is_set():
                     return
                 chunk = data[start : start + _CHUNK]
-                found.update(chunk)
+                digest.update(chunk)
                 while chunk:
                     chunk = chunk[file.write(chunk) or 0 :]
 
@@ -142,7 +142,7 @@ def write_weights(path: Path, weights: Weights, total: int, stop: Event | None =
             position = offset + len(data)
         assert position <= total or stop.is_set(), "the weights are larger than was announced"
         put(memoryview(bytes(max(0, total - position))))
-    return found.hexdigest()
+    return digest.hexdigest()
 
 
 def _write_metadata(
@@ -169,12 +169,12 @@ def _flat(sources: Mapping[str, str]) -> list[str]:
 
 
 def _digest(*parts: str) -> str:
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for part in parts:
         data = part.encode()
-        found.update(len(data).to_bytes(8, "little"))
-        found.update(data)
-    return found.hexdigest()[:40]
+        digest.update(len(data).to_bytes(8, "little"))
+        digest.update(data)
+    return digest.hexdigest()[:40]
 
 
 def kernels_hash() -> str:

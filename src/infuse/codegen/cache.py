@@ -63,17 +63,17 @@ class Cache:
         """
         writable = self._prepare()
         self._check_safe()
-        found = self._find(key)
-        if found is not None:
-            return found
+        folder = self._find(key)
+        if folder is not None:
+            return folder
         if not writable:
             return self._make_private(key, make)
         with self._lock(key):
-            found = self._find(key)
-            if found is None:
-                found = self._make(key, make)
+            folder = self._find(key)
+            if folder is None:
+                folder = self._make(key, make)
         self.evict(keep=key)
-        return found
+        return folder
 
     def evict(self, keep: str = "") -> None:
         """Remove what was used longest ago until `limit` is kept; the folder of the key `keep`
@@ -147,12 +147,12 @@ class Cache:
 
     def _keep_sources(self, filling: Path, key: str, error: CompileError) -> None:
         """Leave the sources that did not compile where the error says they are."""
-        kept = self._entries / f"{_FAILED}{key}"
-        self._remove(kept)
+        sources = self._entries / f"{_FAILED}{key}"
+        self._remove(sources)
         (filling / WEIGHTS).unlink(missing_ok=True)
-        filling.rename(kept)
+        filling.rename(sources)
         if error.where is not None:
-            error.where = error.where.replace(str(filling), str(kept))
+            error.where = error.where.replace(str(filling), str(sources))
 
     def _remove(self, folder: Path) -> None:
         """Remove a folder so that nobody ever sees half of it."""
@@ -195,17 +195,17 @@ class Cache:
             return
         for folder in (self.root, self._entries):
             try:
-                found = folder.stat()
+                status = folder.stat()
             except OSError:  # not there yet, or not to be reached: nothing will be loaded from it
                 return
-            if found.st_uid != os.getuid():
+            if status.st_uid != os.getuid():
                 raise CacheError(
-                    f"the cache belongs to another user (number {found.st_uid}), and code is "
+                    f"the cache belongs to another user (number {status.st_uid}), and code is "
                     "loaded from it",
                     where=str(folder),
                     hint=f"set {FOLDER_VARIABLE} to a folder of your own",
                 )
-            if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
                 raise CacheError(
                     "others may write to the cache, and code is loaded from it",
                     where=str(folder),

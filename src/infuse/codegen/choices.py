@@ -60,14 +60,14 @@ class Choice:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
-        found = {}
+        result = {}
         for name, cost in self.costs.items():
             time = self.times.get(name)
-            found[name] = {
+            result[name] = {
                 "predicted_ms": cost * 1e3,
                 "measured_ms": None if time is None else time * 1e3,
             }
-        return {"key": str(self.key), "chosen": self.chosen, "by": self.by, "candidates": found}
+        return {"key": str(self.key), "chosen": self.chosen, "by": self.by, "candidates": result}
 
 
 class Chooser:
@@ -101,8 +101,8 @@ class Chooser:
         if forced is not None:
             assert forced in costs, f"{key} has no candidate {forced!r}"
             return Choice(key, costs, forced, "forced")
-        known = self.measured.get(str(key), {})
-        times = {name: known[name] for name in names if name in known}
+        seconds = self.measured.get(str(key), {})
+        times = {name: seconds[name] for name in names if name in seconds}
         if len(times) < 2:
             return Choice(key, costs, best, "model", times)
         fastest = min(times, key=times.__getitem__)

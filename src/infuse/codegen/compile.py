@@ -305,7 +305,7 @@ def build_program(
     if prefix != PREFIX:
         info["prefix"] = prefix
     if precision == "fp16":
-        info["kept_in_fp32"] = program.weights.kept
+        info["kept_in_fp32"] = program.weights.float32_reasons
     static = memory.offsets is not None
     info["arena"] = {"bytes": memory.total, "lower_bound": memory.lower_bound} if static else None
     if profile:

@@ -43,7 +43,7 @@ def counts(family: str, *names: str) -> Callable[[Callable[..., Work]], Callable
 
 def candidates(family: str) -> list[str]:
     """The names that the cost model knows in a family."""
-    return [name for known, name in _WORK if known == family]
+    return [name for work_family, name in _WORK if work_family == family]
 
 
 def families() -> list[str]:
@@ -169,9 +169,9 @@ def _passes(rows: int, chunk: int, weights: int, machine: Machine, threads: int)
 
 def _tiles(sizes: Sequence[int], machine: Machine, threads: int, tile: int) -> Work:
     s = ConvSizes(*sizes)
-    found = lines(tile, (s.kernel_height, s.kernel_width), (s.stride_height, s.stride_width))
-    assert found is not None
-    down, across = found
+    pair = lines(tile, (s.kernel_height, s.kernel_width), (s.stride_height, s.stride_width))
+    assert pair is not None
+    down, across = pair
     tiles = s.batch * _up(s.out_height, down.results) * _up(s.out_width, across.results)
     points = down.points * across.points
     products = down.products * across.products

@@ -87,18 +87,18 @@ class FormulaPrinter:
             return self.define(f"round_to<{term.dtype.c_name}>({result})")
         return result
 
-    def _print(self, term: Term, inputs: Mapping[int, str], known: dict[int, str]) -> str:
+    def _print(self, term: Term, inputs: Mapping[int, str], names: dict[int, str]) -> str:
         if term.op == "input":
             return inputs[term.value]
         if term.op == "const":
             return f"splat<L>({literal(term.value, term.dtype)})"
-        if id(term) not in known:
-            args = [self._print(a, inputs, known) for a in term.args]
+        if id(term) not in names:
+            args = [self._print(a, inputs, names) for a in term.args]
             if term.op in _DIVISIONS and term.dtype.is_integer and not _is_nonzero(term.args[1]):
                 self.divides = True
                 args[1] = f"nonzero({args[1]}, found_zero)"
-            known[id(term)] = self.define(_call(term, args))
-        return known[id(term)]
+            names[id(term)] = self.define(_call(term, args))
+        return names[id(term)]
 
 
 def _is_nonzero(term: Term) -> bool:

@@ -37,7 +37,7 @@ class Frame:
         self.profiled = profiled
         self._slots = {id(b): i for i, b in enumerate(plan.buffers)}
         self._sizes = [size_text(b.bytes) for b in plan.buffers]
-        self._late_fields = {symbol_field(s) for s in program.found}
+        self._late_fields = {symbol_field(s) for s in program.late_sizes}
 
     @cached_property
     def owned(self) -> dict[int, None]:
@@ -246,9 +246,9 @@ static int run_{n}(Model& m, const void* const* in, void* const* out) {{
         return recorded(self.number, number, where, lines) if self.profiled else lines
 
     def _obtain(self, block: str, size: Dim, where: str) -> str:
-        known = f"{estimate_text(size)} < TOO_LARGE && " if isinstance(size, dims.Expr) else ""
+        limit = f"{estimate_text(size)} < TOO_LARGE && " if isinstance(size, dims.Expr) else ""
         return (
-            f"if (!({known}obtain({block}, {size_text(size)}))) return fail(m, NO_MEMORY, {where});"
+            f"if (!({limit}obtain({block}, {size_text(size)}))) return fail(m, NO_MEMORY, {where});"
         )
 
     def _call(self, step: Step, names: Mapping[str, str], where: str) -> str:
@@ -373,5 +373,5 @@ def _unless_empty(step: Step) -> str:
     pairs = zip(step.arguments, step.function.parameters)
     written = [a.size for a, p in pairs if isinstance(a, Tensor) and not p.startswith("const ")]
     open_ = [size_text(size) for size in dict.fromkeys(written) if isinstance(size, dims.Expr)]
-    known = any(isinstance(size, int) and size > 0 for size in written)
-    return "" if known or not open_ else f"if ({' + '.join(open_)} > 0) "
+    certain = any(isinstance(size, int) and size > 0 for size in written)
+    return "" if certain or not open_ else f"if ({' + '.join(open_)} > 0) "

@@ -42,10 +42,10 @@ class Group:
     def operands(self) -> list[Value]:
         """Values that elementwise nodes of the group read from outside, each once."""
         inside = {n.output for n in self.nodes}
-        found: dict[Value, None] = {}
+        values: dict[Value, None] = {}
         for node in self.nodes:
-            found.update((v, None) for v in self.reads(node) if v not in inside)
-        return list(found)
+            values.update((v, None) for v in self.reads(node) if v not in inside)
+        return list(values)
 
     def reads(self, node: Node) -> list[Value]:
         """The operands that the formula of `node` uses; none for the anchor."""
@@ -61,9 +61,11 @@ def formula(node: Node) -> Term | None:
     if not isinstance(op, Elementwise) or any(v is None for v in node.inputs[:1]):
         return None
     leaves = inputs(*(v.dtype if v is not None else dtypes.float32 for v in node.inputs))
-    given = [None if v is None else _constant(v) or leaf for leaf, v in zip(leaves, node.inputs)]
+    arguments = [
+        None if v is None else _constant(v) or leaf for leaf, v in zip(leaves, node.inputs)
+    ]
     try:
-        return op.scalar(E, *given)
+        return op.scalar(E, *arguments)
     except UnsupportedOperatorError:
         return None
 

@@ -38,7 +38,7 @@ def weight_type(low: Placing, value: Value, growth: float = 1.0) -> DType:
     if not reason:
         return dtypes.float16
     name = value.name or f"a constant of shape {list(value.const.shape)}"
-    if low.program.weights.kept.setdefault(name, reason) is reason:
+    if low.program.weights.float32_reasons.setdefault(name, reason) is reason:
         _log.info("%s stays in float32: %s", name, reason)
     return value.dtype
 

@@ -16,10 +16,10 @@ from infuse.ops.base import Elementwise
 class Homes:
     """`outputs`: the buffer of a graph output, by value. `slots`: values that are a part of a
     concatenation's result, with that result, the axis, and where along it they begin; only where
-    its size is `known` before the run.
+    its size is in `sizes`, available before the run.
     """
 
-    def __init__(self, graph: Graph, nodes: Sequence[Node], known: Collection[str]) -> None:
+    def __init__(self, graph: Graph, nodes: Sequence[Node], sizes: Collection[str]) -> None:
         self.outputs: dict[Value, Buffer] = {}
         self.slots: dict[Value, tuple[Value, int, Dim]] = {}
         for number, value in enumerate(graph.outputs):
@@ -32,7 +32,7 @@ class Homes:
         concats = [
             n
             for n in nodes
-            if n.kind == "Concat" and n.op.domain == "" and _is_known(n.output, known)
+            if n.kind == "Concat" and n.op.domain == "" and _is_known(n.output, sizes)
         ]
         self._nest_concats(concats)
         for node in concats:
@@ -92,5 +92,5 @@ class Homes:
         return len(roots) == 1 and sum(use.user in joins for use in value.uses) == len(joins)
 
 
-def _is_known(value: Value, known: Collection[str]) -> bool:
-    return set().union(*map(dims.symbols, value.shape)) <= set(known)
+def _is_known(value: Value, sizes: Collection[str]) -> bool:
+    return set().union(*map(dims.symbols, value.shape)) <= set(sizes)

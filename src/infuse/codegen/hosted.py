@@ -58,8 +58,8 @@ class ValueSpec(TensorSpec):
 
     def describe(self) -> dict[str, Any]:
         """The spec as plain data."""
-        known = self.is_tensor
-        name = dtypes.by_numpy(self.dtype).name if known else ""
+        is_tensor = self.is_tensor
+        name = dtypes.by_numpy(self.dtype).name if is_tensor else ""
         more = {"optional": True} if self.optional else {}
         return {"name": self.name, "dtype": name, "shape": self.shape, "text": self.text, **more}
 
@@ -94,12 +94,12 @@ class HostedModel:
     @property
     def metadata(self) -> dict[str, Any]:
         """What is known of the model beside its interface."""
-        found: dict[str, Any] = {"name": self.name, "host_steps": self.host_steps}
+        result: dict[str, Any] = {"name": self.name, "host_steps": self.host_steps}
         for part in self.native:
             own = part.metadata
-            found |= {"precision": own["precision"]} if "precision" in own else {}
-            found |= {"kept_in_fp32": found.get("kept_in_fp32", {}) | own.get("kept_in_fp32", {})}
-        return found
+            result |= {"precision": own["precision"]} if "precision" in own else {}
+            result |= {"kept_in_fp32": result.get("kept_in_fp32", {}) | own.get("kept_in_fp32", {})}
+        return result
 
     @property
     def host_steps(self) -> list[str]:

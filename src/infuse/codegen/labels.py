@@ -35,8 +35,8 @@ def separate_labels(graph: Graph) -> Graph:
 
 
 def _has_texts(node: Node) -> bool:
-    known = node.op.domain == DOMAIN and node.kind in _INTEGERS
-    return known and bool(node.op.attributes()["classlabels_strings"])
+    has_integers = node.op.domain == DOMAIN and node.kind in _INTEGERS
+    return has_integers and bool(node.op.attributes()["classlabels_strings"])
 
 
 def _separate(graph: Graph, node: Node) -> None:

@@ -142,7 +142,7 @@ class Lowering(Placing):
             if value.default is not None:
                 self.program.defaults[number] = self.program.weight(value.default)
         self.needed = needed_nodes(self.graph, set(self.program.symbols), self.reads)
-        self.homes = Homes(self.graph, self.needed, self.known)
+        self.homes = Homes(self.graph, self.needed, self.available_sizes)
         expanded = list(self.relied.get(self.graph, ()))
         for group in fuse_producers(
             self.graph, partition(self.needed), set(self.needed), self._producers
@@ -178,8 +178,8 @@ class Lowering(Placing):
         """The values whose elements a node needs at run time: also sizes and axes that nobody knows
         before.
         """
-        wanted = _READS.get((node.op.domain, node.kind))
-        places = range(len(node.inputs)) if wanted is None else wanted
+        numbers = _READS.get((node.op.domain, node.kind))
+        places = range(len(node.inputs)) if numbers is None else numbers
         picked = [
             v
             for i, v in enumerate(node.inputs)
@@ -201,7 +201,7 @@ class Lowering(Placing):
             if relation.symbols <= set(self.program.symbols):
                 condition = relation.c_text(size_text(relation.a), size_text(relation.b))
                 self.program.checks.append((condition, text))
-            elif relation.symbols <= self.known:
+            elif relation.symbols <= self.available_sizes:
                 f = self.function("check", node)
                 left, right = f.number(relation.a), f.number(relation.b)
                 f.fail_unless(relation.c_text(left, right), "DIFFERENT_SIZES")
@@ -242,9 +242,9 @@ class Lowering(Placing):
 
     def _has_known_parameters(self, node: Node) -> bool:
         """Whether all inputs that only shape the result are known before the run."""
-        wanted = _READS.get((node.op.domain, node.kind))
-        return wanted is None or all(
-            v is None or i in wanted or is_known(v) for i, v in enumerate(node.inputs)
+        numbers = _READS.get((node.op.domain, node.kind))
+        return numbers is None or all(
+            v is None or i in numbers or is_known(v) for i, v in enumerate(node.inputs)
         )
 
     def _check_results(self, node: Node) -> None:
@@ -255,7 +255,10 @@ class Lowering(Placing):
 
     def are_known(self, node: Node) -> bool:
         """Whether the sizes of the results are known by now."""
-        return set().union(*(dims.symbols(d) for v in node.outputs for d in v.shape)) <= self.known
+        return (
+            set().union(*(dims.symbols(d) for v in node.outputs for d in v.shape))
+            <= self.available_sizes
+        )
 
     def find_sizes(self, f: FunctionWriter, node: Node, shape: Shape, sizes: str) -> None:
         """Let `f` find the sizes in `shape`, which are in its array `sizes`; known ones are
@@ -264,7 +267,7 @@ class Lowering(Placing):
         f.include("sizes.hpp")
         f.fail_unless(f"is_possible({sizes}, {len(shape)})")
         for axis, size in enumerate(shape):
-            unknown = dims.symbols(size) - self.known
+            unknown = dims.symbols(size) - self.available_sizes
             if not unknown:
                 f.fail_unless(f"{sizes}[{axis}] == {size_text(size)}", "DIFFERENT_SIZES")
             elif size == dims.symbol(min(unknown)):

@@ -69,9 +69,9 @@ def _share(written: Buffer, read: Buffer, step: int) -> None:
 
 def plan(program: Program) -> Plan:
     """Lifetimes and, where all sizes are numbers, offsets; of the bodies too."""
-    found = _plan_one(program)
-    found.bodies.extend(map(_plan_one, program.bodies))
-    return found
+    result = _plan_one(program)
+    result.bodies.extend(map(_plan_one, program.bodies))
+    return result
 
 
 def isolated_plan(program: Program) -> Plan:

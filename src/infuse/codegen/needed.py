@@ -12,13 +12,13 @@ from infuse.ir.types import TensorType
 
 
 def needed_nodes(
-    graph: Graph, given: set[str], reads: Callable[[Node], Iterable[Value]]
+    graph: Graph, available: set[str], reads: Callable[[Node], Iterable[Value]]
 ) -> list[Node]:
-    """The nodes that run, in order. `given` are the sizes that need no finding, `reads` tells what
-    a node reads.
+    """The nodes that run, in order. `available` are the sizes that no node has to resolve, `reads`
+    tells what a node reads.
     """
     nodes = graph.nodes
-    finders = _finders(nodes, given)
+    finders = _finders(nodes, available)
     seen: set[Node] = set()
     pending = list(graph.outputs)
     while pending:
@@ -33,15 +33,15 @@ def needed_nodes(
     return [node for node in nodes if node in seen]
 
 
-def _finders(nodes: Iterable[Node], given: set[str]) -> dict[str, Node]:
+def _finders(nodes: Iterable[Node], available: set[str]) -> dict[str, Node]:
     """The node that finds each size that is not given: the first that has it in a result."""
-    found: dict[str, Node] = {}
+    finders: dict[str, Node] = {}
     for node in nodes:
         for value in node.outputs:
             for size in _sizes(value):
-                for name in dims.symbols(size) - given:
-                    found.setdefault(name, node)
-    return found
+                for name in dims.symbols(size) - available:
+                    finders.setdefault(name, node)
+    return finders
 
 
 def _sizes(value: Value) -> list[Dim]:

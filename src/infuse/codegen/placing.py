@@ -72,12 +72,12 @@ class Placing:
         self.parent = parent
         _check_interface(graph)
         inputs = [v.tensor for v in graph.inputs]
-        given = set().union(*(dims.symbols(d) for t in inputs for d in t.shape or ()))
+        sizes = set().union(*(dims.symbols(d) for t in inputs for d in t.shape or ()))
         if parent is not None:
-            given |= parent.known
+            sizes |= parent.available_sizes
         self.program = Program(
             name,
-            sorted(given),
+            sorted(sizes),
             [(v.name, v.dtype, v.shape) for v in graph.inputs],
             [(n, v.dtype, v.shape) for n, v in zip(graph.output_names, graph.outputs)],
         )
@@ -104,9 +104,9 @@ class Placing:
         return self.machine.lanes
 
     @property
-    def known(self) -> set[str]:
+    def available_sizes(self) -> set[str]:
         """Sizes that are known by now."""
-        return {*self.program.symbols, *self.program.found}
+        return {*self.program.symbols, *self.program.late_sizes}
 
     def choose(self, family: str, sizes: Sequence[Dim], *names: str) -> str:
         """The candidate to take for a call with these sizes; the steps of the group remember
@@ -131,23 +131,23 @@ class Placing:
 
     def tensor(self, value: Value) -> Tensor:
         """Where a value lies; constants go to the weight file, known sizes are stored by a step."""
-        found = self.tensors.get(value)
-        if found is not None:
-            return found
+        place = self.tensors.get(value)
+        if place is not None:
+            return place
         if value.const is not None:
-            found = self.program.weight(value.const)
+            place = self.program.weight(value.const)
         elif value.content is not None and all(
             isinstance(size, int) for size in value.content.reshape(-1)
         ):
-            found = self.program.weight(value.content.astype(value.dtype.numpy))
+            place = self.program.weight(value.content.astype(value.dtype.numpy))
         elif value.content is not None:
-            found = self._store_sizes(value)
+            place = self._store_sizes(value)
         elif self.parent is not None and not self._makes(value):
-            found = self._capture(value, self.parent)
+            place = self._capture(value, self.parent)
         else:
             raise UnsupportedOperatorError(f"value {value.name!r} has no native code")
-        self.tensors[value] = found
-        return found
+        self.tensors[value] = place
+        return place
 
     def _makes(self, value: Value) -> bool:
         """Whether a value belongs to this graph, not to one around it."""
@@ -190,17 +190,17 @@ class Placing:
         another tensor. `rounded`: its readers take bfloat16 in place of float32.
         """
         shape = value.shape
-        wanted = order or natural(len(shape))
-        target = dense(Buffer("none", 0), value.dtype, shape, wanted)
+        axes = order or natural(len(shape))
+        target = dense(Buffer("none", 0), value.dtype, shape, axes)
         if strided and value in self.homes.slots:
-            slot = self._slot(value, wanted)
+            slot = self._slot(value, axes)
             if slot is not None:
                 return slot
         home = self.homes.outputs.get(value)
         if home is not None and target.is_dense(natural(len(shape))):
-            return dense(home, value.dtype, shape, wanted)
+            return dense(home, value.dtype, shape, axes)
         return self.scratch_tensor(
-            dtypes.bfloat16 if rounded else value.dtype, shape, wanted, value.name
+            dtypes.bfloat16 if rounded else value.dtype, shape, axes, value.name
         )
 
     def scratch_tensor(
@@ -234,21 +234,21 @@ class Placing:
         self, tensor: Tensor, order: Order | None = None, value: Value | None = None
     ) -> Tensor:
         """A tensor without gaps in `order`; copied when it is not."""
-        wanted = order or tensor.order
-        if tensor.is_dense(wanted):
+        axes = order or tensor.order
+        if tensor.is_dense(axes):
             return Tensor(
                 tensor.buffer,
                 tensor.dtype,
                 tensor.shape,
-                dense_strides(tensor.shape, wanted),
-                wanted,
+                dense_strides(tensor.shape, axes),
+                axes,
                 tensor.offset,
             )
         if value is not None and value.const is not None:
-            return self.program.weight(value.const, wanted)
-        key = (id(tensor.buffer), tensor.offset, (tensor.shape, tensor.strides), wanted)
+            return self.program.weight(value.const, axes)
+        key = (id(tensor.buffer), tensor.offset, (tensor.shape, tensor.strides), axes)
         if key not in self._copies:
-            target = self.scratch_tensor(tensor.dtype, tensor.shape, wanted)
+            target = self.scratch_tensor(tensor.dtype, tensor.shape, axes)
             self.copy(tensor, target, "reorder")
             self._copies[key] = target
         return self._copies[key]

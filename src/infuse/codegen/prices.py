@@ -32,11 +32,13 @@ def kernel_seconds(machine: Machine, threads: int) -> KernelSeconds:
         shapes = [t.shape for t in operands]
         if result.dtype != dtypes.float32 or result.shape is None or None in shapes:
             return None
-        known = [[size(d) for d in shape] for shape in (*shapes, result.shape) if shape is not None]
+        shapes_ = [
+            [size(d) for d in shape] for shape in (*shapes, result.shape) if shape is not None
+        ]
         if isinstance(op, MatMul):
-            return _product(known, machine, threads)
+            return _product(shapes_, machine, threads)
         if isinstance(op, Conv) and len(result.shape) == 4:
-            return _convolution(op, known, machine, threads)
+            return _convolution(op, shapes_, machine, threads)
         return None
 
     return seconds

@@ -116,7 +116,7 @@ class Weights:
 
     def __init__(self) -> None:
         self.bytes = 0
-        self.kept: dict[str, str] = {}
+        self.float32_reasons: dict[str, str] = {}
         """Tensors that stay in float32 though the precision is fp16, by name: why."""
         self._entries: list[tuple[int, Callable[[], Array]]] = []
         self._known: dict[Any, Buffer] = {}
@@ -135,12 +135,12 @@ class Weights:
         return self._known[key]
 
     def _digest(self, array: Array) -> bytes:
-        known = self._digests.get(id(array))
-        if known is None:
+        entry = self._digests.get(id(array))
+        if entry is None:
             data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-            known = (array, hashlib.blake2b(data.data, digest_size=20).digest())
-            self._digests[id(array)] = known
-        return known[1]
+            entry = (array, hashlib.blake2b(data.data, digest_size=20).digest())
+            self._digests[id(array)] = entry
+        return entry[1]
 
     def fingerprint(self) -> str:
         """A hash that stands for the content of the file."""
@@ -167,7 +167,7 @@ class Program:
     number: int = 0
     bodies: list[Program] = field(default_factory=list)
     """All programs inside of the outermost one, by number - 1; empty in the others."""
-    found: list[str] = field(default_factory=list)
+    late_sizes: list[str] = field(default_factory=list)
     """Sizes that this program finds out while it runs."""
     names: dict[str, str] = field(default_factory=dict)
     """What the model calls symbols that share a name, without having to be equal."""
@@ -210,7 +210,7 @@ class Program:
 
     def is_late(self, size: Dim) -> bool:
         """Whether only the run finds out this size."""
-        return bool(dims.symbols(size) & set(self.found))
+        return bool(dims.symbols(size) & set(self.late_sizes))
 
     def packed(
         self,
@@ -302,7 +302,7 @@ class FunctionWriter:
         """
         self.function.parameters.append(f"long* s{len(self.arguments)}")
         self.arguments.append(Found(symbol))
-        self.program.found.append(symbol)
+        self.program.late_sizes.append(symbol)
         return f"s{len(self.arguments) - 1}"
 
     def line(self, text: str) -> None:
@@ -321,7 +321,9 @@ class FunctionWriter:
 
     def scratch(self, expression: str, header: str) -> None:
         """Demand scratch memory: a C++ expression in bytes per worker that `header` declares."""
-        late = bool(fields_in(expression) & {symbol_field(name) for name in self.program.found})
+        late = bool(
+            fields_in(expression) & {symbol_field(name) for name in self.program.late_sizes}
+        )
         (self._scratch if late else self.program.scratch).append(expression)
         self.program.call_includes.add(header)
 

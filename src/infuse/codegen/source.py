@@ -24,12 +24,12 @@ def metadata(program: Program, fingerprint: str) -> dict[str, Any]:
     """What `infuse_metadata` tells."""
 
     def entry(name: str, dtype: Any, shape: Any) -> dict[str, Any]:
-        known = {
+        result = {
             "name": name,
             "dtype": dtype.name,
             "shape": [d if isinstance(d, int) else str(d) for d in shape],
         }
-        return known | ({"late": True} if any(map(program.is_late, shape)) else {})
+        return result | ({"late": True} if any(map(program.is_late, shape)) else {})
 
     return {
         "abi": ABI,
@@ -76,7 +76,7 @@ def print_sources(
 
 def all_sizes(programs: Sequence[Program]) -> list[str]:
     """The symbols of these programs, in the order in which the struct of sizes holds them."""
-    return list(dict.fromkeys(s for p in programs for s in (*p.symbols, *p.found)))
+    return list(dict.fromkeys(s for p in programs for s in (*p.symbols, *p.late_sizes)))
 
 
 def distinct(steps: Iterable[Step]) -> tuple[list[Function], dict[str, str]]:
@@ -160,8 +160,8 @@ def end(prefix: str = PREFIX) -> str:
 
 def head(function: Function, name: str) -> str:
     """The declaration of a function."""
-    given = ["Model& m"] if function.is_control else ["Context& c", "const Sizes& d"]
-    parameters = ", ".join([*given, *function.parameters])
+    context = ["Model& m"] if function.is_control else ["Context& c", "const Sizes& d"]
+    parameters = ", ".join([*context, *function.parameters])
     return f'__attribute__((visibility("hidden"))) int {name}({parameters})'
 
 

@@ -74,9 +74,9 @@ def split(graph: Graph, hosted: Collection[Node]) -> tuple[list[Stage], list[str
 
 def _reads(graph: Graph, node: Node) -> list[Value]:
     """The values of the graph that a node or its bodies read."""
-    found = dict.fromkeys([*node.operands(), *captured(node)])
+    values = dict.fromkeys([*node.operands(), *captured(node)])
     own = set(graph.inputs)
-    return [v for v in found if v in own or (v.producer is not None and v.producer.graph is graph)]
+    return [v for v in values if v in own or (v.producer is not None and v.producer.graph is graph)]
 
 
 def _names(graph: Graph) -> dict[Value, str]:

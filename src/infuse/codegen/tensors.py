@@ -46,10 +46,10 @@ class Buffer:
         return [buffer for tensor in self.either[1:] for buffer in tensor.buffer.memory()]
 
     def root(self) -> Buffer:
-        found = self
-        while found.shares is not None:
-            found = found.shares
-        return found
+        buffer = self
+        while buffer.shares is not None:
+            buffer = buffer.shares
+        return buffer
 
 
 @dataclass(frozen=True)
@@ -80,9 +80,9 @@ class Tensor:
 
     def is_dense(self, order: Order | None = None) -> bool:
         """Whether the elements lie without gaps in `order` (default: its own)."""
-        wanted = dense_strides(self.shape, order or self.order)
+        strides = dense_strides(self.shape, order or self.order)
         return all(
-            size == 1 or have == need for size, have, need in zip(self.shape, self.strides, wanted)
+            size == 1 or have == need for size, have, need in zip(self.shape, self.strides, strides)
         )
 
     @property

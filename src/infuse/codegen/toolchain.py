@@ -280,8 +280,8 @@ def _ziglang() -> Path | None:
     """The compiler of the installed package ziglang."""
     spec = importlib.util.find_spec("ziglang")
     folders = spec.submodule_search_locations if spec else None
-    found = [Path(folder) / name for folder in folders or () for name in ("zig", "zig.exe")]
-    return next((path for path in found if path.is_file()), None)
+    paths = [Path(folder) / name for folder in folders or () for name in ("zig", "zig.exe")]
+    return next((path for path in paths if path.is_file()), None)
 
 
 @lru_cache(maxsize=64)
@@ -316,15 +316,15 @@ def _major(version: str) -> int:
     """The first number of the last dotted version in a line such as "g++ (Debian 12.2.0-14)
     12.2.0".
     """
-    found = re.findall(r"(\d+)\.\d+(?:\.\d+)?", version)
-    return int(found[-1]) if found else 0
+    numbers = re.findall(r"(\d+)\.\d+(?:\.\d+)?", version)
+    return int(numbers[-1]) if numbers else 0
 
 
 def _first_error(text: str) -> str:
     """The line of a compiler's output that says what is wrong."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     for pattern in (r"undefined (reference|symbol)", r"\berror:", r"\berror\b"):
-        found = next((line for line in lines if re.search(pattern, line, re.IGNORECASE)), None)
-        if found:
-            return found
+        line_ = next((line for line in lines if re.search(pattern, line, re.IGNORECASE)), None)
+        if line_:
+            return line_
     return lines[-1] if lines else "it gave no reason"

@@ -48,15 +48,17 @@ def trials_of(program: Program) -> list[Trial]:
     """The choices of a program, with the steps of each; those that cannot be called alone are left
     out.
     """
-    found: dict[int, Trial] = {}
+    trials: dict[int, Trial] = {}
     for step in program.steps:
         if step.choice is not None:
-            trial = found.setdefault(id(step.choice), Trial(step.choice, program, []))
+            trial = trials.setdefault(id(step.choice), Trial(step.choice, program, []))
             trial.steps.append(step)
-    kept = [trial for trial in found.values() if not any(map(_depends_on_the_run, trial.steps))]
-    for trial in kept:
+    independent = [
+        trial for trial in trials.values() if not any(map(_depends_on_the_run, trial.steps))
+    ]
+    for trial in independent:
         _place(trial)
-    return kept
+    return independent
 
 
 def _depends_on_the_run(step: Step) -> bool:

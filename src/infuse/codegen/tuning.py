@@ -57,20 +57,20 @@ def tuned(
     memory to measure with, and what compiling raises.
     """
     require_runnable(target)
-    kept = Measurements(target, plain.threads, precision)
-    known = kept.read()
+    measurements = Measurements(target, plain.threads, precision)
+    times = measurements.read()
     programs = lowered(plain)
-    wanted = open_choices(programs, known, CLOSE)
-    if wanted:
+    choices = open_choices(programs, times, CLOSE)
+    if choices:
         other = min(
             sum(program.weights.bytes for program in programs if not program.number), _OTHER_BYTES
         )
-        found = measure(
-            trials(lowered, plain, wanted), target, plain.threads, other, progress=progress
+        measured = measure(
+            trials(lowered, plain, choices), target, plain.threads, other, progress=progress
         )
-        known = {**known, **found}
-        kept.add(found)
-    return Chooser(plain.machine, plain.threads, known)
+        times = {**times, **measured}
+        measurements.add(measured)
+    return Chooser(plain.machine, plain.threads, times)
 
 
 def require_runnable(target: Target) -> None:
@@ -84,7 +84,7 @@ def require_runnable(target: Target) -> None:
 
 
 def open_choices(
-    programs: Iterable[Program], known: Mapping[str, Times], close: float
+    programs: Iterable[Program], times: Mapping[str, Times], close: float
 ) -> dict[str, list[str]]:
     """By key the candidates that cost at most `close` times the cheapest, unless all of them have
     known times.
@@ -96,27 +96,27 @@ def open_choices(
         str(choice.key): names
         for choice in choices
         if len(names := choice.close(close)) > 1
-        and not known.get(str(choice.key), {}).keys() >= set(names)
+        and not times.get(str(choice.key), {}).keys() >= set(names)
     }
 
 
-def trials(lowered: Lowered, plain: Chooser, wanted: Mapping[str, Sequence[str]]) -> list[Trial]:
+def trials(lowered: Lowered, plain: Chooser, choices: Mapping[str, Sequence[str]]) -> list[Trial]:
     """The first call of every wanted candidate of every key; candidates of one key lie side by
     side.
     """
-    found: dict[tuple[str, str], Trial] = {}
-    for number in range(max(map(len, wanted.values()))):
+    by_key: dict[tuple[str, str], Trial] = {}
+    for number in range(max(map(len, choices.values()))):
 
         def nth(key: Key, number: int = number) -> str | None:
-            picked = wanted.get(str(key), ())
+            picked = choices.get(str(key), ())
             return picked[number] if number < len(picked) else None
 
         for program in lowered(Chooser(plain.machine, plain.threads, forced=nth)):
             for trial in trials_of(program):
                 if trial.choice.by == "forced":
-                    found.setdefault((str(trial.choice.key), trial.choice.chosen), trial)
-    places = {key: place for place, key in enumerate(wanted)}
-    return sorted(found.values(), key=lambda trial: places[str(trial.choice.key)])
+                    by_key.setdefault((str(trial.choice.key), trial.choice.chosen), trial)
+    places = {key: place for place, key in enumerate(choices)}
+    return sorted(by_key.values(), key=lambda trial: places[str(trial.choice.key)])
 
 
 def measure(
@@ -162,11 +162,11 @@ def measure(
         )
     finally:
         library.trials_close(bench)
-    found: dict[str, dict[str, float]] = {}
+    times: dict[str, dict[str, float]] = {}
     for trial, taken in zip(tried, least):
         if math.isfinite(taken):
-            found.setdefault(str(trial.choice.key), {})[trial.choice.chosen] = taken
-    return found
+            times.setdefault(str(trial.choice.key), {})[trial.choice.chosen] = taken
+    return times
 
 
 def _rounds(
@@ -232,13 +232,13 @@ class Measurements:
         )
         return {}
 
-    def add(self, found: Mapping[str, Times]) -> None:
+    def add(self, new: Mapping[str, Times]) -> None:
         """Keep more times. The file is replaced as a whole; where it cannot be, they are measured
         again.
         """
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            times = {**self.read(), **found}
+            times = {**self.read(), **new}
         temporary = self.file.with_name(f".{self.file.name}.{secrets.token_hex(4)}")
         with contextlib.suppress(OSError):
             self.file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -248,7 +248,7 @@ class Measurements:
 
 def _times(content: Mapping[str, Any]) -> dict[str, float]:
     """Checked times; ValueError for anything but positive numbers."""
-    found = {str(name): float(seconds) for name, seconds in content.items()}
-    if not all(math.isfinite(seconds) and seconds > 0 for seconds in found.values()):
+    times = {str(name): float(seconds) for name, seconds in content.items()}
+    if not all(math.isfinite(seconds) and seconds > 0 for seconds in times.values()):
         raise ValueError("a time is no positive number")
-    return found
+    return times

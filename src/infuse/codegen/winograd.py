@@ -145,9 +145,9 @@ def winograd_weights(
     Computed in float64 and rounded once, to `kind`. With `pairs`, the matrices are those of
     `pack_gemm_bf16`.
     """
-    found = lines(tile, weights.shape[2:], steps)
-    assert found is not None
-    down, across = (line.planes() for line in found)
+    pair = lines(tile, weights.shape[2:], steps)
+    assert pair is not None
+    down, across = (line.planes() for line in pair)
     pack = pack_gemm_bf16 if pairs else partial(pack_gemm_b, kind=kind)
     wide = weights.astype(np.float64)
     turned = [
@@ -158,7 +158,7 @@ def winograd_weights(
         for rows, g in down
     ]
     packed = []
-    for i, j in np.ndindex(found[0].points, found[1].points):
+    for i, j in np.ndindex(pair[0].points, pair[1].points):
         planes = [
             plane[i, j]
             for line in turned

@@ -42,8 +42,8 @@ def expands(
 
     def register(function: Expansion) -> Expansion:
         for kind in kinds:
-            known = table.setdefault((domain, kind), [])
-            known.insert(0 if first else len(known), function)
+            expansions = table.setdefault((domain, kind), [])
+            expansions.insert(0 if first else len(expansions), function)
         return function
 
     return register

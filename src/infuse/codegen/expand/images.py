@@ -58,14 +58,14 @@ def conv_transpose(make: Composer, node: Node) -> Results:
     filters = _filters(make, w, op.group, axes)
     bias = node.input(2)
     early = bias is not None and all(a.reaches(n) for a, n in zip(axes, x.shape[2:]))
-    given = (
+    output_shape = (
         _repeated(make, bias, dims.product(a.step for a in axes))
         if early and bias is not None
         else None
     )
     padding = tuple(a.taps - 1 for a in axes)
     full = _interleaved(
-        make, make("Conv", x, filters, given, group=op.group, pads=padding * 2), axes
+        make, make("Conv", x, filters, output_shape, group=op.group, pads=padding * 2), axes
     )
     for i, axis in enumerate(axes):
         full = _placed(make, full, i + 2, axis)
@@ -191,8 +191,8 @@ def pool_of_volumes(make: Composer, node: Node) -> Results:
         "kernel_shape": (kernel[0], 1),
         "strides": (steps[0], 1),
     }
-    found = make(node.kind, lines, **outer, dilations=(spread[0], 1), **same)
-    return make.reshape(found, *node.output.shape)
+    pooled = make(node.kind, lines, **outer, dilations=(spread[0], 1), **same)
+    return make.reshape(pooled, *node.output.shape)
 
 
 @expands("Conv")

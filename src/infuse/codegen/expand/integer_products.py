@@ -32,30 +32,30 @@ class Quantized:
 
 def activation(value: Value | None) -> Quantized | None:
     """What a value was dequantized from, with one scale for all elements."""
-    found = _dequantized(value)
-    return found if found is not None and found.scale.tensor.size == 1 else None
+    quantized = _dequantized(value)
+    return quantized if quantized is not None and quantized.scale.tensor.size == 1 else None
 
 
 def weights(value: Value | None, axis: int) -> Quantized | None:
     """What known weights were dequantized from, with one scale for all or one for each index of
     `axis`.
     """
-    found = _dequantized(value)
+    quantized = _dequantized(value)
     if (
-        found is None
+        quantized is None
         or value is None
-        or any(v is not None and v.const is None for v in _parts(found))
+        or any(v is not None and v.const is None for v in _parts(quantized))
     ):
         return None
     assert value.producer is not None
     op = value.producer.op
     assert isinstance(op, DequantizeLinear)
-    fits = found.scale.tensor.size == 1 or op.axis % value.rank == axis
-    return found if fits else None
+    fits = quantized.scale.tensor.size == 1 or op.axis % value.rank == axis
+    return quantized if fits else None
 
 
-def _parts(found: Quantized) -> tuple[Value | None, ...]:
-    return found.integers, found.scale, found.zero
+def _parts(quantized: Quantized) -> tuple[Value | None, ...]:
+    return quantized.integers, quantized.scale, quantized.zero
 
 
 def _dequantized(value: Value | None) -> Quantized | None:
@@ -124,19 +124,21 @@ def matmul(make: Composer, node: Node) -> Results:
 
 @expands("Gemm", early=True)
 def gemm(make: Composer, node: Node) -> Results:
-    given = node.op.attributes()
-    turned = bool(given["transB"])
+    attributes = node.op.attributes()
+    turned = bool(attributes["transB"])
     x, w, c = activation(node.input(0)), weights(node.input(1), 0 if turned else 1), node.input(2)
-    if x is None or w is None or w.scale.const is None or given["transA"]:
+    if x is None or w is None or w.scale.const is None or attributes["transA"]:
         return None
     matrix = make.permute(w.integers, 1, 0) if turned else w.integers
     total = make("MatMulInteger", x.integers, matrix, _one(make, x.zero), w.zero)
-    result = scaled(make, total, x, _columns(w.scale.const), float(given["alpha"]))
+    result = scaled(make, total, x, _columns(w.scale.const), float(attributes["alpha"]))
     if c is None:
         return result
     addend = known(c)
     return make(
-        "Add", result, addend if given["beta"] == 1.0 else make("Mul", addend, float(given["beta"]))
+        "Add",
+        result,
+        addend if attributes["beta"] == 1.0 else make("Mul", addend, float(attributes["beta"])),
     )
 
 

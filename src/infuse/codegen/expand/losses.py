@@ -22,9 +22,9 @@ def softmax_cross_entropy(make: Composer, node: Node) -> Results:
 
 
 def _loss(make: Composer, node: Node, logs: Value) -> Value:
-    classes, weights, given = node.inputs[1], node.input(2), node.op.attributes()
+    classes, weights, attributes = node.inputs[1], node.input(2), node.op.attributes()
     assert classes is not None
-    ignore, reduction, dtype = given["ignore_index"], given["reduction"], logs.dtype
+    ignore, reduction, dtype = attributes["ignore_index"], attributes["reduction"], logs.dtype
     zero = make.number(0, dtype)
     ignored = None if ignore is None else make("Equal", classes, ignore)
     places = (

@@ -28,29 +28,31 @@ def _activated(make: Composer, x: Value, kind: str, params: tuple[float, ...]) -
 
 @expands("FusedConv", domain=DOMAIN)
 def fused_conv(make: Composer, node: Node) -> Results:
-    given = dict(node.op.attributes())
-    kind, params = given.pop("activation"), given.pop("activation_params")
-    result, z = make("Conv", *node.inputs[:3], **given), node.input(3)
+    attributes = dict(node.op.attributes())
+    kind, params = attributes.pop("activation"), attributes.pop("activation_params")
+    result, z = make("Conv", *node.inputs[:3], **attributes), node.input(3)
     return _activated(make, result if z is None else make(result + z), kind, params)
 
 
 @expands("FusedGemm", domain=DOMAIN)
 def fused_gemm(make: Composer, node: Node) -> Results:
-    given = dict(node.op.attributes())
-    kind = given.pop("activation")
-    alpha, beta, _ = (given.pop(f"activation_{name}") for name in ("alpha", "beta", "gamma"))
-    return _activated(make, make("Gemm", *node.inputs, **given), kind, (alpha, beta))
+    attributes = dict(node.op.attributes())
+    kind = attributes.pop("activation")
+    alpha, beta, _ = (attributes.pop(f"activation_{name}") for name in ("alpha", "beta", "gamma"))
+    return _activated(make, make("Gemm", *node.inputs, **attributes), kind, (alpha, beta))
 
 
 @expands("FusedMatMul", domain=DOMAIN)
 def fused_matmul(make: Composer, node: Node) -> Results:
-    given = node.op.attributes()
+    attributes = node.op.attributes()
     a, b = (
-        make.permute(x, *product_order(x.rank, given[f"trans{side}"], given[f"transBatch{side}"]))
+        make.permute(
+            x, *product_order(x.rank, attributes[f"trans{side}"], attributes[f"transBatch{side}"])
+        )
         for x, side in zip(_operands(node), "AB")
     )
     result = make("MatMul", a, b)
-    return result if given["alpha"] == 1.0 else make(result * given["alpha"])
+    return result if attributes["alpha"] == 1.0 else make(result * attributes["alpha"])
 
 
 @expands("BiasSoftmax", domain=DOMAIN)
@@ -76,10 +78,10 @@ def skip_layer_normalization(make: Composer, node: Node) -> Results:
         max(i for i in range(3) if i == 0 or (i < len(node.outputs) and node.outputs[i].uses)) + 1
     )
     epsilon = node.op.attributes()["epsilon"]
-    found = make.several(
+    outputs = make.several(
         count, "LayerNormalization", total, node.input(2), node.input(3), epsilon=epsilon
     )
-    return [*found, *[None] * (3 - count), total][: len(node.outputs)]
+    return [*outputs, *[None] * (3 - count), total][: len(node.outputs)]
 
 
 @expands("SkipSimplifiedLayerNormalization", domain=DOMAIN)

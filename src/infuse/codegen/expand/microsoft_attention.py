@@ -46,15 +46,15 @@ def multi_head_attention(make: Composer, node: Node) -> Results:
         or node.input(8) is not None
     ):
         make.unsupported("packed inputs or shared buffers")
-    given = node.op.attributes()
+    attributes = node.op.attributes()
     parts = [query, key, value]
     if bias is not None:
         parts = _shifted(make, parts, bias)
     if past[0] is not None:
-        parts[1:] = [_by_heads(make, x, given["num_heads"]) for x in parts[1:]]
+        parts[1:] = [_by_heads(make, x, attributes["num_heads"]) for x in parts[1:]]
     keys = _length(key) + (past[0].shape[2] if past[0] is not None else 0)
     if padding is not None:
-        mask = _filter(make, padding, keys, given["mask_filter_value"], query.dtype)
+        mask = _filter(make, padding, keys, attributes["mask_filter_value"], query.dtype)
         added = _added(make, mask, added)
     return _attended(make, node, parts, added, past, len(node.outputs))
 
@@ -68,11 +68,11 @@ def _attended(
     outputs: int,
 ) -> list[Value]:
     """ONNX's attention over q, k and v with the attributes of ONNX Runtime's."""
-    given = node.op.attributes()
-    options = {"q_num_heads": given["num_heads"], "kv_num_heads": given["num_heads"]}
+    attributes = node.op.attributes()
+    options = {"q_num_heads": attributes["num_heads"], "kv_num_heads": attributes["num_heads"]}
     options |= {
-        "is_causal": given["unidirectional"],
-        "scale": given["scale"] or None,
+        "is_causal": attributes["unidirectional"],
+        "scale": attributes["scale"] or None,
         "qk_matmul_output_mode": 3,
     }
     return make.several(outputs, "Attention", *parts, mask, *past, **options)
@@ -103,8 +103,8 @@ def _by_heads(make: Composer, x: Value, heads: int) -> Value:
 @expands("Attention", domain=DOMAIN)
 def attention(make: Composer, node: Node) -> Results:
     x, weights, bias, mask, past, added = (node.input(i) for i in range(6))
-    given = node.op.attributes()
-    if given["do_rotary"] or node.input(6) is not None:
+    attributes = node.op.attributes()
+    if attributes["do_rotary"] or node.input(6) is not None:
         make.unsupported("rotary embedding or shared buffers")
     assert x is not None
     assert weights is not None
@@ -112,21 +112,23 @@ def attention(make: Composer, node: Node) -> Results:
     if bias is not None:
         projected = make(projected + bias)
     start: Dim = 0
-    heads, parts = given["num_heads"], []
-    for width in given["qkv_hidden_sizes"] or (dims.floordiv(weights.shape[1], 3),) * 3:
+    heads, parts = attributes["num_heads"], []
+    for width in attributes["qkv_hidden_sizes"] or (dims.floordiv(weights.shape[1], 3),) * 3:
         parts.append(make.slice(projected, 2, start, start + width))
         start = start + width
-    kept: list[Value | None] = [None, None]
+    caches: list[Value | None] = [None, None]
     if past is not None:
-        kept = [make.reshape(make.slice(past, 0, i, i + 1), *past.shape[1:]) for i in range(2)]
+        caches = [make.reshape(make.slice(past, 0, i, i + 1), *past.shape[1:]) for i in range(2)]
     if past is not None or len(node.outputs) > 1:
         parts[1:] = [_by_heads(make, part, heads) for part in parts[1:]]
     if mask is not None:
         keys = x.shape[1] + (past.shape[3] if past is not None else 0)
-        added = _added(make, _filter(make, mask, keys, given["mask_filter_value"], x.dtype), added)
+        added = _added(
+            make, _filter(make, mask, keys, attributes["mask_filter_value"], x.dtype), added
+        )
     if len(node.outputs) == 1 or not node.outputs[1].uses:
-        return [*_attended(make, node, parts, added, kept, 1), None][: len(node.outputs)]
-    result, keys_, values = _attended(make, node, parts, added, kept, 3)
+        return [*_attended(make, node, parts, added, caches, 1), None][: len(node.outputs)]
+    result, keys_, values = _attended(make, node, parts, added, caches, 3)
     if values.shape != keys_.shape:
         values = make("Expand", make.number(math.nan, keys_.dtype), make.ints(*keys_.shape))
     return [result, make.reshape(make("Concat", keys_, values, axis=0), *node.outputs[1].shape)]
@@ -138,10 +140,10 @@ def attention(make: Composer, node: Node) -> Results:
 @expands("RotaryEmbedding", domain=DOMAIN)
 def rotary_embedding(make: Composer, node: Node) -> Results:
     x, places, cos, sin = (v for v in node.inputs if v is not None)
-    given = node.op.attributes()
-    if given["is_packed_batching"]:
+    attributes = node.op.attributes()
+    if attributes["is_packed_batching"]:
         make.unsupported("packed batches")
-    half, heads = cos.shape[1], given["num_heads"]
+    half, heads = cos.shape[1], attributes["num_heads"]
     if x.rank == 3 and not heads:
         size = dims.floordiv(x.shape[2], half * 2)
         if not isinstance(size, int):
@@ -151,11 +153,11 @@ def rotary_embedding(make: Composer, node: Node) -> Results:
         length = _length(x)
         first = make.reshape(make.cast(places, dtypes.int64), 1)
         places = make("Expand", make.range(length) + first, make.ints(x.shape[0], length))
-    turned = half * 2 if isinstance(half, int) else given["rotary_embedding_dim"]
+    turned = half * 2 if isinstance(half, int) else attributes["rotary_embedding_dim"]
     options = {
         "num_heads": heads,
         "rotary_embedding_dim": turned,
-        "interleaved": given["interleaved"],
+        "interleaved": attributes["interleaved"],
     }
     return make("RotaryEmbedding", x, cos, sin, places, **options)
 
@@ -163,16 +165,16 @@ def rotary_embedding(make: Composer, node: Node) -> Results:
 @expands("GroupQueryAttention", domain=DOMAIN)
 def group_query_attention(make: Composer, node: Node) -> Results:
     """Queries, keys and values of their own, turned: what the kernel takes."""
-    given = node.op.attributes()
-    if any(node.input(i) is not None for i in range(12, 16)) or given["sliding_window_cache"]:
+    attributes = node.op.attributes()
+    if any(node.input(i) is not None for i in range(12, 16)) or attributes["sliding_window_cache"]:
         make.unsupported("quantized or sliding caches or normalized heads")
     inputs: list[Value | None] = [*node.inputs, *[None] * (12 - len(node.inputs))][:12]
-    packed, turns = inputs[1] is None, given["do_rotary"] and inputs[7] is not None
+    packed, turns = inputs[1] is None, attributes["do_rotary"] and inputs[7] is not None
     if not packed and not turns and len(node.outputs) > 2:
         return None
     query = inputs[0]
     assert query is not None
-    heads, shared = given["num_heads"], given["kv_num_heads"]
+    heads, shared = attributes["num_heads"], attributes["kv_num_heads"]
     if packed:
         size = dims.floordiv(query.shape[2], heads + 2 * shared)
         ends = [size * heads, size * (heads + shared), query.shape[2]]
@@ -180,7 +182,7 @@ def group_query_attention(make: Composer, node: Node) -> Results:
     if turns:
         places = inputs[9] or _places(make, node, query.shape)
         for i, count in enumerate((heads, shared)):
-            options = {"num_heads": count, "interleaved": given["rotary_interleaved"]}
+            options = {"num_heads": count, "interleaved": attributes["rotary_interleaved"]}
             table = inputs[7]
             assert table is not None
             if isinstance(table.shape[1], int):

@@ -193,11 +193,11 @@ def matmul_n_bits(make: Composer, node: Node) -> Results:
 def _matrix(make: Composer, node: Node, op: MatMulNBits) -> Value:
     """The matrix (K, N) in float32: at once where it is known."""
     b, scales, zeros, groups = _operand(node, 1), _operand(node, 2), node.input(3), node.input(4)
-    known = all(v is None or v.const is not None for v in (b, scales, zeros, groups))
-    if known and b.const is not None and scales.const is not None:
+    is_constant = all(v is None or v.const is not None for v in (b, scales, zeros, groups))
+    if is_constant and b.const is not None and scales.const is not None:
         wide = scales.const.astype(np.float32)
-        found = op.matrix(b.const, wide, _known(zeros), None if groups is None else groups.const)
-        return constant(np.ascontiguousarray(found.T))
+        matrix = op.matrix(b.const, wide, _known(zeros), None if groups is None else groups.const)
+        return constant(np.ascontiguousarray(matrix.T))
     if groups is not None:
         make.unsupported("rows in an order of their own, where weights are computed")
     codes = _unpacked(make, make.reshape(b, op.N, op.blocks, b.shape[-1]), op.bits)

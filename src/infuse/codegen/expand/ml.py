@@ -38,9 +38,9 @@ def numbers(array: Any, dtype: DType) -> Value:
 
 @expands("Scaler", domain=DOMAIN)
 def scaler(make: Composer, node: Node) -> Results:
-    (x,), given = _operands(node), node.op.attributes()
+    (x,), attributes = _operands(node), node.op.attributes()
     wide = x if x.dtype == dtypes.float64 else make.cast(x, dtypes.float32)
-    offset, scale = (numbers(given[name], wide.dtype) for name in ("offset", "scale"))
+    offset, scale = (numbers(attributes[name], wide.dtype) for name in ("offset", "scale"))
     return make.cast(make((wide - offset) * scale), dtypes.float32)
 
 
@@ -57,8 +57,8 @@ def normalizer(make: Composer, node: Node) -> Results:
 @expands("Imputer", domain=DOMAIN)
 def imputer(make: Composer, node: Node) -> Results:
     (x,) = _operands(node)
-    wanted, values = node.op.choice(x.dtype.numpy)  # type: ignore[attr-defined]
-    missing = make("IsNaN", x) if wanted != wanted else make("Equal", x, constant(wanted))
+    replaced, values = node.op.choice(x.dtype.numpy)  # type: ignore[attr-defined]
+    missing = make("IsNaN", x) if replaced != replaced else make("Equal", x, constant(replaced))
     return make("Where", missing, constant(values), x)
 
 
@@ -93,28 +93,30 @@ def feature_vectorizer(make: Composer, node: Node) -> Results:
 @expands("ArrayFeatureExtractor", domain=DOMAIN)
 def array_feature_extractor(make: Composer, node: Node) -> Results:
     x, places = _operands(node)
-    found = make("Gather", x, make.reshape(places, dims.product(places.shape)), axis=x.rank - 1)
-    return make.reshape(found, *node.output.shape) if x.rank == 1 else found
+    gathered = make("Gather", x, make.reshape(places, dims.product(places.shape)), axis=x.rank - 1)
+    return make.reshape(gathered, *node.output.shape) if x.rank == 1 else gathered
 
 
 @expands("OneHotEncoder", domain=DOMAIN)
 def one_hot_encoder(make: Composer, node: Node) -> Results:
-    (x,), given = _operands(node), node.op.attributes()
+    (x,), attributes = _operands(node), node.op.attributes()
     if x.dtype == dtypes.string:
         make.unsupported("strings")
     whole = make.cast(x, dtypes.int64)
-    places = {category: i for i, category in enumerate(given["cats_int64s"])}
+    places = {category: i for i, category in enumerate(attributes["cats_int64s"])}
     # Of equal categories the last counts; the others are never found.
     missing = next(i for i in range(-len(places) - 1, 0) if i not in places)
-    listed = [c if places[c] == i else missing for i, c in enumerate(given["cats_int64s"])]
-    if not given["zeros"]:
+    listed = [c if places[c] == i else missing for i, c in enumerate(attributes["cats_int64s"])]
+    if not attributes["zeros"]:
         (whole,) = make.apply(KnownElements(tuple(sorted(places))), [whole])
     column = make.reshape(whole, *x.shape, 1)
     unique = len(places) == len(listed)
     same = make("Equal", column, constant(np.array(listed, np.int64)))
     if not unique:
         same = make(
-            "And", same, constant(np.array([c == g for c, g in zip(listed, given["cats_int64s"])]))
+            "And",
+            same,
+            constant(np.array([c == g for c, g in zip(listed, attributes["cats_int64s"])])),
         )
     return make.cast(same, dtypes.float32)
 
@@ -224,9 +226,9 @@ def _tree_scores(make: Composer, node: Node, count: int, aggregate: str) -> Valu
 
 @expands("TreeEnsembleRegressor", domain=DOMAIN)
 def tree_regressor(make: Composer, node: Node) -> Results:
-    given = node.op.attributes()
-    scores = _tree_scores(make, node, given["n_targets"], given["aggregate_function"])
-    return make.cast(transformed(make, given["post_transform"], scores), dtypes.float32)
+    attributes = node.op.attributes()
+    scores = _tree_scores(make, node, attributes["n_targets"], attributes["aggregate_function"])
+    return make.cast(transformed(make, attributes["post_transform"], scores), dtypes.float32)
 
 
 @expands("TreeEnsemble", domain=DOMAIN)

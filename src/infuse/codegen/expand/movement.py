@@ -18,11 +18,11 @@ def _first(node: Node) -> Value:
 
 @expands("DepthToSpace")
 def depth_to_space(make: Composer, node: Node) -> Results:
-    x, given = _first(node), node.op.attributes()
-    b = given["blocksize"]
+    x, attributes = _first(node), node.op.attributes()
+    b = attributes["blocksize"]
     n, c, h, w = x.shape
     out = dims.floordiv(c, b * b)
-    if given["mode"] == "DCR":
+    if attributes["mode"] == "DCR":
         blocks = make.permute(make.reshape(x, n, b, b, out, h, w), 0, 3, 4, 1, 5, 2)
     else:
         blocks = make.permute(make.reshape(x, n, out, b, b, h, w), 0, 1, 4, 2, 5, 3)
@@ -31,11 +31,11 @@ def depth_to_space(make: Composer, node: Node) -> Results:
 
 @expands("SpaceToDepth")
 def space_to_depth(make: Composer, node: Node) -> Results:
-    x, given = _first(node), node.op.attributes()
-    b = given["blocksize"]
+    x, attributes = _first(node), node.op.attributes()
+    b = attributes["blocksize"]
     n, c, h, w = x.shape
     rows, columns = dims.floordiv(h, b), dims.floordiv(w, b)
-    order = (0, 3, 5, 1, 2, 4) if given["mode"] == "DCR" else (0, 1, 3, 5, 2, 4)
+    order = (0, 3, 5, 1, 2, 4) if attributes["mode"] == "DCR" else (0, 1, 3, 5, 2, 4)
     blocks = make.permute(make.reshape(x, n, c, rows, b, columns, b), *order)
     return make.reshape(blocks, n, c * b * b, rows, columns)
 
@@ -44,10 +44,10 @@ def space_to_depth(make: Composer, node: Node) -> Results:
 def center_crop_pad(make: Composer, node: Node) -> Results:
     x = result = _first(node)
     axes = node.op.attributes()["axes"]
-    wanted = known_ints(node.input(1))
-    if wanted is None:
+    shape = known_ints(node.input(1))
+    if shape is None:
         return None
-    for axis, target in zip(range(x.rank) if axes is None else axes, wanted):
+    for axis, target in zip(range(x.rank) if axes is None else axes, shape):
         axis %= x.rank
         size = x.shape[axis]
         start = dims.floordiv(dims.maximum(size - target, 0), 2)
@@ -62,28 +62,28 @@ def center_crop_pad(make: Composer, node: Node) -> Results:
 @expands("OneHot")
 def one_hot(make: Composer, node: Node) -> Results:
     indices, depth, values = (v for v in node.inputs if v is not None)
-    known = known_ints(depth)
-    if known is None and depth.const is not None:
-        known = (int(depth.const.reshape(-1)[0]),)
-    if known is None:
+    depths = known_ints(depth)
+    if depths is None and depth.const is not None:
+        depths = (int(depth.const.reshape(-1)[0]),)
+    if depths is None:
         return None
     axis = node.op.attributes()["axis"] % (indices.rank + 1)
     places = make.reshape(indices, *indices.shape[:axis], 1, *indices.shape[axis:])
-    size = make.cast(make.size(known[0]), indices.dtype)
+    size = make.cast(make.size(depths[0]), indices.dtype)
     if indices.dtype.is_signed:
         places = make("Where", make("Less", places, 0), places + size, places)
-    choices = make.reshape(make.range(known[0]), known[0], *(1,) * (indices.rank - axis))
+    choices = make.reshape(make.range(depths[0]), depths[0], *(1,) * (indices.rank - axis))
     off, on = (make.reshape(make.slice(values, 0, i, i + 1)) for i in range(2))
     return make("Where", make("Equal", places, make.cast(choices, indices.dtype)), on, off)
 
 
 @expands("EyeLike")
 def eye_like(make: Composer, node: Node) -> Results:
-    given, shape, dtype = node.op.attributes(), node.output.shape, node.output.dtype
+    attributes, shape, dtype = node.op.attributes(), node.output.shape, node.output.dtype
     rows, columns = shape
     if isinstance(rows, int) and isinstance(columns, int):
-        return make("Identity", constant(np.eye(rows, columns, given["k"], dtype=dtype.numpy)))
-    diagonal = make(make.reshape(make.range(rows), rows, 1) + given["k"])
+        return make("Identity", constant(np.eye(rows, columns, attributes["k"], dtype=dtype.numpy)))
+    diagonal = make(make.reshape(make.range(rows), rows, 1) + attributes["k"])
     return make.cast(make("Equal", diagonal, make.range(columns)), dtype)
 
 

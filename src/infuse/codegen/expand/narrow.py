@@ -104,10 +104,10 @@ def widen(make: Composer, node: Node) -> Results:
     if not any(is_narrow(v.dtype) for v in (*node.operands(), *node.outputs)):
         return None
     inputs = [v if v is None or not is_narrow(v.dtype) else _widened(make, v) for v in node.inputs]
-    found = make.apply(node.op, inputs, len(node.outputs))
-    for new, old in zip(found, node.outputs):
+    outputs = make.apply(node.op, inputs, len(node.outputs))
+    for new, old in zip(outputs, node.outputs):
         new.type = TensorType(new.dtype, old.shape)
-    return [_narrowed(make, new, old) for new, old in zip(found, node.outputs)]
+    return [_narrowed(make, new, old) for new, old in zip(outputs, node.outputs)]
 
 
 @expands(*_ELEMENTWISE, first=True)
@@ -116,8 +116,8 @@ def stay_wide(make: Composer, node: Node) -> Results:
     """In float32 where an operand comes so, or the result is wanted so."""
     comes = any(v is not None and _is_wide(make, v) for v in node.inputs)
     reader = next(node.output.users(), None)
-    wanted = reader is not None and widen in EXPANSIONS.get((reader.op.domain, reader.kind), ())
-    return widen(make, node) if comes or (wanted and node.kind in _ELEMENTWISE) else None
+    widens = reader is not None and widen in EXPANSIONS.get((reader.op.domain, reader.kind), ())
+    return widen(make, node) if comes or (widens and node.kind in _ELEMENTWISE) else None
 
 
 @expands("Cast", "CastLike")

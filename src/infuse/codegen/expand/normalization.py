@@ -61,16 +61,16 @@ def layer_normalization(make: Composer, node: Node) -> Results:
     x, scale, bias = node.inputs[0], node.inputs[1], node.input(2)
     assert x is not None
     assert scale is not None
-    given = node.op.attributes()
-    axis = given["axis"] % x.rank
+    attributes = node.op.attributes()
+    axis = attributes["axis"] % x.rank
     plain = _is_float32(node) and not any(v.uses for v in node.outputs[1:])
     if plain and _is_row(axis, x, scale, bias):
         return None
     if plain and all(v is None or v.shape == x.shape[axis:] for v in (scale, bias)):
         return _flat_rows(make, node, x, axis, [scale, bias])
-    normal, mean, inverse = _standardized(make, x, range(axis, x.rank), given["epsilon"])
+    normal, mean, inverse = _standardized(make, x, range(axis, x.rank), attributes["epsilon"])
     result = make(normal * scale)
-    statistics = dtypes.by_onnx(given["stash_type"])
+    statistics = dtypes.by_onnx(attributes["stash_type"])
     results = [result if bias is None else make(result + bias), mean, inverse]
     return [results[0], *(make.cast(v, statistics) for v in results[1 : len(node.outputs)])]
 
@@ -78,8 +78,8 @@ def layer_normalization(make: Composer, node: Node) -> Results:
 @expands("RMSNormalization")
 def rms_normalization(make: Composer, node: Node) -> Results:
     x, scale = _operands(node)
-    given = node.op.attributes()
-    axis = given["axis"] % x.rank
+    attributes = node.op.attributes()
+    axis = attributes["axis"] % x.rank
     if _is_float32(node) and _is_row(axis, x, scale):
         return None
     if _is_float32(node) and scale.shape == x.shape[axis:]:
@@ -87,7 +87,7 @@ def rms_normalization(make: Composer, node: Node) -> Results:
     wide = dtypes.float64 if dtypes.float64 in (x.dtype, scale.dtype) else dtypes.float32
     value = make.cast(x, wide)
     square = make.reduce("ReduceMean", value * value, *range(axis, x.rank))
-    root = make("Sqrt", square + given["epsilon"])
+    root = make("Sqrt", square + attributes["epsilon"])
     return make.cast(make(value / root * make.cast(scale, wide)), node.output.dtype)
 
 
@@ -114,13 +114,13 @@ def group_normalization(make: Composer, node: Node) -> Results:
     x, scale, bias = _operands(node)
     if _is_float32(node):
         return None
-    given = node.op.attributes()
+    attributes = node.op.attributes()
     grouped: Shape = x.shape
-    if "num_groups" in given:
-        count = given["num_groups"]
+    if "num_groups" in attributes:
+        count = attributes["num_groups"]
         grouped = (x.shape[0], count, dims.floordiv(dims.product(x.shape[1:]), count))
     normal = _standardized(
-        make, make.reshape(x, *grouped), range(2, len(grouped)), given["epsilon"]
+        make, make.reshape(x, *grouped), range(2, len(grouped)), attributes["epsilon"]
     )[0]
     one, other = (_per_channel(make, v, x.rank) for v in (scale, bias))
     return make(make.reshape(normal, *x.shape) * one + other)
@@ -138,8 +138,8 @@ def mean_variance_normalization(make: Composer, node: Node) -> Results:
 @expands("LpNormalization")
 def lp_normalization(make: Composer, node: Node) -> Results:
     (x,) = _operands(node)
-    given = node.op.attributes()
-    norm = make.reduce(f"ReduceL{given['p']}", x, given["axis"] % x.rank)
+    attributes = node.op.attributes()
+    norm = make.reduce(f"ReduceL{attributes['p']}", x, attributes["axis"] % x.rank)
     zero = make("Equal", norm, 0.0)
     return make(x / make("Where", zero, make.number(1, x.dtype), norm))
 
@@ -168,16 +168,16 @@ def hardmax(make: Composer, node: Node) -> Results:
 @expands("LRN")
 def lrn(make: Composer, node: Node) -> Results:
     (x,) = _operands(node)
-    given = node.op.attributes()
-    size = given["size"]
+    attributes = node.op.attributes()
+    size = attributes["size"]
     squares = make.pad(make(x * x), 1, (size - 1) // 2, size // 2)
     total = make.slice(squares, 1, 0, x.shape[1])
     for i in range(1, size):
         total = make(total + make.slice(squares, 1, i, x.shape[1] + i))
-    base = make(total * (given["alpha"] / size) + given["bias"])
-    if given["bias"] > 0:
-        return make(x * ops.exp(ops.log(base) * -given["beta"]))
-    return make(x / base ** given["beta"])
+    base = make(total * (attributes["alpha"] / size) + attributes["bias"])
+    if attributes["bias"] > 0:
+        return make(x * ops.exp(ops.log(base) * -attributes["beta"]))
+    return make(x / base ** attributes["beta"])
 
 
 @expands("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")

@@ -19,23 +19,27 @@ def gemm(make: Composer, node: Node) -> Results:
     a, b, c = node.inputs[0], node.inputs[1], node.input(2)
     assert a is not None
     assert b is not None
-    given = node.op.attributes()
+    attributes = node.op.attributes()
     addend = c
-    if c is not None and given["beta"] != 1.0 and not (c.is_const and c.dtype == dtypes.float32):
+    if (
+        c is not None
+        and attributes["beta"] != 1.0
+        and not (c.is_const and c.dtype == dtypes.float32)
+    ):
         if c.dtype.is_integer:
             return None
-        addend = make(c * given["beta"])
+        addend = make(c * attributes["beta"])
     if a.dtype == dtypes.float32:
         if addend is c:
             return None
-        return make("Gemm", a, b, addend, **{**given, "beta": 1.0})
-    if a.dtype.is_integer and given["alpha"] != 1.0:
+        return make("Gemm", a, b, addend, **{**attributes, "beta": 1.0})
+    if a.dtype.is_integer and attributes["alpha"] != 1.0:
         return None
-    left = make.permute(a, 1, 0) if given["transA"] else a
-    right = make.permute(b, 1, 0) if given["transB"] else b
+    left = make.permute(a, 1, 0) if attributes["transA"] else a
+    right = make.permute(b, 1, 0) if attributes["transB"] else b
     result = make("MatMul", left, right)
-    if given["alpha"] != 1.0:
-        result = make(result * given["alpha"])
+    if attributes["alpha"] != 1.0:
+        result = make(result * attributes["alpha"])
     return result if addend is None else make(result + addend)
 
 
@@ -104,12 +108,12 @@ def _diagonal(make: Composer, x: Value, labels: str) -> _Named:
     return _Named(x, labels)
 
 
-def _summed(make: Composer, x: _Named, kept: set[str]) -> _Named:
-    axes = [i for i, label in enumerate(x.labels) if label not in kept]
+def _summed(make: Composer, x: _Named, remaining: set[str]) -> _Named:
+    axes = [i for i, label in enumerate(x.labels) if label not in remaining]
     if not axes:
         return x
     value = make("ReduceSum", x.value, make.ints(*axes), keepdims=0)
-    return _Named(value, "".join(label for label in x.labels if label in kept))
+    return _Named(value, "".join(label for label in x.labels if label in remaining))
 
 
 def _contract(make: Composer, a: _Named, b: _Named, later: set[str]) -> _Named:
@@ -174,11 +178,11 @@ class _Attention:
 
     def __init__(self, make: Composer, node: Node) -> None:
         self.make, self.node = make, node
-        self.given = node.op.attributes()
+        self.attributes = node.op.attributes()
         q, k, v = (x for x in node.inputs[:3] if x is not None)
         self.flat = q.rank == 3
-        self.queries = self._heads(q, self.given["q_num_heads"])
-        self.keys, self.values = (self._heads(x, self.given["kv_num_heads"]) for x in (k, v))
+        self.queries = self._heads(q, self.attributes["q_num_heads"])
+        self.keys, self.values = (self._heads(x, self.attributes["kv_num_heads"]) for x in (k, v))
         self.past: Dim = 0
         past_key, past_value = node.input(4), node.input(5)
         if past_key is not None and past_value is not None:
@@ -197,14 +201,14 @@ class _Attention:
     def results(self) -> Results:
         make = self.make
         size = self.queries.shape[3]
-        scale = self.given["scale"]
+        scale = self.attributes["scale"]
         if scale is None and not isinstance(size, int):
             make.unsupported("heads of unknown size")
         factor = 1 / math.sqrt(size) if scale is None and isinstance(size, int) else scale
         queries = self._grouped(self.queries)
         keys = make.permute(self._shared(self.keys), 0, 1, 2, 4, 3)
         raw = make(make("MatMul", queries, keys) * factor)
-        cap = self.given["softcap"]
+        cap = self.attributes["softcap"]
         capped = make(ops.tanh(raw / cap) * cap) if cap else raw
         biased, seen = self._masked(capped)
         weights = self._weights(biased, seen)
@@ -212,9 +216,9 @@ class _Attention:
         if self.flat:
             merged = make.permute(result, 0, 2, 1, 3)
             result = make.reshape(merged, *merged.shape[:2], merged.shape[2] * merged.shape[3])
-        shown = (raw, capped, biased, weights)[self.given["qk_matmul_output_mode"]]
-        found = [result, self.keys, self.values, self._ungrouped(shown)]
-        return found[: len(self.node.outputs)]
+        shown = (raw, capped, biased, weights)[self.attributes["qk_matmul_output_mode"]]
+        outputs = [result, self.keys, self.values, self._ungrouped(shown)]
+        return outputs[: len(self.node.outputs)]
 
     def _grouped(self, x: Value) -> Value:
         """(batch, heads, …) as (batch, heads of keys, queries that share one, …)."""
@@ -273,12 +277,14 @@ class _Attention:
             conditions.append(ops.less(key, counts))
             first = make(counts - make.size(lengths[0]))
         ahead = make(key - (query + first))
-        if self.given["is_causal"]:
+        if self.attributes["is_causal"]:
             conditions.append(ops.less_or_equal(ahead, 0))
-        if self.given["left_window_size"] >= 0:
-            conditions.append(ops.less_or_equal(ops.neg(ahead), self.given["left_window_size"]))
-        if self.given["right_window_size"] >= 0:
-            conditions.append(ops.less_or_equal(ahead, self.given["right_window_size"]))
+        if self.attributes["left_window_size"] >= 0:
+            conditions.append(
+                ops.less_or_equal(ops.neg(ahead), self.attributes["left_window_size"])
+            )
+        if self.attributes["right_window_size"] >= 0:
+            conditions.append(ops.less_or_equal(ahead, self.attributes["right_window_size"]))
         seen: Value | None = None
         for condition in conditions:
             seen = make(condition) if seen is None else make("And", seen, condition)
@@ -299,24 +305,24 @@ def rotary_embedding(make: Composer, node: Node) -> Results:
     x, cos, sin = (v for v in node.inputs[:3] if v is not None)
     if x.dtype == dtypes.float32:
         return None
-    given, places = node.op.attributes(), node.input(3)
+    attributes, places = node.op.attributes(), node.input(3)
     if places is not None:
         cos, sin = (make("Gather", table, places, axis=0) for table in (cos, sin))
     flat = x.rank == 3
     batch, length = (x.shape[0], x.shape[1]) if flat else (x.shape[0], x.shape[2])
     if flat:
-        heads = given["num_heads"]
+        heads = attributes["num_heads"]
         x = make.permute(
             make.reshape(x, batch, length, heads, dims.floordiv(x.shape[2], heads)), 0, 2, 1, 3
         )
     half, size = cos.shape[-1], x.shape[3]
     turned = half * 2
-    whole = not given["rotary_embedding_dim"] or turned == size
+    whole = not attributes["rotary_embedding_dim"] or turned == size
     cos, sin = (
         make.reshape(table, table.shape[0], 1, table.shape[1], half) for table in (cos, sin)
     )
     part = x if whole else make.slice(x, 3, 0, turned)
-    if given["interleaved"]:
+    if attributes["interleaved"]:
         pairs = make.reshape(part, *part.shape[:3], half, 2)
         even, odd = (
             make.reshape(make.slice(pairs, 4, i, i + 1), *part.shape[:3], half) for i in range(2)
@@ -324,7 +330,7 @@ def rotary_embedding(make: Composer, node: Node) -> Results:
     else:
         even, odd = make.slice(part, 3, 0, half), make.slice(part, 3, half, turned)
     real, imaginary = make(cos * even - sin * odd), make(sin * even + cos * odd)
-    if given["interleaved"]:
+    if attributes["interleaved"]:
         joined = [make.reshape(v, *part.shape[:3], half, 1) for v in (real, imaginary)]
         result = make.reshape(make("Concat", *joined, axis=4), *part.shape)
     else:

@@ -103,18 +103,18 @@ class _Granularity:
             x, *self.shape[: self.axis], count, self.block, *self.shape[self.axis + 1 :]
         )
 
-    def parameter(self, given: Value | None) -> Value | None:
+    def parameter(self, value: Value | None) -> Value | None:
         """A scale or zero point."""
         make, axis = self.make, self.axis
-        if given is None or not self.block:
-            return None if given is None else per_channel(make, given, len(self.shape), axis)
-        apart = make.reshape(given, *given.shape[: axis + 1], 1, *given.shape[axis + 1 :])
+        if value is None or not self.block:
+            return None if value is None else per_channel(make, value, len(self.shape), axis)
+        apart = make.reshape(value, *value.shape[: axis + 1], 1, *value.shape[axis + 1 :])
         if self.splits:
             return apart
-        shape = (*given.shape[: axis + 1], self.block, *given.shape[axis + 1 :])
+        shape = (*value.shape[: axis + 1], self.block, *value.shape[axis + 1 :])
         spread = make("Expand", apart, make.ints(*shape))
         whole = make.reshape(
-            spread, *shape[:axis], given.shape[axis] * self.block, *shape[axis + 2 :]
+            spread, *shape[:axis], value.shape[axis] * self.block, *shape[axis + 2 :]
         )
         return make.slice(whole, axis, 0, self.shape[axis])
 
@@ -127,9 +127,9 @@ class _Granularity:
 def quantize_linear(make: Composer, node: Node) -> Results:
     x, scale, zero, op = *_operands(node), node.op
     assert isinstance(op, QuantizeLinear)
-    known = folded(make, node)
-    if known is not None:
-        return known
+    content = folded(make, node)
+    if content is not None:
+        return content
     form = _Granularity(make, x, scale, op.axis, op.block_size)
     precision = op.division(scale.dtype)
     divisor = form.parameter(scale)
@@ -213,8 +213,8 @@ def rounded_product(make: Composer, node: Node) -> Results:
         or not _is_known(scale)
     ):
         return None
-    x, given, shift = _operands(maker)
-    if not (_same(given, scale) and _same(zero, shift) and _ends_product(x)):
+    x, weight, shift = _operands(maker)
+    if not (_same(weight, scale) and _same(zero, shift) and _ends_product(x)):
         return None
     if any(map(_stays_quantized, _readers(node))) or scale.dtype != dtypes.float32:
         return None
@@ -275,8 +275,8 @@ def _ends_product(x: Value | None, depth: int = 16) -> bool:
     if node.kind in ("ConvInteger", "MatMulInteger"):
         return True
     others = node.inputs[1:]
-    known = all(v is None or v.const is not None for v in others)
-    return known and node.kind in _AFTER_PRODUCTS and _ends_product(node.input(0), depth - 1)
+    constant = all(v is None or v.const is not None for v in others)
+    return constant and node.kind in _AFTER_PRODUCTS and _ends_product(node.input(0), depth - 1)
 
 
 def _is_known(scale: Value) -> bool:
@@ -323,9 +323,9 @@ def _share(make: Composer, value: Value, scale: Value) -> tuple[Value, float, fl
 def dequantize_linear(make: Composer, node: Node) -> Results:
     x, scale, zero, op = *_operands(node), node.op
     assert isinstance(op, DequantizeLinear)
-    known = folded(make, node)
-    if known is not None:
-        return known
+    content = folded(make, node)
+    if content is not None:
+        return content
     form = _Granularity(make, x, scale, op.axis, op.block_size)
     computed = dtypes.float64 if scale.dtype == dtypes.float64 else dtypes.float32
     wide = make.cast(form.data(x), computed)

@@ -138,15 +138,15 @@ def _place(position: Value | None, count: int, end: int) -> int | None:
     """
     if position is None:
         return end - 1 if end else None
-    known = known_ints(position)
+    places = known_ints(position)
     if (
-        known is None
-        or len(known) != 1
-        or not isinstance(known[0], int)
-        or not -count <= known[0] < end
+        places is None
+        or len(places) != 1
+        or not isinstance(places[0], int)
+        or not -count <= places[0] < end
     ):
         return None
-    return known[0] + count if known[0] < 0 else known[0]
+    return places[0] + count if places[0] < 0 else places[0]
 
 
 # -- sequences -------------------------------------------------------------------------------------
@@ -198,11 +198,11 @@ def _length(state: _Flattening, make: Composer, node: Node) -> bool:
 
 @_step("ConcatFromSequence")
 def _concat(state: _Flattening, make: Composer, node: Node) -> bool:
-    parts, given = state.parts.get(_operand(node)), node.op.attributes()
+    parts, attributes = state.parts.get(_operand(node)), node.op.attributes()
     if not parts or not all(map(_has_rank, parts)):
         return False
-    axis = given["axis"]
-    if given["new_axis"]:
+    axis = attributes["axis"]
+    if attributes["new_axis"]:
         axis %= parts[0].rank + 1
         parts = [make("Unsqueeze", part, make.ints(axis)) for part in parts]
     return state.replace(node.output, make("Concat", *parts, axis=axis))
@@ -210,17 +210,17 @@ def _concat(state: _Flattening, make: Composer, node: Node) -> bool:
 
 @_step("SplitToSequence")
 def _split(state: _Flattening, make: Composer, node: Node) -> bool:
-    x, split, given = _operand(node), node.input(1), node.op.attributes()
+    x, split, attributes = _operand(node), node.input(1), node.op.attributes()
     if not _has_rank(x):
         return False
-    axis = given["axis"] % x.rank
+    axis = attributes["axis"] % x.rank
     count, sizes = _split_sizes(x.shape[axis], split)
     if not count:
         return False
     parts = make.several(
         count, "Split", x, sizes if isinstance(sizes, Value) else make.ints(*sizes), axis=axis
     )
-    if split is None and not given["keepdims"]:
+    if split is None and not attributes["keepdims"]:
         parts = [make("Squeeze", part, make.ints(axis)) for part in parts]
     state.parts[node.output] = parts
     state.changed = True
@@ -234,11 +234,16 @@ def _split_sizes(size: Dim, split: Value | None) -> tuple[int, Sequence[Dim] | V
     if split is not None and split.rank == 1:
         count = split.shape[0]
         return (count, split) if isinstance(count, int) else (0, ())
-    known: Sequence[Dim] | None = (1,) if split is None else known_ints(split)
-    if not isinstance(size, int) or not known or not isinstance(known[0], int) or known[0] < 1:
+    lengths: Sequence[Dim] | None = (1,) if split is None else known_ints(split)
+    if (
+        not isinstance(size, int)
+        or not lengths
+        or not isinstance(lengths[0], int)
+        or lengths[0] < 1
+    ):
         return 0, ()
-    whole, rest = divmod(size, known[0])
-    sizes = [known[0]] * whole + [rest] * bool(rest)
+    whole, rest = divmod(size, lengths[0])
+    sizes = [lengths[0]] * whole + [rest] * bool(rest)
     return len(sizes), sizes
 
 
@@ -252,8 +257,8 @@ def _map(state: _Flattening, make: Composer, node: Node) -> bool:
     rows = []
     for index in range(len(first)):
         values = {
-            inner: state.parts[given][index] if given in state.parts else given
-            for inner, given in zip(body.inputs, node.operands())
+            inner: state.parts[parameter][index] if parameter in state.parts else parameter
+            for inner, parameter in zip(body.inputs, node.operands())
         }
         for copy in clone_nodes(body.nodes, values):
             make.made.append(make.graph.add_node(copy))

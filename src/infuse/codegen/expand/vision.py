@@ -21,8 +21,8 @@ expands(
 @expands("NonMaxSuppression")
 def narrowed(make: Composer, node: Node) -> Results:
     """Boxes are float32, as ONNX has them."""
-    given = [v for v in node.inputs[:2] if v is not None]
-    if all(v.dtype == dtypes.float32 for v in given):
+    operands = [v for v in node.inputs[:2] if v is not None]
+    if all(v.dtype == dtypes.float32 for v in operands):
         return None
-    boxes, scores = (make.cast(v, dtypes.float32) for v in given)
+    boxes, scores = (make.cast(v, dtypes.float32) for v in operands)
     return make.apply(node.op, [boxes, scores, *node.inputs[2:]])[0]

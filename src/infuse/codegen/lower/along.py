@@ -35,9 +35,9 @@ def along(
     """`x` as lines along the axis that a scalar input names; `last` axes at its end cannot be
     chosen.
     """
-    known = None if axis is None else known_ints(axis)
-    if axis is None or known is not None:
-        place = int(default if known is None else known[0]) % x.rank
+    axes = None if axis is None else known_ints(axis)
+    if axis is None or axes is not None:
+        place = int(default if axes is None else axes[0]) % x.rank
         outer, inner = dims.product(x.shape[:place]), dims.product(x.shape[place + 1 :])
         return Along(place, outer, x.shape[place], inner)
     names = [new_symbol(low) for _ in range(4)]

@@ -53,14 +53,14 @@ def attention(low: Lowering, node: Node, group: Group) -> None:
     require_float32(low, node)
     if any(v.uses for v in node.outputs[3:]):
         low.unsupported(node, "scores")
-    given = node.op.attributes()
+    attributes = node.op.attributes()
     q, k, v = (_heads(low, node, i) for i in range(3))
     past = node.input(4)
     first: Dim = 0 if past is None else past.shape[2]
     k, v = (_present(low, node, i, x) for i, x in ((1, k), (2, v)))
-    heads = Heads(q, k, v, given["scale"], node.input(3), bool(given["is_causal"]), first)
-    heads.left, heads.right = given["left_window_size"], given["right_window_size"]
-    heads.softcap = given["softcap"]
+    heads = Heads(q, k, v, attributes["scale"], node.input(3), bool(attributes["is_causal"]), first)
+    heads.left, heads.right = attributes["left_window_size"], attributes["right_window_size"]
+    heads.softcap = attributes["softcap"]
     valid = node.input(6)
     if valid is not None:
         heads.valid = low.dense(valid)

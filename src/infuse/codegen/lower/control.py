@@ -29,7 +29,7 @@ class _Results:
     def __init__(self, low: Lowering, node: Node) -> None:
         self.low, self.node = low, node
         self.tensors = [low.program.block(v.dtype, v.shape) for v in node.outputs]
-        self.known = set(low.known)
+        self.available_sizes = set(low.available_sizes)
 
     def block(self, number: int) -> str:
         """The C++ name of the block of an output."""
@@ -38,7 +38,7 @@ class _Results:
     def find(self, f: FunctionWriter, number: int, sizes: Sequence[str]) -> None:
         """Store the unknown sizes of an output, check the others."""
         for size, text in zip(self.node.outputs[number].shape, sizes):
-            unknown = dims.symbols(size) - self.known
+            unknown = dims.symbols(size) - self.available_sizes
             if not unknown:
                 if text != size_text(size):
                     f.fail_unless(f"{text} == {size_text(size)}", "DIFFERENT_SIZES")
@@ -50,8 +50,11 @@ class _Results:
     def finish(self, f: FunctionWriter) -> None:
         """The step ends: its results are there, their sizes known."""
         shapes = [v.shape for v in self.node.outputs]
-        found = set().union(*(dims.symbols(d) for shape in shapes for d in shape)) - self.known
-        self.low.program.found += sorted(found)
+        late = (
+            set().union(*(dims.symbols(d) for shape in shapes for d in shape))
+            - self.available_sizes
+        )
+        self.low.program.late_sizes += sorted(late)
         f.writes += [t.buffer for t in self.tensors]
         f.finish(f"{self.node.kind} {self.node.name}".strip())
         self.low.tensors.update(zip(self.node.outputs, self.tensors))
@@ -122,9 +125,9 @@ class _Iteration:
         every = [*inputs, *_captures(self.f, self.body), "nullptr"]
         self.f.line(f"const void* in[] = {{{', '.join(every)}}};")
         for value, start in zip(self.state, self.carried):
-            for size, given in zip(value.shape, start.shape):
-                if size != given and isinstance(size, dims.Expr):
-                    self.f.line(f"d.{symbol_field(str(size))} = {size_text(given)};")
+            for size, start_size in zip(value.shape, start.shape):
+                if size != start_size and isinstance(size, dims.Expr):
+                    self.f.line(f"d.{symbol_field(str(size))} = {size_text(start_size)};")
         for number, value in enumerate(self.stacked):
             if value.rank:
                 self.f.line(f"long rows{number}[{value.rank}] = {{}};")
@@ -170,10 +173,10 @@ class _Iteration:
         for number, value in enumerate(self.state):
             place = self.first_output + number
             f.line(f"in[{self.first_input + number}] = {self.frame}.results[{place}];")
-            given = self.graph.outputs[place].shape
+            sizes = self.graph.outputs[place].shape
             moved += [
                 (str(a), size_text(b))
-                for a, b in zip(value.shape, given)
+                for a, b in zip(value.shape, sizes)
                 if a != b and isinstance(a, dims.Expr)
             ]
         names = {
@@ -208,7 +211,7 @@ class _Iteration:
             # What has no rows has the sizes that are known without any.
             rows = [
                 f"({count} == 0 ? {size_text(d)} : {row})"
-                if dims.symbols(d) <= self.results.known
+                if dims.symbols(d) <= self.results.available_sizes
                 else row
                 for d, row in zip(outside, rows)
             ]
@@ -253,10 +256,10 @@ def loop(low: Lowering, node: Node, group: Group) -> None:
 
 @lowers("Scan")
 def scan(low: Lowering, node: Node, group: Group) -> None:
-    given = node.op.attributes()
-    count = len(node.inputs) - given["num_scan_inputs"]
+    attributes = node.op.attributes()
+    count = len(node.inputs) - attributes["num_scan_inputs"]
     values = [operand(node, i) for i in range(count, len(node.inputs))]
-    axes = [a % v.rank for a, v in zip(given["scan_input_axes"] or [0] * len(values), values)]
+    axes = [a % v.rank for a, v in zip(attributes["scan_input_axes"] or [0] * len(values), values)]
     slices = [_outermost(low, low.tensor(v), axis) for v, axis in zip(values, axes)]
     work = _Iteration(low, node, 0, 0, [operand(node, i) for i in range(count)])
     f = work.f
@@ -266,18 +269,18 @@ def scan(low: Lowering, node: Node, group: Group) -> None:
     work.begin([*work.pointers, *pointers])
     f.line("long i = 0;")
     f.line("for (; i < trips; ++i) {")
-    turned = given["scan_input_directions"] or [0] * len(values)
+    turned = attributes["scan_input_directions"] or [0] * len(values)
     for number, (tensor, pointer) in enumerate(zip(slices, pointers)):
         index = "(trips - 1 - i)" if turned[number] else "i"
         stride = size_text(dims.product(tensor.shape[1:]))
         f.line(f"in[{count + number}] = {pointer} + {index} * {stride};")
     work.run()
-    backwards = given["scan_output_directions"] or [0] * len(work.stacked)
+    backwards = attributes["scan_output_directions"] or [0] * len(work.stacked)
     _stack_scan(work, backwards)
     work.carry()
     f.line("}")
-    wanted = given["scan_output_axes"] or [0] * len(work.stacked)
-    work.finish("trips", [a % (v.rank + 1) for a, v in zip(wanted, work.stacked)])
+    output_axes = attributes["scan_output_axes"] or [0] * len(work.stacked)
+    work.finish("trips", [a % (v.rank + 1) for a, v in zip(output_axes, work.stacked)])
 
 
 def _stack_scan(work: _Iteration, backwards: Sequence[int]) -> None:

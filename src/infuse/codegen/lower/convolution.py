@@ -158,9 +158,9 @@ def _forms(low: Lowering, node: Node, win: Window, sizes: ConvSizes) -> list[str
     Where the precision allows, operands may be rounded to bfloat16; not in larger tiles than 2,
     which lose too much.
     """
-    x, known, channels = operand(node), operand(node, 1).is_const, sizes.channels
+    x, is_constant, channels = operand(node), operand(node, 1).is_const, sizes.channels
     groups = int(node.op.attributes()["group"])
-    pairs = known and low.precision == "bf16"
+    pairs = is_constant and low.precision == "bf16"
     few = isinstance(channels, int) and channels < 32 and groups == 1 and win.dilations[1] == 1
     tensor = low.tensor(x)
     planes = few and tensor.is_dense(natural(x.rank)) and not tensor.is_dense(channels_last(x.rank))
@@ -168,9 +168,9 @@ def _forms(low: Lowering, node: Node, win: Window, sizes: ConvSizes) -> list[str
         name for name, fits in (("planar", planes), ("lines", few and win.kernel[1] != 1)) if fits
     ]
     names += ["taps", *(["taps_bf16"] if pairs else [])]
-    if known:
+    if is_constant:
         names += forms_by_tiles(low.precision, sizes)
-    if known and groups > 1:
+    if is_constant and groups > 1:
         first, second = (_merge(low, node, vectors) for vectors in (1, 2))
         names += [*(["merged1"] if first > 1 else []), *(["merged2"] if second > first else [])]
     return names

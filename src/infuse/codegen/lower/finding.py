@@ -32,9 +32,9 @@ def integers(
     value = node.input(index)
     if value is None:
         return None
-    known = known_ints(value)
-    if known is not None:
-        return known
+    numbers = known_ints(value)
+    if numbers is not None:
+        return numbers
     names = [new_symbol(low) for _ in range(_length(low, node, value))]
     f = low.function("read_sizes", node)
     pointer = f.read(low.dense(value)) if names else ""
@@ -78,10 +78,10 @@ def define(low: Lowering, node: Node, value: Value, sizes: Sequence[Dim]) -> Non
 
 def array(low: Lowering, f: FunctionWriter, node: Node, name: str, value: Value) -> int:
     """Define the C array `name` of an input's integers in `f`; how many there are."""
-    known = known_ints(value)
-    if known is not None:
-        longs(f, name, known)
-        return len(known)
+    numbers = known_ints(value)
+    if numbers is not None:
+        longs(f, name, numbers)
+        return len(numbers)
     count = _length(low, node, value)
     f.line(f"long {name}[{count + 1}];")
     if count:

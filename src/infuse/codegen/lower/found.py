@@ -153,15 +153,15 @@ def count_compress(low: Lowering, node: Node) -> None:
     shape, axis = _compressed(node)
     f = low.function("count_compress", node)
     f.include("sizes.hpp")
-    pointer, given = f.read(low.dense(condition)), f.number(condition.shape[0])
+    pointer, length = f.read(low.dense(condition)), f.number(condition.shape[0])
     f.fail_unless(
-        f"{given} <= {size_text(shape[axis])} || !count_nonzero({pointer} + "
+        f"{length} <= {size_text(shape[axis])} || !count_nonzero({pointer} + "
         f"{size_text(shape[axis])}, "
-        f"{given} - {size_text(shape[axis])})",
+        f"{length} - {size_text(shape[axis])})",
         "BAD_INDEX",
     )
     sizes = [
-        f"count_nonzero({pointer}, {given})" if a == axis else size_text(d)
+        f"count_nonzero({pointer}, {length})" if a == axis else size_text(d)
         for a, d in enumerate(shape)
     ]
     longs(f, "out", sizes)
@@ -176,11 +176,11 @@ def compress(low: Lowering, node: Node, group: Group) -> None:
     source, target = row_major(low, x), low.allocate(node.output)
     f = low.function("compress", node)
     f.include("sizes.hpp")
-    given = f"{f.read(low.dense(condition))}, {f.number(condition.shape[0])}"
+    arguments = f"{f.read(low.dense(condition))}, {f.number(condition.shape[0])}"
     inner = dims.product(shape[axis + 1 :]) * x.dtype.bytes
     sizes = f.numbers(dims.product(shape[:axis]), shape[axis], inner)
     f.line(
-        f"compress((const char*){f.read(source.bits)}, {given}, {sizes}, "
+        f"compress((const char*){f.read(source.bits)}, {arguments}, {sizes}, "
         f"(char*){f.write(target.bits)});"
     )
     f.finish("Compress")

@@ -177,9 +177,9 @@ def trilu(low: Lowering, node: Node, group: Group) -> None:
     f = low.function("trilu", node)
     f.include("sequence.hpp")
     sizes = f.numbers(dims.product(x.shape[:-2]), *x.shape[-2:])
-    known = None if offset is None else known_ints(offset)
-    if offset is None or known is not None:
-        diagonal = f.number(known[0] if known else 0)
+    offsets = None if offset is None else known_ints(offset)
+    if offset is None or offsets is not None:
+        diagonal = f.number(offsets[0] if offsets else 0)
     else:
         diagonal = f"long({f.read(low.dense(offset))}[0])"
     upper = "true" if node.op.attributes()["upper"] else "false"
@@ -193,8 +193,8 @@ def trilu(low: Lowering, node: Node, group: Group) -> None:
 
 @lowers("TopK", reads=(0,))
 def top_k(low: Lowering, node: Node, group: Group) -> None:
-    x, given = operand(node), node.op.attributes()
-    axis = given["axis"] % x.rank
+    x, attributes = operand(node), node.op.attributes()
+    axis = attributes["axis"] % x.rank
     source = row_major(low, x)
     count = node.output.shape[axis]
     values, places = low.allocate(node.output), _second(low, node)
@@ -204,7 +204,7 @@ def top_k(low: Lowering, node: Node, group: Group) -> None:
     sizes = f.numbers(
         dims.product(x.shape[:axis]), x.shape[axis], dims.product(x.shape[axis + 1 :]), count
     )
-    largest = "true" if given["largest"] else "false"
+    largest = "true" if attributes["largest"] else "false"
     f.line(f"top_k<{largest}>(c, {sizes}, {f.read(source)}, {f.write(values)}, {f.write(places)});")
     f.finish("TopK")
     low.tensors[node.output] = values
@@ -221,8 +221,8 @@ def _second(low: Lowering, node: Node) -> Tensor:
 @lowers("ReverseSequence")
 def reverse_sequence(low: Lowering, node: Node, group: Group) -> None:
     x, lengths = operand(node, 0), operand(node, 1)
-    given = node.op.attributes()
-    batch, time = given["batch_axis"] % x.rank, given["time_axis"] % x.rank
+    attributes = node.op.attributes()
+    batch, time = attributes["batch_axis"] % x.rank, attributes["time_axis"] % x.rank
     order = (batch, time, *(a for a in range(x.rank) if a not in (batch, time)))
     source, counts = low.dense(x, order), low.dense(lengths)
     target = low.allocate(node.output, order)

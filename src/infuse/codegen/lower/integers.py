@@ -151,8 +151,8 @@ def _stored(low: Lowering, matrices: Integers, lead: Sequence[Dim], what: str) -
         np.ascontiguousarray(matrices),
         (layout.name, low.lanes),
         layout.dtype.bytes * each * count,
-        lambda found: np.stack(
-            [pack_groups(one, low.lanes, layout) for one in found.reshape(-1, k, n)]
+        lambda array: np.stack(
+            [pack_groups(one, low.lanes, layout) for one in array.reshape(-1, k, n)]
         ),
     )
     sums = (

@@ -47,8 +47,8 @@ def matmul(low: Lowering, node: Node, group: Group) -> None:
 def gemm(low: Lowering, node: Node, group: Group) -> None:
     require_float32(low, node)
     a, b, c = operand(node, 0), operand(node, 1), node.input(2)
-    given = node.op.attributes()
-    alpha, beta = float(given["alpha"]), float(given["beta"])
+    attributes = node.op.attributes()
+    alpha, beta = float(attributes["alpha"]), float(attributes["beta"])
     if c is not None and beta != 1.0 and c.const is None:
         low.unsupported(node, "beta with a computed addend")
     bias = None
@@ -56,12 +56,12 @@ def gemm(low: Lowering, node: Node, group: Group) -> None:
         bias = low.tensor(c)
         if c.const is not None and beta != 1.0:
             bias = low.program.weight(c.const * np.float32(beta))
-    if b.const is not None and not given["transA"]:
-        packed_product(low, node, group, a, b, bool(given["transB"]), bias, alpha)
+    if b.const is not None and not attributes["transA"]:
+        packed_product(low, node, group, a, b, bool(attributes["transB"]), bias, alpha)
         return
     left, right = low.tensor(a), low.tensor(b)
-    left = left.permute((1, 0)) if given["transA"] else left
-    right = right.permute((1, 0)) if given["transB"] else right
+    left = left.permute((1, 0)) if attributes["transA"] else left
+    right = right.permute((1, 0)) if attributes["transB"] else right
     batched_product(low, node, group, left, right, bias, alpha)
 
 

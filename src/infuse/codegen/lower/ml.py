@@ -27,8 +27,8 @@ _SMALL = 4096
 
 @lowers("TreeScores", domain=KERNELS)
 def tree_scores(low: Lowering, node: Node, group: Group) -> None:
-    x, given = operand(node), node.op.attributes()
-    forest: Forest = given["forest"]
+    x, attributes = operand(node), node.op.attributes()
+    forest: Forest = attributes["forest"]
     source, target, kind = row_major(low, x), low.allocate(node.output), x.dtype.c_name
     arrays = [
         _words(forest, x.dtype.numpy),
@@ -38,16 +38,19 @@ def tree_scores(low: Lowering, node: Node, group: Group) -> None:
         forest.targets,
     ]
     weights = [low.program.weight(a.astype(np.int32)) for a in arrays]
-    join = _JOINS[given["aggregate"]]
+    join = _JOINS[attributes["aggregate"]]
     numbers = forest.votes if forest.votes.size else np.zeros(1, x.dtype.numpy)
-    if join == "TREE_SUM" and len(forest.kinds) * given["count"] <= 4 * forest.votes.size + _SMALL:
-        table = forest.table(given["count"])
+    if (
+        join == "TREE_SUM"
+        and len(forest.kinds) * attributes["count"] <= 4 * forest.votes.size + _SMALL
+    ):
+        table = forest.table(attributes["count"])
         join, numbers = (join, numbers) if table is None else ("TREE_TABLE", table)
     votes = low.program.weight(numbers.astype(x.dtype.numpy))
     f = low.function("trees", node)
     f.include("trees.hpp")
     nodes, *lists = map(f.read, weights)
-    width, targets = f.number(x.shape[1]), f.number(given["count"])
+    width, targets = f.number(x.shape[1]), f.number(attributes["count"])
     f.fail_unless(f"{width} >= {forest.columns}")
     count = f.number(len(forest.roots))
     starts = f"{lists[2]}, {lists[3]}, {f.read(votes)}"
@@ -55,8 +58,8 @@ def tree_scores(low: Lowering, node: Node, group: Group) -> None:
         f"const Trees<{kind}> trees = {{(const TreeNode<{kind}>*){nodes}, {lists[0]}, {lists[1]}, "
         f"{count}, {starts}}};"
     )
-    if given["aggregate"] in ("MIN", "MAX"):
-        f.scratch(f"trees_scratch({given['count']})", "trees.hpp")
+    if attributes["aggregate"] in ("MIN", "MAX"):
+        f.scratch(f"trees_scratch({attributes['count']})", "trees.hpp")
     plain = "true" if forest.is_plain else "false"
     sizes = f"{f.number(x.shape[0])}, {width}, {targets}, {f.number(forest.depth)}"
     f.line(f"run_trees<{plain}, {join}>(c, trees, {sizes}, {f.read(source)}, {f.write(target)});")

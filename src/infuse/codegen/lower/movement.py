@@ -150,7 +150,7 @@ def constant_of_shape(low: Lowering, node: Node, group: Group) -> None:
 def tile(low: Lowering, node: Node, group: Group) -> None:
     data, repeats = operand(node), integers(low, node, 1, least=0)
     assert repeats is not None
-    if not dims.symbols(dims.product(node.output.shape)) <= low.known:
+    if not dims.symbols(dims.product(node.output.shape)) <= low.available_sizes:
         define(low, node, node.output, [a * b for a, b in zip(data.shape, repeats)])
     source = low.tensor(data)
     target = low.allocate(node.output)
@@ -184,9 +184,9 @@ def _single(f: FunctionWriter, tensor: Tensor) -> str:
 @finds_sizes("CenterCropPad")
 def center_crop_pad_sizes(low: Lowering, node: Node) -> None:
     data, axes = operand(node), node.op.attributes()["axes"]
-    wanted = integers(low, node, 1, least=0) or ()
+    targets = integers(low, node, 1, least=0) or ()
     sizes = list(data.shape)
-    for axis, size in zip(range(data.rank) if axes is None else axes, wanted):
+    for axis, size in zip(range(data.rank) if axes is None else axes, targets):
         sizes[axis] = size
     define(low, node, node.output, sizes)
 
@@ -195,8 +195,8 @@ def center_crop_pad_sizes(low: Lowering, node: Node) -> None:
 def center_crop_pad(low: Lowering, node: Node, group: Group) -> None:
     data, target = operand(node), low.allocate(node.output)
     before = []
-    for size, wanted in zip(data.shape, node.output.shape):
-        added, cut = dims.maximum(wanted - size, 0), dims.maximum(size - wanted, 0)
+    for size, to in zip(data.shape, node.output.shape):
+        added, cut = dims.maximum(to - size, 0), dims.maximum(size - to, 0)
         before.append(dims.floordiv(added, 2) - dims.floordiv(cut, 2))
     _padded(low, node, low.arranged(low.tensor(data), target.order), target, before)
     low.tensors[node.output] = target

@@ -52,8 +52,8 @@ def layer_norm(low: Lowering, node: Node, group: Group) -> None:
     if any(v.uses for v in node.outputs[1:]):
         low.unsupported(node, "mean and deviation outputs")
     x = operand(node)
-    given = node.op.attributes()
-    axis = given["axis"] % x.rank
+    attributes = node.op.attributes()
+    axis = attributes["axis"] % x.rank
     columns = dims.product(x.shape[axis:])
     rows = dims.product(x.shape[:axis])
     if x.rank - axis > 1:
@@ -67,7 +67,7 @@ def layer_norm(low: Lowering, node: Node, group: Group) -> None:
     reader(f, tensor, width)
     pointers = ["nullptr" if v is None else f.read(low.dense(v)) for v in (scale, bias)]
     sizes = f"{f.number(rows)}, {width}"
-    epsilon = f"{float(given['epsilon'])!r}f"
+    epsilon = f"{float(attributes['epsilon'])!r}f"
     f.scratch(f"norm_scratch({size_text(columns)})", "norm.hpp")
     if node.kind == "RMSNormalization":
         f.line(f"rms_norm(c, {sizes}, input, {pointers[0]}, {epsilon}, {sink});")
@@ -80,11 +80,11 @@ def layer_norm(low: Lowering, node: Node, group: Group) -> None:
 def group_norm(low: Lowering, node: Node, group: Group) -> None:
     require_float32(low, node)
     x = operand(node)
-    given = node.op.attributes()
+    attributes = node.op.attributes()
     order = channels_last(x.rank)
     tensor = low.dense(x, order)
     channels = x.shape[1]
-    groups = given["num_groups"] if node.kind == "GroupNormalization" else channels
+    groups = attributes["num_groups"] if node.kind == "GroupNormalization" else channels
     f = low.function("group_norm", *group.nodes)
     f.include("norm.hpp")
     sink = low.sink(f, group, order)
@@ -92,7 +92,7 @@ def group_norm(low: Lowering, node: Node, group: Group) -> None:
     sizes = GroupSizes(x.shape[0], dims.product(x.shape[2:]), channels, groups)
     reader(f, tensor, f.number(channels))
     f.scratch(f"group_norm_scratch({sizes_text(sizes)})", "norm.hpp")
-    epsilon = f"{float(given['epsilon'])!r}f"
+    epsilon = f"{float(attributes['epsilon'])!r}f"
     f.line(f"group_norm(c, {f.sizes(sizes)}, input, {', '.join(pointers)}, {epsilon}, {sink});")
     f.finish(label(group))
 

@@ -17,7 +17,7 @@ from infuse.ir.graph import Node
 
 @lowers("MaxPool", "AveragePool", "LpPool", fuses=True)
 def pool(low: Lowering, node: Node, group: Group) -> None:
-    x, given = operand(node), node.op.attributes()
+    x, attributes = operand(node), node.op.attributes()
     bytes_too = node.kind == "MaxPool" and x.dtype in (dtypes.int8, dtypes.uint8)
     if (
         not (x.dtype == dtypes.float32 or bytes_too)
@@ -31,9 +31,9 @@ def pool(low: Lowering, node: Node, group: Group) -> None:
     f = low.function("pool", *group.nodes)
     f.include("pool.hpp")
     sink = low.sink(f, group, channels_last(node.output.rank))
-    counted = bool(given.get("count_include_pad"))
+    counted = bool(attributes.get("count_include_pad"))
     sizes = f.sizes(PoolSizes._make([*depthwise_sizes(node, win), *win.after, counted]))
-    p = float(given.get("p", 0))
+    p = float(attributes.get("p", 0))
     kind = {"MaxPool": "MaxPool{}", "AveragePool": "MeanPool{}", "LpPool": f"PowerPool{{{p!r}f}}"}[
         node.kind
     ]

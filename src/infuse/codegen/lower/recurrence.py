@@ -50,8 +50,8 @@ def causal_conv(low: Lowering, node: Node, group: Group) -> None:
     f.scratch(f"causal_conv_scratch({size_text(length)}, {size_text(taps)})", "recurrence.hpp")
     gate = "false" if node.op.attributes()["activation"] == "none" else "true"
     sizes = f.numbers(batch * channels, channels, length, taps)
-    given = ", ".join(_given(low, f, tensors, i) for i in range(4))
-    f.line(f"causal_conv(c, {sizes}, {gate}, {given}, {f.write(target)}, {f.write(state)});")
+    pointers = ", ".join(_given(low, f, tensors, i) for i in range(4))
+    f.line(f"causal_conv(c, {sizes}, {gate}, {pointers}, {f.write(target)}, {f.write(state)});")
     f.finish("CausalConvWithState")
 
 
@@ -78,17 +78,17 @@ def linear_attention(low: Lowering, node: Node, group: Group) -> None:
     f.include("recurrence.hpp")
     f.scratch(f"linear_attention_scratch({size_text(key)})", "recurrence.hpp")
     sizes = f.numbers(batch, length, op.q_num_heads, op.kv_num_heads, key, value, decays, rates)
-    given = ", ".join(_given(low, f, tensors, i) for i in range(6))
+    pointers = ", ".join(_given(low, f, tensors, i) for i in range(6))
     f.line(f"const LinearAttention shape = {{{sizes}, {literal(op.scale, dtypes.float32)}}};")
-    f.line(f"linear_attention(c, shape, {given}, {f.write(target)}, {f.write(state)});")
+    f.line(f"linear_attention(c, shape, {pointers}, {f.write(target)}, {f.write(state)});")
     f.finish("LinearAttention")
 
 
 @lowers("TensorScatter")
 def tensor_scatter(low: Lowering, node: Node, group: Group) -> None:
     cache, update, starts, out = operand(node), operand(node, 1), node.input(2), node.output
-    given = node.op.attributes()
-    axis = given["axis"] % cache.rank
+    attributes = node.op.attributes()
+    axis = attributes["axis"] % cache.rank
     source, target = row_major(low, update), low.allocate(out)
     low.copy(low.tensor(cache), target, "cache", node)
     places = None if starts is None else low.dense(starts)
@@ -102,7 +102,7 @@ def tensor_scatter(low: Lowering, node: Node, group: Group) -> None:
         update.shape[axis],
         bytes_,
     )
-    circular = "true" if given["mode"] == "circular" else "false"
+    circular = "true" if attributes["mode"] == "circular" else "false"
     index = "nullptr" if places is None else f.read(places)
     pointers = f"(const char*){f.read(source.bits)}, {index}, (char*){f.write(target.bits)}"
     f.fail_unless(f"tensor_scatter(c, {sizes}, {circular}, {pointers})", "BAD_INDEX")

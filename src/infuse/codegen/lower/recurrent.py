@@ -205,7 +205,7 @@ class Layer:
     def walk(self) -> None:
         """The step that goes along the sequence."""
         low, node = self.low, self.node
-        given, strides = self.inputs()
+        arguments, strides = self.inputs()
         weights = [self.packed(self.r, one, self.hidden) for one in self.passes]
         states = low.scratch_tensor(
             self.dtype, (self.directions, 5, self.batch, self.hidden), natural(4)
@@ -220,7 +220,7 @@ class Layer:
         fields: dict[str, Dim] = {"steps": self.time, "batch": self.batch, "hidden": self.hidden}
         fields |= {"directions": self.directions, "x_time": strides[0], "x_batch": strides[1]}
         fields["x_direction"] = self.columns
-        pointers = {"x": f.read(given), "states": f.write(states)}
+        pointers = {"x": f.read(arguments), "states": f.write(states)}
         pointers["live"] = f"(long*){f.write(live)}"
         self._states(f, fields, pointers)
         self._outputs(f, fields, pointers)

@@ -37,10 +37,10 @@ _REDUCERS = {
 def _axes(node: Node) -> list[int] | None:
     """The reduced axes; None where only the run knows them."""
     x = operand(node)
-    known = () if node.input(1) is None else known_ints(node.input(1))
-    if known is None:
+    numbers = () if node.input(1) is None else known_ints(node.input(1))
+    if numbers is None:
         return None
-    axes = sorted({int(a) % x.rank for a in known or () if isinstance(a, int)})
+    axes = sorted({int(a) % x.rank for a in numbers or () if isinstance(a, int)})
     if not axes and not node.op.attributes()["noop_with_empty_axes"]:
         axes = list(range(x.rank))
     return axes
@@ -51,10 +51,10 @@ def _split(tensor: Tensor, axes: list[int]) -> tuple[Order, list[int], list[int]
     order = [a for a in tensor.order if tensor.shape[a] != 1 or a not in axes]
     places = [i for i, a in enumerate(order) if a in axes]
     together = not places or places[-1] - places[0] + 1 == len(places)
-    kept = [a for a in order if a not in axes]
+    outer = [a for a in order if a not in axes]
     ones = [a for a in tensor.order if a not in order]
     if not together:
-        return (*ones, *kept, *axes), kept, []
+        return (*ones, *outer, *axes), outer, []
     first = places[0] if places else len(order)
     return (*ones, *order), order[:first], [a for a in order[first:] if a not in axes]
 
@@ -85,15 +85,15 @@ def _found_plan(low: Lowering, node: Node) -> _Plan:
     """The axes are data: the tensor is seen with kept axes before reduced ones, each of its size or
     of one.
     """
-    x, out, given = operand(node), node.output, node.op.attributes()
-    kept, reduced = ([new_symbol(low) for _ in x.shape] for _ in range(2))
+    x, out, attributes = operand(node), node.output, node.op.attributes()
+    outer, reduced = ([new_symbol(low) for _ in x.shape] for _ in range(2))
     f = low.function("reduced_sizes", node)
     f.include("axes.hpp")
     count = array(low, f, node, "axes", operand(node, 1))
     longs(f, "in", x.shape)
     f.line(f"long kept[{x.rank + 1}], reduced[{x.rank + 1}], out[{out.rank + 1}];")
     none, keep = (
-        "true" if given[name] else "false" for name in ("noop_with_empty_axes", "keepdims")
+        "true" if attributes[name] else "false" for name in ("noop_with_empty_axes", "keepdims")
     )
     f.fail_unless(
         f"reduced_sizes(in, {x.rank}, axes, {count}, {none}, {keep}, {out.rank}, kept, reduced, "
@@ -102,11 +102,11 @@ def _found_plan(low: Lowering, node: Node) -> _Plan:
     low.find_sizes(f, node, out.shape, "out")
     for axis in range(x.rank):
         f.line(
-            f"*{f.finds(kept[axis])} = kept[{axis}], *{f.finds(reduced[axis])} = reduced[{axis}];"
+            f"*{f.finds(outer[axis])} = kept[{axis}], *{f.finds(reduced[axis])} = reduced[{axis}];"
         )
     f.finish(f"{node.kind} {node.name}: sizes")
     tensor = low.tensor(x)
-    shape = tuple(map(dims.symbol, [*kept, *reduced]))
+    shape = tuple(map(dims.symbol, [*outer, *reduced]))
     order = natural(len(shape))
     seen = Tensor(
         tensor.buffer, tensor.dtype, shape, (*tensor.strides, *tensor.strides), order, tensor.offset
@@ -146,24 +146,24 @@ def reduce(low: Lowering, node: Node, group: Group) -> None:
     f.finish(label(group))
 
 
-def _result_order(node: Node, axes: list[int], kept: list[int]) -> Order:
+def _result_order(node: Node, axes: list[int], outer: list[int]) -> Order:
     if node.op.attributes()["keepdims"]:
-        return (*axes, *kept)
-    new = {a: i for i, a in enumerate(sorted(kept))}
-    return tuple(new[a] for a in kept)
+        return (*axes, *outer)
+    new = {a: i for i, a in enumerate(sorted(outer))}
+    return tuple(new[a] for a in outer)
 
 
 @lowers("ArgMax", "ArgMin")
 def arg_extreme(low: Lowering, node: Node, group: Group) -> None:
-    x, given = operand(node), node.op.attributes()
-    axis = given["axis"] % x.rank
+    x, attributes = operand(node), node.op.attributes()
+    axis = attributes["axis"] % x.rank
     tensor = low.dense(x, natural(x.rank))
     target = low.allocate(node.output)
     sizes = [dims.product(x.shape[:axis]), x.shape[axis], dims.product(x.shape[axis + 1 :])]
     f = low.function(node.kind, node)
     f.include("reduce.hpp")
     largest = "true" if node.kind == "ArgMax" else "false"
-    last = "true" if given["select_last_index"] else "false"
+    last = "true" if attributes["select_last_index"] else "false"
     text = ", ".join(map(size_text, sizes))
     f.line(f"arg_extreme<{largest}>(c, {text}, {last}, {f.read(tensor)}, {f.write(target)});")
     f.finish(node.kind)
@@ -172,14 +172,16 @@ def arg_extreme(low: Lowering, node: Node, group: Group) -> None:
 
 @lowers("CumSum", "CumProd", reads=(0,))
 def running(low: Lowering, node: Node, group: Group) -> None:
-    x, given = operand(node), node.op.attributes()
+    x, attributes = operand(node), node.op.attributes()
     lines = along(low, node, x, node.input(1))
     tensor = low.dense(x, natural(x.rank))
     target = low.allocate(node.output)
     f = low.function(node.kind, node)
     f.include("lines.hpp")
     sizes = f.numbers(*lines.sizes)
-    exclusive, reverse = ("true" if given[name] else "false" for name in ("exclusive", "reverse"))
+    exclusive, reverse = (
+        "true" if attributes[name] else "false" for name in ("exclusive", "reverse")
+    )
     join = "RunningSum" if node.kind == "CumSum" else "RunningProduct"
     f.line(
         f"running<{join}>(c, {sizes}, {exclusive}, {reverse}, {f.read(tensor)}, {f.write(target)});"

@@ -261,7 +261,7 @@ def _found_plan(low: Lowering, node: Node, op: Resize, crops: bool) -> Tensor:
     if sized:
         array(low, f, node, "sizes", operand(node, 3))
     none = "(const float*)nullptr"
-    given = none if sized or scales is None else f.read(low.dense(scales))
+    pointer = none if sized or scales is None else f.read(low.dense(scales))
     f.line(
         f"const long in[] = {{{', '.join(map(size_text, x.shape))}}}, axes[] = "
         f"{{{', '.join(map(str, axes))}}};"
@@ -270,7 +270,7 @@ def _found_plan(low: Lowering, node: Node, op: Resize, crops: bool) -> Tensor:
     part = f.read(low.dense(roi)) if crops and roi is not None else none
     policy = f"ResizePolicy({_POLICIES.index(op.keep_aspect_ratio_policy)})"
     arguments = (
-        f"{given}, {'sizes' if sized else 'nullptr'}, {policy}, {part}, out, {f.write(plan)}"
+        f"{pointer}, {'sizes' if sized else 'nullptr'}, {policy}, {part}, out, {f.write(plan)}"
     )
     f.fail_unless(f"resize_plan(in, {x.rank}, axes, {len(axes)}, {arguments})")
     low.find_sizes(f, node, node.output.shape, "out")

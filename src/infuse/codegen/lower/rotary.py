@@ -24,19 +24,21 @@ from infuse.ops.microsoft import DOMAIN
 def rotary_embedding(low: Lowering, node: Node, group: Group) -> None:
     require_float32(low, node)
     x, cos, sin, places = operand(node), operand(node, 1), operand(node, 2), node.input(3)
-    given = node.op.attributes()
-    source = by_heads(low, x, given["num_heads"])
+    attributes = node.op.attributes()
+    source = by_heads(low, x, attributes["num_heads"])
     order = (
         source.order
         if x.rank == 4 and source.order in ((0, 2, 1, 3), natural(4))
         else natural(x.rank)
     )
     target = low.allocate(node.output, order)
-    by_head = target if x.rank == 4 else split_heads(target, given["num_heads"])
+    by_head = target if x.rank == 4 else split_heads(target, attributes["num_heads"])
     tables = [row_major(low, v) for v in (cos, sin)]
     f = low.function("rotary", node)
     f.include("rotary.hpp")
-    sizes = f.sizes(RotarySizes._make([*source.shape, cos.shape[-1], bool(given["interleaved"])]))
+    sizes = f.sizes(
+        RotarySizes._make([*source.shape, cos.shape[-1], bool(attributes["interleaved"])])
+    )
     place = "EveryPlace{}"
     if places is not None:
         kind = f"PickedPlace<{places.dtype.c_name}>"
@@ -56,7 +58,9 @@ def rotary_embedding(low: Lowering, node: Node, group: Group) -> None:
 @finds_sizes("GroupQueryAttention", domain=DOMAIN)
 def stored_keys(low: Lowering, node: Node) -> None:
     """How many keys there are in all, which an input tells."""
-    unknown = set().union(*(dims.symbols(d) for v in node.outputs for d in v.shape)) - low.known
+    unknown = (
+        set().union(*(dims.symbols(d) for v in node.outputs for d in v.shape)) - low.available_sizes
+    )
     f = low.function("stored_keys", node)
     f.line(f"const long total = (long)*{f.read(low.dense(operand(node, 6)))};")
     f.fail_unless("total >= 0")
@@ -68,8 +72,8 @@ def stored_keys(low: Lowering, node: Node) -> None:
 @lowers("GroupQueryAttention", domain=DOMAIN)
 def group_query_attention(low: Lowering, node: Node, group: Group) -> None:
     require_float32(low, node)
-    given, mask = node.op.attributes(), node.input(10)
-    counts = (given["num_heads"], given["kv_num_heads"], given["kv_num_heads"])
+    attributes, mask = node.op.attributes(), node.input(10)
+    counts = (attributes["num_heads"], attributes["kv_num_heads"], attributes["kv_num_heads"])
     q, k, v = (by_heads(low, operand(node, i), count) for i, count in enumerate(counts))
     past, stored = node.input(3), node.outputs[1].shape[2]
     if any(v.uses for v in node.outputs[3:]):
@@ -84,15 +88,17 @@ def group_query_attention(low: Lowering, node: Node, group: Group) -> None:
     )
     valid = _valid(low, node, shape, stored if mask is None else mask.shape[-1])
     keys, values = (_store(low, node, i, x, shape, valid) for i, x in ((1, k), (2, v)))
-    heads = Heads(q, keys, values, given["scale"] or None, mask, bool(given["causal"]), 0, valid)
-    heads.softcap = given["softcap"]
+    heads = Heads(
+        q, keys, values, attributes["scale"] or None, mask, bool(attributes["causal"]), 0, valid
+    )
+    heads.softcap = attributes["softcap"]
     sinks = node.input(11)
     if sinks is not None:
         heads.sinks = low.dense(sinks)
-    elif given["smooth_softmax"] > 0:
+    elif attributes["smooth_softmax"] > 0:
         heads.sinks = low.program.weight(np.zeros(counts[0], np.float32))
-    if given["local_window_size"] >= 0:
-        heads.left = given["local_window_size"] - 1
+    if attributes["local_window_size"] >= 0:
+        heads.left = attributes["local_window_size"] - 1
     attend(low, node, group, heads)
 
 

@@ -114,14 +114,14 @@ def _pays(low: Lowering, expand: Group | None, depthwise: Node, *results: Value)
     values = [*([expand.result] if expand else []), *results]
     sizes = [dims.product(value.shape[1:]) for value in values]
     height, win = operand(depthwise).shape[2], window(depthwise, low)
-    known = [
+    counts = [
         size for size in (*sizes, height, win.kernel[0], win.strides[0]) if isinstance(size, int)
     ]
-    if len(known) < len(sizes) + 3:
+    if len(counts) < len(sizes) + 3:
         return False
-    lines, kernel, stride = known[-3:]
+    lines, kernel, stride = counts[-3:]
     again = (low.threads - 1) * max(kernel - stride, 0) if expand else 0
-    return 4 * max(known[:-3]) > ROOM and again <= HALO * lines
+    return 4 * max(counts[:-3]) > ROOM and again <= HALO * lines
 
 
 @fuses_producers("Conv", _conv_producers)

@@ -28,8 +28,8 @@ def dft(low: Lowering, node: Node, group: Group) -> None:
     x, op, out = operand(node), node.op, node.output
     assert isinstance(op, DFT)
     line = along(low, node, x, node.input(2), -2, last=1)
-    given = integers(low, node, 1, least=1)
-    n = op.length(line.size, given[0] if given else None)
+    lengths = integers(low, node, 1, least=1)
+    n = op.length(line.size, lengths[0] if lengths else None)
     results = op.results(n)
     _find_dft_sizes(low, node, line, n, results)
     parts, real = x.shape[-1], bool(op.inverse and op.onesided)
@@ -85,10 +85,10 @@ def _transform(
 def stft(low: Lowering, node: Node, group: Group) -> None:
     x, op, out, window = operand(node), node.op, node.output, node.input(2)
     assert isinstance(op, STFT)
-    steps, given = integers(low, node, 1, least=1), integers(low, node, 3, least=1)
+    steps, lengths = integers(low, node, 1, least=1), integers(low, node, 3, least=1)
     assert steps is not None
     batch, size, parts = x.shape
-    n = given[0] if given else size if window is None else window.shape[0]
+    n = lengths[0] if lengths else size if window is None else window.shape[0]
     _require_frame(low, node, size, n)
     frames, results = op.frames(size, steps[0], n), op.results(n)
     if not low.are_known(node):
@@ -196,6 +196,6 @@ def mel_weight_matrix(low: Lowering, node: Node, group: Group) -> None:
 
 
 def _count(low: Lowering, node: Node, index: int) -> Dim:
-    found = integers(low, node, index, least=0)
-    assert found is not None
-    return found[0]
+    numbers = integers(low, node, index, least=0)
+    assert numbers is not None
+    return numbers[0]

@@ -30,14 +30,14 @@ def forms_by_tiles(precision: str, sizes: ConvSizes) -> list[str]:
     too much.
     """
     shape = [sizes.channels, *sizes[6:13]]
-    known = [size for size in shape if isinstance(size, int)]
-    if len(known) < len(shape) or sizes.groups != 1:
+    extents = [size for size in shape if isinstance(size, int)]
+    if len(extents) < len(shape) or sizes.groups != 1:
         return []
-    found = tiles_of(*known)
-    plain = known[2:6] == [3, 3, 1, 1]
+    tiles = tiles_of(*extents)
+    plain = extents[2:6] == [3, 3, 1, 1]
     if precision == "bf16" and plain:
-        found.append("winograd2_bf16")
-    return found if plain or precision != "fp16" else []
+        tiles.append("winograd2_bf16")
+    return tiles if plain or precision != "fp16" else []
 
 
 def call_winograd(
@@ -45,12 +45,12 @@ def call_winograd(
 ) -> None:
     """Write the call of a form by tiles."""
     tile, pairs = int(form.removeprefix("winograd")[0]), form.endswith("_bf16")
-    found = lines(
+    pair = lines(
         tile, [int(str(size)) for size in sizes[7:9]], [int(str(step)) for step in sizes[9:11]]
     )
-    assert found is not None
-    weights = _packed(low, node, tile, found, pairs)
-    kind = f"{found[0]}, {found[1]}{_KINDS[weights.dtype]}"
+    assert pair is not None
+    weights = _packed(low, node, tile, pair, pairs)
+    kind = f"{pair[0]}, {pair[1]}{_KINDS[weights.dtype]}"
     cast = "(const int32_t*)" if pairs else ""
     header = f"winograd{SUFFIXES[weights.dtype]}.hpp"
     f.include(header)
@@ -58,17 +58,17 @@ def call_winograd(
     f.line(f"winograd<{kind}>(c, {f.sizes(sizes)}, {f.read(x)}, {cast}{f.read(weights)}, {store});")
 
 
-def _packed(low: Lowering, node: Node, tile: int, found: tuple[Line, Line], pairs: bool) -> Tensor:
+def _packed(low: Lowering, node: Node, tile: int, pair: tuple[Line, Line], pairs: bool) -> Tensor:
     w = operand(node, 1)
     assert w.const is not None
     out, channels = w.const.shape[:2]
     panel, lanes = 2 * low.lanes, low.lanes
-    steps = (found[0].step, found[1].step)
-    dtype = dtypes.bfloat16 if pairs else weight_type(low, w, growth=growth(*found))
+    steps = (pair[0].step, pair[1].step)
+    dtype = dtypes.bfloat16 if pairs else weight_type(low, w, growth=growth(*pair))
     return low.program.packed(
         w.const,
         ("winograd", tile, steps, lanes, dtype.name),
-        -(-out // panel) * panel * depths(*found, channels, lanes, pairs),
+        -(-out // panel) * panel * depths(*pair, channels, lanes, pairs),
         lambda a: winograd_weights(planar(a), tile, lanes, pairs, dtype.numpy, steps),
         dtype,
     )

@@ -16,8 +16,8 @@ from infuse.ir.graph import Node
 
 @lowers("Unique")
 def unique(low: Lowering, node: Node, group: Group) -> None:
-    x, given = operand(node), node.op.attributes()
-    axis = None if given["axis"] is None else given["axis"] % x.rank
+    x, attributes = operand(node), node.op.attributes()
+    axis = None if attributes["axis"] is None else attributes["axis"] % x.rank
     outer, n, inner = _lines(x.shape, axis)
     source = row_major(low, x)
     first, counts, inverse = (_numbers(low, n) for _ in range(3))
@@ -26,7 +26,7 @@ def unique(low: Lowering, node: Node, group: Group) -> None:
     name = new_symbol(low)
     f = low.function("unique", node)
     f.include("unique.hpp", "half.hpp")
-    order = "true" if given["sorted"] else "false"
+    order = "true" if attributes["sorted"] else "false"
     text = (
         f"{order}, {f.write(_numbers(low, 4 * n))}, "
         f"{', '.join(f.write(t) for t in (first, inverse, counts))}"
@@ -45,10 +45,10 @@ def unique(low: Lowering, node: Node, group: Group) -> None:
     f.finish(f"Unique {node.name}")
     count = dims.symbol(name)
     _take(low, node, source, (outer, n, inner * x.dtype.bytes), first, count)
-    for place, found in ((1, first), (3, counts)):
+    for place, array in ((1, first), (3, counts)):
         if len(node.outputs) > place:
             target = low.allocate(node.outputs[place])
-            low.copy(found.slice(0, 0, count), target, "unique", node)
+            low.copy(array.slice(0, 0, count), target, "unique", node)
             low.tensors[node.outputs[place]] = target
 
 

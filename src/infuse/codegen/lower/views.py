@@ -122,11 +122,11 @@ def _stretched(low: Lowering, node: Node, tensor: Tensor, axes: list[int], shift
     f = low.function("stretch", node)
     shape, strides = list(tensor.shape), list(tensor.strides)
     for axis in axes:
-        name, wanted = new_symbol(low), node.output.shape[axis + shift]
+        name, target = new_symbol(low), node.output.shape[axis + shift]
         f.line(
             f"*{f.finds(name)} = {size_text(shape[axis])} == 1 ? 0 : {size_text(strides[axis])};"
         )
-        shape[axis], strides[axis] = wanted, dims.symbol(name)
+        shape[axis], strides[axis] = target, dims.symbol(name)
     f.finish(f"Expand {node.name}: strides")
     return replace(tensor, shape=tuple(shape), strides=tuple(strides))
 

@@ -141,7 +141,7 @@ def non_max_suppression(low: Lowering, node: Node, group: Group) -> None:
         f"box_corners(c, {sizes}, {centers}, {f.read(row_major(low, boxes))}, {f.write(corners)});"
     )
     f.finish("NonMaxSuppression: corners")
-    kept = low.scratch_tensor(dtypes.int32, (units, count), natural(2))
+    selected = low.scratch_tensor(dtypes.int32, (units, count), natural(2))
     counts = low.scratch_tensor(dtypes.int32, (units,), natural(1))
     f = low.function("suppress", node)
     f.include("suppress.hpp")
@@ -150,13 +150,13 @@ def non_max_suppression(low: Lowering, node: Node, group: Group) -> None:
     most, overlap, least = (
         _number(low, f, node, i, default) for i, default in ((2, "0L"), (3, "0.0f"), (4, ""))
     )
-    given = "true" if least else "false"
+    has_score = "true" if least else "false"
     f.line(
-        f"const Suppression shape = {{{sizes}, long({most}), float({overlap}), {given}, "
+        f"const Suppression shape = {{{sizes}, long({most}), float({overlap}), {has_score}, "
         f"float({least or 0})}};"
     )
     f.line(f"const long limit = {f.number(count)};")
-    pointers = f"{f.read(corners)}, {f.read(row_major(low, scores))}, {f.write(kept)}"
+    pointers = f"{f.read(corners)}, {f.read(row_major(low, scores))}, {f.write(selected)}"
     f.line(f"suppress(c, shape, limit, {pointers}, {f.write(counts)});")
     f.line(f"const long out[] = {{suppressed_total({f.write(counts)}, {f.number(units)}), 3}};")
     low.find_sizes(f, node, node.output.shape, "out")
@@ -165,7 +165,7 @@ def non_max_suppression(low: Lowering, node: Node, group: Group) -> None:
     f = low.function("list_kept", node)
     f.include("suppress.hpp")
     sizes = f.numbers(units, classes, count)
-    f.line(f"list_kept({sizes}, {f.read(kept)}, {f.read(counts)}, {f.write(target)});")
+    f.line(f"list_kept({sizes}, {f.read(selected)}, {f.read(counts)}, {f.write(target)});")
     f.finish("NonMaxSuppression: rows")
     low.tensors[node.output] = target
 

@@ -78,22 +78,26 @@ def grouped_filters(low: Lowering, node: Node, groups: int) -> Tensor:
 
 def plain_pool(low: Lowering, node: Node) -> None:
     """Pooling of elements of any type, with the places of the largest where they are asked for."""
-    x, given = operand(node), node.op.attributes()
+    x, attributes = operand(node), node.op.attributes()
     order = channels_last(x.rank)
     tensor = low.dense(x, order)
     target = low.allocate(node.output, order)
     f = low.function(node.kind, node)
-    _windows(low, node, f, given["kernel_shape"])
+    _windows(low, node, f, attributes["kernel_shape"])
     read, write = f.read(tensor), f.write(target)
     if node.kind == "MaxPool":
         places = [low.allocate(v, order) for v in node.outputs[1:] if v.uses]
         index = f.write(places[0]) if places else "nullptr"
-        first = "true" if given["storage_order"] else "false"
+        first = "true" if attributes["storage_order"] else "false"
         f.line(f"window_max(c, windows, {_lowest(node)}, {read}, {write}, {index}, {first});")
         low.tensors.update(zip(node.outputs[1:], places))
     else:
-        op = f"WindowPower{{{float(given['p'])!r}}}" if node.kind == "LpPool" else "WindowMean{}"
-        counted = "true" if given.get("count_include_pad") else "false"
+        op = (
+            f"WindowPower{{{float(attributes['p'])!r}}}"
+            if node.kind == "LpPool"
+            else "WindowMean{}"
+        )
+        counted = "true" if attributes.get("count_include_pad") else "false"
         f.line(f"window_sum(c, windows, {counted}, {op}, {read}, {write});")
     f.finish(node.kind)
     low.tensors[node.output] = target
