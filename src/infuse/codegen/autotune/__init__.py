@@ -1,0 +1,1 @@
+"""Which of several kernels that compute the same is called: estimated, or measured."""
