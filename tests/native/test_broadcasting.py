@@ -14,6 +14,7 @@ import pytest
 import infuse
 from infuse.errors import InfuseError
 from infuse.exporters.onnx import to_model
+from infuse.ops.broadcasting import open_broadcasts
 
 Sizes = Mapping[str, int]
 _PAIRS = [{"a": a, "b": b} for a, b in [(3, 3), (1, 3), (3, 1), (1, 1), (0, 1), (1, 0), (0, 0)]]
@@ -110,6 +111,12 @@ MODELS: dict[str, tuple[str, str, Sequence[Sizes]]] = {
              else_branch = two () => (float[m] q) { q = Mul (y, x) }>""",
         _PAIRS[:4],
     ),
+    "a table of limited length": (
+        "float[1, 9, 4] x, float[2, a, 4] y",
+        """shape = Shape (y) n = Gather <axis = 0> (shape, one) axis = Identity (one)
+           s = Slice (x, zero, n, axis) z = Add (s, y)""",
+        [{"a": 9}, {"a": 5}, {"a": 1}],
+    ),
     "halves": ("float16[a, 8] x, float16[b, 8] y", "z = Add (x, y)", _PAIRS),
     "remainders": ("int32[a] x, int32[b] y", "o = Abs (y) p = Add (o, o) z = Sub (x, p)", _PAIRS),
 }
@@ -118,8 +125,9 @@ MODELS: dict[str, tuple[str, str, Sequence[Sizes]]] = {
 def make(name: str) -> onnx.ModelProto:
     inputs, body, _ = MODELS[name]
     result = {"predicates": "bool", "halves": "float16", "remainders": "int32"}.get(name, "float")
+    lists = "zero = Constant <value_ints = [0]> () one = Constant <value_ints = [1]> ()"
     text = f"""<ir_version: 8, opset_import: ["" : 18]>
-        graph ({inputs}) => ({result} z) {{ {body} }}"""
+        graph ({inputs}) => ({result} z) {{ {lists} {body} }}"""
     return onnx.parser.parse_model(text)
 
 
@@ -175,3 +183,12 @@ def test_what_is_saved_means_the_same(name: str) -> None:
         (expected,), (result,) = first.run(None, inputs), second.run(None, inputs)
         assert result.shape == expected.shape, sizes
         np.testing.assert_allclose(result, expected, rtol=1e-3)
+
+
+def test_a_part_up_to_a_limit_is_no_open_size() -> None:
+    """The positions of a transformer: cut to the length of the text, and added to it."""
+    graph = infuse.optimize(infuse.load(make("a table of limited length")))
+    (total,) = (node for node in graph.nodes if node.kind == "Add")
+    assert not open_broadcasts(total)
+    with pytest.raises(InfuseError, match=r"a <= 9"):
+        infuse.compile(graph).run({"x": np.zeros((1, 9, 4), "f"), "y": np.zeros((2, 10, 4), "f")})

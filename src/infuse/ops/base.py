@@ -372,18 +372,12 @@ def _broadcast_dims(a: dims.Dim, b: dims.Dim, exact: bool) -> dims.Dim:
         if not isinstance(size, int) and dims.is_at_most_one(size):
             must_equal(size, 1)
             return other
-    if not exact and not (_is_part(a, b) or _is_part(b, a)):
+    if not exact and not (dims.is_limited(a, b) or dims.is_limited(b, a)):
         must_hold(a, "~", b)
         return dims.broadcast(a, b)
     must_equal(a, b)
     number = next((size for size in (a, b) if isinstance(size, int)), None)
     return dims.maximum(a, b) if number is None else number
-
-
-def _is_part(part: dims.Dim, size: dims.Dim) -> bool:
-    """Whether `part` is `size` with a limit above 1: one of them is 1 only where both are."""
-    limit = dims.limit_of(size, part)
-    return limit is not None and limit[0] == "<=" and dims.compare("<=", 2, limit[1]) is True
 
 
 def normalize_axis(axis: int, rank: int, op: str) -> int:

@@ -39,4 +39,4 @@ def _is_static(shape: Shape | None) -> bool:
 
 def _is_open(size: dims.Dim, common: dims.Dim) -> bool:
     """Whether an axis may be repeated, or have its common size already."""
-    return size != common and not dims.is_at_most_one(size)
+    return not (size == common or dims.is_at_most_one(size) or dims.is_limited(size, common))

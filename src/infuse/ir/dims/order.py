@@ -115,6 +115,14 @@ def limit_of(dim: Dim, extreme: Dim) -> tuple[str, Dim] | None:
     return None
 
 
+def is_limited(part: Dim, size: Dim) -> bool:
+    """Whether `part` is `size` with a limit above 1: one of them is 1 only where both are, so that
+    they broadcast only where they are equal.
+    """
+    limit = limit_of(size, part)
+    return limit is not None and limit[0] == "<=" and compare("<=", 2, limit[1]) is True
+
+
 COMPARISONS: dict[str, Callable[[int, int], bool]] = {
     **{"==": operator.eq, "!=": operator.ne, "<": operator.lt},
     **{"<=": operator.le, ">": operator.gt, ">=": operator.ge},
