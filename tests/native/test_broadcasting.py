@@ -99,6 +99,16 @@ MODELS: dict[str, tuple[str, str, Sequence[Sizes]]] = {
         "s = Shape (y) z = Expand (x, s)",
         _TRIPLES,
     ),
+    "expanded to numbers": (
+        "float[a, 1] x",
+        "s = Constant <value_ints = [5, 4]> () z = Expand (x, s)",
+        _FIVE,
+    ),
+    "expanded to numbers, with an axis more": (
+        "float[a, 1, a] x",
+        "s = Constant <value_ints = [2, 5, 3, 5]> () z = Expand (x, s)",
+        _FIVE,
+    ),
     "sizes that the run finds": (
         "float[a] x, float[b] y",
         """n = NonZero (x) i = Squeeze (n) g = Gather (x, i) z = Add (g, y)""",

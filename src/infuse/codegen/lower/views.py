@@ -82,18 +82,19 @@ def expand(low: Lowering, node: Node, group: Group) -> None:
         if isinstance(size, dims.Expr) and size != shape[a + shift]
     ]
     # Of a shape without producer (`_repeat_inputs` of the expansions) the sizes are mostly equal.
-    if open_ and shift == 0 and operand(node, 1).producer is None:
-        low.tensors[node.output] = _repeated(low, node, open_)
-    else:
-        low.tensors[node.output] = _stretched(low, node, tensor, open_, shift).expand(shape)
+    stretch = _repeated if open_ and operand(node, 1).producer is None else _stretched
+    low.tensors[node.output] = stretch(low, node, tensor, open_, shift).expand(shape)
 
 
-def _repeated(low: Lowering, node: Node, axes: list[int]) -> Tensor:
-    """The operand where it lies when it has the sizes of the result, else a copy of it with the
-    elements repeated along those axes that have one.
+def _repeated(low: Lowering, node: Node, tensor: Tensor, axes: list[int], shift: int) -> Tensor:
+    """The tensor where it lies when it has the sizes of the result along these axes, else a copy of
+    it with the elements repeated along those of them that have one.
     """
-    shape = node.output.shape
-    source = low.arranged(low.tensor(operand(node)), None, operand(node))
+    source = low.arranged(tensor, None, operand(node))
+    shape = tuple(
+        node.output.shape[axis + shift] if axis in axes else size
+        for axis, size in enumerate(source.shape)
+    )
     pairs = [(source.shape[axis], shape[axis]) for axis in axes]
     missing = reduce(add, (dims.maximum(to - size, size - to) for size, to in pairs))
     place = dense(low.program.arena(0, node.name), source.dtype, shape, source.order)
