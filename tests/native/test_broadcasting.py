@@ -14,7 +14,7 @@ import pytest
 import infuse
 from infuse.errors import InfuseError
 from infuse.exporters.onnx import to_model
-from infuse.ops.broadcasting import open_broadcasts
+from infuse.ir.broadcasting import open_broadcasts
 
 Sizes = Mapping[str, int]
 _PAIRS = [{"a": a, "b": b} for a, b in [(3, 3), (1, 3), (3, 1), (1, 1), (0, 1), (1, 0), (0, 0)]]

@@ -9,8 +9,9 @@ import numpy as np
 from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.errors import TypeMismatchError
+from infuse.ir.broadcasting import broadcast_shapes
 from infuse.ir.graph import Value
-from infuse.ops.base import Array, Floats, Inferred, Ints, Rounding, broadcast_shapes, cases
+from infuse.ops.base import Array, Floats, Inferred, Ints, Rounding, cases
 from infuse.ops.elementwise import Floating, Numeric, Signed, f32, require_shape, rounded
 from infuse.ops.formula import Formulas, Term
 from infuse.ops.special import erf, sigmoid, softplus

@@ -27,11 +27,11 @@ from infuse.errors import (
     UnsupportedOperatorError,
 )
 from infuse.ir import dims
+from infuse.ir.broadcasting import broadcast_shapes
 from infuse.ir.expression import Call
 from infuse.ir.graph import Node, Value
 from infuse.ir.registry import register_operator
-from infuse.ir.relations import must_equal, must_hold
-from infuse.ir.types import Shape, TensorType, Type
+from infuse.ir.types import TensorType, Type
 from infuse.ops.formula import Formulas, Term
 
 Array = npt.NDArray[Any]
@@ -337,47 +337,6 @@ def same_dtype(name: str, *xs: Value | None) -> DType:
             f"{name} needs inputs of one element type, found {', '.join(map(str, kinds))}"
         )
     return kinds[0]
-
-
-def broadcast_shapes(*shapes: Shape | None, exact: bool = False) -> Shape | None:
-    """NumPy's broadcasting over symbolic shapes: sizes are equal or 1, and one that is at most 1 is
-    repeated. `exact`: two sizes of which one is a symbol have to be equal. A run checks what that
-    assumes.
-    """
-    if any(s is None for s in shapes):
-        return None
-    rank = max((len(s) for s in shapes if s is not None), default=0)
-    result: list[dims.Dim] = []
-    for axis in range(rank):
-        size: dims.Dim = 1
-        for shape in shapes:
-            assert shape is not None
-            position = axis - rank + len(shape)
-            if position >= 0:
-                size = _broadcast_dims(size, shape[position], exact)
-        result.append(size)
-    return tuple(result)
-
-
-def _broadcast_dims(a: dims.Dim, b: dims.Dim, exact: bool) -> dims.Dim:
-    if a == b or b == 1:
-        return a
-    if a == 1:
-        return b
-    if isinstance(a, int) and isinstance(b, int):
-        raise ShapeError(
-            f"sizes {a} and {b} do not broadcast", hint="sizes must be equal or one of them 1"
-        )
-    for size, other in ((a, b), (b, a)):
-        if not isinstance(size, int) and dims.is_at_most_one(size):
-            must_equal(size, 1)
-            return other
-    if not exact and not (dims.is_limited(a, b) or dims.is_limited(b, a)):
-        must_hold(a, "~", b)
-        return dims.broadcast(a, b)
-    must_equal(a, b)
-    number = next((size for size in (a, b) if isinstance(size, int)), None)
-    return dims.maximum(a, b) if number is None else number
 
 
 def normalize_axis(axis: int, rank: int, op: str) -> int:

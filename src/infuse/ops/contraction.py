@@ -7,11 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from infuse.errors import ShapeError
+from infuse.ir.broadcasting import broadcast_shapes
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
 from infuse.ir.relations import must_equal
 from infuse.ir.types import Shape, TensorType
-from infuse.ops.base import Array, Inferred, Ints, Op, Rounding, broadcast_shapes, cases, same_dtype
+from infuse.ops.base import Array, Inferred, Ints, Op, Rounding, cases, same_dtype
 from infuse.ops.convolution import SUMS
 from infuse.ops.elementwise import require_kind, require_shape, widened
 

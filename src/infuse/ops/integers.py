@@ -9,10 +9,11 @@ import numpy as np
 from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.errors import TypeMismatchError
+from infuse.ir.broadcasting import broadcast_shapes
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
 from infuse.ir.types import TensorType
-from infuse.ops.base import Array, Inferred, Ints, Op, broadcast_shapes, cases
+from infuse.ops.base import Array, Inferred, Ints, Op, cases
 from infuse.ops.contraction import MatMul
 from infuse.ops.conversion import convert
 from infuse.ops.convolution import Convolving

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from infuse.errors import ShapeError, UnsupportedOperatorError
+from infuse.ir.broadcasting import broadcast_shapes
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
 from infuse.ir.types import Shape, TensorType
@@ -22,16 +23,7 @@ from infuse.ops.activations import (
     Relu,
     Sigmoid,
 )
-from infuse.ops.base import (
-    Array,
-    Floats,
-    Inferred,
-    Op,
-    Rounding,
-    broadcast_shapes,
-    cases,
-    same_dtype,
-)
+from infuse.ops.base import Array, Floats, Inferred, Op, Rounding, cases, same_dtype
 from infuse.ops.contraction import Gemm
 from infuse.ops.conversion import Clip
 from infuse.ops.convolution import SUMS, Conv

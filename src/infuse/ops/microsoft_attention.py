@@ -12,10 +12,11 @@ import numpy as np
 
 from infuse.errors import ShapeError, UnsupportedOperatorError
 from infuse.ir import dims
+from infuse.ir.broadcasting import broadcast_shapes
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
 from infuse.ir.types import Shape, TensorType
-from infuse.ops.base import Array, Inferred, Op, Rounding, broadcast_shapes, cases, same_dtype
+from infuse.ops.base import Array, Inferred, Op, Rounding, cases, same_dtype
 from infuse.ops.elementwise import require_kind, require_shape, widened
 from infuse.ops.microsoft import DOMAIN
 from infuse.ops.sizes import agree, agree_shapes, fresh_dim, require_rank, whole_parts

@@ -6,10 +6,11 @@ import numpy as np
 
 from infuse import dtypes
 from infuse.errors import ShapeError, TypeMismatchError
+from infuse.ir.broadcasting import broadcast_shapes
 from infuse.ir.graph import Value
 from infuse.ir.relations import must_equal
 from infuse.ir.types import TensorType
-from infuse.ops.base import Array, Inferred, Ints, Op, Rounding, broadcast_shapes, cases
+from infuse.ops.base import Array, Inferred, Ints, Op, Rounding, cases
 from infuse.ops.contraction import Gemm, MatMul
 from infuse.ops.elementwise import f32, require_kind, require_shape, widened
 from infuse.ops.integers import columns_of, columnwise, require_bytes, require_columnwise

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from infuse import dtypes
+from infuse.ir.broadcasting import broadcast_shapes
 from infuse.ir.graph import Value
 from infuse.ir.types import TensorType
-from infuse.ops.base import Array, Inferred, Ints, Op, Rounding, broadcast_shapes, cases, same_dtype
+from infuse.ops.base import Array, Inferred, Ints, Op, Rounding, cases, same_dtype
 from infuse.ops.elementwise import require_kind, require_shape, widened
 from infuse.ops.microsoft import DOMAIN
 from infuse.ops.normalization import LayerNormalization, RMSNormalization

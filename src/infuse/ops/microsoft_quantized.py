@@ -9,19 +9,11 @@ import numpy as np
 from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.errors import ShapeError
+from infuse.ir.broadcasting import broadcast_shapes
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
 from infuse.ir.types import TensorType
-from infuse.ops.base import (
-    Array,
-    Inferred,
-    Ints,
-    Op,
-    Rounding,
-    broadcast_shapes,
-    cases,
-    normalize_axis,
-)
+from infuse.ops.base import Array, Inferred, Ints, Op, Rounding, cases, normalize_axis
 from infuse.ops.elementwise import f32
 from infuse.ops.integers import require_bytes
 from infuse.ops.microsoft import DOMAIN

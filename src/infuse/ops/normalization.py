@@ -7,19 +7,11 @@ import numpy as np
 from infuse import dtypes
 from infuse.errors import ShapeError, UnsupportedOperatorError
 from infuse.ir import dims
+from infuse.ir.broadcasting import broadcast_shapes
 from infuse.ir.graph import Value
 from infuse.ir.relations import must_equal
 from infuse.ir.types import TensorType
-from infuse.ops.base import (
-    Array,
-    Inferred,
-    Op,
-    Rounding,
-    broadcast_shapes,
-    cases,
-    normalize_axis,
-    same_dtype,
-)
+from infuse.ops.base import Array, Inferred, Op, Rounding, cases, normalize_axis, same_dtype
 from infuse.ops.elementwise import f32, mean, require_kind, require_shape, widened
 from infuse.ops.sizes import agree, require_rank
 

@@ -9,12 +9,13 @@ import numpy as np
 from infuse import dtypes
 from infuse.errors import ShapeError, UnsupportedOperatorError
 from infuse.ir import dims
+from infuse.ir.broadcasting import broadcast_shapes
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node, Value, known_ints
 from infuse.ir.relations import must_equal
 from infuse.ir.types import Shape as Sizes
 from infuse.ir.types import TensorType
-from infuse.ops.base import Array, Inferred, Op, broadcast_shapes, cases
+from infuse.ops.base import Array, Inferred, Op, cases
 from infuse.ops.sizes import (
     fresh_dim,
     fresh_shape,

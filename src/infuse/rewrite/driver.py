@@ -11,9 +11,9 @@ import numpy as np
 
 from infuse.budgets import check_time
 from infuse.errors import InfuseError, RuleError
+from infuse.ir.broadcasting import open_broadcasts
 from infuse.ir.expression import Call
 from infuse.ir.graph import Graph, Node, UnknownRank, Use, Value
-from infuse.ops.broadcasting import open_broadcasts
 from infuse.rewrite.matcher import Glance, Match, glance, kind_of, matches, may_match
 from infuse.rewrite.mention import label, mention
 from infuse.rewrite.patch import Patch, other_use, producers, redirect, remove_dead

@@ -8,7 +8,6 @@ counts and lengths.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,7 +23,7 @@ from infuse.errors import InfuseError
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Graph, Node, Value, constant
-from infuse.ir.relations import Relation
+from infuse.ir.relations import Relation, must_hold
 from infuse.ir.types import TensorType
 from infuse.ops.sizes import numbering
 from infuse.targets import Target
@@ -66,7 +65,7 @@ class Case:
             pairs = zip(value.shape, feeds[value.name].shape)
             values |= {str(size): int(n) for size, n in pairs if isinstance(size, dims.Expr)}
         exact = (relation.substitute(values) for relation in self.relations)
-        return all(_COMPARE[r.kind](r.a, r.b) for r in exact if not r.symbols)
+        return all(must_hold(r.a, r.kind, r.b) for r in exact if not r.symbols)
 
     @property
     def sample(self) -> Feeds:
@@ -129,7 +128,6 @@ _STATIC: tuple[Callable[[int, int, tuple[int, ...]], bool], ...] = (
     lambda number, axis, shape: number > 0,
     lambda number, axis, shape: number > 0 or axis == 1,
 )
-_COMPARE: dict[str, Callable[[Any, Any], bool]] = {"==": operator.eq, "<=": operator.le}
 """Which sizes stay numbers (of an input's axis), from none to more, until native code takes the
 others as symbols.
 """

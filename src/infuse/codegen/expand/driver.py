@@ -9,11 +9,11 @@ import numpy as np
 from infuse.codegen.expand.composer import EARLY, EXPANSIONS, Composer, Expansion
 from infuse.codegen.needed import relations_of
 from infuse.errors import UnsupportedOperatorError
+from infuse.ir.broadcasting import open_broadcasts
 from infuse.ir.clone import clone
 from infuse.ir.graph import Graph, Node, Value
 from infuse.ir.relations import Relation
 from infuse.ir.types import TensorType
-from infuse.ops.broadcasting import open_broadcasts
 
 Relied = dict[Graph, list[tuple[Node, Relation]]]
 """By graph, what operators rely on that were expressed in simpler ones, which need not rely on it.

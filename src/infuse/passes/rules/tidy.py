@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from infuse import dtypes, ops
+from infuse.ir.broadcasting import broadcast_shapes
 from infuse.ir.expression import Call
 from infuse.ir.graph import Node, Value
-from infuse.ops.base import broadcast_shapes
 from infuse.ops.contraction import parse_equation
 from infuse.ops.sizes import int64s
 from infuse.passes.rules.common import attribute, data, is_one, require_narrow_float, require_shape
