@@ -388,10 +388,10 @@ def test_json_alone_is_never_read_from_a_loan(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     models.write(tmp_path / "models", "add", models.adder(1))
-    message = (
+    request = (
         b'{"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [1, 2, 3, 4]}]}'
     )
-    head = message.ljust(1 << 16)
+    head = request.ljust(1 << 16)
     lent = []
 
     async def check() -> None:
