@@ -26,10 +26,10 @@ from rich.table import Table
 from benchmarks import machine
 from benchmarks.cost_cases import graph_of
 from benchmarks.terminal import console
-from infuse.codegen import tuning
-from infuse.codegen.choices import Chooser
+from infuse.codegen.autotune import measurement as tuning
+from infuse.codegen.autotune.cost_model import FILE, families, machine_data, machine_from, work
+from infuse.codegen.autotune.selector import Chooser
 from infuse.codegen.compile import check_precision, generate
-from infuse.codegen.costs import FILE, families, machine_data, machine_from, work
 from infuse.codegen.program import Program
 from infuse.errors import OptionError
 from infuse.runtime.cpus import available_cpus, cpu_features

@@ -163,7 +163,7 @@ def improved(
     """An optimized graph after a search for cheaper forms (`infuse.search`), with prices of this
     machine's kernels.
     """
-    from infuse.codegen.prices import kernel_seconds
+    from infuse.codegen.autotune.estimates import kernel_seconds
     from infuse.search import Roofline, search
     from infuse.targets import Target
 

@@ -14,8 +14,10 @@ import onnxruntime
 import pytest
 
 import infuse
-from infuse.codegen import choices, costs, tuning
-from infuse.codegen.choices import Choice, Chooser, Key
+from infuse.codegen.autotune import cost_model as costs
+from infuse.codegen.autotune import measurement as tuning
+from infuse.codegen.autotune import selector as choices
+from infuse.codegen.autotune.selector import Choice, Chooser, Key
 from infuse.codegen.compile import compile_program, generate, stages_of
 from infuse.codegen.program import Program
 from infuse.errors import OptionError

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 import infuse
 from infuse import dtypes
-from infuse.codegen.choices import Chooser, Key
+from infuse.codegen.autotune.selector import Chooser, Key
 from infuse.codegen.compile import generate
 from infuse.codegen.packing import pack_conv_bf16, pack_gemm_bf16
 from infuse.codegen.tensors import Tensor

@@ -9,7 +9,7 @@ import pytest
 
 import infuse
 from infuse import ops
-from infuse.codegen.prices import kernel_seconds
+from infuse.codegen.autotune.estimates import kernel_seconds
 from infuse.dtypes import float32
 from infuse.ir.expression import Variable
 from infuse.ir.types import TensorType, tensor

@@ -12,7 +12,7 @@ import pytest
 from benchmarks import fit_costs
 from benchmarks.cost_cases import graph_of
 from benchmarks.fit_costs import Sample, fit, quality
-from infuse.codegen.costs import candidates, families, read_fits, work
+from infuse.codegen.autotune.cost_model import candidates, families, read_fits, work
 from infuse.targets import Machine
 from infuse.targets.machine import USUAL
 

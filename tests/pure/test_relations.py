@@ -8,7 +8,7 @@ import pytest
 import infuse.codegen.lower  # noqa: F401  registers the lowerings
 from infuse import dtypes, ops
 from infuse.codegen.compile import lower_graph
-from infuse.codegen.needed import relations_of
+from infuse.codegen.liveness import relations_of
 from infuse.errors import ShapeError
 from infuse.ir import dims
 from infuse.ir.graph import Graph, Node, Value

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from infuse.codegen.costs import predict, work
+from infuse.codegen.autotune.cost_model import predict, work
 from infuse.errors import OptionError, ToolchainError
 from infuse.runtime import cpus
 from infuse.targets import Caches, DotType, DotUnit, Machine, Target

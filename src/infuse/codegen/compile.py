@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import infuse.codegen.lower  # noqa: F401  registers the lowerings
+from infuse.codegen.autotune.measurement import tuned
+from infuse.codegen.autotune.selector import Chooser
 from infuse.codegen.build import build
-from infuse.codegen.choices import Chooser
 from infuse.codegen.expand import expand
 from infuse.codegen.expand.sequences import flatten
 from infuse.codegen.foreign import ForeignModel
@@ -25,7 +26,6 @@ from infuse.codegen.source import all_sizes, metadata, print_sources
 from infuse.codegen.stages import Stage, make_outputs, must_be_hosted, split
 from infuse.codegen.tensors import is_native_type
 from infuse.codegen.toolchain import Toolchain
-from infuse.codegen.tuning import tuned
 from infuse.errors import OptionError, UnsupportedOperatorError
 from infuse.ir.clone import clone
 from infuse.ir.dim_text import NAMELESS

@@ -11,17 +11,17 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from infuse import dtypes
-from infuse.codegen.body import Body
-from infuse.codegen.choices import Chooser
+from infuse.codegen.autotune.selector import Chooser
+from infuse.codegen.concat_slots import Homes
+from infuse.codegen.epilogue import Body
 from infuse.codegen.formulas import literal
 from infuse.codegen.groups import Group, cost, is_vector_term, partition, register_fusible
-from infuse.codegen.homes import Homes
-from infuse.codegen.needed import is_known, needed_nodes, relations_of
+from infuse.codegen.iteration_space import Space
+from infuse.codegen.liveness import is_known, needed_nodes, relations_of
 from infuse.codegen.pairs import stored_rounded
 from infuse.codegen.placing import Placing
 from infuse.codegen.producers import Producers, fuse_producers
 from infuse.codegen.program import FunctionWriter, Program, size_text
-from infuse.codegen.space import Space
 from infuse.codegen.tensors import Buffer, Order, Tensor, dense, natural
 from infuse.errors import UnsupportedOperatorError
 from infuse.ir import dims

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from infuse import dtypes
-from infuse.codegen.choices import Choice, Chooser
-from infuse.codegen.homes import Homes
+from infuse.codegen.autotune.selector import Choice, Chooser
+from infuse.codegen.concat_slots import Homes
 from infuse.codegen.program import FunctionWriter, Program, size_text
 from infuse.codegen.tensors import (
     Buffer,

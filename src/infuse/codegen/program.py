@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from infuse import dtypes
-from infuse.codegen.choices import Choice
+from infuse.codegen.autotune.selector import Choice
 from infuse.codegen.kernel_sizes import HEADERS, KernelSizes, struct_text
 from infuse.codegen.tensors import Buffer, Order, Tensor, dense, natural
 from infuse.dtypes import DType, by_numpy

@@ -8,11 +8,11 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from infuse.codegen.frames import Frame, model_text
 from infuse.codegen.interface import PREFIX, prefixed
 from infuse.codegen.memory import Plan
 from infuse.codegen.names import comment
 from infuse.codegen.program import Function, Program, Step, size_text, symbol_field
+from infuse.codegen.program_text import Frame, model_text
 from infuse.codegen.recording import Recording
 from infuse.ir import dims
 from infuse.runtime.folder import ABI

@@ -18,7 +18,7 @@ import numpy as np
 from infuse import dtypes
 from infuse.codegen.compile import lower_graph
 from infuse.codegen.expand import expand
-from infuse.codegen.needed import relations_of
+from infuse.codegen.liveness import relations_of
 from infuse.errors import InfuseError
 from infuse.ir import dims
 from infuse.ir.dims import Dim

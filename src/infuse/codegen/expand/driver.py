@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from infuse.codegen.expand.composer import EARLY, EXPANSIONS, Composer, Expansion
-from infuse.codegen.needed import relations_of
+from infuse.codegen.liveness import relations_of
 from infuse.errors import UnsupportedOperatorError
 from infuse.ir.broadcasting import open_broadcasts
 from infuse.ir.clone import clone

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from infuse.codegen.lower.finding import longs, new_symbol
+from infuse.codegen.lower.runtime_operands import longs, new_symbol
 from infuse.codegen.lowering import Lowering
 from infuse.ir import dims
 from infuse.ir.dims import Dim

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from infuse import dtypes
-from infuse.codegen.choices import usual
+from infuse.codegen.autotune.selector import usual
 from infuse.codegen.groups import Group
 from infuse.codegen.kernel_sizes import AttentionSizes
-from infuse.codegen.lower.finding import operand
 from infuse.codegen.lower.linear import label, require_float32
+from infuse.codegen.lower.runtime_operands import operand
 from infuse.codegen.lowering import Lowering, lowers
 from infuse.codegen.program import FunctionWriter, sizes_text
 from infuse.codegen.tensors import Tensor, natural

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from infuse.codegen.groups import Group
-from infuse.codegen.lower.finding import operand
+from infuse.codegen.lower.runtime_operands import operand
 from infuse.codegen.lowering import Lowering, lowers
 from infuse.codegen.program import FunctionWriter, size_text, symbol_field
 from infuse.codegen.tensors import Tensor, dense, natural

@@ -9,12 +9,12 @@ from functools import partial
 import numpy as np
 
 from infuse import dtypes
+from infuse.codegen.fp16_weights import weight_type
 from infuse.codegen.groups import Group
-from infuse.codegen.halves import weight_type
 from infuse.codegen.kernel_sizes import ConvSizes, DepthwiseSizes, GemmSizes
 from infuse.codegen.lower.computed import packed_at_run_time
-from infuse.codegen.lower.finding import operand
 from infuse.codegen.lower.linear import SUFFIXES, call_gemm, label, takes_pairs
+from infuse.codegen.lower.runtime_operands import operand
 from infuse.codegen.lower.tiles import call_winograd, forms_by_tiles, planar
 from infuse.codegen.lower.windows import plain_conv
 from infuse.codegen.lowering import Lowering, lowers

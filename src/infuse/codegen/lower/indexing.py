@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from infuse import dtypes
+from infuse.codegen.fp16_weights import weight_type
 from infuse.codegen.groups import Group
-from infuse.codegen.halves import weight_type
-from infuse.codegen.lower.finding import operand
+from infuse.codegen.lower.runtime_operands import operand
 from infuse.codegen.lowering import Lowering, lowers
 from infuse.codegen.program import FunctionWriter, size_text
 from infuse.codegen.tensors import Tensor, natural

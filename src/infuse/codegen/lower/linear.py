@@ -8,11 +8,11 @@ from typing import Final
 import numpy as np
 
 from infuse import dtypes
+from infuse.codegen.fp16_weights import weight_type
 from infuse.codegen.groups import Group
-from infuse.codegen.halves import weight_type
 from infuse.codegen.kernel_sizes import GemmSizes, MatmulSizes
-from infuse.codegen.lower.finding import operand
 from infuse.codegen.lower.plain import plain_matmul
+from infuse.codegen.lower.runtime_operands import operand
 from infuse.codegen.lowering import Lowering, lowers
 from infuse.codegen.packing import pack_gemm_b, pack_gemm_bf16
 from infuse.codegen.program import FunctionWriter, sizes_text

@@ -9,8 +9,8 @@ import numpy as np
 from infuse import dtypes
 from infuse.codegen.expand.ml_kernels import KERNELS
 from infuse.codegen.groups import Group
-from infuse.codegen.lower.finding import operand
 from infuse.codegen.lower.indexing import row_major
+from infuse.codegen.lower.runtime_operands import operand
 from infuse.codegen.lowering import Lowering, lowers
 from infuse.ir import dims
 from infuse.ir.graph import Node

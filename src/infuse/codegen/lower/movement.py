@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from infuse.codegen.formulas import stored_literal
 from infuse.codegen.groups import Group
-from infuse.codegen.lower.finding import array, define, integers, longs, new_symbol, operand
+from infuse.codegen.lower.runtime_operands import (
+    array,
+    define,
+    integers,
+    longs,
+    new_symbol,
+    operand,
+)
 from infuse.codegen.lowering import Lowering, finds_sizes, lowers
 from infuse.codegen.program import FunctionWriter
 from infuse.codegen.tensors import Tensor

@@ -9,8 +9,8 @@ from infuse.codegen.formulas import literal
 from infuse.codegen.groups import Group
 from infuse.codegen.kernel_sizes import GroupSizes
 from infuse.codegen.lower.convolution import channel_bias
-from infuse.codegen.lower.finding import operand
 from infuse.codegen.lower.linear import label, require_float32
+from infuse.codegen.lower.runtime_operands import operand
 from infuse.codegen.lowering import Lowering, lowers
 from infuse.codegen.program import FunctionWriter, size_text, sizes_text
 from infuse.codegen.tensors import Tensor, channels_last, natural

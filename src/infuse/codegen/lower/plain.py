@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from infuse.codegen.lower.finding import operand
+from infuse.codegen.lower.runtime_operands import operand
 from infuse.codegen.lowering import Lowering
 from infuse.codegen.program import FunctionWriter
 from infuse.codegen.tensors import Tensor

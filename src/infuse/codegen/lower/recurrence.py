@@ -7,8 +7,8 @@ from dataclasses import replace
 from infuse import dtypes
 from infuse.codegen.formulas import literal
 from infuse.codegen.groups import Group
-from infuse.codegen.lower.finding import operand
 from infuse.codegen.lower.indexing import row_major
+from infuse.codegen.lower.runtime_operands import operand
 from infuse.codegen.lowering import Lowering, lowers
 from infuse.codegen.program import FunctionWriter, size_text
 from infuse.codegen.tensors import Tensor, natural

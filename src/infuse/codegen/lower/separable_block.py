@@ -19,7 +19,7 @@ from infuse.codegen.lower.convolution import (
     pixel_rows,
     window,
 )
-from infuse.codegen.lower.finding import operand
+from infuse.codegen.lower.runtime_operands import operand
 from infuse.codegen.lowering import Lowering, fuses_producers
 from infuse.codegen.producers import Producers
 from infuse.codegen.program import FunctionWriter, sizes_text

@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from infuse.codegen.groups import Group
 from infuse.codegen.lower.along import Along, along
-from infuse.codegen.lower.finding import define, integers, operand
 from infuse.codegen.lower.indexing import row_major
+from infuse.codegen.lower.runtime_operands import define, integers, operand
 from infuse.codegen.lowering import Lowering, lowers
 from infuse.codegen.program import FunctionWriter, size_text
 from infuse.codegen.tensors import Tensor, natural

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from infuse import dtypes
-from infuse.codegen.halves import weight_type
+from infuse.codegen.fp16_weights import weight_type
 from infuse.codegen.kernel_sizes import ConvSizes
-from infuse.codegen.lower.finding import operand
 from infuse.codegen.lower.linear import SUFFIXES
+from infuse.codegen.lower.runtime_operands import operand
 from infuse.codegen.lowering import Lowering
 from infuse.codegen.program import FunctionWriter, sizes_text
 from infuse.codegen.tensors import Tensor

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from infuse import dtypes
 from infuse.codegen.groups import Group
-from infuse.codegen.lower.finding import new_symbol, operand
 from infuse.codegen.lower.indexing import row_major
+from infuse.codegen.lower.runtime_operands import new_symbol, operand
 from infuse.codegen.lowering import Lowering, lowers
 from infuse.codegen.program import size_text
 from infuse.codegen.tensors import Tensor, natural

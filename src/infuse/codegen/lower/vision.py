@@ -6,8 +6,8 @@ from infuse import dtypes
 from infuse.codegen.formulas import is_half, literal
 from infuse.codegen.groups import Group
 from infuse.codegen.lower.convolution import image
-from infuse.codegen.lower.finding import define, integers, operand
 from infuse.codegen.lower.indexing import row_major
+from infuse.codegen.lower.runtime_operands import define, integers, operand
 from infuse.codegen.lowering import Lowering, finds_sizes, lowers
 from infuse.codegen.program import FunctionWriter, size_text
 from infuse.codegen.tensors import channels_last, natural

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from infuse.codegen.formulas import literal
-from infuse.codegen.lower.finding import operand
+from infuse.codegen.lower.runtime_operands import operand
 from infuse.codegen.lowering import Lowering
 from infuse.codegen.program import FunctionWriter
 from infuse.codegen.tensors import Tensor, channels_last, dense, natural

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from infuse.codegen.formulas import FormulaPrinter
 from infuse.codegen.groups import Group
+from infuse.codegen.iteration_space import Space
 from infuse.codegen.program import FunctionWriter
-from infuse.codegen.space import Space
 from infuse.codegen.tensors import Tensor
 from infuse.errors import UnsupportedOperatorError
 from infuse.ir.dims import Dim

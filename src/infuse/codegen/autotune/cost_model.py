@@ -19,7 +19,7 @@ from infuse.codegen.kernel_sizes import ConvSizes, DepthwiseSizes
 from infuse.codegen.winograd import lines
 from infuse.targets import Caches, Machine
 
-FILE: Final = Path(__file__).with_name("costs.json")
+FILE: Final = Path(__file__).parents[1] / "costs.json"
 
 
 Work = tuple[float, ...]

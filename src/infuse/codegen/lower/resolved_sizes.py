@@ -5,8 +5,8 @@ symbols.
 from __future__ import annotations
 
 from infuse.codegen.groups import Group
-from infuse.codegen.lower.finding import array, define, found_by, integers, longs, operand
 from infuse.codegen.lower.indexing import row_major
+from infuse.codegen.lower.runtime_operands import array, define, found_by, integers, longs, operand
 from infuse.codegen.lowering import Lowering, finds_sizes, lowers
 from infuse.codegen.program import FunctionWriter, size_text
 from infuse.ir import dims

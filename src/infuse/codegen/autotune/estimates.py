@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from infuse import dtypes
-from infuse.codegen.costs import predict
+from infuse.codegen.autotune.cost_model import predict
 from infuse.codegen.kernel_sizes import ConvSizes, DepthwiseSizes
 from infuse.codegen.winograd import tiles_of
 from infuse.ir.dims import Dim

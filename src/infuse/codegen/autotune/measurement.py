@@ -16,12 +16,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from infuse.codegen.autotune.candidates import Trial, print_trials, trials_of
+from infuse.codegen.autotune.selector import Chooser, Key, Times
 from infuse.codegen.build import build, kernels_hash
 from infuse.codegen.cache import Cache
-from infuse.codegen.choices import Chooser, Key, Times
 from infuse.codegen.program import Program
 from infuse.codegen.toolchain import Progress, Toolchain
-from infuse.codegen.trials import Trial, print_trials, trials_of
 from infuse.errors import OptionError, RuntimeFailure
 from infuse.runtime.cpus import available_cpus, cpu_description
 from infuse.runtime.folder import LIBRARY

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from infuse.codegen.costs import predict
+from infuse.codegen.autotune.cost_model import predict
 from infuse.errors import ShapeError
 from infuse.ir import dims
 from infuse.ir.dims import Dim

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from infuse import dtypes
-from infuse.codegen.choices import Choice, usual
+from infuse.codegen.autotune.selector import Choice, usual
 from infuse.codegen.kernel_sizes import struct_text
 from infuse.codegen.program import Found, Program, Step, symbol_field
 from infuse.codegen.source import all_sizes, define, distinct, end, head, preamble, spread
