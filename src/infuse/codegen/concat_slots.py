@@ -13,7 +13,7 @@ from infuse.ir.graph import Graph, Node, Value
 from infuse.ops.base import Elementwise
 
 
-class Homes:
+class ConcatSlots:
     """`outputs`: the buffer of a graph output, by value. `slots`: values that are a part of a
     concatenation's result, with that result, the axis, and where along it they begin; only where
     its size is in `sizes`, available before the run.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from infuse.codegen.formulas import FormulaPrinter
 from infuse.codegen.groups import Group
-from infuse.codegen.iteration_space import Space
+from infuse.codegen.iteration_space import IterationSpace
 from infuse.codegen.program import FunctionWriter
 from infuse.codegen.tensors import Tensor
 from infuse.errors import UnsupportedOperatorError
@@ -12,7 +12,7 @@ from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
 
 
-class Body:
+class Epilogue:
     """Prints the fused elementwise work of a group inside one row/column function, which stores it
     in `target`.
     """
@@ -21,7 +21,7 @@ class Body:
         self,
         f: FunctionWriter,
         group: Group,
-        space: Space,
+        space: IterationSpace,
         tensors: dict[Value, Tensor],
         target: Tensor | None = None,
     ) -> None:

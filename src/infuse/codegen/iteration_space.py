@@ -11,7 +11,7 @@ from infuse.ir.dims import Dim
 from infuse.ir.types import Shape
 
 
-class Space:
+class IterationSpace:
     """The elements of a logical shape in memory order, as rows × columns.
 
     The last `inner` physical axes form the column index (1 for kernels with a sink; more where
@@ -59,13 +59,13 @@ class Space:
             return 0
         return merged[0][1] if len(merged) == 1 else None
 
-    def widened(self, tensors: Sequence[Tensor]) -> Space:
+    def widened(self, tensors: Sequence[Tensor]) -> IterationSpace:
         """The space with as many inner axes in the column as all operands allow with a stride of 0
         or 1.
         """
         best = self
         for inner in range(2, len(self.order) + 1):
-            wider = Space(self.shape, self.order, inner)
+            wider = IterationSpace(self.shape, self.order, inner)
             if any(wider.column_stride(t) not in (0, 1) for t in tensors):
                 break
             best = wider

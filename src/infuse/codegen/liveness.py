@@ -11,7 +11,7 @@ from infuse.ir.relations import Relation, relations
 from infuse.ir.types import TensorType
 
 
-def needed_nodes(
+def live_nodes(
     graph: Graph, available: set[str], reads: Callable[[Node], Iterable[Value]]
 ) -> list[Node]:
     """The nodes that run, in order. `available` are the sizes that no node has to resolve, `reads`

@@ -12,12 +12,12 @@ from typing import Any, NoReturn
 
 from infuse import dtypes
 from infuse.codegen.autotune.selector import Chooser
-from infuse.codegen.concat_slots import Homes
-from infuse.codegen.epilogue import Body
+from infuse.codegen.concat_slots import ConcatSlots
+from infuse.codegen.epilogue import Epilogue
 from infuse.codegen.formulas import literal
 from infuse.codegen.groups import Group, cost, is_vector_term, partition, register_fusible
-from infuse.codegen.iteration_space import Space
-from infuse.codegen.liveness import is_known, needed_nodes, relations_of
+from infuse.codegen.iteration_space import IterationSpace
+from infuse.codegen.liveness import is_known, live_nodes, relations_of
 from infuse.codegen.pairs import stored_rounded
 from infuse.codegen.placing import Placing
 from infuse.codegen.producers import Producers, fuse_producers
@@ -87,7 +87,9 @@ def fuses_producers(
     return register
 
 
-def finds_sizes(*kinds: str, domain: str = "") -> Callable[[Callable[[Lowering, Node], None]], Any]:
+def resolves_sizes(
+    *kinds: str, domain: str = ""
+) -> Callable[[Callable[[Lowering, Node], None]], Any]:
     """Register a step that finds the sizes of results from elements of inputs; it runs before the
     lowering.
     """
@@ -141,8 +143,8 @@ class Lowering(Placing):
             self.tensors[value] = dense(buffer, value.dtype, value.shape)
             if value.default is not None:
                 self.program.defaults[number] = self.program.weight(value.default)
-        self.needed = needed_nodes(self.graph, set(self.program.symbols), self.reads)
-        self.homes = Homes(self.graph, self.needed, self.available_sizes)
+        self.needed = live_nodes(self.graph, set(self.program.symbols), self.reads)
+        self.homes = ConcatSlots(self.graph, self.needed, self.available_sizes)
         expanded = list(self.relied.get(self.graph, ()))
         for group in fuse_producers(
             self.graph, partition(self.needed), set(self.needed), self._producers
@@ -260,7 +262,7 @@ class Lowering(Placing):
             <= self.available_sizes
         )
 
-    def find_sizes(self, f: FunctionWriter, node: Node, shape: Shape, sizes: str) -> None:
+    def resolve_sizes(self, f: FunctionWriter, node: Node, shape: Shape, sizes: str) -> None:
         """Let `f` find the sizes in `shape`, which are in its array `sizes`; known ones are
         checked.
         """
@@ -271,7 +273,7 @@ class Lowering(Placing):
             if not unknown:
                 f.fail_unless(f"{sizes}[{axis}] == {size_text(size)}", "DIFFERENT_SIZES")
             elif size == dims.symbol(min(unknown)):
-                f.line(f"*{f.finds(min(unknown))} = {sizes}[{axis}];")
+                f.line(f"*{f.resolves(min(unknown))} = {sizes}[{axis}];")
             else:
                 self.unsupported(node, f"a result of size {size}")
 
@@ -294,7 +296,7 @@ class Lowering(Placing):
         operands = group.operands()
         order = self._main_order(value, operands)
         vector = all(map(is_vector_term, terms))
-        space = Space(value.shape, order)
+        space = IterationSpace(value.shape, order)
         tensors = {v: self._operand(v, space, vector) for v in operands}
         target = self.allocate(value, order, strided=True)
         space = space.widened([*tensors.values(), target])
@@ -302,7 +304,7 @@ class Lowering(Placing):
             "_".join(dict.fromkeys(n.kind.lower() for n in group.nodes)), *group.nodes
         )
         f.include("map.hpp", "element.hpp")
-        body = Body(f, group, space, tensors, target)
+        body = Epilogue(f, group, space, tensors, target)
         text = body.text("")
         if body.printer.divides:
             f.line("bool zero = false, *const found_zero = &zero;")
@@ -332,7 +334,7 @@ class Lowering(Placing):
                 best = tensor
         return best.order if best is not None else natural(value.rank)
 
-    def _operand(self, value: Value, space: Space, vector: bool) -> Tensor:
+    def _operand(self, value: Value, space: IterationSpace, vector: bool) -> Tensor:
         """An operand that the space can address: with column stride 0 or 1 for vectors, any stride
         for scalars.
         """
@@ -363,7 +365,7 @@ class Lowering(Placing):
         last `inner` of them being columns.
         """
         value = group.result
-        space = Space(value.shape, order, inner)
+        space = IterationSpace(value.shape, order, inner)
         operands = group.operands()
         tensors = {v: self._operand(v, space, vector=True) for v in operands}
         rounded = (
@@ -372,7 +374,7 @@ class Lowering(Placing):
         target = self.allocate(value, order, strided=True, rounded=rounded)
         if rounded:
             f.include("half.hpp")
-        body = Body(f, group, space, tensors, target)
+        body = Epilogue(f, group, space, tensors, target)
         start = "acc" if before is None else body.printer.define(before(body.load))
         if scale != 1.0:
             start = body.printer.define(f"acc * splat<L>({literal(scale, dtypes.float32)})")
@@ -402,13 +404,13 @@ class Lowering(Placing):
             f, name, "long row, long col, auto lanes", self._inner_body(f, group, order).value("")
         )
 
-    def _inner_body(self, f: FunctionWriter, group: Group, order: Order) -> Body:
-        space = Space(group.result.shape, order)
-        return Body(
+    def _inner_body(self, f: FunctionWriter, group: Group, order: Order) -> Epilogue:
+        space = IterationSpace(group.result.shape, order)
+        return Epilogue(
             f, group, space, {v: self._operand(v, space, vector=True) for v in group.operands()}
         )
 
-    def _biased(self, body: Body, start: str, bias: Tensor | None) -> str:
+    def _biased(self, body: Epilogue, start: str, bias: Tensor | None) -> str:
         """The sum of `start` and a bias."""
         if bias is None:
             return start

@@ -9,7 +9,7 @@ from typing import Any
 
 from infuse import dtypes
 from infuse.codegen.autotune.selector import Choice, Chooser
-from infuse.codegen.concat_slots import Homes
+from infuse.codegen.concat_slots import ConcatSlots
 from infuse.codegen.program import FunctionWriter, Program, size_text
 from infuse.codegen.tensors import (
     Buffer,
@@ -45,7 +45,7 @@ class Placing:
     `machine` and `precision` are those of the outermost graph.
     """
 
-    homes: Homes
+    homes: ConcatSlots
 
     def __init__(
         self,

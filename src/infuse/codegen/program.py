@@ -57,13 +57,13 @@ def fields_in(text: str) -> set[str]:
 
 
 @dataclass(frozen=True)
-class Found:
+class SizeResult:
     """An argument: the place of a size that the function finds out."""
 
     symbol: str
 
 
-Argument = Tensor | Dim | KernelSizes | Found
+Argument = Tensor | Dim | KernelSizes | SizeResult
 
 
 @dataclass
@@ -296,12 +296,12 @@ class FunctionWriter:
         self.arguments.append(sizes)
         return name
 
-    def finds(self, symbol: str) -> str:
+    def resolves(self, symbol: str) -> str:
         """The name of a pointer to a size that the function finds out; the size is known from here
         on.
         """
         self.function.parameters.append(f"long* s{len(self.arguments)}")
-        self.arguments.append(Found(symbol))
+        self.arguments.append(SizeResult(symbol))
         self.program.late_sizes.append(symbol)
         return f"s{len(self.arguments) - 1}"
 

@@ -11,8 +11,8 @@ from typing import Final
 from infuse.codegen.memory import Plan
 from infuse.codegen.names import comment, string
 from infuse.codegen.program import (
-    Found,
     Program,
+    SizeResult,
     Step,
     estimate_text,
     fields_in,
@@ -28,7 +28,7 @@ from infuse.ir.dims import Dim
 _MOST_NAMES: Final = 4  # of nodes, in the comment of a call
 
 
-class Frame:
+class ProgramText:
     """A program and its plan, as text. The names in it end in the program's number."""
 
     def __init__(self, program: Program, plan: Plan, profiled: bool = False) -> None:
@@ -255,7 +255,7 @@ static int run_{n}(Model& m, const void* const* in, void* const* out) {{
         control = step.function.is_control
         arguments = ["m"] if control else ["c", "d"]
         for argument, parameter in zip(step.arguments, step.function.parameters):
-            if isinstance(argument, Found):
+            if isinstance(argument, SizeResult):
                 arguments.append(f"&d.{symbol_field(argument.symbol)}")
             elif isinstance(argument, Tensor):
                 arguments.append(self._place(argument, parameter.rsplit(" ", 1)[0]))
@@ -323,7 +323,7 @@ static int run_{n}(Model& m, const void* const* in, void* const* out) {{
         return f"{f}.bytes{''.join(parts)}"
 
 
-def model_text(frames: Sequence[Frame], extra: str = "") -> str:
+def model_text(frames: Sequence[ProgramText], extra: str = "") -> str:
     """The struct of an open model, with `extra` fields, and how a run ends that failed."""
     fields = "\n".join(f"  Frame_{frame.number} f{frame.number};" for frame in frames)
     numbers = [frame.number for frame in frames]
@@ -368,7 +368,7 @@ def _unless_empty(step: Step) -> str:
     """The condition under which a step has something to write, where symbolic sizes leave that
     open.
     """
-    if step.function.is_control or any(isinstance(a, Found) for a in step.arguments):
+    if step.function.is_control or any(isinstance(a, SizeResult) for a in step.arguments):
         return ""
     pairs = zip(step.arguments, step.function.parameters)
     written = [a.size for a, p in pairs if isinstance(a, Tensor) and not p.startswith("const ")]

@@ -12,7 +12,7 @@ from infuse.codegen.interface import PREFIX, prefixed
 from infuse.codegen.memory import Plan
 from infuse.codegen.names import comment
 from infuse.codegen.program import Function, Program, Step, size_text, symbol_field
-from infuse.codegen.program_text import Frame, model_text
+from infuse.codegen.program_text import ProgramText, model_text
 from infuse.codegen.recording import Recording
 from infuse.ir import dims
 from infuse.runtime.folder import ABI
@@ -55,7 +55,7 @@ def print_sources(
     With `profile`, a run records when every step began and ended (`infuse_profile`).
     """
     programs = [program, *program.bodies]
-    frames = [Frame(p, q, profile) for p, q in zip(programs, [plan, *plan.bodies])]
+    frames = [ProgramText(p, q, profile) for p, q in zip(programs, [plan, *plan.bodies])]
     record = Recording(len(all_sizes(programs)) if profile else None)
     functions, names = distinct(step for p in programs for step in p.steps)
     kernels = [f for f in functions if not f.is_control]
@@ -173,7 +173,7 @@ def define(function: Function, name: str) -> str:
 
 
 def _interface(
-    outer: Frame, frames: Sequence[Frame], info: Mapping[str, Any], record: Recording
+    outer: ProgramText, frames: Sequence[ProgramText], info: Mapping[str, Any], record: Recording
 ) -> str:
     program = outer.program
     text = json.dumps(json.dumps(info, separators=(",", ":")))
@@ -275,7 +275,7 @@ def _defaults(program: Program) -> str:
     return f"  const void* const all[] = {{{', '.join(texts)}}};\n  inputs = all;\n"
 
 
-def _late_outputs(frame: Frame) -> str:
+def _late_outputs(frame: ProgramText) -> str:
     lines = []
     for number in frame.owned:
         store = " ".join(f"dims[{i}] = {text};" for i, text in enumerate(frame.shape_texts(number)))

@@ -11,7 +11,7 @@ from typing import Final
 from infuse import dtypes
 from infuse.codegen.autotune.selector import Choice, usual
 from infuse.codegen.kernel_sizes import struct_text
-from infuse.codegen.program import Found, Program, Step, symbol_field
+from infuse.codegen.program import Program, SizeResult, Step, symbol_field
 from infuse.codegen.source import all_sizes, define, distinct, end, head, preamble, spread
 from infuse.codegen.tensors import Buffer, Tensor
 from infuse.ir.dims import Dim
@@ -68,7 +68,7 @@ def _depends_on_the_run(step: Step) -> bool:
     if step.function.is_control or step.scratch:
         return True
     return any(
-        isinstance(a, Found) or (isinstance(a, Tensor) and a.dtype in _COUNTS)
+        isinstance(a, SizeResult) or (isinstance(a, Tensor) and a.dtype in _COUNTS)
         for a in step.arguments
     )
 
@@ -162,7 +162,7 @@ def _trial_text(number: int, trial: Trial, starts: dict[str, int], names: dict[s
             elif isinstance(argument, tuple):
                 arguments.append(struct_text(argument, _usual_text))
             else:
-                assert not isinstance(argument, Found)
+                assert not isinstance(argument, SizeResult)
                 arguments.append(_usual_text(argument))
         lines.append(
             f"  if (int failed = {names[step.function.text()]}({', '.join(arguments)})) return "

@@ -51,6 +51,6 @@ def along(
         f"for (int i = 0; i < {x.rank}; ++i) (i < axis ? outer : inner) *= i == axis ? 1 : in[i];"
     )
     for name, text in zip(names, ("axis", "outer", "in[axis]", "inner")):
-        f.line(f"*{f.finds(name)} = {text};")
+        f.line(f"*{f.resolves(name)} = {text};")
     f.finish(f"{node.kind} {node.name}: axis")
     return Along(*map(dims.symbol, names))

@@ -12,7 +12,7 @@ from infuse.codegen.lower.runtime_operands import (
     new_symbol,
     operand,
 )
-from infuse.codegen.lowering import Lowering, finds_sizes, lowers
+from infuse.codegen.lowering import Lowering, lowers, resolves_sizes
 from infuse.codegen.program import FunctionWriter
 from infuse.codegen.tensors import Tensor
 from infuse.ir import dims
@@ -65,9 +65,9 @@ def _pad_as_found(low: Lowering, node: Node) -> None:
     f.line(f"long before[{data.rank}], out[{data.rank}];")
     repeats = "false" if node.op.attributes()["mode"] == "constant" else "true"
     f.fail_unless(f"pad_sizes(in, {data.rank}, pads, axes, {count}, {repeats}, before, out)")
-    low.find_sizes(f, node, node.output.shape, "out")
+    low.resolve_sizes(f, node, node.output.shape, "out")
     for axis, name in enumerate(names):
-        f.line(f"*{f.finds(name)} = before[{axis}];")
+        f.line(f"*{f.resolves(name)} = before[{axis}];")
     f.finish(f"Pad {node.name}: sizes")
     target = low.allocate(node.output)
     _padded(
@@ -188,7 +188,7 @@ def _single(f: FunctionWriter, tensor: Tensor) -> str:
     return f"{f.read(tensor)}[0]"
 
 
-@finds_sizes("CenterCropPad")
+@resolves_sizes("CenterCropPad")
 def center_crop_pad_sizes(low: Lowering, node: Node) -> None:
     data, axes = operand(node), node.op.attributes()["axes"]
     targets = integers(low, node, 1, least=0) or ()

@@ -99,10 +99,11 @@ def _found_plan(low: Lowering, node: Node) -> _Plan:
         f"reduced_sizes(in, {x.rank}, axes, {count}, {none}, {keep}, {out.rank}, kept, reduced, "
         "out)"
     )
-    low.find_sizes(f, node, out.shape, "out")
+    low.resolve_sizes(f, node, out.shape, "out")
     for axis in range(x.rank):
         f.line(
-            f"*{f.finds(outer[axis])} = kept[{axis}], *{f.finds(reduced[axis])} = reduced[{axis}];"
+            f"*{f.resolves(outer[axis])} = kept[{axis}], "
+            f"*{f.resolves(reduced[axis])} = reduced[{axis}];"
         )
     f.finish(f"{node.kind} {node.name}: sizes")
     tensor = low.tensor(x)

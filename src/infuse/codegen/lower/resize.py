@@ -273,6 +273,6 @@ def _found_plan(low: Lowering, node: Node, op: Resize, crops: bool) -> Tensor:
         f"{pointer}, {'sizes' if sized else 'nullptr'}, {policy}, {part}, out, {f.write(plan)}"
     )
     f.fail_unless(f"resize_plan(in, {x.rank}, axes, {len(axes)}, {arguments})")
-    low.find_sizes(f, node, node.output.shape, "out")
+    low.resolve_sizes(f, node, node.output.shape, "out")
     f.finish(f"Resize {node.name}: sizes")
     return plan

@@ -7,7 +7,7 @@ from __future__ import annotations
 from infuse.codegen.groups import Group
 from infuse.codegen.lower.indexing import row_major
 from infuse.codegen.lower.runtime_operands import array, define, found_by, integers, longs, operand
-from infuse.codegen.lowering import Lowering, finds_sizes, lowers
+from infuse.codegen.lowering import Lowering, lowers, resolves_sizes
 from infuse.codegen.program import FunctionWriter, size_text
 from infuse.ir import dims
 from infuse.ir.dims import Dim
@@ -17,7 +17,7 @@ from infuse.ir.types import Shape
 # -- shapes of results -----------------------------------------------------------------------------
 
 
-@finds_sizes("Reshape")
+@resolves_sizes("Reshape")
 def reshape(low: Lowering, node: Node) -> None:
     zeros = "true" if node.op.attributes()["allowzero"] else "false"
 
@@ -28,7 +28,7 @@ def reshape(low: Lowering, node: Node) -> None:
     found_by(low, node, call)
 
 
-@finds_sizes("Expand")
+@resolves_sizes("Expand")
 def expand(low: Lowering, node: Node) -> None:
     def call(f: FunctionWriter) -> str:
         return (
@@ -39,12 +39,12 @@ def expand(low: Lowering, node: Node) -> None:
     found_by(low, node, call)
 
 
-@finds_sizes("ConstantOfShape")
+@resolves_sizes("ConstantOfShape")
 def constant_of_shape(low: Lowering, node: Node) -> None:
     define(low, node, node.output, integers(low, node, 0, least=0) or ())
 
 
-@finds_sizes("TopK")
+@resolves_sizes("TopK")
 def top_k(low: Lowering, node: Node) -> None:
     x = operand(node)
     axis = node.op.attributes()["axis"] % x.rank
@@ -56,7 +56,7 @@ def top_k(low: Lowering, node: Node) -> None:
         define(low, node, value, (*x.shape[:axis], count, *x.shape[axis + 1 :]))
 
 
-@finds_sizes("Split")
+@resolves_sizes("Split")
 def split(low: Lowering, node: Node) -> None:
     x = operand(node)
     axis = node.op.attributes()["axis"] % x.rank
@@ -73,7 +73,7 @@ def split(low: Lowering, node: Node) -> None:
         define(low, node, value, (*x.shape[:axis], size, *x.shape[axis + 1 :]))
 
 
-@finds_sizes("Squeeze")
+@resolves_sizes("Squeeze")
 def squeeze(low: Lowering, node: Node) -> None:
     x, axes, rank = operand(node), node.input(1), node.output.rank
 
@@ -88,7 +88,7 @@ def squeeze(low: Lowering, node: Node) -> None:
     found_by(low, node, call)
 
 
-@finds_sizes("Unsqueeze")
+@resolves_sizes("Unsqueeze")
 def unsqueeze(low: Lowering, node: Node) -> None:
     def call(f: FunctionWriter) -> str:
         return (
@@ -99,7 +99,7 @@ def unsqueeze(low: Lowering, node: Node) -> None:
     found_by(low, node, call)
 
 
-@finds_sizes("Range")
+@resolves_sizes("Range")
 def range_(low: Lowering, node: Node) -> None:
     f = low.function("range_count", node)
     f.include("sizes.hpp")
@@ -107,14 +107,14 @@ def range_(low: Lowering, node: Node) -> None:
     f.line(f"const long count = range_count<{node.output.dtype.c_name}>({numbers});")
     f.fail_unless("count >= 0")
     f.line("const long out[] = {count};")
-    low.find_sizes(f, node, node.output.shape, "out")
+    low.resolve_sizes(f, node, node.output.shape, "out")
     f.finish(f"Range {node.name}: sizes")
 
 
 # -- elements that are kept ------------------------------------------------------------------------
 
 
-@finds_sizes("NonZero")
+@resolves_sizes("NonZero")
 def count_nonzero(low: Lowering, node: Node) -> None:
     x = operand(node)
     f = low.function("count_nonzero", node)
@@ -124,7 +124,7 @@ def count_nonzero(low: Lowering, node: Node) -> None:
         f"const long out[] = {{{x.rank}, count_nonzero({pointer}, "
         f"{f.number(dims.product(x.shape))})}};"
     )
-    low.find_sizes(f, node, node.output.shape, "out")
+    low.resolve_sizes(f, node, node.output.shape, "out")
     f.finish("NonZero: count")
 
 
@@ -147,7 +147,7 @@ def _compressed(node: Node) -> tuple[Shape, int]:
     return ((dims.product(x.shape),), 0) if axis is None else (x.shape, axis % x.rank)
 
 
-@finds_sizes("Compress")
+@resolves_sizes("Compress")
 def count_compress(low: Lowering, node: Node) -> None:
     condition = operand(node, 1)
     shape, axis = _compressed(node)
@@ -165,7 +165,7 @@ def count_compress(low: Lowering, node: Node) -> None:
         for a, d in enumerate(shape)
     ]
     longs(f, "out", sizes)
-    low.find_sizes(f, node, node.output.shape, "out")
+    low.resolve_sizes(f, node, node.output.shape, "out")
     f.finish("Compress: count")
 
 
@@ -187,7 +187,7 @@ def compress(low: Lowering, node: Node, group: Group) -> None:
     low.tensors[node.output] = target
 
 
-@finds_sizes("OneHot")
+@resolves_sizes("OneHot")
 def one_hot_sizes(low: Lowering, node: Node) -> None:
     index = operand(node)
     axis = node.op.attributes()["axis"] % (index.rank + 1)

@@ -11,7 +11,7 @@ from infuse.codegen.lower.attention import Heads, attend, by_heads, split_heads
 from infuse.codegen.lower.indexing import row_major
 from infuse.codegen.lower.linear import require_float32
 from infuse.codegen.lower.runtime_operands import operand
-from infuse.codegen.lowering import Lowering, finds_sizes, lowers
+from infuse.codegen.lowering import Lowering, lowers, resolves_sizes
 from infuse.codegen.tensors import Tensor, natural
 from infuse.ir import dims
 from infuse.ir.dims import Dim
@@ -55,7 +55,7 @@ def rotary_embedding(low: Lowering, node: Node, group: Group) -> None:
 # -- ONNX Runtime's GroupQueryAttention ------------------------------------------------------------
 
 
-@finds_sizes("GroupQueryAttention", domain=DOMAIN)
+@resolves_sizes("GroupQueryAttention", domain=DOMAIN)
 def stored_keys(low: Lowering, node: Node) -> None:
     """How many keys there are in all, which an input tells."""
     unknown = (
@@ -65,7 +65,7 @@ def stored_keys(low: Lowering, node: Node) -> None:
     f.line(f"const long total = (long)*{f.read(low.dense(operand(node, 6)))};")
     f.fail_unless("total >= 0")
     for name in unknown:
-        f.line(f"*{f.finds(name)} = total;")
+        f.line(f"*{f.resolves(name)} = total;")
     f.finish("GroupQueryAttention: sizes")
 
 

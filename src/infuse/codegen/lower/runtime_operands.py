@@ -41,7 +41,7 @@ def integers(
     for i, name in enumerate(names):
         if least is not None:
             f.fail_unless(f"{pointer}[{i}] >= {least}")
-        f.line(f"*{f.finds(name)} = (long){pointer}[{i}];")
+        f.line(f"*{f.resolves(name)} = (long){pointer}[{i}];")
     if names:
         f.finish(f"{node.kind} {node.name}: sizes")
     return tuple(dims.symbol(name) for name in names)
@@ -72,7 +72,7 @@ def define(low: Lowering, node: Node, value: Value, sizes: Sequence[Dim]) -> Non
     """A step that finds the sizes of `value`, which are these."""
     f = low.function("sizes_of", node)
     f.line(f"const long sizes[] = {{{f.numbers(*sizes) or '0L'}}};")
-    low.find_sizes(f, node, value.shape, "sizes")
+    low.resolve_sizes(f, node, value.shape, "sizes")
     f.finish(f"{node.kind} {node.name}: sizes")
 
 
@@ -117,5 +117,5 @@ def found_by(low: Lowering, node: Node, call: Callable[[FunctionWriter], str]) -
     condition = call(f)
     f.line(f"long out[{rank + 1}];")
     f.fail_unless(condition)
-    low.find_sizes(f, node, node.output.shape, "out")
+    low.resolve_sizes(f, node, node.output.shape, "out")
     f.finish(f"{node.kind} {node.name}: sizes")

@@ -125,7 +125,7 @@ def _stretched(low: Lowering, node: Node, tensor: Tensor, axes: list[int], shift
     for axis in axes:
         name, target = new_symbol(low), node.output.shape[axis + shift]
         f.line(
-            f"*{f.finds(name)} = {size_text(shape[axis])} == 1 ? 0 : {size_text(strides[axis])};"
+            f"*{f.resolves(name)} = {size_text(shape[axis])} == 1 ? 0 : {size_text(strides[axis])};"
         )
         shape[axis], strides[axis] = target, dims.symbol(name)
     f.finish(f"Expand {node.name}: strides")
@@ -177,9 +177,11 @@ def _slice_as_found(low: Lowering, node: Node) -> None:
     f.fail_unless(
         f"slice_ranges(in, {data.rank}, starts, ends, axes, steps, {count}, first, step, out)"
     )
-    low.find_sizes(f, node, node.output.shape, "out")
+    low.resolve_sizes(f, node, node.output.shape, "out")
     for axis in range(data.rank):
-        f.line(f"*{f.finds(first[axis])} = first[{axis}], *{f.finds(step[axis])} = step[{axis}];")
+        f.line(
+            f"*{f.resolves(first[axis])} = first[{axis}], *{f.resolves(step[axis])} = step[{axis}];"
+        )
     f.finish(f"Slice {node.name}: sizes")
     tensor = low.tensor(data)
     for axis in range(data.rank):

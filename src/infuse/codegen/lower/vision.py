@@ -8,7 +8,7 @@ from infuse.codegen.groups import Group
 from infuse.codegen.lower.convolution import image
 from infuse.codegen.lower.indexing import row_major
 from infuse.codegen.lower.runtime_operands import define, integers, operand
-from infuse.codegen.lowering import Lowering, finds_sizes, lowers
+from infuse.codegen.lowering import Lowering, lowers, resolves_sizes
 from infuse.codegen.program import FunctionWriter, size_text
 from infuse.codegen.tensors import channels_last, natural
 from infuse.ir import dims
@@ -46,7 +46,7 @@ def grid_sample(low: Lowering, node: Node, group: Group) -> None:
     low.tensors[node.output] = target
 
 
-@finds_sizes("AffineGrid")
+@resolves_sizes("AffineGrid")
 def affine_grid_sizes(low: Lowering, node: Node) -> None:
     sizes = integers(low, node, 1, least=0) or ()
     _check_equal(low, node, sizes[0], operand(node).shape[0])
@@ -159,7 +159,7 @@ def non_max_suppression(low: Lowering, node: Node, group: Group) -> None:
     pointers = f"{f.read(corners)}, {f.read(row_major(low, scores))}, {f.write(selected)}"
     f.line(f"suppress(c, shape, limit, {pointers}, {f.write(counts)});")
     f.line(f"const long out[] = {{suppressed_total({f.write(counts)}, {f.number(units)}), 3}};")
-    low.find_sizes(f, node, node.output.shape, "out")
+    low.resolve_sizes(f, node, node.output.shape, "out")
     f.finish("NonMaxSuppression")
     target = low.allocate(node.output)
     f = low.function("list_kept", node)
